@@ -8,12 +8,12 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QImage, QPainter
 from PySide6.QtSvg import QSvgRenderer
 
-from visualizer.resources import resource
+from visualizer.resources import resource_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-DRAWING = resource("icons", "app.svg")
+DRAWING = resource_path("icons", "app.svg")
 
 
 def drawn_icons(sides: Iterable[int]) -> Iterator[QImage]:

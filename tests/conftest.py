@@ -38,8 +38,8 @@ from PySide6.QtWidgets import QApplication
 from shiboken6 import Shiboken
 
 from tests.support.shared_window import SHARED
-from visualizer.models.tokenizer_process import LISTENER
-from visualizer.session.newest_request_worker import wait_for_left_workers
+from visualizer.models.tokenizer_process import LISTENER_THREAD_NAME
+from visualizer.session.newest_request_worker import join_abandoned_workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -180,7 +180,7 @@ def nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
     old_threads = set(threading.enumerate())
     old_system_threads = _system_threads()
     yield
-    wait_for_left_workers()
+    join_abandoned_workers()
     left = [
         *_left_widgets(old_widgets),
         *_left_threads(old_threads),
@@ -239,7 +239,11 @@ def _left_threads(old: set[threading.Thread]) -> list[str]:
 
 def _new_threads(old: set[threading.Thread]) -> list[threading.Thread]:
     # The process that splits texts, and what listens to it, are the program's and no window's.
-    return [each for each in threading.enumerate() if each not in old and each.name != LISTENER]
+    return [
+        each
+        for each in threading.enumerate()
+        if each not in old and each.name != LISTENER_THREAD_NAME
+    ]
 
 
 def _system_threads() -> set[int]:

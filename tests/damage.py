@@ -24,15 +24,15 @@ from tests.support.damaged_settings import damaged_settings, read_all, store, wi
 from tests.support.screens import present
 from tests.support.small_trainings import rows_of
 from tests.support.tensor_files import WRITERS, attention
-from visualizer.attention.captured_run import captured_run, recorded_run
+from visualizer.attention.captured_run import create_captured_run, create_recorded_run
 from visualizer.documents.document_file import document_bytes, read_document
 from visualizer.documents.embedded_document import find_embedded_document
 from visualizer.documents.open_document import open_document
-from visualizer.documents.recent_files import recent
-from visualizer.documents.recovery_file import recovery_files_of_crashes
+from visualizer.documents.recent_files import load_recent_files
+from visualizer.documents.recovery_file import find_crash_recovery_files
 from visualizer.errors import InputError
 from visualizer.file_opening import read_file
-from visualizer.lab.runs.store import losses_of
+from visualizer.lab.runs.store import read_losses
 from visualizer.language.opened_training_run import OpenRun
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.training_run import DivergedError
@@ -100,9 +100,9 @@ def _open(folder: Path, content: bytes, outcome: Outcome) -> None:
     by_file = _tried(lambda: read_document(io.BytesIO(inside or content)), outcome)
     assert (by_path is None) == (by_file is None)
     (folder / "a.recovery").write_bytes(b"null\n" + content)
-    _tried(recovery_files_of_crashes(folder)[0].saved, outcome)
+    _tried(find_crash_recovery_files(folder)[0].saved, outcome)
     (folder / "recent.json").write_bytes(content)
-    assert recent(folder) == ()
+    assert load_recent_files(folder) == ()
     outcome.files += 1
     outcome.slowest = max(outcome.slowest, time.perf_counter() - start)
     if by_path:
@@ -135,9 +135,9 @@ def _assert_whole(saved: SavedDocument) -> None:
     is_same = repr(again.document) == repr(saved.document)  # NaN is no NaN's equal
     assert is_same
     if saved.recorded and not saved.recorded.missing:
-        assert recorded_run(saved.document.spec, saved.recorded).trace.names
+        assert create_recorded_run(saved.document.spec, saved.recorded).trace.names
     if saved.document.captured:
-        assert captured_run(saved.document.captured).trace.names
+        assert create_captured_run(saved.document.captured).trace.names
     wrong = saved.document.problems()
     refused = InputError(wrong[0].field, wrong[0].sentence, wrong[0].remedy) if wrong else None
     assert present(saved.document, saved.view, None, refused, False, None).panels
@@ -168,7 +168,7 @@ def spoil_runs(runs: int, seed: int = 1) -> Outcome:
 
 def _open_run(folder: RunFolder) -> None:
     """Read all that a run holds, and go on with it where that is possible."""
-    assert losses_of(folder.path).steps is not None
+    assert read_losses(folder.path).steps is not None
     opened = OpenRun(folder, is_held=False)
     try:
         running, last = opened.running, opened.about.settings.steps

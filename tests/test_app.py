@@ -25,9 +25,9 @@ import_numpy_on_first_use()
 from visualizer import app
 import PySide6.QtCore
 
-app.import_plainly()  # as it does itself, before it imports the window
+app.restore_import()  # as it does itself, before it imports the window
 from visualizer.shell.window_manager import WindowManager
-from visualizer.shell.panel_presenters import STATUS
+from visualizer.shell.panel_presenters import STATUS_PANEL
 
 open_window = WindowManager.open
 kept = []
@@ -52,7 +52,8 @@ def note_first_paint():
 def close_when_there():
     window = kept[0]
     if window.workspace.run is not None and window.isVisible():
-        print("computed", "torch" in sys.modules, window.workspace.screen.panel(STATUS).facts[:16])
+        status = window.workspace.screen.panel(STATUS_PANEL)
+        print("computed", "torch" in sys.modules, status.facts[:16])
         window.close()
         print("closed", not window.isVisible())
 
@@ -160,7 +161,7 @@ WAITING = """
 from PySide6.QtCore import QTimer
 
 from visualizer.app import run_event_loop
-from visualizer.attention.remote_numbers import NumbersOnTheirWayError, may_wait
+from visualizer.attention.remote_numbers import NumbersPendingError, may_wait
 from visualizer.session.document import Document
 
 
@@ -172,7 +173,7 @@ def begin(windows):
 
 def ask():
     print("may wait", may_wait())
-    raise NumbersOnTheirWayError
+    raise NumbersPendingError
 
 
 def tell(window):

@@ -27,11 +27,11 @@ from tests.support.extreme_values import (
     with_value,
 )
 from visualizer import app
-from visualizer.attention.spec import Block
+from visualizer.attention.spec import BlockKind
 from visualizer.documents.document_file import SavedDocument, document_bytes, read_document
 from visualizer.errors import InputError
 from visualizer.language.opened_training_run import OpenRun
-from visualizer.language.run_folder import RunFolder, about_of, plain
+from visualizer.language.run_folder import RunFolder, metadata_from_json, metadata_to_json
 from visualizer.language.sampling import Sampling
 from visualizer.language.saved_model import generate, read_saved_model
 from visualizer.models.lab_model_files import find_lab_model
@@ -100,10 +100,10 @@ def open_panes(hand: Hand) -> Callable[[SavedDocument], None]:
         hand.window.docks.open(pane.id)
     hand.settle()
     workspace = hand.window.workspace
-    workspace.broke.connect(bugs.append)
+    workspace.failed.connect(bugs.append)
 
     def open_(saved: SavedDocument) -> None:
-        workspace.open(saved.document, saved.view, partial(app.run_and_view_of, saved))
+        workspace.open(saved.document, saved.view, partial(app.computed_run_and_view, saved))
         hand.until(lambda: not workspace.is_working and hand.window._half_shown is None)
         assert workspace.document == saved.document
         assert len(hand.window.panes) == len(PANES)
@@ -161,7 +161,7 @@ def test_a_setting_that_is_not_used_is_checked_as_well(field: str) -> None:
     changed = with_value(tree, path, UNUSED[field][1])
     if field == "temperature":
         changed = with_value(changed, ("document", "spec", "normalisation"), "uniform")
-    assert DOCUMENTS["module"][0].spec.block is Block.NONE
+    assert DOCUMENTS["module"][0].spec.block is BlockKind.NONE
     with pytest.raises(InputError, match=r"invalid value: “.*” of .*\."):
         with_tree("module", changed)
 
@@ -238,10 +238,10 @@ CONTRADICTIONS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("said", CONTRADICTIONS)
 def test_metadata_of_a_run_that_cannot_be_is_refused(run: Path, said: str) -> None:
-    tree = plain(RunFolder(run).read_about())
-    assert about_of(tree).tokens
+    tree = metadata_to_json(RunFolder(run).read_metadata())
+    assert metadata_from_json(tree).tokens
     with pytest.raises(DamagedError, match=said) as refused:
-        about_of({**tree, **CONTRADICTIONS[said]})
+        metadata_from_json({**tree, **CONTRADICTIONS[said]})
     assert_is_message(refused.value)
 
 

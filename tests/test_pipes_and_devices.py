@@ -25,24 +25,24 @@ from tests.support.window_input import Hand
 from visualizer.attention.captured_attention import CapturedAttention
 from visualizer.attention.importers.readers import READERS, read_tensor_file
 from visualizer.attention.spec import AttentionSpec
-from visualizer.cli.option_types import text_in_file
-from visualizer.documents.document_file import SUFFIX, SavedDocument
-from visualizer.documents.open_document import open_document, text_in
-from visualizer.documents.recent_files import recent, remember
-from visualizer.documents.recovery_file import RecoveredDocument, recovery_files_of_crashes
+from visualizer.cli.option_types import read_text_option
+from visualizer.documents.document_file import DOCUMENT_SUFFIX, SavedDocument
+from visualizer.documents.open_document import open_document, read_text_file
+from visualizer.documents.recent_files import add_recent_file, load_recent_files
+from visualizer.documents.recovery_file import RecoveredDocument, find_crash_recovery_files
 from visualizer.errors import InputError
-from visualizer.features.lessons.claim_check import BookNumbers
+from visualizer.features.lessons.claim_check import PrintedNumbers
 from visualizer.features.lessons.lesson_file import load_lessons
 from visualizer.file_opening import open_as_document
-from visualizer.lab.settings.preview_controller import sample_of
+from visualizer.lab.settings.preview_controller import read_text_sample
 from visualizer.language.corpora.text_file import read_text
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.training_settings import CorpusKind, CorpusSource, TrainingSettings
-from visualizer.resources import resource
+from visualizer.resources import resource_path
 from visualizer.session.document import Document
 from visualizer.session.view import View
 from visualizer.storage.regular_file import open_regular_file
-from visualizer.widgets.app_settings import own_folder
+from visualizer.widgets.app_settings import user_data_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -96,11 +96,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def of_run_folder(path: Path) -> None:
-    RunFolder(path.parent).read_about()
+    RunFolder(path.parent).read_metadata()
 
 
 def of_sample(path: Path) -> None:
-    sample_of(TrainingSettings(source=CorpusSource(kind=CorpusKind.FILE, path=str(path))))
+    read_text_sample(TrainingSettings(source=CorpusSource(kind=CorpusKind.FILE, path=str(path))))
 
 
 def of_recovery(path: Path) -> None:
@@ -108,15 +108,15 @@ def of_recovery(path: Path) -> None:
 
 
 OPENERS: dict[str, tuple[Callable[[Path], object], tuple[str, ...]]] = {
-    "documents": (open_document, (f"a{SUFFIX}", "a.png", "a.svg", "a.pdf", "a.html", "a")),
-    "texts": (text_in, ("a.txt",)),
+    "documents": (open_document, (f"a{DOCUMENT_SUFFIX}", "a.png", "a.svg", "a.pdf", "a.html", "a")),
+    "texts": (read_text_file, ("a.txt",)),
     "tensors": (
         lambda path: read_tensor_file(path, AttentionSpec()),
         tuple(f"a{suffix}" for suffix in READERS),
     ),
     "any": (
         lambda path: open_as_document(path, Document()),
-        ("a", "a.txt", f"a{SUFFIX}", *(f"a{suffix}" for suffix in READERS)),
+        ("a", "a.txt", f"a{DOCUMENT_SUFFIX}", *(f"a{suffix}" for suffix in READERS)),
     ),
     "recovery files": (of_recovery, ("a.recovery",)),
     "texts to train on": (lambda path: read_text(str(path)), ("a.txt", "a")),
@@ -143,7 +143,7 @@ def test_it_is_refused_in_a_sentence(title: str, name: str, kind: str, folder: P
 def test_the_command_line_does_not_read_it(kind: str, folder: Path) -> None:
     plant(folder / "a", kind)
     with at_once(), pytest.raises(argparse.ArgumentTypeError, match=f"not a file, but {kind}"):
-        text_in_file(str(folder / "a"))
+        read_text_option(str(folder / "a"))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -160,7 +160,9 @@ def test_what_lies_beside_a_tensor_is_not_read(kind: str, folder: Path) -> None:
 def test_a_lesson_is_reported(kind: str, folder: Path) -> None:
     plant(folder / "a.toml", kind)
     with at_once():
-        _, errors = load_lessons([folder], BookNumbers.read(resource("lessons", "chapter3.json")))
+        _, errors = load_lessons(
+            [folder], PrintedNumbers.read(resource_path("lessons", "chapter3.json"))
+        )
     assert [error.sentence for error in errors] == [
         f"Cannot read it: it is not a file, but {kind}."
     ]
@@ -171,8 +173,8 @@ def test_lists_of_the_program_are_empty(kind: str, folder: Path) -> None:
     for name in ("recent.json", "a.recovery"):
         plant(folder / name, kind)
     with at_once():
-        assert recent(folder) == ()
-        assert recovery_files_of_crashes(folder) == []
+        assert load_recent_files(folder) == ()
+        assert find_crash_recovery_files(folder) == []
 
 
 def test_what_was_put_there_meanwhile_is_not_read(
@@ -219,15 +221,15 @@ def refuses(hand: Hand, kind: str) -> None:
 def test_a_window_says_so_and_goes_on(
     windows: WindowManager, kind: str, folder: Path, qtbot: QtBot
 ) -> None:
-    recovery = own_folder() / "recovery"
+    recovery = user_data_folder() / "recovery"
     recovery.mkdir(parents=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(recovery)
         plant(recovery / "a.recovery", kind)
-    names = (f"a{SUFFIX}", "a.txt", "a.npy", "a.safetensors", "a.pt")
+    names = (f"a{DOCUMENT_SUFFIX}", "a.txt", "a.npy", "a.safetensors", "a.pt")
     for name in names:
         plant(folder / name, kind)
-        remember(own_folder(), folder / name)
+        add_recent_file(user_data_folder(), folder / name)
     windows.begin(SavedDocument(Document(), View()), None)
     window = windows.all[0]
     hand = Hand(qtbot, window)

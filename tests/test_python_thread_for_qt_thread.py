@@ -7,7 +7,7 @@ import threading
 import pytest
 from PySide6.QtCore import QThread
 
-from visualizer.runtime import on_python_thread
+from visualizer.runtime import run_in_thread
 
 
 class Asking(QThread):
@@ -18,7 +18,7 @@ class Asking(QThread):
         self.found: list[threading.Thread] = []
 
     def run(self) -> None:
-        self.found.append(on_python_thread(threading.current_thread))
+        self.found.append(run_in_thread(threading.current_thread))
 
 
 def test_a_thread_of_qt_leaves_no_entry() -> None:
@@ -37,4 +37,4 @@ def test_an_error_is_raised_where_it_is_waited_for() -> None:
         raise ZeroDivisionError("by design")
 
     with pytest.raises(ZeroDivisionError, match="by design"):
-        on_python_thread(fail)
+        run_in_thread(fail)

@@ -7,16 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from visualizer.api.argument_conversion import attention_document_of, naming_arguments
-from visualizer.api.argument_validation import argument_of
-from visualizer.attention.settings import BY_NAME, SETTINGS, Setting, SettingKind, without_effect
-from visualizer.attention.spec import Mask, Normalisation, Projection
-from visualizer.cli.document_options import document_of
-from visualizer.cli.option_checks import complaint
-from visualizer.cli.options import option_of, parser, word_option
+from visualizer.api.argument_conversion import document_from_arguments, rename_error_fields
+from visualizer.api.argument_validation import argument_name
+from visualizer.attention.settings import (
+    SETTINGS,
+    SETTINGS_BY_NAME,
+    Setting,
+    SettingKind,
+    no_effect_reason,
+)
+from visualizer.attention.spec import MaskKind, NormalisationKind, Projection
+from visualizer.cli.document_options import build_document
+from visualizer.cli.option_checks import first_option_error
+from visualizer.cli.options import create_parser, format_option, option_name
 from visualizer.documents.document_file import document_bytes, read_document
 from visualizer.errors import InputError
-from visualizer.features.lessons.claim_check import BookNumbers
+from visualizer.features.lessons.claim_check import PrintedNumbers
 from visualizer.features.lessons.lesson_file import LessonError, read_lesson
 from visualizer.features.setup.presenter import present_setup
 from visualizer.features.setup.widget import SETUP_CONTROLS
@@ -61,7 +67,9 @@ def names(setting: Setting) -> str:
 def valid_value(setting: Setting) -> Any:
     """A valid value other than the default."""
     if setting.kind is SettingKind.CHOICE:
-        values = [value for value, _ in setting.choices if value not in (setting.default, Mask.OWN)]
+        values = [
+            value for value, _ in setting.choices if value not in (setting.default, MaskKind.OWN)
+        ]
         return values[-1] if setting.name == "mechanism" else values[0]
     return not setting.default if setting.kind is SettingKind.SWITCH else VALID[setting.kind]
 
@@ -69,7 +77,7 @@ def valid_value(setting: Setting) -> Any:
 def command_line(settings: dict[str, Any]) -> list[str]:
     words = []
     for name, value in settings.items():
-        option = option_of(name)
+        option = option_name(name)
         if isinstance(value, bool):
             words.append(option if value else f"--no-{option[2:]}")
         else:
@@ -85,19 +93,19 @@ def lesson_of(settings: dict[str, Any]) -> Document:
     lines = "\n".join(f"{name} = {value}" for name, value in values.items())
     text = 'section = "3.3"\ntitle = "One"\n[[page]]\ntitle = "A"\nsays = "B"\n'
     text += f'stages = ["weights"]\n[page.set]\ntext = "a b"\n{lines}\n'
-    return read_lesson(text, "one.toml", BookNumbers.read()).pages[0].document
+    return read_lesson(text, "one.toml", PrintedNumbers.read()).pages[0].document
 
 
 def python_document(settings: dict[str, Any]) -> Document:
-    arguments: Any = {argument_of(name): value for name, value in settings.items()}
-    with naming_arguments():
-        return attention_document_of("a b c", None, None, arguments)
+    arguments: Any = {argument_name(name): value for name, value in settings.items()}
+    with rename_error_fields():
+        return document_from_arguments("a b c", None, None, arguments)
 
 
 def with_settings(settings: dict[str, Any]) -> Document:
     document = Document()
     for name, value in settings.items():
-        document = document.set(name, BY_NAME[name].read(value))
+        document = document.set(name, SETTINGS_BY_NAME[name].read(value))
     return document
 
 
@@ -108,7 +116,7 @@ def with_settings(settings: dict[str, Any]) -> Document:
 def test_a_valid_value_reaches_the_spec_from_every_surface(setting: Setting, qtbot: QtBot) -> None:
     name, value = setting.name, valid_value(setting)
     given = {**CONTEXT.get(name, {}), name: value}
-    assert document_of(parser().parse_args(command_line(given))).get(name) == value
+    assert build_document(create_parser().parse_args(command_line(given))).get(name) == value
     assert lesson_of(given).get(name) == value
     if name != "device":  # the API checks that the device is available
         assert python_document(given).get(name) == value
@@ -135,14 +143,16 @@ def test_a_value_out_of_range_is_rejected_by_every_surface(
     name, value = setting.name, INVALID.get(setting.name, 0)
     given = {**CONTEXT.get(name, {}), name: value}
     with pytest.raises(SystemExit):
-        parser().parse_args([option_of(name), str(value)])
-    error = f"argument {option_of(name)}: invalid value '{value}': must be {setting.requirement}\n"
+        create_parser().parse_args([option_name(name), str(value)])
+    error = (
+        f"argument {option_name(name)}: invalid value '{value}': must be {setting.requirement}\n"
+    )
     assert capsys.readouterr().err.endswith(error)
     sentence = setting.range_problem(value)
     assert sentence.startswith(f"The {setting.noun or setting.label.lower()} must be ")
     with pytest.raises(InputError) as rejected:
         python_document(given)
-    assert (rejected.value.field, rejected.value.sentence) == (argument_of(name), sentence)
+    assert (rejected.value.field, rejected.value.sentence) == (argument_name(name), sentence)
     with pytest.raises(LessonError) as broken:
         lesson_of(given)
     assert sentence in str(broken.value)
@@ -169,10 +179,10 @@ def test_a_value_of_another_type_is_rejected_by_every_surface(
 ) -> None:
     if setting.kind is not SettingKind.SWITCH:
         with pytest.raises(SystemExit):
-            parser().parse_args([option_of(setting.name), "x"])
-        error = f"argument {option_of(setting.name)}: invalid value 'x': must be "
+            create_parser().parse_args([option_name(setting.name), "x"])
+        error = f"argument {option_name(setting.name)}: invalid value 'x': must be "
         assert error in capsys.readouterr().err
-    with pytest.raises(InputError, match=f"^{argument_of(setting.name)} must be .* It is 'x'"):
+    with pytest.raises(InputError, match=f"^{argument_name(setting.name)} must be .* It is 'x'"):
         python_document({setting.name: "x"})
     with pytest.raises(LessonError, match=f"“{setting.name}” must be .* It is “x”"):
         lesson_of({setting.name: "x"})
@@ -182,7 +192,7 @@ def test_a_misspelt_choice_is_answered_with_the_closest_one(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with pytest.raises(SystemExit):
-        parser().parse_args(["--mask", "casual"])
+        create_parser().parse_args(["--mask", "casual"])
     assert "invalid value 'casual': must be one of none, causal" in (
         said := capsys.readouterr().err
     )
@@ -202,38 +212,38 @@ def test_a_setting_without_effect_is_reported_by_every_surface(setting: Setting)
     document = with_settings(given)
     rows = {row.setting.name: row for row in present_setup(document, None).settings}
     assert not rows[name].counts
-    options = parser().parse_args(command_line(given))
-    message = complaint(options, document_of(options))
-    assert message == without_effect(document.spec, name, word_option)
-    assert message.startswith(f"{option_of(name)} has no effect with")
+    options = create_parser().parse_args(command_line(given))
+    message = first_option_error(options, build_document(options))
+    assert message == no_effect_reason(document.spec, name, format_option)
+    assert message.startswith(f"{option_name(name)} has no effect with")
     assert message.endswith(". Remove it.")
     with pytest.raises(InputError) as rejected:
         python_document(given)
-    assert rejected.value.field == argument_of(name)
-    assert rejected.value.sentence.startswith(f"{argument_of(name)} has no effect with")
+    assert rejected.value.field == argument_name(name)
+    assert rejected.value.sentence.startswith(f"{argument_name(name)} has no effect with")
 
 
 def test_the_message_names_the_setting_that_is_missing() -> None:
-    options = parser().parse_args(["--window", "2"])
+    options = create_parser().parse_args(["--window", "2"])
     expected = "--window has no effect without --mask window. Remove it."
-    assert complaint(options, document_of(options)) == expected
+    assert first_option_error(options, build_document(options)) == expected
     with pytest.raises(InputError, match=r'^window has no effect without mask="window"\.'):
         python_document({"window": 2})
 
 
 @pytest.mark.parametrize("name", ["mode", "dropout_seed", "d_ff", "activation", "window"])
 def test_a_setting_with_effect_is_not_reported(name: str) -> None:
-    document = with_settings({**CONTEXT[name], name: valid_value(BY_NAME[name])})
-    assert without_effect(document.spec, name, word_option) == ""
+    document = with_settings({**CONTEXT[name], name: valid_value(SETTINGS_BY_NAME[name])})
+    assert no_effect_reason(document.spec, name, format_option) == ""
 
 
 def test_conditions_name_settings_of_the_table_or_have_words() -> None:
-    for setting in BY_NAME.values():
+    for setting in SETTINGS_BY_NAME.values():
         for condition in setting.where:
-            assert condition.setting in BY_NAME or condition.words
+            assert condition.setting in SETTINGS_BY_NAME or condition.words
 
 
 def test_scores_are_compared_unless_weights_are_uniform() -> None:
-    uniform = with_settings({"normalisation": Normalisation.UNIFORM}).spec
-    assert not BY_NAME["scale"].acts(uniform)
-    assert BY_NAME["bias"].acts(with_settings({"projection": Projection.LINEAR}).spec)
+    uniform = with_settings({"normalisation": NormalisationKind.UNIFORM}).spec
+    assert not SETTINGS_BY_NAME["scale"].acts(uniform)
+    assert SETTINGS_BY_NAME["bias"].acts(with_settings({"projection": Projection.LINEAR}).spec)

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from visualizer.attention.remote_numbers import NumbersOnTheirWayError, without_waiting
+from visualizer.attention.remote_numbers import NumbersPendingError, forbid_waiting
 from visualizer.attention.spec import Device, Dtype
-from visualizer.console import say
+from visualizer.console import print_message
 from visualizer.documents.document_file import SavedDocument
 from visualizer.errors import MEMORY_ERROR, InputError, is_out_of_memory
 from visualizer.export.offscreen_qt_application import exit_if_qt_cannot_start
 from visualizer.file_opening import (
-    ROOMY,
+    EXPORT_VIEW,
     open_as_document,
     read_file,
     read_trained_example,
@@ -27,9 +27,9 @@ from visualizer.file_opening import (
 )
 from visualizer.models.model_folder import is_model_folder
 from visualizer.runtime import (
-    STOPPED,
-    ask_for_large_pages,
-    return_freed_memory,
+    SIGNAL_EXIT_STATUS,
+    enable_huge_pages,
+    enable_memory_return,
 )
 from visualizer.session.document import Document
 from visualizer.session.worker_jobs import compute, return_idle_memory
@@ -61,11 +61,11 @@ SCREEN_ERROR = (
     "Cannot open a window: Qt could not start on this display. "
     "To write a file without a display, use --export."
 )
-OWN_CLIPBOARD = frozenset({"eglfs", "linuxfb", "minimal", "offscreen", "vnc"})
+TRANSIENT_CLIPBOARD_PLATFORMS = frozenset({"eglfs", "linuxfb", "minimal", "offscreen", "vnc"})
 """Qt platforms whose clipboard does not outlive the program."""
 __all__ = ["compute", "main", "make_application", "open_window"]
 NAME = "Attention Visualizer"
-MENU_ENTRY = "attention-visualizer"
+DESKTOP_ENTRY_NAME = "attention-visualizer"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -73,70 +73,70 @@ def main(arguments: Sequence[str] | None = None) -> int:
     argument_list = sys.argv[1:] if arguments is None else [*arguments]
     try:
         if not argument_list:  # importing the argument parser would delay the window
-            return show(None, None)
-        return obey(argument_list)
+            return show_window(None, None)
+        return run_command(argument_list)
     except InputError as refused:  # raised for standard output, when no other work is running
-        say(refused.sentence)
+        print_message(refused.sentence)
         return 1
     except KeyboardInterrupt:  # while reading text from standard input
-        return STOPPED["SIGINT"]
+        return SIGNAL_EXIT_STATUS["SIGINT"]
     except Exception as error:
         if not is_out_of_memory(error):
             raise
-        say(MEMORY_ERROR)
+        print_message(MEMORY_ERROR)
         return 2
 
 
-def obey(given: list[str]) -> int:
+def run_command(given: list[str]) -> int:
     """Execute the command line's arguments and return the exit status."""
-    from visualizer.cli.generate import GENERATE, generate
-    from visualizer.cli.model import MODEL, model
-    from visualizer.cli.option_checks import idle_beside_what_ends
-    from visualizer.cli.options import LAB, lab_parser, parser
-    from visualizer.cli.serve import SERVE, serve
+    from visualizer.cli.generate import GENERATE_COMMAND, generate
+    from visualizer.cli.model import MODEL_COMMAND, model
+    from visualizer.cli.option_checks import unused_option_error
+    from visualizer.cli.options import LAB_COMMAND, create_parser, lab_parser
+    from visualizer.cli.serve import SERVE_COMMAND, serve
     from visualizer.cli.shell_completion import print_completion
-    from visualizer.cli.train import TRAIN, train
+    from visualizer.cli.train import TRAIN_COMMAND, train
 
-    if given[:1] == [LAB]:
+    if given[:1] == [LAB_COMMAND]:
         return show_lab(lab_parser().parse_args(given[1:]).folder)
-    if given[:1] == [TRAIN]:
+    if given[:1] == [TRAIN_COMMAND]:
         return train(given[1:])
-    if given[:1] == [GENERATE]:
+    if given[:1] == [GENERATE_COMMAND]:
         return generate(given[1:])
-    if given[:1] == [MODEL]:
+    if given[:1] == [MODEL_COMMAND]:
         return model(given[1:])
-    if given[:1] == [SERVE]:
+    if given[:1] == [SERVE_COMMAND]:
         return serve(given[1:])
-    options = parser().parse_args(given)
-    if wrong := idle_beside_what_ends(options):
-        say(wrong)
+    options = create_parser().parse_args(given)
+    if wrong := unused_option_error(options):
+        print_message(wrong)
         return 2
     if options.print_completion:
         return print_completion(options.print_completion)
     if options.reset_settings:
         return reset_settings()
-    return open_or_export_each(options)
+    return process_layers(options)
 
 
-def open_or_export_each(options: argparse.Namespace) -> int:
+def process_layers(options: argparse.Namespace) -> int:
     """Open or export the document that the options describe, or each layer of a run."""
-    from visualizer.cli.document_options import each_layer_of_run
-    from visualizer.cli.options import option_of
+    from visualizer.cli.document_options import options_per_layer
+    from visualizer.cli.options import option_name
 
     status = 0
     try:
-        for each in each_layer_of_run(options):
-            status = max(status, open_or_export(each))
-            if status in STOPPED.values():
+        for each in options_per_layer(options):
+            status = max(status, process_document(each))
+            if status in SIGNAL_EXIT_STATUS.values():
                 break
     except InputError as refused:
-        option = option_of(refused.field) if refused.field in OPENING else "FILE"
-        say(f"argument {option}: {refused.sentence}")
+        option = option_name(refused.field) if refused.field in SOURCE_FIELDS else "FILE"
+        print_message(f"argument {option}: {refused.sentence}")
         return 2
     return status
 
 
-def open_or_export(options: argparse.Namespace) -> int:
+def process_document(options: argparse.Namespace) -> int:
     """Open the described document in a window, or export it, and return the exit status.
 
     Raises
@@ -144,7 +144,7 @@ def open_or_export(options: argparse.Namespace) -> int:
     InputError
         As `open_file`.
     """
-    from visualizer.cli.option_checks import complaint
+    from visualizer.cli.option_checks import first_option_error
 
     if options.device in {Device.CUDA, Device.MPS}:  # the others are always available
         from visualizer.attention.device import check_available
@@ -152,11 +152,15 @@ def open_or_export(options: argparse.Namespace) -> int:
         check_available(Device(options.device), Dtype(options.dtype or Dtype.FLOAT32))
     is_left_to_window = _is_model(options.file) and not (options.export or options.weights)
     saved = _document_for_model(options) if is_left_to_window else open_file(options)
-    wrong = complaint(options, saved.document)
+    wrong = first_option_error(options, saved.document)
     if wrong:
-        say(wrong)
+        print_message(wrong)
         return 2
-    return export_only(options, saved) if options.export else show(saved, options.file)
+    return (
+        export_without_window(options, saved)
+        if options.export
+        else show_window(saved, options.file)
+    )
 
 
 def _is_model(path: Path | None) -> bool:
@@ -171,16 +175,16 @@ def _document_for_model(options: argparse.Namespace) -> SavedDocument:
     InputError
         If the folder contains no model that can be opened.
     """
-    from visualizer.cli.document_options import document_of
+    from visualizer.cli.document_options import build_document
     from visualizer.models.model_folder import read_model_folder
     from visualizer.models.model_source import ModelSource
 
     folder = read_model_folder(options.file, has_fingerprint=False)
     source = ModelSource(str(folder.path.absolute()), folder.name, folder.fingerprint)
-    return SavedDocument(document_of(options).set("model", source), ROOMY)
+    return SavedDocument(build_document(options).set("model", source), EXPORT_VIEW)
 
 
-OPENING = ("own_weights", "text", "layer", "device")
+SOURCE_FIELDS = ("own_weights", "text", "layer", "device")
 """Fields of options that determine what is opened."""
 
 
@@ -190,36 +194,36 @@ def open_file(options: argparse.Namespace) -> SavedDocument:
     Raises
     ------
     InputError
-        If the file cannot be opened; its field is in `OPENING` if that option is the cause.
+        If the file cannot be opened; its field is in `SOURCE_FIELDS` if that option is the cause.
     """
     from visualizer.cli.document_options import (
-        document_of,
+        build_document,
+        document_of_layer,
         is_run_folder,
-        layer_of_run,
-        with_weights,
+        load_weights,
     )
 
-    base, saved, notices = None, SavedDocument(Document(), ROOMY), []
+    base, saved, notices = None, SavedDocument(Document(), EXPORT_VIEW), []
     if options.file and is_run_folder(options.file):
-        saved = layer_of_run(options)
+        saved = document_of_layer(options)
         base = saved.document
     elif options.file:
         # The options supply the settings that a weights file does not contain.
-        saved, notice = open_as_document(options.file, document_of(options))
+        saved, notice = open_as_document(options.file, build_document(options))
         base, notices = saved.document, [notice]
-    document = document_of(options, base)
+    document = build_document(options, base)
     if options.weights:
-        document, notice = with_weights(options, document)
+        document, notice = load_weights(options, document)
         notices.append(notice)
     for sentence in filter(None, notices):
-        say(sentence)
+        print_message(sentence)
     # Recorded and exported numbers are valid only for the document they were computed from.
     if document == saved.document:
         return saved
     return replace(saved, document=document, recorded=None, exported=None)
 
 
-def export_only(options: argparse.Namespace, saved: SavedDocument) -> int:
+def export_without_window(options: argparse.Namespace, saved: SavedDocument) -> int:
     """Write files without a window or screen.
 
     Returns
@@ -229,35 +233,35 @@ def export_only(options: argparse.Namespace, saved: SavedDocument) -> int:
         file could not be written, 128 plus the signal's number after a signal.
     """
     from visualizer.cli.document_options import (
-        colours_of,
-        figure_settings_of,
+        build_figure_settings,
+        chosen_colours,
     )
-    from visualizer.cli.export_files import jobs_of, named_refusal, write_all
+    from visualizer.cli.export_files import export_jobs, option_error_message, write_exports
     from visualizer.console import ConsoleProgress
-    from visualizer.runtime import InterruptedRunError, stoppable
-    from visualizer.session.document_builder import with_parsed_stages_and_heads
+    from visualizer.runtime import InterruptSignalError, handle_stop_signals
+    from visualizer.session.document_builder import select_stages_and_heads
     from visualizer.session.exportable_snapshot import Snapshot
 
     progress = ConsoleProgress(is_quiet=options.quiet)
     try:
-        with stoppable(progress.stop):
-            figure_settings = figure_settings_of(options)
-            run, view = run_and_view_of(saved)
-            view = with_parsed_stages_and_heads(run, view, options.stages, options.heads_shown)
+        with handle_stop_signals(progress.stop):
+            figure_settings = build_figure_settings(options)
+            run, view = computed_run_and_view(saved)
+            view = select_stages_and_heads(run, view, options.stages, options.heads_shown)
             for notice in run.notices:
-                say(notice)
-            view = replace(view, colouring=colours_of(options, view.colouring))
-            jobs = jobs_of(options, Snapshot(saved.document, view, run))
-            return write_all(jobs, figure_settings, progress, options)
+                print_message(notice)
+            view = replace(view, colouring=chosen_colours(options, view.colouring))
+            jobs = export_jobs(options, Snapshot(saved.document, view, run))
+            return write_exports(jobs, figure_settings, progress, options)
     except InputError as refused:
-        say(named_refusal(refused, options))
+        print_message(option_error_message(refused, options))
         return 1 if refused.field == "export" else 2
-    except InterruptedRunError as stopped:
+    except InterruptSignalError as stopped:
         progress.clear()
         return stopped.status
 
 
-def run_and_view_of(saved: SavedDocument) -> tuple[Run, View]:
+def computed_run_and_view(saved: SavedDocument) -> tuple[Run, View]:
     """Return the run of an opened document, computed unless it was recorded, and its view."""
     return restore_document(saved, compute)
 
@@ -266,15 +270,15 @@ def reset_settings() -> int:
     """Delete the settings stored between sessions."""
     from PySide6.QtCore import QCoreApplication
 
-    from visualizer.widgets.app_settings import forget
+    from visualizer.widgets.app_settings import clear_settings
 
-    name_program(QCoreApplication)
-    refused = forget()
-    say(refused or "Settings have been reset.")
+    set_application_names(QCoreApplication)
+    refused = clear_settings()
+    print_message(refused or "Settings have been reset.")
     return 1 if refused else 0
 
 
-def show(saved: SavedDocument | None, path: Path | None) -> int:
+def show_window(saved: SavedDocument | None, path: Path | None) -> int:
     """Open a window on a document, or restore the last session if there is none.
 
     Returns when all windows are closed.
@@ -300,20 +304,20 @@ def run_event_loop(begin_: Callable[[WindowManager], object]) -> int:
     windows = WindowManager(window_services())
     begin_(windows)
     sys.excepthook = partial(show_bug, windows)
-    with without_waiting():
+    with forbid_waiting():
         status = application.exec()
-    from visualizer.lab.training.process_controller import wait_for_trainings  # not at start-up
+    from visualizer.lab.training.process_controller import wait_for_processes  # not at start-up
 
-    wait_for_trainings()
+    wait_for_processes()
     sys.excepthook = sys.__excepthook__
     if is_interruptible:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     del windows  # before the application that owns them is deleted
-    empty_own_clipboard()
+    clear_own_clipboard()
     return status
 
 
-def empty_own_clipboard() -> None:
+def clear_own_clipboard() -> None:
     """Empty the clipboard if it ends with the program.
 
     Qt would delete the copied data after Python has ended, and crash. On other platforms, the
@@ -321,7 +325,7 @@ def empty_own_clipboard() -> None:
     """
     from PySide6.QtGui import QGuiApplication
 
-    if QGuiApplication.platformName() in OWN_CLIPBOARD:
+    if QGuiApplication.platformName() in TRANSIENT_CLIPBOARD_PLATFORMS:
         QGuiApplication.clipboard().clear()
 
 
@@ -335,7 +339,7 @@ def show_bug(
 
     An access to numbers that have not yet arrived from a server is not a bug: it can be repeated.
     """
-    if isinstance(error, NumbersOnTheirWayError):
+    if isinstance(error, NumbersPendingError):
         if windows.front:
             windows.front.statusBar().showMessage(VALUES_PENDING, MESSAGE_MS)
         return
@@ -348,7 +352,7 @@ def show_bug(
     if windows.front:
         windows.front.show_bug("".join(traceback.format_exception(error)))
     else:  # without a visible window, the program would keep running unnoticed
-        windows.give_up()
+        windows.abandon()
 
 
 def window_services() -> Services:
@@ -359,7 +363,7 @@ def window_services() -> Services:
     return Services(
         compute,
         read_file,
-        run_and_view_of,
+        computed_run_and_view,
         PanelPresenters,
         read_trained_example,
         return_idle_memory,
@@ -375,26 +379,26 @@ def make_application() -> QApplication:
     from visualizer.storage.program_folders import move_old_folders
 
     move_old_folders()
-    return_freed_memory()
-    ask_for_large_pages()
-    write_numbers_with_a_point()
-    import_plainly()
+    enable_memory_return()
+    enable_huge_pages()
+    set_number_locale()
+    restore_import()
     with exit_if_qt_cannot_start(SCREEN_ERROR):
         application = QApplication([sys.argv[0]])
     from visualizer.widgets.garbage_collector import GarbageCollector
 
     GarbageCollector(application, COLLECTION_DELAY_MS)
-    name_program(application)
-    name_menu_entry()
-    from visualizer.widgets.app_settings import keep_qt_from_storing
+    set_application_names(application)
+    set_desktop_entry()
+    from visualizer.widgets.app_settings import disable_qt_settings
 
-    keep_qt_from_storing()
+    disable_qt_settings()
     application.setStyle("Fusion")
-    take_text_size()
+    apply_stored_text_size()
     return application
 
 
-def take_text_size() -> None:
+def apply_stored_text_size() -> None:
     """Apply the stored text size."""
     from visualizer.widgets.app_settings import load_text_size
     from visualizer.widgets.fonts import apply_text_size
@@ -402,7 +406,7 @@ def take_text_size() -> None:
     apply_text_size(load_text_size())
 
 
-def import_plainly() -> None:
+def restore_import() -> None:
     """Restore Python's own ``__import__``, which PySide6 wraps.
 
     The wrapper supports modules that select ``snake_case`` names, and none here does. It makes
@@ -411,13 +415,13 @@ def import_plainly() -> None:
     builtins.__import__ = getattr(builtins, "__orig_import__", builtins.__import__)
 
 
-def name_program(application: QCoreApplication | type[QCoreApplication]) -> None:
+def set_application_names(application: QCoreApplication | type[QCoreApplication]) -> None:
     """Set the application and organization names."""
     application.setApplicationName(NAME)
     application.setOrganizationName(NAME)
 
 
-def name_menu_entry() -> None:
+def set_desktop_entry() -> None:
     """Set the name of the desktop entry, if one is installed.
 
     Wayland uses it to find the window icon. Desktops print a warning if the entry does not exist.
@@ -426,20 +430,20 @@ def name_menu_entry() -> None:
     from PySide6.QtGui import QGuiApplication
 
     entries = QStandardPaths.StandardLocation.ApplicationsLocation
-    if QStandardPaths.locate(entries, f"{MENU_ENTRY}.desktop"):
-        QGuiApplication.setDesktopFileName(MENU_ENTRY)
+    if QStandardPaths.locate(entries, f"{DESKTOP_ENTRY_NAME}.desktop"):
+        QGuiApplication.setDesktopFileName(DESKTOP_ENTRY_NAME)
 
 
 def open_window(document: Document) -> MainWindow:
     """Open a window on a document and start its first computation."""
-    from visualizer.shell.window_manager import make_window
+    from visualizer.shell.window_manager import create_window
 
-    window = make_window(window_services(), document)
+    window = create_window(window_services(), document)
     window.show()
     return window
 
 
-def write_numbers_with_a_point() -> None:
+def set_number_locale() -> None:
     """Set the C locale without group separators, so that input fields use a decimal point."""
     from PySide6.QtCore import QLocale
 

@@ -21,10 +21,10 @@ def brief_repr(struct: Any) -> str:
         for name, value in held.items()
         if name not in known or _is_different(value, known[name])
     ]
-    return shortened(f"{type(struct).__name__}({', '.join(parts)})")
+    return truncate(f"{type(struct).__name__}({', '.join(parts)})")
 
 
-def shortened(text: str) -> str:
+def truncate(text: str) -> str:
     """Truncate a representation to its maximum length."""
     return text if len(text) <= MAX_LENGTH else f"{text[: MAX_LENGTH - 2]}…{text[-1]}"
 

@@ -10,8 +10,8 @@ import unicodedata
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from visualizer.errors import InputError, reason_of
-from visualizer.runtime import STOPPED, InterruptedRunError
+from visualizer.errors import InputError, system_error_reason
+from visualizer.runtime import SIGNAL_EXIT_STATUS, InterruptSignalError
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -19,25 +19,26 @@ if TYPE_CHECKING:
     from visualizer.progress import Progress
 
 
-INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 """Unicode categories that move the cursor, change text direction or control a terminal."""
 
 
-def printable(text: str) -> str:
+def escape_control_characters(text: str) -> str:
     """Escape the control characters of a text, which file names and tokens may contain."""
     return "".join(
-        ascii(sign)[1:-1] if unicodedata.category(sign) in INVISIBLE else sign for sign in text
+        ascii(sign)[1:-1] if unicodedata.category(sign) in INVISIBLE_CATEGORIES else sign
+        for sign in text
     )
 
 
-def say(sentence: str) -> None:
+def print_message(sentence: str) -> None:
     """Print a message with the program's name to standard error, on one line."""
-    line = f"attention-visualizer: {printable(sentence)}"
+    line = f"attention-visualizer: {escape_control_characters(sentence)}"
     with suppress(OSError):  # standard error is closed
         print(line, file=sys.stderr, flush=True)  # noqa: T201
 
 
-def write_out(text: str) -> bool:
+def write_output(text: str) -> bool:
     """Write to standard output; characters that its encoding lacks become question marks.
 
     Returns
@@ -61,7 +62,7 @@ def write_out(text: str) -> bool:
         return False
     except OSError as error:
         close_standard_output()
-        sentence = f"Cannot write to standard output: {reason_of(error)}."
+        sentence = f"Cannot write to standard output: {system_error_reason(error)}."
         raise InputError("export", sentence) from error
     return True
 
@@ -83,13 +84,13 @@ class ConsoleProgress:
     """
 
     def __init__(self, *, is_quiet: bool) -> None:
-        self.is_quiet = is_quiet
+        self.is_silent = is_quiet
         self._is_terminal = bool(sys.stderr and sys.stderr.isatty())
         self._width = 0
-        self._interruption: InterruptedRunError | None = None
+        self._interruption: InterruptSignalError | None = None
 
     def progress(self, name: str) -> Progress:
-        """Return a file's progress callback, which raises `InterruptedRunError` after a signal."""
+        """Return a file's progress callback, which raises `InterruptSignalError` after a signal."""
         quarters = set(range(5))
 
         def report(done: int, of: int) -> None:
@@ -121,19 +122,19 @@ class ConsoleProgress:
     def stop(self, number: int, frame: FrameType | None) -> None:
         """Handle a signal: the first one ends the work immediately, even between progress calls."""
         is_first = self._interruption is None
-        self._interruption = InterruptedRunError(STOPPED[signal.Signals(number).name])
+        self._interruption = InterruptSignalError(SIGNAL_EXIT_STATUS[signal.Signals(number).name])
         if is_first:
             raise self._interruption
 
     def _print_message(self, sentence: str) -> None:
-        if not self.is_quiet:
-            say(sentence)
+        if not self.is_silent:
+            print_message(sentence)
 
     def _rewrite_line(self, message: str) -> None:
-        if self.is_quiet:
+        if self.is_silent:
             return
         room = shutil.get_terminal_size().columns - 1
-        line = f"attention-visualizer: {printable(message)}"[:room]
+        line = f"attention-visualizer: {escape_control_characters(message)}"[:room]
         self._write_text(f"\r{line.ljust(min(self._width, room))}")
         self._width = len(line)
 

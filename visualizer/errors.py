@@ -9,7 +9,7 @@ FIRST_TOKENS, FIRST_CHARACTERS = "first tokens", "first characters"
 """Fields of remedies that keep the first part of a text: a count, or the text itself."""
 
 
-def reason_of(error: OSError) -> str:
+def system_error_reason(error: OSError) -> str:
     """Return the operating system's reason for an error, as part of a message."""
     return error.strerror or str(error)
 
@@ -68,7 +68,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 MEMORY_ERROR = "There is not enough memory. Use a shorter text or close other programs."
 
 
-def memory_error_in_words(error: Exception) -> Exception:
+def convert_memory_error(error: Exception) -> Exception:
     """Replace an out-of-memory error by an `InputError` with the field ``memory``."""
     if isinstance(error, InputError) or not is_out_of_memory(error):
         return error

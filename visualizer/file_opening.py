@@ -11,18 +11,18 @@ from msgspec.structs import replace
 
 from visualizer.attention.roles import Role
 from visualizer.documents.document_file import SavedDocument
-from visualizer.documents.exported_numbers import is_npz
+from visualizer.documents.exported_numbers import is_exported_npz
 from visualizer.documents.open_document import (
     DocumentChange,
-    change_to_model,
     open_document,
-    text_in,
+    read_text_file,
+    switch_to_model,
 )
 from visualizer.errors import InputError
-from visualizer.language.tokenizers import Tokenizer
+from visualizer.language.tokenizers import TokenizerKind
 from visualizer.models.model_folder import is_model_folder
 from visualizer.models.model_path import GGUF_ERROR
-from visualizer.runtime import on_python_thread
+from visualizer.runtime import run_in_thread
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.model_opening import open_model_source
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from visualizer.session.worker_jobs import ComputeFunction
 
 
-ROOMY = View(room=512)
+EXPORT_VIEW = View(room=512)
 """Default view, with more space for matrices than in a window."""
 TENSOR_FILES = frozenset({".npy", ".npz", ".safetensors", ".pt", ".pth", ".bin"})
 """Suffixes of files that are read by importers."""
@@ -60,11 +60,11 @@ def read_file(path: Path, document: Document) -> SavedDocument | DocumentChange:
     suffix = path.suffix.lower()
     if suffix == ".gguf":
         raise InputError("open", GGUF_ERROR.format(name=path.name))
-    if suffix == ".txt" and document.model and document.reads_image:
+    if suffix == ".txt" and document.model and document.takes_image:
         name = document.model.name
         raise InputError("open", f"{name} requires an image and cannot process a text file.")
     if suffix == ".txt":
-        return DocumentChange(document.set("text", text_in(path)))
+        return DocumentChange(document.set("text", read_text_file(path)))
     is_of_others = suffix in TENSOR_FILES and not (suffix == ".npz" and _is_exported(path))
     return _read_tensors(path, document) if is_of_others else open_document(path)
 
@@ -83,7 +83,7 @@ def _is_exported(path: Path) -> bool:
     """Whether an NPZ file was exported with its document."""
     try:
         with open_regular_file(path) as file:
-            return is_npz(file.read(_START))
+            return is_exported_npz(file.read(_START))
     except OSError:  # the reader reports it
         return False
 
@@ -92,7 +92,7 @@ def open_as_document(path: Path, document: Document) -> tuple[SavedDocument, str
     """Open any supported file as a document; return it with the notice to show."""
     found = read_file(path, document)
     if isinstance(found, DocumentChange):
-        view = ROOMY if found.stages is None else replace(ROOMY, stages=found.stages)
+        view = EXPORT_VIEW if found.stages is None else replace(EXPORT_VIEW, stages=found.stages)
         saved = SavedDocument(found.document, view, opened_model=found.opened_model)
         return saved, found.notice
     return found, found.notice
@@ -103,17 +103,22 @@ def read_trained_example() -> SavedDocument:
     from visualizer.models.lab_model_files import can_open_models
 
     if can_open_models():
-        return on_python_thread(_trained_example_as_model)
+        return run_in_thread(_trained_example_as_model)
     return read_layer_of_trained_example()
 
 
 def _trained_example_as_model() -> SavedDocument:
     """Open the trained example as a model, showing only a head that its copying depends on."""
-    from visualizer.language.trained_example import CELL, FOLDER, NEEDED, TEXT
+    from visualizer.language.trained_example import (
+        ESSENTIAL_HEAD,
+        EXAMPLE_FOLDER,
+        EXAMPLE_TEXT,
+        EXPECTED_CELL,
+    )
 
-    change = _open_model(FOLDER, Document(text=TEXT))
-    layer, head = NEEDED
-    pinned = Cell(Role.WEIGHTS, (head, *CELL))
+    change = _open_model(EXAMPLE_FOLDER, Document(text=EXAMPLE_TEXT))
+    layer, head = ESSENTIAL_HEAD
+    pinned = Cell(Role.WEIGHTS, (head, *EXPECTED_CELL))
     view = View(
         pinned=pinned, layer=layer, heads=frozenset({head}), stages=frozenset({Role.WEIGHTS})
     )
@@ -125,12 +130,12 @@ def read_layer_of_trained_example() -> SavedDocument:
     from visualizer.attention.torch_preload import load_torch_library
 
     load_torch_library()
-    from visualizer.lab.layer_document import saved_of
+    from visualizer.lab.layer_document import create_layer_document
     from visualizer.language import trained_example
 
-    message = trained_example.layer_of_example()
-    head, cell = trained_example.HEAD, trained_example.CELL
-    saved = saved_of(message, Tokenizer.CHARACTERS, head, cell)
+    message = trained_example.read_example_layer()
+    head, cell = trained_example.HEAD, trained_example.EXPECTED_CELL
+    saved = create_layer_document(message, TokenizerKind.CHARACTERS, head, cell)
     view = replace(saved.view, stages=frozenset({Role.WEIGHTS}))
     return SavedDocument(saved.document, view)
 
@@ -146,12 +151,12 @@ def restore_document(saved: SavedDocument, compute: ComputeFunction) -> tuple[Ru
     InputError
         If the document cannot be computed. If only side A cannot, the comparison is dropped.
     """
-    from visualizer.attention.captured_run import recorded_run
+    from visualizer.attention.captured_run import create_recorded_run
 
     view = _restore_side_a(saved, compute)
     if saved.recorded and not saved.recorded.missing:
         document = saved.document
-        return recorded_run(document.spec, saved.recorded, document.weights_source), view
+        return create_recorded_run(document.spec, saved.recorded, document.weights_source), view
     kept = view.comparison.kept if view.comparison else None
     run = compute(saved.document, kept)
     different = saved.exported.difference(run) if saved.exported else ""
@@ -159,7 +164,7 @@ def restore_document(saved: SavedDocument, compute: ComputeFunction) -> tuple[Ru
 
 
 def _restore_side_a(saved: SavedDocument, compute: ComputeFunction) -> View:
-    from visualizer.attention.captured_run import recorded_run
+    from visualizer.attention.captured_run import create_recorded_run
 
     view, comparison = saved.view, saved.view.comparison
     if comparison is None or comparison.against != "kept" or comparison.document is None:
@@ -168,7 +173,7 @@ def _restore_side_a(saved: SavedDocument, compute: ComputeFunction) -> View:
     try:
         if saved.kept and not saved.kept.missing:
             before = comparison.document
-            kept = recorded_run(before.spec, saved.kept, before.weights_source)
+            kept = create_recorded_run(before.spec, saved.kept, before.weights_source)
         else:
             kept = compute(comparison.document, None)
     except InputError:
@@ -183,14 +188,14 @@ def _open_model(path: Path, document: Document) -> DocumentChange:
         opened = open_model_source(path, *where, document.text)
     except InputError as refused:
         raise InputError("open", refused.sentence) from refused
-    return change_to_model(document, opened)
+    return switch_to_model(document, opened)
 
 
 def _read_tensors(path: Path, document: Document) -> DocumentChange:
     from visualizer.attention.captured_attention import CapturedAttention
     from visualizer.attention.importers.readers import read_tensor_file
 
-    found, notice = read_tensor_file(path, document.spec, document.most_tokens)
+    found, notice = read_tensor_file(path, document.spec, document.max_text_tokens)
     if isinstance(found, CapturedAttention):
         return DocumentChange(document.set("captured", found), notice)
     changed = replace(document.set("captured", None), spec=found)

@@ -28,7 +28,7 @@ def format_short(value: float) -> str:
     return format_number(0.0 if abs(value) < 0.005 else value, 2)
 
 
-WHOLE = 99.9999
+MAX_FORMATTED_PERCENT = 99.9999
 """Percentage from which a share is shown as 100 %: the remainder is rounding error."""
 
 
@@ -38,7 +38,7 @@ def format_share(value: float) -> str:
     Shares below 1 are never shown as 100 %, except for rounding errors.
     """
     percent = 100 * value
-    if 99.5 <= percent < WHOLE:
+    if 99.5 <= percent < MAX_FORMATTED_PERCENT:
         return f"{percent:.1f} %" if percent < 99.95 else "more than 99.9 %"
     if percent == 0 or percent >= 10:
         return f"{percent:.0f} %"

@@ -16,7 +16,7 @@ from threading import Lock
 from types import ModuleType
 from typing import Any
 
-NAME = "numpy"
+MODULE_NAME = "numpy"
 _THREADS = "OPENBLAS_NUM_THREADS"
 _LOCK = Lock()
 
@@ -26,8 +26,8 @@ def import_numpy_on_first_use() -> None:
 
     It has no effect if numpy is already imported, or missing.
     """
-    if NAME not in sys.modules and find_spec(NAME):
-        sys.modules[NAME] = _LazyNumpy(NAME)
+    if MODULE_NAME not in sys.modules and find_spec(MODULE_NAME):
+        sys.modules[MODULE_NAME] = _LazyNumpy(MODULE_NAME)
 
 
 def import_numpy_now() -> None:
@@ -35,7 +35,7 @@ def import_numpy_now() -> None:
 
     Two threads would deadlock if one started with a submodule and the other with numpy.
     """
-    module = import_module(NAME)
+    module = import_module(MODULE_NAME)
     if isinstance(module, _LazyNumpy):
         _load_numpy_into(module)
 
@@ -65,14 +65,14 @@ def _import_numpy_once(before: ModuleType) -> ModuleType:
     import, and large products are computed by torch, whose libraries see the original environment.
     """
     with _LOCK:
-        is_first = sys.modules.get(NAME) is before
+        is_first = sys.modules.get(MODULE_NAME) is before
         if is_first:
-            del sys.modules[NAME]
+            del sys.modules[MODULE_NAME]
         is_to_set = is_first and _THREADS not in os.environ
         if is_to_set:
             os.environ[_THREADS] = "1"
     try:
-        return import_module(NAME)
+        return import_module(MODULE_NAME)
     finally:
         if is_to_set:
             del os.environ[_THREADS]

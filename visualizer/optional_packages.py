@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 from visualizer.errors import InputError
 
-EXTRAS = {
+EXTRA_OF_PACKAGE = {
     "av": "film",
     "transformers": "models",
     "accelerate": "models",
@@ -15,7 +15,7 @@ EXTRAS = {
     "shtab": "completion",
 }
 """Extra of this program that installs each package."""
-FIELD = "package"
+PACKAGE_FIELD = "package"
 """Field of an error about a package that is not installed."""
 
 
@@ -29,11 +29,11 @@ def missing_package_message(package: str, feature: str) -> str:
 
     All shells, including those of Windows, understand the double quotation marks.
     """
-    command = f'pip install "attention-visualizer[{EXTRAS[package]}]"'
+    command = f'pip install "attention-visualizer[{EXTRA_OF_PACKAGE[package]}]"'
     return f"{feature} requires {package}, which is not installed: {command}"
 
 
 def require_package(package: str, feature: str) -> None:
     """Raise an `InputError` with the field ``package`` if a package cannot be imported."""
     if not is_installed(package):
-        raise InputError(FIELD, missing_package_message(package, feature))
+        raise InputError(PACKAGE_FIELD, missing_package_message(package, feature))

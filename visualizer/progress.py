@@ -11,7 +11,7 @@ Value = TypeVar("Value")
 
 
 @contextmanager
-def held_within(variable: ContextVar[Value], value: Value) -> Iterator[None]:
+def context_value(variable: ContextVar[Value], value: Value) -> Iterator[None]:
     """Set a context variable within the context, and restore its previous value afterwards."""
     token = variable.set(value)
     try:
@@ -35,36 +35,36 @@ def no_progress(done: int, of: int) -> None:
 _is_stopped: ContextVar[Callable[[], bool]] = ContextVar("is stopped", default=lambda: False)
 
 
-def stopped_when(is_stopped: Callable[[], bool]) -> AbstractContextManager[None]:
+def cancel_when(is_stopped: Callable[[], bool]) -> AbstractContextManager[None]:
     """Cancel long-running work on this thread within the context when the function returns True."""
-    return held_within(_is_stopped, is_stopped)
+    return context_value(_is_stopped, is_stopped)
 
 
-def is_to_stop() -> bool:
+def is_cancelled() -> bool:
     """Whether the work on this thread is to be cancelled."""
     return _is_stopped.get()()
 
 
 def check_stopped() -> None:
     """Raise `CancelledError` if the work on this thread is to be cancelled."""
-    if is_to_stop():
+    if is_cancelled():
         raise CancelledError
 
 
 _is_over: ContextVar[Callable[[], bool]] = ContextVar("is over", default=lambda: False)
 
 
-def left_when(is_over: Callable[[], bool]) -> AbstractContextManager[None]:
+def abandon_wait_when(is_over: Callable[[], bool]) -> AbstractContextManager[None]:
     """Abandon all waits on this thread within the context when the function returns True.
 
     Unlike work that is cancelled in favour of other work, the awaited result is no longer needed at
     all. Conditions of outer contexts also apply.
     """
     before = _is_over.get()
-    return held_within(_is_over, lambda: is_over() or before())
+    return context_value(_is_over, lambda: is_over() or before())
 
 
-def check_left() -> None:
+def check_wait_abandoned() -> None:
     """Raise `CancelledError` if the result that this thread waits for is no longer needed."""
     if _is_over.get()():
         raise CancelledError
@@ -73,29 +73,29 @@ def check_left() -> None:
 _progress: ContextVar[Progress] = ContextVar("progress", default=no_progress)
 
 
-def progress_told_to(progress: Progress) -> AbstractContextManager[None]:
+def report_progress_to(progress: Progress) -> AbstractContextManager[None]:
     """Report the progress of long-running work on this thread within the context to a callback."""
-    return held_within(_progress, progress)
+    return context_value(_progress, progress)
 
 
 @contextmanager
-def progress_of_part(at: int, count: int) -> Iterator[None]:
+def part_progress_context(at: int, count: int) -> Iterator[None]:
     """Report the progress of work within the context as one of ``count`` equal parts of a whole."""
     report = _progress.get()
 
     def report_whole(done: int, of: int) -> None:
         report((at * of + done) // count, of)
 
-    with progress_told_to(report_whole):
+    with report_progress_to(report_whole):
         yield
 
 
-def tell_progress(done: int, of: int) -> None:
+def report_progress(done: int, of: int) -> None:
     """Report the progress of the work on this thread."""
     _progress.get()(done, of)
 
 
-BLOCK = 64
+REPORT_INTERVAL = 64
 
 
 class ProgressCounter:

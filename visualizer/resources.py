@@ -8,12 +8,12 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parent
 
 
-def resource(*parts: str) -> Path:
+def resource_path(*parts: str) -> Path:
     """Return the path of a data file, such as ``resource("icons", "app.svg")``."""
     return _shipped_folder("resources").joinpath(*parts)
 
 
-def documentation(*parts: str) -> Path:
+def documentation_path(*parts: str) -> Path:
     """Return the path of a documentation page, such as ``documentation("window.md")``."""
     return _shipped_folder("docs").joinpath(*parts)
 

@@ -12,18 +12,18 @@ from contextlib import contextmanager, suppress
 from threading import Event, Thread
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
-from visualizer.progress import CancelledError, check_left
+from visualizer.progress import CancelledError, check_wait_abandoned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
 Value = TypeVar("Value")
-LOOK_S = 0.02
+POLL_INTERVAL_S = 0.02
 """Interval in seconds at which the waiting thread checks whether the work is still needed."""
 
 
-def on_python_thread(work: Callable[[], Value], *, may_be_left: bool = False) -> Value:
+def run_in_thread(work: Callable[[], Value], *, may_be_left: bool = False) -> Value:
     """Run work on a new Python thread, wait for it, and return its result or raise its error.
 
     Python up to 3.12.0 keeps an entry for a thread of Qt forever, once a library asks for the
@@ -57,8 +57,8 @@ def on_python_thread(work: Callable[[], Value], *, may_be_left: bool = False) ->
     # Joining the thread, or asking whether it is a daemon, would also create such an entry.
     Thread(target=run, daemon=True).start()
     try:
-        while not is_done.wait(LOOK_S if may_be_left else None):
-            check_left()
+        while not is_done.wait(POLL_INTERVAL_S if may_be_left else None):
+            check_wait_abandoned()
     except CancelledError:
         is_left.set()
         errors.clear()  # the work may have failed just now
@@ -68,7 +68,7 @@ def on_python_thread(work: Callable[[], Value], *, may_be_left: bool = False) ->
     return results[0]
 
 
-WAIT_S = 1.0
+COLLECTION_TIMEOUT_S = 1.0
 """Timeout of a collection, in seconds: the collecting thread may itself be waiting."""
 
 _collectors: list[Callable[[Event], None]] = []
@@ -77,7 +77,7 @@ _suspensions: list[None] = []
 """One entry per context in which collection is suspended."""
 
 
-def collect_by(collector: Callable[[Event], None]) -> None:
+def set_collector(collector: Callable[[Event], None]) -> None:
     """Disable automatic collection and use a function that can be called from any thread.
 
     PySide destroys a widget on the thread that collects it, which crashes on any other thread.
@@ -93,16 +93,16 @@ def collect_garbage() -> None:
         return
     is_done = Event()
     _collectors[0](is_done)
-    is_done.wait(WAIT_S)
+    is_done.wait(COLLECTION_TIMEOUT_S)
 
 
-def is_held_off() -> bool:
+def is_collection_suspended() -> bool:
     """Whether collection is currently suspended."""
     return bool(_suspensions)
 
 
 @contextmanager
-def left_out_of_collections() -> Iterator[None]:
+def exclude_from_collection() -> Iterator[None]:
     """Exclude all objects created within the context from garbage collection, permanently.
 
     The objects of large imports are permanent. Importing torch and a model of transformers makes
@@ -121,11 +121,11 @@ def left_out_of_collections() -> Iterator[None]:
             gc.enable()
 
 
-STOPPED = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129}
+SIGNAL_EXIT_STATUS = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129}
 """Exit status by signal name; SIGHUP (the terminal closes) does not exist on Windows."""
 
 
-class InterruptedRunError(KeyboardInterrupt):
+class InterruptSignalError(KeyboardInterrupt):
     """A signal asks the program to exit."""
 
     def __init__(self, status: int) -> None:
@@ -133,19 +133,19 @@ class InterruptedRunError(KeyboardInterrupt):
         self.status = status
 
 
-def end_at_once(number: int, frame: FrameType | None) -> NoReturn:
+def raise_interruption(number: int, frame: FrameType | None) -> NoReturn:
     """Handle a signal by interrupting the work immediately."""
-    raise InterruptedRunError(STOPPED[signal.Signals(number).name])
+    raise InterruptSignalError(SIGNAL_EXIT_STATUS[signal.Signals(number).name])
 
 
 @contextmanager
-def stoppable(stop: Callable[[int, FrameType | None], object]) -> Iterator[None]:
-    """Handle the signals in `STOPPED` with a function, except those that the parent ignores."""
+def handle_stop_signals(stop: Callable[[int, FrameType | None], object]) -> Iterator[None]:
+    """Handle signals to end with a function, except those that the parent ignores."""
     if threading.current_thread() is not threading.main_thread():
         yield  # Python allows signal handlers in the main thread only
         return
     before = {}
-    for name in STOPPED:
+    for name in SIGNAL_EXIT_STATUS:
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
             before[number] = signal.signal(number, stop)
@@ -160,7 +160,7 @@ _M_MMAP_THRESHOLD = -3
 _THRESHOLD_BYTES = 2**18
 
 
-def return_freed_memory() -> None:
+def enable_memory_return() -> None:
     """Fix the mmap threshold so that the C library returns large freed blocks to the system.
 
     glibc raises its threshold up to 32 MiB and then keeps blocks up to that size. Processing 768
@@ -184,7 +184,7 @@ def trim_freed_memory() -> None:
             ctypes.CDLL(None).malloc_trim(0)
 
 
-def ask_for_large_pages() -> None:
+def enable_huge_pages() -> None:
     """Make torch allocate large tensors in huge pages if the system supports them.
 
     Call it before torch is imported. Memory is otherwise mapped by 4 KiB on the first write:

@@ -11,7 +11,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from installers.linux.names_and_paths import NAME, TITLE
-from visualizer.cli.options import parser
+from visualizer.cli.options import create_parser
 from visualizer.cli.shell_completion import COMMANDS
 from visualizer.version import __version__
 
@@ -27,7 +27,7 @@ _STATUS = """0|All was written.
 
 def man_page(built: datetime) -> str:
     """Return the page as roff, for section 1."""
-    whole = parser()
+    whole = create_parser()
     lines = [
         f'.TH {NAME.upper()} 1 "{built:%Y-%m-%d}" "{TITLE} {__version__}" "User Commands"',
         ".SH NAME",

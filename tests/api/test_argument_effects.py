@@ -10,16 +10,16 @@ import torch
 
 from visualizer.api import argument_conversion
 from visualizer.api.argument_conversion import Settings
-from visualizer.api.argument_validation import OWN
+from visualizer.api.argument_validation import CUSTOM_WEIGHT_LAYERS
 from visualizer.api.attention_api import attend, load
-from visualizer.attention.spec import BLOCK_LAYERS, Mask
+from visualizer.attention.spec import BLOCK_LAYERS, MaskKind
 from visualizer.documents.document_file import write_document
 from visualizer.errors import InputError
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document, LineSplit
-from visualizer.session.timeline import Place, Playhead
+from visualizer.session.timeline import PlaybackPosition, Playhead
 from visualizer.session.view import View
-from visualizer.session.worker_jobs import run_of
+from visualizer.session.worker_jobs import run_document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -291,19 +291,19 @@ def test_an_argument_is_taken_where_it_has_an_effect(
     if (name, module) != TURNED_OFF and len(taken) > 1:
         assert any(each != taken[0] for each in taken)
     if not taken and f"{name} has no effect" in found[0]:
-        monkeypatch.setattr(argument_conversion, "check_effects", lambda *_: None)
+        monkeypatch.setattr(argument_conversion, "check_arguments_used", lambda *_: None)
         first, *others = (numbers_of(beside | {name: value}) for value in OTHERS[name])
         assert isinstance(first, dict)
         assert all(each == first for each in others)
 
 
-@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("name", CUSTOM_WEIGHT_LAYERS)
 def test_every_weight_that_is_taken_has_an_effect(name: str) -> None:
     sizes = {"W_output": (2, 2), "linear1": (3, 5), "linear2": (5, 3), "linear1.bias": (5,)}
     sizes |= dict.fromkeys(("ln1", "ln2", "ln1.bias", "ln2.bias", "linear2.bias"), (3,))
     size = sizes.get(name, (2,) if name.endswith(".bias") else (3, 2))
     module: dict[str, Any] = {"bias": True}
-    if OWN[name] in BLOCK_LAYERS:
+    if CUSTOM_WEIGHT_LAYERS[name] in BLOCK_LAYERS:
         module |= {"mechanism": "block", "feed_forward_size": 5}
     drawn = attend(TEXT, **module)
     own = attend(TEXT, weights={name: np.full(size, 0.25)}, **module)
@@ -335,7 +335,7 @@ def test_none_is_the_default() -> None:
     nothing: dict[str, Any] = dict.fromkeys(Settings.__annotations__)
     first, second = attend(TEXT, **nothing), attend(TEXT)
     assert first.document == second.document
-    assert second.spec.mask is Mask.CAUSAL
+    assert second.spec.mask is MaskKind.CAUSAL
     look: dict[str, Any] = {"layout": None, "theme": None, "width": None, "title": None}
     assert second.figure(**look).look == second.figure().look
 
@@ -347,10 +347,10 @@ def test_what_a_file_shows_does_not_hide_what_is_asked_for(tmp_path: Path) -> No
         stages=frozenset({"scores"}),
         pinned=pinned,
         spread=True,
-        playhead=Playhead(Place("context", 0)),
+        playhead=Playhead(PlaybackPosition("context", 0)),
     )
     with (tmp_path / "a.attention").open("wb") as file:
-        write_document(file, document, view, run_of(document, None))
+        write_document(file, document, view, run_document(document, None))
     loaded = load(tmp_path / "a.attention")
     assert loaded.figure().shot.view.playhead == view.playhead
     asked = loaded.figure("weights", 0, text=1).shot.view

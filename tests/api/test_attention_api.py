@@ -26,11 +26,11 @@ from visualizer.api.argument_conversion import Look, Settings
 from visualizer.api.attention_api import Attention, attend, load
 from visualizer.attention import device
 from visualizer.attention.modules import MultiHeadAttention
-from visualizer.attention.spec import Device, Dtype, Mask
+from visualizer.attention.spec import Device, Dtype, MaskKind
 from visualizer.documents.document_file import document_bytes, write_document
 from visualizer.errors import InputError
 from visualizer.export import offscreen_qt_application, writers
-from visualizer.export.figure_settings import PRESETS, FigurePaper, FigureSettings
+from visualizer.export.figure_settings import FIGURE_PRESETS, FigurePaper, FigureSettings
 from visualizer.export.film_settings import FilmSettings
 from visualizer.session.document import Document
 from visualizer.session.view import View
@@ -217,7 +217,7 @@ def test_several_texts_are_a_batch() -> None:
 def test_an_own_mask_is_the_mask() -> None:
     cells = np.eye(3, dtype=bool) | np.eye(3, k=-1, dtype=bool)
     attention = attend("a b c", own_mask=cells)
-    assert attention.spec.mask is Mask.OWN
+    assert attention.spec.mask is MaskKind.OWN
     assert ((attention["weights"] > 0) == cells).all()
 
 
@@ -230,12 +230,12 @@ def test_what_is_torchs_stays_as_it_was() -> None:
 
 
 def test_a_device_that_is_not_available_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device, "available", lambda: (Device.CPU,))
+    monkeypatch.setattr(device, "available_devices", lambda: (Device.CPU,))
     for wanted in ("cuda", torch.device("cuda"), torch.device("mps:0")):
         with pytest.raises(InputError, match=r"not available here.* float32: cpu") as caught:
             attend("a b c", device=wanted)
         assert caught.value.field == "device"
-    monkeypatch.setattr(device, "available", lambda: (Device.MPS, Device.CPU))
+    monkeypatch.setattr(device, "available_devices", lambda: (Device.MPS, Device.CPU))
     with pytest.raises(InputError, match=r"does not support float64.* float64: cpu"):
         attend("a b c", device="mps", dtype="float64")
 
@@ -246,7 +246,7 @@ def test_the_device_of_a_document_may_be_that_of_another_machine(
     path = tmp_path / "on-gpu.attention"
     document = Document().set("device", Device.CUDA)
     path.write_bytes(document_bytes(document, View()))
-    monkeypatch.setattr(device, "available", lambda: (Device.CPU,))
+    monkeypatch.setattr(device, "available_devices", lambda: (Device.CPU,))
     with pytest.warns(UserWarning, match="A CUDA GPU is not available; computed on") as said:
         attention = visualizer.load(path)
     assert attention.notices == ("A CUDA GPU is not available; computed on the CPU.",)
@@ -418,7 +418,7 @@ def test_a_figure_is_the_same_as_pixels_as_a_file_and_in_a_notebook(tmp_path: Pa
 def test_a_figure_looks_as_it_is_asked_to() -> None:
     attention = attend(SENTENCE)
     assert attention.figure().look == FigureSettings()
-    slide = replace(PRESETS["Slide"], film=FilmSettings(width=1920))
+    slide = replace(FIGURE_PRESETS["Slide"], film=FilmSettings(width=1920))
     assert attention.figure(width="slide").look == slide
     assert attention.figure(theme="dark", caption=False).look == FigureSettings(
         paper=FigurePaper.DARK, has_caption=False

@@ -10,7 +10,7 @@ import pytest
 
 import visualizer
 from visualizer.api.argument_conversion import Look, Settings
-from visualizer.api.argument_validation import ARGUMENTS
+from visualizer.api.argument_validation import ARGUMENT_NAMES
 from visualizer.api.notebook_values import Explained
 from visualizer.attention.settings import SETTINGS
 from visualizer.attention.spec import MAX_SEED, AttentionSpec
@@ -21,11 +21,11 @@ from visualizer.export.figure_settings import (
     FigurePaper,
     FigureSettings,
 )
-from visualizer.export.option_parsing import SIZES, size_of
+from visualizer.export.option_parsing import SIZE_PRESETS, parse_figure_size
 from visualizer.session.document import Document
 
 DEFAULT = Document()
-FIELDS = {argument: field for field, argument in ARGUMENTS.items()}
+FIELDS = {argument: field for field, argument in ARGUMENT_NAMES.items()}
 
 
 def said(kind: type) -> dict[str, str]:
@@ -77,9 +77,9 @@ def test_every_choice_of_a_figure_is_listed(name: str, kind: type[StrEnum]) -> N
 
 def test_every_preset_of_the_width_is_listed() -> None:
     listed = quoted(said(Look)["width"])
-    assert set(SIZES) <= listed
-    for size in listed - set(SIZES):
-        assert size_of(size).width > 0
+    assert set(SIZE_PRESETS) <= listed
+    for size in listed - set(SIZE_PRESETS):
+        assert parse_figure_size(size).width > 0
 
 
 def test_defaults_and_limits_are_those_of_the_program() -> None:

@@ -15,14 +15,14 @@ from tests.support.long_texts import held_shot, long_shot
 from visualizer.api import attention_api
 from visualizer.api.attention_api import Attention
 from visualizer.errors import InputError
-from visualizer.file_opening import ROOMY
+from visualizer.file_opening import EXPORT_VIEW
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 TOKENS = 120
 LONG, HELD = (
-    Attention(one.document, ROOMY, one.run)
+    Attention(one.document, EXPORT_VIEW, one.run)
     for one in (make(TOKENS, heads=2, d_out=4) for make in (long_shot, held_shot))
 )
 

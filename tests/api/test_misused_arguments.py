@@ -13,8 +13,8 @@ import torch
 
 from visualizer.api import attention_api
 from visualizer.api.argument_conversion import Look, Settings
-from visualizer.api.argument_validation import OWN
-from visualizer.attention.stages import TABLE
+from visualizer.api.argument_validation import CUSTOM_WEIGHT_LAYERS
+from visualizer.attention.stages import STAGE_TABLE
 from visualizer.errors import InputError
 
 if TYPE_CHECKING:
@@ -30,9 +30,10 @@ IT_HAS = (
     "It has input, queries, keys, values, scores, scaled, masked, weights, context, concat, output."
 )
 STAGES = (
-    f"Stages of modules: {', '.join(dict.fromkeys(row.name for row in TABLE))}; models have more."
+    f"Stages of modules: {', '.join(dict.fromkeys(row.name for row in STAGE_TABLE))}; "
+    "models have more."
 )
-NAMES = f"{', '.join(OWN)}."
+NAMES = f"{', '.join(CUSTOM_WEIGHT_LAYERS)}."
 SETTINGS = f"The settings are {', '.join(Settings.__annotations__)}."
 
 

@@ -14,7 +14,7 @@ import visualizer
 from tests.support.small_runs import elsewhere
 from tests.support.tiny_models import save_tiny_model, tiny_model
 from visualizer import InputError
-from visualizer.resources import resource
+from visualizer.resources import resource_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +40,7 @@ def returned(folder: Path) -> Iterator[Any]:
     yield attention.explain("context", head=1, query=50, d_head=0)
     np.savez(folder / "captured.npz", attention=elsewhere().array())
     yield visualizer.load(folder / "captured.npz")
-    yield visualizer.load(resource("start_page", "trained_example"))
+    yield visualizer.load(resource_path("start_page", "trained_example"))
     settings: dict[str, Any] = {"max_position_embeddings": 256, "sliding_window": None}
     model = visualizer.open_model(save_tiny_model(folder / "tiny", **settings))
     yield model

@@ -21,11 +21,11 @@ from visualizer.attention import device
 from visualizer.attention.modules import MultiHeadAttention
 from visualizer.errors import InputError
 from visualizer.generation.generation_tree import GenerationTree
-from visualizer.language.loss_log import MISSING
-from visualizer.language.probe import Probe, read
+from visualizer.language.loss_log import MISSING_VALUE
+from visualizer.language.probe import Probe, run_probe
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.sampling import probabilities
-from visualizer.language.tokenizers import Tokenizer
+from visualizer.language.tokenizers import TokenizerKind
 from visualizer.language.training_settings import CorpusKind, CorpusSource, ModelKind
 
 if TYPE_CHECKING:
@@ -60,13 +60,13 @@ def trained(folder: Path) -> TrainedModel:
 
 
 def test_a_run_has_its_settings_and_losses(folder: Path, trained: TrainedModel) -> None:
-    about = RunFolder(folder).read_about()
+    about = RunFolder(folder).read_metadata()
     assert (trained.settings, trained.step) == (about.settings, 12)
     assert trained.vocabulary == tuple(sorted(set(POEM)))
     assert repr(trained) == "<TrainedModel: Transformer · step 12 · 15 tokens>"
     rows, losses = rows_of(folder), trained.losses
-    training = [row.training for row in rows if row.training != MISSING]
-    validation = {row.step: row.validation for row in rows if row.validation != MISSING}
+    training = [row.training for row in rows if row.training != MISSING_VALUE]
+    validation = {row.step: row.validation for row in rows if row.validation != MISSING_VALUE}
     assert losses["training"].tolist() == training
     assert losses["steps"].tolist() == list(range(12))
     found = zip(losses["validation_steps"].tolist(), losses["validation"].tolist(), strict=True)
@@ -103,7 +103,7 @@ def test_it_is_the_text_that_the_lab_samples(trained: TrainedModel) -> None:
     tree = GenerationTree(tuple("the cat"), seed=3)
     for _ in range(25):
         probe = Probe.of(vocabulary.write(tree.tokens), vocabulary, model)
-        last = read(model, probe)["logits"][-1]
+        last = run_probe(model, probe)["logits"][-1]
         chosen = probabilities(last, 0.8, 6, 0.9)
         tree = tree.drawn(chosen, trained.vocabulary, chosen)
     text = trained.generate("the cat", 25, seed=3, temperature=0.8, top_k=6, top_p=0.9)
@@ -124,7 +124,7 @@ def test_every_kind_of_model_generates(kind: ModelKind, tmp_path: Path) -> None:
 
 def test_words_are_written_with_spaces(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(POEM, encoding="utf-8")
-    source = CorpusSource(CorpusKind.FILE, str(tmp_path / "a.txt"), tokenizer=Tokenizer.WORDS)
+    source = CorpusSource(CorpusKind.FILE, str(tmp_path / "a.txt"), tokenizer=TokenizerKind.WORDS)
     opened = begun(tmp_path / "run", source=source, steps=2)
     finish(opened)
     opened.close()
@@ -246,7 +246,7 @@ def test_a_run_in_between_is_read_at_its_checkpoint(tmp_path: Path) -> None:
 
 
 def test_a_model_without_room_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device, "free_bytes", lambda _: 1_000)
+    monkeypatch.setattr(device, "free_device_bytes", lambda _: 1_000)
     with pytest.raises(InputError, match=r"Reading this model needs about 0\.0 GiB"):
         load(folder)
 

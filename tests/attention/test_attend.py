@@ -17,20 +17,20 @@ from tests.support.examples import examples
 from tests.support.reference_attention import divisor, is_allowed, reference
 from visualizer.attention import masks
 from visualizer.attention.attend import attend
-from visualizer.attention.mechanisms import Mechanism, spec_of
-from visualizer.attention.parameter_init import draw
+from visualizer.attention.mechanisms import Mechanism, apply_mechanism
+from visualizer.attention.parameter_init import initialize_parameters
 from visualizer.attention.run import run
 from visualizer.attention.spec import (
     Arrangement,
     AttentionSpec,
     BooleanMatrix,
+    DropoutMode,
     Dtype,
-    Mask,
-    Mode,
-    Normalisation,
+    MaskKind,
+    MaskRoute,
+    NormalisationKind,
     Projection,
-    Route,
-    Scale,
+    ScaleKind,
 )
 from visualizer.attention.spec_validation import problems
 from visualizer.attention.stages import Operation
@@ -56,7 +56,7 @@ def first_stage(trace: Trace) -> np.ndarray:
 def expected(trace: Trace) -> dict[str, Known]:
     spec = trace.spec
     weights = {name: tensor.numpy() for name, tensor in trace.parameters.items()}
-    kept = masks.kept_by_dropout(
+    kept = masks.draw_keep_mask(
         spec.dropout, spec.dropout_seed, tuple(trace.tensor("weights").shape)
     )
     return reference(spec, first_stage(trace), weights, kept)
@@ -85,7 +85,7 @@ def test_every_stage_is_what_the_formulas_say(case: Case) -> None:
     trace.check()
 
 
-@given(cases(normalisation=Normalisation.SOFTMAX, route=Route.BEFORE))
+@given(cases(normalisation=NormalisationKind.SOFTMAX, route=MaskRoute.BEFORE))
 def test_with_softmax_the_formulas_leave_no_number_in_doubt(case: Case) -> None:
     for known in expected(case.trace()).values():
         assert np.isfinite(known.doubt).all()
@@ -97,7 +97,7 @@ def test_on_the_books_sentence_the_tolerance_is_the_plain_one(mechanism: Mechani
     most = TOLERANCE[Dtype.FLOAT32]
     # A block has six more sums, and its norms magnify vectors of nearly equal numbers.
     most *= 40 if mechanism is Mechanism.BLOCK else 1
-    for known in expected(run(TEXT, spec_of(mechanism)).trace).values():
+    for known in expected(run(TEXT, apply_mechanism(mechanism)).trace).values():
         assert (4 * np.finfo(np.float32).eps * known.doubt).max() < most
 
 
@@ -124,7 +124,9 @@ def assert_close(actual: torch.Tensor, expected: torch.Tensor, trace: Trace) -> 
     torch.testing.assert_close(actual, expected, rtol=off, atol=off)
 
 
-@given(cases(normalisation=Normalisation.SOFTMAX, route=Route.BEFORE, mode=Mode.EVAL))
+@given(
+    cases(normalisation=NormalisationKind.SOFTMAX, route=MaskRoute.BEFORE, mode=DropoutMode.EVAL)
+)
 def test_context_is_torchs_scaled_dot_product_attention(case: Case) -> None:
     trace = case.trace()
     q, k, v = (trace.tensor(name) for name in ("queries", "keys", "values"))
@@ -146,11 +148,11 @@ def test_context_is_torchs_scaled_dot_product_attention(case: Case) -> None:
             projection=Projection.LINEAR,
             arrangement=Arrangement.SPLIT,
             output_projection=True,
-            scale=Scale.D_HEAD,
+            scale=ScaleKind.D_HEAD,
             temperature=1.0,
-            normalisation=Normalisation.SOFTMAX,
-            route=Route.BEFORE,
-            mode=Mode.EVAL,
+            normalisation=NormalisationKind.SOFTMAX,
+            route=MaskRoute.BEFORE,
+            mode=DropoutMode.EVAL,
         )
     )
 )
@@ -255,8 +257,8 @@ def test_a_change_recomputes_what_the_table_implies(field: str, data: st.DataObj
 def test_a_changed_text_recomputes_what_the_table_implies(
     before: Case, text: tuple[str, ...]
 ) -> None:
-    spec = replace(before.spec, mask=Mask.CAUSAL, own_kept=None, own_input=None)
-    assume(not problems(spec) and spec.normalisation is not Normalisation.SUM)
+    spec = replace(before.spec, mask=MaskKind.CAUSAL, own_kept=None, own_input=None)
+    assume(not problems(spec) and spec.normalisation is not NormalisationKind.SUM)
     after = (*before.texts[:-1], text)
     assert_reuses(Case(before.texts, spec), Case(after, spec))
 
@@ -267,11 +269,11 @@ FULL = AttentionSpec(dropout=0.5, position=AttentionSpec().position)
 @pytest.mark.parametrize(
     ("change", "first"),
     [
-        ({"mask": Mask.WINDOW}, "masked"),
+        ({"mask": MaskKind.WINDOW}, "masked"),
         ({"dropout": 0.25}, "dropped"),
         ({"dropout_seed": 1}, "dropped"),
         ({"temperature": 2.0}, "scaled"),
-        ({"normalisation": Normalisation.NAIVE_SOFTMAX}, "weights"),
+        ({"normalisation": NormalisationKind.NAIVE_SOFTMAX}, "weights"),
         ({"bias": True}, "queries"),
     ],
 )
@@ -300,7 +302,7 @@ def test_the_same_again_recomputes_nothing() -> None:
 # ---------------------------------------------------------------------------------- batches
 
 
-@given(cases(Batch.EVEN, mode=Mode.EVAL, dtype=Dtype.FLOAT64))
+@given(cases(Batch.EVEN, mode=DropoutMode.EVAL, dtype=Dtype.FLOAT64))
 def test_a_batch_is_each_text_alone(case: Case) -> None:
     trace = case.trace()
     for number, text in enumerate(case.texts):
@@ -315,7 +317,7 @@ def assert_same_numbers(actual: np.ndarray, expected: np.ndarray) -> None:
 
 
 @pytest.mark.slow
-@given(cases(Batch.RAGGED, mode=Mode.EVAL, dtype=Dtype.FLOAT64))
+@given(cases(Batch.RAGGED, mode=DropoutMode.EVAL, dtype=Dtype.FLOAT64))
 @examples(2)
 def test_a_padded_text_has_the_numbers_it_has_alone(case: Case) -> None:
     trace = case.trace()
@@ -340,11 +342,11 @@ def real(trace: Trace, text: int, stage: Stage) -> np.ndarray:
 PADDED = (TEXT[0], ("one", "step"))
 
 
-@pytest.mark.parametrize("normalisation", [Normalisation.SOFTMAX, Normalisation.UNIFORM])
-@pytest.mark.parametrize("route", Route)
-@pytest.mark.parametrize("mask", [Mask.NONE, Mask.CAUSAL])
+@pytest.mark.parametrize("normalisation", [NormalisationKind.SOFTMAX, NormalisationKind.UNIFORM])
+@pytest.mark.parametrize("route", MaskRoute)
+@pytest.mark.parametrize("mask", [MaskKind.NONE, MaskKind.CAUSAL])
 def test_padding_takes_no_share_on_any_route(
-    normalisation: Normalisation, route: Route, mask: Mask
+    normalisation: NormalisationKind, route: MaskRoute, mask: MaskKind
 ) -> None:
     spec = AttentionSpec(normalisation=normalisation, route=route, mask=mask)
     padded, alone = run(PADDED, spec).trace, run(PADDED[1:], spec).trace
@@ -367,15 +369,15 @@ def test_vectors_of_another_size_are_refused() -> None:
 def test_a_spec_with_a_problem_is_refused() -> None:
     spec = AttentionSpec(d_out=6, heads=4)
     with pytest.raises(InputError, match="6 does not divide into 4 heads"):
-        attend(spec, torch.ones(6, 3), draw(AttentionSpec(), 6, CPU))
+        attend(spec, torch.ones(6, 3), initialize_parameters(AttentionSpec(), 6, CPU))
 
 
 @pytest.mark.parametrize("field", ["own_mask", "own_kept"])
 def test_an_own_matrix_of_another_size_is_refused(field: str) -> None:
     matrix = BooleanMatrix.of(np.ones((2, 2)))
-    spec = replace(AttentionSpec(mask=Mask.OWN, own_mask=matrix), **{field: matrix})
+    spec = replace(AttentionSpec(mask=MaskKind.OWN, own_mask=matrix), **{field: matrix})
     if field == "own_kept":
-        spec = replace(spec, mask=Mask.CAUSAL)
+        spec = replace(spec, mask=MaskKind.CAUSAL)
     with pytest.raises(InputError, match="matrix is 2 × 2, but the text needs 3 × 3") as refused:
         run((("one", "more", "word"),), spec)
     assert refused.value.field == field
@@ -383,8 +385,8 @@ def test_an_own_matrix_of_another_size_is_refused(field: str) -> None:
 
 def test_a_query_that_may_read_nothing_reads_nothing() -> None:
     matrix = BooleanMatrix.of(np.array([[0, 0], [1, 0]]))
-    spec = AttentionSpec(mask=Mask.OWN, own_mask=matrix)
-    for normalisation in (Normalisation.SOFTMAX, Normalisation.NAIVE_SOFTMAX):
+    spec = AttentionSpec(mask=MaskKind.OWN, own_mask=matrix)
+    for normalisation in (NormalisationKind.SOFTMAX, NormalisationKind.NAIVE_SOFTMAX):
         trace = run((("one", "step"),), replace(spec, normalisation=normalisation)).trace
         assert (trace.read("weights", (slice(None), 0)) == 0).all()
         assert (trace.read("context", (slice(None), 0)) == 0).all()

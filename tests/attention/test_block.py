@@ -18,19 +18,24 @@ from tests.support.attention_strategies import Case, cases
 from tests.support.small_runs import a_run
 from visualizer.attention import device as attention_device
 from visualizer.attention.attend import attend
-from visualizer.attention.fixed_weights import are_kept, weights_as_own
-from visualizer.attention.mechanisms import Mechanism, mechanism_of, spec_of, with_block_size
-from visualizer.attention.parameter_init import draw
+from visualizer.attention.fixed_weights import are_all_custom, custom_weights_of
+from visualizer.attention.mechanisms import (
+    Mechanism,
+    apply_mechanism,
+    mechanism_of,
+    with_block_size,
+)
+from visualizer.attention.parameter_init import initialize_parameters
 from visualizer.attention.run import run
 from visualizer.attention.spec import (
     Activation,
     Arrangement,
     AttentionSpec,
-    Block,
+    BlockKind,
     Device,
+    DropoutMode,
     Dtype,
-    Mask,
-    Mode,
+    MaskKind,
     Projection,
 )
 from visualizer.attention.spec_validation import problems
@@ -85,8 +90,8 @@ class LectureBlock(nn.Module):
 
 
 def a_block(**fields: Any) -> AttentionSpec:
-    base = AttentionSpec(d_in=8, device=Device.CPU, mode=Mode.EVAL)
-    return replace(spec_of(Mechanism.BLOCK, base), **fields)
+    base = AttentionSpec(d_in=8, device=Device.CPU, mode=DropoutMode.EVAL)
+    return replace(apply_mechanism(Mechanism.BLOCK, base), **fields)
 
 
 def randomised(spec: AttentionSpec, tokens: int) -> dict[str, Tensor]:
@@ -94,7 +99,7 @@ def randomised(spec: AttentionSpec, tokens: int) -> dict[str, Tensor]:
     generator = torch.Generator().manual_seed(spec.seed)
     return {
         name: torch.randn(tensor.shape, generator=generator) if name.startswith("ln") else tensor
-        for name, tensor in draw(spec, tokens, CPU).items()
+        for name, tensor in initialize_parameters(spec, tokens, CPU).items()
     }
 
 
@@ -176,7 +181,7 @@ def test_it_is_torchs_own_layer(activation: Activation) -> None:
 
 
 def test_by_hand_in_float64() -> None:
-    spec = a_block(d_in=4, d_out=4, heads=1, dtype=Dtype.FLOAT64, mask=Mask.NONE)
+    spec = a_block(d_in=4, d_out=4, heads=1, dtype=Dtype.FLOAT64, mask=MaskKind.NONE)
     trace = run((("one", "two"),), spec).trace
     read = {name: trace.read(name) for name in (*trace.names, *trace.parameters)}
     x = read["input"]
@@ -204,10 +209,10 @@ def test_by_hand_in_float64() -> None:
 # ----------------------------------------------------------------------- what stays as it was
 
 
-@given(cases(block=Block.PRE_NORM))
+@given(cases(block=BlockKind.PRE_NORM))
 def test_the_block_leaves_the_other_weights_and_stages_as_they_are(case: Case) -> None:
-    alone = replace(case.spec, block=Block.NONE)
-    drawn, without = draw(case.spec, 3, CPU), draw(alone, 3, CPU)
+    alone = replace(case.spec, block=BlockKind.NONE)
+    drawn, without = initialize_parameters(case.spec, 3, CPU), initialize_parameters(alone, 3, CPU)
     assert list(without) == [name for name in drawn if name not in case.spec.block_sizes]
     assert all(torch.equal(drawn[name], tensor) for name, tensor in without.items())
     names = [stage.name for stage in stages(case.spec)]
@@ -217,10 +222,10 @@ def test_the_block_leaves_the_other_weights_and_stages_as_they_are(case: Case) -
     assert names[-len(AFTER) :] == AFTER
 
 
-@given(cases(block=Block.PRE_NORM))
+@given(cases(block=BlockKind.PRE_NORM))
 def test_the_weights_are_those_of_plain_modules_in_their_order(case: Case) -> None:
     spec = replace(case.spec, own_weights=(), dtype=Dtype.FLOAT32)
-    drawn = draw(spec, 3, CPU)
+    drawn = initialize_parameters(spec, 3, CPU)
     assert {name: tuple(drawn[name].shape) for name in spec.block_sizes} == spec.block_sizes
     if spec.projection is not Projection.LINEAR or spec.arrangement is Arrangement.STACKED:
         return
@@ -238,12 +243,12 @@ def test_the_weights_are_those_of_plain_modules_in_their_order(case: Case) -> No
 
 
 def test_stages_that_did_not_change_are_taken_over() -> None:
-    first = a_run(block=Block.PRE_NORM, d_in=4, d_out=4)
+    first = a_run(block=BlockKind.PRE_NORM, d_in=4, d_out=4)
     gelu = run(first.texts, replace(first.trace.spec, activation=Activation.GELU), first)
     assert gelu.trace.recomputed == {"hidden", "feed_forward", "result"}
     wider = run(first.texts, replace(first.trace.spec, d_ff=7), first)
     assert wider.trace.recomputed == {"up", "hidden", "feed_forward", "result"}
-    none = run(first.texts, replace(first.trace.spec, block=Block.NONE), first)
+    none = run(first.texts, replace(first.trace.spec, block=BlockKind.NONE), first)
     assert "input" not in none.trace.recomputed
     assert "queries" in none.trace.recomputed
 
@@ -253,12 +258,12 @@ def test_stages_that_did_not_change_are_taken_over() -> None:
 
 @pytest.mark.parametrize("d_in", range(1, 7))
 def test_the_mechanism_gives_a_block_that_can_be_computed(d_in: int) -> None:
-    spec = spec_of(Mechanism.BLOCK, AttentionSpec(d_in=d_in, d_out=5, heads=4))
+    spec = apply_mechanism(Mechanism.BLOCK, AttentionSpec(d_in=d_in, d_out=5, heads=4))
     assert not problems(spec)
     assert mechanism_of(spec) is Mechanism.BLOCK
     assert spec.hidden_width == 4 * d_in
     for mechanism in Mechanism:
-        assert mechanism_of(spec_of(mechanism, spec)) is mechanism
+        assert mechanism_of(apply_mechanism(mechanism, spec)) is mechanism
 
 
 @pytest.mark.parametrize(
@@ -290,7 +295,7 @@ def test_sizes_that_do_not_fit_are_said_with_what_helps(
     name, value = problem.remedy
     mended = replace(a_block(**fields), **{name: value})
     assert field not in {each.field for each in problems(mended)}
-    assert not problems(replace(a_block(**fields), block=Block.NONE, d_ff=0))
+    assert not problems(replace(a_block(**fields), block=BlockKind.NONE, d_ff=0))
 
 
 def test_another_embedding_size_takes_the_output_size_with_it() -> None:
@@ -310,7 +315,7 @@ def test_another_embedding_size_takes_the_output_size_with_it() -> None:
 def test_a_size_that_takes_too_much_memory_is_said_with_one_that_fits(
     fields: dict[str, Any], field: str, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attention_device, "free_bytes", lambda device: 6 * 2**20)
+    monkeypatch.setattr(attention_device, "free_device_bytes", lambda device: 6 * 2**20)
     document = Document(spec=a_block(heads=4, **fields))
     with pytest.raises(InputError) as refused:
         run(TEXT, document.spec)
@@ -343,8 +348,8 @@ def test_own_weights_of_a_block_take_the_place_of_drawn_ones() -> None:
 def test_all_kept_weights_of_a_block_are_those_that_it_had() -> None:
     spec = a_block(d_ff=5, seed=3)
     trace = run(TEXT, spec).trace
-    kept = run(TEXT, replace(spec, own_weights=weights_as_own(trace))).trace
-    assert are_kept(kept.spec)
+    kept = run(TEXT, replace(spec, own_weights=custom_weights_of(trace))).trace
+    assert are_all_custom(kept.spec)
     for name in trace.parameters:
         np.testing.assert_array_equal(kept.read(name), trace.read(name))
-    assert not are_kept(replace(kept.spec, own_weights=kept.spec.own_weights[:4]))
+    assert not are_all_custom(replace(kept.spec, own_weights=kept.spec.own_weights[:4]))

@@ -22,20 +22,20 @@ from visualizer.attention.blockwise_tensor import (
     FIRST_ROWS,
     BlockSource,
     BlockwiseTensor,
-    FirstPicture,
+    PreviewLayout,
 )
 from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
 from visualizer.attention.head_measures import HeadMeasures
 from visualizer.attention.run import run
 from visualizer.attention.spec import (
     AttentionSpec,
-    Block,
+    BlockKind,
+    DropoutMode,
     Dtype,
-    Mask,
-    Mode,
-    Normalisation,
+    MaskKind,
+    MaskRoute,
+    NormalisationKind,
     Projection,
-    Route,
 )
 from visualizer.session.computation_caption import facts
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from visualizer.attention.stages import Stage
     from visualizer.attention.trace import Trace
 
-SPEC = AttentionSpec(d_in=16, d_out=16, heads=2, mask=Mask.CAUSAL, mode=Mode.EVAL)
+SPEC = AttentionSpec(d_in=16, d_out=16, heads=2, mask=MaskKind.CAUSAL, mode=DropoutMode.EVAL)
 LETTERS = "the quick brown fox jumps over a lazy dog"
 
 
@@ -61,13 +61,13 @@ def never() -> bool:
 def small_blocks() -> Iterator[None]:
     """Blocks so small that the edges of bands, chunks and tiles lie within a short text."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blockwise_tensor, "BAND", 2)
-        patch.setattr(blockwise_tensor, "CHUNK", 3)
-        patch.setattr(blockwise_tensor, "TILE", 2)
+        patch.setattr(blockwise_tensor, "BAND_ROWS", 2)
+        patch.setattr(blockwise_tensor, "CHUNK_COLUMNS", 3)
+        patch.setattr(blockwise_tensor, "TILE_CELLS", 2)
         patch.setattr(blockwise_tensor, "MAX_MEASURED_BAND_CELLS", 16)
-        patch.setattr(blockwise_tensor, "CELLS_AT_ONCE", 8)
+        patch.setattr(blockwise_tensor, "CACHE_BLOCK_CELLS", 8)
         patch.setattr(head_measures, "SORTED_KEYS", 2)
-        patch.setattr("visualizer.attention.blockwise_stages.CHUNK", 3)
+        patch.setattr("visualizer.attention.blockwise_stages.CHUNK_COLUMNS", 3)
         yield
 
 
@@ -81,7 +81,7 @@ def by_blocks(whole: Trace) -> Trace:
 def long_run(tokens: int, spec: AttentionSpec = SPEC) -> Run:
     """A run of which the matrices are not held, whatever its length."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(attention_run, "HELD_WHOLE", 0)
+        patch.setattr(attention_run, "MAX_FULL_MATRIX_BYTES", 0)
         patch.setattr(attention_run, "MIN_BLOCKWISE_BYTES", 0)
         return run((tuple((LETTERS * (tokens // len(LETTERS) + 1))[:tokens]),), spec)
 
@@ -144,9 +144,9 @@ def test_every_picture_is_that_of_the_whole(case: Case, down: int, right: int) -
         cells = first_matrix(held)
         wanted = other.read_pooled(*sizes, cells)
         if held.is_blockwise:
-            held.sketch(*sizes, cells)
+            held.draw_coarse_rows(*sizes, cells)
             assert held.draw(*sizes, cells, never)
-        assert held.exact_share(*sizes, cells) == 1
+        assert held.exact_row_share(*sizes, cells) == 1
         assert_alike(held.read_pooled(*sizes, cells), wanted, 1e-9)
 
 
@@ -154,8 +154,8 @@ def test_every_picture_is_that_of_the_whole(case: Case, down: int, right: int) -
 def test_rows_that_are_divided_by_no_sum_are_drawn_as_those_of_the_whole() -> None:
     """Vectors of one number are 0 after the norm, and so are their scores and the sums of these."""
     spec = replace(
-        SPEC, d_in=1, d_out=1, heads=1, projection=Projection.NONE, block=Block.PRE_NORM,
-        normalisation=Normalisation.SUM, route=Route.AFTER_RENORMALISED,
+        SPEC, d_in=1, d_out=1, heads=1, projection=Projection.NONE, block=BlockKind.PRE_NORM,
+        normalisation=NormalisationKind.SUM, route=MaskRoute.AFTER_RENORMALISED,
     )  # fmt: skip
     whole = run((("a",) * 4,), spec).trace
     assert np.isnan(whole.read("weights")).all()
@@ -175,8 +175,8 @@ def test_what_weights_are_looked_at_as_is_that_of_the_whole(case: Case) -> None:
     blocks = by_blocks(whole)
     for lens in WeightTransform:
         for by in (None, *HeadAggregate):
-            wanted = whole.seen("weights", lens, by).read()
-            assert_alike(blocks.seen("weights", lens, by).read(), wanted, 1e-9)
+            wanted = whole.displayed_stage("weights", lens, by).read()
+            assert_alike(blocks.displayed_stage("weights", lens, by).read(), wanted, 1e-9)
 
 
 @pytest.mark.usefixtures("small_blocks")
@@ -206,7 +206,7 @@ def assert_measured_alike(found: HeadMeasures, wanted: HeadMeasures) -> None:
         )
 
 
-@pytest.mark.parametrize("spec", [SPEC, replace(SPEC, mask=Mask.WINDOW, window=40)])
+@pytest.mark.parametrize("spec", [SPEC, replace(SPEC, mask=MaskKind.WINDOW, window=40)])
 def test_measures_of_a_long_text_are_those_of_the_formula(spec: AttentionSpec) -> None:
     trace = long_run(1_100, spec).trace
     reported: list[tuple[int, int]] = []
@@ -268,33 +268,33 @@ def test_a_first_picture_has_a_row_of_each_block_and_says_so() -> None:
     held = long_run(700).trace.holding("weights")
     cells = (0, slice(None), slice(None))
     before = held.version
-    assert held.exact_share(4, 4, cells) == 0
+    assert held.exact_row_share(4, 4, cells) == 0
     assert np.isnan(held.read_pooled(4, 4, cells)).all()
-    held.sketch(4, 4, cells)
+    held.draw_coarse_rows(4, 4, cells)
     assert held.version > before
-    assert held.exact_share(4, 4, cells) == 0
+    assert held.exact_row_share(4, 4, cells) == 0
     numbers = held.read((0,))
     wanted = numbers[2::4].reshape(175, 175, 4).max(-1)
     np.testing.assert_allclose(held.read_pooled(4, 4, cells), wanted, rtol=1e-6)
     assert not held.draw(4, 4, cells, lambda: True)  # it was over after a band
-    assert 0 < held.exact_share(4, 4, cells) < 1
+    assert 0 < held.exact_row_share(4, 4, cells) < 1
     assert held.draw(4, 4, cells, never)
-    assert held.exact_share(4, 4, cells) == 1
+    assert held.exact_row_share(4, 4, cells) == 1
 
 
 def test_a_first_picture_of_few_numbers_repeats_rows_until_theirs_are_read() -> None:
     held = long_run(700).trace.holding("weights")
     cells = (0, slice(None), slice(None))
-    assert held.sketch(4, 4, cells, 25 * 700)
-    assert held.begun_share(4, 4, cells) == 25 / 175
+    assert held.draw_coarse_rows(4, 4, cells, 25 * 700)
+    assert held.drawn_share(4, 4, cells) == 25 / 175
     wanted = held.read((0,))[2::4].reshape(175, 175, 4).max(-1)
     every_seventh = wanted[3::7].repeat(7, 0)  # each for itself, and for three above and below
     np.testing.assert_allclose(held.read_pooled(4, 4, cells), every_seventh, rtol=1e-6)
-    assert held.rows_drawn(4, 4, (0, 0)) == range(14, 15)  # that of the fourth block
-    assert held.sketch(4, 4, cells, 100 * 700)
-    while held.sketch(4, 4, cells, 100 * 700):
+    assert held.rows_represented(4, 4, (0, 0)) == range(14, 15)  # that of the fourth block
+    assert held.draw_coarse_rows(4, 4, cells, 100 * 700)
+    while held.draw_coarse_rows(4, 4, cells, 100 * 700):
         pass
-    assert held.begun_share(4, 4, cells) == 1
+    assert held.drawn_share(4, 4, cells) == 1
     np.testing.assert_allclose(held.read_pooled(4, 4, cells), wanted, rtol=1e-6)
 
 
@@ -329,12 +329,12 @@ def test_what_is_far_is_first_drawn_of_a_few_rows_however_large(
     numbers = torch.rand((2, rows, columns), generator=torch.manual_seed(rows))
     source = FarNumbers(numbers)
     held = BlockwiseTensor((2, rows, columns), source)
-    first = FirstPicture.of((rows, columns))
+    first = PreviewLayout.of((rows, columns))
     assert len(first.rows) == math.ceil(rows / first.blocks[0]) <= FIRST_ROWS
     assert (first.rows // first.blocks[0] == np.arange(len(first.rows))).all()
     at = data.draw(st.integers(0, 1))
     whole = (at, slice(None), slice(None))
-    assert held.sketch(block, block, whole, 10**6)
+    assert held.draw_coarse_rows(block, block, whole, 10**6)
     assert len(source.read) == 1
     if first.blocks[0] <= block:
         return
@@ -342,15 +342,15 @@ def test_what_is_far_is_first_drawn_of_a_few_rows_however_large(
     assert held.sampled_rows(block, block, whole) == first.blocks[0]
     found, of_rows = held.read_pooled(block, block, whole), numbers[at].numpy()
     for row, column in ((0, 0), (found.shape[0] - 1, found.shape[1] - 1)):
-        (read,) = held.rows_drawn(block, block, (at, row))
+        (read,) = held.rows_represented(block, block, (at, row))
         middle = min(column * block + block // 2, columns - 1)
         start = middle // first.blocks[1] * first.blocks[1]
         assert found[row, column] == of_rows[read, start : start + first.blocks[1]].max()
-    while held.sketch(block, block, whole, 10**6):
+    while held.draw_coarse_rows(block, block, whole, 10**6):
         pass
-    assert held.begun_share(block, block, whole) == 1
+    assert held.drawn_share(block, block, whole) == 1
     assert held.sampled_rows(block, block, whole) == block
-    assert held.rows_drawn(block, block, (at, 0))[0] == min(block // 2, rows - 1)
+    assert held.rows_represented(block, block, (at, 0))[0] == min(block // 2, rows - 1)
 
 
 def test_first_pictures_of_many_heads_keep_no_others_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -361,10 +361,10 @@ def test_first_pictures_of_many_heads_keep_no_others_out(monkeypatch: pytest.Mon
     for head in range(heads):
         cells = (head, slice(None), slice(None))
         rounds = 0
-        while held.sketch(4, 4, cells, 10**5):
+        while held.draw_coarse_rows(4, 4, cells, 10**5):
             rounds += 1
         assert rounds < 10
-        assert held.begun_share(4, 4, cells) == 1
+        assert held.drawn_share(4, 4, cells) == 1
     assert len(held._firsts) == 8
     assert np.isfinite(held.read_pooled(2, 2, (11, slice(0, 50), slice(0, 50)))).all()
 
@@ -372,8 +372,8 @@ def test_first_pictures_of_many_heads_keep_no_others_out(monkeypatch: pytest.Mon
 def test_the_first_picture_of_single_cells_is_exact() -> None:
     held = long_run(700).trace.holding("weights")
     part = (0, slice(100, 200), slice(50, 150))
-    held.sketch(1, 1, part)
-    assert held.exact_share(1, 1, part) == 1
+    held.draw_coarse_rows(1, 1, part)
+    assert held.exact_row_share(1, 1, part) == 1
     np.testing.assert_allclose(held.read_pooled(1, 1, part), held.read(part), rtol=1e-6)
 
 
@@ -385,7 +385,7 @@ def test_until_a_part_is_drawn_it_is_that_of_a_coarser_picture() -> None:
     part = (0, slice(10, 30), slice(40, 90))
     found = held.read_pooled(2, 2, part)
     np.testing.assert_array_equal(found, coarse.repeat(4, 0).repeat(4, 1)[10:30, 40:90])
-    assert held.exact_share(2, 2, part) == 0
+    assert held.exact_row_share(2, 2, part) == 0
 
 
 def test_where_there_is_no_coarser_picture_it_is_that_of_a_finer_one() -> None:
@@ -395,7 +395,7 @@ def test_where_there_is_no_coarser_picture_it_is_that_of_a_finer_one() -> None:
     fine = held.read_pooled(2, 2, whole)
     middles = np.minimum(np.arange(100) * 7 + 3, 699) // 2
     np.testing.assert_array_equal(held.read_pooled(7, 7, whole), fine[np.ix_(middles, middles)])
-    assert held.begun_share(7, 7, whole) == 0
+    assert held.drawn_share(7, 7, whole) == 0
 
 
 def test_a_bounded_number_of_tiles_is_kept_and_the_whole_picture_always(
@@ -407,10 +407,10 @@ def test_a_bounded_number_of_tiles_is_kept_and_the_whole_picture_always(
     held.draw(16, 16, whole, never)
     picture = held.read_pooled(16, 16, whole)
     for first in range(0, 1_900, 100):
-        held.sketch(1, 1, (0, slice(first, first + 100), slice(0, 100)))
+        held.draw_coarse_rows(1, 1, (0, slice(first, first + 100), slice(0, 100)))
         assert held.bytes <= 2**21
     np.testing.assert_array_equal(held.read_pooled(16, 16, whole), picture)
-    assert held.exact_share(16, 16, whole) == 1
+    assert held.exact_row_share(16, 16, whole) == 1
 
 
 def test_long_texts_are_read_by_blocks_by_themselves() -> None:
@@ -427,15 +427,15 @@ def test_long_texts_are_read_by_blocks_by_themselves() -> None:
 def test_unchanged_pictures_are_kept_when_the_mask_changes() -> None:
     before = long_run(600)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(attention_run, "HELD_WHOLE", 0)
+        patch.setattr(attention_run, "MAX_FULL_MATRIX_BYTES", 0)
         patch.setattr(attention_run, "MIN_BLOCKWISE_BYTES", 0)
-        after = run(before.texts, replace(SPEC, mask=Mask.NONE), before)
+        after = run(before.texts, replace(SPEC, mask=MaskKind.NONE), before)
     assert after.trace.holding("scaled") is before.trace.holding("scaled")
     assert after.trace.holding("weights") is not before.trace.holding("weights")
 
 
 def test_dropout_drops_the_same_cells() -> None:
-    spec = replace(SPEC, mode=Mode.TRAIN, dropout=0.25)
+    spec = replace(SPEC, mode=DropoutMode.TRAIN, dropout=0.25)
     trace = long_run(300, spec).trace
     whole = run((tuple(LETTERS * 8)[:300],), spec).trace
     np.testing.assert_array_equal(trace.read("dropped") == 0, whole.read("dropped") == 0)

@@ -10,9 +10,15 @@ from msgspec.structs import replace
 from visualizer.attention import buffer_pool
 from visualizer.attention.attend import attend
 from visualizer.attention.buffer_pool import BufferPool
-from visualizer.attention.parameter_init import draw
+from visualizer.attention.parameter_init import initialize_parameters
 from visualizer.attention.run import Run, run
-from visualizer.attention.spec import AttentionSpec, Mask, Normalisation, Route, Scale
+from visualizer.attention.spec import (
+    AttentionSpec,
+    MaskKind,
+    MaskRoute,
+    NormalisationKind,
+    ScaleKind,
+)
 
 LIKE = torch.zeros(1)
 SIZES = (2, 600, 1024)
@@ -20,13 +26,13 @@ SMALLER = (2, 512, 1024)
 TEXT = tuple(f"word{number}" for number in range(12))
 SPEC = AttentionSpec(d_in=4, d_out=4, dropout=0.25)
 CHANGES: list[dict[str, object]] = [
-    {"mask": Mask.NONE},
-    {"mask": Mask.WINDOW},
-    {"scale": Scale.NONE, "temperature": 2.0},
-    {"route": Route.AFTER_RENORMALISED},
-    {"route": Route.AFTER},
-    {"normalisation": Normalisation.SUM, "mask": Mask.NONE},
-    {"normalisation": Normalisation.NAIVE_SOFTMAX},
+    {"mask": MaskKind.NONE},
+    {"mask": MaskKind.WINDOW},
+    {"scale": ScaleKind.NONE, "temperature": 2.0},
+    {"route": MaskRoute.AFTER_RENORMALISED},
+    {"route": MaskRoute.AFTER},
+    {"normalisation": NormalisationKind.SUM, "mask": MaskKind.NONE},
+    {"normalisation": NormalisationKind.NAIVE_SOFTMAX},
     {"dropout_seed": 5},
     {"seed": 7},
 ]
@@ -136,7 +142,7 @@ def test_numbers_are_the_same_to_the_bit(
     shown = run(texts, SPEC, pool=pool)
     for change in CHANGES:
         spec = replace(SPEC, **change)
-        if spec.normalisation is Normalisation.SUM and len(texts) > 1:
+        if spec.normalisation is NormalisationKind.SUM and len(texts) > 1:
             continue
         shown = run(texts, spec, shown, pool)
         assert_same(shown, run(texts, spec))
@@ -154,7 +160,7 @@ def test_an_old_trace_never_changes_under_its_reader(pool: BufferPool) -> None:
     shown: Run | None = old
     del old
     for number in range(6):
-        mask = (Mask.NONE, Mask.CAUSAL)[number % 2]
+        mask = (MaskKind.NONE, MaskKind.CAUSAL)[number % 2]
         shown = run((TEXT,), replace(SPEC, mask=mask, seed=number), shown, pool)
     for stage, array in seen.items():
         np.testing.assert_array_equal(array, before[stage], stage)
@@ -164,7 +170,7 @@ def test_an_old_trace_never_changes_under_its_reader(pool: BufferPool) -> None:
 
 
 def test_what_is_to_learn_takes_no_lent_memory(pool: BufferPool) -> None:
-    parameters = draw(SPEC, 12, torch.device("cpu"))
+    parameters = initialize_parameters(SPEC, 12, torch.device("cpu"))
     given = torch.randn(12, 4, generator=torch.Generator().manual_seed(0)).requires_grad_()
     trace = attend(SPEC, given, parameters, pool=pool)
     torch.autograd.backward(trace.tensor("output").sum())

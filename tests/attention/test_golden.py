@@ -17,7 +17,7 @@ import torch
 from msgspec.structs import replace
 
 from visualizer.attention.attend import attend
-from visualizer.attention.mechanisms import Mechanism, spec_of
+from visualizer.attention.mechanisms import Mechanism, apply_mechanism
 from visualizer.attention.modules import (
     CausalAttention,
     MultiHeadAttention,
@@ -26,17 +26,17 @@ from visualizer.attention.modules import (
     SelfAttentionV2,
     SimplifiedSelfAttention,
 )
-from visualizer.attention.parameter_init import draw
+from visualizer.attention.parameter_init import initialize_parameters
 from visualizer.attention.run import run
 from visualizer.attention.spec import (
     AttentionSpec,
     BooleanMatrix,
     Device,
-    Mask,
-    Normalisation,
+    MaskKind,
+    MaskRoute,
+    NormalisationKind,
     Projection,
-    Route,
-    Scale,
+    ScaleKind,
 )
 
 BOOK: dict[str, Any] = json.loads(
@@ -47,9 +47,9 @@ INPUTS = torch.tensor(BOOK["inputs"])  # token d_in
 TWICE = torch.stack((INPUTS, INPUTS))  # batch token d_in
 JOURNEY = 1
 
-SIMPLIFIED = spec_of(Mechanism.SIMPLIFIED, AttentionSpec(device=Device.CPU))
-SELF = spec_of(Mechanism.SELF, AttentionSpec(seed=789, device=Device.CPU))
-CAUSAL = replace(SELF, mask=Mask.CAUSAL)
+SIMPLIFIED = apply_mechanism(Mechanism.SIMPLIFIED, AttentionSpec(device=Device.CPU))
+SELF = apply_mechanism(Mechanism.SELF, AttentionSpec(seed=789, device=Device.CPU))
+CAUSAL = replace(SELF, mask=MaskKind.CAUSAL)
 
 
 def section(start: str) -> Any:
@@ -82,14 +82,14 @@ def test_the_inputs_are_the_books() -> None:
 # ------------------------------------------------------------------- §3.3, without weights
 
 RULES = [
-    (Normalisation.SUM, "weights by sum"),
-    (Normalisation.NAIVE_SOFTMAX, "weights by naive softmax"),
-    (Normalisation.SOFTMAX, "weights by softmax"),
+    (NormalisationKind.SUM, "weights by sum"),
+    (NormalisationKind.NAIVE_SOFTMAX, "weights by naive softmax"),
+    (NormalisationKind.SOFTMAX, "weights by softmax"),
 ]
 
 
 @pytest.mark.parametrize(("normalisation", "name"), RULES)
-def test_3_3_1_weights_of_one_query(normalisation: Normalisation, name: str) -> None:
+def test_3_3_1_weights_of_one_query(normalisation: NormalisationKind, name: str) -> None:
     module = SimplifiedSelfAttention()
     module.spec = replace(module.spec, normalisation=normalisation)
     spec = replace(SIMPLIFIED, normalisation=normalisation)
@@ -151,14 +151,14 @@ def test_3_5_1_weights_without_a_mask() -> None:
 @pytest.mark.parametrize(
     ("route", "stage", "name"),
     [
-        (Route.AFTER, "unmasked", "weights, no mask"),
-        (Route.AFTER, "weights", "weights times the mask, not renormalised"),
-        (Route.AFTER_RENORMALISED, "zeroed", "weights times the mask, not renormalised"),
-        (Route.AFTER_RENORMALISED, "weights", "weights (both routes"),
-        (Route.BEFORE, "weights", "weights (both routes"),
+        (MaskRoute.AFTER, "unmasked", "weights, no mask"),
+        (MaskRoute.AFTER, "weights", "weights times the mask, not renormalised"),
+        (MaskRoute.AFTER_RENORMALISED, "zeroed", "weights times the mask, not renormalised"),
+        (MaskRoute.AFTER_RENORMALISED, "weights", "weights (both routes"),
+        (MaskRoute.BEFORE, "weights", "weights (both routes"),
     ],
 )
-def test_3_5_1_routes(route: Route, stage: str, name: str) -> None:
+def test_3_5_1_routes(route: MaskRoute, stage: str, name: str) -> None:
     module = causal_of_seed_789()
     module.spec = replace(module.spec, route=route)
     (printed,) = (value for key, value in section("3.5.1").items() if key.startswith(name))
@@ -170,7 +170,7 @@ def test_3_5_1_masked_scores() -> None:
     printed = section("3.5.1")["scores masked with -inf (null is -inf)"]  # before they are scaled
     scaled = causal_of_seed_789().trace(INPUTS).read("masked", (0,))
     assert_printed(scaled * math.sqrt(2), printed)
-    trace = run((TOKENS,), replace(CAUSAL, scale=Scale.NONE)).trace
+    trace = run((TOKENS,), replace(CAUSAL, scale=ScaleKind.NONE)).trace
     assert_printed(trace.read("masked", (0,)), printed)
 
 
@@ -216,14 +216,14 @@ def test_3_5_3_a_batch() -> None:
 def test_3_6_1_stacked_heads() -> None:
     torch.manual_seed(123)
     module = MultiHeadAttentionWrapper(3, 2, context_length=6, dropout=0.0, num_heads=2)
-    spec = spec_of(Mechanism.STACKED, AttentionSpec(seed=123, device=Device.CPU))
+    spec = apply_mechanism(Mechanism.STACKED, AttentionSpec(seed=123, device=Device.CPU))
     assert_both_twice(module, spec, section("3.6.1")["context, each item"])
 
 
 def test_3_6_2_weight_split() -> None:
     torch.manual_seed(123)
     module = MultiHeadAttention(3, 2, context_length=6, dropout=0.0, num_heads=2)
-    spec = spec_of(Mechanism.MULTI_HEAD, AttentionSpec(seed=123, device=Device.CPU))
+    spec = apply_mechanism(Mechanism.MULTI_HEAD, AttentionSpec(seed=123, device=Device.CPU))
     assert_both_twice(module, spec, section("3.6.2")["output, each item"])
 
 
@@ -239,12 +239,14 @@ def test_gpt_2_small_size() -> None:
     size = section("GPT-2")
     d_in, heads, tokens = size["d_in"], size["num_heads"], size["context_length"]
     x = torch.zeros(size["batch"], tokens, d_in)
-    spec = spec_of(Mechanism.MULTI_HEAD, AttentionSpec(d_in=d_in, d_out=size["d_out"], heads=heads))
+    spec = apply_mechanism(
+        Mechanism.MULTI_HEAD, AttentionSpec(d_in=d_in, d_out=size["d_out"], heads=heads)
+    )
     spec = replace(spec, heads=heads)
     with torch.no_grad():
         module = MultiHeadAttention(d_in, size["d_out"], tokens, 0.0, heads)
         assert list(module(x).shape) == size["output shape"]
-        trace = attend(spec, x, draw(spec, tokens, x.device))
+        trace = attend(spec, x, initialize_parameters(spec, tokens, x.device))
     trace.check()
     assert list(trace.tensor(trace.last).shape) == size["output shape"]
     assert trace.tensor("weights").shape == (size["batch"], heads, tokens, tokens)
@@ -254,18 +256,18 @@ def test_gpt_2_small_size() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mask", "weights"), [(Mask.NONE, "uniform weights"), (Mask.CAUSAL, "causal weights")]
+    ("mask", "weights"), [(MaskKind.NONE, "uniform weights"), (MaskKind.CAUSAL, "causal weights")]
 )
-def test_notes_averaging(mask: Mask, weights: str) -> None:
+def test_notes_averaging(mask: MaskKind, weights: str) -> None:
     notes = section("notes: averaging")
     x = torch.tensor(notes["x"], dtype=torch.float32)
     results = {
-        Mask.NONE: [notes["uniform result, each row"]] * len(x),
-        Mask.CAUSAL: notes["causal result"],
+        MaskKind.NONE: [notes["uniform result, each row"]] * len(x),
+        MaskKind.CAUSAL: notes["causal result"],
     }
-    spec = replace(spec_of(Mechanism.AVERAGE, AttentionSpec(d_in=3)), mask=mask)
+    spec = replace(apply_mechanism(Mechanism.AVERAGE, AttentionSpec(d_in=3)), mask=mask)
     module = SimplifiedSelfAttention()
-    module.spec = replace(module.spec, normalisation=Normalisation.UNIFORM, mask=mask)
+    module.spec = replace(module.spec, normalisation=NormalisationKind.UNIFORM, mask=mask)
     for trace in (module.trace(x), attend(spec, x, {})):
         assert_printed(trace.read("weights", (0,)), notes[weights])
         assert_printed(trace.read("context", (0,)), results[mask])
@@ -278,8 +280,8 @@ def test_notes_self_attention_by_hand() -> None:
     weights = {name: torch.tensor(notes[name], dtype=torch.float32) for name in names}
     module = SelfAttentionV1(2, 2)
     module.load_state_dict(weights)
-    module.spec = replace(module.spec, mask=Mask.CAUSAL, scale=Scale.NONE)
-    spec = replace(CAUSAL, d_in=2, d_out=2, projection=Projection.UNIFORM, scale=Scale.NONE)
+    module.spec = replace(module.spec, mask=MaskKind.CAUSAL, scale=ScaleKind.NONE)
+    spec = replace(CAUSAL, d_in=2, d_out=2, projection=Projection.UNIFORM, scale=ScaleKind.NONE)
     for trace in (module.trace(x), attend(spec, x, weights)):
         for stage in ("queries", "keys", "values", "scores", "weights", "context"):
             assert_printed(trace.read(stage, (0,)), notes[stage])

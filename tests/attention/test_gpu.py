@@ -10,9 +10,9 @@ import torch
 from msgspec.structs import replace
 
 from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
-from visualizer.attention.mechanisms import Mechanism, spec_of
+from visualizer.attention.mechanisms import Mechanism, apply_mechanism
 from visualizer.attention.run import run
-from visualizer.attention.spec import AttentionSpec, Device, Dtype, Mask, Position
+from visualizer.attention.spec import AttentionSpec, Device, Dtype, MaskKind, PositionKind
 
 pytestmark = [
     pytest.mark.gpu,
@@ -25,8 +25,8 @@ TEXTS = (("Your", "journey", "starts", "with", "one", "step"), ("猫", "は", "�
 @pytest.mark.parametrize("dtype", Dtype)
 @pytest.mark.parametrize("mechanism", Mechanism)
 def test_the_cpu_and_the_gpu_agree(mechanism: Mechanism, dtype: Dtype) -> None:
-    base = AttentionSpec(d_in=8, d_out=8, dropout=0.25, position=Position.LEARNED, dtype=dtype)
-    spec = spec_of(mechanism, base)
+    base = AttentionSpec(d_in=8, d_out=8, dropout=0.25, position=PositionKind.LEARNED, dtype=dtype)
+    spec = apply_mechanism(mechanism, base)
     here = run(TEXTS, replace(spec, device=Device.CPU))
     there = run(TEXTS, replace(spec, device=Device.CUDA))
     assert there.device.startswith("CUDA GPU (")
@@ -39,7 +39,7 @@ def test_the_cpu_and_the_gpu_agree(mechanism: Mechanism, dtype: Dtype) -> None:
 def test_a_change_keeps_what_is_on_the_gpu() -> None:
     spec = AttentionSpec(device=Device.CUDA)
     first = run(TEXTS, spec)
-    second = run(TEXTS, replace(spec, mask=Mask.WINDOW), first).trace
+    second = run(TEXTS, replace(spec, mask=MaskKind.WINDOW), first).trace
     assert second.tensor("scores") is first.trace.tensor("scores")
     assert "masked" in second.recomputed
 
@@ -61,7 +61,7 @@ def test_heads_are_measured_and_folded_where_they_are() -> None:
             pair = getattr(other, field), getattr(one, field)
             np.testing.assert_allclose(*pair, rtol=1e-5, atol=1e-5)
         for by, lens in itertools.product(HeadAggregate, WeightTransform):
-            seen = there.seen(stage, lens, by)
+            seen = there.displayed_stage(stage, lens, by)
             assert seen.tensor.is_cuda
-            pair = seen.read(), here.seen(stage, lens, by).read()
+            pair = seen.read(), here.displayed_stage(stage, lens, by).read()
             np.testing.assert_allclose(*pair, rtol=1e-5, atol=1e-5)

@@ -17,8 +17,8 @@ from tests.support.examples import examples
 from visualizer.attention import head_measures
 from visualizer.attention.head_measures import (
     HeadMeasures,
-    keys_read,
-    measure,
+    attended_keys,
+    measure_heads,
     measure_uniform,
 )
 from visualizer.attention.run import run
@@ -27,9 +27,9 @@ from visualizer.attention.spec import (
     BooleanMatrix,
     Device,
     Dtype,
-    Mask,
-    Normalisation,
-    Route,
+    MaskKind,
+    MaskRoute,
+    NormalisationKind,
 )
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def test_measures_of_any_module_are_those_of_numpy(case: Case) -> None:
             assert_measured(trace.measured(stage), weights, trace.spec.lengths, values=values)
 
 
-@given(cases(Batch.RAGGED, normalisation=Normalisation.SOFTMAX))
+@given(cases(Batch.RAGGED, normalisation=NormalisationKind.SOFTMAX))
 def test_padding_is_no_query(case: Case) -> None:
     trace = case.trace()
     texts, lengths = case.texts, trace.spec.lengths
@@ -134,13 +134,15 @@ def test_any_matrix_is_measured_in_blocks_of_rows(
     texts = (tuple(letters[: weights.shape[-1]]),)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(head_measures, "ROWS", rows)
-        assert_measured(measure(torch.from_numpy(weights), (), texts), weights, (), texts)
+        assert_measured(measure_heads(torch.from_numpy(weights), (), texts), weights, (), texts)
 
 
 @pytest.mark.parametrize("tokens", [1, 2, 6, 33])
 @pytest.mark.parametrize("dtype", Dtype)
 def test_uniform_causal_attention_is_known_by_heart(tokens: int, dtype: Dtype) -> None:
-    uniform = replace(SPEC, normalisation=Normalisation.UNIFORM, mask=Mask.CAUSAL, dtype=dtype)
+    uniform = replace(
+        SPEC, normalisation=NormalisationKind.UNIFORM, mask=MaskKind.CAUSAL, dtype=dtype
+    )
     trace = run((tuple("abcdefghijklmnopqrstuvwxyzABCDEFG"[:tokens]),), uniform).trace
     found, read = trace.measured("weights"), np.arange(1, tokens + 1)
     one_each = np.mean(1 / read)
@@ -170,7 +172,7 @@ def test_uniform_attention_over_any_mask_is_measured_as_numpy_would(
 
 
 @examples(2)
-@given(cases(normalisation=Normalisation.UNIFORM, route=Route.BEFORE))
+@given(cases(normalisation=NormalisationKind.UNIFORM, route=MaskRoute.BEFORE))
 def test_uniform_attention_is_measured_from_the_mask_of_every_text(case: Case) -> None:
     """Modules that read all allowed keys alike measure what the mask alone says."""
     trace = case.trace()
@@ -195,7 +197,7 @@ def test_keys_that_any_head_reads_are_found() -> None:
     weights[0, 1, 0, 3], weights[1, 0, 2, 1], weights[1, 1, 1, 0] = 0.5, 1.0, torch.nan
     expected = np.zeros((3, 4), bool)
     expected[[0, 2, 1], [3, 1, 0]] = True
-    np.testing.assert_array_equal(keys_read(weights), expected)
+    np.testing.assert_array_equal(attended_keys(weights), expected)
 
 
 def test_heads_that_do_one_thing_are_told_apart() -> None:
@@ -207,7 +209,7 @@ def test_heads_that_do_one_thing_are_told_apart() -> None:
     induction = first.copy()
     induction[3:, 0], induction[[3, 4], [1, 2]] = 0, 1  # in "abcab", what followed a and b
     heads = torch.from_numpy(np.stack([first, own, previous, induction]))
-    found = measure(heads, (), (tuple("abcab"),))
+    found = measure_heads(heads, (), (tuple("abcab"),))
     np.testing.assert_array_equal(found.first, [1, 0.2, 0.4, 0.6])
     np.testing.assert_array_equal(found.own, [0.2, 1, 0.2, 0.2])
     np.testing.assert_array_equal(found.previous, [0.25, 0, 1, 0.25])
@@ -215,13 +217,13 @@ def test_heads_that_do_one_thing_are_told_apart() -> None:
     np.testing.assert_array_equal(found.entropy, [0, 0, 0, 0])
     np.testing.assert_array_equal(found.largest, [1, 1, 1, 1])
     np.testing.assert_array_equal(found.induction, [0, 0, 0, 1])
-    assert np.isnan(measure(heads, (), (tuple("abcde"),)).induction).all()
+    assert np.isnan(measure_heads(heads, (), (tuple("abcde"),)).induction).all()
 
 
 def test_a_query_that_reads_nothing_does_not_count() -> None:
     own = np.tri(6, dtype=bool)
     own[[2, 4]] = False
-    spec = replace(SPEC, mask=Mask.OWN, own_mask=BooleanMatrix.of(own))
+    spec = replace(SPEC, mask=MaskKind.OWN, own_mask=BooleanMatrix.of(own))
     trace = run((TEXT,), spec).trace
     found = trace.measured("weights")
     np.testing.assert_array_equal(found.queries, [4, 4])
@@ -234,7 +236,7 @@ def test_a_query_that_reads_nothing_does_not_count() -> None:
 
 def test_weights_that_are_no_numbers_have_measures_that_are_none() -> None:
     weights = torch.tensor([[[1.0, 0.0], [torch.nan, torch.nan]], [[1.0, 0.0], [0.5, 0.5]]])
-    found = measure(weights, ())
+    found = measure_heads(weights, ())
     for name in NAMES[:-4]:
         assert np.isnan(getattr(found, name)[0]), name
         assert np.isfinite(getattr(found, name)[1]), name
@@ -245,13 +247,13 @@ def test_weights_move_as_far_as_the_lengths_of_values_differ() -> None:
     """Of two heads that read two tokens alike, one has values of one length, of 3 and 1 one."""
     weights = torch.tensor([[[1.0, 0.0], [0.5, 0.5]]]).repeat(2, 1, 1)
     values = torch.tensor([[[0.0, 2.0], [2.0, 0.0]], [[0.0, 3.0], [-1.0, 0.0]]])
-    found = measure(weights, (), (), values)
+    found = measure_heads(weights, (), (), values)
     np.testing.assert_array_equal(found.value_weighting, [0, 0.125])
     allowed = np.tri(2, dtype=bool)
     uniform = measure_uniform(allowed, 2, (), values.norm(dim=-1).numpy())
     np.testing.assert_allclose(uniform.value_weighting, [0.0625])
-    assert np.isnan(measure(weights, ()).value_weighting).all()
-    assert np.isnan(measure(weights, (), (), torch.zeros(2, 2, 2)).value_weighting).all()
+    assert np.isnan(measure_heads(weights, ()).value_weighting).all()
+    assert np.isnan(measure_heads(weights, (), (), torch.zeros(2, 2, 2)).value_weighting).all()
 
 
 @pytest.mark.parametrize("rows", [1, 3, 64])
@@ -264,7 +266,7 @@ def test_uniform_attention_is_moved_as_numpy_would_have_it(rows: int) -> None:
     weights = allowed / np.maximum(1, allowed.sum(-1, keepdims=True))
     parts = [expected_of(weights, 7, (), own)["value_weighting"] for own in values[[0, 2, 3]]]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(head_measures, "CACHED_ROWS", rows)
+        patch.setattr(head_measures, "ROWS_PER_BATCH", rows)
         found = measure_uniform(allowed, 7, (), np.linalg.norm(values, axis=-1))
     np.testing.assert_allclose(found.value_weighting, np.mean(parts), 1e-9)
 

@@ -14,8 +14,8 @@ import pytest
 import torch
 
 from tests.support.mapped_files import mapped_of, opened_of
-from visualizer.attention.mapped_tensors import LEEWAY, TensorFile, is_in_file
-from visualizer.progress import CancelledError, stopped_when
+from visualizer.attention.mapped_tensors import ALIGNMENT_MARGIN_BYTES, TensorFile, is_in_file
+from visualizer.progress import CancelledError, cancel_when
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,7 +47,7 @@ def test_each_has_its_own_type_and_its_own_numbers(tmp_path: Path) -> None:
         assert torch.equal(one, other)
         assert is_in_file(one)
         assert not is_in_file(other)
-    assert mapped_of(tmp_path) == [2**16 + LEEWAY]
+    assert mapped_of(tmp_path) == [2**16 + ALIGNMENT_MARGIN_BYTES]
 
 
 def test_they_free_it_together(tmp_path: Path) -> None:
@@ -66,13 +66,15 @@ def test_they_free_it_together(tmp_path: Path) -> None:
 
 def test_more_than_was_reserved_has_a_file_of_its_own(tmp_path: Path) -> None:
     file = TensorFile(tmp_path, 0)
-    within, beyond = (file.allocate((size,), torch.uint8) for size in (LEEWAY, 4096))
-    assert sorted(mapped_of(tmp_path)) == [4096, LEEWAY]
+    within, beyond = (
+        file.allocate((size,), torch.uint8) for size in (ALIGNMENT_MARGIN_BYTES, 4096)
+    )
+    assert sorted(mapped_of(tmp_path)) == [4096, ALIGNMENT_MARGIN_BYTES]
     within.fill_(1)
     beyond.fill_(2)
-    assert (int(within.sum()), int(beyond.sum())) == (LEEWAY, 2 * 4096)
+    assert (int(within.sum()), int(beyond.sum())) == (ALIGNMENT_MARGIN_BYTES, 2 * 4096)
     del beyond
-    assert mapped_of(tmp_path) == [LEEWAY]
+    assert mapped_of(tmp_path) == [ALIGNMENT_MARGIN_BYTES]
 
 
 def test_a_copy_is_in_memory_and_holds_its_own_numbers_alone(tmp_path: Path) -> None:
@@ -113,7 +115,7 @@ def one_mebibyte() -> Iterator[None]:
 
 
 def test_all_of_it_is_reserved_and_has_no_name(folder: Path) -> None:
-    file = TensorFile(folder, SIZE - LEEWAY)
+    file = TensorFile(folder, SIZE - ALIGNMENT_MARGIN_BYTES)
     assert list(folder.iterdir()) == []
     assert folder.stat().st_mode & 0o777 == 0o700
     assert mapped_of(folder) == [SIZE]
@@ -132,7 +134,7 @@ def test_a_limit_of_the_process_is_an_error_and_leaves_nothing(folder: Path) -> 
         TensorFile(folder, SIZE)
     assert list(folder.iterdir()) == []
     assert (mapped_of(folder), opened_of(folder)) == ([], [])
-    TensorFile(folder, 2**20 - LEEWAY)
+    TensorFile(folder, 2**20 - ALIGNMENT_MARGIN_BYTES)
 
 
 def test_a_full_disk_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,7 +163,7 @@ def test_writing_is_stopped(folder: Path) -> None:
         asked.append(True)
         return len(asked) == 3
 
-    with stopped_when(is_third), pytest.raises(CancelledError):
+    with cancel_when(is_third), pytest.raises(CancelledError):
         TensorFile(folder, SIZE)
     assert list(folder.iterdir()) == []
     assert opened_of(folder) == []
@@ -176,7 +178,7 @@ def test_nothing_is_left_of_a_process_that_is_killed(tmp_path: Path) -> None:
     ) as process:
         assert process.stdout
         assert process.stdout.readline() == "mapped\n"
-        assert mapped_of(folder, process.pid) == [2**22 + LEEWAY]
+        assert mapped_of(folder, process.pid) == [2**22 + ALIGNMENT_MARGIN_BYTES]
         assert list(folder.iterdir()) == []
         process.kill()
     assert list(folder.iterdir()) == []

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tests.support.attention_strategies import matrices, specs
 from tests.support.reference_attention import is_allowed
 from visualizer.attention import masks
-from visualizer.attention.masks import kept_by_dropout
-from visualizer.attention.spec import AttentionSpec, BooleanMatrix, Mask, Route
+from visualizer.attention.masks import draw_keep_mask
+from visualizer.attention.spec import AttentionSpec, BooleanMatrix, MaskKind, MaskRoute
 from visualizer.errors import InputError
 
 
@@ -23,32 +23,32 @@ def test_each_cell_is_allowed_or_not(drawn: tuple[int, AttentionSpec]) -> None:
 
 
 def test_a_window_reads_itself_and_those_just_before() -> None:
-    cells = masks.allowed(AttentionSpec(mask=Mask.WINDOW, window=2), 4)
+    cells = masks.allowed(AttentionSpec(mask=MaskKind.WINDOW, window=2), 4)
     assert cells.astype(int).tolist() == [[1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]]
 
 
 def test_padding_is_no_key() -> None:
-    cells = masks.allowed(AttentionSpec(mask=Mask.NONE, lengths=(3, 1)), 3)
+    cells = masks.allowed(AttentionSpec(mask=MaskKind.NONE, lengths=(3, 1)), 3)
     assert cells.shape == (2, 1, 3, 3)
     assert cells[0].all()
     assert cells[1, 0].astype(int).tolist() == 3 * [[1, 0, 0]]
 
 
-@pytest.mark.parametrize("route", Route)
+@pytest.mark.parametrize("route", MaskRoute)
 def test_padding_is_no_key_from_the_first_and_the_mask_acts_where_the_route_says(
-    route: Route,
+    route: MaskRoute,
 ) -> None:
     spec = AttentionSpec(route=route, lengths=(3, 2))
     padding, whole = 3 * [[1, 1, 0]], [[1, 0, 0], [1, 1, 0], [1, 1, 0]]
-    first = whole if route is Route.BEFORE else padding
-    for stage in masks.FORBIDDING:
+    first = whole if route is MaskRoute.BEFORE else padding
+    for stage in masks.MASKED_STAGES:
         cells = masks.allowed(spec, 3, stage)[1, 0].astype(int).tolist()
         assert cells == (first if stage in {"masked", "unmasked"} else whole)
     assert masks.allowed(spec, 3, "scores").all()
 
 
 def test_cells_are_not_to_be_written() -> None:
-    for mask in (Mask.NONE, Mask.CAUSAL, Mask.WINDOW):
+    for mask in (MaskKind.NONE, MaskKind.CAUSAL, MaskKind.WINDOW):
         with pytest.raises(ValueError, match="read-only"):
             masks.allowed(AttentionSpec(mask=mask), 3)[0, 0] = False
 
@@ -84,8 +84,8 @@ def test_where_a_matrix_stops_being_one_is_said(text: str, said: str) -> None:
 def test_a_matrix_of_another_size_is_refused() -> None:
     matrix = masks.parse_mask("100\n110\n111")
     with pytest.raises(InputError, match="matrix is 3 × 3, but the text needs 4 × 4") as refused:
-        masks.allowed(AttentionSpec(mask=Mask.OWN, own_mask=matrix), 4)
-    assert refused.value.remedy == ("mask", Mask.CAUSAL)
+        masks.allowed(AttentionSpec(mask=MaskKind.OWN, own_mask=matrix), 4)
+    assert refused.value.remedy == ("mask", MaskKind.CAUSAL)
 
 
 # ----------------------------------------------------------------------------------- dropout
@@ -93,7 +93,7 @@ def test_a_matrix_of_another_size_is_refused() -> None:
 
 def test_kept_cells_stay_what_they_were() -> None:
     # The same on every machine and with every version: a saved document must not change.
-    assert kept_by_dropout(0.5, 123, (6, 6)).astype(int).tolist() == [
+    assert draw_keep_mask(0.5, 123, (6, 6)).astype(int).tolist() == [
         [0, 1, 0, 0, 0, 0],
         [0, 0, 0, 0, 0, 0],
         [1, 1, 1, 0, 1, 1],
@@ -101,31 +101,31 @@ def test_kept_cells_stay_what_they_were() -> None:
         [1, 1, 1, 1, 0, 1],
         [1, 0, 0, 0, 1, 1],
     ]
-    assert kept_by_dropout(0.2, 0, (2, 3, 3)).astype(int).tolist() == [
+    assert draw_keep_mask(0.2, 0, (2, 3, 3)).astype(int).tolist() == [
         [[0, 0, 1], [1, 1, 0], [0, 1, 1]],
         [[1, 1, 1], [1, 1, 1], [1, 1, 1]],
     ]
     # An odd number of cells takes half of the last word that is drawn: the first half.
-    assert kept_by_dropout(0.5, 123, (3, 3)).astype(int).tolist() == [
+    assert draw_keep_mask(0.5, 123, (3, 3)).astype(int).tolist() == [
         [0, 1, 0],
         [0, 0, 0],
         [0, 0, 0],
     ]
-    odd, even = (kept_by_dropout(0.2, 0, (count,)) for count in (17, 18))
+    odd, even = (draw_keep_mask(0.2, 0, (count,)) for count in (17, 18))
     assert odd.tolist() == even[:17].tolist()
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.1, 0.5, 0.9, 1 - 2**-40])
 def test_the_rate_is_the_share_that_is_dropped(rate: float) -> None:
-    assert abs(kept_by_dropout(rate, 7, (1000, 1000)).mean() - (1 - rate)) < 0.002
+    assert abs(draw_keep_mask(rate, 7, (1000, 1000)).mean() - (1 - rate)) < 0.002
 
 
 @given(st.floats(0, 0.999), st.floats(0, 0.999), st.integers(0, 2**63 - 1))
 def test_a_higher_rate_drops_more_of_the_same_cells(one: float, other: float, seed: int) -> None:
-    low, high = (kept_by_dropout(rate, seed, (3, 7)) for rate in sorted((one, other)))
+    low, high = (draw_keep_mask(rate, seed, (3, 7)) for rate in sorted((one, other)))
     assert not (high & ~low).any()
 
 
 def test_seeds_differ() -> None:
-    drawn = {kept_by_dropout(0.5, seed, (8, 8)).tobytes() for seed in (*range(50), 2**63 - 1)}
+    drawn = {draw_keep_mask(0.5, seed, (8, 8)).tobytes() for seed in (*range(50), 2**63 - 1)}
     assert len(drawn) == 51

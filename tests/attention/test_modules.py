@@ -20,7 +20,7 @@ from visualizer.attention.modules import (
     SelfAttentionV2,
     SimplifiedSelfAttention,
 )
-from visualizer.attention.spec import BooleanMatrix, Mask, Route
+from visualizer.attention.spec import BooleanMatrix, MaskKind, MaskRoute
 from visualizer.errors import InputError
 
 if TYPE_CHECKING:
@@ -207,8 +207,8 @@ def test_without_stages_the_biases_and_the_masks_count() -> None:
     with torch.no_grad():
         for bias in (parameter for name, parameter in module.named_parameters() if "bias" in name):
             bias.uniform_(-1, 1)
-    for mask in (Mask.NONE, Mask.CAUSAL, Mask.WINDOW, Mask.OWN):
-        for route in Route:
+    for mask in (MaskKind.NONE, MaskKind.CAUSAL, MaskKind.WINDOW, MaskKind.OWN):
+        for route in MaskRoute:
             module.spec = replace(module.spec, mask=mask, window=2, own_mask=matrix, route=route)
             torch.testing.assert_close(module.fused(x), module(x), rtol=1e-5, atol=1e-6)
 
@@ -253,11 +253,11 @@ def test_without_stages_the_gradients_are_the_same(module: AttentionModule) -> N
         torch.testing.assert_close(fused, staged, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("route", Route)
-def test_a_row_that_may_read_nothing_has_gradients(route: Route) -> None:
+@pytest.mark.parametrize("route", MaskRoute)
+def test_a_row_that_may_read_nothing_has_gradients(route: MaskRoute) -> None:
     matrix = BooleanMatrix.of(np.array([[0, 0, 0], [1, 0, 1], [1, 1, 1]]))
     module = SelfAttentionV2(D_IN, D_OUT)
-    module.spec = replace(module.spec, mask=Mask.OWN, own_mask=matrix, route=route)
+    module.spec = replace(module.spec, mask=MaskKind.OWN, own_mask=matrix, route=route)
     assert_gradients(module)
 
 
@@ -312,7 +312,7 @@ def test_a_loaded_mask_counts_cut_to_the_tokens(tokens: int) -> None:
     weights = module.trace(torch.ones(tokens, D_IN)).tensor("weights")[0]
     assert torch.equal(weights == 0, mask[:tokens, :tokens] == 1)
     module.load_state_dict(CausalAttention(D_IN, D_OUT, LENGTH, 0.0).state_dict())
-    assert module.spec.mask is Mask.CAUSAL
+    assert module.spec.mask is MaskKind.CAUSAL
 
 
 def test_heads_with_different_masks_are_refused() -> None:

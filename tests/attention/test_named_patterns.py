@@ -8,7 +8,7 @@ import torch
 
 from visualizer.attention.blockwise_captured_run import (
     LayerVectors,
-    LongAttention,
+    LongTextAttention,
     blockwise_captured_run,
 )
 from visualizer.attention.blockwise_tensor import BlockwiseTensor
@@ -18,8 +18,8 @@ from visualizer.attention.head_measures import (
     measure_uniform_patterns,
     patterns,
 )
-from visualizer.attention.masks import Masking
-from visualizer.attention.spec import Mask
+from visualizer.attention.masks import MaskingSpec
+from visualizer.attention.spec import MaskKind
 
 WORDS = ("the", "cat", "sat", "on", "the", "mat", "the", "the", "cat", "sat")
 PLACES = {
@@ -41,7 +41,7 @@ def test_pairs_of_a_text_are_those_read_off_by_hand() -> None:
 @pytest.mark.parametrize("has_sink", [False, True])
 def test_means_are_those_of_the_weights(window: int, softcap: float, has_sink: bool) -> None:
     generator = torch.Generator().manual_seed(3)
-    rule = LayerMask(Mask.WINDOW, window=window) if window else LayerMask(Mask.CAUSAL)
+    rule = LayerMask(MaskKind.WINDOW, window=window) if window else LayerMask(MaskKind.CAUSAL)
     layers = []
     for _ in range(2):
         queries, keys, values = (
@@ -57,13 +57,13 @@ def test_means_are_those_of_the_weights(window: int, softcap: float, has_sink: b
         if sinks is not None:
             sums = sums + sinks.double().exp()[:, None]
         layers.append(LayerVectors(queries, keys, values, sums.log().float(), rule, sinks))
-    run = blockwise_captured_run(LongAttention("m", tuple(layers), WORDS, 0.5, softcap), "CPU")
+    run = blockwise_captured_run(LongTextAttention("m", tuple(layers), WORDS, 0.5, softcap), "CPU")
     held = run.trace.holding("weights")
     assert isinstance(held, BlockwiseTensor)
-    assert held.are_rows_known
+    assert held.are_rows_computed
     measures = measure_patterns(held, WORDS)
     weights = run.trace.read("weights")
-    uniform = measure_uniform_patterns(Masking.of(run.trace.spec), WORDS)
+    uniform = measure_uniform_patterns(MaskingSpec.of(run.trace.spec), WORDS)
     alike = run.trace.allowed("weights", (0,)).astype(float)
     alike /= alike.sum(-1, keepdims=True)
     for name, places in PLACES.items():

@@ -10,26 +10,26 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.support.attention_strategies import Case, cases, numbers, own_weights
-from visualizer.attention.fixed_weights import weights_as_own
-from visualizer.attention.mechanisms import Mechanism, spec_of
-from visualizer.attention.parameter_init import draw
+from visualizer.attention.fixed_weights import custom_weights_of
+from visualizer.attention.mechanisms import Mechanism, apply_mechanism
+from visualizer.attention.parameter_init import initialize_parameters
 from visualizer.attention.run import run
 from visualizer.attention.spec import (
-    LAYERS,
+    PROJECTION_LAYERS,
     Arrangement,
     AttentionSpec,
     Device,
     Dtype,
     NumberMatrix,
     Projection,
-    Scale,
+    ScaleKind,
 )
 from visualizer.attention.spec_validation import problems
 from visualizer.errors import InputError
 
 TEXT = (("Your", "journey", "starts", "with", "one", "step"),)
 SPEC = AttentionSpec(device=Device.CPU)
-SELF = spec_of(Mechanism.SELF, SPEC)
+SELF = apply_mechanism(Mechanism.SELF, SPEC)
 CPU = torch.device("cpu")
 
 
@@ -61,14 +61,14 @@ def test_what_is_given_is_what_is_computed_with(case: Case, data: st.DataObject)
     assume(spec.projection is not Projection.NONE or spec.output_projection)
     given_weights = data.draw(own_weights(spec))
     trace = run(case.texts, replace(spec, own_weights=given_weights)).trace
-    kept = dict(weights_as_own(trace))
+    kept = dict(custom_weights_of(trace))
     assert {name: kept[name] for name, _ in given_weights} == dict(given_weights)
 
 
 @given(cases())
 def test_a_round_trip_is_exact(case: Case) -> None:
     trace = case.trace()
-    again = run(case.texts, replace(case.spec, own_weights=weights_as_own(trace))).trace
+    again = run(case.texts, replace(case.spec, own_weights=custom_weights_of(trace))).trace
     assert again.parameters.keys() == trace.parameters.keys()
     for name, tensor in trace.parameters.items():
         assert torch.equal(again.parameters[name], tensor)
@@ -77,9 +77,9 @@ def test_a_round_trip_is_exact(case: Case) -> None:
 
 
 def test_own_weights_lie_in_memory_as_drawn_ones_do() -> None:
-    spec = AttentionSpec(d_in=2, d_out=1, heads=1, device=Device.CPU, scale=Scale.NONE)
+    spec = AttentionSpec(d_in=2, d_out=1, heads=1, device=Device.CPU, scale=ScaleKind.NONE)
     trace = run((("Your",),), spec).trace
-    again = run((("Your",),), replace(spec, own_weights=weights_as_own(trace))).trace
+    again = run((("Your",),), replace(spec, own_weights=custom_weights_of(trace))).trace
     for name, tensor in trace.parameters.items():
         assert again.parameters[name].stride() == tensor.stride()
 
@@ -98,23 +98,23 @@ def test_biases_of_ones_own_are_added(case: Case, data: st.DataObject) -> None:
     np.testing.assert_array_equal(trace.read("out_proj.bias"), own["W_output.bias"].array()[0])
     others = drawn.keys() - {*(names or ["W_key.bias"]), "out_proj.bias"}
     assert all(torch.equal(trace.parameters[name], drawn[name]) for name in others)
-    kept = dict(weights_as_own(trace))
+    kept = dict(custom_weights_of(trace))
     assert {name: kept[name] for name in own} == own
 
 
 def test_what_is_not_named_is_drawn_as_ever() -> None:
     spec = replace(SPEC, bias=True)
-    drawn = draw(spec, 6, CPU)
-    mixed = draw(replace(spec, own_weights=(("W_key", matrix(3, 2)),)), 6, CPU)
+    drawn = initialize_parameters(spec, 6, CPU)
+    mixed = initialize_parameters(replace(spec, own_weights=(("W_key", matrix(3, 2)),)), 6, CPU)
     assert list(mixed) == list(drawn)
     others = {name for name in drawn if torch.equal(mixed[name], drawn[name])}
     assert others == drawn.keys() - {"W_key.weight"}
 
 
 def test_without_layers_there_is_nothing_to_keep_but_the_output() -> None:
-    simplified = spec_of(Mechanism.SIMPLIFIED, SPEC)
-    assert weights_as_own(run(TEXT, simplified).trace) == ()
-    kept = weights_as_own(run(TEXT, replace(simplified, output_projection=True)).trace)
+    simplified = apply_mechanism(Mechanism.SIMPLIFIED, SPEC)
+    assert custom_weights_of(run(TEXT, simplified).trace) == ()
+    kept = custom_weights_of(run(TEXT, replace(simplified, output_projection=True)).trace)
     assert [(name, own.rows, own.columns) for name, own in kept] == [("W_output", 3, 3)]
 
 
@@ -141,7 +141,7 @@ def test_weights_of_an_output_that_is_not_there_do_not_act() -> None:
 
 
 def test_what_still_fits_stays_when_the_rest_is_drawn_again() -> None:
-    spec = replace(SPEC, own_weights=weights_as_own(run(TEXT, SPEC).trace), d_in=4)
+    spec = replace(SPEC, own_weights=custom_weights_of(run(TEXT, SPEC).trace), d_in=4)
     (problem,) = problems(spec)
     assert problem.sentence == "W_query is 3 × 2 and the sizes need 4 × 2."
     assert problem.remedy
@@ -155,8 +155,8 @@ def test_what_still_fits_stays_when_the_rest_is_drawn_again() -> None:
 
 def test_uniform_weights_in_linear_layers_give_the_same_context() -> None:
     uniform = run(TEXT, replace(SELF, projection=Projection.UNIFORM)).trace
-    linear = run(TEXT, replace(SELF, own_weights=weights_as_own(uniform))).trace
-    for layer in LAYERS:
+    linear = run(TEXT, replace(SELF, own_weights=custom_weights_of(uniform))).trace
+    for layer in PROJECTION_LAYERS:
         weight = linear.tensor(f"{layer}.weight")
         assert torch.equal(weight, uniform.tensor(layer).T)
     torch.testing.assert_close(
@@ -171,11 +171,11 @@ def test_stacked_heads_in_split_ones_give_the_same_concat(
 ) -> None:
     base = replace(SPEC, projection=projection, dtype=dtype, output_projection=False)
     stacked = run(TEXT, replace(base, arrangement=Arrangement.STACKED, d_out=2)).trace
-    carried = weights_as_own(stacked)
+    carried = custom_weights_of(stacked)
     assert [(own.rows, own.columns) for _, own in carried] == 3 * [(3, 4)]
     split = run(TEXT, replace(base, d_out=4, own_weights=carried)).trace
     torch.testing.assert_close(split.tensor("concat"), stacked.tensor("concat"), rtol=0, atol=1e-6)
-    assert weights_as_own(split) == carried
+    assert custom_weights_of(split) == carried
 
 
 # ----------------------------------------------------------------------------------- reusing
@@ -183,7 +183,7 @@ def test_stacked_heads_in_split_ones_give_the_same_concat(
 
 def test_own_weights_recompute_what_reads_them_and_nothing_else() -> None:
     old = run(TEXT, SPEC)
-    same = run(TEXT, replace(SPEC, own_weights=weights_as_own(old.trace)), old).trace
+    same = run(TEXT, replace(SPEC, own_weights=custom_weights_of(old.trace)), old).trace
     assert same.recomputed == set()
     changed = run(TEXT, replace(SPEC, own_weights=(("W_value", matrix(3, 2)),)), old).trace
     assert changed.recomputed == {"values", "context", "concat", "output"}
@@ -282,6 +282,8 @@ def test_sizes_that_are_wrong_themselves_are_said_first() -> None:
 
 
 def test_without_projection_own_weights_do_not_act() -> None:
-    spec = replace(spec_of(Mechanism.SIMPLIFIED, SPEC), own_weights=(("W_key", matrix(1, 1)),))
+    spec = replace(
+        apply_mechanism(Mechanism.SIMPLIFIED, SPEC), own_weights=(("W_key", matrix(1, 1)),)
+    )
     assert problems(spec) == ()
     assert run(TEXT, spec).trace.tokens == 6

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from visualizer.attention import remote_numbers
 from visualizer.attention.remote_numbers import (
+    forbid_waiting,
     may_wait,
-    numbers_arrived,
-    tell_arrivals,
-    without_waiting,
+    notify_arrival,
+    report_arrival,
 )
 
 
@@ -15,27 +15,27 @@ class Waiting:
     """Counts the arrivals that it is told of."""
 
     def __init__(self) -> None:
-        self.told = 0
+        self.description = 0
 
     def tell(self) -> None:
-        self.told += 1
+        self.description += 1
 
 
 def test_who_is_there_is_told_and_who_is_gone_leaves_nothing() -> None:
     before = len(remote_numbers._listeners)
     waiting, gone = Waiting(), Waiting()
-    tell_arrivals(waiting.tell)
-    tell_arrivals(gone.tell)
+    notify_arrival(waiting.tell)
+    notify_arrival(gone.tell)
     del gone
     assert len(remote_numbers._listeners) == before + 1
-    numbers_arrived()
-    assert waiting.told == 1
+    report_arrival()
+    assert waiting.description == 1
     del waiting
     assert len(remote_numbers._listeners) == before
 
 
 def test_only_within_the_context_nothing_is_waited_for() -> None:
     assert may_wait()
-    with without_waiting():
+    with forbid_waiting():
         assert not may_wait()
     assert may_wait()

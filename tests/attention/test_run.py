@@ -18,24 +18,24 @@ from visualizer.attention import device as attention_device
 from visualizer.attention import run as attention_run
 from visualizer.attention.attend import attend
 from visualizer.attention.buffer_pool import BufferPool
-from visualizer.attention.run import USABLE, run
+from visualizer.attention.run import USABLE_MEMORY_SHARE, run
 from visualizer.attention.spec import (
     Arrangement,
     AttentionSpec,
     BooleanMatrix,
     Device,
     Dtype,
-    Mask,
-    Normalisation,
+    MaskKind,
+    MaskRoute,
+    NormalisationKind,
     NumberMatrix,
-    Position,
+    PositionKind,
     Projection,
-    Route,
-    Scale,
+    ScaleKind,
 )
 from visualizer.attention.spec_validation import problems
-from visualizer.attention.stages import bytes_needed
-from visualizer.attention.token_embeddings import PADDING
+from visualizer.attention.stages import estimate_bytes
+from visualizer.attention.token_embeddings import PADDING_LABEL
 from visualizer.errors import FIRST_TOKENS, InputError
 
 if TYPE_CHECKING:
@@ -71,8 +71,8 @@ def test_one_text_has_no_batch_axis_and_several_have() -> None:
 
 
 def test_shorter_texts_are_padded_and_padding_is_not_read() -> None:
-    result = run((TEXT, TEXT[:2]), replace(SPEC, mask=Mask.NONE))
-    assert result.texts == (TEXT, (*TEXT[:2], *4 * (PADDING,)))
+    result = run((TEXT, TEXT[:2]), replace(SPEC, mask=MaskKind.NONE))
+    assert result.texts == (TEXT, (*TEXT[:2], *4 * (PADDING_LABEL,)))
     assert result.trace.spec.lengths == (6, 2)
     assert (result.trace.read("weights", (1,))[:, :, 2:] == 0).all()
     assert (result.trace.read("weights", (0,)) > 0).all()
@@ -85,9 +85,9 @@ def test_texts_of_one_length_need_no_padding() -> None:
 
 
 def test_padding_needs_a_row_that_can_be_normalised() -> None:
-    spec = replace(SPEC, mask=Mask.NONE, normalisation=Normalisation.SUM)
+    spec = replace(SPEC, mask=MaskKind.NONE, normalisation=NormalisationKind.SUM)
     assert run((TEXT, TEXT), spec).trace.leading == (2,)
-    for route in Route:
+    for route in MaskRoute:
         with pytest.raises(InputError, match="Padding puts −∞ in a row") as refused:
             run((TEXT, TEXT[:2]), replace(spec, route=route))
         assert refused.value.remedy
@@ -109,20 +109,20 @@ def test_a_problem_of_the_spec_is_said() -> None:
 @examples(2)
 def test_no_trace_takes_more_than_was_estimated(case: Case) -> None:
     trace = case.trace()
-    assert bytes_needed(trace.spec, trace.tokens, len(case.texts)) >= trace.bytes
+    assert estimate_bytes(trace.spec, trace.tokens, len(case.texts)) >= trace.bytes
 
 
 @given(cases(Batch.RAGGED))
 def test_nor_does_one_of_a_padded_batch(case: Case) -> None:
     trace = case.trace()
-    assert bytes_needed(trace.spec, trace.tokens, len(case.texts)) >= trace.bytes
+    assert estimate_bytes(trace.spec, trace.tokens, len(case.texts)) >= trace.bytes
 
 
 @pytest.mark.parametrize("dtype", Dtype)
-@pytest.mark.parametrize("position", Position)
+@pytest.mark.parametrize("position", PositionKind)
 @pytest.mark.parametrize(("texts", "tokens", "d_in"), [(1, 1, 300_000), (2, 3, 100_000)])
 def test_large_vectors_are_counted_too(
-    dtype: Dtype, position: Position, texts: int, tokens: int, d_in: int
+    dtype: Dtype, position: PositionKind, texts: int, tokens: int, d_in: int
 ) -> None:
     words = tuple(tuple(f"{text} {word}" for word in range(tokens)) for text in range(texts))
     spec = replace(SPEC, d_in=d_in, d_out=1, heads=1, dtype=dtype, position=position)
@@ -130,13 +130,13 @@ def test_large_vectors_are_counted_too(
     trace = run(words, spec).trace
     taken = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert bytes_needed(spec, tokens, texts) >= taken + trace.bytes
+    assert estimate_bytes(spec, tokens, texts) >= taken + trace.bytes
 
 
 @pytest.mark.parametrize("heads", [1, 4])
 def test_too_much_text_is_said_with_what_fits(heads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     free = 6 * 2**20
-    monkeypatch.setattr(attention_device, "free_bytes", lambda device: free)
+    monkeypatch.setattr(attention_device, "free_device_bytes", lambda device: free)
     spec = replace(SPEC, heads=heads, d_out=4)
     with pytest.raises(InputError) as refused:
         run((2_000 * ("word",),), spec)
@@ -148,7 +148,7 @@ def test_too_much_text_is_said_with_what_fits(heads: int, monkeypatch: pytest.Mo
     assert refused.value.field == "text"
     assert said, refused.value.sentence
     fits = int(said[1])
-    assert bytes_needed(spec, fits) <= USABLE * free < bytes_needed(spec, fits + 1)
+    assert estimate_bytes(spec, fits) <= USABLE_MEMORY_SHARE * free < estimate_bytes(spec, fits + 1)
     assert refused.value.remedy == (FIRST_TOKENS, fits)
     assert run((fits * ("word",),), spec).trace.tokens == fits
 
@@ -219,7 +219,7 @@ def test_memory_that_runs_out_is_asked_for_again_without_the_pool(
 def test_sizes_that_are_too_much_for_one_token_are_said(
     fields: dict[str, Any], field: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attention_device, "free_bytes", lambda device: 6 * 2**20)
+    monkeypatch.setattr(attention_device, "free_device_bytes", lambda device: 6 * 2**20)
     with pytest.raises(InputError) as refused:
         run((TEXT, TEXT[:2]), replace(SPEC, **fields))
     assert refused.value.field == field
@@ -245,7 +245,7 @@ def test_sizes_that_are_too_much_for_one_token_are_said(
 def test_too_many_texts_are_said(
     texts: int, tokens: int, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attention_device, "free_bytes", lambda device: 2**20)
+    monkeypatch.setattr(attention_device, "free_device_bytes", lambda device: 2**20)
     with pytest.raises(InputError, match=said) as refused:
         run(texts * (tokens * ("word",),), SPEC)
     assert refused.value.field == "text"
@@ -274,7 +274,7 @@ def assert_same(trace: Trace, expected: Trace) -> None:
 def test_an_absent_device_is_said_and_the_cpu_computes(
     wanted: Device, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attention_device, "available", lambda: (Device.CPU,))
+    monkeypatch.setattr(attention_device, "available_devices", lambda: (Device.CPU,))
     result = run((TEXT,), replace(SPEC, device=wanted))
     assert result.notices == (f"{name} is not available; computed on the CPU.",)
     assert result.device == "CPU"
@@ -298,17 +298,17 @@ def test_a_device_is_chosen_that_holds_the_type(
     said: str | None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(attention_device, "available", lambda: (Device.MPS, Device.CPU))
-    found, notice = attention_device.resolve(wanted, dtype)
+    monkeypatch.setattr(attention_device, "available_devices", lambda: (Device.MPS, Device.CPU))
+    found, notice = attention_device.resolve_device(wanted, dtype)
     assert found is chosen
     assert (notice or "").startswith(said or "")
     assert (notice is None) == (said is None)
 
 
 def test_the_cpu_is_always_there_and_has_memory() -> None:
-    assert attention_device.available()[-1] is Device.CPU
-    assert attention_device.describe(Device.CPU) == "CPU"
-    assert attention_device.free_bytes(Device.CPU) > 0
+    assert attention_device.available_devices()[-1] is Device.CPU
+    assert attention_device.describe_device(Device.CPU) == "CPU"
+    assert attention_device.free_device_bytes(Device.CPU) > 0
 
 
 @pytest.fixture
@@ -316,8 +316,8 @@ def imagined_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     def describe(device: Device) -> str:
         return "CUDA GPU (imagined)" if device is Device.CUDA else "CPU"
 
-    monkeypatch.setattr(attention_device, "available", lambda: (Device.CUDA, Device.CPU))
-    monkeypatch.setattr(attention_device, "describe", describe)
+    monkeypatch.setattr(attention_device, "available_devices", lambda: (Device.CUDA, Device.CPU))
+    monkeypatch.setattr(attention_device, "describe_device", describe)
 
 
 RAN_OUT = ("CUDA GPU (imagined) ran out of memory; computed on the CPU.",)
@@ -345,7 +345,7 @@ def test_a_gpu_whose_memory_runs_out_leaves_it_to_the_cpu(
         return computed(texts, spec, device, *others, by_blocks=by_blocks)
 
     monkeypatch.setattr(attention_run, "_compute_stages", compute)
-    monkeypatch.setattr(attention_device, "free_bytes", lambda device: 2**40)
+    monkeypatch.setattr(attention_device, "free_device_bytes", lambda device: 2**40)
     result = run((TEXT,), replace(SPEC, device=wanted))
     assert (result.device, result.notices) == ("CPU", RAN_OUT)
     assert_same(result.trace, run((TEXT,), SPEC).trace)
@@ -355,32 +355,32 @@ def test_a_gpu_whose_memory_runs_out_leaves_it_to_the_cpu(
 @pytest.mark.usefixtures("imagined_gpu")
 def test_a_gpu_that_is_too_small_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     free = {Device.CUDA: 0, Device.CPU: 2**40}
-    monkeypatch.setattr(attention_device, "free_bytes", free.__getitem__)
+    monkeypatch.setattr(attention_device, "free_device_bytes", free.__getitem__)
     result = run((TEXT,), replace(SPEC, device=Device.CUDA))
     assert (result.device, result.notices) == ("CPU", RAN_OUT)
 
 
 @pytest.mark.usefixtures("imagined_gpu")
 def test_where_neither_has_the_memory_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attention_device, "free_bytes", lambda device: 0)
+    monkeypatch.setattr(attention_device, "free_device_bytes", lambda device: 0)
     with pytest.raises(InputError, match="one token needs"):
         run((TEXT,), replace(SPEC, device=Device.CUDA))
 
 
 # ----------------------------------------------------------------------------------- remarks
 
-NAIVE = replace(SPEC, normalisation=Normalisation.NAIVE_SOFTMAX)
+NAIVE = replace(SPEC, normalisation=NormalisationKind.NAIVE_SOFTMAX)
 
 
-@pytest.mark.parametrize("route", Route)
-def test_an_overflow_of_the_naive_softmax_is_said(route: Route) -> None:
+@pytest.mark.parametrize("route", MaskRoute)
+def test_an_overflow_of_the_naive_softmax_is_said(route: MaskRoute) -> None:
     spec = replace(NAIVE, temperature=0.001, route=route)
     result = run((TEXT,), spec)
-    normalised = "weights" if route is Route.BEFORE else "unmasked"
+    normalised = "weights" if route is MaskRoute.BEFORE else "unmasked"
     assert np.isnan(result.trace.read(normalised)).any()
     (notice,) = result.notices
     assert notice.startswith("The naive softmax overflowed")
-    assert run((TEXT,), replace(spec, normalisation=Normalisation.SOFTMAX)).notices == ()
+    assert run((TEXT,), replace(spec, normalisation=NormalisationKind.SOFTMAX)).notices == ()
 
 
 def test_a_naive_softmax_that_holds_needs_no_words() -> None:
@@ -392,23 +392,25 @@ def test_weights_that_are_no_shares_are_said() -> None:
         SPEC,
         projection=Projection.NONE,
         arrangement=Arrangement.STACKED,
-        scale=Scale.NONE,
-        mask=Mask.NONE,
-        normalisation=Normalisation.SUM,
+        scale=ScaleKind.NONE,
+        mask=MaskKind.NONE,
+        normalisation=NormalisationKind.SUM,
     )
     assert run((TEXT,), spec).notices == ()  # the book's vectors have no negative score
     (notice,) = run((TEXT,), replace(spec, d_in=4)).notices
     assert notice.startswith("Dividing by the sum gave weights below 0 or above 1")
 
 
-@pytest.mark.parametrize("route", [Route.AFTER_RENORMALISED, Route.AFTER])
-def test_rows_that_sum_to_nothing_are_said(route: Route) -> None:
-    spec = replace(SPEC, position=Position.NONE, normalisation=Normalisation.SUM, route=route)
+@pytest.mark.parametrize("route", [MaskRoute.AFTER_RENORMALISED, MaskRoute.AFTER])
+def test_rows_that_sum_to_nothing_are_said(route: MaskRoute) -> None:
+    spec = replace(
+        SPEC, position=PositionKind.NONE, normalisation=NormalisationKind.SUM, route=route
+    )
     result = run((TEXT,), spec)
     assert np.isfinite(result.trace.read("weights")).all()
     said = "Dividing by the sum gave NaN or infinite weights in rows that sum to 0."
     assert said not in result.notices
-    nothing = run(((PADDING, PADDING),), spec)  # a vector of zeros: every score is 0
+    nothing = run(((PADDING_LABEL, PADDING_LABEL),), spec)  # a vector of zeros: every score is 0
     assert np.isnan(nothing.trace.read("weights")).any()
     assert nothing.notices == (said,)
 
@@ -419,7 +421,7 @@ def own_vectors(value: float, spec: AttentionSpec) -> AttentionSpec:
 
 @pytest.mark.parametrize("dtype", Dtype)
 def test_numbers_that_overflow_are_said(dtype: Dtype) -> None:
-    spec = replace(SPEC, dtype=dtype, position=Position.NONE)
+    spec = replace(SPEC, dtype=dtype, position=PositionKind.NONE)
     large = 1e38 if dtype is Dtype.FLOAT32 else 1e300
     result = run((TEXT,), own_vectors(large, spec))
     assert np.isinf(result.trace.read("scores")).any()
@@ -438,7 +440,7 @@ def test_a_score_that_overflows_is_said_though_every_weight_is_a_number() -> Non
         d_in=2,
         d_out=2,
         heads=1,
-        mask=Mask.NONE,
+        mask=MaskKind.NONE,
         device=Device.CPU,
         own_input=NumberMatrix.of(rows),
         own_weights=tuple((name, NumberMatrix.of(weights)) for name, weights in own.items()),
@@ -452,7 +454,7 @@ def test_a_score_that_overflows_is_said_though_every_weight_is_a_number() -> Non
 
 @pytest.mark.parametrize("temperature", [1e-39, 1e-320])
 def test_a_temperature_that_is_hardly_a_number_is_said(temperature: float) -> None:
-    spec = replace(SPEC, temperature=temperature, scale=Scale.NONE)
+    spec = replace(SPEC, temperature=temperature, scale=ScaleKind.NONE)
     *overflow, notice = run((TEXT,), spec).notices
     divided = (
         f"The scores are divided by {temperature:.3g}, but float32 loses precision below 1.2e-38"
@@ -460,13 +462,13 @@ def test_a_temperature_that_is_hardly_a_number_is_said(temperature: float) -> No
     assert notice.startswith(divided)
     scaled = ["Overflow: some scaled scores are"] * (temperature < 1e-40)
     assert [one[: len(scaled[0])] for one in overflow] == scaled
-    assert run((TEXT,), replace(spec, normalisation=Normalisation.UNIFORM)).notices == ()
+    assert run((TEXT,), replace(spec, normalisation=NormalisationKind.UNIFORM)).notices == ()
 
 
-@pytest.mark.parametrize("route", Route)
-def test_rows_that_may_read_nothing_are_said(route: Route) -> None:
+@pytest.mark.parametrize("route", MaskRoute)
+def test_rows_that_may_read_nothing_are_said(route: MaskRoute) -> None:
     cells = np.tri(len(TEXT), dtype=bool)
-    spec = replace(SPEC, mask=Mask.OWN, own_mask=BooleanMatrix.of(cells), route=route)
+    spec = replace(SPEC, mask=MaskKind.OWN, own_mask=BooleanMatrix.of(cells), route=route)
     assert run((TEXT,), spec).notices == ()
     cells[[0, 2]] = False
     (notice,) = run((TEXT,), replace(spec, own_mask=BooleanMatrix.of(cells))).notices
@@ -476,7 +478,7 @@ def test_rows_that_may_read_nothing_are_said(route: Route) -> None:
 
 def test_padding_is_no_row_that_may_read_nothing() -> None:
     cells = np.eye(len(TEXT), dtype=bool)
-    spec = replace(SPEC, mask=Mask.OWN, own_mask=BooleanMatrix.of(cells))
+    spec = replace(SPEC, mask=MaskKind.OWN, own_mask=BooleanMatrix.of(cells))
     assert run((TEXT, TEXT[:2]), spec).notices == ()
     cells[1] = False
     (notice,) = run((TEXT, TEXT[:2]), replace(spec, own_mask=BooleanMatrix.of(cells))).notices

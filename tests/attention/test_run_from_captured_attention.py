@@ -13,23 +13,23 @@ from msgspec.structs import replace
 from tests.support.explained_values import result_of, room
 from visualizer.attention.captured_attention import CapturedAttention, CapturedVectors, LayerMask
 from visualizer.attention.captured_run import (
-    UNEXPLAINED,
-    WITH_SINKS,
-    captured_run,
+    SINKS_NOTICE,
+    UNEXPLAINED_WEIGHTS_NOTICE,
+    create_captured_run,
 )
-from visualizer.attention.spec import BooleanMatrix, Dtype, Mask
+from visualizer.attention.spec import BooleanMatrix, Dtype, MaskKind
 from visualizer.attention.stages import Operation, is_hatched
 from visualizer.explanations.explain import explain
 from visualizer.features.cell.presenter import head_cell_panel
-from visualizer.features.playback.presenter import step_caption
+from visualizer.features.playback.presenter import describe_step
 from visualizer.format import format_share
 from visualizer.heatmap.board import Board
 from visualizer.heatmap.board_presenter import present_board
 from visualizer.session.cell_address import Cell
 from visualizer.session.computation_caption import caption
 from visualizer.session.document import Document
-from visualizer.session.resolved_view import resolve
-from visualizer.session.timeline import Grain, Timeline
+from visualizer.session.resolved_view import resolve_view
+from visualizer.session.timeline import StepSize, Timeline
 from visualizer.session.view import View
 
 if TYPE_CHECKING:
@@ -37,21 +37,21 @@ if TYPE_CHECKING:
 
 LAYERS, HEADS, TOKENS, D_HEAD, D_VALUE = 2, 3, 4, 5, 2
 ALLOWED = {
-    Mask.NONE: np.ones((TOKENS, TOKENS), dtype=bool),
-    Mask.CAUSAL: np.tri(TOKENS, dtype=bool),
-    Mask.WINDOW: np.tri(TOKENS, dtype=bool) & ~np.tri(TOKENS, k=-2, dtype=bool),
-    Mask.OWN: ~np.eye(TOKENS, dtype=bool),
+    MaskKind.NONE: np.ones((TOKENS, TOKENS), dtype=bool),
+    MaskKind.CAUSAL: np.tri(TOKENS, dtype=bool),
+    MaskKind.WINDOW: np.tri(TOKENS, dtype=bool) & ~np.tri(TOKENS, k=-2, dtype=bool),
+    MaskKind.OWN: ~np.eye(TOKENS, dtype=bool),
 }
 BETWEEN = ("queries", "keys", "values", "scores", "scaled", "masked", "weights", "context")
 
 
-def layer_mask(mask: Mask) -> LayerMask:
-    own = BooleanMatrix.of(ALLOWED[mask]) if mask is Mask.OWN else None
-    return LayerMask(mask, own, 2 if mask is Mask.WINDOW else 0)
+def layer_mask(mask: MaskKind) -> LayerMask:
+    own = BooleanMatrix.of(ALLOWED[mask]) if mask is MaskKind.OWN else None
+    return LayerMask(mask, own, 2 if mask is MaskKind.WINDOW else 0)
 
 
 def captured(
-    *masks: Mask,
+    *masks: MaskKind,
     scaling: float = 0.3,
     layers: int = LAYERS,
     softcap: float = 0.0,
@@ -68,7 +68,7 @@ def captured(
     }
     queries, keys, values = (array.astype(np.float64) for array in known.values())
     scores = queries @ keys.swapaxes(-1, -2)
-    first, *others = (layer_mask(mask) for mask in masks or (Mask.CAUSAL,))
+    first, *others = (layer_mask(mask) for mask in masks or (MaskKind.CAUSAL,))
     allowed = np.stack([ALLOWED[one.mask] for one in (first, *others)])[:, None]
     expected: dict[str, Any] = {**known, "scores": scores, "scaled": scores * scaling}
     now = expected["scaled"]
@@ -91,7 +91,7 @@ def captured(
         known["keys"].tobytes(),
         known["values"].tobytes(),
         scaling=scaling,
-        mask=Mask.NONE if others else first.mask,
+        mask=MaskKind.NONE if others else first.mask,
         own_mask=None if others else first.own_mask,
         window=0 if others else first.window,
         layer_masks=(first, *others) if others else (),
@@ -108,11 +108,11 @@ def given_stages(run: Run) -> set[str]:
 
 
 @pytest.mark.parametrize("layers", [1, 2])
-@pytest.mark.parametrize("mask", Mask)
-def test_every_stage_is_that_of_float64(mask: Mask, layers: int) -> None:
+@pytest.mark.parametrize("mask", MaskKind)
+def test_every_stage_is_that_of_float64(mask: MaskKind, layers: int) -> None:
     attention, expected = captured(mask, layers=layers)
-    run = captured_run(attention)
-    left_out = {"masked"} if mask is Mask.NONE else set()
+    run = create_captured_run(attention)
+    left_out = {"masked"} if mask is MaskKind.NONE else set()
     assert set(run.trace.names) == set(BETWEEN) - left_out
     assert given_stages(run) == {"queries", "keys", "values"}
     assert run.notices == ()
@@ -121,14 +121,18 @@ def test_every_stage_is_that_of_float64(mask: Mask, layers: int) -> None:
         np.testing.assert_allclose(run.trace.read(name), whole, atol=1e-5)
 
 
-@pytest.mark.parametrize("masks", [(Mask.NONE, Mask.WINDOW), (Mask.CAUSAL, Mask.OWN)])
-def test_each_layer_is_hatched_and_explained_by_its_own_mask(masks: tuple[Mask, Mask]) -> None:
+@pytest.mark.parametrize(
+    "masks", [(MaskKind.NONE, MaskKind.WINDOW), (MaskKind.CAUSAL, MaskKind.OWN)]
+)
+def test_each_layer_is_hatched_and_explained_by_its_own_mask(
+    masks: tuple[MaskKind, MaskKind],
+) -> None:
     attention, expected = captured(*masks)
-    trace = captured_run(attention).trace
+    trace = create_captured_run(attention).trace
     for layer, mask in enumerate(masks):
         np.testing.assert_allclose(trace.read("weights", (layer,)), expected["weights"][layer],
                                    atol=1e-6)  # fmt: skip
-        assert is_hatched(trace.spec_at((layer,)), "masked") == (mask is not Mask.NONE)
+        assert is_hatched(trace.spec_at((layer,)), "masked") == (mask is not MaskKind.NONE)
         np.testing.assert_array_equal(trace.allowed("masked", (layer,)), ALLOWED[mask])
         for cell in np.ndindex(HEADS, TOKENS, TOKENS):
             found = explain(trace, "masked", (layer, *cell))
@@ -157,15 +161,15 @@ STEPS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mask", [Mask.NONE, Mask.CAUSAL])
+@pytest.mark.parametrize("mask", [MaskKind.NONE, MaskKind.CAUSAL])
 @pytest.mark.parametrize("steps", STEPS)
-def test_what_models_do_to_scores_are_stages(steps: str, mask: Mask) -> None:
+def test_what_models_do_to_scores_are_stages(steps: str, mask: MaskKind) -> None:
     attention, expected = captured(mask, **STEPS[steps])
-    run = captured_run(attention)
-    left_out = {"masked"} if mask is Mask.NONE else set()
+    run = create_captured_run(attention)
+    left_out = {"masked"} if mask is MaskKind.NONE else set()
     assert set(run.trace.names) == {*expected} - left_out
     assert given_stages(run) == {"queries", "keys", "values", "bias"} & {*expected}
-    assert run.notices[:1] == ((WITH_SINKS,) if "sinks" in STEPS[steps] else ())
+    assert run.notices[:1] == ((SINKS_NOTICE,) if "sinks" in STEPS[steps] else ())
     for name in run.trace.names:
         whole = expected[name] if attention.layers > 1 else expected[name][0]
         np.testing.assert_allclose(run.trace.read(name), whole, atol=1e-5)
@@ -179,12 +183,12 @@ def test_what_models_do_to_scores_are_stages(steps: str, mask: Mask) -> None:
         np.testing.assert_array_equal(copied.read(name), run.trace.read(name))
 
 
-@pytest.mark.parametrize("grain", Grain)
-def test_what_models_do_to_scores_is_said(grain: Grain) -> None:
-    run = captured_run(captured(**STEPS["all"])[0])
+@pytest.mark.parametrize("grain", StepSize)
+def test_what_models_do_to_scores_is_said(grain: StepSize) -> None:
+    run = create_captured_run(captured(**STEPS["all"])[0])
     line = Timeline.of(run.trace, grain)
     places = [line.place(position) for position in range(len(line))]
-    said = {place.stage: step_caption(run, (1,), line.step(place), head=2)
+    said = {place.stage: describe_step(run, (1,), line.step(place), head=2)
             for place in places if place}  # fmt: skip
     assert "capped at ±1.5" in said["capped"]
     assert "add" in said["biased"]
@@ -192,18 +196,18 @@ def test_what_models_do_to_scores_is_said(grain: Grain) -> None:
 
 
 def test_what_models_do_to_scores_is_in_the_caption() -> None:
-    assert caption(captured_run(captured(**STEPS["all"])[0])) == (
+    assert caption(create_captured_run(captured(**STEPS["all"])[0])) == (
         "a model · 2 layers × 3 heads × 4 × 4 · scores within ±1.5 · biases added to scores · rows "
         "with a sink"
     )
-    assert caption(captured_run(captured()[0])) == "a model · 2 layers × 3 heads × 4 × 4"
+    assert caption(create_captured_run(captured()[0])) == "a model · 2 layers × 3 heads × 4 × 4"
 
 
 def test_what_was_given_and_not_understood_is_named() -> None:
     attention, _ = captured()
     assert attention.vectors
     vectors = replace(attention.vectors, is_plain=False, not_understood=("indices", "flags"))
-    run = captured_run(replace(attention, vectors=vectors))
+    run = create_captured_run(replace(attention, vectors=vectors))
     assert run.trace.names == ("queries", "keys", "values", "weights", "context")
     assert run.notices == (
         "The weights are shown as captured. The attention also received “indices”, “flags”, whose "
@@ -216,7 +220,7 @@ def test_a_usual_scaling_is_named_by_its_size() -> None:
     assert attention.spec.divisor == pytest.approx(math.sqrt(D_HEAD))
     assert attention.spec.temperature == 1
     unscaled, _ = captured(scaling=1.0)
-    assert "scaled" not in captured_run(unscaled).trace
+    assert "scaled" not in create_captured_run(unscaled).trace
 
 
 @pytest.mark.parametrize("reason", ["other scaling", "other weights", "not plain"])
@@ -230,15 +234,15 @@ def test_weights_that_do_not_follow_stay_as_they_are(reason: str) -> None:
             attention, numbers=(expected["weights"] * 0.9).astype(np.float32).tobytes()
         ),
     }[reason]
-    run = captured_run(changed)
+    run = create_captured_run(changed)
     assert run.trace.names == ("queries", "keys", "values", "scores", "weights", "context")
     assert given_stages(run) == {"queries", "keys", "values", "weights"}
-    assert run.notices[0] == UNEXPLAINED
+    assert run.notices[0] == UNEXPLAINED_WEIGHTS_NOTICE
     np.testing.assert_array_equal(run.trace.read("weights"), changed.array())
 
 
 def test_the_terms_give_the_value() -> None:
-    run = captured_run(captured()[0])
+    run = create_captured_run(captured()[0])
     for stage in run.trace.names:
         for cell in np.ndindex(run.trace.read(stage).shape):
             found = explain(run.trace, stage, cell)
@@ -247,18 +251,18 @@ def test_the_terms_give_the_value() -> None:
 
 
 @pytest.mark.parametrize("is_plain", [True, False])
-@pytest.mark.parametrize("grain", Grain)
-def test_every_step_has_its_sentence(grain: Grain, is_plain: bool) -> None:
+@pytest.mark.parametrize("grain", StepSize)
+def test_every_step_has_its_sentence(grain: StepSize, is_plain: bool) -> None:
     attention, _ = captured()
     assert attention.vectors
     attention = replace(attention, vectors=replace(attention.vectors, is_plain=is_plain))
-    run = captured_run(attention)
+    run = create_captured_run(attention)
     line = Timeline.of(run.trace, grain)
     said = []
     for position in range(len(line)):
         place = line.place(position)
         assert place
-        said.append(step_caption(run, (1,), line.step(place), head=2))
+        said.append(describe_step(run, (1,), line.step(place), head=2))
     assert all(sentence.endswith(".") for sentence in said)
     assert "read from a" in said[0]
 
@@ -267,8 +271,8 @@ def test_every_step_has_its_sentence(grain: Grain, is_plain: bool) -> None:
 def test_every_cell_has_its_sentence(stage: str) -> None:
     attention, expected = captured()
     document = Document().set("captured", attention)
-    run = captured_run(attention)
-    resolved = resolve(document, View(layer=1), run, document)
+    run = create_captured_run(attention)
+    resolved = resolve_view(document, View(layer=1), run, document)
     for place in np.ndindex(expected[stage].shape[1:]):
         panel = head_cell_panel(resolved, Cell(stage, place), is_pinned=False)
         assert panel.sentence.endswith((".", "</b>"))
@@ -287,9 +291,9 @@ def test_every_cell_has_its_sentence(stage: str) -> None:
 def test_cells_of_what_models_do_to_scores_are_told(
     stage: str, sentence: str, formula: str
 ) -> None:
-    attention, expected = captured(Mask.CAUSAL, **STEPS["all"])
-    document, run = Document().set("captured", attention), captured_run(attention)
-    resolved = resolve(document, View(layer=1), run, document)
+    attention, expected = captured(MaskKind.CAUSAL, **STEPS["all"])
+    document, run = Document().set("captured", attention), create_captured_run(attention)
+    resolved = resolve_view(document, View(layer=1), run, document)
     panel = head_cell_panel(resolved, Cell(stage, (1, 2, 0)), is_pinned=False)
     assert sentence in panel.sentence
     assert panel.formula == formula
@@ -301,8 +305,8 @@ def test_cells_of_what_models_do_to_scores_are_told(
 
 def test_the_same_numbers_are_not_computed_again() -> None:
     attention, _ = captured()
-    first = captured_run(attention)
-    again = captured_run(attention, ("w", "x", "y", "z"), previous=first)
+    first = create_captured_run(attention)
+    again = create_captured_run(attention, ("w", "x", "y", "z"), previous=first)
     assert again.trace is first.trace
     assert again.texts == (("w", "x", "y", "z"),)
 
@@ -340,7 +344,7 @@ def captured_of_other_keys(*, is_masked: bool) -> tuple[CapturedAttention, dict[
         known["keys"].tobytes(),
         known["values"].tobytes(),
         scaling=0.3,
-        mask=Mask.OWN if is_masked else Mask.NONE,
+        mask=MaskKind.OWN if is_masked else MaskKind.NONE,
         own_mask=BooleanMatrix.of(NOT_ALL) if is_masked else None,
     )
     return replace(made, vectors=vectors), expected
@@ -350,12 +354,12 @@ def captured_of_other_keys(*, is_masked: bool) -> tuple[CapturedAttention, dict[
 @pytest.mark.parametrize("is_masked", [False, True])
 def test_stages_of_other_keys_are_those_of_float64(is_masked: bool) -> None:
     attention, expected = captured_of_other_keys(is_masked=is_masked)
-    run = captured_run(attention)
+    run = create_captured_run(attention)
     assert set(run.trace.names) == {*expected}
     assert run.trace.sides == (TOKENS, len(READ_TOKENS))
     assert given_stages(run) == {"queries", "keys", "values"}
     document = Document().set("captured", attention)
-    resolved = resolve(document, View(layer=1), run, document)
+    resolved = resolve_view(document, View(layer=1), run, document)
     for name in run.trace.names:
         np.testing.assert_allclose(run.trace.read(name), expected[name], atol=1e-5)
         for cell in np.ndindex(expected[name].shape):
@@ -369,17 +373,17 @@ def test_stages_of_other_keys_are_those_of_float64(is_masked: bool) -> None:
     np.testing.assert_array_equal(allowed, NOT_ALL if is_masked else np.ones_like(NOT_ALL))
 
 
-@pytest.mark.parametrize("grain", Grain)
-def test_steps_of_other_keys_name_their_tokens(grain: Grain) -> None:
-    run = captured_run(captured_of_other_keys(is_masked=True)[0])
+@pytest.mark.parametrize("grain", StepSize)
+def test_steps_of_other_keys_name_their_tokens(grain: StepSize) -> None:
+    run = create_captured_run(captured_of_other_keys(is_masked=True)[0])
     line = Timeline.of(run.trace, grain)
     said = {}
     for position in range(len(line)):
         place = line.place(position)
         assert place
-        said[place.stage, place.row] = step_caption(run, (1,), line.step(place), head=2)
+        said[place.stage, place.row] = describe_step(run, (1,), line.step(place), head=2)
     assert all(sentence.endswith(".") for sentence in said.values())
-    if grain is not Grain.STAGE:
+    if grain is not StepSize.STAGE:
         assert "<b>y</b>" in said["keys", 3]
         assert "<b>b</b>" in said["queries", 1]
         assert any(f"<b>{token}</b> (key" in said["scores", 1] for token in READ_TOKENS)
@@ -387,9 +391,9 @@ def test_steps_of_other_keys_name_their_tokens(grain: Grain) -> None:
 
 def test_rows_of_other_keys_have_their_labels() -> None:
     attention, _ = captured_of_other_keys(is_masked=True)
-    document, run = Document().set("captured", attention), captured_run(attention)
+    document, run = Document().set("captured", attention), create_captured_run(attention)
     stages = frozenset(run.trace.names)
-    resolved = resolve(document, View(stages=stages), run, document)
+    resolved = resolve_view(document, View(stages=stages), run, document)
     labels = {each.stage: each.rows.labels for each in present_board(resolved, Board()).heatmaps}
     assert labels["keys"] == labels["values"] == READ_TOKENS
     assert labels["queries"] == labels["weights"] == labels["context"] == tuple("abca")

@@ -17,15 +17,15 @@ from tests.support.damaged_files import packed, unpacked
 from tests.support.examples import examples
 from tests.support.golden_documents import BATCH, CAPTURED, CAPTURED_A, CAPTURED_VIEW, PLAIN
 from tests.support.screens import warm
-from visualizer.attention.captured_run import recorded_run
+from visualizer.attention.captured_run import create_recorded_run
 from visualizer.attention.run import run
 from visualizer.attention.saved_numbers import RecordedNumbers
-from visualizer.attention.spec import AttentionSpec, Device, Mask, Normalisation
+from visualizer.attention.spec import AttentionSpec, Device, MaskKind, NormalisationKind
 from visualizer.documents.document_file import (
     document_bytes,
     parameter_sizes,
     read_document,
-    unpadded,
+    unpadded_tokens,
 )
 from visualizer.errors import InputError
 from visualizer.file_opening import restore_document
@@ -48,7 +48,7 @@ def recorded(made: Run) -> RecordedNumbers:
     """Take down a run, every number turned around so that none could have been computed."""
     trace = made.trace
     return RecordedNumbers(
-        unpadded(made),
+        unpadded_tokens(made),
         {name: -trace.read(name) for name in trace.names},
         {name: trace.read(name).copy() for name in trace.parameters},
         made.device,
@@ -73,7 +73,7 @@ def without_stages(place: str, names: Collection[str], content: bytes) -> SavedD
 def test_exactly_the_recorded_numbers_are_shown(case: Case) -> None:
     made = case.run()
     down = recorded(made)
-    again = recorded_run(case.spec, down)
+    again = create_recorded_run(case.spec, down)
     assert again.texts == made.texts
     assert again.trace.spec == made.trace.spec
     assert again.trace.names == made.trace.names
@@ -92,10 +92,10 @@ def test_the_sizes_of_all_weights_are_known(case: Case) -> None:
 
 
 def test_what_did_not_change_is_taken_over() -> None:
-    first = recorded_run(SPEC, recorded(run(DOCUMENT.tokens(), SPEC)))
+    first = create_recorded_run(SPEC, recorded(run(DOCUMENT.tokens(), SPEC)))
     # What is given is compared, number by number, so it has to be what it would be.
     first.trace.tensor("input").neg_()
-    changed = run(DOCUMENT.tokens(), replace(SPEC, mask=Mask.NONE), first)
+    changed = run(DOCUMENT.tokens(), replace(SPEC, mask=MaskKind.NONE), first)
     for name in ("input", "queries", "keys", "values", "scores", "scaled"):
         assert changed.trace.tensor(name) is first.trace.tensor(name)
     assert "weights" in changed.trace.recomputed
@@ -106,27 +106,27 @@ def test_what_did_not_change_is_taken_over() -> None:
 
 def test_it_says_that_it_was_recorded_and_says_it_once() -> None:
     made = run(DOCUMENT.tokens(), SPEC)
-    again = recorded_run(SPEC, recorded(made))
+    again = create_recorded_run(SPEC, recorded(made))
     assert again.device == "recorded on CPU"
-    assert recorded_run(SPEC, recorded(again)).device == "recorded on CPU"
+    assert create_recorded_run(SPEC, recorded(again)).device == "recorded on CPU"
 
 
 def test_what_had_to_be_known_is_still_said() -> None:
-    document = Document(text="one two", spec=replace(SPEC, normalisation=Normalisation.SUM))
-    document = document.set("mask", Mask.NONE)
+    document = Document(text="one two", spec=replace(SPEC, normalisation=NormalisationKind.SUM))
+    document = document.set("mask", MaskKind.NONE)
     made = run(document.tokens(), document.spec)
     saved = through_a_file(document, View(), made)
     assert saved.recorded
-    assert recorded_run(document.spec, saved.recorded).notices == made.notices
+    assert create_recorded_run(document.spec, saved.recorded).notices == made.notices
 
 
 def test_numbers_that_are_not_of_the_settings_are_refused() -> None:
     down = recorded(run(DOCUMENT.tokens(), SPEC))
     with pytest.raises(InputError, match="do not match the settings"):
-        recorded_run(replace(SPEC, mask=Mask.NONE, dropout=0.5), down)
+        create_recorded_run(replace(SPEC, mask=MaskKind.NONE, dropout=0.5), down)
     stages = {**down.stages, "weights": down.stages["weights"][:, :, :1]}
     with pytest.raises(InputError, match="weights has shape"):
-        recorded_run(SPEC, replace(down, stages=stages))
+        create_recorded_run(SPEC, replace(down, stages=stages))
 
 
 # --------------------------------------------------------------------------------- as the worker

@@ -11,18 +11,23 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.support.attention_strategies import Case, cases
-from visualizer.attention.mechanisms import TITLES, Mechanism, mechanism_of, spec_of
+from visualizer.attention.mechanisms import (
+    MECHANISM_TITLES,
+    Mechanism,
+    apply_mechanism,
+    mechanism_of,
+)
 from visualizer.attention.spec import (
     Arrangement,
     AttentionSpec,
-    Mask,
-    Normalisation,
+    MaskKind,
+    MaskRoute,
+    NormalisationKind,
     NumberMatrix,
     Projection,
-    Route,
-    Scale,
+    ScaleKind,
 )
-from visualizer.attention.spec_validation import check, problems
+from visualizer.attention.spec_validation import check_spec, problems
 from visualizer.attention.stages import stages
 from visualizer.errors import InputError, Problem
 
@@ -35,10 +40,10 @@ ANY_SPEC = st.builds(
     projection=st.sampled_from(Projection),
     arrangement=st.sampled_from(Arrangement),
     temperature=st.floats(),
-    normalisation=st.sampled_from(Normalisation),
-    mask=st.sampled_from(Mask),
+    normalisation=st.sampled_from(NormalisationKind),
+    mask=st.sampled_from(MaskKind),
     window=SIZES,
-    route=st.sampled_from(Route),
+    route=st.sampled_from(MaskRoute),
     dropout=st.floats(),
     dropout_seed=st.integers(),
     seed=st.integers(),
@@ -74,10 +79,10 @@ def test_beside_own_weights_no_other_size_is_offered_for_heads() -> None:
 def test_check_raises_the_first_problem(spec: AttentionSpec) -> None:
     found = problems(spec)
     if not found:
-        check(spec)
+        check_spec(spec)
         return
     with pytest.raises(InputError) as refused:
-        check(spec)
+        check_spec(spec)
     said = refused.value
     assert Problem(said.field, said.sentence, said.remedy) == found[0]
 
@@ -147,7 +152,7 @@ def test_check_raises_the_first_problem(spec: AttentionSpec) -> None:
             "1000000 does not divide into 3 heads. Use 2 or 4 heads, or the output size 999999.",
         ),
         (
-            {"mask": Mask.WINDOW, "window": 10**30},
+            {"mask": MaskKind.WINDOW, "window": 10**30},
             "window",
             "The window must be at least 1 and at most 1,000,000. It is a number of 31 digits.",
         ),
@@ -159,17 +164,17 @@ def test_check_raises_the_first_problem(spec: AttentionSpec) -> None:
             "The dropout seed must be at least 0 and at most 2,147,483,647. It is 2,147,483,648.",
         ),
         (
-            {"mask": Mask.WINDOW, "window": 0},
+            {"mask": MaskKind.WINDOW, "window": 0},
             "window",
             "The window must be at least 1 and at most 1,000,000. It is 0.",
         ),
         (
-            {"mask": Mask.OWN},
+            {"mask": MaskKind.OWN},
             "own_mask",
             "There is no matrix yet. Write a row of 0s and 1s for every query.",
         ),
         (
-            {"normalisation": Normalisation.SUM},
+            {"normalisation": NormalisationKind.SUM},
             "normalisation",
             "A row with −∞ in it has no sum to divide by. Mask after normalising.",
         ),
@@ -181,12 +186,12 @@ def test_what_is_wrong_is_said(change: dict[str, object], field: str, said: str)
 
 
 def test_what_padding_forbids_is_mended_by_the_normalisation_and_a_mask_by_its_route() -> None:
-    spec = AttentionSpec(normalisation=Normalisation.SUM)
+    spec = AttentionSpec(normalisation=NormalisationKind.SUM)
     (masked,), (padded,) = problems(spec), problems(replace(spec, lengths=(2, 1)))
-    assert masked.remedy == ("route", Route.AFTER_RENORMALISED)
-    assert padded.remedy == ("normalisation", Normalisation.SOFTMAX)
-    for route in Route:
-        for mask in (Mask.NONE, Mask.CAUSAL):
+    assert masked.remedy == ("route", MaskRoute.AFTER_RENORMALISED)
+    assert padded.remedy == ("normalisation", NormalisationKind.SOFTMAX)
+    for route in MaskRoute:
+        for mask in (MaskKind.NONE, MaskKind.CAUSAL):
             assert problems(replace(spec, lengths=(2, 1), route=route, mask=mask)) == (padded,)
 
 
@@ -212,13 +217,13 @@ def test_the_divisor_is_root_times_temperature() -> None:
     spec = AttentionSpec(d_in=9, d_out=8, heads=2)
     assert spec.divisor == 2
     assert replace(spec, temperature=0.5).divisor == 1
-    assert replace(spec, scale=Scale.D_MODEL).divisor == 3
-    assert replace(spec, scale=Scale.NONE).divisor == 1
-    assert replace(spec, scale=Scale.NONE, temperature=math.e).divisor == math.e
+    assert replace(spec, scale=ScaleKind.D_MODEL).divisor == 3
+    assert replace(spec, scale=ScaleKind.NONE).divisor == 1
+    assert replace(spec, scale=ScaleKind.NONE, temperature=math.e).divisor == math.e
 
 
 def test_scores_that_nothing_divides_have_no_scaled_stage() -> None:
-    plain = AttentionSpec(scale=Scale.NONE)
+    plain = AttentionSpec(scale=ScaleKind.NONE)
     assert "scaled" not in {row.name for row in stages(plain)}
     assert "scaled" in {row.name for row in stages(replace(plain, temperature=math.e))}
 
@@ -228,13 +233,15 @@ def test_scores_that_nothing_divides_have_no_scaled_stage() -> None:
 
 @pytest.mark.parametrize("mechanism", Mechanism)
 def test_a_mechanism_is_known_by_its_spec(mechanism: Mechanism) -> None:
-    assert mechanism_of(spec_of(mechanism)) is mechanism
-    assert mechanism_of(spec_of(mechanism, spec_of(Mechanism.MULTI_HEAD))) is mechanism
-    assert problems(spec_of(mechanism)) == ()
-    assert TITLES[mechanism]
+    assert mechanism_of(apply_mechanism(mechanism)) is mechanism
+    assert (
+        mechanism_of(apply_mechanism(mechanism, apply_mechanism(Mechanism.MULTI_HEAD))) is mechanism
+    )
+    assert problems(apply_mechanism(mechanism)) == ()
+    assert MECHANISM_TITLES[mechanism]
 
 
 def test_a_mechanism_leaves_alone_what_it_does_not_decide() -> None:
     base = AttentionSpec(d_in=7, d_out=4, dropout=0.25, seed=9)
-    spec = spec_of(Mechanism.CAUSAL, base)
+    spec = apply_mechanism(Mechanism.CAUSAL, base)
     assert (spec.d_in, spec.d_out, spec.dropout, spec.seed) == (7, 4, 0.25, 9)

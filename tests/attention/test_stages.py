@@ -12,9 +12,16 @@ from msgspec.structs import replace
 
 from tests.support.attention_strategies import Case, cases
 from visualizer.attention import masks
-from visualizer.attention.parameter_init import draw
-from visualizer.attention.spec import DRAWN_FROM, AttentionSpec, Mask, Normalisation, Route, Scale
-from visualizer.attention.stages import TABLE, is_hatched, parameter_names, stages
+from visualizer.attention.parameter_init import initialize_parameters
+from visualizer.attention.spec import (
+    WEIGHT_FIELDS,
+    AttentionSpec,
+    MaskKind,
+    MaskRoute,
+    NormalisationKind,
+    ScaleKind,
+)
+from visualizer.attention.stages import STAGE_TABLE, is_hatched, parameter_names, stages
 
 CPU = torch.device("cpu")
 
@@ -43,7 +50,7 @@ def test_the_weights_that_are_drawn_are_those_that_are_read(case: Case) -> None:
         for layer in stage.parameters
         for name in parameter_names(case.spec, layer)
     }
-    drawn = draw(case.spec, 3, CPU)
+    drawn = initialize_parameters(case.spec, 3, CPU)
     assert names <= set(drawn)
     unread = {name.removesuffix(".weight").split(".")[-1] for name in set(drawn) - names}
     assert unread <= {"W_query", "W_key", "bias"}  # averaging compares nothing
@@ -51,22 +58,25 @@ def test_the_weights_that_are_drawn_are_those_that_are_read(case: Case) -> None:
 
 @given(cases())
 def test_weights_do_not_depend_on_type_or_length(case: Case) -> None:
-    short, long = draw(case.spec, 2, CPU), draw(case.spec, 5, CPU)
+    short, long = initialize_parameters(case.spec, 2, CPU), initialize_parameters(case.spec, 5, CPU)
     for name, tensor in short.items():
         assert torch.equal(tensor, long[name][: len(tensor)])
 
 
 @given(cases(), cases())
 def test_weights_are_drawn_from_what_the_list_names(case: Case, other: Case) -> None:
-    same = {field: getattr(case.spec, field) for field in DRAWN_FROM}
-    first, second = draw(case.spec, 3, CPU), draw(replace(other.spec, **same), 3, CPU)
+    same = {field: getattr(case.spec, field) for field in WEIGHT_FIELDS}
+    first, second = (
+        initialize_parameters(case.spec, 3, CPU),
+        initialize_parameters(replace(other.spec, **same), 3, CPU),
+    )
     assert list(first) == list(second)
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 
 def test_every_row_says_what_it_is() -> None:
     fields = AttentionSpec.__struct_fields__
-    for stage in TABLE:
+    for stage in STAGE_TABLE:
         assert stage.title
         assert stage.symbol
         assert stage.says
@@ -76,11 +86,11 @@ def test_every_row_says_what_it_is() -> None:
 def test_forbidden_cells_are_hatched_where_they_show() -> None:
     spec = AttentionSpec()
     assert hatched_of(spec) == ["masked", "weights"]
-    after = replace(spec, route=Route.AFTER_RENORMALISED, dropout=0.5)
+    after = replace(spec, route=MaskRoute.AFTER_RENORMALISED, dropout=0.5)
     assert hatched_of(after) == ["zeroed", "weights", "dropped"]
     padded = replace(after, lengths=(2, 1))
     assert hatched_of(padded) == ["masked", "unmasked", "zeroed", "weights", "dropped"]
-    assert hatched_of(replace(spec, mask=Mask.NONE)) == []
+    assert hatched_of(replace(spec, mask=MaskKind.NONE)) == []
 
 
 def hatched_of(spec: AttentionSpec) -> list[str]:
@@ -104,7 +114,7 @@ def test_what_is_hatched_is_what_the_numbers_forbid(case: Case) -> None:
     [
         ({}, "QKᵀ/√d"),
         ({"temperature": 2.0}, "QKᵀ/(√d·T)"),
-        ({"temperature": 2.0, "scale": Scale.NONE}, "QKᵀ/T"),
+        ({"temperature": 2.0, "scale": ScaleKind.NONE}, "QKᵀ/T"),
     ],
 )
 def test_a_symbol_names_what_divides(fields: dict[str, Any], symbol: str) -> None:
@@ -113,11 +123,11 @@ def test_a_symbol_names_what_divides(fields: dict[str, Any], symbol: str) -> Non
     assert found["scaled"].says.startswith("scores divided by ")
 
 
-@pytest.mark.parametrize("mask", [Mask.NONE, Mask.CAUSAL])
-def test_only_a_softmax_is_called_one(mask: Mask) -> None:
-    for kind in Normalisation:
-        spec = AttentionSpec(mask=mask, normalisation=kind, route=Route.AFTER)
+@pytest.mark.parametrize("mask", [MaskKind.NONE, MaskKind.CAUSAL])
+def test_only_a_softmax_is_called_one(mask: MaskKind) -> None:
+    for kind in NormalisationKind:
+        spec = AttentionSpec(mask=mask, normalisation=kind, route=MaskRoute.AFTER)
         said = [stage.symbol for stage in stages(spec)]
-        softmax = kind in {Normalisation.SOFTMAX, Normalisation.NAIVE_SOFTMAX}
+        softmax = kind in {NormalisationKind.SOFTMAX, NormalisationKind.NAIVE_SOFTMAX}
         assert ("softmax" in said) == softmax
-        assert ("÷ row sum" in said) == (kind is Normalisation.SUM)
+        assert ("÷ row sum" in said) == (kind is NormalisationKind.SUM)

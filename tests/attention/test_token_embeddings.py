@@ -11,11 +11,11 @@ from tests.support.attention_strategies import WORDS, texts, tokens
 from visualizer.attention.token_embeddings import (
     BOOK_VECTORS,
     MAX_CACHED_SIZE,
-    PADDING,
-    embed,
-    normal,
-    positions,
-    sinusoids,
+    PADDING_LABEL,
+    compute_sinusoids,
+    draw_normal_vector,
+    draw_positions,
+    embed_tokens,
 )
 
 SEEDS = st.integers(0, 2**63 - 1)
@@ -26,55 +26,60 @@ SIZES = st.integers(1, 9)
 def test_a_token_has_the_same_vector_in_every_sentence(
     token: str, before: tuple[str, ...], after: tuple[str, ...], d_in: int, seed: int
 ) -> None:
-    sentence = embed((*before, token, *after), d_in, seed)
-    assert (sentence[len(before)] == embed((token,), d_in, seed)[0]).all()
+    sentence = embed_tokens((*before, token, *after), d_in, seed)
+    assert (sentence[len(before)] == embed_tokens((token,), d_in, seed)[0]).all()
 
 
 @given(tokens(), SIZES, SIZES, SEEDS)
 def test_a_longer_vector_starts_with_the_shorter_one(
     token: str, size: int, more: int, seed: int
 ) -> None:
-    long, short = normal(token, size + more, seed), normal(token, size, seed)
+    long, short = (
+        draw_normal_vector(token, size + more, seed),
+        draw_normal_vector(token, size, seed),
+    )
     assert (long[:size] == short).all()
 
 
 @given(texts(), SIZES, SEEDS)
 def test_vectors_are_finite_rows(text: tuple[str, ...], d_in: int, seed: int) -> None:
-    vectors = embed(text, d_in, seed)
+    vectors = embed_tokens(text, d_in, seed)
     assert vectors.shape == (len(text), d_in)
     assert vectors.dtype == np.float64
     assert np.isfinite(vectors).all()
 
 
 def test_tokens_differ_from_one_another() -> None:
-    vectors = embed((*WORDS, "\ud800", "\udfff", "", "猫猫", "your"), 5, 0)
+    vectors = embed_tokens((*WORDS, "\ud800", "\udfff", "", "猫猫", "your"), 5, 0)
     assert len({vector.tobytes() for vector in vectors}) == len(WORDS) + 5
 
 
 @given(tokens(), SEEDS)
 def test_the_seed_matters(token: str, seed: int) -> None:
     other = (seed + 1) % 2**63
-    assert (embed((token,), 4, seed) != embed((token,), 4, other)).all()
+    assert (embed_tokens((token,), 4, seed) != embed_tokens((token,), 4, other)).all()
 
 
 def test_the_books_words_have_the_books_vectors_at_size_3_only() -> None:
-    assert embed(tuple(BOOK_VECTORS), 3, 5).tolist() == [list(row) for row in BOOK_VECTORS.values()]
+    assert embed_tokens(tuple(BOOK_VECTORS), 3, 5).tolist() == [
+        list(row) for row in BOOK_VECTORS.values()
+    ]
     for d_in in (1, 2, 4):
-        rows = embed(tuple(BOOK_VECTORS), d_in, 5)
+        rows = embed_tokens(tuple(BOOK_VECTORS), d_in, 5)
         assert not np.isin(rows, np.array(list(BOOK_VECTORS.values()))).any()
-    assert embed(("YOUR",), 3, 5).tolist() != [list(BOOK_VECTORS["Your"])]
+    assert embed_tokens(("YOUR",), 3, 5).tolist() != [list(BOOK_VECTORS["Your"])]
 
 
 def test_padding_is_nothing() -> None:
-    assert embed((PADDING,), 4, 1).tolist() == [[0, 0, 0, 0]]
+    assert embed_tokens((PADDING_LABEL,), 4, 1).tolist() == [[0, 0, 0, 0]]
 
 
 def test_no_text_has_no_vectors() -> None:
-    assert embed((), 4, 1).shape == (0, 4)
+    assert embed_tokens((), 4, 1).shape == (0, 4)
 
 
 def test_vectors_are_standard_normal() -> None:
-    numbers = normal("many", 100_000, 3)
+    numbers = draw_normal_vector("many", 100_000, 3)
     assert abs(numbers.mean()) < 0.02
     assert abs(numbers.std() - 1) < 0.02
     assert abs((np.abs(numbers) < 1).mean() - 0.6827) < 0.01
@@ -83,14 +88,16 @@ def test_vectors_are_standard_normal() -> None:
 def test_vectors_are_not_to_be_written() -> None:
     for size in (3, MAX_CACHED_SIZE + 1):
         with pytest.raises(ValueError, match="read-only"):
-            normal("token a", size, 1)[0] = 1
+            draw_normal_vector("token a", size, 1)[0] = 1
 
 
 def test_only_short_vectors_are_kept() -> None:
-    assert normal("token b", MAX_CACHED_SIZE, 1) is normal("token b", MAX_CACHED_SIZE, 1)
-    long = normal("token b", MAX_CACHED_SIZE + 1, 1)
-    assert long is not normal("token b", MAX_CACHED_SIZE + 1, 1)
-    assert (long[:-1] == normal("token b", MAX_CACHED_SIZE, 1)).all()
+    assert draw_normal_vector("token b", MAX_CACHED_SIZE, 1) is draw_normal_vector(
+        "token b", MAX_CACHED_SIZE, 1
+    )
+    long = draw_normal_vector("token b", MAX_CACHED_SIZE + 1, 1)
+    assert long is not draw_normal_vector("token b", MAX_CACHED_SIZE + 1, 1)
+    assert (long[:-1] == draw_normal_vector("token b", MAX_CACHED_SIZE, 1)).all()
 
 
 # -------------------------------------------------------------------------------- positions
@@ -100,21 +107,23 @@ def test_only_short_vectors_are_kept() -> None:
 def test_a_place_has_the_same_vector_however_long_the_text(
     count: int, more: int, d_in: int, seed: int
 ) -> None:
-    assert (positions(count + more, d_in, seed)[:count] == positions(count, d_in, seed)).all()
-    assert (sinusoids(count + more, d_in)[:count] == sinusoids(count, d_in)).all()
+    assert (
+        draw_positions(count + more, d_in, seed)[:count] == draw_positions(count, d_in, seed)
+    ).all()
+    assert (compute_sinusoids(count + more, d_in)[:count] == compute_sinusoids(count, d_in)).all()
 
 
 def test_places_differ() -> None:
-    for rows in (positions(50, 4, 0), sinusoids(50, 4)):
+    for rows in (draw_positions(50, 4, 0), compute_sinusoids(50, 4)):
         assert len({row.tobytes() for row in rows}) == 50
 
 
 def test_sinusoids_are_those_of_the_paper() -> None:
-    waves = sinusoids(3, 4)
+    waves = compute_sinusoids(3, 4)
     expected = [np.sin(2), np.cos(2), np.sin(2 / 100), np.cos(2 / 100)]
     np.testing.assert_allclose(waves[2], expected, rtol=1e-15)
     assert waves[0].tolist() == [0, 1, 0, 1]
-    assert sinusoids(2, 1).tolist() == [[0], [np.sin(1)]]
+    assert compute_sinusoids(2, 1).tolist() == [[0], [np.sin(1)]]
 
 
 # ------------------------------------------------------------------------------------ pinned
@@ -129,12 +138,12 @@ PINNED = {
 
 @pytest.mark.parametrize(("token", "seed"), PINNED)
 def test_vectors_stay_what_they_were(token: str, seed: int) -> None:
-    np.testing.assert_allclose(embed((token,), 3, seed)[0], PINNED[token, seed], rtol=1e-12)
+    np.testing.assert_allclose(embed_tokens((token,), 3, seed)[0], PINNED[token, seed], rtol=1e-12)
 
 
 def test_positions_stay_what_they_were() -> None:
     np.testing.assert_allclose(
-        positions(2, 2, 123),
+        draw_positions(2, 2, 123),
         [(0.1254747937506423, -0.30968262659755574), (-0.9156326912129619, -0.6754795933211206)],
         rtol=1e-12,
     )

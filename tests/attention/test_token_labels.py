@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from visualizer.attention.token_labels import (
-    bytes_of_byte_level,
-    join_split_characters,
-    readable_tokens,
-    write_bytes,
+    byte_level_bytes,
+    decode_bytes,
+    label_split_characters,
+    label_tokens,
 )
 
 
@@ -39,16 +39,16 @@ def split(content: bytes, cuts: list[int]) -> list[bytes]:
     ],
 )  # fmt: skip
 def test_tokens_are_labelled_by_their_characters(raw: list[str], labels: tuple[str, ...]) -> None:
-    assert readable_tokens(raw) == labels
+    assert label_tokens(raw) == labels
 
 
 @given(st.text(st.characters(codec="utf-8"), min_size=1, max_size=12), st.lists(st.integers(0, 60)))
 def test_every_character_is_in_the_labels_of_its_tokens(text: str, cuts: list[int]) -> None:
     parts = split(text.encode(), cuts)
-    words = [write_bytes(part) for part in parts]
-    labels = join_split_characters(words)
+    words = [decode_bytes(part) for part in parts]
+    labels = label_split_characters(words)
     assert len(labels) == len(parts)
-    if all(part.decode("utf-8", "replace") == write_bytes(part) for part in parts):
+    if all(part.decode("utf-8", "replace") == decode_bytes(part) for part in parts):
         assert labels == tuple(words), "whole characters stay as they are"
     if "<0x" not in text:
         assert not any("<0x" in label for label in labels)
@@ -56,7 +56,7 @@ def test_every_character_is_in_the_labels_of_its_tokens(text: str, cuts: list[in
 
 @given(st.binary(max_size=8))
 def test_bytes_and_their_writing_name_each_other(content: bytes) -> None:
-    alphabet = {bytes_of_byte_level(chr(at)): chr(at) for at in range(0x144)}
+    alphabet = {byte_level_bytes(chr(at)): chr(at) for at in range(0x144)}
     written = "".join(alphabet[bytes([byte])] for byte in content)
-    assert bytes_of_byte_level(written) == content
-    assert bytes_of_byte_level("猫") is None
+    assert byte_level_bytes(written) == content
+    assert byte_level_bytes("猫") is None

@@ -14,7 +14,14 @@ from tests.support.attention_strategies import Case, cases
 from visualizer.attention.cached_tensor import CachedTensor
 from visualizer.attention.modules import SelfAttentionV2
 from visualizer.attention.run import run
-from visualizer.attention.spec import AttentionSpec, Device, Dtype, Mask, Position, Projection
+from visualizer.attention.spec import (
+    AttentionSpec,
+    Device,
+    Dtype,
+    MaskKind,
+    PositionKind,
+    Projection,
+)
 from visualizer.attention.stages import stages
 from visualizer.attention.trace import Trace
 
@@ -72,10 +79,10 @@ def test_it_knows_its_own_sizes() -> None:
 
 
 def test_bytes_count_each_storage_once() -> None:
-    trace = run((TEXT,), replace(SPEC, mask=Mask.NONE, output_projection=False)).trace
+    trace = run((TEXT,), replace(SPEC, mask=MaskKind.NONE, output_projection=False)).trace
     cells, vectors = 3 * 2 * 6 * 6, 3 * 6 * 4 + 6 * 3 + 2 * 6 * 4
     assert trace.bytes == 4 * (cells + vectors)
-    free = replace(SPEC, projection=Projection.NONE, heads=3, mask=Mask.NONE)
+    free = replace(SPEC, projection=Projection.NONE, heads=3, mask=MaskKind.NONE)
     free = replace(free, output_projection=False)
     # Queries, keys and values are the input; heads of one column lie side by side already.
     cells, vectors = 3 * 3 * 6 * 6, 6 * 3 + 6 * 3
@@ -124,7 +131,7 @@ def test_pooling_keeps_what_is_farthest_from_0_of_each_block(
 def test_what_was_pooled_is_kept_and_goes_with_a_kept_stage() -> None:
     first = run((TEXT,), SPEC)
     pooled = first.trace.holding("scores").read_pooled(2, 3)
-    later = run((TEXT,), replace(SPEC, mask=Mask.NONE), first).trace
+    later = run((TEXT,), replace(SPEC, mask=MaskKind.NONE), first).trace
     assert np.shares_memory(pooled, later.holding("scores").read_pooled(2, 3))
 
 
@@ -157,7 +164,7 @@ def test_every_trace_has_the_shapes_of_the_table(case: Case) -> None:
 
 
 def test_a_wrong_shape_is_a_bug() -> None:
-    whole = run((TEXT,), replace(SPEC, position=Position.SINUSOIDAL)).trace
+    whole = run((TEXT,), replace(SPEC, position=PositionKind.SINUSOIDAL)).trace
     held = {stage.name: whole.holding(stage.name) for stage in whole.stages}
     held["scores"] = CachedTensor(torch.zeros(2, 6, 5))
     broken = Trace(whole.spec, whole.stages, whole.parameters, held, frozenset())

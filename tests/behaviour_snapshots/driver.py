@@ -1,6 +1,6 @@
 """Drives a window through its visible interface: menu texts, control labels and cells.
 
-Of the program's internals it knows only that `Worker`s run the slow work.
+Of the program's internals it knows only that `NewestRequestWorker`s run the slow work.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from PySide6.QtWidgets import (
 )
 
 from visualizer.app import make_application
-from visualizer.session.newest_request_worker import Worker
+from visualizer.session.newest_request_worker import NewestRequestWorker
 from visualizer.widgets import app_settings
-from visualizer.widgets.theme import Scheme
+from visualizer.widgets.theme import ColourScheme
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -76,9 +76,9 @@ def _tell(kind: QtMsgType, context: QMessageLogContext, message: str) -> None:
 
 def forget_settings() -> None:
     """Have the next window be as on a first start, but that nothing moves in it."""
-    app_settings.forget()
-    app_settings.save_scheme(Scheme.LIGHT)
-    app_settings.set_reduced(True)
+    app_settings.clear_settings()
+    app_settings.save_scheme(ColourScheme.LIGHT)
+    app_settings.set_motion_reduced(True)
 
 
 class Driver:
@@ -91,7 +91,9 @@ class Driver:
 
     def is_idle(self) -> bool:
         """Whether all that was asked for has been answered."""
-        return not any(worker.is_working for worker in self.window.findChildren(Worker))
+        return not any(
+            worker.is_working for worker in self.window.findChildren(NewestRequestWorker)
+        )
 
     def settle(self, same: int = 1) -> None:
         """Wait until the window is idle and so many more looks at it see the same."""
@@ -120,7 +122,7 @@ class Driver:
         """Take one step after the other; words are an action of the menus."""
         for step in steps:
             if isinstance(step, str):
-                self.do(step)
+                self.run(step)
             else:
                 step(self)
 
@@ -138,7 +140,7 @@ class Driver:
             lines.append(f"{words}  [{keys}] {states}".rstrip())
         return lines
 
-    def do(self, words: str) -> None:
+    def run(self, words: str) -> None:
         """Choose from the menus what ends in these words."""
         found = {at: one for at, one in self.actions.items() if f">{at}".endswith(f">{words}")}
         if len(found) != 1:

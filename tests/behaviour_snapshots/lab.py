@@ -27,10 +27,10 @@ from tests.behaviour_snapshots.driver import (
     write,
 )
 from visualizer.lab.training.process_controller import TrainingProcess
-from visualizer.lab.training.run_state import OPEN
+from visualizer.lab.training.run_state import OPEN_PHASES
 from visualizer.lab.window import LabWindow
 from visualizer.session.cell_address import Cell
-from visualizer.widgets.app_settings import own_folder
+from visualizer.widgets.app_settings import user_data_folder
 
 if TYPE_CHECKING:
     from tests.behaviour_snapshots.driver import Step
@@ -63,13 +63,13 @@ class Lab(Driver):
 
     def is_idle(self) -> bool:
         window, lab, probe_controller = self.lab, self.lab.lab, self.lab.probe_controller
-        if window.show_soon.isActive() or not super().is_idle():
+        if window.show_timer.isActive() or not super().is_idle():
             return False
         if lab.run is None:
             return True
         is_read = probe_controller.result is not None and probe_controller.text == lab.view.probe
         is_there = is_read and not probe_controller.is_waiting
-        return lab.run.phase in OPEN and (
+        return lab.run.phase in OPEN_PHASES and (
             is_there or bool(probe_controller.refused) or not lab.view.probe
         )
 
@@ -121,7 +121,7 @@ class Lab(Driver):
 
 def _home() -> Path:
     """Where the lab keeps its runs."""
-    return own_folder() / "runs"
+    return user_data_folder() / "runs"
 
 
 def open_run(name: str) -> Step:

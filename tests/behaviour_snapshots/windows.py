@@ -32,7 +32,7 @@ from visualizer.app import open_window
 from visualizer.export.formats import FORMATS
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
-from visualizer.session.view_options import MapKind, maps_of
+from visualizer.session.view_options import MapKind, maps_of_kind
 from visualizer.shell.pane_table import PANES
 
 if TYPE_CHECKING:
@@ -102,18 +102,18 @@ class MainWindow(Driver):
 
     def turn_pages(self, folder: Path) -> None:
         """Take a picture of every page of every lesson: after the last of one comes the next."""
-        self.do(next(words for words in self.actions if words.startswith("Lessons>1 ")))
+        self.run(next(words for words in self.actions if words.startswith("Lessons>1 ")))
         for page in count(1):
             self.take(folder / f"page {page:02} of the lessons")
             if not self.actions["Lessons>Next page"].isEnabled():
                 return
-            self.do("Lessons>Next page")
+            self.run("Lessons>Next page")
 
     def close(self) -> None:
         """Close the window, whatever is unsaved."""
         for dialog in self._tops()[:0:-1]:
             dialog.close()
-        self.main.controllers.document_controller.give_up()
+        self.main.controllers.document_controller.abandon()
         if not self.main.close():
             raise RuntimeError("the window refused to close")
         bury(self.main)
@@ -244,7 +244,8 @@ SCENES: dict[str, tuple[Step, ...]] = {
     "colours of panels": ("Range: per panel",),
     "colours typed": ("View>Panes>Colours", "Range: custom…"),
     **{f"colour map {name}": (name,)
-       for name in (each.menu_text.replace("&", "") for each in maps_of(MapKind.SEQUENTIAL)[1:])},
+       for name in (each.menu_text.replace("&",
+       "") for each in maps_of_kind(MapKind.SEQUENTIAL)[1:])},
     "signed dark at 0": ("Signed numbers dark at 0",),
     # panes
     **{f"pane {name}": (f"View>Panes>{name}",) for name in CLOSED},

@@ -14,12 +14,12 @@ from tests.benchmarks import children
 from tests.benchmarks.stand import application, document
 from tests.benchmarks.table import Line, show, times
 from visualizer.export.figure_settings import FigureSettings
-from visualizer.export.film_plan import film_plan_of
+from visualizer.export.film_plan import plan_film
 from visualizer.export.film_settings import FilmSettings
-from visualizer.file_opening import ROOMY
+from visualizer.file_opening import EXPORT_VIEW
 from visualizer.progress import CancelledError, Progress, no_progress
 from visualizer.session.exportable_snapshot import Snapshot
-from visualizer.session.timeline import Grain
+from visualizer.session.timeline import StepSize
 from visualizer.session.worker_jobs import compute
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def measure(repeats: int) -> int:
 
 
 def _shot(of: Document) -> Snapshot:
-    return Snapshot(of, ROOMY, compute(of, None))
+    return Snapshot(of, EXPORT_VIEW, compute(of, None))
 
 
 def _written(
@@ -110,8 +110,8 @@ def _matplotlib(snapshot: Snapshot, repeats: int) -> dict[str, list[float]]:
 
 def _film(repeats: int) -> dict[str, list[float]]:
     snapshot = _shot(document(6, 3, 2))
-    look = FigureSettings(film=FilmSettings(grain=Grain.CELL))
-    assert len(film_plan_of(snapshot.run.trace, look.film).steps) == STEPS
+    look = FigureSettings(film=FilmSettings(grain=StepSize.CELL))
+    assert len(plan_film(snapshot.run.trace, look.film).steps) == STEPS
     whole = [_timed(lambda: _written(snapshot, look, ".gif")) for _ in range(min(repeats, 3))]
     chance = random.Random(3)
     moments = [chance.uniform(0.02, 0.9) * min(whole) for _ in range(max(20, repeats))]

@@ -22,10 +22,10 @@ from tests.benchmarks.stand import TIMEOUT_S, Stand, application, linger
 from tests.benchmarks.table import Line, show
 from tests.benchmarks.training import SETTINGS
 from visualizer.app import window_services
-from visualizer.language.loss_log import HEADER
+from visualizer.language.loss_log import CSV_HEADER
 from visualizer.language.run_folder import RunFolder
-from visualizer.language.tokenizers import Tokenizer
-from visualizer.language.training_process_main import NICE
+from visualizer.language.tokenizers import TokenizerKind
+from visualizer.language.training_process_main import PROCESS_NICENESS
 from visualizer.language.training_settings import (
     CorpusKind,
     CorpusSource,
@@ -84,11 +84,11 @@ def _plain() -> float:
     import torch
 
     from tests.benchmarks.plain_loop import PlainLoop
-    from visualizer.language.corpora.corpus import load
+    from visualizer.language.corpora.corpus import load_corpus
 
     torch.set_num_threads(1)
-    os.nice(NICE)
-    corpus = load(TRAINED)
+    os.nice(PROCESS_NICENESS)
+    corpus = load_corpus(TRAINED)
     plain = PlainLoop(TRAINED, corpus.training, len(corpus.vocabulary))
     for _ in range(40):  # to warm up
         plain.advance()
@@ -201,7 +201,7 @@ def _played(bench: Bench) -> Gaps:
             slider.setValue(slider.maximum() * (deed % 10) // 10)
             linger(DRAG_MS)
         gaps[words] = bench.gap()
-    track = window.scrub.track
+    track = window.snapshot_bar.track
     for key in (Qt.Key.Key_Home, *[Qt.Key.Key_Right] * DEEDS, Qt.Key.Key_End):
         QTest.keyClick(track, key)
         linger(DRAG_MS)
@@ -225,7 +225,7 @@ def _long() -> Gaps:
         bench.start(TRAINED)
         bench.gap()
         bench.window.run_controller.overlay("long", True)
-        wait_until(lambda: "long" in bench.window.run_controller.overlaid)
+        wait_until(lambda: "long" in bench.window.run_controller.overlaid_runs)
         linger(1_000)
         return gaps | {"  it is laid over another": bench.gap()}
 
@@ -239,7 +239,7 @@ def _write_long(folder: RunFolder) -> None:
     opened.running.training.step = LONG
     opened.running.save()
     lines = (f"{step},{3 + step % 1009 / 1e4!r},,0.001,{step / 300:.3f}\n" for step in range(LONG))
-    folder.losses.path.write_text(f"{HEADER}\n{''.join(lines)}")
+    folder.losses.path.write_text(f"{CSV_HEADER}\n{''.join(lines)}")
     opened.close()
 
 
@@ -249,7 +249,7 @@ def _words() -> Gaps:
         path = Path(os.environ["XDG_DATA_HOME"]) / "words.txt"
         path.write_text(" ".join(f"w{place * place % WORDS}x{place % WORDS}"
                                  for place in range(10 * WORDS)))  # fmt: skip
-        source = CorpusSource(CorpusKind.FILE, str(path), tokenizer=Tokenizer.WORDS)
+        source = CorpusSource(CorpusKind.FILE, str(path), tokenizer=TokenizerKind.WORDS)
         bench.start(TrainingSettings(source, ModelKind.TRANSFORMER, batch=8, threads=1))
         gaps = {f"started on {WORDS:,} words": bench.gap()}
         linger(5_000)

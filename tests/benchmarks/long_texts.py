@@ -15,10 +15,10 @@ from tests.benchmarks.reading import Reader
 from tests.benchmarks.stand import application, text
 from tests.benchmarks.table import Line, middle, ratio, show, times
 from visualizer.attention.attend import attend
-from visualizer.attention.parameter_init import draw
-from visualizer.attention.run import is_read_by_blocks, leave_core_to_window
-from visualizer.attention.spec import AttentionSpec, Device, Mask, Mode
-from visualizer.heatmap.board_presenter import is_drawn
+from visualizer.attention.parameter_init import initialize_parameters
+from visualizer.attention.run import is_blockwise, reserve_window_core
+from visualizer.attention.spec import AttentionSpec, Device, DropoutMode, MaskKind
+from visualizer.heatmap.board_presenter import is_fully_drawn
 from visualizer.session.document import Document
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ TILE_MS = 16.0
 FRAME_MS = 16.0
 MEMORY = 1.5
 EXACT_TIMES = 1.3
-SPEC = AttentionSpec(d_in=64, d_out=64, heads=1, mask=Mask.CAUSAL, mode=Mode.EVAL)
+SPEC = AttentionSpec(d_in=64, d_out=64, heads=1, mask=MaskKind.CAUSAL, mode=DropoutMode.EVAL)
 WHOLE = (0, slice(None), slice(None))
 
 
@@ -60,7 +60,7 @@ def measure(repeats: int) -> int:
         ]
         if told["exact"]:
             lines.append(times("the whole picture, exact", told["exact"]))
-            target = {"at_most": EXACT_TIMES} if size == EXACT else {}
+            target = {"maximum": EXACT_TIMES} if size == EXACT else {}
             lines.append(ratio("  ÷ bare product by tiles", told["exact"], told["bare"], **target))
             lines.append(ratio("  without a mask", told["open"], told["bare"]))
         missed += show(f"One head × {size:,} tokens, 64 columns", lines)
@@ -90,7 +90,7 @@ def _beside(told: dict[str, dict[str, list[float]]]) -> int:
     for name in ("matplotlib", "pyqtgraph"):
         for act, words in (("first", "first picture"), ("zoom", "closer")):
             lines.append(times(f"{name}: {words}", told[name][act]))
-            lines.append(ratio(f"  {name} ÷ ours", told[name][act], own[act], at_least=1.0))
+            lines.append(ratio(f"  {name} ÷ ours", told[name][act], own[act], minimum=1.0))
     return show(f"{PEER_SIZE:,} × {PEER_SIZE:,}, from queries and keys until painted", lines)
 
 
@@ -102,7 +102,7 @@ def _vectors(tokens: int) -> torch.Tensor:
 
 
 def _trace(tokens: int, spec: AttentionSpec = SPEC) -> Trace:
-    parameters = draw(spec, tokens, torch.device("cpu"))
+    parameters = initialize_parameters(spec, tokens, torch.device("cpu"))
     with torch.no_grad():
         return attend(spec, _vectors(tokens), parameters, by_blocks=True)
 
@@ -121,7 +121,7 @@ def _bare(trace: Trace) -> None:
 
 
 def _head(tokens: int, rounds: int) -> dict[str, Any]:
-    leave_core_to_window()
+    reserve_window_core()
     block = -(-tokens // SIDE)
     chance = random.Random(2)
     told: dict[str, Any] = {
@@ -130,7 +130,7 @@ def _head(tokens: int, rounds: int) -> dict[str, Any]:
     for _ in range(rounds):
         trace = _trace(tokens)
         held = trace.holding("weights")
-        told["first"].append(peers.seconds(partial(held.sketch, block, block, WHOLE)))
+        told["first"].append(peers.seconds(partial(held.draw_coarse_rows, block, block, WHOLE)))
         at = chance.randrange(tokens // 2, tokens - TILE)
         rows = slice(at, at + TILE)
         for name, start in (("cold", 0), ("warm", TILE)):
@@ -141,7 +141,7 @@ def _head(tokens: int, rounds: int) -> dict[str, Any]:
     width = SPEC.d_out
     told["needed"] = 4 * tokens * (3 * width + 1)
     for _ in range(max(1, rounds // 2) if tokens <= EXACT else 0):
-        trace, unmasked = _trace(tokens), _trace(tokens, replace(SPEC, mask=Mask.NONE))
+        trace, unmasked = _trace(tokens), _trace(tokens, replace(SPEC, mask=MaskKind.NONE))
         told["bare"].append(peers.seconds(partial(_bare, trace)))
         told["exact"].append(peers.seconds(partial(_draw, trace.holding("weights"), block)))
         told["open"].append(peers.seconds(partial(_draw, unmasked.holding("weights"), block)))
@@ -155,7 +155,7 @@ def _document(tokens: int) -> Document:
     """A text of so many words, weights alone of which are shown."""
     words = text(2_744).split()
     document = Document(text=" ".join((words * (tokens // len(words) + 1))[:tokens]), spec=SPEC)
-    assert is_read_by_blocks(document.tokens(), SPEC, Device.CPU)
+    assert is_blockwise(document.tokens(), SPEC, Device.CPU)
     return document
 
 
@@ -168,7 +168,7 @@ def _window(tokens: int, repeats: int) -> dict[str, object]:
         if number >= 0 and seconds:
             told["hover"].append(seconds)
     for number in range(-5, repeats):
-        seconds = reader.turn(chance, 1 if number % 24 < 12 else -1)
+        seconds = reader.next_branch_button(chance, 1 if number % 24 < 12 else -1)
         if number >= 0 and seconds:
             told["zoom"].append(seconds)
     reader.window.controllers.view_controller.reset_zoom()
@@ -231,7 +231,7 @@ def _is_new(reader: Reader, before: Run | None) -> bool:
 
 def _is_exact(reader: Reader) -> bool:
     resolved = reader.workspace.screen.resolved
-    return resolved is not None and reader.has_numbers() and is_drawn(resolved)
+    return resolved is not None and reader.has_numbers() and is_fully_drawn(resolved)
 
 
 @torch.no_grad()

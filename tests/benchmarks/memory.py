@@ -10,13 +10,13 @@ from PySide6.QtCore import QObject, QTimer
 from tests.benchmarks import children
 from tests.benchmarks.stand import Stand, application, document, linger, text
 from tests.benchmarks.table import Line, show
-from visualizer.session.newest_request_worker import REST_S
+from visualizer.session.newest_request_worker import IDLE_DELAY_S
 
 LARGE = (1024, 768, 12)
 GROWTH = 1.2
 LEFT = 0.2
 MEBI = 2**20
-REST_MS = round(1000 * REST_S) + 500
+REST_MS = round(1000 * IDLE_DELAY_S) + 500
 """Memory that is used again is given back once nothing has been asked for a while."""
 
 

@@ -24,7 +24,7 @@ from tests.benchmarks.stand import Stand, application, linger, move
 from tests.benchmarks.table import Line, middle, p95, show
 from tests.support.tiny_models import save_tiny_model
 from visualizer.app import open_window
-from visualizer.features.layer_overview.presenter import LAYERS
+from visualizer.features.layer_overview.presenter import LAYERS_PANEL
 from visualizer.session.document import Document
 
 if TYPE_CHECKING:
@@ -111,7 +111,9 @@ def _typed(stand: Stand, words: str) -> float:
         QTest.keyClicks(box, letter)
 
     def is_there() -> bool:
-        tokens = "".join(stand.workspace.screen.panel(LAYERS).tokens)  # with or without spaces
+        tokens = "".join(
+            stand.workspace.screen.panel(LAYERS_PANEL).tokens
+        )  # with or without spaces
         return tokens.replace(" ", "").endswith(words.replace(" ", ""))
 
     _until(is_there)

@@ -13,8 +13,8 @@ from tests.benchmarks import children
 from tests.benchmarks.heartbeat import GAP_MS, Heart
 from tests.benchmarks.stand import Stand, application, document, linger
 from tests.benchmarks.table import Line, show, times
-from visualizer.features.playback.presenter import PLAYBACK
-from visualizer.session.timeline import STEPS_PER_SECOND, Grain, Timeline
+from visualizer.features.playback.presenter import PLAYBACK_PANEL
+from visualizer.session.timeline import STEPS_PER_SECOND, StepSize, Timeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,7 +47,7 @@ def measure(repeats: int) -> int:
 
 def _pace() -> int:
     lines = []
-    for grain in (Grain.CELL, Grain.ROW):
+    for grain in (StepSize.CELL, StepSize.ROW):
         told = children.run("playback", "pace", grain)
         wanted = STEPS * told["seconds"]
         share = told["steps"] / wanted
@@ -67,7 +67,7 @@ def _pace() -> int:
 def _seek(repeats: int) -> dict[str, object]:
     stand = Stand.with_numbers(document(*LARGE))
     player = stand.window.controllers.playback_controller
-    player.set_grain(Grain.CELL)
+    player.set_grain(StepSize.CELL)
     for stage in stand.trace.names:  # what is read of a stage is read once
         player.seek_stage(stage)
         stand.settle(10)
@@ -77,7 +77,7 @@ def _seek(repeats: int) -> dict[str, object]:
     told = _seek_about(stand, repeats, random.Random(3))
     linger(300)
     after = psutil.Process().memory_info().rss
-    steps, trace = len(Timeline.of(stand.trace, Grain.CELL)), stand.trace.bytes
+    steps, trace = len(Timeline.of(stand.trace, StepSize.CELL)), stand.trace.bytes
     stand.close()
     return {**told, "steps": steps, "trace": trace, "before": before, "after": after}
 
@@ -88,7 +88,7 @@ def _seek_about(stand: Stand, repeats: int, chance: random.Random) -> dict[str, 
     told: dict[str, list[float]] = {name: [] for name in names}
     for _ in range(repeats):
         start = perf_counter()
-        timeline = Timeline.of(stand.trace, Grain.CELL)
+        timeline = Timeline.of(stand.trace, StepSize.CELL)
         timeline.place(chance.randrange(len(timeline)))
         told["open"].append(perf_counter() - start)
     player.seek_stage("scores")
@@ -129,7 +129,7 @@ def _timed_seek(
     return (called - start, painted - start) if painted else None
 
 
-def _play(grain: Grain) -> dict[str, object]:
+def _play(grain: StepSize) -> dict[str, object]:
     stand = Stand.with_numbers(document(*MIDDLE))
     player = stand.window.controllers.playback_controller
     player.set_grain(grain)
@@ -143,7 +143,7 @@ def _play(grain: Grain) -> dict[str, object]:
         frames += 1
 
     stand.board.painted.connect(count)
-    first = stand.workspace.screen.panel(PLAYBACK).position
+    first = stand.workspace.screen.panel(PLAYBACK_PANEL).position
     heart = Heart()
     start = perf_counter()
     player.toggle()
@@ -151,7 +151,7 @@ def _play(grain: Grain) -> dict[str, object]:
     QTimer.singleShot(round(PLAYED_S * 1000), loop.quit)
     loop.exec()
     seconds = perf_counter() - start
-    steps = stand.workspace.screen.panel(PLAYBACK).position - first
+    steps = stand.workspace.screen.panel(PLAYBACK_PANEL).position - first
     gaps = heart.gaps_since()
     player.toggle()
     stand.settle()
@@ -165,7 +165,7 @@ def main(arguments: list[str]) -> None:
         if arguments[0] == "seek":
             children.hand_over(_seek(int(arguments[1])))
         else:
-            children.hand_over(_play(Grain(arguments[1])))
+            children.hand_over(_play(StepSize(arguments[1])))
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ def measure(repeats: int) -> int:
         )
     peers, own = told["peers"], told["weights"]["pan"]
     lines = [times("ours: a drag of all heads", own)]
-    for name, target in (("pyqtgraph", {}), ("matplotlib", {"at_least": 1.0})):
+    for name, target in (("pyqtgraph", {}), ("matplotlib", {"minimum": 1.0})):
         seconds = peers[name]
         lines.append(times(f"{name}: 12 images moved", seconds))
         count = min(len(seconds), len(own))
@@ -61,7 +61,7 @@ class Reader(Stand):
                 told["hover"].append(seconds)
         for number in range(-10, repeats):
             closer = number % 12 < 6
-            seconds = self.turn(chance, 1 if closer else -1)
+            seconds = self.next_branch_button(chance, 1 if closer else -1)
             if number >= 0 and seconds:
                 told["zoom"].append(seconds)
         self.window.controllers.view_controller.reset_zoom()
@@ -72,7 +72,7 @@ class Reader(Stand):
             told["pan"].append(self.pull(way))
         self.window.controllers.view_controller.reset_zoom()
         self.settle()
-        size, seen = self.size_in_words, self._panels_seen()
+        size, seen = self.describe_size, self._panels_seen()
         return {**told, "size": size, "seen": seen}
 
     def _panels_seen(self) -> int:
@@ -90,7 +90,7 @@ class Reader(Stand):
         y = cells.top() + min(cells.height(), size.height() - cells.top()) * chance.random()
         return x / size.width(), y / size.height()
 
-    def turn(self, chance: random.Random, notches: int) -> float:
+    def next_branch_button(self, chance: random.Random, notches: int) -> float:
         """Turn the wheel over a panel; give the seconds until what it asks for is painted."""
         size = self.board.viewport().size()
         x, y = self._place(chance)

@@ -106,7 +106,7 @@ def _window(folder: Path, tokens: int, repeats: int, seed: int) -> dict[str, Any
     threads = os.cpu_count() or 1  # as many as it has by itself
     with (
         slow_namespace(ROUND_TRIP_S, LOSS, seed) as line,
-        served(folder, "--host", FAR, threads=threads, within=line.within) as server,
+        served(folder, "--host", FAR, threads=threads, within=line.trim_to) as server,
     ):
         _give_way(server.process.pid)
         reader = Reader.with_numbers(Document())
@@ -121,7 +121,7 @@ def _window(folder: Path, tokens: int, repeats: int, seed: int) -> dict[str, Any
         zoom: list[float] = []
         chance, end = random.Random(3), perf_counter() + WARM_MS / 1000
         for number in range(repeats):
-            if seconds := reader.turn(chance, 1 if number % 12 < 6 else -1):
+            if seconds := reader.next_branch_button(chance, 1 if number % 12 < 6 else -1):
                 zoom.append(seconds)
             linger(5)
         while repeats and perf_counter() < end:

@@ -31,10 +31,10 @@ from PySide6.QtWidgets import QSlider
 
 from visualizer.app import make_application, open_window
 from visualizer.attention.spec import AttentionSpec
-from visualizer.features.line_view.presenter import LINES
+from visualizer.features.line_view.presenter import LINES_PANEL
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session.document import Document
-from visualizer.session.newest_request_worker import wait_for_left_workers
+from visualizer.session.newest_request_worker import join_abandoned_workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -94,7 +94,7 @@ class Stand:
         self.panes_after = 0.0
         """Seconds from the board's last timed frame until all other panes were painted."""
         self._bugs: list[str] = []
-        self.workspace.broke.connect(self._bugs.append)
+        self.workspace.failed.connect(self._bugs.append)
 
     @classmethod
     def with_numbers(cls, document: Document) -> Self:
@@ -118,10 +118,10 @@ class Stand:
             self.window.controllers.export_controller.exporter.is_working
         ):  # until then closing would be put off
             QCoreApplication.processEvents()
-        self.window.controllers.document_controller.give_up()  # else it would ask whether to save
+        self.window.controllers.document_controller.abandon()  # else it would ask whether to save
         if not self.window.close():  # its threads run on, and deleting it would abort the process
             raise RuntimeError("the window refused to close")
-        wait_for_left_workers()
+        join_abandoned_workers()
         self.window.deleteLater()
         QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
         QCoreApplication.processEvents()
@@ -185,11 +185,13 @@ class Stand:
     def heads_in_view(self) -> int:
         """How many panels of weights can be seen without scrolling."""
         size = self.board.viewport().size()
-        whole = [slot.whole for slot in self.board._layout.slots if slot.heatmap.stage == "weights"]
+        whole = [
+            slot.whole_area for slot in self.board._layout.slots if slot.heatmap.stage == "weights"
+        ]
         return sum(one.right() <= size.width() and one.bottom() <= size.height() for one in whole)
 
     @property
-    def size_in_words(self) -> str:
+    def describe_size(self) -> str:
         """The place for panels, in pixels."""
         size = self.board.viewport().size()
         return f"{size.width()} × {size.height()}"
@@ -218,7 +220,7 @@ class Stand:
     @property
     def drawn_lines(self) -> int:
         """How many there are in the picture."""
-        shown = self.workspace.screen.panel(LINES)
+        shown = self.workspace.screen.panel(LINES_PANEL)
         return len(shown.lines) if shown else 0
 
     def hover(self, view: BoardView | LineView, across: float, down: float) -> float:

@@ -9,7 +9,7 @@ from functools import partial
 from tests.benchmarks import children, peers
 from tests.benchmarks.stand import Stand, application, document
 from tests.benchmarks.table import Line, middle, ratio, show, times
-from visualizer.attention.run import share_cores
+from visualizer.attention.run import set_thread_count
 
 SIZES = ((6, 3, 2), (64, 64, 8), (1024, 768, 12))
 """Tokens, embedding size and heads."""
@@ -78,7 +78,7 @@ def _lines(tokens: int, samples: Samples) -> list[Line]:
     shown = times("mask toggle → painted", samples["toggle"], TOGGLE_MS.get(tokens, 0))
     if tokens >= 1024:
         shown = middle("mask toggle → painted", samples["toggle"], LONG_MS)
-    at_most = {"at_most": LEAST_TIMES} if tokens >= 1024 else {}
+    at_most = {"maximum": LEAST_TIMES} if tokens >= 1024 else {}
     return [
         shown,
         times("  board painted → all panes painted", samples["panes"], PANES_MS),
@@ -94,8 +94,8 @@ def _lines(tokens: int, samples: Samples) -> list[Line]:
 
 def _drawers_lines(tokens: int, samples: Samples) -> list[Line]:
     toggle = _pairs(samples["toggle"])
-    at_least = {"at_least": AHEAD[tokens]} if tokens in AHEAD else {}
-    of_pyqtgraph = {"at_least": OF_PYQTGRAPH[tokens]} if tokens in OF_PYQTGRAPH else {}
+    at_least = {"minimum": AHEAD[tokens]} if tokens in AHEAD else {}
+    of_pyqtgraph = {"minimum": OF_PYQTGRAPH[tokens]} if tokens in OF_PYQTGRAPH else {}
     full, bare, graph = (_pairs(samples[name]) for name in ("full", "bare", "graph"))
     return [
         times("matplotlib, drawn only, bars and labels", samples["full"]),
@@ -116,14 +116,14 @@ def _timed(repeats: int, tokens: int, size: int, heads: int) -> dict[str, object
         stand.look_at_weights()
         with closing(Drawers(stand)) as drawers:
             weights = _round_by_round(stand, repeats, drawers)
-        seen, board = stand.heads_in_view, stand.size_in_words
+        seen, board = stand.heads_in_view, stand.describe_size
     return {"stages": stages, "weights": weights, "seen": seen, "board": board}
 
 
 def _round_by_round(stand: Stand, repeats: int, drawers: Drawers | None) -> Samples:
     samples: Samples = defaultdict(list)
     document = stand.workspace.document
-    share_cores(document.tokens(), document.spec)  # in this thread too, for the peers
+    set_thread_count(document.tokens(), document.spec)  # in this thread too, for the peers
     for round_ in range(WARM_UPS + repeats):
         if round_ == WARM_UPS:
             samples.clear()  # what came before was to warm up

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from tests.benchmarks import children
 from tests.benchmarks.table import ratio, show
-from visualizer.language.tokenizers import Tokenizer
+from visualizer.language.tokenizers import TokenizerKind
 from visualizer.language.training_settings import (
     CorpusKind,
     CorpusSource,
@@ -28,7 +28,7 @@ TURNS = 15
 """So many at least: in the first hundred steps, a run measures and keeps more often than later."""
 LEAST = 0.95
 
-_TEXT = CorpusSource(CorpusKind.WORLD, size=400_000, tokenizer=Tokenizer.CHARACTERS)
+_TEXT = CorpusSource(CorpusKind.WORLD, size=400_000, tokenizer=TokenizerKind.CHARACTERS)
 SETTINGS = {
     "transformer, block 8": TrainingSettings(
         _TEXT, ModelKind.TRANSFORMER, block=8, heads=4, layers=3, batch=128, steps=10**6
@@ -47,7 +47,7 @@ def measure(repeats: int) -> int:
         told = children.run("training", words, str(max(TURNS, repeats)))
         lines += [
             ratio(f"{words}: plain loop ÷ run, time of a step", told["plain"], told["run"],
-                  at_least=LEAST),
+                  minimum=LEAST),
         ]  # fmt: skip
     return show("A run with its losses, snapshots and checkpoints beside a plain loop", lines)
 

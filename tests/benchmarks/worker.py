@@ -26,7 +26,7 @@ def measure(repeats: int) -> int:
     lines: list[Line] = []
     for tokens, size, heads in SIZES:
         told = children.run("worker", str(tokens), str(size), str(heads), str(repeats))
-        at_most = {"at_most": LEAST_TIMES} if tokens >= 1024 else {}
+        at_most = {"maximum": LEAST_TIMES} if tokens >= 1024 else {}
         lines += [
             times(f"{tokens:,} × {size} × {heads}: run", told["run"]),
             times("  reading and pooling", told["reading"]),
@@ -38,15 +38,15 @@ def measure(repeats: int) -> int:
 
 
 def _toggles(tokens: int, size: int, heads: int, repeats: int) -> dict[str, Any]:
-    from visualizer.runtime import ask_for_large_pages, return_freed_memory
+    from visualizer.runtime import enable_huge_pages, enable_memory_return
 
-    return_freed_memory()
-    ask_for_large_pages()  # before torch is there
+    enable_memory_return()
+    enable_huge_pages()  # before torch is there
     from tests.benchmarks.peers import Torch
     from tests.benchmarks.stand import document
     from tests.support.screens import warm
     from visualizer.session.view import View
-    from visualizer.session.worker_jobs import compute, run_of, shared_buffer_pool
+    from visualizer.session.worker_jobs import compute, run_document, shared_buffer_pool
 
     made, view = document(tokens, size, heads), View()
     run = compute(made, None)  # as many threads of torch as the worker takes
@@ -56,7 +56,7 @@ def _toggles(tokens: int, size: int, heads: int, repeats: int) -> dict[str, Any]
         for causal in (False, True):
             changed = made.set("causal", causal)
             start = thread_time()
-            run = run_of(changed, run, pool=shared_buffer_pool())
+            run = run_document(changed, run, pool=shared_buffer_pool())
             taken["run"] += thread_time() - start
             taken["reading"] += _timed(lambda: warm(run, view))  # noqa: B023 - now
             least = Torch(run.trace)

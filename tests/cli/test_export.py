@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.run import Run
     from visualizer.heatmap.board import Board
-    from visualizer.session.resolved_view import Resolved
+    from visualizer.session.resolved_view import ResolvedView
 
 BOOK: dict[str, Any] = json.loads(
     (ROOT / "tests" / "golden" / "chapter3.json").read_text(encoding="utf-8")
@@ -152,7 +152,7 @@ HALF_WRITTEN = """
 import os, signal, sys
 from visualizer import app
 from visualizer.export import writers
-from visualizer.session.resolved_view import Resolved
+from visualizer.session.resolved_view import ResolvedView
 from visualizer.heatmap.board_presenter import present_board
 
 signal.signal(getattr(signal, sys.argv[1]), signal.SIG_DFL)  # who runs the tests may ignore it
@@ -265,7 +265,7 @@ def test_a_device_that_is_not_available_is_rejected(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(attention_device, "available", lambda: (Device.CPU,))
+    monkeypatch.setattr(attention_device, "available_devices", lambda: (Device.CPU,))
     path = tmp_path / f"a.{suffix}"
     assert app.main(["--device", "cuda", "--export", str(path)]) == 2
     captured = capsys.readouterr()
@@ -298,7 +298,7 @@ def test_a_picture_that_memory_does_not_hold_is_said(
 def test_what_is_read_is_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = []
 
-    def note_shown(resolved: Resolved, previous: Board) -> Board:
+    def note_shown(resolved: ResolvedView, previous: Board) -> Board:
         shown.append(resolved.view)
         return present_board(resolved, previous)
 
@@ -310,7 +310,7 @@ def test_what_is_read_is_what_is_shown(tmp_path: Path, monkeypatch: pytest.Monke
 def test_too_much_text_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(attention_device, "free_bytes", lambda device: 2**20)
+    monkeypatch.setattr(attention_device, "free_device_bytes", lambda device: 2**20)
     arguments = ["--text", 2_000 * "word ", "--export", str(tmp_path / "a.npz")]
     assert app.main(arguments) == 2
     assert "2,000 tokens × 2 heads need " in capsys.readouterr().err

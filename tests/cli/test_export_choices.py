@@ -15,13 +15,13 @@ from PySide6.QtGui import QImage, QImageReader
 from tests.architecture.project_graph import ROOT
 from tests.cli.test_options import run
 from visualizer import app
-from visualizer.attention.layer_stages import ORDER
+from visualizer.attention.layer_stages import STAGE_ORDER
 from visualizer.cli import export_files
 from visualizer.documents.open_document import open_document
 from visualizer.export.films import film_writer
 from visualizer.export.films.film_writer import FilmEstimate
 from visualizer.export.formats import FORMATS
-from visualizer.export.option_parsing import SIZES
+from visualizer.export.option_parsing import SIZE_PRESETS
 from visualizer.language.training_presets import PRESETS
 from visualizer.session.view_options import COLOUR_MAPS
 
@@ -148,8 +148,8 @@ def test_a_long_film_is_announced_before_it_is_made(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     made = FilmEstimate(1000, seconds)
-    monkeypatch.setattr(film_writer, "estimate", lambda *_: made)
-    monkeypatch.setattr(export_files, "SHORT_FILM", 7)
+    monkeypatch.setattr(film_writer, "estimate_film", lambda *_: made)
+    monkeypatch.setattr(export_files, "MAX_UNESTIMATED_FRAMES", 7)
     options = ["--size", "200x150px", "--span", "scores..weights", "--text", "one two"]
     assert app.main([*options, "--export", "a.gif"]) == 0
     lines = capsys.readouterr().err.splitlines()
@@ -166,8 +166,8 @@ def test_a_long_film_is_announced_before_it_is_made(
 def test_a_short_film_is_announced_without_making_frames_of_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(film_writer, "estimate", None)
-    monkeypatch.setattr(export_files, "SHORT_FILM", 8)
+    monkeypatch.setattr(film_writer, "estimate_film", None)
+    monkeypatch.setattr(export_files, "MAX_UNESTIMATED_FRAMES", 8)
     options = ["--size", "200x150px", "--span", "scores..weights", "--text", "one two"]
     assert app.main([*options, "--no-motion", "--export", "b.gif"]) == 0
     assert capsys.readouterr().err == (
@@ -206,7 +206,7 @@ def test_the_rounding_of_odd_sizes_is_said(
 def test_the_time_of_a_film_is_estimated_from_some_frames(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(export_files, "SHORT_FILM", 3)
+    monkeypatch.setattr(export_files, "MAX_UNESTIMATED_FRAMES", 3)
     options = ["--size", "200x150px", "--span", "scores..weights", "--text", "one two"]
     assert app.main([*options, "--export", "a.gif"]) == 0
     assert "48 frames; this takes less than a minute." in capsys.readouterr().err
@@ -304,9 +304,9 @@ def test_a_reader_that_leaves_early_gets_no_traceback(command: list[str]) -> Non
 @pytest.mark.parametrize(
     ("command", "names"),
     [
-        ("--list stages", ORDER),
+        ("--list stages", STAGE_ORDER),
         ("--list formats", [each.suffix[1:] for each in FORMATS]),
-        ("--list presets", [*SIZES]),
+        ("--list presets", [*SIZE_PRESETS]),
         ("--list colour-maps", [each.id for each in COLOUR_MAPS]),
         ("train --list presets", [each.name for each in PRESETS]),
     ],

@@ -19,14 +19,14 @@ from tests.support.small_trainings import begun
 from visualizer import app
 from visualizer.app import main
 from visualizer.generation.generation_tree import GenerationTree
-from visualizer.lab.runs.store import keep_probe
+from visualizer.lab.runs.store import store_probe
 from visualizer.language import probe as language_probe
-from visualizer.language.first_probe_text import first_probe_of
+from visualizer.language.first_probe_text import choose_probe_text
 from visualizer.language.opened_training_run import OpenRun
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.sampling import DIVERGED_ERROR, Sampling, probabilities
-from visualizer.language.saved_model import generated_tokens
-from visualizer.language.tokenizers import Tokenizer
+from visualizer.language.saved_model import iterate_tokens
+from visualizer.language.tokenizers import TokenizerKind
 from visualizer.language.training_settings import CorpusKind, CorpusSource, ModelKind
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def test_the_text_is_that_of_the_lab_with_the_same_seed(
     tree = GenerationTree(tuple("abc"), seed=5)
     for _ in range(15):  # longer than the block
         probe = language_probe.Probe.of(vocabulary.write(tree.tokens), vocabulary, model)
-        logits = language_probe.read(model, probe)["logits"][-1]
+        logits = language_probe.run_probe(model, probe)["logits"][-1]
         chosen = probabilities(logits, 0.7, 4, 0.9)
         tree = tree.drawn(chosen, vocabulary.tokens, probabilities(logits))
     opened.close()
@@ -69,7 +69,7 @@ def test_the_text_is_that_of_the_lab_with_the_same_seed(
 def test_the_options_decide_the_text(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
     usual = generated(capsys, trained, "--tokens", "30")
     opened = OpenRun(RunFolder(trained), is_held=False)
-    start = first_probe_of(opened.about.sample, opened.about.settings)
+    start = choose_probe_text(opened.about.sample, opened.about.settings)
     opened.close()
     assert usual.startswith(start)
     assert len(usual) == len(start) + 30 + 1
@@ -86,12 +86,12 @@ def test_a_text_typed_in_the_lab_is_not_continued(
 ) -> None:
     begun(tmp_path / "run").close()
     usual = generated(capsys, tmp_path / "run", "--tokens", "3")
-    keep_probe(tmp_path / "run", "cab")
+    store_probe(tmp_path / "run", "cab")
     assert generated(capsys, tmp_path / "run", "--tokens", "3") == usual
 
 
 def test_words_stand_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    source = CorpusSource(CorpusKind.WORLD, size=4_000, tokenizer=Tokenizer.WORDS)
+    source = CorpusSource(CorpusKind.WORLD, size=4_000, tokenizer=TokenizerKind.WORDS)
     begun(tmp_path / "run", source=source).close()
     said = generated(capsys, tmp_path / "run", "--tokens", "6", "--prompt", "the")
     assert said.startswith("the ")
@@ -117,7 +117,7 @@ def test_a_model_that_diverged_is_said(tmp_path: Path) -> None:
     model, _ = opened.model(None)
     with torch.no_grad():
         model.projection.weight.fill_(torch.nan)
-    tokens = generated_tokens(model, opened.about.vocabulary, "a", Sampling(), 0)
+    tokens = iterate_tokens(model, opened.about.vocabulary, "a", Sampling(), 0)
     with pytest.raises(ValueError, match="because training diverged") as refused:
         next(tokens)
     assert str(refused.value) == DIVERGED_ERROR
@@ -198,7 +198,7 @@ def test_a_layer_of_a_run_is_exported(layer: int, trained: Path, tmp_path: Path)
     opened = OpenRun(RunFolder(trained), is_held=False)
     model, _ = opened.model(None)
     probe = language_probe.Probe.of("abcab", opened.about.vocabulary, model)
-    expected = language_probe.read(model, probe)["weights"][layer - 1]
+    expected = language_probe.run_probe(model, probe)["weights"][layer - 1]
     opened.close()
     with np.load(path) as arrays:
         np.testing.assert_allclose(arrays["weights"], expected, rtol=0, atol=1e-5)
@@ -227,7 +227,7 @@ def test_an_interruption_ends_the_exports_of_all_layers(
         begun_layers.append(options.export)
         return 130
 
-    monkeypatch.setattr(app, "export_only", interrupted)
+    monkeypatch.setattr(app, "export_without_window", interrupted)
     path = tmp_path / "a.npz"
     assert main([str(trained), "--layer", "all", "--export", str(path)]) == 130
     assert begun_layers == [[tmp_path / "a-layer1.npz"]]

@@ -41,7 +41,7 @@ def test_a_model_stops_with_whoever_reads_it(
         written.append(text)
         return len(written) < 2
 
-    monkeypatch.setattr("visualizer.cli.generate.write_out", write)
+    monkeypatch.setattr("visualizer.cli.generate.write_output", write)
     assert generate([str(tiny_model_folder), "--prompt", TEXT, "--tokens", "6"]) == 0
     assert (len(written), written[0], written[-1]) == (3, TEXT, "\n")
 

@@ -14,15 +14,15 @@ from tests.support.tiny_models import save_tiny_model
 from visualizer.app import main
 from visualizer.attention import device as attention_device
 from visualizer.attention.spec import Device
-from visualizer.language.trained_example import FOLDER
-from visualizer.language.trained_example import TEXT as REPEATED
+from visualizer.language.trained_example import EXAMPLE_FOLDER
+from visualizer.language.trained_example import EXAMPLE_TEXT as REPEATED
 from visualizer.models.forward import DISK_STAGES_NOTICE
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
-TEXT = "the cat sat on the mat the cat"
+EXAMPLE_TEXT = "the cat sat on the mat the cat"
 
 
 @pytest.fixture
@@ -53,10 +53,10 @@ def table_of(text: str) -> list[dict[str, str]]:
 def test_without_a_file_the_table_of_heads_goes_to_standard_output(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out, err = model(capsys, folder, "--text", TEXT)
+    out, err = model(capsys, folder, "--text", EXAMPLE_TEXT)
     assert err == ""
     rows = table_of(out)
-    known = visualizer.open_model(folder).attend(TEXT).heads()
+    known = visualizer.open_model(folder).attend(EXAMPLE_TEXT).heads()
     assert len(rows) == len(known) == 8
     for row, other in zip(rows, known, strict=True):
         assert (int(row["layer"]), int(row["head"])) == (other["layer"] + 1, other["head"] + 1)
@@ -66,7 +66,7 @@ def test_without_a_file_the_table_of_heads_goes_to_standard_output(
 def test_progress_is_not_reported_where_that_is_asked_for(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out, err = model(capsys, folder, "--text", TEXT, "--text", "a b", "--quiet")
+    out, err = model(capsys, folder, "--text", EXAMPLE_TEXT, "--text", "a b", "--quiet")
     assert err == ""
     assert len(table_of(out)) == 16
 
@@ -74,16 +74,16 @@ def test_progress_is_not_reported_where_that_is_asked_for(
 def test_a_device_that_is_not_available_is_rejected(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attention_device, "available", lambda: (Device.CPU,))
-    assert main(["model", str(folder), "--text", TEXT, "--device", "cuda"]) == 2
+    monkeypatch.setattr(attention_device, "available_devices", lambda: (Device.CPU,))
+    assert main(["model", str(folder), "--text", EXAMPLE_TEXT, "--device", "cuda"]) == 2
     said = capsys.readouterr()
     assert said.out == ""
     assert "argument --device: A CUDA GPU is not available" in said.err
 
 
 def test_layers_are_read_from_the_disk(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    wanted, _ = model(capsys, folder, "--text", TEXT)
-    out, err = model(capsys, folder, "--text", TEXT, "--from-disk")
+    wanted, _ = model(capsys, folder, "--text", EXAMPLE_TEXT)
+    out, err = model(capsys, folder, "--text", EXAMPLE_TEXT, "--from-disk")
     assert out == wanted
     assert "Each pass reads" in err
     assert DISK_STAGES_NOTICE in err
@@ -92,8 +92,8 @@ def test_layers_are_read_from_the_disk(folder: Path, capsys: pytest.CaptureFixtu
 def test_what_is_not_read_from_the_disk_is_said(
     pair: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for each in (pair, FOLDER):
-        _, err = model(capsys, each, "--text", TEXT, "--from-disk", status=1)
+    for each in (pair, EXAMPLE_FOLDER):
+        _, err = model(capsys, each, "--text", EXAMPLE_TEXT, "--from-disk", status=1)
         assert "cannot be run from disk" in err
 
 
@@ -102,12 +102,12 @@ def test_the_heads_of_several_texts_are_one_table(
 ) -> None:
     (tmp_path / "lines.txt").write_text("the cat\n\na dog ran to the log\r\n", encoding="utf-8")
     written = tmp_path / "heads.csv"
-    given = ("--text", TEXT, "--texts", tmp_path / "lines.txt", "--heads", written)
+    given = ("--text", EXAMPLE_TEXT, "--texts", tmp_path / "lines.txt", "--heads", written)
     assert model(capsys, folder, *given) == ("", "")
     rows = table_of(written.read_text())
     assert [*rows[0]][:3] == ["text", "layer", "head"]
     assert [int(row.pop("text")) for row in rows] == [1] * 8 + [2] * 8 + [3] * 8
-    for number, text in enumerate((TEXT, "the cat", "a dog ran to the log")):
+    for number, text in enumerate((EXAMPLE_TEXT, "the cat", "a dog ran to the log")):
         out, _ = model(capsys, folder, "--text", text)
         assert rows[8 * number : 8 * number + 8] == table_of(out)
 
@@ -119,20 +119,22 @@ def test_a_layer_is_written_as_numbers_and_as_a_picture(
     files = [tmp_path / name for name in ("layer.npz", "layer.png", "heads.csv")]
     shown = ("--layer", 2, "--heads-shown", "1,3", "--stages", "weights")
     exports = ("--export", files[0], "--export", files[1], "--heads", files[2])
-    out, _ = model(capsys, folder, "--text", TEXT, *shown[:2], *exports)
+    out, _ = model(capsys, folder, "--text", EXAMPLE_TEXT, *shown[:2], *exports)
     assert out == ""
     assert len(table_of(files[2].read_text())) == 8
-    expected = visualizer.open_model(folder).attend(TEXT)["weights"]
+    expected = visualizer.open_model(folder).attend(EXAMPLE_TEXT)["weights"]
     with np.load(files[0]) as held:
         np.testing.assert_allclose(held["weights"], expected, atol=1e-6)
     np.testing.assert_allclose(visualizer.load(files[1])["weights"], expected[1], atol=1e-6)
-    model(capsys, folder, "--text", TEXT, *shown, "--export", files[1])
+    model(capsys, folder, "--text", EXAMPLE_TEXT, *shown, "--export", files[1])
 
 
 def test_all_layers_are_a_file_each(
     folder: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    model(capsys, folder, "--text", TEXT, "--layer", "all", "--export", tmp_path / "seen.svg")
+    model(
+        capsys, folder, "--text", EXAMPLE_TEXT, "--layer", "all", "--export", tmp_path / "seen.svg"
+    )
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names == ["seen-layer1.svg", "seen-layer2.svg"]
 
@@ -198,15 +200,15 @@ def test_what_is_wrong_is_said_with_an_exit_status(
 def test_all_heads_are_drawn(
     folder: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    out, err = model(capsys, folder, "--text", TEXT, "--overview", tmp_path / "heads.png")
+    out, err = model(capsys, folder, "--text", EXAMPLE_TEXT, "--overview", tmp_path / "heads.png")
     assert (out, err) == ("", "")
-    drawn = visualizer.open_model(folder).attend(TEXT).overview()
+    drawn = visualizer.open_model(folder).attend(EXAMPLE_TEXT).overview()
     assert (tmp_path / "heads.png").read_bytes() == drawn.png
     wrong = ("--overview", tmp_path / "heads.pdf")
-    _, err = model(capsys, folder, "--text", TEXT, *wrong, status=2)
+    _, err = model(capsys, folder, "--text", EXAMPLE_TEXT, *wrong, status=2)
     assert err == "argument --overview: must end in .png"
     wrong = ("--overview", tmp_path / "gone" / "heads.png")
-    _, err = model(capsys, folder, "--text", TEXT, *wrong, status=1)
+    _, err = model(capsys, folder, "--text", EXAMPLE_TEXT, *wrong, status=1)
     assert err.startswith("Cannot write “heads.png” to ")
 
 
@@ -214,11 +216,11 @@ def test_a_run_of_the_language_lab_is_a_model(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     pytest.importorskip("transformers", reason="models need transformers")
-    out, _ = model(capsys, FOLDER, "--text", REPEATED)
+    out, _ = model(capsys, EXAMPLE_FOLDER, "--text", REPEATED)
     rows = {(row["layer"], row["head"]): row for row in table_of(out)}
     assert len(rows) == 4
     assert float(rows["2", "1"]["induction"]) > 0.95
-    _, err = model(capsys, FOLDER, "--text", "Your journey", status=2)
+    _, err = model(capsys, EXAMPLE_FOLDER, "--text", "Your journey", status=2)
     assert err == "argument --text: “Y”, “␣” are not in the model’s vocabulary."
     (tmp_path / "run.json").write_text("{", encoding="utf-8")
     _, err = model(capsys, tmp_path, "--text", REPEATED, status=1)

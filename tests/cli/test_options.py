@@ -24,29 +24,29 @@ from tests.architecture.project_graph import ROOT
 from tests.support.small_trainings import begun
 from visualizer import app
 from visualizer.attention.mechanisms import Mechanism, mechanism_of
-from visualizer.attention.spec import Device, Dtype, Mask, Projection
+from visualizer.attention.spec import Device, Dtype, MaskKind, Projection
 from visualizer.cli import option_types
-from visualizer.cli.document_options import document_of, figure_settings_of
-from visualizer.cli.option_checks import complaint
-from visualizer.cli.options import OPTION_GROUPS, parser
+from visualizer.cli.document_options import build_document, build_figure_settings
+from visualizer.cli.option_checks import first_option_error
+from visualizer.cli.options import OPTION_GROUPS, create_parser
 from visualizer.cli.shell_completion import COMMANDS as COMPLETED
-from visualizer.cli.train import TRAIN, train_parser
-from visualizer.cli.train import complaint as train_complaint
+from visualizer.cli.train import TRAIN_COMMAND, train_parser
+from visualizer.cli.train import first_option_error as train_complaint
 from visualizer.export.figure_settings import (
+    FIGURE_PRESETS,
     MAX_SIDE_MM,
-    PRESETS,
     FigureExtent,
     FigurePaper,
     FigureSettings,
 )
 from visualizer.export.film_settings import FilmSettings
-from visualizer.export.formats import suffixes
-from visualizer.features.setup.widget import SentenceEdit
+from visualizer.export.formats import list_suffixes
+from visualizer.features.setup.widget import InputTextEdit
 from visualizer.session.document import BOOK_SENTENCE, Document, LineSplit
-from visualizer.session.document_builder import heads_of
-from visualizer.session.timeline import Grain, Place
+from visualizer.session.document_builder import parse_heads
+from visualizer.session.timeline import PlaybackPosition, StepSize
 from visualizer.widgets import app_settings
-from visualizer.widgets.theme import Scheme
+from visualizer.widgets.theme import ColourScheme
 
 if TYPE_CHECKING:
     import argparse
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 
 def document(*arguments: str) -> Document:
-    return document_of(parser().parse_args(arguments))
+    return build_document(create_parser().parse_args(arguments))
 
 
 def run(
@@ -96,8 +96,8 @@ def test_without_options_it_is_the_books_sentence() -> None:
         ("--device cpu", "device", Device.CPU),
         ("--dtype float64", "dtype", Dtype.FLOAT64),
         ("--projection uniform", "projection", Projection.UNIFORM),
-        ("--causal", "mask", Mask.CAUSAL),
-        ("--no-causal", "mask", Mask.NONE),
+        ("--causal", "mask", MaskKind.CAUSAL),
+        ("--no-causal", "mask", MaskKind.NONE),
     ],
 )
 def test_an_option_sets_its_field_and_no_other(options: str, field: str, value: object) -> None:
@@ -114,9 +114,9 @@ def test_every_mechanism_can_be_named(mechanism: Mechanism) -> None:
 
 
 def test_causal_goes_before_what_the_mechanism_has() -> None:
-    assert document("--mechanism", "self").spec.mask is Mask.NONE
-    assert document("--mechanism", "self", "--causal").spec.mask is Mask.CAUSAL
-    assert document("--mechanism", "causal", "--no-causal").spec.mask is Mask.NONE
+    assert document("--mechanism", "self").spec.mask is MaskKind.NONE
+    assert document("--mechanism", "self", "--causal").spec.mask is MaskKind.CAUSAL
+    assert document("--mechanism", "causal", "--no-causal").spec.mask is MaskKind.NONE
 
 
 def test_several_texts_are_a_batch() -> None:
@@ -131,7 +131,7 @@ ODD = "one\r\ntwo\rthree\u2028four\u2029five\u00a0six\tseven\x0beight"
 
 
 def test_a_text_is_taken_as_the_sentence_box_shows_it(qtbot: QtBot) -> None:
-    box = SentenceEdit()
+    box = InputTextEdit()
     qtbot.addWidget(box)
     box.show_text(ODD)
     assert document("--text", ODD).text == box.toPlainText()
@@ -140,7 +140,7 @@ def test_a_text_is_taken_as_the_sentence_box_shows_it(qtbot: QtBot) -> None:
 
 def test_a_text_of_a_batch_is_taken_as_the_sentence_box_shows_it(qtbot: QtBot) -> None:
     made = document("--text", ODD, "--text", "nine\u00a0ten")
-    box = SentenceEdit()
+    box = InputTextEdit()
     qtbot.addWidget(box)
     box.show_text(made.text)
     assert made.text == box.toPlainText()
@@ -200,16 +200,16 @@ def test_a_folder_is_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         ("--size 2.5cm", FigureSettings(width_mm=25, is_trimmed=False)),
         ("--size 180x120mm", FigureSettings(width_mm=180, height_mm=120, is_trimmed=False)),
         ("--size 180mm×120mm", FigureSettings(width_mm=180, height_mm=120, is_trimmed=False)),
-        ("--size slide", PRESETS["Slide"]),
-        ("--size paper-column --dpi 300", replace(PRESETS["Paper column"], dpi=300)),
-        ("--size slide --theme dark", replace(PRESETS["Slide"], paper=FigurePaper.DARK)),
+        ("--size slide", FIGURE_PRESETS["Slide"]),
+        ("--size paper-column --dpi 300", replace(FIGURE_PRESETS["Paper column"], dpi=300)),
+        ("--size slide --theme dark", replace(FIGURE_PRESETS["Slide"], paper=FigurePaper.DARK)),
         ("--theme light --dpi 96", FigureSettings(paper=FigurePaper.LIGHT, dpi=96)),
         ("--layout stages", FigureSettings(extent=FigureExtent.STAGES)),
         ("--title Heads --no-caption", FigureSettings(title="Heads", has_caption=False)),
     ],
 )
 def test_a_figure_looks_as_it_is_asked_to(options: str, look: FigureSettings) -> None:
-    found = figure_settings_of(parser().parse_args(options.split()))
+    found = build_figure_settings(create_parser().parse_args(options.split()))
     assert replace(found, film=FilmSettings()) == look
 
 
@@ -217,7 +217,7 @@ def test_a_figure_looks_as_it_is_asked_to(options: str, look: FigureSettings) ->
 def test_pixels_are_as_many_as_were_asked_for(width: int, height: int, dpi: int) -> None:
     assume(max(width, height) / dpi * 25.4 <= MAX_SIDE_MM)
     options = ["--size", f"{width}x{height}px", "--dpi", str(dpi)]
-    look = figure_settings_of(parser().parse_args(options))
+    look = build_figure_settings(create_parser().parse_args(options))
     assert look.height_mm
     assert (round(look.width_mm / 25.4 * dpi), round(look.height_mm / 25.4 * dpi)) == (
         width,
@@ -227,29 +227,29 @@ def test_pixels_are_as_many_as_were_asked_for(width: int, height: int, dpi: int)
 
 @given(st.frozensets(st.integers(1, 12), min_size=1))
 def test_heads_are_counted_from_one(heads: frozenset[int]) -> None:
-    assert heads_of(",".join(map(str, heads))) == {head - 1 for head in heads}
+    assert parse_heads(",".join(map(str, heads))) == {head - 1 for head in heads}
     span = range(min(heads), max(heads) + 1)
-    assert heads_of(f"{span[0]}-{span[-1]}") == {head - 1 for head in span}
+    assert parse_heads(f"{span[0]}-{span[-1]}") == {head - 1 for head in span}
 
 
 @pytest.mark.parametrize(
     ("options", "film"),
     [
         ("", FilmSettings()),
-        ("--span scores..context", FilmSettings((Place("scores"), "context"))),
-        ("--span scores:2..weights", FilmSettings((Place("scores", 1), "weights"))),
-        ("--span weights..weights", FilmSettings((Place("weights"), "weights"))),
-        ("--span ..weights", FilmSettings((Place("embedding"), "weights"))),
-        ("--span scores..", FilmSettings((Place("scores"), "result"))),
+        ("--span scores..context", FilmSettings((PlaybackPosition("scores"), "context"))),
+        ("--span scores:2..weights", FilmSettings((PlaybackPosition("scores", 1), "weights"))),
+        ("--span weights..weights", FilmSettings((PlaybackPosition("weights"), "weights"))),
+        ("--span ..weights", FilmSettings((PlaybackPosition("embedding"), "weights"))),
+        ("--span scores..", FilmSettings((PlaybackPosition("scores"), "result"))),
         ("--size 640x480px", FilmSettings(width=640)),
         ("--size 10in --dpi 72", FilmSettings(width=720)),
         ("--size slide", FilmSettings(width=1920)),
-        ("--grain cell --speed 2.5", FilmSettings(grain=Grain.CELL, speed=2.5)),
+        ("--grain cell --speed 2.5", FilmSettings(grain=StepSize.CELL, speed=2.5)),
         ("--no-motion", FilmSettings(has_motion=False)),
     ],
 )
 def test_a_film_plays_what_it_is_asked_to(options: str, film: FilmSettings) -> None:
-    assert figure_settings_of(parser().parse_args(options.split())).film == film
+    assert build_figure_settings(create_parser().parse_args(options.split())).film == film
 
 
 # ------------------------------------------------------------------------------------ refusals
@@ -275,8 +275,8 @@ WRONG = [
     ("--projection x", "--projection", "invalid value 'x'", "none, uniform, linear"),
     ("--device gpu", "--device", "invalid value 'gpu'", "auto, cpu, cuda, mps"),
     ("--dtype int8", "--dtype", "invalid value 'int8'", "float32, float64"),
-    ("--export a.bmp", "--export", "invalid value 'a.bmp'", f"end in {suffixes()}"),
-    ("--export a", "--export", "invalid value 'a'", f"end in {suffixes()}"),
+    ("--export a.bmp", "--export", "invalid value 'a.bmp'", f"end in {list_suffixes()}"),
+    ("--export a", "--export", "invalid value 'a'", f"end in {list_suffixes()}"),
     (
         "--stages weights,sums",
         "--stages",
@@ -470,7 +470,7 @@ def test_the_version(tmp_path: Path) -> None:
     assert ended.stdout == f"attention-visualizer {visualizer.__version__}\n"
 
 
-COMMANDS: dict[str, Callable[[], argparse.ArgumentParser]] = {"": parser, **COMPLETED}
+COMMANDS: dict[str, Callable[[], argparse.ArgumentParser]] = {"": create_parser, **COMPLETED}
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -519,32 +519,32 @@ def test_the_examples_are_understood(
     asked = [shlex.split(line.partition(">")[0]) for line in lines if line]
     assert bool(asked) is (command != "lab")
     for arguments in asked:
-        if arguments[:1] == [TRAIN]:
+        if arguments[:1] == [TRAIN_COMMAND]:
             assert train_complaint(train_parser().parse_args(arguments[1:])) == ""
         elif arguments[:1] and arguments[0] in COMMANDS:
             COMMANDS[arguments[0]]().parse_args(arguments[1:])
         else:
-            options = parser().parse_args(arguments)
-            assert complaint(options, document_of(options)) is None
-            assert isinstance(figure_settings_of(options), FigureSettings)
+            options = create_parser().parse_args(arguments)
+            assert first_option_error(options, build_document(options)) is None
+            assert isinstance(build_figure_settings(options), FigureSettings)
 
 
 # ------------------------------------------------------------------------------------ settings
 
 
 def test_settings_are_forgotten(capsys: pytest.CaptureFixture[str]) -> None:
-    app.name_program(QCoreApplication)
-    app_settings.save_scheme(Scheme.DARK)
-    assert app_settings.load_scheme() is Scheme.DARK
+    app.set_application_names(QCoreApplication)
+    app_settings.save_scheme(ColourScheme.DARK)
+    assert app_settings.load_scheme() is ColourScheme.DARK
     assert app.main(["--reset-settings"]) == 0
-    assert app_settings.load_scheme() is Scheme.SYSTEM
+    assert app_settings.load_scheme() is ColourScheme.SYSTEM
     assert capsys.readouterr().err == ("attention-visualizer: Settings have been reset.\n")
 
 
 def test_settings_that_cannot_be_changed_are_said(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    app.name_program(QCoreApplication)
+    app.set_application_names(QCoreApplication)
     app_settings.settings_file().path.mkdir(parents=True)
     assert app.main(["--reset-settings"]) == 1
     pattern = r"Cannot delete the settings in .+settings\.json: [^.]+\.\n$"

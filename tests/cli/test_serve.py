@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.tiny_models import save_tiny_model
 from visualizer.app import main
-from visualizer.cli.serve import TOKEN
+from visualizer.cli.serve import TOKEN_VARIABLE
 
 FULL = Path("/dev/full")
 ENDED_S = 120
@@ -59,10 +59,10 @@ def test_a_token_that_is_easy_to_guess_is_rejected(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setenv(TOKEN, token)
+    monkeypatch.setenv(TOKEN_VARIABLE, token)
     assert main(["serve", "models"]) == 2
     told = capsys.readouterr()
     assert told.out == ""
-    assert f"{TOKEN}: " in told.err
+    assert f"{TOKEN_VARIABLE}: " in told.err
     assert token not in told.err
     assert "secrets.token_urlsafe" in told.err

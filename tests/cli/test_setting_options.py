@@ -13,17 +13,17 @@ from visualizer.attention.settings import SETTINGS, Setting
 from visualizer.attention.spec import (
     AttentionSpec,
     BooleanMatrix,
-    Mask,
-    Mode,
-    Normalisation,
+    DropoutMode,
+    MaskKind,
+    MaskRoute,
+    NormalisationKind,
     NumberMatrix,
-    Position,
-    Route,
-    Scale,
+    PositionKind,
+    ScaleKind,
 )
-from visualizer.cli.document_options import document_of
-from visualizer.cli.options import SETTING_GROUPS, option_of, parser
-from visualizer.language.tokenizers import Tokenizer
+from visualizer.cli.document_options import build_document
+from visualizer.cli.options import SETTING_GROUPS, create_parser, option_name
+from visualizer.language.tokenizers import TokenizerKind
 from visualizer.session.document import Document, LineSplit
 
 if TYPE_CHECKING:
@@ -34,40 +34,40 @@ FROM_THE_TEXTS = {"lengths"}
 
 
 def opened(*arguments: str) -> Document:
-    return app.open_file(parser().parse_args(arguments)).document
+    return app.open_file(create_parser().parse_args(arguments)).document
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
 def test_every_setting_of_the_table_has_an_option(setting: Setting) -> None:
-    options = {option for action in parser()._actions for option in action.option_strings}
-    assert option_of(setting.name) in options
+    options = {option for action in create_parser()._actions for option in action.option_strings}
+    assert option_name(setting.name) in options
 
 
 def test_every_field_of_a_document_has_an_option() -> None:
     grouped = {name for names in SETTING_GROUPS.values() for name in names}
     assert set(AttentionSpec.__struct_fields__) <= grouped | FROM_THE_TEXTS
-    options = {option for action in parser()._actions for option in action.option_strings}
+    options = {option for action in create_parser()._actions for option in action.option_strings}
     assert {"--text", "--tokenizer", "--lines"} <= options
 
 
 @pytest.mark.parametrize(
     ("options", "field", "value"),
     [
-        ("--scale none", "scale", Scale.NONE),
-        ("--scale d_model", "scale", Scale.D_MODEL),
+        ("--scale none", "scale", ScaleKind.NONE),
+        ("--scale d_model", "scale", ScaleKind.D_MODEL),
         ("--temperature 0.5", "temperature", 0.5),
-        ("--normalisation naive", "normalisation", Normalisation.NAIVE_SOFTMAX),
-        ("--mask none", "mask", Mask.NONE),
-        ("--route after", "route", Route.AFTER),
-        ("--position sinusoidal", "position", Position.SINUSOIDAL),
+        ("--normalisation naive", "normalisation", NormalisationKind.NAIVE_SOFTMAX),
+        ("--mask none", "mask", MaskKind.NONE),
+        ("--route after", "route", MaskRoute.AFTER),
+        ("--position sinusoidal", "position", PositionKind.SINUSOIDAL),
         ("--bias", "bias", True),
         ("--no-output-projection", "output_projection", False),
-        ("--tokenizer characters", "tokenizer", Tokenizer.CHARACTERS),
+        ("--tokenizer characters", "tokenizer", TokenizerKind.CHARACTERS),
         ("--lines apart", "lines", LineSplit.APART),
     ],
 )
 def test_an_option_sets_its_setting_and_no_other(options: str, field: str, value: object) -> None:
-    made = document_of(parser().parse_args(options.split()))
+    made = build_document(create_parser().parse_args(options.split()))
     assert made.get(field) is value or made.get(field) == value
     assert type(made.get(field)) is type(value)
     assert made == Document().set(field, value)
@@ -75,8 +75,8 @@ def test_an_option_sets_its_setting_and_no_other(options: str, field: str, value
 
 def test_settings_that_need_another_act_with_it() -> None:
     made = opened("--mask", "window", "--window", "2", "--dropout", "0.5", "--dropout-seed", "7")
-    assert (made.spec.mask, made.spec.window, made.spec.dropout_seed) == (Mask.WINDOW, 2, 7)
-    assert opened("--dropout", "0.5", "--mode", "eval").spec.mode is Mode.EVAL
+    assert (made.spec.mask, made.spec.window, made.spec.dropout_seed) == (MaskKind.WINDOW, 2, 7)
+    assert opened("--dropout", "0.5", "--mode", "eval").spec.mode is DropoutMode.EVAL
 
 
 def test_the_lines_of_a_text_become_a_batch() -> None:
@@ -139,7 +139,7 @@ def test_an_own_mask_is_that_of_a_file(name: str, tmp_path: Path) -> None:
     else:
         np.savetxt(tmp_path / name, cells, fmt="%d")
     made = opened("--own-mask", str(tmp_path / name), "--kept", str(tmp_path / name))
-    assert (made.spec.mask, made.spec.own_mask) == (Mask.OWN, BooleanMatrix.of(cells))
+    assert (made.spec.mask, made.spec.own_mask) == (MaskKind.OWN, BooleanMatrix.of(cells))
     assert made.spec.own_kept == BooleanMatrix.of(cells)
 
 

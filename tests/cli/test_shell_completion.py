@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from visualizer.app import main
-from visualizer.cli.options import parser
+from visualizer.cli.options import create_parser
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,5 +75,5 @@ def test_bash_completes_what_is_typed(
 def test_zsh_gets_every_option(capsys: pytest.CaptureFixture[str]) -> None:
     said = script("zsh", capsys)
     assert said.startswith("#compdef attention-visualizer\n")
-    options = {option for action in parser()._actions for option in action.option_strings}
+    options = {option for action in create_parser()._actions for option in action.option_strings}
     assert all(option in said for option in options)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from visualizer.app import main
-from visualizer.console import ConsoleProgress, printable, say
+from visualizer.console import ConsoleProgress, escape_control_characters, print_message
 
 NASTY = "a\x1b[2Jb\rc\n\x9bd\u202ee"
 ESCAPED = r"a\x1b[2Jb\rc\n\x9bd\u202ee"
@@ -28,11 +28,11 @@ ESCAPED = r"a\x1b[2Jb\rc\n\x9bd\u202ee"
     ],
 )
 def test_what_gives_orders_is_escaped(text: str, expected: str) -> None:
-    assert printable(text) == expected
+    assert escape_control_characters(text) == expected
 
 
 def test_a_message_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    say(NASTY)
+    print_message(NASTY)
     assert capsys.readouterr().err == f"attention-visualizer: {ESCAPED}\n"
 
 

@@ -16,16 +16,16 @@ from msgspec.structs import replace
 from visualizer.app import main
 from visualizer.attention import device as attention_device
 from visualizer.attention.spec import Device
-from visualizer.cli.train import TrainingConsoleProgress, settings_of, train_parser
+from visualizer.cli.train import TrainingConsoleProgress, build_settings, train_parser
 from visualizer.language.run_folder import RunFolder
-from visualizer.language.tokenizers import Tokenizer
+from visualizer.language.tokenizers import TokenizerKind
 from visualizer.language.training_presets import PRESETS
 from visualizer.language.training_settings import CorpusKind, LearningRateDecay, ModelKind
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from visualizer.language.training_presets import Preset
+    from visualizer.language.training_presets import TrainingPreset
 
 SMALL = ("--block=8", "--width=8", "--heads=2", "--batch=4", "--size=2000", "--threads=1")
 
@@ -46,24 +46,24 @@ def test_options_become_settings() -> None:
             "3",
         ]
     )
-    settings = settings_of(options)
+    settings = build_settings(options)
     assert settings.source.kind is CorpusKind.FILE
     assert settings.source.path.endswith("poem.txt")
     assert (settings.model, settings.decay) == (ModelKind.TRANSFORMER, LearningRateDecay.COSINE)
     assert (settings.rate, settings.layers, settings.heads) == (0.01, 3, 2)
-    world = settings_of(train_parser().parse_args(["world", "--out", "x", "--size", "5000"]))
-    assert world.source.tokenizer is Tokenizer.WORDS
+    world = build_settings(train_parser().parse_args(["world", "--out", "x", "--size", "5000"]))
+    assert world.source.tokenizer is TokenizerKind.WORDS
     assert world.source.size == 5000
 
 
 @pytest.mark.parametrize("preset", PRESETS, ids=attrgetter("name"))
-def test_the_settings_of_the_lab_are_those_to_begin_with(preset: Preset) -> None:
+def test_the_settings_of_the_lab_are_those_to_begin_with(preset: TrainingPreset) -> None:
     source, usual = preset.settings.source, preset.settings
     named = "poem.txt" if source.kind is CorpusKind.FILE else source.kind
     arguments = [named, "--out", "x", "--preset", preset.name]
-    begun = settings_of(train_parser().parse_args(arguments))
+    begun = build_settings(train_parser().parse_args(arguments))
     assert replace(begun, source=replace(begun.source, path="")) == usual
-    longer = settings_of(train_parser().parse_args([*arguments, "--steps", "7", "--seed", "3"]))
+    longer = build_settings(train_parser().parse_args([*arguments, "--steps", "7", "--seed", "3"]))
     assert longer == replace(begun, steps=7, seed=3)
 
 
@@ -86,7 +86,7 @@ def test_a_run_is_trained_and_made_longer(
 def test_a_device_that_is_not_available_is_rejected(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attention_device, "available", lambda: (Device.CPU,))
+    monkeypatch.setattr(attention_device, "available_devices", lambda: (Device.CPU,))
     out = ["--out", str(tmp_path / "run"), "--device", "cuda"]
     assert main(["train", "repeat", *out, "--steps", "2", "--quiet", *SMALL]) == 2
     assert "argument --device: A CUDA GPU is not available" in capsys.readouterr().err
@@ -153,7 +153,7 @@ def test_memory_that_is_not_there_is_said(
 
     out = ["--out", str(tmp_path / "run")]
     with monkeypatch.context() as patched:
-        patched.setattr("visualizer.attention.device.free_bytes", lambda _: 2**20)
+        patched.setattr("visualizer.attention.device.free_device_bytes", lambda _: 2**20)
         assert main(["train", "repeat", *out, "--quiet", *SMALL]) == 2
     assert "Even a batch of 1 needs about" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()

@@ -24,20 +24,25 @@ from installers.linux.__main__ import build_parser
 from tests.architecture.project_graph import ROOT
 from tests.support.small_trainings import begun, finish
 from visualizer.attention.settings import SETTINGS
-from visualizer.attention.stages import TABLE
+from visualizer.attention.stages import STAGE_TABLE
 from visualizer.cli.generate import generate_parser
 from visualizer.cli.model import model_parser
-from visualizer.cli.options import lab_parser, parser
+from visualizer.cli.options import create_parser, lab_parser
 from visualizer.cli.serve import serve_parser
 from visualizer.cli.train import train_parser
 from visualizer.export.formats import FORMATS
-from visualizer.features.lessons.claim_check import BookNumbers
+from visualizer.features.lessons.claim_check import PrintedNumbers
 from visualizer.features.lessons.lesson_file import read_lesson
 from visualizer.lab.commands import LAB_COMMANDS
 from visualizer.language.training_settings import CorpusKind, CorpusSource
-from visualizer.shell.commands import COMMANDS, WITHIN
+from visualizer.shell.commands import COMMANDS, WIDGET_SHORTCUTS
 from visualizer.shell.pane_table import PANES
-from visualizer.widgets.documentation_pages import INDEX, anchor_of, links_of, read_pages
+from visualizer.widgets.documentation_pages import (
+    INDEX_PAGE,
+    find_links,
+    heading_anchor,
+    read_pages,
+)
 
 if TYPE_CHECKING:
     import argparse
@@ -170,7 +175,7 @@ def test_the_film_is_small_and_moves() -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_every_link_leads_somewhere(path: Path) -> None:
-    for words, target in links_of(TEXTS[path.name]):
+    for words, target in find_links(TEXTS[path.name]):
         if "://" in target:
             address = urlsplit(target)
             assert (address.scheme, address.netloc) in {("https", host) for host in HOSTS}, words
@@ -180,7 +185,7 @@ def test_every_link_leads_somewhere(path: Path) -> None:
         assert there.is_file(), (words, target)
         if anchor:
             headings = re.findall(r"^#+ (.*)$", there.read_text(encoding="utf-8"), re.MULTILINE)
-            assert anchor in map(anchor_of, headings), (words, target)
+            assert anchor in map(heading_anchor, headings), (words, target)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
@@ -191,13 +196,13 @@ def test_every_picture_says_what_it_shows(path: Path) -> None:
 
 
 def test_no_host_is_known_that_no_link_leads_to() -> None:
-    targets = [target for text in TEXTS.values() for _, target in links_of(text)]
+    targets = [target for text in TEXTS.values() for _, target in find_links(text)]
     assert {urlsplit(target).netloc for target in targets} == HOSTS | {""}
 
 
 def test_every_page_is_in_the_index() -> None:
     assert {page.name for page in read_pages(DOCS)} == {path.name for path in DOCS.glob("*.md")}
-    assert read_pages(DOCS)[0].name == INDEX
+    assert read_pages(DOCS)[0].name == INDEX_PAGE
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
@@ -213,7 +218,7 @@ def test_code_fits_the_window(path: Path) -> None:
 def test_the_table_of_settings_is_whole_and_true() -> None:
     listed = rows(TEXTS["modules.md"], "Settings")
     assert [row[0] for row in listed] == [setting.label for setting in SETTINGS]
-    options = options_of(parser())
+    options = options_of(create_parser())
     python = {*visualizer.Settings.__annotations__, "vectors", "weights"}
     for _, option, name, _ in listed:
         assert option.strip("`") in options
@@ -223,7 +228,9 @@ def test_the_table_of_settings_is_whole_and_true() -> None:
 def test_the_table_of_stages_is_whole() -> None:
     listed = rows(TEXTS["modules.md"], "Stages")
     names = [name for row in listed for name in re.findall(r"`(\w+)`", row[0])]
-    assert names == [*dict.fromkeys(stage.name for stage in TABLE if stage.name != "captured")]
+    assert names == [
+        *dict.fromkeys(stage.name for stage in STAGE_TABLE if stage.name != "captured")
+    ]
 
 
 def test_the_table_of_formats_is_whole() -> None:
@@ -254,7 +261,7 @@ def test_every_key_that_is_named_is_one_of_the_program() -> None:
     known = {keys for command in COMMANDS for keys in command.shortcuts}
     known |= {keys for command in LAB_COMMANDS for keys in command.shortcuts}
     known |= {pane.shortcut for pane in PANES} | {"Alt+Shift+1", "Esc", "Enter", "Ctrl"}
-    assert any("Esc" in keys for _, keys in WITHIN)
+    assert any("Esc" in keys for _, keys in WIDGET_SHORTCUTS)
     names = {"Page Down": "PgDown", "Page Up": "PgUp", "Enter": "Return"}
     kbd = r"<kbd>[^<]+</kbd>"
     for name, text in TEXTS.items():
@@ -279,7 +286,8 @@ def options_of(known: argparse.ArgumentParser) -> set[str]:
 
 def test_every_option_that_is_named_is_there() -> None:
     made = (
-        parser(), lab_parser(), train_parser(), generate_parser(), model_parser(), serve_parser()
+        create_parser(), lab_parser(), train_parser(), generate_parser(), model_parser(),
+        serve_parser(),
     )  # fmt: skip
     parsers = (*made, build_parser(), torchrun_parser())
     known = set[str]().union(*map(options_of, parsers), OF_OTHERS)
@@ -350,7 +358,7 @@ def test_every_command_is_understood(trained: Path, monkeypatch: pytest.MonkeyPa
         if first in parsers:
             parsers[first]().parse_args(others)
         else:
-            parser().parse_args([first, *others])
+            create_parser().parse_args([first, *others])
     assert len(shown) > 10
 
 
@@ -432,7 +440,7 @@ def test_what_was_captured_with_nnsight_is_opened_as_it_was() -> None:
 
 def test_the_lesson_that_is_shown_can_be_read() -> None:
     (lesson,) = blocks(TEXTS["lessons.md"], "toml")
-    read = read_lesson(lesson, "mine.toml", BookNumbers({}))
+    read = read_lesson(lesson, "mine.toml", PrintedNumbers({}))
     assert [page.title for page in read.pages] == ["No word reads ahead", "Without the mask"]
 
 

@@ -11,7 +11,7 @@ from PIL import Image
 
 from tests.architecture.project_graph import ROOT
 from tests.pictures import __main__ as pictures
-from visualizer.widgets.documentation_pages import links_of
+from visualizer.widgets.documentation_pages import find_links
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +25,9 @@ def test_the_command_names_the_pictures_that_are_there() -> None:
 
 
 def test_every_picture_is_used() -> None:
-    targets = [target for path in FILES for _, target in links_of(path.read_text(encoding="utf-8"))]
+    targets = [
+        target for path in FILES for _, target in find_links(path.read_text(encoding="utf-8"))
+    ]
     used = {target.rpartition("pictures/")[2] for target in targets if "pictures/" in target}
     assert used == set(pictures.PICTURES)
 

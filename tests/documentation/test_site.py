@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from tests.architecture.project_graph import ROOT
-from visualizer.widgets.documentation_pages import links_of
+from visualizer.widgets.documentation_pages import find_links
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -100,7 +100,7 @@ def test_every_reference_within_the_site_leads_somewhere(
 @pytest.mark.slow
 def test_only_links_of_the_text_lead_outside(pages: dict[str, Page]) -> None:
     texts = [path.read_text(encoding="utf-8") for path in (*PAGES, BESIDE)]
-    written = {target for text in texts for _, target in links_of(text)}
+    written = {target for text in texts for _, target in find_links(text)}
     for name, page in pages.items():
         outside = {each for each in page.targets if urlsplit(each[1]).netloc}
         assert not [tag for tag, _ in outside if tag in LOADED], name

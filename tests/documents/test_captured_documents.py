@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from tests.documents.test_document_file import OWN_SMALL, opened, packed, put, rewritten
 from tests.support.golden_documents import CAPTURED, CAPTURED_A, CAPTURED_VIEW
-from visualizer.attention.captured_run import captured_run
+from visualizer.attention.captured_run import create_captured_run
 from visualizer.attention.run import run
 from visualizer.documents.document_file import document_bytes
 from visualizer.errors import InputError
@@ -35,11 +35,11 @@ def test_captured_attention_is_an_array_of_its_own_type() -> None:
 def test_of_captured_attention_no_numbers_are_recorded_beside_its_own() -> None:
     assert CAPTURED.captured
     assert CAPTURED_A.captured
-    kept = captured_run(CAPTURED_A.captured)
+    kept = create_captured_run(CAPTURED_A.captured)
     view = replace(
         CAPTURED_VIEW, comparison=Comparison(ComparisonKind.KEPT, kept=kept, document=CAPTURED_A)
     )
-    content = document_bytes(CAPTURED, view, captured_run(CAPTURED.captured))
+    content = document_bytes(CAPTURED, view, create_captured_run(CAPTURED.captured))
     assert content == document_bytes(CAPTURED, view)
     saved = opened(content)
     assert (saved.document, saved.recorded, saved.kept) == (CAPTURED, None, None)

@@ -29,14 +29,14 @@ from visualizer.documents.document_file import (
     read_document,
     write_document,
 )
-from visualizer.documents.schema import LEFT_OUT, SCHEMA, without_passing_fields
+from visualizer.documents.schema import SCHEMA_VERSION, UNSAVED_FIELDS, saved_part
 from visualizer.errors import InputError
 from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.session.comparison_state import Comparison, ComparisonKind
 from visualizer.session.document import Document, LineSplit
 from visualizer.session.timeline import Playhead
 from visualizer.session.view import View
-from visualizer.storage.atomic_file import write
+from visualizer.storage.atomic_file import write_atomically
 from visualizer.version import __version__
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def packed(content: bytes) -> zipfile.ZipFile:
 def test_what_is_written_is_read_again_exactly(document: Document, view: View) -> None:
     saved = opened(document_bytes(document, view))
     assert saved.document == document
-    assert saved.view == without_passing_fields(view)
+    assert saved.view == saved_part(view)
     assert saved.recorded is None
     assert document_bytes(saved.document, saved.view) == document_bytes(document, view)
 
@@ -83,14 +83,14 @@ def test_every_field_of_a_view_is_drawn() -> None:
 @examples(0.4, suppress_health_check=[HealthCheck.too_slow])
 @given(VIEWS)
 def test_all_of_a_view_lasts_but_the_hand_the_window_and_the_lesson(view: View) -> None:
-    kept, usual = without_passing_fields(view), View()
-    gone = LEFT_OUT[View] | {"playhead", "table", "comparison", "pinned"}
+    kept, usual = saved_part(view), View()
+    gone = UNSAVED_FIELDS[View] | {"playhead", "table", "comparison", "pinned"}
     for field in View.__struct_fields__:
-        source = usual if field in LEFT_OUT[View] else view
-        if field in LEFT_OUT[View] or field not in gone:
+        source = usual if field in UNSAVED_FIELDS[View] else view
+        if field in UNSAVED_FIELDS[View] or field not in gone:
             assert getattr(kept, field) == getattr(source, field)
     assert not kept.playhead.is_playing
-    assert without_passing_fields(kept) == kept
+    assert saved_part(kept) == kept
 
 
 @pytest.mark.parametrize("number", [-0.0, 5e-324, 0.1, -1000, 1e300])
@@ -119,7 +119,7 @@ def test_matrices_are_arrays_that_numpy_reads() -> None:
 
 def test_the_file_says_what_it_is_of() -> None:
     tree = json.loads(packed(document_bytes(OWN, View())).read("document.json"))
-    assert tree["schema"] == SCHEMA
+    assert tree["schema"] == SCHEMA_VERSION
     assert tree["program"] == __version__
     assert tree["document"]["text"] == "two words"
 
@@ -210,7 +210,7 @@ def test_numbers_are_held_once_while_they_are_written_and_read(tmp_path: Path) -
     made, path = run(document.tokens(), document.spec), tmp_path / "a.attention"
     stage = 4 * 1_000 * 1_000
     tracemalloc.start()
-    write(path, lambda file: write_document(file, document, View(), made))
+    write_atomically(path, lambda file: write_document(file, document, View(), made))
     _, writing = tracemalloc.get_traced_memory()
     tracemalloc.reset_peak()
     with path.open("rb") as file:
@@ -307,7 +307,7 @@ REFUSED = [
     (put("view", "lines", "top", 33), "invalid value: a selection of lines"),
     (put("schema", 0), "valid schema version"),
     (put("schema", True), "valid schema version"),
-    (put("schema", SCHEMA + 1), r"was written by a newer version 0\.1\.0\. Update"),
+    (put("schema", SCHEMA_VERSION + 1), r"was written by a newer version 0\.1\.0\. Update"),
     (put("more", 1), "unknown field in its description"),
     (put("view", "stages", ["scores", "scores"]), "without duplicates"),
     (put("view", "stages", ["nonsense"]), "invalid value: a stage"),

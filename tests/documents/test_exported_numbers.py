@@ -22,17 +22,17 @@ from visualizer import app
 from visualizer.api.attention_api import load
 from visualizer.documents import exported_numbers
 from visualizer.documents.document_file import SavedDocument
-from visualizer.documents.schema import without_passing_fields
+from visualizer.documents.schema import saved_part
 from visualizer.errors import InputError
-from visualizer.export.data.array_writers import npz
+from visualizer.export.data.array_writers import write_npz
 from visualizer.export.figure_settings import FigureSettings
-from visualizer.export.writers import export
+from visualizer.export.writers import export_file
 from visualizer.file_opening import read_file, restore_document
-from visualizer.language.tokenizers import Tokenizer
+from visualizer.language.tokenizers import TokenizerKind
 from visualizer.session.document import Document, LineSplit
 from visualizer.session.exportable_snapshot import Snapshot
 from visualizer.session.view import View
-from visualizer.session.worker_jobs import run_of
+from visualizer.session.worker_jobs import run_document
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,8 +41,8 @@ SUFFIXES = (".npz", ".json")
 
 
 def exported(folder: Path, suffix: str, document: Document, view: View | None = None) -> Path:
-    snapshot = Snapshot(document, view or View(), run_of(document, None))
-    return export(folder / f"a{suffix}", snapshot, FigureSettings())
+    snapshot = Snapshot(document, view or View(), run_document(document, None))
+    return export_file(folder / f"a{suffix}", snapshot, FigureSettings())
 
 
 def opened(path: Path) -> SavedDocument:
@@ -55,8 +55,8 @@ def reopened(suffix: str, document: Document, view: View) -> tuple[Document, Vie
     """Export and open a document, whose numbers must be the same."""
     with TemporaryDirectory() as folder:
         saved = opened(exported(Path(folder), suffix, document, view))
-        run, _ = restore_document(saved, run_of)
-    there = run_of(document, None)
+        run, _ = restore_document(saved, run_document)
+    there = run_document(document, None)
     assert run.notices == there.notices
     for name in (*there.trace.names, *there.trace.parameters):
         np.testing.assert_allclose(run.trace.read(name), there.trace.read(name), 1e-6, 1e-6)
@@ -68,7 +68,7 @@ def reopened(suffix: str, document: Document, view: View) -> tuple[Document, Vie
     ("document", "view"), [(PLAIN, View()), (OWN, OWN_VIEW), (BATCH, View(text=1))]
 )
 def test_documents_come_back(document: Document, view: View, suffix: str) -> None:
-    assert reopened(suffix, document, view) == (document, without_passing_fields(view))
+    assert reopened(suffix, document, view) == (document, saved_part(view))
 
 
 @st.composite
@@ -77,22 +77,22 @@ def computable(draw: st.DrawFn) -> Document:
     words = st.sampled_from(["Your", "猫", "🙂", "ab\u0301", "=1+1", "\u2028x", "a\0b"])
     count = draw(st.integers(1, 4))
     text = " ".join(draw(st.lists(words, min_size=count, max_size=count)))
-    document = Document(text, draw(st.sampled_from(Tokenizer)))
+    document = Document(text, draw(st.sampled_from(TokenizerKind)))
     lines = LineSplit.TOGETHER if "\u2028" in text else draw(st.sampled_from(LineSplit))
     document = document.set("lines", lines)
-    tokens = document.most_tokens
+    tokens = document.max_text_tokens
     return Document(text, document.tokenizer, lines, draw(specs(tokens)))
 
 
 @examples(0.3)
 @given(computable(), VIEWS, st.sampled_from(SUFFIXES))
 def test_any_document_comes_back(document: Document, view: View, suffix: str) -> None:
-    assert reopened(suffix, document, view) == (document, without_passing_fields(view))
+    assert reopened(suffix, document, view) == (document, saved_part(view))
 
 
 def test_captured_attention_comes_back_from_json(tmp_path: Path) -> None:
     snapshot = Snapshot(CAPTURED, CAPTURED_VIEW, app.compute(CAPTURED, None))
-    saved = opened(export(tmp_path / "a.json", snapshot, FigureSettings()))
+    saved = opened(export_file(tmp_path / "a.json", snapshot, FigureSettings()))
     assert saved.document == CAPTURED
     run, _ = restore_document(saved, app.compute)
     assert run.notices == snapshot.run.notices
@@ -141,7 +141,7 @@ def with_other_context(members: dict[str, bytes]) -> None:
 def test_other_numbers_in_an_npz_are_said(tmp_path: Path) -> None:
     path = exported(tmp_path, ".npz", PLAIN)
     changed_npz(path, with_other_context)
-    run, _ = restore_document(opened(path), run_of)
+    run, _ = restore_document(opened(path), run_document)
     said = "The recomputed numbers differ from those in the file by up to 0.5: “context”."
     assert run.notices[-1] == said
 
@@ -152,7 +152,7 @@ def test_other_numbers_in_json_are_said(tmp_path: Path) -> None:
     tree["stages"][0]["values"][0][0] += 2e-6
     tree["parameters"]["W_query.weight"]["values"] = [[1.0]]
     path.write_text(json.dumps(tree))
-    run, _ = restore_document(opened(path), run_of)
+    run, _ = restore_document(opened(path), run_document)
     assert run.notices[-1] == (
         "The recomputed numbers differ from those in the file: “input”, "
         "“parameters/W_query.weight”."
@@ -160,8 +160,8 @@ def test_other_numbers_in_json_are_said(tmp_path: Path) -> None:
     tree = json.loads(exported(tmp_path, ".json", PLAIN).read_text())
     tree["stages"][0]["values"][0][0] += 2e-7
     path.write_text(json.dumps(tree))
-    run, _ = restore_document(opened(path), run_of)
-    assert run.notices == run_of(PLAIN, None).notices
+    run, _ = restore_document(opened(path), run_document)
+    assert run.notices == run_document(PLAIN, None).notices
 
 
 def test_numbers_too_many_to_be_compared_are_computed_from_the_document(
@@ -194,7 +194,7 @@ OLDER = (
 
 def test_older_exports_without_their_document_are_refused(tmp_path: Path) -> None:
     with (tmp_path / "old.npz").open("wb") as file:
-        npz(run_of(PLAIN, None), file)
+        write_npz(run_document(PLAIN, None), file)
     assert refusal(tmp_path / "old.npz") == f"“old.npz”{OLDER}"
     tree = json.loads(exported(tmp_path, ".json", PLAIN).read_text())
     del tree["document"]
@@ -250,7 +250,7 @@ def test_a_spoiled_file_opens_or_is_refused(data: st.DataObject) -> None:
         try:
             saved = read_file(path, PLAIN)
             if isinstance(saved, SavedDocument):
-                restore_document(saved, run_of)
+                restore_document(saved, run_document)
         except InputError as refused:
             said = refused.sentence
     assert said.endswith(".")

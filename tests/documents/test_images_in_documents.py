@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from tests.support.golden_documents import SEEN
 from visualizer.attention.captured_attention import CapturedAttention, ImagePatches
 from visualizer.documents.document_file import document_bytes, read_document
-from visualizer.documents.open_document import change_to_model, open_document
+from visualizer.documents.open_document import open_document, switch_to_model
 from visualizer.errors import InputError
 from visualizer.file_opening import read_file
 from visualizer.models.model_source import ImageFile
@@ -80,7 +80,7 @@ def test_an_image_that_does_not_fit_its_tokens_is_refused(patches: ImagePatches)
 def test_an_image_that_is_not_chosen_yet_is_kept() -> None:
     document = Document(model=replace(SOURCE, image=ImageFile()))
     assert read_again(document) == document
-    assert document.lacks_image
+    assert document.needs_image
 
 
 def test_of_undo_the_pixels_count() -> None:
@@ -92,9 +92,9 @@ def test_of_undo_the_pixels_count() -> None:
 
 def test_another_vision_model_reads_the_same_image() -> None:
     other = replace(SOURCE, folder="/models/other", image=ImageFile())
-    assert change_to_model(SEEN, OpenedSource(other, "", None)).document.get("image") == IMAGE
+    assert switch_to_model(SEEN, OpenedSource(other, "", None)).document.get("image") == IMAGE
     text_model = replace(other, image=None)
-    assert change_to_model(SEEN, OpenedSource(text_model, "", None)).document.get("image") is None
+    assert switch_to_model(SEEN, OpenedSource(text_model, "", None)).document.get("image") is None
 
 
 def test_a_text_is_not_opened_for_a_vision_model(tmp_path: Path) -> None:

@@ -15,11 +15,11 @@ from PySide6.QtGui import QGuiApplication, QImage, QPainter, QPdfWriter
 from tests.support.golden_documents import OWN, OWN_VIEW, PLAIN
 from visualizer.documents.document_file import document_bytes
 from visualizer.documents.embedded_document import (
-    ATTACHMENT,
-    KEYWORD,
-    as_attachment,
-    as_metadata,
-    as_text,
+    PDF_ATTACHMENT_NAME,
+    PNG_KEYWORD,
+    encode_pdf_attachment,
+    encode_png_text,
+    encode_svg_metadata,
     find_embedded_document,
 )
 from visualizer.documents.open_document import open_document
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 DOCUMENT = document_bytes(OWN, OWN_VIEW)
 PNG = b"\x89PNG\r\n\x1a\n"
-TEXT = as_text(DOCUMENT)
+TEXT = encode_png_text(DOCUMENT)
 PACKED = zlib.compress(TEXT.encode())
-HEAD = KEYWORD.encode() + b"\0"
+HEAD = PNG_KEYWORD.encode() + b"\0"
 
 
 def picture(text: str | None = None) -> bytes:
@@ -42,7 +42,7 @@ def picture(text: str | None = None) -> bytes:
     image = QImage(3, 3, QImage.Format.Format_RGB32)
     image.fill(0)
     if text is not None:
-        image.setText(KEYWORD, text)
+        image.setText(PNG_KEYWORD, text)
     buffer = QBuffer()
     buffer.open(QIODevice.OpenModeFlag.WriteOnly)
     assert image.save(buffer, "PNG")  # type: ignore[call-overload]
@@ -56,7 +56,9 @@ def page(attached: bytes | None = None) -> bytes:
     writer = QPdfWriter(buffer)
     writer.addFileAttachment("other.txt", QByteArray(b"something else"), "text/plain")
     if attached is not None:
-        writer.addFileAttachment(ATTACHMENT, QByteArray(attached), "application/octet-stream")
+        writer.addFileAttachment(
+            PDF_ATTACHMENT_NAME, QByteArray(attached), "application/octet-stream"
+        )
     painter = QPainter(writer)
     painter.drawLine(0, 0, 100, 100)
     painter.end()
@@ -84,10 +86,10 @@ KINDS = {
     "packed.png": lambda: PNG + chunk(b"zTXt", HEAD + b"\0" + PACKED),
     "utf-8.png": lambda: PNG + chunk(b"iTXt", HEAD + b"\0\0en\0\0" + TEXT.encode()),
     "packed utf-8.png": lambda: PNG + chunk(b"iTXt", HEAD + b"\1\0\0\0" + PACKED),
-    "a.svg": lambda: drawing(as_metadata(DOCUMENT)),
-    "qt.pdf": lambda: page(as_attachment(DOCUMENT)),
-    "plain.pdf": lambda: b"%PDF-1.4\nstream\r\n" + as_attachment(DOCUMENT) + b"endstream",
-    "attached.attention": lambda: as_attachment(DOCUMENT),
+    "a.svg": lambda: drawing(encode_svg_metadata(DOCUMENT)),
+    "qt.pdf": lambda: page(encode_pdf_attachment(DOCUMENT)),
+    "plain.pdf": lambda: b"%PDF-1.4\nstream\r\n" + encode_pdf_attachment(DOCUMENT) + b"endstream",
+    "attached.attention": lambda: encode_pdf_attachment(DOCUMENT),
 }
 
 
@@ -128,7 +130,7 @@ def test_a_bomb_can_be_unpacked() -> None:
 
 STRANGE: dict[str, Callable[[], bytes]] = {
     "a bomb": lambda: PNG + chunk(b"zTXt", HEAD + b"\0" + bomb()),
-    "a bomb in a PDF": lambda: b"%PDF-1.4\nstream\n" + bomb(as_attachment(b"")),
+    "a bomb in a PDF": lambda: b"%PDF-1.4\nstream\n" + bomb(encode_pdf_attachment(b"")),
     "no base64": lambda: PNG + chunk(b"tEXt", HEAD + b"*"),
     "letters of elsewhere": lambda: PNG + chunk(b"tEXt", HEAD + "é".encode()),
     "nothing": lambda: PNG + chunk(b"tEXt", HEAD),
@@ -136,9 +138,9 @@ STRANGE: dict[str, Callable[[], bytes]] = {
     "no parts": lambda: PNG + chunk(b"iTXt", HEAD + b"\0\0"),
     "a long chunk": lambda: PNG + b"\xff\xff\xff\xfftEXt" + HEAD + b"QUJD",
     "entities": lambda: drawing(
-        '<!DOCTYPE x [<!ENTITY a "b">]>' + as_metadata(b"x").replace("=", "&a;")
+        '<!DOCTYPE x [<!ENTITY a "b">]>' + encode_svg_metadata(b"x").replace("=", "&a;")
     ),
-    "not closed": lambda: drawing(as_metadata(DOCUMENT).replace("</document>", "")),
+    "not closed": lambda: drawing(encode_svg_metadata(DOCUMENT).replace("</document>", "")),
     "many streams": lambda: b"%PDF-1.4\n" + 100_000 * b"stream\n",
 }
 

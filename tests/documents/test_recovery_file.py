@@ -15,10 +15,10 @@ import pytest
 from tests.architecture.project_graph import ROOT
 from tests.support.golden_documents import OWN, OWN_VIEW, PLAIN
 from visualizer.documents.document_file import document_bytes
-from visualizer.documents.recovery_file import RecoveryFile, recovery_files_of_crashes
+from visualizer.documents.recovery_file import RecoveryFile, find_crash_recovery_files
 from visualizer.errors import InputError
 from visualizer.session.view import View
-from visualizer.storage.regular_file import version_at
+from visualizer.storage.regular_file import read_file_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,18 +71,18 @@ def files(folder: Path) -> list[str]:
 
 def test_what_a_crash_left_is_offered(tmp_path: Path, other: subprocess.Popen[str]) -> None:
     crash(other)
-    (left,) = recovery_files_of_crashes(tmp_path / "kept")
+    (left,) = find_crash_recovery_files(tmp_path / "kept")
     assert left.saved().document.text == "half done"
     assert left.path == tmp_path / "猫.attention"
     assert abs(datetime.now(UTC) - left.when) < timedelta(minutes=5)
     left.forget()
-    assert recovery_files_of_crashes(tmp_path / "kept") == []
+    assert find_crash_recovery_files(tmp_path / "kept") == []
     assert files(tmp_path / "kept") == []
 
 
 def test_what_a_kill_left_half_written_is_removed_at_the_next_start(tmp_path: Path) -> None:
     (tmp_path / ".attention-0123abcd.part").write_bytes(b"half")
-    assert recovery_files_of_crashes(tmp_path) == []
+    assert find_crash_recovery_files(tmp_path) == []
     assert files(tmp_path) == []
 
 
@@ -99,22 +99,22 @@ def test_the_version_of_the_file_is_the_one_that_the_program_knew(
 ) -> None:
     file = tmp_path / "猫.attention"
     file.write_bytes(b"as it was")
-    known = version_at(file)
+    known = read_file_version(file)
     file.write_bytes(b"as another program wrote it")
     keeper.keep(OWN, OWN_VIEW, file, known)
     (kept,) = (tmp_path / "kept").glob("*.recovery")
     (tmp_path / "copy.recovery").write_bytes(kept.read_bytes())
-    (left,) = recovery_files_of_crashes(tmp_path)
+    (left,) = find_crash_recovery_files(tmp_path)
     assert left.path == file
     assert left.saved().version == known
-    assert known not in (None, version_at(file))
+    assert known not in (None, read_file_version(file))
 
 
 @pytest.mark.parametrize("of", ["/folder/猫.attention", None])
 def test_what_an_earlier_program_kept_is_opened(of: str | None, tmp_path: Path) -> None:
     content = json.dumps(of).encode() + b"\n" + document_bytes(OWN, OWN_VIEW)
     (tmp_path / "a.recovery").write_bytes(content)
-    (left,) = recovery_files_of_crashes(tmp_path)
+    (left,) = find_crash_recovery_files(tmp_path)
     assert left.path == (Path(of) if of else None)
     saved = left.saved()
     assert (saved.document, saved.version) == (OWN, None)
@@ -124,11 +124,11 @@ def test_what_another_program_works_on_is_not(
     tmp_path: Path, other: subprocess.Popen[str], keeper: RecoveryFile
 ) -> None:
     keeper.keep(OWN, OWN_VIEW)
-    assert recovery_files_of_crashes(tmp_path / "kept") == []
+    assert find_crash_recovery_files(tmp_path / "kept") == []
     assert files(tmp_path / "kept") == [".lock", ".lock", ".recovery", ".recovery"]
     crash(other)
     assert [
-        left.saved().document.text for left in recovery_files_of_crashes(tmp_path / "kept")
+        left.saved().document.text for left in find_crash_recovery_files(tmp_path / "kept")
     ] == ["half done"]
 
 
@@ -142,7 +142,7 @@ def test_the_newest_is_first(tmp_path: Path) -> None:
     assert files(tmp_path) == []
     for path, content in kept.items():
         path.write_bytes(content)
-    found = recovery_files_of_crashes(tmp_path)
+    found = find_crash_recovery_files(tmp_path)
     assert {left.saved().document.text for left in found} == {"0", "1", "2"}
     assert [left.when for left in found] == sorted((left.when for left in found), reverse=True)
     assert {left.path for left in found} == {None}
@@ -163,7 +163,7 @@ def test_what_is_kept_is_the_document_and_the_view(tmp_path: Path, keeper: Recov
     keeper.keep(OWN, OWN_VIEW, tmp_path / "a")
     (file,) = (tmp_path / "kept").glob("*.recovery")
     (tmp_path / "copy.recovery").write_bytes(file.read_bytes())
-    (left,) = recovery_files_of_crashes(tmp_path)
+    (left,) = find_crash_recovery_files(tmp_path)
     saved = left.saved()
     assert (saved.document, saved.view) == (OWN, OWN_VIEW)
 
@@ -171,7 +171,7 @@ def test_what_is_kept_is_the_document_and_the_view(tmp_path: Path, keeper: Recov
 @pytest.mark.parametrize("line", [b"[nonsense", b"{}", b"5", b'["a"]', b'["a", null, 1]'])
 def test_a_damaged_one_is_offered_and_says_that_it_is(tmp_path: Path, line: bytes) -> None:
     (tmp_path / "a.recovery").write_bytes(line + b"\nmore")
-    (left,) = recovery_files_of_crashes(tmp_path)
+    (left,) = find_crash_recovery_files(tmp_path)
     assert left.path is None
     with pytest.raises(InputError) as refused:
         left.saved()
@@ -182,7 +182,7 @@ def test_a_damaged_one_is_offered_and_says_that_it_is(tmp_path: Path, line: byte
 
 
 def test_a_folder_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
-    assert recovery_files_of_crashes(tmp_path / "missing") == []
+    assert find_crash_recovery_files(tmp_path / "missing") == []
 
 
 def test_where_nothing_can_be_written_it_is_said(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.golden_documents import BATCH, GOLDEN, golden
 from visualizer.documents.open_document import open_document
-from visualizer.documents.schema import SCHEMA, STEPS, migrated, without_passing_fields
+from visualizer.documents.schema import MIGRATIONS, SCHEMA_VERSION, migrate, saved_part
 from visualizer.file_opening import restore_document
 
 if TYPE_CHECKING:
@@ -24,31 +24,31 @@ def test_every_file_of_every_schema_opens(name: str) -> None:
     saved = open_document(GOLDEN / name)
     document, view, made = golden()[name.split("-")[0]]
     assert saved.document == document
-    assert saved.view == without_passing_fields(view)
+    assert saved.view == saved_part(view)
     assert (saved.recorded is None) == (made is None)
 
 
 def test_there_are_files_of_today() -> None:
-    assert {f"{name}-{SCHEMA}.attention" for name in golden()} <= set(FILES)
+    assert {f"{name}-{SCHEMA_VERSION}.attention" for name in golden()} <= set(FILES)
 
 
 def test_there_is_a_step_from_every_schema() -> None:
-    assert set(STEPS) == set(range(1, SCHEMA))
+    assert set(MIGRATIONS) == set(range(1, SCHEMA_VERSION))
 
 
 def test_the_steps_are_taken_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("visualizer.documents.schema.SCHEMA", 3)
-    monkeypatch.setitem(STEPS, 1, lambda tree: {**tree, "way": [1]})
-    monkeypatch.setitem(STEPS, 2, lambda tree: {**tree, "way": [*tree["way"], 2]})
-    assert migrated({"schema": 1}) == {"schema": 3, "way": [1, 2]}
-    assert migrated({"schema": 3, "way": []}) == {"schema": 3, "way": []}
+    monkeypatch.setattr("visualizer.documents.schema.SCHEMA_VERSION", 3)
+    monkeypatch.setitem(MIGRATIONS, 1, lambda tree: {**tree, "way": [1]})
+    monkeypatch.setitem(MIGRATIONS, 2, lambda tree: {**tree, "way": [*tree["way"], 2]})
+    assert migrate({"schema": 1}) == {"schema": 3, "way": [1, 2]}
+    assert migrate({"schema": 3, "way": []}) == {"schema": 3, "way": []}
 
 
 def test_what_was_before_captured_attention_has_none() -> None:
     older = {"schema": 1, "document": {"text": "a"}, "view": {"comparison": {"document": {}}}}
     none = {"captured": None, "labels": "", "weights_source": ""}
-    assert migrated(older) == {
-        "schema": SCHEMA,
+    assert migrate(older) == {
+        "schema": SCHEMA_VERSION,
         "document": {"text": "a", **none, "model": None},
         "view": {
             "comparison": {"document": {**none, "model": None}},
@@ -72,18 +72,18 @@ def test_a_place_in_captured_attention_is_a_layer(
     older = {"schema": 2, "document": {"captured": captured}, "view": {"text": 2}}
     none = {"vectors": None, "patches": None}
     now = {"captured": captured and {**captured, **none}, "model": None, "weights_source": ""}
-    expected = {"schema": SCHEMA, "document": now, "view": {**view, "head_order": "layer"}}
-    assert migrated(older) == expected
+    expected = {"schema": SCHEMA_VERSION, "document": now, "view": {**view, "head_order": "layer"}}
+    assert migrate(older) == expected
 
 
 @pytest.mark.parametrize(
     "tree", [{}, {"view": None}, {"document": [], "view": None}, {"document": "captured"}]
 )
 def test_a_step_leaves_what_is_damaged_to_who_reads_it(tree: dict[str, object]) -> None:
-    assert migrated({"schema": 2, **tree}) == {"schema": SCHEMA, **tree}
+    assert migrate({"schema": 2, **tree}) == {"schema": SCHEMA_VERSION, **tree}
 
 
-@pytest.mark.parametrize("schema", range(1, SCHEMA + 1))
+@pytest.mark.parametrize("schema", range(1, SCHEMA_VERSION + 1))
 def test_recorded_numbers_are_shown_as_they_are_in_the_file(schema: int) -> None:
     def never(document: Document, previous: Run | None) -> Run:
         raise AssertionError("nothing is to be computed")

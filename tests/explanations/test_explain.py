@@ -17,11 +17,11 @@ from visualizer.attention.run import run
 from visualizer.attention.spec import (
     AttentionSpec,
     BooleanMatrix,
-    Mask,
-    Normalisation,
-    Route,
+    MaskKind,
+    MaskRoute,
+    NormalisationKind,
 )
-from visualizer.explanations.cell_terms import CombineRule, Explanation
+from visualizer.explanations.cell_terms import CombinationRule, Explanation
 from visualizer.explanations.explain import explain
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def test_a_plain_row_is_told_with_its_numbers() -> None:
     explanation = explain(trace, "weights", (0, 1, 0))
     (group,) = explanation.groups
     (factor,) = group.factors
-    assert explanation.rule is CombineRule.SHARE
+    assert explanation.rule is CombinationRule.SHARE
     assert (factor.name, factor.index) == ("masked", (0, 1, None))
     assert factor.source(4) == (0, 1, 4)
     assert (factor.form, factor.shift) == ("exp({})", trace.read("masked", (0, 1)).max())
@@ -88,14 +88,14 @@ def test_a_forbidden_score_is_chosen_and_not_computed() -> None:
     assert explain(trace, "masked", (0, 1, 0)).chosen == 0
     forbidden = explain(trace, "masked", (0, 1, 2))
     assert (forbidden.rule, forbidden.chosen, result_of(forbidden)) == (
-        CombineRule.CHOICE,
+        CombinationRule.CHOICE,
         1,
         -np.inf,
     )
 
 
 def test_dropout_is_a_choice() -> None:
-    trace = run(TEXT, AttentionSpec(dropout=0.5, mask=Mask.NONE)).trace
+    trace = run(TEXT, AttentionSpec(dropout=0.5, mask=MaskKind.NONE)).trace
     kept = trace.read("dropped", (0, 0)) > 0
     chosen = [explain(trace, "dropped", (0, 0, key)).chosen for key in range(6)]
     assert chosen == (~kept).astype(int).tolist()
@@ -108,7 +108,7 @@ def test_where_nothing_could_be_read_nothing_is_dropped() -> None:
 
 
 def test_the_naive_softmax_overflows_in_its_terms_too() -> None:
-    naive = AttentionSpec(temperature=0.001, normalisation=Normalisation.NAIVE_SOFTMAX)
+    naive = AttentionSpec(temperature=0.001, normalisation=NormalisationKind.NAIVE_SOFTMAX)
     trace = run(TEXT, naive).trace
     weights = trace.read("weights")
     assert np.isnan(weights).any()
@@ -118,10 +118,10 @@ def test_the_naive_softmax_overflows_in_its_terms_too() -> None:
 
 def test_a_row_that_may_read_nothing_shares_out_nothing() -> None:
     nothing = BooleanMatrix.of(np.zeros((6, 6)))
-    for normalisation in Normalisation:
-        spec = AttentionSpec(mask=Mask.OWN, own_mask=nothing, normalisation=normalisation)
-        divides = normalisation is Normalisation.SUM
-        spec = replace(spec, route=Route.AFTER_RENORMALISED if divides else Route.BEFORE)
+    for normalisation in NormalisationKind:
+        spec = AttentionSpec(mask=MaskKind.OWN, own_mask=nothing, normalisation=normalisation)
+        divides = normalisation is NormalisationKind.SUM
+        spec = replace(spec, route=MaskRoute.AFTER_RENORMALISED if divides else MaskRoute.BEFORE)
         explanation = explain(run(TEXT, spec).trace, "weights", (0, 0, 0))
         assert explanation.is_empty
         assert result_of(explanation) == explanation.value == 0

@@ -5,14 +5,14 @@ from __future__ import annotations
 from keyword import iskeyword
 
 from visualizer.attention import stage_computation
-from visualizer.attention.layer_stages import AROUND, ORDER
-from visualizer.attention.stages import NOUNS, TABLE, Operation
+from visualizer.attention.layer_stages import STAGE_ORDER, SURROUNDING_STAGES
+from visualizer.attention.stages import STAGE_NOUNS, STAGE_TABLE, Operation
 from visualizer.explanations import phrases as phrases
-from visualizer.explanations.code_dialects import VOCABULARIES
+from visualizer.explanations.code_dialects import DIALECTS
 from visualizer.explanations.explain import EXPLAINERS
 from visualizer.explanations.explainer import Explainer
 
-MADE = {row.operation for row in TABLE}  # others are of models: read, not made
+MADE = {row.operation for row in STAGE_TABLE}  # others are of models: read, not made
 
 
 def test_every_operation_is_computed_explained_and_told() -> None:
@@ -23,17 +23,17 @@ def test_every_operation_is_computed_explained_and_told() -> None:
 
 
 def test_every_stage_has_its_name_in_code_and_in_sentences() -> None:
-    stages = {row.name for row in TABLE}
-    for words in VOCABULARIES.values():
+    stages = {row.name for row in STAGE_TABLE}
+    for words in DIALECTS.values():
         assert set(words.names) == stages
         assert all(name.isidentifier() and not iskeyword(name) for name in words.names.values())
         others = {*words.mask_names.values(), *words.layers.values(), words.padding, words.tokens}
         assert others.isdisjoint(words.names.values())
-    assert set(phrases.KINDS) <= set(ORDER)
-    assert stages <= set(ORDER)
+    assert set(phrases.VECTOR_NAMES) <= set(STAGE_ORDER)
+    assert stages <= set(STAGE_ORDER)
 
 
 def test_every_stage_of_a_models_layer_has_its_words() -> None:
-    assert set(phrases.KINDS) >= AROUND
-    assert set(NOUNS) >= AROUND
-    assert {row.name for row in TABLE if row.step is None}.isdisjoint(AROUND)
+    assert set(phrases.VECTOR_NAMES) >= SURROUNDING_STAGES
+    assert set(STAGE_NOUNS) >= SURROUNDING_STAGES
+    assert {row.name for row in STAGE_TABLE if row.step is None}.isdisjoint(SURROUNDING_STAGES)

@@ -16,19 +16,23 @@ from tests.support.shown_arithmetic import evaluate_text
 from tests.support.small_runs import a_run
 from visualizer.attention.spec import (
     BooleanMatrix,
-    Mask,
-    Mode,
-    Normalisation,
-    Position,
+    DropoutMode,
+    MaskKind,
+    MaskRoute,
+    NormalisationKind,
+    PositionKind,
     Projection,
-    Route,
-    Scale,
+    ScaleKind,
 )
-from visualizer.explanations.cell_equation import SHOWN_SHIFTED, SHOWN_TERMS, EquationPart
+from visualizer.explanations.cell_equation import (
+    MAX_SHOWN_SHIFTED_TERMS,
+    MAX_SHOWN_TERMS,
+    EquationPart,
+)
 from visualizer.explanations.explain import Equation, equation, explain
-from visualizer.explanations.step_values import trimmed
+from visualizer.explanations.step_values import format_trimmed
 from visualizer.format import format_number
-from visualizer.session.timeline import described_cell
+from visualizer.session.timeline import caption_cell
 
 if TYPE_CHECKING:
     from tests.features.playback.test_step_captions import Said
@@ -41,7 +45,7 @@ def line(said: Said) -> Equation:
 
 def explained(said: Said) -> Explanation:
     trace = said.run.trace
-    place = described_cell(said.run, said.leading, said.step, said.head)
+    place = caption_cell(said.run, said.leading, said.step, said.head)
     return explain(trace, said.step.stage, (*said.leading, *place))
 
 
@@ -93,7 +97,7 @@ def test_what_is_lit_was_read_and_is_one_of_the_cells(case: Case) -> None:
             if factor.name in run.trace and factor.name != said.step.stage
             for value in factor.read
         }
-        lit = [part.text for part in shown.parts if part.is_lit]
+        lit = [part.text for part in shown.parts if part.is_highlighted]
         assert set(lit) <= read
         assert bool(lit) <= bool(run.trace.stage(said.step.stage).reads)
         if made.stage.reads and not made.is_empty and made.stage.name not in ("unmasked",):
@@ -110,16 +114,16 @@ def test_of_many_terms_the_largest_are_kept_in_their_order(case: Case) -> None:
         made = explained(said)
         sums = said.step.stage in ("queries", "scores", "output") and len(made.terms) > 1
         if sums:
-            assert int(more[1] if more else 0) == max(0, len(made.terms) - SHOWN_TERMS)
+            assert int(more[1] if more else 0) == max(0, len(made.terms) - MAX_SHOWN_TERMS)
         if more:
             is_shifted = "exp(" in told and " − " in told
-            assert told.count(" + ") == (SHOWN_SHIFTED if is_shifted else SHOWN_TERMS)
+            assert told.count(" + ") == (MAX_SHOWN_SHIFTED_TERMS if is_shifted else MAX_SHOWN_TERMS)
 
 
 # -------------------------------------------------------------------------- the very lines
 
 
-WAVES = {"position": Position.SINUSOIDAL}
+WAVES = {"position": PositionKind.SINUSOIDAL}
 BARE = {"projection": Projection.NONE, "heads": 1}
 
 
@@ -148,7 +152,7 @@ BARE = {"projection": Projection.NONE, "heads": 1}
         ("output", 0, {}, "output = −0.5889 × (−0.1668) + 0.0122 × 0.2270 + 0.1934 = 0.2943"),
         ("position", 0, WAVES, "position = sin(1 / 10000^(0/3)) = 0.8415"),
         ("input", 0, WAVES, "input = 0.5500 + 0.8415 = 1.3915"),
-        ("weights", 0, {"normalisation": Normalisation.UNIFORM}, "weight = 1 ÷ 2 = 0.5000"),
+        ("weights", 0, {"normalisation": NormalisationKind.UNIFORM}, "weight = 1 ÷ 2 = 0.5000"),
         ("values", 0, BARE, "value = 0.5500, taken from the input"),
     ],
 )  # fmt: skip
@@ -181,45 +185,51 @@ def test_numbers_that_were_read_are_lit_and_the_rest_is_not() -> None:
         EquationPart("))"),
     )
     queries = equation(a_run(), (), cell("queries", 1, 0), 0)
-    assert [part.text for part in queries.parts if part.is_lit] == ["0.5500", "0.8700", "0.6600"]
+    assert [part.text for part in queries.parts if part.is_highlighted] == [
+        "0.5500",
+        "0.8700",
+        "0.6600",
+    ]
 
 
 def test_of_a_long_row_four_terms_are_written_and_the_chosen_is_among_them() -> None:
-    run = a_run(" ".join(f"w{at}" for at in range(70)), mask=Mask.NONE)
+    run = a_run(" ".join(f"w{at}" for at in range(70)), mask=MaskKind.NONE)
     largest = int(run.trace.read("weights", (0, 3)).argmax())
     most = equation(run, (), cell("weights", 3, largest), 0).plain.split(" ÷ ")[0]
     for key in range(70):
         shown = equation(run, (), cell("weights", 3, key), 0)
-        assert shown.plain.count("exp(") == 1 + SHOWN_TERMS
+        assert shown.plain.count("exp(") == 1 + MAX_SHOWN_TERMS
         over, below = shown.plain.split(" ÷ ")
         assert over.removeprefix("weight = ") in below
         assert most.removeprefix("weight = ") in below
-        assert f"… {70 - SHOWN_TERMS} more)" in below
+        assert f"… {70 - MAX_SHOWN_TERMS} more)" in below
     assert "… 60 more" in equation(a_run(d_in=64), (), whole(a_run(d_in=64), "queries"), 0).plain
 
 
-@pytest.mark.parametrize("route", [Route.BEFORE, Route.AFTER_RENORMALISED])
-def test_a_row_that_may_read_nothing_shares_nothing_out(route: Route) -> None:
+@pytest.mark.parametrize("route", [MaskRoute.BEFORE, MaskRoute.AFTER_RENORMALISED])
+def test_a_row_that_may_read_nothing_shares_nothing_out(route: MaskRoute) -> None:
     nothing = BooleanMatrix.of(np.array([[0, 0], [1, 1]]))
-    run = a_run("a b", mask=Mask.OWN, own_mask=nothing, route=route, mode=Mode.EVAL)
+    run = a_run("a b", mask=MaskKind.OWN, own_mask=nothing, route=route, mode=DropoutMode.EVAL)
     told = equation(run, (), row(run, "weights", 0), 0).plain
     assert told == "weight = 0, as the row is empty"
     assert equation(run, (), row(run, "context", 0), 0).result == "0.0000"
 
 
 def test_what_softmax_subtracts_is_written_where_it_must() -> None:
-    fields: dict[str, Any] = {"heads": 1, "mask": Mask.NONE, "scale": Scale.NONE}
+    fields: dict[str, Any] = {"heads": 1, "mask": MaskKind.NONE, "scale": ScaleKind.NONE}
     hot = equation(a_run("a b", temperature=0.001, **fields), (), cell("weights", 0, 0), 0)
     largest = hot.parts[1].text
     assert float(largest) > 88
-    assert hot.plain.startswith(f"weight = exp({largest} − {trimmed(float(largest))}) ÷ exp(")
+    assert hot.plain.startswith(
+        f"weight = exp({largest} − {format_trimmed(float(largest))}) ÷ exp("
+    )
     warm = equation(a_run("a b", **fields), (), cell("weights", 0, 0), 0)
     assert re.match(r"weight = exp\([−\d.]+\) ÷ \(exp\([−\d.]+\) \+ exp", warm.plain)
-    naive = a_run("a b", normalisation=Normalisation.NAIVE_SOFTMAX, temperature=0.001, **fields)
+    naive = a_run("a b", normalisation=NormalisationKind.NAIVE_SOFTMAX, temperature=0.001, **fields)
     assert " − " not in equation(naive, (), cell("weights", 0, 0), 0).plain
 
 
 def test_numbers_that_overflow_are_written_as_what_they_are() -> None:
-    run = a_run(normalisation=Normalisation.NAIVE_SOFTMAX, temperature=1e-4, mask=Mask.NONE)
+    run = a_run(normalisation=NormalisationKind.NAIVE_SOFTMAX, temperature=1e-4, mask=MaskKind.NONE)
     row_ = int(np.isnan(run.trace.read("weights", (0,))).any(axis=1).argmax())
     assert equation(run, (), cell("weights", row_, 1), 0).plain.endswith("= NaN")

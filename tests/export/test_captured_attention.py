@@ -19,21 +19,21 @@ from visualizer.documents.open_document import open_document
 from visualizer.errors import InputError
 from visualizer.export.data.array_writers import write_safetensors
 from visualizer.export.figure_settings import FigureExtent, FigureSettings
-from visualizer.export.figures.document_attachment import MAX_ATTACHED_BYTES, attached_document
-from visualizer.export.figures.figure_page import figure_of
+from visualizer.export.figures.document_attachment import MAX_ATTACHED_BYTES, document_to_attach
+from visualizer.export.figures.figure_page import figure_content
 from visualizer.export.film_settings import FilmSettings
 from visualizer.export.films.film_layout import lay_out_film
 from visualizer.export.formats import FORMATS, FormatKind
-from visualizer.export.writers import export
+from visualizer.export.writers import export_file
 from visualizer.heatmap import colour_mapping
 from visualizer.session.cell_address import Cell
 from visualizer.session.comparison_state import Comparison, ComparisonKind
 from visualizer.session.document import Document
 from visualizer.session.exportable_snapshot import Snapshot
-from visualizer.session.timeline import Grain
+from visualizer.session.timeline import StepSize
 from visualizer.session.view import View
 from visualizer.session.worker_jobs import compute
-from visualizer.session.zoom_ranges import Zoom
+from visualizer.session.zoom_ranges import ZoomRange
 from visualizer.widgets.theme import LIGHT
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def shot(**fields: object) -> Snapshot:
 
 @pytest.mark.parametrize("extent", FigureExtent)
 def test_a_figure_has_the_layer_that_is_looked_at(extent: FigureExtent) -> None:
-    figure = figure_of(
+    figure = figure_content(
         shot(layer=1, pinned=Cell("weights", (1, 2, 4))), FigureSettings(extent=extent)
     )
     assert figure.caption.startswith(CAPTION)
@@ -73,21 +73,21 @@ def test_a_figure_has_the_layer_that_is_looked_at(extent: FigureExtent) -> None:
 
 
 def test_a_picture_is_written_with_its_caption(tmp_path: Path) -> None:
-    export(tmp_path / "a.png", shot(spread=True), FigureSettings())
+    export_file(tmp_path / "a.png", shot(spread=True), FigureSettings())
     image = QImage(str(tmp_path / "a.png"))
-    assert image.text("Description") == figure_of(shot(spread=True), FigureSettings()).caption
+    assert image.text("Description") == figure_content(shot(spread=True), FigureSettings()).caption
     assert min(image.width(), image.height()) > 200
 
 
 def test_the_layers_side_by_side_have_their_names() -> None:
-    heatmaps = figure_of(shot(spread=True), FigureSettings()).board.heatmaps
+    heatmaps = figure_content(shot(spread=True), FigureSettings()).board.heatmaps
     assert [heatmap.label for heatmap in heatmaps] == ["Layer 1", "Layer 2"]
 
 
 @pytest.mark.parametrize("suffix", FIGURES)
 def test_a_figure_opens_as_what_it_is_a_picture_of(suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"a{suffix}"
-    export(path, shot(layer=1), FigureSettings())
+    export_file(path, shot(layer=1), FigureSettings())
     saved = open_document(path)
     assert saved.document.captured
     assert (saved.document.captured.called, saved.view.layer) == ("layer 2 of attn.npz", 0)
@@ -96,7 +96,7 @@ def test_a_figure_opens_as_what_it_is_a_picture_of(suffix: str, tmp_path: Path) 
         (shot(layer=1), 1, FigureSettings(has_all_layers=True)),
         (shot(spread=True), 0, FigureSettings()),
     ):
-        export(path, whole, settings)
+        export_file(path, whole, settings)
         saved = open_document(path)
         assert (saved.document.captured, saved.view.layer) == (elsewhere(), layer)
 
@@ -105,11 +105,11 @@ def test_a_figure_does_not_carry_attention_of_any_size() -> None:
     large = Document(
         captured=CapturedAttention.of("a.npy", np.ones((1, 1, 1, MAX_ATTACHED_BYTES // 8 + 1)))
     )
-    assert attached_document(Snapshot(large, View(), replayed()), FigureSettings()) == b""
+    assert document_to_attach(Snapshot(large, View(), replayed()), FigureSettings()) == b""
     view = View(comparison=Comparison(ComparisonKind.KEPT, document=large))
-    assert attached_document(Snapshot(Document(), view, replayed()), FigureSettings()) == b""
+    assert document_to_attach(Snapshot(Document(), view, replayed()), FigureSettings()) == b""
     settings = FigureSettings(has_all_layers=True)
-    assert attached_document(shot(), settings) == document_bytes(shot().document, shot().view)
+    assert document_to_attach(shot(), settings) == document_bytes(shot().document, shot().view)
 
 
 # ------------------------------------------------------------------------------------- as films
@@ -118,13 +118,15 @@ def test_a_figure_does_not_carry_attention_of_any_size() -> None:
 @pytest.mark.parametrize("suffix", FILMS)
 def test_a_film_shows_a_query_a_frame(suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"a{suffix}"
-    export(path, shot(), FigureSettings())
+    export_file(path, shot(), FigureSettings())
     with Image.open(path) as image:
         assert getattr(image, "n_frames", 1) == len(QUERIES)
 
 
-@pytest.mark.parametrize(("grain", "frames"), [(Grain.STAGE, 1), (Grain.ROW, 3), (Grain.CELL, 15)])
-def test_a_film_goes_by_stage_by_query_or_by_cell(grain: Grain, frames: int) -> None:
+@pytest.mark.parametrize(
+    ("grain", "frames"), [(StepSize.STAGE, 1), (StepSize.ROW, 3), (StepSize.CELL, 15)]
+)
+def test_a_film_goes_by_stage_by_query_or_by_cell(grain: StepSize, frames: int) -> None:
     animation = lay_out_film(shot(layer=1), FigureSettings(film=FilmSettings(grain=grain)))
     assert len(animation) == frames
     assert animation.film.stages == ("weights",)
@@ -176,11 +178,11 @@ def test_a_browser_names_queries_and_keys_and_lights_up_both(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("zoom", "said"),
     [
-        (Zoom(range(0, 2), range(1, 4)), "1–2 of 3 × 2–4 of 5"),
-        (Zoom(range(0, 3), range(1, 4)), "2–4 of 5"),
+        (ZoomRange(range(0, 2), range(1, 4)), "1–2 of 3 × 2–4 of 5"),
+        (ZoomRange(range(0, 3), range(1, 4)), "2–4 of 5"),
     ],
 )
-def test_a_browser_says_which_part_is_seen(zoom: Zoom, said: str, tmp_path: Path) -> None:
+def test_a_browser_says_which_part_is_seen(zoom: ZoomRange, said: str, tmp_path: Path) -> None:
     script = "return axesOf(panels[0])[1];"
     seen, complaints = headless_browser.see(page(board(replayed(), zoom=zoom)), script, tmp_path)
     assert (seen, complaints) == (said, [])
@@ -191,7 +193,7 @@ def test_a_browser_says_which_part_is_seen(zoom: Zoom, said: str, tmp_path: Path
 
 def test_a_document_of_it_is_opened_again(tmp_path: Path) -> None:
     taken = shot(layer=1, heads=frozenset({1}), room=512)
-    export(tmp_path / "a.attention", taken, FigureSettings())
+    export_file(tmp_path / "a.attention", taken, FigureSettings())
     saved = open_document(tmp_path / "a.attention")
     assert saved.document == taken.document
     assert (saved.view.layer, saved.view.heads) == (1, frozenset({1}))

@@ -21,11 +21,11 @@ from tests.support.window_input import PATIENCE_MS
 from visualizer.export import export_controller, writers
 from visualizer.export.figure_settings import FigurePaper, FigureSettings
 from visualizer.export.figures import rasterization
-from visualizer.export.figures.figure_page import figure_of, page_of
-from visualizer.export.figures.png_writer import save
-from visualizer.export.figures.rasterization import MAX_SIDE_PX, picture
-from visualizer.export.formats import FORMATS, FormatKind, format_of, suffixes, with_suffix
-from visualizer.export.writers import WRITERS, export
+from visualizer.export.figures.figure_page import figure_content, lay_out_page
+from visualizer.export.figures.png_writer import save_image
+from visualizer.export.figures.rasterization import MAX_SIDE_PX, render_page
+from visualizer.export.formats import FORMATS, FormatKind, add_suffix, format_of, list_suffixes
+from visualizer.export.writers import WRITERS, export_file
 from visualizer.heatmap.board import Board
 from visualizer.session.computation_caption import caption
 from visualizer.widgets.theme import DARK
@@ -56,7 +56,7 @@ def answer(monkeypatch: pytest.MonkeyPatch) -> Answer:
             if path:
                 take(str(path))
 
-        monkeypatch.setattr(export_controller, "ask_for_file", ask)
+        monkeypatch.setattr(export_controller, "ask_export_path", ask)
 
     return answer_
 
@@ -93,7 +93,7 @@ class Slow:
         self.passes.wait(PATIENCE_MS / 1000)
         if self.error:
             raise self.error
-        return export(path, snapshot, figure_settings, progress)
+        return export_file(path, snapshot, figure_settings, progress)
 
 
 def press_save(hand: Hand, suffix: str = ".png") -> None:
@@ -155,7 +155,7 @@ def test_the_numbers(hand: Hand, answer: Answer, tmp_path: Path) -> None:
     ],
 )
 def test_a_name_without_a_suffix_takes_the_chosen_one(name: str, chosen: str, written: str) -> None:
-    assert with_suffix(name, chosen).name == written
+    assert add_suffix(name, chosen).name == written
 
 
 def test_no_name_is_no_export(
@@ -187,7 +187,7 @@ def test_an_unknown_format_is_said(
 ) -> None:
     answer(tmp_path / "attention.bmp")
     export_by_hand(hand)
-    assert warnings == [f"Unsupported export format “.bmp”. Supported: {suffixes()}."]
+    assert warnings == [f"Unsupported export format “.bmp”. Supported: {list_suffixes()}."]
     assert all(suffix in warnings[0] for suffix in SUFFIXES)
     assert left(tmp_path) == []
 
@@ -275,7 +275,7 @@ def test_a_picture_that_cannot_be_made_is_said_and_the_old_file_stays(
 def slow(monkeypatch: pytest.MonkeyPatch) -> Slow:
     """Exports that wait until they are let through."""
     made = Slow()
-    monkeypatch.setattr(writers, "export", made)
+    monkeypatch.setattr(writers, "export_file", made)
     return made
 
 
@@ -345,7 +345,7 @@ def test_closing_waits_for_what_is_being_written(
     assert hand.window.statusBar().currentMessage() == said
     hand.type_sentence("it lives")
     hand.settle()
-    hand.window.controllers.document_controller.give_up()
+    hand.window.controllers.document_controller.abandon()
     slow.passes.set()
     hand.until(lambda: not hand.window.isVisible())
     assert not QImage(str(tmp_path / "a.png")).isNull()
@@ -381,15 +381,15 @@ def test_closing_does_not_hide_that_it_was_refused(
 def page(hand: Hand, figure_settings: FigureSettings) -> FigurePage:
     snapshot = hand.window.workspace.snapshot
     assert snapshot
-    return page_of(figure_of(snapshot, figure_settings), figure_settings)
+    return lay_out_page(figure_content(snapshot, figure_settings), figure_settings)
 
 
 def test_a_picture_says_its_size_and_can_be_read_back(hand: Hand) -> None:
     made = page(hand, FigureSettings())
-    image = picture(made, 300)
+    image = render_page(made, 300)
     assert image.dotsPerMeterX() == image.dotsPerMeterY() == round(300 / 0.0254)
     file = io.BytesIO()
-    save(image, file)
+    save_image(image, file)
     back = QImage.fromData(QByteArray(file.getvalue()))
     assert back.size() == image.size()
     assert back.convertToFormat(image.format()) == image
@@ -397,13 +397,13 @@ def test_a_picture_says_its_size_and_can_be_read_back(hand: Hand) -> None:
 
 
 def test_a_picture_can_be_dark(hand: Hand) -> None:
-    image = picture(page(hand, FigureSettings(paper=FigurePaper.DARK)), 96)
+    image = render_page(page(hand, FigureSettings(paper=FigurePaper.DARK)), 96)
     assert image.pixelColor(0, 0).name().upper() == DARK.paper
 
 
 def test_a_picture_is_as_wide_as_asked_for(hand: Hand) -> None:
     figure_settings = FigureSettings(width_mm=85, dpi=300, points=7, is_trimmed=False)
-    assert picture(page(hand, figure_settings), figure_settings.dpi).width() == round(
+    assert render_page(page(hand, figure_settings), figure_settings.dpi).width() == round(
         85 / 25.4 * 300
     )
 
@@ -412,9 +412,9 @@ def test_a_picture_is_as_wide_as_asked_for(hand: Hand) -> None:
 def test_a_picture_is_never_too_large_to_be_made(hand: Hand) -> None:
     snapshot = hand.window.workspace.snapshot
     assert snapshot
-    figure = figure_of(snapshot, FigureSettings())
+    figure = figure_content(snapshot, FigureSettings())
     tall = replace(figure, board=Board(tuple(column * 60 for column in figure.board.columns)))
-    image = picture(page_of(tall, FigureSettings()), 192)
+    image = render_page(lay_out_page(tall, FigureSettings()), 192)
     assert max(image.width(), image.height()) == pytest.approx(MAX_SIDE_PX, rel=0.01)
 
 
@@ -439,7 +439,7 @@ def test_a_name_without_a_format_has_none() -> None:
 
 def test_a_window_that_closes_opens_no_dialog(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
     publisher, loaded = hand.window.controllers.export_controller, threading.Event()
-    monkeypatch.setattr(export_controller, "DIALOG", ("not loaded yet",))
+    monkeypatch.setattr(export_controller, "DIALOG_MODULES", ("not loaded yet",))
     monkeypatch.setattr(export_controller, "_load_dialog", loaded.set)
     publisher.export()
     assert loaded.wait(PATIENCE_MS / 1000)

@@ -18,7 +18,7 @@ def test_its_memory_is_given_back_soon_after(
     qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     done: list[str] = []
-    monkeypatch.setattr("visualizer.session.newest_request_worker.REST_S", 0.01)
+    monkeypatch.setattr("visualizer.session.newest_request_worker.IDLE_DELAY_S", 0.01)
     monkeypatch.setattr(export_runner, "trim_freed_memory", lambda: done.append("trimmed"))
     runner = ExportRunner()
 
@@ -26,7 +26,7 @@ def test_its_memory_is_given_back_soon_after(
         done.append("written")
         return tmp_path
 
-    runner.ask_to_write(write)
+    runner.start_writing(write)
     qtbot.waitUntil(lambda: done[:2] == ["written", "trimmed"])
     runner.close()
     assert not runner.is_working

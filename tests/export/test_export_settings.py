@@ -10,25 +10,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from visualizer.attention.layer_stages import ORDER
-from visualizer.export.data.data_preview import TEXT_SIZES
+from visualizer.attention.layer_stages import STAGE_ORDER
+from visualizer.export.data.data_preview import TEXT_SIZE_ESTIMATES
 from visualizer.export.export_settings import (
-    EXTENTS,
-    OWN,
-    PAPERS,
+    CUSTOM_PRESET,
+    EXTENT_LABELS,
+    PAPER_LABELS,
     ExportSettings,
     LengthUnit,
-    preset_of,
+    apply_preset,
+    describe_size,
+    matching_preset,
     settings_from_json,
     settings_to_json,
-    size_in_words,
-    sized_as,
 )
-from visualizer.export.figure_settings import PRESETS, FigureExtent, FigurePaper, FigureSettings
-from visualizer.export.film_settings import WIDTHS, FilmPanels, FilmSettings
+from visualizer.export.figure_settings import (
+    FIGURE_PRESETS,
+    FigureExtent,
+    FigurePaper,
+    FigureSettings,
+)
+from visualizer.export.film_settings import FILM_WIDTHS_PX, FilmPanelChoice, FilmSettings
 from visualizer.export.formats import FORMATS
 from visualizer.export.writers import WRITERS
-from visualizer.session.timeline import SPEEDS, Grain, Place
+from visualizer.session.timeline import PLAYBACK_SPEEDS, PlaybackPosition, StepSize
 
 
 @given(st.floats(10, 5000), st.integers(36, 2400), st.sampled_from(LengthUnit))
@@ -46,37 +51,39 @@ def test_a_length_is_written_as_it_is_typed(unit: LengthUnit, words: str) -> Non
 
 def test_a_size_in_words() -> None:
     width, height = 85 / 25.4 * 96, 80 / 25.4 * 96
-    assert size_in_words(width, height, 600) == "85 × 80 mm · 2,008 × 1,890 pixels"
-    assert size_in_words(width, height, None) == "85 × 80 mm"
+    assert describe_size(width, height, 600) == "85 × 80 mm · 2,008 × 1,890 pixels"
+    assert describe_size(width, height, None) == "85 × 80 mm"
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", FIGURE_PRESETS)
 def test_a_preset_is_known_again_whatever_is_on_it(preset: str) -> None:
     figure_settings = FigureSettings(extent=FigureExtent.HEADS, title="A title", has_caption=False)
-    sized = sized_as(figure_settings, preset)
-    assert preset_of(sized) == preset
+    sized = apply_preset(figure_settings, preset)
+    assert matching_preset(sized) == preset
     assert (sized.extent, sized.title, sized.has_caption) == (FigureExtent.HEADS, "A title", False)
-    assert preset_of(replace(sized, width_mm=123)) == OWN
-    assert sized_as(sized, OWN) is sized
+    assert matching_preset(replace(sized, width_mm=123)) == CUSTOM_PRESET
+    assert apply_preset(sized, CUSTOM_PRESET) is sized
 
 
 def test_every_choice_has_its_words() -> None:
-    assert set(EXTENTS) == set(FigureExtent)
-    assert set(PAPERS) == set(FigurePaper)
+    assert set(EXTENT_LABELS) == set(FigureExtent)
+    assert set(PAPER_LABELS) == set(FigurePaper)
 
 
-places = st.builds(Place, st.sampled_from(ORDER), st.integers(0, 10**6), st.integers(0, 10**6))
-spans = st.tuples(places, st.sampled_from(ORDER)).filter(
-    lambda span: ORDER.index(span[0].stage) <= ORDER.index(span[1])
+places = st.builds(
+    PlaybackPosition, st.sampled_from(STAGE_ORDER), st.integers(0, 10**6), st.integers(0, 10**6)
+)
+spans = st.tuples(places, st.sampled_from(STAGE_ORDER)).filter(
+    lambda span: STAGE_ORDER.index(span[0].stage) <= STAGE_ORDER.index(span[1])
 )
 films = st.builds(
     FilmSettings,
     span=st.none() | spans,
-    grain=st.sampled_from(Grain),
-    speed=st.sampled_from(SPEEDS),
+    grain=st.sampled_from(StepSize),
+    speed=st.sampled_from(PLAYBACK_SPEEDS),
     loops=st.booleans(),
-    panels=st.sampled_from(FilmPanels),
-    width=st.sampled_from(WIDTHS),
+    panels=st.sampled_from(FilmPanelChoice),
+    width=st.sampled_from(FILM_WIDTHS_PX),
     has_motion=st.booleans(),
 )
 looks = st.builds(
@@ -97,9 +104,9 @@ looks = st.builds(
 
 def test_every_format_has_a_writer_and_every_text_a_size() -> None:
     assert set(WRITERS) == {each.suffix for each in FORMATS}
-    assert set(TEXT_SIZES) == {each.suffix for each in FORMATS if each.is_text}
+    assert set(TEXT_SIZE_ESTIMATES) == {each.suffix for each in FORMATS if each.is_text}
     known = set(FigureSettings.__struct_fields__)
-    assert all(set(each.decided_by) <= known for each in FORMATS)
+    assert all(set(each.deciding_fields) <= known for each in FORMATS)
 
 
 suffixes = st.sampled_from([each.suffix for each in FORMATS])
@@ -162,7 +169,9 @@ def test_nonsense_is_as_usual(text: str) -> None:
     ],
 )
 def test_what_is_not_possible_is_as_usual(changes: dict[str, Any]) -> None:
-    parts = json.loads(settings_to_json(ExportSettings(".svg", PRESETS["Slide"], LengthUnit.INCH)))
+    parts = json.loads(
+        settings_to_json(ExportSettings(".svg", FIGURE_PRESETS["Slide"], LengthUnit.INCH))
+    )
     assert settings_from_json(json.dumps(parts)) != ExportSettings()
     assert settings_from_json(json.dumps(_changed(parts, changes))) == ExportSettings()
 
@@ -184,7 +193,7 @@ def test_what_cannot_be_chosen_of_a_format_decides_nothing(
     settings = ExportSettings(suffix, figure_settings)
     usual, asked = FigureSettings(), settings.figure_settings
     for each in FigureSettings.__struct_fields__:
-        if each not in settings.deciding:
+        if each not in settings.deciding_field_names:
             assert getattr(asked, each) == getattr(usual, each)
         elif each != "extent":
             assert getattr(asked, each) == getattr(figure_settings, each)
@@ -192,7 +201,7 @@ def test_what_cannot_be_chosen_of_a_format_decides_nothing(
     assert (
         asked.extent is figure_settings.extent
         or figure_settings.extent not in settings.extents
-        or not settings.deciding
+        or not settings.deciding_field_names
     )
     assert replace(settings, look=asked).figure_settings == asked
 

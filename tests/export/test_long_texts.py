@@ -14,28 +14,28 @@ from PySide6.QtCore import QSize
 
 from tests.support.long_texts import held_shot, long_shot
 from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
-from visualizer.attention.spec import Mode
-from visualizer.export.dialog.preview_widget import preview
+from visualizer.attention.spec import DropoutMode
+from visualizer.export.dialog.preview_widget import render_preview
 from visualizer.export.export_settings import ExportSettings
 from visualizer.export.figure_settings import FigureSettings
 from visualizer.export.figures.figure_page import (
-    exact_figure_of,
-    figure_of,
-    figure_within,
-    page_of,
-    sketched_figure_of,
+    exact_figure_content,
+    exact_figure_within,
+    figure_content,
+    lay_out_page,
+    sketched_figure_content,
 )
-from visualizer.export.figures.rasterization import pixels
-from visualizer.export.figures.svg_pdf_writer import clipboard_figure
-from visualizer.export.figures.webpage_writer import room_for
-from visualizer.export.writers import export, export_into
-from visualizer.heatmap.board_presenter import is_drawn, present_board_contents, warm
-from visualizer.heatmap.panel_margins_paint import row_label_box, shown_labels
+from visualizer.export.figures.rasterization import render_pixels
+from visualizer.export.figures.svg_pdf_writer import create_clipboard_figure
+from visualizer.export.figures.webpage_writer import max_cells_per_side
+from visualizer.export.writers import export_file, export_into
+from visualizer.heatmap.board_presenter import is_fully_drawn, prefetch, present_board_contents
+from visualizer.heatmap.panel_margins_paint import row_label_box, visible_labels
 from visualizer.progress import CancelledError, no_progress
-from visualizer.session.resolved_view import resolve
+from visualizer.session.resolved_view import resolve_view
 from visualizer.session.view import View
-from visualizer.session.zoom_ranges import Zoom
-from visualizer.widgets.fonts import metrics
+from visualizer.session.zoom_ranges import ZoomRange
+from visualizer.widgets.fonts import font_metrics
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from visualizer.session.exportable_snapshot import Snapshot
 
 pytestmark = pytest.mark.usefixtures("application")
-TRAIN: dict[str, Any] = {"mode": Mode.TRAIN, "dropout": 0.3}
+TRAIN: dict[str, Any] = {"mode": DropoutMode.TRAIN, "dropout": 0.3}
 SMALL = FigureSettings(width_mm=120, dpi=96)
 
 
@@ -53,12 +53,14 @@ def assert_exact(figure: FigureContent, snapshot: Snapshot) -> None:
     assert figure.board.heatmaps
     for heatmap in figure.board.heatmaps:
         trace, lens = snapshot.run.trace, snapshot.view.lens
-        held = trace.seen(heatmap.stage, lens, heatmap.fold)
+        held = trace.displayed_stage(heatmap.stage, lens, heatmap.fold)
         head = () if heatmap.head is None else (heatmap.head,)
         down, right = heatmap.rows.block, heatmap.columns.block
-        for drawn, start in enumerate(heatmap.rows.seen[::down]):
+        for drawn, start in enumerate(heatmap.rows.displayed_stage[::down]):
             rows = held.read((*heatmap.leading, *head, slice(start, start + down)))
-            wide = rows[:, heatmap.columns.seen.start : heatmap.columns.seen.stop]
+            wide = rows[
+                :, heatmap.columns.displayed_stage.start : heatmap.columns.displayed_stage.stop
+            ]
             starts = np.arange(0, wide.shape[1], right)
             high = np.maximum.reduceat(wide.max(0), starts)
             low = np.minimum.reduceat(np.where(np.isfinite(wide), wide, np.inf).min(0), starts)
@@ -70,8 +72,8 @@ def assert_exact(figure: FigureContent, snapshot: Snapshot) -> None:
     "fields",
     [
         {},
-        {"zoom": Zoom(range(100, 500), range(50, 450))},
-        {"zoom": Zoom(range(200, 210), range(190, 205))},
+        {"zoom": ZoomRange(range(100, 500), range(50, 450))},
+        {"zoom": ZoomRange(range(200, 210), range(190, 205))},
         {"stages": frozenset({"scaled", "context"}), "heads": None},
         {"heads": frozenset(), "folds": frozenset({HeadAggregate.MAX})},
         {"lens": WeightTransform.WITHOUT_FIRST},
@@ -81,11 +83,11 @@ def test_a_figure_is_exact_and_the_window_keeps_its_picture(fields: dict[str, ob
     view = replace(View(stages=frozenset({"weights"}), heads=frozenset({0}), room=128), **fields)
     one = long_shot(view=view, heads=2, d_out=4)
     assert one.run.trace.is_blockwise
-    resolved = resolve(one.document, one.view, one.run, one.document)
-    shown = warm(resolved, None)
+    resolved = resolve_view(one.document, one.view, one.run, one.document)
+    shown = prefetch(resolved, None)
     versions = [one.run.trace.holding(name).version for name in one.run.trace.names]
-    assert_exact(exact_figure_of(one, SMALL), one)
-    assert not is_drawn(resolved)
+    assert_exact(exact_figure_content(one, SMALL), one)
+    assert not is_fully_drawn(resolved)
     assert versions == [one.run.trace.holding(name).version for name in one.run.trace.names]
     assert present_board_contents(resolved, shown).board is shown.board
 
@@ -94,7 +96,7 @@ def test_a_figure_has_as_many_cells_as_its_pixels_have_room_for() -> None:
     one = long_shot(view=View(stages=frozenset({"weights"}), heads=frozenset({0}), room=16))
     sizes = []
     for dpi in (48, 96, 600):
-        figure = exact_figure_of(one, replace(SMALL, dpi=dpi))
+        figure = exact_figure_content(one, replace(SMALL, dpi=dpi))
         assert_exact(figure, one)
         sizes.append(figure.board.heatmaps[0].values.shape[0])
     assert sizes[0] < sizes[1] < sizes[2] == 600
@@ -104,7 +106,7 @@ def test_dropped_cells_are_those_of_the_held_text() -> None:
     view = View(stages=frozenset({"dropped"}), heads=frozenset({0}))
     held, long = held_shot(300, view, **TRAIN), long_shot(300, view, **TRAIN)
     assert long.run.trace.is_blockwise
-    figures = [exact_figure_of(each, replace(SMALL, dpi=400)) for each in (held, long)]
+    figures = [exact_figure_content(each, replace(SMALL, dpi=400)) for each in (held, long)]
     wanted, found = (figure.board.heatmaps[0] for figure in figures)
     assert found.dropped is not None
     np.testing.assert_array_equal(found.dropped, wanted.dropped)
@@ -115,7 +117,7 @@ def test_pictures_are_those_of_the_held_text() -> None:
     view = View(stages=frozenset({"weights", "scaled"}), heads=frozenset({0}))
     held, long = held_shot(256, view), long_shot(256, view)
     wide = replace(SMALL, dpi=500)  # not pooled, which is by other blocks
-    found, wanted = (pixels(each, wide).astype(int) for each in (long, held))
+    found, wanted = (render_pixels(each, wide).astype(int) for each in (long, held))
     assert found.shape == wanted.shape
     # The caption says how they are read, and colours of equal numbers may round otherwise.
     body = slice(0, found.shape[0] - 300)
@@ -123,18 +125,18 @@ def test_pictures_are_those_of_the_held_text() -> None:
 
 
 def test_places_of_rows_are_not_cut_off_at_the_edge() -> None:
-    (slot,) = page_of(figure_of(long_shot(2_000), SMALL), SMALL).layout.slots
-    places = [text for _, text in shown_labels(slot.heatmap.rows, slot.cell_height)]
+    (slot,) = lay_out_page(figure_content(long_shot(2_000), SMALL), SMALL).layout.slots
+    places = [text for _, text in visible_labels(slot.heatmap.rows, slot.cell_height)]
     assert "1,024" in places
     box = row_label_box(slot, 0)
-    assert max(metrics(12).horizontalAdvance(text) for text in places) <= box.width()
+    assert max(font_metrics(12).horizontalAdvance(text) for text in places) <= box.width()
 
 
 def test_a_web_page_and_the_clipboard_are_exact() -> None:
     one = long_shot()
-    assert_exact(figure_within(one, SMALL, room_for), one)
-    exact = pixels(one, SMALL)
-    image = clipboard_figure(one, SMALL, no_progress).image
+    assert_exact(exact_figure_within(one, SMALL, max_cells_per_side), one)
+    exact = render_pixels(one, SMALL)
+    image = create_clipboard_figure(one, SMALL, no_progress).image
     assert (image.height(), image.width()) == exact.shape[:2]
     middle = exact[exact.shape[0] // 2, exact.shape[1] // 2, :3].tolist()
     colour = image.pixelColor(image.width() // 2, image.height() // 2)
@@ -143,11 +145,11 @@ def test_a_web_page_and_the_clipboard_are_exact() -> None:
 
 def test_a_preview_is_a_first_picture_that_says_so() -> None:
     one = long_shot(view=View(stages=frozenset({"weights"}), heads=frozenset({0}), room=64))
-    assert np.isnan(figure_of(one, SMALL).board.heatmaps[0].values).any()
-    heatmap = sketched_figure_of(one, SMALL).board.heatmaps[0]
+    assert np.isnan(figure_content(one, SMALL).board.heatmaps[0].values).any()
+    heatmap = sketched_figure_content(one, SMALL).board.heatmaps[0]
     assert not np.isnan(heatmap.values).any()
     for suffix in (".png", ".html"):
-        made = preview(one, ExportSettings(suffix, SMALL), QSize(300, 300), 1, no_progress)
+        made = render_preview(one, ExportSettings(suffix, SMALL), QSize(300, 300), 1, no_progress)
         assert made.said.endswith("preview; the file is exact")
     assert one.run.trace.holding("weights").version == 0
 
@@ -163,7 +165,7 @@ def test_a_cancelled_export_leaves_nothing(suffix: str, tmp_path: Path) -> None:
             raise CancelledError
 
     with pytest.raises(CancelledError):
-        export(tmp_path / f"a{suffix}", one, SMALL, progress)
+        export_file(tmp_path / f"a{suffix}", one, SMALL, progress)
     assert len(calls) == 4  # while pictures were drawn, a band of rows after the other
     assert not [*tmp_path.iterdir()]
 

@@ -12,9 +12,9 @@ from PySide6.QtTest import QTest
 
 from visualizer.generation.generated_tokens_presenter import present_generation
 from visualizer.generation.generated_tokens_widget import GenerationPane
-from visualizer.generation.generation_tree import ROOT, GenerationTree
+from visualizer.generation.generation_tree import ROOT_NODE, GenerationTree
 from visualizer.heatmap import colour_mapping
-from visualizer.widgets.accessibility import VALUE
+from visualizer.widgets.accessibility import VALUE_PROPERTY
 from visualizer.widgets.theme import DARK, LIGHT, Theme
 
 if TYPE_CHECKING:
@@ -35,13 +35,13 @@ class Told:
             False,
         )
         pane = self.pane
-        pane.sampleWanted.connect(lambda: self.keep(self.tree.drawn(EVEN, LETTERS, EVEN)))
-        pane.steppedBack.connect(lambda: self.keep(self.tree.stepped_back()))
-        pane.steppedOn.connect(lambda: self.keep(self.tree.stepped_on()))
+        pane.sampleRequested.connect(lambda: self.keep(self.tree.drawn(EVEN, LETTERS, EVEN)))
+        pane.steppedBackward.connect(lambda: self.keep(self.tree.step_back_node()))
+        pane.steppedForward.connect(lambda: self.keep(self.tree.step_forward_node()))
         pane.turned.connect(lambda by: self.keep(self.tree.turned(by)))
-        pane.nodeChosen.connect(lambda node: self.keep(self.tree.gone_to(node)))
-        pane.seedChosen.connect(lambda seed: self.keep(self.tree.reseeded(seed)))
-        pane.runWanted.connect(self.run)
+        pane.nodeChosen.connect(lambda node: self.keep(self.tree.go_to_node(node)))
+        pane.seedChosen.connect(lambda seed: self.keep(self.tree.with_seed(seed)))
+        pane.runToggled.connect(self.run)
         show(pane, (600, 240))
         self.keep(self.tree)
 
@@ -85,19 +85,19 @@ def test_keys_do_the_same(told: Told) -> None:
     whole = told.tree.tokens
     assert len(whole) == 6
     told.press(Qt.Key.Key_Left, Qt.Key.Key_Backspace, Qt.Key.Key_Left)
-    assert told.tree.at == ROOT
+    assert told.tree.at == ROOT_NODE
     told.press(Qt.Key.Key_Right, Qt.Key.Key_Right)
     assert told.tree.tokens == whole
 
 
 def test_one_goes_another_way_and_back(told: Told) -> None:
-    told.keep(told.tree.picked(0, "a", 0.5).stepped_back().picked(1, "b", 0.25))
-    QTest.mouseClick(told.pane.turn, LEFT)
+    told.keep(told.tree.pick(0, "a", 0.5).step_back_node().pick(1, "b", 0.25))
+    QTest.mouseClick(told.pane.next_branch_button, LEFT)
     assert told.tree.tokens[-1] == "a"
     told.press(Qt.Key.Key_Up)
     assert told.tree.tokens[-1] == "b"
     told.press(Qt.Key.Key_Left)
-    assert not told.pane.turn.isEnabled()
+    assert not told.pane.next_branch_button.isEnabled()
 
 
 def test_a_click_on_a_chip_goes_there(told: Told) -> None:
@@ -107,7 +107,7 @@ def test_a_click_on_a_chip_goes_there(told: Told) -> None:
     told.click_chip(6)
     assert len(told.tree.path) == 3
     told.click_chip(0)
-    assert told.tree.at == ROOT
+    assert told.tree.at == ROOT_NODE
 
 
 def test_it_runs_until_it_is_stopped(told: Told) -> None:
@@ -127,9 +127,9 @@ def test_a_seed_is_typed(told: Told) -> None:
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK])
 def test_a_chip_has_the_colour_of_its_probability(told: Told, theme: Theme) -> None:
-    told.keep(told.tree.picked(0, "a", 0.0).picked(1, "b", 1.0), theme)
+    told.keep(told.tree.pick(0, "a", 0.0).pick(1, "b", 1.0), theme)
     image = told.pane.strip.viewport().grab().toImage()
-    table = colour_mapping.table("viridis", theme)
+    table = colour_mapping.colour_table("viridis", theme)
     for chip, entry in ((4, 0), (5, colour_mapping.MAX_COLOUR_INDEX)):
         box = told.pane.strip.box(chip)
         found = image.pixelColor(round(box.left()) + 5, round(box.center().y()))
@@ -144,5 +144,5 @@ def test_what_is_far_down_is_scrolled_to(told: Told) -> None:
     assert told.pane.strip.viewport().rect().contains(last.center().toPoint())
     told.click_chip(203)
     assert len(told.tree.path) == 200
-    said = told.pane.strip.property(VALUE)
+    said = told.pane.strip.property(VALUE_PROPERTY)
     assert said.endswith("sampled, probability 12 %")

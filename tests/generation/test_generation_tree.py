@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from visualizer.generation.generated_tokens_presenter import present_generation
-from visualizer.generation.generation_tree import ROOT, GenerationTree
+from visualizer.generation.generation_tree import ROOT_NODE, GenerationTree
 
 LETTERS = ("a", "b", "c", "d")
 EVEN = np.full(4, 0.25)
@@ -26,7 +26,7 @@ class Telling(RuleBasedStateMachine):
         self.tried: list[str] = []
         self.before: list[GenerationTree] = []
 
-    def told(self, tree: GenerationTree, here: str) -> None:
+    def description(self, tree: GenerationTree, here: str) -> None:
         self.before.append(self.tree)
         self.tree, self.here = tree, here
         if here and here not in self.tried:
@@ -34,7 +34,7 @@ class Telling(RuleBasedStateMachine):
 
     @rule(token=TOKENS)
     def pick(self, token: int) -> None:
-        self.told(self.tree.picked(token, LETTERS[token], 0.25), self.here + LETTERS[token])
+        self.description(self.tree.pick(token, LETTERS[token], 0.25), self.here + LETTERS[token])
 
     @rule(left_out=TOKENS)
     def draw(self, left_out: int) -> None:
@@ -43,29 +43,29 @@ class Telling(RuleBasedStateMachine):
         tree = self.tree.drawn(chances, LETTERS, EVEN)
         assert tree.tokens[-1] != LETTERS[left_out]
         assert tree == self.tree.drawn(chances, LETTERS, EVEN)
-        self.told(tree, self.here + tree.tokens[-1])
+        self.description(tree, self.here + tree.tokens[-1])
 
     @rule()
     def step_back(self) -> None:
-        self.told(self.tree.stepped_back(), self.here[:-1])
+        self.description(self.tree.step_back_node(), self.here[:-1])
 
     @rule()
     def step_on(self) -> None:
         following = [text for text in self.tried if text[:-1] == self.here and text]
-        self.told(self.tree.stepped_on(), following[-1] if following else self.here)
+        self.description(self.tree.step_forward_node(), following[-1] if following else self.here)
 
     @precondition(lambda self: self.here)
     @rule(by=st.integers(-3, 3))
-    def turn(self, by: int) -> None:
+    def next_branch_button(self, by: int) -> None:
         beside = [text for text in self.tried if text[:-1] == self.here[:-1]]
         there = beside[(beside.index(self.here) + by) % len(beside)]
-        self.told(self.tree.turned(by), there)
+        self.description(self.tree.turned(by), there)
 
     @precondition(lambda self: self.tried)
     @rule(data=st.data())
     def go(self, data: st.DataObject) -> None:
-        node = data.draw(st.integers(ROOT, len(self.tried) - 1))
-        self.told(self.tree.gone_to(node), "" if node == ROOT else self.tried[node])
+        node = data.draw(st.integers(ROOT_NODE, len(self.tried) - 1))
+        self.description(self.tree.go_to_node(node), "" if node == ROOT_NODE else self.tried[node])
 
     @invariant()
     def the_text_is_where_one_is(self) -> None:
@@ -75,7 +75,7 @@ class Telling(RuleBasedStateMachine):
     @invariant()
     def nothing_is_lost(self) -> None:
         for at, text in enumerate(self.tried):
-            assert "".join(self.tree.gone_to(at).tokens) == "xy" + text
+            assert "".join(self.tree.go_to_node(at).tokens) == "xy" + text
         assert len(self.tree.nodes) == len(self.tried)
 
     @invariant()
@@ -86,12 +86,12 @@ class Telling(RuleBasedStateMachine):
     @invariant()
     def chips_are_the_text_and_what_is_ahead(self) -> None:
         panel = present_generation(self.tree)
-        labels = "".join(chip.label for chip in panel.chips if not chip.is_ahead)
+        labels = "".join(chip.label for chip in panel.chips if not chip.is_following)
         assert labels == "xy" + self.here
-        assert [chip.is_here for chip in panel.chips if chip.is_here] == [True]
+        assert [chip.is_current_token for chip in panel.chips if chip.is_current_token] == [True]
         assert panel.can_step_back == bool(self.here)
         beside = [text for text in self.tried if text[:-1] == self.here[:-1]]
-        assert panel.can_turn == (bool(self.here) and len(beside) > 1)
+        assert panel.can_switch_branch == (bool(self.here) and len(beside) > 1)
         for chip in panel.chips:
             if chip.branch:
                 place, count = chip.branch
@@ -112,7 +112,7 @@ def test_a_seed_tells_the_same_story(seed: int, count: int) -> None:
             tree = tree.drawn(EVEN, LETTERS, EVEN)
         stories.append(tree)
     assert stories[0] == stories[1]
-    assert stories[0].reseeded(seed).draws == 0
+    assert stories[0].with_seed(seed).sample_count == 0
 
 
 def test_one_can_draw_again_in_the_same_place() -> None:
@@ -121,13 +121,13 @@ def test_one_can_draw_again_in_the_same_place() -> None:
     for _ in range(60):
         tree = tree.drawn(EVEN, LETTERS, EVEN)
         found.add(tree.tokens[-1])
-        tree = tree.stepped_back()
+        tree = tree.step_back_node()
     assert found == set(LETTERS)
     assert len(tree.nodes) == 4
 
 
 def test_a_token_in_words() -> None:
-    tree = GenerationTree(("x",)).picked(0, "a", 0.5).stepped_back()
+    tree = GenerationTree(("x",)).pick(0, "a", 0.5).step_back_node()
     tree = tree.drawn(np.array([0, 1.0, 0, 0]), LETTERS, EVEN)
     words = [chip.words for chip in present_generation(tree).chips]
     assert words == [
@@ -135,7 +135,7 @@ def test_a_token_in_words() -> None:
         "“b”, sampled, probability 25 %, branch 2 of 2",
     ]
     assert (
-        present_generation(tree.stepped_back())
+        present_generation(tree.step_back_node())
         .chips[-1]
         .words.endswith(", after the current token")
     )
@@ -150,6 +150,6 @@ def test_of_a_long_text_what_is_read_is_shown(length: int) -> None:
 
 @pytest.mark.parametrize("node", [-2, 5])
 def test_one_goes_nowhere_that_is_not_there(node: int) -> None:
-    tree = GenerationTree(("x",)).picked(0, "a", 0.5)
-    assert tree.gone_to(node) is tree
+    tree = GenerationTree(("x",)).pick(0, "a", 0.5)
+    assert tree.go_to_node(node) is tree
     assert GenerationTree(()).turned() == GenerationTree(())

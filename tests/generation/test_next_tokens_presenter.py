@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from visualizer.generation.next_tokens_presenter import present_bars
+from visualizer.generation.next_tokens_presenter import present_next_tokens
 from visualizer.language.sampling import DIVERGED_ERROR, Sampling
 
 SAMPLINGS = st.builds(Sampling, st.floats(0, 3), st.none() | st.integers(1, 40), st.floats(0.01, 1))
@@ -26,7 +26,7 @@ def test_bars_are_the_largest_and_all_sum_to_one(
     logits: list[float], sampling: Sampling, most: int
 ) -> None:
     numbers = np.array([[0.0] * len(logits), logits])
-    panel = present_bars("ab", numbers, LETTERS[: len(logits)], sampling, most)
+    panel = present_next_tokens("ab", numbers, LETTERS[: len(logits)], sampling, most)
     expected = softmax(numbers[1])
     assert sum(bar.expected for bar in panel.bars) == pytest.approx(1)
     assert sum(bar.chosen for bar in panel.bars) == pytest.approx(1)
@@ -43,7 +43,7 @@ def test_bars_are_the_largest_and_all_sum_to_one(
 
 def test_what_is_left_out_is_said() -> None:
     logits = np.log(np.array([[0.6, 0.3, 0.1]]))
-    panel = present_bars("a", logits, ("x", " ", "\n"), Sampling(top_k=2))
+    panel = present_next_tokens("a", logits, ("x", " ", "\n"), Sampling(top_k=2))
     assert [bar.words for bar in panel.bars] == [
         "“x”: 60 %, sampled with 67 %",
         "“␣”: 30 %, sampled with 33 %",
@@ -61,18 +61,18 @@ def test_what_is_left_out_is_said() -> None:
 def test_what_is_left_out_is_counted_after_the_temperature() -> None:
     """Square roots of 0.64, 0.32 and 0.04, which temperature 2 takes, are 0.8, 0.566 and 0.2."""
     logits = np.log(np.array([[0.64, 0.32, 0.04]]))
-    panel = present_bars("a", logits, LETTERS[:3], Sampling(2, top_k=2))
+    panel = present_next_tokens("a", logits, LETTERS[:3], Sampling(2, top_k=2))
     lost = 0.2 / (0.8 + 0.32**0.5 + 0.2)
     assert panel.legend.endswith(
         f"Excluded: 1 token with {100 * lost:.0f} % of the probability at temperature 2."
     )
-    always = present_bars("a", logits, LETTERS[:3], Sampling(0))
+    always = present_next_tokens("a", logits, LETTERS[:3], Sampling(0))
     assert always.legend.endswith("At temperature 0, the most likely token is always selected.")
     assert [bar.shares for bar in always.bars][:2] == ["100 % (model 64 %)", "0 % (model 32 %)"]
 
 
 def test_with_nothing_left_out_there_is_nothing_to_explain() -> None:
-    panel = present_bars("a", np.zeros((1, 20)), LETTERS[:20], Sampling())
+    panel = present_next_tokens("a", np.zeros((1, 20)), LETTERS[:20], Sampling())
     assert panel.legend == ""
     others = panel.bars[-1]
     assert others.token is None
@@ -83,17 +83,17 @@ def test_with_nothing_left_out_there_is_nothing_to_explain() -> None:
 
 @pytest.mark.parametrize("broken", [np.nan, np.inf, -np.inf])
 def test_what_are_no_numbers_have_no_bars(broken: float) -> None:
-    panel = present_bars("a", np.full((1, 3), broken), LETTERS[:3], Sampling())
+    panel = present_next_tokens("a", np.full((1, 3), broken), LETTERS[:3], Sampling())
     assert panel.bars == ()
     assert panel.legend == DIVERGED_ERROR
 
 
 def test_a_token_that_is_never_expected_has_no_probability() -> None:
-    panel = present_bars("a", np.array([[0.0, -np.inf]]), LETTERS[:2], Sampling())
+    panel = present_next_tokens("a", np.array([[0.0, -np.inf]]), LETTERS[:2], Sampling())
     assert [bar.expected for bar in panel.bars] == [1, 0]
 
 
 def test_nothing_read_has_no_bars() -> None:
-    panel = present_bars((), np.zeros((0, 3)), ("a", "b", "c"), Sampling())
+    panel = present_next_tokens((), np.zeros((0, 3)), ("a", "b", "c"), Sampling())
     assert panel.bars == ()
     assert panel.words == ""

@@ -10,10 +10,10 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QColor
 from PySide6.QtTest import QTest
 
-from visualizer.generation.next_tokens_presenter import present_bars
+from visualizer.generation.next_tokens_presenter import present_next_tokens
 from visualizer.generation.next_tokens_widget import NextTokensPane
 from visualizer.language.sampling import Sampling
-from visualizer.widgets.accessibility import VALUE
+from visualizer.widgets.accessibility import VALUE_PROPERTY
 from visualizer.widgets.setting_controls import CountControl, RateControl
 from visualizer.widgets.theme import DARK, LIGHT, Theme
 
@@ -29,15 +29,15 @@ class Chosen:
     """A pane with who keeps what is drawn from."""
 
     def __init__(self, show: Show) -> None:
-        self.pane, self.picked = NextTokensPane(), list[int]()
-        self.pane.tokenPicked.connect(self.picked.append)
+        self.pane, self.pick = NextTokensPane(), list[int]()
+        self.pane.tokenChosen.connect(self.pick.append)
         self.pane.samplingChosen.connect(self.keep)
         show(self.pane, (360, 600))
         self.keep(Sampling())
 
     def keep(self, sampling: Sampling, theme: Theme = LIGHT) -> None:
         self.sampling = sampling
-        self.pane.show_bars(present_bars("ab", LOGITS, "abcde", sampling), theme)
+        self.pane.show_bars(present_next_tokens("ab", LOGITS, "abcde", sampling), theme)
 
     def type_into(self, name: str, text: str) -> None:
         control = self.pane.controls[name]
@@ -57,7 +57,7 @@ def chosen(show: Show) -> Chosen:
 def test_a_click_picks_a_token(chosen: Chosen) -> None:
     QTest.mouseClick(chosen.pane.bars, LEFT, pos=chosen.row(1))
     QTest.mouseClick(chosen.pane.bars, LEFT, pos=chosen.row(9))
-    assert chosen.picked == [2]
+    assert chosen.pick == [2]
 
 
 def test_keys_walk_and_pick(chosen: Chosen) -> None:
@@ -65,7 +65,7 @@ def test_keys_walk_and_pick(chosen: Chosen) -> None:
     for key in (Qt.Key.Key_Down, Qt.Key.Key_Down, Qt.Key.Key_Up, Qt.Key.Key_Return):
         QTest.keyClick(chosen.pane.bars, key)
     QTest.keyClick(chosen.pane.bars, Qt.Key.Key_Escape)
-    assert chosen.picked == [2]
+    assert chosen.pick == [2]
 
 
 def test_what_is_typed_is_drawn_from(chosen: Chosen) -> None:
@@ -109,4 +109,4 @@ def test_what_is_filled_is_what_is_drawn_from(chosen: Chosen, theme: Theme) -> N
 
 
 def test_numbers_are_told_in_words(chosen: Chosen) -> None:
-    assert chosen.pane.bars.property(VALUE).startswith("After “b”; “b”: 40 %; “c”: 25 %")
+    assert chosen.pane.bars.property(VALUE_PROPERTY).startswith("After “b”; “b”: 40 %; “c”: 25 %")

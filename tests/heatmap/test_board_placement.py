@@ -26,31 +26,31 @@ from tests.support.hand_made_panels import (
     axis,
 )
 from visualizer.heatmap import board_placement
-from visualizer.heatmap.board import Axis, Board, Heatmap
-from visualizer.heatmap.board_arrangement import MAX_CELL_PX, SMALLEST_SIDE, BoardArranger
-from visualizer.heatmap.board_layout import TitlePlace
-from visualizer.heatmap.board_placement import lay_out
+from visualizer.heatmap.board import Board, Heatmap, HeatmapAxis
+from visualizer.heatmap.board_arrangement import MAX_CELL_PX, MIN_SIDE_PX, BoardArranger
+from visualizer.heatmap.board_layout import TitlePlacement
+from visualizer.heatmap.board_placement import lay_out_board
 from visualizer.heatmap.panel_colour_scale import ColourScale
 from visualizer.heatmap.panel_margins import (
-    BETWEEN,
-    NARROWEST,
-    RAMP,
-    compact_scale,
+    MIN_GUTTER_PX,
+    MIN_RAMP_PX,
+    RAMP_MARGIN_PX,
+    format_compact_scale,
     head_label_width,
     line_title_width,
 )
 from visualizer.heatmap.panel_margins_paint import (
-    are_upright,
+    are_labels_vertical,
+    elide_label,
     label_size,
-    names_places,
     paint_notes,
-    paint_own_ends,
-    shortened,
-    shown_columns,
-    shown_labels,
+    paint_own_scale,
+    shows_positions,
+    visible_column_labels,
+    visible_labels,
 )
 from visualizer.session.view_options import ColourCurve, ColourLimits
-from visualizer.widgets.fonts import metrics
+from visualizer.widgets.fonts import font_metrics
 from visualizer.widgets.theme import LIGHT
 
 if TYPE_CHECKING:
@@ -75,23 +75,23 @@ BOARDS = st.builds(
 
 @given(BOARDS, WIDTHS, HEIGHTS, RATIOS)
 def test_panels_never_overlap(board: Board, width: float, height: float, ratio: float) -> None:
-    layout = lay_out(board, width, height, ratio)
+    layout = lay_out_board(board, width, height, ratio)
     assert len(layout.slots) == len(board.heatmaps)
     for one, other in itertools.combinations(layout.slots, 2):
-        assert not one.whole.adjusted(0.01, 0.01, -0.01, -0.01).intersects(other.whole)
+        assert not one.whole_area.adjusted(0.01, 0.01, -0.01, -0.01).intersects(other.whole_area)
     for slot in layout.slots:
-        assert slot.whole.contains(slot.cells)
-        assert slot.whole.left() >= 0
-        assert slot.whole.top() >= layout.head - 1 / ratio
-        assert slot.whole.right() <= layout.width
-        assert slot.whole.bottom() <= layout.height
+        assert slot.whole_area.contains(slot.cells)
+        assert slot.whole_area.left() >= 0
+        assert slot.whole_area.top() >= layout.head - 1 / ratio
+        assert slot.whole_area.right() <= layout.width
+        assert slot.whole_area.bottom() <= layout.height
 
 
 @given(BOARDS, WIDTHS, HEIGHTS, RATIOS)
 def test_cells_are_whole_pixels_of_the_screen(
     board: Board, width: float, height: float, ratio: float
 ) -> None:
-    for slot in lay_out(board, width, height, ratio).slots:
+    for slot in lay_out_board(board, width, height, ratio).slots:
         for length in (slot.cell_width, slot.cell_height, slot.cells.left(), slot.cells.top()):
             assert abs(length * ratio - round(length * ratio)) < 1e-6
         assert slot.cell_width * ratio >= 1 - 1e-6
@@ -103,7 +103,7 @@ def test_cells_are_whole_pixels_of_the_screen(
 def test_cells_are_square_where_columns_are_tokens(
     board: Board, width: float, height: float, ratio: float
 ) -> None:
-    slots = lay_out(board, width, height, ratio).slots
+    slots = lay_out_board(board, width, height, ratio).slots
     for slot in slots:
         rows, columns = slot.heatmap.values.shape
         assert slot.cells.width() == pytest.approx(columns * slot.cell_width)
@@ -112,7 +112,7 @@ def test_cells_are_square_where_columns_are_tokens(
             assert slot.cell_width == slot.cell_height
         else:
             assert slot.cell_width <= max(64.0, 96.0 / columns)
-            assert slot.cells.width() >= NARROWEST - columns / ratio  # no sliver
+            assert slot.cells.width() >= MIN_GUTTER_PX - columns / ratio  # no sliver
     assert len({slot.cell_height for slot in slots}) == 1
 
 
@@ -120,7 +120,7 @@ def test_cells_are_square_where_columns_are_tokens(
 def test_a_cells_centre_finds_the_cell(
     board: Board, width: float, height: float, ratio: float, data: st.DataObject
 ) -> None:
-    layout = lay_out(board, width, height, ratio)
+    layout = lay_out_board(board, width, height, ratio)
     slot = data.draw(st.sampled_from(layout.slots))
     rows, columns = slot.heatmap.values.shape
     row, column = data.draw(st.tuples(st.integers(0, rows - 1), st.integers(0, columns - 1)))
@@ -133,7 +133,7 @@ def test_a_cells_centre_finds_the_cell(
 def test_the_outermost_edges_belong_to_the_outermost_cells(
     board: Board, width: float, height: float, ratio: float
 ) -> None:
-    for slot in lay_out(board, width, height, ratio).slots:
+    for slot in lay_out_board(board, width, height, ratio).slots:
         rows, columns = slot.heatmap.values.shape
         assert slot.at(slot.cells.topLeft()) == (0, 0)
         assert slot.at(slot.cells.bottomRight()) == (rows - 1, columns - 1)
@@ -143,7 +143,7 @@ def test_the_outermost_edges_belong_to_the_outermost_cells(
 def test_beside_the_cells_there_is_no_cell(
     board: Board, width: float, height: float, ratio: float
 ) -> None:
-    for slot in lay_out(board, width, height, ratio).slots:
+    for slot in lay_out_board(board, width, height, ratio).slots:
         cells = slot.cells
         for point in (
             cells.topLeft() - cells.topLeft() / 1e3 - (cells.bottomRight() - cells.topLeft()),
@@ -229,18 +229,20 @@ def texts(slot: PanelSlot) -> list[QRectF]:
     found = []
     if slot.has_row_labels:
         small = label_size(slot.heatmap.rows, slot.cell_height)
-        widths = (metrics(small).horizontalAdvance(shortened(one, slot.longest, small))
-                  for _, one in shown_labels(slot.heatmap.rows, slot.cell_height))  # fmt: skip
+        widths = (font_metrics(small).horizontalAdvance(elide_label(one, slot.longest, small))
+                  for _, one in visible_labels(slot.heatmap.rows, slot.cell_height))  # fmt: skip
         widest = max(widths, default=0)
         found.append(
             QRectF(slot.cells.left() - 8 - widest, slot.cells.top(), widest, slot.cells.height())
         )
     if slot.has_column_labels:
-        upright = are_upright(slot) and not names_places(slot.heatmap.columns, slot.cell_width)
+        upright = are_labels_vertical(slot) and not shows_positions(
+            slot.heatmap.columns, slot.cell_width
+        )
         label = label_size(slot.heatmap.columns, slot.cell_width)
-        for at, one in shown_columns(slot):
-            wide = metrics(label).horizontalAdvance(shortened(one, slot.longest, label))
-            line = metrics(label).ascent()
+        for at, one in visible_column_labels(slot):
+            wide = font_metrics(label).horizontalAdvance(elide_label(one, slot.longest, label))
+            line = font_metrics(label).ascent()
             size = (line, wide) if upright else (wide, line)
             cell = slot.heatmap.columns.cell(at)
             left = slot.cells.left() + (cell + 0.5) * slot.cell_width - size[0] / 2
@@ -249,10 +251,10 @@ def texts(slot: PanelSlot) -> list[QRectF]:
         corner = slot.cells.topLeft() + QPointF(*slot.head_at)
         wide = head_label_width(slot.heatmap, slot.is_head_short)
         found.append(QRectF(corner.x(), corner.y() + 3, wide, 12))
-    if slot.title in {TitlePlace.OWN, TitlePlace.LINE}:
-        is_line = slot.title is TitlePlace.LINE
+    if slot.title in {TitlePlacement.OWN, TitlePlacement.LINE}:
+        is_line = slot.title is TitlePlacement.LINE
         wide = line_title_width(slot.heatmap) if is_line else slot.column_head.width
-        top = slot.cells.top() - 20 if is_line else slot.whole.top()
+        top = slot.cells.top() - 20 if is_line else slot.whole_area.top()
         found.append(QRectF(slot.cells.left(), top, wide, 16 if is_line else 36))
     return found
 
@@ -260,11 +262,11 @@ def texts(slot: PanelSlot) -> list[QRectF]:
 def faults(sketch: Sketch, window: tuple[int, int], ratio: float) -> list[tuple[QRectF, ...]]:
     """Find texts and panels that are cut, and those that stand over others."""
     board = sketch.board()
-    layout = lay_out(board, *window, ratio, is_paged=True)
+    layout = lay_out_board(board, *window, ratio, is_paged=True)
     for _ in range(3):  # notes on pooling take room, too
-        layout = lay_out(pooled_to(board, layout.room), *window, ratio, is_paged=True)
-    assert layout.placed
-    page = layout.placed.page
+        layout = lay_out_board(pooled_to(board, layout.room), *window, ratio, is_paged=True)
+    assert layout.place_panels
+    page = layout.place_panels.page
     if page is None and (layout.width > window[0] or layout.height > window[1]):
         return []  # no room for the smallest one: it is scrolled to
     height = page or window[1]
@@ -272,7 +274,7 @@ def faults(sketch: Sketch, window: tuple[int, int], ratio: float) -> list[tuple[
     for slot in layout.slots:
         number = int(slot.cells.top() // height)
         parts = [*texts(slot), slot.cells]
-        if slot.title is TitlePlace.PINNED:
+        if slot.title is TitlePlacement.PINNED:
             head = slot.column_head
             parts.append(QRectF(head.left, number * height, head.width, layout.head))
         by_page.setdefault(number, []).extend(parts)
@@ -317,11 +319,11 @@ def test_in_any_window_panels_are_as_large_as_the_room_allows(
     chosen = arranger.best
     candidates = [*arranger.candidates(chosen.heads)]
     other, worth = data.draw(st.sampled_from(candidates))
-    sizes = [one for one in arranger.sizes(SMALLEST_SIDE) if arranger.fits(other, one, window[1])]
-    side = data.draw(st.sampled_from(arranger.sizes(SMALLEST_SIDE)))
-    assert arranger.height_of(other, side) == pytest.approx(arranger.tops(other, side)[1])
+    sizes = [one for one in arranger.sizes(MIN_SIDE_PX) if arranger.fits(other, one, window[1])]
+    side = data.draw(st.sampled_from(arranger.sizes(MIN_SIDE_PX)))
+    assert arranger.height_of(other, side) == pytest.approx(arranger.top_edges(other, side)[1])
     for band in other.bands:
-        wide = arranger.lefts(other, band, side)[1]
+        wide = arranger.left_edges(other, band, side)[1]
         assert arranger.width_of(other, band, side) == pytest.approx(wide)
     own = next(
         worth
@@ -342,7 +344,7 @@ def by_stage(layout: BoardLayout) -> dict[str, list[PanelSlot]]:
 
 
 def test_stages_are_columns_and_heads_are_rows() -> None:
-    layout = lay_out(a_board(3, 2, 6), 1280, 800)
+    layout = lay_out_board(a_board(3, 2, 6), 1280, 800)
     for slots in by_stage(layout).values():
         assert len({slot.cells.left() for slot in slots}) == 1
         assert slots[0].cells.top() < slots[1].cells.top()
@@ -353,7 +355,7 @@ def test_stages_are_columns_and_heads_are_rows() -> None:
 
 
 def test_one_stage_wraps_its_heads_into_a_grid() -> None:
-    layout = lay_out(a_board(1, 6, 6), 1280, 800, is_paged=True)
+    layout = lay_out_board(a_board(1, 6, 6), 1280, 800, is_paged=True)
     lefts = sorted({slot.cells.left() for slot in layout.slots})
     assert 1 < len(lefts) < 6
     named = [slot for slot in layout.slots if slot.has_row_labels]
@@ -367,13 +369,15 @@ def test_one_stage_wraps_its_heads_into_a_grid() -> None:
 
 
 def test_panels_grow_with_the_window() -> None:
-    sizes = [lay_out(a_board(3, 1, 8), width, 900).slots[0].cell_width for width in (800, 1600)]
+    sizes = [
+        lay_out_board(a_board(3, 1, 8), width, 900).slots[0].cell_width for width in (800, 1600)
+    ]
     assert sizes[0] < sizes[1] <= MAX_CELL_PX
 
 
 def test_heads_that_do_not_fit_are_turned_like_pages() -> None:
-    layout = lay_out(a_board(3, 6, 12), 800, 640, is_paged=True)
-    page = layout.placed.page if layout.placed else None
+    layout = lay_out_board(a_board(3, 6, 12), 800, 640, is_paged=True)
+    page = layout.place_panels.page if layout.place_panels else None
     assert page == 640
     pages = [int(slot.cells.top() // page) for slot in layout.slots]
     assert max(pages) >= 1
@@ -390,7 +394,7 @@ def test_heads_that_do_not_fit_are_turned_like_pages() -> None:
             if at == 0
         }
     for slot, at in zip(layout.slots, pages, strict=True):
-        assert slot.whole.bottom() <= (at + 1) * page
+        assert slot.whole_area.bottom() <= (at + 1) * page
         assert slot.has_column_labels == any(
             other.cells.top() == slot.cells.top() and other.has_column_labels
             for other in layout.slots
@@ -398,15 +402,15 @@ def test_heads_that_do_not_fit_are_turned_like_pages() -> None:
 
 
 def test_stages_wrap_into_bands_where_that_makes_cells_larger() -> None:
-    layout = lay_out(a_board(4, 1, 8), 700, 900, is_paged=True)
+    layout = lay_out_board(a_board(4, 1, 8), 700, 900, is_paged=True)
     assert len({slot.cells.top() for slot in layout.slots}) == 2
-    below = [slot for slot in layout.slots if slot.title is TitlePlace.OWN]
+    below = [slot for slot in layout.slots if slot.title is TitlePlacement.OWN]
     assert len(below) == 2
     assert all(slot.has_column_labels for slot in layout.slots)
 
 
 def test_heads_stand_in_groups_side_by_side_in_a_wide_window() -> None:
-    layout = lay_out(a_board(3, 8, 64, columns=2), 1373, 933, is_paged=True)
+    layout = lay_out_board(a_board(3, 8, 64, columns=2), 1373, 933, is_paged=True)
     first = [slot for slot in layout.slots if slot.heatmap.stage == "stage0"]
     assert len({slot.cells.left() for slot in first}) == 2
     tops = [slot.cells.top() for slot in sorted(first, key=lambda slot: slot.heatmap.head or 0)]
@@ -416,36 +420,36 @@ def test_heads_stand_in_groups_side_by_side_in_a_wide_window() -> None:
 
 def test_the_present_arrangement_stays_unless_another_gains_half_as_much_again() -> None:
     board = a_board(4, 1, 8)
-    wide = lay_out(board, 1400, 900, is_paged=True)
-    assert wide.placed
-    assert wide.placed.arrangement
-    assert len(wide.placed.arrangement.bands) == 1
-    kept = lay_out(board, 980, 900, present=wide.placed.arrangement, is_paged=True)
-    anew = lay_out(board, 980, 900, is_paged=True)
-    assert kept.placed
-    assert anew.placed
-    assert kept.placed.arrangement
-    assert anew.placed.arrangement
-    assert len(kept.placed.arrangement.bands) == 1
-    assert len(anew.placed.arrangement.bands) == 2
-    left = lay_out(board, 500, 900, present=wide.placed.arrangement, is_paged=True)
-    assert left.placed
-    assert left.placed.arrangement
-    assert len(left.placed.arrangement.bands) > 1
+    wide = lay_out_board(board, 1400, 900, is_paged=True)
+    assert wide.place_panels
+    assert wide.place_panels.arrangement
+    assert len(wide.place_panels.arrangement.bands) == 1
+    kept = lay_out_board(board, 980, 900, present=wide.place_panels.arrangement, is_paged=True)
+    anew = lay_out_board(board, 980, 900, is_paged=True)
+    assert kept.place_panels
+    assert anew.place_panels
+    assert kept.place_panels.arrangement
+    assert anew.place_panels.arrangement
+    assert len(kept.place_panels.arrangement.bands) == 1
+    assert len(anew.place_panels.arrangement.bands) == 2
+    left = lay_out_board(board, 500, 900, present=wide.place_panels.arrangement, is_paged=True)
+    assert left.place_panels
+    assert left.place_panels.arrangement
+    assert len(left.place_panels.arrangement.bands) > 1
 
 
 def test_neighbouring_stages_without_heads_share_a_column() -> None:
     heads = a_board(2, 3, 6).columns
     one = replace(a_board(1, 1, 6, columns=4).columns[0][0], head=None, label="")
     board = Board((*heads, (replace(one, stage="concat"),), (replace(one, stage="output"),)))
-    layout = lay_out(board, 1280, 800, is_paged=True)
+    layout = lay_out_board(board, 1280, 800, is_paged=True)
     concat, output = (
         next(slot for slot in layout.slots if slot.heatmap.stage == name)
         for name in ("concat", "output")
     )
     assert concat.cells.left() == output.cells.left()
     assert concat.cells.top() < output.cells.top()
-    assert (concat.title, output.title) == (TitlePlace.PINNED, TitlePlace.LINE)
+    assert (concat.title, output.title) == (TitlePlacement.PINNED, TitlePlacement.LINE)
     second = next(slot for slot in layout.slots if slot.heatmap.head == 1)
     assert output.cells.top() == second.cells.top()  # level with the second head
 
@@ -454,31 +458,33 @@ def test_neighbouring_stages_without_heads_share_a_column() -> None:
 def test_one_stage_is_large_beside_the_others(large: str) -> None:
     board = replace(a_board(3, 1, 12, columns=4), large=large)
     for width, height in ((740, 650), (1380, 930), (640, 1200)):
-        layout = lay_out(board, width, height)
+        layout = lay_out_board(board, width, height)
         first, *others = layout.slots
         assert first.heatmap.stage == large
         assert all(slot.cell_height < first.cell_height for slot in others)
         assert all(slot.cells.height() >= 72 for slot in others)
         assert [slot.has_row_labels for slot in layout.slots] == [True, False, False]
-        assert {slot.title for slot in others} == {TitlePlace.LINE}
+        assert {slot.title for slot in others} == {TitlePlacement.LINE}
         assert layout.width <= width
         assert layout.height <= height
         for one, other in itertools.combinations(layout.slots, 2):
-            assert not one.whole.adjusted(0.01, 0.01, -0.01, -0.01).intersects(other.whole)
+            assert not one.whole_area.adjusted(0.01, 0.01, -0.01, -0.01).intersects(
+                other.whole_area
+            )
         pitch = 1 if first.heatmap.columns.is_token else 0
         bigger = layout.width + 12 * pitch, layout.height + 12  # a pixel more in each cell
         assert bigger[0] > width or bigger[1] > height
 
 
 def test_all_heads_are_seen_at_once_while_numbers_can_be_read() -> None:
-    slots = lay_out(a_board(3, 3, 6), 1280, 800).slots
-    assert slots[-1].whole.bottom() <= 800
+    slots = lay_out_board(a_board(3, 3, 6), 1280, 800).slots
+    assert slots[-1].whole_area.bottom() <= 800
     assert all(slot.numbers for slot in slots)
 
 
 def test_keys_are_named_once_unless_they_differ() -> None:
     same = a_board(2, 3, 6)
-    assert [slot.has_column_labels for slot in lay_out(same, 700, 1300).slots] == [
+    assert [slot.has_column_labels for slot in lay_out_board(same, 700, 1300).slots] == [
         *(True, True), *(False, False), *(False, False),
     ]  # fmt: skip
     other = tuple(
@@ -491,30 +497,32 @@ def test_keys_are_named_once_unless_they_differ() -> None:
         for number, one in enumerate(a_board(1, 3, 6).columns[0])
     )
     for columns in ((other,), (other, other)):
-        assert all(slot.has_column_labels for slot in lay_out(Board(columns), 1280, 800).slots)
+        assert all(
+            slot.has_column_labels for slot in lay_out_board(Board(columns), 1280, 800).slots
+        )
 
 
 def test_notes_that_panels_share_stand_once_over_them() -> None:
     panels = a_board(2, 2, 6, notes=("kept ×2",)).columns
-    shared = lay_out(Board(panels), 1280, 800)
+    shared = lay_out_board(Board(panels), 1280, 800)
     assert [head.notes for head in shared.column_heads] == [("kept ×2",)] * 2
-    assert {slot.own_notes for slot in shared.slots} == {()}
+    assert {slot.panel_notes for slot in shared.slots} == {()}
     first = (panels[0][0], replace(panels[0][1], notes=("▲ 3 above",)))
-    mixed = lay_out(Board((first, panels[1])), 1280, 800)
+    mixed = lay_out_board(Board((first, panels[1])), 1280, 800)
     assert [head.notes for head in mixed.column_heads] == [(), ("kept ×2",)]
-    own = {slot.heatmap: slot.own_notes for slot in mixed.slots}
+    own = {slot.heatmap: slot.panel_notes for slot in mixed.slots}
     assert [own[one] for one in first] == [("kept ×2",), ("▲ 3 above",)]
 
 
 def test_few_columns_are_no_sliver() -> None:
-    slots = lay_out(a_board(2, 8, 64, columns=2), 1280, 800).slots
-    assert min(slot.cells.width() for slot in slots) >= NARROWEST
+    slots = lay_out_board(a_board(2, 8, 64, columns=2), 1280, 800).slots
+    assert min(slot.cells.width() for slot in slots) >= MIN_GUTTER_PX
 
 
 def test_what_has_no_room_is_scrolled_to() -> None:
-    narrow = lay_out(a_board(6, 1, 12), 150, 120, is_paged=True)
+    narrow = lay_out_board(a_board(6, 1, 12), 150, 120, is_paged=True)
     assert narrow.height > 120
-    assert narrow.slots[0].cells.width() >= SMALLEST_SIDE
+    assert narrow.slots[0].cells.width() >= MIN_SIDE_PX
 
 
 def test_pooled_cells_stand_for_their_first() -> None:
@@ -527,7 +535,7 @@ def test_pooled_cells_stand_for_their_first() -> None:
             "columns": type(heatmap.columns)("key", tuple("abcdefgh"), 2),
         }
     )
-    slot = lay_out(Board(((pooled,),)), 800, 600).slots[0]
+    slot = lay_out_board(Board(((pooled,),)), 800, 600).slots[0]
     assert slot.cell(3, 6) == slot.cell(2, 7)
     assert slot.at(slot.cell(3, 6).center()) == (2, 6)
 
@@ -535,7 +543,7 @@ def test_pooled_cells_stand_for_their_first() -> None:
 def test_a_heads_row_is_named_by_its_first_panel_with_heads() -> None:
     without, heads = a_board(1, 1, 6).columns[0][0], a_board(2, 3, 6).columns
     board = Board(((replace(without, stage="input", head=None, label=""),), *heads))
-    slots = lay_out(board, 1280, 1300).slots
+    slots = lay_out_board(board, 1280, 1300).slots
     rows = [slot.heatmap.head for slot in slots if slot.has_row_labels]
     assert rows == [None, 1, 2]  # beside the input, and where it is no more
     whose = [slot for slot in slots if slot.head_at]
@@ -544,7 +552,7 @@ def test_a_heads_row_is_named_by_its_first_panel_with_heads() -> None:
 
 
 def test_nothing_takes_no_room() -> None:
-    layout = lay_out(Board(), 1280, 800)
+    layout = lay_out_board(Board(), 1280, 800)
     assert (layout.slots, layout.width, layout.height) == ((), 0, 0)
 
 
@@ -559,9 +567,9 @@ def test_room_does_not_depend_on_what_was_pooled(
     stages: int, heads: int, width: float, height: float, ratio: float
 ) -> None:
     board = a_board(stages, heads, 64)
-    cells = lay_out(board, width, height, ratio, is_paged=height < math.inf).room
+    cells = lay_out_board(board, width, height, ratio, is_paged=height < math.inf).room
     smaller = Board(tuple(tuple(pooled(one) for one in column) for column in board.columns))
-    again = lay_out(smaller, width, height, ratio, is_paged=height < math.inf)
+    again = lay_out_board(smaller, width, height, ratio, is_paged=height < math.inf)
     assert 0 < cells == again.room
 
 
@@ -576,11 +584,11 @@ def test_room_does_not_depend_on_what_was_pooled(
     ids=str,
 )
 def test_the_texts_of_a_scale_have_room(colour: ColourScale) -> None:
-    layout = lay_out(Board(((a_heatmap([[0.5]], colour=colour),),)), 1280, 800)
+    layout = lay_out_board(Board(((a_heatmap([[0.5]], colour=colour),),)), 1280, 800)
     (head,) = layout.column_heads
-    texts = [text for text in compact_scale(head.heatmap) if text]
-    widths = [metrics(12).horizontalAdvance(text) + BETWEEN for text in texts]
-    assert RAMP + sum(widths) <= head.width
+    texts = [text for text in format_compact_scale(head.heatmap) if text]
+    widths = [font_metrics(12).horizontalAdvance(text) + RAMP_MARGIN_PX for text in texts]
+    assert MIN_RAMP_PX + sum(widths) <= head.width
     assert head.left + head.width <= layout.width
 
 
@@ -590,7 +598,7 @@ def test_the_texts_of_a_scale_have_room(colour: ColourScale) -> None:
 def part_of(heatmap: Heatmap, first: float, share: float) -> Heatmap:
     """Look at some tokens of a panel, from one on."""
 
-    def seen(axis: Axis) -> Axis:
+    def seen(axis: HeatmapAxis) -> HeatmapAxis:
         if not axis.is_token:
             return axis
         count = len(axis.labels)
@@ -599,7 +607,9 @@ def part_of(heatmap: Heatmap, first: float, share: float) -> Heatmap:
         return replace(axis, part=range(start, start + size))
 
     rows, columns = seen(heatmap.rows), seen(heatmap.columns)
-    values = np.full((len(rows.seen), len(columns.seen)), 0.5, dtype=np.float32)
+    values = np.full(
+        (len(rows.displayed_stage), len(columns.displayed_stage)), 0.5, dtype=np.float32
+    )
     return replace(heatmap, rows=rows, columns=columns, values=values)
 
 
@@ -608,13 +618,13 @@ def test_a_part_takes_no_more_room_than_the_whole(
     board: Board, width: float, height: float, ratio: float, first: float, share: float
 ) -> None:
     columns = (tuple(part_of(one, first, share) for one in column) for column in board.columns)
-    whole = lay_out(board, width, height, ratio)
-    part = lay_out(Board(tuple(columns)), width, height, ratio)
+    whole = lay_out_board(board, width, height, ratio)
+    part = lay_out_board(Board(tuple(columns)), width, height, ratio)
     assert part.width <= whole.width + 0.01
     for one, other in zip(part.slots, whole.slots, strict=True):
         assert one.cells.topLeft() == other.cells.topLeft()
         assert one.cells.height() == pytest.approx(other.cells.height())
-        assert one.whole.width() <= other.whole.width() + 0.01
+        assert one.whole_area.width() <= other.whole_area.width() + 0.01
         rows, across = one.heatmap.values.shape
         assert one.cell_width * across == pytest.approx(one.cells.width())
         assert one.cell_height * rows == pytest.approx(one.cells.height())
@@ -627,13 +637,13 @@ def test_a_part_takes_no_more_room_than_the_whole(
 def test_a_foot_has_room_for_letters_that_reach_below_the_line(notes: tuple[str, ...]) -> None:
     colour = ColourScale("viridis", ColourCurve.LINEAR, ColourLimits.PANEL, 0.0, 1.0)
     panels = (a_heatmap([[0.5]], notes=notes, colour=colour), a_heatmap([[0.5]], notes=("other",)))
-    slot = lay_out(Board((panels,)), 1280, 800).slots[0]
-    assert slot.own_notes == notes
-    foot = slot.whole.bottom()
+    slot = lay_out_board(Board((panels,)), 1280, 800).slots[0]
+    assert slot.panel_notes == notes
+    foot = slot.whole_area.bottom()
     image = QImage(1280, int(foot) + 40, QImage.Format.Format_RGB32)
     image.fill(0xFFFFFF)
     painter = QPainter(image)
-    paint_own_ends(painter, slot, LIGHT)
+    paint_own_scale(painter, slot, LIGHT)
     paint_notes(painter, slot, LIGHT)
     painter.end()
     below = image.copy(0, math.ceil(foot), 1280, 30)
@@ -653,5 +663,5 @@ class EvictedPlaces(OrderedDict[Any, Any]):
 def test_another_thread_may_drop_kept_places(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(board_placement, "_PLACED_BY_KEY", EvictedPlaces())
     board = a_board(stages=1, heads=1, tokens=2)
-    first, second = (lay_out(board, 400, 300) for _ in range(2))
-    assert [slot.whole for slot in first.slots] == [slot.whole for slot in second.slots]
+    first, second = (lay_out_board(board, 400, 300) for _ in range(2))
+    assert [slot.whole_area for slot in first.slots] == [slot.whole_area for slot in second.slots]

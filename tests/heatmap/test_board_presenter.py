@@ -11,28 +11,28 @@ from msgspec.structs import replace
 
 from tests.support.screens import resolved, warm
 from tests.support.small_runs import a_run, board, panel
-from visualizer.attention.mechanisms import Mechanism, spec_of
+from visualizer.attention.mechanisms import Mechanism, apply_mechanism
 from visualizer.attention.run import run
 from visualizer.attention.spec import (
     AttentionSpec,
     BooleanMatrix,
     Device,
-    Mask,
-    Mode,
-    Normalisation,
-    Route,
+    DropoutMode,
+    MaskKind,
+    MaskRoute,
+    NormalisationKind,
 )
-from visualizer.attention.token_embeddings import PADDING
+from visualizer.attention.token_embeddings import PADDING_LABEL
 from visualizer.heatmap.board import Board
 from visualizer.heatmap.board_presenter import present_board
-from visualizer.heatmap.panel_colour_scale import SHORT
+from visualizer.heatmap.panel_colour_scale import MIN_PERCENTILE_TOKENS
 from visualizer.session.document import BOOK_SENTENCE
 from visualizer.session.view import View
-from visualizer.session.view_options import AUTOMATIC, ColourCurve, ColourLimits, ColourOptions
+from visualizer.session.view_options import AUTOMATIC_MAP, ColourCurve, ColourLimits, ColourOptions
 
-SIMPLE = spec_of(Mechanism.SIMPLIFIED, AttentionSpec(device=Device.CPU))
+SIMPLE = apply_mechanism(Mechanism.SIMPLIFIED, AttentionSpec(device=Device.CPU))
 BOOK = tuple(BOOK_SENTENCE.split())
-AFTER: dict[str, Any] = {"route": Route.AFTER}
+AFTER: dict[str, Any] = {"route": MaskRoute.AFTER}
 HALF: dict[str, Any] = {"dropout": 0.5, "dropout_seed": 3}
 
 
@@ -85,12 +85,12 @@ def test_a_column_a_stage_and_a_row_a_head() -> None:
 # ----------------------------------------------------------------------------------- hatching
 
 
-@pytest.mark.parametrize("route", Route)
-@pytest.mark.parametrize("mask", [Mask.CAUSAL, Mask.WINDOW])
-def test_hatched_are_exactly_the_forbidden_cells(mask: Mask, route: Route) -> None:
+@pytest.mark.parametrize("route", MaskRoute)
+@pytest.mark.parametrize("mask", [MaskKind.CAUSAL, MaskKind.WINDOW])
+def test_hatched_are_exactly_the_forbidden_cells(mask: MaskKind, route: MaskRoute) -> None:
     computed = a_run("a b c d", mask=mask, window=2, route=route, **HALF)
     distance = np.arange(4)[:, None] - np.arange(4)
-    forbidden = (distance < 0) | (distance >= (2 if mask is Mask.WINDOW else 4))
+    forbidden = (distance < 0) | (distance >= (2 if mask is MaskKind.WINDOW else 4))
     hatched = {"masked", "zeroed", "weights", "dropped"}
     for heatmap in board(computed).heatmaps:
         if heatmap.stage in hatched:
@@ -100,25 +100,25 @@ def test_hatched_are_exactly_the_forbidden_cells(mask: Mask, route: Route) -> No
 
 
 def test_nothing_is_hatched_without_a_mask() -> None:
-    heatmaps = board(a_run(mask=Mask.NONE, **HALF)).heatmaps
+    heatmaps = board(a_run(mask=MaskKind.NONE, **HALF)).heatmaps
     assert [heatmap.stage for heatmap in heatmaps if heatmap.forbidden is not None] == []
 
 
 def test_an_own_matrix_is_hatched_as_written() -> None:
     allowed = np.array([[1, 0], [1, 1]], dtype=bool).T
-    heatmap = panel(a_run("a b", mask=Mask.OWN, own_mask=BooleanMatrix.of(allowed)), "weights")
+    heatmap = panel(a_run("a b", mask=MaskKind.OWN, own_mask=BooleanMatrix.of(allowed)), "weights")
     assert heatmap.forbidden is not None
     assert heatmap.forbidden.tolist() == [[0, 0], [1, 0]]
 
 
 def test_padding_is_hatched_in_its_own_text() -> None:
-    computed = a_run("a b c", "d", mask=Mask.NONE)
+    computed = a_run("a b c", "d", mask=MaskKind.NONE)
     whole, padded = (panel(computed, "weights", text=text) for text in (0, 1))
     assert whole.forbidden is not None
     assert padded.forbidden is not None
     assert not whole.forbidden.any()
     assert padded.forbidden.tolist() == 3 * [[False, True, True]]
-    assert padded.rows.labels == ("d", PADDING, PADDING)
+    assert padded.rows.labels == ("d", PADDING_LABEL, PADDING_LABEL)
 
 
 # -------------------------------------------------------------------------------------- marks
@@ -139,7 +139,7 @@ def test_dropped_cells_are_those_that_were_something() -> None:
 
 
 def test_what_was_nothing_before_is_not_dropped() -> None:
-    computed = a_run(mask=Mask.NONE, temperature=1e-4, **HALF)
+    computed = a_run(mask=MaskKind.NONE, temperature=1e-4, **HALF)
     heatmap, weights = panel(computed, "dropped"), computed.trace.read("weights", (0,))
     assert heatmap.dropped is not None
     assert (weights == 0).any()
@@ -147,7 +147,7 @@ def test_what_was_nothing_before_is_not_dropped() -> None:
 
 
 def test_in_evaluation_nothing_is_dropped() -> None:
-    assert "dropped" not in a_run(mode=Mode.EVAL, **HALF).trace
+    assert "dropped" not in a_run(mode=DropoutMode.EVAL, **HALF).trace
 
 
 def test_row_sums_stand_only_where_they_are_not_1() -> None:
@@ -205,7 +205,7 @@ def test_colours_mean_the_same_in_every_head() -> None:
         largest = np.abs(computed.trace.read(stage)[np.isfinite(computed.trace.read(stage))]).max()
         assert one == two
         assert (one.low, one.high) == (-largest, largest)
-        assert one.map == AUTOMATIC
+        assert one.map == AUTOMATIC_MAP
 
 
 def test_weights_have_a_scale_from_0_to_1() -> None:
@@ -216,21 +216,21 @@ def test_weights_have_a_scale_from_0_to_1() -> None:
 
 
 def test_weights_below_0_have_a_signed_scale() -> None:
-    spec = replace(SIMPLE, d_in=4, normalisation=Normalisation.SUM)
+    spec = replace(SIMPLE, d_in=4, normalisation=NormalisationKind.SUM)
     colour = panel(run((BOOK,), spec), "weights").colour
-    assert colour.map == AUTOMATIC
+    assert colour.map == AUTOMATIC_MAP
     assert colour.low == -colour.high < 0
 
 
 def test_zeros_alone_have_a_scale() -> None:
-    colour = panel(a_run(f"{PADDING}", mask=Mask.NONE), "scores").colour
+    colour = panel(a_run(f"{PADDING_LABEL}", mask=MaskKind.NONE), "scores").colour
     assert colour.low < colour.high
 
 
-@pytest.mark.parametrize("tokens", [1, SHORT, SHORT + 1])
+@pytest.mark.parametrize("tokens", [1, MIN_PERCENTILE_TOKENS, MIN_PERCENTILE_TOKENS + 1])
 def test_the_automatic_scale_is_by_row_for_long_texts(tokens: int) -> None:
     computed = a_run(" ".join(tokens * ["a"]))
-    expected = ColourLimits.SHARED if tokens <= SHORT else ColourLimits.ROW
+    expected = ColourLimits.SHARED if tokens <= MIN_PERCENTILE_TOKENS else ColourLimits.ROW
     assert panel(computed, "weights").colour.limits is expected
     assert panel(computed, "scores").colour.limits is ColourLimits.SHARED
 
@@ -271,9 +271,9 @@ def test_typed_ends_are_those_of_their_stage_and_what_is_beyond_is_counted() -> 
 
 
 def test_panels_that_did_not_change_are_the_very_same() -> None:
-    first = a_run(mask=Mask.NONE)
+    first = a_run(mask=MaskKind.NONE)
     before = board(first)
-    after = board(a_run(mask=Mask.CAUSAL, previous=first), before)
+    after = board(a_run(mask=MaskKind.CAUSAL, previous=first), before)
     kept = {shown.stage for shown in after.heatmaps if shown in before.heatmaps}
     anew = {shown.stage for shown in after.heatmaps} - kept
     assert kept == {"input", "queries", "keys", "values", "scores", "scaled"}
@@ -293,8 +293,10 @@ def test_another_text_or_scale_gives_other_panels() -> None:
 
 
 def test_other_tokens_with_the_same_numbers_have_their_own_labels() -> None:
-    first = a_run("z x", normalisation=Normalisation.UNIFORM, mask=Mask.NONE)
-    second = a_run("y x", normalisation=Normalisation.UNIFORM, mask=Mask.NONE, previous=first)
+    first = a_run("z x", normalisation=NormalisationKind.UNIFORM, mask=MaskKind.NONE)
+    second = a_run(
+        "y x", normalisation=NormalisationKind.UNIFORM, mask=MaskKind.NONE, previous=first
+    )
     assert panel(second, "weights").rows.labels == ("y", "x")
     shown = board(second, board(first))
     assert {heatmap.rows.labels for heatmap in shown.heatmaps} == {("y", "x")}

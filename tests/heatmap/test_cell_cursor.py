@@ -7,14 +7,14 @@ import pytest
 
 from tests.support.screens import present, resolved
 from tests.support.small_runs import EVERYTHING, a_run, board, panel
-from visualizer.attention.spec import Mask, Normalisation
-from visualizer.features.cell.presenter import CELL
+from visualizer.attention.spec import MaskKind, NormalisationKind
+from visualizer.features.cell.presenter import CELL_PANEL
 from visualizer.heatmap.board import Board
-from visualizer.heatmap.panel_cells import moved_cursor, panel_of, shown_cell
+from visualizer.heatmap.panel_cells import displayed_cell, move_cursor, panel_of_cell
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.view import View
-from visualizer.session.zoom_ranges import Zoom
+from visualizer.session.zoom_ranges import ZoomRange
 
 SEVEN = a_run("a b c d e f g", d_in=3, d_out=4)
 THREE = board(a_run("a b c"), stages=frozenset({"input", "scores", "weights"}))
@@ -33,19 +33,19 @@ def test_a_pooled_cell_is_the_one_that_gave_its_colour(stage: str, text: int) ->
         assert heatmap.is_pooled
         for row, column in np.ndindex(heatmap.values.shape):
             first = Cell(stage, (*head, row * rows, column * columns))
-            *_, down, right = shown_cell(resolved(run, view), pooled, first).place
+            *_, down, right = displayed_cell(resolved(run, view), pooled, first).place
             assert (down // rows, right // columns) == (row, column)
             assert numbers[down, right] == heatmap.values[row, column]
 
 
 def test_a_pooled_cell_that_is_no_number_is_one_that_is_none() -> None:
-    naive = Normalisation.NAIVE_SOFTMAX
-    run = a_run("a b c d e f g", mask=Mask.NONE, normalisation=naive, temperature=1e-4)
+    naive = NormalisationKind.NAIVE_SOFTMAX
+    run = a_run("a b c d e f g", mask=MaskKind.NONE, normalisation=naive, temperature=1e-4)
     pooled = board(run, room=4)
     values = panel(run, "weights", room=4).values
     assert np.isnan(values).any()
     for row, column in zip(*(2 * at for at in np.nonzero(np.isnan(values))), strict=True):
-        cell = shown_cell(
+        cell = displayed_cell(
             resolved(run, View(room=4)), pooled, Cell("weights", (0, int(row), int(column)))
         )
         assert np.isnan(run.trace.read("weights", cell.place))
@@ -53,15 +53,17 @@ def test_a_pooled_cell_that_is_no_number_is_one_that_is_none() -> None:
 
 def test_what_is_not_pooled_or_not_shown_stands_for_itself() -> None:
     cell = Cell("weights", (1, 3, 2))
-    assert shown_cell(resolved(SEVEN, View()), board(SEVEN), cell) == cell
-    assert shown_cell(resolved(SEVEN, View(room=4)), Board(), cell) == cell
-    assert panel_of(Board(), cell) is None
+    assert displayed_cell(resolved(SEVEN, View()), board(SEVEN), cell) == cell
+    assert displayed_cell(resolved(SEVEN, View(room=4)), Board(), cell) == cell
+    assert panel_of_cell(Board(), cell) is None
 
 
 def test_the_heading_says_how_many_cells_were_pooled() -> None:
     cell = Cell("weights", (0, 3, 2))
     one, many = (
-        present(Document(), View(hovered=cell, room=room), SEVEN, None, False, None).panel(CELL)
+        present(Document(), View(hovered=cell, room=room), SEVEN, None, False, None).panel(
+            CELL_PANEL
+        )
         for room in (256, 4)
     )
     assert one
@@ -90,39 +92,39 @@ def test_the_heading_says_how_many_cells_were_pooled() -> None:
 def test_over_an_edge_is_the_next_head_or_stage(
     start: tuple[str, *tuple[int, ...]], down: int, right: int, end: tuple[str, *tuple[int, ...]]
 ) -> None:
-    cell = moved_cursor(THREE, Cell(start[0], start[1:]), down, right)
+    cell = move_cursor(THREE, Cell(start[0], start[1:]), down, right)
     assert cell == Cell(end[0], end[1:])
 
 
 def test_one_walks_from_drawn_cell_to_drawn_cell() -> None:
     pooled = board(SEVEN, room=4, stages=frozenset({"weights"}))
-    assert moved_cursor(pooled, Cell("weights", (0, 3, 3)), 1, 0) == Cell("weights", (0, 4, 2))
-    assert moved_cursor(pooled, Cell("weights", (0, 6, 1)), 1, 0) == Cell("weights", (1, 0, 0))
-    assert moved_cursor(pooled, Cell("weights", (1, 1, 1)), -1, 0) == Cell("weights", (0, 6, 0))
+    assert move_cursor(pooled, Cell("weights", (0, 3, 3)), 1, 0) == Cell("weights", (0, 4, 2))
+    assert move_cursor(pooled, Cell("weights", (0, 6, 1)), 1, 0) == Cell("weights", (1, 0, 0))
+    assert move_cursor(pooled, Cell("weights", (1, 1, 1)), -1, 0) == Cell("weights", (0, 6, 0))
 
 
 @pytest.mark.parametrize("within", [0, 1])
 def test_the_last_cell_is_walked_to_though_fewer_are_pooled_in_it(within: int) -> None:
     pooled = board(SEVEN, room=4, stages=frozenset({"weights"}))
     start, back = Cell("weights", (0, 4 + within, 4 + within)), Cell("weights", (0, 6, 6))
-    assert moved_cursor(pooled, start, 1, 0) == Cell("weights", (0, 6, 4))
-    assert moved_cursor(pooled, start, 0, 1) == Cell("weights", (0, 4, 6))
-    assert moved_cursor(pooled, back, -1, 0) == Cell("weights", (0, 4, 6))
+    assert move_cursor(pooled, start, 1, 0) == Cell("weights", (0, 6, 4))
+    assert move_cursor(pooled, start, 0, 1) == Cell("weights", (0, 4, 6))
+    assert move_cursor(pooled, back, -1, 0) == Cell("weights", (0, 4, 6))
 
 
 @pytest.mark.parametrize("cell", [None, Cell("context", (0, 0, 0))])
 def test_from_what_is_not_shown_one_starts_at_the_first_cell(cell: Cell | None) -> None:
-    assert moved_cursor(THREE, cell, 0, 1) == Cell("input", (0, 0))
-    assert moved_cursor(Board(), cell, 0, 1) is None
+    assert move_cursor(THREE, cell, 0, 1) == Cell("input", (0, 0))
+    assert move_cursor(Board(), cell, 0, 1) is None
 
 
 def test_one_starts_where_something_is_asked() -> None:
     asked = frozenset({"scores"})
-    assert moved_cursor(THREE, None, 0, 1, asked) == Cell("scores", (0, 0, 0))
-    assert moved_cursor(THREE, Cell("input", (1, 1)), 0, 1, asked) == Cell("input", (1, 2))
+    assert move_cursor(THREE, None, 0, 1, asked) == Cell("scores", (0, 0, 0))
+    assert move_cursor(THREE, Cell("input", (1, 1)), 0, 1, asked) == Cell("input", (1, 2))
 
 
 def test_one_starts_at_the_first_cell_that_is_seen() -> None:
-    zoom = Zoom(range(2, 5), range(1, 4))
+    zoom = ZoomRange(range(2, 5), range(1, 4))
     near = board(SEVEN, stages=frozenset({"weights"}), zoom=zoom)
-    assert moved_cursor(near, None, 0, 1) == Cell("weights", (0, 2, 1))
+    assert move_cursor(near, None, 0, 1) == Cell("weights", (0, 2, 1))

@@ -12,16 +12,16 @@ from msgspec.structs import replace
 from PySide6.QtGui import QFontMetricsF
 
 from tests.support.hand_made_panels import a_board, a_heatmap
-from visualizer.heatmap.board import Axis
-from visualizer.heatmap.board_placement import lay_out
+from visualizer.heatmap.board import HeatmapAxis
+from visualizer.heatmap.board_placement import lay_out_board
 from visualizer.heatmap.cell_number_format import (
-    AIR_PX,
     MIN_TWO_DECIMAL_VALUE,
+    NUMBER_MARGIN_PX,
     SMALLEST_PX,
     CellNumberFormat,
     cell_number_format,
 )
-from visualizer.widgets.fonts import font
+from visualizer.widgets.fonts import scaled_font
 
 pytestmark = pytest.mark.usefixtures("qapp")
 
@@ -34,7 +34,7 @@ NUMBERS = st.one_of(
 
 
 def written_width(text: str, pixel_size: int) -> float:
-    measured = font(12)
+    measured = scaled_font(12)
     measured.setPixelSize(pixel_size)
     return QFontMetricsF(measured).horizontalAdvance(text)
 
@@ -47,7 +47,10 @@ def test_neighbours_never_touch(numbers: list[float], cell: int) -> None:
         assert found.pixel_size >= SMALLEST_PX
         for number in np.array(numbers, dtype=np.float32).tolist():
             if math.isfinite(number):
-                assert written_width(found.write(number), found.pixel_size) <= cell - 2 * AIR_PX + 1
+                assert (
+                    written_width(found.write(number), found.pixel_size)
+                    <= cell - 2 * NUMBER_MARGIN_PX + 1
+                )
 
 
 @given(st.lists(st.floats(-200, 200, width=32), min_size=1, max_size=12))
@@ -73,7 +76,7 @@ def test_what_is_written_is_the_number_rounded(number: float, decimals: int) -> 
     [(0.1649, ".16"), (0.0, ".00"), (0.004, ".00"), (0.994, ".99"), (0.996, "1.0"), (1.0, "1.0")],
 )
 def test_shares_drop_the_zero_last(value: float, text: str) -> None:
-    assert CellNumberFormat(2, drops_zero=True).write(value) == text
+    assert CellNumberFormat(2, omits_leading_zero=True).write(value) == text
 
 
 def formats(values: object, **fields: object) -> list[CellNumberFormat]:
@@ -84,7 +87,7 @@ def formats(values: object, **fields: object) -> list[CellNumberFormat]:
 
 def test_only_shares_drop_the_zero() -> None:
     four, three, two = (CellNumberFormat(decimals) for decimals in (4, 3, 2))
-    bare = CellNumberFormat(2, drops_zero=True)
+    bare = CellNumberFormat(2, omits_leading_zero=True)
     assert formats([[0.25, 0.75]], is_share=True) == [bare, two, three, four]
     assert formats([[0.25, 0.75]]) == [two, three, four]
     assert formats([[0.25, 1.25]], is_share=True) == [two, three, four]  # as dropout leaves them
@@ -129,7 +132,7 @@ def decimals(values: object, cell: int) -> int | None:
 def test_masked_and_pooled_cells_do_not_count() -> None:
     forbidden = np.array([[False, True]])
     assert formats([[0.5, -12345.0]], forbidden=forbidden) == formats([[0.5, 0.5]])
-    pooled = a_heatmap([[0.5, 0.5]], columns=Axis("key", ("a", "b", "c", "d"), 2))
+    pooled = a_heatmap([[0.5, 0.5]], columns=HeatmapAxis("key", ("a", "b", "c", "d"), 2))
     assert cell_number_format([pooled], 99, 99) is None
     assert cell_number_format([a_heatmap([[math.nan]])], 99, 99) is None
 
@@ -138,7 +141,7 @@ def test_heads_of_a_stage_are_written_alike() -> None:
     board = a_board(2, 3, 5)
     for column in board.columns:
         column[1].values[:] = -1234.5
-    slots = lay_out(board, 1400, 900).slots
+    slots = lay_out_board(board, 1400, 900).slots
     for column in board.columns:
         assert len({slot.numbers for slot in slots if slot.heatmap in column}) == 1
 
@@ -155,4 +158,4 @@ def test_numbers_are_as_large_as_other_text_before_they_have_many_decimals(
     assert min(small.pixel_size, large.pixel_size) >= 13
     tiny = cell_number_format([panel], 18, 18)
     assert tiny
-    assert tiny.drops_zero  # the shortest, where none is as large
+    assert tiny.omits_leading_zero  # the shortest, where none is as large

@@ -9,7 +9,7 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QApplication, QCheckBox
 
 from tests.support.window_input import CONTROL, SHIFT, words
-from visualizer.features.cell.presenter import CELL
+from visualizer.features.cell.presenter import CELL_PANEL
 from visualizer.session.cell_address import Cell
 from visualizer.widgets.buttons import SoloToggleButton
 
@@ -38,7 +38,7 @@ def pinned(window: MainWindow) -> Cell | None:
 def test_the_cell_under_the_pointer_is_the_one_that_is_told(hand: Hand, cell: Cell) -> None:
     hand.hover(cell)
     assert hand.window.workspace.view.hovered == cell
-    readout = hand.window.workspace.screen.panel(CELL)
+    readout = hand.window.workspace.screen.panel(CELL_PANEL)
     assert readout
     assert hand.said == hand.status == readout.plain
     row, column = cell.place[-2:]

@@ -18,15 +18,15 @@ from visualizer.heatmap.colour_mapping import (
     LOG_SPAN,
     MAX_COLOUR_INDEX,
     NAN_COLOUR_INDEX,
+    colour_image,
     colour_indices,
-    image,
-    light_entries,
-    table,
+    colour_table,
+    dark_text_entries,
 )
 from visualizer.heatmap.panel_colour_scale import ColourScale
-from visualizer.resources import resource
+from visualizer.resources import resource_path
 from visualizer.session.view_options import (
-    AUTOMATIC,
+    AUTOMATIC_MAP,
     COLOUR_MAPS,
     ColourCurve,
     ColourLimits,
@@ -34,9 +34,9 @@ from visualizer.session.view_options import (
 )
 from visualizer.widgets.theme import DARK, LIGHT, PRINT, Theme
 
-MAPS = json.loads(resource("colormaps.json").read_text(encoding="utf-8"))
+MAPS = json.loads(resource_path("colormaps.json").read_text(encoding="utf-8"))
 SEQUENTIAL, DIVERGING = (
-    [each.id for each in COLOUR_MAPS if each.kind is kind and each.id != AUTOMATIC]
+    [each.id for each in COLOUR_MAPS if each.kind is kind and each.id != AUTOMATIC_MAP]
     for kind in MapKind
 )
 OWN = frozenset({"blue-gold-dark"})
@@ -69,14 +69,14 @@ def test_our_tables_are_pyqtgraphs(name: str) -> None:
 
 @pytest.mark.parametrize("name", SEQUENTIAL)
 def test_more_is_lighter_all_along_a_sequential_map(name: str) -> None:
-    steps = np.diff(lightness(channels(table(name, LIGHT)[: MAX_COLOUR_INDEX + 1])))
+    steps = np.diff(lightness(channels(colour_table(name, LIGHT)[: MAX_COLOUR_INDEX + 1])))
     ups = steps if steps.sum() > 0 else -steps
     assert (ups > -0.15).all()  # the tables are rounded to 8 bits
     assert ups.sum() > 60
 
 
 def shades(name: str, theme: Theme = LIGHT) -> np.ndarray:
-    return channels(table(name, theme)[: MAX_COLOUR_INDEX + 1])
+    return channels(colour_table(name, theme)[: MAX_COLOUR_INDEX + 1])
 
 
 @pytest.mark.parametrize("name", DIVERGING)
@@ -112,9 +112,9 @@ def test_the_sides_of_a_diverging_map_are_told_apart(name: str, eyes: str) -> No
     ("theme", "name"), [(LIGHT, "CET-CBD1"), (PRINT, "CET-CBD1"), (DARK, "blue-gold-dark")]
 )
 def test_0_is_near_the_paper(theme: Theme, name: str) -> None:
-    assert (table(AUTOMATIC, theme) == table(name, theme)).all()
-    assert (light_entries(AUTOMATIC, theme) == light_entries(name, theme)).all()
-    along = lightness(shades(AUTOMATIC, theme))
+    assert (colour_table(AUTOMATIC_MAP, theme) == colour_table(name, theme)).all()
+    assert (dark_text_entries(AUTOMATIC_MAP, theme) == dark_text_entries(name, theme)).all()
+    along = lightness(shades(AUTOMATIC_MAP, theme))
     paper = lightness(rgb(theme.paper))
     assert abs(along - paper).argmin() == pytest.approx(MAX_COLOUR_INDEX / 2, abs=2)
 
@@ -132,16 +132,16 @@ def relative_luminance(colours: np.ndarray) -> np.ndarray:
 
 
 def test_in_the_dark_half_of_the_range_is_seen() -> None:
-    along = shades(AUTOMATIC, DARK)
+    along = shades(AUTOMATIC_MAP, DARK)
     middle = MAX_COLOUR_INDEX // 2
     for half in (middle // 2, middle + (MAX_COLOUR_INDEX - middle) // 2 + 1):
         assert contrast(along[half], along[middle]) >= 3
 
 
 @THEMES
-@pytest.mark.parametrize("name", [*SEQUENTIAL, *DIVERGING, AUTOMATIC])
+@pytest.mark.parametrize("name", [*SEQUENTIAL, *DIVERGING, AUTOMATIC_MAP])
 def test_numbers_are_read_on_every_colour(name: str, theme: Theme) -> None:
-    light = light_entries(name, theme)[: MAX_COLOUR_INDEX + 1]
+    light = dark_text_entries(name, theme)[: MAX_COLOUR_INDEX + 1]
     ink = np.where(light[:, None], 0, 255) * np.ones(3)
     assert contrast(shades(name, theme), ink).min() >= 4.5
 
@@ -149,7 +149,7 @@ def test_numbers_are_read_on_every_colour(name: str, theme: Theme) -> None:
 @THEMES
 @pytest.mark.parametrize("name", SEQUENTIAL + DIVERGING)
 def test_what_is_no_number_has_a_colour_of_the_theme(name: str, theme: Theme) -> None:
-    words = table(name, theme)
+    words = colour_table(name, theme)
     assert len(words) == 256
     assert (words >> 24 == 255).all()
     for entry, colour in (
@@ -163,8 +163,10 @@ def test_what_is_no_number_has_a_colour_of_the_theme(name: str, theme: Theme) ->
 @THEMES
 @pytest.mark.parametrize("name", SEQUENTIAL + DIVERGING)
 def test_numbers_can_be_read_on_every_colour(name: str, theme: Theme) -> None:
-    grounds = luminance(channels(table(name, theme)[: MAX_COLOUR_INDEX + 1]))
-    ink = np.where(light_entries(name, theme)[: MAX_COLOUR_INDEX + 1], 0.0, 1.0)  # black or white
+    grounds = luminance(channels(colour_table(name, theme)[: MAX_COLOUR_INDEX + 1]))
+    ink = np.where(
+        dark_text_entries(name, theme)[: MAX_COLOUR_INDEX + 1], 0.0, 1.0
+    )  # black or white
     high, low = np.maximum(ink, grounds), np.minimum(ink, grounds)
     assert ((high + 0.05) / (low + 0.05)).min() >= 4.5
 
@@ -240,8 +242,8 @@ def test_a_picture_has_a_pixel_a_cell() -> None:
     indices = np.array(
         [[0, 100, MAX_COLOUR_INDEX], [FORBIDDEN, DROPPED, NAN_COLOUR_INDEX]], dtype=np.uint8
     )
-    made = image(indices, "viridis", LIGHT)
-    words = table("viridis", LIGHT)
+    made = colour_image(indices, "viridis", LIGHT)
+    words = colour_table("viridis", LIGHT)
     assert (made.width(), made.height()) == (3, 2)
     seen = [[made.pixel(x, y) for x in range(3)] for y in range(2)]
     assert seen == words[indices].tolist()

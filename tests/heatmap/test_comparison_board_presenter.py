@@ -11,29 +11,33 @@ from msgspec.structs import replace
 from tests.support.screens import needs, present, resolved, warm
 from tests.support.small_runs import a_run
 from visualizer.attention.display_transforms import HeadAggregate
-from visualizer.attention.spec import Mask, Mode, Projection
-from visualizer.features.cell.presenter import CELL
-from visualizer.features.comparison_bar.presenter import ASIDE, differences, present_comparison
+from visualizer.attention.spec import DropoutMode, MaskKind, Projection
+from visualizer.features.cell.presenter import CELL_PANEL
+from visualizer.features.comparison_bar.presenter import (
+    PAUSED_NOTICE,
+    describe_differences,
+    present_comparison,
+)
 from visualizer.features.view_bar.presenter import present_view_controls
 from visualizer.heatmap.board import Board, Heatmap
 from visualizer.heatmap.board_presenter import BoardContents, present_board_contents
 from visualizer.heatmap.cell_cursor import present_cursor
-from visualizer.heatmap.panel_cells import moved_cursor, panel_of, shown_cell
+from visualizer.heatmap.panel_cells import displayed_cell, move_cursor, panel_of_cell
 from visualizer.session.cell_address import Cell, ComparedSide
-from visualizer.session.comparison import signed
+from visualizer.session.comparison import format_signed
 from visualizer.session.comparison_state import Comparison, ComparisonKind
 from visualizer.session.document import Document
-from visualizer.session.timeline import Place, Playhead
+from visualizer.session.timeline import PlaybackPosition, Playhead
 from visualizer.session.user_prediction import Prediction
 from visualizer.session.view import View
 from visualizer.session.view_options import ColourCurve, ColourLimits, ColourOptions
-from visualizer.session.zoom_ranges import Zoom
+from visualizer.session.zoom_ranges import ZoomRange
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
 
-CAUSAL, FREE = a_run(mask=Mask.CAUSAL), a_run(mask=Mask.NONE)
-DROPS: dict[str, Any] = {"dropout": 0.5, "mode": Mode.TRAIN}
+CAUSAL, FREE = a_run(mask=MaskKind.CAUSAL), a_run(mask=MaskKind.NONE)
+DROPS: dict[str, Any] = {"dropout": 0.5, "mode": DropoutMode.TRAIN}
 WEIGHTS = frozenset({"weights"})
 LONG = " ".join(f"w{at}" for at in range(64))
 
@@ -92,7 +96,7 @@ def test_a_change_has_0_in_the_middle(curve: ColourCurve, limits: ColourLimits) 
 
 
 def test_of_what_is_the_same_rounding_is_no_change() -> None:
-    again = a_run(mask=Mask.CAUSAL)
+    again = a_run(mask=MaskKind.CAUSAL)
     change = column(board(again, a_view(CAUSAL)), ComparedSide.CHANGE)
     assert "no difference" in change.notes
     assert not change.values.any()
@@ -106,7 +110,7 @@ def test_what_one_side_forbids_is_marked_and_counts_as_0() -> None:
     for kept, live, whose in ((CAUSAL, FREE, "A"), (FREE, CAUSAL, "B")):
         change = column(board(live, a_view(kept)), ComparedSide.CHANGE)
         above = ~np.tri(6, dtype=bool)
-        np.testing.assert_array_equal(change.uneven, above)
+        np.testing.assert_array_equal(change.uneven_rows, above)
         assert change.forbidden is not None
         assert not change.forbidden.any()
         assert f"light hatching: forbidden in {whose} only" in change.notes
@@ -114,20 +118,20 @@ def test_what_one_side_forbids_is_marked_and_counts_as_0() -> None:
         np.testing.assert_allclose(change.values, by_hand, atol=1e-7)
     both = column(board(a_run(seed=5), a_view(CAUSAL)), ComparedSide.CHANGE)
     np.testing.assert_array_equal(both.forbidden, above)
-    assert both.uneven is None
+    assert both.uneven_rows is None
 
 
 @pytest.mark.parametrize("is_kept", [True, False])
 def test_a_forbidden_score_has_no_difference(is_kept: bool) -> None:
-    window = a_run(mask=Mask.WINDOW, window=2, seed=3)
+    window = a_run(mask=MaskKind.WINDOW, window=2, seed=3)
     kept, live = (window, CAUSAL) if is_kept else (CAUSAL, window)
     change = column(board(live, a_view(kept, stages=frozenset({"masked"}))), ComparedSide.CHANGE)
     by_hand = live.trace.read("scaled", (0,)) - kept.trace.read("scaled", (0,))
     by_hand[(np.tri(6) == 0) | np.tri(6, k=-2, dtype=bool)] = 0
     np.testing.assert_allclose(change.values, by_hand, atol=1e-6)
-    assert change.uneven is not None
-    np.testing.assert_array_equal(change.uneven, np.tri(6, k=-2, dtype=bool))
-    np.testing.assert_array_equal(change.hidden, change.uneven)
+    assert change.uneven_rows is not None
+    np.testing.assert_array_equal(change.uneven_rows, np.tri(6, k=-2, dtype=bool))
+    np.testing.assert_array_equal(change.hidden, change.uneven_rows)
     assert np.isfinite(change.values).all()
 
 
@@ -142,12 +146,12 @@ def test_a_change_is_pooled_zoomed_and_folded_as_all_else() -> None:
     (folded,) = (one for one in shown.heatmaps if one.fold and one.part is ComparedSide.CHANGE)
     assert folded.values.shape == (3, 3)
     cell = Cell("weights", (0, 0, 0), None, ComparedSide.CHANGE)
-    *_, row, key = shown_cell(resolved(FREE, view), shown, cell).place
+    *_, row, key = displayed_cell(resolved(FREE, view), shown, cell).place
     assert whole[row, key] == pytest.approx(change.values[0, 0], abs=1e-6)
 
 
 def test_a_part_is_seen_of_all_three() -> None:
-    zoom = Zoom(range(1, 4), range(2, 5))
+    zoom = ZoomRange(range(1, 4), range(2, 5))
     shown = board(FREE, a_view(CAUSAL, zoom=zoom))
     assert shown.zoom == zoom
     assert shown.overview is not None
@@ -188,7 +192,7 @@ def test_what_does_not_fit_stands_beside_and_says_why(
     shown = board(live, view)
     assert titles(shown) == ["Context A", "Context B"]
     a = column(shown, ComparedSide.A)
-    assert a.is_alone
+    assert a.is_only_panel
     np.testing.assert_array_equal(a.values, CAUSAL.trace.read("context", (0,)))
     bar = present_comparison(resolved(live, view))
     assert bar
@@ -209,7 +213,7 @@ def test_other_words_of_the_same_length_keep_their_labels() -> None:
     shown = board(live, a_view(CAUSAL))
     assert column(shown, ComparedSide.A).rows.labels[0] == "Your"
     assert column(shown, ComparedSide.B).rows.labels[0] == "My"
-    assert not column(shown, ComparedSide.A).is_alone
+    assert not column(shown, ComparedSide.A).is_only_panel
 
 
 def test_other_texts_of_a_batch() -> None:
@@ -255,7 +259,7 @@ def test_samples_stand_beside_the_weights() -> None:
     assert len(colours) == 1
     bar = present_comparison(resolved(live, view))
     assert bar
-    assert bar.lead == "Dropout 0.5, seeds 0 to 3: the error of the mean falls as 1/√N."
+    assert bar.summary == "Dropout 0.5, seeds 0 to 3: the error of the mean falls as 1/√N."
     assert (bar.count, bar.most) == (4, 256)
 
 
@@ -283,18 +287,18 @@ def test_without_dropout_there_are_no_samples() -> None:
 )
 def test_one_walks_through_every_column_and_back(live: Run, view: View) -> None:
     shown = board(live, view)
-    reachable = [panels[0] for panels in shown.columns if not panels[0].is_alone]
-    cell, seen, steps = moved_cursor(shown, None, 0, 1), [], 0
+    reachable = [panels[0] for panels in shown.columns if not panels[0].is_only_panel]
+    cell, seen, steps = move_cursor(shown, None, 0, 1), [], 0
     for way in (1, -1):
-        seen.append([panel_of(shown, cell)] if cell else [])
+        seen.append([panel_of_cell(shown, cell)] if cell else [])
         while True:
-            after = moved_cursor(shown, cell, 0, way)
+            after = move_cursor(shown, cell, 0, way)
             if after == cell:
                 break
             assert after is not None
             cell, steps = after, steps + 1
-            if panel_of(shown, cell) is not seen[-1][-1]:
-                seen[-1].append(panel_of(shown, cell))
+            if panel_of_cell(shown, cell) is not seen[-1][-1]:
+                seen[-1].append(panel_of_cell(shown, cell))
             assert steps < 2000
     assert seen == [reachable, reachable[::-1]]
 
@@ -302,16 +306,16 @@ def test_one_walks_through_every_column_and_back(live: Run, view: View) -> None:
 def test_a_cell_is_seen_in_every_column_and_says_all_three() -> None:
     cell = Cell("weights", (0, 3, 1), None, ComparedSide.A)
     view = a_view(CAUSAL, hovered=cell)
-    readout = present(Document(), view, FREE, None, False, None).panel(CELL)
+    readout = present(Document(), view, FREE, None, False, None).panel(CELL_PANEL)
     assert readout
     a, b = (one.trace.read("weights", cell.place) for one in (CAUSAL, FREE))
-    assert readout.also == (
+    assert readout.additional_sentences == (
         f"A {a:.4f}",
         f"B {b:.4f}",
-        f"B − A = {signed(float(b - a))}",
+        f"B − A = {format_signed(float(b - a))}",
     )
     assert readout.value == f"{b:.4f}"
-    assert readout.plain.endswith(f". A {a:.4f}, B {b:.4f}, {readout.also[2]}.")
+    assert readout.plain.endswith(f". A {a:.4f}, B {b:.4f}, {readout.additional_sentences[2]}.")
 
 
 @pytest.mark.parametrize(
@@ -320,36 +324,39 @@ def test_a_cell_is_seen_in_every_column_and_says_all_three() -> None:
 )
 def test_what_is_forbidden_says_so(stage: str, said: tuple[str, ...]) -> None:
     view = a_view(CAUSAL, hovered=Cell(stage, (0, 1, 3)), stages=frozenset({stage}))
-    readout = present(Document(), view, FREE, None, False, None).panel(CELL)
+    readout = present(Document(), view, FREE, None, False, None).panel(CELL_PANEL)
     assert readout
-    assert all(line.startswith(start) for line, start in zip(readout.also, said, strict=True))
+    assert all(
+        line.startswith(start)
+        for line, start in zip(readout.additional_sentences, said, strict=True)
+    )
 
 
 def test_a_forbidden_score_says_no_difference() -> None:
-    window = a_run(mask=Mask.WINDOW, window=2)
+    window = a_run(mask=MaskKind.WINDOW, window=2)
     view = a_view(CAUSAL, hovered=Cell("masked", (0, 4, 1)), stages=frozenset({"masked"}))
-    readout = present(Document(), view, window, None, False, None).panel(CELL)
+    readout = present(Document(), view, window, None, False, None).panel(CELL_PANEL)
     assert readout
-    assert [line.split()[0] for line in readout.also] == ["A", "B"]
-    assert readout.also[1] == "B forbidden"
+    assert [line.split()[0] for line in readout.additional_sentences] == ["A", "B"]
+    assert readout.additional_sentences[1] == "B forbidden"
 
 
 def test_heads_and_samples_say_their_numbers() -> None:
     view = a_view(against=ComparisonKind.HEAD, hovered=Cell("weights", (1, 2, 3)))
-    readout = present(Document(), view, FREE, None, False, None).panel(CELL)
+    readout = present(Document(), view, FREE, None, False, None).panel(CELL_PANEL)
     assert readout
     one, other = (float(FREE.trace.read("weights", (head, 2, 3))) for head in (0, 1))
-    assert readout.also == (
+    assert readout.additional_sentences == (
         f"Head 1: {one:.4f}",
         f"Head 2: {other:.4f}",
-        f"head 2 − head 1 = {signed(other - one)}",
+        f"head 2 − head 1 = {format_signed(other - one)}",
     )
     live = a_run(**DROPS)
     view = a_view(against=ComparisonKind.SAMPLES, count=2, hovered=Cell("weights", (0, 2, 1)))
-    readout = present(Document(), view, live, None, False, None).panel(CELL)
+    readout = present(Document(), view, live, None, False, None).panel(CELL_PANEL)
     assert readout
     weight, sample = (float(live.trace.read(name, (0, 2, 1))) for name in ("weights", "dropped"))
-    assert readout.also[:2] == (f"Weight {weight:.4f}", f"One sample {sample:.4f}")
+    assert readout.additional_sentences[:2] == (f"Weight {weight:.4f}", f"One sample {sample:.4f}")
 
 
 # -------------------------------------------------------------------------------- in words
@@ -364,20 +371,20 @@ def test_the_largest_difference_is_named() -> None:
     assert bar.largest == Cell("weights", place, None, ComparedSide.CHANGE)
     head, query, key = place
     words = ["Your", "journey", "starts", "with", "one", "step"]
-    value = signed(float(by_hand[place]))
+    value = format_signed(float(by_hand[place]))
     named = f"{words[query]} → {words[key]} in head {head + 1}"
     assert bar.said == f"Largest difference: {value}, {named}."
 
 
 def test_what_differs_between_a_and_b_is_named() -> None:
     document = Document()
-    assert differences(document, document) == ()
+    assert describe_differences(document, document) == ()
     changed = document.set("causal", False).set("bias", True).set("temperature", 2.0)
-    said = differences(document, changed)
+    said = describe_differences(document, changed)
     assert said == ("bias in Q, K, V: off → on", "temperature: 1 → 2", "mask: causal → none")
-    assert differences(document, document.set("text", "a")) == ("the text",)
+    assert describe_differences(document, document.set("text", "a")) == ("the text",)
     own = document.set("own_mask", None).set("projection", Projection.NONE)
-    assert "projection: linear layers → none: Q = K = V = X" in differences(document, own)
+    assert "projection: linear layers → none: Q = K = V = X" in describe_differences(document, own)
 
 
 def test_many_differences_are_counted() -> None:
@@ -387,11 +394,11 @@ def test_many_differences_are_counted() -> None:
     comparison = Comparison(ComparisonKind.KEPT, CAUSAL, document)
     bar = present_comparison(resolved(FREE, View(comparison=comparison), other))
     assert bar
-    assert bar.lead.startswith("Changed from A to B: the text, ")
-    assert bar.lead.endswith(" and 2 more.")
+    assert bar.summary.startswith("Changed from A to B: the text, ")
+    assert bar.summary.endswith(" and 2 more.")
     same = present_comparison(resolved(FREE, View(comparison=comparison), document))
     assert same
-    assert same.lead == "A is the saved state. Change any setting to compare it with B."
+    assert same.summary == "A is the saved state. Change any setting to compare it with B."
 
 
 @pytest.mark.parametrize("against", ComparisonKind)
@@ -402,12 +409,12 @@ def test_a_cell_of_folded_heads_is_compared_where_that_is_shown(against: Compari
     view = View(
         comparison=Comparison(against, kept), folds=frozenset({HeadAggregate.MEAN}), hovered=cell
     )
-    readout = present(Document(), view, live, None, False, None).panel(CELL)
+    readout = present(Document(), view, live, None, False, None).panel(CELL_PANEL)
     assert readout
-    assert len(readout.also) == (3 if kept else 0)
+    assert len(readout.additional_sentences) == (3 if kept else 0)
     if kept:
         a, b = (one.trace.read("weights")[:, 2, 1].mean() for one in (kept, live))
-        assert readout.also[:2] == (f"A {a:.4f}", f"B {b:.4f}")
+        assert readout.additional_sentences[:2] == (f"A {a:.4f}", f"B {b:.4f}")
 
 
 def test_heads_that_a_has_not_leave_those_that_it_has() -> None:
@@ -418,21 +425,22 @@ def test_heads_that_a_has_not_leave_those_that_it_has() -> None:
 
 
 def test_signs_are_written() -> None:
-    assert [signed(one) for one in (0.25, -0.25, 0.0)] == ["+0.2500", "−0.2500", "0.0000"]
+    assert [format_signed(one) for one in (0.25, -0.25, 0.0)] == ["+0.2500", "−0.2500", "0.0000"]
 
 
 # ------------------------------------------------------------------------------ set aside
 
 
 @pytest.mark.parametrize(
-    "fields", [{"playhead": Playhead(Place("weights"))}, {"guess": Prediction("weights")}]
+    "fields",
+    [{"playhead": Playhead(PlaybackPosition("weights"))}, {"guess": Prediction("weights")}],
 )
 def test_a_comparison_is_set_aside_while_a_step_is_played(fields: dict[str, Any]) -> None:
     view = a_view(CAUSAL, **fields)
     assert not [one for one in board(FREE, view).heatmaps if one.part is not ComparedSide.PLAIN]
     bar = present_comparison(resolved(FREE, view))
     assert bar
-    assert (bar.said, bar.largest) == (ASIDE, None)
+    assert (bar.said, bar.largest) == (PAUSED_NOTICE, None)
 
 
 def test_what_is_warmed_is_all_that_is_read() -> None:

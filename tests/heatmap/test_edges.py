@@ -27,7 +27,7 @@ def test_cells_at_the_edges_are_drawn_in_a_long_text(window: MainWindow, qtbot: 
     picture = board.viewport().grab().toImage()
     slot = next(slot for slot in board._layout.slots if slot.heatmap.stage == "scores")
     indices = colour_mapping.colour_indices(slot.heatmap)
-    table = colour_mapping.table(slot.heatmap.colour.map, window.theme)
+    table = colour_mapping.colour_table(slot.heatmap.colour.map, window.theme)
     last = len(indices) - 1
     for row, column in ((0, 0), (0, last), (last, 0), (last, last), (last // 2, last), (0, 7)):
         centre = slot.cell(row, column).center()

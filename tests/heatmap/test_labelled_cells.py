@@ -10,8 +10,8 @@ from PySide6.QtGui import QGuiApplication, QPaintEvent, QRegion
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from visualizer.heatmap.colour_mapping import MAX_COLOUR_INDEX, table
-from visualizer.heatmap.labelled_cells import LabelledCells, largest_size
+from visualizer.heatmap.colour_mapping import MAX_COLOUR_INDEX, colour_table
+from visualizer.heatmap.labelled_cells import LabelledCells, max_magnitude
 from visualizer.heatmap.labelled_cells_widget import LabelledCellsView
 from visualizer.widgets.theme import LIGHT
 
@@ -26,7 +26,7 @@ VALUES = np.array([[0.0, 1.0, np.nan], [0.25, -1.0, 0.5]])
 def cells_of(**changes: object) -> LabelledCells:
     made = {
         "values": VALUES, "rows": ("1", "2"), "columns": ("a", "b", "rest"), "low": -1.0,
-        "high": 1.0, "map_name": "viridis", "unit": "nats", "apart": 2,
+        "high": 1.0, "map_name": "viridis", "unit": "nats", "with_head_axis": 2,
         "describe": lambda row, column: f"cell {row} {column}",
     }  # fmt: skip
     return LabelledCells(**{**made, **changes})  # type: ignore[arg-type]
@@ -44,8 +44,8 @@ def view_of(qtbot: QtBot, cells: LabelledCells) -> LabelledCellsView:
 def test_numbers_have_their_places_on_the_scale() -> None:
     np.testing.assert_array_equal(cells_of().positions(), [[0.5, 1, np.nan], [0.625, 0, 0.75]])
     np.testing.assert_array_equal(cells_of(low=0.0, high=0.5).positions()[1], [0.5, 0, 1])
-    assert largest_size(VALUES) == 1
-    assert largest_size(np.zeros((1, 1))) == largest_size(np.full((1, 1), np.nan)) == 1
+    assert max_magnitude(VALUES) == 1
+    assert max_magnitude(np.zeros((1, 1))) == max_magnitude(np.full((1, 1), np.nan)) == 1
 
 
 def test_it_is_copied_as_a_table() -> None:
@@ -98,7 +98,7 @@ def test_a_click_and_keys_choose_a_cell(qtbot: QtBot) -> None:
 def test_cells_have_the_colours_of_the_scale(qtbot: QtBot) -> None:
     view = view_of(qtbot, cells_of())
     picture = view.viewport().grab().toImage()
-    colours = table("viridis", LIGHT)
+    colours = colour_table("viridis", LIGHT)
     for place, index in (((0, 1), MAX_COLOUR_INDEX), ((1, 1), 0)):
         pixel = picture.pixel(view.rect_of(*place).center())
         assert pixel == int(colours[index])
@@ -110,7 +110,9 @@ def test_the_pointer_has_only_cells_drawn_that_are_in_sight(
     titles = tuple(map(str, range(1_000)))
     view = view_of(
         qtbot,
-        cells_of(values=np.zeros((2, 1_000)), columns=titles, words=(titles,) * 2, apart=0),
+        cells_of(
+            values=np.zeros((2, 1_000)), columns=titles, words=(titles,) * 2, with_head_axis=0
+        ),
     )
     placed, rect_of = [], view.rect_of
 
@@ -131,7 +133,9 @@ def test_the_pointer_has_only_cells_drawn_that_are_in_sight(
 def test_a_wide_table_of_words_shows_its_end_and_keys_reveal_its_beginning(qtbot: QtBot) -> None:
     values = np.zeros((2, 40))
     titles = tuple(map(str, range(40)))
-    view = view_of(qtbot, cells_of(values=values, columns=titles, words=(titles,) * 2, apart=0))
+    view = view_of(
+        qtbot, cells_of(values=values, columns=titles, words=(titles,) * 2, with_head_axis=0)
+    )
     bar = view.horizontalScrollBar()
     assert bar.value() == bar.maximum() > 0
     assert view.rect_of(0, 39).right() <= view.viewport().width()

@@ -12,7 +12,7 @@ from tests.support.accessible_text import heard
 from tests.support.window_input import CONTROL
 from tests.support.zoom_gestures import press, pull, seen, turn
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
-from visualizer.heatmap.colour_mapping import colour_indices, table
+from visualizer.heatmap.colour_mapping import colour_indices, colour_table
 from visualizer.session.cell_address import Cell
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tests.support.playback_viewer import Viewer
     from tests.support.window_input import Hand
     from visualizer.heatmap.minimap_widget import MinimapWidget
-    from visualizer.session.zoom_ranges import Zoom
+    from visualizer.session.zoom_ranges import ZoomRange
 
 FORTY = " ".join(f"w{number}" for number in range(40))
 THOUSAND = " ".join(f"w{number}" for number in range(1000))
@@ -32,7 +32,7 @@ def minimap(hand: Hand) -> MinimapWidget:
     return hand.board.minimap
 
 
-def look_closer(hand: Hand, text: str = FORTY, notches: int = 6) -> Zoom:
+def look_closer(hand: Hand, text: str = FORTY, notches: int = 6) -> ZoomRange:
     """Write a text and look at the middle of its weights."""
     hand.paste_sentence(text)
     hand.settle()
@@ -143,7 +143,7 @@ def test_its_colours_are_those_of_the_whole_panel(hand: Hand) -> None:
     assert overview
     assert (overview.stage, overview.head) == ("weights", 0)
     image, chosen = picture(hand), colour_indices(overview)
-    words = table(overview.colour.map, hand.window.theme)
+    words = colour_table(overview.colour.map, hand.window.theme)
     ratio = image.devicePixelRatio()
     for row, column in ((3, 1), (39, 38), (38, 2), (2, 38)):
         assert row not in zoom.queries or column not in zoom.keys
@@ -209,6 +209,6 @@ def test_nothing_is_on_it_before_it_is_computed(viewer: Viewer) -> None:
         viewer.key(key)
         overview = hand.shown.overview
         assert overview
-        reaches = hand.window.workspace.screen.panel(BOARD_CONTENTS).highlights.reaches
+        reaches = hand.window.workspace.screen.panel(BOARD_CONTENTS).highlights.computed_extents
         rows = {reach.stage: reach.rows for reach in reaches}.get(overview.stage, 40)
         assert (len(shades(hand)) > 5) == (rows == 40)

@@ -16,11 +16,11 @@ from PySide6.QtWidgets import QApplication
 from tests.support.hand_made_panels import LOG, ROW_SCALE, SIGNED, UNIT, a_heatmap, axis
 from visualizer.heatmap import panel_margins, panel_margins_paint, panel_paint
 from visualizer.heatmap.board import Board, Heatmap
-from visualizer.heatmap.board_layout import ColumnHead, TitlePlace, with_cell_numbers
-from visualizer.heatmap.board_placement import lay_out
-from visualizer.heatmap.colour_mapping import MAX_COLOUR_INDEX, colour_indices, table
+from visualizer.heatmap.board_layout import ColumnHead, TitlePlacement, choose_number_formats
+from visualizer.heatmap.board_placement import lay_out_board
+from visualizer.heatmap.colour_mapping import MAX_COLOUR_INDEX, colour_indices, colour_table
 from visualizer.session.cell_address import Cell, ComparedSide
-from visualizer.widgets.fonts import apply_text_size, font, metrics, text_scale
+from visualizer.widgets.fonts import apply_text_size, font_metrics, scaled_font, text_scale
 from visualizer.widgets.theme import DARK, LIGHT, Theme
 
 if TYPE_CHECKING:
@@ -48,13 +48,13 @@ class Painted:
     ) -> None:
         self.theme, self.ratio, self.heatmap = theme, ratio, heatmap
         rows, columns = heatmap.values.shape
-        placed = lay_out(Board(((heatmap,),)), 800, 800, ratio).slots[0]
+        placed = lay_out_board(Board(((heatmap,),)), 800, 800, ratio).slots[0]
         cells = QRectF(104, 80, columns * cell, rows * cell)
         sized = replace(
             placed, cells=cells, cell_width=cell, cell_height=cell, numbers=None, **fields
         )
-        (self.slot,) = with_cell_numbers([sized])
-        whole = self.slot.whole.adjusted(0, 0, 60, 30)
+        (self.slot,) = choose_number_formats([sized])
+        whole = self.slot.whole_area.adjusted(0, 0, 60, 30)
         size = (round(whole.right() * ratio), round(whole.bottom() * ratio))
         self.image = QImage(*size, QImage.Format.Format_RGB32)
         self.image.setDevicePixelRatio(ratio)
@@ -69,16 +69,16 @@ class Painted:
 
     def inside(self, row: int, column: int) -> set[str]:
         """All colours within a cell, its edges left out."""
-        return self.within(self.slot.cell(row, column).adjusted(2, 2, -2, -2))
+        return self.trim_to(self.slot.cell(row, column).adjusted(2, 2, -2, -2))
 
-    def within(self, area: QRectF) -> set[str]:
+    def trim_to(self, area: QRectF) -> set[str]:
         xs = range(int(area.left() * self.ratio), int(area.right() * self.ratio))
         ys = range(int(area.top() * self.ratio), int(area.bottom() * self.ratio))
         return {self.image.pixelColor(x, y).name() for x in xs for y in ys}
 
 
 def scale(heatmap: Heatmap, theme: Theme = LIGHT) -> list[str]:
-    words = table(heatmap.colour.map, theme)[: MAX_COLOUR_INDEX + 1]
+    words = colour_table(heatmap.colour.map, theme)[: MAX_COLOUR_INDEX + 1]
     return [f"#{int(word) & 0xFFFFFF:06x}" for word in words]
 
 
@@ -155,10 +155,10 @@ def test_what_layers_share_is_written_small_beside_their_ramp() -> None:
     painter = QPainter(image)
     head = ColumnHead(heatmap, 20.0, 400.0, ())
     panel_margins_paint.paint_column_heads(painter, (head,), LIGHT)
-    assert painter.font() == font(12)
+    assert painter.font() == scaled_font(12)
     painter.end()
     words = "query ↓  key →"
-    ramp = 20 + round(metrics(12).horizontalAdvance(words))
+    ramp = 20 + round(font_metrics(12).horizontalAdvance(words))
     between = [image.pixelColor(x, y).name() for x in range(ramp, ramp + 16) for y in range(18, 33)]
     assert set(between) == lower(LIGHT.paper)  # air between the words and the scale
 
@@ -183,7 +183,7 @@ def test_forbidden_cells_are_hatched_and_have_no_colour_of_the_scale(
     for row, column in zip(*np.nonzero(forbidden), strict=True):
         assert painted.inside(row, column) <= hatch
     upper = painted.slot.cell(0, 2).united(painted.slot.cell(1, 5)).adjusted(1, 1, -1, -1)
-    assert painted.within(upper) == hatch
+    assert painted.trim_to(upper) == hatch
     for row, column in zip(*np.nonzero(~forbidden), strict=True):
         assert theme.hatch.lower() not in painted.inside(row, column)
 
@@ -194,20 +194,22 @@ def test_forbidden_cells_are_hatched_and_have_no_colour_of_the_scale(
 def test_what_one_side_forbids_is_hatched_over_its_colour(cell: int, theme: Theme) -> None:
     uneven = np.triu(np.ones((6, 6), dtype=bool), 1)
     fields: dict[str, Any] = {"colour": SIGNED, "part": ComparedSide.CHANGE}
-    painted = Painted(a_heatmap(np.full((6, 6), 1.0), uneven=uneven, **fields), cell, theme)
+    painted = Painted(a_heatmap(np.full((6, 6), 1.0), uneven_rows=uneven, **fields), cell, theme)
     mark = theme.border.lower()
     for row, column in np.ndindex(6, 6):
         area = painted.slot.cell(row, column)
         foot = area.adjusted(1, area.height() * 0.75, -1, -1)
-        assert (mark in painted.within(foot)) == uneven[row, column]
+        assert (mark in painted.trim_to(foot)) == uneven[row, column]
         assert painted.inside(row, column) & set(scale(painted.heatmap, theme))
     if cell == LARGE:  # its number is left alone
-        assert mark not in painted.within(area.adjusted(1, 1, -1, -area.height() / 4 - 1))
+        assert mark not in painted.trim_to(area.adjusted(1, 1, -1, -area.height() / 4 - 1))
 
 
 def test_numbers_are_shortened_where_room_is_short() -> None:
     heatmap = a_heatmap(np.full((3, 3), -0.25), colour=SIGNED)
-    short, long = (metrics(12).horizontalAdvance(text) * 9 / 12 for text in ("−0.25", "−0.2500"))
+    short, long = (
+        font_metrics(12).horizontalAdvance(text) * 9 / 12 for text in ("−0.25", "−0.2500")
+    )
     cell = math.ceil(short) + 5  # in the smallest type that is written
     assert cell < long
     assert len(Painted(heatmap, cell).inside(1, 1)) > 1
@@ -226,7 +228,7 @@ def test_dropped_cells_are_crossed_out() -> None:
             assert painted.at(cell.topLeft() + QPointF(4, 20)) == LIGHT.raised.lower()
             for corner in (inner.topLeft(), inner.topRight(), inner.bottomLeft(), cell.center()):
                 spot = QRectF(corner - QPointF(1.5, 1.5), corner + QPointF(2.5, 2.5))
-                assert painted.within(spot) != lower(LIGHT.raised)
+                assert painted.trim_to(spot) != lower(LIGHT.raised)
             assert not painted.inside(row, column) & set(scale(heatmap))
         else:
             assert LIGHT.raised.lower() not in painted.inside(row, column)
@@ -272,7 +274,7 @@ def test_row_sums_stand_beside_the_rows() -> None:
     for painted, is_there in ((plain, False), (summed, True)):
         cells = painted.slot.cells
         beside = QRectF(cells.right() + 4, cells.top(), 50, painted.slot.cell_height)
-        assert (painted.within(beside) != lower(LIGHT.paper)) is is_there
+        assert (painted.trim_to(beside) != lower(LIGHT.paper)) is is_there
 
 
 @pytest.fixture(params=[100, 150, 200])
@@ -291,25 +293,25 @@ def test_the_end_of_a_scale_is_whole_in_the_line_of_a_small_panels_title() -> No
         rows=axis("query", 20, 2),
         columns=axis("key", 20, 2),
     )
-    painted = Painted(heatmap, LARGE, title=TitlePlace.LINE, has_column_labels=False)
+    painted = Painted(heatmap, LARGE, title=TitlePlacement.LINE, has_column_labels=False)
     scale, cells = text_scale(), painted.slot.cells
-    end = metrics(12).horizontalAdvance(f"{panel_margins.scale_end(heatmap)}, pooled")
-    title = QFontMetricsF(font(12, QFont.Weight.DemiBold)).horizontalAdvance("Weights")
+    end = font_metrics(12).horizontalAdvance(f"{panel_margins.format_scale_end(heatmap)}, pooled")
+    title = QFontMetricsF(scaled_font(12, QFont.Weight.DemiBold)).horizontalAdvance("Weights")
     right = cells.left() + title + 4 + 8 * scale + end
     last = QRectF(right - 6 * scale, cells.top() - 20 * scale, 6 * scale, 17 * scale)
-    assert painted.within(last) != lower(LIGHT.paper)
-    assert painted.within(last.translated(8 * scale, 0)) == lower(LIGHT.paper)
+    assert painted.trim_to(last) != lower(LIGHT.paper)
+    assert painted.trim_to(last.translated(8 * scale, 0)) == lower(LIGHT.paper)
 
 
 def test_labels_stand_on_both_sides() -> None:
     painted = Painted(a_heatmap(np.full((4, 4), 0.25)), LARGE)
     for at in range(4):
-        assert painted.within(panel_margins_paint.row_label_box(painted.slot, at)) != lower(
+        assert painted.trim_to(panel_margins_paint.row_label_box(painted.slot, at)) != lower(
             LIGHT.paper
         )
         above = painted.slot.cell(0, at).translated(0, -18)
         above.setHeight(16)
-        assert painted.within(above) != lower(LIGHT.paper)
+        assert painted.trim_to(above) != lower(LIGHT.paper)
 
 
 @pytest.mark.parametrize(
@@ -325,7 +327,7 @@ def test_labels_stand_on_both_sides() -> None:
     ],
 )
 def test_labels_thin_out_evenly(count: int, block: int, cell: float, shown: list[int]) -> None:
-    found = [at for at, _ in panel_margins_paint.shown_labels(axis("query", count, block), cell)]
+    found = [at for at, _ in panel_margins_paint.visible_labels(axis("query", count, block), cell)]
     assert found[0] == 0
     assert len({b - a for a, b in itertools.pairwise(found)}) <= 1
     assert found == shown
@@ -341,19 +343,19 @@ def test_labels_thin_out_evenly(count: int, block: int, cell: float, shown: list
 )
 def test_of_very_many_tokens_the_places_are_written(part: range | None, shown: list[str]) -> None:
     tokens = replace(axis("query", 200, 5), part=part)
-    assert panel_margins_paint.names_places(tokens, 1.0)
-    found = panel_margins_paint.shown_labels(tokens, 1.0)
+    assert panel_margins_paint.shows_positions(tokens, 1.0)
+    found = panel_margins_paint.visible_labels(tokens, 1.0)
     assert [text for _, text in found] == shown
     assert [at + 1 for at, _ in found] == [int(text) for text in shown]
     few = axis("query", 64)
-    assert not panel_margins_paint.names_places(few, 3.0)  # one in six or so
-    assert all(text == few.labels[at] for at, text in panel_margins_paint.shown_labels(few, 3.0))
+    assert not panel_margins_paint.shows_positions(few, 3.0)  # one in six or so
+    assert all(text == few.labels[at] for at, text in panel_margins_paint.visible_labels(few, 3.0))
 
 
 def test_columns_that_are_counted_show_round_numbers() -> None:
     columns = axis("d_head", 40)
     found = [
-        at + 1 for at, _ in panel_margins_paint.shown_labels(columns, 4, upright=False, needed=24)
+        at + 1 for at, _ in panel_margins_paint.visible_labels(columns, 4, upright=False, needed=24)
     ]
     assert found == [10, 20, 30, 40]
 

@@ -18,22 +18,22 @@ from tests.support.small_runs import a_run, board, panel
 from visualizer.attention import run as attention_run
 from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
 from visualizer.attention.masks import allowed
-from visualizer.attention.spec import Mask, Normalisation, Route
+from visualizer.attention.spec import MaskKind, MaskRoute, NormalisationKind
 from visualizer.attention.stages import is_hatched
 from visualizer.features.view_bar.presenter import present_view_controls
 from visualizer.heatmap import colour_mapping
 from visualizer.heatmap.board import Board
 from visualizer.heatmap.board_presenter import present_board
 from visualizer.heatmap.colour_mapping import DROPPED, NAN_COLOUR_INDEX
-from visualizer.heatmap.panel_cells import cell_of, moved_cursor, panel_of, shown_cell
+from visualizer.heatmap.panel_cells import cell_at, displayed_cell, move_cursor, panel_of_cell
 from visualizer.session.cell_address import Cell
 from visualizer.session.view import View
 from visualizer.session.view_options import ColourCurve, ColourLimits, ColourOptions
-from visualizer.session.zoom_ranges import Zoom, fitted
+from visualizer.session.zoom_ranges import ZoomRange, clamp_zoom
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
-    from visualizer.heatmap.board import Axis, Heatmap
+    from visualizer.heatmap.board import Heatmap, HeatmapAxis
 
 TOKENS = 13
 TEXT = " ".join(f"w{number}" for number in range(TOKENS))
@@ -41,8 +41,14 @@ OTHER = " ".join(f"v{number}" for number in range(TOKENS - 2))
 SIZES: dict[str, Any] = {"d_in": 5, "d_out": 6, "heads": 3}
 RUNS = (
     a_run(TEXT, **SIZES),
-    a_run(TEXT, mask=Mask.WINDOW, window=3, route=Route.AFTER, dropout=0.4, **SIZES),
-    a_run(TEXT, mask=Mask.NONE, normalisation=Normalisation.SUM, output_projection=True, **SIZES),
+    a_run(TEXT, mask=MaskKind.WINDOW, window=3, route=MaskRoute.AFTER, dropout=0.4, **SIZES),
+    a_run(
+        TEXT,
+        mask=MaskKind.NONE,
+        normalisation=NormalisationKind.SUM,
+        output_projection=True,
+        **SIZES,
+    ),
     a_run(TEXT, OTHER, dropout=0.5, **SIZES),
 )
 
@@ -108,7 +114,7 @@ def looked(draw: st.DrawFn, /, **fixed: Any) -> Looked:
         "stages": frozenset({stage}),
         "folds": frozenset({fold} if fold else ()),
         "lens": draw(st.sampled_from(WeightTransform)),
-        "zoom": draw(st.none() | st.builds(Zoom, spans(), spans())),
+        "zoom": draw(st.none() | st.builds(ZoomRange, spans(), spans())),
         "room": draw(st.integers(2, 16)),
         "text": draw(st.integers(0, len(run.texts) - 1)),
     }
@@ -126,9 +132,12 @@ def pooled(numbers: np.ndarray, is_signed: bool) -> float:
     return float(largest if largest in found else -largest)
 
 
-def blocks(axis: Axis) -> list[slice]:
+def blocks(axis: HeatmapAxis) -> list[slice]:
     """The rows or columns of the stage that are in each drawn cell."""
-    edges = [*range(axis.seen.start, axis.seen.stop, axis.block), axis.seen.stop]
+    edges = [
+        *range(axis.displayed_stage.start, axis.displayed_stage.stop, axis.block),
+        axis.displayed_stage.stop,
+    ]
     return [slice(*edge) for edge in itertools.pairwise(edges)]
 
 
@@ -146,23 +155,23 @@ def test_every_number_is_the_traces(given_: Looked) -> None:
 @given(looked())
 def test_what_is_asked_for_is_seen_in_blocks_of_which_there_is_room(given_: Looked) -> None:
     heatmap, stage = given_.panel, given_.run.trace.stage(given_.stage)
-    zoom = fitted(given_.view.zoom, (TOKENS, TOKENS))
+    zoom = clamp_zoom(given_.view.zoom, (TOKENS, TOKENS))
     parts = zoom.of(stage) if zoom else (None, None)
     room = given_.view.room
     for axis, part, size in zip(
         (heatmap.rows, heatmap.columns), parts, given_.numbers()[0].shape, strict=True
     ):
         if part is None:
-            assert axis.seen == range(size)
+            assert axis.displayed_stage == range(size)
             assert axis.block == math.ceil(size / room)
             continue
         assert axis.block & (axis.block - 1) == 0  # the least power of two with room
         assert math.ceil(len(part) / axis.block) <= room
         assert axis.block == 1 or math.ceil(len(part) / (axis.block // 2)) > room
-        assert axis.seen.start % axis.block == 0
-        assert 0 <= part.start - axis.seen.start < axis.block
-        assert 0 <= axis.seen.stop - part.stop < axis.block
-        assert axis.seen.stop <= size
+        assert axis.displayed_stage.start % axis.block == 0
+        assert 0 <= part.start - axis.displayed_stage.start < axis.block
+        assert 0 <= axis.displayed_stage.stop - part.stop < axis.block
+        assert axis.displayed_stage.stop <= size
     assert heatmap.is_zoomed == (zoom is not None)
     assert heatmap.is_pooled == (heatmap.rows.block * heatmap.columns.block > 1)
 
@@ -241,7 +250,9 @@ def test_row_sums_are_those_of_the_whole_row(given_: Looked) -> None:
     is_share = (
         given_.run.trace.stage(given_.stage).is_weights and given_.fold is not HeadAggregate.MAX
     )
-    sums = numbers[heatmap.rows.seen.start : heatmap.rows.seen.stop].sum(axis=1)
+    sums = numbers[heatmap.rows.displayed_stage.start : heatmap.rows.displayed_stage.stop].sum(
+        axis=1
+    )
     if not is_share or heatmap.is_pooled or np.allclose(sums, 1, atol=1e-4):
         assert heatmap.sums is None
     else:
@@ -252,7 +263,7 @@ def test_row_sums_are_those_of_the_whole_row(given_: Looked) -> None:
 def test_of_a_part_only_what_is_seen_is_ranked_and_it_is_said() -> None:
     ranked, said = ColourOptions(ColourCurve.RANK), "ranked within the visible part"
     assert panel(RUNS[0], "scores", colouring=ranked).notes == ()
-    part = Zoom(range(3, 9), range(4, 8))
+    part = ZoomRange(range(3, 9), range(4, 8))
     assert panel(RUNS[0], "scores", colouring=ranked, zoom=part).notes == (said,)
     assert panel(RUNS[0], "scores", zoom=part).notes == ()
 
@@ -270,7 +281,7 @@ def test_where_the_first_token_is_hidden_it_is_said(given_: Looked) -> None:
         return
     assert heatmap.hidden is not None
     assert heatmap.hidden.shape == heatmap.values.shape
-    assert (heatmap.hidden == (np.array(heatmap.columns.seen) == 0)).all()
+    assert (heatmap.hidden == (np.array(heatmap.columns.displayed_stage) == 0)).all()
 
 
 @pytest.mark.parametrize("head", range(3))
@@ -317,7 +328,7 @@ def test_ends_typed_while_weights_were_signed_go_from_0_where_they_are_not() -> 
 
 @pytest.mark.parametrize("room", [4, 16])
 def test_the_map_is_all_of_the_panel_that_is_pinned_or_of_the_first_weights(room: int) -> None:
-    zoom = Zoom(range(2, 6), range(3, 9))
+    zoom = ZoomRange(range(2, 6), range(3, 9))
     fields: dict[str, Any] = {"room": room, "stages": frozenset({"scores", "weights", "context"})}
     assert board(RUNS[0], **fields).overview is None
     for pinned, stage, head in (
@@ -336,10 +347,10 @@ def test_the_map_is_all_of_the_panel_that_is_pinned_or_of_the_first_weights(room
 
 def test_what_the_map_needs_is_read_before_whichever_cell_is_pinned() -> None:
     long = a_run(" ".join(200 * ["a"]))
-    view = View(stages=frozenset({"weights", "scores"}), zoom=Zoom(range(9), range(9)))
+    view = View(stages=frozenset({"weights", "scores"}), zoom=ZoomRange(range(9), range(9)))
     assert needs(long, view) != needs(long, replace(view, zoom=None))
     for other in (
-        replace(view, zoom=Zoom(range(5, 9), range(9))),
+        replace(view, zoom=ZoomRange(range(5, 9), range(9))),
         replace(view, pinned=Cell("scores", (0, 1, 1))),
     ):
         assert needs(long, view) == needs(long, other)
@@ -367,9 +378,9 @@ def test_a_drawn_cell_is_the_one_that_gave_its_number(given_: Looked) -> None:
     for heatmap in shown.heatmaps:
         numbers = replace(given_, head=heatmap.head, fold=heatmap.fold).numbers()[0]
         for at, across in np.ndindex(heatmap.values.shape):
-            first = cell_of(heatmap, heatmap.rows.first(at), heatmap.columns.first(across))
-            assert panel_of(shown, first) is heatmap
-            cell = shown_cell(resolved(given_.run, given_.view), shown, first)
+            first = cell_at(heatmap, heatmap.rows.first(at), heatmap.columns.first(across))
+            assert panel_of_cell(shown, first) is heatmap
+            cell = displayed_cell(resolved(given_.run, given_.view), shown, first)
             row, column = cell.place[-2:]
             assert (heatmap.rows.cell(row), heatmap.columns.cell(column)) == (at, across)
             shown_number = float(heatmap.values[at, across])
@@ -377,8 +388,8 @@ def test_a_drawn_cell_is_the_one_that_gave_its_number(given_: Looked) -> None:
 
 
 def test_from_nowhere_one_walks_to_the_first_cell_that_is_seen() -> None:
-    shown = a_board(zoom=Zoom(range(4, 8), range(6, 9)))
-    assert moved_cursor(shown, None, 1, 0) == Cell("weights", (0, 4, 6))
+    shown = a_board(zoom=ZoomRange(range(4, 8), range(6, 9)))
+    assert move_cursor(shown, None, 1, 0) == Cell("weights", (0, 4, 6))
 
 
 @pytest.mark.parametrize("fold", HeadAggregate)
@@ -386,13 +397,13 @@ def test_one_walks_into_the_rows_of_folds_and_on(fold: HeadAggregate) -> None:
     shown = a_board(folds=frozenset(HeadAggregate))
     last = Cell("weights", (2, TOKENS - 1, 3))
     mean, largest = (Cell("weights", (0, 3), by) for by in HeadAggregate)
-    assert moved_cursor(shown, last, 1, 0) == mean
-    assert moved_cursor(shown, replace(mean, place=(TOKENS - 1, 3)), 1, 0) == largest
-    assert moved_cursor(shown, Cell("weights", (0, 3), fold), -1, 0) in {
+    assert move_cursor(shown, last, 1, 0) == mean
+    assert move_cursor(shown, replace(mean, place=(TOKENS - 1, 3)), 1, 0) == largest
+    assert move_cursor(shown, Cell("weights", (0, 3), fold), -1, 0) in {
         last,
         Cell("weights", (TOKENS - 1, 3), HeadAggregate.MEAN),
     }
-    beside = moved_cursor(shown, Cell("weights", (2, TOKENS - 1), fold), 0, 1)
+    beside = move_cursor(shown, Cell("weights", (2, TOKENS - 1), fold), 0, 1)
     assert beside == Cell("context", (2, 0), fold)
 
 
@@ -400,15 +411,15 @@ def test_what_is_seen_is_said() -> None:
     for zoom, said in (
         (None, ("", "")),
         (
-            Zoom(range(2, 6), range(3, 9)),
+            ZoomRange(range(2, 6), range(3, 9)),
             (f"3–6 × 4–9 of {TOKENS}", f"Showing queries 3–6 and keys 4–9 of {TOKENS}"),
         ),
-        (Zoom(range(99), range(2)), ("", "")),
+        (ZoomRange(range(99), range(2)), ("", "")),
     ):
         view = View(zoom=zoom)
         shown = board(RUNS[0], zoom=zoom)
         looks = present_view_controls(resolved(RUNS[0], view), shown)
-        assert (looks.part, looks.part_in_words) == said
+        assert (looks.part, looks.part_description) == said
 
 
 def test_the_rows_of_panels_have_the_names_of_whose_they_are() -> None:
@@ -433,10 +444,10 @@ def test_texts_side_by_side_have_a_head_though_only_folds_are_shown() -> None:
 def test_rows_of_which_a_coarser_picture_is_known_lie_within_their_own_range(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(attention_run, "HELD_WHOLE", 0)
+    monkeypatch.setattr(attention_run, "MAX_FULL_MATRIX_BYTES", 0)
     monkeypatch.setattr(attention_run, "MIN_BLOCKWISE_BYTES", 0)
     run = a_run(" ".join(f"w{number}" for number in range(60)), **SIZES)
-    run.trace.holding("weights").sketch(4, 4, (0, slice(None), slice(None)))
+    run.trace.holding("weights").draw_coarse_rows(4, 4, (0, slice(None), slice(None)))
     shown = panel(run, "weights", 0, colouring=ColourOptions(limits=ColourLimits.ROW))
     assert shown.values.shape == (60, 60)
     assert shown.row_ends is not None
@@ -445,12 +456,12 @@ def test_rows_of_which_a_coarser_picture_is_known_lie_within_their_own_range(
 
 
 def test_of_what_no_picture_is_known_no_cell_is_coloured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attention_run, "HELD_WHOLE", 0)
+    monkeypatch.setattr(attention_run, "MAX_FULL_MATRIX_BYTES", 0)
     monkeypatch.setattr(attention_run, "MIN_BLOCKWISE_BYTES", 0)
     run = a_run(" ".join(f"w{number}" for number in range(60)), **SIZES)
     shown = panel(run, "context", 0)
     assert set(colour_mapping.colour_indices(shown).ravel()) == {DROPPED}
-    run.trace.holding("context").sketch(1, 1, (0, slice(None), slice(None)))
+    run.trace.holding("context").draw_coarse_rows(1, 1, (0, slice(None), slice(None)))
     shown = panel(run, "context", 0)
     assert shown.hidden is None
     assert colour_mapping.colour_indices(shown).max() < NAN_COLOUR_INDEX

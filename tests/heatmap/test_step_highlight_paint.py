@@ -12,8 +12,8 @@ from tests.support.hand_made_panels import a_heatmap
 from tests.support.image_pixels import rgb_of
 from visualizer.heatmap import panel_paint
 from visualizer.heatmap.board import Board
-from visualizer.heatmap.board_placement import lay_out
-from visualizer.heatmap.highlight_paint import MIN_CELL_WITH_GAP, paint_highlights
+from visualizer.heatmap.board_placement import lay_out_board
+from visualizer.heatmap.highlight_paint import MIN_CELL_WITH_GAP_PX, paint_highlights
 from visualizer.heatmap.step_highlights import HighlightBlock, Highlights
 from visualizer.widgets.theme import DARK, LIGHT, Theme
 
@@ -27,7 +27,7 @@ WHOLE = (range(ROWS), range(COLUMNS))
 
 
 def painted(slot: PanelSlot, blocks: tuple[HighlightBlock, ...], theme: Theme) -> np.ndarray:
-    whole = slot.whole.adjusted(0, 0, 40, 40)
+    whole = slot.whole_area.adjusted(0, 0, 40, 40)
     image = QImage(round(whole.right()), round(whole.bottom()), QImage.Format.Format_RGB32)
     image.fill(QColor(theme.paper))
     painter = QPainter(image)
@@ -39,7 +39,7 @@ def painted(slot: PanelSlot, blocks: tuple[HighlightBlock, ...], theme: Theme) -
 
 def a_slot(side: float) -> PanelSlot:
     heatmap = a_heatmap(np.random.default_rng(3).random((ROWS, COLUMNS), np.float32))
-    slot = lay_out(Board(((heatmap,),)), 2000, 2000, 1, side).slots[0]
+    slot = lay_out_board(Board(((heatmap,),)), 2000, 2000, 1, side).slots[0]
     assert slot.cell_width == slot.cell_height == side
     return slot
 
@@ -72,7 +72,7 @@ def test_bars_are_beside_rows_and_columns_and_over_no_cell(
     rows: range, columns: range, side: int, is_made: bool, theme: Theme
 ) -> None:
     is_new = changed(side, rows, columns, is_made, theme)
-    gap = 1 if side >= MIN_CELL_WITH_GAP else 0
+    gap = 1 if side >= MIN_CELL_WITH_GAP_PX else 0
     for row in range(ROWS):
         for column in range(COLUMNS):
             cell = is_new[row * side + gap : (row + 1) * side, column * side + gap :][
@@ -93,7 +93,7 @@ def test_bars_are_beside_rows_and_columns_and_over_no_cell(
 @pytest.mark.parametrize("side", [8, 24])
 def test_the_frame_of_one_cell_is_around_it(side: int) -> None:
     is_new = changed(side, range(4, 5), range(3, 4), True, LIGHT)
-    gap = 1 if side >= MIN_CELL_WITH_GAP else 0
+    gap = 1 if side >= MIN_CELL_WITH_GAP_PX else 0
     top, left = 4 * side + gap, 3 * side + gap
     assert not is_new[top : 5 * side, left : 4 * side].any()
     for point in ((top - 1, left), (5 * side, left), (top, left - 1), (top, 4 * side)):

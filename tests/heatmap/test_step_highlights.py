@@ -15,7 +15,7 @@ from tests.support.examples import examples
 from tests.support.screens import present, resolved
 from tests.support.small_runs import a_run, places
 from tests.support.tiny_models import save_tiny_model
-from visualizer.attention.spec import Device, Mask
+from visualizer.attention.spec import Device, MaskKind
 from visualizer.explanations.explain import explain
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.heatmap.step_highlights import (
@@ -29,7 +29,7 @@ from visualizer.models.model_source import HeadEdit, HeadEditKind, ModelSource
 from visualizer.models.text_reading import read_text
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
-from visualizer.session.timeline import Grain, Place, Playhead, Step, Timeline
+from visualizer.session.timeline import PlaybackPosition, Playhead, Step, StepSize, Timeline
 from visualizer.session.user_prediction import Prediction
 from visualizer.session.view import View
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.run import Run
 
-GRAINS = st.sampled_from(Grain)
+GRAINS = st.sampled_from(StepSize)
 Whole = tuple[int, ...]
 
 
@@ -63,20 +63,20 @@ def read_by(run: Run, text: int, made: set[tuple[str, Whole]]) -> set[tuple[str,
 @examples(0.6)
 @given(cases(), GRAINS, st.data())
 def test_the_lit_cells_are_those_that_explain_names(
-    case: Case, grain: Grain, data: st.DataObject
+    case: Case, grain: StepSize, data: st.DataObject
 ) -> None:
     run = case.run()
     text, step = drawn_step(data, run, grain)
     highlights = step_highlights(resolved(run, View(text=text)), step)
-    made = set().union(*(cells_of(one) for one in highlights if one.is_made))
-    read = [cells_of(one) for one in highlights if not one.is_made]
+    made = set().union(*(cells_of(one) for one in highlights if one.is_result))
+    read = [cells_of(one) for one in highlights if not one.is_result]
     heads = run.trace.spec.heads if "head" in run.trace.stage(step.stage).dims else 1
     assert len(made) == heads * len(step.rows) * len(step.columns)
     assert set().union(*read) == read_by(run, text, made)
 
 
-@pytest.mark.parametrize("grain", [Grain.ROW, Grain.CELL])
-def test_the_stages_of_a_model_light_what_they_read(tmp_path: Path, grain: Grain) -> None:
+@pytest.mark.parametrize("grain", [StepSize.ROW, StepSize.CELL])
+def test_the_stages_of_a_model_light_what_they_read(tmp_path: Path, grain: StepSize) -> None:
     """A rotation reads the halves of a vector in turn, and changes the sign of one of them."""
     folder = read_model_folder(save_tiny_model(tmp_path / "llama"))
     source = ModelSource(str(tmp_path / "llama"), folder.name, folder.fingerprint)
@@ -84,12 +84,12 @@ def test_the_stages_of_a_model_light_what_they_read(tmp_path: Path, grain: Grain
     shown = resolved(run, View())
     for stage in ("queries", "keys"):
         sizes = run.trace.shape(stage)[-2:]
-        width = sizes[1] if grain is Grain.ROW else 1
+        width = sizes[1] if grain is StepSize.ROW else 1
         for column in range(0, sizes[1], width):
             step = Step(stage, range(1, 2), range(column, column + width))
             highlights = step_highlights(shown, step)
-            read = {at for one in highlights if not one.is_made for at in cells_of(one)}
-            made = {(name, (0, *at)) for one in highlights if one.is_made
+            read = {at for one in highlights if not one.is_result for at in cells_of(one)}
+            made = {(name, (0, *at)) for one in highlights if one.is_result
                     for name, at in cells_of(one)}  # fmt: skip
             explained = {
                 (factor.name, factor.source(term)[1:])
@@ -114,7 +114,7 @@ def test_the_context_of_an_edited_head_is_not_lit_where_it_is_not_read(
     source = ModelSource(str(tiny_model_folder), folder.name, folder.fingerprint, edits=(edit,))
     run = read_text(source, "the cat sat", Device.CPU)
     highlights = step_highlights(resolved(run, View()), Step("concat", range(2), columns))
-    read = {at for one in highlights if not one.is_made for at in cells_of(one)}
+    read = {at for one in highlights if not one.is_result for at in cells_of(one)}
     explained = {
         (factor.name, factor.source(term)[1:])
         for row in range(2)
@@ -133,7 +133,7 @@ def test_a_cell_that_is_looked_at_lights_what_it_reads(case: Case, data: st.Data
     stage = data.draw(st.sampled_from(run.trace.names))
     cell = Cell(stage, data.draw(st.sampled_from(list(places(run, stage)))))
     highlights = cell_highlights(resolved(run, View(text=text)), cell)
-    assert not any(one.is_made for one in highlights)
+    assert not any(one.is_result for one in highlights)
     found = set().union(*(cells_of(one) for one in highlights))
     assert found == read_by(run, text, {(cell.stage, cell.place)})
 
@@ -148,9 +148,9 @@ def test_on_the_screen_the_pinned_cell_lights_what_it_reads_and_a_step_what_it_d
     }
     again = present(Document(), view, run, None, False, screen)
     assert again.panel(BOARD_CONTENTS).highlights is screen.panel(BOARD_CONTENTS).highlights
-    playing = replace(view, playhead=Playhead(Place("scores")))
+    playing = replace(view, playhead=Playhead(PlaybackPosition("scores")))
     step = present(Document(), playing, run, None, False, screen)
-    assert step.panel(BOARD_CONTENTS).highlights is step.panel(BOARD_CONTENTS).step_lights
+    assert step.panel(BOARD_CONTENTS).highlights is step.panel(BOARD_CONTENTS).step_highlights
     covered = replace(view, guess=Prediction("weights"))
     assert (
         present(Document(), covered, run, None, False, screen)
@@ -162,7 +162,7 @@ def test_on_the_screen_the_pinned_cell_lights_what_it_reads_and_a_step_what_it_d
 
 @given(cases(), GRAINS, st.data())
 def test_what_is_computed_grows_by_each_step_until_it_is_all(
-    case: Case, grain: Grain, data: st.DataObject
+    case: Case, grain: StepSize, data: st.DataObject
 ) -> None:
     run = case.run()
     trace = run.trace
@@ -181,7 +181,7 @@ def test_what_is_computed_grows_by_each_step_until_it_is_all(
     for name in trace.names:
         for row, column in itertools.product(*map(range, trace.tensor(name).shape[-2:])):
             is_later = (name, row, column) not in done
-            assert shown.is_later(Cell(name, (row, column))) == is_later
+            assert shown.is_computed_later(Cell(name, (row, column))) == is_later
             reach = reached[name]
             at = row < reach.rows or (row == reach.rows and column < reach.columns)
             assert at == (not is_later)
@@ -191,23 +191,23 @@ def test_at_the_end_nothing_is_empty_and_nothing_is_lit() -> None:
     run = a_run()
     shown = resolved(run, View())
     assert (shown.place, shown.focus) == (None, None)
-    assert not shown.is_later(Cell("weights", (0, 0, 0)))
+    assert not shown.is_computed_later(Cell("weights", (0, 0, 0)))
 
 
 def test_the_focus_is_the_stage_that_is_played_or_the_nearest_there_is() -> None:
-    view = View(playhead=Playhead(Place("masked", 2)))
+    view = View(playhead=Playhead(PlaybackPosition("masked", 2)))
     assert resolved(a_run(), view).focus == "masked"
     assert resolved(a_run(heads=1), view).focus == "masked"
-    unmasked = resolved(a_run("a b c", mask=Mask.NONE), view)
-    assert (unmasked.focus, unmasked.place) == ("weights", Place("weights"))
+    unmasked = resolved(a_run("a b c", mask=MaskKind.NONE), view)
+    assert (unmasked.focus, unmasked.place) == ("weights", PlaybackPosition("weights"))
 
 
 def test_a_prediction_covers_its_stage_and_what_comes_of_it() -> None:
     run = a_run()
-    playhead, guess = Playhead(Place("scores")), Prediction("weights")
+    playhead, guess = Playhead(PlaybackPosition("scores")), Prediction("weights")
     shown = resolved(run, View(playhead=playhead, guess=guess))
-    assert shown.covered == {"weights", "context", "concat", "output"}
+    assert shown.hidden_stages == {"weights", "context", "concat", "output"}
     assert (shown.focus, shown.place) == ("weights", None)
     revealed = resolved(run, View(guess=Prediction("weights", is_revealed=True)))
-    assert revealed.covered == frozenset()
+    assert revealed.hidden_stages == frozenset()
     assert resolved(run, View(guess=Prediction("dropped"))).focus is None

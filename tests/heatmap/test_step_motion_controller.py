@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QApplication
 from tests.support.image_pixels import rgb_of
 from tests.support.window_input import PATIENCE_MS
 from visualizer.heatmap.step_motion_paths import MOTION_MS
-from visualizer.widgets.app_settings import set_reduced
+from visualizer.widgets.app_settings import set_motion_reduced
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -116,7 +116,7 @@ def test_the_numbers_are_there_before_anything_moves(moves: MotionViewer) -> Non
 def test_each_frame_paints_no_more_than_what_moves(moves: MotionViewer) -> None:
     moves.step()
     areas: list[QRegion] = []
-    moves.motion.needsPaint.connect(areas.append)
+    moves.motion.repaintRequested.connect(areas.append)
     pictures = []
     for ms in (60, 120):
         moves.advance(ms)
@@ -132,11 +132,11 @@ def test_each_frame_paints_no_more_than_what_moves(moves: MotionViewer) -> None:
 
 
 def test_who_wants_no_motion_sees_none(moves: MotionViewer) -> None:
-    set_reduced(True)
+    set_motion_reduced(True)
     moves.viewer.click("playback.step 1")
     moves.painted()
     assert moves.began == []
-    set_reduced(False)
+    set_motion_reduced(False)
     moves.step()
 
 

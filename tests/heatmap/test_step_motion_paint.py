@@ -15,39 +15,39 @@ from tests.support.image_pixels import rgb_of
 from tests.support.screens import resolved
 from tests.support.small_runs import EVERYTHING, a_run
 from visualizer.heatmap.board import Board
-from visualizer.heatmap.board_placement import lay_out
+from visualizer.heatmap.board_placement import lay_out_board
 from visualizer.heatmap.board_presenter import present_board
-from visualizer.heatmap.colour_mapping import colour_indices, table
+from visualizer.heatmap.colour_mapping import colour_indices, colour_table
 from visualizer.heatmap.step_highlights import present_highlights
 from visualizer.heatmap.step_motion_paint import (
     MovingCells,
-    eased,
+    ease,
     moving_cells,
     paint_moving_cells,
     painted_area,
 )
-from visualizer.session.timeline import Grain, Place, Playhead
+from visualizer.session.timeline import PlaybackPosition, Playhead, StepSize
 from visualizer.session.view import View
-from visualizer.session.zoom_ranges import Zoom
+from visualizer.session.zoom_ranges import ZoomRange
 from visualizer.widgets.theme import LIGHT
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.heatmap.board_layout import PanelSlot
-    from visualizer.heatmap.step_highlights import ShownStep
+    from visualizer.heatmap.step_highlights import HighlightedStep
 
 pytestmark = pytest.mark.usefixtures("application")
 
 
 def played(
-    run: Run, place: Place, grain: Grain = Grain.ROW, **fields: Any
-) -> tuple[tuple[PanelSlot, ...], ShownStep]:
+    run: Run, place: PlaybackPosition, grain: StepSize = StepSize.ROW, **fields: Any
+) -> tuple[tuple[PanelSlot, ...], HighlightedStep]:
     """Lay out the panels of a step, and give what it reads."""
     view = View(**{"stages": EVERYTHING, "playhead": Playhead(place, grain), **fields})
     board = present_board(resolved(run, view), Board())
     step = present_highlights(resolved(run, view)).step
     assert step
-    return lay_out(board, 1600, 1200).slots, step
+    return lay_out_board(board, 1600, 1200).slots, step
 
 
 def slot_of(slots: tuple[PanelSlot, ...], stage: str, head: int | None = 0) -> PanelSlot:
@@ -59,10 +59,10 @@ def starts_within(cells: tuple[MovingCells, ...], slot: PanelSlot) -> list[Movin
 
 
 def test_cells_are_copied_in_their_colours_and_go_where_they_are_used() -> None:
-    slots, step = played(a_run(d_out=6), Place("scores", 3))
+    slots, step = played(a_run(d_out=6), PlaybackPosition("scores", 3))
     cells = moving_cells(slots, step, LIGHT)
     keys, scores = slot_of(slots, "keys"), slot_of(slots, "scores")
-    words = table(keys.heatmap.colour.map, LIGHT)[colour_indices(keys.heatmap)] & 0xFFFFFF
+    words = colour_table(keys.heatmap.colour.map, LIGHT)[colour_indices(keys.heatmap)] & 0xFFFFFF
     found = starts_within(cells, keys)
     assert len(found) == 6
     for key, one in enumerate(found):
@@ -75,7 +75,7 @@ def test_cells_are_copied_in_their_colours_and_go_where_they_are_used() -> None:
 
 
 def test_what_is_out_of_sight_is_left_out() -> None:
-    slots, step = played(a_run(d_out=6), Place("scores", 3))
+    slots, step = played(a_run(d_out=6), PlaybackPosition("scores", 3))
     first = QRectF(slot_of(slots, "queries").cells.united(slot_of(slots, "scores").cells))
     seen = moving_cells(slots, step, LIGHT, first)
     assert len(seen) == 7  # those of the first head
@@ -85,8 +85,8 @@ def test_what_is_out_of_sight_is_left_out() -> None:
 
 
 def test_of_a_zoomed_board_only_visible_cells_move() -> None:
-    zoom = Zoom(range(2, 5), range(1, 4))
-    slots, step = played(a_run(d_out=6), Place("scores", 3), zoom=zoom)
+    zoom = ZoomRange(range(2, 5), range(1, 4))
+    slots, step = played(a_run(d_out=6), PlaybackPosition("scores", 3), zoom=zoom)
     cells = moving_cells(slots, step, LIGHT)
     found = starts_within(cells, slot_of(slots, "keys"))
     scores = slot_of(slots, "scores")
@@ -94,18 +94,18 @@ def test_of_a_zoomed_board_only_visible_cells_move() -> None:
     for one in cells:
         assert any(slot.cells.contains(one.start) for slot in slots)
         assert any(slot.cells.contains(one.end) for slot in slots)
-    slots, step = played(a_run(d_out=6), Place("scores", 0), zoom=zoom)
+    slots, step = played(a_run(d_out=6), PlaybackPosition("scores", 0), zoom=zoom)
     assert moving_cells(slots, step, LIGHT) == ()
 
 
 def test_a_pooled_cell_moves_only_as_a_whole() -> None:
     run = a_run(" ".join(64 * ["word"]), heads=1)
-    slots, step = played(run, Place("scores", 3), room=16)
+    slots, step = played(run, PlaybackPosition("scores", 3), room=16)
     assert slot_of(slots, "queries").heatmap.rows.block == 4
     cells = moving_cells(slots, step, LIGHT)
     assert starts_within(cells, slot_of(slots, "queries")) == []  # it stands for others, too
     assert len(starts_within(cells, slot_of(slots, "keys"))) == 16
-    slots, step = played(run, Place("scores"), Grain.STAGE, room=16)
+    slots, step = played(run, PlaybackPosition("scores"), StepSize.STAGE, room=16)
     assert starts_within(moving_cells(slots, step, LIGHT), slot_of(slots, "queries"))
 
 
@@ -117,9 +117,9 @@ def test_a_motion_goes_straight_from_its_start_to_its_end(
     start: QRectF, end: QRectF, share: float
 ) -> None:
     one = MovingCells(QImage(1, 1, QImage.Format.Format_RGB32), start, end)
-    assert one.at(eased(0)) == start
-    assert one.at(eased(1)).center().x() == pytest.approx(end.center().x())
-    area = one.at(eased(share))
+    assert one.at(ease(0)) == start
+    assert one.at(ease(1)).center().x() == pytest.approx(end.center().x())
+    area = one.at(ease(share))
     assert start.united(end).adjusted(-1e-6, -1e-6, 1e-6, 1e-6).contains(area)
     assert painted_area(area).contains(area.toAlignedRect())
 

@@ -16,7 +16,7 @@ from tests.support.small_runs import a_run
 from visualizer.explanations.explain import explain
 from visualizer.heatmap.step_highlights import (
     HighlightBlock,
-    ShownStep,
+    HighlightedStep,
     present_highlights,
 )
 from visualizer.heatmap.step_motion_paths import (
@@ -24,11 +24,11 @@ from visualizer.heatmap.step_motion_paths import (
     MAX_PATHS,
     MOTION_MS,
     MotionPath,
-    begins_motion,
     ends_motion,
     motion_paths,
+    starts_motion,
 )
-from visualizer.session.timeline import Grain, Place, Playhead, Timeline
+from visualizer.session.timeline import PlaybackPosition, Playhead, StepSize, Timeline
 from visualizer.session.view import View
 
 if TYPE_CHECKING:
@@ -55,21 +55,23 @@ def read_by(run: Run, text: int, made: Cells) -> Cells:
     }
 
 
-def shown_step(run: Run, place: Place, grain: Grain, text: int = 0) -> ShownStep:
+def shown_step(
+    run: Run, place: PlaybackPosition, grain: StepSize, text: int = 0
+) -> HighlightedStep:
     step = present_highlights(resolved(run, View(text=text, playhead=Playhead(place, grain)))).step
     assert step
     return step
 
 
-def paths(run: Run, step: ShownStep) -> tuple[MotionPath, ...]:
+def paths(run: Run, step: HighlightedStep) -> tuple[MotionPath, ...]:
     axes = {stage.name: (stage.dims[-2], stage.dims[-1]) for stage in run.trace.stages}
-    return motion_paths(step.readings, axes)
+    return motion_paths(step.block_readings, axes)
 
 
 @examples(0.6)
-@given(cases(), st.sampled_from(Grain), st.data())
+@given(cases(), st.sampled_from(StepSize), st.data())
 def test_all_that_is_read_goes_to_cells_that_read_it_and_nothing_else_moves(
-    case: Case, grain: Grain, data: st.DataObject
+    case: Case, grain: StepSize, data: st.DataObject
 ) -> None:
     run = case.run()
     line = Timeline.of(run.trace, grain)
@@ -78,14 +80,14 @@ def test_all_that_is_read_goes_to_cells_that_read_it_and_nothing_else_moves(
     text = data.draw(st.integers(0, len(run.texts) - 1))
     step = shown_step(run, place, grain, text)
     found = paths(run, step)
-    made: Cells = set().union(*(cells_of(reading.made) for reading in step.readings))
+    made: Cells = set().union(*(cells_of(reading.made) for reading in step.block_readings))
     moved: Cells = set().union(*(cells_of(path.source) for path in found))
     assert moved == read_by(run, text, made)
     for path in found:
         target = cells_of(path.target)
         assert target <= made
         assert cells_of(path.source) <= read_by(run, text, target)
-    if grain is not Grain.STAGE:
+    if grain is not StepSize.STAGE:
         for path in found:
             for cell in cells_of(path.target):
                 assert read_by(run, text, {cell}) & cells_of(path.source)
@@ -102,7 +104,7 @@ def of_head(found: tuple[MotionPath, ...], stage: str) -> list[tuple[range, rang
 
 def test_a_query_goes_to_its_row_of_scores_and_each_key_to_its_column() -> None:
     run = a_run(d_out=6)
-    found = paths(run, shown_step(run, Place("scores", 3), Grain.ROW))
+    found = paths(run, shown_step(run, PlaybackPosition("scores", 3), StepSize.ROW))
     row, tokens, columns = range(3, 4), range(6), range(3)
     assert of_head(found, "queries") == [(row, columns, row, tokens)]
     keys = [range(key, key + 1) for key in tokens]
@@ -111,7 +113,7 @@ def test_a_query_goes_to_its_row_of_scores_and_each_key_to_its_column() -> None:
 
 def test_weights_go_to_their_context_vector_and_each_column_of_values_to_its_number() -> None:
     run = a_run(d_out=6)
-    found = paths(run, shown_step(run, Place("context", 3), Grain.ROW))
+    found = paths(run, shown_step(run, PlaybackPosition("context", 3), StepSize.ROW))
     row, tokens, columns = range(3, 4), range(6), range(3)
     assert of_head(found, "weights") == [(row, tokens, row, columns)]
     values = [range(column, column + 1) for column in columns]
@@ -120,7 +122,7 @@ def test_weights_go_to_their_context_vector_and_each_column_of_values_to_its_num
 
 def test_heads_go_side_by_side() -> None:
     run = a_run(d_out=6)
-    found = paths(run, shown_step(run, Place("concat", 3), Grain.ROW))
+    found = paths(run, shown_step(run, PlaybackPosition("concat", 3), StepSize.ROW))
     assert {(path.source.head, path.target.columns) for path in found} == {
         (0, range(3)),
         (1, range(3, 6)),
@@ -129,7 +131,7 @@ def test_heads_go_side_by_side() -> None:
 
 def test_of_many_keys_several_travel_together() -> None:
     run = a_run(" ".join(50 * ["word"]), heads=1)
-    found = paths(run, shown_step(run, Place("scores", 3), Grain.ROW))
+    found = paths(run, shown_step(run, PlaybackPosition("scores", 3), StepSize.ROW))
     keys = [path.source.rows for path in found if path.source.stage == "keys"]
     assert 1 < len(keys) <= MAX_BLOCK_PARTS
     assert [key for part in keys for key in part] == [*range(50)]
@@ -137,20 +139,20 @@ def test_of_many_keys_several_travel_together() -> None:
 
 def test_of_many_heads_each_block_travels_as_one() -> None:
     run = a_run(" ".join(40 * ["word"]), heads=16, d_out=16)
-    found = paths(run, shown_step(run, Place("scores", 3), Grain.ROW))
+    found = paths(run, shown_step(run, PlaybackPosition("scores", 3), StepSize.ROW))
     assert len(found) == 2 * 16 <= MAX_PATHS
 
 
 def test_what_has_no_panel_is_left_out() -> None:
     run = a_run()
-    step = shown_step(run, Place("scores", 3), Grain.ROW)
+    step = shown_step(run, PlaybackPosition("scores", 3), StepSize.ROW)
     axes = {"keys": ("token", "d_head"), "scores": ("query", "key")}
-    assert {path.source.stage for path in motion_paths(step.readings, axes)} == {"keys"}
-    assert motion_paths(step.readings, {"keys": axes["keys"]}) == ()
+    assert {path.source.stage for path in motion_paths(step.block_readings, axes)} == {"keys"}
+    assert motion_paths(step.block_readings, {"keys": axes["keys"]}) == ()
 
 
-def at(position: int, ms: float | None = None) -> ShownStep:
-    return ShownStep(position, ms, ())
+def at(position: int, ms: float | None = None) -> HighlightedStep:
+    return HighlightedStep(position, ms, ())
 
 
 @pytest.mark.parametrize(
@@ -171,7 +173,7 @@ def at(position: int, ms: float | None = None) -> ShownStep:
     ],
 )
 def test_a_step_in_playback_or_the_next_one_begins_a_motion(
-    before: ShownStep | None, after: ShownStep | None, begins: bool, ends: bool
+    before: HighlightedStep | None, after: HighlightedStep | None, begins: bool, ends: bool
 ) -> None:
-    assert begins_motion(before, after) == begins
+    assert starts_motion(before, after) == begins
     assert ends_motion(before, after) == ends

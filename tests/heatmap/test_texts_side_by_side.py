@@ -10,7 +10,7 @@ from PySide6.QtCore import Qt
 
 from tests.support.window_input import CONTROL
 from visualizer.attention.spec import AttentionSpec, Device
-from visualizer.attention.token_embeddings import PADDING
+from visualizer.attention.token_embeddings import PADDING_LABEL
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document, LineSplit
 
@@ -59,7 +59,7 @@ def test_every_text_has_its_own_panel_of_its_own_words(texts: Hand) -> None:
         np.testing.assert_array_equal(panel.values, run.trace.read("weights", (number, 0)))
         words = tuple(TEXTS[number].split())
         assert panel.rows.labels[: len(words)] == words
-        assert set(panel.rows.labels[len(words) :]) <= {PADDING}
+        assert set(panel.rows.labels[len(words) :]) <= {PADDING_LABEL}
 
 
 def test_the_pointer_looks_at_the_text_that_it_is_over(texts: Hand) -> None:

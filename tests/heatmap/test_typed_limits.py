@@ -10,8 +10,8 @@ import pytest
 from tests.heatmap.test_panel_paint import SMALL, TINY, Painted, scale
 from tests.support.hand_made_panels import a_heatmap
 from visualizer.heatmap.colour_mapping import MAX_COLOUR_INDEX, colour_indices
-from visualizer.heatmap.panel_colour_scale import ColourScale, outside_limits
-from visualizer.heatmap.panel_margins import limit_texts
+from visualizer.heatmap.panel_colour_scale import ColourScale, limit_masks
+from visualizer.heatmap.panel_margins import format_limits
 from visualizer.session.view_options import ColourCurve, ColourLimits
 from visualizer.widgets.theme import DARK, LIGHT, Theme
 
@@ -74,7 +74,7 @@ def test_cells_that_are_too_small_have_none() -> None:
 def test_by_rank_there_is_nothing_beyond() -> None:
     ranked = ColourScale("viridis", ColourCurve.RANK, ColourLimits.TYPED, 0.2, 0.6)
     heatmap = filled(0.9, ranked)
-    assert outside_limits(heatmap.values, heatmap.marks, ranked) is None
+    assert limit_masks(heatmap.values, heatmap.marks, ranked) is None
     assert inks(Painted(heatmap, SMALL), 2, 2) == []
 
 
@@ -85,14 +85,14 @@ def test_what_is_no_number_of_the_scale_has_none(mark: str) -> None:
     given: dict[str, Any] = {mark: marks}
     marked, plain = (filled(value, **given) for value in (0.0, 0.4))
     assert Painted(marked, SMALL).inside(2, 2) == Painted(plain, SMALL).inside(2, 2)
-    found = outside_limits(marked.values, marked.marks, TYPED)
+    found = limit_masks(marked.values, marked.marks, TYPED)
     assert found
     assert not found[0].any()
 
 
 def test_the_bar_has_the_ends_that_were_typed() -> None:
-    assert limit_texts(filled(0.4)) == ("0.20", "weight", "0.60")
-    assert limit_texts(filled(0.4, SIGNED)) == ("−0.50", "weight", "0.50")
+    assert format_limits(filled(0.4)) == ("0.20", "weight", "0.60")
+    assert format_limits(filled(0.4, SIGNED)) == ("−0.50", "weight", "0.50")
 
 
 @pytest.mark.parametrize("curve", ColourCurve)
@@ -106,9 +106,9 @@ def test_ends_of_any_size_can_be_typed(end: float, is_signed: bool, curve: Colou
     if curve is ColourCurve.LINEAR:
         lowest = MAX_COLOUR_INDEX // 2 if is_signed else 0
         assert set(chosen.ravel()) == {MAX_COLOUR_INDEX if end < 0.4 else lowest}
-    found = outside_limits(heatmap.values, heatmap.marks, colour)
+    found = limit_masks(heatmap.values, heatmap.marks, colour)
     assert (found is None) == (curve is ColourCurve.RANK)
     if found:
         assert found[1].all() == (end < 0.4)
         assert not found[0].any()
-    assert limit_texts(heatmap)[2]
+    assert format_limits(heatmap)[2]

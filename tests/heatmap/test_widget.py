@@ -16,11 +16,11 @@ from tests.support.hand_made_panels import a_heatmap, axis
 from tests.support.window_input import words
 from visualizer.heatmap import panel_margins_paint, panel_paint
 from visualizer.heatmap.board import Board
-from visualizer.heatmap.board_placement import lay_out
+from visualizer.heatmap.board_placement import lay_out_board
 from visualizer.heatmap.cell_cursor import CellCursor
 from visualizer.heatmap.cell_cursor_paint import paint_cursor
 from visualizer.session.cell_address import Cell
-from visualizer.widgets.fonts import font
+from visualizer.widgets.fonts import scaled_font
 from visualizer.widgets.theme import DARK, LIGHT, Theme
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def test_a_double_click_makes_a_panel_large_and_another_all_heads(hand: Hand) ->
     large, *others = hand.board._layout.slots
     assert large.heatmap.stage == "scores"
     assert all(large.cells.height() > 1.5 * one.cells.height() for one in others)
-    assert hand.window.viewbar.box.currentText() == "One head, enlarged"
+    assert hand.window.view_bar.box.currentText() == "One head, enlarged"
     hand.board.setFocus()
     QTest.keyClick(hand.board, Qt.Key.Key_Return)  # the pinned cell's, which is large already
     hand.settle()
@@ -211,17 +211,17 @@ def test_a_link_to_a_panel_that_is_not_shown_moves_no_panel(hand: Hand) -> None:
     hand.settle()
     after = slots(hand)
     assert {key: after[key].cells for key in before} == before
-    sheet = hand.board._layout.sheet
+    sheet = hand.board._layout.overlay_panel
     assert sheet
     assert (sheet.heatmap.stage, sheet.heatmap.head) == ("values", 1)
     origin = after["weights", 1]
     assert sheet.cells.top() == origin.cells.top()  # its rows are level with those it came from
     assert sheet.cell_height == pytest.approx(origin.cell_height)
-    assert not sheet.sheet_area.intersects(origin.cells)
+    assert not sheet.overlay_area.intersects(origin.cells)
     assert hand.board._layout.slot_at(sheet.cells.center()) is sheet
     QTest.keyClick(hand.board, Qt.Key.Key_Escape)
     hand.settle()
-    assert hand.board._layout.sheet is None
+    assert hand.board._layout.overlay_panel is None
     assert {key: slot.cells for key, slot in slots(hand).items()} == before
     assert hand.window.workspace.view.pinned == Cell("weights", (1, 4, 1))  # where one came from
 
@@ -247,7 +247,7 @@ def test_the_bar_of_stages_keeps_a_panel_that_a_link_led_to(hand: Hand) -> None:
     view = hand.window.workspace.view
     assert "values" in view.stages
     assert view.pinned == Cell("values", (0, 1, 0))
-    assert hand.board._layout.sheet is None
+    assert hand.board._layout.overlay_panel is None
     assert ("values", 0) in slots(hand)
 
 
@@ -335,14 +335,16 @@ def check_pictures(hand: Hand, ratio: float) -> None:
         anew.setDevicePixelRatio(ratio)
         anew.fill(QColor(hand.window.theme.paper))
         painter = QPainter(anew)
-        painter.translate(-hand.board._whole_pixels(slot.whole.adjusted(-4, -4, 4, 4)).topLeft())
+        painter.translate(
+            -hand.board._whole_pixels(slot.whole_area.adjusted(-4, -4, 4, 4)).topLeft()
+        )
         panel_paint.paint_slot(painter, slot, hand.window.theme)
         painter.end()
         assert painted.pixmap.toImage() == anew.toImage()
 
 
 def lit(slot: PanelSlot, cursor: CellCursor, theme: Theme) -> QImage:
-    whole = slot.whole.adjusted(0, 0, 60, 30)
+    whole = slot.whole_area.adjusted(0, 0, 60, 30)
     size = (round(whole.right()), round(whole.bottom()))
     image = QImage(*size, QImage.Format.Format_RGB32)
     image.fill(QColor(theme.paper))
@@ -364,7 +366,7 @@ def colours(image: QImage, area: QRectF) -> set[str]:
 @pytest.mark.parametrize("value", [0.0, 0.3, 0.6, 1.0])
 def test_the_frame_of_a_cell_is_seen_on_every_colour(value: float, theme: Theme) -> None:
     heatmap = a_heatmap([[value] * 12] * 12)
-    slot = lay_out(Board(((heatmap,),)), 600, 600).slots[0]
+    slot = lay_out_board(Board(((heatmap,),)), 600, 600).slots[0]
     cell = Cell("weights", (0, 5, 5))
     for cursor in (CellCursor(hovered=cell), CellCursor(pinned=cell)):
         seen = colours(lit(slot, cursor, theme), slot.cell(5, 5).adjusted(-3, -3, 3, 3))
@@ -374,9 +376,9 @@ def test_the_frame_of_a_cell_is_seen_on_every_colour(value: float, theme: Theme)
 @pytest.mark.usefixtures("application")
 def test_a_lit_label_hides_those_it_would_overlap() -> None:
     heatmap = a_heatmap([[0.5] * 60] * 60)
-    placed = lay_out(Board(((heatmap,),)), 500, 500).slots[0]
-    assert panel_margins_paint.line_room(heatmap.rows, placed.cell_height) > placed.cell_height
-    shown = {at for at, _ in panel_margins_paint.shown_labels(heatmap.rows, placed.cell_height)}
+    placed = lay_out_board(Board(((heatmap,),)), 500, 500).slots[0]
+    assert panel_margins_paint.label_room(heatmap.rows, placed.cell_height) > placed.cell_height
+    shown = {at for at, _ in panel_margins_paint.visible_labels(heatmap.rows, placed.cell_height)}
     row = next(at for at in range(1, 59) if at not in shown)
     image = lit(placed, CellCursor(query=row, key=row), LIGHT)
     box = panel_margins_paint.row_label_box(placed, row)
@@ -391,7 +393,7 @@ def test_a_lit_label_hides_those_it_would_overlap() -> None:
 @pytest.mark.usefixtures("application")
 def test_a_lit_label_leaves_others_as_they_are_where_every_row_is_named() -> None:
     boards = (Board(((a_heatmap([[0.5] * count] * count),),)) for count in range(20, 60))
-    slots = (lay_out(board, 500, 500).slots[0] for board in boards)
+    slots = (lay_out_board(board, 500, 500).slots[0] for board in boards)
     small = panel_margins_paint.SMALL_LABEL
     placed = next(
         slot
@@ -421,13 +423,13 @@ def width_of_ink(image: QImage, area: QRectF) -> int:
 @pytest.mark.parametrize("word", ["word", "mmmmmmmm", "a long word "])
 def test_the_widest_label_is_whole_when_it_is_lit(word: str) -> None:
     heatmap = a_heatmap([[0.5] * 12] * 12, rows=axis("query", 12, word=word))
-    placed = lay_out(Board(((heatmap,),)), 500, 500).slots[0]
+    placed = lay_out_board(Board(((heatmap,),)), 500, 500).slots[0]
     box = panel_margins_paint.row_label_box(placed, 11).adjusted(-12, 2, 4, -2)
     plain, bold = (lit(placed, one, LIGHT) for one in (CellCursor(), CellCursor(query=11, key=0)))
     size = panel_margins_paint.label_size(heatmap.rows, placed.cell_height)
-    text = panel_margins_paint.shortened(heatmap.rows.labels[11], placed.longest, size)
+    text = panel_margins_paint.elide_label(heatmap.rows.labels[11], placed.longest, size)
     measured = [
-        QFontMetricsF(font(size, weight)).tightBoundingRect(text).width()
+        QFontMetricsF(scaled_font(size, weight)).tightBoundingRect(text).width()
         for weight in (QFont.Weight.Normal, QFont.Weight.DemiBold)
     ]
     seen = [width_of_ink(plain, box), width_of_ink(bold, box)]
@@ -439,7 +441,7 @@ def test_the_widest_label_is_whole_when_it_is_lit(word: str) -> None:
 def test_rows_and_columns_of_chosen_tokens_are_framed(block: int) -> None:
     rows, columns = axis("query", 12, block), axis("key", 12, block)
     heatmap = a_heatmap([[0.5] * 12] * 12, rows=rows, columns=columns)
-    placed = lay_out(Board(((heatmap,),)), 600, 600).slots[0]
+    placed = lay_out_board(Board(((heatmap,),)), 600, 600).slots[0]
     chosen = frozenset({2 * block, 2 * block + 1, 3 * block, 7 * block, 999})
 
     def framed(cursor: CellCursor) -> tuple[set[int], set[int]]:

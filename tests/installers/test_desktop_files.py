@@ -19,8 +19,8 @@ from installers.linux.desktop_files import FILES, ICON_SIZES, metainfo, write_de
 from installers.linux.names_and_paths import APPSTREAM_ID, DOCUMENT_TYPE, NAME
 from tests.architecture.project_graph import ROOT
 from visualizer.app import NAME as WINDOW_CLASS
-from visualizer.app import name_menu_entry
-from visualizer.cli.options import LAB
+from visualizer.app import set_desktop_entry
+from visualizer.cli.options import LAB_COMMAND
 from visualizer.version import __version__
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def test_the_menu_entry_names_the_windows_and_starts_what_there_is() -> None:
     assert main["StartupWMClass"] == WINDOW_CLASS
     assert main["Exec"] == f"{NAME} %f"
     assert main["Icon"] == NAME
-    assert entry["Desktop Action lab"]["Exec"] == f"{NAME} {LAB}"
+    assert entry["Desktop Action lab"]["Exec"] == f"{NAME} {LAB_COMMAND}"
 
 
 def test_a_window_names_the_menu_entry_where_it_is_installed(
@@ -91,10 +91,10 @@ def test_a_window_names_the_menu_entry_where_it_is_installed(
     monkeypatch.setenv("XDG_DATA_DIRS", str(tmp_path / "none"))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     QGuiApplication.setDesktopFileName("")
-    name_menu_entry()
+    set_desktop_entry()
     assert QGuiApplication.desktopFileName() == ""
     write_desktop_files(tmp_path, BUILT)
-    name_menu_entry()
+    set_desktop_entry()
     assert QGuiApplication.desktopFileName() == NAME
 
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 import pytest
 
 from installers.linux.man_page import man_page
-from visualizer.cli.options import parser
+from visualizer.cli.options import create_parser
 from visualizer.cli.shell_completion import COMMANDS
 
 PAGE = man_page(datetime(2026, 5, 17, tzinfo=UTC))
@@ -28,7 +28,7 @@ def section(name: str) -> str:
 
 @pytest.mark.parametrize("name", ["", *COMMANDS])
 def test_every_option_has_its_help_in_its_section(name: str) -> None:
-    one = COMMANDS[name]() if name else parser()
+    one = COMMANDS[name]() if name else create_parser()
     start = PAGE.index(f".SH COMMAND {name.upper()}" if name else ".SH DESCRIPTION")
     end = PAGE.find(".SH COMMAND", start + 1) if name else PAGE.index(".SH COMMAND")
     plain = PAGE[start:end].replace("\\-", "-").replace("\\e", "\\").replace("\\&", "")

@@ -9,8 +9,8 @@ from PySide6.QtCore import QCoreApplication, QEvent
 from PySide6.QtWidgets import QApplication
 
 from tests.support.lab_input import FAKE, Student
-from visualizer.lab.runs.store import stored_runs
-from visualizer.lab.training.detached_controller import ask_to_stop, is_at_work
+from visualizer.lab.runs.store import list_runs
+from visualizer.lab.training.detached_controller import is_training, request_stop
 from visualizer.lab.training.process_controller import TrainingProcess
 from visualizer.lab.window import LabWindow
 
@@ -31,9 +31,9 @@ def _let_go(window: LabWindow) -> None:
     while app.findChildren(TrainingProcess):
         QApplication.processEvents()
         QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
-    for run in stored_runs(window.lab.home):
-        while is_at_work(run.folder):
-            ask_to_stop(run.folder)  # again: a process may just have locked the run
+    for run in list_runs(window.lab.home):
+        while is_training(run.folder):
+            request_stop(run.folder)  # again: a process may just have locked the run
             QApplication.processEvents()
 
 

@@ -12,13 +12,13 @@ from tests.support.probe_results import a_reading
 from visualizer.generation.generated_tokens_presenter import present_generation
 from visualizer.generation.generated_tokens_widget import GenerationPane
 from visualizer.generation.generation_tree import GenerationTree
-from visualizer.generation.next_tokens_presenter import present_bars
+from visualizer.generation.next_tokens_presenter import present_next_tokens
 from visualizer.generation.next_tokens_widget import NextTokenBarView
 from visualizer.lab.attention_view.presenter import LabCellPointer, present_attention
 from visualizer.lab.attention_view.widget import LabAttentionView
-from visualizer.lab.snapshot_bar.presenter import present_scrub
+from visualizer.lab.snapshot_bar.presenter import present_snapshots
 from visualizer.lab.snapshot_bar.widget import SnapshotBar
-from visualizer.lab.training.recorded_losses import Measured
+from visualizer.lab.training.recorded_losses import MeasuredLoss
 from visualizer.language.sampling import Sampling
 from visualizer.language.training_settings import ModelKind
 from visualizer.session.cell_address import Cell
@@ -32,7 +32,7 @@ Role = QAccessible.Role
 
 
 def test_what_draws_itself_says_what_it_shows(show: Show) -> None:
-    accessibility.install()
+    accessibility.install_factory()
     attention, scrub, bars, tree = (
         LabAttentionView(),
         SnapshotBar(),
@@ -43,9 +43,9 @@ def test_what_draws_itself_says_what_it_shows(show: Show) -> None:
         show(widget, (600, 400))
     pointing = LabCellPointer(pinned=Cell("layer 1", (0, 0, 0)))
     attention.show_attention(present_attention(a_reading(), ModelKind.TRANSFORMER, pointing), LIGHT)
-    scrub.show_scrub(present_scrub([0, 10], 100, 10, Measured(2.0, 10)), LIGHT)
-    bars.show_bars(present_bars("a", np.zeros((1, 2)), "xy", Sampling()), LIGHT)
-    tree.show_generation(present_generation(GenerationTree(("a",)).picked(0, "b", 0.25)), LIGHT)
+    scrub.show_timeline(present_snapshots([0, 10], 100, 10, MeasuredLoss(2.0, 10)), LIGHT)
+    bars.show_bars(present_next_tokens("a", np.zeros((1, 2)), "xy", Sampling()), LIGHT)
+    tree.show_generation(present_generation(GenerationTree(("a",)).pick(0, "b", 0.25)), LIGHT)
     found = {
         part: (heard(part).role, heard(part).value)
         for part in (attention.board, scrub.track, bars, tree.strip)

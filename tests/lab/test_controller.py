@@ -10,8 +10,8 @@ import pytest
 from PySide6.QtCore import QObject
 
 from visualizer.lab.controller import LabStateController
-from visualizer.lab.training.process_controller import TrainingProcess, wait_for_trainings
-from visualizer.lab.training.run_state import Phase
+from visualizer.lab.training.process_controller import TrainingProcess, wait_for_processes
+from visualizer.lab.training.run_state import RunPhase
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,7 @@ def lab(qtbot: QtBot, tmp_path: Path) -> Iterator[LabStateController]:
     lab.home = tmp_path
     yield lab
     lab.leave()
-    wait_for_trainings()
+    wait_for_processes()
 
 
 def test_what_waits_for_a_run_to_open_is_forgotten_when_it_is_left(
@@ -58,7 +58,7 @@ def test_what_waits_for_a_run_to_open_is_forgotten_when_it_is_left(
 def test_a_training_that_is_to_run_or_was_told_to_counts_as_one(
     lab: LabStateController, qtbot: QtBot
 ) -> None:
-    seen: list[tuple[Phase, bool]] = []
+    seen: list[tuple[RunPhase, bool]] = []
 
     def see() -> None:
         assert lab.run
@@ -69,8 +69,12 @@ def test_a_training_that_is_to_run_or_was_told_to_counts_as_one(
     see()
     with qtbot.waitSignal(lab.opened, timeout=20_000):
         pass
-    assert seen == [(Phase.OPENING, True), (Phase.PAUSED, True)]
-    qtbot.waitUntil(lambda: lab.run is not None and lab.run.phase is Phase.RUNNING, timeout=20_000)
+    assert seen == [(RunPhase.OPENING, True), (RunPhase.PAUSED, True)]
+    qtbot.waitUntil(
+        lambda: lab.run is not None and lab.run.phase is RunPhase.RUNNING, timeout=20_000
+    )
     lab.toggle()
-    qtbot.waitUntil(lambda: lab.run is not None and lab.run.phase is Phase.PAUSED, timeout=20_000)
+    qtbot.waitUntil(
+        lambda: lab.run is not None and lab.run.phase is RunPhase.PAUSED, timeout=20_000
+    )
     assert not lab.is_training

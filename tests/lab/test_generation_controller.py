@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 from PySide6.QtCore import QObject
 
-from visualizer.generation.generation_tree import ROOT
+from visualizer.generation.generation_tree import ROOT_NODE
 from visualizer.lab.attention_view.probe_controller import ProbeController
 from visualizer.lab.attention_view.probe_result import ProbeResult
 from visualizer.lab.controller import LabStateController
@@ -53,7 +53,7 @@ def teller(application: QObject, tmp_path: Path) -> Iterator[Teller]:
 
 def test_a_token_is_drawn_once_the_reading_arrives(teller: Teller) -> None:
     teller.story.sample()
-    assert teller.story.tree.at == ROOT
+    assert teller.story.tree.at == ROOT_NODE
     teller.arrive()
     (drawn,) = teller.story.tree.nodes
     assert teller.lab.view.probe == TEXT + drawn.text
@@ -63,4 +63,4 @@ def test_no_token_is_drawn_after_a_step_back(teller: Teller) -> None:
     teller.story.sample()
     teller.story.step_back()
     teller.arrive()
-    assert teller.story.tree.at == ROOT
+    assert teller.story.tree.at == ROOT_NODE

@@ -14,15 +14,15 @@ from tests.support.probe_results import causal_weights
 from visualizer.generation.generated_tokens_presenter import present_generation
 from visualizer.generation.generated_tokens_widget import GenerationPane
 from visualizer.generation.generation_tree import GenerationTree
-from visualizer.generation.next_tokens_presenter import present_bars
+from visualizer.generation.next_tokens_presenter import present_next_tokens
 from visualizer.generation.next_tokens_widget import NextTokensPane
 from visualizer.lab.attention_view.presenter import LabCellPointer, present_attention
 from visualizer.lab.attention_view.probe_result import ProbeResult
 from visualizer.lab.attention_view.widget import LabAttentionView
-from visualizer.lab.runs.controller import ask_delete, ask_leaving, ask_losing
+from visualizer.lab.runs.controller import ask_close_run, ask_delete_run, ask_stop_training
 from visualizer.lab.runs.store import StoredRun
 from visualizer.lab.runs.widget import RunsPane
-from visualizer.lab.training.run_state import Failure
+from visualizer.lab.training.run_state import RunFailure
 from visualizer.language.sampling import Sampling
 from visualizer.language.training_settings import ModelKind
 from visualizer.session.cell_address import Cell
@@ -46,7 +46,7 @@ def test_what_may_come_next_is_plain(show: Show) -> None:
     pane = NextTokensPane()
     show(pane, (400, 600))
     logits = np.zeros((1, COUNT))
-    pane.show_bars(present_bars(BOLD, logits, HOSTILE, Sampling()), LIGHT)
+    pane.show_bars(present_next_tokens(BOLD, logits, HOSTILE, Sampling()), LIGHT)
     bars = pane.bars
     tips = [tip_at(bars, bars.row(at).center().toPoint()) for at in range(COUNT)]
     assert plain(tips) == [True] * COUNT
@@ -57,7 +57,7 @@ def test_what_may_come_next_is_plain(show: Show) -> None:
 def test_a_story_is_plain(show: Show) -> None:
     pane = GenerationPane()
     show(pane, (900, 300))
-    tree = GenerationTree(HOSTILE, seed=1).picked(0, BOLD, 0.5).picked(1, FILE, 0.25)
+    tree = GenerationTree(HOSTILE, seed=1).pick(0, BOLD, 0.5).pick(1, FILE, 0.25)
     pane.show_generation(present_generation(tree, False), LIGHT)
     strip = pane.strip
     places = [strip.box(chip).center().toPoint() for chip in range(COUNT + 2)]
@@ -97,16 +97,16 @@ def test_the_names_of_runs_are_plain(student: Student) -> None:
 
 def test_what_goes_wrong_and_what_is_asked_is_plain(student: Student) -> None:
     window = student.window
-    window.notices.show_notices((FILE,), Failure(BOLD, FILE))
+    window.notices.show_notices((FILE,), RunFailure(BOLD, FILE))
     window.bar.line.tell(BOLD)
     window.facts.setText(FILE)
     window.probe_problem.setText(BOLD)
     window.statusBar().showMessage(FILE)
     assert rich(window) == []
     assert "PlainLabel text" in hostile_places(window)
-    ask_leaving(window, BOLD, BOLD, lambda: None, lambda: None)
-    ask_losing(window, BOLD, BOLD, lambda: None)
-    ask_delete(window, FILE, lambda: None)
+    ask_stop_training(window, BOLD, BOLD, lambda: None, lambda: None)
+    ask_close_run(window, BOLD, BOLD, lambda: None)
+    ask_delete_run(window, FILE, lambda: None)
     for name in ("leaving", "losing", "delete"):
         box = window.findChild(QMessageBox, name)
         assert box, name

@@ -18,8 +18,8 @@ from tests.architecture.project_graph import ROOT
 from tests.support.lab_input import Student
 from tests.support.window_input import CONTROL, LEFT, SHIFT
 from visualizer import app
-from visualizer.heatmap.panel_cells import cell_of
-from visualizer.lab.runs.store import losses_of
+from visualizer.heatmap.panel_cells import cell_at
+from visualizer.lab.runs.store import read_losses
 from visualizer.lab.training import detached_controller
 from visualizer.lab.window import LabWindow
 from visualizer.language.run_folder import RunFolder
@@ -62,7 +62,7 @@ def test_a_layer_is_opened_with_the_numbers_of_the_model(real: Student) -> None:
     opened: list[SavedDocument] = []
     real.window.layerOpened.connect(opened.append)
     panel = real.window.attention.board._board.columns[1][1]  # layer 2, head 2
-    real.window.training_views_controller.pin(cell_of(panel, 3, 2))
+    real.window.training_views_controller.pin(cell_at(panel, 3, 2))
     real.press(Qt.Key.Key_E)
     real.until(lambda: bool(opened))
     document, view = opened[0].document, opened[0].view
@@ -81,11 +81,11 @@ def test_the_model_is_opened_as_it_is_at_the_step_that_is_looked_at(real: Studen
     real.until_said("Done")
     real.until(lambda: real.window.probe_controller.result is not None)
     wanted: list[tuple[Path, str]] = []
-    real.window.modelWanted.connect(lambda path, text: wanted.append((path, text)))
+    real.window.modelRequested.connect(lambda path, text: wanted.append((path, text)))
     run = real.window.lab.run
     assert run
     real.press(Qt.Key.Key_L, CONTROL | SHIFT)
-    real.window.lab.scrub(run.snapshots[1])
+    real.window.lab.snapshot_bar(run.snapshots[1])
     real.press(Qt.Key.Key_L, CONTROL | SHIFT)
     text = real.window.lab.view.probe
     earlier = RunFolder(run.folder).snapshot(run.snapshots[1]).path
@@ -99,12 +99,14 @@ def test_it_goes_on_in_the_background_and_comes_back(real: Student) -> None:
     real.until(lambda: bool(real.window.lab.run and real.window.lab.run.step))
     assert real.window.lab.run
     folder = real.window.lab.run.folder
-    QTest.mouseClick(real.window.settings_pane.another, LEFT)
+    QTest.mouseClick(real.window.settings_pane.another_button, LEFT)
     real.answer("leaving", "&Keep training")
-    real.until(lambda: not detached_controller.is_at_work(folder) or (folder / "orders").exists())
-    real.until(lambda: (folder / "orders").exists() and detached_controller.is_at_work(folder))
-    real.until(lambda: len(losses_of(folder)) > 0)  # the orders are written before the last losses
-    left = losses_of(folder).steps[-1]
+    real.until(lambda: not detached_controller.is_training(folder) or (folder / "orders").exists())
+    real.until(lambda: (folder / "orders").exists() and detached_controller.is_training(folder))
+    real.until(
+        lambda: len(read_losses(folder)) > 0
+    )  # the orders are written before the last losses
+    left = read_losses(folder).steps[-1]
     real.window.open_run(folder)
     real.until_said("Waiting for")
     real.until(lambda: real.button == "Pause")
@@ -187,7 +189,7 @@ def test_the_program_ends_when_the_checkpoint_is_written() -> None:
     assert (run.returncode, run.stdout) == (0, "")
     (folder,) = Path(os.environ["XDG_DATA_HOME"]).glob("*/runs/*")
     assert RunFolder(folder).checkpoint.exists()
-    assert not detached_controller.is_at_work(folder)
+    assert not detached_controller.is_training(folder)
 
 
 def test_a_run_is_named_on_the_command_line(

@@ -9,7 +9,7 @@ import pytest
 from PySide6.QtCore import Qt
 
 from tests.support.lab_input import FAKE, NONE, Student
-from visualizer.lab.training.detached_controller import is_at_work
+from visualizer.lab.training.detached_controller import is_training
 from visualizer.lab.window import LabWindow
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def test_the_last_run_is_offered_with_what_was_read_of_it(open_lab: Open) -> Non
     read(student, "hgf")
     first = student.window.lab.run
     assert first
-    student.window.settings_pane.another.click()
+    student.window.settings_pane.another_button.click()
     train(student)
     second = student.window.lab.run
     assert second
@@ -93,7 +93,7 @@ def test_what_was_read_is_of_the_run_and_not_of_the_window(open_lab: Open) -> No
     student = open_lab()
     train(student)
     read(student, "hgf")
-    student.window.settings_pane.another.click()
+    student.window.settings_pane.another_button.click()
     train(student)
     assert student.window.probe.text() == "abcdabcd"
 
@@ -119,8 +119,8 @@ def test_a_run_that_was_renamed_is_offered_by_its_name(open_lab: Open) -> None:
     train(student)
     run = student.window.lab.run
     assert run
-    student.window.settings_pane.another.click()
-    student.until(lambda: not is_at_work(run.folder))
+    student.window.settings_pane.another_button.click()
+    student.until(lambda: not is_training(run.folder))
     student.window.run_controller.rename_to(run.name, " mine ")
     assert open_lab().window.runs_pane.chosen == "mine"
 
@@ -133,11 +133,11 @@ def test_a_run_from_elsewhere_is_not_taken_for_one_of_the_list(
     train(student)
     first = student.window.lab.run
     assert first
-    student.window.settings_pane.another.click()
+    student.window.settings_pane.another_button.click()
     train(student)
     last = student.window.lab.run
     assert last
-    student.window.settings_pane.another.click()
+    student.window.settings_pane.another_button.click()
     shutil.copytree(first.folder, tmp_path / first.name)
     student.window.open_run(tmp_path / first.name)
     student.until(lambda: bool(student.window.lab.run and student.window.lab.run.is_open))

@@ -10,18 +10,18 @@ import pytest
 from msgspec.structs import replace
 
 from visualizer.errors import InputError
-from visualizer.lab.screen_presenter import clock, present_lab
+from visualizer.lab.screen_presenter import format_duration, present_lab
 from visualizer.lab.training.run_state import (
-    BUSY,
-    Failure,
-    Phase,
+    BUSY_PHASES,
+    RunFailure,
+    RunPhase,
     RunState,
-    with_opened_run,
-    with_progress,
+    apply_opened_run,
+    apply_progress,
 )
-from visualizer.language.first_probe_text import first_probe_of
-from visualizer.language.run_folder import plain_settings
-from visualizer.language.tokenizers import Tokenizer
+from visualizer.language.first_probe_text import choose_probe_text
+from visualizer.language.run_folder import settings_to_json
+from visualizer.language.tokenizers import TokenizerKind
 from visualizer.language.training_settings import CorpusKind, CorpusSource, TrainingSettings
 from visualizer.language.wire_format import Message
 
@@ -42,7 +42,7 @@ def curves(start: int, count: int) -> dict[str, np.ndarray]:
 
 def an_opening(**values: Any) -> Message:
     said = {
-        "settings": plain_settings(SETTINGS), "step": 10, "tokens": ["a", "b"],
+        "settings": settings_to_json(SETTINGS), "step": 10, "tokens": ["a", "b"],
         "parameters": 1_234, "device": "CPU", "frequency": 3.0, "bigram": 2.0,
         "snapshots": [0, 10], "notices": [], "sample": "abab", "state": "paused",
     }  # fmt: skip
@@ -62,7 +62,7 @@ def shown(run: RunState | None, refused: InputError | None = None) -> Any:
 
 
 def test_the_losses_of_all_messages_are_one_curve() -> None:
-    run = with_progress(with_opened_run(RUN, an_opening()), a_progress())
+    run = apply_progress(apply_opened_run(RUN, an_opening()), a_progress())
     np.testing.assert_array_equal(run.losses.steps, np.arange(30))
     np.testing.assert_allclose(np.array(run.losses_at(12), float), ((3.88, 12), (4.4, 10)))
     np.testing.assert_allclose(np.array(run.losses_at(9), float), ((3.91, 9), (4.5, 0)))
@@ -71,14 +71,14 @@ def test_the_losses_of_all_messages_are_one_curve() -> None:
 
 
 def test_how_far_it_is_stands_in_one_line() -> None:
-    run = with_progress(with_opened_run(RUN, an_opening()), a_progress())
+    run = apply_progress(apply_opened_run(RUN, an_opening()), a_progress())
     assert shown(run).progress.line == (
         "step 30 of 200  ·  a few seconds left  ·  51,200 tokens per second  ·  "
         "learning rate 0.001  ·  training 3.710  ·  validation 4.400"
     )
     facts = "CPU  ·  1,234 parameters  ·  vocabulary: 2 tokens  ·  trained for 0:02"
     assert shown(run).facts == facts
-    done = with_progress(run, a_progress(state="done", step=200, final=[1.5, 1.75]))
+    done = apply_progress(run, a_progress(state="done", step=200, final=[1.5, 1.75]))
     said = (
         "Done  ·  final training loss 1.500, validation loss 1.750 (averages of 200 "
         "batches)  ·  step 200 "
@@ -86,24 +86,24 @@ def test_how_far_it_is_stands_in_one_line() -> None:
     assert shown(done).progress.line.startswith(said)
     assert done.losses_now == ((1.5, 200), (1.75, 200))
     assert run.losses_now == run.losses_at(30)
-    again = with_opened_run(RUN, an_opening(state="done", final=[1.5, 1.75]))
+    again = apply_opened_run(RUN, an_opening(state="done", final=[1.5, 1.75]))
     assert shown(again).progress.line.startswith("Done  ·  final training loss 1.500")
 
 
 @pytest.mark.parametrize(
     ("phase", "button", "can"),
     [
-        (Phase.RUNNING, "Pause", {"toggle", "stop"}),
-        (Phase.PAUSED, "Resume", {"toggle", "step", "stop", "train_more"}),
-        (Phase.STOPPED, "Resume", {"toggle", "step", "train_more"}),
-        (Phase.FAILED, "Reopen", {"toggle", "train_more"}),
-        (Phase.DIVERGED, "Start", {"stop"}),
-        (Phase.OPENING, "Start", {"stop"}),
-        *((phase, "Start", set()) for phase in sorted(BUSY - {Phase.OPENING})),
+        (RunPhase.RUNNING, "Pause", {"toggle", "stop"}),
+        (RunPhase.PAUSED, "Resume", {"toggle", "step", "stop", "train_more"}),
+        (RunPhase.STOPPED, "Resume", {"toggle", "step", "train_more"}),
+        (RunPhase.FAILED, "Reopen", {"toggle", "train_more"}),
+        (RunPhase.DIVERGED, "Start", {"stop"}),
+        (RunPhase.OPENING, "Start", {"stop"}),
+        *((phase, "Start", set()) for phase in sorted(BUSY_PHASES - {RunPhase.OPENING})),
     ],
 )
 def test_what_can_be_done_follows_from_what_it_does(
-    phase: Phase, button: str, can: set[str]
+    phase: RunPhase, button: str, can: set[str]
 ) -> None:
     progress = shown(replace(RUN, phase=phase, step=10)).progress
     names = ("toggle", "step", "stop", "train_more")
@@ -112,7 +112,7 @@ def test_what_can_be_done_follows_from_what_it_does(
 
 
 def test_a_run_that_is_done_can_only_be_made_longer() -> None:
-    progress = shown(replace(RUN, phase=Phase.DONE, step=200)).progress
+    progress = shown(replace(RUN, phase=RunPhase.DONE, step=200)).progress
     assert (progress.can_toggle, progress.can_train_more, progress.share) == (False, True, 1.0)
 
 
@@ -132,7 +132,7 @@ def test_what_was_refused_can_be_tried_again(field: str) -> None:
 
 
 def test_a_divergence_is_named_once() -> None:
-    run = replace(RUN, phase=Phase.DIVERGED, step=30)
+    run = replace(RUN, phase=RunPhase.DIVERGED, step=30)
     (notice,) = shown(run).notices
     assert "was restored to step 30" in notice
     assert "learning rate below 0.001" in notice
@@ -142,28 +142,28 @@ def test_a_divergence_is_named_once() -> None:
 
 
 def test_while_it_ends_what_it_says_does_not_take_it_back() -> None:
-    ending = replace(RUN, phase=Phase.ENDING)
-    assert with_progress(ending, a_progress()).phase is Phase.ENDING
+    ending = replace(RUN, phase=RunPhase.ENDING)
+    assert apply_progress(ending, a_progress()).phase is RunPhase.ENDING
 
 
 def test_opening_again_forgets_a_failure() -> None:
-    broken = replace(RUN, phase=Phase.FAILED, failure=Failure("It broke."))
-    assert with_opened_run(broken, an_opening()).failure is None
-    assert shown(broken).failure == Failure("It broke.")
+    broken = replace(RUN, phase=RunPhase.FAILED, failure=RunFailure("It broke."))
+    assert apply_opened_run(broken, an_opening()).failure is None
+    assert shown(broken).failure == RunFailure("It broke.")
 
 
 def test_notices_of_the_text_and_of_the_moment_are_said() -> None:
-    run = with_opened_run(RUN, an_opening(notices=["z is only in the validation text."]))
-    full = with_progress(run, a_progress(notice="The disk is full."))
+    run = apply_opened_run(RUN, an_opening(notices=["z is only in the validation text."]))
+    full = apply_progress(run, a_progress(notice="The disk is full."))
     assert shown(full).notices == ("The disk is full.",)
     assert shown(full).setup.notes == ("z is only in the validation text.",)
-    assert shown(with_progress(full, a_progress())).notices == ()
+    assert shown(apply_progress(full, a_progress())).notices == ()
 
 
 def test_a_run_whose_text_is_gone_says_so_first() -> None:
     said = ["z is only in the validation text.", "“poem.txt” is not there any more."]
-    run = with_opened_run(RUN, an_opening(notices=said, state="stopped"))
-    assert run.phase is Phase.STOPPED
+    run = apply_opened_run(RUN, an_opening(notices=said, state="stopped"))
+    assert run.phase is RunPhase.STOPPED
     assert shown(run).notices == ("“poem.txt” is not there any more.",)
 
 
@@ -171,14 +171,14 @@ def test_a_run_whose_text_is_gone_says_so_first() -> None:
     ("seconds", "said"), [(0, "0:00"), (7.4, "0:07"), (61, "1:01"), (3750, "1:02:30")]
 )
 def test_times_are_written_short(seconds: float, said: str) -> None:
-    assert clock(seconds) == said
+    assert format_duration(seconds) == said
 
 
 def test_the_first_probe_is_the_beginning_of_the_text() -> None:
-    assert first_probe_of("\nabcabc\nxyz", replace(SETTINGS, block=4)) == "abca"
-    world = CorpusSource(CorpusKind.WORLD, tokenizer=Tokenizer.WORDS)
+    assert choose_probe_text("\nabcabc\nxyz", replace(SETTINGS, block=4)) == "abca"
+    world = CorpusSource(CorpusKind.WORLD, tokenizer=TokenizerKind.WORDS)
     words = replace(SETTINGS, source=world, block=3)
-    assert first_probe_of("The cat sat on the mat.", words) == "The cat sat"
-    assert first_probe_of("", SETTINGS) == ""
+    assert choose_probe_text("The cat sat on the mat.", words) == "The cat sat"
+    assert choose_probe_text("", SETTINGS) == ""
     flags = "\U0001f1e9\U0001f1ea \U0001f1eb\U0001f1f7 \U0001f1ee\U0001f1f9"  # of two signs each
-    assert first_probe_of(flags, replace(SETTINGS, block=3)) == flags[:5]
+    assert choose_probe_text(flags, replace(SETTINGS, block=3)) == flags[:5]

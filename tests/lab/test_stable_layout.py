@@ -14,7 +14,7 @@ from tests.support.lab_input import FAKE, NONE, Student
 from tests.support.window_input import LEFT
 from visualizer.lab import collapse_controller
 from visualizer.lab.window import LabWindow
-from visualizer.widgets.fixed_splitter import SizeKeepingSplitter
+from visualizer.widgets.fixed_splitter import FixedSplitter
 from visualizer.widgets.setting_controls import CountControl, RateControl
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def test_sliders_stay_where_they_are_while_one_draws_from_less(student: Student)
 def test_the_buttons_of_a_text_stay_where_they_are(student: Student) -> None:
     watch(student)
     tree = student.window.generation_pane
-    buttons = (tree.sample, tree.run, tree.back, tree.on, tree.turn, tree.seed)
+    buttons = (tree.sample, tree.run, tree.back, tree.on, tree.next_branch_button, tree.seed)
     before, width = [place(student, one) for one in buttons], tree.run.width()
     QTest.mouseClick(tree.run, LEFT)
     assert tree.run.text() == "Stop"
@@ -131,7 +131,7 @@ def test_what_a_hand_makes_of_the_parts_is_kept(student: Student) -> None:
 def test_a_part_that_comes_back_is_as_large_as_it_was(
     application: QApplication, show: Callable[[QWidget, tuple[int, int]], None]
 ) -> None:
-    splitter = SizeKeepingSplitter(Qt.Orientation.Horizontal, (100, 300, 200), 1)
+    splitter = FixedSplitter(Qt.Orientation.Horizontal, (100, 300, 200), 1)
     parts = [QPlainTextEdit() for _ in range(3)]
     for part in parts:
         splitter.addWidget(part)
@@ -149,7 +149,7 @@ def test_a_part_that_comes_back_is_as_large_as_it_was(
 def test_a_hand_gives_a_size_to_the_parts_beside_it_alone(
     application: QApplication, show: Callable[[QWidget, tuple[int, int]], None]
 ) -> None:
-    splitter = SizeKeepingSplitter(Qt.Orientation.Horizontal, (200, 300, 300), 1)
+    splitter = FixedSplitter(Qt.Orientation.Horizontal, (200, 300, 300), 1)
     for _ in range(3):
         part = QPlainTextEdit()
         part.setMinimumWidth(40)
@@ -185,13 +185,13 @@ def test_on_a_narrow_screen_the_settings_are_folded_away_at_first(
 ) -> None:
     wide = LabWindow(FAKE)
     qtbot.addWidget(wide)
-    assert wide.collapse_controller.folded == set()
+    assert wide.collapse_controller.collapsed_sections == set()
     monkeypatch.setattr(
-        collapse_controller, "NARROW", wide.screen().availableGeometry().width() + 1
+        collapse_controller, "NARROW_SCREEN_PX", wide.screen().availableGeometry().width() + 1
     )
     narrow = LabWindow(FAKE)
     qtbot.addWidget(narrow)
-    assert narrow.collapse_controller.folded == {"left"}
+    assert narrow.collapse_controller.collapsed_sections == {"left"}
 
 
 @pytest.mark.slow
@@ -209,7 +209,7 @@ def test_parts_are_folded_away_by_keys_and_come_back(
     student.until(lambda: board.width() > size.width() and board.height() > size.height())
     again = LabWindow(FAKE)
     qtbot.addWidget(again, before_close_func=let_go)
-    assert again.collapse_controller.folded == {"left", "losses"}
+    assert again.collapse_controller.collapsed_sections == {"left", "losses"}
     student.press(Qt.Key.Key_F8, NONE)
     student.press(Qt.Key.Key_1, Qt.KeyboardModifier.AltModifier)  # one goes to the settings
     assert window.left.isVisible()

@@ -68,17 +68,17 @@ def test_a_text_that_cannot_be_read_is_told_from_what_is_shown(watching: Student
 
 def test_a_text_that_cannot_be_read_at_one_step_is_read_at_another(watching: Student) -> None:
     window = watching.window
-    window.lab.scrub(7)  # as one that is looked at when the training thins its snapshots
+    window.lab.snapshot_bar(7)  # as one that is looked at when the training thins its snapshots
     retype(watching, "abba")
     watching.until(lambda: "Step 7 is not kept." in problem(watching))
     assert can_draw(watching) == (False,) * 4
     assert not window.probe_controller.is_waiting  # playing goes on from there
-    QTest.mouseClick(window.scrub.to_now, LEFT)
+    QTest.mouseClick(window.snapshot_bar.now_button, LEFT)
     watching.until(lambda: window.generation_controller.result is not None)
     assert problem(watching) == ""
     assert can_draw(watching) == (True,) * 4
-    window.lab.scrub(7)
-    watching.see()
+    window.lab.snapshot_bar(7)
+    watching.schedule_autosave()
     assert "Step 7 is not kept." in problem(watching)
 
 
@@ -119,8 +119,8 @@ def test_another_run_begins_with_nothing_of_the_one_before(watching: Student) ->
     window.next.take("temperature", 0.5)
     window.next.take("top_p", 0)
     assert window.next.problem.isVisibleTo(window)
-    QTest.mouseClick(window.settings_pane.another, LEFT)
-    watching.see()
+    QTest.mouseClick(window.settings_pane.another_button, LEFT)
+    watching.schedule_autosave()
     watching.click("toggle")
     assert watching.line == "Preparing…"
     assert not window.right.isVisibleTo(window)

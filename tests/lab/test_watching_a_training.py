@@ -54,15 +54,15 @@ def test_after_a_stop_nothing_more_is_drawn(watching: Student) -> None:
     QTest.mouseClick(window.generation_pane.run, LEFT)
     assert not window.generation_controller.is_running
     watching.until(lambda: window.generation_controller.result is not None)
-    watching.see()
+    watching.schedule_autosave()
     assert has_tokens(watching, count)
 
 
 def test_losses_are_plotted_with_the_lines_to_beat(watching: Student) -> None:
     assert {line.role.value for line in plot(watching).lines} >= {"training", "validation"}
     assert plot(watching).last == 99
-    assert [line.loss for line in plot(watching).references] == [2.0, 1.5]
-    assert plot(watching).references[0].name == "unigram baseline"
+    assert [line.loss for line in plot(watching).reference_losses] == [2.0, 1.5]
+    assert plot(watching).reference_losses[0].name == "unigram baseline"
 
 
 @pytest.mark.slow
@@ -84,14 +84,14 @@ def test_axes_and_smoothing_by_keys(watching: Student) -> None:
 def test_a_moment_is_picked_in_the_plot(watching: Student) -> None:
     window = watching.window
     view = window.plot_pane.view
-    QTest.mouseClick(view, LEFT, pos=view.place_of(50).toPoint())
+    QTest.mouseClick(view, LEFT, pos=view.line_position(50).toPoint())
     assert window.lab.view.step == 50
     watching.until(
         lambda: (
             window.probe_controller.result is not None and window.probe_controller.result.step == 50
         )
     )
-    assert "Step 50 of 100" in window.scrub.said.text().replace("\n", " ")
+    assert "Step 50 of 100" in window.snapshot_bar.said.text().replace("\n", " ")
     assert plot(watching).shown_step == 50
     view.setFocus()
     watching.press(Qt.Key.Key_Escape, NONE)
@@ -103,20 +103,20 @@ def test_training_time_is_played_by_keys(watching: Student) -> None:
     window = watching.window
     for _ in range(3):
         watching.press(Qt.Key.Key_7)
-    assert window.scrub.speed.currentText() == "8×"
+    assert window.snapshot_bar.speed.currentText() == "8×"
     watching.press(Qt.Key.Key_6)
-    assert window.scrub.is_playing
-    watching.until(lambda: not window.scrub.is_playing)
+    assert window.snapshot_bar.is_playing
+    watching.until(lambda: not window.snapshot_bar.is_playing)
     assert window.lab.view.step is None
     watching.press(Qt.Key.Key_8)
-    assert window.scrub.speed.currentText() == "4×"
+    assert window.snapshot_bar.speed.currentText() == "4×"
 
 
 @pytest.mark.slow
 def test_a_run_laid_over_is_in_the_plot(watching: Student) -> None:
     first = watching.window.lab.run
     assert first
-    QTest.mouseClick(watching.window.settings_pane.another, LEFT)
+    QTest.mouseClick(watching.window.settings_pane.another_button, LEFT)
     watching.until(lambda: (first.folder / "losses.csv").exists())
     watching.click("toggle")
     watching.until_said("Done")
@@ -127,7 +127,7 @@ def test_a_run_laid_over_is_in_the_plot(watching: Student) -> None:
     watching.press(Qt.Key.Key_Space, NONE)
     watching.until(lambda: len(plot(watching).lines) > 3)
     assert {line.name for line in plot(watching).lines} == {first.name, "repeat-attention-only-2"}
-    for line in plot(watching).references:  # of the run that is open alone
+    for line in plot(watching).reference_losses:  # of the run that is open alone
         assert line.name.endswith("(repeat-attention-only-2)")
 
 
@@ -139,7 +139,7 @@ def test_a_text_is_drawn_token_by_token_and_gone_back(watching: Student) -> None
     watching.until(lambda: window.probe_controller.text == window.probe.text() != "abcdabcd")
     assert len(window.probe.text()) == 9
     (node,) = story(watching).nodes
-    assert node.is_drawn
+    assert node.is_sampled
     board = window.attention.board
     watching.until(lambda: len(board._board.heatmaps[0].rows.labels) == 9)  # a row more
     watching.press(Qt.Key.Key_Left, ALT)
@@ -193,11 +193,11 @@ def test_another_way_is_picked_by_hand_and_turned_to(watching: Student) -> None:
     window = watching.window
     for token in (2, 5):
         watching.until(lambda: window.generation_controller.result is not None)
-        window.next.bars.tokenPicked.emit(token)
+        window.next.bars.tokenChosen.emit(token)
         if token == 2:
             watching.until(lambda: window.generation_controller.result is not None)
             watching.press(Qt.Key.Key_Left, ALT)
-    watching.see()
+    watching.schedule_autosave()
     assert window.probe.text() == "abcdabcdf"
     watching.press(Qt.Key.Key_Down, ALT)
     assert window.probe.text() == "abcdabcdc"

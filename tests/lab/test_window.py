@@ -23,22 +23,22 @@ from tests.support.command_calls import called
 from tests.support.lab_input import NONE, Student
 from tests.support.window_input import CONTROL, LEFT, SHIFT, link_in, name_file, words
 from visualizer.errors import InputError
-from visualizer.generation.generated_tokens_presenter import LOADING
-from visualizer.lab.commands import LAB_COMMANDS, shortcut_list
+from visualizer.generation.generated_tokens_presenter import RELOADING_MESSAGE
+from visualizer.lab.commands import LAB_COMMANDS, list_shortcuts
 from visualizer.lab.runs import store
 from visualizer.lab.settings import preview_controller
 from visualizer.lab.training import detached_controller, process_controller
 from visualizer.lab.training.process_controller import TrainingProcess
-from visualizer.lab.training.recorded_losses import Losses
-from visualizer.lab.training.run_state import Phase
+from visualizer.lab.training.recorded_losses import LossHistory
+from visualizer.lab.training.run_state import RunPhase
 from visualizer.lab.window import LabWindow
-from visualizer.language.run_folder import RESTED, RunFolder, RunMetadata
+from visualizer.language.run_folder import IDLE_STOP_CONTENT, RunFolder, RunMetadata
 from visualizer.language.training_presets import PRESETS
 from visualizer.language.training_settings import ModelKind, TrainingSettings
 from visualizer.language.wire_format import Message
 from visualizer.session.view_options import ColourLimits
 from visualizer.storage.file_lock import FileLock
-from visualizer.widgets.theme import DARK, LIGHT, Scheme, palette, theme_of
+from visualizer.widgets.theme import DARK, LIGHT, ColourScheme, palette, theme_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -88,7 +88,7 @@ def test_it_pauses_steps_goes_on_and_stops(student: Student) -> None:
     student.press(Qt.Key.Key_Return, CONTROL | SHIFT)
     student.until_said("Stopped")
     assert run.folder.joinpath("losses.csv").exists()
-    assert not detached_controller.is_at_work(run.folder)
+    assert not detached_controller.is_training(run.folder)
     student.click("toggle")  # in another process, from where it stood
     student.until(lambda: student.button == "Pause")
     now = student.window.lab.run
@@ -169,8 +169,8 @@ def test_the_settings_of_a_run_are_held_fast_but_its_steps(student: Student) -> 
     free = {name for name, row in pane.rows.items() if row.control.isEnabled()}
     assert free == {"steps"}
     assert "are fixed; only the number of steps" in pane.locked.text()
-    QTest.mouseClick(pane.another, LEFT)
-    student.see()
+    QTest.mouseClick(pane.another_button, LEFT)
+    student.schedule_autosave()
     assert student.window.lab.run is None
     assert student.window.lab.draft.steps == 30
     assert pane.rows["block"].control.isEnabled()
@@ -190,7 +190,7 @@ def test_a_text_that_was_read_while_a_run_began_is_shown_for_the_next(
         assert goes_on.wait(10)
         return f"the text in blocks of {settings.block}"
 
-    monkeypatch.setattr(preview_controller, "sample_of", sample_of)
+    monkeypatch.setattr(preview_controller, "read_text_sample", sample_of)
     student.type("block", "20")
     begin(student)
     goes_on.set()
@@ -211,7 +211,7 @@ def test_what_is_wrong_is_said_at_the_setting_and_mended(student: Student) -> No
     assert label.width() >= both  # not squeezed under one of the two
     student.until(lambda: label.height() >= label.heightForWidth(label.width()))  # laid out
     QTest.mouseClick(label, LEFT, pos=link_in(label))
-    student.see()
+    student.schedule_autosave()
     assert student.window.lab.draft.heads == 2
     assert student.problem("heads") == ""
     student.type("rate", "0.00025")
@@ -232,7 +232,7 @@ def test_what_the_training_refuses_is_said_at_the_setting(student: Student) -> N
 
 def test_a_run_is_begun_after_a_wrong_folder(student: Student, tmp_path: Path) -> None:
     student.window.open_run(tmp_path)
-    student.see()
+    student.schedule_autosave()
     assert student.notices == f"“{tmp_path}” does not contain a run."
     student.click("toggle")
     student.until(lambda: bool(student.window.lab.run and student.window.lab.run.is_open))
@@ -315,10 +315,10 @@ def test_training_time_is_scrubbed(student: Student) -> None:
     student.until(
         lambda: probe_controller.result is not None and probe_controller.result.step == 100
     )
-    student.window.scrub.track.setFocus()
+    student.window.snapshot_bar.track.setFocus()
     student.press(Qt.Key.Key_Home, NONE)
     student.until(lambda: probe_controller.result is not None and probe_controller.result.step == 0)
-    assert "Step 0 of 100" in student.window.scrub.said.text()
+    assert "Step 0 of 100" in student.window.snapshot_bar.said.text()
     student.press(Qt.Key.Key_End, NONE)
     assert probe_controller.result
     assert probe_controller.result.step == 100  # it was kept
@@ -331,7 +331,7 @@ def test_one_that_is_killed_is_said_with_details_and_can_go_on(student: Student)
     QTest.mouseClick(student.window.notices.copy, LEFT)
     assert QApplication.clipboard().text() == "Traceback: out of cheese"
     assert student.window.lab.run
-    assert student.window.lab.run.phase is Phase.FAILED
+    assert student.window.lab.run.phase is RunPhase.FAILED
     assert student.window.bar.buttons["toggle"].isEnabled()
 
 
@@ -368,10 +368,10 @@ def test_a_training_that_cannot_begin_leaves_the_settings_free(
 
 
 BREAKING_OFF = """
-from visualizer.language.wire_format import Message, message_sender
+from visualizer.language.wire_format import Message, open_message_sender
 said = {"sentence": "Training stopped because of an internal error.", "details": "Traceback: "
 "out of cheese"}
-message_sender()(Message("failed", said))
+open_message_sender()(Message("failed", said))
 raise SystemExit(1)
 """
 
@@ -385,7 +385,7 @@ def test_what_broke_off_a_training_before_it_began_is_said(
     student = Student(qtbot, window)
     student.press(Qt.Key.Key_Return)
     student.until(lambda: window.lab.broken is not None)
-    student.see()
+    student.schedule_autosave()
     assert student.notices == "Training stopped because of an internal error."
     QTest.mouseClick(window.notices.copy, LEFT)
     assert QApplication.clipboard().text() == "Traceback: out of cheese"
@@ -459,7 +459,7 @@ def test_closing_stops_with_a_checkpoint(student: Student) -> None:
     assert not student.window.isVisible()
     end_of_all(student)
     assert (folder / "step.json").exists()
-    assert not detached_controller.is_at_work(folder)
+    assert not detached_controller.is_training(folder)
 
 
 def test_where_there_is_no_room_for_a_checkpoint_it_stops_only_at_the_second_wish(
@@ -479,12 +479,12 @@ def test_where_there_is_no_room_for_a_checkpoint_it_stops_only_at_the_second_wis
 def test_more_steps_are_not_lost_to_a_stop_that_does_not_end_it(student: Student) -> None:
     student.type("seed", "28")
     folder = begin(student)
-    steps = RunFolder(folder).read_about().settings.steps
+    steps = RunFolder(folder).read_metadata().settings.steps
     student.click("stop")
     student.window.lab.set("steps", 200_000)
     student.until_said("Paused")
-    student.until(lambda: RunFolder(folder).read_about().settings.steps != steps)
-    assert RunFolder(folder).read_about().settings.steps == 200_000
+    student.until(lambda: RunFolder(folder).read_metadata().settings.steps != steps)
+    assert RunFolder(folder).read_metadata().settings.steps == 200_000
 
 
 def test_closing_what_cannot_be_saved_says_what_is_lost(student: Student) -> None:
@@ -513,11 +513,11 @@ def test_closing_what_cannot_be_saved_says_what_is_lost(student: Student) -> Non
 @pytest.mark.slow
 def test_it_goes_on_in_the_background_and_is_taken_over(student: Student) -> None:
     folder = begin(student)
-    QTest.mouseClick(student.window.settings_pane.another, LEFT)
+    QTest.mouseClick(student.window.settings_pane.another_button, LEFT)
     student.answer("leaving", "&Keep training")
     assert student.window.lab.run is None
     end_of_all(student)
-    student.until(lambda: detached_controller.is_at_work(folder))
+    student.until(lambda: detached_controller.is_training(folder))
     student.activate()
     student.press(Qt.Key.Key_2, Qt.KeyboardModifier.AltModifier)
     runs = student.window.runs_pane.list
@@ -541,7 +541,7 @@ def test_a_run_that_was_paused_is_paused_however_soon_it_is_opened_again(student
     assert run
     number = training._process.processId()
     os.kill(number, signal.SIGSTOP)  # it slow to write to write the checkpoint
-    QTest.mouseClick(student.window.settings_pane.another, LEFT)
+    QTest.mouseClick(student.window.settings_pane.another_button, LEFT)
     student.window.open_run(folder)
     student.until_said("Waiting for")
     os.kill(number, signal.SIGCONT)
@@ -555,7 +555,7 @@ def test_one_that_another_program_takes_over_is_stopped_here(student: Student) -
     folder = begin(student)
     student.click("toggle")
     student.until_said("Paused")
-    detached_controller.ask_to_stop(folder)
+    detached_controller.request_stop(folder)
     student.until_said("Stopped")
     assert student.notices == ""
     student.click("toggle")
@@ -569,7 +569,7 @@ def test_closing_while_one_is_taken_over_asks(student: Student) -> None:
     student.activate()
     wait_for(student, folder)
     lab = student.window.lab
-    student.until(lambda: lab.run is not None and lab.run.phase is Phase.OPENING)
+    student.until(lambda: lab.run is not None and lab.run.phase is RunPhase.OPENING)
     student.press(Qt.Key.Key_W)
     student.answer("leaving", "Cancel")
     assert student.window.isVisible()
@@ -581,7 +581,7 @@ def done(student: Student) -> Path:
     """A run that is done and not open."""
     folder = begin(student, "30")
     student.until_said("Done")
-    QTest.mouseClick(student.window.settings_pane.another, LEFT)
+    QTest.mouseClick(student.window.settings_pane.another_button, LEFT)
     end_of_all(student)
     return folder
 
@@ -591,7 +591,7 @@ def paused_and_left(student: Student) -> Path:
     folder = begin(student)
     student.click("toggle")
     student.until_said("Paused")
-    QTest.mouseClick(student.window.settings_pane.another, LEFT)
+    QTest.mouseClick(student.window.settings_pane.another_button, LEFT)
     end_of_all(student)
     return folder
 
@@ -612,7 +612,7 @@ def wait_for(student: Student, folder: Path) -> None:
 
 
 def leave(student: Student, way: str) -> None:
-    QTest.mouseClick(student.window.settings_pane.another, LEFT)
+    QTest.mouseClick(student.window.settings_pane.another_button, LEFT)
     student.answer("leaving", way)
     assert student.window.lab.run is None
 
@@ -647,7 +647,7 @@ def test_one_that_was_waited_for_before_it_held_the_run_is_stopped(
     detached_controller.order(done)
     wait_for(student, done)
     leave(student, "&Stop")
-    assert not detached_controller.is_at_work(done)
+    assert not detached_controller.is_training(done)
     assert not (done / "stop").exists()  # nothing is written to a run that nobody holds
 
 
@@ -663,26 +663,26 @@ def test_one_that_is_to_go_on_is_stopped_while_its_window_process_ends(student: 
     leave(student, "&Stop")
     os.kill(number, signal.SIGCONT)
     end_of_all(student)
-    assert not detached_controller.is_at_work(folder)
+    assert not detached_controller.is_training(folder)
 
 
 def test_one_that_takes_too_long_to_stop_says_so(
     student: Student, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process_controller, "PATIENCE_MS", 100)
+    monkeypatch.setattr(process_controller, "EXIT_TIMEOUT_MS", 100)
     begin(student)
     training = student.window.lab._training
     assert training
     os.kill(training._process.processId(), signal.SIGSTOP)  # as in a long step
     student.click("stop")
-    student.until(lambda: student.notices.startswith(process_controller.GIVEN_UP))
+    student.until(lambda: student.notices.startswith(process_controller.TERMINATED_MESSAGE))
     assert "reopen the run to start from step 0" in student.notices
 
 
 def test_one_that_takes_too_long_goes_on_in_the_background_all_the_same(
     student: Student, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process_controller, "PATIENCE_MS", 100)
+    monkeypatch.setattr(process_controller, "EXIT_TIMEOUT_MS", 100)
     folder = begin(student)
     training = student.window.lab._training
     assert training
@@ -709,7 +709,7 @@ def test_one_that_has_just_been_started_goes_on_in_the_background(student: Stude
 
 def test_one_whose_process_ends_while_it_is_asked_goes_on_all_the_same(student: Student) -> None:
     folder = begin(student)
-    QTest.mouseClick(student.window.settings_pane.another, LEFT)
+    QTest.mouseClick(student.window.settings_pane.another_button, LEFT)
     training = student.window.lab._training
     assert training
     training._process.kill()
@@ -726,11 +726,11 @@ def test_more_steps_of_a_run_that_is_being_opened_are_not_lost_when_it_is_left(
     student.window.open_run(done)
     lab = student.window.lab
     assert lab.run
-    assert lab.run.phase is Phase.OPENING
+    assert lab.run.phase is RunPhase.OPENING
     lab.set("steps", 60)
     lab.leave()
     end_of_all(student)
-    assert RunFolder(done).read_about().settings.steps == 60
+    assert RunFolder(done).read_metadata().settings.steps == 60
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no locks within a process")
@@ -738,7 +738,7 @@ def test_one_that_another_program_has_paused_stays_paused(student: Student) -> N
     folder = paused_and_left(student)
     with held(folder):
         wait_for(student, folder)
-        RunFolder(folder).stop.append(RESTED)  # as a process does that is at rest
+        RunFolder(folder).stop.append(IDLE_STOP_CONTENT)  # as a process does that is at rest
     student.until_said("Paused")
     assert not (folder / "stop").exists()
 
@@ -761,10 +761,10 @@ def test_one_that_is_to_go_on_is_stopped_before_it_has_begun(student: Student) -
     assert lab.run
     folder = lab.run.folder
     leave(student, "&Keep training")
-    assert detached_controller.is_at_work(folder)
-    detached_controller.take_back(folder)
+    assert detached_controller.is_training(folder)
+    detached_controller.withdraw_order(folder)
     end_of_all(student)
-    assert not detached_controller.is_at_work(folder)
+    assert not detached_controller.is_training(folder)
     assert not (folder / "background.log").exists()
 
 
@@ -784,19 +784,19 @@ def test_one_that_cannot_go_on_alone_is_not_let_go_of(student: Student) -> None:
 def test_one_that_goes_on_is_at_work_before_it_holds_the_run(student: Student) -> None:
     folder = begin(student)
     student.window.lab._command = (sys.executable, "-S", "-c", "pass")  # it never does
-    QTest.mouseClick(student.window.settings_pane.another, LEFT)
+    QTest.mouseClick(student.window.settings_pane.another_button, LEFT)
     student.answer("leaving", "&Keep training")
     end_of_all(student)
-    assert detached_controller.is_at_work(folder)
+    assert detached_controller.is_training(folder)
     choose_first(student)
     item = student.window.runs_pane.list.topLevelItem(0)
     assert item
     assert (item.text(0), item.text(1)) == (folder.name, "training")
     student.window.run_controller.rename_to(folder.name, "other")
     assert "is training in the background" in student.window.statusBar().currentMessage()
-    detached_controller.take_back(folder)
-    assert not detached_controller.is_at_work(folder)
-    student.until(lambda: not student.window.run_controller.at_work)  # it is looked at again
+    detached_controller.withdraw_order(folder)
+    assert not detached_controller.is_training(folder)
+    student.until(lambda: not student.window.run_controller.training_runs)  # it is looked at again
 
 
 def test_a_wrong_folder_leaves_the_run_that_is_open(student: Student, tmp_path: Path) -> None:
@@ -812,12 +812,12 @@ def test_a_wrong_folder_leaves_the_run_that_is_open(student: Student, tmp_path: 
 def test_a_background_that_does_not_start_is_said(student: Student) -> None:
     folder = begin(student)
     student.window.lab._command = ("/nowhere/python",)
-    QTest.mouseClick(student.window.settings_pane.another, LEFT)
+    QTest.mouseClick(student.window.settings_pane.another_button, LEFT)
     student.answer("leaving", "&Keep training")
     student.until(lambda: "Cannot continue training" in student.window.statusBar().currentMessage())
     message = student.window.statusBar().currentMessage()
     assert "It can be resumed from its last checkpoint" in message
-    assert not detached_controller.is_at_work(folder)
+    assert not detached_controller.is_training(folder)
 
 
 @pytest.mark.slow
@@ -829,11 +829,11 @@ def test_it_is_stopped_as_soon_as_it_was_resumed(student: Student) -> None:
     student.press(Qt.Key.Key_Return)
     run = student.window.lab.run
     assert run
-    assert run.phase is Phase.OPENING
+    assert run.phase is RunPhase.OPENING
     step = run.step
     student.press(Qt.Key.Key_Return, CONTROL | SHIFT)
     assert student.window.lab.run
-    assert student.window.lab.run.phase is Phase.ENDING
+    assert student.window.lab.run.phase is RunPhase.ENDING
     student.until_said("Stopped")
     assert student.window.lab.run.step == step
     assert student.notices == ""
@@ -852,7 +852,7 @@ def test_a_new_run_is_stopped_as_soon_as_it_was_started(student: Student) -> Non
     assert student.window.lab.run.step == 0
     assert student.notices == ""
     end_of_all(student)
-    student.see()
+    student.schedule_autosave()
     assert student.line.startswith("Stopped")  # nothing that is only offered starts it again
     generation = student.window.generation_controller
     count = len(generation.tree.tokens)
@@ -868,7 +868,7 @@ def test_it_writes_on_right_after_a_stop_and_says_what_it_waits_for(student: Stu
     student.click("stop")
     count = len(window.generation_controller.tree.tokens)
     student.press(Qt.Key.Key_R)
-    student.until(lambda: words(window.generation_pane.said) == LOADING)
+    student.until(lambda: words(window.generation_pane.said) == RELOADING_MESSAGE)
     student.until(lambda: len(window.generation_controller.tree.tokens) > count + 3)
     assert words(window.generation_pane.said).endswith("added")
     student.press(Qt.Key.Key_R)
@@ -903,7 +903,7 @@ def test_what_is_asked_while_it_ends_is_answered_after(student: Student, tmp_pat
     student.click("stop")
     run = student.window.lab.run
     assert run
-    assert run.phase is Phase.ENDING
+    assert run.phase is RunPhase.ENDING
     student.window.run_export_controller._request_save(str(tmp_path / "own.safetensors"))
     student.until((tmp_path / "own.safetensors").exists)
     student.until(lambda: "Weights saved to" in student.window.statusBar().currentMessage())
@@ -940,7 +940,7 @@ def test_what_is_asked_of_one_that_breaks_while_it_ends_is_refused(
 def test_runs_are_renamed_laid_over_and_deleted(student: Student) -> None:
     begin(student, "40")
     student.until_said("Done")
-    QTest.mouseClick(student.window.settings_pane.another, LEFT)
+    QTest.mouseClick(student.window.settings_pane.another_button, LEFT)
     end_of_all(student)
     student.press(Qt.Key.Key_2, Qt.KeyboardModifier.AltModifier)
     runs = student.window.runs_pane.list
@@ -958,14 +958,14 @@ def test_runs_are_renamed_laid_over_and_deleted(student: Student) -> None:
     assert item.text(0) == "first try"
     choose_first(student)
     student.press(Qt.Key.Key_Space, NONE)
-    student.until(lambda: "first try" in student.window.run_controller.overlaid)
-    assert student.window.run_controller.overlaid["first try"].steps[-1] == 39
+    student.until(lambda: "first try" in student.window.run_controller.overlaid_runs)
+    assert student.window.run_controller.overlaid_runs["first try"].steps[-1] == 39
     choose_first(student)
     student.press(Qt.Key.Key_Delete)
     student.answer("delete", "&Delete")
     student.until(lambda: not (home / "first try").exists())
     assert runs.topLevelItemCount() == 0
-    assert student.window.run_controller.overlaid == {}
+    assert student.window.run_controller.overlaid_runs == {}
 
 
 @pytest.mark.slow
@@ -975,24 +975,24 @@ def test_losses_that_are_laid_over_are_read_beside_the_window(
     begin(student, "40")
     student.until_said("Done")
     home, run_controller = student.window.lab.home, student.window.run_controller
-    QTest.mouseClick(student.window.settings_pane.another, LEFT)
+    QTest.mouseClick(student.window.settings_pane.another_button, LEFT)
     end_of_all(student)
     shutil.copytree(home / "repeat-attention-only-1", home / "copy")
     run_controller.look()
     threads: list[int] = []
-    read = store.losses_of
+    read = store.read_losses
 
-    def reading(folder: Path, rest: Callable[[], None]) -> Losses:
+    def reading(folder: Path, rest: Callable[[], None]) -> LossHistory:
         threads.append(threading.get_ident())
         return read(folder, rest)
 
-    monkeypatch.setattr(store, "losses_of", reading)
+    monkeypatch.setattr(store, "read_losses", reading)
     names = {"copy", "repeat-attention-only-1"}
     for name in names:
         run_controller.overlay(name, True)
-    assert run_controller.ticked == names
-    assert run_controller.overlaid == {}
-    student.until(lambda: run_controller.overlaid.keys() == names)
+    assert run_controller.overlaid_names == names
+    assert run_controller.overlaid_runs == {}
+    student.until(lambda: run_controller.overlaid_runs.keys() == names)
     assert threading.get_ident() not in threads
 
 
@@ -1004,12 +1004,12 @@ def test_losses_that_are_no_longer_wanted_when_they_arrive_are_not_shown(
     name, run_controller = "repeat-attention-only-1", student.window.run_controller
     begun, goes_on = threading.Event(), threading.Event()
 
-    def reading(folder: Path, rest: Callable[[], None]) -> Losses:
+    def reading(folder: Path, rest: Callable[[], None]) -> LossHistory:
         begun.set()
         assert goes_on.wait(10)
-        return Losses.of([1], [2.0], [0.1])
+        return LossHistory.of([1], [2.0], [0.1])
 
-    monkeypatch.setattr(store, "losses_of", reading)
+    monkeypatch.setattr(store, "read_losses", reading)
     arrived: list[object] = []
     run_controller._worker.answered.connect(arrived.append)
     run_controller.overlay(name, True)
@@ -1018,8 +1018,8 @@ def test_losses_that_are_no_longer_wanted_when_they_arrive_are_not_shown(
     goes_on.set()
     student.until(lambda: bool(arrived))
     QApplication.processEvents()
-    assert run_controller.overlaid == {}
-    assert run_controller.ticked == set()
+    assert run_controller.overlaid_runs == {}
+    assert run_controller.overlaid_names == set()
 
 
 def test_closing_waits_for_no_long_reading(
@@ -1029,12 +1029,12 @@ def test_closing_waits_for_no_long_reading(
     student.until_said("Done")
     run_controller, begun = student.window.run_controller, threading.Event()
 
-    def reading(folder: Path, rest: Callable[[], None]) -> Losses:
+    def reading(folder: Path, rest: Callable[[], None]) -> LossHistory:
         begun.set()
         while True:
             rest()
 
-    monkeypatch.setattr(store, "losses_of", reading)
+    monkeypatch.setattr(store, "read_losses", reading)
     run_controller.overlay("repeat-attention-only-1", True)
     assert begun.wait(10)
     worker = run_controller._worker
@@ -1047,7 +1047,7 @@ def test_the_theme_chosen_is_that_of_the_program(student: Student) -> None:
         QApplication.setPalette(palette(DARK if scheme == "light" else LIGHT))  # another window's
         student.window.set_scheme(scheme)
         paper = QApplication.palette().color(QPalette.ColorRole.Window).name()
-        assert paper == theme_of(Scheme(scheme)).paper.lower()
+        assert paper == theme_of(ColourScheme(scheme)).paper.lower()
         bar = student.window.statusBar().grab().toImage()
         assert bar.pixelColor(2, bar.height() // 2).name() == paper
 
@@ -1073,13 +1073,13 @@ def delete_first(student: Student) -> None:
 @pytest.fixture
 def held_deleting(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Runs are deleted once this is set, which may take long."""
-    goes_on, delete = threading.Event(), store.delete
+    goes_on, delete = threading.Event(), store.delete_run
 
     def deleting(folder: Path) -> None:
         assert goes_on.wait(10)
         delete(folder)
 
-    monkeypatch.setattr(store, "delete", deleting)
+    monkeypatch.setattr(store, "delete_run", deleting)
     return goes_on
 
 
@@ -1091,7 +1091,7 @@ def stored(student: Student, *names: str) -> list[Path]:
             RunMetadata(TrainingSettings(), ("a", "b"), 1.0, 0.5, "abab", "print")
         )
     student.window.run_controller.look()
-    student.see()
+    student.schedule_autosave()
     return folders
 
 
@@ -1116,10 +1116,10 @@ def test_a_run_that_cannot_be_deleted_is_said_and_listed_again(
     def deleting(folder: Path) -> None:
         raise InputError("folder", f"“{folder.name}” could not be deleted: it is in use.")
 
-    monkeypatch.setattr(store, "delete", deleting)
+    monkeypatch.setattr(store, "delete_run", deleting)
     delete_first(student)
     student.until(lambda: "it is in use" in student.window.statusBar().currentMessage())
-    student.see()
+    student.schedule_autosave()
     assert student.window.runs_pane.list.topLevelItemCount() == 1
 
 
@@ -1140,7 +1140,7 @@ def test_runs_are_deleted_after_the_window_is_closed(
 def test_a_run_is_opened_again_as_it_was(student: Student) -> None:
     folder = begin(student, "40")
     student.until_said("Done")
-    QTest.mouseClick(student.window.settings_pane.another, LEFT)
+    QTest.mouseClick(student.window.settings_pane.another_button, LEFT)
     end_of_all(student)
     student.window.open_run(folder)
     student.until_said("Done")
@@ -1172,7 +1172,7 @@ def test_one_that_others_changed_is_opened_again_from_the_list(student: Student)
     process = lab._training
     open_first(student)
     assert lab._training is process  # it can go on as it is
-    lab.refuse(InputError("held", "The run has changed since it was opened. Reopen it."))
+    lab.show_error(InputError("held", "The run has changed since it was opened. Reopen it."))
     open_first(student)
     student.until(lambda: lab._training is not process)
     student.until_said("Done")
@@ -1190,7 +1190,7 @@ def test_every_action_has_its_own_keys_and_acts(student: Student) -> None:
         if command.id not in {"documentation.open", "shortcuts.show"}:  # boxes over the window
             controllers = student.window.menus.by_id[command.id].controllers
             assert callable(called(command, controllers))
-    listed = [row for group in shortcut_list() for row in group.rows]
+    listed = [row for group in list_shortcuts() for row in group.rows]
     assert len(listed) > len(LAB_COMMANDS)
 
 

@@ -6,18 +6,18 @@ import pytest
 
 from visualizer.language import training_run
 from visualizer.language.training_run import MEASURED_TOKENS
-from visualizer.language.training_settings import BATCHES_AT_END
+from visualizer.language.training_settings import FINAL_EVALUATION_BATCHES
 
 
 @pytest.fixture(autouse=True)
 def quick_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
     """Evaluate few batches: evaluation takes longer than a test's few steps of training."""
-    monkeypatch.setattr(training_run, "BATCHES_AT_END", 5)
+    monkeypatch.setattr(training_run, "FINAL_EVALUATION_BATCHES", 5)
     monkeypatch.setattr(training_run, "MEASURED_TOKENS", 400)
 
 
 @pytest.fixture
 def full_evaluation(quick_evaluation: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Evaluate as many batches as programs that are started do."""
-    monkeypatch.setattr(training_run, "BATCHES_AT_END", BATCHES_AT_END)
+    monkeypatch.setattr(training_run, "FINAL_EVALUATION_BATCHES", FINAL_EVALUATION_BATCHES)
     monkeypatch.setattr(training_run, "MEASURED_TOKENS", MEASURED_TOKENS)

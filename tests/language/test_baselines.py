@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from visualizer.language.baselines import STRENGTHS, bigram_loss, frequency_loss
+from visualizer.language.baselines import INTERPOLATION_STRENGTHS, bigram_loss, unigram_loss
 from visualizer.language.corpora.corpus import Corpus
 from visualizer.language.tokenizers import Vocabulary
 
@@ -48,8 +48,10 @@ def by_hand(training: np.ndarray, validation: np.ndarray, vocabulary: int) -> tu
             for one, two in pairs_of(training)
         )
 
-    scores = {strength: left_out(strength) for strength in STRENGTHS}
-    strength = next(one for one in STRENGTHS if scores[one] >= max(scores.values()) - 1e-9)
+    scores = {strength: left_out(strength) for strength in INTERPOLATION_STRENGTHS}
+    strength = next(
+        one for one in INTERPOLATION_STRENGTHS if scores[one] >= max(scores.values()) - 1e-9
+    )
     asked = pairs_of(validation)
     frequency = -sum(math.log(share(two)) for _, two in asked) / len(asked)
     bigram = -sum(
@@ -69,7 +71,7 @@ def test_the_losses_are_those_of_counting_by_hand(
     cut = len(rows) * 9 // 10
     found = corpus(rows[:cut], rows[cut:], vocabulary)
     frequency, bigram = by_hand(rows[:cut], rows[cut:], vocabulary)
-    assert frequency_loss(found) == pytest.approx(frequency)
+    assert unigram_loss(found) == pytest.approx(frequency)
     assert bigram_loss(found) == pytest.approx(bigram)
 
 
@@ -83,13 +85,13 @@ def test_many_tokens_are_counted_like_few(monkeypatch: pytest.MonkeyPatch) -> No
 def test_pairs_that_always_follow_each_other_are_known() -> None:
     text = np.tile(np.arange(5), 200)
     found = corpus(text[:900], text[900:], 5)
-    assert frequency_loss(found) == pytest.approx(math.log(5), abs=1e-4)
+    assert unigram_loss(found) == pytest.approx(math.log(5), abs=1e-4)
     assert bigram_loss(found) < 0.01
 
 
 def test_what_was_never_seen_is_not_impossible() -> None:
     found = corpus(np.array([0, 1] * 50), np.array([2, 2, 3]), 4)
-    assert frequency_loss(found) > 4
+    assert unigram_loss(found) > 4
     assert math.isfinite(bigram_loss(found))
     assert bigram_loss(found) > 4
 
@@ -97,5 +99,5 @@ def test_what_was_never_seen_is_not_impossible() -> None:
 def test_chance_cannot_be_beaten() -> None:
     drawn = np.random.Generator(np.random.PCG64(3)).integers(26, size=50_000)
     found = corpus(drawn[:45_000], drawn[45_000:], 26)
-    assert frequency_loss(found) == pytest.approx(math.log(26), abs=0.01)
+    assert unigram_loss(found) == pytest.approx(math.log(26), abs=0.01)
     assert bigram_loss(found) == pytest.approx(math.log(26), abs=0.02)

@@ -16,7 +16,7 @@ from tests.architecture.project_graph import ROOT
 from tests.support.small_trainings import rows_of
 from tests.support.torchrun_processes import messages, torchrun, train
 from visualizer.errors import InputError
-from visualizer.language.loss_log import MISSING
+from visualizer.language.loss_log import MISSING_VALUE
 from visualizer.language.opened_training_run import OpenRun
 from visualizer.language.run_folder import RunFolder
 
@@ -65,7 +65,7 @@ def losses(folder: Path) -> np.ndarray:
 
 def assert_same_losses(one: Path, other: Path, close: float = CLOSE) -> None:
     expected, found = losses(one), losses(other)
-    np.testing.assert_array_equal(expected == MISSING, found == MISSING)
+    np.testing.assert_array_equal(expected == MISSING_VALUE, found == MISSING_VALUE)
     np.testing.assert_allclose(found, expected, rtol=0, atol=close)
 
 

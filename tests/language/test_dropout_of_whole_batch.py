@@ -9,8 +9,8 @@ import torch
 from torch.nn import functional
 
 from tests.support.small_trainings import quick
-from visualizer.language.language_models import build
-from visualizer.language.trainer import DropoutOfWholeBatch
+from visualizer.language.language_models import build_model
+from visualizer.language.trainer import WholeBatchDropout
 from visualizer.language.training_settings import ModelKind
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def in_shares(compute: Callable[[Tensor], Tensor], batch: Tensor, count: int) ->
     for first in range(0, len(batch), size):
         rows = slice(first, first + size)
         torch.set_rng_state(state)
-        with DropoutOfWholeBatch(rows, len(batch)):
+        with WholeBatchDropout(rows, len(batch)):
             found.append(compute(batch[rows]))
     return torch.cat(found)
 
@@ -69,7 +69,7 @@ def test_the_same_weights_are_kept(is_causal: bool) -> None:
 @pytest.mark.parametrize("model", [ModelKind.TRANSFORMER, ModelKind.ATTENTION_ONLY])
 def test_models_drop_nothing_else(model: ModelKind) -> None:
     """No other function of torch drops in a model, so that its shares are those of the batch."""
-    built = build(quick(model=model, dropout=0.3), 11).double()
+    built = build_model(quick(model=model, dropout=0.3), 11).double()
     batch = torch.randint(11, (ROWS, built.settings.block))
     state = torch.get_rng_state()
     expected = built(batch, fused=True)

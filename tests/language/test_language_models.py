@@ -13,11 +13,16 @@ from msgspec.structs import replace
 from torch.nn import functional
 
 from visualizer.attention.run import run
-from visualizer.lab.layer_document import saved_of
+from visualizer.lab.layer_document import create_layer_document
 from visualizer.language import probe as language_probe
-from visualizer.language.language_models import LanguageModel, ResidualLayer, build, layers_of
-from visualizer.language.tokenizers import Tokenizer, Vocabulary
-from visualizer.language.training_settings import LAYERED, ModelKind, TrainingSettings
+from visualizer.language.language_models import (
+    LanguageModel,
+    ResidualLayer,
+    build_model,
+    count_layers,
+)
+from visualizer.language.tokenizers import TokenizerKind, Vocabulary
+from visualizer.language.training_settings import LAYERED_MODELS, ModelKind, TrainingSettings
 from visualizer.language.wire_format import Message
 
 if TYPE_CHECKING:
@@ -29,7 +34,7 @@ CAUSAL = [model for model in ModelKind if model is not ModelKind.AVERAGE]
 
 
 def small(model: ModelKind, *, seed: int = 5, dtype: torch.dtype = torch.float32) -> LanguageModel:
-    return build(replace(SMALL, model=model, seed=seed), TOKENS).to(dtype).eval()
+    return build_model(replace(SMALL, model=model, seed=seed), TOKENS).to(dtype).eval()
 
 
 def texts(rows: int = 3, length: int = 8, seed: int = 0) -> Tensor:
@@ -103,8 +108,8 @@ def test_outputs_and_gradients_agree_with_torchs_attention(model: ModelKind) -> 
 @pytest.mark.parametrize("rate", [0.0, 0.4])
 @pytest.mark.parametrize("model", ModelKind)
 def test_what_learns_without_stages_learns_the_same(model: ModelKind, rate: float) -> None:
-    rate = rate if model in LAYERED else 0.0
-    built = build(replace(SMALL, model=model, dropout=rate), TOKENS).double().train()
+    rate = rate if model in LAYERED_MODELS else 0.0
+    built = build_model(replace(SMALL, model=model, dropout=rate), TOKENS).double().train()
     ids, found = texts(), []
     for fused in (False, True):
         torch.manual_seed(7)  # dropout drops the same
@@ -164,7 +169,7 @@ def test_reading_gives_what_the_model_computes(model: ModelKind) -> None:
     built, ids = small(model), texts()
     logits, traces = built.read(ids)
     assert torch.equal(logits, built(ids))
-    assert len(traces) == layers_of(built.settings)
+    assert len(traces) == count_layers(built.settings)
     for trace in traces:
         weights = trace.read("weights")
         assert weights.shape == (3, trace.spec.heads, 8, 8)
@@ -183,7 +188,7 @@ def test_a_layer_is_computed_anew_by_the_program(model: ModelKind) -> None:
         values, arrays = language_probe.layer(built, probe, number)
         said = {"spec": values, "tokens": probe.tokens, "layer": number, "step": 1}
         answer = Message("layer", said, arrays)
-        spec = saved_of(answer, Tokenizer.CHARACTERS).document.spec
+        spec = create_layer_document(answer, TokenizerKind.CHARACTERS).document.spec
         anew = run((probe.tokens,), spec).trace
         assert set(anew.names) >= {"input", "weights", "context"}
         for stage in anew.names:
@@ -192,9 +197,9 @@ def test_a_layer_is_computed_anew_by_the_program(model: ModelKind) -> None:
             )
 
 
-@pytest.mark.parametrize("model", LAYERED)
+@pytest.mark.parametrize("model", LAYERED_MODELS)
 def test_dropout_drops_only_in_training(model: ModelKind) -> None:
-    built = build(replace(SMALL, model=model, dropout=0.5), TOKENS)
+    built = build_model(replace(SMALL, model=model, dropout=0.5), TOKENS)
     ids = texts()
     assert torch.equal(built.eval()(ids), built(ids))
     built.train()
@@ -205,16 +210,16 @@ def test_drawing_a_model_leaves_other_draws_alone() -> None:
     torch.manual_seed(3)
     expected = torch.rand(2)
     torch.manual_seed(3)
-    one = build(SMALL, TOKENS)
+    one = build_model(SMALL, TOKENS)
     assert torch.equal(torch.rand(2), expected)
-    other = build(SMALL, TOKENS)
+    other = build_model(SMALL, TOKENS)
     for mine, yours in zip(one.parameters(), other.parameters(), strict=True):
         assert torch.equal(mine, yours)
 
 
 def test_of_a_long_text_the_end_is_read() -> None:
-    model = build(replace(SMALL, model=ModelKind.TRANSFORMER, block=4), 3)
-    vocabulary = Vocabulary(("a", "b", "c"), Tokenizer.CHARACTERS)
+    model = build_model(replace(SMALL, model=ModelKind.TRANSFORMER, block=4), 3)
+    vocabulary = Vocabulary(("a", "b", "c"), TokenizerKind.CHARACTERS)
     probe = language_probe.Probe.of("abcabcb", vocabulary, model)
     assert (probe.tokens, probe.cut) == (("a", "b", "c", "b"), 3)
     assert probe.ids.tolist() == [0, 1, 2, 1]

@@ -15,35 +15,35 @@ from hypothesis import strategies as some
 
 from visualizer.errors import InputError
 from visualizer.language.loss_log import (
-    AT_ONCE,
-    HEADER,
-    MISSING,
+    CSV_HEADER,
+    MISSING_VALUE,
+    ROWS_PER_PARSE,
     LossLog,
     LossRow,
-    curves,
-    parse,
-    tables,
+    loss_curves,
+    parse_rows,
+    parse_tables,
 )
 from visualizer.storage.link_safe_folder import ContainedFile
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-LOSS = some.floats(min_value=0) | some.just(MISSING)
+LOSS = some.floats(min_value=0) | some.just(MISSING_VALUE)
 ROWS = some.lists(some.tuples(LOSS, LOSS, LOSS), max_size=30).map(
     lambda found: [LossRow(step, *losses, seconds=step / 8) for step, losses in enumerate(found)]
 )
 
-MANY_ROWS = [LossRow(step, step / 7, MISSING, 0.1, 0) for step in range(3 * AT_ONCE)]
+MANY_ROWS = [LossRow(step, step / 7, MISSING_VALUE, 0.1, 0) for step in range(3 * ROWS_PER_PARSE)]
 MANY, MANY_LINES = np.array(MANY_ROWS), [row.line() for row in MANY_ROWS]
 
 
 def text_of(rows: list[LossRow]) -> str:
-    return "".join([f"{HEADER}\n", *(row.line() for row in rows)])
+    return "".join([f"{CSV_HEADER}\n", *(row.line() for row in rows)])
 
 
 def read(text: str) -> list[LossRow]:
-    return parse(io.StringIO(text))
+    return parse_rows(io.StringIO(text))
 
 
 def assert_same(rows: list[LossRow], others: list[LossRow]) -> None:
@@ -64,7 +64,10 @@ def test_a_last_line_that_was_cut_off_is_left_out(rows: list[LossRow], cut: int)
 
 
 def test_other_programs_read_the_file() -> None:
-    rows = [LossRow(0, MISSING, 4.2, MISSING, 0.5), LossRow(1, 1 / 3, MISSING, 1e-3, 1.25)]
+    rows = [
+        LossRow(0, MISSING_VALUE, 4.2, MISSING_VALUE, 0.5),
+        LossRow(1, 1 / 3, MISSING_VALUE, 1e-3, 1.25),
+    ]
     first, second = csv.DictReader(io.StringIO(text_of(rows)))
     named = {"step": "0", "training": "", "validation": "4.2", "rate": "", "seconds": "0.500"}
     assert first == named
@@ -72,48 +75,52 @@ def test_other_programs_read_the_file() -> None:
 
 
 def test_a_loss_that_is_no_number_is_told_from_one_that_was_not_measured() -> None:
-    rows = [LossRow(0, math.nan, 2.5, 0.1, 1.0), LossRow(1, 3.0, MISSING, 0.1, 2.0)]
+    rows = [LossRow(0, math.nan, 2.5, 0.1, 1.0), LossRow(1, 3.0, MISSING_VALUE, 0.1, 2.0)]
     text = text_of(rows)
     assert text.splitlines()[1:] == ["0,nan,2.5,0.1,1.000", "1,3.0,,0.1,2.000"]
-    found = curves(read(text))
+    found = loss_curves(read(text))
     assert found["steps"].tolist() == [0, 1]
     assert np.isnan(found["training"][0])
     assert found["validation_steps"].tolist() == [0]
 
 
 @given(
-    some.integers(0, 3 * AT_ONCE),
+    some.integers(0, 3 * ROWS_PER_PARSE),
     some.sampled_from(
         ["", "7,1,", "7,1,,.1,0", "x\n", "7.5,1,,1,0\n", "10000001,1,,1,0\n", "1e300,1,,1,0\n"]
     ),
 )
 def test_of_many_rows_those_before_a_bad_one_are_read(place: int, bad: str) -> None:
-    lines = [HEADER + "\n", *MANY_LINES]
+    lines = [CSV_HEADER + "\n", *MANY_LINES]
     lines.insert(place + 1, bad)
-    found = list(tables(lines))
+    found = list(parse_tables(lines))
     np.testing.assert_array_equal(np.concatenate(found), MANY[:place])
-    assert max(map(len, found)) <= AT_ONCE
+    assert max(map(len, found)) <= ROWS_PER_PARSE
 
 
-@pytest.mark.parametrize("more", [1, 2 * AT_ONCE])
+@pytest.mark.parametrize("more", [1, 2 * ROWS_PER_PARSE])
 def test_a_step_that_comes_again_in_the_next_block_ends_the_reading(more: int) -> None:
-    lines = [HEADER + "\n", *MANY_LINES[:AT_ONCE], *MANY_LINES[AT_ONCE - 1 :][:more]]
-    np.testing.assert_array_equal(np.concatenate(list(tables(lines))), MANY[:AT_ONCE])
+    lines = [
+        CSV_HEADER + "\n",
+        *MANY_LINES[:ROWS_PER_PARSE],
+        *MANY_LINES[ROWS_PER_PARSE - 1 :][:more],
+    ]
+    np.testing.assert_array_equal(np.concatenate(list(parse_tables(lines))), MANY[:ROWS_PER_PARSE])
 
 
 def test_what_was_not_measured_is_in_no_curve() -> None:
-    rows = [LossRow(0, 4.1, 4.2, 1e-3, 0), LossRow(1, math.inf, MISSING, 5e-4, 1)]
-    rows += [LossRow(2, MISSING, 3.9, 1e-4, 2)]
-    found = {name: values.tolist() for name, values in curves(rows).items()}
+    rows = [LossRow(0, 4.1, 4.2, 1e-3, 0), LossRow(1, math.inf, MISSING_VALUE, 5e-4, 1)]
+    rows += [LossRow(2, MISSING_VALUE, 3.9, 1e-4, 2)]
+    found = {name: values.tolist() for name, values in loss_curves(rows).items()}
     assert found == {
         "steps": [0, 1], "training": [4.1, math.inf], "rates": [1e-3, 5e-4],
         "validation_steps": [0, 2], "validation": [4.2, 3.9],
     }  # fmt: skip
-    assert all(len(values) == 0 for values in curves([]).values())
+    assert all(len(values) == 0 for values in loss_curves([]).values())
 
 
 def test_nothing_after_a_damaged_line_is_believed() -> None:
-    good, wrong = LossRow(0, 4.0, MISSING, 0.1, 0), LossRow(2, 3.0, MISSING, 0.1, 0)
+    good, wrong = LossRow(0, 4.0, MISSING_VALUE, 0.1, 0), LossRow(2, 3.0, MISSING_VALUE, 0.1, 0)
     for damaged in ("1,2.0\n", "x,2.0,,0.1,0\n", "1,two,,0.1,0\n", "\0\0\n", "0,2.0,,0.1,0\n"):
         assert_same(read(text_of([good]) + damaged + wrong.line()), [good])
 

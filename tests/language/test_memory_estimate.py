@@ -16,10 +16,15 @@ from tests.support.small_trainings import begun, finish
 from visualizer.attention import device
 from visualizer.attention.spec import Device
 from visualizer.errors import InputError, Remedy
-from visualizer.language.memory_estimate import ALONE, BatchSharing, bytes_needed, check_room
+from visualizer.language.memory_estimate import (
+    SINGLE_PROCESS,
+    BatchSharing,
+    check_training_memory,
+    estimate_bytes,
+)
 from visualizer.language.opened_training_run import OpenRun
 from visualizer.language.run_folder import RunFolder
-from visualizer.language.training_settings import ModelKind, TrainingSettings, problems
+from visualizer.language.training_settings import ModelKind, TrainingSettings, settings_problems
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +35,7 @@ HUGE = TrainingSettings(model=ModelKind.TRANSFORMER, block=1024, width=1024, lay
 
 @pytest.fixture
 def of_eight_gib(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device, "free_bytes", lambda _: 8 * GIB)
+    monkeypatch.setattr(device, "free_device_bytes", lambda _: 8 * GIB)
 
 
 @pytest.mark.usefixtures("of_eight_gib")
@@ -39,15 +44,15 @@ def test_what_does_not_fit_is_refused_with_what_does() -> None:
     with pytest.raises(
         InputError, match=r"needs about .* GiB, but only 6\.0 GiB is available"
     ) as refused:
-        check_room(settings, 65)
+        check_training_memory(settings, 65)
     assert refused.value.field == "batch"
     assert refused.value.remedy
     fits = refused.value.remedy[1]
     assert isinstance(fits, int)
     assert f"Use {fits:,} or less." in refused.value.sentence
-    check_room(replace(settings, batch=fits), 65)
+    check_training_memory(replace(settings, batch=fits), 65)
     with pytest.raises(InputError):
-        check_room(replace(settings, batch=fits + 1), 65)
+        check_training_memory(replace(settings, batch=fits + 1), 65)
 
 
 @pytest.mark.slow
@@ -56,23 +61,23 @@ def test_processes_share_a_batch_and_on_the_cpu_the_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     settings = replace(HUGE, width=64, layers=3, device=Device.CPU)
-    fits = _refused(settings, ALONE)
+    fits = _refused(settings, SINGLE_PROCESS)
     shared = _refused(settings, BatchSharing(4, 4))
     assert shared % 4 == 0
     assert 0.8 * fits < shared < fits  # each has the weights
-    check_room(replace(settings, batch=shared), 65, BatchSharing(4, 4))
-    monkeypatch.setattr(device, "available", lambda: (Device.CUDA, Device.CPU))
+    check_training_memory(replace(settings, batch=shared), 65, BatchSharing(4, 4))
+    monkeypatch.setattr(device, "available_devices", lambda: (Device.CUDA, Device.CPU))
     on_gpus = replace(settings, device=Device.CUDA)
     assert 4 * fits - 4 <= _refused(on_gpus, BatchSharing(4, 4)) <= 4 * fits
     dropping = replace(on_gpus, dropout=0.1)  # each draws masks for all rows
-    assert _refused(dropping, BatchSharing(4, 4)) < 3 * _refused(dropping, ALONE)
+    assert _refused(dropping, BatchSharing(4, 4)) < 3 * _refused(dropping, SINGLE_PROCESS)
     with pytest.raises(InputError, match="Even a batch of 4 needs about"):
-        check_room(HUGE, 65, BatchSharing(4, 4))
+        check_training_memory(HUGE, 65, BatchSharing(4, 4))
 
 
 def _refused(settings: TrainingSettings, sharing: BatchSharing) -> int:
     with pytest.raises(InputError, match=r"Use .* or less") as refused:
-        check_room(settings, 65, sharing)
+        check_training_memory(settings, 65, sharing)
     assert refused.value.remedy
     fits = refused.value.remedy[1]
     assert isinstance(fits, int)
@@ -81,7 +86,7 @@ def _refused(settings: TrainingSettings, sharing: BatchSharing) -> int:
 
 def _offered(settings: TrainingSettings) -> Remedy | None:
     try:
-        check_room(settings, 65)
+        check_training_memory(settings, 65)
     except InputError as refused:
         return refused.remedy
     return None
@@ -92,21 +97,21 @@ def _offered(settings: TrainingSettings) -> Remedy | None:
 def test_what_never_fits_says_what_to_make_smaller() -> None:
     settings = replace(HUGE, heads=64)
     with pytest.raises(InputError, match="Even a batch of 1 needs about") as refused:
-        check_room(settings, 65)
+        check_training_memory(settings, 65)
     remedy = refused.value.remedy
     while remedy:  # each that is offered is taken
         settings = replace(settings, **{remedy[0]: remedy[1]})
-        assert problems(settings) == ()
+        assert settings_problems(settings) == ()
         remedy = _offered(settings)
-    check_room(settings, 65)
+    check_training_memory(settings, 65)
     assert "smaller block or embedding size, or fewer layers" in refused.value.sentence
 
 
 @pytest.mark.usefixtures("of_eight_gib")
 @pytest.mark.parametrize("model", ModelKind)
 def test_usual_settings_fit(model: ModelKind) -> None:
-    check_room(TrainingSettings(model=model), 5_000)
-    assert bytes_needed(TrainingSettings(model=model), 5_000) < GIB
+    check_training_memory(TrainingSettings(model=model), 5_000)
+    assert estimate_bytes(TrainingSettings(model=model), 5_000) < GIB
 
 
 PEAK = """
@@ -118,8 +123,8 @@ def peak():
     return int(status.partition("VmHWM:")[2].split()[0])
 
 import torch
-from visualizer.language.corpora.corpus import load
-from visualizer.language.memory_estimate import bytes_needed
+from visualizer.language.corpora.corpus import load_corpus
+from visualizer.language.memory_estimate import estimate_bytes
 from visualizer.language.training_settings import ModelKind
 from visualizer.language.training_settings import TrainingSettings
 from visualizer.language.trainer import Trainer
@@ -127,12 +132,12 @@ torch.set_num_threads(1)
 settings = TrainingSettings(
     model=ModelKind.TRANSFORMER, block=64, batch=64, width=128, heads=4, layers=4, dropout=0.2
 )
-corpus = load(settings)
+corpus = load_corpus(settings)
 before = peak()
 training = Trainer(settings, corpus)
 for _ in range(2):
     training.advance()
-print(bytes_needed(settings, len(corpus.vocabulary)))
+print(estimate_bytes(settings, len(corpus.vocabulary)))
 print((peak() - before) * 1024)
 """
 
@@ -154,13 +159,13 @@ def test_nothing_is_begun_that_does_not_fit(
     opened = begun(tmp_path / "kept", steps=3)
     finish(opened)
     opened.close()
-    monkeypatch.setattr(device, "free_bytes", lambda _: 2**20)
+    monkeypatch.setattr(device, "free_device_bytes", lambda _: 2**20)
     with pytest.raises(InputError, match="Even a batch of 1"):
         begun(tmp_path / "run")
     assert not (tmp_path / "run").exists()
     again = OpenRun(RunFolder(tmp_path / "kept"))  # what is there can be read all the same
     assert again.running is None
-    assert "is available" in again.obstacle
+    assert "is available" in again.lock_error
     assert again.model(3)[1] == 3
     again.close()
 

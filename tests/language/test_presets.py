@@ -11,10 +11,15 @@ import torch
 from msgspec.structs import replace
 from torch import Tensor, nn
 
-from visualizer.language.corpora.corpus import Split, load
-from visualizer.language.language_models import build
-from visualizer.language.training_presets import PRESETS, Preset
-from visualizer.language.training_settings import CorpusKind, CorpusSource, ModelKind, problems
+from visualizer.language.corpora.corpus import CorpusSplit, load_corpus
+from visualizer.language.language_models import build_model
+from visualizer.language.training_presets import PRESETS, TrainingPreset
+from visualizer.language.training_settings import (
+    CorpusKind,
+    CorpusSource,
+    ModelKind,
+    settings_problems,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -83,7 +88,7 @@ PARTS = {
 
 def notes_model(preset: str) -> LanguageModel:
     (found,) = [one for one in PRESETS if one.name == preset]
-    return build(replace(found.settings, source=CorpusSource(), threads=1), 65)
+    return build_model(replace(found.settings, source=CorpusSource(), threads=1), 65)
 
 
 def test_the_notes_transformer_is_that_of_the_notes() -> None:
@@ -130,7 +135,7 @@ def test_the_first_loss_of_a_transformer(kind: ModelKind, first: float, near: fl
     ids = torch.randint(65, (64, 9), generator=torch.Generator().manual_seed(1))
     losses = []
     for seed in range(5):
-        logits = build(replace(settings, seed=seed), 65)(ids[:, :-1])
+        logits = build_model(replace(settings, seed=seed), 65)(ids[:, :-1])
         loss = nn.functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
         losses.append(loss.item())
     assert np.mean(losses) == pytest.approx(first, abs=near)
@@ -138,14 +143,16 @@ def test_the_first_loss_of_a_transformer(kind: ModelKind, first: float, near: fl
 
 @pytest.mark.slow
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
-def test_each_can_be_trained(preset: Preset, tmp_path: Path) -> None:
+def test_each_can_be_trained(preset: TrainingPreset, tmp_path: Path) -> None:
     settings = preset.settings
     if settings.source.kind is CorpusKind.FILE:
-        assert [problem.field for problem in problems(settings)] == ["path"]
+        assert [problem.field for problem in settings_problems(settings)] == ["path"]
         path = tmp_path / "a.txt"
         path.write_text("To be, or not to be. " * 99, encoding="utf-8")
         settings = replace(settings, source=replace(settings.source, path=str(path)))
-    assert problems(settings) == ()
+    assert settings_problems(settings) == ()
     generator = np.random.Generator(np.random.PCG64(1))
-    batch = load(settings).batch(Split.VALIDATION, settings.batch, settings.block, generator)
+    batch = load_corpus(settings).batch(
+        CorpusSplit.VALIDATION, settings.batch, settings.block, generator
+    )
     assert batch.shape == (settings.batch, settings.block + 1)

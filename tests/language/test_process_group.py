@@ -50,7 +50,7 @@ def test_what_does_not_divide_is_refused(
 
 def test_each_process_has_a_gpu_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     group, selected = joined(monkeypatch, 1, 2), list[int]()
-    monkeypatch.setattr(device, "available", lambda: (Device.CUDA, Device.CPU))
+    monkeypatch.setattr(device, "available_devices", lambda: (Device.CUDA, Device.CPU))
     monkeypatch.setattr(torch.cuda, "set_device", selected.append)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     group.check(quick(device=Device.AUTO))
@@ -61,7 +61,7 @@ def test_each_process_has_a_gpu_of_its_own(monkeypatch: pytest.MonkeyPatch) -> N
     ):
         group.check(quick(device=Device.AUTO))
     group.check(quick(device=Device.CPU))
-    monkeypatch.setattr(device, "available", lambda: (Device.MPS, Device.CPU))
+    monkeypatch.setattr(device, "available_devices", lambda: (Device.MPS, Device.CPU))
     with pytest.raises(InputError, match="Add --device cpu"):
         group.check(quick(device=Device.AUTO))
     assert selected == [1]

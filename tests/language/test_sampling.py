@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from visualizer.errors import InputError
-from visualizer.language.sampling import draw, probabilities
+from visualizer.language.sampling import probabilities, sample_token
 
 LOGITS = st.lists(st.floats(-30, 30), min_size=1, max_size=30)
 TEMPERATURES = st.floats(0.05, 10)
@@ -126,15 +126,15 @@ def test_what_are_no_numbers_are_refused(broken: list[float]) -> None:
 def test_what_is_left_out_is_never_drawn(logits: list[float], seed: int, top_k: int | None) -> None:
     chances = probabilities(np.array(logits), 1, top_k)
     generator = np.random.default_rng(seed)
-    drawn = [draw(chances, generator) for _ in range(20)]
+    drawn = [sample_token(chances, generator) for _ in range(20)]
     assert all(chances[token] > 0 for token in drawn)
     again = np.random.default_rng(seed)
-    assert drawn == [draw(chances, again) for _ in range(20)]
+    assert drawn == [sample_token(chances, again) for _ in range(20)]
 
 
 def test_tokens_are_drawn_as_often_as_they_are_likely() -> None:
     chances, generator = np.array([0.5, 0.0, 0.3, 0.2]), np.random.default_rng(7)
-    counts = np.bincount([draw(chances, generator) for _ in range(20_000)], minlength=4)
+    counts = np.bincount([sample_token(chances, generator) for _ in range(20_000)], minlength=4)
     # Pearson's chi-squared of 2 degrees of freedom: above 13.8 in one of a thousand seeds.
     expected = 20_000 * chances[[0, 2, 3]]
     assert (((counts[[0, 2, 3]] - expected) ** 2) / expected).sum() < 13.8
@@ -151,5 +151,5 @@ class Almost1:
 @given(LOGITS)
 def test_the_largest_draw_is_a_token_that_is_there(logits: list[float]) -> None:
     chances = probabilities(np.array(logits), 0.1)
-    token = draw(chances, Almost1())  # type: ignore[arg-type]
+    token = sample_token(chances, Almost1())  # type: ignore[arg-type]
     assert chances[token] > 0

@@ -7,7 +7,7 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from visualizer.language.tokenizers import Tokenizer, all_visible, tokenize, visible
+from visualizer.language.tokenizers import TokenizerKind, tokenize, visible_token, visible_tokens
 
 TEXTS = st.text(st.characters(exclude_categories=()))
 
@@ -67,38 +67,38 @@ SEEN = {
 
 @pytest.mark.parametrize("text", WORDS)
 def test_words(text: str) -> None:
-    assert tokenize(text, Tokenizer.WORDS) == WORDS[text]
+    assert tokenize(text, TokenizerKind.WORDS) == WORDS[text]
 
 
 @pytest.mark.parametrize("text", CHARACTERS)
 def test_characters(text: str) -> None:
-    assert tokenize(text, Tokenizer.CHARACTERS) == CHARACTERS[text]
+    assert tokenize(text, TokenizerKind.CHARACTERS) == CHARACTERS[text]
 
 
 @given(TEXTS)
 def test_characters_joined_are_the_text(text: str) -> None:
-    assert "".join(tokenize(text, Tokenizer.CHARACTERS)) == text
+    assert "".join(tokenize(text, TokenizerKind.CHARACTERS)) == text
 
 
 @given(TEXTS)
 def test_words_hold_all_but_white_space(text: str) -> None:
-    words = tokenize(text, Tokenizer.WORDS)
+    words = tokenize(text, TokenizerKind.WORDS)
     assert not [word for word in words if not word or regex.search(r"^\s|\s$", word)]
     assert regex.sub(r"\s", "", "".join(words)) == regex.sub(r"\s", "", text)
 
 
-@given(TEXTS, st.sampled_from(Tokenizer))
-def test_a_token_is_a_token_again(text: str, tokenizer: Tokenizer) -> None:
+@given(TEXTS, st.sampled_from(TokenizerKind))
+def test_a_token_is_a_token_again(text: str, tokenizer: TokenizerKind) -> None:
     for token in tokenize(text, tokenizer):
         assert tokenize(token, tokenizer) == (token,)
 
 
 @pytest.mark.parametrize("token", SEEN)
 def test_what_cannot_be_seen_is_written(token: str) -> None:
-    assert visible(token) == SEEN[token]
+    assert visible_token(token) == SEEN[token]
 
 
 @given(st.text(st.characters(exclude_categories=("Cn", "Co"))))
 def test_every_token_can_be_seen(text: str) -> None:
-    shown = all_visible(tokenize(text, Tokenizer.CHARACTERS))
+    shown = visible_tokens(tokenize(text, TokenizerKind.CHARACTERS))
     assert all(any(letter.isprintable() and letter != " " for letter in token) for token in shown)

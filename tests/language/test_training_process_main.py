@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from tests.support.small_trainings import quick, rows_of
-from visualizer.language.run_folder import RunFolder, plain_settings
+from visualizer.language.run_folder import RunFolder, settings_to_json
 from visualizer.language.training_process_main import Inbox, _read_messages
-from visualizer.language.wire_format import Message, MessageUnpacker, message_sender
+from visualizer.language.wire_format import Message, MessageUnpacker, open_message_sender
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -44,7 +44,7 @@ class Child:
         self.process.stdin.flush()
 
     def open(self, folder: Path, **changes: Any) -> Message:
-        settings = plain_settings(quick(**changes))
+        settings = settings_to_json(quick(**changes))
         self.say("open", folder=str(folder), settings=settings)
         return self.wait("opened")
 
@@ -165,7 +165,7 @@ def test_a_file_asks_it_to_stop_while_it_has_nothing_to_do(
     folder = RunFolder(tmp_path / "run")
     folder.stop.touch()
     assert child.process.wait(60) == 0
-    assert folder.has_rested  # by which who asked knows that it was not trained
+    assert folder.was_idle  # by which who asked knows that it was not trained
     assert not folder.lock.exists()
 
 
@@ -204,7 +204,7 @@ def test_a_window_that_has_gone_ends_nothing(
     with capfd.disabled():
         kept = os.dup(1)
         try:
-            send = message_sender()
+            send = open_message_sender()
             with monkeypatch.context() as patched:
                 patched.setattr(os, "write", gone)
                 send(Message("progress"))

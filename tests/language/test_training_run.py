@@ -22,7 +22,7 @@ from tests.support.small_trainings import begun, finish, quick, rows_of
 from visualizer.attention import device
 from visualizer.cli.train import train
 from visualizer.errors import InputError
-from visualizer.lab.runs.store import losses_of, stored_runs
+from visualizer.lab.runs.store import list_runs, read_losses
 from visualizer.language import run_folder, training_run
 from visualizer.language import training_run as snapshot_retention
 from visualizer.language.checkpoints import (
@@ -32,14 +32,19 @@ from visualizer.language.checkpoints import (
     read_weights,
     write_checkpoint,
 )
-from visualizer.language.corpora.corpus import Corpus, Split
-from visualizer.language.loss_log import LossLog, parse
+from visualizer.language.corpora.corpus import Corpus, CorpusSplit
+from visualizer.language.loss_log import LossLog, parse_rows
 from visualizer.language.opened_training_run import OpenRun
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.saved_model import read_saved_model
-from visualizer.language.trainer import usual_threads
+from visualizer.language.trainer import default_threads
 from visualizer.language.training_run import DivergedError
-from visualizer.language.training_settings import LAYERED, CorpusKind, CorpusSource, ModelKind
+from visualizer.language.training_settings import (
+    LAYERED_MODELS,
+    CorpusKind,
+    CorpusSource,
+    ModelKind,
+)
 from visualizer.storage.link_safe_folder import ContainedFile
 
 if TYPE_CHECKING:
@@ -144,12 +149,12 @@ def test_snapshots_are_even_on_a_log_axis() -> None:
     kept = [
         step
         for step in range(20_000)
-        if snapshot_retention.is_first(step, snapshot_retention.GROWTH)
+        if snapshot_retention.is_first_in_interval(step, snapshot_retention.SNAPSHOT_GROWTH)
     ]
     assert kept[:6] == [0, 1, 2, 3, 4, 5]
     assert 90 < len(kept) < 120
     late = np.array(kept[40:])
-    np.testing.assert_allclose(late[1:] / late[:-1], snapshot_retention.GROWTH, rtol=0.02)
+    np.testing.assert_allclose(late[1:] / late[:-1], snapshot_retention.SNAPSHOT_GROWTH, rtol=0.02)
 
 
 def test_snapshots_are_read_as_the_model_was(tmp_path: Path) -> None:
@@ -157,13 +162,13 @@ def test_snapshots_are_read_as_the_model_was(tmp_path: Path) -> None:
     assert opened.running
     seen = {}
     while not opened.running.is_done:
-        seen[opened.running.step] = opened.running.training.evaluate(Split.VALIDATION, 2)
+        seen[opened.running.step] = opened.running.training.evaluate(CorpusSplit.VALIDATION, 2)
         opened.running.advance()
     for step, expected in seen.items():
         model, found = opened.model(step)
         assert found == step
         opened.running.training.model = model
-        assert opened.running.training.evaluate(Split.VALIDATION, 2) == expected
+        assert opened.running.training.evaluate(CorpusSplit.VALIDATION, 2) == expected
     with pytest.raises(InputError, match=r"There is no snapshot of step 99\."):
         opened.model(99)
     opened.close()
@@ -228,13 +233,13 @@ def test_a_run_that_was_made_longer_and_killed_is_as_if_it_had_not_been(tmp_path
     opened = made_longer(tmp_path)
     finish(opened, 30)
     assert opened.running
-    opened.running.take_rows()  # which writes them; the checkpoint is still of step 25
+    opened.running.collect_rows()  # which writes them; the checkpoint is still of step 25
     opened.close()
     assert read_saved_model(RunFolder(tmp_path / "run")).losses["steps"].tolist() == [*range(25)]
     again = OpenRun(RunFolder(tmp_path / "run"))
     assert again.running
     assert again.running.final is None
-    assert [row.step for row in again.running.take_rows()] == [*range(25)]
+    assert [row.step for row in again.running.collect_rows()] == [*range(25)]
     finish(again)
     again.close()
     assert same(losses(tmp_path / "run"), losses(tmp_path / "whole"))
@@ -256,7 +261,7 @@ def test_a_rate_that_is_too_large_is_named_and_the_model_goes_back(
     assert running.step == good
     assert f"was restored to step {good:,}" in said.value.sentence
     first = losses(tmp_path / "run")[0][1]
-    assert running.training.evaluate(Split.VALIDATION, 8) < 2 * first
+    assert running.training.evaluate(CorpusSplit.VALIDATION, 8) < 2 * first
     assert opened.model(None)[1] == good
     whole = losses(tmp_path / "run")
     assert whole[-1][0] > good  # how it went wrong can still be seen
@@ -265,7 +270,7 @@ def test_a_rate_that_is_too_large_is_named_and_the_model_goes_back(
     assert again.running
     assert again.running.is_done
     assert again.running.step == good
-    assert len(again.running.take_rows()) == len(whole)
+    assert len(again.running.collect_rows()) == len(whole)
     again.close()
 
 
@@ -275,11 +280,11 @@ def test_without_a_snapshot_it_goes_back_to_the_beginning(
     opened = begun(tmp_path / "run", rate=10.0, steps=500, dropout=0.0)
     running = opened.running
     assert running
-    before = running.training.evaluate(Split.VALIDATION, 2)
+    before = running.training.evaluate(CorpusSplit.VALIDATION, 2)
     monkeypatch.setattr(training_run.TrainingRun, "_keep_snapshot", lambda _: None)
     with pytest.raises(DivergedError, match="was restored to step 0"):
         finish(opened)
-    assert running.training.evaluate(Split.VALIDATION, 2) == before
+    assert running.training.evaluate(CorpusSplit.VALIDATION, 2) == before
     opened.close()
 
 
@@ -289,9 +294,9 @@ def test_losses_are_on_disk_once_they_are_taken_to_be_shown(tmp_path: Path) -> N
     assert running
     finish(opened, 7)
     assert rows_of(tmp_path / "run") == []
-    assert [row[:4] for row in running.take_rows()] == losses(tmp_path / "run")
+    assert [row[:4] for row in running.collect_rows()] == losses(tmp_path / "run")
     finish(opened, 9)
-    assert [row.step for row in running.take_rows()] == [7, 8]
+    assert [row.step for row in running.collect_rows()] == [7, 8]
     assert len(rows_of(tmp_path / "run")) == 9
     opened.close()
 
@@ -309,7 +314,7 @@ def test_losses_that_cannot_be_written_are_shown_and_kept(
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", full)
-        assert len(running.take_rows()) == 3
+        assert len(running.collect_rows()) == 3
     assert running.notice.startswith("Cannot save the losses: No space left on device.")
     running.save()
     assert running.notice == ""
@@ -414,7 +419,7 @@ def test_without_its_text_a_run_can_be_read(tmp_path: Path) -> None:
     text.write_text("something else " * 50)
     again = OpenRun(RunFolder(tmp_path / "run"))
     assert again.running is None
-    assert "has changed since training started" in again.obstacle
+    assert "has changed since training started" in again.lock_error
     assert again.model(None)[1] == 4
     again.close()
 
@@ -472,11 +477,11 @@ def test_what_cannot_be_a_run_is_refused_before_it_is_read(
 ) -> None:
     (tmp_path / "folder" / "run.json").mkdir(parents=True)
     with pytest.raises(InputError, match=r"is not a file, but a folder\."):
-        RunFolder(tmp_path / "folder").read_about()
+        RunFolder(tmp_path / "folder").read_metadata()
     begun(tmp_path / "run").close()
     monkeypatch.setattr("visualizer.language.run_folder.MAX_METADATA_BYTES", 100)
     with pytest.raises(InputError, match="is larger than"):
-        RunFolder(tmp_path / "run").read_about()
+        RunFolder(tmp_path / "run").read_metadata()
 
 
 @pytest.mark.parametrize("damage", [_cut, _other])
@@ -501,7 +506,7 @@ def test_a_checkpoint_says_what_it_is_of(tmp_path: Path) -> None:
     finish(opened)
     with safe_open(opened.folder.checkpoint.path, "numpy") as checkpoint:
         said = json.loads(checkpoint.metadata()["checkpoint"])
-    assert run_folder.about_of(said["run"]) == opened.about
+    assert run_folder.metadata_from_json(said["run"]) == opened.about
     opened.close()
 
 
@@ -587,7 +592,7 @@ def test_losses_are_measured_without_dropout(tmp_path: Path) -> None:
     finish(opened, 1)
     assert opened.running
     training = opened.running.training
-    assert training.evaluate(Split.TRAINING, 1) == training.evaluate(Split.TRAINING, 1)
+    assert training.evaluate(CorpusSplit.TRAINING, 1) == training.evaluate(CorpusSplit.TRAINING, 1)
     opened.close()
 
 
@@ -604,7 +609,7 @@ def test_the_final_losses_are_of_other_batches_than_those_trained_first(
     opened = begun(tmp_path / "run")
     assert opened.running
     opened.running.training.advance()
-    opened.running.training.evaluate(Split.TRAINING, 1)
+    opened.running.training.evaluate(CorpusSplit.TRAINING, 1)
     trained, measured = drawn
     assert not np.array_equal(trained, measured)
     opened.close()
@@ -614,9 +619,9 @@ def test_the_final_losses_are_of_other_batches_than_those_trained_first(
 def test_cores_that_may_not_be_used_get_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 64)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {1, 5, 7})
-    assert usual_threads() == 2
+    assert default_threads() == 2
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {7})
-    assert usual_threads() == 1
+    assert default_threads() == 1
 
 
 def test_that_a_run_has_ended_is_read_from_its_checkpoint(tmp_path: Path) -> None:
@@ -710,9 +715,9 @@ def test_steps_from_the_future_are_left_out(half_done: Path, tmp_path: Path) -> 
     opened = OpenRun(RunFolder(half_done), is_held=False)
     assert opened.running
     assert max(opened.snapshots()) <= DONE
-    assert [row.step for row in opened.running.take_rows()] == [*range(DONE)]
+    assert [row.step for row in opened.running.collect_rows()] == [*range(DONE)]
     opened.close()
-    assert losses_of(half_done).steps.tolist() == [*range(DONE + 1)]
+    assert read_losses(half_done).steps.tolist() == [*range(DONE + 1)]
     path = half_done / "run.json"
     about = json.loads(path.read_text(encoding="utf-8"))
     about["fingerprint"] = "another text"
@@ -726,7 +731,7 @@ def test_steps_from_the_future_are_left_out(half_done: Path, tmp_path: Path) -> 
 def test_weights_for_which_there_is_no_memory_are_not_made(
     half_done: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(device, "free_bytes", lambda _: 10_000)
+    monkeypatch.setattr(device, "free_device_bytes", lambda _: 10_000)
     with pytest.raises(InputError, match=r"Reading this model needs about .* GiB") as refused:
         OpenRun(RunFolder(half_done))
     assert refused.value.field == "folder"
@@ -748,19 +753,19 @@ def test_the_first_and_the_last_snapshot_are_never_thinned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = with_snapshots(tmp_path, 0, 1, 2, 3, 5)
-    snapshot_retention.thin(folder)
+    snapshot_retention.thin_snapshots(folder)
     assert folder.snapshots() == (0, 1, 2, 3, 5)
     monkeypatch.setattr(snapshot_retention, "MAX_SNAPSHOT_BYTES", 0)
-    snapshot_retention.thin(folder)
+    snapshot_retention.thin_snapshots(folder)
     assert folder.snapshots() == (0, 2, 5)
-    snapshot_retention.thin(folder)
-    snapshot_retention.thin(folder)
+    snapshot_retention.thin_snapshots(folder)
+    snapshot_retention.thin_snapshots(folder)
     assert folder.snapshots() == (0, 5)
 
 
 def test_the_snapshot_of_the_step_that_is_gone_on_from_stays(tmp_path: Path) -> None:
     folder = with_snapshots(tmp_path, 0, 1, 2, 3, 5)
-    snapshot_retention.forget_after(folder, 2)
+    snapshot_retention.remove_later_snapshots(folder, 2)
     assert folder.snapshots() == (0, 1, 2)
 
 
@@ -771,7 +776,7 @@ def test_half_a_line_of_losses_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "run" / "losses.csv"
     text = path.read_text()
     for cut in range(len(text)):
-        rows = parse(text[:cut].splitlines(keepends=True))
+        rows = parse_rows(text[:cut].splitlines(keepends=True))
         assert [row.line() for row in rows] == text[:cut].splitlines(keepends=True)[
             1 : 1 + len(rows)
         ]
@@ -779,7 +784,7 @@ def test_half_a_line_of_losses_is_left_out(tmp_path: Path) -> None:
 
 
 def test_every_model_has_the_settings_that_count() -> None:
-    assert {model for model in ModelKind if quick(model=model).is_layered} == set(LAYERED)
+    assert {model for model in ModelKind if quick(model=model).is_layered} == set(LAYERED_MODELS)
 
 
 def test_what_has_come_of_a_run_is_there_when_it_is_opened_again(tmp_path: Path) -> None:
@@ -787,15 +792,15 @@ def test_what_has_come_of_a_run_is_there_when_it_is_opened_again(tmp_path: Path)
     finish(opened)
     assert opened.running
     final, written = opened.running.final, (tmp_path / "run" / "losses.csv").read_bytes()
-    listed = stored_runs(tmp_path)
+    listed = list_runs(tmp_path)
     opened.close()
     again = OpenRun(RunFolder(tmp_path / "run"))
     assert again.running
     assert again.running.final == final
     assert final
     assert (tmp_path / "run" / "losses.csv").read_bytes() == written
-    assert stored_runs(tmp_path) == listed  # nor has it another place among others
-    assert [row.step for row in again.running.take_rows()] == list(range(30))
+    assert list_runs(tmp_path) == listed  # nor has it another place among others
+    assert [row.step for row in again.running.collect_rows()] == list(range(30))
     again.running.lengthen(35)
     finish(again)
     assert [row[0] for row in losses(tmp_path / "run")] == list(range(36))
@@ -842,7 +847,7 @@ def test_snapshots_that_cannot_be_removed_are_said(
 
     monkeypatch.setattr(ContainedFile, "unlink", fail)
     with pytest.raises(InputError, match=r"Cannot write to .*run: Permission denied\.$") as refused:
-        snapshot_retention.forget_after(folder, 2)
+        snapshot_retention.remove_later_snapshots(folder, 2)
     assert refused.value.field == "folder"
 
 

@@ -10,14 +10,19 @@ import numpy as np
 import pytest
 
 from tests.support.small_trainings import quick
-from visualizer.lab.layer_document import saved_of
+from visualizer.lab.layer_document import create_layer_document
 from visualizer.language import probe, training_server
-from visualizer.language.first_probe_text import first_probe_of
-from visualizer.language.run_folder import RunFolder, plain_settings, settings_of
-from visualizer.language.tokenizers import Tokenizer
+from visualizer.language.first_probe_text import choose_probe_text
+from visualizer.language.run_folder import RunFolder, settings_from_json, settings_to_json
+from visualizer.language.tokenizers import TokenizerKind
 from visualizer.language.training_run import TrainingRun
 from visualizer.language.training_server import TrainingServer
-from visualizer.language.training_settings import TASKS, CorpusKind, CorpusSource, ModelKind
+from visualizer.language.training_settings import (
+    SYNTHETIC_TASKS,
+    CorpusKind,
+    CorpusSource,
+    ModelKind,
+)
 from visualizer.language.wire_format import Message, MessageUnpacker
 from visualizer.storage.link_safe_folder import ContainedFile
 
@@ -40,7 +45,7 @@ class Client:
         self.server.take(message)
 
     def open(self, folder: Path, **changes: Any) -> Message:
-        settings = plain_settings(quick(**changes))
+        settings = settings_to_json(quick(**changes))
         self.say("open", folder=str(folder), settings=settings)
         return self.wait("opened")
 
@@ -91,7 +96,7 @@ def test_steps_pauses_and_going_on(client: Client, tmp_path: Path) -> None:
 def test_a_long_run_is_told_a_part_at_a_time(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(training_server, "AT_ONCE", 10)
+    monkeypatch.setattr(training_server, "MAX_ROWS_PER_MESSAGE", 10)
     client.open(tmp_path / "run", steps=24)
     client.say("run")
     client.until("done")
@@ -186,26 +191,28 @@ def test_a_layer_comes_with_all_that_computes_it(client: Client, tmp_path: Path)
     client.open(tmp_path / "run", model=ModelKind.ATTENTION_ONLY, steps=3)
     client.say("layer", id=1, text="abcab", step=None, layer=1)
     message = client.wait("layer")
-    spec = saved_of(message, Tokenizer.CHARACTERS).document.spec
+    spec = create_layer_document(message, TokenizerKind.CHARACTERS).document.spec
     assert (spec.d_in, spec.d_out, spec.heads) == (16, 16, 2)
     assert spec.own_input
     assert (spec.own_input.rows, spec.own_input.columns) == (5, 16)
 
 
-@pytest.mark.parametrize("kind", TASKS)
+@pytest.mark.parametrize("kind", SYNTHETIC_TASKS)
 def test_a_task_is_read_by_characters_whatever_was_chosen_for_prose(
     kind: CorpusKind, client: Client, tmp_path: Path
 ) -> None:
-    source = CorpusSource(kind, size=4_000, tokenizer=Tokenizer.WORDS)
+    source = CorpusSource(kind, size=4_000, tokenizer=TokenizerKind.WORDS)
     opened = client.open(tmp_path, source=source).values
-    text = first_probe_of(opened["sample"], settings_of(opened["settings"]))
+    text = choose_probe_text(opened["sample"], settings_from_json(opened["settings"]))
     client.say("read", id=1, text=text, step=None)
     assert client.wait("read").values["tokens"] == list(text)
 
 
 def test_a_text_that_is_missing_is_said(client: Client, tmp_path: Path) -> None:
     source = CorpusSource(CorpusKind.FILE, str(tmp_path / "none.txt"))
-    client.say("open", folder=str(tmp_path / "run"), settings=plain_settings(quick(source=source)))
+    client.say(
+        "open", folder=str(tmp_path / "run"), settings=settings_to_json(quick(source=source))
+    )
     refused = client.wait("refused")
     assert refused.values["field"] == "path"
     assert "none.txt" in refused.values["sentence"]
@@ -247,8 +254,8 @@ def test_a_step_without_memory_pauses_it_with_a_checkpoint(
 def test_what_needs_too_much_memory_is_refused_with_what_fits(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("visualizer.attention.device.free_bytes", lambda _: 2**30)
-    settings = plain_settings(quick(block=256, width=256, batch=4096))
+    monkeypatch.setattr("visualizer.attention.device.free_device_bytes", lambda _: 2**30)
+    settings = settings_to_json(quick(block=256, width=256, batch=4096))
     client.say("open", folder=str(tmp_path / "run"), settings=settings)
     refused = client.wait("refused").values
     assert refused["field"] == "batch"

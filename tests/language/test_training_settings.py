@@ -9,14 +9,14 @@ from msgspec.structs import replace
 
 from visualizer.errors import InputError
 from visualizer.language.training_settings import (
-    LIMITS,
+    SETTING_LIMITS,
     CorpusKind,
     CorpusSource,
     LearningRateDecay,
     ModelKind,
     TrainingSettings,
     check,
-    problems,
+    settings_problems,
 )
 
 WRONG = [
@@ -48,12 +48,12 @@ WRONG = [
 
 
 def test_the_first_settings_can_be_trained() -> None:
-    assert problems(TrainingSettings()) == ()
+    assert settings_problems(TrainingSettings()) == ()
 
 
 @pytest.mark.parametrize(("changes", "field", "sentence"), WRONG)
 def test_what_is_wrong_is_said(changes: dict[str, object], field: str, sentence: str) -> None:
-    (problem,) = problems(replace(TrainingSettings(), **changes))
+    (problem,) = settings_problems(replace(TrainingSettings(), **changes))
     assert problem.field == field
     assert problem.sentence.startswith(sentence)
     with pytest.raises(InputError, match=r"\."):
@@ -62,17 +62,17 @@ def test_what_is_wrong_is_said(changes: dict[str, object], field: str, sentence:
 
 @pytest.mark.parametrize("model", [ModelKind.BIGRAM, ModelKind.AVERAGE, ModelKind.DOT_PRODUCT])
 def test_heads_count_only_where_there_are_some(model: ModelKind) -> None:
-    assert problems(TrainingSettings(model=model, heads=7)) == ()
+    assert settings_problems(TrainingSettings(model=model, heads=7)) == ()
 
 
-@given(st.sampled_from(sorted(LIMITS.keys() - {"size"})), st.integers(-(2**40), 2**40))
+@given(st.sampled_from(sorted(SETTING_LIMITS.keys() - {"size"})), st.integers(-(2**40), 2**40))
 def test_what_mends_a_number_mends_it(name: str, value: int) -> None:
     settings = TrainingSettings(model=ModelKind.BIGRAM)
     settings = replace(settings, **{name: value})
-    for problem in problems(settings):
+    for problem in settings_problems(settings):
         assert problem.remedy
         settings = replace(settings, **{problem.remedy[0]: problem.remedy[1]})
-    assert problems(settings) == ()
+    assert settings_problems(settings) == ()
 
 
 def test_the_rate_warms_up_and_goes_down_to_nothing() -> None:

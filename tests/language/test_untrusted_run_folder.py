@@ -15,12 +15,12 @@ from tests.support.small_trainings import begun, finish
 from visualizer.app import main
 from visualizer.errors import InputError
 from visualizer.lab.runs.store import (
-    delete,
-    keep_probe,
-    kept_probe,
-    losses_of,
-    renamed,
-    stored_runs,
+    delete_run,
+    list_runs,
+    read_losses,
+    rename_run,
+    store_probe,
+    stored_probe,
 )
 from visualizer.language.opened_training_run import OpenRun
 from visualizer.language.run_folder import RunFolder
@@ -103,9 +103,9 @@ def test_a_run_that_is_looked_at_stays_as_it_is(
 ) -> None:
     leave(folder)
     before = tree(folder)
-    assert [run.name for run in stored_runs(folder.parent)] == ["run"]
-    assert len(losses_of(folder).steps) >= 6
-    assert kept_probe(folder) == ""
+    assert [run.name for run in list_runs(folder.parent)] == ["run"]
+    assert len(read_losses(folder).steps) >= 6
+    assert stored_probe(folder) == ""
     probe(client, folder)
     assert tree(folder) == before
 
@@ -183,28 +183,28 @@ def test_what_is_planted_is_refused_in_a_sentence(
 def _use(folder: Path) -> None:
     """Do what is done with runs that are not open."""
     if RunFolder(folder).losses.is_file():
-        assert len(losses_of(folder).steps) == 6
+        assert len(read_losses(folder).steps) == 6
     else:
         with pytest.raises(InputError, match="Cannot read the losses of “run”: it is "):
-            losses_of(folder)
-    assert kept_probe(folder) == ""
+            read_losses(folder)
+    assert stored_probe(folder) == ""
 
 
 def _rename_and_delete(folder: Path, has_run: bool) -> None:
-    other = renamed(folder, "other")
+    other = rename_run(folder, "other")
     if has_run:
-        delete(other)
+        delete_run(other)
         assert not other.exists()
     else:
         with pytest.raises(InputError, match="does not contain a run"):
-            delete(other)
+            delete_run(other)
 
 
 @pytest.mark.parametrize("kind", LINKS)
 def test_a_probe_is_not_kept_through_a_link(folder: Path, outside: Path, kind: str) -> None:
     plant(folder / "probe.txt", kind, outside)
     before = tree(outside), tree(folder)
-    keep_probe(folder, "abc")
+    store_probe(folder, "abc")
     assert (tree(outside), tree(folder)) == before
 
 
@@ -281,13 +281,13 @@ def test_a_link_to_a_run_is_used_and_not_deleted(
     home.mkdir()
     (home / "link").symlink_to(folder)
     before = tree(folder)
-    assert [run.name for run in stored_runs(home)] == ["link"]
+    assert [run.name for run in list_runs(home)] == ["link"]
     looked_at(client, home / "link")
     with pytest.raises(InputError, match="is a link to another folder"):
-        delete(home / "link")
-    assert renamed(home / "link", "other").is_symlink()
+        delete_run(home / "link")
+    assert rename_run(home / "link", "other").is_symlink()
     assert tree(folder) == before
-    renamed(home / "other", "link")
+    rename_run(home / "other", "link")
     client.say("run")
     assert client.until("done").values["step"] == 12
 
@@ -295,7 +295,7 @@ def test_a_link_to_a_run_is_used_and_not_deleted(
 def test_a_link_that_leads_nowhere_is_a_name_that_is_taken(folder: Path) -> None:
     (folder.parent / "other").symlink_to("nowhere")
     with pytest.raises(InputError, match="A run named “other” already exists"):
-        renamed(folder, "other")
+        rename_run(folder, "other")
 
 
 def test_an_export_into_the_folder_is_not_written_through_a_link(
@@ -324,7 +324,7 @@ def test_what_is_too_large_is_refused_and_not_read(folder: Path, client: Client,
     assert "it is larger than" in sentence
     if name == "losses.csv":
         with pytest.raises(InputError, match="it is larger than"):
-            losses_of(folder)
+            read_losses(folder)
 
 
 def test_a_socket_in_the_place_of_a_file_is_refused(

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from visualizer.errors import InputError
-from visualizer.language.tokenizers import Tokenizer, Vocabulary, tokenize
+from visualizer.language.tokenizers import TokenizerKind, Vocabulary, tokenize
 
 
-@given(st.text(min_size=1, max_size=60), st.sampled_from(Tokenizer))
-def test_what_is_encoded_is_decoded(text: str, tokenizer: Tokenizer) -> None:
+@given(st.text(min_size=1, max_size=60), st.sampled_from(TokenizerKind))
+def test_what_is_encoded_is_decoded(text: str, tokenizer: TokenizerKind) -> None:
     vocabulary = Vocabulary.of(tokenize(text, tokenizer), tokenizer)
     tokens, numbers = vocabulary.read(text)
     assert vocabulary.decode(numbers) == tokens == tokenize(text, tokenizer)
@@ -21,12 +21,12 @@ def test_what_is_encoded_is_decoded(text: str, tokenizer: Tokenizer) -> None:
 
 @given(st.text(min_size=1, max_size=60))
 def test_characters_are_written_as_they_were(text: str) -> None:
-    vocabulary = Vocabulary.of(tokenize(text, Tokenizer.CHARACTERS), Tokenizer.CHARACTERS)
+    vocabulary = Vocabulary.of(tokenize(text, TokenizerKind.CHARACTERS), TokenizerKind.CHARACTERS)
     assert vocabulary.write(vocabulary.read(text)[0]) == text
 
 
 def test_numbers_follow_the_alphabet() -> None:
-    assert Vocabulary.of("banana", Tokenizer.CHARACTERS).tokens == ("a", "b", "n")
+    assert Vocabulary.of("banana", TokenizerKind.CHARACTERS).tokens == ("a", "b", "n")
 
 
 @pytest.mark.parametrize(
@@ -39,5 +39,5 @@ def test_numbers_follow_the_alphabet() -> None:
 )
 def test_what_is_not_known_is_named(text: str, sentence: str) -> None:
     with pytest.raises(InputError) as refused:
-        Vocabulary.of("abc", Tokenizer.CHARACTERS).read(text)
+        Vocabulary.of("abc", TokenizerKind.CHARACTERS).read(text)
     assert refused.value.sentence == sentence

@@ -12,7 +12,7 @@ from tests.support.reference_tokenizer import tokenizer_of
 from tests.support.tiny_models import VOCABULARY, save_tiny_model
 from visualizer import InputError, Model
 from visualizer.models import head_edits
-from visualizer.models.head_edits import MAX_COMPARED_TOKENS, check_as_many_tokens
+from visualizer.models.head_edits import MAX_COMPARED_TOKENS, check_equal_token_counts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,7 +113,7 @@ def test_differences_of_long_texts_are_not_looked_for(monkeypatch: pytest.Monkey
 
     short, long = "cat " * MAX_COMPARED_TOKENS, "cat " * (MAX_COMPARED_TOKENS + 1)
     with pytest.raises(InputError, match=r"number of tokens\. Differences: nothing → “cat”"):
-        check_as_many_tokens(given, "cat " * 9, "cat " * 10)
+        check_equal_token_counts(given, "cat " * 9, "cat " * 10)
     monkeypatch.delattr(head_edits, "SequenceMatcher")  # of such texts it takes minutes
     with pytest.raises(InputError, match=r"2,001 tokens.* 2,000\. .* number of tokens\.$"):
-        check_as_many_tokens(given, long, short)
+        check_equal_token_counts(given, long, short)

@@ -27,7 +27,7 @@ from visualizer.models.model_source import (
     HeadEdit,
     HeadEditKind,
     ModelSource,
-    heads_off,
+    ablation_edits,
 )
 from visualizer.models.opened_model import OpenedModel
 from visualizer.models.text_reading import read_text
@@ -45,7 +45,7 @@ OFF = ((0, 1), (1, 3))
 
 @pytest.fixture
 def reading(tiny_model_folder: Path) -> ModelReading:
-    source = ModelSource(str(tiny_model_folder), "tiny", "0" * 64, heads_off(OFF))
+    source = ModelSource(str(tiny_model_folder), "tiny", "0" * 64, ablation_edits(OFF))
     read = read_text(source, TEXT, Device.CPU).reading
     assert read
     return read
@@ -107,7 +107,7 @@ def test_answers_are_of_the_model_with_its_edits_and_cut_edges(tiny_model_folder
     assert isinstance(found, PartsAnswer)
     assert found.probability == pytest.approx(shares[found.token], abs=1e-6)
     assert found.parts.sum == pytest.approx(found.parts.logit, abs=2e-6)
-    question, number = ModelQuestion(QuestionKind.ABLATIONS, "mat"), model.number_of("mat")
+    question, number = ModelQuestion(QuestionKind.ABLATIONS, "mat"), model.token_id("mat")
     before = model.next_token_log_probabilities(TEXT, run.reading.context_edits, run.reading.cuts)
     lost = answer(run.reading, question)
     assert isinstance(lost, AblationAnswer)

@@ -23,21 +23,21 @@ from tests.support.tiny_models import (
     inputs_of,
     tiny_model,
 )
-from visualizer.attention.captured_attention import position_labels
+from visualizer.attention.captured_attention import numbered_labels
 from visualizer.attention.layer_operations import ResidualStream, weight_names
 from visualizer.attention.spec import Dtype
 from visualizer.attention.stages import Operation
 from visualizer.explanations.explain import explain
 from visualizer.features.cell.presenter import head_cell_panel
-from visualizer.features.playback.presenter import step_caption
+from visualizer.features.playback.presenter import describe_step
 from visualizer.models.attention_recorder import AttentionCall, RecordingMethod, record_attention
 from visualizer.models.layer_recorder import record_layers
-from visualizer.models.layer_stages import with_layers
-from visualizer.models.recorded_runs import LayerRun, groups_of, run_of
+from visualizer.models.layer_stages import add_layers
+from visualizer.models.recorded_runs import LayerRun, create_layer_run, group_calls
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
-from visualizer.session.resolved_view import resolve
-from visualizer.session.timeline import Grain, Step, Timeline
+from visualizer.session.resolved_view import resolve_view
+from visualizer.session.timeline import Step, StepSize, Timeline
 from visualizer.session.view import View
 
 if TYPE_CHECKING:
@@ -136,11 +136,11 @@ def test_layers_with_and_without_positions_are_followed_side_by_side(kind: str) 
         np.testing.assert_array_equal(trace.read(name, at), trace.read(source, at))
         assert rows[1] == replace(trace.stage(name), by_layer=(), step=rows[1].step)
     assert pickle.loads(pickle.dumps(trace)).stages == trace.stages
-    line = Timeline.of(trace, Grain.ROW)
+    line = Timeline.of(trace, StepSize.ROW)
     for position in range(len(line)):
         place = line.place(position)
         assert place
-        caption = step_caption(run, (still,), line.step(place), head=0)
+        caption = describe_step(run, (still,), line.step(place), head=0)
         is_still = place.stage in differing
         assert ("unchanged" in caption and "score" not in caption) == is_still
 
@@ -151,14 +151,14 @@ def check_architecture(kind: str, model: Any, cells: int = 5) -> list[Run]:
     with torch.no_grad(), record_layers(model) as passed, record_attention(model) as calls:
         model(**inputs_of(model))
     chance = np.random.default_rng(0)
-    groups = groups_of(calls)
+    groups = group_calls(calls)
     assert sum(len(group.layers) for group in groups) == len(calls)
     for group in groups:
         queries, keys = group.calls[0].weights.shape[-2:]
-        labels = position_labels(queries), () if keys == queries else position_labels(keys)
-        found = run_of(group, kind, *labels)
+        labels = numbered_labels(queries), () if keys == queries else numbered_labels(keys)
+        found = create_layer_run(group, kind, *labels)
         if not group.is_cross:
-            found = with_layers(found, model, passed, {}, {})
+            found = add_layers(found, model, passed, {}, {})
             assert is_followed(found) == (kind not in NOT_FOLLOWED), group.name
             if kind in WITH_EXPERTS:
                 fed = found.run.trace.stage("feed_forward")
@@ -220,7 +220,7 @@ def test_what_a_number_is_made_of_is_named(kind: str, stage: str, formula: str, 
     panel = head_cell_panel(resolved(run, View()), Cell(stage, place), is_pinned=False)
     assert panel.formula == formula
     step = Step(stage, range(2, 3) if kind == "gemma" else range(rows), range(columns))
-    assert told in step_caption(run, (0,), step, head=0)
+    assert told in describe_step(run, (0,), step, head=0)
     if stage == "scaled":
         row = run.trace.stage(stage)
         assert (row.symbol, row.says) == ("QKᵀ/64", "scores divided by 64")
@@ -256,11 +256,11 @@ def test_terms_of_experts_are_router_weights_and_what_numpy_makes_of_each() -> N
         np.testing.assert_allclose(np.stack([weights, results], -1), wanted, atol=1e-6)
         np.testing.assert_allclose(found.terms[-1], shared[token, column], atol=1e-6)
         assert found.value == pytest.approx(found.terms.sum(), abs=1e-6)
-        resolved = resolve(Document(), View(layer=layer), run)
+        resolved = resolve_view(Document(), View(layer=layer), run)
         panel = head_cell_panel(resolved, Cell("feed_forward", (token, column)), is_pinned=True)
         names = [f"expert {expert + 1}" for expert in chosen]
         assert [line.name for line in panel.terms] == [*names, "shared"]
-    words = step_caption(run, (layer,), Timeline.of(trace, Grain.ROW).step(row_of(run)), head=0)
+    words = describe_step(run, (layer,), Timeline.of(trace, StepSize.ROW).step(row_of(run)), head=0)
     assert "the shared expert" in words
     assert "expert " in words
 
@@ -361,6 +361,6 @@ def test_a_sink_after_the_softmax_takes_of_what_heads_hand_on() -> None:
 
 
 def row_of(run: Run) -> Any:
-    line = Timeline.of(run.trace, Grain.ROW)
+    line = Timeline.of(run.trace, StepSize.ROW)
     places = (line.place(position) for position in range(len(line)))
     return next(place for place in places if place and place.stage == "feed_forward")

@@ -14,7 +14,7 @@ import visualizer
 from tests.support.tiny_models import inputs_of, tiny_model
 from visualizer import InputError
 from visualizer.models.attention_recorder import record_attention
-from visualizer.models.recorded_runs import groups_of
+from visualizer.models.recorded_runs import group_calls
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
 
@@ -100,7 +100,7 @@ def test_layers_are_numbered_once(kind: str, settings: dict[str, int], layers: i
     model = tiny_model(kind, **settings)
     with torch.no_grad(), record_attention(model) as calls:
         model(**inputs_of(model))
-    found = [layer for group in groups_of(calls) for layer in group.layers]
+    found = [layer for group in group_calls(calls) for layer in group.layers]
     assert sorted(found) == [*range(layers)]
 
 

@@ -13,7 +13,7 @@ from tests.support.reference_tokenizer import tokenizer_of
 from tests.support.tiny_models import WORDLESS, save_tiny_model
 from visualizer import InputError, Model
 from visualizer.language.sampling import Sampling
-from visualizer.models.cached_generation import TokenReader, generate, matrix_of_rows
+from visualizer.models.cached_generation import TokenReader, combine_rows, generate
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -115,7 +115,7 @@ def test_a_branch_is_read_as_if_there_were_no_other(model: Model) -> None:
         np.testing.assert_allclose(step.logits, logits[last], atol=1e-5)
     for run in seen.runs:
         for at, layer in enumerate(run.group.layers):
-            made = matrix_of_rows([step.rows[layer] for step in steps], ids.shape[-1])
+            made = combine_rows([step.rows[layer] for step in steps], ids.shape[-1])
             whole = run.run.trace.read("weights")
             wanted = whole[at] if run.run.trace.axes else whole
             np.testing.assert_allclose(made, wanted, atol=1e-5)

@@ -12,7 +12,7 @@ import visualizer
 from tests.support.examples import others_slow
 from tests.support.tiny_models import tiny_model
 from visualizer import InputError, ModelAttention
-from visualizer.features.line_view.line_selection import why_none
+from visualizer.features.line_view.line_selection import no_lines_reason
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -205,7 +205,7 @@ def test_a_step_is_saved_and_opened_at_its_position(tmp_path: Path) -> None:
         np.testing.assert_allclose(
             found.previous.flat[:4], [row["previous"] for row in seen.heads()[:4]], atol=1e-6
         )
-    assert "only the last tokens" in why_none(own.run)
+    assert "only the last tokens" in no_lines_reason(own.run)
 
 
 @pytest.mark.parametrize("kind", others_slow(["bart", "t5"]))

@@ -130,7 +130,7 @@ LOOP = "{% for one in range(90000) %}"
 def test_a_template_that_takes_long_is_stopped(
     saved: Path, template: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(model_tokenizer, "MESSAGE", AnswerLimits(0.2, 2**30))
+    monkeypatch.setattr(model_tokenizer, "CHAT_LIMITS", AnswerLimits(0.2, 2**30))
     model = opened(saved, template)
     with pytest.raises(InputError, match=r"it takes longer than 0\.2 seconds") as refused:
         model.attend("cat", chat=True)
@@ -151,7 +151,7 @@ def test_a_template_that_takes_long_is_stopped(
 def test_a_template_that_takes_much_memory_is_stopped(
     saved: Path, template: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(model_tokenizer, "MESSAGE", AnswerLimits(20, 2**27))
+    monkeypatch.setattr(model_tokenizer, "CHAT_LIMITS", AnswerLimits(20, 2**27))
     model = opened(saved, template)
     with pytest.raises(InputError, match="it needs more than 128 MiB of memory"):
         model.attend("cat", chat=True)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from tests.support.tiny_models import WORDS, save_tiny_model, tiny_model
 from visualizer.api.model_api import Model
-from visualizer.attention.spec import Device, Mask
+from visualizer.attention.spec import Device, MaskKind
 from visualizer.errors import InputError
 from visualizer.models import (
     chunked_prefill,
@@ -21,13 +21,13 @@ from visualizer.models import (
     whole_text_cache,
 )
 from visualizer.models.attention_recorder import record_attention
-from visualizer.models.chunked_prefill import read_in_chunks, reads_alike_in_chunks
-from visualizer.models.inference_boundary import NotByRuleError
-from visualizer.models.long_text_recorder import record_long_text, runs_of_long_text
-from visualizer.models.long_text_vectors import vectors_for
+from visualizer.models.chunked_prefill import read_in_chunks, supports_chunks
+from visualizer.models.inference_boundary import UnsupportedAttentionError
+from visualizer.models.long_text_recorder import create_long_text_runs, record_long_text
+from visualizer.models.long_text_vectors import allocate_vectors
 from visualizer.models.model_source import HeadEdit, HeadEditKind
 from visualizer.models.text_reading import open_source, read_text
-from visualizer.progress import CancelledError, progress_told_to, stopped_when
+from visualizer.progress import CancelledError, cancel_when, report_progress_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -79,7 +79,7 @@ def in_chunks(model: Any, chunk: int = CHUNK) -> tuple[list[LongTextCall], Any]:
 def test_numbers_are_those_of_one_pass_and_of_the_models_own_attention(kind: str) -> None:
     model = tiny_model(kind)
     with torch.inference_mode():
-        assert reads_alike_in_chunks(model, run_of(model), given())
+        assert supports_chunks(model, run_of(model), given())
         with record_attention(model) as own:
             wanted = model(**given())
         with record_long_text(model) as whole:
@@ -93,7 +93,7 @@ def test_numbers_are_those_of_one_pass_and_of_the_models_own_attention(kind: str
             found, expected = getattr(one.vectors, name), getattr(other.vectors, name)
             size = float(expected.abs().max().clamp(min=1))
             torch.testing.assert_close(found, expected, rtol=0, atol=1e-5 * size)
-    (found,) = runs_of_long_text(calls, kind, tuple(map(str, range(TOKENS))), "CPU")
+    (found,) = create_long_text_runs(calls, kind, tuple(map(str, range(TOKENS))), "CPU")
     for layer, call in enumerate(own):
         weights = found.run.trace.read("weights", (layer,))
         assert np.abs(weights - call.weights[0].numpy()).max() <= 1e-6
@@ -106,9 +106,11 @@ def test_a_window_may_be_longer_than_chunks(window: int) -> None:
     with torch.inference_mode(), record_attention(model) as own:
         model(**given())
     is_seen = window < TOKENS
-    assert {call.vectors.mask.mask for call in calls} == {Mask.WINDOW if is_seen else Mask.CAUSAL}
+    assert {call.vectors.mask.mask for call in calls} == {
+        MaskKind.WINDOW if is_seen else MaskKind.CAUSAL
+    }
     assert {call.vectors.mask.window for call in calls} == {window if is_seen else 0}
-    (found,) = runs_of_long_text(calls, "mistral", tuple(map(str, range(TOKENS))), "CPU")
+    (found,) = create_long_text_runs(calls, "mistral", tuple(map(str, range(TOKENS))), "CPU")
     for layer, call in enumerate(own):
         weights = found.run.trace.read("weights", (layer,))
         assert np.abs(weights - call.weights[0].numpy()).max() <= 1e-6
@@ -142,19 +144,19 @@ def test_a_wrong_kernel_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_keys_that_change_from_chunk_to_chunk_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    update = whole_text_cache.WholeTextLayer.update
+    update = whole_text_cache.PreallocatedLayer.update
 
     def turned(self: Any, keys: torch.Tensor, values: torch.Tensor, *more: Any) -> Any:
         if self.is_initialized:
             self._whole[0][:, :, :CHUNK] *= 1.5
         return update(self, keys, values, *more)
 
-    monkeypatch.setattr(whole_text_cache.WholeTextLayer, "update", turned)
+    monkeypatch.setattr(whole_text_cache.PreallocatedLayer, "update", turned)
     model = tiny_model("llama")
-    with pytest.raises(NotByRuleError, match="differs between chunks"):
+    with pytest.raises(UnsupportedAttentionError, match="differs between chunks"):
         in_chunks(model)
     with torch.inference_mode():
-        assert not reads_alike_in_chunks(model, run_of(model), given())
+        assert not supports_chunks(model, run_of(model), given())
 
 
 @pytest.mark.parametrize(
@@ -170,18 +172,18 @@ def test_keys_that_change_from_chunk_to_chunk_are_refused(monkeypatch: pytest.Mo
 def test_others_are_not_read_in_chunks(kind: str, settings: dict[str, Any]) -> None:
     model = tiny_model(kind, **settings)
     with torch.inference_mode():
-        assert not reads_alike_in_chunks(model, run_of(model), given())
+        assert not supports_chunks(model, run_of(model), given())
 
 
 def test_numbers_are_in_memory_once(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[torch.Tensor] = []
 
     def counted(shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
-        made.append(vectors_for(shape, dtype))
+        made.append(allocate_vectors(shape, dtype))
         return made[-1]
 
     for module in (long_text_recorder, whole_text_cache):
-        monkeypatch.setattr(module, "vectors_for", counted)
+        monkeypatch.setattr(module, "allocate_vectors", counted)
     calls, _ = in_chunks(tiny_model("llama"))
     kept = [getattr(call.vectors, name) for call in calls for name in VECTORS]
     assert {each.data_ptr() for each in kept} == {each.data_ptr() for each in made}
@@ -191,15 +193,15 @@ def test_numbers_are_in_memory_once(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A model to which every text is a long one, of many chunks."""
-    monkeypatch.setattr(long_text_reading, "HELD_WHOLE", 0)
-    monkeypatch.setattr(chunked_prefill, "CHUNK", CHUNK)
+    monkeypatch.setattr(long_text_reading, "MAX_FULL_MATRIX_BYTES", 0)
+    monkeypatch.setattr(chunked_prefill, "TOKENS_PER_CHUNK", CHUNK)
     return save_tiny_model(tmp_path / "tiny", max_position_embeddings=256)
 
 
 def test_how_much_is_read_is_told_by_chunks_and_layers(folder: Path) -> None:
     source, _ = open_source(folder, Device.CPU)
     told: list[tuple[int, int]] = []
-    with progress_told_to(lambda done, of: told.append((done, of))):
+    with report_progress_to(lambda done, of: told.append((done, of))):
         run = read_text(source, TEXT, Device.CPU)
     assert run.trace.is_blockwise
     assert told == [(done, 49) for done in (8, 16, 24, 32, 40, 48, 48, 49)]
@@ -209,7 +211,7 @@ def test_with_and_without_edits_are_halves_of_the_work(folder: Path) -> None:
     source, model = open_source(folder, Device.CPU)
     told: list[tuple[int, int]] = []
     off = replace(source, edits=(HeadEdit(0, 1, HeadEditKind.OFF),))
-    with progress_told_to(lambda done, of: told.append((done, of))):
+    with report_progress_to(lambda done, of: told.append((done, of))):
         run = read_text(off, TEXT, Device.CPU)
     assert told == sorted(told)
     assert told[-1] == (49, 49)
@@ -232,15 +234,15 @@ def test_it_is_stopped_within_a_chunk_and_gives_its_memory_back(
     done: list[int] = []
 
     def watched(shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
-        found = vectors_for(shape, dtype)
+        found = allocate_vectors(shape, dtype)
         made.append(weakref.ref(found))
         return found
 
     for module in (long_text_recorder, whole_text_cache):
-        monkeypatch.setattr(module, "vectors_for", watched)
+        monkeypatch.setattr(module, "allocate_vectors", watched)
     with (
-        progress_told_to(lambda tokens, _: done.append(tokens)),
-        stopped_when(lambda: done[-1:] == [24]),
+        report_progress_to(lambda tokens, _: done.append(tokens)),
+        cancel_when(lambda: done[-1:] == [24]),
         pytest.raises(CancelledError) as stopped,
     ):
         read_text(source, TEXT, Device.CPU)
@@ -257,7 +259,7 @@ def test_a_model_that_is_read_in_one_pass_tells_its_layers(tmp_path: Path, folde
     bert = save_tiny_model(tmp_path / "bert", "bert", max_position_embeddings=256)
     source, _ = open_source(bert, Device.CPU)
     told: list[tuple[int, int]] = []
-    with progress_told_to(lambda done, of: told.append((done, of))):
+    with report_progress_to(lambda done, of: told.append((done, of))):
         run = read_text(source, TEXT, Device.CPU)
     assert run.trace.is_blockwise
     assert told == [(24, 49), (49, 49)]
@@ -281,14 +283,14 @@ def test_what_only_the_whole_text_shows_leads_to_one_pass(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, model = open_source(folder, Device.CPU)
-    update = whole_text_cache.WholeTextLayer.update
+    update = whole_text_cache.PreallocatedLayer.update
 
     def forgetful(self: Any, keys: torch.Tensor, values: torch.Tensor, *more: Any) -> Any:
         if self.is_initialized and self.get_seq_length() > 2 * CHUNK:
             self._whole[0][:, :, :CHUNK] *= 1.5
         return update(self, keys, values, *more)
 
-    monkeypatch.setattr(whole_text_cache.WholeTextLayer, "update", forgetful)
+    monkeypatch.setattr(whole_text_cache.PreallocatedLayer, "update", forgetful)
     run = read_text(source, TEXT, Device.CPU)
     assert run.trace.is_blockwise
     assert "one pass" in run.notices[0]
@@ -304,7 +306,7 @@ def test_python_reads_in_chunks_what_does_not_fit(
     _, model = open_source(folder, Device.CPU)
     whole = Model(model).attend(TEXT)
     assert not whole.runs[0].run.trace.is_blockwise
-    monkeypatch.setattr("visualizer.models.recorded_runs.USABLE", 0)
+    monkeypatch.setattr("visualizer.models.recorded_runs.USABLE_MEMORY_SHARE", 0)
     seen = Model(model).attend(TEXT)
     assert seen.runs[0].run.trace.is_blockwise
     assert seen.tokens == whole.tokens

@@ -30,16 +30,16 @@ from visualizer.errors import InputError
 from visualizer.language.sampling import Sampling
 from visualizer.models.cached_generation import generate
 from visualizer.models.disk_layers import LAYOUT_MISMATCH
-from visualizer.models.disk_reading_estimate import SEVERAL_STACKS, disk_reading_estimate
-from visualizer.models.forward import DISK_STAGES_NOTICE, ONE_PASS_FROM_DISK
+from visualizer.models.disk_reading_estimate import SEVERAL_STACKS_REASON, estimate_disk_reading
+from visualizer.models.forward import DISK_STAGES_NOTICE, ONE_PASS_FROM_DISK_NOTICE
 from visualizer.models.head_edits import context_edits
 from visualizer.models.logit_attribution import logit_lens, logit_parts
-from visualizer.models.model_folder import INDEX, read_model_folder
+from visualizer.models.model_folder import INDEX_FILE, read_model_folder
 from visualizer.models.model_ranks import Parallelism
 from visualizer.models.model_source import HeadEdit, HeadEditKind
 from visualizer.models.opened_model import OpenedModel, open_model
 from visualizer.models.text_reading import open_source, read_text
-from visualizer.progress import CancelledError, progress_told_to, stopped_when
+from visualizer.progress import CancelledError, cancel_when, report_progress_to
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
 TEXT = "the cat sat on the mat and a dog ran to a log ."
@@ -101,7 +101,7 @@ def test_answers_are_those_of_the_model_in_memory(tmp_path: Path, kind: str) -> 
     for layer, change in seen[0].changes.items():
         np.testing.assert_array_equal(change, seen[1].changes[layer])
     heads = [(0, 0), (1, 3)]
-    without = [model.log_probabilities_without_each(TEXT, heads) for model in (plain, streamed)]
+    without = [model.ablated_log_probabilities(TEXT, heads) for model in (plain, streamed)]
     assert (without[0] - without[1]).abs().max() == 0.0
     lens = [logit_lens(model, TEXT, 3) for model in (plain, streamed)]
     np.testing.assert_array_equal(lens[0].numbers, lens[1].numbers)
@@ -137,13 +137,13 @@ def test_tiles_of_a_long_text_are_those_of_the_model_in_memory(tmp_path: Path) -
     folder = save_tiny_model(tmp_path / "m", "llama")
     plain, streamed = both(folder)
     plain.long_texts.reads_in_chunks = False  # chunks round otherwise
-    plain.long_texts.most_held = streamed.long_texts.most_held = 0
+    plain.long_texts.max_cached_readings = streamed.long_texts.max_cached_readings = 0
     seen = [model.read(TEXT, by_blocks=True) for model in (plain, streamed)]
     assert seen[0].next_token is not None
     assert (seen[0].next_token - seen[1].next_token).abs().max() == 0.0  # type: ignore[operator]
     weights = [np.asarray(each.runs[0].run.trace.read("weights")) for each in seen]
     np.testing.assert_array_equal(weights[0], weights[1])
-    assert ONE_PASS_FROM_DISK in seen[1].runs[0].notices[-1]
+    assert ONE_PASS_FROM_DISK_NOTICE in seen[1].runs[0].notices[-1]
 
 
 def test_an_image_is_read_from_the_disk(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_weights_in_several_files_of_another_type(tmp_path: Path) -> None:
     (folder / "model.safetensors").unlink()
     for file in (tmp_path / "parts").iterdir():
         shutil.copy(file, folder)
-    assert (folder / INDEX).exists()
+    assert (folder / INDEX_FILE).exists()
     plain, streamed = both(folder)
     assert_same_runs(plain.attend(TEXT), streamed.attend(TEXT))
 
@@ -184,7 +184,7 @@ def test_stages_around_attention_are_left_out_with_a_sentence(tmp_path: Path) ->
 def test_progress_is_told_in_layers(tmp_path: Path) -> None:
     _, streamed = both(save_tiny_model(tmp_path / "m", "llama", num_hidden_layers=3))
     told: list[tuple[int, int]] = []
-    with progress_told_to(lambda done, of: told.append((done, of))):
+    with report_progress_to(lambda done, of: told.append((done, of))):
         streamed.attend(TEXT)
     assert told == [(0, 3), (1, 3), (2, 3)]
 
@@ -193,8 +193,8 @@ def test_a_reading_is_cancelled_between_layers(tmp_path: Path) -> None:
     plain, streamed = both(save_tiny_model(tmp_path / "m", "llama"))
     told: list[int] = []
     with (
-        progress_told_to(lambda done, of: told.append(done)),
-        stopped_when(lambda: 0 in told),
+        report_progress_to(lambda done, of: told.append(done)),
+        cancel_when(lambda: 0 in told),
         pytest.raises(CancelledError),
     ):
         streamed.attend(TEXT)
@@ -220,7 +220,7 @@ def test_files_that_change_between_layers_are_refused(tmp_path: Path, spoil: str
             with file.open("r+b") as opened:
                 opened.truncate(2_000)
 
-    with progress_told_to(change), pytest.raises(InputError) as found:
+    with report_progress_to(change), pytest.raises(InputError) as found:
         streamed.attend(TEXT)
     assert found.value.field == "model"
     assert "changed or removed" in found.value.sentence
@@ -230,8 +230,8 @@ def test_files_that_change_between_layers_are_refused(tmp_path: Path, spoil: str
 
 @pytest.mark.parametrize(
     ("kind", "why"),
-    [("mixtral", LAYOUT_MISMATCH), ("t5", SEVERAL_STACKS), ("bart", SEVERAL_STACKS),
-     ("albert", SEVERAL_STACKS)],
+    [("mixtral", LAYOUT_MISMATCH), ("t5", SEVERAL_STACKS_REASON), ("bart", SEVERAL_STACKS_REASON),
+     ("albert", SEVERAL_STACKS_REASON)],
 )  # fmt: skip
 def test_models_that_cannot_be_streamed_are_refused(tmp_path: Path, kind: str, why: str) -> None:
     folder = save_tiny_model(tmp_path / "m", kind)
@@ -266,11 +266,11 @@ def test_only_a_model_larger_than_memory_needs_the_disk(
 ) -> None:
     folder = save_tiny_model(tmp_path / "m", "llama", num_hidden_layers=8)
     needed = 4 * read_model_folder(folder).numbers
-    monkeypatch.setattr(attention_device, "free_bytes", lambda device: needed)
+    monkeypatch.setattr(attention_device, "free_device_bytes", lambda device: needed)
     with pytest.raises(InputError, match="is available"):
         open_model(folder, Device.CPU)
     assert open_model(folder, Device.CPU, is_from_disk=True).attend(TEXT)
-    monkeypatch.setattr(attention_device, "free_bytes", lambda device: needed // 20)
+    monkeypatch.setattr(attention_device, "free_device_bytes", lambda device: needed // 20)
     with pytest.raises(InputError, match="is available"):
         open_model(folder, Device.CPU, is_from_disk=True)
 
@@ -293,14 +293,14 @@ def test_a_model_that_was_closed_is_read_from_the_disk_again(tmp_path: Path) -> 
 def test_the_estimate_counts_what_is_read_and_held(tmp_path: Path) -> None:
     folder = save_tiny_model(tmp_path / "m", "llama")
     known = read_model_folder(folder)
-    found = disk_reading_estimate(known, Dtype.FLOAT32)
+    found = estimate_disk_reading(known, Dtype.FLOAT32)
     model = tiny_model("llama")
     layers = [sum(each.numel() for each in layer.parameters()) for layer in model.model.layers]
     outside = known.numbers - sum(layers)
     assert (found.layers, found.bytes) == (2, 4 * sum(layers))
     assert found.memory == 4 * (outside + max(layers))
     assert found.seconds > 0
-    assert "2 layers" in found.in_words
+    assert "2 layers" in found.description
 
 
 @given(st.integers(1, 4), st.booleans(), st.sampled_from(["20KB", "1GB"]))

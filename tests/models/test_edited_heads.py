@@ -17,12 +17,12 @@ from tests.support.reference_tokenizer import tokenizer_of
 from tests.support.tiny_models import VOCABULARY, save_tiny_model
 from visualizer import InputError, Model
 from visualizer.api.attention_api import Attention
-from visualizer.attention.captured_run import captured_run
+from visualizer.attention.captured_run import create_captured_run
 from visualizer.attention.spec import Device
 from visualizer.attention.stages import Operation
 from visualizer.explanations.explain import explain
-from visualizer.features.playback.presenter import step_caption
-from visualizer.file_opening import ROOMY
+from visualizer.features.playback.presenter import describe_step
+from visualizer.file_opening import EXPORT_VIEW
 from visualizer.models.model_source import CutEdges, HeadEdit, HeadEditKind, heads_in_words
 from visualizer.models.opened_model import open_model
 from visualizer.models.text_reading import open_source, read_text
@@ -250,7 +250,7 @@ def test_edges_are_cut_beside_masks_by_layer_caps_and_sinks(tmp_path: Path, kind
     assert run.reading.fetch_captured
     captured = run.reading.fetch_captured()
     assert captured
-    again = captured_run(captured).trace
+    again = create_captured_run(captured).trace
     np.testing.assert_array_equal(again.read("masked"), masked)
 
 
@@ -266,7 +266,7 @@ def test_the_cells_of_a_cut_row_are_explained(source: ModelSource) -> None:
 
 def test_what_edited_heads_hand_on_is_explained(source: ModelSource) -> None:
     run = read_text(replace(source, edits=EDITS), TEXT, Device.CPU)
-    shown = Attention(Document().set("captured", run.captured), ROOMY, run)
+    shown = Attention(Document().set("captured", run.captured), EXPORT_VIEW, run)
     for layer, query, column in np.ndindex(2, TOKENS, 4 * SIZE):
         found = explain(run.trace, "concat", (layer, query, column))
         value = run.trace.read("concat", (layer, query, column))
@@ -283,7 +283,7 @@ def test_what_edited_heads_hand_on_is_explained(source: ModelSource) -> None:
         assert explained.formula == formula
     columns = range(4 * SIZE)
     for rows in (range(3, 4), range(TOKENS)):
-        caption = step_caption(run, (0,), Step("concat", rows, columns), head=0)
+        caption = describe_step(run, (0,), Step("concat", rows, columns), head=0)
         assert (
             "(head 1 is ablated, head 2 is multiplied by -1.5 "
             "and head 3 is replaced in the model) are concatenated"
@@ -298,7 +298,7 @@ def test_cut_edges_come_back_with_the_numbers_of_a_document(source: ModelSource)
     assert run.reading.fetch_captured
     captured = run.reading.fetch_captured()
     assert captured
-    again = captured_run(captured)
+    again = create_captured_run(captured)
     np.testing.assert_array_equal(again.trace.read("masked"), run.trace.read("masked"))
     assert again.trace.cut == run.trace.cut
     assert len(run.trace.cut) == 4

@@ -127,7 +127,7 @@ def test_readings_are_alike_with_edits_and_over_a_server(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_served: bool, is_long: bool
 ) -> None:
     if is_long:
-        monkeypatch.setattr(long_text_reading, "HELD_WHOLE", 0)
+        monkeypatch.setattr(long_text_reading, "MAX_FULL_MATRIX_BYTES", 0)
     folder = save_tiny_model(tmp_path / kind, kind, **SIZES)
     text = LONG if is_long else TEXT
     source, held = open_source(folder, Device.CPU)

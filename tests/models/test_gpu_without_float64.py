@@ -21,8 +21,8 @@ from tests.support.tiny_models import save_tiny_model
 from tests.support.tiny_vision_models import picture, save_vision_model
 from visualizer.attention.float64_conversion import float64_on_cpu
 from visualizer.attention.spec import Device
-from visualizer.language.corpora.corpus import Split
-from visualizer.language.probe import Probe, read
+from visualizer.language.corpora.corpus import CorpusSplit
+from visualizer.language.probe import Probe, run_probe
 from visualizer.language.sampling import Sampling
 from visualizer.models.cached_generation import generate
 from visualizer.models.head_edits import ablation_changes, context_edits
@@ -107,7 +107,7 @@ def asked(model: OpenedModel) -> list[np.ndarray]:
     ]
     parts, lens = logit_parts(model, TEXT), logit_lens(model, TEXT)
     found += [parts.heads, parts.rest, lens.numbers, lens.probabilities]
-    found.append(model.log_probabilities_without_each(TEXT, [(0, 1), (1, 2)]))
+    found.append(model.ablated_log_probabilities(TEXT, [(0, 1), (1, 2)]))
     found.append(ablation_changes(model, TEXT).changes)
     found += generate(model, TEXT, 4, Sampling(0.0)).weights
     return [np.asarray(each) for each in found]
@@ -130,7 +130,7 @@ def test_long_texts_are_read_as_on_the_cpu(
 ) -> None:
     model = open_model(save_tiny_model(tmp_path / kind, kind), Device.CPU)
     fresh = OpenedModel(LoadedModel(model.folder, model.model, model.tokenizer, model.device))
-    model.long_texts.most_held = fresh.long_texts.most_held = 0
+    model.long_texts.max_cached_readings = fresh.long_texts.max_cached_readings = 0
     (wanted,) = model.read(TEXT, by_blocks=True).runs
     with on_gpu(fresh):
         (found,) = fresh.read(TEXT, by_blocks=True).runs
@@ -165,9 +165,11 @@ def trained_and_probed(folder: Path, *, is_on_gpu: bool) -> tuple[list[float], A
     trainer.optimiser = torch.optim.AdamW(trainer.model.parameters(), lr=1e-3)
     vocabulary = trainer.corpus.vocabulary
     with GpuWithoutFloat64() if is_on_gpu else nullcontext():
-        losses = [trainer.advance() for _ in range(3)] + [trainer.evaluate(Split.VALIDATION, 2)]
+        losses = [trainer.advance() for _ in range(3)] + [
+            trainer.evaluate(CorpusSplit.VALIDATION, 2)
+        ]
         text = vocabulary.write(vocabulary.decode(range(5)))
-        return losses, read(trainer.model, Probe.of(text, vocabulary, trainer.model))
+        return losses, run_probe(trainer.model, Probe.of(text, vocabulary, trainer.model))
 
 
 def test_models_of_the_lab_are_trained_and_probed_as_on_the_cpu(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from tests.support.hub_server import COMMIT, HubServer, files_of, serving
 from visualizer.errors import InputError
 from visualizer.models import hub_download
-from visualizer.models.hub_download import download, look_up
+from visualizer.models.hub_download import download_model, look_up_repository
 from visualizer.models.local_models import list_models
 from visualizer.progress import CancelledError, no_progress
 
@@ -43,7 +43,7 @@ def cache(tmp_path: Path) -> Path:
 
 
 def fetched(cache: Path, environment: dict[str, str]) -> Path:
-    return download(look_up(NAME, cache, environment), no_progress, environment)
+    return download_model(look_up_repository(NAME, cache, environment), no_progress, environment)
 
 
 def refusal(do: Any, *given: Any) -> str:
@@ -61,7 +61,7 @@ def test_a_model_is_downloaded_into_the_cache(
     server: HubServer, cache: Path, environment: dict[str, str], tiny_model_folder: Path
 ) -> None:
     server.files |= {"pytorch_model.bin": b"x", "code.py": b"x", "README.md": b"x"}
-    offer = look_up(f"  {NAME} ", cache, environment)
+    offer = look_up_repository(f"  {NAME} ", cache, environment)
     wanted = files_of(tiny_model_folder)
     assert {file.name: file.size for file in offer.files} == {
         name: len(content) for name, content in wanted.items()
@@ -69,7 +69,7 @@ def test_a_model_is_downloaded_into_the_cache(
     assert offer.bytes == offer.missing == sum(map(len, wanted.values()))
     assert not cache.exists()
     told: list[tuple[int, int]] = []
-    path = download(offer, lambda *progress: told.append(progress), environment)
+    path = download_model(offer, lambda *progress: told.append(progress), environment)
     assert path == cache / "models--org--tiny" / "snapshots" / COMMIT
     assert files_of(path) == wanted
     assert sorted(server.downloads) == sorted(wanted)
@@ -77,12 +77,12 @@ def test_a_model_is_downloaded_into_the_cache(
     assert done == sorted(done)
     assert told[-1] == (offer.bytes, offer.bytes)
     (listed,) = list_models(cache)
-    assert (listed.name, listed.path, listed.why_not) == (NAME, path, "")
+    assert (listed.name, listed.path, listed.unavailable_reason) == (NAME, path, "")
     if os.name != "nt":
         blob = hashlib.sha256(wanted[WEIGHTS]).hexdigest()
         assert (path / WEIGHTS).readlink() == Path(f"../../blobs/{blob}")
     server.asked.clear()
-    assert look_up(NAME, cache, environment).missing == 0
+    assert look_up_repository(NAME, cache, environment).missing == 0
     assert fetched(cache, environment) == path
     assert server.downloads == []
 
@@ -101,7 +101,7 @@ def test_it_is_a_folder_that_the_library_of_the_hub_finds(
 def test_cancelled_in_the_middle_it_goes_on_there(
     server: HubServer, cache: Path, environment: dict[str, str]
 ) -> None:
-    offer = look_up(NAME, cache, environment)
+    offer = look_up_repository(NAME, cache, environment)
 
     small = sum(file.size for file in offer.files if file.name != WEIGHTS)
 
@@ -109,12 +109,12 @@ def test_cancelled_in_the_middle_it_goes_on_there(
         if done > small:
             raise CancelledError
 
-    server.went_on.clear()
+    server.continued_note.clear()
     with pytest.raises(CancelledError):
-        download(offer, stop, environment)
-    server.went_on.set()
+        download_model(offer, stop, environment)
+    server.continued_note.set()
     assert list_models(cache) == ()
-    left = look_up(NAME, cache, environment).missing
+    left = look_up_repository(NAME, cache, environment).missing
     assert 0 < left < offer.missing
     server.asked.clear()
     path = fetched(cache, environment)
@@ -179,7 +179,7 @@ def test_a_list_that_cannot_be_true_is_refused(
     server: HubServer, cache: Path, environment: dict[str, str], listed: dict[str, Any]
 ) -> None:
     server.listed["config.json"] = listed
-    assert "invalid file list" in refusal(look_up, NAME, cache, environment)
+    assert "invalid file list" in refusal(look_up_repository, NAME, cache, environment)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_an_odd_answer_is_refused(
     server: HubServer, cache: Path, environment: dict[str, str], answer: Any
 ) -> None:
     server.answer = answer
-    assert refusal(look_up, NAME, cache, environment)
+    assert refusal(look_up_repository, NAME, cache, environment)
     assert not cache.exists()
 
 
@@ -201,14 +201,14 @@ def test_a_commit_that_is_a_path_is_refused(
     server: HubServer, cache: Path, environment: dict[str, str]
 ) -> None:
     server.answer = {**server.listing(), "sha": "../../../../evil"}
-    assert "invalid file list" in refusal(look_up, NAME, cache, environment)
+    assert "invalid file list" in refusal(look_up_repository, NAME, cache, environment)
 
 
 def test_an_endless_list_is_not_read_to_its_end(
     server: HubServer, cache: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hub_download, "MAX_LIST_BYTES", 100)
-    assert "invalid file list" in refusal(look_up, NAME, cache, environment)
+    assert "invalid file list" in refusal(look_up_repository, NAME, cache, environment)
 
 
 def test_an_endless_file_is_broken_off(
@@ -257,7 +257,7 @@ def test_weights_in_other_formats_are_not_downloaded(
     server: HubServer, cache: Path, environment: dict[str, str]
 ) -> None:
     server.files["pytorch_model.bin"] = server.files.pop(WEIGHTS)
-    assert "has no .safetensors weights" in refusal(look_up, NAME, cache, environment)
+    assert "has no .safetensors weights" in refusal(look_up_repository, NAME, cache, environment)
 
 
 def test_weights_in_several_files(
@@ -266,7 +266,7 @@ def test_weights_in_several_files(
     parts = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]
     content = server.files.pop(WEIGHTS)
     server.files |= dict(zip(parts, (content, content[::-1]), strict=True))
-    assert "no .safetensors weights" in refusal(look_up, NAME, cache, environment)
+    assert "no .safetensors weights" in refusal(look_up_repository, NAME, cache, environment)
     server.files["model.safetensors.index.json"] = b"{}"
     assert files_of(fetched(cache, environment)) == server.files
 
@@ -277,28 +277,34 @@ def test_weights_in_several_files(
 def test_a_name_that_is_none_is_not_asked_for(
     server: HubServer, cache: Path, environment: dict[str, str], name: str
 ) -> None:
-    assert "organisation/name" in refusal(look_up, name, cache, environment)
+    assert "organisation/name" in refusal(look_up_repository, name, cache, environment)
     assert server.asked == []
 
 
 def test_what_keeps_a_repository_from_being_downloaded_is_said(
     server: HubServer, cache: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert "Repository “org/other” not found" in refusal(look_up, "org/other", cache, environment)
+    assert "Repository “org/other” not found" in refusal(
+        look_up_repository, "org/other", cache, environment
+    )
     for refused, expected in (
         ((401, "GatedRepo"), "is gated"),
         ((401, "RepoNotFound"), "not found"),
         ((503, ""), "error 503"),
     ):
         server.refusal = refused
-        assert expected in refusal(look_up, NAME, cache, environment)
+        assert expected in refusal(look_up_repository, NAME, cache, environment)
     server.refusal, server.refused_files = None, (403, "GatedRepo")
     assert "is gated" in refusal(fetched, cache, environment)
     server.refused_files = None
-    assert "HF_HUB_OFFLINE" in refusal(look_up, NAME, cache, {**environment, "HF_HUB_OFFLINE": "1"})
-    assert "HF_ENDPOINT is invalid" in refusal(look_up, NAME, cache, {"HF_ENDPOINT": "file:///etc"})
-    monkeypatch.setattr(hub_download, "ROOM_LEFT", 2**62)
-    assert "Free some space" in refusal(look_up, NAME, cache, environment)
+    assert "HF_HUB_OFFLINE" in refusal(
+        look_up_repository, NAME, cache, {**environment, "HF_HUB_OFFLINE": "1"}
+    )
+    assert "HF_ENDPOINT is invalid" in refusal(
+        look_up_repository, NAME, cache, {"HF_ENDPOINT": "file:///etc"}
+    )
+    monkeypatch.setattr(hub_download, "RESERVED_BYTES", 2**62)
+    assert "Free some space" in refusal(look_up_repository, NAME, cache, environment)
 
 
 def test_without_a_network_it_is_said(
@@ -306,19 +312,19 @@ def test_without_a_network_it_is_said(
 ) -> None:
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     gone = {"HF_ENDPOINT": "http://127.0.0.1:9"}
-    assert refusal(look_up, NAME, cache, gone).startswith("Cannot reach 127.0.0.1: ")
+    assert refusal(look_up_repository, NAME, cache, gone).startswith("Cannot reach 127.0.0.1: ")
 
 
 def test_a_full_disk_is_said(
     cache: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    offer = look_up(NAME, cache, environment)
+    offer = look_up_repository(NAME, cache, environment)
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(hub_download, "_link_blob", full)
-    assert "The disk is full" in refusal(download, offer, no_progress, environment)
+    assert "The disk is full" in refusal(download_model, offer, no_progress, environment)
 
 
 def test_a_disk_that_cannot_be_asked_is_said(
@@ -328,7 +334,7 @@ def test_a_disk_that_cannot_be_asked_is_said(
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(shutil, "disk_usage", broken)
-    said = refusal(look_up, NAME, cache, environment)
+    said = refusal(look_up_repository, NAME, cache, environment)
     assert said == f"Cannot read the cache folder {cache}: Input/output error."
 
 
@@ -336,7 +342,7 @@ def test_a_silent_hub_is_left_at_once(
     server: HubServer, cache: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hub_download, "TIMEOUT_S", 60.0)
-    offer = look_up(NAME, cache, environment)
+    offer = look_up_repository(NAME, cache, environment)
 
     def stop_once_asked(done: int, of: int) -> None:
         if len(server.asked) == asked:
@@ -346,27 +352,27 @@ def test_a_silent_hub_is_left_at_once(
     server.answers.clear()
     asked = len(server.asked) + 1
     with pytest.raises(CancelledError):
-        look_up(NAME, cache, environment, stop_once_asked)
+        look_up_repository(NAME, cache, environment, stop_once_asked)
     asked += 1
     with pytest.raises(CancelledError):
-        download(offer, stop_once_asked, environment)
+        download_model(offer, stop_once_asked, environment)
     server.answers.set()
-    server.went_on.clear()  # and in the middle of a file
+    server.continued_note.clear()  # and in the middle of a file
     asked = len(server.asked) + len(offer.files)
     with pytest.raises(CancelledError):
-        download(offer, stop_once_asked, environment)
+        download_model(offer, stop_once_asked, environment)
     assert time.monotonic() - began < 10
 
 
 def test_one_download_of_a_repository_at_a_time(cache: Path, environment: dict[str, str]) -> None:
-    offer = look_up(NAME, cache, environment)
+    offer = look_up_repository(NAME, cache, environment)
     said: list[str] = []
 
     def again(done: int, of: int) -> None:
         if not said:
-            said.append(refusal(download, offer, no_progress, environment))
+            said.append(refusal(download_model, offer, no_progress, environment))
 
-    download(offer, again, environment)
+    download_model(offer, again, environment)
     assert said == ["org/tiny is already being downloaded."]
 
 
@@ -374,25 +380,25 @@ def test_one_download_of_a_repository_at_a_time(cache: Path, environment: dict[s
 def test_a_link_in_the_place_of_a_begun_file_is_not_written_through(
     server: HubServer, cache: Path, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    offer = look_up(NAME, cache, environment)
+    offer = look_up_repository(NAME, cache, environment)
     other = tmp_path / "other"
     other.write_bytes(b"mine")
     blobs = offer.folder / "blobs"
     blobs.mkdir(parents=True)
     for file in offer.files:
         (blobs / f"{file.blob}.incomplete").symlink_to(other)
-    assert "Cannot write to the cache" in refusal(download, offer, no_progress, environment)
+    assert "Cannot write to the cache" in refusal(download_model, offer, no_progress, environment)
     assert other.read_bytes() == b"mine"
 
 
 def test_a_token_is_sent_to_the_hub_alone(
     server: HubServer, cache: Path, environment: dict[str, str]
 ) -> None:
-    look_up(NAME, cache, {**environment, "HF_TOKEN": "secret"})
+    look_up_repository(NAME, cache, {**environment, "HF_TOKEN": "secret"})
     assert server.tokens == ["Bearer secret"]
     with serving(HubServer(NAME, server.files)) as elsewhere:
         server.leads_to = elsewhere
-        other = look_up(NAME, cache, {**environment, "HF_TOKEN": "secret"})
+        other = look_up_repository(NAME, cache, {**environment, "HF_TOKEN": "secret"})
     assert other.files
     assert server.tokens == ["Bearer secret"] * 2
 
@@ -402,4 +408,4 @@ def test_it_follows_to_no_other_address_than_of_the_web(
     server: HubServer, cache: Path, environment: dict[str, str], address: str
 ) -> None:
     server.leads_to = address
-    assert "unsafe address" in refusal(look_up, NAME, cache, environment)
+    assert "unsafe address" in refusal(look_up_repository, NAME, cache, environment)

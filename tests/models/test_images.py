@@ -27,13 +27,13 @@ from visualizer.attention.model_reading import SecondText
 from visualizer.attention.spec import Device
 from visualizer.errors import InputError
 from visualizer.models import image_file
-from visualizer.models.image_file import image_file_at
+from visualizer.models.image_file import read_image_file
 from visualizer.models.model_source import (
     CutEdges,
     HeadEdit,
     HeadEditKind,
     ImageFile,
-    heads_off,
+    ablation_edits,
 )
 from visualizer.models.opened_model import open_model
 from visualizer.models.text_reading import open_source, read_text
@@ -211,7 +211,7 @@ def test_more_patches_than_the_memory_holds_are_refused_before_they_are_read(
 ) -> None:
     Image.new("RGB", (32, 32)).save(tmp_path / "a.png")
     model = open_model(folder, Device.CPU)
-    monkeypatch.setattr("visualizer.attention.device.free_bytes", lambda device: 1_000)
+    monkeypatch.setattr("visualizer.attention.device.free_device_bytes", lambda device: 1_000)
     monkeypatch.setattr(model.forward, "run", lambda given: pytest.fail("the model was run"))
     with pytest.raises(InputError, match="Use a smaller model"):
         model.attend_image(tmp_path / "a.png")
@@ -264,7 +264,7 @@ def test_a_document_asks_for_an_image(folder: Path, image: Path) -> None:
     assert source.image == ImageFile()
     said = "tiny_vit takes images. Choose an image, or drop an image file on the window."
     assert refusal(read_text, source, "", Device.CPU) == ("image", said)
-    run = read_text(replace(source, image=image_file_at(image)), "", Device.CPU)
+    run = read_text(replace(source, image=read_image_file(image)), "", Device.CPU)
     expected = open_model(folder, Device.CPU).attend_image(image)[0].run
     np.testing.assert_array_equal(run.trace.read("weights"), expected.trace.read("weights"))
     assert run.reading
@@ -278,7 +278,7 @@ def test_another_image_in_the_place_of_the_chosen_one_is_refused(
     path = tmp_path / "cat.png"
     picture(path)
     source, _model = open_source(folder, Device.CPU)
-    source = replace(source, image=image_file_at(path))
+    source = replace(source, image=read_image_file(path))
     Image.new("RGB", (32, 32)).save(path)
     said = "“cat.png” has changed since it was chosen. Choose it again to use the current"
     assert refusal(read_text, source, "", Device.CPU) == ("image", f"{said} version.")
@@ -289,9 +289,9 @@ def test_another_image_in_the_place_of_the_chosen_one_is_refused(
 
 def test_heads_that_read_an_image_are_edited(folder: Path, image: Path) -> None:
     source, _model = open_source(folder, Device.CPU)
-    source = replace(source, image=image_file_at(image))
+    source = replace(source, image=read_image_file(image))
     plain = read_text(source, "", Device.CPU)
-    off = read_text(replace(source, edits=heads_off([(0, 1)])), "", Device.CPU)
+    off = read_text(replace(source, edits=ablation_edits([(0, 1)])), "", Device.CPU)
     weights, now = (run.trace.read("weights") for run in (plain, off))
     np.testing.assert_array_equal(now[0], weights[0])
     apart = abs(now[1].astype(np.float64) - weights[1]).sum(-1).mean(-1) / 2

@@ -12,7 +12,7 @@ from torch.overrides import TorchFunctionMode
 from visualizer.attention.spec import Device
 from visualizer.errors import InputError
 from visualizer.models import layer_stages, opened_model, recorded_runs, surrounding_stages
-from visualizer.models.inference_boundary import inferred
+from visualizer.models.inference_boundary import infer_or_none
 from visualizer.models.model_loading import LoadedModel
 from visualizer.models.opened_model import OpenedModel, open_model
 from visualizer.progress import CancelledError
@@ -80,9 +80,9 @@ class RaisesAt(TorchFunctionMode):
 
 
 STEPS = (
-    (surrounding_stages, "with_layers"),
-    (opened_model, "groups_of"),
-    (recorded_runs, "run_of_layers"),
+    (surrounding_stages, "add_layers"),
+    (opened_model, "group_calls"),
+    (recorded_runs, "create_layered_run"),
 )
 
 
@@ -160,11 +160,11 @@ def test_an_argument_that_is_not_known_leaves_weights_alone(
 def test_errors_that_say_what_to_do_and_cancelling_pass_through() -> None:
     for error in (InputError("text", "Use less text."), CancelledError()):
         with pytest.raises(type(error)):
-            inferred("nothing", raising(error))
+            infer_or_none("nothing", raising(error))
 
 
 def test_memory_that_ran_out_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
-    assert inferred("nothing", raising(MemoryError())) is None
+    assert infer_or_none("nothing", raising(MemoryError())) is None
     assert logged(caplog) == []
 
 

@@ -18,11 +18,16 @@ from visualizer.attention.spec import Device, Dtype
 from visualizer.errors import InputError
 from visualizer.explanations.explain import explain
 from visualizer.language.checkpoints import read_metadata, write_weights
-from visualizer.language.language_models import build
+from visualizer.language.language_models import build_model
 from visualizer.language.run_folder import RunFolder, RunMetadata
-from visualizer.language.tokenizers import Tokenizer
-from visualizer.language.trained_example import FOLDER, TEXT
-from visualizer.language.training_settings import LAYERED, CorpusKind, CorpusSource, ModelKind
+from visualizer.language.tokenizers import TokenizerKind
+from visualizer.language.trained_example import EXAMPLE_FOLDER, EXAMPLE_TEXT
+from visualizer.language.training_settings import (
+    LAYERED_MODELS,
+    CorpusKind,
+    CorpusSource,
+    ModelKind,
+)
 from visualizer.models.opened_model import OpenedModel, open_model
 
 if TYPE_CHECKING:
@@ -37,7 +42,7 @@ WORDS = ("a", "cat", "on", "sat", "the", "猫", ".")
 
 def random_model(settings: TrainingSettings, tokens: int) -> LanguageModel:
     """Make a model whose heads differ: of the lab's first weights all nearly read alike."""
-    model = build(settings, tokens).eval()
+    model = build_model(settings, tokens).eval()
     generator = torch.Generator().manual_seed(settings.seed)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -50,7 +55,7 @@ def random_model(settings: TrainingSettings, tokens: int) -> LanguageModel:
 
 def saved(path: Path, settings: TrainingSettings) -> LanguageModel:
     """Save the weights of a random model as the lab does, and return it."""
-    is_words = settings.source.tokenizer is Tokenizer.WORDS
+    is_words = settings.source.tokenizer is TokenizerKind.WORDS
     tokens = WORDS if is_words else LETTERS
     model = random_model(settings, len(tokens))
     sample = "the cat sat ." if is_words else "that's the hat"
@@ -61,10 +66,10 @@ def saved(path: Path, settings: TrainingSettings) -> LanguageModel:
 @st.composite
 def model_settings(draw: st.DrawFn) -> TrainingSettings:
     heads, d_head = draw(st.integers(1, 4)), draw(st.integers(1, 8))
-    source = CorpusSource(CorpusKind.WORLD, tokenizer=draw(st.sampled_from(Tokenizer)))
+    source = CorpusSource(CorpusKind.WORLD, tokenizer=draw(st.sampled_from(TokenizerKind)))
     return quick(
         source=source,
-        model=draw(st.sampled_from(LAYERED)),
+        model=draw(st.sampled_from(LAYERED_MODELS)),
         block=draw(st.integers(2, 20)),
         width=heads * d_head,
         heads=heads,
@@ -80,7 +85,7 @@ def test_it_computes_what_the_lab_computes(
 ) -> None:
     path = tmp_path_factory.mktemp("lab") / "weights.safetensors"
     trained = saved(path, settings)
-    is_words = settings.source.tokenizer is Tokenizer.WORDS
+    is_words = settings.source.tokenizer is TokenizerKind.WORDS
     picked = data.draw(
         st.lists(
             st.sampled_from(WORDS if is_words else LETTERS), min_size=1, max_size=settings.block
@@ -118,7 +123,7 @@ def test_it_computes_what_the_lab_computes(
 
 def test_heads_of_the_notes_add_their_context_to_a_logit_as_it_is(tmp_path: Path) -> None:
     settings = quick(
-        source=CorpusSource(CorpusKind.WORLD, tokenizer=Tokenizer.CHARACTERS),
+        source=CorpusSource(CorpusKind.WORLD, tokenizer=TokenizerKind.CHARACTERS),
         model=ModelKind.NOTES, block=12, width=8, heads=2, layers=2,
     )  # fmt: skip
     trained = saved(tmp_path / "weights.safetensors", settings)
@@ -148,7 +153,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def example() -> OpenedModel:
-    return open_model(FOLDER, Device.CPU)
+    return open_model(EXAMPLE_FOLDER, Device.CPU)
 
 
 def refusal(given: Any, *more: Any) -> tuple[str, str]:
@@ -166,7 +171,7 @@ def test_a_run_its_checkpoint_and_its_snapshots_are_opened(folder: Path) -> None
     last = run.snapshots()[-1]
     snapshot = open_model(run.snapshot(last).path, Device.CPU)
     assert snapshot.folder.name == f"poems, step {last}"
-    text = whole.folder.text_to_begin_with
+    text = whole.folder.initial_text
     expected = whole.attend(text)[0].run.trace.read("weights")
     for other in (checkpoint, snapshot):
         np.testing.assert_array_equal(other.attend(text)[0].run.trace.read("weights"), expected)
@@ -179,7 +184,7 @@ def test_a_run_its_checkpoint_and_its_snapshots_are_opened(folder: Path) -> None
 def test_every_step_of_a_layer_is_known(folder: Path, example: OpenedModel) -> None:
     model = open_model(folder, Device.CPU, Dtype.FLOAT64)
     for each, feeds in ((model, True), (example, False)):
-        text = each.folder.text_to_begin_with[:8]
+        text = each.folder.initial_text[:8]
         trace = each.attend(text)[0].run.trace
         assert "feed_forward" in trace.names if feeds else "attended" not in trace.names
         for name in trace.names:
@@ -192,34 +197,34 @@ def test_every_step_of_a_layer_is_known(folder: Path, example: OpenedModel) -> N
 def test_what_there_is_of_real_models_there_is_of_the_labs(example: OpenedModel) -> None:
     model = visualizer.Model(example)
     assert repr(model) == "<Model: trained_example · attention-only · 38,682 numbers>"
-    ((token, most), *_) = model.next_tokens(TEXT)
+    ((token, most), *_) = model.next_tokens(EXAMPLE_TEXT)
     assert (token, most > 0.99) == ("j", True)
-    parts = model.logit_parts(TEXT)
+    parts = model.logit_parts(EXAMPLE_TEXT)
     assert parts.sum == pytest.approx(parts.logit, abs=1e-4)
     assert parts.heads.shape == (2, 2)
     assert np.abs(parts.rest).max() < abs(parts.heads).max() / 5  # no feed-forward: biases alone
-    lens = model.logit_lens(TEXT)
+    lens = model.logit_lens(EXAMPLE_TEXT)
     said, share = lens[-1][-1][0]
     assert said == token
     assert share == pytest.approx(most, abs=1e-4)
-    made = model.generate(TEXT, 7)
+    made = model.generate(EXAMPLE_TEXT, 7)
     assert made.text == "journey"
-    whole = model.attend(TEXT + "journe")["weights"]
+    whole = model.attend(EXAMPLE_TEXT + "journe")["weights"]
     np.testing.assert_allclose(np.stack(made.weights), whole, atol=1e-5)
     # The head carries the letter that it has found: patched, that of the other text.
-    ((patched, _),) = model.patch(TEXT, "abcdefgabcdefg", [(1, 0)], most=1)
+    ((patched, _),) = model.patch(EXAMPLE_TEXT, "abcdefgabcdefg", [(1, 0)], most=1)
     assert patched == "a"
 
 
 def test_its_copying_breaks_without_the_heads_that_do_it(example: OpenedModel) -> None:
     model = visualizer.Model(example)
-    heads = {(row["layer"], row["head"]): row for row in model.attend(TEXT).heads()}
+    heads = {(row["layer"], row["head"]): row for row in model.attend(EXAMPLE_TEXT).heads()}
     assert heads[0, 1]["previous"] > 0.8
     assert min(heads[1, 0]["induction"], heads[1, 1]["induction"]) > 0.95
-    changes = model.ablations(TEXT)
+    changes = model.ablations(EXAMPLE_TEXT)
     assert changes[0, 1] < -2
     assert changes[1, 0] < -0.7
-    assert dict(model.ablate(TEXT, [(1, 0), (1, 1)], most=26))["j"] < 0.2
+    assert dict(model.ablate(EXAMPLE_TEXT, [(1, 0), (1, 1)], most=26))["j"] < 0.2
 
 
 def test_what_it_does_not_know_is_named(example: OpenedModel) -> None:
@@ -232,7 +237,7 @@ def test_what_it_does_not_know_is_named(example: OpenedModel) -> None:
     )
     assert refusal(example.attend, " ")[1].startswith("The text is empty.")
     made = visualizer.Model(example).generate
-    assert refusal(made, TEXT, 20)[0] == "tokens"
+    assert refusal(made, EXAMPLE_TEXT, 20)[0] == "tokens"
 
 
 @pytest.mark.parametrize("kind", [ModelKind.BIGRAM, ModelKind.AVERAGE, ModelKind.DOT_PRODUCT])
@@ -279,14 +284,14 @@ def test_a_damaged_file_is_refused(tmp_path: Path, damage: str) -> None:
 def test_tokens_that_are_given_twice_are_refused(tmp_path: Path) -> None:
     settings, path = quick(), tmp_path / "weights.safetensors"
     twice = RunMetadata(settings, ("a", "a"), 1.0, 1.0, "aa", "")
-    write_weights(path, build(settings, 2), twice)
+    write_weights(path, build_model(settings, 2), twice)
     assert "more than once" in refusal(open_model, path)[1]
 
 
 def test_a_model_that_does_not_fit_into_the_memory(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("visualizer.attention.device.free_bytes", lambda device: 1000)
+    monkeypatch.setattr("visualizer.attention.device.free_device_bytes", lambda device: 1000)
     field, sentence = refusal(open_model, folder, Device.CPU)
     assert (field, sentence[:16]) == ("model", "Reading this mod")
 

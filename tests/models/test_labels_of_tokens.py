@@ -8,11 +8,11 @@ import pytest
 
 import visualizer
 from tests.support.tiny_models import save_tiny_model
-from visualizer.attention.importers.captured_arrays import with_tokens
-from visualizer.attention.token_labels import readable_tokens
+from visualizer.attention.importers.captured_arrays import add_tokens
+from visualizer.attention.token_labels import label_tokens
 from visualizer.generation.generated_tokens_presenter import present_generation
 from visualizer.generation.generation_tree import GenerationTree
-from visualizer.language.tokenizers import all_visible
+from visualizer.language.tokenizers import visible_tokens
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,7 +64,7 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 def test_the_tokens_of_a_character_share_its_label(folder: Path) -> None:
     model = visualizer.open_model(folder)
     seen = model.attend(TEXT)
-    assert all_visible(seen.tokens[1:]) == LABELS
+    assert visible_tokens(seen.tokens[1:]) == LABELS
     tokenizer = model.opened.tokenizer
     assert tokenizer
     ids = tokenizer.encode(TEXT).numbers["input_ids"]
@@ -76,12 +76,12 @@ def test_tokens_as_the_vocabulary_writes_them_get_the_same_labels(folder: Path) 
     transformers = pytest.importorskip("transformers")
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     raw = tokenizer.convert_ids_to_tokens(tokenizer(TEXT)["input_ids"])
-    assert all_visible(readable_tokens(raw))[1:] == LABELS
+    assert visible_tokens(label_tokens(raw))[1:] == LABELS
     captured = visualizer.open_model(folder).attend(TEXT).runs[0].captured
     assert captured
-    named, notice = with_tokens(folder, captured, {"tokens": tuple(raw)})
+    named, notice = add_tokens(folder, captured, {"tokens": tuple(raw)})
     assert notice == ""
-    assert all_visible(named.query_tokens)[1:] == LABELS
+    assert visible_tokens(named.query_tokens)[1:] == LABELS
 
 
 @pytest.mark.parametrize("text", ["<s>a b", "a b"])
@@ -93,10 +93,10 @@ def test_two_tokens_at_the_beginning_are_noticed(folder: Path, text: str) -> Non
 
 
 def test_generated_tokens_are_labelled_together() -> None:
-    tree = GenerationTree().begun(("a",))
+    tree = GenerationTree().restart(("a",))
     for number, text in enumerate(("<0xE6><0x88>", "<0x91>", " b")):
-        tree = tree.picked(number, text, 0.5)
+        tree = tree.pick(number, text, 0.5)
     panel = present_generation(tree, False, is_readable=True)
     assert [chip.label for chip in panel.chips] == ["a", "我 1/2", "我 2/2", "␣b"]
-    back = present_generation(tree.stepped_back().stepped_back(), False, is_readable=True)
+    back = present_generation(tree.step_back_node().step_back_node(), False, is_readable=True)
     assert [chip.label for chip in back.chips] == [chip.label for chip in panel.chips]

@@ -13,7 +13,7 @@ from tests.support.tiny_models import save_tiny_model
 from visualizer.attention.stages import Operation
 from visualizer.explanations.explain import explain
 from visualizer.models import surrounding_stages
-from visualizer.models.layer_stages import with_layers
+from visualizer.models.layer_stages import add_layers
 from visualizer.models.opened_model import open_model
 
 if TYPE_CHECKING:
@@ -41,9 +41,9 @@ def test_layers_are_not_found_out_while_another_text_is_read(
     def watched(*given: Any) -> LayerRun:
         with ThreadPoolExecutor(1) as other:
             free.append(other.submit(opened.forward.lock.acquire, blocking=False).result())
-        return with_layers(*given)
+        return add_layers(*given)
 
-    monkeypatch.setattr(surrounding_stages, "with_layers", watched)
+    monkeypatch.setattr(surrounding_stages, "add_layers", watched)
     opened.attend(OTHER)
     assert free == [False]
 

@@ -15,7 +15,7 @@ from tests.support.reference_tokenizer import tokenizer_of
 from tests.support.tiny_models import save_tiny_model
 from visualizer.attention.layer_operations import EmbeddedTokens, ResidualStream
 from visualizer.attention.spec import Device, Dtype
-from visualizer.explanations.cell_terms import CombineRule
+from visualizer.explanations.cell_terms import CombinationRule
 from visualizer.explanations.explain import explain
 from visualizer.models import surrounding_stages
 from visualizer.models.opened_model import OpenedModel, open_model
@@ -51,7 +51,7 @@ class Walk:
             for group in found.groups:
                 for factor in group.factors:
                     self._factor(factor)
-            is_choice = found.rule is CombineRule.CHOICE
+            is_choice = found.rule is CombinationRule.CHOICE
             groups = [found.groups[found.chosen]] if is_choice else found.groups
             group = max(groups, key=lambda each: float(np.abs(each.terms).max()))
             factors, largest = group.factors, int(np.abs(group.terms).argmax())

@@ -57,7 +57,7 @@ def test_what_cannot_be_opened_says_why(tmp_path: Path) -> None:
     broken = cache_config(tmp_path, "c/broken", LLAMA)
     (broken / "model.safetensors").write_bytes(b"\xff" * 100)
     (cache_config(tmp_path, "d/bare", LLAMA) / "config.json").unlink()
-    said = {model.name: model.why_not for model in list_models(tmp_path)}
+    said = {model.name: model.unavailable_reason for model in list_models(tmp_path)}
     assert "custom code" in said["a/code"]
     assert "can run code" in said["b/pickled"]
     assert "damaged" in said["c/broken"]
@@ -99,4 +99,4 @@ def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(tmp_path: Path) -> None
     os.mkfifo(snapshot / "config.json")
     (repository(tmp_path, "a/b") / "refs").mkdir()
     os.mkfifo(repository(tmp_path, "a/b") / "refs" / "main")
-    assert "it is not a file, but a pipe" in list_models(tmp_path)[0].why_not
+    assert "it is not a file, but a pipe" in list_models(tmp_path)[0].unavailable_reason

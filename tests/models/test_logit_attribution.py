@@ -13,7 +13,7 @@ from tests.support.reference_tokenizer import tokenizer_of
 from tests.support.tiny_models import save_tiny_model
 from visualizer import InputError, Model
 from visualizer.models.logit_attribution import logit_lens
-from visualizer.progress import CancelledError, stopped_when
+from visualizer.progress import CancelledError, cancel_when
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -105,7 +105,7 @@ def test_the_last_layer_says_what_the_model_says(tmp_path: Path, kind: str) -> N
 
 def test_a_lens_stops_between_layers(tmp_path: Path) -> None:
     done: list[int] = []
-    with stopped_when(lambda: bool(done)), pytest.raises(CancelledError):
+    with cancel_when(lambda: bool(done)), pytest.raises(CancelledError):
         logit_lens(opened(tmp_path, "llama").opened, TEXT, progress=lambda at, of: done.append(at))
     assert done == [0]
 

@@ -13,15 +13,15 @@ import torch
 from tests.support.mapped_files import mapped_of, opened_of
 from tests.support.tiny_models import WORDS, save_tiny_model
 from visualizer.attention import device as attention_device
-from visualizer.attention.mapped_tensors import LEEWAY
-from visualizer.attention.run import USABLE
+from visualizer.attention.mapped_tensors import ALIGNMENT_MARGIN_BYTES
+from visualizer.attention.run import USABLE_MEMORY_SHARE
 from visualizer.attention.spec import Device, Dtype
 from visualizer.errors import InputError
 from visualizer.format import format_size
 from visualizer.models import long_text_reading, long_text_vectors
-from visualizer.models.long_text_vectors import file_for_vectors
+from visualizer.models.long_text_vectors import reserve_vector_file
 from visualizer.models.text_reading import open_source, read_text
-from visualizer.progress import CancelledError, stopped_when
+from visualizer.progress import CancelledError, cancel_when
 from visualizer.session.computation_caption import facts
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ OF_TOKEN = 2 * 4 * (4 * 8 + 2 * 8 + 2 * 8 + 4)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of the file in which the vectors of every text lie."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(long_text_reading, "HELD_WHOLE", 0)
+    monkeypatch.setattr(long_text_reading, "MAX_FULL_MATRIX_BYTES", 0)
     monkeypatch.setattr(long_text_vectors, "MAX_MEMORY_BYTES", 0)
     return tmp_path / "cache" / "attention-visualizer"
 
@@ -61,7 +61,7 @@ def test_numbers_are_those_of_vectors_in_memory(
     source, _model = open_source(folder, Device.CPU, dtype)
     in_file = read_text(source, TEXT, Device.CPU, dtype=dtype)
     size = OF_TOKEN * TOKENS * (2 if dtype is Dtype.FLOAT64 else 1)
-    assert mapped_of(cache) == [-(-(size + LEEWAY) // 4096) * 4096]
+    assert mapped_of(cache) == [-(-(size + ALIGNMENT_MARGIN_BYTES) // 4096) * 4096]
     assert in_file.trace.tensor("keys").dtype is getattr(torch, dtype)
     monkeypatch.setattr(long_text_vectors, "MAX_MEMORY_BYTES", 2**30)
     in_memory = read_text(source, TEXT, Device.CPU, dtype=dtype)
@@ -81,11 +81,11 @@ def test_they_are_in_memory_up_to_a_limit_and_a_share_of_what_is_free(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(long_text_vectors, "MAX_MEMORY_BYTES", 4_000)
-    assert file_for_vectors(40, 100) is None
-    assert file_for_vectors(40, 101) is not None
-    monkeypatch.setattr(attention_device, "free_bytes", lambda _: 8_000)
-    assert file_for_vectors(40, 50) is None
-    file = file_for_vectors(40, 51)
+    assert reserve_vector_file(40, 100) is None
+    assert reserve_vector_file(40, 101) is not None
+    monkeypatch.setattr(attention_device, "free_device_bytes", lambda _: 8_000)
+    assert reserve_vector_file(40, 50) is None
+    file = reserve_vector_file(40, 51)
     assert mapped_of(cache)
     del file
     assert (mapped_of(cache), opened_of(cache)) == ([], [])
@@ -113,7 +113,7 @@ def test_the_file_is_gone_when_reading_is_stopped(cache: Path, folder: Path) -> 
         seen.append(len(mapped_of(cache)))
         return len(seen) == 2
 
-    with stopped_when(is_second), pytest.raises(CancelledError):
+    with cancel_when(is_second), pytest.raises(CancelledError):
         read_text(source, TEXT, Device.CPU)
     assert seen == [1, 1]
     assert (mapped_of(cache), opened_of(cache)) == ([], [])
@@ -127,14 +127,14 @@ def test_a_text_without_room_is_refused_before_it_is_read_and_what_fits_is_read(
     before = read_text(source, "the cat", Device.CPU)
     room = OF_TOKEN * 30 + 5
     if limit == "disk":
-        free = room + long_text_vectors.LEFT_ON_DISK
+        free = room + long_text_vectors.RESERVED_DISK_BYTES
         monkeypatch.setattr(long_text_vectors, "free_bytes", lambda _: free)
     elif limit == "file":
         monkeypatch.setattr(long_text_vectors, "MAX_FILE_BYTES", room)
     else:
-        free_memory = room / USABLE + 1
+        free_memory = room / USABLE_MEMORY_SHARE + 1
         monkeypatch.setattr(long_text_vectors, "_free_memory", lambda: int(free_memory))
-        monkeypatch.setattr(long_text_vectors, "is_in_memory", lambda _: True)
+        monkeypatch.setattr(long_text_vectors, "is_memory_backed", lambda _: True)
     read: list[int] = []
     model.model.register_forward_pre_hook(
         lambda _, __, given: read.append(given["input_ids"].shape[-1]), with_kwargs=True

@@ -16,20 +16,24 @@ from tests.support.tiny_models import WORDS, save_tiny_model, tiny_model
 from visualizer.attention import blockwise_tensor
 from visualizer.attention.captured_attention import LayerMask
 from visualizer.attention.display_transforms import WeightTransform
-from visualizer.attention.head_measures import measure
-from visualizer.attention.spec import Device, Mask
+from visualizer.attention.head_measures import measure_heads
+from visualizer.attention.spec import Device, MaskKind
 from visualizer.errors import InputError
 from visualizer.explanations.explain import explain
 from visualizer.features.cell.presenter import head_cell_panel
-from visualizer.features.playback.presenter import step_caption
+from visualizer.features.playback.presenter import describe_step
 from visualizer.models import long_text_reading, long_text_recorder
 from visualizer.models.attention_recorder import record_attention
-from visualizer.models.inference_boundary import NotByRuleError
-from visualizer.models.layer_lookup import MEASURES
-from visualizer.models.long_text_recorder import record_long_text, rule_of, runs_of_long_text
+from visualizer.models.inference_boundary import UnsupportedAttentionError
+from visualizer.models.layer_lookup import HEAD_MEASURES
+from visualizer.models.long_text_recorder import (
+    create_long_text_runs,
+    recognize_mask_rule,
+    record_long_text,
+)
 from visualizer.models.model_source import HeadEdit, HeadEditKind
 from visualizer.models.text_reading import open_source, read_text
-from visualizer.progress import CancelledError, stopped_when
+from visualizer.progress import CancelledError, cancel_when
 from visualizer.session.cell_address import Cell
 from visualizer.session.timeline import Step
 from visualizer.session.view import View
@@ -58,17 +62,17 @@ def both(kind: str, **settings: object) -> tuple[list[AttentionCall], tuple[Laye
         with record_long_text(model) as calls:
             found = model(**given())
     torch.testing.assert_close(found[0], wanted[0], rtol=0, atol=1e-5)
-    return whole, runs_of_long_text(calls, kind, tuple(map(str, range(TOKENS))), "CPU")
+    return whole, create_long_text_runs(calls, kind, tuple(map(str, range(TOKENS))), "CPU")
 
 
 @pytest.fixture
 def long(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every text is a long one, and blocks are small."""
-    monkeypatch.setattr(long_text_reading, "HELD_WHOLE", 0)
-    monkeypatch.setattr(long_text_recorder, "CELLS", 2_000)
-    monkeypatch.setattr(blockwise_tensor, "BAND", 8)
-    monkeypatch.setattr(blockwise_tensor, "CHUNK", 16)
-    monkeypatch.setattr("visualizer.attention.blockwise_stages.CHUNK", 16)
+    monkeypatch.setattr(long_text_reading, "MAX_FULL_MATRIX_BYTES", 0)
+    monkeypatch.setattr(long_text_recorder, "CELLS_PER_BLOCK", 2_000)
+    monkeypatch.setattr(blockwise_tensor, "BAND_ROWS", 8)
+    monkeypatch.setattr(blockwise_tensor, "CHUNK_COLUMNS", 16)
+    monkeypatch.setattr("visualizer.attention.blockwise_stages.CHUNK_COLUMNS", 16)
 
 
 @pytest.mark.usefixtures("long")
@@ -135,9 +139,9 @@ def test_heads_are_measured_as_by_their_whole_weights(kind: str) -> None:
     values = torch.from_numpy(np.array(trace.read("values")))
     measures, wanted = (
         trace.measured("weights", found.run.texts),
-        measure(weights, (), found.run.texts, values),
+        measure_heads(weights, (), found.run.texts, values),
     )
-    for name in MEASURES:
+    for name in HEAD_MEASURES:
         found_one, wanted_one = getattr(measures, name), getattr(wanted, name)
         np.testing.assert_allclose(found_one, wanted_one, rtol=1e-4, atol=1e-5)
 
@@ -155,7 +159,7 @@ def test_vectors_are_said_to_be_the_models(tmp_path: Path) -> None:
     source, _model = open_source(save_tiny_model(tmp_path / "llama"), Device.CPU)
     run = read_text(source, TEXT, Device.CPU)
     step = Step("queries", range(2, 3), range(8))
-    assert " was computed by the model: [" in step_caption(run, (0,), step, head=0)
+    assert " was computed by the model: [" in describe_step(run, (0,), step, head=0)
     panel = head_cell_panel(resolved(run, View()), Cell("queries", (0, 2, 1)), is_pinned=False)
     assert " was computed by the model: " in panel.sentence
     assert panel.formula == "read from the model"
@@ -168,7 +172,7 @@ def test_pictures_are_those_of_the_weights() -> None:
     for layer, call in enumerate(whole):
         for head in range(4):
             index = (layer, head, slice(None), slice(None))
-            held.sketch(4, 4, index)
+            held.draw_coarse_rows(4, 4, index)
             assert held.draw(4, 4, index, lambda: False)
             blocks = call.weights[0, head].view(15, 4, 15, 4).amax((1, 3)).numpy()
             assert np.abs(held.read_pooled(4, 4, index) - blocks).max() <= 1e-6
@@ -185,7 +189,7 @@ def test_keys_that_several_heads_read_are_held_once() -> None:
     assert trace.shape("keys") == (2, 4, TOKENS, 8)
     np.testing.assert_array_equal(trace.read("keys", (0, 0)), trace.read("keys", (0, 1)))
     lengths = np.linalg.norm(trace.read("values", (1, 3)), axis=-1)
-    seen = trace.seen("weights", WeightTransform.TIMES_VALUE).read((1, 3))
+    seen = trace.displayed_stage("weights", WeightTransform.TIMES_VALUE).read((1, 3))
     np.testing.assert_allclose(seen, trace.read("weights", (1, 3)) * lengths, rtol=1e-5)
 
 
@@ -193,7 +197,7 @@ def test_keys_that_several_heads_read_are_held_once() -> None:
 def test_masks_of_layers_differ() -> None:
     _, (found,) = both("gemma2")
     trace = found.run.trace
-    assert [one.mask for one in trace.layer_masks] == [Mask.WINDOW, Mask.CAUSAL]
+    assert [one.mask for one in trace.layer_masks] == [MaskKind.WINDOW, MaskKind.CAUSAL]
     scores = trace.read("masked", (0, 2))
     is_near = np.tri(TOKENS, dtype=bool) & ~np.tri(TOKENS, k=-4, dtype=bool)
     np.testing.assert_array_equal(np.isfinite(scores), is_near)
@@ -225,7 +229,7 @@ def test_an_old_kernel_is_not_given_keys_that_heads_share(
         return by_kernel(call)
 
     monkeypatch.setattr(long_text_recorder, "_compute_by_kernel", watched)
-    monkeypatch.setattr(long_text_recorder, "SHARES_KEYS", False)
+    monkeypatch.setattr(long_text_recorder, "HAS_SHARED_KEYS", False)
     both("llama", num_key_value_heads=key_heads)
     assert given_keys == [4, 4] * is_used
 
@@ -236,9 +240,9 @@ def test_attention_that_is_not_computed_again_is_refused(kind: str) -> None:
     inputs = given()
     if kind == "t5":
         inputs["decoder_input_ids"] = inputs["input_ids"]
-    with torch.inference_mode(), record_long_text(model), pytest.raises(NotByRuleError):
+    with torch.inference_mode(), record_long_text(model), pytest.raises(UnsupportedAttentionError):
         model(**inputs)
-    assert model.config._attn_implementation != long_text_recorder.BY_RULE
+    assert model.config._attn_implementation != long_text_recorder.RULE_IMPLEMENTATION
 
 
 @pytest.mark.parametrize("tokens", [1, 2, 37])
@@ -250,11 +254,13 @@ def test_rules_of_masks_are_recognised(tokens: int, window: int) -> None:
     whole = np.ones((tokens, tokens), bool)
 
     def rule(cells: np.ndarray) -> LayerMask | None:
-        return rule_of(lambda queries, keys: cells[queries.numpy(), keys.numpy()], tokens)
+        return recognize_mask_rule(
+            lambda queries, keys: cells[queries.numpy(), keys.numpy()], tokens
+        )
 
-    is_causal = LayerMask(Mask.CAUSAL)
+    is_causal = LayerMask(MaskKind.CAUSAL)
     assert rule(causal) == is_causal
-    is_near = is_causal if window >= tokens else LayerMask(Mask.WINDOW, window=window)
+    is_near = is_causal if window >= tokens else LayerMask(MaskKind.WINDOW, window=window)
     assert rule(near) == is_near
     if tokens > 10:
         assert rule(whole) == LayerMask()
@@ -310,7 +316,7 @@ def test_other_models_read_it_whole_where_that_fits(
     source, _ = open_source(folder, Device.CPU)
     run = read_text(source, TEXT, Device.CPU)
     assert not run.trace.is_blockwise
-    monkeypatch.setattr("visualizer.models.recorded_runs.USABLE", 0)
+    monkeypatch.setattr("visualizer.models.recorded_runs.USABLE_MEMORY_SHARE", 0)
     with pytest.raises(InputError, match="kept in memory: 2 layers × 4 heads"):
         read_text(source, f"{TEXT} cat", Device.CPU)
 
@@ -325,7 +331,7 @@ def test_reading_a_long_text_is_stopped_between_layers(folder: Path) -> None:
         asked.append(True)
         return len(asked) == 2
 
-    with stopped_when(is_second), pytest.raises(CancelledError):
+    with cancel_when(is_second), pytest.raises(CancelledError):
         read_text(source, TEXT, Device.CPU)
     assert len(asked) == 2
     assert model.model.config._attn_implementation == "eager"

@@ -12,9 +12,9 @@ from safetensors.numpy import save_file
 from visualizer.errors import InputError
 from visualizer.models.folder_limits import MAX_VOCABULARY_BYTES
 from visualizer.models.model_folder import (
-    CONFIG,
-    INDEX,
-    name_of,
+    CONFIG_FILE,
+    INDEX_FILE,
+    model_name,
     read_model_folder,
 )
 
@@ -32,7 +32,7 @@ def folder(tmp_path: Path) -> Path:
     made = tmp_path / "small"
     made.mkdir()
     config = {"model_type": "llama", "architectures": ["LlamaForCausalLM"]}
-    (made / CONFIG).write_text(json.dumps(config), encoding="utf-8")
+    (made / CONFIG_FILE).write_text(json.dumps(config), encoding="utf-8")
     save_file({"one": np.ones((3, 4), np.float32), "two": np.ones(5, np.float16)}, made / WEIGHTS)
     return made
 
@@ -61,12 +61,12 @@ def test_a_whole_folder_tells_what_is_in_it(folder: Path) -> None:
 def test_in_the_local_cache_a_model_is_called_by_its_repository(tmp_path: Path) -> None:
     place = tmp_path / "models--someone--small-model" / "snapshots" / "0123abc"
     place.mkdir(parents=True)
-    assert name_of(place) == "someone/small-model"
+    assert model_name(place) == "someone/small-model"
 
 
 def test_what_is_no_folder_or_no_model(folder: Path, tmp_path: Path) -> None:
     assert refusal(tmp_path / "nothing") == f"Folder not found: “{tmp_path / 'nothing'}”."
-    (folder / CONFIG).unlink()
+    (folder / CONFIG_FILE).unlink()
     assert refusal(folder) == "“small” is not a model folder: it has no config.json."
 
 
@@ -81,13 +81,13 @@ def test_what_is_no_folder_or_no_model(folder: Path, tmp_path: Path) -> None:
     ids=["cut", "deep", "list", "code"],
 )
 def test_a_config_that_is_damaged_or_names_code(folder: Path, config: str, sentence: str) -> None:
-    (folder / CONFIG).write_text(config, encoding="utf-8")
+    (folder / CONFIG_FILE).write_text(config, encoding="utf-8")
     assert sentence in refusal(folder)
 
 
 def test_odd_values_in_a_config_are_left_out(folder: Path) -> None:
     config = {"model_type": 3, "architectures": ["A", None, 5]}
-    (folder / CONFIG).write_text(json.dumps(config), encoding="utf-8")
+    (folder / CONFIG_FILE).write_text(json.dumps(config), encoding="utf-8")
     found = read_model_folder(folder)
     assert (found.kind, found.architectures) == ("", ("A",))
 
@@ -122,7 +122,7 @@ def test_weights_in_several_files(folder: Path) -> None:
     names = ["part-1.safetensors", "part-2.safetensors"]
     (folder / WEIGHTS).rename(folder / names[0])
     index = {"weight_map": dict(zip(("one", "two"), names, strict=True))}
-    (folder / INDEX).write_text(json.dumps(index), encoding="utf-8")
+    (folder / INDEX_FILE).write_text(json.dumps(index), encoding="utf-8")
     assert refusal(folder).startswith("1 of 2 weights files are missing, for example part-2.")
     save_file({"three": np.ones(3, np.float32)}, folder / names[1])
     assert read_model_folder(folder).numbers == 20
@@ -133,14 +133,14 @@ def test_weights_in_several_files(folder: Path) -> None:
 )
 def test_an_index_names_files_beside_it_alone(folder: Path, name: str) -> None:
     (folder / WEIGHTS).unlink()
-    (folder / INDEX).write_text(json.dumps({"weight_map": {"one": name}}), encoding="utf-8")
+    (folder / INDEX_FILE).write_text(json.dumps({"weight_map": {"one": name}}), encoding="utf-8")
     assert f"names “{name}”, which is not a valid file name" in refusal(folder)
 
 
 @pytest.mark.parametrize("index", ["[]", "{}", '{"weight_map": {"a": 1}}'])
 def test_a_damaged_index(folder: Path, index: str) -> None:
     (folder / WEIGHTS).unlink()
-    (folder / INDEX).write_text(index, encoding="utf-8")
+    (folder / INDEX_FILE).write_text(index, encoding="utf-8")
     assert "its weight_map is missing or invalid" in refusal(folder)
 
 
@@ -150,8 +150,8 @@ def test_a_tokenizer_that_names_code(folder: Path) -> None:
 
 
 def test_weights_of_another_name(folder: Path) -> None:
-    config = json.loads((folder / CONFIG).read_text())
-    (folder / CONFIG).write_text(json.dumps(config | {"transformers_weights": "x.bin"}))
+    config = json.loads((folder / CONFIG_FILE).read_text())
+    (folder / CONFIG_FILE).write_text(json.dumps(config | {"transformers_weights": "x.bin"}))
     assert (
         refusal(folder)
         == "config.json names weights files other than model.safetensors, which is not supported."
@@ -161,7 +161,7 @@ def test_weights_of_another_name(folder: Path) -> None:
 def test_what_is_read_is_what_is_counted(folder: Path) -> None:
     save_file({"more": np.ones(100, np.float32)}, folder / "consolidated.safetensors")
     index = {"weight_map": {"more": "consolidated.safetensors"}}
-    (folder / INDEX).write_text(json.dumps(index), encoding="utf-8")
+    (folder / INDEX_FILE).write_text(json.dumps(index), encoding="utf-8")
     assert read_model_folder(folder).numbers == 17
 
 
@@ -170,7 +170,9 @@ def test_what_is_read_is_what_is_counted(folder: Path) -> None:
     [{"num_hidden_layers": 10**9}, {"n_layer": 1_001}, {"text_config": {"num_layers": 5_000}}],
 )
 def test_a_config_of_layers_without_end(folder: Path, config: dict[str, object]) -> None:
-    (folder / CONFIG).write_text(json.dumps({"model_type": "llama", **config}), encoding="utf-8")
+    (folder / CONFIG_FILE).write_text(
+        json.dumps({"model_type": "llama", **config}), encoding="utf-8"
+    )
     assert "must be at most 1,000, not " in refusal(folder)
 
 
@@ -188,5 +190,5 @@ def test_a_fingerprint_tells_files_apart(folder: Path) -> None:
         {"one": np.zeros((3, 4), np.float32), "two": np.ones(5, np.float16)}, folder / WEIGHTS
     )
     second = read_model_folder(folder).fingerprint
-    (folder / CONFIG).write_text(json.dumps({"model_type": "gpt2"}), encoding="utf-8")
+    (folder / CONFIG_FILE).write_text(json.dumps({"model_type": "gpt2"}), encoding="utf-8")
     assert len({first, second, read_model_folder(folder).fingerprint}) == 3

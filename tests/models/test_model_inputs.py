@@ -17,10 +17,10 @@ from visualizer.features.model_chooser.presenter import (
 )
 from visualizer.models.local_models import list_models
 from visualizer.models.model_inputs import (
-    SUPPLIED,
-    check_kind,
+    SUPPORTED_INPUTS,
+    check_input_kind,
     check_main_input,
-    notice_of_parts,
+    unused_parts_notice,
 )
 from visualizer.models.opened_model import open_model
 
@@ -40,7 +40,7 @@ LLAVA: dict[str, Any] = {
 
 def is_rejected(kind: str) -> bool:
     try:
-        check_kind("it", {"model_type": kind})
+        check_input_kind("it", {"model_type": kind})
     except InputError:
         return True
     return False
@@ -58,20 +58,20 @@ def test_a_model_without_an_input_is_listed_with_the_reason_and_not_opened(
 ) -> None:
     folder = cache_config(tmp_path, "org/other", {"model_type": kind})
     (listed,) = list_models(tmp_path)
-    assert what in listed.why_not
+    assert what in listed.unavailable_reason
     (row,) = present_model_chooser(ModelChooserState(tmp_path, (listed,))).rows
     assert not row.can_open
-    assert row.note == listed.why_not
+    assert row.note == listed.unavailable_reason
     with pytest.raises(InputError) as caught:
         open_model(folder, Device.CPU)
-    assert (caught.value.field, caught.value.sentence) == ("model", listed.why_not)
+    assert (caught.value.field, caught.value.sentence) == ("model", listed.unavailable_reason)
 
 
 def test_of_a_vision_language_model_only_the_text_is_read(tmp_path: Path) -> None:
     saved = save_tiny_model(tmp_path / "saved", "llava", **LLAVA)
     cache_folder(tmp_path / "hub", "org/llava", saved)
     (listed,) = list_models(tmp_path / "hub")
-    assert not listed.why_not
+    assert not listed.unavailable_reason
     assert "images" in listed.notice
     (row,) = present_model_chooser(ModelChooserState(tmp_path, (listed,))).rows
     assert row.can_open
@@ -85,14 +85,14 @@ def test_of_a_model_of_two_towers_the_image_is_read(tmp_path: Path) -> None:
     model = tiny_model("clip", **parts)
     model.save_pretrained(tmp_path)
     opened = open_model(tmp_path, Device.CPU)
-    assert opened.reads_images
+    assert opened.takes_images
     assert "Only the image encoder of" in opened.folder.notices[0]
 
 
 @pytest.mark.parametrize("config", [{"model_type": "llama"}, {"vision_config": None}, {}])
 def test_a_model_that_is_run_whole_has_no_notice(config: dict[str, object]) -> None:
-    check_kind("it", config)
-    assert notice_of_parts("it", config) == ""
+    check_input_kind("it", config)
+    assert unused_parts_notice("it", config) == ""
 
 
 def test_a_kind_that_is_not_listed_is_judged_by_its_class() -> None:
@@ -119,7 +119,7 @@ def test_the_list_of_kinds_agrees_with_the_classes_of_transformers() -> None:
         ):  # of no model, or of a library that is not installed
             continue
         names = [main] if isinstance(main, str) else main
-        if not any(name in SUPPLIED for name in names) and not is_rejected(kind):
+        if not any(name in SUPPORTED_INPUTS for name in names) and not is_rejected(kind):
             unknown.append(kind)
         if kind in READ_AS_IMAGES:
             assert not is_rejected(kind)

@@ -12,8 +12,8 @@ from visualizer.app import main
 from visualizer.attention.spec import Device
 from visualizer.errors import InputError
 from visualizer.models.local_models import list_models
-from visualizer.models.model_folder import name_of, read_model_folder
-from visualizer.models.model_path import model_path
+from visualizer.models.model_folder import model_name, read_model_folder
+from visualizer.models.model_path import find_model_folder
 from visualizer.models.text_reading import open_source
 
 if TYPE_CHECKING:
@@ -42,10 +42,10 @@ def test_the_folder_of_a_repository_leads_to_the_version_that_is_used(cached: Pa
     whole = cached.parent.parent
     other = cache_config(whole.parent, "org/tiny", LLAMA, "b" * 40)
     for path in (whole, whole / "snapshots", cached):
-        assert model_path(path) == cached
+        assert find_model_folder(path) == cached
         assert read_model_folder(path).name == "org/tiny"
-    assert name_of(whole) == name_of(other) == "org/tiny"
-    assert model_path(other) == other
+    assert model_name(whole) == model_name(other) == "org/tiny"
+    assert find_model_folder(other) == other
 
 
 def test_a_name_leads_to_the_model_in_the_cache(cached: Path) -> None:
@@ -78,7 +78,7 @@ def test_a_link_to_a_file_that_is_gone_names_the_file_and_the_model(
     assert f"“{name}” is missing" in said
     assert "hf download org/tiny" in said
     assert "ffff" not in said
-    assert list_models(cached.parents[2])[0].why_not == said
+    assert list_models(cached.parents[2])[0].unavailable_reason == said
 
 
 def test_a_part_of_the_weights_that_is_gone_is_named(cached: Path) -> None:

@@ -19,7 +19,7 @@ from visualizer.attention import device as attention_device
 from visualizer.attention.spec import Device, Dtype
 from visualizer.errors import InputError
 from visualizer.models import model_folder, model_loading
-from visualizer.models.model_folder import bytes_in_memory, read_model_folder
+from visualizer.models.model_folder import parameter_bytes, read_model_folder
 from visualizer.models.model_ranks import ModelRanks, Parallelism
 from visualizer.models.opened_model import OpenedModel, open_model
 
@@ -138,14 +138,14 @@ def test_a_text_longer_than_the_model_has_positions(model: OpenedModel) -> None:
 def test_more_layers_than_fit_into_the_memory(
     model: OpenedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("visualizer.attention.device.free_bytes", lambda device: 1000)
+    monkeypatch.setattr("visualizer.attention.device.free_device_bytes", lambda device: 1000)
     assert "2 layers × 4 heads × 7 tokens need" in refusal("text", model.attend, TEXT)
 
 
 def test_a_model_that_does_not_fit_into_the_memory(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("visualizer.attention.device.free_bytes", lambda device: 1000)
+    monkeypatch.setattr("visualizer.attention.device.free_device_bytes", lambda device: 1000)
     said = refusal("model", open_model, folder, Device.CPU)
     assert said.startswith("tiny needs 0.0 GiB of memory as float32; ")
 
@@ -157,7 +157,7 @@ def eight_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
     class EightRanks(ModelRanks):
         count = 8
 
-    monkeypatch.setattr(model_loading, "SeveralRanks", lambda *given: EightRanks())
+    monkeypatch.setattr(model_loading, "DistributedRanks", lambda *given: EightRanks())
 
 
 @pytest.mark.usefixtures("eight_ranks")
@@ -171,8 +171,8 @@ def test_processes_share_the_memory_of_the_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     saved = save_tiny_model(tmp_path / "wide", num_attention_heads=8, num_key_value_heads=8)
-    needed = bytes_in_memory(read_model_folder(saved).numbers, Dtype.FLOAT32)
-    monkeypatch.setattr(attention_device, "free_bytes", lambda device: needed)
+    needed = parameter_bytes(read_model_folder(saved).numbers, Dtype.FLOAT32)
+    monkeypatch.setattr(attention_device, "free_device_bytes", lambda device: needed)
     with pytest.raises(InputError, match="is available"):
         open_model(saved, Device.CPU, parallelism=Parallelism.TENSOR)
 
@@ -218,8 +218,8 @@ def test_without_transformers_it_is_said_what_to_install(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
-    assert refusal("package", open_model, folder) == model_folder.MISSING
-    assert "attention-visualizer[models]" in model_folder.MISSING
+    assert refusal("package", open_model, folder) == model_folder.TRANSFORMERS_MISSING_ERROR
+    assert "attention-visualizer[models]" in model_folder.TRANSFORMERS_MISSING_ERROR
 
 
 def test_a_class_that_is_no_model_of_the_architecture_is_not_called(folder: Path) -> None:

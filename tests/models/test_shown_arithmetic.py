@@ -12,14 +12,14 @@ from tests.support.examples import others_slow
 from tests.support.screens import resolved
 from tests.support.shown_arithmetic import cell_faults, line_faults
 from tests.support.tiny_models import inputs_of, tiny_model
-from visualizer.attention.captured_attention import position_labels
+from visualizer.attention.captured_attention import numbered_labels
 from visualizer.attention.layer_operations import SinkSoftmax
 from visualizer.features.cell.presenter import head_cell_panel
-from visualizer.features.playback.presenter import step_caption
+from visualizer.features.playback.presenter import describe_step
 from visualizer.models.attention_recorder import record_attention
 from visualizer.models.layer_recorder import record_layers
-from visualizer.models.layer_stages import with_layers
-from visualizer.models.recorded_runs import groups_of, run_of
+from visualizer.models.layer_stages import add_layers
+from visualizer.models.recorded_runs import create_layer_run, group_calls
 from visualizer.session.cell_address import Cell
 from visualizer.session.timeline import Step
 from visualizer.session.view import View
@@ -38,11 +38,11 @@ def runs_of(kind: str, tokens: int) -> Iterator[Run]:
     model = tiny_model(kind)
     with torch.no_grad(), record_layers(model) as passed, record_attention(model) as calls:
         model(**inputs_of(model, tokens))
-    for group in groups_of(calls):
+    for group in group_calls(calls):
         queries, keys = group.calls[0].weights.shape[-2:]
-        labels = position_labels(queries), () if keys == queries else position_labels(keys)
-        found = run_of(group, kind, *labels)
-        yield (found if group.is_cross else with_layers(found, model, passed, {}, {})).run
+        labels = numbered_labels(queries), () if keys == queries else numbered_labels(keys)
+        found = create_layer_run(group, kind, *labels)
+        yield (found if group.is_cross else add_layers(found, model, passed, {}, {})).run
 
 
 @pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
@@ -66,9 +66,9 @@ def test_terms_and_lines_lead_to_the_numbers_of_a_model(kind: str, tokens: int) 
 @pytest.mark.filterwarnings("ignore")
 def test_a_sink_far_below_the_scores_takes_what_was_read_and_not_what_rounding_left() -> None:
     (run, *_) = runs_of("gpt_oss", 4)
-    logits = run.trace.tensor(run.trace.stage("weights").step_as(SinkSoftmax).logits)
+    logits = run.trace.tensor(run.trace.stage("weights").layer_step(SinkSoftmax).logits)
     logits.fill_(-30.0)
-    told = step_caption(run, (0,), Step("weights", range(2, 3), range(4)), 0)
+    told = describe_step(run, (0,), Step("weights", range(2, 3), range(4)), 0)
     assert told.endswith("and the sink less than 0.1 %.")
     weights = run.trace.read("weights", (0, 0, 2))
     cell = head_cell_panel(resolved(run, View()), Cell("weights", (0, 2, 0)), is_pinned=False)

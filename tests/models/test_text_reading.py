@@ -16,17 +16,17 @@ from tests.support.reference_tokenizer import tokenizer_of
 from tests.support.tiny_models import save_tiny_model
 from visualizer.attention.spec import AttentionSpec, Device
 from visualizer.errors import InputError
-from visualizer.language.trained_example import FOLDER
-from visualizer.language.trained_example import TEXT as LAB_TEXT
+from visualizer.language.trained_example import EXAMPLE_FOLDER
+from visualizer.language.trained_example import EXAMPLE_TEXT as LAB_TEXT
 from visualizer.models import text_reading
-from visualizer.models.model_source import heads_off
+from visualizer.models.model_source import ablation_edits
 from visualizer.models.opened_model import OpenedModel, open_model
 from visualizer.models.text_reading import open_source, read_text
 from visualizer.models.tokenizer_process import tokenizer_process
 from visualizer.session import worker_jobs
 from visualizer.session.computation_caption import caption
 from visualizer.session.document import Document
-from visualizer.session.worker_jobs import return_idle_memory, run_of
+from visualizer.session.worker_jobs import return_idle_memory, run_document
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from visualizer.models.model_source import ModelSource
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
-TEXT = "the cat sat on the mat the cat"
+EXAMPLE_TEXT = "the cat sat on the mat the cat"
 
 
 @pytest.fixture
@@ -43,8 +43,8 @@ def source(tiny_model_folder: Path) -> ModelSource:
 
 
 def test_the_run_is_that_of_the_model(source: ModelSource) -> None:
-    run = read_text(source, TEXT, Device.CPU)
-    expected = open_model(source.path, Device.CPU).attend(TEXT)[0].run
+    run = read_text(source, EXAMPLE_TEXT, Device.CPU)
+    expected = open_model(source.path, Device.CPU).attend(EXAMPLE_TEXT)[0].run
     for stage in expected.trace.names:
         np.testing.assert_array_equal(run.trace.read(stage), expected.trace.read(stage))
     assert run.reading
@@ -54,10 +54,10 @@ def test_the_run_is_that_of_the_model(source: ModelSource) -> None:
 
 
 def test_next_tokens_are_those_of_the_plain_model(source: ModelSource) -> None:
-    run = read_text(source, TEXT, Device.CPU)
+    run = read_text(source, EXAMPLE_TEXT, Device.CPU)
     opened = open_model(source.path, Device.CPU)
     with torch.no_grad():
-        coded = tokenizer_of(opened)(TEXT, return_tensors="pt")
+        coded = tokenizer_of(opened)(EXAMPLE_TEXT, return_tensors="pt")
         wanted = opened.model(**coded).logits[0, -1].double().softmax(-1)
     assert run.reading
     rows = run.reading.next_tokens
@@ -68,11 +68,11 @@ def test_next_tokens_are_those_of_the_plain_model(source: ModelSource) -> None:
 
 
 def test_heads_that_are_off_change_what_comes_after_them(source: ModelSource) -> None:
-    plain = read_text(source, TEXT, Device.CPU)
-    off = read_text(replace(source, edits=heads_off([(0, 1)])), TEXT, Device.CPU)
+    plain = read_text(source, EXAMPLE_TEXT, Device.CPU)
+    off = read_text(replace(source, edits=ablation_edits([(0, 1)])), EXAMPLE_TEXT, Device.CPU)
     opened = open_model(source.path, Device.CPU)
-    logs = opened.next_token_log_probabilities(TEXT, {(0, 1): 0.0}).exp()
-    before = opened.next_token_log_probabilities(TEXT).exp()
+    logs = opened.next_token_log_probabilities(EXAMPLE_TEXT, {(0, 1): 0.0}).exp()
+    before = opened.next_token_log_probabilities(EXAMPLE_TEXT).exp()
     assert off.reading
     assert off.reading.edits == {(0, 1): "off"}
     assert off.notices[0].startswith("Edited: layer 1, head 2: off. The attention weights")
@@ -88,14 +88,14 @@ def test_heads_that_are_off_change_what_comes_after_them(source: ModelSource) ->
 
 
 def test_the_same_reading_is_not_computed_again(source: ModelSource) -> None:
-    run = read_text(source, TEXT, Device.CPU)
-    assert read_text(source, TEXT, Device.CPU, run) is run
-    assert read_text(source, TEXT + " sat", Device.CPU, run) is not run
+    run = read_text(source, EXAMPLE_TEXT, Device.CPU)
+    assert read_text(source, EXAMPLE_TEXT, Device.CPU, run) is run
+    assert read_text(source, EXAMPLE_TEXT + " sat", Device.CPU, run) is not run
 
 
 @pytest.mark.slow
 def test_a_model_is_open_as_long_as_a_run_of_it_is_there(source: ModelSource) -> None:
-    run = read_text(source, TEXT, Device.CPU)
+    run = read_text(source, EXAMPLE_TEXT, Device.CPU)
     assert run.reading
     model = run.reading.model
     other = read_text(source, "a mat", Device.CPU)
@@ -119,13 +119,13 @@ def test_a_model_is_open_as_long_as_it_is_held(
 
     monkeypatch.setattr(text_reading, "open_model", count)
     source, model = open_source(tiny_model_folder, Device.CPU)
-    other, _other_model = open_source(FOLDER, Device.CPU)  # in another window
+    other, _other_model = open_source(EXAMPLE_FOLDER, Device.CPU)  # in another window
     read_text(other, LAB_TEXT, Device.CPU)
-    run_of(Document(text="a b"), None)
-    run = read_text(source, TEXT, Device.CPU)
+    run_document(Document(text="a b"), None)
+    run = read_text(source, EXAMPLE_TEXT, Device.CPU)
     assert run.reading
     assert run.reading.model is model
-    assert opened == [tiny_model_folder, FOLDER]
+    assert opened == [tiny_model_folder, EXAMPLE_FOLDER]
     there = weakref.ref(model)
     del model, run
     gc.collect()
@@ -135,7 +135,7 @@ def test_a_model_is_open_as_long_as_it_is_held(
 def test_layers_that_differ_are_left_out_and_that_is_said(tmp_path: Path) -> None:
     settings = {"num_hidden_layers": 3, "scale_attn_by_inverse_layer_idx": True}
     mixed = save_tiny_model(tmp_path / "mixed", "gpt2", **settings)
-    run = read_text(open_source(mixed, Device.CPU)[0], TEXT, Device.CPU)
+    run = read_text(open_source(mixed, Device.CPU)[0], EXAMPLE_TEXT, Device.CPU)
     assert run.reading
     assert run.reading.layers == (0,)
     (said,) = run.notices[:1]
@@ -147,7 +147,7 @@ def test_layers_that_differ_are_left_out_and_that_is_said(tmp_path: Path) -> Non
 
 def test_layers_with_different_masks_are_one_run(tmp_path: Path) -> None:
     mixed = save_tiny_model(tmp_path / "mixed", "gemma2", num_hidden_layers=3, sliding_window=2)
-    run = read_text(open_source(mixed, Device.CPU)[0], TEXT, Device.CPU)
+    run = read_text(open_source(mixed, Device.CPU)[0], EXAMPLE_TEXT, Device.CPU)
     assert run.reading
     assert run.reading.layers == (0, 1, 2)
     weights = run.trace.read("weights")  # layer head query key
@@ -158,7 +158,7 @@ def test_layers_with_different_masks_are_one_run(tmp_path: Path) -> None:
 
 
 def test_other_files_in_the_folder_are_noticed(source: ModelSource) -> None:
-    run = read_text(replace(source, fingerprint="0" * 64), TEXT, Device.CPU)
+    run = read_text(replace(source, fingerprint="0" * 64), EXAMPLE_TEXT, Device.CPU)
     said = "The files of tiny have changed since the document was saved."
     assert said.replace("tiny", source.name) in run.notices
 
@@ -169,15 +169,15 @@ def test_what_cannot_be_read_is_said(source: ModelSource, tmp_path: Path) -> Non
     assert refused.value.field == "text"
     gone = replace(source, folder=str(tmp_path / "gone"))
     with pytest.raises(InputError, match=r"Folder not found: “.*gone”") as refused:
-        read_text(gone, TEXT, Device.CPU)
+        read_text(gone, EXAMPLE_TEXT, Device.CPU)
     assert refused.value.field == "model"
     with pytest.raises(InputError, match="Head 9 of layer 0 does not exist"):
-        read_text(replace(source, edits=heads_off([(0, 9)])), TEXT, Device.CPU)
+        read_text(replace(source, edits=ablation_edits([(0, 9)])), EXAMPLE_TEXT, Device.CPU)
 
 
 def test_a_model_that_continues_nothing_says_so(tmp_path: Path) -> None:
     folder = save_tiny_model(tmp_path / "encoder", "bert")
-    run = read_text(open_source(folder, Device.CPU)[0], TEXT, Device.CPU)
+    run = read_text(open_source(folder, Device.CPU)[0], EXAMPLE_TEXT, Device.CPU)
     assert run.reading
     assert run.reading.next_tokens == ()
     assert "does not generate text" in run.reading.no_next_token
@@ -187,11 +187,11 @@ def test_a_model_that_continues_nothing_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["bart", "t5"])
 def test_heads_of_layers_that_attend_twice_stay_on(tmp_path: Path, kind: str) -> None:
     source, _model = open_source(save_tiny_model(tmp_path / kind, kind), Device.CPU)
-    run = read_text(source, TEXT, Device.CPU)
+    run = read_text(source, EXAMPLE_TEXT, Device.CPU)
     assert run.reading
     assert not run.reading.are_heads_switchable
     with pytest.raises(InputError, match="cannot be edited"):
-        read_text(replace(source, edits=heads_off([(0, 1)])), TEXT, Device.CPU)
+        read_text(replace(source, edits=ablation_edits([(0, 1)])), EXAMPLE_TEXT, Device.CPU)
 
 
 def test_no_head_of_a_stack_that_has_more_layers_than_the_other_is_switched(
@@ -200,22 +200,22 @@ def test_no_head_of_a_stack_that_has_more_layers_than_the_other_is_switched(
     """The number of the encoder's last layer names that layer alone."""
     folder = save_tiny_model(tmp_path / "bart", "bart", num_hidden_layers=3, encoder_layers=3)
     source, _model = open_source(folder, Device.CPU)
-    run = read_text(source, TEXT, Device.CPU)
+    run = read_text(source, EXAMPLE_TEXT, Device.CPU)
     assert run.reading
     assert not run.reading.are_heads_switchable
     with pytest.raises(InputError, match="cannot be edited"):
-        read_text(replace(source, edits=heads_off([(2, 1)])), TEXT, Device.CPU)
+        read_text(replace(source, edits=ablation_edits([(2, 1)])), EXAMPLE_TEXT, Device.CPU)
 
 
 def test_only_the_numbers_of_its_own_text_go_into_a_document(source: ModelSource) -> None:
-    run = read_text(source, TEXT, Device.CPU)
-    document = Document(text=TEXT, spec=AttentionSpec(device=Device.CPU), model=source)
-    whole = document.with_numbers_of(run)
+    run = read_text(source, EXAMPLE_TEXT, Device.CPU)
+    document = Document(text=EXAMPLE_TEXT, spec=AttentionSpec(device=Device.CPU), model=source)
+    whole = document.attach_results(run)
     assert whole.captured
     assert whole.captured.query_tokens == run.texts[0]
     assert whole.model == replace(source, layers=(0, 1))
     later = document.set("text", "")
-    assert later.with_numbers_of(run) == later
+    assert later.attach_results(run) == later
 
 
 @pytest.mark.slow
@@ -225,7 +225,7 @@ def test_memory_is_returned_when_idle_and_closed_models_are_forgotten_once(
     trims: list[int] = []
     forgotten: list[int] = []
     monkeypatch.setattr(worker_jobs, "trim_freed_memory", lambda: trims.append(1))
-    monkeypatch.setattr(tokenizer_process, "forget_closed", lambda: forgotten.append(1))
+    monkeypatch.setattr(tokenizer_process, "release_closed_tokenizers", lambda: forgotten.append(1))
     monkeypatch.setattr(text_reading, "_opened", WeakValueDictionary())
     _source, model = open_source(tiny_model_folder, Device.CPU)
     return_idle_memory()
@@ -242,8 +242,8 @@ def test_memory_is_returned_when_idle_and_closed_models_are_forgotten_once(
 @pytest.mark.parametrize(("kind", "part"), [("bert", ""), ("t5", "decoder"), ("bart", "decoder")])
 def test_a_second_text_is_read_with_the_first(tmp_path: Path, kind: str, part: str) -> None:
     source, _model = open_source(save_tiny_model(tmp_path / kind, kind), Device.CPU)
-    run = read_text(replace(source, second="a dog ran"), TEXT, Device.CPU)
-    runs = open_model(source.path, Device.CPU).attend(TEXT, "a dog ran")
+    run = read_text(replace(source, second="a dog ran"), EXAMPLE_TEXT, Device.CPU)
+    runs = open_model(source.path, Device.CPU).attend(EXAMPLE_TEXT, "a dog ran")
     expected = next(
         each.run
         for each in runs
@@ -252,7 +252,7 @@ def test_a_second_text_is_read_with_the_first(tmp_path: Path, kind: str, part: s
     assert run.texts == expected.texts
     assert run.texts[0][-3:] == ("a", "dog", "ran")
     np.testing.assert_array_equal(run.trace.read("weights"), expected.trace.read("weights"))
-    alone = read_text(source, TEXT, Device.CPU)
-    assert alone.texts[0][1:] == tuple(TEXT.split())
+    alone = read_text(source, EXAMPLE_TEXT, Device.CPU)
+    assert alone.texts[0][1:] == tuple(EXAMPLE_TEXT.split())
     assert run.reading
     assert run.reading.special

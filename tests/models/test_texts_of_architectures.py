@@ -23,7 +23,7 @@ from tests.support.tiny_models import (
 )
 from visualizer.attention.layer_operations import ResidualStream
 from visualizer.explanations.explain import explain
-from visualizer.models.cached_generation import TokenReader, matrix_of_rows
+from visualizer.models.cached_generation import TokenReader, combine_rows
 from visualizer.models.opened_model import OpenedModel, open_model
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def test_rows_of_tables_of_positions_are_those_that_are_looked_up(
             for each in model.attend(TEXT, second)
             if "encoder" not in each.group.name.split(".") and not each.group.is_cross
         )
-        step = run.trace.stage("residual").step_as(ResidualStream)
+        step = run.trace.stage("residual").layer_step(ResidualStream)
         assert step.embedded
         tables = [rows for _, rows in step.embedded.tables]
         assert tables == [tuple(ids), tuple(range(2, 2 + len(ids)))]
@@ -123,5 +123,5 @@ def test_rows_of_continued_texts_are_those_of_one_pass(tmp_path: Path, name: str
         np.testing.assert_allclose(step.logits, wanted, atol=1e-5)
     for each in seen.runs:
         for layer, wanted in zip(each.group.layers, weights_of(each.run), strict=True):
-            made = matrix_of_rows([step.rows[layer] for step in steps], ids.shape[-1])
+            made = combine_rows([step.rows[layer] for step in steps], ids.shape[-1])
             np.testing.assert_allclose(made, wanted, atol=1e-5)

@@ -20,7 +20,7 @@ from visualizer.attention.spec import Device
 from visualizer.errors import InputError
 from visualizer.models import model_tokenizer, text_reading
 from visualizer.models.opened_model import OpenedModel, open_model
-from visualizer.models.tokenizer_process import COMMAND, AnswerLimits, tokenizer_process
+from visualizer.models.tokenizer_process import PROCESS_COMMAND, AnswerLimits, tokenizer_process
 from visualizer.progress import CancelledError
 from visualizer.session import model_opening
 
@@ -38,7 +38,7 @@ WAIT_S = 30.0
 def processes() -> list[psutil.Process]:
     """Return the processes that split texts for this one."""
     found = psutil.Process().children()
-    return [each for each in found if COMMAND[-1] in each.cmdline()]
+    return [each for each in found if PROCESS_COMMAND[-1] in each.cmdline()]
 
 
 def byte_level_folder(folder: Path) -> Path:
@@ -111,12 +111,12 @@ def test_texts_are_split_as_transformers_does(tmp_path: Path, save: Callable[[Pa
 def test_the_process_is_started_while_a_model_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     tokenizer_process.end()
     with monkeypatch.context() as without:
-        without.setattr(model_opening, "has_library", lambda: False)
-        model_opening.prepare_to_open()
+        without.setattr(model_opening, "can_open_models", lambda: False)
+        model_opening.start_imports()
     assert processes() == []
-    model_opening.prepare_to_open()
+    model_opening.start_imports()
     (process,) = processes()
-    model_opening.prepare_to_open()
+    model_opening.start_imports()
     assert processes() == [process]
 
 
@@ -182,7 +182,7 @@ def test_an_end_within_a_question_is_said_and_the_next_one_answered(opened: Open
 def test_a_text_that_takes_too_long_to_split_is_refused(
     opened: OpenedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(model_tokenizer, "SPLITTING", AnswerLimits(0.05, 2**30))
+    monkeypatch.setattr(model_tokenizer, "SPLIT_LIMITS", AnswerLimits(0.05, 2**30))
     with pytest.raises(InputError, match=r"it takes longer than 0\.05 seconds"):
         opened.inputs("the cat " * 1_000_000)
 
@@ -210,10 +210,10 @@ def test_models_share_a_process_and_closed_ones_are_forgotten(
         return ask(says, values, limits)
 
     started.ask = watch  # type: ignore[method-assign]
-    assert isinstance(other.tokenizer, model_tokenizer.TokenizerOfFolder)
+    assert isinstance(other.tokenizer, model_tokenizer.FolderTokenizer)
     number = other.tokenizer._folder.number
     del other
-    tokenizer_process.forget_closed()
+    tokenizer_process.release_closed_tokenizers()
     ((says, values),) = sent
     assert says == "forget"
     assert number in values["numbers"]
@@ -259,10 +259,10 @@ PARENT = """
 import sys
 from pathlib import Path
 from visualizer.models.model_folder import read_model_folder
-from visualizer.models.model_tokenizer import TokenizerOfFolder
+from visualizer.models.model_tokenizer import FolderTokenizer
 import psutil
 
-tokenizer = TokenizerOfFolder(read_model_folder(Path(sys.argv[1])))
+tokenizer = FolderTokenizer(read_model_folder(Path(sys.argv[1])))
 print(psutil.Process().children()[0].pid, flush=True)
 tokenizer.as_users_message("a", "model")
 """
@@ -284,7 +284,7 @@ def test_the_process_ends_after_a_program_that_was_killed(tmp_path: Path, templa
 
 @pytest.mark.slow
 def test_a_process_without_tokenizers_ends_after_a_time() -> None:
-    code = f"import {COMMAND[-1]} as main; main.IDLE_S = 0.1; main.main()"
+    code = f"import {PROCESS_COMMAND[-1]} as main; main.IDLE_TIMEOUT_S = 0.1; main.main()"
     with subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL
     ) as process:
@@ -295,7 +295,9 @@ def test_in_the_window_the_last_tokenizer_is_forgotten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     forgotten: list[bool] = []
-    monkeypatch.setattr(tokenizer_process, "forget_closed", lambda: forgotten.append(True))
+    monkeypatch.setattr(
+        tokenizer_process, "release_closed_tokenizers", lambda: forgotten.append(True)
+    )
     source, model = text_reading.open_source(bert_folder(tmp_path / "bert"), Device.CPU)
     text_reading.forget_closed_models()
     assert source.name == "bert"

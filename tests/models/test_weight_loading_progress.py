@@ -14,7 +14,7 @@ import torch
 
 from tests.support.tiny_models import save_tiny_model, tiny_model
 from visualizer.attention.spec import Device, Dtype
-from visualizer.models.model_folder import bytes_in_memory, read_model_folder
+from visualizer.models.model_folder import parameter_bytes, read_model_folder
 from visualizer.models.opened_model import open_model
 from visualizer.progress import CancelledError
 from visualizer.session.model_opening import open_model_source
@@ -82,5 +82,5 @@ def test_layers_heads_and_bytes_are_read_from_the_config(tmp_path: Path) -> None
     for kind in ("llama", "gpt2", "bart"):
         found = read_model_folder(save_tiny_model(tmp_path / kind, kind, n_layer=2, n_head=4))
         assert (found.layers, found.heads) == (2, 4)
-        assert bytes_in_memory(found.numbers, Dtype.FLOAT64) == 8 * found.numbers
+        assert parameter_bytes(found.numbers, Dtype.FLOAT64) == 8 * found.numbers
     assert not read_model_folder(tmp_path / "llama", has_fingerprint=False).fingerprint

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from visualizer.resources import documentation
+from visualizer.resources import documentation_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,7 +67,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--out",
         type=Path,
         metavar="FOLDER",
-        default=documentation("pictures"),
+        default=documentation_path("pictures"),
         help="where the pictures are written; docs/pictures unless given",
     )
     return parser

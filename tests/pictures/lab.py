@@ -14,10 +14,10 @@ from PySide6.QtCore import QEventLoop, QTimer
 
 from visualizer.app import make_application
 from visualizer.lab.attention_view.probe_result import ProbeResult
-from visualizer.lab.training.run_state import Phase
+from visualizer.lab.training.run_state import RunPhase
 from visualizer.lab.training_film.writer import (
     TrainingFilmSettings,
-    training_film,
+    create_training_film,
     write_training_film,
 )
 from visualizer.lab.window import LabWindow
@@ -50,7 +50,7 @@ def main(folder: Path, names: Collection[str]) -> None:
         while not _has_formed(window):
             _pause(200)
         window.lab.toggle()
-        while window.lab.run and window.lab.run.phase is Phase.RUNNING:
+        while window.lab.run and window.lab.run.phase is RunPhase.RUNNING:
             _pause(200)
         _pin_best(window)
         window.attention.setFocus()
@@ -80,15 +80,17 @@ def _film(window: LabWindow, path: Path) -> None:
         while len(readings) < asked:
             _pause(20)
     losses = {step: run.losses_at(step) for step in steps}
-    write_training_film(path, training_film(readings, run.settings.model, run.step, losses, FILM))
+    write_training_film(
+        path, create_training_film(readings, run.settings.model, run.step, losses, FILM)
+    )
 
 
 def _has_formed(window: LabWindow) -> bool:
     reading, run = window.probe_controller.result, window.lab.run
-    assert run is None or run.phase not in {Phase.FAILED, Phase.DONE}, "no head has formed"
-    if reading is None or reading.attending is None or reading.best is None:
+    assert run is None or run.phase not in {RunPhase.FAILED, RunPhase.DONE}, "no head has formed"
+    if reading is None or reading.partner_weights is None or reading.best is None:
         return False
-    return float(reading.attending[reading.best]) > FORMED
+    return float(reading.partner_weights[reading.best]) > FORMED
 
 
 def _pin_best(window: LabWindow) -> None:

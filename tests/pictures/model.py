@@ -22,7 +22,7 @@ def main(model: Path, picture: Path) -> None:
     """Draw the window with an induction head of the model, its overview and its next tokens."""
     application = make_application()
     application.setApplicationName("Attention Visualizer pictures")
-    app_settings.forget()
+    app_settings.clear_settings()
     window = open_window(Document(text=TEXT))
     window.resize(1280, 800)
     window.set_scheme("light")
@@ -34,7 +34,7 @@ def main(model: Path, picture: Path) -> None:
     window.controllers.view_controller.show_head_of_layer(*INDUCTION)
     settle(window)
     window.grab().save(str(picture))
-    window.controllers.document_controller.give_up()
+    window.controllers.document_controller.abandon()
     window.close()
 
 

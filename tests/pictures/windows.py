@@ -27,7 +27,7 @@ def main(folder: Path, names: Collection[str]) -> None:
     """Lead a window through all of its pictures, and save those that are named."""
     application = make_application()
     application.setApplicationName("Attention Visualizer pictures")
-    app_settings.forget()
+    app_settings.clear_settings()
     window = open_window(Document())
     window.resize(1280, 800)
     settle(window)
@@ -41,7 +41,7 @@ def main(folder: Path, names: Collection[str]) -> None:
     }
     for name in names:
         taken[name].save(str(folder / name))
-    window.controllers.document_controller.give_up()
+    window.controllers.document_controller.abandon()
     window.close()
 
 
@@ -65,7 +65,7 @@ def _pin(window: MainWindow) -> None:
 
 
 def _compare(window: MainWindow) -> None:
-    window.controllers.comparison_controller.keep_as_a()
+    window.controllers.comparison_controller.keep_as_side_a()
     window.workspace.set("causal", value=False)
 
 

@@ -16,34 +16,34 @@ from tests.support.examples import examples
 from tests.support.screens import needs, present, warm
 from tests.support.struct_strategies import structs
 from visualizer.attention.captured_attention import CapturedAttention
-from visualizer.attention.captured_run import captured_run
+from visualizer.attention.captured_run import create_captured_run
 from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
-from visualizer.attention.head_measures import measure
+from visualizer.attention.head_measures import measure_heads
 from visualizer.attention.model_reading import ModelReading
 from visualizer.errors import InputError
 from visualizer.export.data import array_writers
-from visualizer.features.cell.presenter import CELL
-from visualizer.features.code.presenter import CODE
-from visualizer.features.code.script import script
-from visualizer.features.comparison_bar.presenter import COMPARISON
-from visualizer.features.head_table.presenter import HEADS
-from visualizer.features.line_view.presenter import LINES
-from visualizer.features.setup.presenter import SETUP
-from visualizer.features.token_strip.presenter import TOKENS
+from visualizer.features.cell.presenter import CELL_PANEL
+from visualizer.features.code.presenter import CODE_PANEL
+from visualizer.features.code.script import write_script
+from visualizer.features.comparison_bar.presenter import COMPARISON_PANEL
+from visualizer.features.head_table.presenter import HEADS_PANEL
+from visualizer.features.line_view.presenter import LINES_PANEL
+from visualizer.features.setup.presenter import SETUP_PANEL
+from visualizer.features.token_strip.presenter import TOKENS_PANEL
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.session.comparison_state import Comparison, ComparisonKind
 from visualizer.session.computation_caption import caption
 from visualizer.session.document import Document, LineSplit
-from visualizer.session.timeline import Grain, Place, Playhead
+from visualizer.session.timeline import PlaybackPosition, Playhead, StepSize
 from visualizer.session.token_selection import TokenRole, TokenSelection
 from visualizer.session.user_prediction import Prediction, PredictionQuestion
 from visualizer.session.view import CodeDialect, TableSelection, View
 from visualizer.session.view_options import ColourCurve, ColourLimits, ColourOptions, LineOptions
-from visualizer.session.worker_jobs import typed_labels
-from visualizer.session.zoom_ranges import Zoom
+from visualizer.session.worker_jobs import parse_labels
+from visualizer.session.zoom_ranges import ZoomRange
 from visualizer.shell import pane_table
-from visualizer.shell.panel_presenters import STATUS
+from visualizer.shell.panel_presenters import STATUS_PANEL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,7 +66,7 @@ def captured(array: np.ndarray, *tokens: tuple[str, ...]) -> CapturedAttention:
 
 
 def a_run(shape: tuple[int, ...], *tokens: tuple[str, ...]) -> Run:
-    return captured_run(captured(weights(shape), *tokens))
+    return create_captured_run(captured(weights(shape), *tokens))
 
 
 def screen(run: Run, **fields: Any) -> Screen:
@@ -84,7 +84,7 @@ def test_any_shape_is_shown_cell_by_cell(
 ) -> None:
     array = weights(shape, seed)
     layer = data.draw(st.integers(0, shape[0] - 1))
-    shown = screen(captured_run(captured(array)), layer=layer).panel(BOARD_CONTENTS).board
+    shown = screen(create_captured_run(captured(array)), layer=layer).panel(BOARD_CONTENTS).board
     ((*panels,),) = shown.columns
     assert len(panels) == shape[1]
     for head, panel in enumerate(panels):
@@ -127,14 +127,14 @@ def views(draw: st.DrawFn, shape: tuple[int, int, int, int], stage: str) -> View
         folds=draw(st.frozensets(st.sampled_from(HeadAggregate))),
         lens=draw(st.sampled_from(WeightTransform)),
         spread=draw(st.booleans()),
-        zoom=draw(st.none() | st.just(Zoom(range(rows), range(draw(st.integers(1, keys)))))),
+        zoom=draw(st.none() | st.just(ZoomRange(range(rows), range(draw(st.integers(1, keys)))))),
         colouring=ColourOptions(
             draw(st.sampled_from(ColourCurve)), draw(st.sampled_from(ColourLimits))
         ),
         room=draw(st.sampled_from((2, 256))),
         playhead=Playhead(
-            draw(st.none() | st.just(Place(stage, place[1], place[2]))),
-            draw(st.sampled_from(Grain)),
+            draw(st.none() | st.just(PlaybackPosition(stage, place[1], place[2]))),
+            draw(st.sampled_from(StepSize)),
         ),
         guess=draw(
             st.none()
@@ -165,7 +165,7 @@ def views(draw: st.DrawFn, shape: tuple[int, int, int, int], stage: str) -> View
 def test_whatever_is_looked_at_can_be_shown(
     shape: tuple[int, int, int, int], kind: str, data: st.DataObject
 ) -> None:
-    run = captured_run(captured(np.asarray(KINDS[kind](weights(shape)), np.float32)))
+    run = create_captured_run(captured(np.asarray(KINDS[kind](weights(shape)), np.float32)))
     view = data.draw(views(shape, run.trace.attention))
     if view.comparison and view.comparison.against is ComparisonKind.KEPT:
         other = a_run(data.draw(SIZES | st.just(shape)))
@@ -200,20 +200,20 @@ def test_it_is_compared_with_a_module(shape: tuple[int, ...], is_live: bool) -> 
         assert [panel.part for panel in stages] == [ComparedSide.A, ComparedSide.B] + [
             ComparedSide.CHANGE
         ] * fits
-        bar = shown.panel(COMPARISON)
+        bar = shown.panel(COMPARISON_PANEL)
         assert bar
-        assert bar.lead == "Changed from A to B: the captured attention."
+        assert bar.summary == "Changed from A to B: the captured attention."
 
 
 # --------------------------------------------------------------------------------- what is said
 
 
 def test_what_is_missing_is_said_in_place_of_the_settings() -> None:
-    assert screen(a_run((12, 12, 64, 64))).panel(SETUP).captured == (
+    assert screen(a_run((12, 12, 64, 64))).panel(SETUP_PANEL).captured == (
         "Opened from attn.npz: 12 layers × 12 heads × 64 × 64. Only attention weights are "
         "included, so scores, context vectors and module settings are unavailable."
     )
-    assert "1 layer × 1 head × 5 × 9." in screen(a_run((1, 1, 5, 9))).panel(SETUP).captured
+    assert "1 layer × 1 head × 5 × 9." in screen(a_run((1, 1, 5, 9))).panel(SETUP_PANEL).captured
 
 
 @pytest.mark.parametrize(
@@ -225,17 +225,19 @@ def test_what_is_missing_is_said_in_place_of_the_settings() -> None:
     ],
 )
 def test_any_name_of_a_file_is_said_in_one_short_line(name: str, called: str) -> None:
-    run = captured_run(CapturedAttention.of(name, weights((1, 1, 2, 2))))
+    run = create_captured_run(CapturedAttention.of(name, weights((1, 1, 2, 2))))
     shown = screen(run, pinned=Cell("weights", (0, 0, 0)))
-    assert shown.panel(SETUP).captured.startswith(f"Opened from {called}: 1 layer")
-    readout = shown.panel(CELL)
+    assert shown.panel(SETUP_PANEL).captured.startswith(f"Opened from {called}: 1 layer")
+    readout = shown.panel(CELL_PANEL)
     assert readout
     assert readout.plain.endswith(f"This weight was read from {called}.")
 
 
 def test_a_cell_says_where_it_was_read() -> None:
-    run = captured_run(captured(np.array([[[[0.25, 0.75]]]], np.float32), ("Le",), ("The", "cat")))
-    readout = screen(run, pinned=Cell("weights", (0, 0, 1))).panel(CELL)
+    run = create_captured_run(
+        captured(np.array([[[[0.25, 0.75]]]], np.float32), ("Le",), ("The", "cat"))
+    )
+    readout = screen(run, pinned=Cell("weights", (0, 0, 1))).panel(CELL_PANEL)
     assert readout
     assert readout.plain == (
         "Le (query 1) attends to cat (key 2) with weight 75 %. This weight was read from attn.npz."
@@ -244,28 +246,28 @@ def test_a_cell_says_where_it_was_read() -> None:
 
 
 def test_places_without_a_token_are_called_by_their_numbers() -> None:
-    run = captured_run(captured(np.array([[[[0.25, 0.75]]]], np.float32)))
-    readout = screen(run, pinned=Cell("weights", (0, 0, 1))).panel(CELL)
+    run = create_captured_run(captured(np.array([[[[0.25, 0.75]]]], np.float32)))
+    readout = screen(run, pinned=Cell("weights", (0, 0, 1))).panel(CELL_PANEL)
     assert readout
     assert (
         readout.plain
         == "Query 1 attends to key 2 with weight 75 %. This weight was read from attn.npz."
     )
-    run = captured_run(captured(np.array([[[[-0.25, 0.75]]]], np.float32)))
-    readout = screen(run, pinned=Cell("scores", (0, 0, 0))).panel(CELL)
+    run = create_captured_run(captured(np.array([[[[-0.25, 0.75]]]], np.float32)))
+    readout = screen(run, pinned=Cell("scores", (0, 0, 0))).panel(CELL_PANEL)
     assert readout
     said = "The score of query 1 and key 1 is −0.2500. This score was read from attn.npz."
     assert readout.plain == said
 
 
 def test_numbers_below_0_are_scores_and_are_coloured_around_0() -> None:
-    shown = screen(captured_run(captured(weights((1, 2, 3, 3)) - 0.5)))
+    shown = screen(create_captured_run(captured(weights((1, 2, 3, 3)) - 0.5)))
     ((panel, _),) = shown.panel(BOARD_CONTENTS).board.columns
     assert (panel.stage, panel.title, panel.colour.is_signed) == ("scores", "Scores", True)
-    assert shown.panel(STATUS).notices == (
+    assert shown.panel(STATUS_PANEL).notices == (
         "Some numbers are negative, so they are shown as scores instead of weights.",
     )
-    lines, heads = shown.panel(LINES), shown.panel(HEADS)
+    lines, heads = shown.panel(LINES_PANEL), shown.panel(HEADS_PANEL)
     assert lines
     assert lines.message == "This file contains scores only; lines need attention weights."
     assert heads
@@ -275,7 +277,7 @@ def test_numbers_below_0_are_scores_and_are_coloured_around_0() -> None:
 def test_rows_that_do_not_sum_to_1_are_counted() -> None:
     array = weights((2, 1, 3, 3))
     array[1, 0, 2] *= 0.5
-    run = captured_run(captured(array))
+    run = create_captured_run(captured(array))
     said = "In 1 of 6 rows, the weights do not sum to 1; the sums range from 0.5 to 0.5."
     assert run.notices == (said,)
 
@@ -283,7 +285,7 @@ def test_rows_that_do_not_sum_to_1_are_counted() -> None:
 def test_cells_without_a_number_are_counted() -> None:
     array = weights((1, 1, 2, 3))
     array[0, 0, 1, 2] = np.nan
-    assert captured_run(captured(array)).notices == ("1 of 6 cells are NaN.",)
+    assert create_captured_run(captured(array)).notices == ("1 of 6 cells are NaN.",)
 
 
 def test_the_caption_names_the_file_and_the_sizes() -> None:
@@ -291,14 +293,14 @@ def test_the_caption_names_the_file_and_the_sizes() -> None:
     assert caption(run) == "attn.npz · 2 layers × 4 heads × 12 × 12"
     assert (
         screen(run)
-        .panel(STATUS)
+        .panel(STATUS_PANEL)
         .facts.startswith("Not computed here  ·  2 layers × 4 heads × 12 × 12")
     )
 
 
 def test_there_is_no_code_and_that_is_said() -> None:
     run = a_run((1, 1, 3, 3))
-    twin = screen(run).panel(CODE)
+    twin = screen(run).panel(CODE_PANEL)
     assert twin
     assert [line.text for line in twin.lines] == [
         "# Read from a file:",
@@ -306,7 +308,7 @@ def test_there_is_no_code_and_that_is_said() -> None:
         "# No code is available.",
     ]
     with pytest.raises(InputError, match="No script is available"):
-        script(run, CodeDialect.BOOK)
+        write_script(run, CodeDialect.BOOK)
 
 
 def test_there_are_no_values_to_take_the_length_of() -> None:
@@ -315,15 +317,15 @@ def test_there_are_no_values_to_take_the_length_of() -> None:
     )
     ((panel,),) = shown.panel(BOARD_CONTENTS).board.columns
     assert "unmodified: no value vectors" in panel.notes
-    readout = shown.panel(CELL)
+    readout = shown.panel(CELL_PANEL)
     assert readout
-    assert readout.also == (
+    assert readout.additional_sentences == (
         "× ‖value‖: not available because the file does not contain the values.",
     )
 
 
 def test_only_square_attention_is_measured_by_distance() -> None:
-    table = screen(a_run((1, 1, 3, 5))).panel(HEADS)
+    table = screen(a_run((1, 1, 3, 5))).panel(HEADS_PANEL)
     assert table
     written = dict(
         zip([column.title for column in table.columns], table.rows[0].written, strict=True)
@@ -331,15 +333,15 @@ def test_only_square_attention_is_measured_by_distance() -> None:
     assert {name for name, value in written.items() if value == "–"} == {
         *("Previous", "Current", "Distance"),
     }
-    assert "Queries and keys are different tokens" in table.lead
-    square = screen(a_run((1, 1, 5, 5))).panel(HEADS)
+    assert "Queries and keys are different tokens" in table.summary
+    square = screen(a_run((1, 1, 5, 5))).panel(HEADS_PANEL)
     assert square
     assert "–" not in square.rows[0].written
 
 
 def test_samples_of_dropout_are_refused_in_a_sentence() -> None:
     run = a_run((1, 1, 3, 3))
-    bar = screen(run, comparison=Comparison(ComparisonKind.SAMPLES)).panel(COMPARISON)
+    bar = screen(run, comparison=Comparison(ComparisonKind.SAMPLES)).panel(COMPARISON_PANEL)
     assert bar
     assert bar.said.startswith("Captured attention has no dropout")
 
@@ -347,7 +349,7 @@ def test_samples_of_dropout_are_refused_in_a_sentence() -> None:
 def test_layers_stand_side_by_side_as_texts_do() -> None:
     shown = screen(a_run((3, 2, 4, 4)), layer=1, spread=True)
     assert shown.resolved
-    assert shown.resolved.leading_in_words == "layer 2 of 3"
+    assert shown.resolved.leading_description == "layer 2 of 3"
     ((*panels,),) = shown.panel(BOARD_CONTENTS).board.columns
     assert [panel.label for panel in panels] == ["Layer 1", "Layer 2", "Layer 3"]
 
@@ -357,7 +359,7 @@ def test_layers_shown_of_a_model_are_named_by_their_numbers_in_it() -> None:
     reading = ModelReading("made", (3, 7, 11), {}, {}, True, (), "", None, None)
     shown = screen(replace(run, reading=reading), layer=1, spread=True)
     assert shown.resolved
-    assert shown.resolved.leading_in_words == "layer 8 (2 of 3)"
+    assert shown.resolved.leading_description == "layer 8 (2 of 3)"
     ((*panels,),) = shown.panel(BOARD_CONTENTS).board.columns
     assert [panel.label for panel in panels] == ["Layer 4", "Layer 8", "Layer 12"]
 
@@ -365,7 +367,7 @@ def test_layers_shown_of_a_model_are_named_by_their_numbers_in_it() -> None:
 def test_tokens_of_other_queries_and_keys_are_shown_by_their_role() -> None:
     run = a_run((1, 1, 2, 3), ("Le", "chat"), ("The", "cat", "sat"))
     reads, read = (
-        screen(run, tokens=TokenSelection(role=role)).panel(TOKENS) for role in TokenRole
+        screen(run, tokens=TokenSelection(role=role)).panel(TOKENS_PANEL) for role in TokenRole
     )
     assert (reads.labels, read.labels) == (("Le", "chat"), ("The", "cat", "sat"))
     assert reads.note == ("These are the queries. The keys are different tokens; see the heatmaps.")
@@ -377,7 +379,7 @@ def test_an_export_can_be_opened_again(tmp_path: Any) -> None:
 
     run = a_run((2, 2, 2, 3), ("Le", "chat"), ("The", "cat", "sat"))
     file = io.BytesIO()
-    array_writers.npz(run, file)
+    array_writers.write_npz(run, file)
     (tmp_path / "attn.npz").write_bytes(file.getvalue())
     assert read_tensor_file(tmp_path / "attn.npz", Document().spec)[0] == run.captured
 
@@ -387,7 +389,7 @@ def test_an_export_can_be_opened_again(tmp_path: Any) -> None:
 
 def labels(shape: tuple[int, ...], text: str, **fields: Any) -> Any:
     document = Document(captured=captured(weights(shape)), labels=text, **fields)
-    return typed_labels(document)
+    return parse_labels(document)
 
 
 @pytest.mark.parametrize(
@@ -435,7 +437,9 @@ def test_how_many_tokens_are_needed_is_said(shape: tuple[int, ...], text: str, s
 
 def test_typed_tokens_keep_all_that_was_read_of_the_numbers() -> None:
     run = a_run((1, 1, 3, 3))
-    named = captured_run(captured(weights((1, 1, 3, 3))), ("a", "b", "c"), ("a", "b", "c"), run)
+    named = create_captured_run(
+        captured(weights((1, 1, 3, 3))), ("a", "b", "c"), ("a", "b", "c"), run
+    )
     assert named.trace is run.trace
     assert named.texts == (("a", "b", "c"),)
 
@@ -466,7 +470,7 @@ def test_rectangles_are_measured_as_numpy_would() -> None:
     array = weights((2, 3, 4, 6)).astype(np.float64)
     import torch
 
-    found = measure(torch.from_numpy(array), ())
+    found = measure_heads(torch.from_numpy(array), ())
     entropy = -(array * np.log2(array)).sum(-1).mean(-1)
     np.testing.assert_allclose(found.entropy, entropy)
     np.testing.assert_allclose(found.first, array[..., 0].mean(-1))

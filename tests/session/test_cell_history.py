@@ -15,13 +15,13 @@ from tests.support.examples import examples
 from tests.support.screens import resolved
 from tests.support.small_runs import a_run, places
 from visualizer.attention.cached_tensor import CachedTensor
-from visualizer.attention.layer_stages import StepOfStage, layer_rows
-from visualizer.attention.spec import Mask
+from visualizer.attention.layer_stages import StageStep, layer_stage_rows
+from visualizer.attention.spec import MaskKind
 from visualizer.attention.trace import Trace
 from visualizer.features.cell.presenter import CellPanel, head_cell_panel
 from visualizer.format import format_number
 from visualizer.session.cell_address import Cell
-from visualizer.session.resolved_view import existing
+from visualizer.session.resolved_view import existing_cell
 from visualizer.session.view import View
 from visualizer.session.view_changes import (
     MAX_TRAIL_CELLS,
@@ -98,7 +98,7 @@ def test_cells_that_are_gone_are_passed_over() -> None:
     view = View()
     for stage in ("scores", "masked", "weights"):
         view = pin_cell(view, Cell(stage, (1, 5, 5)))
-    run = a_run(mask=Mask.NONE)
+    run = a_run(mask=MaskKind.NONE)
     back = go_back(run, view)
     assert back.pinned == Cell("scores", (1, 5, 5))
     alone = a_run(heads=1)
@@ -152,13 +152,13 @@ def test_a_link_to_another_layer_goes_there_and_back() -> None:
     again = go_forward(run, second)
     assert (again.layer, again.pinned) == (2, Cell("result", (1, 0)))
     assert go_forward(run, again).pinned == Cell("attended", (1, 0))
-    assert existing(run, Cell("result", (1, 0), layer=4)) is None
+    assert existing_cell(run, Cell("result", (1, 0), layer=4)) is None
 
 
 def layers_run() -> Run:
     """A run of four layers with the stages that are named here."""
     run = a_run("one two", heads=1)
-    steps = {name: StepOfStage() for name in ("residual", "attended", "result")}
-    rows = layer_rows(steps)
+    steps = {name: StageStep() for name in ("residual", "attended", "result")}
+    rows = layer_stage_rows(steps)
     held = {row.name: CachedTensor(torch.zeros(4, 2, 3)) for row in rows}
     return replace(run, trace=Trace(run.trace.spec, rows, {}, held, frozenset(), ("layer",)))

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from visualizer.attention.mechanisms import Mechanism
 from visualizer.attention.spec import AttentionSpec, BooleanMatrix
 from visualizer.models.model_source import CutEdges, HeadEdit, HeadEditKind, ModelSource
-from visualizer.session.change_description import IN_WORDS, MAX_LENGTH, change_in_words
+from visualizer.session.change_description import FIELD_NAMES, MAX_LENGTH, describe_change
 from visualizer.session.document import Document
 
 MODEL = ModelSource("/models/tiny", "tiny", "f")
@@ -37,7 +37,7 @@ CUT = CutEdges(0, 1, ((5, 3), (4, 2)))
 def test_changes_of_a_model_are_named(
     before: ModelSource | None, after: ModelSource | None, said: str
 ) -> None:
-    assert change_in_words(Document(model=before), Document(model=after)) == said
+    assert describe_change(Document(model=before), Document(model=after)) == said
 
 
 def test_changes_of_settings_are_named() -> None:
@@ -49,13 +49,13 @@ def test_changes_of_settings_are_named() -> None:
         ("painted", mask, "mask"),
         ("mechanism", Mechanism.MULTI_HEAD, ""),
     ):
-        assert change_in_words(document, document.set(name, value)) == said
-    assert change_in_words(document, document) == ""
+        assert describe_change(document, document.set(name, value)) == said
+    assert describe_change(document, document) == ""
 
 
 def test_only_fields_are_named_and_long_names_are_shortened() -> None:
     known = {*Document.__struct_fields__, *AttentionSpec.__struct_fields__}
-    assert {*IN_WORDS} <= known | {"mechanism", "causal"}
+    assert {*FIELD_NAMES} <= known | {"mechanism", "causal"}
     edits = tuple(HeadEdit(layer, layer % 7) for layer in range(20))
-    said = change_in_words(Document(model=MODEL), Document(model=replace(MODEL, edits=edits)))
+    said = describe_change(Document(model=MODEL), Document(model=replace(MODEL, edits=edits)))
     assert len(said) <= MAX_LENGTH

@@ -17,15 +17,21 @@ from tests.support.screens import resolved
 from tests.support.small_runs import EVERYTHING, a_run
 from visualizer.attention import masks
 from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
-from visualizer.attention.masks import kept_by_dropout
+from visualizer.attention.masks import draw_keep_mask
 from visualizer.attention.run import run
-from visualizer.attention.spec import Mask, Mode
+from visualizer.attention.spec import DropoutMode, MaskKind
 from visualizer.heatmap.board import Board
-from visualizer.heatmap.comparison_board_presenter import present_compared
-from visualizer.progress import CancelledError, stopped_when
-from visualizer.session.comparison import change_of, mean_tensor, mismatch
+from visualizer.heatmap.comparison_board_presenter import present_comparison_board
+from visualizer.progress import CancelledError, cancel_when
+from visualizer.session.comparison import difference_tensor, mean_tensor, mismatch_reason
 from visualizer.session.comparison_state import Comparison, ComparisonKind
-from visualizer.session.dropout_samples import SampleTally, mean_of, most_samples, seed_of, why_none
+from visualizer.session.dropout_samples import (
+    SampleTally,
+    max_samples,
+    no_samples_reason,
+    sample_mean,
+    sample_seed,
+)
 from visualizer.session.view import View
 
 if TYPE_CHECKING:
@@ -33,13 +39,13 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.attention.trace import Trace
 
-DROPS: dict[str, Any] = {"dropout": 0.5, "mode": Mode.TRAIN}
+DROPS: dict[str, Any] = {"dropout": 0.5, "mode": DropoutMode.TRAIN}
 
 
 def known(trace: Trace) -> dict[str, Known]:
     spec = trace.spec
     weights = {name: tensor.numpy() for name, tensor in trace.parameters.items()}
-    kept = kept_by_dropout(spec.dropout, spec.dropout_seed, tuple(trace.tensor("weights").shape))
+    kept = draw_keep_mask(spec.dropout, spec.dropout_seed, tuple(trace.tensor("weights").shape))
     first = trace.read(trace.stages[0].name).astype(np.float64)
     return reference(spec, first, weights, kept)
 
@@ -86,16 +92,16 @@ def test_b_minus_a_is_what_it_is_by_hand(pair: tuple[Run, Run]) -> None:
     kept, live = pair
     before = {name: kept.trace.read(name).tobytes() for name in kept.trace.names}
     view = View(stages=EVERYTHING, comparison=Comparison(ComparisonKind.KEPT, kept))
-    present_compared(resolved(live, view), Board())
+    present_comparison_board(resolved(live, view), Board())
     by_hand = known(kept.trace), known(live.trace)
     dtypes = (kept.trace.spec.dtype, live.trace.spec.dtype)
     for stage in live.trace.stages:
         shapes = [known_[stage.name].value.shape for known_ in by_hand if stage.name in known_]
         is_fitting = len(set(shapes)) == 1 and len(shapes) == 2
         same_texts = len(kept.texts) == len(live.texts) and kept.trace.tokens == live.trace.tokens
-        assert (mismatch(kept, live, stage) == "") == (is_fitting and same_texts)
+        assert (mismatch_reason(kept, live, stage) == "") == (is_fitting and same_texts)
         if is_fitting and same_texts:
-            held, _ = change_of(resolved(live, view), stage.name, None)
+            held, _ = difference_tensor(resolved(live, view), stage.name, None)
             expected = minus(*(known_[stage.name] for known_ in by_hand))
             assert_near(held.read().astype(np.float64), expected, *dtypes)
     assert before == {name: kept.trace.read(name).tobytes() for name in kept.trace.names}
@@ -106,10 +112,10 @@ def test_head_from_head_is_what_it_is_by_hand(case: Case, heads: list[int]) -> N
     live = case.run()
     one, other = heads[:2]
     view = View(stages=EVERYTHING, comparison=Comparison(ComparisonKind.HEAD, heads=(one, other)))
-    present_compared(resolved(live, view), Board())
+    present_comparison_board(resolved(live, view), Board())
     by_hand = known(live.trace)
     for stage in (stage for stage in live.trace.stages if "head" in stage.dims):
-        held, _ = change_of(resolved(live, view), stage.name, None)
+        held, _ = difference_tensor(resolved(live, view), stage.name, None)
         numbers = by_hand[stage.name]
         sides = (
             Known(numbers.value[..., head, :, :], numbers.doubt[..., head, :, :])
@@ -118,12 +124,12 @@ def test_head_from_head_is_what_it_is_by_hand(case: Case, heads: list[int]) -> N
         assert_near(held.read().astype(np.float64), minus(*sides), live.trace.spec.dtype)
 
 
-@given(cases(own_kept=None, mode=Mode.TRAIN, dropout=0.4), st.integers(1, 5))
+@given(cases(own_kept=None, mode=DropoutMode.TRAIN, dropout=0.4), st.integers(1, 5))
 def test_a_mean_is_that_of_running_the_seeds(case: Case, count: int) -> None:
     live = case.run()
     view = View(comparison=Comparison(ComparisonKind.SAMPLES, count=count))
     each = [
-        run(case.texts, replace(case.spec, dropout_seed=seed_of(case.spec, sample)))
+        run(case.texts, replace(case.spec, dropout_seed=sample_seed(case.spec, sample)))
         for sample in range(count)
     ]
     assert [one.trace.spec.dropout_seed for one in each[:1]] == [live.trace.spec.dropout_seed]
@@ -135,18 +141,18 @@ def test_a_mean_is_that_of_running_the_seeds(case: Case, count: int) -> None:
     assert view.comparison
     found = mean_tensor(live, view.comparison).read()
     np.testing.assert_allclose(found[known_], mean[known_], rtol=1e-5, atol=1e-7)
-    change, _ = change_of(resolved(live, view), "dropped", None)
+    change, _ = difference_tensor(resolved(live, view), "dropped", None)
     off = 1e-5 * np.abs(mean[known_]).max(initial=0)
     by_hand = (mean - weights)[known_]
     np.testing.assert_allclose(change.read()[known_], by_hand, rtol=1e-4, atol=off)
 
 
 def test_the_mean_nears_the_weights_as_one_over_the_root_of_the_count() -> None:
-    live = a_run(" ".join(f"w{at}" for at in range(24)), mask=Mask.NONE, **DROPS)
+    live = a_run(" ".join(f"w{at}" for at in range(24)), mask=MaskKind.NONE, **DROPS)
     weights, tally = live.trace.read("weights").astype(np.float64), SampleTally()
     errors = {}
     for count in (1, 4, 16, 64, 256):
-        mean = mean_of(live, count, tally).read().astype(np.float64)
+        mean = sample_mean(live, count, tally).read().astype(np.float64)
         errors[count] = math.sqrt(((mean - weights) ** 2).mean())
     for count, error in errors.items():
         # Of a rate of a half, a sample is off by as much as the weight itself.
@@ -157,41 +163,43 @@ def test_the_mean_nears_the_weights_as_one_over_the_root_of_the_count() -> None:
 def test_what_was_counted_is_counted_on_and_anew_only_where_it_must() -> None:
     live = a_run(**DROPS)
     shape, spec = tuple(live.trace.tensor("weights").shape), live.trace.spec
-    by_hand = [kept_by_dropout(0.5, spec.dropout_seed + sample, shape) for sample in range(9)]
+    by_hand = [draw_keep_mask(0.5, spec.dropout_seed + sample, shape) for sample in range(9)]
     tally = SampleTally()
     for count in (1, 8, 9, 3):
-        np.testing.assert_array_equal(tally.upto(spec, shape, count), sum(by_hand[:count]))
+        np.testing.assert_array_equal(tally.copy_prefix(spec, shape, count), sum(by_hand[:count]))
         assert tally.drawn == count
     other = replace(spec, dropout_seed=spec.dropout_seed + 1)
-    np.testing.assert_array_equal(tally.upto(other, shape, 2), sum(by_hand[1:3]))
+    np.testing.assert_array_equal(tally.copy_prefix(other, shape, 2), sum(by_hand[1:3]))
 
 
 def test_what_was_counted_before_other_work_waited_is_kept() -> None:
     live, tally = a_run(**DROPS), SampleTally()
     shape, spec = tuple(live.trace.tensor("weights").shape), live.trace.spec
-    with stopped_when(lambda: tally.drawn == 3), pytest.raises(CancelledError):
-        tally.upto(spec, shape, 9)
+    with cancel_when(lambda: tally.drawn == 3), pytest.raises(CancelledError):
+        tally.copy_prefix(spec, shape, 9)
     assert tally.drawn == 3
-    np.testing.assert_array_equal(tally.upto(spec, shape, 9), SampleTally().upto(spec, shape, 9))
+    np.testing.assert_array_equal(
+        tally.copy_prefix(spec, shape, 9), SampleTally().copy_prefix(spec, shape, 9)
+    )
 
 
 @pytest.mark.parametrize(("tokens", "most"), [(6, 256), (64, 256), (1024, 128)])
 def test_of_longer_texts_fewer_samples_are_drawn(tokens: int, most: int) -> None:
     live = a_run(" ".join(f"w{at}" for at in range(tokens)), **DROPS)
-    assert most_samples(live) == most
+    assert max_samples(live) == most
     assert most * 2 * tokens**2 <= 2**28
 
 
 def test_what_has_no_samples_says_so() -> None:
     spec = a_run(**DROPS).trace.spec
-    assert why_none(spec) == ""
+    assert no_samples_reason(spec) == ""
     own = masks.parse_mask("1 0\n1 1")
     for other, word in (
         (replace(spec, dropout=0), "above 0"),
-        (replace(spec, mode=Mode.EVAL), "evaluation"),
+        (replace(spec, mode=DropoutMode.EVAL), "evaluation"),
         (replace(spec, own_kept=own), "custom"),
     ):
-        assert word in why_none(other)
+        assert word in no_samples_reason(other)
 
 
 @pytest.mark.parametrize("lens", WeightTransform)
@@ -199,21 +207,22 @@ def test_what_has_no_samples_says_so() -> None:
 def test_what_is_looked_at_is_what_is_compared(
     lens: WeightTransform, fold: HeadAggregate | None
 ) -> None:
-    kept, live = a_run(), a_run(mask=Mask.NONE)
+    kept, live = a_run(), a_run(mask=MaskKind.NONE)
     view = View(lens=lens, comparison=Comparison(ComparisonKind.KEPT, kept))
-    held, _ = change_of(resolved(live, view), "weights", fold)
+    held, _ = difference_tensor(resolved(live, view), "weights", fold)
     sides = [
-        one.trace.seen("weights", lens, fold).read().astype(np.float64) for one in (kept, live)
+        one.trace.displayed_stage("weights", lens, fold).read().astype(np.float64)
+        for one in (kept, live)
     ]
     np.testing.assert_allclose(held.read(), sides[1] - sides[0], atol=1e-6)
-    assert change_of(resolved(live, view), "weights", fold)[0] is held
+    assert difference_tensor(resolved(live, view), "weights", fold)[0] is held
 
 
 def test_what_is_the_very_same_takes_no_memory() -> None:
-    kept = a_run(mask=Mask.CAUSAL)
-    live = a_run(mask=Mask.NONE, previous=kept)
+    kept = a_run(mask=MaskKind.CAUSAL)
+    live = a_run(mask=MaskKind.NONE, previous=kept)
     view = View(comparison=Comparison(ComparisonKind.KEPT, kept))
-    held, _ = change_of(resolved(live, view), "scores", None)
+    held, _ = difference_tensor(resolved(live, view), "scores", None)
     assert held.read().shape == kept.trace.read("scores").shape
     assert not held.read().any()
     assert held.tensor.untyped_storage().nbytes() <= 8
@@ -230,7 +239,7 @@ def test_the_farthest_from_0_is_found(numbers: list[list[float]]) -> None:
     live = a_run("a b c", d_in=3, d_out=2, heads=1)
     held = live.trace.holding("input").times(np.ones((3, 3)), 1)
     held.tensor.copy_(held.tensor.new_tensor([*numbers, [0.0, 0.0, 0.0]]))
-    row, column = held.farthest()
+    row, column = held.index_of_largest()
     finite = [abs(one) for line in numbers for one in line if math.isfinite(one)]
     found = float(held.read()[row, column])
     assert abs(found) == max(finite, default=0) or not math.isfinite(found)

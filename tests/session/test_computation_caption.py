@@ -17,14 +17,14 @@ from visualizer.attention.run import run
 from visualizer.attention.spec import (
     Arrangement,
     BooleanMatrix,
-    Mask,
-    Mode,
-    Normalisation,
+    DropoutMode,
+    MaskKind,
+    MaskRoute,
+    NormalisationKind,
     NumberMatrix,
-    Position,
+    PositionKind,
     Projection,
-    Route,
-    Scale,
+    ScaleKind,
 )
 from visualizer.attention.spec_validation import problems
 from visualizer.session.computation_caption import caption
@@ -49,24 +49,24 @@ def test_the_books_words() -> None:
 @pytest.mark.parametrize(
     ("fields", "part"),
     [
-        ({"mask": Mask.NONE}, "no mask"),
-        ({"mask": Mask.WINDOW, "window": 2}, "window of 2"),
-        ({"route": Route.AFTER_RENORMALISED}, "causal mask after normalising, renormalised"),
+        ({"mask": MaskKind.NONE}, "no mask"),
+        ({"mask": MaskKind.WINDOW, "window": 2}, "window of 2"),
+        ({"route": MaskRoute.AFTER_RENORMALISED}, "causal mask after normalising, renormalised"),
         ({"dropout": 0.25, "dropout_seed": 4}, "dropout 0.25 (seed 4)"),
         ({"projection": Projection.UNIFORM}, "weights from [0, 1)"),
-        ({"position": Position.SINUSOIDAL}, "sinusoidal positions"),
-        ({"normalisation": Normalisation.NAIVE_SOFTMAX}, "normalisation: naive"),
-        ({"scale": Scale.NONE}, "not scaled"),
+        ({"position": PositionKind.SINUSOIDAL}, "sinusoidal positions"),
+        ({"normalisation": NormalisationKind.NAIVE_SOFTMAX}, "normalisation: naive"),
+        ({"scale": ScaleKind.NONE}, "not scaled"),
         ({"temperature": 0.5}, "temperature 0.5"),
         ({"temperature": 0.1234567890123}, "temperature 0.1234567890123"),
         ({"bias": True}, "with bias"),
         ({"output_projection": False}, "no output projection"),
         ({"projection": Projection.NONE, "heads": 1}, "output projection"),
-        ({"normalisation": Normalisation.UNIFORM}, "linear weights"),
+        ({"normalisation": NormalisationKind.UNIFORM}, "linear weights"),
         ({"arrangement": Arrangement.STACKED}, "stacked heads"),
         ({"d_out": 6}, "output 6"),
         ({"dropout": 0.5, "own_kept": BooleanMatrix.of(np.eye(6))}, "dropout 0.5 (custom cells)"),
-        ({"mask": Mask.OWN, "own_mask": BooleanMatrix.of(np.eye(6))}, "custom mask"),
+        ({"mask": MaskKind.OWN, "own_mask": BooleanMatrix.of(np.eye(6))}, "custom mask"),
         ({"own_input": NumberMatrix.of(np.ones((6, 3)))}, "custom vectors"),
         ({"own_weights": (("W_key", NumberMatrix.of(np.ones((3, 2)))),)}, "custom weights (W_key)"),
         ({"seed": 7}, "untrained: random weights, seed 7"),
@@ -78,7 +78,7 @@ def test_what_is_not_usual_is_said(fields: dict[str, Any], part: str) -> None:
 
 
 def test_what_does_not_act_is_not_said() -> None:
-    parts = said(dropout=0.5, mode=Mode.EVAL, normalisation=Normalisation.UNIFORM)
+    parts = said(dropout=0.5, mode=DropoutMode.EVAL, normalisation=NormalisationKind.UNIFORM)
     assert not [part for part in parts if "dropout" in part or "÷" in part]
 
 

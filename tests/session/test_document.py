@@ -14,9 +14,15 @@ from msgspec.structs import replace
 from visualizer.attention.mechanisms import Mechanism
 from visualizer.attention.run import run
 from visualizer.attention.settings import SETTINGS, Setting, SettingKind
-from visualizer.attention.spec import AttentionSpec, BooleanMatrix, Mask, NumberMatrix, Projection
-from visualizer.language.tokenizers import Tokenizer
-from visualizer.session.document import BOOK_SENTENCE, Document, LineSplit, starting_document
+from visualizer.attention.spec import (
+    AttentionSpec,
+    BooleanMatrix,
+    MaskKind,
+    NumberMatrix,
+    Projection,
+)
+from visualizer.language.tokenizers import TokenizerKind
+from visualizer.session.document import BOOK_SENTENCE, Document, LineSplit, default_document
 
 OTHERS = {
     SettingKind.COUNT: 5,
@@ -56,18 +62,18 @@ def test_setting_one_leaves_the_others_alone(setting: Setting) -> None:
     assert setting.name in SPECIAL or hasattr(AttentionSpec(), setting.name)
 
 
-@pytest.mark.parametrize("value", [*Tokenizer, *LineSplit])
-def test_the_text_is_split_as_asked(value: Tokenizer | LineSplit) -> None:
-    name = "tokenizer" if isinstance(value, Tokenizer) else "lines"
+@pytest.mark.parametrize("value", [*TokenizerKind, *LineSplit])
+def test_the_text_is_split_as_asked(value: TokenizerKind | LineSplit) -> None:
+    name = "tokenizer" if isinstance(value, TokenizerKind) else "lines"
     document = Document().set(name, value)
     assert document.get(name) is value
     assert (document.text, document.spec) == (BOOK_SENTENCE, AttentionSpec())
 
 
 def test_causal_is_a_mask() -> None:
-    assert Document().set("causal", False).spec.mask is Mask.NONE
-    assert Document().set("mask", Mask.WINDOW).get("causal") is False
-    assert Document().set("mask", Mask.WINDOW).set("causal", True).spec.mask is Mask.CAUSAL
+    assert Document().set("causal", False).spec.mask is MaskKind.NONE
+    assert Document().set("mask", MaskKind.WINDOW).get("causal") is False
+    assert Document().set("mask", MaskKind.WINDOW).set("causal", True).spec.mask is MaskKind.CAUSAL
 
 
 def test_a_mechanism_keeps_what_it_does_not_decide() -> None:
@@ -101,7 +107,7 @@ def test_lines_are_one_text_or_a_batch(
 
 
 def test_characters_of_lines_apart_hold_no_line_ends() -> None:
-    document = Document("ab\ncd", Tokenizer.CHARACTERS, LineSplit.APART)
+    document = Document("ab\ncd", TokenizerKind.CHARACTERS, LineSplit.APART)
     assert document.tokens() == (("a", "b"), ("c", "d"))
     assert document.set("lines", LineSplit.TOGETHER).tokens() == (("a", "b", "\n", "c", "d"),)
 
@@ -117,10 +123,10 @@ def test_what_it_holds_are_its_own_matrices() -> None:
 def test_a_window_starts_with_the_numbers_of_a_table_of_the_book() -> None:
     golden = Path(__file__).parents[1] / "golden" / "chapter3.json"
     printed = json.loads(golden.read_text(encoding="utf-8"))
-    document = starting_document()
+    document = default_document()
     assert document.text == BOOK_SENTENCE
     spec = document.spec
-    assert (spec.heads, spec.d_head, spec.mask) == (2, 2, Mask.CAUSAL)
+    assert (spec.heads, spec.d_head, spec.mask) == (2, 2, MaskKind.CAUSAL)
     assert spec.divisor == pytest.approx(2**0.5)
     trace = run(document.tokens(), spec).trace
     heads = "3.6.1 MultiHeadAttentionWrapper (stacked heads)"

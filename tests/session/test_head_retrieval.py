@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tests.support.screens import resolved
 from visualizer.attention import run as attention_run
 from visualizer.attention.run import run
-from visualizer.attention.spec import AttentionSpec, Mask, Mode
+from visualizer.attention.spec import AttentionSpec, DropoutMode, MaskKind
 from visualizer.features.head_scatter.presenter import RETRIEVAL as MEASURE
 from visualizer.features.head_scatter.presenter import present_scatter
 from visualizer.features.head_table.presenter import RETRIEVAL, present_heads
@@ -19,7 +19,7 @@ from visualizer.session.cell_address import Cell
 from visualizer.session.head_retrieval import (
     is_retrieval_read,
     known_retrieval,
-    marked_place,
+    marked_position,
     read_retrieval,
 )
 from visualizer.session.token_selection import TokenRole, TokenSelection
@@ -27,7 +27,7 @@ from visualizer.session.view import View
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
-    from visualizer.session.resolved_view import Resolved
+    from visualizer.session.resolved_view import ResolvedView
 
 TEXT = tuple(f"w{number}" for number in range(60))
 PINNED = Cell("weights", (1, 40, 7))
@@ -35,17 +35,17 @@ RANGE = TokenSelection(chosen=frozenset({3, 4, 5, 30}), role=TokenRole.KEY)
 
 
 def a_run(**fields: Any) -> Run:
-    given: dict[str, Any] = {"d_in": 16, "d_out": 16, "heads": 4, "mask": Mask.CAUSAL}
-    return run((TEXT,), AttentionSpec(**{**given, "mode": Mode.EVAL, **fields}))
+    given: dict[str, Any] = {"d_in": 16, "d_out": 16, "heads": 4, "mask": MaskKind.CAUSAL}
+    return run((TEXT,), AttentionSpec(**{**given, "mode": DropoutMode.EVAL, **fields}))
 
 
 @pytest.fixture
 def by_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attention_run, "HELD_WHOLE", 0)
+    monkeypatch.setattr(attention_run, "MAX_FULL_MATRIX_BYTES", 0)
     monkeypatch.setattr(attention_run, "MIN_BLOCKWISE_BYTES", 0)
 
 
-def read(shown: Resolved) -> np.ndarray:
+def read(shown: ResolvedView) -> np.ndarray:
     read_retrieval(shown, lambda: False)
     found = known_retrieval(shown)
     assert found is not None
@@ -71,7 +71,7 @@ def test_it_is_the_sum_of_the_weights_on_the_chosen_keys_or_on_the_pinned_one(
 def test_of_a_long_text_it_is_the_same_read_head_by_head(
     selection: TokenSelection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    long = a_run(mask=Mask.WINDOW, window=20)
+    long = a_run(mask=MaskKind.WINDOW, window=20)
     assert long.trace.is_blockwise
     shown = resolved(long, View(pinned=PINNED, tokens=selection))
     read_retrieval(shown, lambda: True)
@@ -81,7 +81,7 @@ def test_of_a_long_text_it_is_the_same_read_head_by_head(
     assert np.isfinite(partly.values).tolist() == [[True, False, False, False]]
     found = read(shown)
     monkeypatch.undo()
-    whole = a_run(mask=Mask.WINDOW, window=20).trace.read("weights").astype(np.float64)
+    whole = a_run(mask=MaskKind.WINDOW, window=20).trace.read("weights").astype(np.float64)
     keys = sorted(selection.chosen) or [7]
     np.testing.assert_allclose(found, [whole[:, 40, keys].sum(-1)], atol=1e-7)
     within = [key for key in keys if 20 < key <= 40]
@@ -101,14 +101,14 @@ def test_of_a_long_text_it_is_the_same_read_head_by_head(
 )
 def test_nothing_is_marked_without_a_query_and_a_key(view: View) -> None:
     shown = resolved(a_run(), view)
-    assert marked_place(shown) is None
+    assert marked_position(shown) is None
     assert known_retrieval(shown) is None
     assert is_retrieval_read(shown)
 
 
 def test_a_query_of_vectors_is_enough_where_keys_are_chosen() -> None:
     shown = resolved(a_run(), View(pinned=Cell("context", (1, 40, 2)), tokens=RANGE))
-    place = marked_place(shown)
+    place = marked_position(shown)
     assert place is not None
     assert (place.query, place.keys) == (40, RANGE.chosen)
 

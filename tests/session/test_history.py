@@ -7,7 +7,7 @@ import sys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from visualizer.session.document import LONG, Document
+from visualizer.session.document import LONG_TEXT_CHARACTERS, Document
 from visualizer.session.history import MAX_ENTRIES, History
 
 EMPTY: History[int] = History()
@@ -87,21 +87,21 @@ def test_the_oldest_are_forgotten_where_all_hold_too_much() -> None:
     values = (large, large, other, other)  # two, as what is shared counts once
     history = History(past=values)
     both = 2 * sys.getsizeof(large)
-    assert history.within(both, lambda value: (value,)) == history
-    assert history.within(both - 1, lambda value: (value,)).past == (other, other)
-    assert history.within(10, lambda value: (value,)).past == (other,)
+    assert history.trim_to(both, lambda value: (value,)) == history
+    assert history.trim_to(both - 1, lambda value: (value,)).past == (other, other)
+    assert history.trim_to(10, lambda value: (value,)).past == (other,)
 
 
 def test_the_newest_is_kept_however_large_it_is() -> None:
     history = History(past=(bytes(5), bytes(50)), key="text")
-    left = history.within(10, lambda value: (value,))
+    left = history.trim_to(10, lambda value: (value,))
     assert (left.past, left.key) == ((bytes(50),), "text")
 
 
 def test_long_texts_count_as_what_is_held() -> None:
-    long = tuple(Document(text="é" * (LONG + more)) for more in range(1, 5))
+    long = tuple(Document(text="é" * (LONG_TEXT_CHARACTERS + more)) for more in range(1, 5))
     history = History(past=long)
-    most = 2 * (LONG + 1_000)
-    assert history.within(most, Document.large_parts).past == long[-2:]
+    most = 2 * (LONG_TEXT_CHARACTERS + 1_000)
+    assert history.trim_to(most, Document.large_objects).past == long[-2:]
     short = History(past=(Document(text="a"), Document(text="b")))
-    assert short.within(0, Document.large_parts) == short
+    assert short.trim_to(0, Document.large_objects) == short

@@ -24,13 +24,13 @@ from visualizer.explanations.explain import explain
 from visualizer.export.data.exported_matrices import shown_matrices
 from visualizer.export.data.json_writer import write_json
 from visualizer.export.data.table_writers import write_csv
-from visualizer.features.head_table.presenter import HEADS
-from visualizer.features.line_view.presenter import LINES
-from visualizer.features.token_strip.presenter import TOKENS
+from visualizer.features.head_table.presenter import HEADS_PANEL
+from visualizer.features.line_view.presenter import LINES_PANEL
+from visualizer.features.token_strip.presenter import TOKENS_PANEL
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
-from visualizer.session.timeline import Grain, Place, Playhead
+from visualizer.session.timeline import PlaybackPosition, Playhead, StepSize
 from visualizer.session.view import View
 from visualizer.shell import pane_table
 
@@ -75,19 +75,19 @@ def test_every_pane_shows_the_layer_and_the_text(leading: tuple[int, int]) -> No
         text=text,
         panes=PANES,
         pinned=Cell("weights", (1, 1, 0)),
-        playhead=Playhead(Place("context", 1), Grain.ROW),
+        playhead=Playhead(PlaybackPosition("context", 1), StepSize.ROW),
     )
     warm(RUN, view)
     screen = present(document, view, RUN, None, False, None, document)
     assert screen.resolved
-    assert screen.resolved.leading_in_words == f"layer {layer + 1} of 2, text {text + 1} of 2"
+    assert screen.resolved.leading_description == f"layer {layer + 1} of 2, text {text + 1} of 2"
     for panel in screen.panel(BOARD_CONTENTS).board.heatmaps:
         head = () if panel.head is None else (panel.head,)
         np.testing.assert_array_equal(panel.values, RUN.trace.read(panel.stage)[(*leading, *head)])
-    assert screen.panel(TOKENS).labels[0] == ("one", "five")[text]
-    lines, heads = screen.panel(LINES), screen.panel(HEADS)
+    assert screen.panel(TOKENS_PANEL).labels[0] == ("one", "five")[text]
+    lines, heads = screen.panel(LINES_PANEL), screen.panel(HEADS_PANEL)
     assert lines
-    assert lines.labels == screen.panel(TOKENS).labels
+    assert lines.labels == screen.panel(TOKENS_PANEL).labels
     assert heads
     weights = RUN.trace.read("weights")[leading].astype(np.float64)  # head query key
     count = len(TEXTS[text].split())

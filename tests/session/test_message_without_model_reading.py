@@ -12,10 +12,10 @@ from visualizer.errors import InputError
 from visualizer.models.model_source import ImageFile
 from visualizer.session.model_panes import (
     IMAGE_REQUIRED,
-    READING,
-    READING_IMAGE,
-    SAVED,
-    why_unread,
+    RUNNING_MESSAGE,
+    RUNNING_ON_IMAGE_MESSAGE,
+    SAVED_NUMBERS_MESSAGE,
+    no_reading_reason,
 )
 
 if TYPE_CHECKING:
@@ -28,12 +28,17 @@ WITHOUT_IMAGE = SEEN.set("model", replace(SEEN.model, image=ImageFile())) if SEE
 
 @pytest.mark.parametrize(
     ("document", "message"),
-    [(UNREAD, READING), (READ, SAVED), (SEEN, READING_IMAGE), (WITHOUT_IMAGE, IMAGE_REQUIRED)],
+    [
+        (UNREAD, RUNNING_MESSAGE),
+        (READ, SAVED_NUMBERS_MESSAGE),
+        (SEEN, RUNNING_ON_IMAGE_MESSAGE),
+        (WITHOUT_IMAGE, IMAGE_REQUIRED),
+    ],
 )
 def test_a_refusal_is_the_reason_unless_an_image_is_missing(
     document: Document, message: str
 ) -> None:
-    assert why_unread(document) == message
-    said = why_unread(document, REFUSED)
+    assert no_reading_reason(document) == message
+    said = no_reading_reason(document, REFUSED)
     assert (said == message) == (message == IMAGE_REQUIRED)
     assert said == message or REFUSED.sentence in said

@@ -12,9 +12,9 @@ from PySide6.QtCore import QCoreApplication, QObject, QThread
 from shiboken6 import isValid
 
 from visualizer.errors import MEMORY_ERROR, InputError
-from visualizer.progress import CancelledError, check_stopped, tell_progress
+from visualizer.progress import CancelledError, check_stopped, report_progress
 from visualizer.session import newest_request_worker
-from visualizer.session.newest_request_worker import Worker, wait_for_left_workers
+from visualizer.session.newest_request_worker import NewestRequestWorker, join_abandoned_workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,24 +29,24 @@ class Held:
 
     def __init__(self, answer: object) -> None:
         self.answer = answer
-        self.begun, self.go_on = threading.Event(), threading.Event()
+        self.restart, self.resume = threading.Event(), threading.Event()
 
     def __call__(self) -> object:
-        self.begun.set()
-        assert self.go_on.wait(SECONDS)
+        self.restart.set()
+        assert self.resume.wait(SECONDS)
         return self.answer
 
 
 @pytest.fixture
-def worker(qtbot: QtBot) -> Iterator[Worker]:
-    made = Worker()
+def worker(qtbot: QtBot) -> Iterator[NewestRequestWorker]:
+    made = NewestRequestWorker()
     yield made
     made.leave()
-    wait_for_left_workers()
+    join_abandoned_workers()
 
 
 @pytest.fixture
-def answers(worker: Worker) -> list[object]:
+def answers(worker: NewestRequestWorker) -> list[object]:
     heard: list[object] = []
     worker.answered.connect(heard.append)
     worker.failed.connect(heard.append)
@@ -58,7 +58,7 @@ def answers(worker: Worker) -> list[object]:
     [(MemoryError(), True), (RuntimeError("can't start new thread"), True), (OSError("no"), False)],
 )
 def test_that_memory_ran_out_is_told_in_words(
-    error: Exception, is_said: bool, worker: Worker, qtbot: QtBot
+    error: Exception, is_said: bool, worker: NewestRequestWorker, qtbot: QtBot
 ) -> None:
     def fail() -> None:
         raise error
@@ -72,7 +72,10 @@ def test_that_memory_ran_out_is_told_in_words(
 
 
 def test_a_thread_that_cannot_be_made_is_told_as_well(
-    worker: Worker, answers: list[object], qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+    worker: NewestRequestWorker,
+    answers: list[object],
+    qtbot: QtBot,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(worker, "start", lambda: None)
     worker.ask(threading.get_ident)
@@ -86,7 +89,9 @@ def test_a_thread_that_cannot_be_made_is_told_as_well(
     qtbot.waitUntil(lambda: answers[1:] == ["again"])
 
 
-def test_an_answer_comes_back_on_the_asking_thread(worker: Worker, qtbot: QtBot) -> None:
+def test_an_answer_comes_back_on_the_asking_thread(
+    worker: NewestRequestWorker, qtbot: QtBot
+) -> None:
     heard: list[QThread] = []
     worker.answered.connect(lambda _: heard.append(QThread.currentThread()))
     with qtbot.waitSignal(worker.answered) as blocker:
@@ -106,12 +111,12 @@ class Listener(QObject):
         self.heard.append(answer)
 
 
-def test_an_answer_arrives_and_is_told_in_one_event(worker: Worker) -> None:
+def test_an_answer_arrives_and_is_told_in_one_event(worker: NewestRequestWorker) -> None:
     held, listener = Held("answer"), Listener()
     worker.answered.connect(listener.hear)
     worker.ask(held)
-    assert held.begun.wait(SECONDS)
-    held.go_on.set()
+    assert held.restart.wait(SECONDS)
+    held.resume.set()
     done = [object()]
     worker.discard(done)
     while done:  # then its answer waits for this thread
@@ -120,7 +125,7 @@ def test_an_answer_arrives_and_is_told_in_one_event(worker: Worker) -> None:
     assert listener.heard == ["answer"]
 
 
-def test_it_works_until_its_answer_has_arrived(worker: Worker, qtbot: QtBot) -> None:
+def test_it_works_until_its_answer_has_arrived(worker: NewestRequestWorker, qtbot: QtBot) -> None:
     was_working: list[bool] = []
     worker.answered.connect(lambda _: was_working.append(worker.is_working))
     worker.ask(lambda: "answer")
@@ -131,7 +136,7 @@ def test_it_works_until_its_answer_has_arrived(worker: Worker, qtbot: QtBot) -> 
     assert was_working == [False]
 
 
-def test_any_value_comes_back_whole(worker: Worker, qtbot: QtBot) -> None:
+def test_any_value_comes_back_whole(worker: NewestRequestWorker, qtbot: QtBot) -> None:
     value = {1: "one", ("a", None): 2**80}
     with qtbot.waitSignal(worker.answered) as blocker:
         worker.ask(lambda: value)
@@ -140,36 +145,38 @@ def test_any_value_comes_back_whole(worker: Worker, qtbot: QtBot) -> None:
 
 
 def test_of_what_waits_only_the_newest_runs(
-    worker: Worker, answers: list[object], qtbot: QtBot
+    worker: NewestRequestWorker, answers: list[object], qtbot: QtBot
 ) -> None:
     first = Held("first")
     worker.ask(first)
-    assert first.begun.wait(SECONDS)
+    assert first.restart.wait(SECONDS)
     for number in range(5):
         worker.ask(lambda number=number: number)  # type: ignore[misc]
     assert worker.is_working
     assert answers == []
-    first.go_on.set()
+    first.resume.set()
     qtbot.waitUntil(lambda: len(answers) == 2)
     assert answers == ["first", 4]
     assert not worker.is_working
 
 
-def test_what_runs_is_not_interrupted(worker: Worker, answers: list[object], qtbot: QtBot) -> None:
+def test_what_runs_is_not_interrupted(
+    worker: NewestRequestWorker, answers: list[object], qtbot: QtBot
+) -> None:
     first, second = Held("first"), Held("second")
     worker.ask(first)
-    assert first.begun.wait(SECONDS)
+    assert first.restart.wait(SECONDS)
     worker.ask(second)
-    first.go_on.set()
-    assert second.begun.wait(SECONDS)
+    first.resume.set()
+    assert second.restart.wait(SECONDS)
     assert worker.is_working
-    second.go_on.set()
+    second.resume.set()
     qtbot.waitUntil(lambda: len(answers) == 2)
     assert answers == ["first", "second"]
 
 
 def test_an_exception_comes_back_and_the_next_request_runs(
-    worker: Worker, answers: list[Any], qtbot: QtBot
+    worker: NewestRequestWorker, answers: list[Any], qtbot: QtBot
 ) -> None:
     def fail() -> None:
         raise KeyError("lost")
@@ -184,64 +191,68 @@ def test_an_exception_comes_back_and_the_next_request_runs(
 
 
 def test_leaving_waits_for_nothing_and_drops_what_waits(
-    answers: list[object], worker: Worker, qtbot: QtBot
+    answers: list[object], worker: NewestRequestWorker, qtbot: QtBot
 ) -> None:
     first, second = Held("first"), Held("second")
     worker.ask(first)
-    assert first.begun.wait(SECONDS)
+    assert first.restart.wait(SECONDS)
     worker.ask(second)
     worker.leave()
     assert worker.isRunning()
     assert not worker.is_working
-    first.go_on.set()
+    first.resume.set()
     qtbot.waitUntil(lambda: not isValid(worker))  # its thread has ended, and it is deleted
-    assert not second.begun.is_set()
+    assert not second.restart.is_set()
     assert answers == []
 
 
 def test_one_that_is_left_outlives_its_parent(qtbot: QtBot) -> None:
     parent, held = QObject(), Held("held")
-    worker = Worker(parent)
+    worker = NewestRequestWorker(parent)
     worker.ask(held)
-    assert held.begun.wait(SECONDS)
+    assert held.restart.wait(SECONDS)
     worker.leave()
     with qtbot.waitSignal(parent.destroyed):
         parent.deleteLater()
     assert worker.isRunning()
-    held.go_on.set()
+    held.resume.set()
     qtbot.waitUntil(lambda: not isValid(worker))
 
 
-def test_the_last_request_of_one_that_is_left_comes_after_what_runs(worker: Worker) -> None:
+def test_the_last_request_of_one_that_is_left_comes_after_what_runs(
+    worker: NewestRequestWorker,
+) -> None:
     held, done = Held("held"), list[str]()
     worker.ask(lambda: done.append(str(held())))
-    assert held.begun.wait(SECONDS)
+    assert held.restart.wait(SECONDS)
     worker.leave(lambda: done.append(str(threading.get_ident())))
     assert done == []
-    held.go_on.set()
-    wait_for_left_workers()
+    held.resume.set()
+    join_abandoned_workers()
     assert done == ["held", *done[1:]]
     assert len(done) == 2
     assert done[1] != str(threading.get_ident())
 
 
-def test_one_that_never_ran_does_its_last_request(worker: Worker) -> None:
+def test_one_that_never_ran_does_its_last_request(worker: NewestRequestWorker) -> None:
     done: list[int] = []
     worker.leave(lambda: done.append(1))
-    wait_for_left_workers()
+    join_abandoned_workers()
     assert done == [1]
 
 
 def test_without_another_thread_the_last_request_is_done_at_once(
-    worker: Worker, monkeypatch: pytest.MonkeyPatch
+    worker: NewestRequestWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Worker, "start", lambda self: None)
+    monkeypatch.setattr(NewestRequestWorker, "start", lambda self: None)
     done: list[int] = []
     worker.leave(lambda: done.append(1))
     assert done == [1]
 
 
-def test_what_is_reported_arrives_until_the_worker_is_left(worker: Worker, qtbot: QtBot) -> None:
+def test_what_is_reported_arrives_until_the_worker_is_left(
+    worker: NewestRequestWorker, qtbot: QtBot
+) -> None:
     heard: list[object] = []
     worker.reported.connect(heard.append)
     held = Held("held")
@@ -254,14 +265,14 @@ def test_what_is_reported_arrives_until_the_worker_is_left(worker: Worker, qtbot
     worker.ask(work)
     qtbot.waitUntil(lambda: heard == ["before"])
     worker.leave()
-    held.go_on.set()
-    wait_for_left_workers()
+    held.resume.set()
+    join_abandoned_workers()
     QCoreApplication.processEvents()
     assert heard == ["before"]
 
 
 def test_stopping_ends_long_work_that_asks_for_it(
-    worker: Worker, answers: list[object], qtbot: QtBot
+    worker: NewestRequestWorker, answers: list[object], qtbot: QtBot
 ) -> None:
     begun = threading.Event()
 
@@ -275,7 +286,7 @@ def test_stopping_ends_long_work_that_asks_for_it(
     assert begun.wait(SECONDS)
     before = time.monotonic()
     worker.leave()
-    wait_for_left_workers()
+    join_abandoned_workers()
     assert time.monotonic() - before < SECONDS / 2
     QCoreApplication.processEvents()
     assert answers == []
@@ -283,7 +294,7 @@ def test_stopping_ends_long_work_that_asks_for_it(
 
 
 def test_a_newer_request_ends_long_work_that_asks_for_it(
-    worker: Worker, answers: list[object], qtbot: QtBot
+    worker: NewestRequestWorker, answers: list[object], qtbot: QtBot
 ) -> None:
     begun = threading.Event()
     held: list[weakref.ref[Held]] = []
@@ -292,7 +303,7 @@ def test_a_newer_request_ends_long_work_that_asks_for_it(
         computed = Held("much")
         held.append(weakref.ref(computed))
         begun.set()
-        while not computed.go_on.wait(0.001):
+        while not computed.resume.wait(0.001):
             check_stopped()
 
     worker.ask(long_work)
@@ -305,25 +316,30 @@ def test_a_newer_request_ends_long_work_that_asks_for_it(
 
 
 def test_progress_is_told_with_its_request_but_not_at_every_step(
-    worker: Worker, answers: list[object], qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+    worker: NewestRequestWorker,
+    answers: list[object],
+    qtbot: QtBot,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = 0.0
     monkeypatch.setattr(newest_request_worker, "monotonic", lambda: now)
     told: list[object] = []
-    worker.progressed.connect(lambda *one: told.append(one))
+    worker.progressReported.connect(lambda *one: told.append(one))
 
     def work() -> None:
         nonlocal now
         for step in range(9):
             now = step * 0.1
-            tell_progress(step, 9)
+            report_progress(step, 9)
 
     worker.ask(work)
     qtbot.waitUntil(lambda: answers == [None])
     assert told == [(work, 3, 9), (work, 6, 9)]
 
 
-def test_what_is_cancelled_otherwise_comes_back_as_failed(worker: Worker, qtbot: QtBot) -> None:
+def test_what_is_cancelled_otherwise_comes_back_as_failed(
+    worker: NewestRequestWorker, qtbot: QtBot
+) -> None:
     def cancelled() -> None:
         raise CancelledError
 
@@ -333,7 +349,7 @@ def test_what_is_cancelled_otherwise_comes_back_as_failed(worker: Worker, qtbot:
     check_stopped()  # on this thread nothing is to stop
 
 
-def test_what_was_answered_is_not_kept(worker: Worker, qtbot: QtBot) -> None:
+def test_what_was_answered_is_not_kept(worker: NewestRequestWorker, qtbot: QtBot) -> None:
     class Large:
         pass
 
@@ -352,7 +368,9 @@ def test_what_was_answered_is_not_kept(worker: Worker, qtbot: QtBot) -> None:
     assert kept[0]() is None
 
 
-def test_large_values_are_let_go_on_the_workers_thread(worker: Worker, qtbot: QtBot) -> None:
+def test_large_values_are_let_go_on_the_workers_thread(
+    worker: NewestRequestWorker, qtbot: QtBot
+) -> None:
     class Large:
         def __del__(self) -> None:
             where.append(threading.get_ident())
@@ -367,7 +385,9 @@ def test_large_values_are_let_go_on_the_workers_thread(worker: Worker, qtbot: Qt
     assert where == blocker.args
 
 
-def test_after_the_end_nothing_is_taken_in(worker: Worker, answers: list[object]) -> None:
+def test_after_the_end_nothing_is_taken_in(
+    worker: NewestRequestWorker, answers: list[object]
+) -> None:
     worker.leave()
     worker.ask(lambda: "too late")
     assert not worker.is_working
@@ -375,7 +395,7 @@ def test_after_the_end_nothing_is_taken_in(worker: Worker, answers: list[object]
     assert answers == []
 
 
-def test_one_that_never_ran_can_be_left(worker: Worker) -> None:
+def test_one_that_never_ran_can_be_left(worker: NewestRequestWorker) -> None:
     worker.leave()
     assert not worker.isRunning()
     assert not worker.is_working
@@ -384,19 +404,19 @@ def test_one_that_never_ran_can_be_left(worker: Worker) -> None:
 def test_it_rests_on_its_thread_once_nothing_is_asked(
     qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("visualizer.session.newest_request_worker.REST_S", 0.01)
+    monkeypatch.setattr("visualizer.session.newest_request_worker.IDLE_DELAY_S", 0.01)
     rested: list[int] = []
-    worker = Worker(rest=lambda: rested.append(threading.get_ident()))
+    worker = NewestRequestWorker(rest=lambda: rested.append(threading.get_ident()))
     with qtbot.waitSignal(worker.answered) as blocker:
         worker.ask(threading.get_ident)
     assert blocker.args is not None
     qtbot.waitUntil(lambda: rested == blocker.args)
     worker.leave()
-    wait_for_left_workers()
+    join_abandoned_workers()
     assert rested == blocker.args * 2
 
 
 def test_what_is_discarded_before_anything_was_asked_is_let_go(qapp: object) -> None:
-    worker, values = Worker(), [object()]
+    worker, values = NewestRequestWorker(), [object()]
     worker.discard(values)
     assert values == []

@@ -15,24 +15,24 @@ from tests.support.small_runs import a_run
 from tests.support.struct_strategies import structs
 from visualizer.attention.cached_tensor import CachedTensor
 from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
-from visualizer.attention.spec import Mode
+from visualizer.attention.spec import DropoutMode
 from visualizer.session.cell_address import Cell
 from visualizer.session.comparison_state import Comparison, ComparisonKind
 from visualizer.session.document import Document
-from visualizer.session.timeline import Place, Playhead
+from visualizer.session.timeline import PlaybackPosition, Playhead
 from visualizer.session.token_selection import TokenSelection
 from visualizer.session.user_prediction import Prediction
 from visualizer.session.view import View
 from visualizer.session.view_options import ColourLimits, ColourOptions, LineOptions
-from visualizer.session.worker_jobs import as_far_as_read
-from visualizer.session.zoom_ranges import Zoom
+from visualizer.session.worker_jobs import available_view
+from visualizer.session.zoom_ranges import ZoomRange
 from visualizer.shell import pane_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
 TEXTS = tuple(" ".join(f"{letter}{at}" for at in range(30)) for letter in "ab")
-RUN = a_run(*TEXTS, heads=6, d_in=6, d_out=6, dropout=0.5, mode=Mode.TRAIN)
+RUN = a_run(*TEXTS, heads=6, d_in=6, d_out=6, dropout=0.5, mode=DropoutMode.TRAIN)
 COMPARISONS = (
     Comparison(ComparisonKind.KEPT, kept=RUN),
     Comparison(ComparisonKind.HEAD),
@@ -50,10 +50,10 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "folds": st.sets(st.sampled_from(HeadAggregate)).map(frozenset),
     "lens": st.sampled_from(WeightTransform),
     "spread": st.booleans(),
-    "zoom": st.none() | st.just(Zoom(range(9), range(4, 13))),
+    "zoom": st.none() | st.just(ZoomRange(range(9), range(4, 13))),
     "colouring": st.sampled_from(ColourLimits).map(lambda limits: ColourOptions(limits=limits)),
     "room": st.sampled_from([8, 16, 256]),
-    "playhead": st.sampled_from([Playhead(), Playhead(Place("weights", 3, 2))]),
+    "playhead": st.sampled_from([Playhead(), Playhead(PlaybackPosition("weights", 3, 2))]),
     "guess": st.sampled_from([None, Prediction("weights")]),
     "comparison": st.none() | st.sampled_from(COMPARISONS),
     "tokens": st.sets(st.integers(0, 29), max_size=2).map(
@@ -73,7 +73,7 @@ def test_what_is_shown_of_a_view_that_is_not_read_yet_needs_nothing_more(
     fields: dict[str, Any], changes: list[tuple[str, Any]]
 ) -> None:
     read, wanted = (replace(View(), **more) for more in (fields, {**fields, **dict(changes)}))
-    shown = as_far_as_read(wanted, read)
+    shown = available_view(wanted, read)
     assert needs(RUN, shown) == needs(RUN, read)
 
 

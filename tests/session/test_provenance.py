@@ -13,15 +13,15 @@ import visualizer
 from tests.support.screens import present, resolved
 from tests.support.small_runs import a_run, elsewhere
 from tests.support.tiny_models import save_tiny_model
-from visualizer.attention.captured_run import captured_run
+from visualizer.attention.captured_run import create_captured_run
 from visualizer.attention.spec import (
     AttentionSpec,
     Device,
-    Normalisation,
+    NormalisationKind,
     NumberMatrix,
     Projection,
 )
-from visualizer.documents.document_file import SUFFIX, document_bytes
+from visualizer.documents.document_file import DOCUMENT_SUFFIX, document_bytes
 from visualizer.documents.open_document import open_document
 from visualizer.file_opening import (
     open_as_document,
@@ -30,14 +30,18 @@ from visualizer.file_opening import (
 )
 from visualizer.language import trained_example
 from visualizer.language.checkpoints import write_weights
-from visualizer.language.language_models import build
+from visualizer.language.language_models import build_model
 from visualizer.language.run_folder import RunFolder
 from visualizer.models.opened_model import open_model
 from visualizer.session.document import Document
-from visualizer.session.provenance import lab_provenance, provenance, provenance_of_view
+from visualizer.session.provenance import (
+    describe_lab_provenance,
+    describe_provenance,
+    describe_view_provenance,
+)
 from visualizer.session.view import View
-from visualizer.session.worker_jobs import run_of
-from visualizer.shell.panel_presenters import STATUS
+from visualizer.session.worker_jobs import run_document
+from visualizer.shell.panel_presenters import STATUS_PANEL
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,38 +68,41 @@ def given(*names: str) -> dict[str, Any]:
         (BARE, "no weights: the book’s vectors"),
         (BARE | {"d_in": 4}, "no weights: random vectors, seed 123"),
         (BARE | {"own_input": NumberMatrix.of(np.ones((6, 3)))}, "no weights: custom vectors"),
-        (BARE | {"normalisation": Normalisation.UNIFORM}, "no weights: uniform average"),
+        (BARE | {"normalisation": NormalisationKind.UNIFORM}, "no weights: uniform average"),
     ],
 )
 def test_a_module_says_what_its_weights_are(fields: dict[str, Any], said: str) -> None:
-    assert provenance(a_run(**fields)).startswith(said)
+    assert describe_provenance(a_run(**fields)).startswith(said)
 
 
 def test_vectors_of_a_layer_without_weights_are_those_of_the_training() -> None:
     vectors = NumberMatrix.of(np.ones((6, 3)))
     document = Document(spec=AttentionSpec(**BARE, own_input=vectors))
-    trained = replace(document, weights_source=lab_provenance(1500, "poems"))
-    assert provenance(run_of(trained, None)) == "no weights: vectors trained, step 1,500 (poems)"
+    trained = replace(document, weights_source=describe_lab_provenance(1500, "poems"))
+    assert (
+        describe_provenance(run_document(trained, None))
+        == "no weights: vectors trained, step 1,500 (poems)"
+    )
     edited = trained.set("own_input", NumberMatrix.of(np.zeros((6, 3))))
-    assert provenance(run_of(edited, None)) == "no weights: custom vectors"
+    assert describe_provenance(run_document(edited, None)) == "no weights: custom vectors"
 
 
 def test_words_that_the_book_has_no_vectors_for_have_random_ones() -> None:
-    assert "random vectors" in provenance(a_run("the cat", **BARE))
+    assert "random vectors" in describe_provenance(a_run("the cat", **BARE))
 
 
 def test_captured_attention_names_its_file_and_the_layer_that_is_shown() -> None:
-    run = captured_run(elsewhere())
-    assert provenance(run) == "from attn.npz"
-    assert provenance_of_view(resolved(run, View(layer=1))) == "from attn.npz, layer 2"
+    run = create_captured_run(elsewhere())
+    assert describe_provenance(run) == "from attn.npz"
+    assert describe_view_provenance(resolved(run, View(layer=1))) == "from attn.npz, layer 2"
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_model_is_named_with_the_layer(tmp_path: Path) -> None:
     folder = save_tiny_model(tmp_path / "tiny")
     saved, _ = open_as_document(folder, Document(text="the cat sat"))
-    shown = resolved(run_of(saved.document, None), View(layer=1), saved.document)
-    assert provenance_of_view(shown) == "tiny, layer 2"
+    shown = resolved(run_document(saved.document, None), View(layer=1), saved.document)
+    assert describe_view_provenance(shown) == "tiny, layer 2"
 
 
 # ------------------------------------------------------------------- the language lab
@@ -103,19 +110,19 @@ def test_a_model_is_named_with_the_layer(tmp_path: Path) -> None:
 
 def test_a_layer_of_the_lab_says_its_step_also_when_saved_and_opened(tmp_path: Path) -> None:
     saved = read_layer_of_trained_example()
-    run = run_of(saved.document, None)
-    assert provenance(run) == "trained, step 1,500 (layer 2)"
-    (tmp_path / f"a{SUFFIX}").write_bytes(document_bytes(saved.document, saved.view, run))
-    opened = open_document(tmp_path / f"a{SUFFIX}")
-    again, _ = restore_document(opened, run_of)
-    assert provenance(again) == provenance(run)
+    run = run_document(saved.document, None)
+    assert describe_provenance(run) == "trained, step 1,500 (layer 2)"
+    (tmp_path / f"a{DOCUMENT_SUFFIX}").write_bytes(document_bytes(saved.document, saved.view, run))
+    opened = open_document(tmp_path / f"a{DOCUMENT_SUFFIX}")
+    again, _ = restore_document(opened, run_document)
+    assert describe_provenance(again) == describe_provenance(run)
 
 
 def test_weights_that_are_edited_are_no_longer_those_of_the_training() -> None:
     document = read_layer_of_trained_example().document
     (name, matrix), *others = document.spec.own_weights
     edited = document.set("own_weights", ((name, NumberMatrix.of(matrix.array() * 2)), *others))
-    assert provenance(run_of(edited, None)) == "custom weights"
+    assert describe_provenance(run_document(edited, None)) == "custom weights"
 
 
 @pytest.mark.parametrize(
@@ -127,31 +134,31 @@ def test_weights_that_are_edited_are_no_longer_those_of_the_training() -> None:
     ],
 )
 def test_step_0_of_the_lab_is_untrained(step: int | None, said: str) -> None:
-    assert lab_provenance(step, "poems", "layer 1") == said
+    assert describe_lab_provenance(step, "poems", "layer 1") == said
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_model_of_the_lab_says_the_step_of_its_snapshot(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
-    about = RunFolder(trained_example.FOLDER).read_about()
+    about = RunFolder(trained_example.EXAMPLE_FOLDER).read_metadata()
     (tmp_path / "run" / "snapshots").mkdir(parents=True)
     beginning = tmp_path / "run" / "snapshots" / "00000000.safetensors"
-    write_weights(beginning, build(about.settings, len(about.tokens)), about)
+    write_weights(beginning, build_model(about.settings, len(about.tokens)), about)
     for path, said in (
-        (trained_example.FOLDER, "trained, step 1,500 (trained_example)"),
+        (trained_example.EXAMPLE_FOLDER, "trained, step 1,500 (trained_example)"),
         (beginning, "untrained: random weights, step 0 (run)"),
     ):
         opened = open_model(path, Device.CPU)
         assert opened.folder.training_step in (0, 1500)
-        saved, _ = open_as_document(path, Document(text=trained_example.TEXT))
-        assert provenance(run_of(saved.document, None)) == said
+        saved, _ = open_as_document(path, Document(text=trained_example.EXAMPLE_TEXT))
+        assert describe_provenance(run_document(saved.document, None)) == said
 
 
 # ----------------------------------------------------------------------- every surface
 
 
 def shown(run: Run) -> str:
-    return present(Document(), View(), run, None, False, None).panel(STATUS).provenance
+    return present(Document(), View(), run, None, False, None).panel(STATUS_PANEL).provenance
 
 
 def test_the_window_shows_it_and_a_changed_seed() -> None:
@@ -163,7 +170,9 @@ def test_weights_of_a_file_are_named_after_it(tmp_path: Path) -> None:
     arrays: dict[str, Any] = {f"{name}.weight": np.ones((2, 3), np.float32) for name in NAMES}
     np.savez(tmp_path / "mine.npz", **arrays)
     saved, _ = open_as_document(tmp_path / "mine.npz", Document())
-    assert provenance(run_of(saved.document, None)).startswith("weights from mine.npz")
+    assert describe_provenance(run_document(saved.document, None)).startswith(
+        "weights from mine.npz"
+    )
 
 
 @pytest.mark.parametrize("suffix", [".json", ".md", ".html", ".svg"])
@@ -178,5 +187,5 @@ def test_exported_files_say_it(suffix: str, tmp_path: Path) -> None:
 
 def test_a_saved_source_is_part_of_the_document() -> None:
     document = replace(Document(spec=AttentionSpec(**given(*NAMES))), weights_source="from a paper")
-    assert provenance(run_of(document, None)) == "from a paper"
-    assert provenance(run_of(document.set("seed", 4), None)) == "from a paper"
+    assert describe_provenance(run_document(document, None)) == "from a paper"
+    assert describe_provenance(run_document(document.set("seed", 4), None)) == "from a paper"

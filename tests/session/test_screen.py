@@ -9,12 +9,12 @@ from msgspec.structs import replace
 
 from tests.support.screens import present
 from tests.support.small_runs import a_run
-from visualizer.attention.spec import Normalisation
+from visualizer.attention.spec import NormalisationKind
 from visualizer.errors import InputError
-from visualizer.features.cell.presenter import CELL
-from visualizer.features.setup.presenter import SETUP
-from visualizer.features.stage_bar.presenter import STAGE_BAR
-from visualizer.features.token_strip.presenter import TOKENS
+from visualizer.features.cell.presenter import CELL_PANEL
+from visualizer.features.setup.presenter import SETUP_PANEL
+from visualizer.features.stage_bar.presenter import STAGE_BAR_PANEL
+from visualizer.features.token_strip.presenter import TOKENS_PANEL
 from visualizer.heatmap.board import Board
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.heatmap.cell_cursor import CellCursor
@@ -23,7 +23,7 @@ from visualizer.session.document import Document
 from visualizer.session.screen import ReadingProgress
 from visualizer.session.view import View
 from visualizer.session.zoom_ranges import row_role
-from visualizer.shell.panel_presenters import EMPTY, STATUS, WAITING
+from visualizer.shell.panel_presenters import EMPTY_MESSAGE, LOADING_TORCH_MESSAGE, STATUS_PANEL
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
@@ -63,7 +63,7 @@ def test_a_cell_lights_its_query_its_key_and_its_column(
     lit = cursor(cell)
     assert (lit.query, lit.key, lit.column) == (query, key, column)
     assert lit.hovered == cell
-    tokens = screen(hovered=cell).panel(TOKENS)
+    tokens = screen(hovered=cell).panel(TOKENS_PANEL)
     assert (tokens.query, tokens.key) == (query, key)
 
 
@@ -76,10 +76,10 @@ def test_the_pinned_cell_lights_while_nothing_is_hovered() -> None:
         both.panel(BOARD_CONTENTS).cursor.pinned,
         both.panel(BOARD_CONTENTS).cursor.hovered,
     ) == (1, pinned, hovered)
-    readout = both.panel(CELL)
+    readout = both.panel(CELL_PANEL)
     assert readout
     assert not readout.is_pinned
-    alone = screen(pinned=pinned).panel(CELL)
+    alone = screen(pinned=pinned).panel(CELL_PANEL)
     assert alone
     assert alone.is_pinned
 
@@ -99,7 +99,7 @@ def test_the_pinned_cell_lights_while_nothing_is_hovered() -> None:
 def test_cells_that_a_run_has_not_are_passed_over(cell: Cell) -> None:
     shown = screen(hovered=cell, pinned=cell)
     assert shown.panel(BOARD_CONTENTS).cursor == CellCursor()
-    assert shown.panel(CELL) is None
+    assert shown.panel(CELL_PANEL) is None
 
 
 def test_a_cell_comes_back_with_its_tokens() -> None:
@@ -116,11 +116,11 @@ def test_in_a_batch_a_cell_is_of_the_text_that_is_looked_at() -> None:
     batch = a_run("a b c", "d e f")
     shown = screen(batch, text=1, hovered=Cell("weights", (0, 2, 1)))
     assert shown.panel(BOARD_CONTENTS).cursor.query == 2
-    readout = shown.panel(CELL)
+    readout = shown.panel(CELL_PANEL)
     assert readout
     assert readout.plain.startswith("f (query 3) attends to ")
     assert shown.resolved
-    assert shown.panel(TOKENS).labels == ("d", "e", "f")
+    assert shown.panel(TOKENS_PANEL).labels == ("d", "e", "f")
     assert (shown.resolved.leading, batch.trace.leading) == ((1,), (2,))
 
 
@@ -134,7 +134,7 @@ def test_rows_stand_for_the_token_that_reads_or_is_read() -> None:
 
 
 def test_the_rail_has_every_stage_of_the_run() -> None:
-    rail = screen(stages=frozenset({"weights"})).panel(STAGE_BAR)
+    rail = screen(stages=frozenset({"weights"})).panel(STAGE_BAR_PANEL)
     assert tuple(item.stage for item in rail) == BOOK.trace.names
     assert [item.stage for item in rail if item.is_shown] == ["weights"]
     sizes = {item.stage: item.size for item in rail}
@@ -146,43 +146,44 @@ def test_the_rail_has_every_stage_of_the_run() -> None:
 
 def test_the_rail_follows_the_spec() -> None:
     names = [
-        item.stage for item in screen(a_run(normalisation=Normalisation.UNIFORM)).panel(STAGE_BAR)
+        item.stage
+        for item in screen(a_run(normalisation=NormalisationKind.UNIFORM)).panel(STAGE_BAR_PANEL)
     ]
     assert names == ["input", "values", "weights", "context", "concat", "output"]
 
 
 def test_the_facts_are_those_of_the_run() -> None:
-    facts = screen().panel(STATUS).facts.split("  ·  ")
+    facts = screen().panel(STATUS_PANEL).facts.split("  ·  ")
     assert facts[:4] == ["CPU", "6 tokens", "2 heads of size 2", "float32"]
     assert facts[4].startswith(f"{len(BOOK.trace.stages)} stages, ")
-    batch = screen(a_run("a", "b c", heads=1)).panel(STATUS).facts
+    batch = screen(a_run("a", "b c", heads=1)).panel(STATUS_PANEL).facts
     assert "2 texts of 2 tokens" in batch
     assert "1 head of size 2" in batch
 
 
 def test_notices_of_the_run_are_shown() -> None:
     run = replace(BOOK, notices=("A CUDA GPU is not available; computed on the CPU.",))
-    assert screen(run).panel(STATUS).notices == run.notices
-    assert screen().panel(STATUS).notices == ()
+    assert screen(run).panel(STATUS_PANEL).notices == run.notices
+    assert screen().panel(STATUS_PANEL).notices == ()
 
 
 def test_a_problem_is_said_over_the_picture_too() -> None:
     present_ = "The heatmaps were not updated. "
     run = replace(BOOK, notices=("A CUDA GPU is not available; computed on the CPU.",))
     refused = InputError("text", "There is nothing to read yet.")
-    said = present(Document(""), View(), run, refused, False, None).panel(STATUS).notices
+    said = present(Document(""), View(), run, refused, False, None).panel(STATUS_PANEL).notices
     assert said == (present_ + refused.sentence, *run.notices)
     wrong = Document().set("dropout", 1.5)
-    (notice,) = present(wrong, View(), BOOK, None, False, None).panel(STATUS).notices
+    (notice,) = present(wrong, View(), BOOK, None, False, None).panel(STATUS_PANEL).notices
     assert notice.startswith(present_ + "The dropout rate must be")
 
 
 def test_padding_is_no_token_of_a_text() -> None:
     run = a_run("a b", "c d e f")
-    short, long = (screen(run, text=text).panel(TOKENS) for text in (0, 1))
+    short, long = (screen(run, text=text).panel(TOKENS_PANEL) for text in (0, 1))
     assert (len(short.labels), short.padding) == (4, 2)
     assert (len(long.labels), long.padding) == (4, 0)
-    assert screen().panel(TOKENS).padding == 0
+    assert screen().panel(TOKENS_PANEL).padding == 0
 
 
 # ------------------------------------------------------------------------- what is kept, waits
@@ -190,11 +191,11 @@ def test_padding_is_no_token_of_a_text() -> None:
 
 def test_without_a_run_the_place_says_what_will_be_there() -> None:
     waiting = present(Document(), View(), None, None, True, None)
-    assert waiting.panel(BOARD_CONTENTS).message == WAITING
-    assert waiting.panel(STATUS).is_working
+    assert waiting.panel(BOARD_CONTENTS).message == LOADING_TORCH_MESSAGE
+    assert waiting.panel(STATUS_PANEL).is_working
     refused = present(Document(""), View(), None, InputError("text", "Nothing."), False, waiting)
-    assert refused.panel(BOARD_CONTENTS).message == EMPTY
-    assert refused.panel(SETUP).problem.sentence == "Nothing."
+    assert refused.panel(BOARD_CONTENTS).message == EMPTY_MESSAGE
+    assert refused.panel(SETUP_PANEL).problem.sentence == "Nothing."
     assert refused.panel(BOARD_CONTENTS).board.columns == ()
 
 
@@ -203,7 +204,7 @@ def test_how_much_of_a_long_text_is_read_is_said_at_both_places() -> None:
     waiting = present(Document(), View(), None, None, True, None, progress=progress)
     assert waiting.panel(BOARD_CONTENTS).message == "Running on 8,161 tokens … 39 %"
     again = present(Document(), View(), BOOK, None, True, None, progress=progress)
-    for status in (waiting.panel(STATUS), again.panel(STATUS)):
+    for status in (waiting.panel(STATUS_PANEL), again.panel(STATUS_PANEL)):
         assert status.progress == "Running on 8,161 tokens … 39 %"
         assert status.share == pytest.approx(0.39995, abs=1e-5)
 
@@ -212,19 +213,19 @@ def test_the_picture_stays_while_numbers_are_on_their_way() -> None:
     before = screen()
     after = present(Document("other words"), View(), BOOK, None, True, before)
     assert after.panel(BOARD_CONTENTS).board is before.panel(BOARD_CONTENTS).board
-    assert after.panel(SETUP).text == "other words"
-    assert after.panel(TOKENS).labels == before.panel(TOKENS).labels
-    assert (after.panel(BOARD_CONTENTS).message, after.panel(STATUS).is_working) == ("", True)
+    assert after.panel(SETUP_PANEL).text == "other words"
+    assert after.panel(TOKENS_PANEL).labels == before.panel(TOKENS_PANEL).labels
+    assert (after.panel(BOARD_CONTENTS).message, after.panel(STATUS_PANEL).is_working) == ("", True)
 
 
 def test_what_did_not_change_is_the_very_same() -> None:
     before = screen(hovered=WEIGHTS)
     again = screen(previous=before, hovered=WEIGHTS)
     assert again.panel(BOARD_CONTENTS).board is before.panel(BOARD_CONTENTS).board
-    assert again.panel(CELL) is before.panel(CELL)
+    assert again.panel(CELL_PANEL) is before.panel(CELL_PANEL)
     other = screen(previous=before, hovered=Cell("weights", (0, 0, 0)))
     assert other.panel(BOARD_CONTENTS).board is before.panel(BOARD_CONTENTS).board
-    assert other.panel(CELL) is not before.panel(CELL)
+    assert other.panel(CELL_PANEL) is not before.panel(CELL_PANEL)
     assert (
         screen(previous=before, stages=frozenset({"scores"})).panel(BOARD_CONTENTS).board
         is not before.panel(BOARD_CONTENTS).board

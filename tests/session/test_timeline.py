@@ -12,17 +12,24 @@ from tests.support.attention_strategies import Case, cases, drawn_step
 from tests.support.examples import examples
 from tests.support.screens import resolved
 from tests.support.small_runs import a_run
-from visualizer.attention.layer_stages import ORDER
-from visualizer.attention.stages import TABLE
+from visualizer.attention.layer_stages import STAGE_ORDER
+from visualizer.attention.stages import STAGE_TABLE
 from visualizer.session.cell_address import Cell
-from visualizer.session.timeline import Grain, Place, Playhead, Step, Timeline, described_cell
+from visualizer.session.timeline import (
+    PlaybackPosition,
+    Playhead,
+    Step,
+    StepSize,
+    Timeline,
+    caption_cell,
+)
 from visualizer.session.view import View
 
-GRAINS = st.sampled_from(Grain)
+GRAINS = st.sampled_from(StepSize)
 HUGE = 2**16
 
 
-def timeline(grain: Grain = Grain.ROW) -> Timeline:
+def timeline(grain: StepSize = StepSize.ROW) -> Timeline:
     return Timeline.of(a_run().trace, grain)
 
 
@@ -31,7 +38,7 @@ def cells(step: Step) -> list[tuple[str, int, int]]:
 
 
 @given(cases(), GRAINS)
-def test_the_steps_compute_every_cell_once_and_in_order(case: Case, grain: Grain) -> None:
+def test_the_steps_compute_every_cell_once_and_in_order(case: Case, grain: StepSize) -> None:
     trace = case.trace()
     line = Timeline.of(trace, grain)
     played: list[tuple[str, int, int]] = []
@@ -50,7 +57,7 @@ def test_the_steps_compute_every_cell_once_and_in_order(case: Case, grain: Grain
 @examples(0.4)
 @given(cases(), GRAINS, st.data())
 def test_a_cell_is_later_until_its_step_is_shown(
-    case: Case, grain: Grain, data: st.DataObject
+    case: Case, grain: StepSize, data: st.DataObject
 ) -> None:
     run = case.run()
     line = Timeline.of(run.trace, grain)
@@ -62,12 +69,12 @@ def test_a_cell_is_later_until_its_step_is_shown(
         for stage, row, column in cells(steps[at]):
             leading = (0,) * (len(run.trace.stage(stage).dims) - 2)
             cell = Cell(stage, (*leading, row, column))
-            assert seen.is_later(cell) == (at > position)
+            assert seen.is_computed_later(cell) == (at > position)
 
 
 @given(cases(), GRAINS, st.data())
 def test_a_step_and_its_place_are_the_same_thing(
-    case: Case, grain: Grain, data: st.DataObject
+    case: Case, grain: StepSize, data: st.DataObject
 ) -> None:
     line = Timeline.of(case.trace(), grain)
     position = data.draw(st.integers(0, len(line) + 3))
@@ -76,13 +83,13 @@ def test_a_step_and_its_place_are_the_same_thing(
     assert line.nearest(place) == place
 
 
-@given(cases(), GRAINS, st.sampled_from(ORDER), st.integers(0, 9), st.integers(0, 9))
+@given(cases(), GRAINS, st.sampled_from(STAGE_ORDER), st.integers(0, 9), st.integers(0, 9))
 def test_a_place_that_there_is_not_is_the_nearest_one(
-    case: Case, grain: Grain, stage: str, row: int, column: int
+    case: Case, grain: StepSize, stage: str, row: int, column: int
 ) -> None:
     trace = case.trace()
     line = Timeline.of(trace, grain)
-    found = line.nearest(Place(stage, row, column))
+    found = line.nearest(PlaybackPosition(stage, row, column))
     if stage in trace:
         rows, columns = trace.tensor(stage).shape[-2:]
         assert found is not None
@@ -91,62 +98,62 @@ def test_a_place_that_there_is_not_is_the_nearest_one(
         assert min(row, rows - 1) in step.rows
         assert min(column, columns - 1) in step.columns
     else:
-        later = [name for name in ORDER[ORDER.index(stage) :] if name in trace]
-        assert found == (Place(later[0]) if later else None)
+        later = [name for name in STAGE_ORDER[STAGE_ORDER.index(stage) :] if name in trace]
+        assert found == (PlaybackPosition(later[0]) if later else None)
 
 
 def test_the_grains_count_stages_rows_and_cells() -> None:
     trace = a_run(d_in=3, d_out=4, heads=2).trace
     rows = [tuple(trace.tensor(name).shape[-2:]) for name in trace.names]
-    counts = [len(Timeline.of(trace, grain)) for grain in Grain]
+    counts = [len(Timeline.of(trace, grain)) for grain in StepSize]
     assert counts == [len(rows), sum(row for row, _ in rows), sum(row * col for row, col in rows)]
 
 
 def test_stages_begin_where_they_say() -> None:
-    line = timeline(Grain.CELL)
+    line = timeline(StepSize.CELL)
     for (stage, *_), start in zip(line.sizes, line.starts, strict=False):
-        assert line.place(start) == Place(stage)
+        assert line.place(start) == PlaybackPosition(stage)
     assert line.starts[-1] == len(line)
     assert line.place(len(line)) is None
 
 
 def test_beside_is_the_start_of_this_stage_then_of_the_one_before() -> None:
     line = timeline()
-    assert line.beside(Place("scores", 3), 1) == Place("scaled")
-    assert line.beside(Place("scores", 3), -1) == Place("scores")
-    assert line.beside(Place("scores"), -1) == Place("values")
-    assert line.beside(Place("output", 2), 1) is None
+    assert line.beside(PlaybackPosition("scores", 3), 1) == PlaybackPosition("scaled")
+    assert line.beside(PlaybackPosition("scores", 3), -1) == PlaybackPosition("scores")
+    assert line.beside(PlaybackPosition("scores"), -1) == PlaybackPosition("values")
+    assert line.beside(PlaybackPosition("output", 2), 1) is None
     assert line.beside(None, 1) is None
-    assert line.beside(None, -1) == Place("output")
-    assert line.beside(Place("input"), -1) == Place("input")
+    assert line.beside(None, -1) == PlaybackPosition("output")
+    assert line.beside(PlaybackPosition("input"), -1) == PlaybackPosition("input")
 
 
 def test_a_change_of_grain_stays_in_the_row() -> None:
     trace = a_run().trace
-    place = Place("weights", 4, 2)
-    assert Timeline.of(trace, Grain.CELL).nearest(place) == place
-    assert Timeline.of(trace, Grain.ROW).nearest(place) == Place("weights", 4)
-    assert Timeline.of(trace, Grain.STAGE).nearest(place) == Place("weights")
+    place = PlaybackPosition("weights", 4, 2)
+    assert Timeline.of(trace, StepSize.CELL).nearest(place) == place
+    assert Timeline.of(trace, StepSize.ROW).nearest(place) == PlaybackPosition("weights", 4)
+    assert Timeline.of(trace, StepSize.STAGE).nearest(place) == PlaybackPosition("weights")
 
 
 def test_a_timeline_of_any_size_holds_nothing_but_sizes() -> None:
-    sizes = tuple((row, HUGE, HUGE) for row in dict.fromkeys(row.name for row in TABLE))
-    line = Timeline(sizes, Grain.CELL)
+    sizes = tuple((row, HUGE, HUGE) for row in dict.fromkeys(row.name for row in STAGE_TABLE))
+    line = Timeline(sizes, StepSize.CELL)
     last = len(line) - 1
     assert len(line) == len(sizes) * HUGE**2
-    assert line.place(last) == Place(sizes[-1][0], HUGE - 1, HUGE - 1)
+    assert line.place(last) == PlaybackPosition(sizes[-1][0], HUGE - 1, HUGE - 1)
     assert line.position(line.place(last // 2)) == last // 2
 
 
 @examples(0.3)
 @given(cases(), GRAINS, st.data())
 def test_the_leading_cell_is_the_largest_of_its_step(
-    case: Case, grain: Grain, data: st.DataObject
+    case: Case, grain: StepSize, data: st.DataObject
 ) -> None:
     run = case.run()
     text, step = drawn_step(data, run, grain)
     head = data.draw(st.integers(0, run.trace.spec.heads - 1))
-    found = described_cell(run, (text,) if run.trace.axes else (), step, head)
+    found = caption_cell(run, (text,) if run.trace.axes else (), step, head)
     batch = (text,) if run.trace.axes else ()
     heads = (head,) if "head" in run.trace.stage(step.stage).dims else ()
     numbers = run.trace.read(step.stage, (*batch, *heads))
@@ -159,16 +166,16 @@ def test_the_leading_cell_is_the_largest_of_its_step(
     assert largest is None or value == largest
 
 
-@pytest.mark.parametrize("grain", Grain)
-def test_one_token_and_one_column_have_a_timeline_too(grain: Grain) -> None:
+@pytest.mark.parametrize("grain", StepSize)
+def test_one_token_and_one_column_have_a_timeline_too(grain: StepSize) -> None:
     line = Timeline.of(a_run("word", d_in=1, d_out=1, heads=1).trace, grain)
     assert len(line) == len(line.sizes)
 
 
 def test_the_last_step_of_a_stage_that_there_is_not_is_the_one_before_it() -> None:
     line = timeline()
-    assert line.place(line.last("masked")) == Place("masked", 5)
-    assert line.place(line.last("dropped")) == Place("weights", 5)
-    assert line.place(line.last("zeroed")) == Place("masked", 5)
-    assert line.place(line.last("output")) == Place("output", 5)
+    assert line.place(line.last("masked")) == PlaybackPosition("masked", 5)
+    assert line.place(line.last("dropped")) == PlaybackPosition("weights", 5)
+    assert line.place(line.last("zeroed")) == PlaybackPosition("masked", 5)
+    assert line.place(line.last("output")) == PlaybackPosition("output", 5)
     assert line.last("embedding") == 0

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from visualizer.session.token_selection import (
     TokenRole,
     TokenSelection,
-    matches,
-    runs,
-    span,
-    with_match,
-    with_search,
+    find_matches,
+    group_adjacent,
+    select_matches,
+    select_next_match,
+    tokens_between,
 )
 
 LABELS = ("The", "cat", "sat", "on", "the", "mat", "Θ")
@@ -22,47 +22,47 @@ LABELS = ("The", "cat", "sat", "on", "the", "mat", "Θ")
 
 @given(st.integers(0, 40), st.integers(0, 40))
 def test_a_span_has_both_its_ends(start: int, end: int) -> None:
-    tokens = span(start, end)
-    assert tokens == span(end, start)
+    tokens = tokens_between(start, end)
+    assert tokens == tokens_between(end, start)
     assert {start, end} <= tokens
     assert len(tokens) == abs(start - end) + 1
 
 
 @given(st.frozensets(st.integers(0, 60)))
 def test_runs_hold_the_same_tokens_and_do_not_touch(tokens: frozenset[int]) -> None:
-    found = runs(tokens)
+    found = group_adjacent(tokens)
     assert {token for run in found for token in run} == tokens
     assert all(one.stop < other.start for one, other in pairwise(found))
 
 
 def test_matches_leave_case_alone() -> None:
-    assert matches(LABELS, "the") == (0, 4)
-    assert matches(LABELS, "AT") == (1, 2, 5)
-    assert matches(LABELS, "θ") == (6,)
-    assert matches(LABELS, "dog") == matches(LABELS, "") == ()
+    assert find_matches(LABELS, "the") == (0, 4)
+    assert find_matches(LABELS, "AT") == (1, 2, 5)
+    assert find_matches(LABELS, "θ") == (6,)
+    assert find_matches(LABELS, "dog") == find_matches(LABELS, "") == ()
 
 
 def test_a_number_is_that_of_a_token() -> None:
-    assert matches(LABELS, "#1") == (0,)
-    assert matches(LABELS, f"#{len(LABELS)}") == (len(LABELS) - 1,)
-    assert matches(LABELS, "#0") == matches(LABELS, f"#{len(LABELS) + 1}") == ()
-    assert matches(("#", "a#b"), "#") == (0, 1)
+    assert find_matches(LABELS, "#1") == (0,)
+    assert find_matches(LABELS, f"#{len(LABELS)}") == (len(LABELS) - 1,)
+    assert find_matches(LABELS, "#0") == find_matches(LABELS, f"#{len(LABELS) + 1}") == ()
+    assert find_matches(("#", "a#b"), "#") == (0, 1)
 
 
 def test_what_is_sought_is_chosen_and_then_gone_through() -> None:
-    look = with_search(TokenSelection(role=TokenRole.KEY), LABELS, "at")
+    look = select_matches(TokenSelection(role=TokenRole.KEY), LABELS, "at")
     assert look == TokenSelection(frozenset({1, 2, 5}), TokenRole.KEY, "at")
     visited = []
     for _ in range(4):
-        look = with_match(look, LABELS, 1)
+        look = select_next_match(look, LABELS, 1)
         visited.append(set(look.chosen))
     assert visited == [{1}, {2}, {5}, {1}]
-    assert with_match(look, LABELS, -1).chosen == {5}
-    assert with_match(with_search(look, LABELS, "at"), LABELS, -1).chosen == {5}
+    assert select_next_match(look, LABELS, -1).chosen == {5}
+    assert select_next_match(select_matches(look, LABELS, "at"), LABELS, -1).chosen == {5}
 
 
 def test_a_search_that_ends_leaves_what_is_chosen() -> None:
-    look = with_match(with_search(TokenSelection(), LABELS, "mat"), LABELS, 1)
-    assert with_search(look, LABELS, "") == TokenSelection(frozenset({5}))
-    nothing = with_search(look, LABELS, "dog")
-    assert (nothing.chosen, with_match(nothing, LABELS, 1)) == (frozenset(), nothing)
+    look = select_next_match(select_matches(TokenSelection(), LABELS, "mat"), LABELS, 1)
+    assert select_matches(look, LABELS, "") == TokenSelection(frozenset({5}))
+    nothing = select_matches(look, LABELS, "dog")
+    assert (nothing.chosen, select_next_match(nothing, LABELS, 1)) == (frozenset(), nothing)

@@ -14,16 +14,16 @@ from tests.support.examples import examples
 from tests.support.screens import needs, present, resolved, warm
 from tests.support.small_runs import a_run, board, panel
 from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
-from visualizer.attention.spec import Mask
+from visualizer.attention.spec import MaskKind
 from visualizer.heatmap.board import Board
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
-from visualizer.heatmap.comparison_board_presenter import present_compared
+from visualizer.heatmap.comparison_board_presenter import present_comparison_board
 from visualizer.session.cell_address import Cell
 from visualizer.session.comparison_state import Comparison, ComparisonKind
 from visualizer.session.document import Document
 from visualizer.session.view import View
 from visualizer.session.view_options import ColourLimits, ColourOptions
-from visualizer.session.zoom_ranges import Zoom
+from visualizer.session.zoom_ranges import ZoomRange
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 LONG = " ".join(f"w{at}" for at in range(40))
 RUN = a_run(LONG, heads=3, d_in=6, d_out=6)
-CLOSE = View(zoom=Zoom(range(8), range(8)))
+CLOSE = View(zoom=ZoomRange(range(8), range(8)))
 MEAN_ALONE: dict[str, Any] = {"heads": frozenset(), "folds": frozenset({HeadAggregate.MEAN})}
 
 
@@ -74,7 +74,7 @@ def test_an_overview_that_did_not_change_is_the_very_same(comparison: Comparison
 
 def test_what_an_overview_reads_is_read_beforehand() -> None:
     computed = a_run(" ".join(f"w{at}" for at in range(1000)), heads=1, d_in=2, d_out=2)
-    view, then = View(), View(zoom=Zoom(range(900), range(900)))
+    view, then = View(), View(zoom=ZoomRange(range(900), range(900)))
     warm(computed, view)
     before = [computed.trace.holding(name).kept for name in ("scores", "weights")]
     warm(computed, then)
@@ -88,24 +88,28 @@ def test_what_an_overview_reads_is_read_beforehand() -> None:
 
 def test_the_largest_differences_of_another_text_are_looked_for_beforehand() -> None:
     texts = ("one two three", "four five six")
-    kept, live = a_run(*texts, mask=Mask.CAUSAL), a_run(*texts, mask=Mask.NONE)
+    kept, live = a_run(*texts, mask=MaskKind.CAUSAL), a_run(*texts, mask=MaskKind.NONE)
     view = View(comparison=Comparison(ComparisonKind.KEPT, kept=kept))
     assert needs(live, view) != needs(live, replace(view, text=1))
-    present_compared(resolved(live, view), Board())
+    present_comparison_board(resolved(live, view), Board())
 
 
 # ------------------------------------------------------------------------------ lens and colours
 
 
 def test_the_first_token_is_hidden_in_blocks_of_rows_too() -> None:
-    zoom = Zoom(range(32), range(8))
+    zoom = ZoomRange(range(32), range(8))
     shown = panel(RUN, "weights", zoom=zoom, room=16, lens=WeightTransform.WITHOUT_FIRST)
     assert shown.values.shape == (16, 8)
     assert (shown.rows.block, shown.columns.block) == (2, 1)
     assert shown.hidden is not None
     np.testing.assert_array_equal(shown.hidden, np.broadcast_to(np.arange(8) == 0, (16, 8)))
     wide = panel(
-        RUN, "weights", zoom=Zoom(range(8), range(32)), room=16, lens=WeightTransform.WITHOUT_FIRST
+        RUN,
+        "weights",
+        zoom=ZoomRange(range(8), range(32)),
+        room=16,
+        lens=WeightTransform.WITHOUT_FIRST,
     )
     assert wide.columns.block == 2
     assert wide.hidden is None
@@ -149,7 +153,7 @@ def test_each_drawn_cell_of_a_part_is_the_farthest_number_of_its_block(
     queries: range, keys: range, room: int, lens: WeightTransform
 ) -> None:
     stages = frozenset({"keys", "masked", "weights", "output"})
-    folds, part = frozenset({HeadAggregate.MAX}), Zoom(queries, keys)
+    folds, part = frozenset({HeadAggregate.MAX}), ZoomRange(queries, keys)
     for one in board(RUN, zoom=part, room=room, lens=lens, folds=folds, stages=stages).heatmaps:
         numbers = seen(one.stage, lens)
         if one.fold:
@@ -159,14 +163,14 @@ def test_each_drawn_cell_of_a_part_is_the_farthest_number_of_its_block(
         found = [
             [
                 farthest(numbers[row : row + one.rows.block, column : column + one.columns.block])
-                for column in one.columns.seen[:: one.columns.block]
+                for column in one.columns.displayed_stage[:: one.columns.block]
             ]
-            for row in one.rows.seen[:: one.rows.block]
+            for row in one.rows.displayed_stage[:: one.rows.block]
         ]
         np.testing.assert_allclose(one.values, np.array(found), rtol=1e-4, atol=1e-6)
         rows = keys if one.stage == "keys" else queries
-        assert {*rows} <= {*one.rows.seen}
-        assert {*one.columns.seen} >= ({*keys} if one.columns.name == "key" else set())
+        assert {*rows} <= {*one.rows.displayed_stage}
+        assert {*one.columns.displayed_stage} >= ({*keys} if one.columns.name == "key" else set())
 
 
 def seen(stage: str, lens: WeightTransform) -> np.ndarray:

@@ -10,20 +10,20 @@ import pytest
 from tests.support.screens import present, resolved
 from tests.support.small_runs import a_run
 from visualizer.attention.display_transforms import HeadAggregate
-from visualizer.attention.spec import BooleanMatrix, Route
-from visualizer.features.cell.presenter import CELL
-from visualizer.features.head_scatter.presenter import SCATTER, present_scatter
-from visualizer.features.head_table.presenter import HEADS, present_heads
+from visualizer.attention.spec import BooleanMatrix, MaskRoute
+from visualizer.features.cell.presenter import CELL_PANEL
+from visualizer.features.head_scatter.presenter import SCATTER_PANEL, present_scatter
+from visualizer.features.head_table.presenter import HEADS_PANEL, present_heads
 from visualizer.features.layer_overview.presenter import present_layers
-from visualizer.features.line_view.presenter import LINES
-from visualizer.features.playback.presenter import step_caption
-from visualizer.features.token_strip.presenter import TOKENS, cell_of_token
+from visualizer.features.line_view.presenter import LINES_PANEL
+from visualizer.features.playback.presenter import describe_step
+from visualizer.features.token_strip.presenter import TOKENS_PANEL, cell_of_token
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.timeline import Step
 from visualizer.session.view import View
-from visualizer.session.view_options import PANE as LINES_PANE
-from visualizer.shell.panel_presenters import STATUS
+from visualizer.session.view_options import PANE_TITLE as LINES_PANE
+from visualizer.shell.panel_presenters import STATUS_PANEL
 from visualizer.shell.screen_reader_announcer import spoken_cell
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def test_the_tokens_and_the_pane_of_a_cell_show_one_number_of_one_stage(
 ) -> None:
     run = dropping_run()
     screen = screen_of(run, **{field: Cell(stage, PLACE)})
-    weights, panel = screen.panel(TOKENS).weights, screen.panel(CELL)
+    weights, panel = screen.panel(TOKENS_PANEL).weights, screen.panel(CELL_PANEL)
     assert weights
     assert panel
     number = float(run.trace.read(stage, PLACE))
@@ -62,7 +62,7 @@ def test_the_tokens_and_the_pane_of_a_cell_show_one_number_of_one_stage(
     assert "dropout" in panel.plain.lower()
     assert ("before" in panel.plain.lower()) == (stage == "weights")
     assert panel.plain in spoken_cell(screen)
-    lines = screen.panel(LINES)
+    lines = screen.panel(LINES_PANEL)
     assert lines
     assert any(SIDES[lines.stage] in note for note in lines.notes)
     assert lines.qualifier == SIDES[lines.stage]
@@ -83,7 +83,7 @@ def test_without_a_cell_of_weights_those_after_dropout_are_shown_where_they_are(
 @pytest.mark.parametrize("stage", SIDES)
 def test_aggregated_heads_name_the_stage(fold: HeadAggregate, stage: str) -> None:
     cell = Cell(stage, PLACE[1:], fold)
-    panel = screen_of(dropping_run(), hovered=cell, folds=frozenset({fold})).panel(CELL)
+    panel = screen_of(dropping_run(), hovered=cell, folds=frozenset({fold})).panel(CELL_PANEL)
     assert panel
     assert SIDES[stage] in panel.plain
 
@@ -92,9 +92,9 @@ def test_captions_of_steps_name_the_stage() -> None:
     run = dropping_run()
     for stage, side in (("weights", "before"), ("dropped", ""), ("context", "after")):
         columns = range(run.trace.shape(stage)[-1])
-        assert f"{side} dropout" in step_caption(run, (), Step(stage, range(4, 5), columns), 0)
+        assert f"{side} dropout" in describe_step(run, (), Step(stage, range(4, 5), columns), 0)
     whole = Step("weights", range(6), range(6))
-    assert "before dropout" in step_caption(run, (), whole, 0)
+    assert "before dropout" in describe_step(run, (), whole, 0)
 
 
 def test_measures_of_heads_are_of_weights_before_dropout_and_say_so() -> None:
@@ -105,7 +105,7 @@ def test_measures_of_heads_are_of_weights_before_dropout_and_say_so() -> None:
         present_layers(shown, None),
     )
     assert heads
-    assert "before dropout" in heads.lead
+    assert "before dropout" in heads.summary
     assert "before dropout" in scatter.describe(scatter.places[0])
     assert "before dropout" in layers.note
 
@@ -121,28 +121,36 @@ def test_panes_name_the_stage_as_soon_as_dropout_is_on() -> None:
     run = a_run(words, previous=without, dropout=0.5, own_kept=KEPT)
     assert run.trace.holding("weights") is without.trace.holding("weights")  # which is reused
     after = present(Document(), View(**shown), run, None, False, before)
-    lines, scatter, heads = after.panel(LINES), after.panel(SCATTER), after.panel(HEADS)
+    lines, scatter, heads = (
+        after.panel(LINES_PANEL),
+        after.panel(SCATTER_PANEL),
+        after.panel(HEADS_PANEL),
+    )
     assert lines
     assert heads
     assert lines.qualifier == scatter.qualifier == "before dropout"
     assert lines.notes[0].endswith("before dropout")
-    assert "before dropout" in heads.lead
+    assert "before dropout" in heads.summary
 
 
 @pytest.mark.parametrize("stage", ["unmasked", "zeroed", "weights"])
 def test_weights_around_the_mask_name_it(stage: str) -> None:
-    run = a_run(route=Route.AFTER_RENORMALISED)
-    panel = screen_of(run, hovered=Cell(stage, PLACE)).panel(CELL)
+    run = a_run(route=MaskRoute.AFTER_RENORMALISED)
+    panel = screen_of(run, hovered=Cell(stage, PLACE)).panel(CELL_PANEL)
     assert panel
     assert panel.plain.startswith("Before") == (stage != "weights")
 
 
 def test_nothing_is_added_where_there_is_one_stage_of_weights() -> None:
     screen = screen_of(a_run(), hovered=Cell("weights", PLACE))
-    weights, panel, lines = screen.panel(TOKENS), screen.panel(CELL), screen.panel(LINES)
+    weights, panel, lines = (
+        screen.panel(TOKENS_PANEL),
+        screen.panel(CELL_PANEL),
+        screen.panel(LINES_PANEL),
+    )
     assert weights.weights
     assert panel
     assert lines
-    shown = [panel.plain, weights.weights.plain, *lines.notes, screen.panel(STATUS).facts]
+    shown = [panel.plain, weights.weights.plain, *lines.notes, screen.panel(STATUS_PANEL).facts]
     assert not [each for each in shown if "dropout" in each]
     assert weights.weights.qualifier == lines.qualifier == ""

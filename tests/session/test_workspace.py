@@ -13,14 +13,14 @@ from shiboken6 import isValid
 from tests.support.window_input import CONTROL, PATIENCE_MS, SHIFT, Hand
 from visualizer import app
 from visualizer.attention import fixed_weights
-from visualizer.attention.remote_numbers import numbers_arrived
-from visualizer.attention.spec import LAYERS, NumberMatrix
+from visualizer.attention.remote_numbers import report_arrival
+from visualizer.attention.spec import PROJECTION_LAYERS, NumberMatrix
 from visualizer.documents.document_file import SavedDocument
 from visualizer.errors import MEMORY_ERROR, InputError
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.view import View
-from visualizer.shell.panel_presenters import EMPTY, WAITING, PanelPresenters
+from visualizer.shell.panel_presenters import EMPTY_MESSAGE, LOADING_TORCH_MESSAGE, PanelPresenters
 
 if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot
@@ -51,14 +51,14 @@ def test_the_window_is_there_before_the_numbers(
     assert window.isVisible()
     assert hand.sentence.toPlainText() == Document().text
     assert hand.shown.columns == ()
-    assert window.board._message == WAITING
+    assert window.board._message == LOADING_TORCH_MESSAGE
     assert not window.actions_.by_id["export.open"].isEnabled()
-    qtbot.waitUntil(lambda: window.progress.is_shown_working)
+    qtbot.waitUntil(lambda: window.progress.is_progress_visible)
     gate.let_through()
     hand.settle()
     assert hand.stages == ["scores", "weights", "context"]
     assert window.actions_.by_id["export.open"].isEnabled()
-    assert not window.progress.is_shown_working
+    assert not window.progress.is_progress_visible
 
 
 def test_the_old_picture_stays_and_a_thin_line_says_why(
@@ -67,7 +67,7 @@ def test_the_old_picture_stays_and_a_thin_line_says_why(
     hand = Hand(qtbot, gated)
     board, picture = hand.shown, gated.board.viewport().grab().toImage()
     hand.press(Qt.Key.Key_M)
-    qtbot.waitUntil(lambda: gated.progress.is_shown_working)
+    qtbot.waitUntil(lambda: gated.progress.is_progress_visible)
     assert hand.shown is board
     assert gated.board.viewport().grab().toImage() == picture
     hand.hover(Cell("weights", (0, 1, 0)))
@@ -75,7 +75,7 @@ def test_the_old_picture_stays_and_a_thin_line_says_why(
     gate.let_through()
     hand.settle()
     assert hand.shown is not board
-    assert not gated.progress.is_shown_working
+    assert not gated.progress.is_progress_visible
 
 
 def test_of_what_waits_only_the_newest_is_computed(
@@ -178,7 +178,7 @@ def test_the_first_numbers_may_be_refused(gate: Gate, open_window: Open, qtbot: 
     window = open_window(Document(""))
     hand = Hand(qtbot, window)
     hand.until(lambda: bool(hand.text_problem))
-    assert window.board._message == EMPTY
+    assert window.board._message == EMPTY_MESSAGE
     hand.compose("now")
     hand.settle()
     assert hand.chips == ("now",)
@@ -261,13 +261,13 @@ def test_bugs_are_said_once_at_a_time(gate: Gate, gated: MainWindow, qtbot: QtBo
     gate.error = ZeroDivisionError("of all things")
     gate.open()
     for _ in range(3):
-        with qtbot.waitSignal(gated.workspace.broke):
+        with qtbot.waitSignal(gated.workspace.failed):
             gated.workspace.resample("seed")
     (box,) = hand.boxes()
     box.close()
     QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
     assert hand.boxes() == []
-    with qtbot.waitSignal(gated.workspace.broke):
+    with qtbot.waitSignal(gated.workspace.failed):
         gated.workspace.resample("seed")
     (box,) = hand.boxes()
     box.close()
@@ -281,7 +281,7 @@ def test_closing_waits_for_nothing_and_computes_nothing_more(
     qtbot.waitUntil(lambda: len(gate.asked) == 2)
     hand.press(Qt.Key.Key_R, CONTROL | SHIFT)
     worker, shown = gated.workspace._worker, gated.workspace.run
-    gated.controllers.document_controller.give_up()
+    gated.controllers.document_controller.abandon()
     assert gated.close()
     assert not gated.isVisible()
     assert worker.isRunning()
@@ -368,7 +368,10 @@ def test_weights_are_kept_only_when_they_are_those_of_the_module(
     hand.settle()
     hand.press(Qt.Key.Key_K)
     hand.settle()
-    assert [name for name, _ in gated.workspace.document.spec.own_weights] == [*LAYERS, "W_output"]
+    assert [name for name, _ in gated.workspace.document.spec.own_weights] == [
+        *PROJECTION_LAYERS,
+        "W_output",
+    ]
     before = gated.workspace.run
     assert before
     context = before.trace.read("context")
@@ -408,5 +411,5 @@ def test_numbers_may_arrive_after_the_window_is_gone(windows: WindowManager, qtb
     workspace = window.workspace
     window.close()
     qtbot.waitUntil(lambda: not isValid(workspace))
-    numbers_arrived()  # tells nobody, and raises nothing
+    report_arrival()  # tells nobody, and raises nothing
     assert not windows.all

@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.support.small_runs import a_run, places
-from visualizer.session.zoom_ranges import SMALLEST, Zoom, fitted, row_role, zoom_including, zoomed
+from visualizer.session.zoom_ranges import (
+    MIN_VISIBLE_TOKENS,
+    ZoomRange,
+    clamp_zoom,
+    row_role,
+    zoom_by,
+    zoom_to_show,
+)
 
 FACTORS = st.sampled_from([1.01, 1.25, 1.5, 2.0, 10.0])
 SHARES = st.floats(0, 1)
@@ -16,23 +23,23 @@ SHARES = st.floats(0, 1)
 
 @st.composite
 def spans(draw: st.DrawFn, tokens: int) -> range:
-    size = draw(st.integers(min(SMALLEST, tokens), tokens))
+    size = draw(st.integers(min(MIN_VISIBLE_TOKENS, tokens), tokens))
     start = draw(st.integers(0, tokens - size))
     return range(start, start + size)
 
 
 @st.composite
-def zooms(draw: st.DrawFn, least: int = 1) -> tuple[int, Zoom]:
+def zooms(draw: st.DrawFn, least: int = 1) -> tuple[int, ZoomRange]:
     """A text and what is seen of it."""
     tokens = draw(st.integers(least, 80))
-    return tokens, Zoom(draw(spans(tokens)), draw(spans(tokens)))
+    return tokens, ZoomRange(draw(spans(tokens)), draw(spans(tokens)))
 
 
-def sides(zoom: Zoom | None, tokens: int) -> tuple[range, range]:
+def sides(zoom: ZoomRange | None, tokens: int) -> tuple[range, range]:
     return (zoom.queries, zoom.keys) if zoom else (range(tokens), range(tokens))
 
 
-def place_in(zoom: Zoom, tokens: int, shares: tuple[float, float]) -> tuple[float, float]:
+def place_in(zoom: ZoomRange, tokens: int, shares: tuple[float, float]) -> tuple[float, float]:
     """The query and the key that are at a share of what is seen."""
     queries, keys = sides(zoom, tokens)
     return queries.start + shares[0] * len(queries), keys.start + shares[1] * len(keys)
@@ -44,12 +51,12 @@ def within(tokens: int, *seen: range) -> bool:
 
 @given(zooms(), FACTORS, st.booleans(), SHARES, SHARES)
 def test_what_is_under_the_pointer_stays_there(
-    given_: tuple[int, Zoom], factor: float, is_closer: bool, down: float, right: float
+    given_: tuple[int, ZoomRange], factor: float, is_closer: bool, down: float, right: float
 ) -> None:
     tokens, before = given_
     shares = (down, right)
     at = place_in(before, tokens, shares)
-    after = zoomed(before, (tokens, tokens), factor if is_closer else 1 / factor, at)
+    after = zoom_by(before, (tokens, tokens), factor if is_closer else 1 / factor, at)
     for old, new, share, place in zip(
         sides(before, tokens), sides(after, tokens), shares, at, strict=True
     ):
@@ -62,17 +69,17 @@ def test_what_is_under_the_pointer_stays_there(
 
 @given(zooms(), FACTORS, st.tuples(SHARES, SHARES))
 def test_closer_and_further_are_as_much(
-    given_: tuple[int, Zoom], factor: float, shares: tuple[float, float]
+    given_: tuple[int, ZoomRange], factor: float, shares: tuple[float, float]
 ) -> None:
     tokens, before = given_
     at = place_in(before, tokens, shares)
     for by in (factor, 1 / factor):
         for old, new in zip(
             sides(before, tokens),
-            sides(zoomed(before, (tokens, tokens), by, at), tokens),
+            sides(zoom_by(before, (tokens, tokens), by, at), tokens),
             strict=True,
         ):
-            wanted = min(max(len(old) / by, min(SMALLEST, tokens)), tokens)
+            wanted = min(max(len(old) / by, min(MIN_VISIBLE_TOKENS, tokens)), tokens)
             assert abs(len(new) - wanted) <= max(1, 1 / by)
 
 
@@ -81,29 +88,31 @@ def test_as_many_steps_back_show_all_again(
     tokens: int, steps: int, factor: float, shares: tuple[float, float]
 ) -> None:
     at = (shares[0] * tokens, shares[1] * tokens)
-    zoom = zoomed(None, (tokens, tokens), 1 / factor, at)
+    zoom = zoom_by(None, (tokens, tokens), 1 / factor, at)
     assert zoom is None  # of all there is nothing further away
     for _ in range(steps):
-        zoom = zoomed(zoom, (tokens, tokens), factor, at)
-    assert (zoom is None) == (tokens <= SMALLEST)
+        zoom = zoom_by(zoom, (tokens, tokens), factor, at)
+    assert (zoom is None) == (tokens <= MIN_VISIBLE_TOKENS)
     for _ in range(steps):
-        zoom = zoomed(zoom, (tokens, tokens), 1 / factor, at)
+        zoom = zoom_by(zoom, (tokens, tokens), 1 / factor, at)
     assert zoom is None
 
 
 @given(zooms(), st.tuples(SHARES, SHARES))
-def test_by_nothing_nothing_changes(given_: tuple[int, Zoom], shares: tuple[float, float]) -> None:
+def test_by_nothing_nothing_changes(
+    given_: tuple[int, ZoomRange], shares: tuple[float, float]
+) -> None:
     tokens, before = given_
     at = place_in(before, tokens, shares)
-    assert sides(zoomed(before, (tokens, tokens), 1, at), tokens) == sides(before, tokens)
+    assert sides(zoom_by(before, (tokens, tokens), 1, at), tokens) == sides(before, tokens)
 
 
 @given(zooms(), st.integers(-100, 100), st.integers(-100, 100))
 def test_moving_stays_within_the_text_and_as_close(
-    given_: tuple[int, Zoom], down: int, right: int
+    given_: tuple[int, ZoomRange], down: int, right: int
 ) -> None:
     tokens, before = given_
-    after = before.panned((tokens, tokens), down, right)
+    after = before.pan_to((tokens, tokens), down, right)
     for old, new, by in zip(
         sides(before, tokens), sides(after, tokens), (down, right), strict=True
     ):
@@ -115,7 +124,7 @@ def test_moving_stays_within_the_text_and_as_close(
 
 @given(zooms(), st.data())
 def test_what_has_to_be_seen_is_seen_and_no_more_moves_than_must(
-    given_: tuple[int, Zoom], data: st.DataObject
+    given_: tuple[int, ZoomRange], data: st.DataObject
 ) -> None:
     tokens, before = given_
     token = st.none() | st.integers(0, tokens - 1)
@@ -132,10 +141,10 @@ def test_what_has_to_be_seen_is_seen_and_no_more_moves_than_must(
 
 @given(zooms(), st.integers(1, 80))
 def test_of_another_text_the_same_is_seen_where_it_has_it(
-    given_: tuple[int, Zoom], tokens: int
+    given_: tuple[int, ZoomRange], tokens: int
 ) -> None:
     _, zoom = given_
-    seen = fitted(zoom, (tokens, tokens))
+    seen = clamp_zoom(zoom, (tokens, tokens))
     longest = max(len(zoom.queries), len(zoom.keys))
     shortest = min(len(zoom.queries), len(zoom.keys))
     assert (seen is None) == (longest > tokens or shortest == tokens)
@@ -153,19 +162,19 @@ def test_each_side_is_looked_at_closer_by_its_own_length(
 ) -> None:
     zoom, lengths = None, (queries, keys)
     for _ in range(steps):
-        zoom = zoomed(zoom, lengths, factor, (queries / 2, keys / 2))
-    assert fitted(zoom, lengths) == zoom
-    seen = zoom or Zoom.whole(lengths)
+        zoom = zoom_by(zoom, lengths, factor, (queries / 2, keys / 2))
+    assert clamp_zoom(zoom, lengths) == zoom
+    seen = zoom or ZoomRange.whole_area(lengths)
     for span, count in zip((seen.queries, seen.keys), lengths, strict=True):
         assert within(count, span)
-        assert len(span) <= max(min(SMALLEST, count), count / factor**steps + 1)
+        assert len(span) <= max(min(MIN_VISIBLE_TOKENS, count), count / factor**steps + 1)
     for _ in range(4 * steps + 10):
-        zoom = zoomed(zoom, lengths, 1 / factor, (queries / 2, keys / 2))
+        zoom = zoom_by(zoom, lengths, 1 / factor, (queries / 2, keys / 2))
     assert zoom is None
 
 
 def test_of_all_nothing_is_fitted() -> None:
-    assert fitted(None, (7, 7)) is None
+    assert clamp_zoom(None, (7, 7)) is None
 
 
 # --------------------------------------------------------------------------------- a cell
@@ -177,16 +186,16 @@ SEVEN = a_run("a b c d e f g", dropout=0.5, output_projection=True)
 @pytest.mark.parametrize("stage", SEVEN.trace.names)
 def test_a_cell_that_has_to_be_seen_is_in_its_panel(stage: str) -> None:
     row = SEVEN.trace.stage(stage)
-    zoom = Zoom(range(2, 4), range(3, 6))
+    zoom = ZoomRange(range(2, 4), range(3, 6))
     for place in places(SEVEN, stage):
-        seen = zoom_including(zoom, (7, 7), row, *place[-2:])
+        seen = zoom_to_show(zoom, (7, 7), row, *place[-2:])
         assert seen
         rows, columns = seen.of(row)
         assert place[-2] in rows
         assert columns is None or place[-1] in columns
         other = replace(seen, queries=zoom.queries) if row_role(stage) == "key" else seen
         assert other == seen  # what only keys are of leaves the queries where they are
-    assert zoom_including(None, (7, 7), row, 0, 0) is None
+    assert zoom_to_show(None, (7, 7), row, 0, 0) is None
 
 
 @pytest.mark.parametrize(
@@ -204,19 +213,19 @@ def test_a_cell_that_has_to_be_seen_is_in_its_panel(stage: str) -> None:
 def test_rows_that_are_no_queries_are_those_of_the_keys(
     stage: str, rows: range, columns: range | None
 ) -> None:
-    zoom = Zoom(range(1, 3), range(4, 6))
+    zoom = ZoomRange(range(1, 3), range(4, 6))
     assert zoom.of(a_run().trace.stage(stage)) == (rows, columns)
 
 
 @given(zooms(), st.integers(1, 80), st.integers(-90, 90), st.integers(0, 79))
 def test_a_zoom_of_a_longer_text_is_never_panned_to_before_the_first_token(
-    given_: tuple[int, Zoom], tokens: int, by: int, at: int
+    given_: tuple[int, ZoomRange], tokens: int, by: int, at: int
 ) -> None:
     """The text was cut since: whatever is done with the zoom then, it can be saved and read."""
     _, zoom = given_
     sides_now = (tokens, tokens)
     seen = min(at, tokens - 1)
-    for panned in (zoom.panned(sides_now, by, -by), zoom.including(sides_now, seen, seen)):
+    for panned in (zoom.pan_to(sides_now, by, -by), zoom.including(sides_now, seen, seen)):
         for old, new in zip((zoom.queries, zoom.keys), (panned.queries, panned.keys), strict=True):
             assert new.start >= 0
             assert len(new) == len(old)

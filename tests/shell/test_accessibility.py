@@ -18,7 +18,7 @@ from PySide6.QtWidgets import QAbstractButton, QComboBox, QLabel, QPlainTextEdit
 import visualizer
 from tests.support.accessible_text import heard
 from tests.support.window_input import CONTROL, Hand
-from visualizer.features.lessons.presenter import LESSON
+from visualizer.features.lessons.presenter import LESSON_PANEL
 from visualizer.features.line_view.widget import LineView
 from visualizer.features.playback.playback_bar_widget import TimelineSlider
 from visualizer.heatmap.minimap_widget import MinimapWidget
@@ -26,7 +26,7 @@ from visualizer.heatmap.widget import BoardCanvas, BoardView
 from visualizer.lab.window import LabWindow
 from visualizer.session.cell_address import Cell
 from visualizer.shell.pane_table import PANES
-from visualizer.shell.panel_presenters import STATUS
+from visualizer.shell.panel_presenters import STATUS_PANEL
 from visualizer.widgets import accessibility
 from visualizer.widgets.status_bar import ProgressLine
 from visualizer.widgets.theme import LIGHT
@@ -183,14 +183,14 @@ def test_values_of_playback(viewer: Viewer) -> None:
 def test_values_of_a_lesson(hand: Hand) -> None:
     hand.window.controllers.lesson_controller.open(0)
     hand.settle()
-    panel = hand.window.workspace.screen.panel(LESSON)
+    panel = hand.window.workspace.screen.panel(LESSON_PANEL)
     assert panel is not None
     told = heard(hand.window.panes["Lesson"]).value
     assert told == f"{panel.lesson}, page 1 of {panel.count}: {panel.title}"
 
 
 def test_progress_says_that_numbers_are_on_their_way(qtbot: QtBot) -> None:
-    accessibility.install()
+    accessibility.install_factory()
     progress = ProgressLine()
     qtbot.addWidget(progress)
     progress.show_working(True, LIGHT)
@@ -264,7 +264,7 @@ def test_who_types_is_not_talked_over(hand: Hand, announced: list[str]) -> None:
 def test_what_is_wrong_is_announced_once(hand: Hand, announced: list[str]) -> None:
     hand.settle()
     hand.type_number("dropout", "1.5")
-    notices = hand.window.workspace.screen.panel(STATUS).notices
+    notices = hand.window.workspace.screen.panel(STATUS_PANEL).notices
     assert announced[-1:] == list(notices)
     assert len(set(announced)) == len(announced)
     assert "dropout rate must be" in announced[-1]
@@ -277,7 +277,7 @@ def test_what_is_wrong_is_announced_once(hand: Hand, announced: list[str]) -> No
 
 
 def test_what_is_told_goes_with_its_widget(qapp: QApplication) -> None:
-    accessibility.install()
+    accessibility.install_factory()
     for _ in range(50):
         board = BoardView()
         told = QAccessible.queryAccessibleInterface(board)
@@ -295,12 +295,12 @@ ENDING = """
 from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import QApplication
 from visualizer.widgets.accessibility import announce
-from visualizer.widgets.accessibility import install
+from visualizer.widgets.accessibility import install_factory
 from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.heatmap.widget import BoardView
 application = QApplication([])
 QAccessible.setActive(True)
-install()
+install_factory()
 boards = [BoardView() for _ in range(5)]
 held = [QAccessible.queryAccessibleInterface(board) for board in boards]
 for board in boards:

@@ -27,7 +27,9 @@ def test_closing_ends_the_reading(model_window: Hand, monkeypatch: pytest.Monkey
     hand, window = model_window, model_window.window
     questions = window.controllers.model_question_controller
     window.docks.actions["Attribution"].trigger()
-    hand.until(lambda: "Attribution" in window.docks.seen and not window.workspace.is_working)
+    hand.until(
+        lambda: "Attribution" in window.docks.displayed_stage and not window.workspace.is_working
+    )
     hand.until(lambda: not questions.is_working)
     read_few_tokens_at_once(monkeypatch)
     held = HeldReading(3, monkeypatch)
@@ -36,7 +38,7 @@ def test_closing_ends_the_reading(model_window: Hand, monkeypatch: pytest.Monkey
     hand.until(lambda: held.calls == held.at)
     window.actions_.by_id["attribution.toggle_ablations"].trigger()
     assert questions.is_working
-    window.controllers.document_controller.give_up()
+    window.controllers.document_controller.abandon()
     window.close()
     assert held.calls == held.at
     assert not window.isVisible()
@@ -44,10 +46,10 @@ def test_closing_ends_the_reading(model_window: Hand, monkeypatch: pytest.Monkey
 
 def test_no_pane_is_opened_once_the_window_is_closed(hand: Hand, tiny_model_folder: Path) -> None:
     window = hand.window
-    window.controllers.document_controller.give_up()
+    window.controllers.document_controller.abandon()
 
     def close() -> None:
-        window.controllers.document_controller.give_up()
+        window.controllers.document_controller.abandon()
         window.close()
 
     seen = window.docks.by_id["Layers"].visibilityChanged

@@ -18,8 +18,14 @@ import visualizer
 from tests.support.command_calls import called
 from tests.support.window_input import CONTROL, SHIFT
 from visualizer.session.cell_address import Cell
-from visualizer.session.view_options import AUTOMATIC, ColourCurve, ColourLimits, MapKind, maps_of
-from visualizer.shell.commands import COMMANDS, WITHIN, shortcut_list
+from visualizer.session.view_options import (
+    AUTOMATIC_MAP,
+    ColourCurve,
+    ColourLimits,
+    MapKind,
+    maps_of_kind,
+)
+from visualizer.shell.commands import COMMANDS, WIDGET_SHORTCUTS, list_shortcuts
 from visualizer.shell.pane_table import PANES
 from visualizer.shell.settings_dialog import SettingsDialog
 from visualizer.widgets.dialogs import ShortcutListDialog
@@ -133,12 +139,12 @@ def test_the_list_of_keys_is_whole(hand: Hand) -> None:
     hand.press(Qt.Key.Key_F1, Qt.KeyboardModifier.NoModifier)
     (box,) = hand.window.findChildren(ShortcutListDialog)
     said = box.list.toPlainText()
-    listed = shortcut_list()
+    listed = list_shortcuts()
     for command in COMMANDS:
         assert all(keys in said for keys in command.shortcuts)
     rows = [row for group in listed for row in group.rows]
     with_keys = sum(bool(command.shortcuts) for command in COMMANDS)
-    assert len(rows) == with_keys + len(PANES) + len(WITHIN)
+    assert len(rows) == with_keys + len(PANES) + len(WIDGET_SHORTCUTS)
     assert {"F2", "F3", "arrow keys", "Esc"} <= {keys for _, keys in rows}
     assert all(keys in said and words in said for words, keys in rows)
     assert {"Pan: Up", "Weights: Unmodified"} <= {words for words, _ in rows}
@@ -260,7 +266,7 @@ def test_every_setting_by_keys(hand: Hand) -> None:
 
 def in_turn(kind: MapKind) -> list[ColourMap]:
     """Give the maps of a kind, the usual one last, so that every key has something to change."""
-    usual, *others = maps_of(kind)
+    usual, *others = maps_of_kind(kind)
     return [*others, usual]
 
 
@@ -268,7 +274,7 @@ def test_colour_maps_by_keys(hand: Hand) -> None:
     for each in in_turn(MapKind.SEQUENTIAL):
         QTest.keySequence(hand.window, QKeySequence(each.shortcut))
         assert hand.panel("weights").colour.map == each.id
-        assert hand.panel("scores").colour.map == AUTOMATIC
+        assert hand.panel("scores").colour.map == AUTOMATIC_MAP
         assert hand.window.actions_.by_id[f"view.set_map {each.id}"].isChecked()
 
 

@@ -25,14 +25,14 @@ from tests.shell.test_document_controller import (
     written,
 )
 from tests.support.window_input import CONTROL, PATIENCE_MS, SHIFT, Hand
-from visualizer.documents.document_file import SUFFIX, read_document
-from visualizer.documents.recovery_file import recovery_files_of_crashes
+from visualizer.documents.document_file import DOCUMENT_SUFFIX, read_document
+from visualizer.documents.recovery_file import find_crash_recovery_files
 from visualizer.errors import InputError
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.view import View
 from visualizer.shell import autosave_controller
-from visualizer.shell.document_io import LATE_NUMBERS
+from visualizer.shell.document_io import NUMBERS_LATE_NOTICE
 from visualizer.storage import atomic_file
 
 if TYPE_CHECKING:
@@ -63,12 +63,12 @@ class SlowDisk:
     """Holds back what is written, by name, until it is let go."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._goes_on, self._write = threading.Event(), atomic_file.write
-        self.begun = 0
-        monkeypatch.setattr(atomic_file, "write", self._held)
+        self._goes_on, self._write = threading.Event(), atomic_file.write_atomically
+        self.restart = 0
+        monkeypatch.setattr(atomic_file, "write_atomically", self._held)
 
     def _held(self, path: Path, fill: Callable[[BinaryIO], object], **more: Any) -> None:
-        self.begun += 1
+        self.restart += 1
         self._goes_on.wait(PATIENCE_MS / 1000)
         self._write(path, fill, **more)
 
@@ -92,7 +92,7 @@ def hold_a_save(hand: Hand, path: Path, monkeypatch: pytest.MonkeyPatch) -> Slow
     disk = SlowDisk(monkeypatch)
     change(hand)
     hand.press(Qt.Key.Key_S)
-    hand.until(lambda: disk.begun == 1)
+    hand.until(lambda: disk.restart == 1)
     return disk
 
 
@@ -114,20 +114,20 @@ def test_what_changes_while_it_is_saved_is_saved_the_second_time(
     hand.press(Qt.Key.Key_S)
     disk.let_go()
     at_rest(hand)
-    assert read(tmp_path / f"mine{SUFFIX}").document.text == "said last"
+    assert read(tmp_path / f"mine{DOCUMENT_SUFFIX}").document.text == "said last"
     assert not hand.window.isWindowModified()
 
 
 def test_what_another_program_writes_meanwhile_is_asked_about(
     hand: Hand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / f"mine{SUFFIX}"
+    path = tmp_path / f"mine{DOCUMENT_SUFFIX}"
     save_as(hand, path)
     hand.activate()
     disk = SlowDisk(monkeypatch)
     change(hand)
     hand.press(Qt.Key.Key_S)
-    hand.until(lambda: disk.begun == 1)
+    hand.until(lambda: disk.restart == 1)
     content = written(path, ELSEWHERE).read_bytes()
     disk.let_go()
     asks_about(hand, path)
@@ -151,20 +151,20 @@ def test_a_window_that_is_closed_while_it_saves_waits_and_does_not_ask(
     assert hand.window.isVisible()
     disk.let_go()
     hand.until(lambda: not hand.window.isVisible())
-    assert read(tmp_path / f"mine{SUFFIX}").document.spec.mask == "none"
+    assert read(tmp_path / f"mine{DOCUMENT_SUFFIX}").document.spec.mask == "none"
 
 
 def test_a_window_that_is_to_open_a_file_after_it_has_saved_can_be_closed(
     hand: Hand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = written(tmp_path / f"other{SUFFIX}", Document(text="opened after it"))
+    other = written(tmp_path / f"other{DOCUMENT_SUFFIX}", Document(text="opened after it"))
     disk = hold_a_save(hand, tmp_path / "mine", monkeypatch)
     hand.window.controllers.document_controller.open(other)
     hand.window.close()
     assert hand.window.isVisible()
     disk.let_go()
     hand.until(lambda: not hand.window.isVisible())
-    assert read(tmp_path / f"mine{SUFFIX}").document.spec.mask == "none"
+    assert read(tmp_path / f"mine{DOCUMENT_SUFFIX}").document.spec.mask == "none"
 
 
 def test_a_lesson_that_is_opened_while_it_is_saved_is_not_written_into_the_file(
@@ -177,21 +177,21 @@ def test_a_lesson_that_is_opened_while_it_is_saved_is_not_written_into_the_file(
     open_a_lesson(hand)
     disk.let_go()
     at_rest(hand)
-    assert read(tmp_path / f"mine{SUFFIX}").document.text == "said last"
+    assert read(tmp_path / f"mine{DOCUMENT_SUFFIX}").document.text == "said last"
     assert hand.window.controllers.document_controller.is_saved
 
 
 def test_in_a_lesson_too_the_own_document_replaces_what_another_program_wrote(
     hand: Hand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / f"mine{SUFFIX}"
+    path = tmp_path / f"mine{DOCUMENT_SUFFIX}"
     save_as(hand, path)
     hand.activate()
     disk = SlowDisk(monkeypatch)
     hand.type_sentence("said here")
     hand.settle()
     hand.press(Qt.Key.Key_S)
-    hand.until(lambda: disk.begun == 1)
+    hand.until(lambda: disk.restart == 1)
     written(path, ELSEWHERE)
     open_a_lesson(hand)
     disk.let_go()
@@ -231,7 +231,7 @@ def test_what_is_kept_for_a_crash_is_kept_under_its_new_name(
     disk = SlowDisk(monkeypatch)
     hand.press(Qt.Key.Key_S, CONTROL | SHIFT)
     type_name(hand, tmp_path / "second")
-    hand.until(lambda: disk.begun == 1)
+    hand.until(lambda: disk.restart == 1)
     hand.type_sentence("said last")
     hand.until(lambda: is_kept_as("first"))
     assert not is_kept_as("second")
@@ -291,7 +291,7 @@ def test_numbers_that_are_on_their_way_are_waited_for(
 ) -> None:
     gate.open()
     at_rest(waiting)
-    saved = read(tmp_path / f"mine{SUFFIX}")
+    saved = read(tmp_path / f"mine{DOCUMENT_SUFFIX}")
     assert saved.document.spec.mask == "none"
     assert saved.recorded
 
@@ -303,8 +303,8 @@ def test_numbers_that_a_lesson_comes_before_are_said_not_to_be_in_the_file(
     waiting.window.controllers.lesson_controller.open(1)
     gate.open()
     at_rest(waiting)
-    assert waiting.window.statusBar().currentMessage().endswith(LATE_NUMBERS)
-    saved = read(tmp_path / f"mine{SUFFIX}")
+    assert waiting.window.statusBar().currentMessage().endswith(NUMBERS_LATE_NOTICE)
+    saved = read(tmp_path / f"mine{DOCUMENT_SUFFIX}")
     assert saved.document.spec.mask == "none"
     assert saved.recorded is None
 
@@ -318,7 +318,12 @@ def test_all_files_that_are_dropped_are_opened(
     hand = Hand(qtbot, windows.open(Document()))
     hand.until(lambda: hand.window.workspace.run is not None)
     texts = ("one", "two")
-    drop(hand, of_files(*(written(tmp_path / f"{it}{SUFFIX}", Document(text=it)) for it in texts)))
+    drop(
+        hand,
+        of_files(
+            *(written(tmp_path / f"{it}{DOCUMENT_SUFFIX}", Document(text=it)) for it in texts)
+        ),
+    )
     hand.until(lambda: len(windows.all) == 2)
     assert {window.workspace.document.text for window in windows.all} == set(texts)
 
@@ -326,7 +331,7 @@ def test_all_files_that_are_dropped_are_opened(
 def test_typing_before_the_numbers_of_a_document_keeps_how_it_is_looked_at(
     open_window: Callable[[], MainWindow], gate: Gate, tmp_path: Path, qtbot: QtBot
 ) -> None:
-    path = written(tmp_path / f"a{SUFFIX}", Document(text="one two three"), LOOKED)
+    path = written(tmp_path / f"a{DOCUMENT_SUFFIX}", Document(text="one two three"), LOOKED)
     hand = Hand(qtbot, open_window())  # its first numbers are held back, those of the file wait
     hand.until(lambda: len(gate.asked) == 1)
     hand.window.controllers.document_controller.open(path)
@@ -348,7 +353,7 @@ def test_a_document_that_is_saved_before_its_numbers_are_there_keeps_its_view(
 ) -> None:
     document = Document(text="one two three")
     document = document.set("heads", 3).set("d_out", 4) if is_refused else document
-    path = written(tmp_path / f"a{SUFFIX}", document, LOOKED)
+    path = written(tmp_path / f"a{DOCUMENT_SUFFIX}", document, LOOKED)
     gate.let_through()
     hand = Hand(qtbot, open_window())
     hand.settle()
@@ -380,7 +385,7 @@ def test_quitting_asks_one_window_after_the_other(windows: WindowManager, qtbot:
 def test_a_file_is_open_in_one_window_only(
     windows: WindowManager, tmp_path: Path, qtbot: QtBot
 ) -> None:
-    path = written(tmp_path / f"a{SUFFIX}", Document(text="only here"))
+    path = written(tmp_path / f"a{DOCUMENT_SUFFIX}", Document(text="only here"))
     first, second = (Hand(qtbot, windows.open(Document())) for _ in range(2))
     first.window.controllers.document_controller.open(path)
     first.until(lambda: first.chips == ("only", "here"))
@@ -422,7 +427,7 @@ def test_what_a_crash_left_stays_until_it_is_kept_anew(
 ) -> None:
     hand = Hand(qtbot, windows.open(Document()))
     hand.until(lambda: hand.window.workspace.run is not None)
-    (left,) = recovery_files_of_crashes(recovery())
+    (left,) = find_crash_recovery_files(recovery())
     hand.window.controllers.recovery_prompt.offer([left])
     answer(hand, "Recover")
     assert left.file.exists()
@@ -437,10 +442,10 @@ def test_what_a_crash_left_of_a_file_takes_the_place_of_that_file(
 ) -> None:
     hand = Hand(qtbot, windows.open(Document()))
     hand.window.controllers.document_controller.open(
-        written(tmp_path / f"old{SUFFIX}", Document(text="as it was"))
+        written(tmp_path / f"old{DOCUMENT_SUFFIX}", Document(text="as it was"))
     )
     hand.until(lambda: hand.chips == ("as", "it", "was"))
-    hand.window.controllers.recovery_prompt.offer(recovery_files_of_crashes(recovery()))
+    hand.window.controllers.recovery_prompt.offer(find_crash_recovery_files(recovery()))
     answer(hand, "Recover")
     hand.until(lambda: hand.chips == ("what", "was", "lost"))
     assert windows.all == [hand.window]

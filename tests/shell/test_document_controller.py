@@ -22,11 +22,11 @@ from visualizer import app
 from visualizer.attention.captured_attention import CapturedAttention
 from visualizer.attention.mechanisms import mechanism_of
 from visualizer.attention.model_reading import ModelReading
-from visualizer.cli.document_options import document_of
-from visualizer.cli.options import parser
+from visualizer.cli.document_options import build_document
+from visualizer.cli.options import create_parser
 from visualizer.documents import recovery_file
 from visualizer.documents.document_file import (
-    SUFFIX,
+    DOCUMENT_SUFFIX,
     SavedDocument,
     document_bytes,
     read_document,
@@ -35,26 +35,26 @@ from visualizer.documents.document_file import (
 from visualizer.documents.recovery_file import (
     RecoveredDocument,
     RecoveryFile,
-    recovery_files_of_crashes,
+    find_crash_recovery_files,
 )
 from visualizer.errors import InputError
 from visualizer.export.figure_settings import FigureSettings
-from visualizer.export.writers import export
-from visualizer.features.setup.presenter import SETUP
+from visualizer.export.writers import export_file
+from visualizer.features.setup.presenter import SETUP_PANEL
 from visualizer.file_opening import open_as_document
 from visualizer.models.model_source import ModelSource
 from visualizer.session.cell_address import Cell
-from visualizer.session.document import Document, starting_document
+from visualizer.session.document import Document, default_document
 from visualizer.session.exportable_snapshot import Snapshot
 from visualizer.session.view import View
 from visualizer.shell import autosave_controller, document_controller, recovery_prompt
 from visualizer.shell.document_io import (
-    LACKS_NUMBERS,
+    NUMBERS_GONE_NOTICE,
     WriteResult,
     write_saved_document,
 )
 from visualizer.widgets import app_settings
-from visualizer.widgets.app_settings import own_folder
+from visualizer.widgets.app_settings import user_data_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -131,7 +131,7 @@ def written(path: Path, document: Document, view: View | None = None) -> Path:
 
 
 def exported(path: Path, document: Document) -> Path:
-    return export(path, Snapshot(document, View(), run_of(document)), FigureSettings())
+    return export_file(path, Snapshot(document, View(), run_of(document)), FigureSettings())
 
 
 # --------------------------------------------------------------------------- saving and opening
@@ -143,7 +143,7 @@ def test_what_is_saved_is_what_is_there(hand: Hand, tmp_path: Path) -> None:
     hand.click_cell(Cell("weights", (0, 1, 0)))
     assert hand.window.isWindowModified()
     save_as(hand, tmp_path / "mine")
-    saved = read(tmp_path / f"mine{SUFFIX}")
+    saved = read(tmp_path / f"mine{DOCUMENT_SUFFIX}")
     assert saved.document == hand.window.workspace.document
     assert saved.view.pinned == Cell("weights", (0, 1, 0))
     assert saved.recorded is None
@@ -164,7 +164,7 @@ def test_what_was_saved_comes_back(
     other = Hand(qtbot, open_window())
     other.until(lambda: other.window.workspace.run is not None)
     other.press(Qt.Key.Key_O)
-    type_name(other, tmp_path / f"mine{SUFFIX}")
+    type_name(other, tmp_path / f"mine{DOCUMENT_SUFFIX}")
     other.until(lambda: other.chips == ("a", "word", "or", "two"))
     other.settle()
     assert other.window.workspace.document == document
@@ -191,7 +191,7 @@ def test_numbers_that_a_server_does_not_give_any_more_are_not_in_the_file(
             path, each, View(), run, page=(each, View()), replaced=None, may_replace=True
         )
         assert isinstance(done, WriteResult)
-        assert done.lacks_numbers == (LACKS_NUMBERS if lacks else "")
+        assert done.missing_numbers_notice == (NUMBERS_GONE_NOTICE if lacks else "")
         assert (read(path).document.captured is not None) is (each is document and is_given)
 
 
@@ -199,17 +199,19 @@ def test_what_is_not_in_the_file_is_said(
     hand: Hand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def lacking(*given: Any, **more: Any) -> object:
-        return replace(write_saved_document(*given, **more), lacks_numbers=LACKS_NUMBERS)
+        return replace(
+            write_saved_document(*given, **more), missing_numbers_notice=NUMBERS_GONE_NOTICE
+        )
 
     monkeypatch.setattr(document_controller, "write_saved_document", lacking)
     save_as(hand, tmp_path / "own.attention")
-    assert LACKS_NUMBERS in hand.window.statusBar().currentMessage()
+    assert NUMBERS_GONE_NOTICE in hand.window.statusBar().currentMessage()
 
 
 def test_numbers_are_saved_too_where_that_is_wished(hand: Hand, tmp_path: Path) -> None:
     hand.press(Qt.Key.Key_N, CONTROL | ALT)
     save_as(hand, tmp_path / "numbers")
-    recorded = read(tmp_path / f"numbers{SUFFIX}").recorded
+    recorded = read(tmp_path / f"numbers{DOCUMENT_SUFFIX}").recorded
     run = hand.window.workspace.run
     assert recorded
     assert run
@@ -220,13 +222,14 @@ def test_numbers_that_lack_a_stage_are_computed_and_saved_again(hand: Hand, tmp_
     made = run_of(PLAIN)
     members = unpacked(document_bytes(PLAIN, View(), made))
     del members["trace/scaled.npy"]
-    path = tmp_path / f"old{SUFFIX}"
+    path = tmp_path / f"old{DOCUMENT_SUFFIX}"
     path.write_bytes(packed(members))
     hand.window.controllers.document_controller.open(path)
     hand.until(lambda: hand.window.controllers.document_controller.path == path)
     hand.settle()
     assert hand.window.statusBar().currentMessage() == (
-        f"Opened old{SUFFIX}. The file lacks the numbers of “scaled”, so they were recomputed."
+        f"Opened old{DOCUMENT_SUFFIX}. The file lacks the numbers of “scaled”, so they were "
+        "recomputed."
     )
     hand.press(Qt.Key.Key_M)
     hand.settle()
@@ -249,7 +252,7 @@ def test_saving_again_asks_for_nothing(hand: Hand, tmp_path: Path) -> None:
     hand.press(Qt.Key.Key_S)
     at_rest(hand)
     assert asked(hand) == []
-    assert read(tmp_path / f"mine{SUFFIX}").document == hand.window.workspace.document
+    assert read(tmp_path / f"mine{DOCUMENT_SUFFIX}").document == hand.window.workspace.document
 
 
 def test_a_lesson_is_not_written_over_the_file_that_was_open(hand: Hand, tmp_path: Path) -> None:
@@ -261,7 +264,7 @@ def test_a_lesson_is_not_written_over_the_file_that_was_open(hand: Hand, tmp_pat
     hand.settle()
     hand.press(Qt.Key.Key_S)
     hand.until(lambda: bool(asked(hand)))
-    assert read(tmp_path / f"mine{SUFFIX}").document == own
+    assert read(tmp_path / f"mine{DOCUMENT_SUFFIX}").document == own
     asked(hand)[0].reject()
 
 
@@ -278,7 +281,7 @@ def assert_asks_before_replacing(hand: Hand, path: Path, typed: Path) -> None:
 
 
 def test_a_copy_of_a_lesson_replaces_no_file_unasked(hand: Hand, tmp_path: Path) -> None:
-    path = tmp_path / f"report.v2{SUFFIX}"
+    path = tmp_path / f"report.v2{DOCUMENT_SUFFIX}"
     save_as(hand, path)
     hand.window.controllers.lesson_controller.load()
     hand.window.controllers.lesson_controller.open(1)
@@ -303,7 +306,7 @@ def test_what_was_changed_before_a_lesson_is_asked_about(hand: Hand, tmp_path: P
     answer(hand, "Save")
     type_name(hand, tmp_path / "mine")
     hand.until(lambda: not hand.window.isVisible())
-    assert read(tmp_path / f"mine{SUFFIX}").document.text == "my own words"
+    assert read(tmp_path / f"mine{DOCUMENT_SUFFIX}").document.text == "my own words"
 
 
 def test_taking_back_to_what_was_saved_is_saved(hand: Hand, tmp_path: Path) -> None:
@@ -322,7 +325,7 @@ def test_what_cannot_be_saved_is_said_and_the_old_file_stays(
     hand: Hand, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save_as(hand, tmp_path / "mine")
-    old = (tmp_path / f"mine{SUFFIX}").read_bytes()
+    old = (tmp_path / f"mine{DOCUMENT_SUFFIX}").read_bytes()
     hand.activate()
     hand.press(Qt.Key.Key_M)
     hand.settle()
@@ -336,7 +339,7 @@ def test_what_cannot_be_saved_is_said_and_the_old_file_stays(
     (box,) = hand.boxes()
     assert os.strerror(code) in box.text()
     box.close()
-    assert (tmp_path / f"mine{SUFFIX}").read_bytes() == old
+    assert (tmp_path / f"mine{DOCUMENT_SUFFIX}").read_bytes() == old
     assert hand.window.isWindowModified()
 
 
@@ -346,7 +349,7 @@ def test_what_cannot_be_saved_is_said_and_the_old_file_stays(
 def test_what_cannot_be_opened_is_said_and_the_picture_stays(
     hand: Hand, content: bytes, tmp_path: Path
 ) -> None:
-    path = tmp_path / f"bad{SUFFIX}"
+    path = tmp_path / f"bad{DOCUMENT_SUFFIX}"
     path.write_bytes(content)
     board = hand.shown
     hand.window.controllers.document_controller.open(path)
@@ -365,10 +368,10 @@ def test_a_setting_that_no_control_makes_is_refused(
     hand: Hand, name: str, value: float, label: str, tmp_path: Path
 ) -> None:
     board = hand.shown
-    drop(hand, of_files(written(tmp_path / f"a{SUFFIX}", Document().set(name, value))))
+    drop(hand, of_files(written(tmp_path / f"a{DOCUMENT_SUFFIX}", Document().set(name, value))))
     hand.until(lambda: bool(hand.boxes()))
     (box,) = hand.boxes()
-    assert f"“a{SUFFIX}” contains an invalid value: “{label}" in box.text()
+    assert f"“a{DOCUMENT_SUFFIX}” contains an invalid value: “{label}" in box.text()
     box.close()
     assert hand.shown is board
 
@@ -408,7 +411,7 @@ def asks_about(hand: Hand, path: Path) -> None:
 def test_what_another_program_wrote_is_overwritten_only_if_that_is_wished(
     hand: Hand, tmp_path: Path
 ) -> None:
-    path = tmp_path / f"a{SUFFIX}"
+    path = tmp_path / f"a{DOCUMENT_SUFFIX}"
     content = change_elsewhere(hand, path)
     press_save(hand)
     asks_about(hand, path)
@@ -429,7 +432,7 @@ def test_what_another_program_wrote_is_overwritten_only_if_that_is_wished(
 
 
 def test_it_is_saved_beside_what_another_program_wrote(hand: Hand, tmp_path: Path) -> None:
-    path, other = tmp_path / f"a{SUFFIX}", tmp_path / f"b{SUFFIX}"
+    path, other = tmp_path / f"a{DOCUMENT_SUFFIX}", tmp_path / f"b{DOCUMENT_SUFFIX}"
     content = change_elsewhere(hand, path)
     press_save(hand)
     asks_about(hand, path)
@@ -442,7 +445,7 @@ def test_it_is_saved_beside_what_another_program_wrote(hand: Hand, tmp_path: Pat
 
 
 def test_a_name_that_takes_its_suffix_replaces_no_file_unasked(hand: Hand, tmp_path: Path) -> None:
-    path = written(tmp_path / f"report.v2{SUFFIX}", ELSEWHERE)
+    path = written(tmp_path / f"report.v2{DOCUMENT_SUFFIX}", ELSEWHERE)
     hand.type_sentence("changed here")
     assert_asks_before_replacing(hand, path, tmp_path / "report.v2")
     assert hand.window.isWindowModified()
@@ -465,7 +468,7 @@ def test_a_name_that_is_too_long_is_said_to_be(hand: Hand, tmp_path: Path) -> No
 
 
 def test_a_question_that_is_closed_closes_no_window_later(hand: Hand, tmp_path: Path) -> None:
-    path = tmp_path / f"a{SUFFIX}"
+    path = tmp_path / f"a{DOCUMENT_SUFFIX}"
     change_elsewhere(hand, path)
     hand.window.close()
     answer(hand, "Save")
@@ -479,7 +482,7 @@ def test_a_question_that_is_closed_closes_no_window_later(hand: Hand, tmp_path: 
 
 
 def test_closing_waits_for_the_answer_about_another_program(hand: Hand, tmp_path: Path) -> None:
-    path = tmp_path / f"a{SUFFIX}"
+    path = tmp_path / f"a{DOCUMENT_SUFFIX}"
     content = change_elsewhere(hand, path)
     hand.window.close()
     answer(hand, "Save")
@@ -498,7 +501,7 @@ def test_closing_waits_for_the_answer_about_another_program(hand: Hand, tmp_path
 def test_a_file_that_was_opened_and_then_changed_elsewhere_is_asked_about(
     hand: Hand, tmp_path: Path
 ) -> None:
-    path = written(tmp_path / f"a{SUFFIX}", Document(text="opened"))
+    path = written(tmp_path / f"a{DOCUMENT_SUFFIX}", Document(text="opened"))
     drop(hand, of_files(path))
     hand.until(lambda: hand.chips == ("opened",))
     retype(hand, "changed here")
@@ -511,7 +514,7 @@ def test_a_file_that_was_opened_and_then_changed_elsewhere_is_asked_about(
 
 @pytest.mark.slow
 def test_a_file_that_is_gone_is_written_without_a_question(hand: Hand, tmp_path: Path) -> None:
-    path = tmp_path / f"a{SUFFIX}"
+    path = tmp_path / f"a{DOCUMENT_SUFFIX}"
     change_elsewhere(hand, path)
     path.unlink()
     press_save(hand)
@@ -520,7 +523,7 @@ def test_a_file_that_is_gone_is_written_without_a_question(hand: Hand, tmp_path:
 
 
 def test_two_saves_at_once_do_not_ask_about_each_other(hand: Hand, tmp_path: Path) -> None:
-    save_as(hand, tmp_path / f"a{SUFFIX}")
+    save_as(hand, tmp_path / f"a{DOCUMENT_SUFFIX}")
     retype(hand, "changed")
     hand.window.controllers.document_controller.save()
     hand.window.controllers.document_controller.save()
@@ -541,7 +544,7 @@ def test_changes_are_reverted_and_brought_back(hand: Hand, tmp_path: Path) -> No
     action = hand.window.actions_.by_id["document.revert"]
     retype(hand, "as it was saved")
     assert not action.isEnabled()  # there is no file yet
-    save_as(hand, tmp_path / f"a{SUFFIX}")
+    save_as(hand, tmp_path / f"a{DOCUMENT_SUFFIX}")
     assert not action.isEnabled()  # there is no change
     retype(hand, "changed here")
     hand.until(action.isEnabled)
@@ -557,7 +560,7 @@ def test_changes_are_reverted_and_brought_back(hand: Hand, tmp_path: Path) -> No
 
 
 def test_reverting_takes_what_another_program_wrote(hand: Hand, tmp_path: Path) -> None:
-    path = tmp_path / f"a{SUFFIX}"
+    path = tmp_path / f"a{DOCUMENT_SUFFIX}"
     change_elsewhere(hand, path)
     revert(hand)
     hand.until(lambda: hand.chips == ("written", "elsewhere"))
@@ -570,20 +573,20 @@ def test_reverting_takes_what_another_program_wrote(hand: Hand, tmp_path: Path) 
 
 
 def test_what_cannot_be_reverted_to_is_said(hand: Hand, tmp_path: Path) -> None:
-    path = tmp_path / f"a{SUFFIX}"
+    path = tmp_path / f"a{DOCUMENT_SUFFIX}"
     change_elsewhere(hand, path)
     path.write_bytes(b"nonsense")
     revert(hand)
     hand.until(lambda: bool(hand.boxes()))
     (box,) = hand.boxes()
-    assert f"“a{SUFFIX}” is not an Attention Visualizer document" in box.text()
+    assert f"“a{DOCUMENT_SUFFIX}” is not an Attention Visualizer document" in box.text()
     box.close()
     assert hand.chips == ("changed", "here")
     assert hand.window.isWindowModified()
 
 
 def test_a_page_of_a_lesson_is_not_reverted(hand: Hand, tmp_path: Path) -> None:
-    save_as(hand, tmp_path / f"a{SUFFIX}")
+    save_as(hand, tmp_path / f"a{DOCUMENT_SUFFIX}")
     retype(hand, "changed here")
     hand.window.controllers.lesson_controller.open(2)
     hand.settle()
@@ -594,9 +597,9 @@ def test_a_page_of_a_lesson_is_not_reverted(hand: Hand, tmp_path: Path) -> None:
 
 
 def test_a_document_is_dropped(hand: Hand, tmp_path: Path) -> None:
-    drop(hand, of_files(written(tmp_path / f"a{SUFFIX}", Document(text="dropped words"))))
+    drop(hand, of_files(written(tmp_path / f"a{DOCUMENT_SUFFIX}", Document(text="dropped words"))))
     hand.until(lambda: hand.chips == ("dropped", "words"))
-    assert hand.window.controllers.document_controller.path == tmp_path / f"a{SUFFIX}"
+    assert hand.window.controllers.document_controller.path == tmp_path / f"a{DOCUMENT_SUFFIX}"
 
 
 def test_what_was_undone_before_is_not_redone_in_an_opened_document(
@@ -607,7 +610,7 @@ def test_what_was_undone_before_is_not_redone_in_an_opened_document(
     hand.press(Qt.Key.Key_Z)
     hand.settle()
     assert hand.window.actions_.by_id["workspace.redo"].isEnabled()
-    other = written(tmp_path / f"other{SUFFIX}", Document(text="opened words"))
+    other = written(tmp_path / f"other{DOCUMENT_SUFFIX}", Document(text="opened words"))
     hand.window.controllers.document_controller.open(other)
     hand.until(lambda: hand.chips == ("opened", "words"))
     hand.settle()
@@ -626,7 +629,7 @@ def test_what_is_dropped_is_copied_though_moving_it_was_proposed(
     hand: Hand, tmp_path: Path, proposed: Qt.DropAction
 ) -> None:
     """A file manager deletes a file that was moved somewhere else."""
-    data = of_files(written(tmp_path / f"a{SUFFIX}", Document(text="dropped words")))
+    data = of_files(written(tmp_path / f"a{DOCUMENT_SUFFIX}", Document(text="dropped words")))
     left, none = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
     place, actions = hand.window.rect().center(), Qt.DropAction.CopyAction | proposed
     events = [
@@ -647,7 +650,7 @@ def test_what_is_dropped_is_copied_though_moving_it_was_proposed(
 
 
 def test_a_file_on_a_field_is_left_to_the_window(hand: Hand, tmp_path: Path) -> None:
-    data = of_files(tmp_path / f"a{SUFFIX}")
+    data = of_files(tmp_path / f"a{DOCUMENT_SUFFIX}")
     left, none = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
     action = Qt.DropAction.MoveAction
     fields = [field for field in hand.window.findChildren(QLineEdit) if field.acceptDrops()]
@@ -678,7 +681,7 @@ def test_a_novel_is_not_taken_in(hand: Hand) -> None:
     data = QMimeData()
     data.setText(100_001 * "a")
     drop(hand, data)
-    assert "100,001 characters" in hand.window.workspace.screen.panel(SETUP).problem.sentence
+    assert "100,001 characters" in hand.window.workspace.screen.panel(SETUP_PANEL).problem.sentence
     assert hand.chips[0] == "Your"
 
 
@@ -709,7 +712,7 @@ def test_saving_when_asked_closes_after_it_is_written(hand: Hand, tmp_path: Path
     answer(hand, "Save")
     type_name(hand, tmp_path / "mine")
     hand.until(lambda: not hand.window.isVisible())
-    assert read(tmp_path / f"mine{SUFFIX}").document.spec.mask == "none"
+    assert read(tmp_path / f"mine{DOCUMENT_SUFFIX}").document.spec.mask == "none"
 
 
 def test_not_choosing_a_file_does_not_close(hand: Hand, tmp_path: Path) -> None:
@@ -732,7 +735,7 @@ def test_nothing_is_asked_where_nothing_is_lost(hand: Hand) -> None:
 
 
 def recovery() -> Path:
-    return own_folder() / "recovery"
+    return user_data_folder() / "recovery"
 
 
 @pytest.mark.slow
@@ -743,7 +746,7 @@ def test_what_is_not_saved_is_kept_and_forgotten_once_it_is(
     hand.type_sentence("kept words")
     hand.settle()
     hand.until(lambda: bool(list(recovery().glob("*.recovery"))))
-    assert recovery_files_of_crashes(recovery()) == []  # it is this program's own
+    assert find_crash_recovery_files(recovery()) == []  # it is this program's own
     save_as(hand, tmp_path / "mine")
     hand.until(lambda: not list(recovery().glob("*.recovery")))
 
@@ -752,7 +755,7 @@ def test_what_is_not_saved_is_kept_and_forgotten_once_it_is(
 def test_what_could_not_be_kept_is_kept_as_soon_as_it_can_be(
     fresh_window: MainWindow, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(autosave_controller, "AGAIN_MS", 50)
+    monkeypatch.setattr(autosave_controller, "RETRY_DELAY_MS", 50)
     hand, said, tried = Hand(qtbot, fresh_window), list[str](), list[object]()
     fresh_window.controllers.document_controller.autosave_controller.refused.connect(said.append)
 
@@ -785,7 +788,7 @@ def crashed(tmp_path: Path) -> Document:
     """What a program that was killed was working on."""
     document = Document(text="what was lost")
     file = RecoveryFile(recovery())
-    file.keep(document, View(pinned=Cell("weights", (0, 1, 1))), tmp_path / f"old{SUFFIX}")
+    file.keep(document, View(pinned=Cell("weights", (0, 1, 1))), tmp_path / f"old{DOCUMENT_SUFFIX}")
     assert file._lock
     os.close(file._lock._descriptor)  # as the system does
     file._lock = None
@@ -809,7 +812,7 @@ def test_what_a_crash_left_is_offered(
         assert hand.window.workspace.document == crashed
         assert hand.window.isWindowModified()
         assert hand.window.windowTitle().startswith("old")
-    hand.until(lambda: recovery_files_of_crashes(recovery()) == [])
+    hand.until(lambda: find_crash_recovery_files(recovery()) == [])
 
 
 @pytest.mark.parametrize("requested", ["text", "file", "tensors"])
@@ -818,7 +821,7 @@ def test_what_was_requested_stays_in_front_of_what_a_crash_left(
 ) -> None:
     document, path = Document(text="as requested"), None
     if requested == "file":
-        path = written(tmp_path / f"mine{SUFFIX}", document)
+        path = written(tmp_path / f"mine{DOCUMENT_SUFFIX}", document)
     elif requested == "tensors":
         path = tmp_path / "weights.npy"
         np.save(path, np.eye(2))
@@ -831,7 +834,7 @@ def test_what_was_requested_stays_in_front_of_what_a_crash_left(
     hand.until(hand.window.isActiveWindow)
     assert hand.window.workspace.document == document
     assert windows.all[1].workspace.document == crashed
-    hand.until(lambda: recovery_files_of_crashes(recovery()) == [])
+    hand.until(lambda: find_crash_recovery_files(recovery()) == [])
 
 
 def test_what_is_typed_while_a_file_is_read_stays(
@@ -864,7 +867,7 @@ def test_a_window_goes_on_while_what_a_crash_left_is_read(
     windows: WindowManager, crashed: Document, monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
 ) -> None:
     hand = Hand(qtbot, windows.open(Document()))
-    (left,) = recovery_files_of_crashes(recovery())
+    (left,) = find_crash_recovery_files(recovery())
     hand.window.controllers.recovery_prompt.offer([left])
     hand.until(lambda: bool(hand.boxes()))
     begun, goes_on, saved = Event(), Event(), RecoveredDocument.saved
@@ -891,7 +894,7 @@ def test_what_does_not_fit_into_memory_is_said_and_the_others_are_opened(
     windows: WindowManager, crashed: Document, monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
 ) -> None:
     hand = Hand(qtbot, windows.open(Document()))
-    (left,) = recovery_files_of_crashes(recovery())
+    (left,) = find_crash_recovery_files(recovery())
     large = recovery() / "large.recovery"
 
     def opened(path: Path) -> BinaryIO:
@@ -917,7 +920,7 @@ def test_what_cannot_be_named_is_offered_again_at_the_next_start(
         raise InputError("memory", "The memory ran out.")
 
     monkeypatch.setattr(recovery_prompt, "_list_documents", none)
-    left = recovery_files_of_crashes(recovery())
+    left = find_crash_recovery_files(recovery())
     hand.window.controllers.recovery_prompt.offer(left * 2)
     hand.until(lambda: bool(hand.boxes()))
     (box,) = hand.boxes()
@@ -926,14 +929,14 @@ def test_what_cannot_be_named_is_offered_again_at_the_next_start(
     hand.settle()
     assert len(windows.all) == 1
     assert hand.window.workspace.document != crashed
-    assert recovery_files_of_crashes(recovery()) == left
+    assert find_crash_recovery_files(recovery()) == left
 
 
 def test_what_another_program_wrote_before_a_crash_is_asked_about(
     windows: WindowManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
 ) -> None:
-    monkeypatch.setattr(autosave_controller, "DELAY_MS", 1)
-    path = written(tmp_path / f"a{SUFFIX}", Document(text="opened"))
+    monkeypatch.setattr(autosave_controller, "AUTOSAVE_DELAY_MS", 1)
+    path = written(tmp_path / f"a{DOCUMENT_SUFFIX}", Document(text="opened"))
     first = Hand(qtbot, windows.open(Document()))
     drop(first, of_files(path))
     first.until(lambda: first.chips == ("opened",))
@@ -942,12 +945,12 @@ def test_what_another_program_wrote_before_a_crash_is_asked_about(
     first.until(lambda: bool(list(recovery().glob("*.recovery"))))
     (kept,) = recovery().glob("*.recovery")
     as_it_crashed = kept.read_bytes()
-    first.window.controllers.document_controller.give_up()
+    first.window.controllers.document_controller.abandon()
     first.window.close()
 
     second = Hand(qtbot, windows.open(Document()))
     (recovery() / "crashed.recovery").write_bytes(as_it_crashed)
-    second.window.controllers.recovery_prompt.offer(recovery_files_of_crashes(recovery()))
+    second.window.controllers.recovery_prompt.offer(find_crash_recovery_files(recovery()))
     answer(second, "Recover")
     second.until(second.window.isWindowModified)
     press_save(second)
@@ -962,22 +965,24 @@ def test_what_another_program_wrote_before_a_crash_is_asked_about(
 def test_what_was_open_last_comes_back(
     windows: WindowManager, tmp_path: Path, qtbot: QtBot
 ) -> None:
-    app_settings.save_last(written(tmp_path / f"a{SUFFIX}", Document(text="open last")))
+    app_settings.save_last_file(
+        written(tmp_path / f"a{DOCUMENT_SUFFIX}", Document(text="open last"))
+    )
     windows.begin(None, None)
     hand = Hand(qtbot, windows.all[0])
     hand.until(lambda: hand.chips == ("open", "last"))
     hand.window.close()
-    assert app_settings.load_last() == tmp_path / f"a{SUFFIX}"
+    assert app_settings.load_last_file() == tmp_path / f"a{DOCUMENT_SUFFIX}"
 
 
 def test_nothing_asked_for_is_the_starting_document(windows: WindowManager, qtbot: QtBot) -> None:
     windows.begin(None, None)
     hand = Hand(qtbot, windows.all[0])
     hand.settle()
-    assert hand.window.workspace.document == starting_document()
-    assert hand.window.controllers.document_controller.is_untouched
+    assert hand.window.workspace.document == default_document()
+    assert hand.window.controllers.document_controller.is_unmodified
     hand.window.controllers.document_controller.new_window()
-    assert windows.all[1].workspace.document == starting_document()
+    assert windows.all[1].workspace.document == default_document()
 
 
 @pytest.mark.parametrize(
@@ -1003,12 +1008,14 @@ def test_what_was_asked_for_goes_before_what_was_open_last(
         windows.begin(saved, path)
         return 0
 
-    app_settings.save_last(written(tmp_path / f"a{SUFFIX}", Document(text="open last")))
-    monkeypatch.setattr(app, "show", show)
+    app_settings.save_last_file(
+        written(tmp_path / f"a{DOCUMENT_SUFFIX}", Document(text="open last"))
+    )
+    monkeypatch.setattr(app, "show_window", show)
     assert app.main(arguments) == 0
     hand = Hand(qtbot, windows.all[0])
     hand.settle()
-    wanted = document_of(parser().parse_args(arguments))
+    wanted = build_document(create_parser().parse_args(arguments))
     assert hand.window.workspace.document == wanted
     assert hand.window.controllers.document_controller.path is None
     assert hand.window.controllers.start_page.page is None
@@ -1016,8 +1023,8 @@ def test_what_was_asked_for_goes_before_what_was_open_last(
 
 @pytest.mark.parametrize("stored", ["", "/nowhere/a.attention", 7, "a\0b"])
 def test_a_file_that_is_not_there_does_not_come_back(stored: str | int) -> None:
-    app_settings.store({app_settings.LAST_FILE: stored})
-    assert app_settings.load_last() is None
+    app_settings.store_values({app_settings.LAST_FILE: stored})
+    assert app_settings.load_last_file() is None
 
 
 # --------------------------------------------------------------------------- several windows
@@ -1045,7 +1052,7 @@ def test_a_file_is_opened_beside_what_would_be_lost(
     hand.press(Qt.Key.Key_M)
     hand.settle()
     hand.window.controllers.document_controller.open(
-        written(tmp_path / f"a{SUFFIX}", Document(text="opened beside"))
+        written(tmp_path / f"a{DOCUMENT_SUFFIX}", Document(text="opened beside"))
     )
     hand.until(lambda: len(windows.all) == 2)
     other = Hand(qtbot, windows.all[1])
@@ -1060,8 +1067,8 @@ def test_recent_files_are_listed_newest_first(hand: Hand, tmp_path: Path) -> Non
     menu = hand.window.actions_.menus["&File>Open &recent"]
     menu.aboutToShow.emit()
     assert [action.text() for action in menu.actions()][:2] == [
-        f"&1  two{SUFFIX}",
-        f"&2  one{SUFFIX}",
+        f"&1  two{DOCUMENT_SUFFIX}",
+        f"&2  one{DOCUMENT_SUFFIX}",
     ]
     menu.actions()[1].trigger()
     hand.until(lambda: hand.window.statusBar().currentMessage().startswith("Opened"))
@@ -1078,7 +1085,7 @@ def test_an_ampersand_in_the_name_of_a_recent_file_is_no_shortcut(
     save_as(hand, tmp_path / "queries & keys")
     menu = hand.window.actions_.menus["&File>Open &recent"]
     menu.aboutToShow.emit()
-    assert menu.actions()[0].text() == f"&1  queries && keys{SUFFIX}"
+    assert menu.actions()[0].text() == f"&1  queries && keys{DOCUMENT_SUFFIX}"
 
 
 # ------------------------------------------------------------------------------- data exports

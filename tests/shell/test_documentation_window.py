@@ -14,7 +14,7 @@ from shiboken6 import Shiboken
 from tests.support.accessible_text import heard
 from tests.support.window_input import CONTROL, LEFT, SHIFT, Hand
 from visualizer.lab.window import LabWindow
-from visualizer.resources import documentation
+from visualizer.resources import documentation_path
 from visualizer.widgets import app_settings
 from visualizer.widgets.documentation_pages import read_pages
 from visualizer.widgets.documentation_window import DocumentationWindow
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 NONE = Qt.KeyboardModifier.NoModifier
 ALT = Qt.KeyboardModifier.AltModifier
-PAGES = [page.name for page in read_pages(documentation())]
+PAGES = [page.name for page in read_pages(documentation_path())]
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def press(pages: DocumentationWindow, key: Qt.Key, modifiers: Qt.KeyboardModifie
 
 def place_of(pages: DocumentationWindow, text: str) -> QPoint:
     """Return where a text stands in the view, scrolled to it."""
-    (cursor, *_) = pages.browser.places_of(text)
+    (cursor, *_) = pages.browser.find_all(text)
     cursor.setPosition(cursor.selectionStart() + 1)
     pages.browser.setTextCursor(cursor)
     pages.browser.ensureCursorVisible()
@@ -252,12 +252,12 @@ def test_a_lesson_is_read_among_the_pages(pages: DocumentationWindow) -> None:
 
 def test_what_no_page_has_is_said(pages: DocumentationWindow) -> None:
     QTest.keyClicks(pages.search, "<b>nothing of the kind")
-    assert pages.none_found.isVisible()
-    assert pages.none_found.text() == "No pages match “<b>nothing of the kind”."
-    assert pages.none_found.textFormat() is Qt.TextFormat.PlainText
+    assert pages.no_results_label.isVisible()
+    assert pages.no_results_label.text() == "No pages match “<b>nothing of the kind”."
+    assert pages.no_results_label.textFormat() is Qt.TextFormat.PlainText
     assert listed(pages) == []
     pages.search.clear()
-    assert not pages.none_found.isVisible()
+    assert not pages.no_results_label.isVisible()
 
 
 def test_the_contents_are_walked_by_keys(pages: DocumentationWindow) -> None:
@@ -281,7 +281,7 @@ def test_a_text_is_found_in_the_page(pages: DocumentationWindow) -> None:
     press(pages, Qt.Key.Key_F, CONTROL)
     assert pages.find_bar.field.hasFocus()
     QTest.keyClicks(pages.find_bar.field, "SOFTMAX")
-    count = len(pages.browser.places_of("softmax"))
+    count = len(pages.browser.find_all("softmax"))
     assert count > 1
     assert pages.find_bar.count.text() == f"1 of {count}"
     assert pages.browser.textCursor().selectedText().lower() == "softmax"
@@ -302,7 +302,7 @@ def test_the_bar_that_finds_is_used_by_its_buttons(pages: DocumentationWindow) -
     pages.open_place("modules.md")
     QTest.mouseClick(pages.find_button, LEFT)
     QTest.keyClicks(pages.find_bar.field, "softmax")
-    count = len(pages.browser.places_of("softmax"))
+    count = len(pages.browser.find_all("softmax"))
     buttons = {each.text(): each for each in pages.find_bar.findChildren(QPushButton)}
     QTest.mouseClick(buttons["Previous"], LEFT)
     assert pages.find_bar.count.text() == f"{count} of {count}"
@@ -316,7 +316,7 @@ def test_the_bar_that_finds_is_used_by_its_buttons(pages: DocumentationWindow) -
 
 
 def ink_of(pages: DocumentationWindow, text: str) -> QColor:
-    (cursor, *_) = pages.browser.places_of(text)
+    (cursor, *_) = pages.browser.find_all(text)
     return cursor.charFormat().foreground().color()
 
 

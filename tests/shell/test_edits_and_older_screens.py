@@ -13,9 +13,9 @@ from PySide6.QtWidgets import QSpinBox
 from tests.support.window_input import PATIENCE_MS
 from visualizer.models import long_text_reading
 from visualizer.session.cell_address import Cell
-from visualizer.session.timeline import Grain
+from visualizer.session.timeline import StepSize
 from visualizer.shell.panel_presenters import PanelPresenters
-from visualizer.widgets.theme import Scheme
+from visualizer.widgets.theme import ColourScheme
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from PySide6.QtWidgets import QWidget
 
     from tests.support.window_input import Hand
-    from visualizer.session.resolved_view import Resolved
+    from visualizer.session.resolved_view import ResolvedView
 
 TEXT = "the cat sat on the mat and the dog ran to a log"
 
@@ -31,7 +31,7 @@ TEXT = "the cat sat on the mat and the dog ran to a log"
 @pytest.fixture
 def long(model_window: Hand, monkeypatch: pytest.MonkeyPatch) -> Hand:
     """A window in which a model has read a text block by block."""
-    monkeypatch.setattr(long_text_reading, "HELD_WHOLE", 0)
+    monkeypatch.setattr(long_text_reading, "MAX_FULL_MATRIX_BYTES", 0)
     model_window.type_sentence(TEXT)
     model_window.settle()
     return model_window
@@ -59,10 +59,10 @@ def test_a_change_of_colours_leaves_letters_that_are_being_typed(hand: Hand) -> 
     hand.type_sentence("one two")
     hand.settle()
     QTest.keyClicks(hand.sentence, " three")
-    hand.window.set_scheme(Scheme.DARK)  # before the screen with these letters is made
+    hand.window.set_scheme(ColourScheme.DARK)  # before the screen with these letters is made
     QTest.keyClicks(hand.sentence, "!")
     hand.settle()
-    hand.window.set_scheme(Scheme.SYSTEM)
+    hand.window.set_scheme(ColourScheme.SYSTEM)
     assert hand.sentence.toPlainText() == hand.window.workspace.document.text == "one two three!"
 
 
@@ -74,7 +74,7 @@ class HeldPrefetch:
         self._is_free = threading.Event()
 
     def __call__(
-        self, presenters: PanelPresenters, resolved: Resolved, previous: Mapping[str, object]
+        self, presenters: PanelPresenters, resolved: ResolvedView, previous: Mapping[str, object]
     ) -> Mapping[str, object]:
         self._is_free.wait(PATIENCE_MS / 1000)
         return self._read(presenters, resolved, previous)
@@ -149,7 +149,7 @@ def test_a_control_of_the_view_keeps_what_was_chosen_while_numbers_are_read(
     if name == "samples of dropout":
         window.actions_.by_id["comparison.compare_samples"].trigger()
     if name == "size of steps":
-        window.controllers.playback_controller.set_grain(Grain.CELL)
+        window.controllers.playback_controller.set_grain(StepSize.CELL)
     hand.settle()
     is_last_of_list = name == "size of steps"
     key = Qt.Key.Key_Down

@@ -17,7 +17,7 @@ from tests.support.tiny_vision_models import picture, save_vision_model
 from tests.support.waiting import wait_until
 from tests.support.window_input import LEFT, PATIENCE_MS, name_file, words
 from visualizer.documents.document_file import SavedDocument
-from visualizer.features.token_strip.presenter import TOKENS
+from visualizer.features.token_strip.presenter import TOKENS_PANEL
 from visualizer.file_opening import open_as_document, read_file
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
@@ -48,7 +48,7 @@ def image(tmp_path: Path) -> Path:
 def open_model(hand: Hand, folder: Path) -> None:
     """Open a vision model, and leave the question for its image unanswered."""
     hand.window.controllers.document_controller.open(folder)
-    hand.until(lambda: hand.window.workspace.document.reads_image)
+    hand.until(lambda: hand.window.workspace.document.takes_image)
     hand.until(lambda: bool(hand.window.findChildren(QFileDialog)))
     (dialog,) = hand.window.findChildren(QFileDialog)
     dialog.reject()
@@ -116,7 +116,7 @@ def test_a_vision_model_asks_for_an_image_and_reads_it(
     hand.until(setup.image_problem.isVisible)
     by_id["workspace.redo"].trigger()
     hand.settle()
-    hand.window.workspace.leave_captured()
+    hand.window.workspace.return_to_text()
     hand.settle()
     assert setup.sentence.isVisible()
     assert hand.window.token_pane.strip.isVisible()
@@ -160,8 +160,8 @@ def test_a_picture_with_a_document_in_it_stays_a_document(
     visualizer.attend("a cat sat").figure(["weights"]).save(tmp_path / "figure.png")
     open_model(hand, folder)
     opened = []
-    hand.window.controllers.document_controller.anotherWanted.disconnect()
-    hand.window.controllers.document_controller.anotherWanted.connect(
+    hand.window.controllers.document_controller.newDocumentRequested.disconnect()
+    hand.window.controllers.document_controller.newDocumentRequested.connect(
         lambda *given: opened.append(given)
     )
     drop(hand, tmp_path / "figure.png")
@@ -183,7 +183,7 @@ def test_pointing_at_a_patch_shows_what_it_reads_and_a_click_keeps_it(
     largest = int(weights[6].argmax())
     workspace = hand.window.workspace
     hand.until(lambda: workspace.view.hovered == Cell("weights", (2, 6, largest)))
-    shown = workspace.screen.panel(TOKENS).weights
+    shown = workspace.screen.panel(TOKENS_PANEL).weights
     assert shown
     np.testing.assert_allclose(shown.values, weights[6], atol=1e-7)
     assert shown.plain == "Attention of row 2, column 2, head 3"
@@ -191,13 +191,13 @@ def test_pointing_at_a_patch_shows_what_it_reads_and_a_click_keeps_it(
     hand.settle()
     QTest.mouseMove(strip.viewport(), strip.box(9).center().toPoint())
     hand.until(lambda: workspace.view.hovered == Cell("weights", (2, 6, 9)))
-    assert workspace.screen.panel(TOKENS).subjects == {6}
+    assert workspace.screen.panel(TOKENS_PANEL).subjects == {6}
     weight = f"{100 * weights[6, 9]:.1f} %"
     said = f"row 2, column 2 (query 7) attends to row 3, column 1 (key 10) with weight {weight}"
     assert words(hand.window.facts).startswith(said)
     hand.window.actions_.by_id["token_selection.switch_role"].trigger()
     hand.settle()
-    shown = workspace.screen.panel(TOKENS).weights
+    shown = workspace.screen.panel(TOKENS_PANEL).weights
     assert shown
     np.testing.assert_allclose(shown.values, weights[:, 6], atol=1e-7)
 
@@ -220,7 +220,7 @@ def test_heads_are_switched_off_but_not_patched_from_a_text(
     np.testing.assert_array_equal(now[0], before[0])
     assert not np.array_equal(now[1], before[1])
     assert "its mean over the image" in words(pane.hint)
-    hand.window.workspace.leave_captured()
+    hand.window.workspace.return_to_text()
     hand.settle()
     assert pane.kind.count() == len(offered) + 1
 
@@ -240,16 +240,18 @@ def test_a_document_keeps_the_image_and_opens_without_it(
     assert model
     assert saved.document.model.image == model.image
     image.unlink()
-    hand.window.controllers.document_controller.take_in(saved, path)
+    hand.window.controllers.document_controller.show_opened(saved, path)
     hand.settle()
     assert run_of(hand).reading is None
     np.testing.assert_array_equal(run_of(hand).trace.read("weights"), weights)
-    patches = hand.window.workspace.screen.panel(TOKENS).patches
+    patches = hand.window.workspace.screen.panel(TOKENS_PANEL).patches
     assert patches
     assert (patches.rows, patches.columns, patches.first) == (4, 4, 1)
     strip_of(hand)
     assert "computed when the document was saved" in words(hand.window.panes["Setup"].captured.says)
-    hand.window.controllers.head_edit_controller.switch(0, 1)  # which takes reading it again
+    hand.window.controllers.head_edit_controller.toggle_ablation(
+        0, 1
+    )  # which takes reading it again
     setup = hand.window.panes["Setup"]
     hand.until(setup.image_problem.isVisible)
     assert words(setup.image_problem).startswith("Image not found: “noise.png” in ")

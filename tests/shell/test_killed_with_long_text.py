@@ -15,7 +15,7 @@ import pytest
 from tests.architecture.project_graph import ROOT
 from tests.support.long_texts import long_text
 from visualizer.documents.open_document import open_document
-from visualizer.documents.recovery_file import recovery_files_of_crashes
+from visualizer.documents.recovery_file import find_crash_recovery_files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,9 +38,9 @@ from visualizer.session import worker_jobs
 from visualizer.session.document import Document
 from visualizer.shell import autosave_controller
 
-run.HELD_WHOLE = run.MIN_BLOCKWISE_BYTES = 0
-worker_jobs.DRAWN_FOR_S = 0.0
-autosave_controller.DELAY_MS = 1
+run.MAX_FULL_MATRIX_BYTES = run.MIN_BLOCKWISE_BYTES = 0
+worker_jobs.REFINEMENT_S = 0.0
+autosave_controller.AUTOSAVE_DELAY_MS = 1
 TEXT = long_text({TOKENS})
 
 
@@ -101,7 +101,7 @@ def test_what_is_left_after_control_c_is_whole_and_is_offered_again(tmp_path: Pa
     if target.exists():
         assert open_document(target).document.text == long_text(TOKENS)
     (recovery,) = home.rglob("recovery")
-    (offered,) = recovery_files_of_crashes(recovery)
+    (offered,) = find_crash_recovery_files(recovery)
     assert offered.saved().document.text == long_text(TOKENS)
     names = {path.suffix for path in recovery.iterdir()}
     assert names <= {".recovery", ".lock"}

@@ -12,10 +12,10 @@ from PySide6.QtWidgets import QApplication, QMessageBox, QWidget
 
 from tests.support.lab_input import FAKE
 from tests.support.window_input import CONTROL, LEFT, PATIENCE_MS, Hand
-from visualizer.lab.layer_document import saved_of
+from visualizer.lab.layer_document import create_layer_document
 from visualizer.lab.training.process_controller import TrainingProcess
-from visualizer.language.tokenizers import Tokenizer
-from visualizer.language.trained_example import FOLDER, TEXT
+from visualizer.language.tokenizers import TokenizerKind
+from visualizer.language.trained_example import EXAMPLE_FOLDER, EXAMPLE_TEXT
 from visualizer.language.wire_format import Message
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def test_the_lab_comes_though_the_window_was_closed_meanwhile(
     windows: WindowManager, qtbot: QtBot, is_there: bool
 ) -> None:
     window, _ = first(windows, qtbot)
-    window.controllers.document_controller.give_up()
+    window.controllers.document_controller.abandon()
     done = meanwhile(windows, is_there, window.close)
     assert not QApplication.quitOnLastWindowClosed()
     assert opened(windows, qtbot).styleSheet()
@@ -97,7 +97,7 @@ def test_the_lab_does_not_come_after_the_end(
     windows: WindowManager, qtbot: QtBot, is_there: bool
 ) -> None:
     window, _ = first(windows, qtbot)
-    window.controllers.document_controller.give_up()
+    window.controllers.document_controller.abandon()
     done = meanwhile(windows, is_there, windows.quit)
     qtbot.waitUntil(lambda: bool(done), timeout=PATIENCE_MS)
     assert done == [False]
@@ -139,7 +139,7 @@ def test_quitting_that_is_called_off_leaves_the_lab_as_it_was(
     press_in(window, "Cancel")
     assert lab.isVisible()
     assert lab.lab.is_training
-    window.controllers.document_controller.give_up()
+    window.controllers.document_controller.abandon()
     hand.activate()
     hand.press(Qt.Key.Key_Q)
     press_in(lab, "Cancel")
@@ -184,7 +184,9 @@ def test_a_layer_becomes_a_window_of_its_own(windows: WindowManager, qtbot: QtBo
     first(windows, qtbot)
     windows.open_lab()
     lab = opened(windows, qtbot)
-    lab.layerOpened.emit(saved_of(message, Tokenizer.CHARACTERS, 1, (2, 0), "repeat-1"))
+    lab.layerOpened.emit(
+        create_layer_document(message, TokenizerKind.CHARACTERS, 1, (2, 0), "repeat-1")
+    )
     assert len(windows.all) == 2
     hand = Hand(qtbot, windows.all[-1])
     hand.settle()
@@ -224,11 +226,11 @@ def test_a_model_becomes_a_window_of_its_own(windows: WindowManager, qtbot: QtBo
     first(windows, qtbot)
     windows.open_lab()
     lab = opened(windows, qtbot)
-    lab.modelWanted.emit(FOLDER, TEXT)
+    lab.modelRequested.emit(EXAMPLE_FOLDER, EXAMPLE_TEXT)
     assert len(windows.all) == 2
     hand = Hand(qtbot, windows.all[-1])
     hand.until(lambda: hand.window.workspace.document.model is not None)
     hand.settle()
-    assert hand.chips == tuple(TEXT)
+    assert hand.chips == tuple(EXAMPLE_TEXT)
     assert hand.window.panes["Layers"].isVisible()
-    hand.window.controllers.document_controller.give_up()
+    hand.window.controllers.document_controller.abandon()

@@ -19,7 +19,7 @@ from visualizer.attention import run as attention_run
 from visualizer.attention.blockwise_tensor import BlockwiseTensor
 from visualizer.errors import MEMORY_ERROR
 from visualizer.heatmap import board_presenter
-from visualizer.heatmap.board_presenter import is_drawn
+from visualizer.heatmap.board_presenter import is_fully_drawn
 from visualizer.session import worker_jobs
 from visualizer.session.cell_address import Cell
 
@@ -35,9 +35,9 @@ WORDS = "the quick brown fox jumps over a lazy dog and then it sleeps "
 
 @pytest.fixture(autouse=True)
 def every_text_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attention_run, "HELD_WHOLE", 0)
+    monkeypatch.setattr(attention_run, "MAX_FULL_MATRIX_BYTES", 0)
     monkeypatch.setattr(attention_run, "MIN_BLOCKWISE_BYTES", 0)
-    monkeypatch.setattr(worker_jobs, "DRAWN_FOR_S", 0.0)  # shown after every band
+    monkeypatch.setattr(worker_jobs, "REFINEMENT_S", 0.0)  # shown after every band
 
 
 def until_drawn(hand: Hand) -> None:
@@ -49,7 +49,7 @@ def until_drawn(hand: Hand) -> None:
         if resolved is None or resolved.run is not workspace.run or hand.window._half_shown:
             return False
         is_told = not workspace._worker.is_working
-        return is_told and is_drawn(resolved) and "exact" not in hand.status
+        return is_told and is_fully_drawn(resolved) and "exact" not in hand.status
 
     hand.until(is_exact)
 
@@ -60,7 +60,7 @@ def numbers_of(hand: Hand, panel: Heatmap) -> np.ndarray:
     assert run
     whole = run.trace.read(panel.stage, (*panel.leading, panel.head or 0))
     down, right = panel.rows.block, panel.columns.block
-    rows, columns = panel.rows.seen, panel.columns.seen
+    rows, columns = panel.rows.displayed_stage, panel.columns.displayed_stage
     part = whole[rows.start : rows.stop, columns.start : columns.stop]
     high = np.maximum.reduceat(part, np.arange(0, part.shape[0], down), axis=0)
     high = np.maximum.reduceat(high, np.arange(0, part.shape[1], right), axis=1)
@@ -104,7 +104,7 @@ def test_the_wheel_goes_down_to_single_cells(hand: Hand) -> None:
     until_drawn(hand)
     panel = hand.panel("weights")
     assert not panel.is_pooled
-    assert {300, 100} <= {*panel.rows.seen, *panel.columns.seen}
+    assert {300, 100} <= {*panel.rows.displayed_stage, *panel.columns.displayed_stage}
     np.testing.assert_allclose(panel.values, numbers_of(hand, panel), atol=1e-6)
 
 
@@ -130,19 +130,19 @@ def test_what_takes_little_is_exact_while_the_hand_acts(
     hand.window.controllers.view_controller.zoom(2, (300, 100))
     until_drawn(hand)
     assert workspace._is_resting
-    monkeypatch.setattr(board_presenter, "CELLS_AT_ONCE", 520 * 100)
+    monkeypatch.setattr(board_presenter, "CELLS_PER_CHECK", 520 * 100)
     hand.window.controllers.view_controller.pan_by(-200, 200)  # to what was not seen yet
     hand.until(lambda: not workspace._worker.is_working)
     resolved = workspace.screen.resolved
     assert resolved
-    assert board_presenter.is_begun(resolved)
-    assert not is_drawn(resolved)
+    assert board_presenter.has_preview(resolved)
+    assert not is_fully_drawn(resolved)
 
 
 def test_drawing_is_not_interrupted_by_asking_for_the_same(
     hand: Hand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_jobs, "DRAWN_FOR_S", 60.0)
+    monkeypatch.setattr(worker_jobs, "REFINEMENT_S", 60.0)
     monkeypatch.setattr(blockwise_tensor, "MAX_DRAWN_BAND_CELLS", 520)
     hand.paste_sentence(WORDS * 40)
     until_drawn(hand)
@@ -179,7 +179,7 @@ def test_a_picture_that_cannot_be_drawn_is_not_tried_for_ever(
     hand.until(lambda: not workspace._worker.is_working)
     count = len(asked)
     assert count in (1, 2)  # one may have been asked for while the first was under way
-    workspace.show_again()
+    workspace.refresh_screen()
     assert not workspace._worker.is_working
     if isinstance(error, MemoryError):
         assert (hand.text_problem, hand.boxes()) == (MEMORY_ERROR, [])
@@ -244,16 +244,16 @@ def test_six_tokens_are_held_whole_again(hand: Hand, monkeypatch: pytest.MonkeyP
 def test_a_dialog_over_it_has_the_cores_until_it_is_closed(
     hand: Hand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(board_presenter, "CELLS_AT_ONCE", 0)  # so that nothing is exact at once
+    monkeypatch.setattr(board_presenter, "CELLS_PER_CHECK", 0)  # so that nothing is exact at once
     hand.paste_sentence(WORDS * 40)
     hand.settle()
     workspace = hand.window.workspace
     workspace._rest_timer.setInterval(10**6)  # it never rests by itself
     workspace._end_rest()
-    workspace.cover(True)
+    workspace.pause_refinement(True)
     hand.until(lambda: not workspace._worker.is_working)
     resolved = workspace.screen.resolved
     assert resolved
-    assert not is_drawn(resolved)
-    workspace.cover(False)
+    assert not is_fully_drawn(resolved)
+    workspace.pause_refinement(False)
     until_drawn(hand)

@@ -10,11 +10,11 @@ from PySide6.QtCore import Qt
 
 import visualizer
 from tests.support.held_reading import HeldReading, read_few_tokens_at_once
-from visualizer.features.layer_overview.presenter import LAYERS
+from visualizer.features.layer_overview.presenter import LAYERS_PANEL
 from visualizer.features.line_view.long_text_lines import MAX_LINES
-from visualizer.features.line_view.presenter import LINES
+from visualizer.features.line_view.presenter import LINES_PANEL
 from visualizer.features.mask_editor import presenter as mask_edit
-from visualizer.features.mask_editor.presenter import MASK_EDIT
+from visualizer.features.mask_editor.presenter import MASK_EDIT_PANEL
 from visualizer.file_opening import read_file
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.models import long_text_reading
@@ -33,7 +33,7 @@ TEXT = "the cat sat on the mat and the dog ran to a log"
 @pytest.fixture
 def long(model_window: Hand, monkeypatch: pytest.MonkeyPatch) -> Hand:
     """A window in which a model has read a text block by block."""
-    monkeypatch.setattr(long_text_reading, "HELD_WHOLE", 0)
+    monkeypatch.setattr(long_text_reading, "MAX_FULL_MATRIX_BYTES", 0)
     hand = model_window
     hand.type_sentence(TEXT)
     hand.settle()
@@ -45,7 +45,7 @@ def long(model_window: Hand, monkeypatch: pytest.MonkeyPatch) -> Hand:
 
 def test_every_layer_and_pane_shows_a_long_text(long: Hand) -> None:
     workspace = long.window.workspace
-    panel = workspace.screen.panel(LAYERS)
+    panel = workspace.screen.panel(LAYERS_PANEL)
     assert panel.weights is not None
     assert panel.weights.shape == (2, 4, 14, 14)
     assert "Long text" in long.window.panes["Layers"].said.text()
@@ -59,8 +59,8 @@ def test_every_layer_and_pane_shows_a_long_text(long: Hand) -> None:
             np.testing.assert_allclose(heatmap.values, wanted, atol=1e-6)
     workspace.look(head_order=HeadOrder.PREVIOUS)
     long.settle()
-    values = workspace.screen.panel(LAYERS).values["previous"]
-    first = workspace.screen.panel(LAYERS).places[0]
+    values = workspace.screen.panel(LAYERS_PANEL).values["previous"]
+    first = workspace.screen.panel(LAYERS_PANEL).places[0]
     assert values[first] == values.max()
 
 
@@ -75,7 +75,7 @@ def test_lines_are_those_of_the_layer_that_is_shown(long: Hand) -> None:
         wanted = np.sort(weights.ravel())[-MAX_LINES:]
 
         def is_read(wanted: np.ndarray = wanted) -> bool:
-            panel = workspace.screen.panel(LINES)
+            panel = workspace.screen.panel(LINES_PANEL)
             drawn = panel.lines.weights if panel else np.zeros(0)
             return drawn.shape == wanted.shape and np.allclose(drawn, wanted, rtol=1e-5)
 
@@ -87,8 +87,8 @@ def test_edges_of_a_text_of_very_many_tokens_are_not_cut(
 ) -> None:
     monkeypatch.setattr(mask_edit, "MAX_MASK_TOKENS", 9)
     long.window.actions_.by_id["mask_edit.toggle"].trigger()
-    long.until(lambda: long.window.workspace.screen.panel(MASK_EDIT) is not None)
-    panel = long.window.workspace.screen.panel(MASK_EDIT)
+    long.until(lambda: long.window.workspace.screen.panel(MASK_EDIT_PANEL) is not None)
+    panel = long.window.workspace.screen.panel(MASK_EDIT_PANEL)
     assert panel
     assert panel.notes == ("the text is too long to cut edges: shorten it to 9 tokens",)
     assert (panel.allowed, panel.targets) == (None, frozenset())
@@ -125,7 +125,7 @@ def test_how_much_is_read_is_shown_and_typing_ends_it(
     slowly.key(Qt.Key.Key_S)
     slowly.until(lambda: facts.text() == "Running on 14 tokens … 71 %")
     assert workspace.run is before
-    slowly.until(lambda: window.progress.is_shown_working)
+    slowly.until(lambda: window.progress.is_progress_visible)
     slowly.key(Qt.Key.Key_Backspace)
     slowly.settle()
     assert held.calls == 6
@@ -141,7 +141,7 @@ def test_leaving_the_model_ends_reading(slowly: Hand, monkeypatch: pytest.Monkey
     slowly.key(Qt.Key.Key_S)
     slowly.until(lambda: slowly.window.facts.text() == "Running on 14 tokens … 28 %")
     slowly.until(lambda: held.calls == held.at)
-    workspace.leave_captured()
+    workspace.return_to_text()
     slowly.settle()
     assert held.calls == 3
     assert workspace.run

@@ -14,11 +14,11 @@ from PySide6.QtTest import QTest
 
 import visualizer
 from tests.support.window_fixtures import TEXT_OF_MODEL as TEXT
-from visualizer.attention.remote_numbers import NumbersOnTheirWayError, may_wait, numbers_arrived
+from visualizer.attention.remote_numbers import NumbersPendingError, may_wait, report_arrival
 from visualizer.attention.trace import Trace
 from visualizer.errors import MEMORY_ERROR, InputError
-from visualizer.features.head_scatter.presenter import SCATTER
-from visualizer.features.logit_lens.presenter import LENS
+from visualizer.features.head_scatter.presenter import SCATTER_PANEL
+from visualizer.features.logit_lens.presenter import LENS_PANEL
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session import model_question_controller, worker_jobs
 from visualizer.session.cell_address import Cell
@@ -39,7 +39,7 @@ def folder(tiny_model_folder: Path) -> Path:
 
 def open_pane(hand: Hand, id_: str) -> None:
     hand.window.docks.actions[id_].trigger()
-    hand.until(lambda: id_ in hand.window.docks.seen)
+    hand.until(lambda: id_ in hand.window.docks.displayed_stage)
     answered(hand)
 
 
@@ -62,7 +62,7 @@ def test_the_lens_is_read_while_its_pane_is_open_and_follows_the_text(
     assert run.reading
     assert not run.reading.answers.known
     open_pane(hand, "Lens")
-    cells = hand.window.workspace.screen.panel(LENS).cells
+    cells = hand.window.workspace.screen.panel(LENS_PANEL).cells
     assert cells is not None
     np.testing.assert_allclose(cells.values, lens_of(folder, TEXT), atol=1e-6)
     assert hand.window.panes["Lens"].table.cells is cells
@@ -150,10 +150,10 @@ def test_that_numbers_of_a_server_cannot_be_had_is_said_until_they_come(
     assert run.reading
     reading = replace(run.reading, refusal=lambda: refused[0] if refused else None)
     workspace.run = replace(run, reading=reading)
-    workspace.show_again()
+    workspace.refresh_screen()
     assert "The line is cut." in hand.text_problem
     refused.clear()
-    workspace.show_again()
+    workspace.refresh_screen()
     assert hand.text_problem == ""
 
 
@@ -164,7 +164,7 @@ def numbers_on_their_way(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def read_later(self: Trace, *given: Any) -> Any:
         if given[0] in late and len(given) > 1 and not may_wait():
-            raise NumbersOnTheirWayError
+            raise NumbersPendingError
         return read(self, *given)
 
     monkeypatch.setattr(Trace, "read", read_later)
@@ -180,7 +180,7 @@ def test_what_is_pinned_meanwhile_stays_pinned(
     other = Cell("weights", (0, 1, 0))
     hand.window.controllers.cell_selection_controller.pin(other)
     numbers_on_their_way.clear()
-    numbers_arrived()
+    report_arrival()
     hand.settle()
     assert workspace.wanted.pinned == other
 
@@ -193,7 +193,7 @@ def test_a_token_is_pinned_once_its_numbers_have_come_from_a_server(
     hand.settle()
     assert hand.window.workspace.wanted.pinned is None
     numbers_on_their_way.clear()
-    numbers_arrived()
+    report_arrival()
     hand.until(lambda: hand.window.workspace.wanted.pinned is not None)
     pinned = hand.window.workspace.wanted.pinned
     assert pinned
@@ -319,17 +319,17 @@ def test_heads_stand_between_two_measures_and_a_click_shows_one(model_window: Ha
     assert pane.up.findData("added") > 0
     pane.measuresChosen.emit("previous", "added")
     hand.settle()
-    panel = hand.window.workspace.screen.panel(SCATTER)
+    panel = hand.window.workspace.screen.panel(SCATTER_PANEL)
     assert len(panel.places) == 8
     assert pane.up.currentText() == "Logit contribution"
     place = panel.places[3]
-    QTest.mouseMove(pane.plot, pane.plot.point_of(place).toPoint())
+    QTest.mouseMove(pane.plot, pane.plot.head_position(place).toPoint())
     hand.until(lambda: pane.said.text() == panel.describe(place))
-    hand.click(pane.plot, pane.plot.point_of(place).toPoint())
+    hand.click(pane.plot, pane.plot.head_position(place).toPoint())
     hand.settle()
-    assert hand.window.workspace.screen.panel(SCATTER).shown == {place}
+    assert hand.window.workspace.screen.panel(SCATTER_PANEL).shown == {place}
     pane.plot.setFocus()
     QTest.keyClick(pane.plot, Qt.Key.Key_Right)
     QTest.keyClick(pane.plot, Qt.Key.Key_Return)
     hand.settle()
-    assert hand.window.workspace.screen.panel(SCATTER).shown == {panel.places[4]}
+    assert hand.window.workspace.screen.panel(SCATTER_PANEL).shown == {panel.places[4]}

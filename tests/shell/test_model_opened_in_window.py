@@ -18,15 +18,15 @@ from tests.support.window_fixtures import TEXT_OF_MODEL as TEXT
 from tests.support.window_input import CONTROL, PATIENCE_MS, link_in, words
 from visualizer.attention.display_transforms import WeightTransform
 from visualizer.errors import InputError
-from visualizer.features.cell.presenter import CELL
-from visualizer.features.layer_overview.presenter import LAYERS
+from visualizer.features.cell.presenter import CELL_PANEL
+from visualizer.features.layer_overview.presenter import LAYERS_PANEL
 from visualizer.features.mask_editor import controller
-from visualizer.features.mask_editor.presenter import MASK_EDIT
+from visualizer.features.mask_editor.presenter import MASK_EDIT_PANEL
 from visualizer.file_opening import read_file
 from visualizer.format import format_number
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.models import layer_stages, opened_model
-from visualizer.models.model_source import CutEdges, HeadEditKind, heads_off
+from visualizer.models.model_source import CutEdges, HeadEditKind, ablation_edits
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.view_options import MaskBrush
@@ -118,9 +118,9 @@ def test_its_weights_can_be_multiplied_by_the_lengths_of_its_values(model_window
     layer = hand.window.workspace.view.layer
     weight = run.trace.read("weights", (layer, 0, 3, 1))
     length = np.linalg.norm(run.trace.read("values", (layer, 0, 1)).astype(np.float64))
-    panel = hand.window.workspace.screen.panel(CELL)
+    panel = hand.window.workspace.screen.panel(CELL_PANEL)
     assert panel
-    assert panel.also[0].endswith(f" = {format_number(float(weight * length))}")
+    assert panel.additional_sentences[0].endswith(f" = {format_number(float(weight * length))}")
 
 
 def test_what_is_wrong_with_a_model_is_said_and_the_picture_stays(
@@ -154,7 +154,7 @@ def test_all_heads_are_seen_at_once_and_a_click_shows_one(model_window: Hand) ->
     hand = model_window
     pane = hand.window.panes["Layers"]
     assert pane.isVisible()
-    panel = hand.window.workspace.screen.panel(LAYERS)
+    panel = hand.window.workspace.screen.panel(LAYERS_PANEL)
     run = hand.window.workspace.run
     assert run
     weights = run.trace.read("weights")
@@ -169,7 +169,7 @@ def test_all_heads_are_seen_at_once_and_a_click_shows_one(model_window: Hand) ->
         pane.grid.viewport(), Qt.MouseButton.LeftButton, pos=pane.grid.rect_of(at).center()
     )
     hand.settle()
-    assert hand.window.workspace.screen.panel(LAYERS).shown == {(1, 2)}
+    assert hand.window.workspace.screen.panel(LAYERS_PANEL).shown == {(1, 2)}
     resolved = hand.window.workspace.screen.resolved
     assert resolved
     assert (resolved.leading, resolved.heads) == ((1,), (2,))
@@ -179,7 +179,7 @@ def test_heads_are_sorted_by_what_they_do(model_window: Hand) -> None:
     hand = model_window
     hand.choose("head_order", "Previous token first")
     hand.settle()
-    panel = hand.window.workspace.screen.panel(LAYERS)
+    panel = hand.window.workspace.screen.panel(LAYERS_PANEL)
     run = hand.window.workspace.run
     assert run
     weights = run.trace.read("weights")
@@ -188,7 +188,7 @@ def test_heads_are_sorted_by_what_they_do(model_window: Hand) -> None:
     assert ranked == sorted(ranked, reverse=True)
     hand.choose("head_order", "Similar heads together")
     hand.settle()
-    places = hand.window.workspace.screen.panel(LAYERS).places
+    places = hand.window.workspace.screen.panel(LAYERS_PANEL).places
     assert sorted(places) == sorted(panel.places)
 
 
@@ -199,7 +199,7 @@ def test_keys_go_through_the_heads(model_window: Hand) -> None:
     for key in (Qt.Key.Key_Down, Qt.Key.Key_Right, Qt.Key.Key_Return):
         QTest.keyClick(grid, key)
     hand.settle()
-    assert hand.window.workspace.screen.panel(LAYERS).shown == {(1, 1)}
+    assert hand.window.workspace.screen.panel(LAYERS_PANEL).shown == {(1, 1)}
 
 
 def test_a_head_is_switched_off_and_on(model_window: Hand) -> None:
@@ -221,13 +221,13 @@ def test_a_head_is_switched_off_and_on(model_window: Hand) -> None:
         if row.token in after:
             assert after[row.token].probability_of_all_heads == pytest.approx(row.probability)
     assert any(row.probability != row.probability_of_all_heads for row in pane.bars.rows)
-    assert {*hand.window.workspace.screen.panel(LAYERS).edits} == {(0, 1)}
+    assert {*hand.window.workspace.screen.panel(LAYERS_PANEL).edits} == {(0, 1)}
     hand.window.actions_.by_id["workspace.undo"].trigger()
     hand.settle()
     assert pane.bars.rows == before
     hand.window.actions_.by_id["head_edit.toggle"].trigger()
     hand.settle()
-    QTest.mouseClick(pane.all_on, Qt.MouseButton.LeftButton)
+    QTest.mouseClick(pane.restore_all_button, Qt.MouseButton.LeftButton)
     hand.settle()
     assert pane.bars.rows == before
 
@@ -253,18 +253,18 @@ def test_heads_are_switched_in_the_overview_and_stay_where_they_are(model_window
     grid = hand.window.panes["Layers"].grid
     hand.choose("head_order", "Sharpest first")
     hand.settle()
-    places = hand.window.workspace.screen.panel(LAYERS).places
+    places = hand.window.workspace.screen.panel(LAYERS_PANEL).places
     first = grid.rect_of(0).center()
     QTest.mouseClick(grid.viewport(), Qt.MouseButton.RightButton, pos=first)
     hand.settle()
-    panel = hand.window.workspace.screen.panel(LAYERS)
+    panel = hand.window.workspace.screen.panel(LAYERS_PANEL)
     assert panel.places == places
     assert {*panel.edits} == {places[0]}
     grid.setFocus()
     QTest.keyClick(grid, Qt.Key.Key_Right)
     QTest.keyClick(grid, Qt.Key.Key_Delete)
     hand.settle()
-    assert {*hand.window.workspace.screen.panel(LAYERS).edits} == {*places[:2]}
+    assert {*hand.window.workspace.screen.panel(LAYERS_PANEL).edits} == {*places[:2]}
     assert hand.window.panes["Layers"].said.text().startswith(panel.name(places[1]))
     assert ", rank 2 of 8" in hand.window.panes["Layers"].said.text()
 
@@ -278,7 +278,7 @@ def test_the_caption_tells_of_the_head_that_is_shown(model_window: Hand) -> None
     hand.settle()
     resolved = hand.window.workspace.screen.resolved
     assert resolved
-    assert resolved.told_head == 2
+    assert resolved.caption_head == 2
 
 
 def test_the_first_heads_are_switched_off_together(model_window: Hand) -> None:
@@ -288,19 +288,19 @@ def test_the_first_heads_are_switched_off_together(model_window: Hand) -> None:
     hand.choose("head_order", "Previous token first")
     hand.settle()
     assert pane.first.isVisible()
-    places = hand.window.workspace.screen.panel(LAYERS).places
+    places = hand.window.workspace.screen.panel(LAYERS_PANEL).places
     pane.count.setFocus()
     pane.count.selectAll()
     QTest.keyClicks(pane.count, "3")
-    QTest.mouseClick(pane.off, Qt.MouseButton.LeftButton)
+    QTest.mouseClick(pane.ablate_button, Qt.MouseButton.LeftButton)
     hand.settle()
-    assert {*hand.window.workspace.screen.panel(LAYERS).edits} == {*places[:3]}
+    assert {*hand.window.workspace.screen.panel(LAYERS_PANEL).edits} == {*places[:3]}
     model = hand.window.workspace.document.model
     assert model
-    assert model.edits == heads_off(places[:3])
+    assert model.edits == ablation_edits(places[:3])
     hand.window.actions_.by_id["workspace.undo"].trigger()
     hand.settle()
-    assert not hand.window.workspace.screen.panel(LAYERS).edits
+    assert not hand.window.workspace.screen.panel(LAYERS_PANEL).edits
 
 
 def test_a_weight_is_followed_back_to_the_embedding_and_forth(model_window: Hand) -> None:
@@ -452,7 +452,7 @@ def test_a_query_that_would_read_nothing_is_refused(model_window: Hand) -> None:
     hand.click_cell(Cell("weights", (0, 0, 0)))
     said = "Query 1 of layer 2, head 1 would have no key left. Keep at least one of its edges."
     hand.until(lambda: hand.window.panes["Next token"].problem.text() == said)
-    panel = hand.window.workspace.screen.panel(MASK_EDIT)
+    panel = hand.window.workspace.screen.panel(MASK_EDIT_PANEL)
     assert panel
     assert panel.notes == (said,)
     assert hand.window.workspace.run is before
@@ -515,7 +515,7 @@ def test_the_heads_that_edits_have_changed_most_stand_first(model_window: Hand) 
     assert before
     assert after
     apart = np.abs(after.trace.read("weights") - before.trace.read("weights")).sum(-1).mean(-1) / 2
-    panel = hand.window.workspace.screen.panel(LAYERS)
+    panel = hand.window.workspace.screen.panel(LAYERS_PANEL)
     found = [apart[place] for place in panel.places]
     assert found == pytest.approx(sorted(apart.reshape(-1))[::-1], abs=1e-6)
     assert {layer for layer, _ in panel.places[:4]} == {1}
@@ -523,7 +523,7 @@ def test_the_heads_that_edits_have_changed_most_stand_first(model_window: Hand) 
     grid = hand.window.panes["Layers"].grid
     QTest.mouseClick(grid.viewport(), Qt.MouseButton.LeftButton, pos=grid.rect_of(0).center())
     hand.settle()
-    assert hand.window.workspace.screen.panel(LAYERS).shown == {panel.places[0]}
+    assert hand.window.workspace.screen.panel(LAYERS_PANEL).shown == {panel.places[0]}
 
 
 def open_and_fail(hand: Hand, folder: Path) -> str:
@@ -543,15 +543,15 @@ def test_a_model_that_cannot_read_the_text_is_not_opened(hand: Hand, folder: Pat
     hand.type_sentence(text)
     hand.settle()
     workspace, controller = hand.window.workspace, hand.window.controllers.document_controller
-    before, past = workspace.document, workspace.undone_change
-    keeps, stages = controller.keeps_numbers, workspace.wanted.stages
+    before, past = workspace.document, workspace.undo_description
+    keeps, stages = controller.saves_numbers, workspace.wanted.stages
     said = open_and_fail(hand, folder)
     assert said.startswith("Cannot open tiny.")
     assert said.endswith(f"tokens; tiny supports at most {POSITIONS}. Use a shorter text.")
     assert workspace.document == before
     assert workspace.wanted.stages == stages
-    assert workspace.undone_change == past
-    assert controller.keeps_numbers == keeps
+    assert workspace.undo_description == past
+    assert controller.saves_numbers == keeps
     run = workspace.run
     assert run
     assert run.reading is None
@@ -597,7 +597,7 @@ def test_a_model_that_breaks_is_not_opened_and_the_text_typed_meanwhile_stays(
             raise InputError("model", "It cannot read this.")
         raise RuntimeError("odd")
 
-    monkeypatch.setattr(opened_model, "run_of", break_)
+    monkeypatch.setattr(opened_model, "create_layer_run", break_)
     hand.window.controllers.document_controller.open(folder)
     hand.until(lambda: workspace.document.model is not None)
     hand.until(lambda: bool(broken))
@@ -636,7 +636,7 @@ def test_what_cannot_be_inferred_of_a_model_is_left_out_with_a_notice(
     def break_(*given: object) -> None:
         raise RuntimeError("odd")
 
-    monkeypatch.setattr(layer_stages, "known_layers", break_)
+    monkeypatch.setattr(layer_stages, "infer_layers", break_)
     hand.type_sentence(TEXT)
     hand.settle()
     open_by_menu(hand, folder)

@@ -19,9 +19,9 @@ from visualizer.attention.spec import BooleanMatrix, Device, NumberMatrix
 from visualizer.documents.open_document import (
     MAX_LINE_CHARACTERS,
     MAX_TEXT_CHARACTERS,
-    first_part,
+    permitted_start,
 )
-from visualizer.session.document import Document, LineSplit, text_of_first_tokens
+from visualizer.session.document import Document, LineSplit, truncate_to_tokens
 
 if TYPE_CHECKING:
     from tests.support.window_input import Hand
@@ -83,7 +83,7 @@ def test_more_than_fits_into_memory(hand: Hand, monkeypatch: pytest.MonkeyPatch)
     hand.drag(hand.find(QSlider, "heads Slider"), 12)
     hand.settle()
     board = hand.shown
-    monkeypatch.setattr(attention_device, "free_bytes", lambda device: 2**28)
+    monkeypatch.setattr(attention_device, "free_device_bytes", lambda device: 2**28)
     hand.paste_sentence("word " * 10_000)
     hand.until(lambda: bool(hand.text_problem))
     assert hand.text_problem.startswith("10,000 tokens × 12 heads need ")
@@ -116,8 +116,8 @@ def mend_text(hand: Hand) -> None:
 def test_the_first_tokens_of_a_text_are_found(apart: bool) -> None:
     lines = LineSplit.APART if apart else LineSplit.TOGETHER
     document = Document("One, two  three\nfour five", lines=lines)
-    assert text_of_first_tokens(document, 3) == ("One, two\nfour five" if apart else "One, two")
-    assert text_of_first_tokens(document, 99).split() == document.text.split()
+    assert truncate_to_tokens(document, 3) == ("One, two\nfour five" if apart else "One, two")
+    assert truncate_to_tokens(document, 99).split() == document.text.split()
 
 
 def test_a_novel_offers_its_beginning_up_to_a_word(hand: Hand) -> None:
@@ -125,12 +125,12 @@ def test_a_novel_offers_its_beginning_up_to_a_word(hand: Hand) -> None:
     hand.paste_sentence(line * 12 + "longer words follow")
     assert "The text has 600,019 characters" in hand.text_problem
     assert hand.text_problem.endswith("Use the first 599,999 characters")
-    assert first_part(line * 11 + "word " * 9_999 + "longer") == (line * 12).strip()[:-5]
+    assert permitted_start(line * 11 + "word " * 9_999 + "longer") == (line * 12).strip()[:-5]
     assert (
-        first_part("x\n" * MAX_TEXT_CHARACTERS)
+        permitted_start("x\n" * MAX_TEXT_CHARACTERS)
         == ("x\n" * MAX_TEXT_CHARACTERS)[: MAX_TEXT_CHARACTERS - 1]
     )
-    hand.window.workspace.refuse_text("It is too long.", "the first part")
+    hand.window.workspace.report_long_text("It is too long.", "the first part")
     mend_text(hand)
     hand.settle()
     assert hand.chips == ("the", "first", "part")
@@ -141,7 +141,7 @@ def test_more_than_can_be_taken_in(hand: Hand) -> None:
     board, before = hand.shown, hand.sentence.toPlainText()
     hand.paste_sentence("x" * 1_000_000)
     assert "The text has 1,000,000 characters" in hand.text_problem
-    assert first_part("x" * 1_000_000) == "x" * MAX_LINE_CHARACTERS
+    assert permitted_start("x" * 1_000_000) == "x" * MAX_LINE_CHARACTERS
     hand.paste_sentence("x" * (MAX_LINE_CHARACTERS + 1))
     assert "A line has 100,001 characters" in hand.text_problem
     assert hand.text_problem.endswith("Use the first 100,000 characters")
@@ -337,7 +337,7 @@ def test_mending_is_one_step_to_undo(hand: Hand) -> None:
 def test_an_absent_device_is_said_and_the_cpu_computes(
     hand: Hand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attention_device, "available", lambda: (Device.CPU,))
+    monkeypatch.setattr(attention_device, "available_devices", lambda: (Device.CPU,))
     weights = hand.panel("weights")
     hand.choose("device QComboBox", "CUDA GPU")
     hand.settle()

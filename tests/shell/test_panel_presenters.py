@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from visualizer.features.playback.presenter import PLAYBACK
+from visualizer.features.playback.presenter import PLAYBACK_PANEL
 from visualizer.session.pane import PanelPresenter
 from visualizer.shell.pane_table import PANELS, PANES
 
-SMALL = {PLAYBACK.name}
+SMALL = {PLAYBACK_PANEL.name}
 """Rows whose prefetch reads what another row's key names already."""
 
 

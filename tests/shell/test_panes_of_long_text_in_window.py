@@ -13,17 +13,17 @@ from PySide6.QtTest import QTest
 from visualizer.attention import run as attention_run
 from visualizer.attention.head_measures import HeadMeasures
 from visualizer.attention.run import run as compute_run
-from visualizer.features.comparison_bar.presenter import COMPARISON
-from visualizer.features.head_scatter.presenter import SCATTER
-from visualizer.features.head_table.presenter import HEADS
-from visualizer.features.layer_overview.presenter import LAYERS
-from visualizer.features.line_view.presenter import LINES
+from visualizer.features.comparison_bar.presenter import COMPARISON_PANEL
+from visualizer.features.head_scatter.presenter import SCATTER_PANEL
+from visualizer.features.head_table.presenter import HEADS_PANEL
+from visualizer.features.layer_overview.presenter import LAYERS_PANEL
+from visualizer.features.line_view.presenter import LINES_PANEL
 from visualizer.features.mask_editor.brush_bar_widget import MaskEditBar
-from visualizer.features.mask_editor.presenter import MASK_EDIT
+from visualizer.features.mask_editor.presenter import MASK_EDIT_PANEL
 from visualizer.session import worker_jobs
 from visualizer.session.cell_address import Cell
-from visualizer.session.measurement_controller import FAILED
-from visualizer.session.model_panes import LONG
+from visualizer.session.measurement_controller import FAILED_MESSAGE
+from visualizer.session.model_panes import LONG_TEXT_MESSAGE
 from visualizer.session.token_selection import TokenRole, TokenSelection
 from visualizer.shell.pane_table import PANES
 
@@ -40,7 +40,7 @@ TEXT = "the cat sat on the mat and the dog sat on the cat " * 8
 @pytest.fixture
 def long_text(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> Hand:
     """A window with a text that is read as long ones are."""
-    monkeypatch.setattr(attention_run, "HELD_WHOLE", 0)
+    monkeypatch.setattr(attention_run, "MAX_FULL_MATRIX_BYTES", 0)
     monkeypatch.setattr(attention_run, "MIN_BLOCKWISE_BYTES", 0)
     hand.type_sentence(TEXT)
     hand.settle()
@@ -56,9 +56,9 @@ def run_of(hand: Hand) -> Run:
 
 def open_pane(hand: Hand, id_: str) -> Any:
     """Open a pane as the View menu does."""
-    if id_ not in hand.window.docks.seen:
+    if id_ not in hand.window.docks.displayed_stage:
         hand.window.docks.actions[id_].trigger()
-    hand.until(lambda: id_ in hand.window.docks.seen)
+    hand.until(lambda: id_ in hand.window.docks.displayed_stage)
     hand.settle()
     return hand.window.panes[id_]
 
@@ -78,7 +78,7 @@ def test_every_pane_is_opened_and_used_on_a_long_text(long_text: Hand) -> None:
     hand.type_sentence(TEXT + "again")
     hand.settle()
     assert len(run_of(hand).texts[0]) == len(TEXT.split()) + 1
-    for id_ in hand.window.docks.seen:
+    for id_ in hand.window.docks.displayed_stage:
         hand.window.panes[id_].grab()
     assert not hand.boxes()
 
@@ -88,14 +88,14 @@ def test_layers_show_some_rows(long_text: Hand) -> None:
     pane = open_pane(hand, "Layers")
     screen = hand.window.workspace.screen
     assert "one row in 4" in pane.said.text()
-    weights = screen.panel(LAYERS).weights
+    weights = screen.panel(LAYERS_PANEL).weights
     assert weights is not None
     whole = run_of(hand).trace.read("weights", (0,))
     np.testing.assert_allclose(weights[0, 0, 5, 2], whole[22, 8:12].max(), rtol=1e-6)
 
 
 def lines_of(hand: Hand) -> LinePanel:
-    panel = hand.window.workspace.screen.panel(LINES)
+    panel = hand.window.workspace.screen.panel(LINES_PANEL)
     assert panel
     return panel
 
@@ -137,7 +137,7 @@ def test_a_mask_is_not_painted_and_no_brush_makes_a_matrix(
     hand = long_text
     run = run_of(hand)
     matrices = [stage for stage in run.trace.stages if stage.dims[-1] == "key"]
-    monkeypatch.setattr(attention_run, "HELD_WHOLE", 4 * len(matrices) * 2 * 50**2)
+    monkeypatch.setattr(attention_run, "MAX_FULL_MATRIX_BYTES", 4 * len(matrices) * 2 * 50**2)
     before = hand.window.workspace.document
     hand.window.actions_.by_id["mask_edit.toggle"].trigger()
     bar = hand.window.findChild(MaskEditBar)
@@ -146,7 +146,7 @@ def test_a_mask_is_not_painted_and_no_brush_makes_a_matrix(
     said = (
         "the text is too long to edit its mask: choose a mask by name, or shorten it to 50 tokens"
     )
-    panel = hand.window.workspace.screen.panel(MASK_EDIT)
+    panel = hand.window.workspace.screen.panel(MASK_EDIT_PANEL)
     assert panel
     assert panel.notes == (said,)
     assert said in hand.status
@@ -167,11 +167,11 @@ def test_a_comparison_says_which_text_would_fit(
     hand = long_text
     stages = [stage for stage in run_of(hand).trace.stages if stage.dims[-1] == "key"]
     hand.window.actions_.by_id["comparison.keep_as_a"].trigger()
-    monkeypatch.setattr(attention_run, "HELD_WHOLE", 4 * len(stages) * 2 * 50**2)
+    monkeypatch.setattr(attention_run, "MAX_FULL_MATRIX_BYTES", 4 * len(stages) * 2 * 50**2)
     hand.type_sentence("the cat sat on the mat")
     hand.settle()
     assert not run_of(hand).trace.is_blockwise
-    panel = hand.window.workspace.screen.panel(COMPARISON)
+    panel = hand.window.workspace.screen.panel(COMPARISON_PANEL)
     assert panel
     assert panel.said == (
         "The text of A is too long to compare: its matrices are not kept in memory. "
@@ -179,7 +179,7 @@ def test_a_comparison_says_which_text_would_fit(
     )
     hand.type_sentence(TEXT)
     hand.settle()
-    panel = hand.window.workspace.screen.panel(COMPARISON)
+    panel = hand.window.workspace.screen.panel(COMPARISON_PANEL)
     assert panel
     assert panel.said.startswith("The text is too long to compare")
 
@@ -194,7 +194,7 @@ def test_heads_tell_how_much_they_read_the_pinned_key_before_they_are_measured(
     workspace = hand.window.workspace
 
     def written() -> list[str]:
-        table = workspace.screen.panel(HEADS)
+        table = workspace.screen.panel(HEADS_PANEL)
         return [row.written[0] for row in table.rows] if table else []
 
     def wanted(query: int, keys: list[int]) -> list[str]:
@@ -203,7 +203,7 @@ def test_heads_tell_how_much_they_read_the_pinned_key_before_they_are_measured(
 
     hand.until(lambda: written() == wanted(90, [11]))
     assert pane.measuring.start.isVisible()
-    assert pane.said.text().startswith(LONG)
+    assert pane.said.text().startswith(LONG_TEXT_MESSAGE)
     hand.key(Qt.Key.Key_Up)
     hand.until(lambda: written() == wanted(89, [11]))
     workspace.look(tokens=TokenSelection(chosen=frozenset(range(20, 40)), role=TokenRole.KEY))
@@ -218,7 +218,7 @@ def test_heads_are_measured_when_that_is_asked_for(
 ) -> None:
     hand = long_text
     pane = open_pane(hand, "Heads")
-    assert pane.said.text() == LONG
+    assert pane.said.text() == LONG_TEXT_MESSAGE
     assert not pane.view.isVisible()
     hand.click(pane.measuring.start)
     hand.until(lambda: is_idle(hand))
@@ -229,7 +229,7 @@ def test_heads_are_measured_when_that_is_asked_for(
     monkeypatch.undo()
     whole = compute_run(run.texts, run.trace.spec)
     assert not whole.trace.is_blockwise
-    table = hand.window.workspace.screen.panel(HEADS)
+    table = hand.window.workspace.screen.panel(HEADS_PANEL)
     assert table
     assert table.measures
     wanted = whole.trace.measured("weights", run.texts)
@@ -238,7 +238,7 @@ def test_heads_are_measured_when_that_is_asked_for(
         np.testing.assert_allclose(found, getattr(wanted, name), rtol=1e-5, err_msg=name)
     scatter = open_pane(hand, "Scatter")
     assert not scatter.measuring.isVisible()
-    assert len(hand.window.workspace.screen.panel(SCATTER).places) == run.trace.spec.heads
+    assert len(hand.window.workspace.screen.panel(SCATTER_PANEL).places) == run.trace.spec.heads
 
 
 class Slow:
@@ -270,11 +270,11 @@ def test_measuring_is_stopped_by_the_button_or_by_the_command(long_text: Hand, s
     command = hand.window.actions_.by_id["head_measurement.toggle"]
     command.trigger()
     hand.until(lambda: pane.measuring.progress.value() == 30 and command.isChecked())
-    assert "30 %" in hand.window.workspace.screen.panel(SCATTER).message
+    assert "30 %" in hand.window.workspace.screen.panel(SCATTER_PANEL).message
     hand.click(pane.measuring.stop)
     hand.until(slow.has_ended.is_set)
     hand.until(lambda: pane.measuring.start.isVisible() and not command.isChecked())
-    assert hand.window.workspace.screen.panel(SCATTER).message == LONG
+    assert hand.window.workspace.screen.panel(SCATTER_PANEL).message == LONG_TEXT_MESSAGE
 
 
 def test_another_text_ends_the_measuring(long_text: Hand, slow: Slow) -> None:
@@ -286,7 +286,7 @@ def test_another_text_ends_the_measuring(long_text: Hand, slow: Slow) -> None:
     hand.settle()
     hand.until(slow.has_ended.is_set)
     assert is_idle(hand)
-    assert pane.said.text() == LONG
+    assert pane.said.text() == LONG_TEXT_MESSAGE
     assert pane.measuring.start.isVisible()
 
 
@@ -300,5 +300,5 @@ def test_what_fails_is_said(long_text: Hand, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(worker_jobs, "measure_heads", fail)
     hand.click(pane.measuring.start)
     assert "ZeroDivisionError: of all things" in hand.details_of_bug()
-    assert pane.said.text() == f"{FAILED} {LONG}"
+    assert pane.said.text() == f"{FAILED_MESSAGE} {LONG_TEXT_MESSAGE}"
     assert pane.measuring.start.isVisible()

@@ -32,13 +32,13 @@ from visualizer.api.notebook_values import Explained
 from visualizer.attention.captured_attention import CapturedAttention
 from visualizer.documents import recent_files
 from visualizer.export.figure_settings import FigureSettings
-from visualizer.export.writers import export
-from visualizer.features.cell.presenter import CELL, CellPanel, CellTextPiece, TermLine
+from visualizer.export.writers import export_file
+from visualizer.features.cell.presenter import CELL_PANEL, CellPanel, CellTextPiece, TermLine
 from visualizer.features.cell.widget import CellPane
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.widgets import dialogs
-from visualizer.widgets.app_settings import LESSONS, own_folder
+from visualizer.widgets.app_settings import LESSONS, user_data_folder
 from visualizer.widgets.dialogs import ask_save_path
 from visualizer.widgets.labels import PlainLabel, RichLabel
 from visualizer.widgets.plain_text_tooltips import plain_tooltip
@@ -219,7 +219,7 @@ def test_a_file_of_any_name_is_plain_in_titles_lists_and_bars(
     menu = hand.window.actions_.menu("&File>Open &recent")
     menu.aboutToShow.emit()
     assert any(is_hostile(action.text()) for action in menu.actions())
-    assert recent_files.recent(own_folder()) == (path,)
+    assert recent_files.load_recent_files(user_data_folder()) == (path,)
     assert rich(hand.window) == []
 
 
@@ -234,7 +234,7 @@ set = {{ heads = 1 }}
 
 
 def test_a_lesson_and_what_is_wrong_with_one_are_plain(hand: Hand) -> None:
-    folder = own_folder() / LESSONS
+    folder = user_data_folder() / LESSONS
     folder.mkdir(parents=True)
     (folder / "good.toml").write_text(LESSON, encoding="utf-8")
     (folder / f"{BOLD.replace('/', '')}.toml").write_text(
@@ -247,7 +247,7 @@ def test_a_lesson_and_what_is_wrong_with_one_are_plain(hand: Hand) -> None:
     assert words(pane.title) == FILE
     assert BOLD in words(pane.text)
     assert rich(hand.window) == []
-    hand.window.controllers.lesson_controller.tell_errors()
+    hand.window.controllers.lesson_controller.show_lesson_errors()
     (box,) = hand.boxes()
     assert "&lt;b&gt;zqbold" in box.text()
     assert "&lt;a zqlink" in box.text()
@@ -262,8 +262,8 @@ def test_what_boxes_say_is_plain(captured: Hand) -> None:
     dialogs.refuse(window, "Not opened", FILE)
     dialogs.ask_unsaved(window, BOLD, lambda: None, lambda: None)
     dialogs.ask_recover(window, f"{BOLD}: {FILE}\n{all_of_them}", lambda: None, lambda: None)
-    dialogs.show_bug(window, FILE)
-    window.controllers.export_controller.refuse(FILE)
+    dialogs.show_exception(window, FILE)
+    window.controllers.export_controller.show_error(FILE)
     assert len(hand.boxes()) == 5
     for box in hand.boxes():
         assert {label.textFormat() for label in box.findChildren(QLabel) if label.text()} == {
@@ -340,7 +340,7 @@ def exported(captured: Hand, tmp_path: Path) -> dict[str, str]:
     assert snapshot
     files = {}
     for suffix in (".html", ".svg", ".md", ".csv", ".json"):
-        path = export(tmp_path / f"figure{suffix}", snapshot, FigureSettings(title=FILE))
+        path = export_file(tmp_path / f"figure{suffix}", snapshot, FigureSettings(title=FILE))
         files[suffix] = path.read_text(encoding="utf-8-sig")
     return files
 
@@ -390,7 +390,7 @@ def test_json_holds_tokens_as_they_are(exported: dict[str, str]) -> None:
 def test_what_a_notebook_shows_is_escaped(captured: Hand) -> None:
     captured.hover(Cell("weights", (0, 0, 1)))
     captured.until(lambda: is_hostile(captured.said))
-    readout = captured.window.workspace.screen.panel(CELL)
+    readout = captured.window.workspace.screen.panel(CELL_PANEL)
     assert readout
     shown = Explained(readout, 0.5)._repr_html_()
     assert is_hostile(shown)

@@ -223,7 +223,7 @@ def test_a_clicker_blanks_the_screen_until_a_key(teacher: Hand, key: Key, back: 
     assert contrast(colour, window.theme.paper) < 1.05  # some screens round it
     assert "any key" in teacher.status
     teacher.key(back)
-    assert not window.controllers.presenter.blank.isVisible()
+    assert not window.controllers.presenter.blank_screen_widget.isVisible()
     assert teacher.board.hasFocus()
     assert window.controllers.presenter.is_on
     assert window.controllers.playback_controller.place == place
@@ -237,20 +237,20 @@ def _colours(image: QImage) -> set[str]:
 
 def test_a_click_takes_the_blank_away(teacher: Hand) -> None:
     teacher.key(Key.Key_B)
-    teacher.click(teacher.window.controllers.presenter.blank, QPoint(20, 20))
-    assert not teacher.window.controllers.presenter.blank.isVisible()
+    teacher.click(teacher.window.controllers.presenter.blank_screen_widget, QPoint(20, 20))
+    assert not teacher.window.controllers.presenter.blank_screen_widget.isVisible()
 
 
 def test_b_is_a_letter_elsewhere(usual_size: None, hand: Hand) -> None:
     hand.settle()
     hand.board.setFocus()
     hand.key(Key.Key_B)
-    assert not hand.window.controllers.presenter.blank.isVisible()
+    assert not hand.window.controllers.presenter.blank_screen_widget.isVisible()
     hand.key(Key.Key_F5)
     hand.key(Key.Key_F2)  # to type in front of all
     hand.type_sentence("A big cab.")
     hand.settle()
-    assert not hand.window.controllers.presenter.blank.isVisible()
+    assert not hand.window.controllers.presenter.blank_screen_widget.isVisible()
     assert hand.window.workspace.document.text == "A big cab."
 
 

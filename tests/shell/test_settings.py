@@ -17,17 +17,17 @@ from tests.support.examples import others_slow
 from tests.support.window_input import CONTROL, Hand
 from visualizer import app
 from visualizer.attention.spec import Device
-from visualizer.session.document import Document, starting_document
+from visualizer.session.document import Document, default_document
 from visualizer.session.pane import Area
 from visualizer.session.view import View
-from visualizer.session.view_options import MapKind, maps_of
-from visualizer.shell.pane_docks import USUAL_WIDTHS
-from visualizer.shell.settings_controller import kept_folders
+from visualizer.session.view_options import MapKind, maps_of_kind
+from visualizer.shell.pane_docks import DEFAULT_WIDTHS_PX
+from visualizer.shell.settings_controller import list_data_folders
 from visualizer.shell.settings_dialog import SettingList
 from visualizer.shell.window_manager import WindowManager, new_document
 from visualizer.widgets import app_settings, fonts
 from visualizer.widgets.fonts import text_scale
-from visualizer.widgets.theme import DARK, LIGHT, Scheme, Theme
+from visualizer.widgets.theme import DARK, LIGHT, ColourScheme, Theme
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -89,7 +89,7 @@ def test_it_opens_once_and_every_control_has_a_name(hand: Hand) -> None:
 
 def test_a_size_that_comes_with_a_theme_is_filled(hand: Hand) -> None:
     def places() -> list[QRectF]:
-        return [slot.whole for slot in hand.window.board._layout.slots]
+        return [slot.whole_area for slot in hand.window.board._layout.slots]
 
     hand.window.resize(1600, 1000)
     hand.settle()
@@ -108,7 +108,7 @@ def test_the_theme_is_that_of_the_menu(hand: Hand) -> None:
     dialog = settings(hand)
     choose(dialog.scheme, "Dark")
     assert hand.window.theme is DARK
-    assert app_settings.load_scheme() is Scheme.DARK
+    assert app_settings.load_scheme() is ColourScheme.DARK
     assert hand.window.actions_.by_id["theme.set_scheme dark"].isChecked()
     hand.window.actions_.by_id["theme.set_scheme light"].trigger()
     assert hand.window.theme is LIGHT
@@ -126,11 +126,11 @@ def test_the_text_grows_at_once_and_at_the_next_start(hand: Hand) -> None:
     assert hand.window.panes["Setup"].sentence.fontMetrics().height() > 1.3 * before
     QApplication.processEvents()
     setup = hand.window.docks.by_id["Setup"]
-    assert setup.width() >= 1.4 * USUAL_WIDTHS[Area.LEFT]
+    assert setup.width() >= 1.4 * DEFAULT_WIDTHS_PX[Area.LEFT]
     switch = dialog.autosave
     assert switch.width() >= switch.sizeHint().width()  # the dialog has grown, too
     QApplication.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.GeneralFont))
-    app.take_text_size()
+    app.apply_stored_text_size()
     assert text_scale() == pytest.approx(1.5, abs=0.05)
     choose(dialog.text_size, "100 %")
     assert text_scale() == pytest.approx(1.0, abs=0.05)
@@ -147,7 +147,7 @@ def test_the_text_is_as_large_as_the_screen_asks_for_unless_chosen(
     choose(dialog.text_size, "Automatic")
     assert text_scale() == pytest.approx(4 / 3, abs=0.05)
     QApplication.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.GeneralFont))
-    app.take_text_size()
+    app.apply_stored_text_size()
     assert text_scale() == pytest.approx(4 / 3, abs=0.05)
 
 
@@ -155,7 +155,7 @@ def test_motion_is_that_of_the_menu(hand: Hand) -> None:
     dialog = settings(hand)
     dialog.motion.setFocus()
     QTest.keyClick(dialog.motion, Qt.Key.Key_Space)
-    assert app_settings.is_reduced()
+    assert app_settings.is_motion_reduced()
     assert not hand.window.isAnimated()
     assert hand.window.actions_.by_id["reduced_motion.toggle"].isChecked()
     hand.window.actions_.by_id["reduced_motion.toggle"].trigger()
@@ -167,7 +167,7 @@ def test_the_start_page_is_that_of_the_page(hand: Hand) -> None:
     assert dialog.start_page.isChecked()
     dialog.start_page.setFocus()
     QTest.keyClick(dialog.start_page, Qt.Key.Key_Space)
-    assert not app_settings.has_start_page()
+    assert not app_settings.shows_start_page()
 
 
 def test_colours_act_at_once_and_in_new_windows(hand: Hand, open_window: Open) -> None:
@@ -175,29 +175,29 @@ def test_colours_act_at_once_and_in_new_windows(hand: Hand, open_window: Open) -
     choose(dialog.map, "magma")
     choose(dialog.signed_map, "Dark at 0")
     hand.until(lambda: hand.panel("weights").colour.map == "magma")
-    assert hand.panel("scores").colour.map == maps_of(MapKind.DIVERGING)[2].id
+    assert hand.panel("scores").colour.map == maps_of_kind(MapKind.DIVERGING)[2].id
     assert hand.window.actions_.by_id["view.set_map magma"].isChecked()
     hand.window.actions_.by_id["view.set_map cividis"].trigger()
     assert dialog.map.currentText() == "cividis"
     assert open_window().workspace.view.colouring.sequential == "cividis"
     app_settings.save_colour_map("puce", MapKind.SEQUENTIAL)
-    assert app_settings.load_colouring().sequential == View().colouring.sequential
+    assert app_settings.load_colour_maps().sequential == View().colouring.sequential
 
 
 def test_the_device_is_that_of_the_document_and_of_new_ones(hand: Hand) -> None:
     dialog = settings(hand)
     choose(dialog.device, "CPU")
     assert hand.window.workspace.document.spec.device is Device.CPU
-    assert new_document() == starting_document().set("device", Device.CPU)
+    assert new_document() == default_document().set("device", Device.CPU)
     hand.choose("device QComboBox", "Best available")
     assert dialog.device.currentText() == "Best available"
-    assert new_document() == starting_document()
+    assert new_document() == default_document()
     hand.settle()
 
 
 @pytest.mark.slow
 def test_unsaved_changes_are_kept_only_where_they_are_wanted(hand: Hand) -> None:
-    folder = app_settings.own_folder() / app_settings.RECOVERY
+    folder = app_settings.user_data_folder() / app_settings.RECOVERY
 
     def kept() -> bool:
         with suppress(FileNotFoundError):  # each may go meanwhile
@@ -227,14 +227,14 @@ def test_folders_are_named_and_opened(hand: Hand, monkeypatch: pytest.MonkeyPatc
     dialog = settings(hand)
     for button in dialog.folder_buttons:
         QTest.mouseClick(button, Qt.MouseButton.LeftButton)
-    folders = [folder.path for folder in kept_folders()]
+    folders = [folder.path for folder in list_data_folders()]
     assert [url.toLocalFile() for url in opened] == [str(path) for path in folders]
     assert all(path.is_dir() for path in folders)
     assert {path.name for path in folders} >= {"recovery", "lessons", "runs"}
 
 
 def test_a_folder_that_cannot_be_made_is_said(hand: Hand, tmp_path: Path) -> None:
-    runs = app_settings.own_folder() / app_settings.RUNS
+    runs = app_settings.user_data_folder() / app_settings.RUNS
     runs.parent.mkdir(parents=True)
     assert QFile(str(runs)).open(QFile.OpenModeFlag.WriteOnly)
     dialog = settings(hand)

@@ -13,11 +13,11 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QLabel
 from tests.support.accessible_text import heard
 from tests.support.window_input import CONTROL, PATIENCE_MS, SHIFT, Hand
 from visualizer.documents import recent_files
-from visualizer.documents.document_file import SUFFIX, SavedDocument, document_bytes
-from visualizer.features.next_token.presenter import NEXT_TOKEN
-from visualizer.features.start_page.presenter import TEXTS, Example, picture_numbers
-from visualizer.language.trained_example import CELL, HEAD, NEEDED
-from visualizer.session.document import Document, starting_document
+from visualizer.documents.document_file import DOCUMENT_SUFFIX, SavedDocument, document_bytes
+from visualizer.features.next_token.presenter import NEXT_TOKEN_PANEL
+from visualizer.features.start_page.presenter import EXAMPLE_TEXTS, Example, load_picture_data
+from visualizer.language.trained_example import ESSENTIAL_HEAD, EXPECTED_CELL, HEAD
+from visualizer.session.document import Document, default_document
 from visualizer.session.view import LessonPosition, View
 from visualizer.widgets import app_settings
 
@@ -60,7 +60,7 @@ def choose(hand: Hand, example: Example) -> None:
 
 def test_the_first_start_shows_the_page_over_the_starting_document(hand: Hand) -> None:
     page = page_of(hand.window)
-    assert hand.window.workspace.document == starting_document()
+    assert hand.window.workspace.document == default_document()
     assert hand.window.workspace.run is not None  # computed behind it
     top = page.mapTo(hand.window, page.rect().topLeft())
     assert top.y() == hand.window.menuBar().geometry().bottom() + 1
@@ -81,10 +81,10 @@ def test_the_page_can_be_closed_and_comes_again(hand: Hand) -> None:
 
 def test_the_page_closed_for_good_stays_away(hand: Hand, windows: WindowManager) -> None:
     page = page_of(hand.window)
-    assert page.at_start.isChecked()
-    page.at_start.setFocus()
+    assert page.show_at_start_box.isChecked()
+    page.show_at_start_box.setFocus()
     hand.key(Qt.Key.Key_Space)
-    assert not app_settings.has_start_page()
+    assert not app_settings.shows_start_page()
     windows.begin(None, None)
     assert len(windows.all) == 2
     assert windows.all[1].controllers.start_page.page is None
@@ -98,10 +98,10 @@ def test_page_and_settings_agree_on_whether_it_comes_at_the_start(hand: Hand) ->
     assert dialog
     hand.until(dialog.isActiveWindow)
     QTest.keyClick(dialog.start_page, Qt.Key.Key_Space)
-    assert not app_settings.has_start_page()
-    assert not page.at_start.isChecked()
-    QTest.keyClick(page.at_start, Qt.Key.Key_Space)
-    assert app_settings.has_start_page()
+    assert not app_settings.shows_start_page()
+    assert not page.show_at_start_box.isChecked()
+    QTest.keyClick(page.show_at_start_box, Qt.Key.Key_Space)
+    assert app_settings.shows_start_page()
     assert dialog.start_page.isChecked()
 
 
@@ -118,11 +118,11 @@ def test_a_document_comes_without_the_page(
     windows: WindowManager, qtbot: QtBot, tmp_path: Path, given: str
 ) -> None:
     document = Document(text="of mine")
-    path = tmp_path / f"mine{SUFFIX}"
+    path = tmp_path / f"mine{DOCUMENT_SUFFIX}"
     path.write_bytes(document_bytes(document, View()))
     saved = None if given == "last" else SavedDocument(document, View())
     if given == "last":
-        app_settings.save_last(path)
+        app_settings.save_last_file(path)
     windows.begin(saved, path if given == "file" else None)
     hand = Hand(qtbot, windows.all[0])
     hand.until(lambda: hand.chips == ("of", "mine"))
@@ -136,7 +136,7 @@ def test_the_book_is_what_lies_behind(hand: Hand, windows: WindowManager) -> Non
     assert hand.window.workspace.run is run
     assert run is not None
     opened = run.trace.read("context")
-    np.testing.assert_allclose(opened, picture_numbers().book, atol=1e-4)
+    np.testing.assert_allclose(opened, load_picture_data().book, atol=1e-4)
     assert len(windows.all) == 1
 
 
@@ -147,8 +147,8 @@ def test_the_book_opens_beside_what_would_be_lost(hand: Hand, windows: WindowMan
     hand.press(Qt.Key.Key_H, CONTROL | ALT)
     choose(hand, Example.BOOK)
     hand.until(lambda: len(windows.all) == 2)
-    hand.until(lambda: windows.all[1].workspace.computed == starting_document())
-    assert hand.window.workspace.document != starting_document()
+    hand.until(lambda: windows.all[1].workspace.computed == default_document())
+    assert hand.window.workspace.document != default_document()
 
 
 @pytest.mark.filterwarnings("ignore")  # what transformers says of such small models
@@ -158,22 +158,22 @@ def test_the_trained_example_is_a_model_whose_copying_breaks_without_a_head(hand
     assert hand.window.controllers.start_page.page is None
     hand.until(lambda: hand.chips[:7] == tuple("journey"))
     hand.settle()
-    layer, head = NEEDED
+    layer, head = ESSENTIAL_HEAD
     assert hand.window.workspace.view.heads == frozenset({head})
-    assert hand.panel("weights", head).values[CELL] > 0.95
+    assert hand.panel("weights", head).values[EXPECTED_CELL] > 0.95
     said = " ".join(label.text() for label in hand.window.panes["Cell"].findChildren(QLabel))
     assert "with weight more than 99.9 %" in said.replace("\N{NO-BREAK SPACE}", " ")
     assert not hand.window.isWindowModified()  # it can be opened again at any time
-    assert recent_files.recent(app_settings.own_folder()) == ()
+    assert recent_files.load_recent_files(app_settings.user_data_folder()) == ()
     hand.until(hand.window.panes["Next token"].isVisible)
     assert hand.window.panes["Layers"].isVisible()
-    before = hand.window.workspace.screen.panel(NEXT_TOKEN).rows[0]
+    before = hand.window.workspace.screen.panel(NEXT_TOKEN_PANEL).rows[0]
     assert (before.token, before.probability > 0.99) == ("j", True)
     pane = hand.window.panes["Next token"]
     assert f"layer {layer + 1}, head {head + 1}" in pane.heads.text().lower()
     hand.press(Qt.Key.Key_J, CONTROL | SHIFT)
     hand.settle()
-    after = hand.window.workspace.screen.panel(NEXT_TOKEN).rows[0]
+    after = hand.window.workspace.screen.panel(NEXT_TOKEN_PANEL).rows[0]
     assert after.token == "j"
     assert after.probability < 0.6 < after.probability_of_all_heads
 
@@ -186,7 +186,7 @@ def test_without_transformers_the_trained_example_is_a_layer(
     hand.until(lambda: hand.chips[:7] == tuple("journey"))
     hand.settle()
     assert hand.window.workspace.view.heads == frozenset({HEAD})
-    assert hand.panel("weights", HEAD).values[CELL] > 0.95
+    assert hand.panel("weights", HEAD).values[EXPECTED_CELL] > 0.95
     assert not hand.window.isWindowModified()
 
 
@@ -199,7 +199,7 @@ def test_the_lesson_opens(hand: Hand) -> None:
     assert position is not None
     lesson = hand.window.controllers.lesson_controller.lessons[0]
     assert position == LessonPosition(lesson.name, 0)
-    assert TEXTS[Example.LESSON].title == lesson.title
+    assert EXAMPLE_TEXTS[Example.LESSON].title == lesson.title
 
 
 @pytest.mark.slow
@@ -218,13 +218,13 @@ def test_the_lab_opens_and_trains(hand: Hand, windows: WindowManager, qtbot: QtB
 
 
 def test_a_recent_document_is_opened(windows: WindowManager, qtbot: QtBot, tmp_path: Path) -> None:
-    path = tmp_path / f"R&D <b>{SUFFIX}"
+    path = tmp_path / f"R&D <b>{DOCUMENT_SUFFIX}"
     path.write_bytes(document_bytes(Document(text="seen before"), View()))
-    recent_files.remember(app_settings.own_folder(), path)
+    recent_files.add_recent_file(app_settings.user_data_folder(), path)
     windows.begin(None, None)
     hand = Hand(qtbot, windows.all[0])
     (button,) = page_of(hand.window).recent
-    assert button.text() == f"R&&D <b>{SUFFIX}"
+    assert button.text() == f"R&&D <b>{DOCUMENT_SUFFIX}"
     assert str(tmp_path) in button.toolTip()
     assert not page_of(hand.window).none.isVisible()
     QTest.mouseClick(button, LEFT)
@@ -243,14 +243,14 @@ def test_the_keyboard_stays_on_the_page(hand: Hand) -> None:
     page = page_of(hand.window)
     hand.until(page.cards[Example.BOOK].hasFocus)
     seen = []
-    for _ in range(len(TEXTS) + 4):
+    for _ in range(len(EXAMPLE_TEXTS) + 4):
         focused = QApplication.focusWidget()
         assert focused is not None
         assert page.isAncestorOf(focused)
         assert heard(focused).name
         seen.append(focused)
         hand.key(Qt.Key.Key_Tab)
-    assert len(set(seen)) == len(TEXTS) + 3  # and round
+    assert len(set(seen)) == len(EXAMPLE_TEXTS) + 3  # and round
     hand.press(Qt.Key.Key_Backtab, Qt.KeyboardModifier.ShiftModifier)
     page.cards[Example.LESSON].setFocus()
     hand.key(Qt.Key.Key_Return)
@@ -283,4 +283,4 @@ def test_each_picture_is_painted_in_both_themes(hand: Hand) -> None:
             papers[scheme] = image.pixelColor(8, 8).name().upper()
         assert papers[scheme] == hand.window.theme.field
     assert papers["light"] != papers["dark"]
-    assert app_settings.stored("start page") is None
+    assert app_settings.load_value("start page") is None

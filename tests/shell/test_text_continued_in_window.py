@@ -18,7 +18,7 @@ from tests.support.tiny_models import save_tiny_model
 from visualizer.features.model_generation.continued_text import ContinuedText
 from visualizer.features.model_generation.controller import TOKEN_EDITS_ERROR
 from visualizer.features.model_generation.presenter import MODEL_REQUIRED, SPLIT_CHANGED_NOTICE
-from visualizer.generation.generation_tree import ROOT
+from visualizer.generation.generation_tree import ROOT_NODE
 from visualizer.language.sampling import Sampling
 from visualizer.models.model_source import CutEdges, HeadEdit, HeadEditKind
 from visualizer.progress import check_stopped
@@ -164,7 +164,7 @@ def test_going_back_shows_what_might_have_come_and_a_click_branches(continuing: 
     QTest.mouseClick(bars, Qt.MouseButton.LeftButton, pos=QPoint(middle.x(), middle.y()))
     continuing.rest()
     assert continuing.numbers == [*first[:2], other]
-    assert controller.tree.nodes[controller.tree.at].is_drawn is False
+    assert controller.tree.nodes[controller.tree.at].is_sampled is False
     continuing.pane.steps.setValue(3)
     continuing.click(continuing.pane.generation.run)
     continuing.rest()
@@ -215,7 +215,7 @@ def test_words_that_are_picked_become_the_text(continuing: Continuing) -> None:
         controller.pick(number)
         continuing.rest()
     rows = {layer: [] for layer in (0, 1)}  # type: ignore[var-annotated]
-    for node in (ROOT, *controller.tree.path):
+    for node in (ROOT_NODE, *controller.tree.path):
         for layer, made in rows.items():
             made.append(controller._readings[node].rows[layer])
     hand.window.actions_.by_id["model_generation.use_as_text"].trigger()
@@ -249,7 +249,7 @@ def test_a_text_that_is_typed_is_not_replaced_by_what_was_generated(
 
 def test_heads_that_are_off_are_off_in_what_is_written(continuing: Continuing) -> None:
     hand = continuing.hand
-    hand.window.controllers.head_edit_controller.switch_off([(0, 0), (1, 2)])
+    hand.window.controllers.head_edit_controller.ablate_heads([(0, 0), (1, 2)])
     hand.settle()
     hand.until(lambda: bool(continuing.controller.panel.bars.bars))
     opened = visualizer.open_model(continuing.folder).opened
@@ -399,11 +399,11 @@ def test_the_pane_shows_who_reads_whom(continuing: Continuing) -> None:
     continuing.greedily(1)
     view, rows = continuing.pane.rows, continuing.controller.panel.rows
     assert rows
-    words = view.words_at(view.place(3, 0).center())
-    assert words == rows.cell_in_words(3, 0)
+    words = view.describe_at(view.place(3, 0).center())
+    assert words == rows.describe_cell_at(3, 0)
     assert words.startswith("“sat” attends to ")
-    assert view.words_at(view.place(0, 3).center()) == ""
-    assert continuing.pane.reads.text() == rows.of_last
+    assert view.describe_at(view.place(0, 3).center()) == ""
+    assert continuing.pane.reads.text() == rows.last_token_sentence
 
 
 @pytest.mark.slow
@@ -424,7 +424,7 @@ def test_the_text_is_given_as_a_message(hand: Hand, chat_folder: Path) -> None:
     assert strip.tip(8) == "</s>, token 9 (EOS: end of the text)"
     continuing.controller.pick(9)
     continuing.rest()
-    hand.until(lambda: continuing.controller.panel.can_use)  # else its command is greyed
+    hand.until(lambda: continuing.controller.panel.can_use_as_text)  # else its command is greyed
     continuing.controller.use_as_text()
     hand.until(lambda: hand.window.workspace.document.text != TEXT)
     hand.settle()

@@ -131,7 +131,7 @@ def test_the_walk_sees_the_buttons_and_finds_what_is_wrong(hand: Hand) -> None:
     hand.window.resize(1600, 800)  # nothing goes into a menu, with wide letters either
     seen = {button.accessibleName() or button.text() for button in buttons(hand)}
     assert {"Step back", "Lines", "Copy as script", "Causal mask", "More settings"} <= seen
-    bar = hand.window.viewbar.buttons
+    bar = hand.window.view_bar.buttons
     bar["Lines"].setToolTip("Lines")
     (first, second) = sorted(complaints(hand))
     assert "lacks ('F9',)" in first

@@ -16,7 +16,7 @@ from tests.support.window_input import PATIENCE_MS
 from visualizer import app
 from visualizer.attention import run as attention_run
 from visualizer.attention.settings import SETTINGS, SettingKind
-from visualizer.attention.spec import Block, Mask
+from visualizer.attention.spec import BlockKind, MaskKind
 from visualizer.models import long_text_reading
 from visualizer.shell.panel_presenters import PanelPresenters
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tests.support.window_input import Hand
     from visualizer.attention.run import Run
     from visualizer.session.document import Document
-    from visualizer.session.resolved_view import Resolved
+    from visualizer.session.resolved_view import ResolvedView
 
 pytestmark = [
     pytest.mark.slow,
@@ -61,7 +61,7 @@ class RandomDelays:
         return self._compute(document, previous)
 
     def _delayed_prefetch(
-        self, presenters: PanelPresenters, resolved: Resolved, previous: Mapping[str, object]
+        self, presenters: PanelPresenters, resolved: ResolvedView, previous: Mapping[str, object]
     ) -> Mapping[str, object]:
         self._delay()
         return self._prefetch(presenters, resolved, previous)
@@ -115,7 +115,7 @@ def test_a_sentence_typed_over_a_text_stays_whole(
 ) -> None:
     hand, window = delayed_hand, delayed_hand.window
     for module in (attention_run, long_text_reading):  # the long text is read block by block
-        monkeypatch.setattr(module, "HELD_WHOLE", 2**20)
+        monkeypatch.setattr(module, "MAX_FULL_MATRIX_BYTES", 2**20)
     if is_model:
         window.controllers.document_controller.open(roomy_model_folder)
         hand.until(lambda: window.workspace.document.model is not None)
@@ -144,12 +144,12 @@ def test_a_number_that_is_stepped_counts_every_step(
 ) -> None:
     """A box that were set back to an older number would lose the steps made since."""
     hand, workspace = delayed_hand, delayed_hand.window.workspace
-    monkeypatch.setattr(attention_run, "HELD_WHOLE", 2**20)
+    monkeypatch.setattr(attention_run, "MAX_FULL_MATRIX_BYTES", 2**20)
     workspace.set_text(LONG)
-    for setting, value in (("dropout", 0.5), ("mask", Mask.WINDOW)):
+    for setting, value in (("dropout", 0.5), ("mask", MaskKind.WINDOW)):
         workspace.set(setting, value)
     if name == "d_ff":
-        workspace.set("block", Block.PRE_NORM)
+        workspace.set("block", BlockKind.PRE_NORM)
         workspace.set("d_in", 4)  # and with it the size of the output
     hand.settle()
     box: QAbstractSpinBox = getattr(hand.window.panes["Setup"].rows[name].control, "box")  # noqa: B009

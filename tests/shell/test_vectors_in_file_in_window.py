@@ -37,7 +37,7 @@ TEXT = "the cat sat on the mat and the dog ran to a log"
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of the file in which the vectors of every text lie."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(long_text_reading, "HELD_WHOLE", 0)
+    monkeypatch.setattr(long_text_reading, "MAX_FULL_MATRIX_BYTES", 0)
     monkeypatch.setattr(long_text_vectors, "MAX_MEMORY_BYTES", 0)
     return tmp_path / "attention-visualizer"
 
@@ -166,5 +166,5 @@ def open_and_close(windows: WindowManager, qtbot: QtBot, folder: Path, cache: Pa
     hand.until(lambda: hand.window.workspace.document.model is not None)
     hand.settle()
     assert len(mapped_of(cache)) == 1
-    hand.window.controllers.document_controller.give_up()
+    hand.window.controllers.document_controller.abandon()
     hand.window.close()

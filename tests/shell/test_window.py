@@ -20,9 +20,9 @@ from PySide6.QtWidgets import (
 )
 
 from tests.support.window_input import CONTROL, SHIFT, Hand, words
-from visualizer.attention.spec import Mode
-from visualizer.cli.document_options import document_of
-from visualizer.cli.options import parser
+from visualizer.attention.spec import DropoutMode
+from visualizer.cli.document_options import build_document
+from visualizer.cli.options import create_parser
 from visualizer.format import format_number
 from visualizer.session.document import Document
 
@@ -44,7 +44,7 @@ def test_first_there_are_the_books_words_and_numbers(hand: Hand) -> None:
     ]
     assert hand.status.startswith("CPU  ·  6 tokens  ·  2 heads of size 1")
     assert "Point at a cell" in hand.said
-    assert not hand.window.progress.is_shown_working
+    assert not hand.window.progress.is_progress_visible
 
 
 @pytest.mark.slow
@@ -61,7 +61,7 @@ def test_first_there_are_the_books_words_and_numbers(hand: Hand) -> None:
 def test_what_was_asked_for_at_the_start_stays(
     open_window: Open, qtbot: QtBot, options: list[str]
 ) -> None:
-    document = document_of(parser().parse_args(options))
+    document = build_document(create_parser().parse_args(options))
     window = open_window(document)
     hand = Hand(qtbot, window)
     hand.settle()
@@ -176,7 +176,7 @@ def test_dropout_has_a_panel_and_another_draw(hand: Hand) -> None:
     assert ends == [1, 2]
     hand.press(Qt.Key.Key_T)
     hand.settle()
-    assert hand.window.workspace.document.spec.mode is Mode.EVAL
+    assert hand.window.workspace.document.spec.mode is DropoutMode.EVAL
     assert hand.stages == ["scores", "weights", "context"]
 
 
@@ -288,7 +288,7 @@ def scroll(widget: QWidget) -> None:
 
 def test_looking_closer_does_not_move_the_heatmaps(hand: Hand) -> None:
     # Where there is little room, what is seen of the text is said shorter, and whole in its tip.
-    bar, board = hand.window.viewbar, hand.board
+    bar, board = hand.window.view_bar, hand.board
     hand.window.docks.actions["Lines"].trigger()
     QApplication.processEvents()
     hidden, closer = bar.overflowed(), bar.buttons["view.zoom_in"]

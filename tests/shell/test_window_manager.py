@@ -9,9 +9,9 @@ import pytest
 from PySide6.QtGui import QImage
 
 from visualizer import app
-from visualizer.cli.options import parser
+from visualizer.cli.options import create_parser
 from visualizer.session.document import Document
-from visualizer.widgets.theme import DARK, LIGHT, Scheme
+from visualizer.widgets.theme import DARK, LIGHT, ColourScheme
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,8 +65,13 @@ def test_a_model_of_the_command_line_is_opened_in_the_window(
         windows.begin(saved, path)
         return 0
 
-    monkeypatch.setattr(app, "show", show)
-    assert app.open_or_export(parser().parse_args([str(tiny_model_folder), "--text", "a cat"])) == 0
+    monkeypatch.setattr(app, "show_window", show)
+    assert (
+        app.process_document(
+            create_parser().parse_args([str(tiny_model_folder), "--text", "a cat"])
+        )
+        == 0
+    )
     (window,) = windows.all
     assert window.controllers.model_chooser_controller.is_working
     dialog = window.controllers.model_chooser_controller.dialog
@@ -84,7 +89,7 @@ def test_a_folder_that_holds_no_model_is_refused_before_a_window_opens(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "config.json").write_text("{", encoding="utf-8")
-    assert app.open_or_export_each(parser().parse_args([str(tmp_path)])) == 2
+    assert app.process_layers(create_parser().parse_args([str(tmp_path)])) == 2
     assert capsys.readouterr().err.endswith(
         "FILE: “config.json” is damaged: it is not valid JSON.\n"
     )
@@ -93,11 +98,11 @@ def test_a_folder_that_holds_no_model_is_refused_before_a_window_opens(
 @pytest.mark.slow
 def test_a_theme_is_that_of_all_windows(windows: WindowManager, qtbot: QtBot) -> None:
     opened = [windows.open(Document()) for _ in range(3)]
-    opened[1].controllers.settings_controller.choose_scheme(Scheme.DARK)
+    opened[1].controllers.settings_controller.choose_scheme(ColourScheme.DARK)
     qtbot.waitUntil(lambda: are_alike(opened, DARK))
-    opened[1].controllers.settings_controller.choose_scheme(Scheme.LIGHT)
+    opened[1].controllers.settings_controller.choose_scheme(ColourScheme.LIGHT)
     qtbot.waitUntil(lambda: are_alike(opened, LIGHT))
-    assert [window.scheme for window in opened] == [Scheme.LIGHT] * 3
+    assert [window.scheme for window in opened] == [ColourScheme.LIGHT] * 3
 
 
 @pytest.mark.slow
@@ -105,10 +110,10 @@ def test_the_last_of_two_themes_stays_though_the_first_was_not_everywhere(
     windows: WindowManager, qtbot: QtBot
 ) -> None:
     opened = [windows.open(Document()) for _ in range(3)]
-    opened[0].controllers.settings_controller.choose_scheme(Scheme.DARK)
-    opened[2].controllers.settings_controller.choose_scheme(Scheme.LIGHT)
+    opened[0].controllers.settings_controller.choose_scheme(ColourScheme.DARK)
+    opened[2].controllers.settings_controller.choose_scheme(ColourScheme.LIGHT)
     qtbot.waitUntil(lambda: are_alike(opened, LIGHT))
     windows.all[1].close()
-    windows.all[0].controllers.settings_controller.choose_scheme(Scheme.DARK)
+    windows.all[0].controllers.settings_controller.choose_scheme(ColourScheme.DARK)
     qtbot.waitUntil(lambda: are_alike(windows.all, DARK))
-    assert [window.scheme for window in windows.all] == [Scheme.DARK] * 2
+    assert [window.scheme for window in windows.all] == [ColourScheme.DARK] * 2

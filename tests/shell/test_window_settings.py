@@ -16,13 +16,13 @@ from PySide6.QtWidgets import QApplication, QDockWidget, QToolBar
 from tests.damage import spoil_settings
 from tests.support.examples import others_slow
 from visualizer import app
-from visualizer.documents.recent_files import remember
+from visualizer.documents.recent_files import add_recent_file
 from visualizer.shell.pane_focus_cycle import tab_stops
 from visualizer.shell.pane_table import PANES
 from visualizer.shell.window_manager import WindowManager
 from visualizer.storage.settings_file import read_private_json, write_private_json
 from visualizer.widgets import app_settings
-from visualizer.widgets.theme import DARK, LIGHT, Scheme
+from visualizer.widgets.theme import DARK, LIGHT, ColourScheme
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +46,7 @@ def open_window(open_window: Open) -> Open:
     return partial(open_window, size=None)
 
 
-AT_FIRST = {pane.id: pane.is_closed_at_first for pane in PANES if pane.id != "Lesson"}
+AT_FIRST = {pane.id: pane.is_initially_closed for pane in PANES if pane.id != "Lesson"}
 """Which panes are hidden."""
 
 
@@ -112,7 +112,7 @@ def test_colours_come_back(open_window: Open) -> None:
     first.set_scheme("dark")
     first.close()
     second = open_window()
-    assert (second.scheme, second.theme) == (Scheme.DARK, DARK)
+    assert (second.scheme, second.theme) == (ColourScheme.DARK, DARK)
     assert second.actions_.by_id["theme.set_scheme dark"].isChecked()
     second.set_scheme("light")
     assert second.theme is LIGHT
@@ -121,7 +121,7 @@ def test_colours_come_back(open_window: Open) -> None:
 def test_at_first_there_is_a_usual_size(open_window: Open) -> None:
     window = open_window()
     assert (window.width(), window.height()) == usual()
-    assert window.scheme is Scheme.SYSTEM
+    assert window.scheme is ColourScheme.SYSTEM
     assert docks(window) == AT_FIRST
 
 
@@ -143,7 +143,7 @@ def test_at_first_there_is_a_usual_size(open_window: Open) -> None:
 def test_nonsense_is_survived(open_window: Open, nonsense: dict[str, object]) -> None:
     write_private_json(app_settings.settings_file().path, nonsense)
     window = open_window()
-    assert window.scheme is Scheme.SYSTEM
+    assert window.scheme is ColourScheme.SYSTEM
     assert (window.width(), window.height()) == usual()
 
 
@@ -151,7 +151,7 @@ def test_half_of_nonsense_is_survived(open_window: Open) -> None:
     first = open_window()
     first.resize(780, 640)
     first.close()
-    app_settings.store({"state": "bm9uc2Vuc2U="})
+    app_settings.store_values({"state": "bm9uc2Vuc2U="})
     window = open_window()
     assert (window.width(), window.height()) == usual()
     assert docks(window) == AT_FIRST
@@ -161,10 +161,10 @@ def test_a_state_that_was_changed_since_is_not_given_to_qt(open_window: Open) ->
     first = open_window()
     first.resize(780, 640)
     first.close()
-    changed = bytearray(b64decode(str(app_settings.stored("state"))))
+    changed = bytearray(b64decode(str(app_settings.load_value("state"))))
     for at, byte in ((235, 233), (168, 113), (208, 85)):  # Qt hung on such a one
         changed[at % len(changed)] = byte
-    app_settings.store({"state": b64encode(changed).decode()})
+    app_settings.store_values({"state": b64encode(changed).decode()})
     window = open_window()
     assert (window.width(), window.height()) == usual()
 
@@ -177,9 +177,9 @@ def test_a_broken_file_is_survived(
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     window = open_window()
-    assert window.scheme is Scheme.SYSTEM
+    assert window.scheme is ColourScheme.SYSTEM
     window.set_scheme("dark")
-    assert app_settings.load_scheme() is Scheme.DARK
+    assert app_settings.load_scheme() is ColourScheme.DARK
 
 
 def test_the_tests_keep_out_of_a_persons_settings(
@@ -209,24 +209,24 @@ def test_a_pane_that_closes_gives_its_room_to_the_heatmaps(open_window: Open) ->
 @pytest.mark.skipif(sys.platform == "win32", reason="no such permissions on Windows")
 @pytest.mark.usefixtures("application")
 def test_what_the_program_keeps_is_the_users_alone() -> None:
-    app_settings.own_folder().mkdir(parents=True)
+    app_settings.user_data_folder().mkdir(parents=True)
     settings = app_settings.settings_file().path
     settings.parent.mkdir(parents=True)
     for _ in range(2):  # when they are new, and when something is in them
-        app_settings.keep_private()
-        app_settings.save_scheme(Scheme.DARK)
+        app_settings.restrict_access()
+        app_settings.save_scheme(ColourScheme.DARK)
         assert "dark" in settings.read_text(encoding="utf-8")
         assert stat.S_IMODE(settings.stat().st_mode) == 0o600
-        for folder in (settings.parent, app_settings.own_folder()):
+        for folder in (settings.parent, app_settings.user_data_folder()):
             assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no such permissions on Windows")
 def test_a_program_that_starts_keeps_it_so(application: QApplication) -> None:
     windows = WindowManager(app.window_services())
-    assert stat.S_IMODE(app_settings.own_folder().stat().st_mode) == 0o700
-    remember(app_settings.own_folder(), Path("a"))
-    recent = app_settings.own_folder() / "recent.json"
+    assert stat.S_IMODE(app_settings.user_data_folder().stat().st_mode) == 0o700
+    add_recent_file(app_settings.user_data_folder(), Path("a"))
+    recent = app_settings.user_data_folder() / "recent.json"
     assert stat.S_IMODE(recent.stat().st_mode) == 0o600
     assert windows.all == []
 
@@ -281,7 +281,7 @@ def test_panes_are_wider_in_a_wide_window_and_as_the_user_made_them(hand: Hand) 
 @pytest.mark.usefixtures("application")
 def test_no_file_is_reopened_where_none_can_be(stored: str | list[str]) -> None:
     write_private_json(app_settings.settings_file().path, {app_settings.LAST_FILE: stored})
-    assert app_settings.load_last() is None
+    assert app_settings.load_last_file() is None
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ import psutil
 from tests.support.damaged_files import SPOILS, damaged, whole
 from tests.support.tiny_models import save_tiny_model
 from visualizer.attention.spec import AttentionSpec
-from visualizer.widgets.app_settings import own_folder
+from visualizer.widgets.app_settings import user_data_folder
 
 if TYPE_CHECKING:
     import random
@@ -113,7 +113,7 @@ class Faults:
         return self._chance.choice(makers)()
 
     def _read_only(self) -> str:
-        folder = self._chance.choice([self._place, own_folder()])
+        folder = self._chance.choice([self._place, user_data_folder()])
         if folder.is_dir():
             folder.chmod(0o500)
             self._mend = lambda: folder.chmod(0o700)
@@ -147,7 +147,7 @@ class Faults:
     def _pause_server(self) -> str:
         assert self._server
         self._server.pause()
-        self._mend = self._server.go_on
+        self._mend = self._server.resume
         return "the server of a model does not answer"
 
     def _damage(self) -> str:

@@ -23,13 +23,13 @@ from tests.soak.loaded_modules import load_all
 from tests.soak.monkey import Monkey
 from tests.soak.served_model import ModelServer
 from tests.soak.watch import Watch
-from visualizer.app import empty_own_clipboard, make_application, window_services
+from visualizer.app import clear_own_clipboard, make_application, window_services
 from visualizer.documents.document_file import SavedDocument, document_bytes, read_document
-from visualizer.documents.recovery_file import recovery_files_of_crashes
+from visualizer.documents.recovery_file import find_crash_recovery_files
 from visualizer.errors import InputError
-from visualizer.lab.training.process_controller import wait_for_trainings
+from visualizer.lab.training.process_controller import wait_for_processes
 from visualizer.session.document import Document
-from visualizer.session.newest_request_worker import wait_for_left_workers
+from visualizer.session.newest_request_worker import join_abandoned_workers
 from visualizer.session.view import View
 from visualizer.shell.commands import COMMANDS
 from visualizer.shell.window_manager import WindowManager
@@ -37,8 +37,8 @@ from visualizer.widgets.app_settings import (
     MAIN_WINDOW,
     RECOVERY,
     is_autosaving,
-    own_folder,
-    store,
+    store_values,
+    user_data_folder,
 )
 
 HANGS_S = 60
@@ -117,8 +117,8 @@ class Run:
         self._is_resting = True
         faulthandler.dump_traceback_later(3 * HANGS_S, exit=True)
         self._close_all(keep=False)
-        wait_for_trainings()  # which may take as long as their patience lasts
-        wait_for_left_workers()
+        wait_for_processes()  # which may take as long as their patience lasts
+        join_abandoned_workers()
         self._server.lose()
         known = {row.id for row in COMMANDS if row.shortcuts}
         rare = sorted(known - self._monkey.commands)
@@ -203,7 +203,7 @@ class Run:
 
     def _find_unsaved(self) -> None:
         """Find what was not saved as the program was killed."""
-        left = recovery_files_of_crashes(own_folder() / RECOVERY)
+        left = find_crash_recovery_files(user_data_folder() / RECOVERY)
         found = []
         for each in left:
             with suppress(InputError):  # damaged by the use before
@@ -223,7 +223,7 @@ class Run:
                 widget.close()
         old = self._manager.all.copy()
         if keep:
-            store({MAIN_WINDOW.seal: ""})  # else the panes that were opened last are
+            store_values({MAIN_WINDOW.seal: ""})  # else the panes that were opened last are
             window = self._manager.open(Document())
             linger(500)
             window.set_scheme("light")
@@ -235,7 +235,7 @@ class Run:
                 window.controllers.export_controller.exporter.cancel()
                 linger(10)
             if window in self._manager.all:  # else its own end, already begun, has come
-                window.controllers.document_controller.give_up()
+                window.controllers.document_controller.abandon()
                 window.close()
         if lab := self._manager.lab:
             lab.lab.leave()
@@ -267,7 +267,7 @@ def main(seed: str, life: str, longest_gap: str, minutes: str, place: str) -> in
     failed = bool(run.watch.failures)
     del run
     application.processEvents()
-    empty_own_clipboard()  # as the program does at its end
+    clear_own_clipboard()  # as the program does at its end
     return int(failed)
 
 

@@ -56,7 +56,7 @@ class ModelServer:
         """Let the server answer nothing, as behind a line that is cut."""
         self._signal(signal.SIGSTOP)
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """End a pause."""
         self._signal(signal.SIGCONT)
 

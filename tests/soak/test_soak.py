@@ -16,8 +16,8 @@ from tests.soak.faults import Faults, make_files
 from tests.soak.watch import Watch
 from visualizer.session.document import Document
 from visualizer.session.view import View
-from visualizer.session.zoom_ranges import Zoom
-from visualizer.widgets.dialogs import show_bug
+from visualizer.session.zoom_ranges import ZoomRange
+from visualizer.widgets.dialogs import show_exception
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,9 +45,9 @@ def test_a_failure_is_told_once(watch: Watch, told: list[str]) -> None:
 
 
 def test_a_document_that_would_not_open_is_a_failure(watch: Watch, told: list[str]) -> None:
-    watch.read_saved(Document(), View(zoom=Zoom(range(2), range(2))))
+    watch.read_saved(Document(), View(zoom=ZoomRange(range(2), range(2))))
     assert told == []
-    watch.read_saved(Document(), View(zoom=Zoom(range(-1, 1), range(2))))
+    watch.read_saved(Document(), View(zoom=ZoomRange(range(-1, 1), range(2))))
     assert told[0].endswith("FAILURE a document is saved that does not open")
 
 
@@ -56,7 +56,7 @@ def test_a_bug_that_the_program_reports_is_a_failure(
 ) -> None:
     window = QWidget()
     qtbot.addWidget(window)
-    show_bug(window, "Traceback …\nZeroDivisionError: by zero")
+    show_exception(window, "Traceback …\nZeroDivisionError: by zero")
     watch.look()
     assert told == ["Traceback …\nZeroDivisionError: by zero\nFAILURE ZeroDivisionError: by zero"]
     assert not any(box.isVisible() for box in window.findChildren(QMessageBox))

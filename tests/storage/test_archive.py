@@ -13,7 +13,7 @@ import pytest
 from tests.documents.test_document_file import opened
 from tests.support.damaged_files import ARRAYS, FOLDER, LINK, listed, packed, unpacked
 from tests.support.golden_documents import BATCH, OWN, OWN_VIEW, run_of
-from visualizer.attention.spec import Normalisation
+from visualizer.attention.spec import NormalisationKind
 from visualizer.documents.document_file import document_bytes
 from visualizer.errors import InputError
 from visualizer.session.document import Document
@@ -137,7 +137,7 @@ def test_nothing_but_the_very_numbers_is_taken(number: int) -> None:
 def test_what_is_no_number_may_be_recorded_where_it_was_computed() -> None:
     masked = np.load(io.BytesIO(RECORDED["trace/masked.npy"]))
     assert np.isneginf(masked).any()
-    document = Document(text="one two").set("normalisation", Normalisation.NAIVE_SOFTMAX)
+    document = Document(text="one two").set("normalisation", NormalisationKind.NAIVE_SOFTMAX)
     document = document.set("temperature", 1e-5)
     made = run_of(document)
     recorded = opened(document_bytes(document, View(), made)).recorded

@@ -20,9 +20,9 @@ import pytest
 from tests.support.small_runs import a_run
 from visualizer.attention.spec import Dtype
 from visualizer.errors import InputError
-from visualizer.export.data.array_writers import npz
+from visualizer.export.data.array_writers import write_npz
 from visualizer.storage import link_safe_folder
-from visualizer.storage.atomic_file import write
+from visualizer.storage.atomic_file import write_atomically
 from visualizer.storage.link_safe_folder import ContainedFolder, make_private_folder
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def left(folder: Path) -> list[str]:
 
 
 def test_a_file_is_written_and_nothing_beside_it(tmp_path: Path) -> None:
-    write(tmp_path / "a.npz", content(b"content"))
+    write_atomically(tmp_path / "a.npz", content(b"content"))
     assert (tmp_path / "a.npz").read_bytes() == b"content"
     assert left(tmp_path) == ["a.npz"]
 
@@ -62,20 +62,20 @@ def test_a_file_is_written_and_nothing_beside_it(tmp_path: Path) -> None:
 def test_a_file_is_written_over(tmp_path: Path) -> None:
     path = tmp_path / "a.png"
     path.write_bytes(b"a much longer content than the new one")
-    write(path, content(b"new"))
+    write_atomically(path, content(b"new"))
     assert path.read_bytes() == b"new"
 
 
 def test_what_is_written_beside_has_a_short_name(tmp_path: Path) -> None:
     seen: list[str] = []
-    write(tmp_path / "a.npz", lambda _: seen.extend(left(tmp_path)))
+    write_atomically(tmp_path / "a.npz", lambda _: seen.extend(left(tmp_path)))
     (name,) = seen
     assert re.fullmatch(r"\.attention-[0-9a-f]{8}\.part", name)
 
 
 @pytest.mark.parametrize("name", ["a" * 251 + ".png", "é" * 125 + ".png"])
 def test_the_longest_names_can_be_written(name: str, tmp_path: Path) -> None:
-    write(tmp_path / name, content(b"content"))
+    write_atomically(tmp_path / name, content(b"content"))
     assert left(tmp_path) == [name]
 
 
@@ -88,7 +88,7 @@ def test_a_link_stays_and_what_it_leads_to_is_written(existed: bool, tmp_path: P
     if existed:
         real.write_bytes(b"old")
     link.symlink_to(real)
-    write(link, content(b"new"))
+    write_atomically(link, content(b"new"))
     assert link.is_symlink()
     assert real.read_bytes() == b"new"
     assert (left(tmp_path), left(folder)) == (["folder", "link.npz"], ["real.npz"])
@@ -99,7 +99,7 @@ def test_the_folder_that_a_link_leads_to_is_named(tmp_path: Path) -> None:
     link = tmp_path / "link.npz"
     link.symlink_to(tmp_path / "missing" / "real.npz")
     with pytest.raises(InputError) as refused:
-        write(link, content(b""))
+        write_atomically(link, content(b""))
     assert refused.value.sentence == (
         f"Cannot write “link.npz” to {tmp_path / 'missing'}: No such file or directory."
     )
@@ -109,7 +109,7 @@ def test_the_folder_that_a_link_leads_to_is_named(tmp_path: Path) -> None:
 def test_a_file_has_the_permissions_of_any_new_file(tmp_path: Path) -> None:
     before = os.umask(0o027)
     try:
-        write(tmp_path / "a.npz", content(b""))
+        write_atomically(tmp_path / "a.npz", content(b""))
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "a.npz").stat().st_mode) == 0o640
@@ -119,7 +119,7 @@ def test_the_umask_of_other_threads_is_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "umask", fail)
-    write(tmp_path / "a.npz", content(b"content"))
+    write_atomically(tmp_path / "a.npz", content(b"content"))
     assert left(tmp_path) == ["a.npz"]
 
 
@@ -128,7 +128,7 @@ def test_a_file_keeps_the_permissions_it_had(tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
     path.touch()
     path.chmod(0o604)
-    write(path, content(b"new"))
+    write_atomically(path, content(b"new"))
     assert stat.S_IMODE(path.stat().st_mode) == 0o604
 
 
@@ -149,7 +149,7 @@ def test_when_the_disk_is_full_all_stays_as_it_was(
         if moment in where:
             patch.setattr(*where[moment], fail)
         with pytest.raises(InputError) as refused:
-            write(path, fail if moment == "fill" else content(b"new"))
+            write_atomically(path, fail if moment == "fill" else content(b"new"))
     assert refused.value.sentence == (
         f"Cannot write “a.npz” to {tmp_path}: No space left on device."
     )
@@ -170,7 +170,7 @@ def test_numbers_that_do_not_fit_on_the_disk_are_said(limit: int, tmp_path: Path
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
     try:
         with pytest.raises(InputError, match="File too large"):
-            write(path, partial(npz, run))
+            write_atomically(path, partial(write_npz, run))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert path.read_bytes() == b"old"
@@ -190,7 +190,7 @@ def test_when_memory_runs_out_it_is_said_and_all_stays_as_it_was(
     path = tmp_path / "a.npz"
     path.write_bytes(b"old")
     with pytest.raises(InputError, match="There is not enough memory to write") as refused:
-        write(path, fill)
+        write_atomically(path, fill)
     assert refused.value.field == "memory"
     assert path.read_bytes() == b"old"
     assert left(tmp_path) == ["a.npz"]
@@ -201,20 +201,20 @@ def test_a_bug_is_no_refusal_and_leaves_nothing(tmp_path: Path) -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        write(tmp_path / "a.npz", fill)
+        write_atomically(tmp_path / "a.npz", fill)
     assert left(tmp_path) == []
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="No such file or directory"):
-        write(tmp_path / "missing" / "a.npz", content(b""))
+        write_atomically(tmp_path / "missing" / "a.npz", content(b""))
     assert left(tmp_path) == []
 
 
 def test_a_folder_is_not_written_over(tmp_path: Path) -> None:
     (tmp_path / "a.npz").mkdir()
     with pytest.raises(InputError, match=r"a\.npz"):
-        write(tmp_path / "a.npz", content(b""))
+        write_atomically(tmp_path / "a.npz", content(b""))
     assert left(tmp_path) == ["a.npz"]
 
 
@@ -224,7 +224,7 @@ def test_a_folder_is_not_written_over(tmp_path: Path) -> None:
 def test_a_folder_that_is_read_only_is_said_to_be(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(InputError, match="Permission denied"):
-        write(tmp_path / "a.npz", content(b""))
+        write_atomically(tmp_path / "a.npz", content(b""))
     tmp_path.chmod(0o700)
     assert left(tmp_path) == []
 
@@ -242,7 +242,7 @@ def test_what_is_written_is_checked_just_before_it_replaces_a_file(tmp_path: Pat
         raise LookupError
 
     with pytest.raises(LookupError):
-        write(path, fill, check=check)
+        write_atomically(path, fill, check=check)
     assert done == ["filled", "checked"]
     assert path.read_bytes() == b"old"
     assert left(tmp_path) == ["a.npz"]
@@ -256,7 +256,7 @@ def test_a_file_that_is_read_only_is_said_to_be(tmp_path: Path) -> None:
     path.write_bytes(b"old")
     path.chmod(0o444)
     with pytest.raises(InputError, match="it is write-protected"):
-        write(path, content(b"new"))
+        write_atomically(path, content(b"new"))
     assert path.read_bytes() == b"old"
     assert left(tmp_path) == ["a.npz"]
 
@@ -266,7 +266,7 @@ def test_a_file_that_is_read_only_is_said_to_be(tmp_path: Path) -> None:
 
 def written(run: Run) -> bytes:
     file = io.BytesIO()
-    npz(run, file)
+    write_npz(run, file)
     return file.getvalue()
 
 
@@ -319,7 +319,7 @@ def test_a_nul_is_seen_where_numpy_would_lose_it() -> None:
 def test_the_numbers_are_not_held_a_second_time(tmp_path: Path) -> None:
     run = a_run(" ".join(["word"] * 1_500), heads=1, d_out=1)
     tracemalloc.start()
-    write(tmp_path / "a.npz", partial(npz, run))
+    write_atomically(tmp_path / "a.npz", partial(write_npz, run))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert (tmp_path / "a.npz").stat().st_size > 30_000_000
@@ -334,23 +334,23 @@ LEFT = ".attention-0123abcd.part"
 
 def test_what_a_kill_left_is_removed_when_something_is_written_beside_it(tmp_path: Path) -> None:
     (tmp_path / LEFT).write_bytes(b"half")
-    write(tmp_path / "a", content(b"new"))
+    write_atomically(tmp_path / "a", content(b"new"))
     assert left(tmp_path) == ["a"]
 
 
 @pytest.mark.parametrize("name", [".0123abcd.part", "a.part", ".attention-0123abcd.part2"])
 def test_what_others_have_written_stays(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(b"precious")
-    write(tmp_path / "a", content(b"new"))
+    write_atomically(tmp_path / "a", content(b"new"))
     assert (tmp_path / name).read_bytes() == b"precious"
 
 
 def test_what_is_being_written_is_not_taken_for_left(tmp_path: Path) -> None:
     def fill(file: BinaryIO) -> None:
-        write(tmp_path / "b", content(b"other"))
+        write_atomically(tmp_path / "b", content(b"other"))
         file.write(b"new")
 
-    write(tmp_path / "a", fill)
+    write_atomically(tmp_path / "a", fill)
     assert left(tmp_path) == ["a", "b"]
     assert (tmp_path / "a").read_bytes() == b"new"
 
@@ -369,7 +369,7 @@ def test_what_is_removed_before_it_is_locked_is_made_anew(
         return lock(descriptor)
 
     monkeypatch.setattr(link_safe_folder, "_try_lock", lock_late)
-    write(tmp_path / "a", content(b"new"))
+    write_atomically(tmp_path / "a", content(b"new"))
     assert taken
     assert (tmp_path / "a").read_bytes() == b"new"
     assert left(tmp_path) == ["a"]
@@ -383,7 +383,7 @@ def test_where_there_are_no_locks_it_is_written_and_nothing_removed(
 
     monkeypatch.setattr(link_safe_folder, "_try_lock", refuse)
     (tmp_path / LEFT).write_bytes(b"half")
-    write(tmp_path / "a", content(b"new"))
+    write_atomically(tmp_path / "a", content(b"new"))
     assert left(tmp_path) == [LEFT, "a"]
 
 
@@ -391,10 +391,10 @@ def test_where_there_are_no_locks_it_is_written_and_nothing_removed(
 def test_what_is_in_a_private_folder_is_private(tmp_path: Path) -> None:
     folder = ContainedFolder(tmp_path / "home", "inner", is_private=True)
     folder.make()
-    write(folder.file("a"), content(b""))
+    write_atomically(folder.file("a"), content(b""))
     folder.file("b").touch()
     (tmp_path / "home" / "inner" / "c").touch(0o644)
-    write(folder.file("c"), content(b""))
+    write_atomically(folder.file("c"), content(b""))
     found = [tmp_path / "home", *sorted((tmp_path / "home").rglob("*"))]
     modes = [stat.S_IMODE(path.stat().st_mode) for path in found]
     assert modes == [0o700, 0o700, 0o600, 0o600, 0o600]

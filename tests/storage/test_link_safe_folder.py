@@ -13,11 +13,11 @@ import pytest
 from tests.support.planted_links import KINDS, LINKS, make_outside, plant, tree
 from visualizer.storage.file_lock import FileLock, is_held
 from visualizer.storage.link_safe_folder import (
-    LINK,
+    LINK_ERROR,
     ContainedFile,
     ContainedFolder,
-    leads_elsewhere,
-    path_of_open,
+    leaves_folder,
+    path_of_open_file,
 )
 
 if TYPE_CHECKING:
@@ -57,12 +57,12 @@ def test_what_is_no_file_is_refused(
     file, before = folder.file("a"), tree(outside)
     plant(file.path, kind, outside)
     planted = tree(folder.path)
-    with pytest.raises(OSError, match="it is not a file" if kind == "pipe" else LINK):
+    with pytest.raises(OSError, match="it is not a file" if kind == "pipe" else LINK_ERROR):
         ACTS[act](file)
     assert (tree(outside), tree(folder.path)) == (before, planted)
     assert file.exists()
     assert not file.is_file()
-    with pytest.raises(OSError, match="it is not a file" if kind == "pipe" else LINK):
+    with pytest.raises(OSError, match="it is not a file" if kind == "pipe" else LINK_ERROR):
         is_held(file.path)
 
 
@@ -81,7 +81,7 @@ def test_no_folder_on_the_way_may_be_a_link(
         below.names,
     ]
     for refused in acts:
-        with pytest.raises(OSError, match=LINK):
+        with pytest.raises(OSError, match=LINK_ERROR):
             refused()
     assert tree(outside) == before
 
@@ -93,7 +93,7 @@ def test_a_link_is_removed_and_what_it_leads_to_stays(
     before = tree(outside)
     plant(folder.path / ".attention-0123abcd.part", kind, outside)
     plant(folder.path / "a", kind, outside)
-    folder.remove_parts()
+    folder.remove_temporary_files()
     assert folder.names() == ("a",)
     folder.file("a").unlink()
     folder.file("a").unlink(missing_ok=True)
@@ -207,7 +207,7 @@ def test_the_path_of_an_open_file_leads_to_it(folder: ContainedFolder, outside: 
     file.append(b"content")
     with file.open(100) as opened:
         plant(file.path, "link to a file", outside)
-        assert Path(path_of_open(opened, file)).read_bytes() == b"content"
+        assert Path(path_of_open_file(opened, file)).read_bytes() == b"content"
 
 
 def test_only_what_is_in_a_folder_can_lead_out_of_it(
@@ -216,9 +216,9 @@ def test_only_what_is_in_a_folder_can_lead_out_of_it(
     plant(folder.path / "link", "link to a file", outside)
     plant(folder.path / "below", "link to a folder", outside)
     (folder.path.parent / "way").symlink_to(folder.path)
-    assert leads_elsewhere(folder.path, folder.path / "link")
-    assert leads_elsewhere(folder.path, folder.path / "below" / "new")
-    assert leads_elsewhere(folder.path, folder.path.parent / "way" / "link")
-    assert not leads_elsewhere(folder.path, folder.path / "new")
-    assert not leads_elsewhere(folder.path, folder.path.parent / "way" / "new")
-    assert not leads_elsewhere(folder.path, outside / "file")
+    assert leaves_folder(folder.path, folder.path / "link")
+    assert leaves_folder(folder.path, folder.path / "below" / "new")
+    assert leaves_folder(folder.path, folder.path.parent / "way" / "link")
+    assert not leaves_folder(folder.path, folder.path / "new")
+    assert not leaves_folder(folder.path, folder.path.parent / "way" / "new")
+    assert not leaves_folder(folder.path, outside / "file")

@@ -15,12 +15,12 @@ from visualizer.storage.program_folders import (
     cache_folder,
     data_folder,
     free_bytes,
-    is_in_memory,
+    is_memory_backed,
     move_old_folders,
     settings_path,
 )
 from visualizer.widgets import app_settings
-from visualizer.widgets.theme import Scheme
+from visualizer.widgets.theme import ColourScheme
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="other systems, other folders")
 
@@ -48,9 +48,9 @@ def test_a_user_without_a_home_folder_can_store_nothing(monkeypatch: pytest.Monk
     with pytest.raises(OSError, match="no home folder"):
         cache_folder()
     with pytest.raises(OSError, match="Not a directory"):
-        make_private_folder(app_settings.own_folder())
-    app_settings.set_reduced(True)
-    assert app_settings.is_reduced()
+        make_private_folder(app_settings.user_data_folder())
+    app_settings.set_motion_reduced(True)
+    assert app_settings.is_motion_reduced()
 
 
 # ----------------------------------------------------------------------------- earlier versions
@@ -84,10 +84,10 @@ def test_settings_of_earlier_versions_are_moved() -> None:
     old.parent.mkdir(parents=True)
     old.write_text('{"scheme": "dark"}')
     move_old_folders()
-    assert app_settings.load_scheme() is Scheme.DARK
+    assert app_settings.load_scheme() is ColourScheme.DARK
     old.write_text('{"scheme": "light"}')
     move_old_folders()
-    assert app_settings.load_scheme() is Scheme.DARK
+    assert app_settings.load_scheme() is ColourScheme.DARK
 
 
 @pytest.mark.parametrize("lock", ["runs/run/lock", "recovery/0123.lock"])
@@ -129,6 +129,6 @@ def test_the_room_of_a_folder_that_is_not_made_yet_is_that_of_its_disk(
 @pytest.mark.skipif(not Path("/dev/shm").is_mount(), reason="only Linux has this folder")
 def test_a_folder_in_memory_is_known(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("/dev/shm")
-    assert is_in_memory(Path("/dev/shm/none/there"))
-    assert is_in_memory(tmp_path / "link" / "none")
-    assert not is_in_memory(Path("/none/there"))
+    assert is_memory_backed(Path("/dev/shm/none/there"))
+    assert is_memory_backed(tmp_path / "link" / "none")
+    assert not is_memory_backed(Path("/none/there"))

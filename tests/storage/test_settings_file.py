@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from visualizer.storage.regular_file import version_at
+from visualizer.storage.regular_file import read_file_version
 from visualizer.storage.settings_file import (
     MAX_BYTES,
     SettingsFile,
@@ -72,12 +72,12 @@ def test_nobody_waits_for_the_disk(
 def test_a_file_is_written_only_where_something_changes(path: Path) -> None:
     file = SettingsFile(path)
     file.store({"a": 1, "b": True})
-    version = version_at(path)
+    version = read_file_version(path)
     file.store({"b": True})
     SettingsFile(path).store({"a": 1})
-    assert version_at(path) == version
+    assert read_file_version(path) == version
     file.store({"b": 1})
-    assert version_at(path) != version
+    assert read_file_version(path) != version
 
 
 def test_a_file_that_cannot_be_read_for_once_is_not_replaced(

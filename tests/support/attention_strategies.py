@@ -12,24 +12,24 @@ from msgspec.structs import replace
 
 from visualizer.attention.run import Run, run
 from visualizer.attention.spec import (
-    LAYERS,
+    PROJECTION_LAYERS,
     Activation,
     Arrangement,
     AttentionSpec,
-    Block,
+    BlockKind,
     BooleanMatrix,
     Device,
+    DropoutMode,
     Dtype,
-    Mask,
-    Mode,
-    Normalisation,
+    MaskKind,
+    MaskRoute,
+    NormalisationKind,
     NumberMatrix,
-    Position,
+    PositionKind,
     Projection,
-    Route,
-    Scale,
+    ScaleKind,
 )
-from visualizer.session.timeline import Grain, Step, Timeline
+from visualizer.session.timeline import Step, StepSize, Timeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,10 +106,10 @@ def own_weights(draw: st.DrawFn, spec: AttentionSpec) -> tuple[tuple[str, Number
     """Own weights that fit a spec, of some layers in any order."""
     width, hidden = spec.width, spec.d_ff or 4 * spec.d_in
     is_free = spec.projection is Projection.NONE
-    sizes = {} if is_free else dict.fromkeys(LAYERS, (spec.d_in, width))
+    sizes = {} if is_free else dict.fromkeys(PROJECTION_LAYERS, (spec.d_in, width))
     if spec.output_projection:
         sizes["W_output"] = (width, width)
-    if spec.block is Block.PRE_NORM:
+    if spec.block is BlockKind.PRE_NORM:
         sizes |= {"ln1": (1, spec.d_in), "ln2.bias": (1, spec.d_in)}
         sizes |= {"linear1": (spec.d_in, hidden), "linear2": (hidden, spec.d_in)}
     named = draw(st.lists(st.sampled_from([*sizes]), min_size=1, unique=True))
@@ -124,14 +124,14 @@ FREE: dict[str, st.SearchStrategy[Any]] = {
     "d_ff": st.integers(0, 5),
     "activation": st.sampled_from(Activation),
     "output_projection": st.booleans(),
-    "position": st.sampled_from(Position),
-    "scale": st.sampled_from(Scale),
+    "position": st.sampled_from(PositionKind),
+    "scale": st.sampled_from(ScaleKind),
     "temperature": st.just(1.0) | st.floats(0.05, 20),
-    "mask": st.sampled_from(Mask),
+    "mask": st.sampled_from(MaskKind),
     "window": st.integers(1, 4),
     "dropout": st.just(0.0) | st.floats(0, 0.9),
     "dropout_seed": SEEDS,
-    "mode": st.sampled_from(Mode),
+    "mode": st.sampled_from(DropoutMode),
     "seed": SEEDS,
     "dtype": st.sampled_from(Dtype),
     "device": st.just(Device.CPU),
@@ -151,8 +151,10 @@ def specs(
         return drawn[field]
 
     in_block = "d_in" not in drawn and "d_out" not in drawn
-    blocks = st.sampled_from([Block.NONE, Block.NONE, Block.PRE_NORM] if in_block else [Block.NONE])
-    has_block = pick("block", blocks) is Block.PRE_NORM
+    blocks = st.sampled_from(
+        [BlockKind.NONE, BlockKind.NONE, BlockKind.PRE_NORM] if in_block else [BlockKind.NONE]
+    )
+    has_block = pick("block", blocks) is BlockKind.PRE_NORM
     for field, strategy in FREE.items():
         pick(field, strategy)
     pick("own_mask", matrices(size))
@@ -166,11 +168,11 @@ def specs(
         _pick_block_sizes(pick, drawn, columns, is_free=is_free)
     pick("d_in", columns if is_free else st.integers(1, 4))
     pick("d_out", st.integers(1, 4) if is_free else columns)
-    sums = [] if padded else [Normalisation.SUM]
-    others = [kind for kind in Normalisation if kind is not Normalisation.SUM]
-    divides = pick("normalisation", st.sampled_from(others + sums)) is Normalisation.SUM
-    is_late = divides and drawn["mask"] is not Mask.NONE
-    pick("route", st.sampled_from([*Route][is_late:]))
+    sums = [] if padded else [NormalisationKind.SUM]
+    others = [kind for kind in NormalisationKind if kind is not NormalisationKind.SUM]
+    divides = pick("normalisation", st.sampled_from(others + sums)) is NormalisationKind.SUM
+    is_late = divides and drawn["mask"] is not MaskKind.NONE
+    pick("route", st.sampled_from([*MaskRoute][is_late:]))
     spec = AttentionSpec(**drawn)
     if texts == 1 and "own_input" not in drawn and is_rare(draw):
         spec = replace(spec, own_input=draw(numbers(size, spec.d_in)))
@@ -210,7 +212,7 @@ def cases(draw: st.DrawFn, /, batch: Batch = Batch.ANY, most_tokens: int = 5, **
     return Case(drawn, draw(specs(max(sizes), len(set(sizes)) > 1, len(sizes), **fixed)))
 
 
-def drawn_step(data: st.DataObject, run: Run, grain: Grain) -> tuple[int, Step]:
+def drawn_step(data: st.DataObject, run: Run, grain: StepSize) -> tuple[int, Step]:
     """Draw a text of a run and a step of its playback."""
     line = Timeline.of(run.trace, grain)
     place = line.place(data.draw(st.integers(0, len(line) - 1)))

@@ -14,7 +14,7 @@ from tests.benchmarks.children import hand_over
 from tests.benchmarks.stand import application, linger
 from visualizer.app import window_services
 from visualizer.session.document import Document
-from visualizer.session.newest_request_worker import REST_S
+from visualizer.session.newest_request_worker import IDLE_DELAY_S
 from visualizer.shell.window_manager import WindowManager
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 WINDOWS = 4
 LINGER_MS = 20
-REST_MS = round(1000 * REST_S) + 500
+REST_MS = round(1000 * IDLE_DELAY_S) + 500
 """Memory that is used again is given back once nothing has been asked for a while."""
 WARM = 2
 """Caches of fonts, icons and pictures are filled by the first windows."""
@@ -68,7 +68,7 @@ def _closed(manager: WindowManager, count: int) -> list[weakref.ref[Any]]:
     for window in manager.all.copy():
         assert window.workspace.run
         traces.append(weakref.ref(window.workspace.run.trace))
-        window.controllers.document_controller.give_up()
+        window.controllers.document_controller.abandon()
         window.close()
     del window
     linger(LINGER_MS)

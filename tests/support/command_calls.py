@@ -25,6 +25,6 @@ class _Path:
 def called(command: Command[Any, Any], controllers: object) -> object:
     """Return the one method of the controllers that a command calls."""
     paths: list[str] = []
-    command.do(_Path(paths))
+    command.run(_Path(paths))
     (path,) = paths
     return attrgetter(path)(controllers)

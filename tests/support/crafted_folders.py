@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from safetensors.numpy import save_file
 
-from visualizer.language.run_folder import RunMetadata, plain
+from visualizer.language.run_folder import RunMetadata, metadata_to_json
 from visualizer.language.training_settings import ModelKind, TrainingSettings
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def _long_header(folder: Path) -> None:
 def _lab_run(folder: Path) -> None:
     """Make a run of the language lab of 300 million numbers, and a file of four."""
     settings = TrainingSettings(model=ModelKind.TRANSFORMER, width=1_024, layers=24)
-    about = plain(RunMetadata(settings, ("a", "b"), 1.0, 1.0, "a b", ""))
+    about = metadata_to_json(RunMetadata(settings, ("a", "b"), 1.0, 1.0, "a b", ""))
     (folder / "run.json").write_text(json.dumps(about), encoding="utf-8")
     (folder / "snapshots").mkdir()
     save_file({"four": np.zeros(4, np.float32)}, folder / "snapshots" / "00000000.safetensors")

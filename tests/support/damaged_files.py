@@ -23,7 +23,11 @@ from tests.support.golden_documents import (
     run_of,
 )
 from visualizer.documents.document_file import document_bytes
-from visualizer.documents.embedded_document import KEYWORD, as_attachment, as_metadata
+from visualizer.documents.embedded_document import (
+    PNG_KEYWORD,
+    encode_pdf_attachment,
+    encode_svg_metadata,
+)
 from visualizer.session.view import View
 from visualizer.storage.archive import BROKEN_ARCHIVE_ERRORS
 
@@ -31,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 Members = dict[str, bytes]
-HEAD = KEYWORD.encode() + b"\0"
+HEAD = PNG_KEYWORD.encode() + b"\0"
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -47,8 +51,8 @@ def whole() -> dict[str, bytes]:
         "tEXt": PNG + _chunk(b"tEXt", HEAD + text),
         "zTXt": PNG + _chunk(b"zTXt", HEAD + b"\0" + zlib.compress(text)),
         "iTXt": PNG + _chunk(b"iTXt", HEAD + b"\1\0\0\0" + zlib.compress(text)),
-        "svg": f"<svg>{as_metadata(own)}</svg>".encode(),
-        "pdf": b"%PDF\nstream\n" + zlib.compress(as_attachment(own)) + b"\nendstream",
+        "svg": f"<svg>{encode_svg_metadata(own)}</svg>".encode(),
+        "pdf": b"%PDF\nstream\n" + zlib.compress(encode_pdf_attachment(own)) + b"\nendstream",
     }
 
 

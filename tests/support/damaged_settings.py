@@ -16,7 +16,7 @@ from visualizer.export.export_controller import load_export_settings, save_expor
 from visualizer.export.export_settings import ExportSettings
 from visualizer.session.view_options import MapKind
 from visualizer.widgets import app_settings
-from visualizer.widgets.theme import Scheme
+from visualizer.widgets.theme import ColourScheme
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,14 +46,14 @@ def store(made: QMainWindow) -> Path:
     for key in (app_settings.ACROSS, app_settings.MIDDLE, app_settings.RIGHT):
         app_settings.save_sizes(key, [200, 300, 400])
     app_settings.save_file_dialog(made.findChildren(QFileDialog)[0])
-    app_settings.save_scheme(Scheme.DARK)
-    app_settings.save_last(Path("a.attention"))
+    app_settings.save_scheme(ColourScheme.DARK)
+    app_settings.save_last_file(Path("a.attention"))
     app_settings.save_last_run("run")
     app_settings.save_collapsed(frozenset({"left"}))
     app_settings.save_text_size(115)
     app_settings.save_colour_map("viridis", MapKind.SEQUENTIAL)
     app_settings.save_device(Device.CPU)
-    app_settings.set_reduced(True)
+    app_settings.set_motion_reduced(True)
     save_export_settings(ExportSettings())
     return app_settings.settings_file().path
 
@@ -88,14 +88,14 @@ def read_all(made: QMainWindow) -> bool:
         assert all(size >= 0 for size in app_settings.load_sizes(key))
     for load in (
         app_settings.load_scheme,
-        app_settings.load_last,
+        app_settings.load_last_file,
         app_settings.load_last_run,
         app_settings.load_collapsed,
         app_settings.load_text_size,
-        app_settings.load_colouring,
+        app_settings.load_colour_maps,
         app_settings.load_device,
-        app_settings.is_reduced,
-        app_settings.has_start_page,
+        app_settings.is_motion_reduced,
+        app_settings.shows_start_page,
         app_settings.is_autosaving,
         load_export_settings,
     ):

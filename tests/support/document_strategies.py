@@ -16,28 +16,28 @@ from visualizer.attention.captured_attention import (
     LayerMask,
 )
 from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
-from visualizer.attention.settings import BOUNDS, SettingKind
+from visualizer.attention.settings import CONTROL_RANGES, SettingKind
 from visualizer.attention.spec import (
-    BIAS,
+    BIAS_SUFFIX,
     OWN_LAYERS,
     Activation,
     Arrangement,
     AttentionSpec,
-    Block,
+    BlockKind,
     BooleanMatrix,
     Device,
+    DropoutMode,
     Dtype,
-    Mask,
-    Mode,
-    Normalisation,
+    MaskKind,
+    MaskRoute,
+    NormalisationKind,
     NumberMatrix,
-    Position,
+    PositionKind,
     Projection,
-    Route,
-    Scale,
+    ScaleKind,
 )
-from visualizer.attention.stages import TABLE
-from visualizer.language.tokenizers import Tokenizer
+from visualizer.attention.stages import STAGE_TABLE
+from visualizer.language.tokenizers import TokenizerKind
 from visualizer.models.model_source import (
     MAX_HEAD_SCALE,
     CutEdges,
@@ -51,7 +51,7 @@ from visualizer.session.comparison_state import Comparison, ComparisonKind
 from visualizer.session.document import Document, LineSplit
 from visualizer.session.head_order import HeadOrder
 from visualizer.session.model_panes import AttributionOptions, HeadScatterOptions
-from visualizer.session.timeline import SPEEDS, Grain, Place, Playhead
+from visualizer.session.timeline import PLAYBACK_SPEEDS, PlaybackPosition, Playhead, StepSize
 from visualizer.session.token_selection import TokenRole, TokenSelection
 from visualizer.session.user_prediction import Prediction, PredictionQuestion
 from visualizer.session.view import CodeDialect, TableSelection, View
@@ -63,16 +63,16 @@ from visualizer.session.view_options import (
     LineOptions,
     MapKind,
     MaskEditState,
-    maps_of,
+    maps_of_kind,
 )
-from visualizer.session.zoom_ranges import Zoom
+from visualizer.session.zoom_ranges import ZoomRange
 
-STAGES = st.sampled_from(sorted({row.name for row in TABLE}))
+STAGES = st.sampled_from(sorted({row.name for row in STAGE_TABLE}))
 COUNTS = st.integers(0, 5) | st.integers(0, 2**31 - 1)
-SIZES = st.integers(0, 5) | st.integers(*map(int, BOUNDS[SettingKind.COUNT]))
-SEEDS = st.integers(*map(int, BOUNDS[SettingKind.SEED]))
-RATES = st.floats(*BOUNDS[SettingKind.RATE])
-TEMPERATURES = st.floats(*BOUNDS[SettingKind.NUMBER]) | st.floats(
+SIZES = st.integers(0, 5) | st.integers(*map(int, CONTROL_RANGES[SettingKind.COUNT]))
+SEEDS = st.integers(*map(int, CONTROL_RANGES[SettingKind.SEED]))
+RATES = st.floats(*CONTROL_RANGES[SettingKind.RATE])
+TEMPERATURES = st.floats(*CONTROL_RANGES[SettingKind.NUMBER]) | st.floats(
     min_value=0, exclude_min=True, allow_infinity=False
 )
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=20)
@@ -164,13 +164,13 @@ def bias_of(of: CapturedAttention) -> st.SearchStrategy[bytes]:
 @st.composite
 def layer_masks(draw: st.DrawFn, of: CapturedAttention) -> LayerMask:
     """Draw the mask of a layer of captured attention."""
-    mask = draw(st.sampled_from(Mask if of.is_square else (Mask.NONE, Mask.OWN)))
+    mask = draw(st.sampled_from(MaskKind if of.is_square else (MaskKind.NONE, MaskKind.OWN)))
     allowed = np.array(draw(st.lists(st.booleans(), min_size=9, max_size=9))).reshape(3, 3)
-    own = BooleanMatrix.of(allowed[: of.queries, : of.keys]) if mask is Mask.OWN else None
-    return LayerMask(mask, own, draw(st.integers(1, 4)) if mask is Mask.WINDOW else 0)
+    own = BooleanMatrix.of(allowed[: of.queries, : of.keys]) if mask is MaskKind.OWN else None
+    return LayerMask(mask, own, draw(st.integers(1, 4)) if mask is MaskKind.WINDOW else 0)
 
 
-OWN_NAMES = [*OWN_LAYERS, *(f"{name}{BIAS}" for name in OWN_LAYERS)]
+OWN_NAMES = [*OWN_LAYERS, *(f"{name}{BIAS_SUFFIX}" for name in OWN_LAYERS)]
 SPECS = structs(
     AttentionSpec,
     d_in=SIZES,
@@ -180,18 +180,18 @@ SPECS = structs(
     bias=st.booleans(),
     arrangement=st.sampled_from(Arrangement),
     output_projection=st.booleans(),
-    position=st.sampled_from(Position),
-    scale=st.sampled_from(Scale),
+    position=st.sampled_from(PositionKind),
+    scale=st.sampled_from(ScaleKind),
     temperature=TEMPERATURES,
-    normalisation=st.sampled_from(Normalisation),
-    mask=st.sampled_from(Mask),
+    normalisation=st.sampled_from(NormalisationKind),
+    mask=st.sampled_from(MaskKind),
     window=SIZES,
     own_mask=st.none() | booleans(),
-    route=st.sampled_from(Route),
+    route=st.sampled_from(MaskRoute),
     dropout=RATES,
     dropout_seed=SEEDS,
     own_kept=st.none() | booleans(),
-    mode=st.sampled_from(Mode),
+    mode=st.sampled_from(DropoutMode),
     seed=SEEDS,
     own_input=st.none() | numbers(),
     own_weights=st.lists(
@@ -199,7 +199,7 @@ SPECS = structs(
     ).map(tuple),
     dtype=st.sampled_from(Dtype),
     device=st.sampled_from(Device),
-    block=st.sampled_from(Block),
+    block=st.sampled_from(BlockKind),
     d_ff=SIZES,
     activation=st.sampled_from(Activation),
 )
@@ -261,7 +261,7 @@ MODELS = structs(
 DOCUMENTS = structs(
     Document,
     text=ANY_TEXT,
-    tokenizer=st.sampled_from(Tokenizer),
+    tokenizer=st.sampled_from(TokenizerKind),
     lines=st.sampled_from(LineSplit),
     spec=SPECS,
     captured=st.none() | captured(),
@@ -279,7 +279,7 @@ CELLS_ON_THE_WAY = structs(
     Cell, stage=STAGES, place=PLACES, fold=st.none() | st.sampled_from(HeadAggregate),
     part=st.sampled_from(ComparedSide), layer=st.none() | COUNTS,
 )  # fmt: skip
-STEPS = structs(Place, stage=STAGES, row=COUNTS, column=COUNTS)
+STEPS = structs(PlaybackPosition, stage=STAGES, row=COUNTS, column=COUNTS)
 SPANS = st.tuples(COUNTS, COUNTS).filter(lambda ends: ends[0] < ends[1]).map(lambda e: range(*e))
 
 
@@ -295,14 +295,14 @@ COLOURINGS = structs(
     curve=st.sampled_from(ColourCurve),
     limits=st.sampled_from(ColourLimits),
     typed=st.lists(ends(), max_size=3).map(tuple),
-    sequential=st.sampled_from([each.id for each in maps_of(MapKind.SEQUENTIAL)]),
-    diverging=st.sampled_from([each.id for each in maps_of(MapKind.DIVERGING)]),
+    sequential=st.sampled_from([each.id for each in maps_of_kind(MapKind.SEQUENTIAL)]),
+    diverging=st.sampled_from([each.id for each in maps_of_kind(MapKind.DIVERGING)]),
 )
 PLAYHEADS = structs(
     Playhead,
     place=st.none() | STEPS,
-    grain=st.sampled_from(Grain),
-    speed=st.sampled_from(SPEEDS),
+    grain=st.sampled_from(StepSize),
+    speed=st.sampled_from(PLAYBACK_SPEEDS),
     loops=st.booleans(),
     is_playing=st.booleans(),
     span=st.none() | st.tuples(STEPS, STAGES),
@@ -366,7 +366,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "folds": st.frozensets(st.sampled_from(HeadAggregate)),
     "lens": st.sampled_from(WeightTransform),
     "spread": st.booleans(),
-    "zoom": st.none() | st.builds(Zoom, SPANS, SPANS),
+    "zoom": st.none() | st.builds(ZoomRange, SPANS, SPANS),
     "colouring": COLOURINGS,
     "large": st.none() | STAGES,
     "room": st.integers(1, 1_000),

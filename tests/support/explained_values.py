@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.explanations.cell_terms import CombineRule
+from visualizer.explanations.cell_terms import CombinationRule
 
 if TYPE_CHECKING:
     from visualizer.attention.spec import Dtype
@@ -24,12 +24,12 @@ def room(explanation: Explanation, dtype: Dtype) -> float:
         largest = np.abs(reads[np.isfinite(reads)]).max(initial=0)
         off = (
             16 * kind.eps * (1 + largest)
-            if explanation.rule is CombineRule.SHARE
+            if explanation.rule is CombinationRule.SHARE
             else 16 * kind.eps
         )
-        if explanation.rule is CombineRule.CHOICE:
+        if explanation.rule is CombinationRule.CHOICE:
             return float(off * abs(explanation.value) + kind.tiny)
-        if explanation.rule is CombineRule.SUM:
+        if explanation.rule is CombinationRule.SUM:
             return float(off * max(size, _size_before_activation(explanation)) + kind.tiny)
         # A sum near 0, as scores of both signs have, makes every share of it uncertain; and of
         # one below the type's normal numbers too few digits are left.
@@ -50,7 +50,7 @@ def result_of(explanation: Explanation) -> float:
         return 0.0
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         terms = explanation.terms
-        if explanation.rule is CombineRule.SUM:
+        if explanation.rule is CombinationRule.SUM:
             return float(terms.sum())
-        total = terms.sum() if explanation.rule is CombineRule.SHARE else 1.0
+        total = terms.sum() if explanation.rule is CombinationRule.SHARE else 1.0
         return float(terms[explanation.chosen] / total)

@@ -15,11 +15,11 @@ import numpy as np
 from msgspec.structs import replace
 
 from visualizer.language.run_folder import (
-    RESTED,
+    IDLE_STOP_CONTENT,
     RunFolder,
     RunMetadata,
-    plain_settings,
-    settings_of,
+    settings_from_json,
+    settings_to_json,
 )
 from visualizer.language.wire_format import Message, MessageUnpacker
 from visualizer.storage.file_lock import FileLock
@@ -59,7 +59,7 @@ class Fake:
             except queue.Empty:
                 if self.folder_says_stop():
                     return
-                self.go_on()
+                self.resume()
                 continue
             if message is None and not self.goes_on:
                 return
@@ -67,7 +67,7 @@ class Fake:
                 if message is not None:
                     return
                 while not self.folder_says_stop() and self.state == "running":
-                    self.go_on()
+                    self.resume()
                 return
 
     def folder_says_stop(self) -> bool:
@@ -76,11 +76,11 @@ class Fake:
                 self.folder.stop.unlink()
                 return True
             if hasattr(self, "lock") and self.folder.stop.exists():
-                self.folder.stop.append(RESTED)
+                self.folder.stop.append(IDLE_STOP_CONTENT)
                 return True
         return False
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         if self.state != "running":
             return
         self.advance(min(10, self.until - self.step))
@@ -125,12 +125,12 @@ class Fake:
     def hear_open(self, folder: str, settings: Any) -> str | None:
         self.folder = RunFolder(Path(folder))
         if settings:
-            self.settings: TrainingSettings = settings_of(settings)
+            self.settings: TrainingSettings = settings_from_json(settings)
             if self.settings.seed == 13:
                 self.say("refused", id=None, field="block", sentence="The text is too short.")
                 return None
             self.folder.begin(RunMetadata(self.settings, TOKENS, 2.0, 1.5, SAMPLE, "print"))
-        about = self.folder.read_about()
+        about = self.folder.read_metadata()
         self.settings = about.settings
         saved = self.folder.path / "step.json"
         self.step = json.loads(saved.read_text()) if saved.exists() else 0
@@ -145,7 +145,7 @@ class Fake:
                 "validation_steps": past[:1],
                 "validation": past[:1] + 3.1,
             },
-            settings=plain_settings(self.settings),
+            settings=settings_to_json(self.settings),
             step=self.step,
             tokens=list(TOKENS),
             parameters=1234,
@@ -162,7 +162,7 @@ class Fake:
     def hold(self) -> None:
         if not hasattr(self, "lock"):
             self.lock = FileLock(self.folder.lock.path)
-            self.folder.tidy()
+            self.folder.remove_leftovers()
             # Those of others were left over; if its own were withdrawn, it breaks off.
             self.folder.orders.unlink(missing_ok=not self.goes_on)
 
@@ -185,7 +185,7 @@ class Fake:
     def hear_lengthen(self, steps: int) -> None:
         self.hold()
         self.settings = replace(self.settings, steps=steps)
-        self.folder.write_about(replace(self.folder.read_about(), settings=self.settings))
+        self.folder.write_metadata(replace(self.folder.read_metadata(), settings=self.settings))
         self.state = "paused" if self.state == "done" and self.step < steps else self.state
         self.progress()
 
@@ -218,7 +218,7 @@ class Fake:
         arrays = {
             "weights": weights.astype(np.float32),
             "logits": rng.normal(size=(count, len(TOKENS))).astype(np.float32),
-            "attending": rng.random((2, 2)),
+            "partner_weights": rng.random((2, 2)),
         }
         said = {"id": id, "step": now, "tokens": list(text), "layers": 2, "heads": 2, "cut": cut}
         self.say("read", arrays, **said)

@@ -14,24 +14,24 @@ from visualizer.attention.captured_attention import (
     LayerMask,
 )
 from visualizer.attention.run import Run, run
-from visualizer.attention.spec import AttentionSpec, BooleanMatrix, Device, Mask, NumberMatrix
-from visualizer.documents.document_file import SUFFIX, document_bytes
-from visualizer.documents.schema import SCHEMA
+from visualizer.attention.spec import AttentionSpec, BooleanMatrix, Device, MaskKind, NumberMatrix
+from visualizer.documents.document_file import DOCUMENT_SUFFIX, document_bytes
+from visualizer.documents.schema import SCHEMA_VERSION
 from visualizer.models.model_source import (
     CutEdges,
     HeadEdit,
     HeadEditKind,
     ImageFile,
     ModelSource,
-    heads_off,
+    ablation_edits,
 )
 from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.session.comparison_state import Comparison, ComparisonKind
 from visualizer.session.document import Document, LineSplit
 from visualizer.session.head_order import HeadOrder
-from visualizer.session.timeline import Grain, Place, Playhead
+from visualizer.session.timeline import PlaybackPosition, Playhead, StepSize
 from visualizer.session.view import View
-from visualizer.session.zoom_ranges import Zoom
+from visualizer.session.zoom_ranges import ZoomRange
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "documents"
 
@@ -39,7 +39,7 @@ PLAIN = Document()
 OWN = Document(
     text="Über 猫 🙂",
     spec=AttentionSpec(
-        mask=Mask.OWN,
+        mask=MaskKind.OWN,
         own_mask=BooleanMatrix.of(np.tri(3, dtype=bool)),
         own_kept=BooleanMatrix.of(~np.eye(3, dtype=bool)),
         own_input=NumberMatrix.of(np.arange(9).reshape(3, 3) / 8),
@@ -52,8 +52,8 @@ OWN_VIEW = View(
     stages=frozenset({"weights", "dropped"}),
     pinned=Cell("weights", (1, 2, 0), part=ComparedSide.B),
     past=(Cell("scores", (0, 1, 1)),),
-    zoom=Zoom(range(0, 2), range(1, 3)),
-    playhead=Playhead(Place("scores", 1), Grain.CELL, 2.0),
+    zoom=ZoomRange(range(0, 2), range(1, 3)),
+    playhead=Playhead(PlaybackPosition("scores", 1), StepSize.CELL, 2.0),
     comparison=Comparison(ComparisonKind.KEPT, document=PLAIN, before=frozenset({"weights"})),
 )
 BATCH = Document(
@@ -81,7 +81,7 @@ VECTORS = CapturedVectors(
     keys=np.ones(8, dtype=np.float32).tobytes(),
     values=np.arange(4, dtype=np.float32).tobytes(),
     scaling=0.5,
-    mask=Mask.OWN,
+    mask=MaskKind.OWN,
     own_mask=BooleanMatrix.of(np.tri(2, dtype=bool)),
     is_plain=False,
 )
@@ -96,11 +96,11 @@ WITH_STEPS = Document(
         CapturedAttention.of("a model", np.full((2, 1, 2, 2), 0.25, dtype=np.float32)),
         vectors=replace(
             VECTORS,
-            mask=Mask.NONE,
+            mask=MaskKind.NONE,
             own_mask=None,
             layer_masks=(
-                LayerMask(Mask.OWN, BooleanMatrix.of(np.tri(2, dtype=bool))),
-                LayerMask(Mask.WINDOW, window=1),
+                LayerMask(MaskKind.OWN, BooleanMatrix.of(np.tri(2, dtype=bool))),
+                LayerMask(MaskKind.WINDOW, window=1),
             ),
             softcap=50.0,
             bias=np.arange(4, dtype=np.float32).tobytes(),
@@ -110,7 +110,7 @@ WITH_STEPS = Document(
     )
 )
 SOURCE = ModelSource(
-    "/models/a model", "a model", "0123456789abcdef" * 4, heads_off([(0, 1), (2, 0)])
+    "/models/a model", "a model", "0123456789abcdef" * 4, ablation_edits([(0, 1), (2, 0)])
 )
 READ = Document(
     text="what the model reads",
@@ -187,7 +187,7 @@ def write_golden() -> None:
     """Write the files of the present schema, beside those of older ones."""
     GOLDEN.mkdir(parents=True, exist_ok=True)
     for name, saved in golden().items():
-        (GOLDEN / f"{name}-{SCHEMA}{SUFFIX}").write_bytes(document_bytes(*saved))
+        (GOLDEN / f"{name}-{SCHEMA_VERSION}{DOCUMENT_SUFFIX}").write_bytes(document_bytes(*saved))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from visualizer.heatmap.board import Axis, Board, Heatmap
+from visualizer.heatmap.board import Board, Heatmap, HeatmapAxis
 from visualizer.heatmap.panel_colour_scale import ColourScale
 from visualizer.session.view_options import ColourCurve, ColourLimits
 
@@ -15,9 +15,9 @@ LOG = ColourScale("viridis", ColourCurve.LOG, ColourLimits.SHARED, 0.0, 1.0)
 SIGNED = ColourScale("CET-CBD1", ColourCurve.LINEAR, ColourLimits.SHARED, -2.0, 2.0)
 
 
-def axis(name: str, count: int, block: int = 1, word: str = "w") -> Axis:
+def axis(name: str, count: int, block: int = 1, word: str = "w") -> HeatmapAxis:
     labels = tuple(f"{word}{number}" for number in range(count * block))
-    return Axis(name, labels, block)
+    return HeatmapAxis(name, labels, block)
 
 
 def a_heatmap(values: Any, **fields: Any) -> Heatmap:

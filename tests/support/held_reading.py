@@ -38,6 +38,6 @@ class HeldReading:
 
 def read_few_tokens_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have every text be a long one, which is read by 4 tokens at once, and all progress told."""
-    monkeypatch.setattr(long_text_reading, "HELD_WHOLE", 0)
-    monkeypatch.setattr(chunked_prefill, "CHUNK", 4)
-    monkeypatch.setattr(newest_request_worker, "TOLD_EACH_S", 0)
+    monkeypatch.setattr(long_text_reading, "MAX_FULL_MATRIX_BYTES", 0)
+    monkeypatch.setattr(chunked_prefill, "TOKENS_PER_CHUNK", 4)
+    monkeypatch.setattr(newest_request_worker, "PROGRESS_INTERVAL_S", 0)

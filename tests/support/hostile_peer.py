@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from tests.support.served_models import TOKEN
-from visualizer.models.model_protocol.answers import read_body
-from visualizer.models.model_protocol.authentication import HEADER, RequestSigner
+from visualizer.models.model_protocol.answers import decode_body
+from visualizer.models.model_protocol.authentication import SIGNATURE_HEADER, RequestSigner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +42,7 @@ class Answered(Struct, frozen=True):
     def values(self) -> dict[str, Any]:
         """The values of an answer that is no refusal."""
         assert self.status == 200, self
-        return read_body(self.body)[0]
+        return decode_body(self.body)[0]
 
     @property
     def is_about_work(self) -> bool:
@@ -95,7 +95,7 @@ class HostilePeer:
                 self.greet()
             assert self.signer
             signed = self.signer.header(path, body)
-        lines = [f"POST {path} HTTP/1.1", "host: a", f"{HEADER}: {signed}", *headers]
+        lines = [f"POST {path} HTTP/1.1", "host: a", f"{SIGNATURE_HEADER}: {signed}", *headers]
         if not any("transfer-encoding" in line or "content-length" in line for line in headers):
             lines.append(f"content-length: {len(body)}")
         return "\r\n".join(lines).encode() + b"\r\n\r\n" + body

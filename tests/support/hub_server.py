@@ -50,8 +50,8 @@ class HubServer:
         self.tokens: list[str] = []
         self.leads_to = ""
         """Another address, to which all requests are sent on."""
-        self.went_on = threading.Event()
-        self.went_on.set()
+        self.continued_note = threading.Event()
+        self.continued_note.set()
         """While it is cleared, files of weights stop after their first bytes."""
         self.answers = threading.Event()
         self.answers.set()
@@ -110,7 +110,7 @@ def serving(server: HubServer) -> Iterator[str]:
         try:
             yield f"http://127.0.0.1:{listening.server_address[1]}"
         finally:
-            server.went_on.set()
+            server.continued_note.set()
             server.answers.set()
             listening.shutdown()
             thread.join()
@@ -159,7 +159,7 @@ def _send_file(handler: BaseHTTPRequestHandler, server: HubServer, name: str) ->
         if is_weights and sent == server.stops_after:
             return
         if is_weights:
-            server.went_on.wait()
+            server.continued_note.wait()
     while server.is_endless and is_weights:
         handler.wfile.write(bytes(BLOCK))
 

@@ -29,18 +29,18 @@ from tests.support.long_texts import long_shot
 from visualizer.documents.open_document import open_document
 from visualizer.export.figure_settings import FigureExtent, FigureSettings
 from visualizer.export.film_settings import FilmSettings
-from visualizer.export.writers import export
-from visualizer.file_opening import ROOMY
+from visualizer.export.writers import export_file
+from visualizer.file_opening import EXPORT_VIEW
 from visualizer.session.document import Document
 from visualizer.session.exportable_snapshot import Snapshot
-from visualizer.session.timeline import Grain
+from visualizer.session.timeline import StepSize
 from visualizer.session.worker_jobs import compute
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 LONGEST_S = 0.5
-LOOK = FigureSettings(film=FilmSettings(grain=Grain.STAGE, width=640))
+LOOK = FigureSettings(film=FilmSettings(grain=StepSize.STAGE, width=640))
 LOOKS = (LOOK, FigureSettings(extent=FigureExtent.CELLS))
 
 
@@ -70,7 +70,7 @@ class Exported(Struct, frozen=True, eq=False):
 def short_texts() -> Exported:
     """Make what is exported of texts whose matrices are held."""
     documents = [Document(text=text) for text in ("one two three four", "five six seven eight")]
-    one, other = (Snapshot(each, ROOMY, compute(each, None)) for each in documents)
+    one, other = (Snapshot(each, EXPORT_VIEW, compute(each, None)) for each in documents)
     rows = (sum((4 * 4, 4 * 4, 4 * 1)) * 2,)
     return Exported((one, other), 2 * 4 * 4, rows, tuple(WHOLE), (LOOK,))
 
@@ -88,7 +88,7 @@ def export_on_and_on(folder: Path, of: Exported, told: int, seed: int) -> None:
     os.write(told, b".")
     while application is not None:
         path = folder / f"a{chance.choice(of.suffixes)}"
-        export(path, chance.choice(of.snapshots), chance.choice(of.looks))
+        export_file(path, chance.choice(of.snapshots), chance.choice(of.looks))
 
 
 def killed(folder: Path, of: Exported, seconds: float, seed: int) -> None:

@@ -21,10 +21,10 @@ import numpy as np
 from visualizer.attention.spec import AttentionSpec, NumberMatrix
 from visualizer.documents.document_file import document_bytes
 from visualizer.documents.open_document import open_document
-from visualizer.documents.recovery_file import RecoveryFile, recovery_files_of_crashes
+from visualizer.documents.recovery_file import RecoveryFile, find_crash_recovery_files
 from visualizer.session.document import Document
 from visualizer.session.view import View
-from visualizer.storage.atomic_file import write
+from visualizer.storage.atomic_file import write_atomically
 
 if TYPE_CHECKING:
     from typing import BinaryIO
@@ -60,7 +60,7 @@ def save_on_and_on(folder: Path, start: int, told: int, seed: int) -> None:
         document = numbered(number, chance.randrange(1, 20_000))
         keeper.keep(document, View(), path)
         os.write(told, bytes([KEPT]) + number.to_bytes(4, "big"))
-        write(path, partial(fill, document_bytes(document, View())))
+        write_atomically(path, partial(fill, document_bytes(document, View())))
         os.write(told, bytes([SAVED]) + number.to_bytes(4, "big"))
 
 
@@ -75,7 +75,7 @@ def killed(folder: Path, start: int, seconds: float, seed: int) -> tuple[int, in
             os._exit(1)
     os.close(telling)
     heard, end = os.read(told, 5), time.monotonic() + seconds  # it has started
-    assert recovery_files_of_crashes(folder / "kept") == [], (
+    assert find_crash_recovery_files(folder / "kept") == [], (
         "what a running program keeps is its own"
     )
     while (rest := end - time.monotonic()) > 0:
@@ -99,18 +99,20 @@ def kill_many(kills: int, seed: int = 1) -> dict[str, int]:
     count = {"kills": 0, "newer than said": 0, "in the middle": 0}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        write(folder / "a.attention", partial(fill, document_bytes(numbered(0, 1), View())))
+        write_atomically(
+            folder / "a.attention", partial(fill, document_bytes(numbered(0, 1), View()))
+        )
         for _ in range(kills):
             start = last
             saved, kept = killed(folder, start, chance.random() * LONGEST_S, chance.getrandbits(32))
             last = number_of(open_document(folder / "a.attention").document)
             assert last in (saved, saved + 1), f"{last} is neither {saved} nor the next"
-            (left,) = recovery_files_of_crashes(folder / "kept")
+            (left,) = find_crash_recovery_files(folder / "kept")
             offered = number_of(left.saved().document)
             assert offered in (kept, kept + 1), f"{offered} is neither {kept} nor the next"
             assert left.path == folder / "a.attention"
             left.forget()
-            assert recovery_files_of_crashes(folder / "kept") == []
+            assert find_crash_recovery_files(folder / "kept") == []
             parts = [*folder.rglob("*.part")]
             for part in parts:
                 part.unlink()

@@ -17,15 +17,15 @@ import torch
 
 from tests.architecture.project_graph import ROOT
 from tests.support.small_trainings import begun, finish, quick, rows_of
-from visualizer.lab.training.process_controller import SERVICE
-from visualizer.language.run_folder import RunFolder, plain_settings
-from visualizer.language.training_run import CHECKPOINT_EVERY_S
+from visualizer.lab.training.process_controller import TRAINING_COMMAND
+from visualizer.language.run_folder import RunFolder, settings_to_json
+from visualizer.language.training_run import CHECKPOINT_INTERVAL_S
 from visualizer.language.wire_format import Message, MessageUnpacker
 
 if TYPE_CHECKING:
     from visualizer.language.loss_log import LossRow
 
-LONGEST_S = 1.6 * CHECKPOINT_EVERY_S
+LONGEST_S = 1.6 * CHECKPOINT_INTERVAL_S
 """Kills come up to so long after the first progress."""
 SLACK_S = 2.0
 """What a busy machine may add to the age of a checkpoint."""
@@ -65,8 +65,10 @@ def kill_many(kills: int, seed: int = 1) -> dict[str, int]:
 
 def _killed(folder: RunFolder, expected_step: int, delay: float) -> dict[int, float]:
     """Train in a process that is killed, and return the losses that it sent, by step."""
-    settings = None if folder.about.exists() else plain_settings(quick(**ENDLESS))
-    process = subprocess.Popen(SERVICE, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    settings = None if folder.about.exists() else settings_to_json(quick(**ENDLESS))
+    process = subprocess.Popen(
+        TRAINING_COMMAND, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
     assert process.stdin
     received: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
     listener = threading.Thread(target=_listen, args=(process, received))
@@ -129,7 +131,7 @@ def _assert_young(folder: RunFolder, checkpoint_step: int) -> None:
     after = [row.seconds for row in rows if row.step >= checkpoint_step]
     before = [row.seconds for row in rows if row.step < checkpoint_step]
     age = (after[-1] if after else 0.0) - (before[-1] if before else 0.0)
-    assert age <= CHECKPOINT_EVERY_S + SLACK_S, f"the checkpoint is {age:.1f} s old"
+    assert age <= CHECKPOINT_INTERVAL_S + SLACK_S, f"the checkpoint is {age:.1f} s old"
 
 
 def _assert_undisturbed(folder: RunFolder, other: Path) -> None:
@@ -138,7 +140,7 @@ def _assert_undisturbed(folder: RunFolder, other: Path) -> None:
     opened = begun(other, **ENDLESS)
     assert opened.running
     finish(opened, len(killed))
-    expected = opened.running.take_rows()
+    expected = opened.running.collect_rows()
     opened.close()
     np.testing.assert_array_equal(_measured(killed), _measured(expected))
 

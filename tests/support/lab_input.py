@@ -40,23 +40,23 @@ class Student:
         self.window.activateWindow()
         self.until(self.window.isActiveWindow)
 
-    def see(self) -> None:
+    def schedule_autosave(self) -> None:
         """Wait until changes are shown, in the next turn of the event loop."""
-        self.until(lambda: not self.window.show_soon.isActive())
+        self.until(lambda: not self.window.show_timer.isActive())
 
     # ------------------------------------------------------------------ acting
 
     def press(self, key: Qt.Key, modifiers: Qt.KeyboardModifier = CONTROL) -> None:
         QTest.keyClick(QApplication.focusWidget() or self.window, key, modifiers)
-        self.see()
+        self.schedule_autosave()
 
     def keys(self, text: str) -> None:
         QTest.keyClicks(QApplication.focusWidget() or self.window, text)
-        self.see()
+        self.schedule_autosave()
 
     def click(self, button: str) -> None:
         QTest.mouseClick(self.window.bar.buttons[button], LEFT)
-        self.see()
+        self.schedule_autosave()
 
     def type(self, setting: str, text: str) -> None:
         box = getattr(self.window.settings_pane.rows[setting].control, "box")  # noqa: B009
@@ -64,7 +64,7 @@ class Student:
         box.selectAll()
         QTest.keyClicks(box, text)
         QTest.keyClick(box, Qt.Key.Key_Return)
-        self.see()
+        self.schedule_autosave()
 
     def choose(self, setting: str, said: str) -> None:
         box = self.window.settings_pane.rows[setting].findChild(QComboBox)
@@ -75,7 +75,7 @@ class Student:
             QTest.keyClick(box.view(), Qt.Key.Key_Down)
         QTest.keyClick(box.view(), Qt.Key.Key_Return)
         assert box.currentText() == said
-        self.see()
+        self.schedule_autosave()
         self.until(lambda: QApplication.activePopupWidget() is None)
         self.activate()
 
@@ -83,14 +83,14 @@ class Student:
         self.press(Qt.Key.Key_L)
         assert self.window.probe.hasFocus()
         QTest.keyClicks(self.window.probe, text)
-        self.see()
+        self.schedule_autosave()
 
     def answer(self, name: str, button: str) -> None:
         box = self.window.findChild(QMessageBox, name)
         assert box, name
         found = next(one for one in box.findChildren(QPushButton) if one.text() == button)
         QTest.mouseClick(found, LEFT)
-        self.see()
+        self.schedule_autosave()
 
     # ------------------------------------------------------------------ reading
 

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import save_file
 
 from tests.support.tiny_models import save_tiny_model, tiny_model
-from visualizer.models.model_folder import INDEX, WEIGHTS
+from visualizer.models.model_folder import INDEX_FILE, WEIGHTS_FILE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +32,7 @@ def save_large_llama(folder: Path, least: int, *, file_layers: int = 4) -> int:
     save_tiny_model(folder, "llama", **sizes, num_hidden_layers=1)  # with its tokenizer
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     (folder / "config.json").write_text(json.dumps({**config, "num_hidden_layers": layers}))
-    (folder / WEIGHTS).unlink()
+    (folder / WEIGHTS_FILE).unlink()
     one = tiny_model("llama", **sizes, num_hidden_layers=1).state_dict()
     of_layer = {name: each for name, each in one.items() if ".layers.0." in name}
     places: dict[str, str] = {}
@@ -52,5 +52,5 @@ def save_large_llama(folder: Path, least: int, *, file_layers: int = 4) -> int:
                 made = made + 1 if like.ndim == 1 else made
                 weights[name.replace(".layers.0.", f".layers.{at}.")] = made
         save(1 + start, weights)
-    (folder / INDEX).write_text(json.dumps({"metadata": {}, "weight_map": places}))
+    (folder / INDEX_FILE).write_text(json.dumps({"metadata": {}, "weight_map": places}))
     return sum(file.stat().st_size for file in folder.glob("*.safetensors"))

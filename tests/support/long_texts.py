@@ -22,7 +22,7 @@ def long_text(tokens: int) -> str:
 def long_shot(tokens: int = 600, view: View | None = None, **settings: Any) -> Snapshot:
     """Compute a text block by block."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(attention_run, "HELD_WHOLE", 0)
+        patch.setattr(attention_run, "MAX_FULL_MATRIX_BYTES", 0)
         patch.setattr(attention_run, "MIN_BLOCKWISE_BYTES", 0)
         return held_shot(tokens, view, **settings)
 

@@ -12,13 +12,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from visualizer.runtime import return_freed_memory
+from visualizer.runtime import enable_memory_return
 
 
 def main(folder: str, text: str, file: str, group: str = "") -> None:
     if group:
         Path(group).write_text(str(os.getpid()), encoding="ascii")
-    return_freed_memory()
+    enable_memory_return()
     import numpy as np
 
     from visualizer.attention.spec import Device

@@ -8,8 +8,8 @@ from PySide6.QtCore import QRectF, QTimer
 from PySide6.QtGui import QImage, QPainter
 
 from tests.benchmarks.stand import application, linger
-from visualizer.export.films.animation_frames import paint_line
-from visualizer.session.newest_request_worker import Worker, wait_for_left_workers
+from visualizer.export.films.animation_frames import paint_caption_line
+from visualizer.session.newest_request_worker import NewestRequestWorker, join_abandoned_workers
 from visualizer.widgets.theme import LIGHT
 
 AT_ONCE = 50
@@ -27,7 +27,7 @@ def paint(lines: int) -> int:
     image = QImage(640, 40, QImage.Format.Format_RGB32)
     for number in range(lines):
         painter = QPainter(image)
-        paint_line(painter, QRectF(0, 0, 640, 40), f"The score of <b>{number}</b>", LIGHT)
+        paint_caption_line(painter, QRectF(0, 0, 640, 40), f"The score of <b>{number}</b>", LIGHT)
         painter.end()
     return lines
 
@@ -35,7 +35,7 @@ def paint(lines: int) -> int:
 def main(lines: int) -> None:
     """Paint that many lines, and end connections until they are painted."""
     with application():
-        worker, done = Worker(), list[object]()
+        worker, done = NewestRequestWorker(), list[object]()
         worker.answered.connect(done.append)
         worker.failed.connect(done.append)
         worker.ask(lambda: paint(lines))
@@ -47,7 +47,7 @@ def main(lines: int) -> None:
                 ended += 1
             linger(0)
         worker.leave()
-        wait_for_left_workers()
+        join_abandoned_workers()
         print(done == [lines], ended > 0)  # noqa: T201 - read by the test
 
 

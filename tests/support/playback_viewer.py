@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from tests.support.window_input import Hand
     from visualizer.features.playback.presenter import PlaybackBarState
-    from visualizer.session.timeline import Place
+    from visualizer.session.timeline import PlaybackPosition
     from visualizer.shell.window import MainWindow
 
 NONE = Qt.KeyboardModifier.NoModifier
@@ -36,11 +36,11 @@ class Viewer:
         return self.bar._shown[0]
 
     @property
-    def place(self) -> Place | None:
+    def place(self) -> PlaybackPosition | None:
         return self.shown.playhead.place
 
     @property
-    def seen(self) -> tuple[range, range] | None:
+    def displayed_stage(self) -> tuple[range, range] | None:
         """The queries and keys that are zoomed to."""
         zoom = self.window.workspace.screen.view.zoom
         return (zoom.queries, zoom.keys) if zoom else None
@@ -76,5 +76,5 @@ class Viewer:
         for _ in range(3):
             QApplication.processEvents()
             self.hand.settle()
-        self.hand.board.motion.leave_out()
+        self.hand.board.motion.skip_step()
         return self.hand.board.viewport().grab().toImage()

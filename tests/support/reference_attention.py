@@ -21,14 +21,14 @@ import numpy as np
 from visualizer.attention.spec import (
     Activation,
     Arrangement,
-    Block,
-    Mask,
-    Mode,
-    Normalisation,
-    Position,
+    BlockKind,
+    DropoutMode,
+    MaskKind,
+    MaskRoute,
+    NormalisationKind,
+    PositionKind,
     Projection,
-    Route,
-    Scale,
+    ScaleKind,
 )
 
 if TYPE_CHECKING:
@@ -80,11 +80,11 @@ def is_allowed(spec: AttentionSpec, query: int, key: int, length: int) -> bool:
     """Whether a query may attend to a key in a text of this many real tokens."""
     if key >= length:
         return False
-    if spec.mask is Mask.CAUSAL:
+    if spec.mask is MaskKind.CAUSAL:
         return key <= query
-    if spec.mask is Mask.WINDOW:
+    if spec.mask is MaskKind.WINDOW:
         return query - spec.window < key <= query
-    if spec.mask is Mask.OWN:
+    if spec.mask is MaskKind.OWN:
         assert spec.own_mask is not None
         return bool(spec.own_mask.array()[query, key])
     return True
@@ -94,7 +94,7 @@ def divisor(spec: AttentionSpec) -> float:
     """The divisor of the scores."""
     total = spec.d_in if spec.projection is Projection.NONE else spec.d_out
     d_head = total / spec.heads if spec.arrangement is Arrangement.SPLIT else total
-    sizes = {Scale.NONE: 1.0, Scale.D_HEAD: d_head, Scale.D_MODEL: spec.d_in}
+    sizes = {ScaleKind.NONE: 1.0, ScaleKind.D_HEAD: d_head, ScaleKind.D_MODEL: spec.d_in}
     return math.sqrt(sizes[spec.scale]) * spec.temperature
 
 
@@ -111,20 +111,20 @@ class _Text:
         spec = self.spec
         found: dict[str, Known] = {}
         x = _exact(self.given)
-        if spec.position is not Position.NONE:
+        if spec.position is not PositionKind.NONE:
             found |= {"embedding": x, "position": self.position()}
             x = _plus(x, found["position"])
         found["input"] = x
-        if spec.block is Block.PRE_NORM:
+        if spec.block is BlockKind.PRE_NORM:
             found["residual"] = x
             x = found["normed"] = self.normed(x, "ln1")
-        compares = spec.normalisation is not Normalisation.UNIFORM
+        compares = spec.normalisation is not NormalisationKind.UNIFORM
         if compares:
             found["queries"] = self.projected(x, "W_query")
             found["keys"] = self.projected(x, "W_key")
         found["values"] = self.projected(x, "W_value")
         found |= self.weighed(found) if compares else self.averaged()
-        if spec.mode is Mode.TRAIN and (spec.dropout > 0 or spec.own_kept is not None):
+        if spec.mode is DropoutMode.TRAIN and (spec.dropout > 0 or spec.own_kept is not None):
             found["dropped"] = self.dropped(found["weights"])
         read = found.get("dropped", found["weights"])
         found["context"] = _dot("hqk,hkc->hqc", read, found["values"])
@@ -135,7 +135,7 @@ class _Text:
         if spec.output_projection:
             mixed = _dot("tc,oc->to", found["concat"], self.weight("out_proj.weight"))
             found["output"] = _plus(mixed, self.weight("out_proj.bias"))
-        return found | (self.after_attention(found) if spec.block is Block.PRE_NORM else {})
+        return found | (self.after_attention(found) if spec.block is BlockKind.PRE_NORM else {})
 
     def after_attention(self, found: Mapping[str, Known]) -> dict[str, Known]:
         attended = _plus(found["residual"], found.get("output", found["concat"]))
@@ -177,7 +177,7 @@ class _Text:
 
     def position(self) -> Known:
         tokens, d_in = self.given.shape
-        if self.spec.position is Position.LEARNED:
+        if self.spec.position is PositionKind.LEARNED:
             return _exact(self.weights["position.weight"][:tokens])
         waves = np.empty((tokens, d_in))
         for place in range(tokens):
@@ -219,17 +219,17 @@ class _Text:
 
     @property
     def masks_after(self) -> bool:
-        return self.spec.mask is not Mask.NONE and self.spec.route is not Route.BEFORE
+        return self.spec.mask is not MaskKind.NONE and self.spec.route is not MaskRoute.BEFORE
 
     def weighed(self, found: Mapping[str, Known]) -> dict[str, Known]:
         spec = self.spec
         x = _dot("hqc,hkc->hqk", found["queries"], found["keys"])
         made = {"scores": x}
-        if spec.scale is not Scale.NONE or spec.temperature != 1:
+        if spec.scale is not ScaleKind.NONE or spec.temperature != 1:
             scaled = x.value / divisor(spec)
             x = made["scaled"] = Known(scaled, x.doubt / divisor(spec) + np.abs(scaled))
         cells = self.real if self.masks_after else self.allowed
-        if spec.lengths or (spec.mask is not Mask.NONE and not self.masks_after):
+        if spec.lengths or (spec.mask is not MaskKind.NONE and not self.masks_after):
             x = made["masked"] = Known(
                 np.where(cells, x.value, -np.inf), np.where(cells, x.doubt, 0)
             )
@@ -253,7 +253,7 @@ class _Text:
         cells = self.allowed
         zeroed = Known(np.where(cells, weights.value, 0), np.where(cells, weights.doubt, 0))
         made = {"unmasked": weights}
-        if self.spec.route is Route.AFTER:
+        if self.spec.route is MaskRoute.AFTER:
             return made | {"weights": zeroed}
         shares = self.rows(zeroed, self.shared)
         some = (np.abs(zeroed.value) + zeroed.doubt).any(axis=-1, keepdims=True)
@@ -261,10 +261,10 @@ class _Text:
         return made | {"zeroed": zeroed, "weights": weights}
 
     def normalised(self, x: Known) -> Known:
-        rules: dict[Normalisation, Rule] = {
-            Normalisation.SOFTMAX: self.softmax,
-            Normalisation.NAIVE_SOFTMAX: self.naive,
-            Normalisation.SUM: self.shared,
+        rules: dict[NormalisationKind, Rule] = {
+            NormalisationKind.SOFTMAX: self.softmax,
+            NormalisationKind.NAIVE_SOFTMAX: self.naive,
+            NormalisationKind.SUM: self.shared,
         }
         return self.rows(x, rules[self.spec.normalisation])
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.session.document import Document
-from visualizer.session.resolved_view import Resolved, resolve
-from visualizer.session.screen import Moment, ReadingProgress, Screen
+from visualizer.session.resolved_view import ResolvedView, resolve_view
+from visualizer.session.screen import ReadingProgress, Screen, ScreenInputs
 from visualizer.shell.panel_presenters import PanelPresenters
 
 if TYPE_CHECKING:
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from visualizer.session.view import View
 
 
-def resolved(run: Run, view: View, document: Document | None = None) -> Resolved:
+def resolved(run: Run, view: View, document: Document | None = None) -> ResolvedView:
     """Resolve a view of a run computed from the document."""
     document = document or Document()
-    return resolve(document, view, run, document)
+    return resolve_view(document, view, run, document)
 
 
 def present(
@@ -34,10 +34,10 @@ def present(
     progress: ReadingProgress | None = None,
 ) -> Screen:
     """Make the screen of a document, a view and the last good run."""
-    shown = resolve(document, view, run, computed) if run else None
-    moment = Moment(document, view, shown, view, refused, is_working, progress)
+    shown = resolve_view(document, view, run, computed) if run else None
+    moment = ScreenInputs(document, view, shown, view, refused, is_working, progress)
     screen = PanelPresenters().present(moment, previous.panels if previous else {})
-    screen.panels.make_all()  # as the window does when it has shown them
+    screen.panels.build_all()  # as the window does when it has shown them
     return screen
 
 

@@ -41,7 +41,7 @@ from visualizer.features.model_generation.widget import HeadRowsView
 from visualizer.features.shapes.widget import ShapesPane
 from visualizer.generation.next_tokens_widget import NextTokenBarView
 from visualizer.session.document import Document
-from visualizer.session.newest_request_worker import Worker
+from visualizer.session.newest_request_worker import NewestRequestWorker
 from visualizer.shell.autosave_controller import AutosaveController
 from visualizer.shell.pane_table import PANES
 from visualizer.widgets.buttons import SoloToggleButton
@@ -63,7 +63,7 @@ AWAY = QPoint(-20_000, -20_000)
 """Where no pointer comes."""
 PLAIN = (bool, str, Enum, Path, type(None))
 """Types of attributes that are compared; others are visible, counted or measured elsewhere."""
-ASIDE = (AutosaveController, PreviewController, Worker)
+ASIDE = (AutosaveController, PreviewController, NewestRequestWorker)
 """What is beside the window: after first use, a file, an answer or an idle thread is kept."""
 BARE = {
     QAbstractItemDelegate,
@@ -131,7 +131,7 @@ class Kind:
     """What matters of a type of objects or attributes, looked up once: a window has thousands."""
 
     def __init__(self, kind: type) -> None:
-        self.is_left_out = kind in BARE or issubclass(kind, ASIDE)
+        self.is_excluded = kind in BARE or issubclass(kind, ASIDE)
         self.is_widget = issubclass(kind, QWidget)
         self.is_tab_bar = issubclass(kind, QTabBar)
         self.is_shown_anew = issubclass(kind, SHOWN_ANEW)
@@ -235,7 +235,7 @@ class SharedWindow:
 
 def let_go(window: MainWindow) -> None:
     """Let a window close: no unsaved changes, and no pending write."""
-    window.controllers.document_controller.give_up()
+    window.controllers.document_controller.abandon()
     window.controllers.export_controller.exporter.cancel()
     while (
         window.controllers.export_controller.exporter.is_working
@@ -246,7 +246,7 @@ def let_go(window: MainWindow) -> None:
 def come_to_rest(window: MainWindow) -> None:
     """Wait until the numbers are computed and shown."""
     workspace = window.workspace
-    workers = window.findChildren(Worker)
+    workers = window.findChildren(NewestRequestWorker)
     wait_until(
         lambda: (
             not any(worker.is_working for worker in workers)
@@ -276,7 +276,7 @@ def set_back(window: MainWindow, start: Start) -> bool:
     _restore_panes(window, start)  # first, as the screen is then made for these alone
     _reload(window, start)
     window.token_pane.strip._anchor = None
-    window.token_pane.finder.hide()
+    window.token_pane.search_edit.hide()
     window.panes["Setup"].more_button.setChecked(False)
     try:
         come_to_rest(window)
@@ -316,7 +316,7 @@ def _restore_panes(window: MainWindow, start: Start) -> bool:
     """Open and close panes as at first, as one change; return whether any was otherwise."""
     is_other = bytes(window.saveState().data()) not in start.alike
     if is_other:  # restoring panes lays out everything
-        with window.docks.changed_at_once():
+        with window.docks.batch_changes():
             window.restoreState(start.panes)
     return is_other
 
@@ -326,9 +326,9 @@ def _reload(window: MainWindow, start: Start) -> None:
     workspace, document_controller = window.workspace, window.controllers.document_controller
     has_past = workspace.can_undo or workspace.can_redo or document_controller.path is not None
     if has_past or workspace.document != Document():
-        document_controller.take_in(SavedDocument(Document(), start.view), None)
+        document_controller.show_opened(SavedDocument(Document(), start.view), None)
     else:
-        workspace.want(start.view)  # nothing is computed
+        workspace.request_result(start.view)  # nothing is computed
 
 
 def traits(window: MainWindow) -> Traits:
@@ -361,7 +361,7 @@ def _parts(thing: QObject, name: str) -> Iterator[tuple[str, QObject]]:
     counts: dict[str, int] = {}
     for part in thing.children():
         kind = type(part)
-        if KINDS[kind].is_left_out:
+        if KINDS[kind].is_excluded:
             continue
         own_name = part.objectName()
         if own_name == VIEWPORT or not own_name.startswith("qt_"):  # Qt's own, made on demand

@@ -37,12 +37,12 @@ class SlowNamespace(Struct):
 
     Parameters
     ----------
-    within : list of str
+    trim_to : list of str
         What begins a command that runs there.
     """
 
     process: subprocess.Popen[str]
-    within: list[str]
+    trim_to: list[str]
 
     @property
     def bytes(self) -> int:

@@ -9,13 +9,13 @@ import numpy as np
 
 from tests.support.screens import resolved
 from visualizer.attention.captured_attention import CapturedAttention
-from visualizer.attention.captured_run import captured_run
+from visualizer.attention.captured_run import create_captured_run
 from visualizer.attention.run import run
 from visualizer.attention.spec import AttentionSpec, Device
-from visualizer.attention.stages import TABLE
+from visualizer.attention.stages import STAGE_TABLE
 from visualizer.heatmap.board import Board, Heatmap
 from visualizer.heatmap.board_presenter import present_board
-from visualizer.language.tokenizers import Tokenizer, tokenize
+from visualizer.language.tokenizers import TokenizerKind, tokenize
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import BOOK_SENTENCE
 from visualizer.session.view import View
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
     from visualizer.attention.run import Run
 
-EVERYTHING = frozenset(row.name for row in TABLE)
+EVERYTHING = frozenset(row.name for row in STAGE_TABLE)
 QUERIES, KEYS = ("Le", "chat", "猫"), ("The", "cat", "<b>sat", "=1+1", "")
 
 
 def a_run(*texts: str, previous: Run | None = None, **fields: Any) -> Run:
     """Compute texts, by default the book's sentence, with some fields of the spec."""
-    tokens = tuple(tokenize(text, Tokenizer.WORDS) for text in texts or (BOOK_SENTENCE,))
+    tokens = tuple(tokenize(text, TokenizerKind.WORDS) for text in texts or (BOOK_SENTENCE,))
     return run(tokens, AttentionSpec(**{"device": Device.CPU, **fields}), previous)
 
 
@@ -44,7 +44,7 @@ def elsewhere(shape: tuple[int, ...] = (2, 2, 3, 5), *, is_named: bool = True) -
 
 def replayed() -> Run:
     """Make a run of captured attention: two layers, three queries and five keys."""
-    return captured_run(elsewhere())
+    return create_captured_run(elsewhere())
 
 
 def board(run: Run, previous: Board | None = None, **fields: Any) -> Board:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from visualizer.language.loss_log import LossRow, parse
+from visualizer.language.loss_log import LossRow, parse_rows
 from visualizer.language.opened_training_run import OpenRun
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.training_settings import (
@@ -37,7 +37,7 @@ QUICK = TrainingSettings(
 def rows_of(folder: Path) -> list[LossRow]:
     """Read the losses of a run."""
     with RunFolder(folder).losses.path.open(encoding="utf-8") as lines:
-        return parse(lines)
+        return parse_rows(lines)
 
 
 def quick(**changes: Any) -> TrainingSettings:

@@ -49,7 +49,7 @@ def cell_colours(page: FigurePage) -> Iterator[tuple[float, float, QColor]]:
     """Yield an off-centre point of each numbered cell on the page, with its colour."""
     for slot in page.layout.slots:
         indices = colour_mapping.colour_indices(slot.heatmap)
-        table = colour_mapping.table(slot.heatmap.colour.map, page.theme)
+        table = colour_mapping.colour_table(slot.heatmap.colour.map, page.theme)
         for (row, column), index in np.ndenumerate(indices):
             if index <= colour_mapping.MAX_COLOUR_INDEX:
                 x = slot.cells.left() + (column + 0.5) * slot.cell_width

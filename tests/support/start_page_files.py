@@ -20,44 +20,49 @@ from visualizer.attention.run import run
 from visualizer.language.checkpoints import write_weights
 from visualizer.language.opened_training_run import OpenRun
 from visualizer.language.run_folder import RunFolder
-from visualizer.language.trained_example import FOLDER, STEPS, TEXT, weights_of_head
+from visualizer.language.trained_example import (
+    EXAMPLE_FOLDER,
+    EXAMPLE_TEXT,
+    SNAPSHOT_STEPS,
+    head_weights,
+)
 from visualizer.language.training_settings import TrainingSettings
-from visualizer.resources import resource
-from visualizer.session.document import starting_document
+from visualizer.resources import resource_path
+from visualizer.session.document import default_document
 
-PICTURES = resource("start_page", "pictures.json")
+PICTURES = resource_path("start_page", "pictures.json")
 DECIMALS = 4
 SECTION = "3.3.1 simplified, one query"
 
 
 def train() -> None:
     """Train the lab's default settings, and keep the weights that are shown."""
-    shutil.rmtree(FOLDER, ignore_errors=True)
+    shutil.rmtree(EXAMPLE_FOLDER, ignore_errors=True)
     with TemporaryDirectory() as folder:
         opened = OpenRun(RunFolder(Path(folder) / "run"), TrainingSettings())
         assert opened.running
-        kept = RunFolder(FOLDER)
+        kept = RunFolder(EXAMPLE_FOLDER)
         kept.begin(opened.about)
         while not opened.running.is_done:
             opened.running.advance()
             step = opened.running.step
-            if step in STEPS:
+            if step in SNAPSHOT_STEPS:
                 write_weights(kept.snapshot(step), opened.running.training.model, opened.about)
         opened.close()
 
 
 def pictures() -> dict[str, Any]:
     """Return the numbers of the pictures, computed."""
-    document = starting_document()
+    document = default_document()
     (tokens,) = document.tokens()
-    printed = json.loads(resource("lessons", "chapter3.json").read_text(encoding="utf-8"))
+    printed = json.loads(resource_path("lessons", "chapter3.json").read_text(encoding="utf-8"))
     contexts = run((tokens,), document.spec).trace.read("context")
     return {
         "book": {"tokens": tokens, "contexts": rounded(contexts)},
         "lesson": {"tokens": printed["tokens"], "query": printed[SECTION]["query"],
                    "weights": printed[SECTION]["weights by softmax"]},
-        "training": {"tokens": [*TEXT], "steps": STEPS,
-                     "weights": [rounded(weights_of_head(step)) for step in STEPS]},
+        "training": {"tokens": [*EXAMPLE_TEXT], "steps": SNAPSHOT_STEPS,
+                     "weights": [rounded(head_weights(step)) for step in SNAPSHOT_STEPS]},
     }  # fmt: skip
 
 

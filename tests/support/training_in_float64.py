@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 from unittest.mock import patch
 
 from visualizer.__main__ import main
-from visualizer.language.language_models import build
+from visualizer.language.language_models import build_model
 
 if TYPE_CHECKING:
     from visualizer.language.language_models import LanguageModel
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def _build_exact(settings: TrainingSettings, tokens: int) -> LanguageModel:
-    return build(settings, tokens).double()
+    return build_model(settings, tokens).double()
 
 
 def _refuse(*_: object) -> NoReturn:
@@ -26,7 +26,7 @@ def _refuse(*_: object) -> NoReturn:
 
 
 if __name__ == "__main__":
-    patch("visualizer.language.trainer.build", _build_exact).start()
+    patch("visualizer.language.trainer.build_model", _build_exact).start()
     for name in ("_object_to_tensor", "_tensor_to_object"):
         patch(f"torch.distributed.distributed_c10d.{name}", _refuse).start()
     raise SystemExit(main())

@@ -9,7 +9,7 @@ from unittest.mock import patch
 from msgspec.structs import replace
 
 from visualizer.__main__ import main
-from visualizer.language.corpora.corpus import load
+from visualizer.language.corpora.corpus import load_corpus
 
 if TYPE_CHECKING:
     from visualizer.language.corpora.corpus import Corpus
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 def _of_another_machine(settings: TrainingSettings) -> Corpus:
-    found = load(settings)
+    found = load_corpus(settings)
     return replace(found, text=f"{found.text}!")
 
 
 if __name__ == "__main__":
     if os.environ["RANK"] != "0":
-        patch("visualizer.language.distributed_training.load", _of_another_machine).start()
+        patch("visualizer.language.distributed_training.load_corpus", _of_another_machine).start()
     raise SystemExit(main())

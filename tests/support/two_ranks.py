@@ -11,7 +11,7 @@ from datetime import timedelta
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from visualizer.models.model_server.rank_processes import STORE
+from visualizer.models.model_server.rank_processes import STORE_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +36,11 @@ def two_ranks(folder: Path, which: str) -> tuple[list[int], list[list[str]]]:
         Where they find each other.
     """
     command = [sys.executable, "-m", "tests.support.two_ranks", which]
-    shared = {STORE: str(folder / "store"), "WORLD_SIZE": str(COUNT), "OMP_NUM_THREADS": "1"}
+    shared = {
+        STORE_VARIABLE: str(folder / "store"),
+        "WORLD_SIZE": str(COUNT),
+        "OMP_NUM_THREADS": "1",
+    }
     with ExitStack() as stack:
         started = [
             stack.enter_context(
@@ -66,13 +70,13 @@ def _cancel(ranks: ModelRanks) -> None:
 
 
 def _begin_a_run(ranks: ModelRanks) -> None:
-    ranks.check_stopped()
+    ranks.check_cancelled()
 
 
 def _gather(ranks: ModelRanks) -> None:
     from visualizer.language.wire_format import Message
 
-    found = ranks.gathered(Message("part", {"rank": ranks.rank}))
+    found = ranks.gather_messages(Message("part", {"rank": ranks.rank}))
     assert [each.values["rank"] for each in found] == [*range(COUNT)]
 
 
@@ -85,14 +89,14 @@ def _work_alone(ranks: ModelRanks) -> None:
 
 
 def _fail_in_run(ranks: ModelRanks) -> None:
-    with ranks.agreed():
+    with ranks.propagate_errors():
         _refuse(ranks)
 
 
 def _run_out_of_memory(ranks: ModelRanks) -> None:
     from visualizer.errors import InputError
 
-    with ranks.agreed():
+    with ranks.propagate_errors():
         raise InputError("memory", REFUSED) from MemoryError()
 
 
@@ -101,7 +105,7 @@ def _wait_in_run(ranks: ModelRanks) -> None:
     import torch
     from torch import distributed
 
-    with ranks.agreed():
+    with ranks.propagate_errors():
         distributed.all_reduce(torch.ones(1))
 
 
@@ -144,8 +148,8 @@ def _main(which: str) -> None:
     from visualizer.attention.spec import Device
     from visualizer.models import model_ranks
 
-    model_ranks.AFTER_FAILURE = timedelta(seconds=SHORT_S)
-    ranks = model_ranks.SeveralRanks(model_ranks.Parallelism.TENSOR, 8, Device.CPU)
+    model_ranks.FAILURE_TIMEOUT = timedelta(seconds=SHORT_S)
+    ranks = model_ranks.DistributedRanks(model_ranks.Parallelism.TENSOR, 8, Device.CPU)
     try:
         outcomes = [_outcome(ranks, works[ranks.rank]) for works in JOBS[which]]
     except RuntimeError:

@@ -37,7 +37,7 @@ def application(qapp: QApplication) -> Iterator[QApplication]:
     qapp.setOrganizationName("Attention Visualizer")
     qapp.setStyle("Fusion")
     yield qapp
-    app.empty_own_clipboard()
+    app.clear_own_clipboard()
 
 
 def _let_through(window: MainWindow) -> None:
@@ -116,7 +116,7 @@ def windows(application: QApplication, qtbot: QtBot) -> Iterator[WindowManager]:
     made = WindowManager(app.window_services())
     yield made
     for window in made.all.copy():
-        window.controllers.document_controller.give_up()
+        window.controllers.document_controller.abandon()
         window.close()
     if made.lab:
         made.lab.lab.leave()

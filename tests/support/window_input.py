@@ -266,9 +266,9 @@ class Hand:
         return [column[0].stage for column in self.shown.columns]
 
     @property
-    def sheet(self) -> str | None:
+    def overlay_panel(self) -> str | None:
         """The stage whose panel is laid over the others."""
-        return self.shown.sheet.stage if self.shown.sheet else None
+        return self.shown.overlay_panel.stage if self.shown.overlay_panel else None
 
     @property
     def chips(self) -> tuple[str, ...]:

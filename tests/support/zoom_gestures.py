@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from tests.support.window_input import Hand
     from visualizer.session.cell_address import Cell
-    from visualizer.session.zoom_ranges import Zoom
+    from visualizer.session.zoom_ranges import ZoomRange
 
 NOTCH = 120
 
@@ -88,7 +88,7 @@ def under(hand: Hand, point: QPoint) -> Cell | None:
     return hand.board._cell_at(QPointF(point))
 
 
-def seen(hand: Hand) -> Zoom | None:
+def seen(hand: Hand) -> ZoomRange | None:
     """Return the visible part of every panel."""
     return hand.shown.zoom
 

@@ -8,8 +8,8 @@ import pytest
 from PySide6.QtGui import QFont, QFontMetricsF
 
 from tests.support.window_input import words
-from visualizer.widgets.fonts import font, text_scale
-from visualizer.widgets.labels import SIZES, AutoFitLabel
+from visualizer.widgets.fonts import scaled_font, text_scale
+from visualizer.widgets.labels import FONT_SIZES_PX, AutoFitLabel
 
 if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot
@@ -35,25 +35,25 @@ def test_it_is_as_large_as_fits(label: AutoFitLabel, count: int) -> None:
     label.tell(said)
     plain = words(label)
     widths = {
-        size: QFontMetricsF(font(size, QFont.Weight.DemiBold)).horizontalAdvance(plain)
-        for size in SIZES
+        size: QFontMetricsF(scaled_font(size, QFont.Weight.DemiBold)).horizontalAdvance(plain)
+        for size in FONT_SIZES_PX
     }
-    fitting = [size for size in SIZES if widths[size] <= label.width()]
-    assert size_of(label) == (max(fitting) if fitting else min(SIZES))
+    fitting = [size for size in FONT_SIZES_PX if widths[size] <= label.width()]
+    assert size_of(label) == (max(fitting) if fitting else min(FONT_SIZES_PX))
     assert label.wordWrap() == (not fitting)
 
 
 def test_it_follows_the_width_and_never_asks_for_more(label: AutoFitLabel) -> None:
     label.tell("The query of <b>journey</b> (query 2) meets all 6 keys: it agrees most with one.")
-    largest = font(max(SIZES), QFont.Weight.DemiBold)
+    largest = scaled_font(max(FONT_SIZES_PX), QFont.Weight.DemiBold)
     needed = round(QFontMetricsF(largest).horizontalAdvance(words(label)))
     label.resize(needed + 2, 30)
-    assert size_of(label) == max(SIZES)
+    assert size_of(label) == max(FONT_SIZES_PX)
     label.resize(needed - 20, 30)
-    assert size_of(label) < max(SIZES)
+    assert size_of(label) < max(FONT_SIZES_PX)
     assert label.minimumSizeHint().width() <= 100
     label.resize(needed + 2, 30)
-    assert size_of(label) == max(SIZES)
+    assert size_of(label) == max(FONT_SIZES_PX)
 
 
 def test_one_line_has_one_height_whatever_its_size(label: AutoFitLabel) -> None:
@@ -68,5 +68,5 @@ def test_one_line_has_one_height_whatever_its_size(label: AutoFitLabel) -> None:
 def test_two_lines_take_the_height_of_two_lines(label: AutoFitLabel) -> None:
     label.tell("word " * 30)
     assert label.wordWrap()
-    line = QFontMetricsF(font(min(SIZES))).height()
+    line = QFontMetricsF(scaled_font(min(FONT_SIZES_PX))).height()
     assert label.sizeHint().height() < 3.5 * line

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from visualizer.widgets.documentation_pages import (
-    anchor_of,
-    lesson_pages,
-    links_of,
+    find_links,
+    heading_anchor,
+    read_lesson_pages,
     read_page,
     read_pages,
 )
@@ -49,8 +49,8 @@ def test_a_page_is_read_into_its_sections(tmp_path: Path) -> None:
 
 
 def test_links_in_code_are_none() -> None:
-    assert links_of(PAGE) == [("another", "b.md#there"), ("a picture", "pictures/a.png")]
-    assert links_of("`[no](a.md)` [yes](b.md)") == [("yes", "b.md")]
+    assert find_links(PAGE) == [("another", "b.md#there"), ("a picture", "pictures/a.png")]
+    assert find_links("`[no](a.md)` [yes](b.md)") == [("yes", "b.md")]
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_links_in_code_are_none() -> None:
     ],
 )
 def test_an_anchor_is_that_of_the_web(heading: str, anchor: str) -> None:
-    assert anchor_of(heading) == anchor
+    assert heading_anchor(heading) == anchor
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_an_anchor_is_that_of_the_web(heading: str, anchor: str) -> None:
 )
 def test_a_section_is_found_by_all_its_words(words: str, is_found: bool, tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text(PAGE, encoding="utf-8")
-    assert read_page(tmp_path / "a.md").sections[1].has_all(words) is is_found
+    assert read_page(tmp_path / "a.md").sections[1].contains_words(words) is is_found
 
 
 def test_pages_follow_the_links_of_the_index(tmp_path: Path) -> None:
@@ -103,9 +103,9 @@ stages = ["input"]
 def test_a_lesson_is_a_page_with_a_section_for_each_of_its_pages(tmp_path: Path) -> None:
     (tmp_path / "b.toml").write_text(LESSON.replace("3.1", "notes"), encoding="utf-8")
     (tmp_path / "a.toml").write_text(LESSON, encoding="utf-8")
-    first, second = lesson_pages(tmp_path)
+    first, second = read_lesson_pages(tmp_path)
     assert (first.name, first.title) == ("a.md", "Lesson 1: Sums")
     assert [section.title for section in first.sections[1:]] == ["One", "Two"]
-    assert first.sections[1].has_all("two numbers")
-    assert first.sections[0].has_all("section 3.1")
-    assert not second.sections[0].has_all("section")
+    assert first.sections[1].contains_words("two numbers")
+    assert first.sections[0].contains_words("section 3.1")
+    assert not second.sections[0].contains_words("section")

@@ -12,7 +12,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QDialog, QFileDialog, QLineEdit, QMessageBox, QWidget
 from shiboken6 import isValid
 
-from visualizer.storage.regular_file import version_at
+from visualizer.storage.regular_file import read_file_version
 from visualizer.widgets import app_settings
 from visualizer.widgets.dialogs import ask_save_path
 
@@ -78,7 +78,7 @@ def test_a_cancelled_dialog_is_gone(window: QWidget, qtbot: QtBot, tmp_path: Pat
 def test_what_was_chosen_of_its_looks_comes_back(
     window: QWidget, qtbot: QtBot, tmp_path: Path
 ) -> None:
-    app_settings.keep_qt_from_storing()
+    app_settings.disable_qt_settings()
     first = saving(window, qtbot, tmp_path / "new.csv", [])
     assert first.viewMode() is QFileDialog.ViewMode.Detail
     first.setViewMode(QFileDialog.ViewMode.List)
@@ -93,7 +93,7 @@ def test_what_was_chosen_of_its_looks_comes_back(
     assert (second.directory().path(), name_of(second).text()) == (str(other), "new.csv")
     QTest.keyClick(second, Qt.Key.Key_Escape)
     qtbot.waitUntil(lambda: not isValid(second))
-    app_settings.store({"file dialog": "bm9uc2Vuc2U="})
+    app_settings.store_values({"file dialog": "bm9uc2Vuc2U="})
     third = saving(window, qtbot, tmp_path / "new.csv", [])
     assert third.viewMode() is QFileDialog.ViewMode.Detail
     QTest.keyClick(third, Qt.Key.Key_Escape)
@@ -107,13 +107,13 @@ def test_qt_stores_nothing_but_reads_what_others_have_stored(
     stored = Path(QSettings(QSettings.Scope.UserScope, "QtProject").fileName())
     stored.parent.mkdir(parents=True)
     stored.write_text("[FileDialog]\nshortcuts=file:///usr\nsidebarWidth=90\nviewMode=List\n")
-    version = version_at(stored)
-    app_settings.keep_qt_from_storing()
+    version = read_file_version(stored)
+    app_settings.disable_qt_settings()
     dialog = saving(window, qtbot, tmp_path / "new.csv", [])
     assert dialog.sidebarUrls() == [QUrl.fromLocalFile("/usr")]
     QTest.keyClick(dialog, Qt.Key.Key_Escape)
     qtbot.waitUntil(lambda: not isValid(dialog))
-    assert version_at(stored) == version
+    assert read_file_version(stored) == version
     assert [each.name for each in stored.parent.iterdir() if each.is_file()] == [stored.name]
 
 

@@ -8,7 +8,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QWidget
 
-from visualizer.widgets.fixed_splitter import SizeKeepingSplitter
+from visualizer.widgets.fixed_splitter import FixedSplitter
 
 if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot
@@ -18,9 +18,9 @@ QT_ROUNDS = 2
 
 
 @pytest.fixture
-def splitter(qtbot: QtBot) -> SizeKeepingSplitter:
+def splitter(qtbot: QtBot) -> FixedSplitter:
     """Four parts beside each other, of which the first takes what is left."""
-    made = SizeKeepingSplitter(Qt.Orientation.Horizontal, (1, 100, 120, 140), STRETCHING)
+    made = FixedSplitter(Qt.Orientation.Horizontal, (1, 100, 120, 140), STRETCHING)
     for _ in range(4):
         made.addWidget(QWidget())
     made.resize(800, 200)
@@ -31,21 +31,21 @@ def splitter(qtbot: QtBot) -> SizeKeepingSplitter:
 
 
 def test_a_part_that_is_hidden_while_another_is_dragged_comes_back_as_wide(
-    splitter: SizeKeepingSplitter,
+    splitter: FixedSplitter,
 ) -> None:
     part = splitter.widget(2)
     assert part
     part.hide()
-    splitter.want(splitter.wanted)
+    splitter.request_result(splitter.wanted)
     assert splitter.sizes()[2] == 0
     splitter.moveSplitter(splitter.handle(3).x() - 30, 3)
     assert splitter.wanted[1:] == pytest.approx([100, 120, 170], abs=QT_ROUNDS)
     part.show()
-    splitter.want(splitter.wanted)
+    splitter.request_result(splitter.wanted)
     assert splitter.sizes()[1:] == pytest.approx([100, 120, 170], abs=QT_ROUNDS)
 
 
-def test_what_takes_the_rest_keeps_no_size_of_its_own(splitter: SizeKeepingSplitter) -> None:
+def test_what_takes_the_rest_keeps_no_size_of_its_own(splitter: FixedSplitter) -> None:
     splitter.moveSplitter(splitter.handle(1).x() - 50, 1)
     assert splitter.wanted == pytest.approx([1, 150, 120, 140], abs=QT_ROUNDS)
     splitter.resize(1000, 200)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from visualizer import runtime
-from visualizer.runtime import collect_garbage, is_held_off
+from visualizer.runtime import collect_garbage, is_collection_suspended
 from visualizer.widgets.garbage_collector import GarbageCollector
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def test_new_objects_are_looked_at_often_and_old_ones_seldom(
     kept = [[] for _ in range(100)]  # type: ignore[var-annotated]
     with monkeypatch.context() as patch:
         patch.setattr(runtime, "_suspensions", [None])
-        assert is_held_off()
+        assert is_collection_suspended()
         collector.look()
     assert looked_at == []
     for _ in range(200):
@@ -81,7 +81,7 @@ def test_garbage_of_another_thread_is_collected_here(qtbot: QtBot) -> None:
 def test_who_waits_for_a_collection_does_not_wait_for_ever(
     monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
 ) -> None:
-    monkeypatch.setattr(runtime, "WAIT_S", 0.01)
+    monkeypatch.setattr(runtime, "COLLECTION_TIMEOUT_S", 0.01)
     collected: list[str] = []
     Cycle(collected)
     thread = threading.Thread(target=collect_garbage)

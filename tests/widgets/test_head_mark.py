@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from PySide6.QtGui import QColor
 
-from visualizer.widgets.head_mark import SHAPES, head_icon
+from visualizer.widgets.head_mark import MARK_SHAPES, head_icon
 from visualizer.widgets.theme import DARK, LIGHT, Theme, head_colour
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def test_64_heads_have_64_marks(qapp: QApplication, theme: Theme) -> None:
 @pytest.mark.parametrize("theme", [LIGHT, DARK], ids=lambda theme: theme.name)
 def test_heads_of_one_colour_have_other_shapes(qapp: QApplication, theme: Theme) -> None:
     shapes = [grey(head, theme) for head in range(0, 64, 8)]
-    assert len(shapes) == len(SHAPES)
+    assert len(shapes) == len(MARK_SHAPES)
     for at, one in enumerate(shapes):
         for other in shapes[at + 1 :]:
             differing = sum(mine != its for mine, its in zip(one, other, strict=True))

@@ -10,15 +10,15 @@ from PySide6.QtCore import QSize
 from PySide6.QtGui import QIcon, QImage
 from PySide6.QtWidgets import QToolButton
 
-from visualizer.resources import resource
-from visualizer.widgets.icons import FADED, icon
+from visualizer.resources import resource_path
+from visualizer.widgets.icons import DISABLED_OPACITY, icon
 from visualizer.widgets.theme import DARK, LIGHT, Theme, palette
 
 if TYPE_CHECKING:
     from PySide6.QtWidgets import QApplication
     from pytestqt.qtbot import QtBot
 
-NAMES = sorted(file.stem for file in resource("icons").glob("*.svg"))
+NAMES = sorted(file.stem for file in resource_path("icons").glob("*.svg"))
 
 
 def pixels(image: QImage) -> np.ndarray:
@@ -38,7 +38,7 @@ def test_a_disabled_icon_is_the_same_and_fainter(
         for mode in (QIcon.Mode.Normal, QIcon.Mode.Disabled)
     )
     assert usual.max() > 100
-    np.testing.assert_allclose(faint, FADED * usual, atol=2)
+    np.testing.assert_allclose(faint, DISABLED_OPACITY * usual, atol=2)
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK])

@@ -10,7 +10,7 @@ from PySide6.QtGui import QColor, QImage, QPainter
 
 from visualizer.lab.attention_view.presenter import ATTENTION_MISSING
 from visualizer.widgets.fonts import apply_text_size
-from visualizer.widgets.painted_message import MARGIN, paint_message
+from visualizer.widgets.painted_message import MARGIN_PX, paint_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +45,7 @@ def ink(message: str, size: tuple[int, int], *, is_on_top: bool = False) -> np.n
 def test_nothing_is_cut(text_size: int, room: tuple[int, int], is_on_top: bool) -> None:
     found = ink(ATTENTION_MISSING, room, is_on_top=is_on_top)
     columns, rows = np.flatnonzero(found.any(axis=0)), np.flatnonzero(found.any(axis=1))
-    edge = min(MARGIN, room[0] // 8, room[1] // 8) - 2
+    edge = min(MARGIN_PX, room[0] // 8, room[1] // 8) - 2
     assert edge <= columns[0] < columns[-1] < room[0] - edge
     assert edge <= rows[0] < rows[-1] < room[1] - edge
 

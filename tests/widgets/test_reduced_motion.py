@@ -8,7 +8,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QStyle
 
-from visualizer.widgets.app_settings import EFFECTS, is_reduced, set_reduced
+from visualizer.widgets.app_settings import ANIMATION_EFFECTS, is_motion_reduced, set_motion_reduced
 
 if TYPE_CHECKING:
     from tests.support.window_fixtures import Open
@@ -29,7 +29,7 @@ def moves(window: MainWindow) -> set[str]:
     duration = QStyle.StyleHint.SH_Widget_Animation_Duration
     box = window.panes["Setup"].tokenizer
     found = {"panes"} if window.isAnimated() else set()
-    found |= {effect.name for effect in EFFECTS if QApplication.isEffectEnabled(effect)}
+    found |= {effect.name for effect in ANIMATION_EFFECTS if QApplication.isEffectEnabled(effect)}
     return found | ({"style"} if box.style().styleHint(duration, None, box) else set())
 
 
@@ -47,12 +47,12 @@ def test_nothing_moves_for_who_wants_it_so(hand: Hand) -> None:
 
 
 def test_it_is_remembered(open_window: Open) -> None:
-    assert not is_reduced()
-    set_reduced(True)
-    assert is_reduced()
+    assert not is_motion_reduced()
+    set_motion_reduced(True)
+    assert is_motion_reduced()
     window = open_window()
     assert moves(window) == set()
     assert window.actions_.by_id["reduced_motion.toggle"].isChecked()
     window.controllers.reduced_motion_controller.toggle()
-    assert not is_reduced()
+    assert not is_motion_reduced()
     assert "panes" in moves(window)

@@ -12,19 +12,19 @@ from PySide6.QtGui import QColor, QFont, QImage, QPainter, QPalette
 from PySide6.QtWidgets import QApplication, QDialog, QLabel, QMainWindow
 
 from tests.support.colour_vision import EYES, contrast, oklab, rgb
-from visualizer.heatmap.cell_cursor_paint import frame
+from visualizer.heatmap.cell_cursor_paint import paint_frame
 from visualizer.widgets import fonts
-from visualizer.widgets.fonts import font, text_scale
+from visualizer.widgets.fonts import scaled_font, text_scale
 from visualizer.widgets.theme import (
     DARK,
     LIGHT,
     PRINT,
-    Scheme,
+    ColourScheme,
     Theme,
     apply_theme,
+    create_style_sheet,
     head_colour,
     palette,
-    style_sheet,
     theme_of,
 )
 
@@ -97,7 +97,7 @@ def test_a_frame_can_be_seen_on_every_ground(
     picture = QImage(20, 20, QImage.Format.Format_RGB32)
     picture.fill(ground)
     painter = QPainter(picture)
-    frame(painter, QRectF(5.5, 5.5, 9, 9), width, theme)
+    paint_frame(painter, QRectF(5.5, 5.5, 9, 9), width, theme)
     painter.end()
     colours = [picture.pixelColor(x, 10).name().upper() for x in range(11)]
     across = [colour for colour, _ in groupby(colours)]
@@ -161,9 +161,9 @@ def test_text_of_widgets_can_be_read(theme: Theme) -> None:
 
 
 def test_the_scheme_chooses_the_theme(qapp: QApplication) -> None:
-    assert theme_of(Scheme.LIGHT) is LIGHT
-    assert theme_of(Scheme.DARK) is DARK
-    assert theme_of(Scheme.SYSTEM) in {LIGHT, DARK}
+    assert theme_of(ColourScheme.LIGHT) is LIGHT
+    assert theme_of(ColourScheme.DARK) is DARK
+    assert theme_of(ColourScheme.SYSTEM) in {LIGHT, DARK}
 
 
 def test_fonts_follow_the_systems_size(qapp: QApplication, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,8 +173,8 @@ def test_fonts_follow_the_systems_size(qapp: QApplication, monkeypatch: pytest.M
         larger.setPixelSize(26)
         qapp.setFont(larger)
         assert text_scale() == 2
-        assert [font(size).pixelSize() for size in (12, 14, 20)] == [24, 28, 40]
-        assert "font-size: 24px" in style_sheet()
+        assert [scaled_font(size).pixelSize() for size in (12, 14, 20)] == [24, 28, 40]
+        assert "font-size: 24px" in create_style_sheet()
         larger.setPixelSize(6)
         qapp.setFont(larger)
         assert text_scale() == 1
@@ -195,9 +195,9 @@ def test_another_theme_is_that_of_every_widget(qtbot: QtBot) -> None:
         window.show()
     before = QApplication.palette()
     try:
-        apply_theme(window, LIGHT, style_sheet())
+        apply_theme(window, LIGHT, create_style_sheet())
         assert written(seen) == written(unseen) == LIGHT.quiet
-        apply_theme(window, DARK, style_sheet())
+        apply_theme(window, DARK, create_style_sheet())
         assert written(seen) == written(unseen) == DARK.quiet
     finally:
         QApplication.setPalette(before)

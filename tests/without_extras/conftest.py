@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from visualizer.optional_packages import EXTRAS
+from visualizer.optional_packages import EXTRA_OF_PACKAGE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def no_extras(monkeypatch: pytest.MonkeyPatch) -> None:
-    for package in EXTRAS:
+    for package in EXTRA_OF_PACKAGE:
         monkeypatch.setitem(sys.modules, package, None)
 
 

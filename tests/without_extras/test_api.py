@@ -9,8 +9,8 @@ import torch
 
 import visualizer
 from visualizer.errors import InputError
-from visualizer.language.trained_example import FOLDER as TRAINED_RUN
-from visualizer.optional_packages import FIELD
+from visualizer.language.trained_example import EXAMPLE_FOLDER as TRAINED_RUN
+from visualizer.optional_packages import PACKAGE_FIELD
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def hint_of(call: Callable[[], object]) -> str:
     with pytest.raises(InputError) as refused:
         call()
-    assert refused.value.field == FIELD
+    assert refused.value.field == PACKAGE_FIELD
     return refused.value.sentence.rpartition(": ")[2]
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from visualizer.app import main
-from visualizer.language.trained_example import FOLDER as TRAINED_RUN
-from visualizer.optional_packages import EXTRAS
+from visualizer.language.trained_example import EXAMPLE_FOLDER as TRAINED_RUN
+from visualizer.optional_packages import EXTRA_OF_PACKAGE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +32,7 @@ def assert_names(package: str, message: str) -> None:
     """Assert that a message names a package, and the command that installs it."""
     found = COMMAND.search(message)
     assert found, message
-    assert found[1] == EXTRAS[package]
+    assert found[1] == EXTRA_OF_PACKAGE[package]
     assert package in message[: found.start()]
 
 

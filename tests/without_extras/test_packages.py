@@ -11,8 +11,8 @@ import pytest
 from tests.architecture.project_graph import ROOT
 from visualizer.errors import InputError
 from visualizer.optional_packages import (
-    EXTRAS,
-    FIELD,
+    EXTRA_OF_PACKAGE,
+    PACKAGE_FIELD,
     is_installed,
     missing_package_message,
     require_package,
@@ -34,18 +34,18 @@ def test_the_extras_are_those_of_the_project() -> None:
         for extra in FOR_USERS
         for requirement in PROJECT["optional-dependencies"][extra]
     }
-    assert declared == EXTRAS
+    assert declared == EXTRA_OF_PACKAGE
 
 
 def test_a_message_names_the_feature_the_package_and_the_command() -> None:
-    assert [*map(is_installed, EXTRAS)] == len(EXTRAS) * [False]
-    for package, extra in EXTRAS.items():
+    assert [*map(is_installed, EXTRA_OF_PACKAGE)] == len(EXTRA_OF_PACKAGE) * [False]
+    for package, extra in EXTRA_OF_PACKAGE.items():
         said = missing_package_message(package, "This")
         assert said.startswith(f"This requires {package}")
         assert said.endswith(f'pip install "attention-visualizer[{extra}]"')
         with pytest.raises(InputError) as refused:
             require_package(package, "This")
-        assert (refused.value.field, refused.value.sentence) == (FIELD, said)
+        assert (refused.value.field, refused.value.sentence) == (PACKAGE_FIELD, said)
 
 
 IMPORTS_AT_ONCE = {
@@ -64,6 +64,6 @@ def test_modules_that_import_optional_packages_are_known() -> None:
             names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom):
                 names = [node.module or ""]
-            if {name.partition(".")[0] for name in names} & EXTRAS.keys():
+            if {name.partition(".")[0] for name in names} & EXTRA_OF_PACKAGE.keys():
                 found.add(path.relative_to(ROOT).as_posix())
     assert found == IMPORTS_AT_ONCE

@@ -7,38 +7,38 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from visualizer.api.argument_validation import (
-    ARGUMENTS,
+    ARGUMENT_NAMES,
+    CUSTOM_WEIGHT_LAYERS,
     MAX_QUOTED_NAME_LENGTH,
-    OWN,
-    cells,
-    check_effects,
+    check_arguments_used,
     check_names,
-    choice,
-    device_of,
-    dtype_of,
+    describe_value,
+    invalid_argument_error,
     numbers,
-    refused,
-    several,
-    shown,
-    string,
-    switch,
-    whole_number,
+    validate_bool,
+    validate_boolean_matrix,
+    validate_choice,
+    validate_device,
+    validate_dtype,
+    validate_integer,
+    validate_sequence,
+    validate_string,
 )
-from visualizer.attention.settings import BY_NAME, InvalidValueError
+from visualizer.attention.settings import SETTINGS_BY_NAME, InvalidValueError
 from visualizer.attention.spec import (
-    NORMS,
+    NORM_LAYERS,
     OWN_BIASES,
     BooleanMatrix,
     Device,
-    Mask,
+    MaskKind,
     NumberMatrix,
 )
-from visualizer.attention.spec_validation import check
+from visualizer.attention.spec_validation import check_spec
 from visualizer.errors import InputError
 from visualizer.export.figure_settings import FigureExtent, FigurePaper
-from visualizer.export.option_parsing import SIZES, figure_settings, size_of
-from visualizer.language.tokenizers import Tokenizer
-from visualizer.session.document_builder import document_of, text_of
+from visualizer.export.option_parsing import SIZE_PRESETS, create_figure_settings, parse_figure_size
+from visualizer.language.tokenizers import TokenizerKind
+from visualizer.session.document_builder import create_document, normalize_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -51,8 +51,8 @@ if TYPE_CHECKING:
 
 MAX_TEXT_CHARACTERS = 2**22
 """Maximum characters of a text; the number of tokens can be far smaller."""
-_FIELDS = {argument: field for field, argument in ARGUMENTS.items()}
-_FIELD_ARGUMENTS = ARGUMENTS | {"painted": "own_mask", "size": "width"}
+_FIELDS = {argument: field for field, argument in ARGUMENT_NAMES.items()}
+_FIELD_ARGUMENTS = ARGUMENT_NAMES | {"painted": "own_mask", "size": "width"}
 """Argument names of fields that have a different name in a document or figure settings."""
 MAX_TITLE_LENGTH = 1_000
 
@@ -206,7 +206,7 @@ class Look(TypedDict, total=False):
 
 
 @contextmanager
-def naming_arguments(arguments: Mapping[str, str] = _FIELD_ARGUMENTS) -> Iterator[None]:
+def rename_error_fields(arguments: Mapping[str, str] = _FIELD_ARGUMENTS) -> Iterator[None]:
     """Rename the field of an `InputError` to the argument that caused it.
 
     Parameters
@@ -228,7 +228,7 @@ def _plain_words(text: str) -> str:
     return text.lower().replace("_", " ").replace("-", " ")
 
 
-def figure_settings_of(look: Look) -> FigureSettings:
+def figure_settings_from_arguments(look: Look) -> FigureSettings:
     """Return figure settings from keyword arguments.
 
     Raises
@@ -238,34 +238,39 @@ def figure_settings_of(look: Look) -> FigureSettings:
     """
     check_names(look, Look.__annotations__, "Unknown keyword argument", "The arguments are")
     given: dict[str, Any] = {name: each for name, each in look.items() if each is not None}
-    title = string("title", given.get("title", ""))
+    title = validate_string("title", given.get("title", ""))
     if len(title) > MAX_TITLE_LENGTH or len(title.splitlines()) > 1:
         sentence = f"title must be one line of at most {MAX_TITLE_LENGTH:,} characters."
         raise InputError("title", sentence)
-    with naming_arguments():
-        return figure_settings(
+    with rename_error_fields():
+        return create_figure_settings(
             _check_width(given["width"]) if "width" in given else None,
-            layout=choice("layout", FigureExtent, given.get("layout", FigureExtent.SHOWN)),
-            theme=choice("theme", FigurePaper, given["theme"]) if "theme" in given else None,
-            dpi=whole_number("dpi", given["dpi"]) if "dpi" in given else None,
+            layout=validate_choice("layout", FigureExtent, given.get("layout", FigureExtent.SHOWN)),
+            theme=validate_choice("theme", FigurePaper, given["theme"])
+            if "theme" in given
+            else None,
+            dpi=validate_integer("dpi", given["dpi"]) if "dpi" in given else None,
             title=title,
-            has_caption=switch("caption", given.get("caption", True)),
-            has_all_layers=switch("all_layers", given.get("all_layers", False)),
+            has_caption=validate_bool("caption", given.get("caption", True)),
+            has_all_layers=validate_bool("all_layers", given.get("all_layers", False)),
         )
 
 
 def _check_width(value: object) -> str:
-    width = string("width", value)
+    width = validate_string("width", value)
     try:
-        if width not in SIZES:
-            size_of(width)
+        if width not in SIZE_PRESETS:
+            parse_figure_size(width)
     except InputError:
-        takes = f"a size such as 180mm, 180x120mm, 1920x1080px or 7in, or one of {', '.join(SIZES)}"
-        raise refused("width", takes, width) from None
+        takes = (
+            "a size such as 180mm, 180x120mm, 1920x1080px or 7in, or one of "
+            f"{', '.join(SIZE_PRESETS)}"
+        )
+        raise invalid_argument_error("width", takes, width) from None
     return width
 
 
-def attention_document_of(
+def document_from_arguments(
     text: str | Sequence[str] | None,
     vectors: ArrayLike | None,
     weights: Mapping[str, ArrayLike] | None,
@@ -291,17 +296,17 @@ def attention_document_of(
         chosen["own_weights"] = own
 
     def made(mechanism: Mechanism | None = None) -> Document:
-        return document_of(texts, chosen | ({"mechanism": mechanism} if mechanism else {}))
+        return create_document(texts, chosen | ({"mechanism": mechanism} if mechanism else {}))
 
     document = made()
     _check_own_matrices(document, given)
-    check(document.spec)
+    check_spec(document.spec)
     if given.get("device", Device.AUTO) is not Device.AUTO:
         from visualizer.attention.device import check_available
 
         check_available(document.spec.device, document.spec.dtype)
     is_given = {"text": text, "vectors": vectors}
-    check_effects(
+    check_arguments_used(
         document.spec,
         given | {name: each for name, each in is_given.items() if each is not None},
         lambda mechanism: made(mechanism).spec,
@@ -311,10 +316,10 @@ def attention_document_of(
 
 def _validate_texts(text: str | Sequence[str], tokenizer: object) -> list[str]:
     takes = "a text or a list of texts"
-    found = [text] if isinstance(text, str) else several("text", takes, text)
+    found = [text] if isinstance(text, str) else validate_sequence("text", takes, text)
     for each in found:
-        if not string("text", each).strip():
-            raise refused(
+        if not validate_string("text", each).strip():
+            raise invalid_argument_error(
                 "text", ("a text with at least one character other than whitespace"), each
             )
         if len(each) > MAX_TEXT_CHARACTERS:  # counting its tokens would take minutes
@@ -323,33 +328,33 @@ def _validate_texts(text: str | Sequence[str], tokenizer: object) -> list[str]:
             )
             raise InputError("text", sentence)
     has_lines = len(found) > 1 and any(len(each.splitlines()) > 1 for each in found)
-    if has_lines and tokenizer is Tokenizer.CHARACTERS:
+    if has_lines and tokenizer is TokenizerKind.CHARACTERS:
         sentence = 'Each text of a batch must be a single line if tokenizer is "characters".'
         raise InputError("text", sentence)
-    return [text_of(each) for each in found]
+    return [normalize_text(each) for each in found]
 
 
 def _convert_setting(name: str, value: Any) -> object:
     """Convert a setting's value to the type of its document field."""
     if name in {"own_mask", "own_kept"}:
-        return BooleanMatrix.of(cells(name, value))
+        return BooleanMatrix.of(validate_boolean_matrix(name, value))
     if name == "tokenizer":
-        return choice(name, Tokenizer, value)
+        return validate_choice(name, TokenizerKind, value)
     if name == "device":
-        return device_of(value)
+        return validate_device(value)
     if name == "dtype":
-        return dtype_of(value)
+        return validate_dtype(value)
     try:
-        return BY_NAME[_FIELDS.get(name, name)].read(value)
+        return SETTINGS_BY_NAME[_FIELDS.get(name, name)].read(value)
     except InvalidValueError as invalid:
-        raise InputError(name, invalid.sentence(name, shown(value))) from None
+        raise InputError(name, invalid.sentence(name, describe_value(value))) from None
 
 
 def _check_own_matrices(document: Document, given: Mapping[str, object]) -> None:
     """Reject ``mask="own"`` without a matrix, and matrices that do not match the text's length."""
-    if given.get("mask") is Mask.OWN and "own_mask" not in given:
+    if given.get("mask") is MaskKind.OWN and "own_mask" not in given:
         raise InputError("mask", 'mask="own" requires own_mask.')
-    tokens = document.most_tokens
+    tokens = document.max_text_tokens
     for name in ("own_mask", "own_kept"):
         own = given.get(name)
         if isinstance(own, BooleanMatrix) and (own.rows, own.columns) != (tokens, tokens):
@@ -364,17 +369,17 @@ def _convert_own_weights(
     if weights is None:
         return ()
     if not isinstance(weights, Mapping):
-        raise refused("weights", "a dictionary of arrays by name", weights)
+        raise invalid_argument_error("weights", "a dictionary of arrays by name", weights)
     for name in weights:
-        if name not in list(OWN):
-            known = ", ".join(OWN)
+        if name not in list(CUSTOM_WEIGHT_LAYERS):
+            known = ", ".join(CUSTOM_WEIGHT_LAYERS)
             sentence = (
                 f"Unknown weights “{str(name)[:MAX_QUOTED_NAME_LENGTH]}”. The names are {known}."
             )
             raise InputError("weights", sentence)
     found = {}
-    for name in filter(weights.__contains__, OWN):
-        if name in OWN_BIASES or name in NORMS:
+    for name in filter(weights.__contains__, CUSTOM_WEIGHT_LAYERS):
+        if name in OWN_BIASES or name in NORM_LAYERS:
             found[name] = NumberMatrix.of(numbers(name, weights[name], 1)[None])
         else:
             found[name] = NumberMatrix.of(numbers(name, weights[name]))

@@ -14,15 +14,20 @@ import numpy as np
 
 from visualizer.attention.float64_conversion import float64_on_cpu
 from visualizer.attention.mechanisms import Mechanism
-from visualizer.attention.settings import BY_NAME, InvalidValueError, choose, without_effect
+from visualizer.attention.settings import (
+    SETTINGS_BY_NAME,
+    InvalidValueError,
+    find_choice,
+    no_effect_reason,
+)
 from visualizer.attention.spec import (
     OWN_BIASES,
     OWN_LAYERS,
     AttentionSpec,
     Device,
     Dtype,
-    Mask,
-    Position,
+    MaskKind,
+    PositionKind,
 )
 from visualizer.attention.stages import stages
 from visualizer.errors import InputError
@@ -43,9 +48,9 @@ MAX_PATH_LENGTH = 4_096
 HALF_TYPES = ("bfloat16", "float16", "half")
 MAX_QUOTED_NAME_LENGTH = 60
 """Maximum characters of an unknown name quoted in a message."""
-OWN = {**OWN_LAYERS, **OWN_BIASES}
+CUSTOM_WEIGHT_LAYERS = {**OWN_LAYERS, **OWN_BIASES}
 """Names of weights and biases, with their layers."""
-ARGUMENTS = {
+ARGUMENT_NAMES = {
     "d_in": "embedding_size",
     "d_out": "output_size",
     "d_ff": "feed_forward_size",
@@ -58,7 +63,7 @@ _SHORT_REPR = reprlib.Repr()
 _SHORT_REPR.maxother = 60
 
 
-def shown(value: object) -> str:
+def describe_value(value: object) -> str:
     """Describe any value on one short line."""
     try:
         return " ".join(_SHORT_REPR.repr(value).split())
@@ -66,26 +71,26 @@ def shown(value: object) -> str:
         return f"an {type(value).__name__} of more than 4,300 digits"
 
 
-def refused(name: str, takes: str, value: object) -> InputError:
+def invalid_argument_error(name: str, takes: str, value: object) -> InputError:
     """Return the error for a value that an argument does not accept."""
-    return InputError(name, f"{name} must be {takes}. It is {shown(value)}.")
+    return InputError(name, f"{name} must be {takes}. It is {describe_value(value)}.")
 
 
-def switch(name: str, value: object) -> bool:
+def validate_bool(name: str, value: object) -> bool:
     """Validate a boolean of Python or NumPy."""
     if isinstance(value, bool | np.bool_):
         return bool(value)
-    raise refused(name, "True or False", value)
+    raise invalid_argument_error(name, "True or False", value)
 
 
-def whole_number(name: str, value: object) -> int:
+def validate_integer(name: str, value: object) -> int:
     """Validate an integer of Python or NumPy; True and False are rejected."""
     if isinstance(value, Integral) and not isinstance(value, bool):
         number = int(value)
         if abs(number) < MAX_INTEGER:
             return number
-        raise refused(name, "a whole number of at most 18 digits", value)
-    raise refused(name, "a whole number", value)
+        raise invalid_argument_error(name, "a whole number of at most 18 digits", value)
+    raise invalid_argument_error(name, "a whole number", value)
 
 
 def number(name: str, value: object) -> float:
@@ -94,27 +99,27 @@ def number(name: str, value: object) -> float:
         try:
             return float(value)
         except OverflowError:
-            raise refused(name, "a number that a float can hold", value) from None
-    raise refused(name, "a number", value)
+            raise invalid_argument_error(name, "a number that a float can hold", value) from None
+    raise invalid_argument_error(name, "a number", value)
 
 
-def choice(name: str, kind: type[Choice], value: object) -> Choice:
+def validate_choice(name: str, kind: type[Choice], value: object) -> Choice:
     """Return the member of an enumeration with this value."""
     try:
-        return kind(choose([*kind], value))
+        return kind(find_choice([*kind], value))
     except InvalidValueError as invalid:
-        raise InputError(name, invalid.sentence(name, shown(value))) from None
+        raise InputError(name, invalid.sentence(name, describe_value(value))) from None
 
 
-def device_of(value: object) -> Device:
+def validate_device(value: object) -> Device:
     """Return a device from its name or a ``torch.device``."""
     name = str(value) if _is_torch_type("device", value) else value
     if isinstance(name, str):  # torch uses the first device if there is no index
         name = name.removesuffix(":0")
-    return choice("device", Device, name)
+    return validate_choice("device", Device, name)
 
 
-def dtype_of(value: object) -> Dtype:
+def validate_dtype(value: object) -> Dtype:
     """Return a floating-point type from its name, a ``torch.dtype`` or a NumPy dtype."""
     name = value
     if _is_torch_type("dtype", value):
@@ -127,7 +132,7 @@ def dtype_of(value: object) -> Dtype:
             f"{name} are converted to float32 without loss."
         )
         raise InputError("dtype", sentence)
-    return choice("dtype", Dtype, name)
+    return validate_choice("dtype", Dtype, name)
 
 
 def _is_torch_type(kind: str, value: object) -> bool:
@@ -135,18 +140,18 @@ def _is_torch_type(kind: str, value: object) -> bool:
     return (type(value).__module__, type(value).__name__) == ("torch", kind)
 
 
-def string(name: str, value: object, takes: str = "a text") -> str:
+def validate_string(name: str, value: object, takes: str = "a text") -> str:
     """Validate a string that can be encoded as UTF-8."""
     if not isinstance(value, str):
-        raise refused(name, takes, value)
+        raise invalid_argument_error(name, takes, value)
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise refused(name, "a text without surrogate characters", value) from None
+        raise invalid_argument_error(name, "a text without surrogate characters", value) from None
     return str(value)
 
 
-def several(name: str, takes: str, values: Any) -> list[Any]:
+def validate_sequence(name: str, takes: str, values: Any) -> list[Any]:
     """Return the elements of a sequence or another ordered iterable as a list.
 
     Raises
@@ -160,21 +165,21 @@ def several(name: str, takes: str, values: Any) -> list[Any]:
     except TypeError:
         is_other = True
     if is_other:
-        raise refused(name, takes, values)
+        raise invalid_argument_error(name, takes, values)
     if not found:
         raise InputError(name, f"{name} must not be empty. Remove it, or pass {takes}.")
     return found
 
 
-def file_path(name: str, value: Any) -> Path:
+def validate_path(name: str, value: Any) -> Path:
     """Validate the path of a file or folder."""
     try:
         path = fspath(value)
         is_long = len(fsencode(path)) > MAX_PATH_LENGTH
     except (TypeError, UnicodeEncodeError):
-        raise refused(name, "the path of a file", value) from None
+        raise invalid_argument_error(name, "the path of a file", value) from None
     if not isinstance(path, str) or not path or "\0" in path or is_long:
-        raise refused(name, "the path of a file", value)
+        raise invalid_argument_error(name, "the path of a file", value)
     return Path(path)
 
 
@@ -193,7 +198,7 @@ def numbers(name: str, values: Any, dims: int = 2) -> np.ndarray:
     return found
 
 
-def cells(name: str, values: Any) -> np.ndarray:
+def validate_boolean_matrix(name: str, values: Any) -> np.ndarray:
     """Return a boolean matrix, which may be given as ones and zeros."""
     array = _as_array(name, values)
     if array.dtype.kind not in "biuf":
@@ -256,18 +261,18 @@ def check_names(given: Iterable[str], known: Iterable[str], none: str, are: str)
 
 def _uses_random_numbers(spec: AttentionSpec) -> bool:
     own = {name for name, _ in spec.own_weights}
-    is_learned = spec.position is Position.LEARNED
+    is_learned = spec.position is PositionKind.LEARNED
     is_drawn = spec.own_input is None or is_learned or spec.has_block
-    return is_drawn or not own.issuperset(read_weight_names(spec))
+    return is_drawn or not own.issuperset(used_weight_names(spec))
 
 
-def read_weight_names(spec: AttentionSpec) -> tuple[str, ...]:
+def used_weight_names(spec: AttentionSpec) -> tuple[str, ...]:
     """Return the names of the weights and biases that the spec's stages use."""
     layers = {layer for stage in stages(spec) for layer in stage.parameters}
-    return tuple(name for name in spec.own_sizes if OWN[name] in layers)
+    return tuple(name for name in spec.own_sizes if CUSTOM_WEIGHT_LAYERS[name] in layers)
 
 
-def check_effects(
+def check_arguments_used(
     spec: AttentionSpec,
     given: Given,
     spec_from: Callable[[Mechanism], AttentionSpec],
@@ -289,9 +294,9 @@ def check_effects(
         With the name of the argument and the reason why it has no effect.
     """
     _check_conflicts(given)
-    for name in BY_NAME:
-        argument = argument_of(name)
-        sentence = without_effect(spec, name, _word_argument) if argument in given else ""
+    for name in SETTINGS_BY_NAME:
+        argument = argument_name(name)
+        sentence = no_effect_reason(spec, name, _word_argument) if argument in given else ""
         if sentence:
             raise InputError(argument, sentence)
     if "seed" in given and not _uses_random_numbers(spec):
@@ -305,7 +310,7 @@ def check_effects(
 
 def _check_conflicts(given: Given) -> None:
     """Reject arguments that determine the same setting."""
-    if "own_mask" in given and given.get("mask", Mask.OWN) is not Mask.OWN:
+    if "own_mask" in given and given.get("mask", MaskKind.OWN) is not MaskKind.OWN:
         _reject_combination("mask", "own_mask")
     for other in ("own_mask", "mask"):
         if "causal" in given and other in given:
@@ -320,18 +325,18 @@ def _reject(argument: str, condition: str) -> None:
     raise InputError(argument, f"{argument} has no effect {condition}. Remove it.")
 
 
-def argument_of(field: str) -> str:
+def argument_name(field: str) -> str:
     """Return the name of the argument for a field of a spec."""
-    return ARGUMENTS.get(field, field)
+    return ARGUMENT_NAMES.get(field, field)
 
 
 def _word_argument(field: str, value: object) -> str:
-    name = argument_of(field)
+    name = argument_name(field)
     return name if value is None else f'{name}="{value}"'
 
 
 def _check_weights(spec: AttentionSpec) -> None:
-    read = read_weight_names(spec)
+    read = used_weight_names(spec)
     for name, _ in spec.own_weights:
         if name not in read:
             has = f"It uses {', '.join(read)}" if read else "It has no weights"

@@ -17,42 +17,42 @@ from msgspec.structs import replace
 from visualizer.api.argument_conversion import (
     Look,
     Settings,
-    attention_document_of,
-    figure_settings_of,
-    naming_arguments,
+    document_from_arguments,
+    figure_settings_from_arguments,
+    rename_error_fields,
 )
 from visualizer.api.argument_validation import (
     MAX_QUOTED_NAME_LENGTH,
     check_layout,
-    file_path,
-    read_weight_names,
-    several,
-    shown,
-    string,
-    whole_number,
+    describe_value,
+    used_weight_names,
+    validate_integer,
+    validate_path,
+    validate_sequence,
+    validate_string,
 )
 from visualizer.api.notebook_values import Explained, Figure
 from visualizer.api.trained_model import TrainedModel, trained_model
-from visualizer.attention.fixed_weights import biases_of, weights_of
-from visualizer.attention.spec import NORMS, OWN_BIASES
-from visualizer.brief_repr import shortened
+from visualizer.attention.fixed_weights import read_bias, read_weights
+from visualizer.attention.spec import NORM_LAYERS, OWN_BIASES
+from visualizer.brief_repr import truncate
 from visualizer.errors import InputError
 from visualizer.features.cell.presenter import head_cell_panel
-from visualizer.file_opening import ROOMY, open_as_document, restore_document
+from visualizer.file_opening import EXPORT_VIEW, open_as_document, restore_document
 from visualizer.format import format_size
 from visualizer.session.cell_address import Cell
 from visualizer.session.computation_caption import caption
 from visualizer.session.document import Document
 from visualizer.session.document_builder import (
-    named_stages,
-    no_stage,
-    with_parsed_stages_and_heads,
+    check_stages,
+    missing_stage_message,
+    select_stages_and_heads,
 )
 from visualizer.session.exportable_snapshot import Snapshot
-from visualizer.session.resolved_view import resolve
+from visualizer.session.resolved_view import resolve_view
 from visualizer.session.timeline import Playhead
 from visualizer.session.view import View
-from visualizer.session.worker_jobs import run_of
+from visualizer.session.worker_jobs import run_document
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -71,7 +71,7 @@ MAX_READ_BYTES = 2**29
 """Maximum bytes read at once from a matrix that is not kept in memory."""
 
 
-def read_part(trace: Trace, stage: str, index: Sequence[object]) -> tuple[str, Index]:
+def check_index(trace: Trace, stage: str, index: Sequence[object]) -> tuple[str, Index]:
     """Validate the indices into a stage and the size of the indexed part.
 
     Returns
@@ -109,7 +109,9 @@ def _check_stage_index(at: object, size: int) -> int | slice:
         raise InputError(
             "stage", (f"There is no index {place}. Valid indices are 0 to {size - 1}.")
         )
-    sentence = f"An index must be a whole number or a slice such as :10. It is {shown(at)}."
+    sentence = (
+        f"An index must be a whole number or a slice such as :10. It is {describe_value(at)}."
+    )
     raise InputError("stage", sentence)
 
 
@@ -180,10 +182,10 @@ def attend(
         A `ValueError` that states which argument is invalid or has no effect, and how to correct
         it.
     """
-    with naming_arguments():
-        document = attention_document_of(text, vectors, weights, settings)
-        run = run_of(document, None)
-    return _issue_notices(Attention(document, ROOMY, run))
+    with rename_error_fields():
+        document = document_from_arguments(text, vectors, weights, settings)
+        run = run_document(document, None)
+    return _issue_notices(Attention(document, EXPORT_VIEW, run))
 
 
 def _issue_notices(attention: Attention, notice: str = "") -> Attention:
@@ -216,11 +218,11 @@ def load(path: str | Path) -> Any:
     InputError
         If the file or folder cannot be opened, or its content cannot be computed.
     """
-    place = file_path("path", path)
+    place = validate_path("path", path)
     if _is_folder(place):
         return trained_model(place)
     saved, notice = open_as_document(place, Document())
-    run, view = restore_document(saved, run_of)
+    run, view = restore_document(saved, run_document)
     return _issue_notices(Attention(saved.document, view, run), notice)
 
 
@@ -252,11 +254,11 @@ class Attention:
     run: Run
 
     def __repr__(self) -> str:
-        return shortened(f"<Attention: {caption(self.run)}>")
+        return truncate(f"<Attention: {caption(self.run)}>")
 
     def __getitem__(self, stage: str | tuple[str | int | slice, ...]) -> np.ndarray:
         name, *index = stage if isinstance(stage, tuple) else (stage,)
-        return self.run.trace.read(*read_part(self.run.trace, self._check_stage(name), index))
+        return self.run.trace.read(*check_index(self.run.trace, self._check_stage(name), index))
 
     def __contains__(self, stage: object) -> bool:
         return isinstance(stage, str) and stage in self.stages
@@ -302,12 +304,12 @@ class Attention:
     def weights(self) -> dict[str, np.ndarray]:
         """The weights and biases as arguments of `attend`: W_query [embedding_size, width]."""
         trace, found = self.run.trace, {}
-        for name in read_weight_names(trace.spec):
+        for name in used_weight_names(trace.spec):
             if name in OWN_BIASES:
-                found[name] = biases_of(trace, name)
+                found[name] = read_bias(trace, name)
             else:
-                matrix = weights_of(trace, name)
-                found[name] = matrix[0] if name in NORMS else matrix
+                matrix = read_weights(trace, name)
+                found[name] = matrix[0] if name in NORM_LAYERS else matrix
         return found
 
     @property
@@ -350,7 +352,7 @@ class Attention:
         }
         cell = Cell(stage, tuple(place[dim] for dim in dims))
         view = View(layer=place.get("layer", 0), text=place.get("text", 0))
-        resolved = resolve(self.document, view, self.run)
+        resolved = resolve_view(self.document, view, self.run)
         panel = head_cell_panel(resolved, cell, is_pinned=False)
         index = (*resolved.leading, *cell.place)
         return Explained(panel, float(trace.read(stage, index)))
@@ -385,7 +387,7 @@ class Attention:
             If the module has no such stage or head, the figure is impossible, or an argument would
             have no effect.
         """
-        settings = figure_settings_of(look)
+        settings = figure_settings_from_arguments(look)
         trace = self.run.trace
         if settings.has_all_layers and trace.count("layer") < 2:
             raise InputError(
@@ -396,9 +398,9 @@ class Attention:
             text=_check_index("text", text, trace.count("text")),
             layer=_check_index("layer", layer, trace.count("layer")),
         )
-        names = None if stages is None else stages_of(stages)
+        names = None if stages is None else validate_stage_names(stages)
         rows = None if heads is None else _check_heads(heads, trace.spec.heads)
-        view = with_parsed_stages_and_heads(self.run, view, names, rows)
+        view = select_stages_and_heads(self.run, view, names, rows)
         if names or rows or text or layer or look.get("layout") is not None:
             # The view saved in a loaded file could hide what was requested here.
             view = replace(view, playhead=Playhead(), guess=None, pinned=None, spread=False)
@@ -418,26 +420,26 @@ class Attention:
     def _check_stage(self, stage: object) -> str:
         if isinstance(stage, str) and stage in self.stages:
             return stage
-        name = stage[:MAX_QUOTED_NAME_LENGTH] if isinstance(stage, str) else shown(stage)
-        raise InputError("stage", no_stage(self.run, name))
+        name = stage[:MAX_QUOTED_NAME_LENGTH] if isinstance(stage, str) else describe_value(stage)
+        raise InputError("stage", missing_stage_message(self.run, name))
 
 
 def _check_index(name: str, at: object, size: int) -> int:
-    index = whole_number(name, at)
+    index = validate_integer(name, at)
     if not 0 <= index < size:
         raise InputError(name, (f"There is no {name} {index}. Valid indices are 0 to {size - 1}."))
     return index
 
 
-def stages_of(stages: str | Iterable[str]) -> frozenset[str]:
+def validate_stage_names(stages: str | Iterable[str]) -> frozenset[str]:
     """Validate the name of a stage, or several names."""
     takes = "the name of a stage or a list of names"
-    found = [stages] if isinstance(stages, str) else several("stages", takes, stages)
-    names = (string("stages", name, "a list of names") for name in found)
-    return named_stages([name[:MAX_QUOTED_NAME_LENGTH] for name in names])
+    found = [stages] if isinstance(stages, str) else validate_sequence("stages", takes, stages)
+    names = (validate_string("stages", name, "a list of names") for name in found)
+    return check_stages([name[:MAX_QUOTED_NAME_LENGTH] for name in names])
 
 
 def _check_heads(heads: int | Iterable[int], count: int) -> frozenset[int]:
     is_one = isinstance(heads, Integral) and not isinstance(heads, bool)
-    rows = [heads] if is_one else several("heads", "a list of heads, such as [0]", heads)
+    rows = [heads] if is_one else validate_sequence("heads", "a list of heads, such as [0]", heads)
     return frozenset(_check_index("head", head, count) for head in rows)

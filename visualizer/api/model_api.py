@@ -7,23 +7,23 @@ from numbers import Integral
 from typing import TYPE_CHECKING, overload
 
 from visualizer.api.argument_validation import (
-    device_of,
-    dtype_of,
-    file_path,
+    describe_value,
     number,
-    several,
-    shown,
-    string,
-    switch,
-    whole_number,
+    validate_bool,
+    validate_device,
+    validate_dtype,
+    validate_integer,
+    validate_path,
+    validate_sequence,
+    validate_string,
 )
-from visualizer.api.attention_api import stages_of
+from visualizer.api.attention_api import validate_stage_names
 from visualizer.api.model_attention import ModelAttention
 from visualizer.attention.spec import Device, Dtype
-from visualizer.brief_repr import shortened
+from visualizer.brief_repr import truncate
 from visualizer.errors import InputError
 from visualizer.models.model_source import MAX_HEAD_SCALE, HeadEdit, HeadEditKind
-from visualizer.runtime import return_freed_memory
+from visualizer.runtime import enable_memory_return
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.model_reading import LogitParts
     from visualizer.models.cached_generation import GeneratedText
-    from visualizer.models.kept_parts import KeptParts
+    from visualizer.models.kept_parts import PartsToKeep
     from visualizer.models.model_source import LayerAndHead
     from visualizer.models.opened_model import OpenedModel
 
@@ -72,10 +72,10 @@ def open_model(
     from visualizer.attention.device import check_available
     from visualizer.models.opened_model import open_model as opened
 
-    return_freed_memory()
-    place, where = file_path("path", path), (device_of(device), dtype_of(dtype))
+    enable_memory_return()
+    place, where = validate_path("path", path), (validate_device(device), validate_dtype(dtype))
     check_available(*where)
-    return Model(opened(place, *where, is_from_disk=switch("from_disk", from_disk)))
+    return Model(opened(place, *where, is_from_disk=validate_bool("from_disk", from_disk)))
 
 
 # A dataclass, not a Struct: `help` would evaluate the types of a Struct's fields, which are
@@ -88,7 +88,7 @@ class Model:
 
     def __repr__(self) -> str:
         folder = self.opened.folder
-        return shortened(f"<Model: {folder.name} · {folder.kind} · {folder.numbers:,} numbers>")
+        return truncate(f"<Model: {folder.name} · {folder.kind} · {folder.numbers:,} numbers>")
 
     @overload
     def attend(
@@ -155,28 +155,34 @@ class Model:
         if image is not None:
             if text is not None or second is not None:
                 raise InputError("image", ("text and image cannot be combined. Pass one of them."))
-            if switch("chat", chat):
+            if validate_bool("chat", chat):
                 raise InputError("chat", "chat has no effect with an image. Remove it.")
-            return ModelAttention(self.opened.attend_image(file_path("image", image), kept))
+            return ModelAttention(self.opened.attend_image(validate_path("image", image), kept))
         if text is None:
             raise InputError("text", "A text or an image is required.")
         if not isinstance(text, str):
-            return self._attend_each(text, second, kept, is_chat=switch("chat", chat))
-        given, is_chat = None if second is None else string("second", second), switch("chat", chat)
-        runs = self.opened.attend(string("text", text), given, is_chat=is_chat, kept=kept)
+            return self._attend_each(text, second, kept, is_chat=validate_bool("chat", chat))
+        given, is_chat = (
+            None if second is None else validate_string("second", second),
+            validate_bool("chat", chat),
+        )
+        runs = self.opened.attend(validate_string("text", text), given, is_chat=is_chat, kept=kept)
         return ModelAttention(runs)
 
     def _attend_each(
-        self, given: object, second: object, kept: KeptParts, *, is_chat: bool
+        self, given: object, second: object, kept: PartsToKeep, *, is_chat: bool
     ) -> tuple[ModelAttention, ...]:
-        from visualizer.models.text_reading import attend_each
+        from visualizer.models.text_reading import attend_texts
 
-        texts = [string("text", text) for text in several("text", "a text or a list", given)]
+        texts = [
+            validate_string("text", text)
+            for text in validate_sequence("text", "a text or a list", given)
+        ]
         if second is not None:
             raise InputError(
                 "second", ("second cannot be combined with several texts. Pass one text at a time.")
             )
-        runs = attend_each(self.opened, texts, is_chat=is_chat, kept=kept)
+        runs = attend_texts(self.opened, texts, is_chat=is_chat, kept=kept)
         return tuple(map(ModelAttention, runs))
 
     def next_tokens(self, text: str, most: int = 10) -> list[tuple[str, float]]:
@@ -187,9 +193,9 @@ class Model:
         InputError
             If the model does not generate text.
         """
-        count = whole_number("most", most)
-        logs = self.opened.next_token_log_probabilities(string("text", text))
-        return self.opened.likeliest(logs, count)
+        count = validate_integer("most", most)
+        logs = self.opened.next_token_log_probabilities(validate_string("text", text))
+        return self.opened.top_tokens(logs, count)
 
     def ablate(
         self,
@@ -258,7 +264,7 @@ class Model:
         InputError
             As `ablate`; also if a query would have no key left.
         """
-        given, count = string("text", text), whole_number("most", most)
+        given, count = validate_string("text", text), validate_integer("most", most)
         cells: dict[LayerAndHead, list[tuple[int, int]]] = {}
         tokens = len(self.opened.inputs(given)[1])
         for layer, head, query, key in _parse_edges(edges):
@@ -267,15 +273,15 @@ class Model:
                 raise InputError("edges", sentence)
             cells.setdefault((layer, head), []).append((query, key))
         logs = self.opened.next_token_log_probabilities(given, None, cells)
-        return self.opened.likeliest(logs, count)
+        return self.opened.top_tokens(logs, count)
 
     def _predict_with_edits(
         self, text: str, edits: list[HeadEdit], most: int
     ) -> list[tuple[str, float]]:
         from visualizer.models.head_edits import log_probabilities_with
 
-        given, count = string("text", text), whole_number("most", most)
-        return self.opened.likeliest(log_probabilities_with(self.opened, given, edits), count)
+        given, count = validate_string("text", text), validate_integer("most", most)
+        return self.opened.top_tokens(log_probabilities_with(self.opened, given, edits), count)
 
     def patch(
         self, text: str, source: str, heads: Iterable[tuple[int, int]], *, most: int = 10
@@ -294,7 +300,7 @@ class Model:
         InputError
             As `ablate`; also if the texts differ in their number of tokens.
         """
-        kind, other = HeadEditKind.PATCHED, string("source", source)
+        kind, other = HeadEditKind.PATCHED, validate_string("source", source)
         edits = [HeadEdit(*place, kind, text=other) for place in _parse_heads(heads)]
         return self._predict_with_edits(text, edits, most)
 
@@ -317,8 +323,8 @@ class Model:
         """
         from visualizer.models.logit_attribution import logit_parts
 
-        number = None if token is None else self.opened.number_of(string("token", token))
-        return logit_parts(self.opened, string("text", text), number)
+        number = None if token is None else self.opened.token_id(validate_string("token", token))
+        return logit_parts(self.opened, validate_string("text", text), number)
 
     def logit_lens(self, text: str, most: int = 1) -> list[list[list[tuple[str, float]]]]:
         """Return the next-token predictions after each layer (logit lens): [layer][query][rank].
@@ -332,7 +338,9 @@ class Model:
         """
         from visualizer.models.logit_attribution import logit_lens
 
-        read = logit_lens(self.opened, string("text", text), max(1, whole_number("most", most)))
+        read = logit_lens(
+            self.opened, validate_string("text", text), max(1, validate_integer("most", most))
+        )
         return [
             [
                 [*zip(self.opened.tokens(ranks), chances, strict=True)]
@@ -375,11 +383,11 @@ class Model:
 
         return generate(
             self.opened,
-            string("text", text),
-            whole_number("tokens", tokens),
+            validate_string("text", text),
+            validate_integer("tokens", tokens),
             Sampling(number("temperature", temperature), top_k, number("top_p", top_p)),
-            whole_number("seed", seed),
-            is_chat=switch("chat", chat),
+            validate_integer("seed", seed),
+            is_chat=validate_bool("chat", chat),
         )
 
     def ablations(self, text: str) -> np.ndarray:
@@ -397,21 +405,23 @@ class Model:
         """
         from visualizer.models.head_edits import ablation_changes
 
-        return ablation_changes(self.opened, string("text", text)).changes
+        return ablation_changes(self.opened, validate_string("text", text)).changes
 
 
 def _parse_kept_parts(
     layers: int | Iterable[int] | None, stages: str | Iterable[str] | None
-) -> KeptParts:
-    from visualizer.models.kept_parts import KeptParts
+) -> PartsToKeep:
+    from visualizer.models.kept_parts import PartsToKeep
 
     if layers is None:
         numbers = None
     else:
         is_one = isinstance(layers, Integral)
-        several_layers = [layers] if is_one else several("layers", "a list of layers", layers)
-        numbers = frozenset(whole_number("layers", layer) for layer in several_layers)
-    return KeptParts(numbers, None if stages is None else stages_of(stages))
+        several_layers = (
+            [layers] if is_one else validate_sequence("layers", "a list of layers", layers)
+        )
+        numbers = frozenset(validate_integer("layers", layer) for layer in several_layers)
+    return PartsToKeep(numbers, None if stages is None else validate_stage_names(stages))
 
 
 def _parse_heads(heads: Iterable[tuple[int, int]]) -> list[LayerAndHead]:
@@ -432,8 +442,8 @@ def _parse_integer_rows(
 ) -> list[list[int]]:
     """Validate a list of rows of integers, which may be empty."""
     is_empty = isinstance(given, tuple | list) and not given
-    rows = [] if is_empty else several(name, takes, given)
+    rows = [] if is_empty else validate_sequence(name, takes, given)
     for row in rows:
         if not isinstance(row, tuple | list) or len(row) != len(parts):
-            raise InputError(name, f"{name} must be {takes}. It is {shown(given)}.")
-    return [[whole_number(*part) for part in zip(parts, row, strict=True)] for row in rows]
+            raise InputError(name, f"{name} must be {takes}. It is {describe_value(given)}.")
+    return [[validate_integer(*part) for part in zip(parts, row, strict=True)] for row in rows]

@@ -7,27 +7,27 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from visualizer.api.argument_validation import (
-    choice,
-    several,
-    shown,
-    string,
-    whole_number,
+    describe_value,
+    validate_choice,
+    validate_integer,
+    validate_sequence,
+    validate_string,
 )
 from visualizer.api.attention_api import Attention
 from visualizer.api.notebook_values import Overview
 from visualizer.attention.saved_numbers import captured_header
-from visualizer.attention.token_labels import readable_tokens
-from visualizer.brief_repr import shortened
+from visualizer.attention.token_labels import label_tokens
+from visualizer.brief_repr import truncate
 from visualizer.errors import InputError
-from visualizer.export.offscreen_qt_application import qt_for_drawing
-from visualizer.file_opening import ROOMY
+from visualizer.export.offscreen_qt_application import offscreen_qt
+from visualizer.file_opening import EXPORT_VIEW
 from visualizer.models.layer_lookup import (
-    head_rows,
+    find_layer_run,
+    find_part_runs,
     layer_numbers,
+    list_head_rows,
     part_names,
-    run_of_layer,
-    runs_of_only_part,
-    runs_of_part,
+    runs_of_single_part,
 )
 from visualizer.session.document import Document
 from visualizer.session.head_order import HeadOrder
@@ -82,10 +82,10 @@ def capture(
         was computed.
     """
     from visualizer.models.recorded_texts import RecordedBatch, record_texts
-    from visualizer.models.transformers_model_within import transformers_model_within
+    from visualizer.models.transformers_model_within import find_transformers_model
 
     words = () if tokens is None else _parse_token_lists(tokens)
-    own = transformers_model_within(model)
+    own = find_transformers_model(model)
     seen = ModelAttention(())
     with record_texts(own) as recorded:
         yield seen
@@ -98,16 +98,20 @@ def capture(
 
 
 def _parse_token_lists(tokens: object) -> tuple[tuple[str, ...], ...]:
-    given = several("tokens", "a list of texts", tokens)
+    given = validate_sequence("tokens", "a list of texts", tokens)
     if given and not any(isinstance(each, str) for each in given):
-        lists = [several("tokens", "a list of texts", each) for each in given]
+        lists = [validate_sequence("tokens", "a list of texts", each) for each in given]
     else:
         lists = [given]
-    return tuple(readable_tokens([string("tokens", word) for word in words]) for words in lists)
+    return tuple(
+        label_tokens([validate_string("tokens", word) for word in words]) for words in lists
+    )
 
 
 def _to_attention(layers: LayerRun) -> Attention:
-    return Attention(Document().set("captured", captured_header(layers.run)), ROOMY, layers.run)
+    return Attention(
+        Document().set("captured", captured_header(layers.run)), EXPORT_VIEW, layers.run
+    )
 
 
 # A dataclass, not a Struct: `help` would evaluate the types of a Struct's fields, which are
@@ -132,7 +136,7 @@ class ModelAttention:
         name = self.runs[0].run.source_file.rpartition(" of ")[2]
         parts = [*((name,) if name else ()), *map(_describe_layers, self.runs)]
         count = (f"{len(self.batch):,} texts",) if self.batch else ()
-        return shortened(f"<ModelAttention: {' · '.join((*parts, *count))}>")
+        return truncate(f"<ModelAttention: {' · '.join((*parts, *count))}>")
 
     def __getitem__(self, stage: str) -> np.ndarray:
         import numpy as np
@@ -162,7 +166,7 @@ class ModelAttention:
 
     def part(self, name: str) -> ModelAttention:
         """Return the attention of one part, by its name, a component of it or an abbreviation."""
-        return ModelAttention(runs_of_part(self._require_runs(), string("name", name)))
+        return ModelAttention(find_part_runs(self._require_runs(), validate_string("name", name)))
 
     @property
     def texts(self) -> tuple[ModelAttention, ...]:
@@ -250,12 +254,12 @@ class ModelAttention:
         InputError
             If the layers differ in their number of heads.
         """
-        chosen = choice("order", HeadOrder, order)
+        chosen = validate_choice("order", HeadOrder, order)
         runs = [(each.run, each.group.layers) for each in self._runs_of_only_part()]
-        with qt_for_drawing():
-            from visualizer.export.figures.png_writer import overview_png
+        with offscreen_qt():
+            from visualizer.export.figures.png_writer import write_overview_png
 
-            return Overview(overview_png(runs, chosen), repr(self)[1:-1])
+            return Overview(write_overview_png(runs, chosen), repr(self)[1:-1])
 
     def heads(self) -> list[dict[str, float]]:
         """Return a table of measures with one row per head.
@@ -268,7 +272,7 @@ class ModelAttention:
         and normalized (Kobayashi et al. 2020): half the sum of the absolute differences. A measure
         is NaN if there is nothing to average.
         """
-        return head_rows(self._runs_of_only_part())
+        return list_head_rows(self._runs_of_only_part())
 
     def _require_runs(self) -> tuple[LayerRun, ...]:
         if not self.runs:
@@ -276,14 +280,15 @@ class ModelAttention:
         return self.runs
 
     def _runs_of_only_part(self) -> tuple[LayerRun, ...]:
-        return runs_of_only_part(self._require_runs())
+        return runs_of_single_part(self._require_runs())
 
     def _find_layer(self, layer: object) -> tuple[LayerRun, int]:
-        number = whole_number("layer", layer)
-        found = run_of_layer(self._runs_of_only_part(), number)
+        number = validate_integer("layer", layer)
+        found = find_layer_run(self._runs_of_only_part(), number)
         if found is None:
             raise InputError(
-                "layer", (f"There is no layer {shown(number)}. The layers are {self.layers}.")
+                "layer",
+                (f"There is no layer {describe_value(number)}. The layers are {self.layers}."),
             )
         return found
 

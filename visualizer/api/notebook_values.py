@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
-from visualizer.api.argument_validation import file_path, several
-from visualizer.brief_repr import shortened
+from visualizer.api.argument_validation import validate_path, validate_sequence
+from visualizer.brief_repr import truncate
 from visualizer.errors import InputError
-from visualizer.export.figure_settings import PIXELS_AN_INCH
-from visualizer.export.missing_characters import missing_fonts
-from visualizer.export.offscreen_qt_application import qt_for_drawing
+from visualizer.export.figure_settings import PIXELS_PER_INCH
+from visualizer.export.missing_characters import describe_missing_characters
+from visualizer.export.offscreen_qt_application import offscreen_qt
 from visualizer.progress import no_progress
 from visualizer.session.computation_caption import caption
 from visualizer.storage import atomic_file
@@ -48,7 +48,7 @@ class Figure:
     look: FigureSettings
 
     def __repr__(self) -> str:
-        return shortened(f"<Figure of {caption(self.shot.run)}>")
+        return truncate(f"<Figure of {caption(self.shot.run)}>")
 
     def save(self, *paths: str | Path) -> None:
         """Write files, each in the format of its suffix, replacing existing ones.
@@ -59,13 +59,16 @@ class Figure:
             If no path is given, a format is unknown, text would be too small to print, a file
             cannot be written, or there is not enough memory.
         """
-        files = [file_path("path", path) for path in several("paths", "a file's name", paths)]
+        files = [
+            validate_path("path", path)
+            for path in validate_sequence("paths", "a file's name", paths)
+        ]
         with self._prepare_drawing():
-            from visualizer.export.writers import export
+            from visualizer.export.writers import export_file
 
             notices: list[str] = []
             for file in files:
-                export(file, self.shot, self.look, notice=notices.append)
+                export_file(file, self.shot, self.look, notice=notices.append)
         for sentence in dict.fromkeys(notices):
             warnings.warn(sentence, stacklevel=2)
 
@@ -78,21 +81,21 @@ class Figure:
             uint8 [row, column, 4]: red, green, blue and alpha.
         """
         with self._prepare_drawing():
-            from visualizer.export.figures.rasterization import pixels
+            from visualizer.export.figures.rasterization import render_pixels
 
-            return pixels(self.shot, self.look)
+            return render_pixels(self.shot, self.look)
 
     @contextmanager
     def _prepare_drawing(self) -> Iterator[None]:
-        with qt_for_drawing():
-            if notice := missing_fonts(self.shot, self.look):
+        with offscreen_qt():
+            if notice := describe_missing_characters(self.shot, self.look):
                 warnings.warn(notice, stacklevel=4)
             yield
 
     def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
         content = self._encode_figure(".png")
         width = int.from_bytes(content[16:20], "big")  # the width field of a PNG
-        return content, {"width": round(width / self.look.dpi * PIXELS_AN_INCH)}
+        return content, {"width": round(width / self.look.dpi * PIXELS_PER_INCH)}
 
     def _repr_svg_(self) -> str | None:
         content = self._encode_figure(".svg")
@@ -133,9 +136,7 @@ class Explained:
         return "\n".join([self.readout.heading, self.sentence, self.formula, *self._format_terms()])
 
     def __repr__(self) -> str:
-        return shortened(
-            f"<Explained: {self.readout.heading} = {self.value:.6g} · {self.sentence}>"
-        )
+        return truncate(f"<Explained: {self.readout.heading} = {self.value:.6g} · {self.sentence}>")
 
     def _repr_html_(self) -> str:
         rows = "".join(
@@ -164,7 +165,7 @@ class Overview:
     about: str = ""
 
     def __repr__(self) -> str:
-        return shortened(f"<Overview: PNG of {len(self.png):,} bytes · {self.about}>")
+        return truncate(f"<Overview: PNG of {len(self.png):,} bytes · {self.about}>")
 
     def save(self, path: str | Path) -> None:
         """Write the picture as a PNG file, replacing an existing file.
@@ -174,10 +175,10 @@ class Overview:
         InputError
             If the file cannot be written, or its name does not end in ``.png``.
         """
-        place = file_path("path", path)
+        place = validate_path("path", path)
         if place.suffix.lower() != ".png":
             raise InputError("path", ("The overview is a PNG. Use a name that ends in .png."))
-        atomic_file.write(place, lambda file: file.write(self.png))
+        atomic_file.write_atomically(place, lambda file: file.write(self.png))
 
     def _repr_png_(self) -> bytes:
         return self.png

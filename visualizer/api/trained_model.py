@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from visualizer.api.argument_conversion import naming_arguments
-from visualizer.api.argument_validation import number, string, whole_number
+from visualizer.api.argument_conversion import rename_error_fields
+from visualizer.api.argument_validation import number, validate_integer, validate_string
 from visualizer.attention.spec import MAX_SEED
 from visualizer.errors import InputError
 from visualizer.language.run_folder import RunFolder
-from visualizer.language.sampling import Sampling, check
-from visualizer.language.training_settings import TITLES
+from visualizer.language.sampling import Sampling, check_sampling
+from visualizer.language.training_settings import MODEL_TITLES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,7 +53,7 @@ class TrainedModel:
     saved: SavedModel
 
     def __repr__(self) -> str:
-        about = f"{TITLES[self.settings.model]} · step {self.step:,}"
+        about = f"{MODEL_TITLES[self.settings.model]} · step {self.step:,}"
         return f"<TrainedModel: {about} · {len(self.vocabulary):,} tokens>"
 
     @property
@@ -127,7 +127,7 @@ class TrainedModel:
         """
         from visualizer.language.saved_model import generate
 
-        start, count = string("prompt", prompt), whole_number("tokens", tokens)
+        start, count = validate_string("prompt", prompt), validate_integer("tokens", tokens)
         if not 1 <= count <= MAX_GENERATED_TOKENS:
             raise InputError(
                 "tokens",
@@ -136,19 +136,19 @@ class TrainedModel:
                     f"{MAX_GENERATED_TOKENS:,}. It is {count:,}."
                 ),
             )
-        chance = 0 if seed is None else whole_number("seed", seed)
+        chance = 0 if seed is None else validate_integer("seed", seed)
         if not 0 <= chance <= MAX_SEED:
             raise InputError(
                 "seed", (f"seed must be at least 0 and at most 2,147,483,647. It is {chance:,}.")
             )
-        kept = None if top_k is None else whole_number("top_k", top_k)
+        kept = None if top_k is None else validate_integer("top_k", top_k)
         sampling = Sampling(
             1.0 if temperature is None else number("temperature", temperature),
             kept,
             1.0 if top_p is None else number("top_p", top_p),
         )
-        with naming_arguments({"text": "prompt"}):
-            check(sampling)
+        with rename_error_fields({"text": "prompt"}):
+            check_sampling(sampling)
             others = {"seed": seed, "temperature": temperature, "top_p": top_p}
             idle = [name for name, given in others.items() if given is not None]
             if kept == 1 and idle:

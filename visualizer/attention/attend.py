@@ -8,8 +8,8 @@ import torch
 
 from visualizer.attention.blockwise_stages import BlockwiseStages
 from visualizer.attention.cached_tensor import CachedTensor
-from visualizer.attention.spec_validation import check
-from visualizer.attention.stage_computation import StageInputs, computed
+from visualizer.attention.spec_validation import check_spec
+from visualizer.attention.stage_computation import StageInputs, compute_stage
 from visualizer.attention.stages import Operation, Stage, parameter_names, shape, stages
 from visualizer.attention.trace import Trace
 from visualizer.errors import InputError
@@ -77,14 +77,14 @@ def attend(
             recomputed.add(stage.name)
         else:
             read = [held[name].tensor for name in stage.reads]
-            held[stage.name] = CachedTensor(computed(work, stage, read))
+            held[stage.name] = CachedTensor(compute_stage(work, stage, read))
             recomputed.add(stage.name)
     axes = ("text",)[: given.ndim - 2]
     return Trace(spec, stages(spec), dict(parameters), held, frozenset(recomputed), axes)
 
 
 def _check_input(spec: AttentionSpec, given: Tensor) -> None:
-    check(spec)
+    check_spec(spec)
     if given.shape[-1] != spec.d_in:
         sentence = f"The input has vectors of size {given.shape[-1]}, but d_in is {spec.d_in}."
         raise InputError("d_in", sentence)

@@ -14,17 +14,17 @@ from msgspec import Struct
 from visualizer.attention.blockwise_stages import MatrixBlocks
 from visualizer.attention.blockwise_tensor import BlockSource, BlockwiseTensor
 from visualizer.attention.captured_attention import (
-    SINKS,
+    SINKS_NAME,
     CapturedAttention,
     CapturedVectors,
     LayerMask,
+    apply_layer_mask,
     captured_stages,
-    with_mask,
 )
-from visualizer.attention.captured_run import WITH_SINKS
+from visualizer.attention.captured_run import SINKS_NOTICE
 from visualizer.attention.layer_operations import ScoreCap, SinkSoftmax
 from visualizer.attention.mapped_tensors import is_in_file
-from visualizer.attention.roles import VECTORS, Role
+from visualizer.attention.roles import VECTOR_ROLES, Role
 from visualizer.attention.run import Run
 from visualizer.attention.spec import Dtype
 from visualizer.attention.stages import stages
@@ -33,7 +33,7 @@ from visualizer.attention.trace import Trace
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from visualizer.attention.blockwise_tensor import Place
+    from visualizer.attention.blockwise_tensor import LeadingIndices
     from visualizer.attention.head_measures import HeadMeasures
     from visualizer.attention.layer_operations import LayerStep
     from visualizer.attention.spec import AttentionSpec
@@ -68,13 +68,13 @@ class LayerVectors(Struct, frozen=True, eq=False):
         """Bytes of queries, keys, values and logarithms."""
         return sum(one.nbytes for one in (self.queries, self.keys, self.values, self.logarithms))
 
-    def of_head(self, name: str, head: int) -> Tensor:
+    def read_head(self, name: str, head: int) -> Tensor:
         """Return the queries, keys, values or logarithms of a query head, [token, …]."""
         whole: Tensor = getattr(self, name)
         return whole[head // (len(self.queries) // len(whole))]
 
 
-class LongAttention(Struct, frozen=True, eq=False):
+class LongTextAttention(Struct, frozen=True, eq=False):
     """Attention of a long text, in layers of equal sizes.
 
     Parameters
@@ -124,7 +124,7 @@ class _CapturedBlocks(MatrixBlocks):
 
     def __init__(
         self,
-        found: LongAttention,
+        found: LongTextAttention,
         spec: AttentionSpec,
         rows: tuple[Stage, ...],
         masks: tuple[LayerMask, ...],
@@ -132,7 +132,7 @@ class _CapturedBlocks(MatrixBlocks):
         super().__init__(spec, found.layers[0].queries.dtype, rows)
         self._made_of = (found, spec, rows, masks)
         self._layers = found.layers
-        self._specs = tuple(with_mask(spec, mask) for mask in masks)
+        self._specs = tuple(apply_layer_mask(spec, mask) for mask in masks)
 
     def __reduce__(self) -> tuple[object, ...]:
         """Copy and pickle the inputs, without cached results."""
@@ -146,20 +146,20 @@ class _CapturedBlocks(MatrixBlocks):
         tokens = self._layers[0].queries.shape[-2]
         return tokens, tokens
 
-    def of_head(self, name: str, place: Place) -> Tensor:
-        return self._layer_at(place).of_head(name, place[-1])
+    def read_head(self, name: str, place: LeadingIndices) -> Tensor:
+        return self._layer_at(place).read_head(name, place[-1])
 
-    def spec_at(self, place: Place) -> AttentionSpec:
+    def spec_at(self, place: LeadingIndices) -> AttentionSpec:
         return self._specs[place[0]] if self._specs else self.spec
 
-    def sink(self, place: Place) -> Tensor | None:
+    def sink(self, place: LeadingIndices) -> Tensor | None:
         sinks = self._layer_at(place).sinks
         return None if sinks is None else sinks[place[-1]]
 
-    def logarithms(self, place: Place) -> Tensor:
+    def logarithms(self, place: LeadingIndices) -> Tensor:
         return self._layer_at(place).logarithms[place[-1]]
 
-    def _layer_at(self, place: Place) -> LayerVectors:
+    def _layer_at(self, place: LeadingIndices) -> LayerVectors:
         return self._layers[place[0] if len(place) > 1 else 0]
 
     def held(self, name: str) -> BlockwiseTensor:
@@ -182,7 +182,7 @@ class _CapturedBlocks(MatrixBlocks):
 class _VectorsOfHeads(BlockSource):
     """Vectors by query head; several heads may share the same vectors."""
 
-    is_held = True
+    is_in_memory = True
 
     def __init__(self, blocks: _CapturedBlocks, name: str) -> None:
         self._blocks, self._name = blocks, name
@@ -199,24 +199,25 @@ class _VectorsOfHeads(BlockSource):
     def bytes_in_file(self) -> int:
         return self._blocks.bytes_in_file(self._name)
 
-    def cells(self, place: Place, rows: Tensor, columns: slice) -> Tensor:
-        return self._blocks.of_head(self._name, place)[rows][:, columns].clone()
+    def cells(self, place: LeadingIndices, rows: Tensor, columns: slice) -> Tensor:
+        return self._blocks.read_head(self._name, place)[rows][:, columns].clone()
 
 
-def blockwise_captured_run(found: LongAttention, device: str) -> Run:
+def blockwise_captured_run(found: LongTextAttention, device: str) -> Run:
     """Return a run of the attention of a long text; nothing is computed yet."""
     header = found.header
     sinks = [layer.sinks for layer in found.layers if layer.sinks is not None]
-    rows = stages_of_long_text(header, has_sinks=bool(sinks))
+    rows = long_text_stages(header, has_sinks=bool(sinks))
     assert header.vectors is not None
     blocks = _CapturedBlocks(found, header.spec, rows, header.vectors.layer_masks)
     held = {
-        row.name: blocks.held(row.name) if row.name in VECTORS else blocks.of(row) for row in rows
+        row.name: blocks.held(row.name) if row.name in VECTOR_ROLES else blocks.of(row)
+        for row in rows
     }
-    return run_by_blocks(header, rows, held, torch.stack(sinks) if sinks else None, device)
+    return create_blockwise_run(header, rows, held, torch.stack(sinks) if sinks else None, device)
 
 
-def stages_of_long_text(header: CapturedAttention, *, has_sinks: bool) -> tuple[Stage, ...]:
+def long_text_stages(header: CapturedAttention, *, has_sinks: bool) -> tuple[Stage, ...]:
     """List the stages of the attention of a long text.
 
     Parameters
@@ -230,18 +231,18 @@ def stages_of_long_text(header: CapturedAttention, *, has_sinks: bool) -> tuple[
     assert vectors is not None
     steps: dict[str, LayerStep] = {}
     names: list[str] = [
-        *VECTORS,
+        *VECTOR_ROLES,
         *(role for role in (Role.SCORES, Role.SCALED, Role.MASKED) if _has_stage(spec, role)),
     ]
     if vectors.softcap:
         steps[Role.CAPPED] = ScoreCap(vectors.softcap)
     if has_sinks:
-        steps[Role.WEIGHTS] = SinkSoftmax(SINKS)
+        steps[Role.WEIGHTS] = SinkSoftmax(SINKS_NAME)
     names += [Role.WEIGHTS, Role.CONTEXT, *(steps.keys() - {Role.WEIGHTS})]
-    return captured_stages(spec, names, VECTORS, steps)
+    return captured_stages(spec, names, VECTOR_ROLES, steps)
 
 
-def run_by_blocks(
+def create_blockwise_run(
     header: CapturedAttention,
     rows: tuple[Stage, ...],
     held: Mapping[str, BlockwiseTensor],
@@ -254,7 +255,7 @@ def run_by_blocks(
     Parameters
     ----------
     rows : tuple of Stage
-        The stages, from `stages_of_long_text`.
+        The stages, from `long_text_stages`.
     held : mapping
         Tensors of the stages by name.
     sinks : Tensor or None
@@ -263,17 +264,17 @@ def run_by_blocks(
         As in `Trace`.
     """
     assert header.vectors is not None
-    weights = {} if sinks is None else {SINKS: sinks}
+    weights = {} if sinks is None else {SINKS_NAME: sinks}
     axes = ("layer",)[: header.layers - 1]
     masks = header.vectors.layer_masks
     trace = Trace(
         header.spec, rows, {}, held, frozenset(held), axes, weights, masks, (), measure_elsewhere
     )
-    notices = (WITH_SINKS,) if weights else ()
+    notices = (SINKS_NOTICE,) if weights else ()
     return Run((header.query_tokens,), trace, device, notices, header, header.query_tokens)
 
 
-def header_of(run: Run) -> CapturedAttention:
+def run_header(run: Run) -> CapturedAttention:
     """Return the sizes and settings of a run of a long text, without numbers."""
     assert run.captured is not None
     return run.captured

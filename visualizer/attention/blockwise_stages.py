@@ -21,27 +21,27 @@ from msgspec.structs import replace
 
 from visualizer.attention import masks
 from visualizer.attention.blockwise_tensor import (
-    CHUNK,
+    CHUNK_COLUMNS,
+    BlockExtremes,
     BlockSource,
     BlockwiseTensor,
-    Ends,
-    Place,
-    block_ends,
-    chunk_of,
-    chunks,
-    columns_to_read,
+    LeadingIndices,
+    block_extremes,
+    chunk_size,
+    iterate_column_chunks,
+    split_columns,
 )
 from visualizer.attention.layer_operations import ScoreCap
 from visualizer.attention.masks import (
-    FORBIDDING,
-    Masking,
+    MASKED_STAGES,
+    MaskingSpec,
     allowed_cells,
+    allowed_key_range,
     allowed_pairs,
     are_all_allowed,
-    readable_keys,
 )
-from visualizer.attention.spec import Normalisation
-from visualizer.attention.stage_computation import StageInputs, computed
+from visualizer.attention.spec import NormalisationKind
+from visualizer.attention.stage_computation import StageInputs, compute_stage
 from visualizer.attention.stages import Operation, Stage, shape, stages
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 MAX_CACHED_CONTEXT_ROWS = 64
 """Maximum number of cached rows of context vectors."""
 
-PAIRS = 512
+PAIRS_PER_BLOCK = 512
 """Number of query–key pairs that are multiplied at once."""
 
 
@@ -85,8 +85,8 @@ class MatrixBlocks(ABC):
     def __init__(self, spec: AttentionSpec, dtype: torch.dtype, rows: Iterable[Stage]) -> None:
         self.spec, self.dtype = spec, dtype
         self.rows = {row.name: row for row in rows}
-        self._known: dict[tuple[str, Place], _RowNumbers] = {}
-        self._contexts: dict[tuple[str, Place, int] | None, Tensor] = {}
+        self._known: dict[tuple[str, LeadingIndices], _RowNumbers] = {}
+        self._contexts: dict[tuple[str, LeadingIndices, int] | None, Tensor] = {}
         """Recently computed single rows; explaining a cell reads the same row several times."""
 
     # ------------------------------------------------------------------ inputs
@@ -101,26 +101,26 @@ class MatrixBlocks(ABC):
         """Return the numbers of queries and keys."""
 
     @abstractmethod
-    def of_head(self, name: str, place: Place) -> Tensor:
+    def read_head(self, name: str, place: LeadingIndices) -> Tensor:
         """Return the queries, keys or values of a head, [token, d]; must not be modified."""
 
-    def text(self, place: Place) -> int:
+    def text(self, place: LeadingIndices) -> int:
         """Return the index of the text in the batch that a matrix belongs to."""
         return 0
 
-    def spec_at(self, place: Place) -> AttentionSpec:
+    def spec_at(self, place: LeadingIndices) -> AttentionSpec:
         """Return the spec with the mask that applies to a matrix."""
         return self.spec
 
-    def sink(self, place: Place) -> Tensor | None:
+    def sink(self, place: LeadingIndices) -> Tensor | None:
         """Return the sink logit of a head, part of each row's softmax; None without sinks."""
         return None
 
-    def logarithms(self, place: Place) -> Tensor | None:
+    def logarithms(self, place: LeadingIndices) -> Tensor | None:
         """Return the log-sum-exp of each row, [query]; None if it has to be computed."""
         return None
 
-    def vectors(self, row: Stage, leading: Place, rows: Tensor) -> Tensor:
+    def vectors(self, row: Stage, leading: LeadingIndices, rows: Tensor) -> Tensor:
         """Compute rows of a stage of vectors, [query, d] or [head, query, d]."""
         heads = range(self.spec.heads)
         return torch.stack([self.context(row, (*leading, head), rows) for head in heads])
@@ -139,30 +139,32 @@ class MatrixBlocks(ABC):
 
     # ------------------------------------------------------------------ query–key cells
 
-    def cells(self, row: Stage, place: Place, rows: Tensor, keys: slice) -> Tensor:
+    def cells(self, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice) -> Tensor:
         """Compute a block of a stage, [query, key]; the caller may modify the result."""
         return _CELLS[row.operation](self, row, place, rows, keys)
 
-    def read(self, row: Stage, place: Place, rows: Tensor, keys: slice) -> Tensor:
+    def read(self, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice) -> Tensor:
         """Compute a block of the first input of a stage."""
         return self.cells(self.rows[row.reads[0]], place, rows, keys)
 
-    def allowed(self, row: Stage, place: Place, rows: Tensor, keys: slice) -> Tensor:
-        masking = Masking.of(self.spec_at(place), row.name)
+    def allowed(self, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice) -> Tensor:
+        masking = MaskingSpec.of(self.spec_at(place), row.name)
         return torch.from_numpy(
             allowed_cells(masking, self.sides(), self.text(place), rows.numpy(), keys)
         )
 
-    def at_keys(self, row: Stage, place: Place, rows: Tensor, keys: Tensor) -> Tensor:
+    def values_at_keys(
+        self, row: Stage, place: LeadingIndices, rows: Tensor, keys: Tensor
+    ) -> Tensor:
         """Compute one number in each of some rows of softmax weights or of a stage before them."""
         if row.operation is Operation.DOT_PRODUCT:
-            queries, others = (self.of_head(name, place) for name in row.reads)
+            queries, others = (self.read_head(name, place) for name in row.reads)
             # A few at a time, so that they stay in the processor cache.
-            parts = [slice(at, at + PAIRS) for at in range(0, len(rows), PAIRS)]
+            parts = [slice(at, at + PAIRS_PER_BLOCK) for at in range(0, len(rows), PAIRS_PER_BLOCK)]
             return torch.cat([(queries[rows[at]] * others[keys[at]]).sum(-1) for at in parts])
-        read = self.at_keys(self.rows[row.reads[0]], place, rows, keys)
+        read = self.values_at_keys(self.rows[row.reads[0]], place, rows, keys)
         if row.operation is Operation.MASK_BEFORE_SOFTMAX:
-            masking = Masking.of(self.spec_at(place), row.name)
+            masking = MaskingSpec.of(self.spec_at(place), row.name)
             sides, text = self.sides(), self.text(place)
             allowed = allowed_pairs(masking, sides, text, rows.numpy(), keys.numpy())
             return read.masked_fill_(~torch.from_numpy(allowed), -math.inf)
@@ -173,39 +175,39 @@ class MatrixBlocks(ABC):
         assert _is_softmax(self, row)
         return (read - self.divided_by(row, place, rows)).exp_().to(self.dtype)
 
-    def is_open(self, row: Stage, place: Place, rows: Tensor, keys: slice) -> bool:
+    def is_open(self, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice) -> bool:
         """Whether the mask certainly forbids no cell of a block; does not compute the cells."""
-        masking = Masking.of(self.spec_at(place), row.name)
+        masking = MaskingSpec.of(self.spec_at(place), row.name)
         first, last = int(rows.min()), int(rows.max())
         span = range(*keys.indices(self.sides()[1]))
         return are_all_allowed(masking, self.sides(), self.text(place), (first, last), span)
 
-    def reading(self, row: Stage, place: Place, rows: Tensor) -> Tensor:
+    def reading(self, row: Stage, place: LeadingIndices, rows: Tensor) -> Tensor:
         """Return which queries have allowed keys, [query, 1]."""
         keys = slice(0, self.sides()[1])
         return self.allowed(row, place, rows, keys).any(-1, keepdim=True)
 
-    def readable(self, row: Stage, place: Place, rows: Tensor) -> range:
+    def readable(self, row: Stage, place: LeadingIndices, rows: Tensor) -> range:
         """Return a range of keys outside which all numbers are 0 (or −∞ for masked scores)."""
-        if row.role not in FORBIDDING or row.is_before_mask:
+        if row.role not in MASKED_STAGES or row.is_before_mask:
             return range(self.sides()[1])
-        masking = Masking.of(self.spec_at(place), row.name)
+        masking = MaskingSpec.of(self.spec_at(place), row.name)
         first, last = int(rows.min()), int(rows.max())
-        return readable_keys(masking, self.sides()[1], self.text(place), first, last)
+        return allowed_key_range(masking, self.sides()[1], self.text(place), first, last)
 
-    def has_undefined(self, row: Stage, place: Place, rows: Tensor) -> bool:
+    def has_undefined_weights(self, row: Stage, place: LeadingIndices, rows: Tensor) -> bool:
         """Whether forbidden weights are NaN because their rows were divided by NaN."""
         renormalised = next((
             one for one in self.rows.values()
             if one.operation is Operation.RENORMALISE_MASKED_WEIGHTS
         ), None)  # fmt: skip
-        if renormalised is None or self.spec.normalisation is not Normalisation.SUM:
+        if renormalised is None or self.spec.normalisation is not NormalisationKind.SUM:
             return False
         names = [*self.rows]
         is_before = names.index(row.name) < names.index(renormalised.name)
         return not is_before and bool(self.divided_by(renormalised, place, rows).isnan().any())
 
-    def divided_by(self, row: Stage, place: Place, rows: Tensor) -> Tensor:
+    def divided_by(self, row: Stage, place: LeadingIndices, rows: Tensor) -> Tensor:
         """Return the divisor of each row of weights; for the softmax, its logarithm."""
         given = self.logarithms(place) if _is_softmax(self, row) else None
         if given is not None:
@@ -216,7 +218,7 @@ class MatrixBlocks(ABC):
             self._compute_divisors(row, place, unknown)
         return known.values[rows]
 
-    def numbers(self, row: Stage, place: Place) -> _RowNumbers:
+    def numbers(self, row: Stage, place: LeadingIndices) -> _RowNumbers:
         key = (row.name, place)
         if key not in self._known:
             wide = torch.float64 if self.dtype is torch.float64 else torch.float32
@@ -224,13 +226,13 @@ class MatrixBlocks(ABC):
             self._known.setdefault(key, _RowNumbers(self.sides()[0], wide))
         return self._known[key]
 
-    def _compute_divisors(self, row: Stage, place: Place, rows: Tensor) -> None:
+    def _compute_divisors(self, row: Stage, place: LeadingIndices, rows: Tensor) -> None:
         if _is_softmax(self, row):
             for _ in _softmax_chunks(self, row, place, rows, 1):
                 pass
             return
         total = torch.zeros(len(rows), dtype=self.numbers(row, place).values.dtype)
-        for keys in chunks(self.readable(row, place, rows), CHUNK):
+        for keys in split_columns(self.readable(row, place, rows), CHUNK_COLUMNS):
             if row.operation is Operation.EQUAL_WEIGHTS:
                 total += self.allowed(row, place, rows, keys).sum(-1)
             else:
@@ -238,15 +240,15 @@ class MatrixBlocks(ABC):
                 total += (read.exp_() if _is_naive(self, row) else read).sum(-1)
         self.numbers(row, place).take(rows, total, total)
 
-    def context(self, row: Stage, place: Place, rows: Tensor) -> Tensor:
+    def context(self, row: Stage, place: LeadingIndices, rows: Tensor) -> Tensor:
         """Compute rows of one head's context vectors, [query, d_head]."""
         known = (row.name, place, int(rows[0])) if len(rows) == 1 else None
         if known in self._contexts:
             return self._contexts[known].clone()
         weights, values = (self.rows[name] for name in row.reads)
-        vectors = self.of_head(values.name, place)
+        vectors = self.read_head(values.name, place)
         found = vectors.new_zeros((len(rows), vectors.shape[-1]))
-        for keys in chunks(self.readable(weights, place, rows), CHUNK):
+        for keys in split_columns(self.readable(weights, place, rows), CHUNK_COLUMNS):
             found += self.cells(weights, place, rows, keys) @ vectors[keys]
         if known is not None:
             self._contexts = dict([*self._contexts.items()][1 - MAX_CACHED_CONTEXT_ROWS :])
@@ -278,14 +280,14 @@ class BlockwiseStages(MatrixBlocks):
     def sides(self) -> tuple[int, int]:
         return self.work.tokens, self.work.tokens
 
-    def of_head(self, name: str, place: Place) -> Tensor:
+    def read_head(self, name: str, place: LeadingIndices) -> Tensor:
         found: Tensor = self.held[name].tensor.detach()[place]
         return found
 
-    def text(self, place: Place) -> int:
+    def text(self, place: LeadingIndices) -> int:
         return place[0] if self.work.given.ndim > 2 else 0
 
-    def vectors(self, row: Stage, leading: Place, rows: Tensor) -> Tensor:
+    def vectors(self, row: Stage, leading: LeadingIndices, rows: Tensor) -> Tensor:
         """Compute rows of a stage of vectors, [query, d] or [head, query, d]."""
         if row.name in self.held:
             whole: Tensor = self.held[row.name].tensor.detach()[leading]
@@ -293,22 +295,22 @@ class BlockwiseStages(MatrixBlocks):
         if row.operation is Operation.WEIGHTED_SUM:
             return super().vectors(row, leading, rows)
         read = [self.vectors(self.rows[name], leading, rows) for name in row.reads]
-        return computed(self.work, row, read)
+        return compute_stage(self.work, row, read)
 
 
 def _is_softmax(maker: MatrixBlocks, row: Stage) -> bool:
-    is_usual = maker.spec.normalisation is Normalisation.SOFTMAX
+    is_usual = maker.spec.normalisation is NormalisationKind.SOFTMAX
     is_whole = row.operation is Operation.SCORES_TO_WEIGHTS and is_usual
     return is_whole or row.operation is Operation.SOFTMAX_WITH_SINK
 
 
 def _is_naive(maker: MatrixBlocks, row: Stage) -> bool:
-    is_naive = maker.spec.normalisation is Normalisation.NAIVE_SOFTMAX
+    is_naive = maker.spec.normalisation is NormalisationKind.NAIVE_SOFTMAX
     return row.operation is Operation.SCORES_TO_WEIGHTS and is_naive
 
 
 def _softmax_chunks(
-    maker: MatrixBlocks, row: Stage, place: Place, rows: Tensor, block: int
+    maker: MatrixBlocks, row: Stage, place: LeadingIndices, rows: Tensor, block: int
 ) -> Iterator[tuple[slice, Tensor]]:
     """Yield the block maxima of the scores of some rows, and store the log-sum-exp of the rows.
 
@@ -325,9 +327,11 @@ def _softmax_chunks(
     most = torch.full((len(rows),), -math.inf, dtype=wide)
     total = torch.zeros(len(rows), dtype=wide)
     readable = maker.readable(read, place, rows)
-    for keys in chunks(range(readable.start // block * block, readable.stop), chunk_of(block)):
+    for keys in split_columns(
+        range(readable.start // block * block, readable.stop), chunk_size(block)
+    ):
         scores = maker.cells(read, place, rows, keys).to(wide)
-        ends = block_ends(scores, block, "amax")
+        ends = block_extremes(scores, block, "amax")
         yield keys, ends
         higher = torch.maximum(most, ends.amax(-1))
         level = higher.masked_fill(higher == -math.inf, 0)
@@ -347,22 +351,27 @@ def _softmax_chunks(
 
 
 def _dot_product(
-    maker: MatrixBlocks, row: Stage, place: Place, rows: Tensor, keys: slice
+    maker: MatrixBlocks, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
 ) -> Tensor:
     return _compute_products(maker, row, place, rows, keys, 1.0)
 
 
 def _compute_products(
-    maker: MatrixBlocks, row: Stage, place: Place, rows: Tensor, keys: slice, divisor: float
+    maker: MatrixBlocks,
+    row: Stage,
+    place: LeadingIndices,
+    rows: Tensor,
+    keys: slice,
+    divisor: float,
 ) -> Tensor:
     """Compute scores; the queries are divided instead, as they have fewer numbers."""
-    queries, others = (maker.of_head(name, place) for name in row.reads)
+    queries, others = (maker.read_head(name, place) for name in row.reads)
     few = queries[rows] if divisor == 1 else queries[rows].div_(divisor)
-    return (others[keys] @ few.mT).mT  # keys are contiguous in memory: see `block_ends`
+    return (others[keys] @ few.mT).mT  # keys are contiguous in memory: see `block_extremes`
 
 
 def _scale_scores(
-    maker: MatrixBlocks, row: Stage, place: Place, rows: Tensor, keys: slice
+    maker: MatrixBlocks, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
 ) -> Tensor:
     read = maker.rows[row.reads[0]]
     if read.operation is Operation.DOT_PRODUCT:
@@ -370,7 +379,9 @@ def _scale_scores(
     return maker.read(row, place, rows, keys).div_(maker.spec.divisor)
 
 
-def _cap_scores(maker: MatrixBlocks, row: Stage, place: Place, rows: Tensor, keys: slice) -> Tensor:
+def _cap_scores(
+    maker: MatrixBlocks, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
+) -> Tensor:
     assert isinstance(row.step, ScoreCap)
     return _apply_softcap(maker.read(row, place, rows, keys), row.step)
 
@@ -380,7 +391,7 @@ def _apply_softcap(scores: Tensor, cap: ScoreCap) -> Tensor:
 
 
 def _mask_scores(
-    maker: MatrixBlocks, row: Stage, place: Place, rows: Tensor, keys: slice
+    maker: MatrixBlocks, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
 ) -> Tensor:
     read = maker.read(row, place, rows, keys)
     if maker.is_open(row, place, rows, keys):
@@ -389,7 +400,7 @@ def _mask_scores(
 
 
 def _normalise_rows(
-    maker: MatrixBlocks, row: Stage, place: Place, rows: Tensor, keys: slice
+    maker: MatrixBlocks, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
 ) -> Tensor:
     divisor = maker.divided_by(row, place, rows)[:, None]
     read = maker.read(row, place, rows, keys)
@@ -397,7 +408,7 @@ def _normalise_rows(
         weights = read.to(divisor.dtype).sub_(divisor).exp_()
     elif _is_naive(maker, row):
         weights = read.exp_().div_(divisor)
-        if row.reads_masked:
+        if row.has_masked_input:
             weights.masked_fill_(~maker.reading(row, place, rows), 0)
     else:
         weights = read.div_(divisor)
@@ -405,14 +416,14 @@ def _normalise_rows(
 
 
 def _average_allowed(
-    maker: MatrixBlocks, row: Stage, place: Place, rows: Tensor, keys: slice
+    maker: MatrixBlocks, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
 ) -> Tensor:
     counts = maker.divided_by(row, place, rows).clamp(min=1)[:, None]
     return (maker.allowed(row, place, rows, keys).to(counts.dtype) / counts).to(maker.dtype)
 
 
 def _zero_masked(
-    maker: MatrixBlocks, row: Stage, place: Place, rows: Tensor, keys: slice
+    maker: MatrixBlocks, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
 ) -> Tensor:
     read = maker.read(row, place, rows, keys)
     if maker.is_open(row, place, rows, keys):
@@ -421,7 +432,7 @@ def _zero_masked(
 
 
 def _renormalise_rows(
-    maker: MatrixBlocks, row: Stage, place: Place, rows: Tensor, keys: slice
+    maker: MatrixBlocks, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
 ) -> Tensor:
     sums = maker.divided_by(row, place, rows)[:, None]
     read = maker.read(row, place, rows, keys)
@@ -430,7 +441,7 @@ def _renormalise_rows(
 
 
 def _apply_dropout(
-    maker: MatrixBlocks, row: Stage, place: Place, rows: Tensor, keys: slice
+    maker: MatrixBlocks, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
 ) -> Tensor:
     spec = maker.spec
     weights = maker.read(row, place, rows, keys).div_(1 - spec.dropout)
@@ -438,7 +449,7 @@ def _apply_dropout(
     return weights.masked_fill_(~kept, 0)
 
 
-def _keep_mask(maker: MatrixBlocks, place: Place, rows: Tensor, keys: range) -> np.ndarray:
+def _keep_mask(maker: MatrixBlocks, place: LeadingIndices, rows: Tensor, keys: range) -> np.ndarray:
     spec, (queries, count) = maker.spec, maker.sides()
     if spec.own_kept is not None:
         own: np.ndarray = spec.own_kept.array()[rows.numpy()][:, keys.start : keys.stop]
@@ -446,12 +457,12 @@ def _keep_mask(maker: MatrixBlocks, place: Place, rows: Tensor, keys: range) -> 
     matrix = maker.text(place) * spec.heads + place[-1]
     starts = ((matrix * queries + row) * count + keys.start for row in rows.tolist())
     return np.stack([
-        masks.kept_in_range(spec.dropout, spec.dropout_seed, start, len(keys))
+        masks.draw_keep_mask_range(spec.dropout, spec.dropout_seed, start, len(keys))
         for start in starts
     ])  # fmt: skip
 
 
-_CELLS: dict[Operation, Callable[[MatrixBlocks, Stage, Place, Tensor, slice], Tensor]] = {
+_CELLS: dict[Operation, Callable[[MatrixBlocks, Stage, LeadingIndices, Tensor, slice], Tensor]] = {
     Operation.DOT_PRODUCT: _dot_product,
     Operation.SCALE_SCORES: _scale_scores,
     Operation.CAP_SCORES: _cap_scores,
@@ -472,14 +483,14 @@ class _StageSource(BlockSource):
     """A stage of the table."""
 
     def __init__(self, maker: MatrixBlocks, row: Stage) -> None:
-        self.maker, self.row = maker, row
+        self.frame_painter, self.row = maker, row
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _source_named, (self.maker, self.row.name)
+        return _source_named, (self.frame_painter, self.row.name)
 
     @property
     def dtype(self) -> torch.dtype:
-        return self.maker.dtype
+        return self.frame_painter.dtype
 
 
 def _source_named(maker: MatrixBlocks, name: str) -> BlockSource:
@@ -491,15 +502,15 @@ class _CellSource(_StageSource):
 
     def __init__(self, maker: MatrixBlocks, row: Stage) -> None:
         super().__init__(maker, row)
-        self.is_signed = not row.is_weights or maker.spec.normalisation is Normalisation.SUM
+        self.is_signed = not row.is_weights or maker.spec.normalisation is NormalisationKind.SUM
         self.outside = 0.0 if row.is_weights else -math.inf
 
-    def cells(self, place: Place, rows: Tensor, columns: slice) -> Tensor:
-        return self.maker.cells(self.row, place, rows, columns)
+    def cells(self, place: LeadingIndices, rows: Tensor, columns: slice) -> Tensor:
+        return self.frame_painter.cells(self.row, place, rows, columns)
 
-    def readable(self, place: Place, rows: Tensor, columns: range) -> range:
-        found = self.maker.readable(self.row, place, rows)
-        if self.maker.has_undefined(self.row, place, rows):
+    def readable(self, place: LeadingIndices, rows: Tensor, columns: range) -> range:
+        found = self.frame_painter.readable(self.row, place, rows)
+        if self.frame_painter.has_undefined_weights(self.row, place, rows):
             return columns
         return range(max(columns.start, found.start), min(columns.stop, found.stop))
 
@@ -507,9 +518,11 @@ class _CellSource(_StageSource):
 class _SoftmaxSource(_CellSource):
     """Softmax weights: the largest weights are those of the largest scores."""
 
-    def column_ends(self, place: Place, rows: Tensor, columns: range, block: int) -> Ends:
+    def column_ends(
+        self, place: LeadingIndices, rows: Tensor, columns: range, block: int
+    ) -> BlockExtremes:
         """Compute the largest scores per block, and only their weights."""
-        maker, row = self.maker, self.row
+        maker, row = self.frame_painter, self.row
         numbers = maker.numbers(row, place)
         count = math.ceil(len(columns) / block)
         high = torch.full((len(rows), count), -math.inf, dtype=numbers.values.dtype)
@@ -521,27 +534,27 @@ class _SoftmaxSource(_CellSource):
         else:
             read = maker.rows[row.reads[0]]
             readable = self.readable(place, rows, columns)
-            for keys, to in columns_to_read(columns, readable, block):
-                high[:, to] = block_ends(maker.cells(read, place, rows, keys), block, "amax")
+            for keys, to in iterate_column_chunks(columns, readable, block):
+                high[:, to] = block_extremes(maker.cells(read, place, rows, keys), block, "amax")
         divisor = maker.divided_by(row, place, rows)
         return high.sub_(divisor[:, None]).exp_().to(self.dtype), None
 
     @property
-    def are_rows_known(self) -> bool:
-        place = (0,) * (len(self.maker.leading) + 1)
-        return self.maker.logarithms(place) is not None
+    def are_rows_computed(self) -> bool:
+        place = (0,) * (len(self.frame_painter.leading) + 1)
+        return self.frame_painter.logarithms(place) is not None
 
-    def at_keys(self, place: Place, rows: Tensor, keys: Tensor) -> Tensor:
-        return self.maker.at_keys(self.row, place, rows, keys)
+    def values_at_keys(self, place: LeadingIndices, rows: Tensor, keys: Tensor) -> Tensor:
+        return self.frame_painter.values_at_keys(self.row, place, rows, keys)
 
-    def largest(self, place: Place, rows: Tensor) -> Tensor | None:
-        return self.maker.numbers(self.row, place).largest[rows]
+    def largest(self, place: LeadingIndices, rows: Tensor) -> Tensor | None:
+        return self.frame_painter.numbers(self.row, place).largest[rows]
 
 
 class _VectorSource(_StageSource):
     """A stage with one vector per query."""
 
-    def cells(self, place: Place, rows: Tensor, columns: slice) -> Tensor:
+    def cells(self, place: LeadingIndices, rows: Tensor, columns: slice) -> Tensor:
         if self.row.operation is Operation.WEIGHTED_SUM:
-            return self.maker.context(self.row, place, rows)[:, columns]
-        return self.maker.vectors(self.row, place, rows)[:, columns].clone()
+            return self.frame_painter.context(self.row, place, rows)[:, columns]
+        return self.frame_painter.vectors(self.row, place, rows)[:, columns].clone()

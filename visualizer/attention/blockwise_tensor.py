@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from visualizer.attention.cached_tensor import CachedTensor, readable
 from visualizer.attention.display_transforms import WeightTransform, aggregate_heads
-from visualizer.attention.weight_band import Band
+from visualizer.attention.weight_band import WeightBand
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from visualizer.attention.cached_tensor import Index
     from visualizer.attention.display_transforms import HeadAggregate
 
-BAND = 512
+BAND_ROWS = 512
 """Rows that are computed together, with all their columns."""
-CHUNK = 1024
+CHUNK_COLUMNS = 1024
 """Columns that are computed together, so that a band of rows stays in the processor cache."""
-TILE = 256
+TILE_CELLS = 256
 """Pooled cells along each side of a tile."""
-NARROW = 2**12
+MAX_FULL_ROW_COLUMNS = 2**12
 """Rows of up to this many columns are computed in full, as fast as computing a part."""
 MAX_CACHED_ROW_BYTES = 2**22
 """Maximum size of the cache of whole rows per tensor."""
@@ -46,9 +46,9 @@ MAX_DRAWN_BAND_CELLS = 2**24
 """Cells of a band that is drawn; small, so that drawing soon yields to newer requests."""
 MAX_MEASURED_BAND_CELLS = 2**22
 """Cells of a band that is measured."""
-CELLS_AT_ONCE = 2**19
+CACHE_BLOCK_CELLS = 2**19
 """Cells that are processed repeatedly while they are in the processor cache."""
-CLOSE_BY = 8
+MAX_COPY_DISTANCE_ROWS = 8
 """Distance in drawn rows up to which an unknown row copies the nearest known one."""
 MAX_FILL_SOURCE_CELLS = 2**21
 """Cells of another drawing that unknown cells are taken from."""
@@ -59,14 +59,14 @@ MAX_CACHED_PREVIEWS = 2**10
 MAX_CACHED_TILE_BYTES = 2**26
 """Maximum size of the cache of tiles per tensor."""
 
-Place = tuple[int, ...]
+LeadingIndices = tuple[int, ...]
 """An index into all axes before the rows."""
-Ends = tuple["Tensor", "Tensor | None"]
+BlockExtremes = tuple["Tensor", "Tensor | None"]
 """The largest and smallest finite numbers of blocks; None for the latter if no number is
 negative."""
 
 
-class FirstPicture(Struct, frozen=True):
+class PreviewLayout(Struct, frozen=True):
     """Layout of a coarse preview, computed from a few rows of a matrix.
 
     Parameters
@@ -81,7 +81,7 @@ class FirstPicture(Struct, frozen=True):
     sizes: tuple[int, int]
 
     @classmethod
-    def of(cls, sizes: tuple[int, ...]) -> FirstPicture:
+    def of(cls, sizes: tuple[int, ...]) -> PreviewLayout:
         """Return the preview of a matrix of the given sizes."""
         rows, columns = sizes[-2:]
         blocks = math.ceil(rows / FIRST_ROWS), math.ceil(columns / FIRST_COLUMNS)
@@ -98,10 +98,10 @@ class BlockSource(ABC):
 
     is_signed = True
     """Whether numbers may be negative."""
-    is_held = False
+    is_in_memory = False
     """Whether all numbers are held in memory, so that nothing is computed."""
     has_first_picture = False
-    """Whether a drawing starts with a `FirstPicture`, because each read is slow."""
+    """Whether a drawing starts with a `PreviewLayout`, because each read is slow."""
     outside = 0.0
     """The number in all columns that are not readable."""
 
@@ -121,27 +121,29 @@ class BlockSource(ABC):
         return 0
 
     @property
-    def are_rows_known(self) -> bool:
+    def are_rows_computed(self) -> bool:
         """Whether single numbers of a row can be computed without the rest of the row."""
         return False
 
     @abstractmethod
-    def cells(self, place: Place, rows: Tensor, columns: slice) -> Tensor:
+    def cells(self, place: LeadingIndices, rows: Tensor, columns: slice) -> Tensor:
         """Compute some rows of a range of columns, [row, column], owned by the caller."""
 
-    def at_keys(self, place: Place, rows: Tensor, keys: Tensor) -> Tensor:
-        """Compute one number of each of some rows, [row]; only if `are_rows_known`."""
+    def values_at_keys(self, place: LeadingIndices, rows: Tensor, keys: Tensor) -> Tensor:
+        """Compute one number of each of some rows, [row]; only if `are_rows_computed`."""
         raise NotImplementedError
 
-    def readable(self, place: Place, rows: Tensor, columns: range) -> range:
+    def readable(self, place: LeadingIndices, rows: Tensor, columns: range) -> range:
         """Return the subset of the given columns that can differ from `outside`."""
         return columns
 
-    def largest(self, place: Place, rows: Tensor) -> Tensor | None:
+    def largest(self, place: LeadingIndices, rows: Tensor) -> Tensor | None:
         """Return the largest number of each of some computed rows; None if unknown."""
         return None
 
-    def column_ends(self, place: Place, rows: Tensor, columns: range, block: int) -> Ends:
+    def column_ends(
+        self, place: LeadingIndices, rows: Tensor, columns: range, block: int
+    ) -> BlockExtremes:
         """Compute the largest and smallest numbers of some rows per block of columns, [row, block].
 
         Parameters
@@ -152,16 +154,16 @@ class BlockSource(ABC):
         high = torch.full((len(rows), math.ceil(len(columns) / block)), self.outside)
         high = high.to(self.dtype)
         low = torch.full_like(high, math.inf) if self.is_signed else None
-        for keys, to in columns_to_read(columns, self.readable(place, rows, columns), block):
+        for keys, to in iterate_column_chunks(columns, self.readable(place, rows, columns), block):
             cells = self.cells(place, rows, keys)
-            high[:, to] = block_ends(cells, block, "amax")
+            high[:, to] = block_extremes(cells, block, "amax")
             if low is not None:
                 cells.masked_fill_(cells == -math.inf, math.inf)
-                low[:, to] = block_ends(cells, block, "amin")
+                low[:, to] = block_extremes(cells, block, "amin")
         return high, low
 
 
-class HeadsSource(BlockSource):
+class AggregatedHeadsSource(BlockSource):
     """Heads aggregated to a single one."""
 
     def __init__(self, source: BlockSource, heads: int, by: HeadAggregate) -> None:
@@ -172,15 +174,17 @@ class HeadsSource(BlockSource):
     def dtype(self) -> torch.dtype:
         return self._source.dtype
 
-    def cells(self, place: Place, rows: Tensor, columns: slice) -> Tensor:
+    def cells(self, place: LeadingIndices, rows: Tensor, columns: slice) -> Tensor:
         each = [self._source.cells((*place, head), rows, columns) for head in range(self._heads)]
         return aggregate_heads(torch.stack(each), self._by)
 
 
-class WithoutFirstSource(BlockSource):
+class WithoutFirstKeySource(BlockSource):
     """Weights without the first key; each row is divided by its remaining sum."""
 
-    def __init__(self, source: BlockSource, sums: Callable[[Place, Tensor], Tensor]) -> None:
+    def __init__(
+        self, source: BlockSource, sums: Callable[[LeadingIndices, Tensor], Tensor]
+    ) -> None:
         self._source, self._sums = source, sums
         self.is_signed = source.is_signed
 
@@ -188,7 +192,7 @@ class WithoutFirstSource(BlockSource):
     def dtype(self) -> torch.dtype:
         return self._source.dtype
 
-    def cells(self, place: Place, rows: Tensor, columns: slice) -> Tensor:
+    def cells(self, place: LeadingIndices, rows: Tensor, columns: slice) -> Tensor:
         rest = self._sums(place, rows)[:, None]
         cells = self._source.cells(place, rows, columns)
         if not columns.start:
@@ -196,10 +200,10 @@ class WithoutFirstSource(BlockSource):
         return cells / rest.masked_fill(rest == 0, 1)
 
 
-class TimesLengthSource(BlockSource):
+class ValueWeightedSource(BlockSource):
     """Weights, each multiplied by the norm of its key's value."""
 
-    def __init__(self, source: BlockSource, lengths: Callable[[Place], Tensor]) -> None:
+    def __init__(self, source: BlockSource, lengths: Callable[[LeadingIndices], Tensor]) -> None:
         self._source, self._lengths = source, lengths
         self.is_signed = source.is_signed
 
@@ -207,7 +211,7 @@ class TimesLengthSource(BlockSource):
     def dtype(self) -> torch.dtype:
         return self._source.dtype
 
-    def cells(self, place: Place, rows: Tensor, columns: slice) -> Tensor:
+    def cells(self, place: LeadingIndices, rows: Tensor, columns: slice) -> Tensor:
         return self._source.cells(place, rows, columns) * self._lengths(place)[columns]
 
 
@@ -216,14 +220,14 @@ class DifferenceSource(BlockSource):
 
     def __init__(self, one: BlockSource, other: BlockSource) -> None:
         self._sides = one, other
-        self.places: tuple[Place, Place] = (), ()
+        self.places: tuple[LeadingIndices, LeadingIndices] = (), ()
         """Appended to the leading index of each tensor."""
 
     @property
     def dtype(self) -> torch.dtype:
         return self._sides[0].dtype
 
-    def cells(self, place: Place, rows: Tensor, columns: slice) -> Tensor:
+    def cells(self, place: LeadingIndices, rows: Tensor, columns: slice) -> Tensor:
         one, other = (
             source.cells((*place, *more), rows, columns)
             for source, more in zip(self._sides, self.places, strict=True)
@@ -232,7 +236,7 @@ class DifferenceSource(BlockSource):
         return (one - other).masked_fill_(forbidden, 0)
 
 
-class PicturePart(Struct, frozen=True):
+class DrawnPart(Struct, frozen=True):
     """A drawn part of a matrix.
 
     Parameters
@@ -245,7 +249,7 @@ class PicturePart(Struct, frozen=True):
         Drawn cells.
     """
 
-    place: Place
+    place: LeadingIndices
     blocks: tuple[int, int]
     rows: range
     columns: range
@@ -255,11 +259,11 @@ class _Tile:
     """Pooled cells [row, column], and how many rows of each block were read."""
 
     def __init__(self, is_signed: bool, dtype: np.dtype) -> None:
-        self.high = np.full((TILE, TILE), -np.inf, dtype)
-        self.low = np.full((TILE, TILE), np.inf, dtype) if is_signed else None
-        self.read = np.zeros(TILE, np.int64)
-        """Rows read in order; `is_begun` also covers rows read out of order."""
-        self.is_begun = np.zeros(TILE, bool)
+        self.high = np.full((TILE_CELLS, TILE_CELLS), -np.inf, dtype)
+        self.low = np.full((TILE_CELLS, TILE_CELLS), np.inf, dtype) if is_signed else None
+        self.read = np.zeros(TILE_CELLS, np.int64)
+        """Rows read in order; `has_preview` also covers rows read out of order."""
+        self.has_preview = np.zeros(TILE_CELLS, bool)
 
     @property
     def bytes(self) -> int:
@@ -271,12 +275,12 @@ class _Tile:
         self.high[rows, :width] = np.maximum(self.high[rows, :width], high)
         if self.low is not None and low is not None:
             self.low[rows, :width] = np.minimum(self.low[rows, :width], low)
-        self.is_begun[rows] = True
+        self.has_preview[rows] = True
 
     def copy(self) -> _Tile:
         """Return a copy that can be drawn further independently."""
         made = _Tile(self.low is not None, self.high.dtype)
-        made.high[:], made.read[:], made.is_begun[:] = self.high, self.read, self.is_begun
+        made.high[:], made.read[:], made.has_preview[:] = self.high, self.read, self.has_preview
         if made.low is not None and self.low is not None:
             made.low[:] = self.low
         return made
@@ -295,7 +299,7 @@ def _largest_magnitude(high: np.ndarray, low: np.ndarray | None) -> np.ndarray:
         return np.where(low + high < 0, low, high)
 
 
-TileKey = tuple[Place, tuple[int, int], int, int]
+TileKey = tuple[LeadingIndices, tuple[int, int], int, int]
 
 
 class BlockwiseTensor(CachedTensor):
@@ -309,10 +313,10 @@ class BlockwiseTensor(CachedTensor):
         self._shape, self._source, self._keeps_all = shape, source, keeps_all
         self._kept = {}
         self._tiles: OrderedDict[TileKey, _Tile] = OrderedDict()
-        self._firsts: OrderedDict[Place, np.ndarray] = OrderedDict()
+        self._firsts: OrderedDict[LeadingIndices, np.ndarray] = OrderedDict()
         """Cells of coarse previews, by matrix."""
-        self._rows: OrderedDict[tuple[Place, int], np.ndarray] = OrderedDict()
-        self._row_ends: dict[Place, np.ndarray] = {}
+        self._rows: OrderedDict[tuple[LeadingIndices, int], np.ndarray] = OrderedDict()
+        self._row_ends: dict[LeadingIndices, np.ndarray] = {}
         self._low, self._high = math.inf, -math.inf
         self._lock = Lock()
 
@@ -320,7 +324,7 @@ class BlockwiseTensor(CachedTensor):
         """Copy and pickle the inputs, without drawn tiles."""
         return BlockwiseTensor, (self._shape, self._source)
 
-    def with_own_pictures(self) -> BlockwiseTensor:
+    def with_separate_tiles(self) -> BlockwiseTensor:
         """Return a tensor of the same numbers with its own copy of the drawn tiles.
 
         The copy keeps all tiles until they are discarded with `drop`.
@@ -374,11 +378,11 @@ class BlockwiseTensor(CachedTensor):
         made: BlockwiseTensor = self._kept[key]
         return made
 
-    def aggregated(self, by: HeadAggregate) -> CachedTensor:
+    def aggregate_heads(self, by: HeadAggregate) -> CachedTensor:
         """Return its heads aggregated to a single one, computed when read."""
         *leading, heads, rows, columns = self._shape
         return self._derive_tensor(
-            by, (*leading, rows, columns), lambda: HeadsSource(self._source, heads, by)
+            by, (*leading, rows, columns), lambda: AggregatedHeadsSource(self._source, heads, by)
         )
 
     def transformed(self, transform: WeightTransform, values: CachedTensor | None) -> CachedTensor:
@@ -387,32 +391,32 @@ class BlockwiseTensor(CachedTensor):
             return self._derive_tensor(
                 transform,
                 self._shape,
-                lambda: WithoutFirstSource(self._source, self._sums_without_first),
+                lambda: WithoutFirstKeySource(self._source, self._sums_without_first),
             )
         kept: WeakKeyDictionary[CachedTensor, BlockwiseTensor]
         kept = self._kept.setdefault(transform, WeakKeyDictionary())
         if values not in kept:
-            source = TimesLengthSource(self._source, row_lengths(values))
+            source = ValueWeightedSource(self._source, row_lengths(values))
             kept[values] = BlockwiseTensor(self._shape, source, keeps_all=self._keeps_all)
         return kept[values]
 
-    def minus(self, other: CachedTensor) -> CachedTensor:
-        """Subtract another tensor of the same shape; see `CachedTensor.minus`."""
+    def subtract(self, other: CachedTensor) -> CachedTensor:
+        """Subtract another tensor of the same shape; see `CachedTensor.subtract`."""
         assert isinstance(other, BlockwiseTensor)
         return BlockwiseTensor(self._shape, DifferenceSource(self._source, other._source))
 
-    def between_heads(self, one: int, other: int) -> CachedTensor:
+    def subtract_heads(self, one: int, other: int) -> CachedTensor:
         """Subtract head ``one`` from head ``other``."""
         *leading, _, rows, columns = self._shape
         source = DifferenceSource(self._source, self._source)
         source.places = (other,), (one,)
         return BlockwiseTensor((*leading, rows, columns), source)
 
-    def _sums_without_first(self, place: Place, rows: Tensor) -> Tensor:
+    def _sums_without_first(self, place: LeadingIndices, rows: Tensor) -> Tensor:
         """Sum rows from the second column on, [row]."""
         total = torch.zeros(len(rows), dtype=torch.float64)
         columns = range(1, self._shape[-1])
-        for keys in chunks(self._source.readable(place, rows, columns), CHUNK):
+        for keys in split_columns(self._source.readable(place, rows, columns), CHUNK_COLUMNS):
             total += self._source.cells(place, rows, keys).sum(-1, dtype=torch.float64)
         return total.to(self.dtype)
 
@@ -435,10 +439,10 @@ class BlockwiseTensor(CachedTensor):
         out = torch.empty(*map(len, ranges), dtype=self._source.dtype)
         for to in itertools.product(*(range(len(each)) for each in leading)):
             place = tuple(each[at] for each, at in zip(leading, to, strict=True))
-            for start in range(0, len(rows), BAND):
-                band = torch.tensor(rows[start : start + BAND])
+            for start in range(0, len(rows), BAND_ROWS):
+                band = torch.tensor(rows[start : start + BAND_ROWS])
                 cells = self._source.cells(place, band, across)
-                out[to][start : start + BAND] = cells[:, :: columns.step]
+                out[to][start : start + BAND_ROWS] = cells[:, :: columns.step]
         return readable(out)[_drop_number_axes(whole)]
 
     def read_rows(self, rows: np.ndarray, index: tuple[int, ...] = ()) -> np.ndarray:
@@ -446,7 +450,7 @@ class BlockwiseTensor(CachedTensor):
         every = slice(0, self._shape[-1])
         return readable(self._source.cells(index, torch.from_numpy(rows), every))
 
-    def _read_whole_row(self, place: Place, row: int, columns: range) -> np.ndarray | None:
+    def _read_whole_row(self, place: LeadingIndices, row: int, columns: range) -> np.ndarray | None:
         """Return a part of a row from the cache of whole rows; None if reading the part is faster.
 
         A row that is not cached is computed in full and cached, because explaining a cell and its
@@ -459,7 +463,7 @@ class BlockwiseTensor(CachedTensor):
                 self._rows.move_to_end(key)
         if whole is None:
             is_part = len(columns) < self._shape[-1] or columns.step != 1
-            if is_part and self._shape[-1] > NARROW:
+            if is_part and self._shape[-1] > MAX_FULL_ROW_COLUMNS:
                 return None
             cells = self._source.cells(place, torch.tensor([row]), slice(0, self._shape[-1]))
             whole = readable(cells[0])
@@ -470,20 +474,24 @@ class BlockwiseTensor(CachedTensor):
         return whole[columns.start : columns.stop : columns.step]
 
     @property
-    def are_rows_known(self) -> bool:
-        """Return whether `at_keys` takes time proportional to the count of numbers."""
-        return self._source.are_rows_known
+    def are_rows_computed(self) -> bool:
+        """Return whether `values_at_keys` takes time proportional to the count of numbers."""
+        return self._source.are_rows_computed
 
-    def at_keys(self, place: Place, rows: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    def values_at_keys(
+        self, place: LeadingIndices, rows: np.ndarray, keys: np.ndarray
+    ) -> np.ndarray:
         """Compute one number of each of some rows, [row]."""
-        return readable(self._source.at_keys(place, torch.from_numpy(rows), torch.from_numpy(keys)))
+        return readable(
+            self._source.values_at_keys(place, torch.from_numpy(rows), torch.from_numpy(keys))
+        )
 
-    def cells(self, place: Place, rows: np.ndarray, columns: slice) -> np.ndarray:
+    def cells(self, place: LeadingIndices, rows: np.ndarray, columns: slice) -> np.ndarray:
         """Compute some rows of a range of columns, [row, column]."""
         return readable(self._source.cells(place, torch.from_numpy(rows), columns))
 
     def column_ends(
-        self, place: Place, rows: np.ndarray, columns: range, block: int
+        self, place: LeadingIndices, rows: np.ndarray, columns: range, block: int
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Compute the largest and smallest numbers of some rows per block of columns, [row, block].
 
@@ -501,10 +509,10 @@ class BlockwiseTensor(CachedTensor):
         return readable(high), None if low is None else readable(low)
 
     @property
-    def is_held(self) -> bool:  # type: ignore[override]
-        return self._source.is_held
+    def is_in_memory(self) -> bool:  # type: ignore[override]
+        return self._source.is_in_memory
 
-    def sampled(self, block: int, place: Place) -> np.ndarray:
+    def sample_rows(self, block: int, place: LeadingIndices) -> np.ndarray:
         """Pool one row of each block of rows to its largest numbers, [row, column].
 
         Unlike a drawing, the result is not cached.
@@ -516,7 +524,7 @@ class BlockwiseTensor(CachedTensor):
     @property
     def tensor(self) -> Tensor:  # type: ignore[override]
         """All vectors, which are held in memory, as a tensor owned by the caller."""
-        if not self._source.is_held:
+        if not self._source.is_in_memory:
             raise AttributeError("The numbers are not held in memory.")
         places = itertools.product(*map(range, self._shape[:-2]))
         return torch.stack([self.rows(place) for place in places]).view(self._shape)
@@ -527,7 +535,7 @@ class BlockwiseTensor(CachedTensor):
         lengths = [self.rows(place).norm(dim=-1) for place in places]
         return torch.stack(lengths).view(self._shape[:-1])
 
-    def rows(self, place: Place) -> Tensor:
+    def rows(self, place: LeadingIndices) -> Tensor:
         """Compute a matrix of vectors, [row, column]."""
         return self._source.cells(place, torch.arange(self._shape[-2]), slice(0, self._shape[-1]))
 
@@ -535,23 +543,23 @@ class BlockwiseTensor(CachedTensor):
         """Create a tensor of zeros of its dtype."""
         return torch.zeros(sizes, dtype=self._source.dtype)
 
-    def bands(self, place: Place, rows: int) -> Iterator[Band]:
+    def bands(self, place: LeadingIndices, rows: int) -> Iterator[WeightBand]:
         """Yield bands of the first rows of a matrix, for one head."""
         columns = range(self._shape[-1])
-        several = min(BAND, max(1, MAX_MEASURED_BAND_CELLS // len(columns)))
+        several = min(BAND_ROWS, max(1, MAX_MEASURED_BAND_CELLS // len(columns)))
         for start in range(0, rows, several):
             asked = torch.arange(start, min(start + several, rows))
             keys = self._source.readable(place, asked, columns)
             cells = torch.empty((len(asked), len(keys)), dtype=self._source.dtype)
-            for some in chunks(keys, CHUNK):
+            for some in split_columns(keys, CHUNK_COLUMNS):
                 to = slice(some.start - keys.start, some.stop - keys.start)
                 cells[:, to] = self._source.cells(place, asked, some)
-            few = max(1, CELLS_AT_ONCE // max(1, len(keys)))
+            few = max(1, CACHE_BLOCK_CELLS // max(1, len(keys)))
             for at in range(0, len(asked), few):
                 part = cells[None, at : at + few]
                 first = start + at
                 has_others = len(keys) < self._shape[-1]
-                yield Band(part, range(first, first + part.shape[1]), keys, has_others)
+                yield WeightBand(part, range(first, first + part.shape[1]), keys, has_others)
 
     # ------------------------------------------------------------------ drawn tiles
 
@@ -565,7 +573,7 @@ class BlockwiseTensor(CachedTensor):
         ends = self._row_ends.get(tuple(index))  # type: ignore[arg-type]
         return np.zeros(self._shape[-2], np.float32) if ends is None else ends
 
-    def part(self, rows: int, columns: int, index: Index) -> PicturePart:
+    def part(self, rows: int, columns: int, index: Index) -> DrawnPart:
         """Return the drawn part that an index of `read_pooled` refers to."""
         count = len(self._shape) - 2
         place = tuple(int(at) for at in index[:count] if not isinstance(at, slice))
@@ -576,7 +584,7 @@ class BlockwiseTensor(CachedTensor):
         cells = [*index[count:], slice(None), slice(None)][:2]
         across = (side[at] for side, at in zip(sides, cells, strict=True) if isinstance(at, slice))
         down, right = across
-        return PicturePart(place, (rows, columns), down, right)
+        return DrawnPart(place, (rows, columns), down, right)
 
     def read_pooled(self, rows: int, columns: int, index: Index = ()) -> np.ndarray:
         """Return a drawn part as far as it is known; see `CachedTensor.read_pooled`.
@@ -588,20 +596,20 @@ class BlockwiseTensor(CachedTensor):
         with self._lock:
             drawn, is_known = self._assemble_tiles(part)
             if not is_known.all():
-                _repeat_known_rows(part, drawn, is_known, within=CLOSE_BY)
+                _repeat_known_rows(part, drawn, is_known, within=MAX_COPY_DISTANCE_ROWS)
                 self._fill_unknown_cells(part, drawn, is_known)
                 _repeat_known_rows(part, drawn, is_known, within=len(part.rows))
         drawn.flags.writeable = False
         return drawn
 
-    def exact_share(self, rows: int, columns: int, index: Index = ()) -> float:
+    def exact_row_share(self, rows: int, columns: int, index: Index = ()) -> float:
         """Return the share of the drawn rows that are exact."""
         part = self.part(rows, columns, index)
         with self._lock:
             _, read = self._known_rows(part)
         return float((read >= part.blocks[0]).mean()) if len(read) else 1.0
 
-    def begun_share(self, rows: int, columns: int, index: Index = ()) -> float:
+    def drawn_share(self, rows: int, columns: int, index: Index = ()) -> float:
         """Return the share of the drawn rows that are at least partly computed."""
         part = self.part(rows, columns, index)
         with self._lock:
@@ -616,10 +624,10 @@ class BlockwiseTensor(CachedTensor):
             has_first = part.place in self._firsts
         found = [round(rows / float(is_begun.mean()))] if is_begun.any() else []
         if has_first:
-            found.append(max(rows, FirstPicture.of(self._shape).blocks[0]))
+            found.append(max(rows, PreviewLayout.of(self._shape).blocks[0]))
         return min(found, default=rows)
 
-    def _assemble_tiles(self, part: PicturePart) -> tuple[np.ndarray, np.ndarray]:
+    def _assemble_tiles(self, part: DrawnPart) -> tuple[np.ndarray, np.ndarray]:
         """Return the cells of a part, NaN where unknown, and which cells are known."""
         dtype = _numpy_type(self._source.dtype)
         drawn = np.full((len(part.rows), len(part.columns)), np.nan, dtype)
@@ -630,15 +638,13 @@ class BlockwiseTensor(CachedTensor):
                 continue
             self._tiles.move_to_end((part.place, part.blocks, down, right))
             inside, to = _tile_overlaps(part, down, right)
-            begun = tile.is_begun[inside[0]]
+            begun = tile.has_preview[inside[0]]
             values = tile.values(*inside)
             drawn[to][begun] = values[begun]
             is_known[to][begun] = True
         return drawn, is_known
 
-    def _fill_unknown_cells(
-        self, part: PicturePart, drawn: np.ndarray, is_known: np.ndarray
-    ) -> None:
+    def _fill_unknown_cells(self, part: DrawnPart, drawn: np.ndarray, is_known: np.ndarray) -> None:
         """Fill unknown cells in place from other drawings of the same matrix.
 
         Coarser drawings are used first, the finest of them first, then finer ones, then the
@@ -651,7 +657,7 @@ class BlockwiseTensor(CachedTensor):
             rows, columns = (range(int(at[0]), int(at[-1]) + 1) for at in (down, right))
             if len(rows) * len(columns) > MAX_FILL_SOURCE_CELLS:
                 break  # a much finer one covers only a small part
-            coarse, has = self._assemble_tiles(PicturePart(part.place, blocks, rows, columns))
+            coarse, has = self._assemble_tiles(DrawnPart(part.place, blocks, rows, columns))
             at = np.ix_(down - rows.start, right - columns.start)
             wanted = has[at] & ~is_known
             np.copyto(drawn, coarse[at], where=wanted)
@@ -659,11 +665,11 @@ class BlockwiseTensor(CachedTensor):
             if is_known.all():
                 return
         if part.place in self._firsts:
-            at = np.ix_(*self._cells_of_other(part, FirstPicture.of(self._shape).blocks))
+            at = np.ix_(*self._cells_of_other(part, PreviewLayout.of(self._shape).blocks))
             np.copyto(drawn, self._firsts[part.place][at], where=~is_known)
             is_known[:] = True
 
-    def _cells_of_other(self, part: PicturePart, blocks: tuple[int, int]) -> list[np.ndarray]:
+    def _cells_of_other(self, part: DrawnPart, blocks: tuple[int, int]) -> list[np.ndarray]:
         """Return the rows and columns of another drawing with the centres of a part's cells."""
         sides = (part.rows, part.columns), part.blocks, blocks, self._shape[-2:]
         return [
@@ -673,7 +679,7 @@ class BlockwiseTensor(CachedTensor):
 
     # ------------------------------------------------------------------ drawing
 
-    def sketch(
+    def draw_coarse_rows(
         self, rows: int, columns: int, index: Index = (), most_cells: int | None = None
     ) -> bool:
         """Compute one row of each block of rows that has none yet; return whether there were any.
@@ -684,7 +690,7 @@ class BlockwiseTensor(CachedTensor):
         is_begun, _ = self._known_rows(part)
         block, first = part.blocks[0], part.rows.start
         unknown = np.flatnonzero(~is_begun) + first
-        if most_cells is not None and not self._source.is_held:
+        if most_cells is not None and not self._source.is_in_memory:
             if self._source.has_first_picture and self._read_first(part):
                 return True
             step = -(-len(unknown) * max(self._shape[-2:]) // most_cells)  # a row reads all keys
@@ -693,19 +699,19 @@ class BlockwiseTensor(CachedTensor):
                 step = max(step, len(unknown) // FIRST_ROWS)
             step = max(1, min(step, len(unknown)))
             unknown = unknown[step // 2 :: step]
-        for start in range(0, len(unknown), BAND // 2):
-            few = unknown[start : start + BAND // 2]
+        for start in range(0, len(unknown), BAND_ROWS // 2):
+            few = unknown[start : start + BAND_ROWS // 2]
             self._draw_rows(part, np.minimum(few * block + block // 2, self._shape[-2] - 1))
             if block == 1:
                 self._note_read(part, few, 1)
         return len(unknown) > 0
 
-    def _read_first(self, part: PicturePart) -> bool:
+    def _read_first(self, part: DrawnPart) -> bool:
         """Compute the preview of a matrix if nothing is drawn yet and the preview is coarser.
 
         Return whether it was computed.
         """
-        first, place = FirstPicture.of(self._shape), part.place
+        first, place = PreviewLayout.of(self._shape), part.place
         with self._lock:
             is_known = place in self._firsts or any(key[0] == place for key in self._tiles)
         if is_known or first.blocks[0] <= part.blocks[0]:
@@ -731,7 +737,7 @@ class BlockwiseTensor(CachedTensor):
         block, size = part.blocks[0], self._shape[-2]
         _, read = self._known_rows(part)
         waiting = np.flatnonzero(read < block) + part.rows.start
-        band = max(1, min(BAND, MAX_DRAWN_BAND_CELLS // self._shape[-1]))
+        band = max(1, min(BAND_ROWS, MAX_DRAWN_BAND_CELLS // self._shape[-1]))
         several = max(1, band // block)
         for at in range(0, len(waiting), several):
             few = waiting[at : at + several]
@@ -746,7 +752,7 @@ class BlockwiseTensor(CachedTensor):
                     return stop == block and at + several >= len(waiting)
         return True
 
-    def _draw_rows(self, part: PicturePart, rows: np.ndarray) -> None:
+    def _draw_rows(self, part: DrawnPart, rows: np.ndarray) -> None:
         """Compute rows, in ascending order, and merge them into the tiles of a part."""
         columns = _whole_tiles(part, self._shape[-1])
         high, low = self._source.column_ends(
@@ -759,16 +765,16 @@ class BlockwiseTensor(CachedTensor):
         lows = None if low is None else np.minimum.reduceat(_to_array(low), starts, axis=0)
         drawn = drawn[starts]
         with self._lock:
-            for down in np.unique(drawn // TILE).tolist():
-                those = drawn // TILE == down
+            for down in np.unique(drawn // TILE_CELLS).tolist():
+                those = drawn // TILE_CELLS == down
                 for number, right in enumerate(_tiles_of(part.columns)):
-                    across = slice(number * TILE, (number + 1) * TILE)
+                    across = slice(number * TILE_CELLS, (number + 1) * TILE_CELLS)
                     below = None if lows is None else lows[those, across]
                     tile = self._get_or_create_tile(part, down, right)
-                    tile.take(drawn[those] % TILE, highs[those, across], below)
+                    tile.take(drawn[those] % TILE_CELLS, highs[those, across], below)
             self.version += 1
 
-    def _get_or_create_tile(self, part: PicturePart, down: int, right: int) -> _Tile:
+    def _get_or_create_tile(self, part: DrawnPart, down: int, right: int) -> _Tile:
         key = (part.place, part.blocks, down, right)
         tile = self._tiles.get(key)
         if tile is None:
@@ -788,7 +794,9 @@ class BlockwiseTensor(CachedTensor):
             if key[1] != coarsest:
                 held -= self._tiles.pop(key).bytes
 
-    def _note_ends(self, place: Place, rows: np.ndarray, high: Tensor, low: Tensor | None) -> None:
+    def _note_ends(
+        self, place: LeadingIndices, rows: np.ndarray, high: Tensor, low: Tensor | None
+    ) -> None:
         least = high if low is None else low
         largest = self._source.largest(place, torch.from_numpy(rows))
         if largest is None:
@@ -805,53 +813,53 @@ class BlockwiseTensor(CachedTensor):
             ends = [float(finite_high.max()), float(lowest.min())]
         self._high, self._low = max(self._high, ends[0]), min(self._low, ends[1])
 
-    def rows_drawn(self, rows: int, columns: int, index: tuple[int, ...]) -> range:
+    def rows_represented(self, rows: int, columns: int, index: tuple[int, ...]) -> range:
         """Return the rows that a pooled row represents so far: all of its rows, or a single one."""
         *place, row = index
-        every = super().rows_drawn(rows, columns, index)
+        every = super().rows_represented(rows, columns, index)
         is_first = tuple(place) in self._firsts
         for (where, blocks, down, _), tile in [*self._tiles.items()]:
-            if (where, blocks, down) != (tuple(place), (rows, columns), row // TILE):
+            if (where, blocks, down) != (tuple(place), (rows, columns), row // TILE_CELLS):
                 continue
-            if tile.read[row % TILE] >= rows:
+            if tile.read[row % TILE_CELLS] >= rows:
                 return every
-            begun = np.flatnonzero(tile.is_begun)
+            begun = np.flatnonzero(tile.has_preview)
             if len(begun):  # this row is repeated until its own is read
-                row += int(begun[np.abs(begun - row % TILE).argmin()]) - row % TILE
+                row += int(begun[np.abs(begun - row % TILE_CELLS).argmin()]) - row % TILE_CELLS
                 is_first = False
                 break
         middle = min(row * rows + rows // 2, self._shape[-2] - 1)
         if is_first:
-            first = FirstPicture.of(self._shape)
+            first = PreviewLayout.of(self._shape)
             middle = int(first.rows[middle // first.blocks[0]])
         return range(middle, middle + 1)
 
-    def _known_rows(self, part: PicturePart) -> tuple[np.ndarray, np.ndarray]:
+    def _known_rows(self, part: DrawnPart) -> tuple[np.ndarray, np.ndarray]:
         """Return for each drawn row whether it is begun, and how many of its rows were read."""
         is_begun = np.ones(len(part.rows), bool)
         read = np.full(len(part.rows), part.blocks[0])
         for down, right in itertools.product(_tiles_of(part.rows), _tiles_of(part.columns)):
             (rows, _), (to, _) = _tile_overlaps(part, down, right)
             tile = self._tiles.get((part.place, part.blocks, down, right))
-            is_begun[to] &= False if tile is None else tile.is_begun[rows]
+            is_begun[to] &= False if tile is None else tile.has_preview[rows]
             read[to] = np.minimum(read[to], 0 if tile is None else tile.read[rows])
         return is_begun, read
 
-    def _note_read(self, part: PicturePart, drawn: np.ndarray, count: int) -> None:
+    def _note_read(self, part: DrawnPart, drawn: np.ndarray, count: int) -> None:
         with self._lock:
-            for down in np.unique(drawn // TILE).tolist():
-                rows = drawn[drawn // TILE == down] % TILE
+            for down in np.unique(drawn // TILE_CELLS).tolist():
+                rows = drawn[drawn // TILE_CELLS == down] % TILE_CELLS
                 for right in _tiles_of(part.columns):
                     tile = self._tiles.get((part.place, part.blocks, down, right))
                     if tile:
                         tile.read[rows] = np.maximum(tile.read[rows], count)
 
 
-def row_lengths(vectors: CachedTensor) -> Callable[[Place], Tensor]:
+def row_lengths(vectors: CachedTensor) -> Callable[[LeadingIndices], Tensor]:
     """Return a function of a leading index that computes the norms of a matrix's vectors, [row]."""
 
     @cache
-    def found(place: Place) -> Tensor:
+    def found(place: LeadingIndices) -> Tensor:
         if isinstance(vectors, BlockwiseTensor):
             rows = vectors.rows(place)
         else:
@@ -870,7 +878,7 @@ def _drop_number_axes(index: Index) -> Index:
 def _copy_with_own_tiles(kept: Any) -> Any:
     """Return a copy of a derived tensor, or of a mapping of them, with its own tiles."""
     if isinstance(kept, BlockwiseTensor):
-        return kept.with_own_pictures()
+        return kept.with_separate_tiles()
     if isinstance(kept, WeakKeyDictionary):
         return WeakKeyDictionary(
             {values: _copy_with_own_tiles(made) for values, made in [*kept.items()]}
@@ -883,7 +891,7 @@ def _middle_rows(block: int, size: int) -> np.ndarray:
     return np.minimum(np.arange(block // 2, size + block // 2, block), size - 1)
 
 
-def chunks(columns: range, step: int) -> Iterator[slice]:
+def split_columns(columns: range, step: int) -> Iterator[slice]:
     """Split columns into slices that start at multiples of a step."""
     if not columns:
         return
@@ -892,21 +900,23 @@ def chunks(columns: range, step: int) -> Iterator[slice]:
         yield slice(max(at, columns.start), min(at + step, columns.stop))
 
 
-def chunk_of(block: int) -> int:
+def chunk_size(block: int) -> int:
     """Return how many columns are computed together, a multiple of the block."""
-    return block * max(1, CHUNK // block)
+    return block * max(1, CHUNK_COLUMNS // block)
 
 
-def columns_to_read(columns: range, readable: range, block: int) -> Iterator[tuple[slice, slice]]:
+def iterate_column_chunks(
+    columns: range, readable: range, block: int
+) -> Iterator[tuple[slice, slice]]:
     """Yield the readable columns, one chunk at a time, and the indices of their blocks."""
     start = max(columns.start, readable.start // block * block)
     stop = min(columns.stop, -(-readable.stop // block) * block)
     first = columns.start // block
-    for keys in chunks(range(start, stop), chunk_of(block)):
+    for keys in split_columns(range(start, stop), chunk_size(block)):
         yield keys, slice(keys.start // block - first, -(-keys.stop // block) - first)
 
 
-def block_ends(cells: Tensor, block: int, end: str) -> Tensor:
+def block_extremes(cells: Tensor, block: int, end: str) -> Tensor:
     """Return the largest (amax) or smallest (amin) number of each block of columns.
 
     This is many times faster if columns, not rows, are contiguous in memory.
@@ -922,15 +932,15 @@ def block_ends(cells: Tensor, block: int, end: str) -> Tensor:
 
 
 def _tiles_of(cells: range) -> range:
-    return range(cells.start // TILE, -(-cells.stop // TILE))
+    return range(cells.start // TILE_CELLS, -(-cells.stop // TILE_CELLS))
 
 
 def _repeat_known_rows(
-    part: PicturePart, drawn: np.ndarray, is_known: np.ndarray, within: int
+    part: DrawnPart, drawn: np.ndarray, is_known: np.ndarray, within: int
 ) -> None:
     """Copy unknown rows from the nearest known row within a distance."""
     for right in _tiles_of(part.columns):
-        across = _tile_overlaps(part, part.rows.start // TILE, right)[1][1]
+        across = _tile_overlaps(part, part.rows.start // TILE_CELLS, right)[1][1]
         has_all = is_known[:, across].all(1)
         known, rest = np.flatnonzero(has_all), np.flatnonzero(~has_all)
         if not len(known) or not len(rest):
@@ -946,20 +956,20 @@ def _repeat_known_rows(
         is_known[rest, across] = True
 
 
-def _whole_tiles(part: PicturePart, size: int) -> range:
+def _whole_tiles(part: DrawnPart, size: int) -> range:
     """Return the columns of the tiles that contain a part."""
-    tiles, across = _tiles_of(part.columns), TILE * part.blocks[1]
+    tiles, across = _tiles_of(part.columns), TILE_CELLS * part.blocks[1]
     return range(tiles.start * across, min(tiles.stop * across, size))
 
 
 def _tile_overlaps(
-    part: PicturePart, down: int, right: int
+    part: DrawnPart, down: int, right: int
 ) -> tuple[tuple[slice, slice], tuple[slice, slice]]:
     """Return the cells of a tile that a part contains, as indices of the tile and of the part."""
     inside, to = [], []
     for cells, tile in ((part.rows, down), (part.columns, right)):
-        start, stop = max(cells.start, tile * TILE), min(cells.stop, (tile + 1) * TILE)
-        inside.append(slice(start - tile * TILE, stop - tile * TILE))
+        start, stop = max(cells.start, tile * TILE_CELLS), min(cells.stop, (tile + 1) * TILE_CELLS)
+        inside.append(slice(start - tile * TILE_CELLS, stop - tile * TILE_CELLS))
         to.append(slice(start - cells.start, stop - cells.start))
     return (inside[0], inside[1]), (to[0], to[1])
 

@@ -11,8 +11,8 @@ from weakref import WeakKeyDictionary
 from visualizer.attention.display_transforms import (
     WeightTransform,
     aggregate_heads,
-    times_value,
-    without_first,
+    drop_first_key,
+    weight_by_value_norm,
 )
 
 if TYPE_CHECKING:
@@ -42,11 +42,11 @@ class CachedTensor:
         """Copy and pickle the numbers, without the caches."""
         return CachedTensor, (self.tensor,)
 
-    def with_own_pictures(self) -> CachedTensor:
+    def with_separate_tiles(self) -> CachedTensor:
         """Return a tensor of the same numbers with its own tiles; itself if it has no tiles."""
         return self
 
-    is_held = True
+    is_in_memory = True
     """Whether `tensor` holds its numbers in memory."""
     is_computed = False
     """Whether `tensor` is computed on every read and needs no memory of its own."""
@@ -85,9 +85,9 @@ class CachedTensor:
         key : hashable
             Identifies the result; different computations need different keys.
         """
-        return self.keep_result(key, lambda: make(self.tensor.detach()))
+        return self.cached_result(key, lambda: make(self.tensor.detach()))
 
-    def keep_result(self, key: Hashable, make: Callable[[], Any]) -> Any:
+    def cached_result(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """Return the cached result for a key like `keep`; ``make`` does not use the tensor."""
         if key not in self._kept:
             self._kept[key] = make()
@@ -132,7 +132,7 @@ class CachedTensor:
         first = (*index, ..., slice(count))
         return readable(numbers[first]), readable(columns[first])
 
-    def sketch(
+    def draw_coarse_rows(
         self, rows: int, columns: int, index: Index = (), most_cells: int | None = None
     ) -> bool:
         """Compute a coarse drawing for `read_pooled`; return whether there was anything to compute.
@@ -148,7 +148,7 @@ class CachedTensor:
         """Make the drawing for `read_pooled` exact unless interrupted; return whether it is."""
         return True
 
-    def rows_drawn(self, rows: int, columns: int, index: tuple[int, ...]) -> range:
+    def rows_represented(self, rows: int, columns: int, index: tuple[int, ...]) -> range:
         """Return the rows that a pooled row represents; the row is the last number of the index."""
         *_, row = index
         return range(row * rows, min((row + 1) * rows, self.shape[-2]))
@@ -156,11 +156,11 @@ class CachedTensor:
     def drop(self, rows: int, columns: int) -> None:
         """Discard the drawing of these blocks, if drawings are partial."""
 
-    def exact_share(self, rows: int, columns: int, index: Index = ()) -> float:
+    def exact_row_share(self, rows: int, columns: int, index: Index = ()) -> float:
         """Return the share of the rows of `read_pooled` that are exact."""
         return 1.0
 
-    def begun_share(self, rows: int, columns: int, index: Index = ()) -> float:
+    def drawn_share(self, rows: int, columns: int, index: Index = ()) -> float:
         """Return the share of the rows of `read_pooled` that are at least partly computed."""
         return 1.0
 
@@ -170,12 +170,12 @@ class CachedTensor:
 
     def limits(self) -> tuple[float, float]:
         """Return the smallest and largest finite number; zeros if there are none."""
-        limits: tuple[float, float] = self.keep_result("limits", self._compute_limits)
+        limits: tuple[float, float] = self.cached_result("limits", self._compute_limits)
         return limits
 
     def row_ends(self, index: Index = ()) -> np.ndarray:
         """Read the largest finite absolute value of each row, [..., row]."""
-        return readable(self.keep_result("row ends", lambda: _row_ends(self.row_limits()))[index])
+        return readable(self.cached_result("row ends", lambda: _row_ends(self.row_limits()))[index])
 
     def row_lengths(self) -> Tensor:
         """Return the Euclidean norm of each row, [..., row]."""
@@ -195,7 +195,7 @@ class CachedTensor:
         """Return each layer of a tensor [layer, …, row, column] separately."""
         return tuple(map(CachedTensor, self.tensor))
 
-    def farthest(self, index: Index = ()) -> tuple[int, ...]:
+    def index_of_largest(self, index: Index = ()) -> tuple[int, ...]:
         """Return the index of the finite number farthest from 0 within a part of the tensor."""
         position: tuple[int, ...] = self.keep(
             ("farthest", index), lambda tensor: _farthest_at(tensor[index])
@@ -212,21 +212,23 @@ class CachedTensor:
         """
         made: CachedTensor
         if transform is WeightTransform.WITHOUT_FIRST or values is None:
-            made = self.keep(transform, lambda own: CachedTensor(without_first(own)))
+            made = self.keep(transform, lambda own: CachedTensor(drop_first_key(own)))
             return made
         vectors = values.tensor.detach()
         own = self.tensor.detach()
-        made = kept_with(values, self, transform, lambda: CachedTensor(times_value(own, vectors)))
+        made = cached_with_values(
+            values, self, transform, lambda: CachedTensor(weight_by_value_norm(own, vectors))
+        )
         return made
 
-    def aggregated(self, by: HeadAggregate) -> CachedTensor:
+    def aggregate_heads(self, by: HeadAggregate) -> CachedTensor:
         """Return its heads, the axis before the rows, aggregated to a single one."""
         folded: CachedTensor = self.keep(
             by, lambda tensor: CachedTensor(aggregate_heads(tensor, by))
         )
         return folded
 
-    def minus(self, other: CachedTensor) -> CachedTensor:
+    def subtract(self, other: CachedTensor) -> CachedTensor:
         """Subtract another tensor of the same shape.
 
         −∞ marks forbidden cells: where either is −∞, the difference is 0.
@@ -235,7 +237,7 @@ class CachedTensor:
             return CachedTensor(self.tensor.new_zeros(()).expand(self.tensor.shape))
         return CachedTensor(_subtract_tensors(self.tensor.detach(), other.tensor.detach()))
 
-    def between_heads(self, one: int, other: int) -> CachedTensor:
+    def subtract_heads(self, one: int, other: int) -> CachedTensor:
         """Subtract head ``one`` from head ``other``, [..., row, column]."""
         whole = self.tensor.detach()
         return CachedTensor(_subtract_tensors(whole.select(-3, other), whole.select(-3, one)))
@@ -253,7 +255,7 @@ def readable(tensor: Tensor) -> np.ndarray:
     return array
 
 
-def kept_with(
+def cached_with_values(
     values: CachedTensor | None, held: CachedTensor, key: Hashable, make: Callable[[], Any]
 ) -> Any:
     """Return a cached result of a tensor and of the values that its weights were used with.
@@ -261,8 +263,8 @@ def kept_with(
     Weights may outlive many values; weak keys drop a result together with its values.
     """
     if values is None:
-        return held.keep_result(key, make)
-    by_values: WeakKeyDictionary[CachedTensor, Any] = held.keep_result(
+        return held.cached_result(key, make)
+    by_values: WeakKeyDictionary[CachedTensor, Any] = held.cached_result(
         (key, "by values"), lambda: WeakKeyDictionary()
     )
     if values not in by_values:
@@ -270,12 +272,12 @@ def kept_with(
     return by_values[values]
 
 
-def is_kept_with(values: CachedTensor | None, held: CachedTensor, key: Hashable) -> bool:
-    """Whether `kept_with` has a result already."""
+def is_cached_with_values(values: CachedTensor | None, held: CachedTensor, key: Hashable) -> bool:
+    """Whether `cached_with_values` has a result already."""
     if values is None:
         return key in held.kept
     by_key = (key, "by values")
-    return by_key in held.kept and values in held.keep_result(by_key, dict)
+    return by_key in held.kept and values in held.cached_result(by_key, dict)
 
 
 def _top_magnitudes(tensor: Tensor, count: int) -> tuple[Tensor, Tensor]:

@@ -10,20 +10,32 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from visualizer.attention.layer_stages import ORDER, StepOfStage, always, layer_rows
+from visualizer.attention.layer_stages import (
+    STAGE_ORDER,
+    StageStep,
+    is_always_present,
+    layer_stage_rows,
+)
 from visualizer.attention.roles import Role
 from visualizer.attention.spec import (
     MAX_VALUES,
     AttentionSpec,
     BooleanMatrix,
+    DropoutMode,
     Dtype,
-    Mask,
-    Mode,
-    Normalisation,
+    MaskKind,
+    NormalisationKind,
     Projection,
-    Scale,
+    ScaleKind,
 )
-from visualizer.attention.stages import CELLS, LAYER_STAGES, TABLE, Operation, Stage, stages
+from visualizer.attention.stages import (
+    LAYER_STAGES,
+    SCORE_AXES,
+    STAGE_TABLE,
+    Operation,
+    Stage,
+    stages,
+)
 from visualizer.brief_repr import brief_repr
 
 if TYPE_CHECKING:
@@ -37,10 +49,10 @@ MAX_TOKENS = 100_000
 MAX_CUT_EDGES = 100_000
 """Maximum number of cut attention edges."""
 MAX_NAME_LENGTH = 28
-HALF = 13
-TO_WEIGHTS = (Role.SCORES, Role.SCALED, Role.CAPPED, Role.BIASED, Role.MASKED, Role.WEIGHTS)
+HALF_NAME_LENGTH = 13
+SCORE_STAGES = (Role.SCORES, Role.SCALED, Role.CAPPED, Role.BIASED, Role.MASKED, Role.WEIGHTS)
 """Stages from scores to weights; the input of each is the nearest present stage before it."""
-SINKS = "sinks"
+SINKS_NAME = "sinks"
 """Name of the sink logits among a trace's numbers."""
 _CROSS_ATTENTION_DIMS: dict[str, tuple[str, ...]] = {
     Role.QUERIES: ("head", "query", "d_head"),
@@ -54,7 +66,7 @@ _READS: dict[str, tuple[str, ...]] = {Role.BIASED: (Role.SCORES, Role.BIAS)}
 class LayerMask(Struct, frozen=True):
     """The keys that the queries of one layer may attend to, as in `AttentionSpec`."""
 
-    mask: Mask = Mask.NONE
+    mask: MaskKind = MaskKind.NONE
     own_mask: BooleanMatrix | None = None
     window: int = 0
 
@@ -96,7 +108,7 @@ class CapturedVectors(Struct, frozen=True):
     keys: bytes
     values: bytes
     scaling: float
-    mask: Mask
+    mask: MaskKind
     own_mask: BooleanMatrix | None = None
     window: int = 0
     is_plain: bool = True
@@ -251,7 +263,11 @@ class CapturedAttention(Struct, frozen=True):
     def called(self) -> str:
         """The file's name for messages: printable, and shortened in the middle."""
         seen = "".join(letter if letter.isprintable() else "�" for letter in self.name)
-        return seen if len(seen) <= MAX_NAME_LENGTH else f"{seen[:HALF]}…{seen[-HALF:]}"
+        return (
+            seen
+            if len(seen) <= MAX_NAME_LENGTH
+            else f"{seen[:HALF_NAME_LENGTH]}…{seen[-HALF_NAME_LENGTH:]}"
+        )
 
     @property
     def size(self) -> str:
@@ -270,11 +286,11 @@ class CapturedAttention(Struct, frozen=True):
             heads=self.heads,
             projection=Projection.NONE,
             output_projection=False,
-            mask=Mask.NONE,
-            mode=Mode.EVAL,
+            mask=MaskKind.NONE,
+            mode=DropoutMode.EVAL,
             dtype=self.dtype,
         )
-        unknown = replace(spec, normalisation=Normalisation.UNIFORM)
+        unknown = replace(spec, normalisation=NormalisationKind.UNIFORM)
         return _with_vectors(spec, self.vectors) if self.vectors else unknown
 
 
@@ -284,14 +300,14 @@ def _with_vectors(spec: AttentionSpec, vectors: CapturedVectors) -> AttentionSpe
     A scaling of 1/√d_head is the scale of the spec; any other becomes a temperature of 1/scaling.
     If the layers have different masks, the first one other than no mask is used.
     """
-    forbidding = (one for one in vectors.layer_masks if one.mask is not Mask.NONE)
-    spec = with_mask(spec, next(forbidding, vectors.common_mask))
+    forbidding = (one for one in vectors.layer_masks if one.mask is not MaskKind.NONE)
+    spec = apply_layer_mask(spec, next(forbidding, vectors.common_mask))
     if abs(vectors.scaling * math.sqrt(vectors.d_head) - 1) < 1e-6:
         return spec
-    return replace(spec, scale=Scale.NONE, temperature=1 / vectors.scaling)
+    return replace(spec, scale=ScaleKind.NONE, temperature=1 / vectors.scaling)
 
 
-def with_mask(spec: AttentionSpec, of_layer: LayerMask) -> AttentionSpec:
+def apply_layer_mask(spec: AttentionSpec, of_layer: LayerMask) -> AttentionSpec:
     """Return a spec with the mask of a layer."""
     spec = replace(spec, mask=of_layer.mask, own_mask=of_layer.own_mask)
     return replace(spec, window=of_layer.window) if of_layer.window else spec
@@ -324,34 +340,38 @@ def captured_stages(
         In order of computation. From scores to weights, each stage takes the previous one as input.
     """
     rows = {row.name: row for row in stages(spec)}
-    if spec.scale is Scale.NONE and Role.SCALED in rows:
+    if spec.scale is ScaleKind.NONE and Role.SCALED in rows:
         by = f"{spec.divisor:.4g}"  # scale chosen by the model: no temperature
         rows[Role.SCALED] = replace(
             rows[Role.SCALED], symbol=f"QKᵀ/{by}", says=f"scores divided by {by}"
         )
     rows |= {
         row.name: row
-        for row in layer_rows({
-            name: StepOfStage(step, _READS.get(name, ())) for name, step in (steps or {}).items()
+        for row in layer_stage_rows({
+            name: StageStep(step, _READS.get(name, ())) for name, step in (steps or {}).items()
         })
     }  # fmt: skip
-    present = sorted(names, key=ORDER.index)
+    present = sorted(names, key=STAGE_ORDER.index)
     rows = {
         name: _given_row(name, rows.get(name)) if name in given else rows[name] for name in present
     }
-    computed = [name for name in TO_WEIGHTS if name in present]
+    computed = [name for name in SCORE_STAGES if name in present]
     for before, name in pairwise(computed):
         if name not in given:
             rows[name] = replace(rows[name], reads=(before, *rows[name].reads[1:]))
     dims = _CROSS_ATTENTION_DIMS if has_other_keys else {}
     return tuple(
-        replace(rows[name], when=always, dims=dims.get(name, rows[name].dims)) for name in present
+        replace(rows[name], when=is_always_present, dims=dims.get(name, rows[name].dims))
+        for name in present
     )
 
 
 def _given_row(name: str, row: Stage | None) -> Stage:
     says = f"{name} computed elsewhere"
-    dims, symbol = row.dims if row else CELLS, row.symbol if row and row.dims[-1] != "key" else ""
+    dims, symbol = (
+        row.dims if row else SCORE_AXES,
+        row.symbol if row and row.dims[-1] != "key" else "",
+    )
     return Stage(
         name,
         name.capitalize(),
@@ -362,30 +382,30 @@ def _given_row(name: str, row: Stage | None) -> Stage:
         (),
         (),
         says,
-        always,
+        is_always_present,
     )
 
 
-def possible_dims(name: str) -> set[tuple[str, ...]]:
+def possible_stage_axes(name: str) -> set[tuple[str, ...]]:
     """Return the possible axes of a stage: of a module, of a layer, or with other keys."""
-    found = {row.dims for row in TABLE if row.name == name}
+    found = {row.dims for row in STAGE_TABLE if row.name == name}
     if name in LAYER_STAGES:
         found.add(LAYER_STAGES[name][0])
     return found | ({_CROSS_ATTENTION_DIMS[name]} if name in _CROSS_ATTENTION_DIMS else set())
 
 
-def position_labels(count: int) -> tuple[str, ...]:
+def numbered_labels(count: int) -> tuple[str, ...]:
     """Return labels for positions without tokens: their numbers from 1."""
     return tuple(str(place) for place in range(1, count + 1))
 
 
 MAX_IMAGE_SIDE_PX = 10_000
 MAX_NAMES, MAX_ARGUMENT_LENGTH = 100, 200
-Claim = tuple[bool, str]
+NumberCheck = tuple[bool, str]
 """Whether a condition holds, and the subject of the message if it does not."""
 
 
-def claims_of_header(captured: CapturedAttention) -> Iterator[Claim]:
+def check_header(captured: CapturedAttention) -> Iterator[NumberCheck]:
     """Yield claims that sizes, tokens and settings are consistent, regardless of the numbers."""
     sizes = (captured.layers, captured.heads, captured.queries, captured.keys)
     limits = (MAX_LAYERS, MAX_VALUES["heads"], MAX_TOKENS, MAX_TOKENS)
@@ -399,7 +419,7 @@ def claims_of_header(captured: CapturedAttention) -> Iterator[Claim]:
         yield from _claims_of_vectors(captured, captured.vectors)
 
 
-def claims_of_numbers(captured: CapturedAttention) -> Iterator[Claim]:
+def check_values(captured: CapturedAttention) -> Iterator[NumberCheck]:
     """Yield claims that the number of values matches the sizes."""
     sizes = (captured.layers, captured.heads, captured.queries, captured.keys)
     item = np.dtype(captured.dtype.value).itemsize
@@ -422,7 +442,7 @@ def claims_of_numbers(captured: CapturedAttention) -> Iterator[Claim]:
     yield vectors.bias is None or bias in (scores, scores * captured.layers), "a number of biases"
 
 
-def is_packed(own: BooleanMatrix) -> bool:
+def is_packed_mask(own: BooleanMatrix) -> bool:
     """Whether the bits of a matrix match its size, with zeros as padding."""
     if min(own.rows, own.columns) < 0 or len(own.bits) != -(-own.rows * own.columns // 8):
         return False
@@ -439,7 +459,9 @@ def _are_patches(captured: CapturedAttention, patches: ImagePatches) -> bool:
     return are_sizes and is_whole and are_tokens and not captured.key_tokens
 
 
-def _claims_of_vectors(captured: CapturedAttention, vectors: CapturedVectors) -> Iterator[Claim]:
+def _claims_of_vectors(
+    captured: CapturedAttention, vectors: CapturedVectors
+) -> Iterator[NumberCheck]:
     yield min(vectors.d_head, vectors.d_value) >= 1, "captured vectors of a size"
     yield 0 <= vectors.softcap < math.inf, "a soft cap of scores"
     names = vectors.not_understood
@@ -459,15 +481,15 @@ def _claims_of_vectors(captured: CapturedAttention, vectors: CapturedVectors) ->
     yield are_within and are_sorted and len(vectors.cut) <= MAX_CUT_EDGES, "cut edges"
 
 
-def _claims_of_mask(captured: CapturedAttention, each: LayerMask) -> Iterator[Claim]:
+def _claims_of_mask(captured: CapturedAttention, each: LayerMask) -> Iterator[NumberCheck]:
     own = each.own_mask
-    yield (own is not None) == (each.mask is Mask.OWN), "a mask of captured attention"
+    yield (own is not None) == (each.mask is MaskKind.OWN), "a mask of captured attention"
     if own:
         is_fitting = (own.rows, own.columns) == (captured.queries, captured.keys)
-        yield is_fitting and is_packed(own), "a mask of captured attention"
+        yield is_fitting and is_packed_mask(own), "a mask of captured attention"
     yield (
-        captured.is_square or each.mask in {Mask.NONE, Mask.OWN},
+        captured.is_square or each.mask in {MaskKind.NONE, MaskKind.OWN},
         "a mask for keys of another text",
     )
-    is_window = each.mask is Mask.WINDOW
+    is_window = each.mask is MaskKind.WINDOW
     yield (1 <= each.window <= MAX_VALUES["window"]) == is_window, "a window"

@@ -10,11 +10,11 @@ import torch
 from msgspec import Struct
 
 from visualizer.attention.cached_tensor import CachedTensor
-from visualizer.attention.captured_attention import with_mask
+from visualizer.attention.captured_attention import apply_layer_mask
 from visualizer.attention.float64_conversion import float64_on_cpu
 from visualizer.attention.layered_tensor import ComputedTensor, LayerCache, LayeredTensor
-from visualizer.attention.masks import Masking, allowed_by
-from visualizer.attention.roles import VECTORS, Role
+from visualizer.attention.masks import MaskingSpec, cached_allowed_cells
+from visualizer.attention.roles import VECTOR_ROLES, Role
 from visualizer.attention.stages import stages
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class WeightSample(Struct, frozen=True, eq=False):
         Sum of each row, sampled or not, [head, query], float64.
     is_negative : bool
         Whether any number is negative.
-    not_numbers : int
+    nan_count : int
         Number of NaN cells.
     """
 
@@ -49,7 +49,7 @@ class WeightSample(Struct, frozen=True, eq=False):
     weights: Tensor
     sums: Tensor
     is_negative: bool
-    not_numbers: int
+    nan_count: int
 
     @classmethod
     def of(cls, weights: Tensor, most_cells: int | None = None) -> WeightSample:
@@ -135,7 +135,7 @@ class CapturedStages:
         roles = {row.role for row in stages(self._spec)}
         softcap = captured.vectors.softcap if captured.vectors else 0.0
         has_bias = captured.vectors is not None and captured.vectors.bias is not None
-        self.to_softmax = tuple(
+        self.softmax_input = tuple(
             name
             for name, is_there in (
                 (Role.SCORES, True),
@@ -173,7 +173,7 @@ class CapturedStages:
     def _stage_shape(self, name: str) -> tuple[int, ...]:
         captured, vectors = self._captured, self._captured.vectors
         heads, queries, keys = captured.heads, captured.queries, captured.keys
-        if name in {*VECTORS, Role.CONTEXT}:
+        if name in {*VECTOR_ROLES, Role.CONTEXT}:
             assert vectors is not None
             tokens = keys if name in {Role.KEYS, Role.VALUES} else queries
             width = vectors.d_head if name in {Role.QUERIES, Role.KEYS} else vectors.d_value
@@ -183,7 +183,7 @@ class CapturedStages:
     def stage(self, name: str, layer: int) -> Tensor:
         """Compute a stage of a layer, [head, row, column]."""
         own = self._sources[layer]
-        if name in VECTORS:
+        if name in VECTOR_ROLES:
             return own.vectors(name)
         if name == Role.CONTEXT:
             return own.weights() @ own.vectors(Role.VALUES)
@@ -191,7 +191,7 @@ class CapturedStages:
             bias = own.bias()
             assert bias is not None
             return bias
-        if name in self.to_softmax and self._has_vectors:
+        if name in self.softmax_input and self._has_vectors:
             return self._compute_scores(name, layer)
         return own.weights()
 
@@ -205,7 +205,7 @@ class CapturedStages:
         assert vectors is not None
         some = slice(None) if rows is None else rows
         found = own.vectors(Role.QUERIES)[:, some] @ own.vectors(Role.KEYS).transpose(-2, -1)
-        for name in self.to_softmax[1 : self.to_softmax.index(upto) + 1]:
+        for name in self.softmax_input[1 : self.softmax_input.index(upto) + 1]:
             if name == Role.SCALED:
                 found = found.div_(spec.divisor)
             elif name == Role.CAPPED:
@@ -221,10 +221,12 @@ class CapturedStages:
 
     def _allowed_cells(self, layer: int) -> Tensor:
         """Return which keys the queries of a layer may attend to, boolean [query, key]."""
-        spec = with_mask(self._spec, self._masks[layer]) if self._masks else self._spec
+        spec = apply_layer_mask(self._spec, self._masks[layer]) if self._masks else self._spec
         queries, keys = self._captured.queries, self._captured.keys
         others = None if keys == queries else keys
-        return torch.tensor(allowed_by(Masking.of(spec, Role.MASKED), queries, others))
+        return torch.tensor(
+            cached_allowed_cells(MaskingSpec.of(spec, Role.MASKED), queries, others)
+        )
 
     def _mask_cut_cells(self, scores: Tensor, layer: int, rows: Tensor | None) -> None:
         vectors = self._captured.vectors
@@ -234,13 +236,15 @@ class CapturedStages:
             if own_layer == layer and row is not None:
                 scores[head, row, key] = -torch.inf
 
-    def are_softmax(self, samples: Sequence[WeightSample], within: float) -> bool:
+    def is_softmax(self, samples: Sequence[WeightSample], within: float) -> bool:
         """Whether the softmax of the scores equals the weights in all sampled rows."""
         return all(self._is_softmax(layer, one, within) for layer, one in enumerate(samples))
 
     def _is_softmax(self, layer: int, sample: WeightSample, within: float) -> bool:
         is_whole = len(sample.rows) == sample.sums.shape[-1]
-        scores = self._compute_scores(self.to_softmax[-1], layer, None if is_whole else sample.rows)
+        scores = self._compute_scores(
+            self.softmax_input[-1], layer, None if is_whole else sample.rows
+        )
         vectors = self._captured.vectors
         has_sinks = vectors is not None and vectors.sinks is not None
         sinks = self._sources[layer].sinks() if has_sinks else None

@@ -8,11 +8,11 @@ import torch
 from msgspec import Struct
 
 from visualizer.attention.cached_tensor import CachedTensor
-from visualizer.attention.captured_attention import SINKS, captured_stages, position_labels
+from visualizer.attention.captured_attention import SINKS_NAME, captured_stages, numbered_labels
 from visualizer.attention.captured_layers import ArrayLayer, CapturedStages
 from visualizer.attention.layer_operations import ScoreBias, ScoreCap, SinkSoftmax
-from visualizer.attention.roles import VECTORS, Role
-from visualizer.attention.run import Run, padded
+from visualizer.attention.roles import VECTOR_ROLES, Role
+from visualizer.attention.run import Run, pad_texts
 from visualizer.attention.stages import stages
 from visualizer.attention.trace import Trace
 from visualizer.errors import InputError
@@ -31,20 +31,22 @@ if TYPE_CHECKING:
 
 TOLERANCE = 1e-5
 """Largest accepted difference between captured weights and the softmax of the scores."""
-UNEXPLAINED = "The weights are shown as captured; they do not follow exactly from the scores."
+UNEXPLAINED_WEIGHTS_NOTICE = (
+    "The weights are shown as captured; they do not follow exactly from the scores."
+)
 UNKNOWN_ARGUMENTS_NOTICE = (
     "The weights are shown as captured. The attention also received {named}, whose effect on the "
     "scores is unknown, so the scores are omitted."
 )
-WITH_SINKS = (
+SINKS_NOTICE = (
     "Each head has an attention sink: an extra logit without a token that takes a share of every "
     "row, so the weights of a row sum to less than 1."
 )
-UNEVEN = 0.01
+ROW_SUM_TOLERANCE = 0.01
 """Largest accepted difference between a row sum and 1; allows for 16-bit rounding."""
 
 
-def captured_run(
+def create_captured_run(
     captured: CapturedAttention,
     query_tokens: tuple[str, ...] = (),
     key_tokens: tuple[str, ...] = (),
@@ -63,9 +65,9 @@ def captured_run(
     return _create_run(captured, trace, notices, query_tokens, key_tokens)
 
 
-def run_of_layers(captured: CapturedAttention, layers: Sequence[LayerNumbers]) -> Run:
-    """Return a run of captured attention with the numbers in layers; see `trace_of_layers`."""
-    return _create_run(captured, *trace_of_layers(captured, layers))
+def create_layered_run(captured: CapturedAttention, layers: Sequence[LayerNumbers]) -> Run:
+    """Return a run of captured attention with the numbers in layers; see `create_layered_trace`."""
+    return _create_run(captured, *create_layered_trace(captured, layers))
 
 
 def _create_run(
@@ -77,9 +79,9 @@ def _create_run(
 ) -> Run:
     keys = key_tokens or captured.key_tokens
     own = keys[-captured.queries :] if captured.is_continuation else captured.query_tokens
-    queries = query_tokens or own or position_labels(captured.queries)
+    queries = query_tokens or own or numbered_labels(captured.queries)
     if not keys:
-        keys = queries if captured.is_square else position_labels(captured.keys)
+        keys = queries if captured.is_square else numbered_labels(captured.keys)
     return Run((queries,), trace, "Not computed here", notices, captured, keys)
 
 
@@ -92,10 +94,10 @@ def _reusable_trace(
 
 def _create_trace(captured: CapturedAttention) -> tuple[Trace, tuple[str, ...]]:
     layers = [ArrayLayer(captured, layer) for layer in range(captured.layers)]
-    return trace_of_layers(captured, layers)
+    return create_layered_trace(captured, layers)
 
 
-def trace_of_layers(
+def create_layered_trace(
     captured: CapturedAttention, layers: Sequence[LayerNumbers]
 ) -> tuple[Trace, tuple[str, ...]]:
     """Return a trace whose stages are computed when read, and notices about its numbers.
@@ -172,32 +174,34 @@ def _surrounding_stages(
     layers: Sequence[LayerNumbers],
 ) -> _FoundStages:
     """Find the stages around captured weights."""
-    plain = (*VECTORS, Role.WEIGHTS, Role.CONTEXT)
+    plain = (*VECTOR_ROLES, Role.WEIGHTS, Role.CONTEXT)
     if vectors.not_understood:
         named = ", ".join(f"“{each}”" for each in vectors.not_understood)
         notice = UNKNOWN_ARGUMENTS_NOTICE.format(named=named)
         return _FoundStages(plain, frozenset({Role.CONTEXT}), notices=(notice,))
-    if not vectors.is_plain or not calculator.are_softmax(samples, TOLERANCE):
+    if not vectors.is_plain or not calculator.is_softmax(samples, TOLERANCE):
         return _FoundStages(
-            (*plain, Role.SCORES), frozenset({Role.SCORES, Role.CONTEXT}), notices=(UNEXPLAINED,)
+            (*plain, Role.SCORES),
+            frozenset({Role.SCORES, Role.CONTEXT}),
+            notices=(UNEXPLAINED_WEIGHTS_NOTICE,),
         )
     steps: dict[str, LayerStep] = {}
     if vectors.softcap:
         steps[Role.CAPPED] = ScoreCap(vectors.softcap)
     if vectors.bias is not None:
         steps[Role.BIASED] = ScoreBias()
-    names = (*plain, *calculator.to_softmax, *((Role.BIAS,) if vectors.bias is not None else ()))
-    computed = frozenset({*calculator.to_softmax, Role.WEIGHTS, Role.CONTEXT})
+    names = (*plain, *calculator.softmax_input, *((Role.BIAS,) if vectors.bias is not None else ()))
+    computed = frozenset({*calculator.softmax_input, Role.WEIGHTS, Role.CONTEXT})
     if vectors.sinks is None:
         return _FoundStages(names, computed, steps)
-    steps[Role.WEIGHTS] = SinkSoftmax(SINKS)
+    steps[Role.WEIGHTS] = SinkSoftmax(SINKS_NAME)
     sinks = torch.stack([one for layer in layers if (one := layer.sinks()) is not None])
-    return _FoundStages(names, computed, steps, {SINKS: sinks}, (WITH_SINKS,))
+    return _FoundStages(names, computed, steps, {SINKS_NAME: sinks}, (SINKS_NOTICE,))
 
 
 def _weight_notices(samples: Sequence[WeightSample], *, is_weights: bool) -> Sequence[str]:
     notices = []
-    nan_count = sum(one.not_numbers for one in samples)
+    nan_count = sum(one.nan_count for one in samples)
     if nan_count:
         cells = sum(one.sums.numel() * one.weights.shape[-1] for one in samples)
         notices.append(f"{nan_count:,} of {cells:,} cells are NaN.")
@@ -205,7 +209,7 @@ def _weight_notices(samples: Sequence[WeightSample], *, is_weights: bool) -> Seq
         notices.append("Some numbers are negative, so they are shown as scores instead of weights.")
         return notices
     sums = torch.cat([one.sums.flatten() for one in samples])
-    is_uneven = (sums - 1).abs() > UNEVEN
+    is_uneven = (sums - 1).abs() > ROW_SUM_TOLERANCE
     if is_uneven.any():
         low, high = float(sums[is_uneven].min()), float(sums[is_uneven].max())
         notices.append(
@@ -215,10 +219,12 @@ def _weight_notices(samples: Sequence[WeightSample], *, is_weights: bool) -> Seq
     return notices
 
 
-RECORDED = "recorded on "
+RECORDED_PREFIX = "recorded on "
 
 
-def recorded_run(spec: AttentionSpec, recorded: RecordedNumbers, weights_source: str = "") -> Run:
+def create_recorded_run(
+    spec: AttentionSpec, recorded: RecordedNumbers, weights_source: str = ""
+) -> Run:
     """Return a run of recorded numbers, on the CPU, without computing.
 
     The arrays are not copied; a later run can reuse unchanged stages.
@@ -236,7 +242,7 @@ def recorded_run(spec: AttentionSpec, recorded: RecordedNumbers, weights_source:
         With the field ``open`` if stages are missing or have the wrong shape; with a field of the
         spec or the text if these are invalid.
     """
-    texts, spec = padded(recorded.texts, spec)
+    texts, spec = pad_texts(recorded.texts, spec)
     rows = stages(spec)
     if {row.name for row in rows} != recorded.stages.keys():
         raise InputError("open", "The recorded numbers do not match the settings.")
@@ -248,7 +254,7 @@ def recorded_run(spec: AttentionSpec, recorded: RecordedNumbers, weights_source:
     except AssertionError as error:
         raise InputError("open", f"The recorded numbers are invalid: {error}.") from error
     device = recorded.device
-    words = device if device.startswith(RECORDED) else f"{RECORDED}{device}"
+    words = device if device.startswith(RECORDED_PREFIX) else f"{RECORDED_PREFIX}{device}"
     return Run(texts, trace, words, recorded.notices, weights_source=weights_source)
 
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 if sys.platform != "win32":
     import resource
 
-GROUPS = Path("/sys/fs/cgroup")
-OWN_GROUP = Path("/proc/self/cgroup")
+CGROUP_ROOT = Path("/sys/fs/cgroup")
+PROCESS_CGROUP = Path("/proc/self/cgroup")
 UNLIMITED_BYTES = 2**50
 """Version 1 groups without a limit report a larger number."""
 _LAYOUTS = {
@@ -34,7 +34,7 @@ _LAYOUTS = {
 root folder, the files with the limit and the usage, and the statistic of reclaimable cache."""
 
 
-def bytes_within_limits() -> float:
+def bytes_below_limits() -> float:
     """Return the bytes that can be allocated before a limit is reached; infinite without limits."""
     return max(0, min((*_within_own_limits(), *_within_groups()), default=float("inf")))
 
@@ -51,14 +51,14 @@ def _within_own_limits() -> Iterator[int]:
 def _within_groups() -> Iterator[int]:
     """Yield the remaining memory of each control group of this process, not counting caches."""
     with suppress(OSError):
-        for line in OWN_GROUP.read_text(encoding="utf-8").splitlines():
+        for line in PROCESS_CGROUP.read_text(encoding="utf-8").splitlines():
             _, kinds, path = line.split(":", 2)
             root, names = _LAYOUTS.get(kinds, (None, ("", "", "")))
             if root is not None:
-                group = GROUPS / root / path.lstrip("/")
+                group = CGROUP_ROOT / root / path.lstrip("/")
                 for folder in (group, *group.parents):
                     yield from _within_group(folder, names)
-                    if folder == GROUPS / root:
+                    if folder == CGROUP_ROOT / root:
                         break
 
 
@@ -74,10 +74,10 @@ def _within_group(folder: Path, names: tuple[str, str, str]) -> Iterator[int]:
         yield most - taken + stat.get(cache, 0)
 
 
-NAMES = {Device.CPU: "the CPU", Device.CUDA: "a CUDA GPU", Device.MPS: "Apple's GPU (MPS)"}
+DEVICE_NAMES = {Device.CPU: "the CPU", Device.CUDA: "a CUDA GPU", Device.MPS: "Apple's GPU (MPS)"}
 
 
-def available() -> tuple[Device, ...]:
+def available_devices() -> tuple[Device, ...]:
     """List the available devices, fastest first."""
     found = []
     if torch.cuda.is_available():
@@ -87,7 +87,7 @@ def available() -> tuple[Device, ...]:
     return (*found, Device.CPU)
 
 
-def resolve(wanted: Device, dtype: Dtype) -> tuple[Device, str | None]:
+def resolve_device(wanted: Device, dtype: Dtype) -> tuple[Device, str | None]:
     """Choose the device to compute on.
 
     Returns
@@ -97,12 +97,12 @@ def resolve(wanted: Device, dtype: Dtype) -> tuple[Device, str | None]:
     str or None
         Why the requested device is not used; None if it is.
     """
-    present = available()
+    present = available_devices()
     if wanted is Device.AUTO:
         fitting = [found for found in present if _supports_dtype(found, dtype)]
         return fitting[0], None
     if wanted not in present:
-        name = NAMES[wanted][0].upper() + NAMES[wanted][1:]
+        name = DEVICE_NAMES[wanted][0].upper() + DEVICE_NAMES[wanted][1:]
         return Device.CPU, f"{name} is not available; computed on the CPU."
     if not _supports_dtype(wanted, dtype):
         return Device.CPU, "Apple's GPU does not support float64; computed on the CPU."
@@ -110,38 +110,40 @@ def resolve(wanted: Device, dtype: Dtype) -> tuple[Device, str | None]:
 
 
 def check_available(wanted: Device, dtype: Dtype = Dtype.FLOAT32) -> None:
-    """Reject a requested device that is not available, where `resolve` falls back to the CPU.
+    """Reject an unavailable device, where `resolve_device` falls back to the CPU.
 
     Raises
     ------
     InputError
         With the field ``device``; the message lists the available devices.
     """
-    used, _ = resolve(wanted, dtype)
+    used, _ = resolve_device(wanted, dtype)
     if wanted not in {Device.AUTO, used}:
-        name = NAMES[wanted][0].upper() + NAMES[wanted][1:]
-        is_present = wanted in available()
+        name = DEVICE_NAMES[wanted][0].upper() + DEVICE_NAMES[wanted][1:]
+        is_present = wanted in available_devices()
         problem = f"does not support {dtype}" if is_present else "is not available here"
-        usable = ", ".join(device for device in available() if _supports_dtype(device, dtype))
+        usable = ", ".join(
+            device for device in available_devices() if _supports_dtype(device, dtype)
+        )
         sentence = f"{name} {problem}. Available for {dtype}: {usable}. Use one of these, or auto."
         raise InputError("device", sentence)
 
 
-def describe(device: Device) -> str:
+def describe_device(device: Device) -> str:
     """Return the display name of a device, including the model of a CUDA GPU."""
     if device is Device.CUDA:
         return f"CUDA GPU ({torch.cuda.get_device_name()})"
     return {Device.CPU: "CPU", Device.MPS: "Apple GPU"}[device]
 
 
-def free_bytes(device: Device) -> int:
+def free_device_bytes(device: Device) -> int:
     """Return the bytes that can be allocated without swapping out other programs.
 
     On the CPU, the memory limits of this process are taken into account.
     """
     if device is Device.CUDA:
         return int(torch.cuda.mem_get_info()[0])
-    return int(min(psutil.virtual_memory().available, bytes_within_limits()))
+    return int(min(psutil.virtual_memory().available, bytes_below_limits()))
 
 
 def _supports_dtype(device: Device, dtype: Dtype) -> bool:

@@ -25,7 +25,7 @@ class WeightTransform(StrEnum):
     TIMES_VALUE = "times-value"
 
 
-def without_first(weights: Tensor) -> Tensor:
+def drop_first_key(weights: Tensor) -> Tensor:
     """Set the first key's weights to 0 and renormalise each row, [..., head, query, key].
 
     A row without other weights becomes zeros.
@@ -37,12 +37,12 @@ def without_first(weights: Tensor) -> Tensor:
     return left
 
 
-def times_value(weights: Tensor, values: Tensor) -> Tensor:
+def weight_by_value_norm(weights: Tensor, values: Tensor) -> Tensor:
     """Multiply each weight by the norm of its key's value vector, [..., query, key]."""
-    return times_lengths(weights, values.norm(dim=-1))
+    return weight_by_norms(weights, values.norm(dim=-1))
 
 
-def times_lengths(weights: Tensor, lengths: Tensor) -> Tensor:
+def weight_by_norms(weights: Tensor, lengths: Tensor) -> Tensor:
     """Multiply each weight by the norm of its key's value vector, given as [..., key]."""
     return weights * lengths.unsqueeze(-2)
 

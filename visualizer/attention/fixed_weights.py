@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from visualizer.attention.spec import (
-    BIAS,
-    LAYERS,
-    NORMS,
+    BIAS_SUFFIX,
+    NORM_LAYERS,
     OWN_BIASES,
     OWN_LAYERS,
+    PROJECTION_LAYERS,
     NumberMatrix,
     Projection,
 )
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MAX_ELEMENTS = 4_000_000
 
 
-def weights_as_own(trace: Trace) -> tuple[tuple[str, NumberMatrix], ...]:
+def custom_weights_of(trace: Trace) -> tuple[tuple[str, NumberMatrix], ...]:
     """Read the weights of a run in the form of a spec's custom weights.
 
     Returns
@@ -40,19 +40,19 @@ def weights_as_own(trace: Trace) -> tuple[tuple[str, NumberMatrix], ...]:
         If there are more weights than a document may contain.
     """
     sizes = trace.spec.weight_sizes
-    check_count(sum(rows * columns for rows, columns in sizes.values()))
-    kept = ((name, NumberMatrix.of(weights_of(trace, name))) for name in sizes)
+    check_weight_count(sum(rows * columns for rows, columns in sizes.values()))
+    kept = ((name, NumberMatrix.of(read_weights(trace, name))) for name in sizes)
     biases = (own for own in trace.spec.counting_weights if own[0] in OWN_BIASES)
     return (*kept, *biases)
 
 
-def are_kept(spec: AttentionSpec) -> bool:
+def are_all_custom(spec: AttentionSpec) -> bool:
     """Whether all weights of a spec are custom weights."""
     own = {name for name, _ in spec.counting_weights}
     return bool(own) and own.issuperset(spec.weight_names)
 
 
-def check_count(count: int) -> None:
+def check_weight_count(count: int) -> None:
     """Raise `InputError` if there are more weights than a document may contain."""
     if count > MAX_ELEMENTS:
         limit = f"at most {MAX_ELEMENTS:,} can be saved"
@@ -60,7 +60,7 @@ def check_count(count: int) -> None:
         raise InputError("own_weights", sentence)
 
 
-def weights_of(
+def read_weights(
     trace: Trace, name: str, rows: slice = slice(None), columns: slice = slice(None)
 ) -> np.ndarray:
     """Read a block of a weight matrix of a run, by its name in the spec's custom weights.
@@ -71,12 +71,12 @@ def weights_of(
         [row, column] of ``x @ W``, with all heads concatenated; for a norm, one row.
     """
     spec, layer = trace.spec, OWN_LAYERS[name]
-    if layer in NORMS:
+    if layer in NORM_LAYERS:
         (norm, _) = parameter_names(spec, layer)
         return trace.read(norm, (columns,))[None][rows]
     height, width = spec.weight_sizes[name]
     first, last, _ = columns.indices(width)
-    is_raw = spec.projection is Projection.UNIFORM and layer in LAYERS
+    is_raw = spec.projection is Projection.UNIFORM and layer in PROJECTION_LAYERS
     names = [each for each in parameter_names(spec, layer) if not each.endswith(".bias")]
     each, parts = width // len(names), []
     for number, part in enumerate(names):
@@ -90,10 +90,10 @@ def weights_of(
     return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
 
-def biases_of(trace: Trace, name: str) -> np.ndarray:
+def read_bias(trace: Trace, name: str) -> np.ndarray:
     """Read a bias of a run by its name in the spec's custom biases, read-only [width]."""
     names = parameter_names(trace.spec, OWN_BIASES[name])
-    parts = [trace.read(part) for part in names if part.endswith(BIAS)]
+    parts = [trace.read(part) for part in names if part.endswith(BIAS_SUFFIX)]
     found = parts[0] if len(parts) == 1 else np.concatenate(parts)
     found.flags.writeable = False
     return found

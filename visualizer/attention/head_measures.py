@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from visualizer.attention.masks import key_ranges
-from visualizer.attention.weight_band import Band
+from visualizer.attention.masks import allowed_key_ranges
+from visualizer.attention.weight_band import WeightBand
 from visualizer.progress import no_progress
 
 if TYPE_CHECKING:
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
     from visualizer.attention.blockwise_tensor import BlockwiseTensor
     from visualizer.attention.cached_tensor import CachedTensor
-    from visualizer.attention.masks import Masking
+    from visualizer.attention.masks import MaskingSpec
     from visualizer.attention.spec import Texts
     from visualizer.progress import Progress
 
 # Rows of a matrix per step, and cells of the heads that are measured together: they bound the
 # temporary memory.
 ROWS, CELLS = 1024, 2**16
-CACHED_ROWS = 64
+ROWS_PER_BATCH = 64
 """Rows that are processed together, so that they stay in the processor cache."""
 SORTED_KEYS = 1024
 """Number of value norms that are sorted together."""
@@ -91,13 +91,13 @@ class HeadMeasures(Struct, frozen=True, eq=False):
     ENTROPY, DISTANCE, FIRST, OWN, PREVIOUS, TOP_WEIGHT, INDUCTION, DUPLICATE, VALUE_WEIGHTING,
     READS, HAS_LENGTH,
 ) = range(11)  # fmt: skip
-AFTER_EQUAL = ((INDUCTION, 1), (DUPLICATE, 0))
+EQUAL_TOKEN_OFFSETS = ((INDUCTION, 1), (DUPLICATE, 0))
 """Columns of the equal-token measures, and the offset of their keys after the equal token."""
 POSITION_MEASURES = (DISTANCE, OWN, PREVIOUS, INDUCTION, DUPLICATE)
 """Columns that need the positions of the queries among the keys."""
 
 
-def measure(
+def measure_heads(
     weights: Tensor,
     lengths: tuple[int, ...],
     texts: Texts | None = None,
@@ -145,7 +145,7 @@ def first_query(sides: tuple[int, int], texts: Texts | None) -> int | None:
     sides : tuple of int
         Numbers of queries and keys.
     texts : tuple of tuple of str, optional
-        As for `measure`.
+        As for `measure_heads`.
     """
     queries, keys = sides
     if texts is None:
@@ -153,20 +153,20 @@ def first_query(sides: tuple[int, int], texts: Texts | None) -> int | None:
     return keys - queries if texts and queries <= keys else None
 
 
-def measure_each(
+def measure_layerwise(
     held: CachedTensor,
     values: CachedTensor | None,
     lengths: tuple[int, ...],
     texts: Texts | None,
 ) -> HeadMeasures:
-    """Measure every head like `measure`, for a tensor whose layers may be computed when read."""
+    """Measure every head of a tensor whose layers may be computed when read."""
     if not (held.is_computed and len(held.shape) > 3):
         vectors = None if values is None else values.tensor.detach()
-        return measure(held.tensor.detach(), lengths, texts, vectors)
+        return measure_heads(held.tensor.detach(), lengths, texts, vectors)
     layers = held.by_layer()
     vectors_by_layer = [None] * len(layers) if values is None else values.by_layer()
     each = [
-        measure_each(own, vectors, lengths, texts)
+        measure_layerwise(own, vectors, lengths, texts)
         for own, vectors in zip(layers, vectors_by_layer, strict=True)
     ]
     found = HeadMeasures(
@@ -219,16 +219,16 @@ def _to_measures(means: Tensor) -> HeadMeasures:
     return HeadMeasures(*(array[..., column] for column in range(READS + 1)))
 
 
-def _split_into_bands(weights: Tensor) -> Iterator[Band]:
+def _split_into_bands(weights: Tensor) -> Iterator[WeightBand]:
     """Split the rows of some heads, [head, query, key], into bands."""
     for start in range(0, weights.shape[1], ROWS):
         rows = weights[:, start : start + ROWS]
-        yield Band(rows, range(start, start + rows.shape[1]), range(weights.shape[2]))
+        yield WeightBand(rows, range(start, start + rows.shape[1]), range(weights.shape[2]))
 
 
 def _report_progress(
-    bands: Iterable[Band], progress: Progress, so_far: tuple[int, int]
-) -> Iterator[Band]:
+    bands: Iterable[WeightBand], progress: Progress, so_far: tuple[int, int]
+) -> Iterator[WeightBand]:
     """Report the progress before each band: the rows measured so far and their total."""
     done, rows = so_far
     for band in bands:
@@ -248,7 +248,7 @@ class _TokenIds:
         return self._numbers[place[-1] if len(self._numbers) > 1 else 0]
 
 
-def keys_read(weights: Tensor) -> np.ndarray:
+def attended_keys(weights: Tensor) -> np.ndarray:
     """Return the keys that any head of any layer attends to, boolean [query, key]; includes NaN."""
     read = weights.new_zeros(weights.shape[-2:]).ne(0)
     for place in np.ndindex(weights.shape[:-2]):
@@ -299,7 +299,7 @@ def measure_uniform(
         found[PREVIOUS] = np.where(own > 0, allowed[reads, own - 1] / counts, math.nan)
         numbers = _token_ids(text)
         if numbers is not None:
-            for column, after in AFTER_EQUAL:
+            for column, after in EQUAL_TOKEN_OFFSETS:
                 found[column] = [
                     _count_allowed_after_equal(allowed[row], numbers, query, after)
                     for row, query in places
@@ -349,7 +349,7 @@ def measure_uniform_in_ranges(
     found[PREVIOUS] = np.where(reads > 0, is_read / counts, math.nan)
     numbers = _token_ids(text)
     if numbers is not None:
-        for column, behind_equal in AFTER_EQUAL:
+        for column, behind_equal in EQUAL_TOKEN_OFFSETS:
             found[column] = _count_in_ranges_after_equal(
                 numbers, reads, starts, stops, behind_equal
             )
@@ -442,8 +442,8 @@ def _uniform_value_weighting(allowed: np.ndarray, norms: np.ndarray) -> float:
         [head, key].
     """
     moved = []
-    for start in range(0, len(allowed), CACHED_ROWS):
-        read = allowed[start : start + CACHED_ROWS].astype(norms.dtype)
+    for start in range(0, len(allowed), ROWS_PER_BATCH):
+        read = allowed[start : start + ROWS_PER_BATCH].astype(norms.dtype)
         counts = read.sum(-1)
         buffer = np.empty_like(read)
         for own in norms:
@@ -482,7 +482,7 @@ def _mean_or_nan(values: np.ndarray) -> float:
 
 
 def _measure_heads(
-    bands: Iterable[Band],
+    bands: Iterable[WeightBand],
     found: Tensor,
     numbers: np.ndarray | None,
     norms: Tensor | None,
@@ -513,12 +513,12 @@ def _measure_heads(
         if norms is not None:
             _value_weighting(band, norms, rows)
         if tokens is not None:
-            for column, after in AFTER_EQUAL:
+            for column, after in EQUAL_TOKEN_OFFSETS:
                 rows[..., column] = _weights_after_equal(band, tokens, after, first or 0)
     means = _mean_over_queries(found, first or 0)
     if first is None:
         means[:, [*POSITION_MEASURES]] = math.nan
-    for column, after in AFTER_EQUAL:
+    for column, after in EQUAL_TOKEN_OFFSETS:
         if numbers is None or first is None:
             means[:, column] = math.nan
             continue
@@ -529,7 +529,7 @@ def _measure_heads(
     return means
 
 
-def _measure_band(band: Band, found: Tensor, first_query: int | None) -> None:
+def _measure_band(band: WeightBand, found: Tensor, first_query: int | None) -> None:
     """Compute the measures of each query of a band that need neither equal tokens nor values."""
     weights, queries, keys = band.weights, band.queries, band.keys
     is_zero = weights.eq(0)
@@ -553,7 +553,7 @@ def _measure_band(band: Band, found: Tensor, first_query: int | None) -> None:
             found[:, first : first + cells.shape[1], column] = cells
 
 
-def _value_weighting(band: Band, norms: Tensor, found: Tensor) -> None:
+def _value_weighting(band: WeightBand, norms: Tensor, found: Tensor) -> None:
     """Compute how far each row of a band changes when its weights are value-weighted."""
     block, lengths = band.weights.abs(), norms[:, band.keys.start : band.keys.stop]
     sums, weighted = block.sum(-1), (block @ lengths[..., None])[..., 0]
@@ -565,7 +565,7 @@ def _value_weighting(band: Band, norms: Tensor, found: Tensor) -> None:
     found[..., HAS_LENGTH] = has_length
 
 
-def _weights_after_equal(band: Band, tokens: Tensor, after: int, first_query: int) -> Tensor:
+def _weights_after_equal(band: WeightBand, tokens: Tensor, after: int, first_query: int) -> Tensor:
     """Return each query's weight on keys at an offset after earlier occurrences of its token.
 
     Parameters
@@ -678,15 +678,15 @@ def measure_patterns(weights: BlockwiseTensor, words: tuple[str, ...]) -> HeadMe
     means = {name: np.full(leading, math.nan) for name in patterns(words)}
     for name, (queries, keys) in patterns(words).items():
         for place in _leading_indices(leading) if len(queries) else ():
-            means[name][place] = weights.at_keys(place, queries, keys).mean(dtype=np.float64)
+            means[name][place] = weights.values_at_keys(place, queries, keys).mean(dtype=np.float64)
     return _create_measures(means, leading, len(words))
 
 
-def measure_uniform_patterns(masking: Masking, words: tuple[str, ...]) -> HeadMeasures:
+def measure_uniform_patterns(masking: MaskingSpec, words: tuple[str, ...]) -> HeadMeasures:
     """Return the same measures for a head that attends to all allowed keys equally, [1]."""
     count = len(words)
     means = {name: np.full(1, math.nan) for name in patterns(words)}
-    ranges = key_ranges(masking, count, 0)
+    ranges = allowed_key_ranges(masking, count, 0)
     assert ranges is not None  # long texts have no custom masks
     starts, stops = ranges
     for name, (queries, keys) in patterns(words).items():

@@ -30,7 +30,7 @@ from visualizer.attention.layer_operations import (
 from visualizer.attention.roles import Role
 from visualizer.attention.stages import (
     LAYER_STAGES,
-    TABLE,
+    STAGE_TABLE,
     Operation,
     Stage,
     layer_stage_symbol,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
 
 
-class StepOfStage(Struct, frozen=True):
+class StageStep(Struct, frozen=True):
     """How a stage of a layer is computed.
 
     Parameters
@@ -58,10 +58,10 @@ class StepOfStage(Struct, frozen=True):
 
     step: LayerStep | None = None
     reads: tuple[str, ...] = ()
-    by_layer: tuple[StepOfStage, ...] = ()
+    by_layer: tuple[StageStep, ...] = ()
 
 
-AROUND = frozenset(LAYER_STAGES) - {row.name for row in TABLE if row.step is None}
+SURROUNDING_STAGES = frozenset(LAYER_STAGES) - {row.name for row in STAGE_TABLE if row.step is None}
 """Stages of a layer that an attention module does not have."""
 
 STEP_OPERATIONS = {
@@ -86,7 +86,7 @@ _AFTER_SCALED = (Role.CAPPED, Role.BIAS, Role.BIASED)
 
 def _list_names() -> tuple[str, ...]:
     """List the names of all stages of modules and layers, in order of computation."""
-    own = list(dict.fromkeys(row.name for row in TABLE))
+    own = list(dict.fromkeys(row.name for row in STAGE_TABLE))
     names = [name for name in LAYER_STAGES if name not in _AFTER_SCALED]
     order: list[str] = []
     for name in own:
@@ -99,19 +99,21 @@ def _list_names() -> tuple[str, ...]:
     return (*order, *names)
 
 
-ORDER = _list_names()
+STAGE_ORDER = _list_names()
 
-DESCRIPTIONS = {row.name: row.says for row in reversed(TABLE)}
+DESCRIPTIONS = {row.name: row.says for row in reversed(STAGE_TABLE)}
 """Description of each stage by name; those of modules take precedence."""
-DESCRIPTIONS |= {name: says for name, (_, _, says) in LAYER_STAGES.items() if name in AROUND}
+DESCRIPTIONS |= {
+    name: says for name, (_, _, says) in LAYER_STAGES.items() if name in SURROUNDING_STAGES
+}
 
 
-def layer_rows(steps: Mapping[str, StepOfStage]) -> tuple[Stage, ...]:
+def layer_stage_rows(steps: Mapping[str, StageStep]) -> tuple[Stage, ...]:
     """Return the stage table rows for the steps of a layer, in order of computation."""
     return tuple(_create_row(name, steps[name]) for name in LAYER_STAGES if name in steps)
 
 
-def _create_row(name: str, how: StepOfStage) -> Stage:
+def _create_row(name: str, how: StageStep) -> Stage:
     dims, symbol, says = LAYER_STAGES[name]
     operation = STEP_OPERATIONS[type(how.step)] if how.step else Operation.CAPTURED
     if how.step is None:
@@ -126,12 +128,12 @@ def _create_row(name: str, how: StepOfStage) -> Stage:
         (),
         (),
         says,
-        always,
+        is_always_present,
         step=how.step,
         by_layer=tuple(_create_row(name, each) for each in how.by_layer),
     )
 
 
-def always(spec: AttentionSpec) -> bool:
+def is_always_present(spec: AttentionSpec) -> bool:
     """Return True: the condition of a stage that is present for every spec."""
     return True

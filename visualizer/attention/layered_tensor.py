@@ -13,14 +13,14 @@ import torch
 from visualizer.attention.cached_tensor import (
     CachedTensor,
     Index,
-    kept_with,
+    cached_with_values,
     row_limits,
 )
 from visualizer.attention.display_transforms import (
     WeightTransform,
     aggregate_heads,
-    times_lengths,
-    without_first,
+    drop_first_key,
+    weight_by_norms,
 )
 
 if TYPE_CHECKING:
@@ -125,26 +125,26 @@ class ComputedTensor(CachedTensor):
 
     def note(self, tensor: Tensor) -> None:
         """Cache the row limits of a tensor that was computed for another stage."""
-        self.keep_result("row limits", lambda: row_limits(tensor))
+        self.cached_result("row limits", lambda: row_limits(tensor))
 
     def transformed(self, transform: WeightTransform, values: CachedTensor | None) -> CachedTensor:
         made: CachedTensor
         if transform is WeightTransform.WITHOUT_FIRST or values is None:
-            made = self.keep_result(
-                transform, lambda: self._derive_tensor(without_first, self._sizes)
+            made = self.cached_result(
+                transform, lambda: self._derive_tensor(drop_first_key, self._sizes)
             )
             return made
         lengths = values.row_lengths()
-        made = kept_with(
+        made = cached_with_values(
             values,
             self,
             transform,
-            lambda: self._derive_tensor(lambda own: times_lengths(own, lengths), self._sizes),
+            lambda: self._derive_tensor(lambda own: weight_by_norms(own, lengths), self._sizes),
         )
         return made
 
-    def aggregated(self, by: HeadAggregate) -> CachedTensor:
-        made: CachedTensor = self.keep_result(
+    def aggregate_heads(self, by: HeadAggregate) -> CachedTensor:
+        made: CachedTensor = self.cached_result(
             by, lambda: self._derive_tensor(lambda own: aggregate_heads(own, by), self._sizes[-2:])
         )
         return made
@@ -249,7 +249,7 @@ class LayeredTensor(CachedTensor):
         return torch.stack([part.row_lengths() for part in self.parts])
 
     def row_limits(self) -> RowLimits:
-        limits: RowLimits = self.keep_result("row limits", self._limits_of_all)
+        limits: RowLimits = self.cached_result("row limits", self._limits_of_all)
         return limits
 
     def _limits_of_all(self) -> RowLimits:
@@ -258,11 +258,11 @@ class LayeredTensor(CachedTensor):
         highs = torch.stack([one[1] for one in each])
         return lows, highs, min(one[2] for one in each), max(one[3] for one in each)
 
-    def farthest(self, index: Index = ()) -> tuple[int, ...]:
+    def index_of_largest(self, index: Index = ()) -> tuple[int, ...]:
         at, *rest = index or (slice(None),)
         if isinstance(at, slice):
-            return super().farthest(index)
-        return self.parts[at].farthest(tuple(rest))
+            return super().index_of_largest(index)
+        return self.parts[at].index_of_largest(tuple(rest))
 
     def transformed(self, transform: WeightTransform, values: CachedTensor | None) -> CachedTensor:
         def made() -> LayeredTensor:
@@ -270,12 +270,12 @@ class LayeredTensor(CachedTensor):
             pairs = zip(self.parts, vectors, strict=True)
             return LayeredTensor([part.transformed(transform, own) for part, own in pairs])
 
-        found: CachedTensor = kept_with(values, self, transform, made)
+        found: CachedTensor = cached_with_values(values, self, transform, made)
         return found
 
-    def aggregated(self, by: HeadAggregate) -> CachedTensor:
-        found: CachedTensor = self.keep_result(
-            by, lambda: LayeredTensor([part.aggregated(by) for part in self.parts])
+    def aggregate_heads(self, by: HeadAggregate) -> CachedTensor:
+        found: CachedTensor = self.cached_result(
+            by, lambda: LayeredTensor([part.aggregate_heads(by) for part in self.parts])
         )
         return found
 

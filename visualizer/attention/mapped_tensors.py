@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-ALIGNED = 64
+ALIGNMENT_BYTES = 64
 """Alignment of the tensors in bytes, as in torch."""
-LEEWAY = 2**20
+ALIGNMENT_MARGIN_BYTES = 2**20
 """Extra bytes reserved for alignment."""
 ZEROS_BLOCK_BYTES = 2**22
 _UNSUPPORTED_ERRORS = {errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
@@ -58,12 +58,12 @@ class TensorFile:
 
     def __init__(self, folder: Path, size: int) -> None:
         self._folder, self._used = folder, 0
-        self._mapped = _map_temporary_file(folder, size + LEEWAY)
+        self._mapped = _map_temporary_file(folder, size + ALIGNMENT_MARGIN_BYTES)
 
     def allocate(self, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
         """Return a new tensor of zeros in the file; raise `OSError` if the disk is full."""
         count = math.prod(shape)
-        size = -(-count * dtype.itemsize // ALIGNED) * ALIGNED
+        size = -(-count * dtype.itemsize // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
         if self._used + size <= len(self._mapped):
             mapped, start = self._mapped, self._used
             self._used += size

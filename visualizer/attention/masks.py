@@ -8,42 +8,42 @@ import numpy as np
 from msgspec import Struct
 
 from visualizer.attention.roles import Role
-from visualizer.attention.spec import AttentionSpec, BooleanMatrix, Mask, Route
+from visualizer.attention.spec import AttentionSpec, BooleanMatrix, MaskKind, MaskRoute
 from visualizer.errors import InputError, Remedy
 
 # Stages with forbidden cells: −∞ in masked scores, 0 in weights. On the routes after normalising,
-# the mask acts on `AFTER` only.
+# the mask acts on `STAGES_AFTER_MASK` only.
 MASKED_SCORES = (Role.MASKED,)
-AFTER = (Role.ZEROED, Role.WEIGHTS, Role.DROPPED)
-WEIGHTS = (Role.UNMASKED, *AFTER)
-FORBIDDING = (*MASKED_SCORES, *WEIGHTS)
+STAGES_AFTER_MASK = (Role.ZEROED, Role.WEIGHTS, Role.DROPPED)
+WEIGHT_STAGES = (Role.UNMASKED, *STAGES_AFTER_MASK)
+MASKED_STAGES = (*MASKED_SCORES, *WEIGHT_STAGES)
 
 
-class Masking(Struct, frozen=True):
+class MaskingSpec(Struct, frozen=True):
     """The fields of a spec that determine which cells are allowed.
 
     Padding is masked before normalising, so a padded text has the same numbers as without padding;
     the user's mask is applied at the step given by the spec's route.
     """
 
-    mask: Mask
+    mask: MaskKind
     window: int
     own: BooleanMatrix | None
     lengths: tuple[int, ...]
 
     @classmethod
-    def of(cls, spec: AttentionSpec, stage: str = Role.WEIGHTS) -> Masking:
+    def of(cls, spec: AttentionSpec, stage: str = Role.WEIGHTS) -> MaskingSpec:
         """Return the masking of a spec at a stage; fields that do not act there are reset."""
-        acts = stage in (FORBIDDING if spec.route is Route.BEFORE else AFTER)
-        mask = spec.mask if acts else Mask.NONE
-        window = spec.window if mask is Mask.WINDOW else 0
-        own = spec.own_mask if mask is Mask.OWN else None
-        return cls(mask, window, own, spec.lengths if stage in FORBIDDING else ())
+        acts = stage in (MASKED_STAGES if spec.route is MaskRoute.BEFORE else STAGES_AFTER_MASK)
+        mask = spec.mask if acts else MaskKind.NONE
+        window = spec.window if mask is MaskKind.WINDOW else 0
+        own = spec.own_mask if mask is MaskKind.OWN else None
+        return cls(mask, window, own, spec.lengths if stage in MASKED_STAGES else ())
 
     @property
-    def forbids(self) -> bool:
+    def can_forbid(self) -> bool:
         """Whether any cell may be forbidden."""
-        is_open = self.mask is Mask.NONE or (self.own is not None and self.own.is_all_true)
+        is_open = self.mask is MaskKind.NONE or (self.own is not None and self.own.is_all_true)
         return bool(self.lengths) or not is_open
 
 
@@ -60,11 +60,11 @@ def allowed(spec: AttentionSpec, tokens: int, stage: str = Role.WEIGHTS) -> np.n
     InputError
         If the size of a custom mask does not match the text.
     """
-    return allowed_by(Masking.of(spec, stage), tokens)
+    return cached_allowed_cells(MaskingSpec.of(spec, stage), tokens)
 
 
 @lru_cache(maxsize=4)
-def allowed_by(masking: Masking, tokens: int, keys: int | None = None) -> np.ndarray:
+def cached_allowed_cells(masking: MaskingSpec, tokens: int, keys: int | None = None) -> np.ndarray:
     """Return the result of `allowed`, cached by the fields that it depends on.
 
     Parameters
@@ -76,10 +76,10 @@ def allowed_by(masking: Masking, tokens: int, keys: int | None = None) -> np.nda
     if masking.own is not None and keys is not None:
         cells = masking.own.array()
     elif masking.own is not None:
-        cells = own_cells("own_mask", masking.own, tokens, ("mask", Mask.CAUSAL))
-    elif masking.mask is not Mask.NONE:
+        cells = unpack_own_mask("own_mask", masking.own, tokens, ("mask", MaskKind.CAUSAL))
+    elif masking.mask is not MaskKind.NONE:
         cells = np.tri(tokens, dtype=bool)
-        if masking.mask is Mask.WINDOW:
+        if masking.mask is MaskKind.WINDOW:
             cells &= ~np.tri(tokens, k=-masking.window, dtype=bool)
     if masking.lengths:
         real = np.arange(tokens) < np.array(masking.lengths)[:, None]
@@ -89,15 +89,15 @@ def allowed_by(masking: Masking, tokens: int, keys: int | None = None) -> np.nda
 
 
 def allowed_in_text(
-    masking: Masking, tokens: int, text: int, keys: int | None = None
+    masking: MaskingSpec, tokens: int, text: int, keys: int | None = None
 ) -> np.ndarray:
     """Return which cells one text of a batch allows, boolean, read-only [query, key]."""
-    cells = allowed_by(masking, tokens, keys)
+    cells = cached_allowed_cells(masking, tokens, keys)
     return cells[text, 0] if cells.ndim > 2 else cells
 
 
 def allowed_cells(
-    masking: Masking,
+    masking: MaskingSpec,
     sides: tuple[int, int],
     text: int,
     rows: np.ndarray | slice = slice(None),
@@ -124,7 +124,7 @@ def allowed_cells(
 
 
 def allowed_pairs(
-    masking: Masking, sides: tuple[int, int], text: int, queries: np.ndarray, keys: np.ndarray
+    masking: MaskingSpec, sides: tuple[int, int], text: int, queries: np.ndarray, keys: np.ndarray
 ) -> np.ndarray:
     """Return whether the cell of each (query, key) pair is allowed, boolean [pair]."""
     if masking.own is not None or sides[0] != sides[1]:
@@ -134,15 +134,17 @@ def allowed_pairs(
     return _allowed_at(masking, text, queries, keys)
 
 
-def _allowed_at(masking: Masking, text: int, queries: np.ndarray, keys: np.ndarray) -> np.ndarray:
+def _allowed_at(
+    masking: MaskingSpec, text: int, queries: np.ndarray, keys: np.ndarray
+) -> np.ndarray:
     """Return which cells are allowed, for query and key positions that broadcast.
 
     Implements every mask except custom masks.
     """
     found = np.ones(np.broadcast_shapes(queries.shape, keys.shape), dtype=bool)
-    if masking.mask is not Mask.NONE:
+    if masking.mask is not MaskKind.NONE:
         found &= keys <= queries
-        if masking.mask is Mask.WINDOW:
+        if masking.mask is MaskKind.WINDOW:
             found &= keys > queries - masking.window
     if masking.lengths:
         found &= keys < masking.lengths[text]
@@ -150,7 +152,7 @@ def _allowed_at(masking: Masking, text: int, queries: np.ndarray, keys: np.ndarr
 
 
 def any_allowed_in_blocks(
-    masking: Masking,
+    masking: MaskingSpec,
     sides: tuple[int, int],
     text: int,
     blocks: tuple[int, int],
@@ -180,40 +182,44 @@ def any_allowed_in_blocks(
     stop = masking.lengths[text] if masking.lengths else keys
     right = np.minimum(left + blocks[1], stop) - 1
     found = np.ones((len(top), len(left)), dtype=bool) & (left < stop)
-    if masking.mask is not Mask.NONE:  # distances in a block range from top - right to
+    if masking.mask is not MaskKind.NONE:  # distances in a block range from top - right to
         found &= bottom >= left  # bottom - left
-        if masking.mask is Mask.WINDOW:
+        if masking.mask is MaskKind.WINDOW:
             found &= top - right < masking.window
     return found
 
 
 def are_all_allowed(
-    masking: Masking, sides: tuple[int, int], text: int, rows: tuple[int, int], keys: range
+    masking: MaskingSpec, sides: tuple[int, int], text: int, rows: tuple[int, int], keys: range
 ) -> bool:
     """Whether all cells between a first and a last query and a range of keys are allowed.
 
     Only the bounds are checked. False for a custom mask, whose cells would have to be checked.
     """
     if masking.own is not None or sides[0] != sides[1]:
-        return not masking.forbids
+        return not masking.can_forbid
     if masking.lengths and keys.stop > masking.lengths[text]:
         return False
-    if masking.mask is Mask.NONE:
+    if masking.mask is MaskKind.NONE:
         return True
     is_past = keys.stop - 1 <= rows[0]
-    return is_past and (masking.mask is not Mask.WINDOW or keys.start > rows[1] - masking.window)
+    return is_past and (
+        masking.mask is not MaskKind.WINDOW or keys.start > rows[1] - masking.window
+    )
 
 
-def readable_keys(masking: Masking, keys: int, text: int, first: int, last: int) -> range:
+def allowed_key_range(masking: MaskingSpec, keys: int, text: int, first: int, last: int) -> range:
     """Return a range that contains all allowed keys of the queries from first to last."""
     stop = masking.lengths[text] if masking.lengths else keys
-    if masking.mask in {Mask.CAUSAL, Mask.WINDOW}:
+    if masking.mask in {MaskKind.CAUSAL, MaskKind.WINDOW}:
         stop = min(stop, last + 1)
-    start = max(0, first - masking.window + 1) if masking.mask is Mask.WINDOW else 0
+    start = max(0, first - masking.window + 1) if masking.mask is MaskKind.WINDOW else 0
     return range(min(start, stop), stop)
 
 
-def key_ranges(masking: Masking, tokens: int, text: int) -> tuple[np.ndarray, np.ndarray] | None:
+def allowed_key_ranges(
+    masking: MaskingSpec, tokens: int, text: int
+) -> tuple[np.ndarray, np.ndarray] | None:
     """Return the first allowed key of each query of a text, and the key after the last.
 
     None for a custom mask, whose allowed keys need not be a range.
@@ -222,16 +228,16 @@ def key_ranges(masking: Masking, tokens: int, text: int) -> tuple[np.ndarray, np
         return None
     places = np.arange(tokens)
     starts, stops = np.zeros(tokens, np.int64), np.full(tokens, tokens)
-    if masking.mask is not Mask.NONE:
+    if masking.mask is not MaskKind.NONE:
         stops = places + 1
-        if masking.mask is Mask.WINDOW:
+        if masking.mask is MaskKind.WINDOW:
             starts = np.maximum(0, places - masking.window + 1)
     if masking.lengths:
         stops = np.minimum(stops, masking.lengths[text])
     return starts, stops
 
 
-def own_cells(
+def unpack_own_mask(
     field: str, own: BooleanMatrix, tokens: int, remedy: Remedy | None = None
 ) -> np.ndarray:
     """Unpack the custom matrix of a spec's field, boolean [query, key].
@@ -271,11 +277,11 @@ def parse_mask(text: str) -> BooleanMatrix:
     return BooleanMatrix.of(np.array(cells) == "1")
 
 
-DRAWS_PER_STEP = 8
+NUMBERS_PER_COUNTER = 8
 """32-bit numbers that the generator produces per counter value."""
 
 
-def kept_by_dropout(rate: float, seed: int, shape: tuple[int, ...]) -> np.ndarray:
+def draw_keep_mask(rate: float, seed: int, shape: tuple[int, ...]) -> np.ndarray:
     """Draw the cells that dropout keeps.
 
     The output of a counter-based generator (Philox 4×64, Salmon et al. 2011) is compared as
@@ -291,14 +297,14 @@ def kept_by_dropout(rate: float, seed: int, shape: tuple[int, ...]) -> np.ndarra
     numpy.ndarray
         Boolean, of the given shape.
     """
-    return kept_in_range(rate, seed, 0, int(np.prod(shape))).reshape(shape)
+    return draw_keep_mask_range(rate, seed, 0, int(np.prod(shape))).reshape(shape)
 
 
-def kept_in_range(rate: float, seed: int, start: int, count: int) -> np.ndarray:
-    """Draw cells ``start`` to ``start + count`` of the flattened mask of `kept_by_dropout`."""
-    skipped = start % DRAWS_PER_STEP
+def draw_keep_mask_range(rate: float, seed: int, start: int, count: int) -> np.ndarray:
+    """Draw cells ``start`` to ``start + count`` of the flattened mask of `draw_keep_mask`."""
+    skipped = start % NUMBERS_PER_COUNTER
     generator = np.random.Philox(key=seed)
-    generator.advance(start // DRAWS_PER_STEP)
+    generator.advance(start // NUMBERS_PER_COUNTER)
     words = generator.random_raw((skipped + count + 1) // 2)
     draws = words.astype("<u8", copy=False).view("<u4")[skipped : skipped + count]
     kept: np.ndarray = draws >= np.uint32(min(round(rate * 2**32), 2**32 - 1))

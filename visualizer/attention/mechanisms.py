@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from visualizer.attention.spec import (
     Arrangement,
     AttentionSpec,
-    Block,
-    Mask,
-    Normalisation,
+    BlockKind,
+    MaskKind,
+    NormalisationKind,
     Projection,
-    Scale,
+    ScaleKind,
 )
 
 
@@ -34,41 +34,41 @@ _ALONE = {
     "heads": 1,
     "arrangement": Arrangement.STACKED,
     "output_projection": False,
-    "normalisation": Normalisation.SOFTMAX,
-    "scale": Scale.D_HEAD,
-    "mask": Mask.NONE,
+    "normalisation": NormalisationKind.SOFTMAX,
+    "scale": ScaleKind.D_HEAD,
+    "mask": MaskKind.NONE,
     "projection": Projection.LINEAR,
-    "block": Block.NONE,
+    "block": BlockKind.NONE,
 }
 
 _SPLIT = {"arrangement": Arrangement.SPLIT, "output_projection": True}
 
 _CHANGES: dict[Mechanism, dict[str, Any]] = {
-    Mechanism.SIMPLIFIED: {**_ALONE, "projection": Projection.NONE, "scale": Scale.NONE},
+    Mechanism.SIMPLIFIED: {**_ALONE, "projection": Projection.NONE, "scale": ScaleKind.NONE},
     Mechanism.SELF: _ALONE,
-    Mechanism.CAUSAL: {**_ALONE, "mask": Mask.CAUSAL},
-    Mechanism.STACKED: {**_ALONE, "mask": Mask.CAUSAL, "heads": 2},
+    Mechanism.CAUSAL: {**_ALONE, "mask": MaskKind.CAUSAL},
+    Mechanism.STACKED: {**_ALONE, "mask": MaskKind.CAUSAL, "heads": 2},
     Mechanism.MULTI_HEAD: {
         **_ALONE,
-        "mask": Mask.CAUSAL,
+        "mask": MaskKind.CAUSAL,
         "heads": 2,
         **_SPLIT,
     },
     Mechanism.BLOCK: {
         **_ALONE,
-        "mask": Mask.CAUSAL,
+        "mask": MaskKind.CAUSAL,
         **_SPLIT,
-        "block": Block.PRE_NORM,
+        "block": BlockKind.PRE_NORM,
     },
     Mechanism.AVERAGE: {
         **_ALONE,
         "projection": Projection.NONE,
-        "scale": Scale.NONE,
-        "normalisation": Normalisation.UNIFORM,
+        "scale": ScaleKind.NONE,
+        "normalisation": NormalisationKind.UNIFORM,
     },
 }
 
-TITLES = {
+MECHANISM_TITLES = {
     Mechanism.SIMPLIFIED: "Simplified self-attention",
     Mechanism.SELF: "Self-attention",
     Mechanism.CAUSAL: "Causal attention",
@@ -79,7 +79,7 @@ TITLES = {
 }
 
 
-def spec_of(mechanism: Mechanism, base: AttentionSpec | None = None) -> AttentionSpec:
+def apply_mechanism(mechanism: Mechanism, base: AttentionSpec | None = None) -> AttentionSpec:
     """Apply a mechanism to a spec; fields that the mechanism does not define are unchanged.
 
     A block has the width of the embedding, and two heads if the width is even.
@@ -101,7 +101,7 @@ def mechanism_of(spec: AttentionSpec) -> Mechanism:
     """Return the mechanism that a spec implements."""
     if spec.has_block:
         return Mechanism.BLOCK
-    if spec.normalisation is Normalisation.UNIFORM:
+    if spec.normalisation is NormalisationKind.UNIFORM:
         return Mechanism.AVERAGE
     if spec.projection is Projection.NONE:
         return Mechanism.SIMPLIFIED
@@ -109,4 +109,4 @@ def mechanism_of(spec: AttentionSpec) -> Mechanism:
         return Mechanism.MULTI_HEAD
     if spec.heads > 1:
         return Mechanism.STACKED
-    return Mechanism.SELF if spec.mask is Mask.NONE else Mechanism.CAUSAL
+    return Mechanism.SELF if spec.mask is MaskKind.NONE else Mechanism.CAUSAL

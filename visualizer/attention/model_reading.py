@@ -168,7 +168,7 @@ class SecondText(StrEnum):
     DECODER = "decoder"
 
 
-class AttentionPart(StrEnum):
+class AttentionKind(StrEnum):
     """Names of the kinds of attention of an encoder–decoder model."""
 
     ENCODER = "Encoder"

@@ -16,22 +16,22 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from visualizer.attention.attend import attend
-from visualizer.attention.mechanisms import Mechanism, spec_of
-from visualizer.attention.parameter_init import as_matrix
+from visualizer.attention.mechanisms import Mechanism, apply_mechanism
+from visualizer.attention.parameter_init import join_head_weights
 from visualizer.attention.spec import (
-    LAYERS,
+    PROJECTION_LAYERS,
     Arrangement,
     AttentionSpec,
     BooleanMatrix,
-    Mask,
-    Mode,
-    Normalisation,
-    Position,
+    DropoutMode,
+    MaskKind,
+    MaskRoute,
+    NormalisationKind,
+    PositionKind,
     Projection,
-    Route,
 )
-from visualizer.attention.spec_validation import check
-from visualizer.attention.stages import outside_one_call
+from visualizer.attention.spec_validation import check_spec
+from visualizer.attention.stages import unfused_stages
 from visualizer.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
     from visualizer.attention.trace import Trace
 
 
-_MODES = {True: Mode.TRAIN, False: Mode.EVAL}
+_MODES = {True: DropoutMode.TRAIN, False: DropoutMode.EVAL}
 
 
 class AttentionModule(nn.Module):
     """Base class of the modules: a spec, and a forward pass that returns a trace's last stage."""
 
     def __init__(self, spec: AttentionSpec, context_length: int | None = None) -> None:
-        check(spec)
+        check_spec(spec)
         super().__init__()
         self.spec = spec
         self.context_length = context_length
@@ -94,7 +94,7 @@ class AttentionModule(nn.Module):
             keys,
             values,
             dropout_p=spec.dropout if self.training else 0.0,
-            is_causal=spec.mask is Mask.CAUSAL,
+            is_causal=spec.mask is MaskKind.CAUSAL,
             scale=1 / spec.divisor,
         )  # head query d_head
         concat = context.transpose(-3, -2).flatten(-2)  # query d_out
@@ -114,7 +114,7 @@ class SimplifiedSelfAttention(AttentionModule):
     """Attention without trainable weights: each token is its own query, key and value (§3.3)."""
 
     def __init__(self) -> None:
-        super().__init__(spec_of(Mechanism.SIMPLIFIED))
+        super().__init__(apply_mechanism(Mechanism.SIMPLIFIED))
 
     def trace(self, x: Tensor) -> Trace:
         """Compute every stage; see `AttentionModule.trace`."""
@@ -125,7 +125,7 @@ class SelfAttentionV1(AttentionModule):
     """Self-attention with weights initialized uniformly in [0, 1) (§3.4.1)."""
 
     def __init__(self, d_in: int, d_out: int) -> None:
-        base = spec_of(Mechanism.SELF)
+        base = apply_mechanism(Mechanism.SELF)
         super().__init__(replace(base, d_in=d_in, d_out=d_out, projection=Projection.UNIFORM))
         self.W_query = nn.Parameter(torch.rand(d_in, d_out))
         self.W_key = nn.Parameter(torch.rand(d_in, d_out))
@@ -136,7 +136,7 @@ class SelfAttentionV2(AttentionModule):
     """Self-attention with linear layers (§3.4.2)."""
 
     def __init__(self, d_in: int, d_out: int, qkv_bias: bool = False) -> None:
-        base = spec_of(Mechanism.SELF)
+        base = apply_mechanism(Mechanism.SELF)
         super().__init__(replace(base, d_in=d_in, d_out=d_out, bias=qkv_bias))
         _add_projections(self, d_in, d_out, qkv_bias)
 
@@ -152,7 +152,7 @@ class CausalAttention(AttentionModule):
         dropout: float,
         qkv_bias: bool = False,
     ) -> None:
-        base = spec_of(Mechanism.CAUSAL)
+        base = apply_mechanism(Mechanism.CAUSAL)
         spec = replace(base, d_in=d_in, d_out=d_out, dropout=dropout, bias=qkv_bias)
         super().__init__(spec, context_length)
         _add_projections(self, d_in, d_out, qkv_bias)
@@ -171,7 +171,7 @@ class MultiHeadAttentionWrapper(AttentionModule):
         num_heads: int,
         qkv_bias: bool = False,
     ) -> None:
-        base = spec_of(Mechanism.STACKED)
+        base = apply_mechanism(Mechanism.STACKED)
         spec = replace(
             base, d_in=d_in, d_out=d_out, heads=num_heads, dropout=dropout, bias=qkv_bias
         )
@@ -216,7 +216,7 @@ class MultiHeadAttention(AttentionModule):
         *,
         output_projection: bool = True,
     ) -> None:
-        base = spec_of(Mechanism.MULTI_HEAD)
+        base = apply_mechanism(Mechanism.MULTI_HEAD)
         spec = replace(
             base,
             d_in=d_in,
@@ -250,10 +250,10 @@ def _apply_loaded_mask(module: AttentionModule, incompatible: object) -> None:
             "mask", "The heads have different masks, but all heads must have the same one."
         )
     if torch.equal(forbidden, torch.ones_like(forbidden).triu(1)):
-        module.spec = replace(module.spec, mask=Mask.CAUSAL, own_mask=None)
+        module.spec = replace(module.spec, mask=MaskKind.CAUSAL, own_mask=None)
     else:
         own = BooleanMatrix.of((~forbidden).cpu().numpy())
-        module.spec = replace(module.spec, mask=Mask.OWN, own_mask=own)
+        module.spec = replace(module.spec, mask=MaskKind.OWN, own_mask=own)
 
 
 def _is_mask(name: str) -> bool:
@@ -272,12 +272,12 @@ def _is_fusable(spec: AttentionSpec) -> bool:
     """Whether torch's fused attention can compute a spec, with the same dropout."""
     return (
         (spec.arrangement is Arrangement.SPLIT or spec.heads == 1)
-        and spec.normalisation is Normalisation.SOFTMAX
-        and spec.route is Route.BEFORE
-        and spec.mask in {Mask.NONE, Mask.CAUSAL}
-        and spec.position is Position.NONE
+        and spec.normalisation is NormalisationKind.SOFTMAX
+        and spec.route is MaskRoute.BEFORE
+        and spec.mask in {MaskKind.NONE, MaskKind.CAUSAL}
+        and spec.position is PositionKind.NONE
         and not spec.has_block
-        and not outside_one_call(spec)
+        and not unfused_stages(spec)
     )
 
 
@@ -288,11 +288,11 @@ def _project_input(
     if spec.projection is Projection.NONE:
         heads = torch.unflatten(x, -1, (spec.heads, spec.d_head)).transpose(-3, -2)
         return heads, heads, heads
-    layers = [as_matrix(spec, parameters, layer) for layer in LAYERS]
+    layers = [join_head_weights(spec, parameters, layer) for layer in PROJECTION_LAYERS]
     weights = torch.cat([weight for weight, _ in layers])  # 3·width d_in
     biases = [bias for _, bias in layers if bias is not None]
     joined = functional.linear(x, weights, torch.cat(biases) if biases else None)
-    parts = torch.unflatten(joined, -1, (len(LAYERS), spec.heads, spec.d_head))
+    parts = torch.unflatten(joined, -1, (len(PROJECTION_LAYERS), spec.heads, spec.d_head))
     return parts.movedim(-3, 0).transpose(-3, -2).unbind()
 
 

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 import torch
 
 from visualizer.attention.spec import (
-    BIAS,
-    LAYERS,
-    NORMS,
+    BIAS_SUFFIX,
+    NORM_LAYERS,
     OWN_BIASES,
     OWN_LAYERS,
+    PROJECTION_LAYERS,
     AttentionSpec,
-    Position,
+    PositionKind,
     Projection,
 )
 from visualizer.attention.stages import parameter_names
-from visualizer.attention.token_embeddings import positions
+from visualizer.attention.token_embeddings import draw_positions
 from visualizer.errors import InputError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from visualizer.attention.spec import NumberMatrix
 
 
-def own_tensor(
+def custom_tensor(
     field: str, own: NumberMatrix, spec: AttentionSpec, device: torch.device
 ) -> torch.Tensor:
     """Convert the custom matrix of a spec's field to a tensor of the spec's dtype."""
@@ -42,32 +42,32 @@ def own_tensor(
     raise InputError(field, sentence, (field, () if field == "own_weights" else None))
 
 
-def own_parameters(spec: AttentionSpec, device: torch.device) -> dict[str, torch.Tensor]:
-    """Convert custom weights to the layout of the parameters; the inverse of `as_matrix`."""
+def custom_parameters(spec: AttentionSpec, device: torch.device) -> dict[str, torch.Tensor]:
+    """Convert custom weights to the layout of the parameters: inverse of `join_head_weights`."""
     found: dict[str, torch.Tensor] = {}
     for own, matrix in spec.counting_weights:
         is_bias = own in OWN_BIASES
         layer = OWN_BIASES[own] if is_bias else OWN_LAYERS[own]
         of_layer = parameter_names(spec, layer)
-        names = [name for name in of_layer if name.endswith(BIAS) == is_bias]
-        parts = own_tensor("own_weights", matrix, spec, device).chunk(len(names), dim=1)
-        is_raw = spec.projection is Projection.UNIFORM and layer in LAYERS
+        names = [name for name in of_layer if name.endswith(BIAS_SUFFIX) == is_bias]
+        parts = custom_tensor("own_weights", matrix, spec, device).chunk(len(names), dim=1)
+        is_raw = spec.projection is Projection.UNIFORM and layer in PROJECTION_LAYERS
         for name, part in zip(names, parts, strict=True):
-            is_vector = is_bias or layer in NORMS
+            is_vector = is_bias or layer in NORM_LAYERS
             laid_out = part[0] if is_vector else part if is_raw else part.T
             # Same strides as random weights: other strides change the last digits of the results.
             found[name] = laid_out.clone(memory_format=torch.contiguous_format)
     return found
 
 
-def as_matrix(
+def join_head_weights(
     spec: AttentionSpec, parameters: Mapping[str, torch.Tensor], layer: str
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Join the weights of a layer's heads into one matrix [width, d_in] and one bias [width]."""
     names = parameter_names(spec, layer)
     weights = [parameters[name] for name in names if not name.endswith(".bias")]
     biases = [parameters[name] for name in names if name.endswith(".bias")]
-    if spec.projection is Projection.UNIFORM and layer in LAYERS:
+    if spec.projection is Projection.UNIFORM and layer in PROJECTION_LAYERS:
         weights = [weight.T for weight in weights]
     return _join_heads(weights), _join_heads(biases) if biases else None
 
@@ -76,7 +76,9 @@ def _join_heads(parts: list[torch.Tensor]) -> torch.Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
-def draw(spec: AttentionSpec, tokens: int, device: torch.device) -> dict[str, torch.Tensor]:
+def initialize_parameters(
+    spec: AttentionSpec, tokens: int, device: torch.device
+) -> dict[str, torch.Tensor]:
     """Initialize the weights of a spec, named as in the book's ``state_dict``.
 
     Random weights are drawn in float32 on the CPU, so they do not depend on the spec's dtype and
@@ -95,16 +97,16 @@ def draw(spec: AttentionSpec, tokens: int, device: torch.device) -> dict[str, to
         drawn |= _draw_linear("out_proj", spec.width, spec.width, True, generator)
     if spec.has_block:
         drawn |= _draw_block(spec, generator)
-    if spec.position is Position.LEARNED:
-        drawn["position.weight"] = torch.from_numpy(positions(tokens, spec.d_in, spec.seed))
+    if spec.position is PositionKind.LEARNED:
+        drawn["position.weight"] = torch.from_numpy(draw_positions(tokens, spec.d_in, spec.seed))
     dtype: torch.dtype = getattr(torch, spec.dtype)
     cast = {name: tensor.to(device, dtype) for name, tensor in drawn.items()}
-    return cast | own_parameters(spec, device)
+    return cast | custom_parameters(spec, device)
 
 
 def _draw_projections(spec: AttentionSpec, generator: torch.Generator) -> dict[str, torch.Tensor]:
     drawn: dict[str, torch.Tensor] = {}
-    per_layer = [parameter_names(spec, layer) for layer in LAYERS]
+    per_layer = [parameter_names(spec, layer) for layer in PROJECTION_LAYERS]
     count = len([name for name in per_layer[0] if not name.endswith(".bias")])
     for head in range(count):
         for names in per_layer:
@@ -121,7 +123,7 @@ def _draw_block(spec: AttentionSpec, generator: torch.Generator) -> dict[str, to
     width, hidden = spec.d_in, spec.hidden_width
     norms = {
         f"{layer}.{kind}": torch.full((width,), float(kind == "weight"))
-        for layer in NORMS
+        for layer in NORM_LAYERS
         for kind in ("weight", "bias")
     }
     widened = _draw_linear("linear1", width, hidden, True, generator)

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING
 from weakref import WeakMethod
 
-from visualizer.progress import held_within
+from visualizer.progress import context_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,13 +20,13 @@ _may_wait: ContextVar[bool] = ContextVar("may wait for numbers", default=True)
 _listeners: list[WeakMethod[Callable[[], object]]] = []
 
 
-class NumbersOnTheirWayError(Exception):
+class NumbersPendingError(Exception):
     """Raised if numbers have not arrived yet and the caller does not wait for them."""
 
 
-def without_waiting() -> AbstractContextManager[None]:
-    """Raise `NumbersOnTheirWayError` for missing numbers within the context."""
-    return held_within(_may_wait, False)
+def forbid_waiting() -> AbstractContextManager[None]:
+    """Raise `NumbersPendingError` for missing numbers within the context."""
+    return context_value(_may_wait, False)
 
 
 def may_wait() -> bool:
@@ -34,7 +34,7 @@ def may_wait() -> bool:
     return _may_wait.get()
 
 
-def tell_arrivals(method: Callable[[], object]) -> None:
+def notify_arrival(method: Callable[[], object]) -> None:
     """Call a method, on any thread, when numbers arrive that were not waited for.
 
     The method is called for as long as its object exists.
@@ -42,7 +42,7 @@ def tell_arrivals(method: Callable[[], object]) -> None:
     _listeners.append(WeakMethod(method, _listeners.remove))
 
 
-def numbers_arrived() -> None:
+def report_arrival() -> None:
     """Call the registered methods, as numbers have arrived; can be called on any thread."""
     for one in [*_listeners]:
         if (method := one()) is not None:

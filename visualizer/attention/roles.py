@@ -40,5 +40,5 @@ class Role(StrEnum):
         return _BY_NAME.get(name)
 
 
-VECTORS = (Role.QUERIES, Role.KEYS, Role.VALUES)
+VECTOR_ROLES = (Role.QUERIES, Role.KEYS, Role.VALUES)
 _BY_NAME: dict[str, Role] = {role.value: role for role in Role}

@@ -17,19 +17,19 @@ from msgspec.structs import replace
 from visualizer.attention import device as attention_device
 from visualizer.attention.attend import attend
 from visualizer.attention.mechanisms import with_block_size
-from visualizer.attention.parameter_init import draw, own_tensor
-from visualizer.attention.run_notices import notices_of
+from visualizer.attention.parameter_init import custom_tensor, initialize_parameters
+from visualizer.attention.run_notices import run_notices
 from visualizer.attention.spec import (
-    DRAWN_FROM,
-    READ_FROM,
+    INPUT_FIELDS,
+    WEIGHT_FIELDS,
     Arrangement,
     AttentionSpec,
     Device,
     Projection,
 )
-from visualizer.attention.spec_validation import check
-from visualizer.attention.stages import bytes_needed, matrix_bytes
-from visualizer.attention.token_embeddings import PADDING, embed
+from visualizer.attention.spec_validation import check_spec
+from visualizer.attention.stages import estimate_bytes, matrix_bytes
+from visualizer.attention.token_embeddings import PADDING_LABEL, embed_tokens
 from visualizer.brief_repr import brief_repr
 from visualizer.errors import FIRST_TOKENS, InputError, is_out_of_memory
 
@@ -40,18 +40,18 @@ if TYPE_CHECKING:
     from visualizer.attention.spec import NumberMatrix, Texts
     from visualizer.attention.trace import LeadingIndex, Trace
 
-SMALL = 2**24
+SMALL_RUN_CELLS = 2**24
 
 MAX_TOKENS = 100_000
 """Maximum number of tokens of a text."""
-HELD_WHOLE = 2**29
+MAX_FULL_MATRIX_BYTES = 2**29
 """Bytes of query–key matrices held in full; larger ones are computed in blocks when read."""
 
 MIN_BLOCKWISE_BYTES = 2**26
 """Bytes of matrices that are always held, as blocks of smaller ones would save nothing."""
 
 # Share of the free memory that a trace may use, so that the machine stays responsive.
-USABLE = 0.75
+USABLE_MEMORY_SHARE = 0.75
 
 
 class Run(Struct, frozen=True, eq=False):
@@ -103,7 +103,7 @@ class Run(Struct, frozen=True, eq=False):
         return (*words[: patches.first], *patches.labels) if patches else words
 
     @property
-    def most_tokens_held(self) -> int:
+    def max_full_tokens(self) -> int:
         """Approximate number of tokens up to which the same matrices are held in full."""
         trace, (queries, keys) = self.trace, self.trace.sides
         if self.reading:  # for models only the weights count
@@ -111,7 +111,7 @@ class Run(Struct, frozen=True, eq=False):
             size = item * math.prod(trace.shape(trace.attention))
         else:
             size = matrix_bytes(trace.spec, queries, len(self.texts))
-        held = HELD_WHOLE if size > HELD_WHOLE else MIN_BLOCKWISE_BYTES
+        held = MAX_FULL_MATRIX_BYTES if size > MAX_FULL_MATRIX_BYTES else MIN_BLOCKWISE_BYTES
         return math.isqrt(held * queries * keys // size)
 
     @property
@@ -152,20 +152,20 @@ class Run(Struct, frozen=True, eq=False):
         return self.captured.size if self.captured else ""
 
 
-def share_cores(texts: Texts, spec: AttentionSpec) -> None:
+def set_thread_count(texts: Texts, spec: AttentionSpec) -> None:
     """Set torch's number of threads for this thread, leaving one core to the window.
 
     Small computations use one thread, as waking others takes longer than the computation.
     """
     tokens = max(map(len, texts), default=0)
-    is_small = bytes_needed(spec, tokens, len(texts)) < SMALL
+    is_small = estimate_bytes(spec, tokens, len(texts)) < SMALL_RUN_CELLS
     if is_small:
         torch.set_num_threads(1)
     else:
-        leave_core_to_window()
+        reserve_window_core()
 
 
-def leave_core_to_window() -> None:
+def reserve_window_core() -> None:
     """Set torch's number of threads for this thread, for work of unknown size."""
     torch.set_num_threads(max(1, (os.cpu_count() or 1) - 1))
 
@@ -192,40 +192,45 @@ def run(
     InputError
         If the spec or the text is invalid, or needs more memory than is free.
     """
-    check(spec)
-    texts, spec = padded(texts, spec)
-    device, notice = attention_device.resolve(spec.device, spec.dtype)
-    if is_read_by_blocks(texts, spec, device):
+    check_spec(spec)
+    texts, spec = pad_texts(texts, spec)
+    device, notice = attention_device.resolve_device(spec.device, spec.dtype)
+    if is_blockwise(texts, spec, device):
         device = Device.CPU  # blocks are computed there; it can hold the vectors of any text
     with torch.no_grad():
         try:
             trace = _compute_trace(texts, spec, device, previous, pool)
         except torch.OutOfMemoryError:
-            notice = f"{attention_device.describe(device)} ran out of memory; computed on the CPU."
+            notice = (
+                f"{attention_device.describe_device(device)} ran out of memory; "
+                "computed on the CPU."
+            )
             device = Device.CPU
             trace = _compute_trace(texts, spec, device, previous, pool)
     notices = (notice,) if notice else ()
-    return Run(texts, trace, attention_device.describe(device), notices + notices_of(trace))
+    return Run(texts, trace, attention_device.describe_device(device), notices + run_notices(trace))
 
 
-def is_read_by_blocks(texts: Texts, spec: AttentionSpec, device: Device) -> bool:
+def is_blockwise(texts: Texts, spec: AttentionSpec, device: Device) -> bool:
     """Return whether query–key matrices are too large to hold, or faster to compute in blocks."""
     count, tokens = len(texts), len(texts[0])
     size = matrix_bytes(spec, tokens, count)
-    if not MIN_BLOCKWISE_BYTES < size <= HELD_WHOLE:
-        return size > HELD_WHOLE
-    return bytes_needed(spec, tokens, count) > USABLE * attention_device.free_bytes(device)
+    if not MIN_BLOCKWISE_BYTES < size <= MAX_FULL_MATRIX_BYTES:
+        return size > MAX_FULL_MATRIX_BYTES
+    return estimate_bytes(
+        spec, tokens, count
+    ) > USABLE_MEMORY_SHARE * attention_device.free_device_bytes(device)
 
 
 def _min_bytes(spec: AttentionSpec, tokens: int, texts: int = 1) -> int:
     """Return the bytes needed, with blocks if they are allowed."""
-    whole = bytes_needed(spec, tokens, texts)
+    whole = estimate_bytes(spec, tokens, texts)
     if matrix_bytes(spec, tokens, texts) <= MIN_BLOCKWISE_BYTES:
         return whole
-    return min(whole, bytes_needed(spec, tokens, texts, by_blocks=True))
+    return min(whole, estimate_bytes(spec, tokens, texts, by_blocks=True))
 
 
-def padded(texts: Texts, spec: AttentionSpec) -> tuple[Texts, AttentionSpec]:
+def pad_texts(texts: Texts, spec: AttentionSpec) -> tuple[Texts, AttentionSpec]:
     """Pad texts to the longest, and set the spec's lengths if they differ.
 
     Raises
@@ -240,9 +245,9 @@ def padded(texts: Texts, spec: AttentionSpec) -> tuple[Texts, AttentionSpec]:
     if longest > MAX_TOKENS:
         sentence = f"The text has {longest:,} tokens; the maximum is {MAX_TOKENS:,}."
         raise InputError("text", sentence, (FIRST_TOKENS, MAX_TOKENS))
-    filled = tuple(text + (PADDING,) * (longest - len(text)) for text in texts)
+    filled = tuple(text + (PADDING_LABEL,) * (longest - len(text)) for text in texts)
     spec = replace(spec, lengths=() if len(set(lengths)) == 1 else lengths)
-    check(spec)
+    check_spec(spec)
     if spec.own_input:
         _check_own_input(spec.own_input, len(texts), longest, spec.d_in)
     return filled, spec
@@ -267,8 +272,8 @@ def _compute_trace(
     pool: BufferPool | None,
 ) -> Trace:
     try:
-        by_blocks = is_read_by_blocks(texts, spec, device)
-        needed = bytes_needed(spec, len(texts[0]), len(texts), by_blocks=by_blocks)
+        by_blocks = is_blockwise(texts, spec, device)
+        needed = estimate_bytes(spec, len(texts[0]), len(texts), by_blocks=by_blocks)
         _ensure_memory(needed, device, pool)
         return _compute_stages(texts, spec, device, previous, pool, by_blocks=by_blocks)
     except (RuntimeError, MemoryError) as error:
@@ -278,7 +283,7 @@ def _compute_trace(
             raise torch.OutOfMemoryError from error
         if pool is None:
             raise _too_large_error(
-                texts, spec, USABLE * attention_device.free_bytes(device)
+                texts, spec, USABLE_MEMORY_SHARE * attention_device.free_device_bytes(device)
             ) from error
     # Only now the error and the stages that it kept alive are freed and back in the pool.
     pool.release()
@@ -286,7 +291,7 @@ def _compute_trace(
 
 
 def _ensure_memory(needed: int, device: Device, pool: BufferPool | None) -> None:
-    if needed <= USABLE * attention_device.free_bytes(device):
+    if needed <= USABLE_MEMORY_SHARE * attention_device.free_device_bytes(device):
         return
     if pool is None or not pool.bytes:
         raise MemoryError
@@ -309,14 +314,16 @@ def _compute_stages(
     given = old.tensor(old.names[0]) if old and is_same else _given_vectors(texts, spec, target)
     parameters = old.parameters if old and _has_same_weights(spec, old, given) else None
     if parameters is None:
-        parameters = draw(spec, len(texts[0]), target)
+        parameters = initialize_parameters(spec, len(texts[0]), target)
     return attend(spec, given, parameters, reuse=old, pool=pool, by_blocks=by_blocks)
 
 
 def _given_vectors(texts: Texts, spec: AttentionSpec, target: torch.device) -> torch.Tensor:
     if spec.own_input:
-        return own_tensor("own_input", spec.own_input, spec, target)  # token d_in
-    vectors = np.stack([embed(text, spec.d_in, spec.seed) for text in texts])  # text token d_in
+        return custom_tensor("own_input", spec.own_input, spec, target)  # token d_in
+    vectors = np.stack(
+        [embed_tokens(text, spec.d_in, spec.seed) for text in texts]
+    )  # text token d_in
     dtype: torch.dtype = getattr(torch, spec.dtype)
     given = torch.from_numpy(vectors).to(target, dtype)
     return given[0] if len(texts) == 1 else given
@@ -330,23 +337,23 @@ def _is_on_device(run: Run, target: torch.device) -> bool:
 
 def _has_same_input(spec: AttentionSpec, old: AttentionSpec) -> bool:
     """Return whether two specs give the same vectors to the same tokens."""
-    return all(getattr(spec, field) == getattr(old, field) for field in READ_FROM)
+    return all(getattr(spec, field) == getattr(old, field) for field in INPUT_FIELDS)
 
 
 def _has_same_weights(spec: AttentionSpec, old: Trace, given: torch.Tensor) -> bool:
-    same = all(getattr(spec, field) == getattr(old.spec, field) for field in DRAWN_FROM)
+    same = all(getattr(spec, field) == getattr(old.spec, field) for field in WEIGHT_FIELDS)
     return same and old.tokens == given.shape[-2]
 
 
 def _too_large_error(texts: Texts, spec: AttentionSpec, free: float) -> InputError:
     """Return the error for the main cause: a size that is too large by itself, or else the text."""
     count, tokens = len(texts), len(texts[0])
-    room = f"only {gib(free)} is available."
+    room = f"only {format_gib(free)} is available."
     token_bytes = _min_bytes(replace(spec, lengths=()), 1)
     if token_bytes > free:
         field, size = _largest_size(spec)
         less = "fewer heads" if field == "heads" else "a smaller size"
-        sentence = f"With {size}, one token needs {gib(token_bytes)}, but {room} Use {less}."
+        sentence = f"With {size}, one token needs {format_gib(token_bytes)}, but {room} Use {less}."
         fitting_size = _largest_fitting_size(spec, field, tokens, count, free)
         return InputError(field, sentence, (field, fitting_size) if fitting_size else None)
     fits = _largest_fitting_tokens(spec, tokens, count, free)
@@ -358,7 +365,7 @@ def _too_large_error(texts: Texts, spec: AttentionSpec, free: float) -> InputErr
     fitting = (
         f"About {fits:,} tokens{' per text' * (count > 1)} fit." if fits else "Use fewer texts."
     )
-    needed = gib(_min_bytes(spec, tokens, count))
+    needed = format_gib(_min_bytes(spec, tokens, count))
     sentence = f"{asked} need {needed}, but {room} {fitting}"
     return InputError("text", sentence, (FIRST_TOKENS, fits) if fits else None)
 
@@ -419,6 +426,6 @@ def _largest_fitting_tokens(spec: AttentionSpec, tokens: int, texts: int, free: 
     return low
 
 
-def gib(count: float) -> str:
+def format_gib(count: float) -> str:
     """Format a number of bytes in GiB."""
     return f"{count / 2**30:,.1f} GiB"

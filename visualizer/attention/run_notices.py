@@ -13,7 +13,7 @@ import torch
 
 from visualizer.attention.masks import MASKED_SCORES, allowed
 from visualizer.attention.roles import Role
-from visualizer.attention.spec import Mask, Normalisation
+from visualizer.attention.spec import MaskKind, NormalisationKind
 from visualizer.attention.stages import Operation
 
 if TYPE_CHECKING:
@@ -23,23 +23,23 @@ if TYPE_CHECKING:
     from visualizer.attention.trace import Trace
 
 
-def notices_of(trace: Trace) -> tuple[str, ...]:
+def run_notices(trace: Trace) -> tuple[str, ...]:
     """Return one sentence for each unexpected property of a computed trace."""
     spec, notices = trace.spec, []
     if trace.is_blockwise:
         return (*_divisor_notices(trace), *_empty_row_notices(trace))
-    if spec.normalisation is Normalisation.NAIVE_SOFTMAX and _has_nan_weights(trace):
+    if spec.normalisation is NormalisationKind.NAIVE_SOFTMAX and _has_nan_weights(trace):
         notices.append(
             f"The naive softmax overflowed: exp(score) is beyond the range of {spec.dtype}, or 0 "
             "for a whole row, so these rows are NaN. Use Softmax, which subtracts the maximum of "
             "each row first."
         )
-    if spec.normalisation is Normalisation.SUM and _has_weights_outside_unit_range(trace):
+    if spec.normalisation is NormalisationKind.SUM and _has_weights_outside_unit_range(trace):
         notices.append(
             "Dividing by the sum gave weights below 0 or above 1, because a row has positive and "
             "negative scores."
         )
-    if spec.normalisation is Normalisation.SUM and _has_nonfinite_weights(trace):
+    if spec.normalisation is NormalisationKind.SUM and _has_nonfinite_weights(trace):
         notices.append("Dividing by the sum gave NaN or infinite weights in rows that sum to 0.")
     return (
         *notices,
@@ -70,7 +70,7 @@ def _overflow_notices(trace: Trace) -> list[str]:
         return []
     spec = trace.spec
     stage = next((one for one in trace.stages if _has_overflowed(trace, one)), None)
-    is_reported = spec.normalisation in {Normalisation.NAIVE_SOFTMAX, Normalisation.SUM}
+    is_reported = spec.normalisation in {NormalisationKind.NAIVE_SOFTMAX, NormalisationKind.SUM}
     if stage is None or (stage.is_weights and is_reported):
         return []
     largest = torch.finfo(getattr(torch, spec.dtype)).max
@@ -117,7 +117,7 @@ def _has_overflowed(trace: Trace, stage: Stage) -> bool:
 def _divisor_notices(trace: Trace) -> list[str]:
     spec = trace.spec
     smallest = torch.finfo(getattr(torch, spec.dtype)).tiny
-    if spec.normalisation is Normalisation.UNIFORM or spec.divisor >= smallest:
+    if spec.normalisation is NormalisationKind.UNIFORM or spec.divisor >= smallest:
         return []
     return [
         f"The scores are divided by {spec.divisor:.3g}, but {spec.dtype} loses precision below "
@@ -127,7 +127,7 @@ def _divisor_notices(trace: Trace) -> list[str]:
 
 def _empty_row_notices(trace: Trace) -> list[str]:
     spec = trace.spec
-    if spec.mask is not Mask.OWN:  # every other mask lets a query attend to itself
+    if spec.mask is not MaskKind.OWN:  # every other mask lets a query attend to itself
         return []
     attends = np.asarray(allowed(spec, trace.tokens).any(-1))  # query, or text 1 query
     if spec.lengths:

@@ -8,7 +8,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from visualizer.attention.captured_attention import SINKS
+from visualizer.attention.captured_attention import SINKS_NAME
 from visualizer.attention.roles import Role
 
 if TYPE_CHECKING:
@@ -27,23 +27,23 @@ def captured_header(run: Run) -> CapturedAttention | None:
     return run.captured
 
 
-def with_numbers(captured: CapturedAttention | None, run: Run) -> CapturedAttention | None:
+def attach_numbers(captured: CapturedAttention | None, run: Run) -> CapturedAttention | None:
     """Return captured attention with the numbers of its run, if only the run has them."""
     if captured is not None and not captured.numbers and captured == run.captured:
         return captured_numbers(run)
     return captured
 
 
-def with_patches(run: Run, patches: ImagePatches) -> Run:
+def mark_patches(run: Run, patches: ImagePatches) -> Run:
     """Return a run whose tokens are marked as the patches of an image."""
     assert run.captured is not None
     return replace(run, captured=replace(run.captured, patches=patches))
 
 
-def are_numbers_here(run: Run) -> bool:
+def are_numbers_local(run: Run) -> bool:
     """Whether all stages of a run are on this machine."""
     trace = run.trace
-    return all(trace.holding(name).is_held for name in trace.names)
+    return all(trace.holding(name).is_in_memory for name in trace.names)
 
 
 def captured_layer(run: Run, layer: int) -> CapturedAttention | None:
@@ -55,7 +55,7 @@ def captured_layer(run: Run, layer: int) -> CapturedAttention | None:
         Index of the layer in the run. If the run has several layers, the name of the result
         includes the layer number.
     """
-    if not are_numbers_here(run):
+    if not are_numbers_local(run):
         return None
     found = captured_numbers(run, [layer])
     if found is None:
@@ -94,7 +94,11 @@ def captured_numbers(run: Run, layers: Sequence[int] | None = None) -> CapturedA
     bias = read(Role.BIAS) if vectors.bias is not None and Role.BIAS in trace else []
     if all(np.array_equal(bias[0], other) for other in bias[1:]):
         bias = bias[:1]  # T5 uses one bias for all layers
-    own = trace.model_weights[SINKS][[*some]].numpy() if SINKS in trace.model_weights else None
+    own = (
+        trace.model_weights[SINKS_NAME][[*some]].numpy()
+        if SINKS_NAME in trace.model_weights
+        else None
+    )
     vectors = replace(
         _select_layers(vectors, some),
         queries=_join_bytes(read(Role.QUERIES)),

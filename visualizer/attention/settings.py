@@ -15,24 +15,24 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 
-from visualizer.attention.mechanisms import TITLES, mechanism_of
+from visualizer.attention.mechanisms import MECHANISM_TITLES, mechanism_of
 from visualizer.attention.spec import (
+    FEED_FORWARD_FACTOR,
     MAX_SEED,
     MAX_VALUES,
-    WIDENING,
     Activation,
     Arrangement,
     AttentionSpec,
-    Block,
+    BlockKind,
     Device,
+    DropoutMode,
     Dtype,
-    Mask,
-    Mode,
-    Normalisation,
-    Position,
+    MaskKind,
+    MaskRoute,
+    NormalisationKind,
+    PositionKind,
     Projection,
-    Route,
-    Scale,
+    ScaleKind,
 )
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class SettingKind(StrEnum):
     FILE = auto()
 
 
-BOUNDS: dict[SettingKind, tuple[float, float]] = {
+CONTROL_RANGES: dict[SettingKind, tuple[float, float]] = {
     SettingKind.COUNT: (0, 9_999_999),
     SettingKind.RATE: (-9.999, 9.999),
     SettingKind.NUMBER: (-1000, 1000),
@@ -176,7 +176,7 @@ def absent(setting: str) -> Condition:
     return Condition(setting, Operator.ABSENT)
 
 
-COMPARES_SCORES = unless("normalisation", Normalisation.UNIFORM)
+HAS_SCORES = unless("normalisation", NormalisationKind.UNIFORM)
 """Whether queries are compared with keys; a uniform average does not need scores."""
 
 
@@ -195,11 +195,11 @@ class Setting(Struct, frozen=True):
         The options of a choice setting.
     top : float
         The slider's maximum; larger values can be typed.
-    zero : str
+    zero_label : str
         Meaning of 0 in a count; empty if 0 is an ordinary number.
     noun : str
         Its name in a sentence; the label in lower case by default.
-    at_least, above, at_most, below : float or None
+    minimum, above, maximum, below : float or None
         Its valid range.
     fallback : number or None
         The value offered in place of an invalid one; the nearest valid value by default.
@@ -214,11 +214,11 @@ class Setting(Struct, frozen=True):
     help: str
     choices: tuple[tuple[Any, str], ...] = ()
     top: float = 0
-    zero: str = ""
+    zero_label: str = ""
     noun: str = ""
-    at_least: float | None = None
+    minimum: float | None = None
     above: float | None = None
-    at_most: float | None = None
+    maximum: float | None = None
     below: float | None = None
     fallback: float | None = None
     where: tuple[Condition, ...] = ()
@@ -226,13 +226,13 @@ class Setting(Struct, frozen=True):
     @property
     def default(self) -> Any:
         """The value in a default spec."""
-        return value_in(AttentionSpec(), self.name)
+        return setting_value(AttentionSpec(), self.name)
 
     def acts(self, values: object) -> bool:
         """Whether it has an effect on a spec, or another object with the settings."""
         return all(condition.holds(values) for condition in self.where)
 
-    def unmet(self, values: object) -> Condition | None:
+    def first_unmet(self, values: object) -> Condition | None:
         """Return the first condition that does not hold."""
         return next((each for each in self.where if not each.holds(values)), None)
 
@@ -240,9 +240,9 @@ class Setting(Struct, frozen=True):
     def requirement(self) -> str:
         """Its valid range, such as ``at least 0 and less than 1``; empty if there is none."""
         bounds = (
-            ("at least", self.at_least),
+            ("at least", self.minimum),
             ("greater than", self.above),
-            ("at most", self.at_most),
+            ("at most", self.maximum),
             ("less than", self.below),
         )
         return " and ".join(f"{words} {bound:,}" for words, bound in bounds if bound is not None)
@@ -254,9 +254,9 @@ class Setting(Struct, frozen=True):
         if is_real and math.isnan(value):
             return "must be a number"
         is_inside = (
-            (self.at_least is None or value >= self.at_least)
+            (self.minimum is None or value >= self.minimum)
             and (self.above is None or value > self.above)
-            and (self.at_most is None or value <= self.at_most)
+            and (self.maximum is None or value <= self.maximum)
             and (self.below is None or value < self.below)
         )
         if not is_inside:
@@ -273,10 +273,10 @@ class Setting(Struct, frozen=True):
         """Return a valid number to offer in place of an invalid one."""
         if self.fallback is not None:
             return self.fallback
-        if self.at_least is not None and not value >= self.at_least:
-            return self.at_least
-        assert self.at_most is not None
-        return self.at_most
+        if self.minimum is not None and not value >= self.minimum:
+            return self.minimum
+        assert self.maximum is not None
+        return self.maximum
 
     def read(self, value: object) -> Any:
         """Convert a value of Python or of a file to the type of the setting.
@@ -308,7 +308,7 @@ class Setting(Struct, frozen=True):
             return math.inf if number > 0 else -math.inf
 
     def _read_choice(self, value: object) -> Any:
-        return choose([each for each, _ in self.choices], value)
+        return find_choice([each for each, _ in self.choices], value)
 
     def parse(self, text: str) -> Any:
         """Convert the text of a valid value.
@@ -331,7 +331,7 @@ class Setting(Struct, frozen=True):
         return value
 
 
-def choose(values: Sequence[Choice], value: object) -> Choice:
+def find_choice(values: Sequence[Choice], value: object) -> Choice:
     """Return the choice that equals a value.
 
     Raises
@@ -361,22 +361,22 @@ _DROPS = above("dropout", 0, given("own_kept"))
 SETTINGS: tuple[Setting, ...] = (
     Setting("mechanism", "Mechanism", SettingKind.CHOICE, True,
             "Kind of attention to start from; the other settings modify it",
-            tuple(TITLES.items())),
+            tuple(MECHANISM_TITLES.items())),
     Setting("d_in", "Embedding size", SettingKind.COUNT, True,
             "Dimension of the token vectors (d_in)", top=64,
-            at_least=1, at_most=MAX_VALUES["d_in"]),
+            minimum=1, maximum=MAX_VALUES["d_in"]),
     Setting("d_out", "Output size", SettingKind.COUNT, True,
             "Total width of all heads, or of each stacked head (d_out)", top=64,
-            at_least=1, at_most=MAX_VALUES["d_out"],
+            minimum=1, maximum=MAX_VALUES["d_out"],
             where=(unless("projection", Projection.NONE),)),
     Setting("heads", "Heads", SettingKind.COUNT, True,
             "Number of attention heads", top=12, noun="number of heads",
-            at_least=1, at_most=MAX_VALUES["heads"]),
+            minimum=1, maximum=MAX_VALUES["heads"]),
     Setting("causal", "Causal mask", SettingKind.SWITCH, True,
             "Mask later tokens, so that no token attends to them"),
     Setting("dropout", "Dropout", SettingKind.RATE, True,
             "Dropout rate of the attention weights; the remaining weights are scaled up",
-            top=0.9, noun="dropout rate", at_least=0, below=1, fallback=0.5),
+            top=0.9, noun="dropout rate", minimum=0, below=1, fallback=0.5),
     Setting("device", "Device", SettingKind.CHOICE, True,
             "Device to compute on; auto uses a GPU if one is available", (
         (Device.AUTO, "Best available"), (Device.CPU, "CPU"), (Device.CUDA, "CUDA GPU"),
@@ -384,13 +384,13 @@ SETTINGS: tuple[Setting, ...] = (
 
     Setting("mode", "Dropout acts", SettingKind.CHOICE, False,
             "Training mode, which applies dropout, or evaluation mode, which does not", (
-        (Mode.TRAIN, "Training"), (Mode.EVAL, "Evaluation (off)")), where=(_DROPS,)),
+        (DropoutMode.TRAIN, "Training"), (DropoutMode.EVAL, "Evaluation (off)")), where=(_DROPS,)),
     Setting("dropout_seed", "Dropout seed", SettingKind.SEED, False,
-            "Random seed of dropout", at_least=0, at_most=MAX_SEED, fallback=0,
-            where=(above("dropout", 0), when("mode", Mode.TRAIN), absent("own_kept"))),
+            "Random seed of dropout", minimum=0, maximum=MAX_SEED, fallback=0,
+            where=(above("dropout", 0), when("mode", DropoutMode.TRAIN), absent("own_kept"))),
     Setting("seed", "Weights seed", SettingKind.SEED, False,
             "Random seed of the token vectors and the weights", noun="seed",
-            at_least=0, at_most=MAX_SEED, fallback=0),
+            minimum=0, maximum=MAX_SEED, fallback=0),
     Setting("own_input", "Custom vectors", SettingKind.OWN, False,
             "Token vectors to use instead of random ones",
             ((None, "None: random, from the seed"),), where=(given("own_input"),)),
@@ -413,70 +413,73 @@ SETTINGS: tuple[Setting, ...] = (
             "Combine the heads with a final linear layer (W_O)"),
     Setting("block", "Block", SettingKind.CHOICE, False,
             "Attention only, or a transformer block with norms, residual stream and feed-forward", (
-        (Block.NONE, "None: attention only"), (Block.PRE_NORM, "Pre-norm transformer block"))),
+        (BlockKind.NONE, "None: attention only"), (BlockKind.PRE_NORM,
+        "Pre-norm transformer block"))),
     Setting("d_ff", "Feed-forward size", SettingKind.COUNT, False,
             "Hidden size of the block’s feed-forward network (d_ff); "
-            f"0 for {WIDENING} times the embedding size", top=256,
-            zero=f"{WIDENING} ×", at_least=0, at_most=MAX_VALUES["d_ff"],
-            where=(when("block", Block.PRE_NORM),)),
+            f"0 for {FEED_FORWARD_FACTOR} times the embedding size", top=256,
+            zero_label=f"{FEED_FORWARD_FACTOR} ×", minimum=0, maximum=MAX_VALUES["d_ff"],
+            where=(when("block", BlockKind.PRE_NORM),)),
     Setting("activation", "Activation", SettingKind.CHOICE, False,
             "Activation function of the block’s feed-forward network", (
         (Activation.RELU, "ReLU"), (Activation.GELU, "GELU")),
-            where=(when("block", Block.PRE_NORM),)),
+            where=(when("block", BlockKind.PRE_NORM),)),
     Setting("position", "Positions", SettingKind.CHOICE, False,
             "Positional encoding added to the embedding", (
-        (Position.NONE, "None"), (Position.LEARNED, "Learned (untrained)"),
-        (Position.SINUSOIDAL, "Sinusoidal"))),
+        (PositionKind.NONE, "None"), (PositionKind.LEARNED, "Learned (untrained)"),
+        (PositionKind.SINUSOIDAL, "Sinusoidal"))),
     Setting("scale", "Scale", SettingKind.CHOICE, False,
             "Size whose square root divides the scores", (
-        (Scale.NONE, "None"), (Scale.D_HEAD, "√ head size"), (Scale.D_MODEL, "√ embedding size")),
-            where=(COMPARES_SCORES,)),
+        (ScaleKind.NONE, "None"), (ScaleKind.D_HEAD, "√ head size"), (ScaleKind.D_MODEL,
+        "√ embedding size")),
+            where=(HAS_SCORES,)),
     Setting("temperature", "Temperature", SettingKind.NUMBER, False,
             "Additional divisor of the scores: below 1 sharpens the weights, above 1 flattens them",
-            above=0, fallback=1.0, where=(COMPARES_SCORES,)),
+            above=0, fallback=1.0, where=(HAS_SCORES,)),
     Setting("normalisation", "Normalisation", SettingKind.CHOICE, False,
             "How a row of scores becomes a row of weights", (
-        (Normalisation.SOFTMAX, "Softmax"), (Normalisation.NAIVE_SOFTMAX, "Naive softmax"),
-        (Normalisation.SUM, "Divide by the sum"), (Normalisation.UNIFORM, "Uniform average"))),
+        (NormalisationKind.SOFTMAX, "Softmax"), (NormalisationKind.NAIVE_SOFTMAX, "Naive softmax"),
+        (NormalisationKind.SUM, "Divide by the sum"), (NormalisationKind.UNIFORM,
+        "Uniform average"))),
     Setting("mask", "Mask", SettingKind.CHOICE, False, "Which keys a query attends to", (
-        (Mask.NONE, "None"), (Mask.CAUSAL, "Causal"), (Mask.WINDOW, "Sliding window"),
-        (Mask.OWN, "Custom matrix"))),
+        (MaskKind.NONE, "None"), (MaskKind.CAUSAL, "Causal"), (MaskKind.WINDOW, "Sliding window"),
+        (MaskKind.OWN, "Custom matrix"))),
     Setting("window", "Window", SettingKind.COUNT, False,
             "Number of tokens each query attends to: itself and those just before", top=32,
-            at_least=1, at_most=MAX_VALUES["window"], where=(when("mask", Mask.WINDOW),)),
+            minimum=1, maximum=MAX_VALUES["window"], where=(when("mask", MaskKind.WINDOW),)),
     Setting("own_mask", "Custom matrix", SettingKind.MATRIX, False,
             "One row per query, one column per key: 1 allowed, 0 blocked",
-            where=(when("mask", Mask.OWN),)),
+            where=(when("mask", MaskKind.OWN),)),
     Setting("route", "Mask acts", SettingKind.CHOICE, False,
             "Whether the mask is applied to the scores before normalisation or to the weights "
             "after it", (
-        (Route.BEFORE, "−∞ before normalising"),
-        (Route.AFTER_RENORMALISED, "0 after, rows renormalised"),
-        (Route.AFTER, "0 after, not renormalised")), where=(unless("mask", Mask.NONE),)),
+        (MaskRoute.BEFORE, "−∞ before normalising"),
+        (MaskRoute.AFTER_RENORMALISED, "0 after, rows renormalised"),
+        (MaskRoute.AFTER, "0 after, not renormalised")), where=(unless("mask", MaskKind.NONE),)),
     Setting("dtype", "Precision", SettingKind.CHOICE, False,
             "Floating-point type of all numbers", (
         (Dtype.FLOAT32, "float32"), (Dtype.FLOAT64, "float64"))),
 )
 """The settings that have a control, in the order of the controls."""
 
-KEPT = Setting("own_kept", "Kept weights", SettingKind.MATRIX, False,
+KEEP_MASK_SETTING = Setting("own_kept", "Kept weights", SettingKind.MATRIX, False,
                "Weights that dropout keeps instead of random ones: one row per query, one column "
-               "per key, 1 kept, 0 dropped", where=(when("mode", Mode.TRAIN),))
+               "per key, 1 kept, 0 dropped", where=(when("mode", DropoutMode.TRAIN),))
 """The keep mask of dropout, which has no control in the window."""
 # fmt: on
-BY_NAME = {setting.name: setting for setting in (*SETTINGS, KEPT)}
+SETTINGS_BY_NAME = {setting.name: setting for setting in (*SETTINGS, KEEP_MASK_SETTING)}
 
 
-def value_in(spec: AttentionSpec, name: str) -> Any:
+def setting_value(spec: AttentionSpec, name: str) -> Any:
     """Return a setting of a spec, or one derived from it."""
     if name == "mechanism":
         return mechanism_of(spec)
-    return spec.mask is Mask.CAUSAL if name == "causal" else getattr(spec, name)
+    return spec.mask is MaskKind.CAUSAL if name == "causal" else getattr(spec, name)
 
 
-def without_effect(spec: AttentionSpec, name: str, wording: Wording) -> str:
+def no_effect_reason(spec: AttentionSpec, name: str, wording: Wording) -> str:
     """Return why a setting has no effect on a spec; empty if it has one."""
-    unmet = BY_NAME[name].unmet(spec)
+    unmet = SETTINGS_BY_NAME[name].first_unmet(spec)
     return (
         f"{wording(name, None)} has no effect {unmet.violation(wording)}. Remove it."
         if unmet
@@ -484,14 +487,14 @@ def without_effect(spec: AttentionSpec, name: str, wording: Wording) -> str:
     )
 
 
-def unsettable(spec: AttentionSpec) -> Setting | None:
+def first_unsettable(spec: AttentionSpec) -> Setting | None:
     """Return the first setting with a value that its control cannot show, used or not.
 
     Command-line options can set numbers that are valid but too large for the control.
     """
     for setting in SETTINGS:
-        if setting.kind in BOUNDS:
-            low, high = BOUNDS[setting.kind]
+        if setting.kind in CONTROL_RANGES:
+            low, high = CONTROL_RANGES[setting.kind]
             value = getattr(spec, setting.name)
             is_computable = setting.kind is SettingKind.NUMBER and 0 < value < math.inf
             if not (low <= value <= high or is_computable):

@@ -19,30 +19,30 @@ Texts = tuple[tuple[str, ...], ...]
 """The tokens of each text of a batch."""
 
 # The layers that project the input, in the order in which the book initializes them.
-LAYERS = ("W_query", "W_key", "W_value")
+PROJECTION_LAYERS = ("W_query", "W_key", "W_value")
 
 # The other layers of a transformer block: norms and linear layers.
-NORMS = ("ln1", "ln2")
-BLOCK_LAYERS = (*NORMS, "linear1", "linear2")
+NORM_LAYERS = ("ln1", "ln2")
+BLOCK_LAYERS = (*NORM_LAYERS, "linear1", "linear2")
 
 # Names of custom weights, and their layers.
 OWN_LAYERS = {
-    **{layer: layer for layer in LAYERS},
+    **{layer: layer for layer in PROJECTION_LAYERS},
     "W_output": "out_proj",
     **{layer: layer for layer in BLOCK_LAYERS},
 }
 
 # Default width of a feed-forward layer, as a multiple of the input width.
-WIDENING = 4
+FEED_FORWARD_FACTOR = 4
 
 # Names of custom biases, and their layers.
-BIAS = ".bias"
-OWN_BIASES = {f"{name}{BIAS}": layer for name, layer in OWN_LAYERS.items()}
+BIAS_SUFFIX = ".bias"
+OWN_BIASES = {f"{name}{BIAS_SUFFIX}": layer for name, layer in OWN_LAYERS.items()}
 
 # Fields that determine the input vectors, and those that, with the number of tokens, determine
 # the weights.
-READ_FROM = ("d_in", "seed", "dtype", "own_input")
-DRAWN_FROM = (
+INPUT_FIELDS = ("d_in", "seed", "dtype", "own_input")
+WEIGHT_FIELDS = (
     *("d_in", "d_out", "heads", "arrangement", "projection", "bias", "output_projection"),
     *("position", "seed", "dtype", "own_weights", "block", "d_ff"),
 )
@@ -63,7 +63,7 @@ class Arrangement(StrEnum):
     STACKED = "stacked"
 
 
-class Position(StrEnum):
+class PositionKind(StrEnum):
     """Position vectors added to the embedding."""
 
     NONE = "none"
@@ -71,7 +71,7 @@ class Position(StrEnum):
     SINUSOIDAL = "sinusoidal"
 
 
-class Block(StrEnum):
+class BlockKind(StrEnum):
     """Layers around the attention: none, or a pre-norm transformer block."""
 
     NONE = "none"
@@ -85,7 +85,7 @@ class Activation(StrEnum):
     GELU = "gelu"
 
 
-class Scale(StrEnum):
+class ScaleKind(StrEnum):
     """Size under the square root in the scaling of the scores."""
 
     NONE = "none"
@@ -93,7 +93,7 @@ class Scale(StrEnum):
     D_MODEL = "d_model"
 
 
-class Normalisation(StrEnum):
+class NormalisationKind(StrEnum):
     """How a row of scores becomes a row of weights."""
 
     SOFTMAX = "softmax"
@@ -102,7 +102,7 @@ class Normalisation(StrEnum):
     UNIFORM = "uniform"
 
 
-class Mask(StrEnum):
+class MaskKind(StrEnum):
     """Which keys a query may attend to."""
 
     NONE = "none"
@@ -111,7 +111,7 @@ class Mask(StrEnum):
     OWN = "own"
 
 
-class Route(StrEnum):
+class MaskRoute(StrEnum):
     """When the mask is applied: −∞ before normalising, or zeros after it."""
 
     BEFORE = "before"
@@ -119,7 +119,7 @@ class Route(StrEnum):
     AFTER = "after"
 
 
-class Mode(StrEnum):
+class DropoutMode(StrEnum):
     """Dropout acts in training and not in evaluation."""
 
     TRAIN = "train"
@@ -194,18 +194,18 @@ __all__ = [
     "Activation",
     "Arrangement",
     "AttentionSpec",
-    "Block",
+    "BlockKind",
     "BooleanMatrix",
     "Device",
+    "DropoutMode",
     "Dtype",
-    "Mask",
-    "Mode",
-    "Normalisation",
+    "MaskKind",
+    "MaskRoute",
+    "NormalisationKind",
     "NumberMatrix",
-    "Position",
+    "PositionKind",
     "Projection",
-    "Route",
-    "Scale",
+    "ScaleKind",
 ]
 
 MAX_VALUES = {
@@ -246,7 +246,7 @@ class AttentionSpec(Struct, frozen=True):
         linear2(activation(linear1(ln2(x)))). Its width is d_in. Without `output_projection`, the
         concatenated heads are added directly.
     d_ff : int
-        Hidden size of the block's feed-forward layer; 0 for `WIDENING` times d_in.
+        Hidden size of the block's feed-forward layer; 0 for `FEED_FORWARD_FACTOR` times d_in.
     lengths : tuple of int
         Tokens of each text of a padded batch; empty if nothing is padded.
     """
@@ -258,24 +258,24 @@ class AttentionSpec(Struct, frozen=True):
     bias: bool = False
     arrangement: Arrangement = Arrangement.SPLIT
     output_projection: bool = True
-    position: Position = Position.NONE
-    scale: Scale = Scale.D_HEAD
+    position: PositionKind = PositionKind.NONE
+    scale: ScaleKind = ScaleKind.D_HEAD
     temperature: float = 1.0
-    normalisation: Normalisation = Normalisation.SOFTMAX
-    mask: Mask = Mask.CAUSAL
+    normalisation: NormalisationKind = NormalisationKind.SOFTMAX
+    mask: MaskKind = MaskKind.CAUSAL
     window: int = 3
     own_mask: BooleanMatrix | None = None
-    route: Route = Route.BEFORE
+    route: MaskRoute = MaskRoute.BEFORE
     dropout: float = 0.0
     dropout_seed: int = 0
     own_kept: BooleanMatrix | None = None
-    mode: Mode = Mode.TRAIN
+    mode: DropoutMode = DropoutMode.TRAIN
     seed: int = 123
     own_input: NumberMatrix | None = None
     own_weights: tuple[tuple[str, NumberMatrix], ...] = ()
     dtype: Dtype = Dtype.FLOAT32
     device: Device = Device.AUTO
-    block: Block = Block.NONE
+    block: BlockKind = BlockKind.NONE
     d_ff: int = 0
     activation: Activation = Activation.RELU
     lengths: tuple[int, ...] = ()
@@ -296,12 +296,12 @@ class AttentionSpec(Struct, frozen=True):
     @property
     def has_block(self) -> bool:
         """Whether the attention is part of a transformer block."""
-        return self.block is not Block.NONE
+        return self.block is not BlockKind.NONE
 
     @property
     def hidden_width(self) -> int:
         """Hidden size of the block's feed-forward layer."""
-        return self.d_ff or WIDENING * self.d_in
+        return self.d_ff or FEED_FORWARD_FACTOR * self.d_in
 
     @property
     def block_sizes(self) -> dict[str, tuple[int, ...]]:
@@ -311,30 +311,32 @@ class AttentionSpec(Struct, frozen=True):
         found: dict[str, tuple[int, ...]] = {}
         for layer in BLOCK_LAYERS:
             rows, columns = self.weight_sizes[layer]
-            found[f"{layer}.weight"] = (columns,) if layer in NORMS else (columns, rows)
-            found[f"{layer}{BIAS}"] = (columns,)
+            found[f"{layer}.weight"] = (columns,) if layer in NORM_LAYERS else (columns, rows)
+            found[f"{layer}{BIAS_SUFFIX}"] = (columns,)
         return found
 
     @property
     def divisor(self) -> float:
         """The divisor of the scores: √size · temperature."""
-        root = {Scale.NONE: 1, Scale.D_HEAD: self.d_head, Scale.D_MODEL: self.d_in}[self.scale]
+        root = {ScaleKind.NONE: 1, ScaleKind.D_HEAD: self.d_head, ScaleKind.D_MODEL: self.d_in}[
+            self.scale
+        ]
         return math.sqrt(root) * self.temperature
 
     @property
     def is_masked(self) -> bool:
         """Whether any cell may be forbidden."""
-        return self.mask is not Mask.NONE or bool(self.lengths)
+        return self.mask is not MaskKind.NONE or bool(self.lengths)
 
     @property
-    def drops(self) -> bool:
+    def is_dropout_active(self) -> bool:
         """Whether dropout acts on the weights."""
-        return self.mode is Mode.TRAIN and (self.dropout > 0 or self.own_kept is not None)
+        return self.mode is DropoutMode.TRAIN and (self.dropout > 0 or self.own_kept is not None)
 
     @property
     def weight_names(self) -> tuple[str, ...]:
         """Names of its weights, as in `OWN_LAYERS`."""
-        layers = () if self.projection is Projection.NONE else LAYERS
+        layers = () if self.projection is Projection.NONE else PROJECTION_LAYERS
         output = ("W_output",) if self.output_projection else ()
         return (*layers, *output, *(BLOCK_LAYERS if self.has_block else ()))
 
@@ -343,7 +345,7 @@ class AttentionSpec(Struct, frozen=True):
         """Rows and columns of its weights; the weights of a norm are a single row."""
         sizes = {"W_output": (self.width, self.width)}
         if self.has_block:
-            sizes |= dict.fromkeys(NORMS, (1, self.d_in))
+            sizes |= dict.fromkeys(NORM_LAYERS, (1, self.d_in))
             sizes["linear1"] = (self.d_in, self.hidden_width)
             sizes["linear2"] = (self.hidden_width, self.d_in)
         return {name: sizes.get(name, (self.d_in, self.width)) for name in self.weight_names}
@@ -353,8 +355,8 @@ class AttentionSpec(Struct, frozen=True):
         """Rows and columns of all weights and biases that can be custom."""
         has_bias = self.bias and self.projection is Projection.LINEAR
         sizes = self.weight_sizes
-        biased = [name for name in sizes if has_bias or name not in LAYERS]
-        return sizes | {f"{name}{BIAS}": (1, sizes[name][1]) for name in biased}
+        biased = [name for name in sizes if has_bias or name not in PROJECTION_LAYERS]
+        return sizes | {f"{name}{BIAS_SUFFIX}": (1, sizes[name][1]) for name in biased}
 
     @property
     def counting_weights(self) -> tuple[tuple[str, NumberMatrix], ...]:

@@ -12,11 +12,11 @@ from visualizer.attention.spec import (
     OWN_LAYERS,
     Arrangement,
     AttentionSpec,
-    Mask,
-    Normalisation,
+    MaskKind,
+    MaskRoute,
+    NormalisationKind,
     NumberMatrix,
     Projection,
-    Route,
 )
 from visualizer.errors import InputError, Problem
 
@@ -36,7 +36,7 @@ def problems(spec: AttentionSpec) -> tuple[Problem, ...]:
     return tuple(sizes + others + _mask_problems(spec) + own + block)
 
 
-def check(spec: AttentionSpec) -> None:
+def check_spec(spec: AttentionSpec) -> None:
     """Raise `InputError` for the first problem of a spec."""
     for problem in problems(spec):
         raise InputError(problem.field, problem.sentence, problem.remedy)
@@ -104,16 +104,20 @@ def _head_problems(spec: AttentionSpec) -> list[Problem]:
 
 def _mask_problems(spec: AttentionSpec) -> list[Problem]:
     found = []
-    if spec.mask is Mask.OWN and spec.own_mask is None:
+    if spec.mask is MaskKind.OWN and spec.own_mask is None:
         sentence = "There is no matrix yet. Write a row of 0s and 1s for every query."
         found.append(Problem("own_mask", sentence))
-    if spec.normalisation is Normalisation.SUM and spec.lengths:
+    if spec.normalisation is NormalisationKind.SUM and spec.lengths:
         sentence = "Padding puts −∞ in a row, which then has no sum to divide by. Use softmax."
-        remedy: Remedy = ("normalisation", Normalisation.SOFTMAX)
+        remedy: Remedy = ("normalisation", NormalisationKind.SOFTMAX)
         found.append(Problem("normalisation", sentence, remedy))
-    elif spec.normalisation is Normalisation.SUM and spec.is_masked and spec.route is Route.BEFORE:
+    elif (
+        spec.normalisation is NormalisationKind.SUM
+        and spec.is_masked
+        and spec.route is MaskRoute.BEFORE
+    ):
         sentence = "A row with −∞ in it has no sum to divide by. Mask after normalising."
-        remedy = ("route", Route.AFTER_RENORMALISED)
+        remedy = ("route", MaskRoute.AFTER_RENORMALISED)
         found.append(Problem("normalisation", sentence, remedy))
     return found
 

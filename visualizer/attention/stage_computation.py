@@ -14,14 +14,14 @@ from torch import Tensor
 from torch.nn import functional
 
 from visualizer.attention import masks
-from visualizer.attention.masks import kept_by_dropout
-from visualizer.attention.parameter_init import as_matrix
+from visualizer.attention.masks import draw_keep_mask
+from visualizer.attention.parameter_init import join_head_weights
 from visualizer.attention.spec import (
     Activation,
     Arrangement,
     AttentionSpec,
-    Normalisation,
-    Position,
+    NormalisationKind,
+    PositionKind,
 )
 from visualizer.attention.stages import (
     NORM_EPSILON,
@@ -30,7 +30,7 @@ from visualizer.attention.stages import (
     parameter_names,
     shape,
 )
-from visualizer.attention.token_embeddings import sinusoids
+from visualizer.attention.token_embeddings import compute_sinusoids
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -68,21 +68,21 @@ class StageInputs(Struct, frozen=True, eq=False):
         return torch.from_numpy(some)
 
 
-def computed(work: StageInputs, stage: Stage, read: Sequence[Tensor]) -> Tensor:
+def compute_stage(work: StageInputs, stage: Stage, read: Sequence[Tensor]) -> Tensor:
     """Compute a stage from its inputs; for stages of vectors, some rows of the inputs suffice."""
     return _COMPUTE[stage.operation](work, stage, *read)
 
 
 def _position_vectors(work: StageInputs, stage: Stage) -> Tensor:
-    if work.spec.position is Position.LEARNED:
+    if work.spec.position is PositionKind.LEARNED:
         table = work.parameters["position.weight"][: work.tokens]  # token d_in
     else:
-        table = torch.from_numpy(sinusoids(work.tokens, work.spec.d_in))  # token d_in
+        table = torch.from_numpy(compute_sinusoids(work.tokens, work.spec.d_in))  # token d_in
     return table.to(work.given).expand(work.given.shape)
 
 
 def _project_input(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
-    weight, bias = as_matrix(work.spec, work.parameters, stage.parameters[0])  # width d_in
+    weight, bias = join_head_weights(work.spec, work.parameters, stage.parameters[0])  # width d_in
     return _to_heads(work.spec, functional.linear(x, weight, bias))  # head token d_head
 
 
@@ -117,14 +117,14 @@ def _mask_scores(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
 
 
 def _normalise_scores(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
-    if work.spec.normalisation is Normalisation.SUM:
+    if work.spec.normalisation is NormalisationKind.SUM:
         return torch.div(x, x.sum(-1, keepdim=True), out=work.room(stage))
-    if work.spec.normalisation is Normalisation.NAIVE_SOFTMAX:
+    if work.spec.normalisation is NormalisationKind.NAIVE_SOFTMAX:
         exponentials = x.exp()  # head query key; overflows where softmax does not
         weights = exponentials / exponentials.sum(-1, keepdim=True)
     else:
         weights = torch.softmax(x, -1, out=work.room(stage))
-    return _zero_empty_rows(work, stage, weights) if stage.reads_masked else weights
+    return _zero_empty_rows(work, stage, weights) if stage.has_masked_input else weights
 
 
 def _zero_empty_rows(work: StageInputs, stage: Stage, weights: Tensor) -> Tensor:
@@ -151,10 +151,10 @@ def _apply_dropout(work: StageInputs, stage: Stage, weights: Tensor) -> Tensor:
     if work.kept is not None:
         kept = work.kept
     elif spec.own_kept is not None:
-        kept = torch.from_numpy(masks.own_cells("own_kept", spec.own_kept, work.tokens))
+        kept = torch.from_numpy(masks.unpack_own_mask("own_kept", spec.own_kept, work.tokens))
     else:
         kept = torch.from_numpy(
-            kept_by_dropout(spec.dropout, spec.dropout_seed, tuple(weights.shape))
+            draw_keep_mask(spec.dropout, spec.dropout_seed, tuple(weights.shape))
         )
     room = work.room(stage)
     larger = torch.div(weights, 1 - spec.dropout, out=room)

@@ -27,64 +27,68 @@ from visualizer.attention.layer_operations import (
     ScaledVector,
     ScoreCap,
 )
-from visualizer.attention.masks import FORBIDDING, MASKED_SCORES, WEIGHTS, Masking
+from visualizer.attention.masks import MASKED_SCORES, MASKED_STAGES, WEIGHT_STAGES, MaskingSpec
 from visualizer.attention.roles import Role
-from visualizer.attention.settings import COMPARES_SCORES
+from visualizer.attention.settings import HAS_SCORES
 from visualizer.attention.spec import (
     BLOCK_LAYERS,
     Activation,
     Arrangement,
     AttentionSpec,
     Dtype,
-    Mask,
-    Normalisation,
-    Position,
+    MaskKind,
+    MaskRoute,
+    NormalisationKind,
+    PositionKind,
     Projection,
-    Route,
-    Scale,
+    ScaleKind,
 )
 from visualizer.brief_repr import brief_repr
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-CELLS = ("head", "query", "key")
+SCORE_AXES = ("head", "query", "key")
 TOKENS, QUERIES = ("token", "d_model"), ("query", "d_model")
-HEADS = ("head", "token", "d_head")
-LATENT = ("token", "d_latent")
-WIDE = ("query", "d_ff")
+HEAD_AXES = ("head", "token", "d_head")
+LATENT_AXES = ("token", "d_latent")
+FEED_FORWARD_AXES = ("query", "d_ff")
 
 LAYER_STAGES: dict[str, tuple[tuple[str, ...], str, str]] = {
     "residual": (TOKENS, "stream", "the residual stream at the start of the layer"),
     "normed": (TOKENS, "", "normalized vectors, the input of attention"),
-    "latent_queries": (LATENT, "", "a low-rank vector per token, from which queries are computed"),
-    "normed_latent_queries": (LATENT, "", "normalized latents of the queries"),
+    "latent_queries": (
+        LATENT_AXES,
+        "",
+        "a low-rank vector per token, from which queries are computed",
+    ),
+    "normed_latent_queries": (LATENT_AXES, "", "normalized latents of the queries"),
     "latent_keys": (
-        LATENT,
+        LATENT_AXES,
         "",
         "a low-rank vector per token, from which keys and values are computed",
     ),
-    "normed_latent_keys": (LATENT, "", "normalized latents of keys and values"),
+    "normed_latent_keys": (LATENT_AXES, "", "normalized latents of keys and values"),
     "shared_keys": (
-        LATENT,
+        LATENT_AXES,
         "",
         "the part of the keys shared by all heads, before rotary embedding",
     ),
-    "projected_queries": (HEADS, "", "queries before positional encoding"),
-    "projected_keys": (HEADS, "", "keys before positional encoding"),
-    "normed_queries": (HEADS, "", "normalized queries"),
-    "normed_keys": (HEADS, "", "normalized keys"),
-    "turned_queries": (HEADS, "", "queries after rotary embedding"),
-    "turned_keys": (HEADS, "", "keys after rotary embedding"),
-    "queries": (HEADS, "", "queries used in the dot product"),
-    "keys": (HEADS, "", "keys used in the dot product"),
-    "values": (HEADS, "", "values that the weights are applied to"),
-    "capped": (CELLS, "", "soft-capped scores"),
-    "bias": (CELLS, "", "bias added to each score"),
-    "biased": (CELLS, "+ bias", "scores plus bias"),
-    "weights": (CELLS, "softmax with sink", "softmax over each row and the attention sink"),
-    "context_gate": (HEADS, "", "gate values of each context vector"),
-    "gated_context": (HEADS, "", "context vectors times their gate"),
+    "projected_queries": (HEAD_AXES, "", "queries before positional encoding"),
+    "projected_keys": (HEAD_AXES, "", "keys before positional encoding"),
+    "normed_queries": (HEAD_AXES, "", "normalized queries"),
+    "normed_keys": (HEAD_AXES, "", "normalized keys"),
+    "turned_queries": (HEAD_AXES, "", "queries after rotary embedding"),
+    "turned_keys": (HEAD_AXES, "", "keys after rotary embedding"),
+    "queries": (HEAD_AXES, "", "queries used in the dot product"),
+    "keys": (HEAD_AXES, "", "keys used in the dot product"),
+    "values": (HEAD_AXES, "", "values that the weights are applied to"),
+    "capped": (SCORE_AXES, "", "soft-capped scores"),
+    "bias": (SCORE_AXES, "", "bias added to each score"),
+    "biased": (SCORE_AXES, "+ bias", "scores plus bias"),
+    "weights": (SCORE_AXES, "softmax with sink", "softmax over each row and the attention sink"),
+    "context_gate": (HEAD_AXES, "", "gate values of each context vector"),
+    "gated_context": (HEAD_AXES, "", "context vectors times their gate"),
     "concat": (("query", "d_out"), "‖ heads", "the heads' context vectors, concatenated"),
     "output": (QUERIES, "·W_O", "the concatenated heads after the output projection"),
     "normed_output": (QUERIES, "", "the normalized output"),
@@ -94,9 +98,9 @@ LAYER_STAGES: dict[str, tuple[tuple[str, ...], str, str]] = {
     "cross_output": (QUERIES, "", "output of cross-attention to the encoder"),
     "crossed": (QUERIES, "", "the residual stream after cross-attention"),
     "normed_crossed": (QUERIES, "", "normalized vectors after cross-attention"),
-    "gate": (WIDE, "", "gate values of the feed-forward layer"),
-    "up": (WIDE, "", "up projection of the feed-forward layer"),
-    "hidden": (WIDE, "", "hidden activations of the feed-forward layer"),
+    "gate": (FEED_FORWARD_AXES, "", "gate values of the feed-forward layer"),
+    "up": (FEED_FORWARD_AXES, "", "up projection of the feed-forward layer"),
+    "hidden": (FEED_FORWARD_AXES, "", "hidden activations of the feed-forward layer"),
     "feed_forward": (QUERIES, "", "output of the feed-forward layer"),
     "normed_feed_forward": (QUERIES, "", "the normalized output of the feed-forward layer"),
     "scaled_feed_forward": (
@@ -225,7 +229,7 @@ class Stage(Struct, frozen=True):
 
     __repr__ = brief_repr
 
-    def step_as(self, kind: type[Step]) -> Step:
+    def layer_step(self, kind: type[Step]) -> Step:
         """Return how a layer computes it; the step must be of the given kind."""
         assert isinstance(self.step, kind)
         return self.step
@@ -238,17 +242,17 @@ class Stage(Struct, frozen=True):
     @property
     def is_weights(self) -> bool:
         """Whether its values are shares of a row: unsigned, with a sequential colour map."""
-        return self.role in WEIGHTS
+        return self.role in WEIGHT_STAGES
 
     @property
     def noun(self) -> str:
         """Name of one of its numbers."""
-        return NOUNS.get(self.name, (self.name, ""))[0]
+        return STAGE_NOUNS.get(self.name, (self.name, ""))[0]
 
     @property
     def nouns(self) -> str:
         """Name of its numbers, in the plural."""
-        return NOUNS.get(self.name, ("", self.title.lower()))[1]
+        return STAGE_NOUNS.get(self.name, ("", self.title.lower()))[1]
 
     @property
     def is_before_mask(self) -> bool:
@@ -256,12 +260,12 @@ class Stage(Struct, frozen=True):
         return self.role is Role.UNMASKED
 
     @property
-    def reads_masked(self) -> bool:
+    def has_masked_input(self) -> bool:
         """Whether its input scores are −∞ at forbidden cells."""
         return any(name in MASKED_SCORES for name in self.reads)
 
 
-def given_row(row: Stage) -> Stage:
+def recorded_row(row: Stage) -> Stage:
     """Return the row of a stage whose numbers are known but not their computation."""
     return replace(
         row,
@@ -277,7 +281,7 @@ def given_row(row: Stage) -> Stage:
 
 
 def _has_positions(spec: AttentionSpec) -> bool:
-    return spec.position is not Position.NONE
+    return spec.position is not PositionKind.NONE
 
 
 def _has_projections(spec: AttentionSpec) -> bool:
@@ -285,19 +289,19 @@ def _has_projections(spec: AttentionSpec) -> bool:
 
 
 def _has_scaling(spec: AttentionSpec) -> bool:
-    return spec.normalisation is Normalisation.SUM
+    return spec.normalisation is NormalisationKind.SUM
 
 
 def _has_score_mask(spec: AttentionSpec) -> bool:
-    return spec.mask is not Mask.NONE and spec.route is Route.BEFORE
+    return spec.mask is not MaskKind.NONE and spec.route is MaskRoute.BEFORE
 
 
 def _has_weight_mask(spec: AttentionSpec) -> bool:
-    return spec.mask is not Mask.NONE and spec.route is not Route.BEFORE
+    return spec.mask is not MaskKind.NONE and spec.route is not MaskRoute.BEFORE
 
 
 def _has_renormalisation(spec: AttentionSpec) -> bool:
-    return _has_weight_mask(spec) and spec.route is Route.AFTER_RENORMALISED
+    return _has_weight_mask(spec) and spec.route is MaskRoute.AFTER_RENORMALISED
 
 
 def _is_always_present(spec: AttentionSpec) -> bool:
@@ -390,10 +394,10 @@ def _input_stages(
 def _scaling_stage(
     symbol: str, divisor: str, needed: Callable[[AttentionSpec], bool]
 ) -> Stage:
-    return Stage("scaled", "Scaled", symbol, CELLS, Operation.SCALE_SCORES, ("scores",),
+    return Stage("scaled", "Scaled", symbol, SCORE_AXES, Operation.SCALE_SCORES, ("scores",),
                  ("scale", "temperature", "d_in", "d_out", *HEAD_FIELDS), (),
                  f"scores divided by {divisor}",
-                 lambda spec: COMPARES_SCORES.holds(spec) and needed(spec),
+                 lambda spec: HAS_SCORES.holds(spec) and needed(spec),
                  supersedes=True)
 
 
@@ -402,16 +406,16 @@ def _softmax_stages(
 ) -> tuple[Stage, Stage]:
     title = name.capitalize()
     return (
-        Stage(name, title, "softmax", CELLS, Operation.SCORES_TO_WEIGHTS, ("scores",),
+        Stage(name, title, "softmax", SCORE_AXES, Operation.SCORES_TO_WEIGHTS, ("scores",),
               ("normalisation",), (), f"each row normalized to sum to 1{says}",
-              lambda spec: COMPARES_SCORES.holds(spec) and not _has_scaling(spec) and needed(spec)),
-        Stage(name, title, "÷ row sum", CELLS, Operation.SCORES_TO_WEIGHTS, ("scores",),
+              lambda spec: HAS_SCORES.holds(spec) and not _has_scaling(spec) and needed(spec)),
+        Stage(name, title, "÷ row sum", SCORE_AXES, Operation.SCORES_TO_WEIGHTS, ("scores",),
               ("normalisation",), (), f"each score divided by its row sum{says}",
               lambda spec: _has_scaling(spec) and needed(spec)),
     )
 
 
-TABLE: tuple[Stage, ...] = (
+STAGE_TABLE: tuple[Stage, ...] = (
     Stage("embedding", "Embedding", "E", ("token", "d_in"), Operation.INPUT_VECTORS, (), (), (),
           "one vector per token", _has_positions),
     Stage("position", "Position", "P", ("token", "d_in"), Operation.POSITION_VECTORS, (),
@@ -422,45 +426,46 @@ TABLE: tuple[Stage, ...] = (
           ("embedding", "position"), (), (), "embedding plus position", _has_positions),
     _addition_stage("residual", "input", supersedes=True),
     _norm_stage("normed", "input", "ln1", supersedes=True),
-    *_input_stages("queries", "Q", "W_query", COMPARES_SCORES.holds),
-    *_input_stages("keys", "K", "W_key", COMPARES_SCORES.holds),
+    *_input_stages("queries", "Q", "W_query", HAS_SCORES.holds),
+    *_input_stages("keys", "K", "W_key", HAS_SCORES.holds),
     *_input_stages("values", "V", "W_value", _is_always_present),
-    Stage("scores", "Scores", "QKᵀ", CELLS, Operation.DOT_PRODUCT, ("queries", "keys"), (), (),
-          "dot product of each query with each key", COMPARES_SCORES.holds),
+    Stage("scores", "Scores", "QKᵀ", SCORE_AXES, Operation.DOT_PRODUCT, ("queries", "keys"), (), (),
+          "dot product of each query with each key", HAS_SCORES.holds),
     _scaling_stage("QKᵀ/√d", "√d, so that large sizes do not saturate the softmax",
-            lambda spec: spec.scale is not Scale.NONE and spec.temperature == 1),
+            lambda spec: spec.scale is not ScaleKind.NONE and spec.temperature == 1),
     _scaling_stage("QKᵀ/T", "the temperature T",
-            lambda spec: spec.scale is Scale.NONE and spec.temperature != 1),
+            lambda spec: spec.scale is ScaleKind.NONE and spec.temperature != 1),
     _scaling_stage("QKᵀ/(√d·T)", "√d and by the temperature T",
-            lambda spec: spec.scale is not Scale.NONE and spec.temperature != 1),
-    Stage("masked", "Masked", "−∞ where forbidden", CELLS, Operation.MASK_BEFORE_SOFTMAX,
+            lambda spec: spec.scale is not ScaleKind.NONE and spec.temperature != 1),
+    Stage("masked", "Masked", "−∞ where forbidden", SCORE_AXES, Operation.MASK_BEFORE_SOFTMAX,
           ("scores",), MASK_FIELDS, (), "scores of forbidden keys set to −∞",
-          lambda spec: COMPARES_SCORES.holds(spec) and _has_score_mask(spec), supersedes=True),
-    Stage("masked", "Masked", "−∞ at padding", CELLS, Operation.MASK_BEFORE_SOFTMAX,
+          lambda spec: HAS_SCORES.holds(spec) and _has_score_mask(spec), supersedes=True),
+    Stage("masked", "Masked", "−∞ at padding", SCORE_AXES, Operation.MASK_BEFORE_SOFTMAX,
           ("scores",), ("lengths",), (), "scores of padding set to −∞",
           lambda spec: (
-              COMPARES_SCORES.holds(spec) and not _has_score_mask(spec) and bool(spec.lengths)
+              HAS_SCORES.holds(spec) and not _has_score_mask(spec) and bool(spec.lengths)
           ),
           supersedes=True),
     *_softmax_stages("unmasked", ", before the mask", _has_weight_mask),
-    Stage("unmasked", "Unmasked", "1/n", CELLS, Operation.EQUAL_WEIGHTS, (), ("lengths",), (),
+    Stage("unmasked", "Unmasked", "1/n", SCORE_AXES, Operation.EQUAL_WEIGHTS, (), ("lengths",), (),
           "equal weight on every key, before the mask",
-          lambda spec: not COMPARES_SCORES.holds(spec) and _has_weight_mask(spec)),
-    Stage("zeroed", "Zeroed", "0 where forbidden", CELLS, Operation.MASK_AFTER_SOFTMAX,
+          lambda spec: not HAS_SCORES.holds(spec) and _has_weight_mask(spec)),
+    Stage("zeroed", "Zeroed", "0 where forbidden", SCORE_AXES, Operation.MASK_AFTER_SOFTMAX,
           ("unmasked",), MASK_FIELDS, (),
           "forbidden weights set to 0; rows no longer sum to 1", _has_renormalisation),
     *_softmax_stages("weights", "", lambda spec: not _has_weight_mask(spec)),
-    Stage("weights", "Weights", "1/n", CELLS, Operation.EQUAL_WEIGHTS, (), MASK_FIELDS, (),
+    Stage("weights", "Weights", "1/n", SCORE_AXES, Operation.EQUAL_WEIGHTS, (), MASK_FIELDS, (),
           "equal weight on every allowed key",
-          lambda spec: not COMPARES_SCORES.holds(spec) and not _has_weight_mask(spec)),
-    Stage("weights", "Weights", "÷ row sum", CELLS, Operation.RENORMALISE_MASKED_WEIGHTS,
+          lambda spec: not HAS_SCORES.holds(spec) and not _has_weight_mask(spec)),
+    Stage("weights", "Weights", "÷ row sum", SCORE_AXES, Operation.RENORMALISE_MASKED_WEIGHTS,
           ("zeroed",), (), (), "remaining weights divided by their row sum", _has_renormalisation),
-    Stage("weights", "Weights", "0 where forbidden", CELLS, Operation.MASK_AFTER_SOFTMAX,
+    Stage("weights", "Weights", "0 where forbidden", SCORE_AXES, Operation.MASK_AFTER_SOFTMAX,
           ("unmasked",), MASK_FIELDS, (), "forbidden weights set to 0; rows no longer sum to 1",
           lambda spec: _has_weight_mask(spec) and not _has_renormalisation(spec)),
-    Stage("dropped", "Dropout", "0 or ×1/(1−p)", CELLS, Operation.DROPOUT, ("weights",),
+    Stage("dropped", "Dropout", "0 or ×1/(1−p)", SCORE_AXES, Operation.DROPOUT, ("weights",),
           ("dropout", "dropout_seed", "own_kept", "mode"), (),
-          "some weights set to 0, the others scaled by 1/(1−p)", lambda spec: spec.drops,
+          "some weights set to 0, the others scaled by 1/(1−p)",
+          lambda spec: spec.is_dropout_active,
           supersedes=True),
     Stage("context", "Context", "weights·V", ("head", "query", "d_head"), Operation.WEIGHTED_SUM,
           ("weights", "values"), (), (), "each query's weighted sum of the values",
@@ -482,7 +487,7 @@ TABLE: tuple[Stage, ...] = (
 # fmt: on
 
 # Singular and plural of a stage's numbers, if its name and title do not provide them.
-NOUNS = {
+STAGE_NOUNS = {
     "embedding": ("embedding", "numbers of the embedding"),
     "position": ("position", "numbers of the position"),
     "input": ("input", "numbers of the input"),
@@ -557,7 +562,7 @@ def stages(spec: AttentionSpec) -> tuple[Stage, ...]:
     """Return the stages of a spec in the order of computation."""
     found: list[Stage] = []
     superseded: dict[str, str] = {}
-    for row in TABLE:
+    for row in STAGE_TABLE:
         if row.when(spec):
             reads = tuple(superseded.get(name, name) for name in row.reads)
             found.append(replace(row, reads=reads))
@@ -566,17 +571,17 @@ def stages(spec: AttentionSpec) -> tuple[Stage, ...]:
     return tuple(found)
 
 
-def whole_stages(spec: AttentionSpec) -> tuple[Stage, ...]:
+def unpooled_stages(spec: AttentionSpec) -> tuple[Stage, ...]:
     """Return the stages before the first query–key matrix, which are small."""
     return tuple(takewhile(lambda row: row.dims[-1] != "key", stages(spec)))
 
 
 # Operations of torch's `scaled_dot_product_attention`, and those before and after it.
-IN_ONE_CALL = frozenset({
+FUSED_OPERATIONS = frozenset({
     Operation.DOT_PRODUCT, Operation.SCALE_SCORES, Operation.MASK_BEFORE_SOFTMAX,
     Operation.SCORES_TO_WEIGHTS, Operation.DROPOUT, Operation.WEIGHTED_SUM,
 })  # fmt: skip
-BESIDE_THE_CALL = frozenset({
+UNFUSED_INPUT_OPERATIONS = frozenset({
     Operation.INPUT_VECTORS, Operation.POSITION_VECTORS, Operation.ADD_POSITION,
     Operation.INPUT_PROJECTION, Operation.UNPROJECTED_INPUT, Operation.CONCAT_HEADS,
     Operation.OUTPUT_PROJECTION, Operation.RESIDUAL_ADDITION, Operation.NORM_LAYER,
@@ -584,15 +589,15 @@ BESIDE_THE_CALL = frozenset({
 })  # fmt: skip
 
 
-def outside_one_call(spec: AttentionSpec) -> tuple[Stage, ...]:
+def unfused_stages(spec: AttentionSpec) -> tuple[Stage, ...]:
     """Return the stages of a spec that torch's fused attention does not support."""
-    known = IN_ONE_CALL | BESIDE_THE_CALL
+    known = FUSED_OPERATIONS | UNFUSED_INPUT_OPERATIONS
     return tuple(stage for stage in stages(spec) if stage.operation not in known)
 
 
 def is_hatched(spec: AttentionSpec, stage: str) -> bool:
     """Return whether a stage has forbidden cells, which are hatched instead of coloured."""
-    return stage in FORBIDDING and Masking.of(spec, stage).forbids
+    return stage in MASKED_STAGES and MaskingSpec.of(spec, stage).can_forbid
 
 
 def parameter_names(spec: AttentionSpec, layer: str) -> tuple[str, ...]:
@@ -601,7 +606,7 @@ def parameter_names(spec: AttentionSpec, layer: str) -> tuple[str, ...]:
     For linear layers the weights come first, then the biases.
     """
     if layer == "position":
-        return ("position.weight",) if spec.position is Position.LEARNED else ()
+        return ("position.weight",) if spec.position is PositionKind.LEARNED else ()
     if layer == "out_proj":
         return ("out_proj.weight", "out_proj.bias")
     if layer in BLOCK_LAYERS:
@@ -632,7 +637,7 @@ def matrix_bytes(spec: AttentionSpec, tokens: int, texts: int = 1) -> int:
 
 
 @lru_cache(maxsize=8)
-def bytes_needed(
+def estimate_bytes(
     spec: AttentionSpec, tokens: int, texts: int = 1, *, by_blocks: bool = False
 ) -> int:
     """Estimate the bytes needed to compute a spec: all stages, weights and temporaries.
@@ -646,19 +651,19 @@ def bytes_needed(
         Excludes stages that are computed block by block, except for what they cache.
     """
     item = 8 if spec.dtype is Dtype.FLOAT64 else 4
-    rows = whole_stages(spec) if by_blocks else stages(spec)
+    rows = unpooled_stages(spec) if by_blocks else stages(spec)
     sizes = [texts * math.prod(shape(spec, row.dims, tokens)) for row in rows]
     layer = 0 if spec.projection is Projection.NONE else spec.d_in * spec.width
     output = spec.width * (spec.width + 1) if spec.output_projection else 0
     around = [math.prod(size) for size in spec.block_sizes.values()]
     output += sum(around)
     room = 2 * max(*sizes, layer, output)
-    has_matrix = spec.is_masked and (not by_blocks or spec.mask is Mask.OWN)
+    has_matrix = spec.is_masked and (not by_blocks or spec.mask is MaskKind.OWN)
     mask = 3 * texts * tokens * tokens if has_matrix else 0
     mask += BLOCKWISE_BYTES + 20 * texts * spec.heads * tokens if by_blocks else 0
     looked_up = (
         24 * texts * tokens + 80
     )  # one vector takes 80 bytes per number while it is generated
-    looked_up += 48 * tokens if spec.position is not Position.NONE else 0
+    looked_up += 48 * tokens if spec.position is not PositionKind.NONE else 0
     drawn = 4 * (3 * layer + output)  # in float32, whatever the dtype of the spec
     return item * (sum(sizes) + 3 * layer + output + room) + mask + drawn + spec.d_in * looked_up

@@ -24,16 +24,16 @@ BOOK_VECTORS = {
     "one": (0.77, 0.25, 0.10),
     "step": (0.05, 0.80, 0.55),
 }
-BOOK_SIZE = 3
+BOOK_DIMENSIONS = 3
 """Number of columns of the book's vectors."""
-PADDING = "⟨pad⟩"
+PADDING_LABEL = "⟨pad⟩"
 
 # Generated vectors are cached, at most 16 MiB; longer ones are generated each time.
 MAX_CACHED_VECTORS = 2_048
 MAX_CACHED_SIZE = 1_024
 
 
-def embed(tokens: Sequence[str], d_in: int, seed: int) -> np.ndarray:
+def embed_tokens(tokens: Sequence[str], d_in: int, seed: int) -> np.ndarray:
     """Look up the vectors of a text.
 
     Returns
@@ -47,18 +47,18 @@ def embed(tokens: Sequence[str], d_in: int, seed: int) -> np.ndarray:
     return vectors
 
 
-def positions(count: int, d_in: int, seed: int) -> np.ndarray:
+def draw_positions(count: int, d_in: int, seed: int) -> np.ndarray:
     """Draw learned position vectors as initialized before training, float64 [token, d_in].
 
     A position's vector does not depend on the length of the text.
     """
     vectors = np.empty((count, d_in))
     for place in range(count):
-        vectors[place] = normal(f"position {place}", d_in, seed)
+        vectors[place] = draw_normal_vector(f"position {place}", d_in, seed)
     return vectors
 
 
-def sinusoids(count: int, d_in: int) -> np.ndarray:
+def compute_sinusoids(count: int, d_in: int) -> np.ndarray:
     """Compute sinusoidal positions, float64 [token, d_in] (Vaswani et al. 2017, §3.5)."""
     column = np.arange(d_in)
     angles = np.arange(count)[:, None] / 10_000 ** ((column - column % 2) / d_in)
@@ -66,14 +66,14 @@ def sinusoids(count: int, d_in: int) -> np.ndarray:
 
 
 def _embed_token(token: str, d_in: int, seed: int) -> np.ndarray:
-    if token == PADDING:
+    if token == PADDING_LABEL:
         return np.zeros(d_in)
-    if d_in == BOOK_SIZE and token in BOOK_VECTORS:
+    if d_in == BOOK_DIMENSIONS and token in BOOK_VECTORS:
         return np.array(BOOK_VECTORS[token])
-    return normal(f"token {token}", d_in, seed)
+    return draw_normal_vector(f"token {token}", d_in, seed)
 
 
-def normal(name: str, size: int, seed: int) -> np.ndarray:
+def draw_normal_vector(name: str, size: int, seed: int) -> np.ndarray:
     """Draw a standard normal vector that depends only on its name and the seed.
 
     A shorter vector is a prefix of a longer one. Source: Box and Muller 1958.

@@ -22,12 +22,12 @@ METASPACE = "▁"
 _BLANKS = ("Ġ", "Ċ")
 """A space and a line break in a byte-level vocabulary."""
 _BYTES = re.compile(r"((?:<0x[0-9A-F]{2}>)+)")
-BYTE = re.compile(r"<0x([0-9A-F]{2})>")
+BYTE_TOKEN_PATTERN = re.compile(r"<0x([0-9A-F]{2})>")
 _MAX_CHARACTER_BYTES = 4
 """Maximum number of UTF-8 bytes per character."""
 
 
-def write_bytes(content: bytes) -> str:
+def decode_bytes(content: bytes) -> str:
     """Decode bytes as UTF-8; bytes that are not part of a whole character become ``<0xE6>``."""
     return content.decode("utf-8", "surrogateescape").translate(_byte_escapes())
 
@@ -46,7 +46,7 @@ def _byte_alphabet() -> dict[str, int]:
     return alphabet | {chr(0x100 + at): byte for at, byte in enumerate(others)}
 
 
-def bytes_of_byte_level(token: str) -> bytes | None:
+def byte_level_bytes(token: str) -> bytes | None:
     """Return the bytes of a token of a byte-level vocabulary; None if it cannot be one."""
     alphabet = _byte_alphabet()
     if not all(letter in alphabet for letter in token):
@@ -54,18 +54,18 @@ def bytes_of_byte_level(token: str) -> bytes | None:
     return bytes(alphabet[letter] for letter in token)
 
 
-def readable_tokens(tokens: Sequence[str]) -> tuple[str, ...]:
+def label_tokens(tokens: Sequence[str]) -> tuple[str, ...]:
     """Return labels for tokens as written in a vocabulary.
 
     Tokens of a byte-level vocabulary are decoded to characters; in other tokens, ▁ becomes a space.
     """
-    found = [bytes_of_byte_level(token) for token in tokens]
+    found = [byte_level_bytes(token) for token in tokens]
     if _is_byte_level(tokens, found):
         pairs = zip(tokens, found, strict=True)
-        made = (token if each is None else write_bytes(each) for token, each in pairs)
+        made = (token if each is None else decode_bytes(each) for token, each in pairs)
     else:
         made = (token.replace(METASPACE, " ") for token in tokens)
-    return join_split_characters([*made])
+    return label_split_characters([*made])
 
 
 def _is_byte_level(tokens: Sequence[str], found: Sequence[bytes | None]) -> bool:
@@ -90,13 +90,13 @@ class _Piece(Struct, frozen=True):
     content: bytes = b""
 
 
-def join_split_characters(words: Sequence[str]) -> tuple[str, ...]:
+def label_split_characters(words: Sequence[str]) -> tuple[str, ...]:
     """Label tokens that split a character as parts of it: ``我 1/2`` and ``我 2/2``.
 
     Parameters
     ----------
     words : sequence of str
-        The tokens of a text in order, with bytes as written by `write_bytes`.
+        The tokens of a text in order, with bytes as written by `decode_bytes`.
     """
     if not any("<0x" in word for word in words):
         return tuple(words)
@@ -114,7 +114,7 @@ def _split_into_runs(words: Sequence[str]) -> Iterator[list[_Piece]]:
     run: list[_Piece] = []
     for at, word in enumerate(words):
         for text in filter(None, _BYTES.split(word)):
-            numbers = BYTE.findall(text) if _BYTES.fullmatch(text) else ()
+            numbers = BYTE_TOKEN_PATTERN.findall(text) if _BYTES.fullmatch(text) else ()
             if numbers:
                 run.append(_Piece(at, text, bytes(int(number, 16) for number in numbers)))
                 continue
@@ -149,4 +149,4 @@ def _first_character(content: bytes) -> tuple[str, int]:
             return content[:size].decode(), size
         except UnicodeDecodeError:
             continue
-    return write_bytes(content[:1]), 1
+    return decode_bytes(content[:1]), 1

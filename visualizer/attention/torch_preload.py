@@ -14,7 +14,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-LIBRARIES = (("libtorch_global_deps.so", ctypes.RTLD_GLOBAL), ("libtorch_cpu.so", 0))
+TORCH_LIBRARIES = (("libtorch_global_deps.so", ctypes.RTLD_GLOBAL), ("libtorch_cpu.so", 0))
 """Libraries and flags, in the order in which torch loads them."""
 
 
@@ -31,5 +31,5 @@ def load_torch_library() -> None:
         with suppress(AttributeError):  # a C library without this function
             load = ctypes.CDLL(None).dlopen  # ctypes releases the GIL during the call
             load.restype, load.argtypes = ctypes.c_void_p, (ctypes.c_char_p, ctypes.c_int)
-            for name, scope in LIBRARIES:
+            for name, scope in TORCH_LIBRARIES:
                 load(os.fsencode(Path(folder, "lib", name)), os.RTLD_NOW | scope)

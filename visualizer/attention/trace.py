@@ -15,26 +15,26 @@ import numpy as np
 from visualizer.attention.cached_tensor import (
     CachedTensor,
     Index,
-    is_kept_with,
-    kept_with,
+    cached_with_values,
+    is_cached_with_values,
     readable,
 )
-from visualizer.attention.captured_attention import LayerMask, with_mask
+from visualizer.attention.captured_attention import LayerMask, apply_layer_mask
 from visualizer.attention.display_transforms import WeightTransform
 from visualizer.attention.head_measures import (
     HeadMeasurement,
     HeadMeasures,
+    attended_keys,
     first_query,
-    keys_read,
     measure_by_bands,
-    measure_each,
+    measure_layerwise,
     measure_uniform,
     measure_uniform_in_ranges,
 )
 from visualizer.attention.layer_operations import ResidualStream
-from visualizer.attention.masks import FORBIDDING, Masking, allowed_cells, key_ranges
+from visualizer.attention.masks import MASKED_STAGES, MaskingSpec, allowed_cells, allowed_key_ranges
 from visualizer.attention.roles import Role
-from visualizer.attention.stages import Operation, Stage, given_row, is_hatched, shape, stages
+from visualizer.attention.stages import Operation, Stage, is_hatched, recorded_row, shape, stages
 from visualizer.progress import no_progress
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Trace:
         The mask of each layer if the layers differ; otherwise the mask of the spec applies to all.
     cut : sequence of (layer, head, query, key)
         Cells that are forbidden in single heads, in addition to those of the spec's mask.
-    measure_elsewhere : callable, optional
+    remote_measure : callable, optional
         Measures the heads of a stage remotely if its numbers are on another machine.
     """
 
@@ -114,7 +114,7 @@ class Trace:
         self.model_weights = model_weights or {}
         self.layer_masks = layer_masks
         self.cut = tuple(cut)
-        self.measure_elsewhere = measure_elsewhere
+        self.remote_measure = measure_elsewhere
         self.names = tuple(stage.name for stage in stages)
         """The stages' names, in order."""
         self._rows = dict(zip(self.names, stages, strict=True))
@@ -132,7 +132,7 @@ class Trace:
         held = {name: self.read(name) for name in self.names}
         parameters = {name: self.read(name) for name in self.parameters}
         weights = {name: self.read(name) for name in self.model_weights}
-        return trace_of_arrays, (
+        return trace_from_arrays, (
             self.spec, self._own_rows, parameters, held, self.axes, weights, self.layer_masks,
             self.cut,
         )  # fmt: skip
@@ -145,10 +145,10 @@ class Trace:
     def _constructor_arguments(self, held: Mapping[str, CachedTensor]) -> tuple[Any, ...]:
         return (
             self.spec, self.stages, self.parameters, held, self.recomputed, self.axes,
-            self.model_weights, self.layer_masks, self.cut, self.measure_elsewhere,
+            self.model_weights, self.layer_masks, self.cut, self.remote_measure,
         )  # fmt: skip
 
-    def with_own_pictures(self) -> Trace:
+    def with_separate_tiles(self) -> Trace:
         """Return a trace of the same numbers with its own copy of the drawn tiles.
 
         Returns this trace if its matrices are not computed block by block.
@@ -157,18 +157,18 @@ class Trace:
             return self
         return Trace(
             *self._constructor_arguments(
-                {name: one.with_own_pictures() for name, one in self._held.items()}
+                {name: one.with_separate_tiles() for name, one in self._held.items()}
             )
         )
 
-    def of_stages(self, names: Collection[str]) -> Trace:
+    def select_stages(self, names: Collection[str]) -> Trace:
         """Return a trace of the named stages and of the attention.
 
         A stage whose input is omitted becomes a given stage, as its computation cannot be shown.
         """
         kept = {*names, self.attention}
         rows = tuple(
-            row if {*row.reads, *_reads_of_layer_before(row)} <= kept else given_row(row)
+            row if {*row.reads, *_reads_of_layer_before(row)} <= kept else recorded_row(row)
             for row in self.stages
             if row.name in kept
         )
@@ -222,7 +222,7 @@ class Trace:
 
     @cached_property
     def _layer_specs(self) -> tuple[AttentionSpec, ...]:
-        return tuple(with_mask(self.spec, one) for one in self.layer_masks)
+        return tuple(apply_layer_mask(self.spec, one) for one in self.layer_masks)
 
     def spec_at(self, leading: LeadingIndex) -> AttentionSpec:
         """Return the spec with the mask of the layer, if the layers have different masks."""
@@ -245,7 +245,7 @@ class Trace:
         queries : int or slice or numpy.ndarray
             Which queries; for a single one the result is [key].
         """
-        masking, text = Masking.of(self.spec_at(leading), stage), self.at("text", leading)
+        masking, text = MaskingSpec.of(self.spec_at(leading), stage), self.at("text", leading)
         rows = slice(queries, queries + 1) if isinstance(queries, int) else queries
         cells = allowed_cells(masking, self.sides, text, rows, keys)
         cut = self.cut_cells(stage, leading, head)
@@ -264,7 +264,7 @@ class Trace:
 
         None if no cell is cut.
         """
-        if head is None or stage not in FORBIDDING:
+        if head is None or stage not in MASKED_STAGES:
             return None
         return self._cut_masks.get((self.at("layer", leading), head))
 
@@ -300,7 +300,7 @@ class Trace:
         """Bytes of all stages; shared storage is counted once."""
         apart = [one for one in self._held.values() if one.is_blockwise or one.is_computed]
         # Remote tensors have no storage here, except matrices that are computed block by block.
-        whole = [one for one in self._held.values() if one not in apart and one.is_held]
+        whole = [one for one in self._held.values() if one not in apart and one.is_in_memory]
         storages = [held.tensor.untyped_storage() for held in whole]
         held = sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
         return held + sum(each.bytes for each in apart)
@@ -311,7 +311,7 @@ class Trace:
         return sum(held.bytes_in_file for held in self._held.values())
 
     @property
-    def held_stages(self) -> tuple[Stage, ...]:
+    def stored_stages(self) -> tuple[Stage, ...]:
         """The stages not computed block by block; for a long text, those before the scores."""
         return tuple(one for one in self.stages if not self._held[one.name].is_blockwise)
 
@@ -377,12 +377,12 @@ class Trace:
         """Return a stage's tensor with its cache, for reuse by a later trace."""
         return self._held[stage]
 
-    def possible(self, lens: WeightTransform) -> WeightTransform:
+    def supported_transform(self, lens: WeightTransform) -> WeightTransform:
         """Return a transform, or the identity if the transform needs values and there are none."""
         is_possible = lens is not WeightTransform.TIMES_VALUE or self._values is not None
         return lens if is_possible else WeightTransform.PLAIN
 
-    def seen(
+    def displayed_stage(
         self,
         stage: str,
         lens: WeightTransform = WeightTransform.PLAIN,
@@ -398,14 +398,14 @@ class Trace:
             If there is no such stage, or if it has no heads to aggregate.
         """
         held, row = self._held[stage], self.stage(stage)
-        lens = self.possible(lens)
+        lens = self.supported_transform(lens)
         if row.is_weights and lens is not WeightTransform.PLAIN:
             held = held.transformed(lens, self._values)
         if by is None:
             return held
         if "head" not in row.dims:
             raise KeyError((stage, by))
-        return held.aggregated(by)
+        return held.aggregate_heads(by)
 
     def read(self, name: str, index: Index = ()) -> np.ndarray:
         """Read numbers of a stage or of a parameter.
@@ -449,26 +449,30 @@ class Trace:
         held, lengths, values = self._held[stage], self.spec.lengths, self._values
 
         def made() -> HeadMeasures:
-            if self.measure_elsewhere:
-                return self.measure_elsewhere(stage, progress)
+            if self.remote_measure:
+                return self.remote_measure(stage, progress)
             if held.is_blockwise:
                 blocks = cast("BlockwiseTensor", held)
                 norms = None if values is None else values.row_lengths()
                 return measure_by_bands(blocks, lengths, texts, norms, progress)
-            return measure_each(held, values, lengths, texts)
+            return measure_layerwise(held, values, lengths, texts)
 
-        measures: HeadMeasures = kept_with(values, held, self._measures_key(texts), made)
+        measures: HeadMeasures = cached_with_values(values, held, self._measures_key(texts), made)
         return measures
 
     def is_measured(self, stage: str, texts: Texts | None = None) -> bool:
         """Return whether `measured` returns at once or soon, as for a stage held in memory."""
         held, values = self._held[stage], self._values
-        return not held.is_blockwise or is_kept_with(values, held, self._measures_key(texts))
+        return not held.is_blockwise or is_cached_with_values(
+            values, held, self._measures_key(texts)
+        )
 
     def head_measurement(self, stage: str, texts: Texts | None = None) -> HeadMeasurement:
         """Return the progress of `measured` for a stage, for display."""
         key = "measurement", *self._measures_key(texts)
-        found: HeadMeasurement = kept_with(self._values, self._held[stage], key, HeadMeasurement)
+        found: HeadMeasurement = cached_with_values(
+            self._values, self._held[stage], key, HeadMeasurement
+        )
         return found
 
     def _measures_key(self, texts: Texts | None) -> tuple[Hashable, ...]:
@@ -493,29 +497,29 @@ class Trace:
         text, held, values = self.at("text", leading), self._held[stage], self._values
         words, first = texts[text] if texts else (), first_query(self.sides, texts)
         is_known = self.has_module or bool(self.layer_masks) or held.is_blockwise
-        masking = Masking.of(self.spec_at(leading), stage) if is_known else None
+        masking = MaskingSpec.of(self.spec_at(leading), stage) if is_known else None
 
         def made() -> HeadMeasures:
             norms = self._lengths_of_values(text)
             if masking is None:
                 layers = held.by_layer() if self.axes == ("layer",) else (held,)
-                read = reduce(np.logical_or, (keys_read(one.tensor.detach()) for one in layers))
+                read = reduce(np.logical_or, (attended_keys(one.tensor.detach()) for one in layers))
                 return measure_uniform(read, self.tokens, words, norms, first)
             real = masking.lengths[text] if masking.lengths else self.tokens
             is_square = self.sides[0] == self.sides[1]
-            ranges = key_ranges(masking, self.tokens, text)
+            ranges = allowed_key_ranges(masking, self.tokens, text)
             if held.is_blockwise and is_square and ranges is not None:
                 own = ranges[0][:real], ranges[1][:real]
                 return measure_uniform_in_ranges(own, words, norms, progress, first)
             return measure_uniform(self.allowed(stage, leading), real, words, norms, first)
 
         key = ("uniform", masking, text, words, first)
-        measures: HeadMeasures = kept_with(values, held, key, made)
+        measures: HeadMeasures = cached_with_values(values, held, key, made)
         return measures
 
     def _lengths_of_values(self, text: int) -> np.ndarray | None:
         """Return the norms of a text's values in all heads of all layers, [head, key]."""
-        if self._values is None or not self._values.is_held:
+        if self._values is None or not self._values.is_in_memory:
             return None
         index = tuple(text if axis == "text" else slice(None) for axis in self.axes)
         return readable(self._values.row_lengths()[index].flatten(0, -2))
@@ -538,7 +542,7 @@ def _trace_by_blocks(spec: AttentionSpec, rows: tuple[Stage, ...] | None, *parts
     return Trace(spec, rows or stages(spec), *parts)
 
 
-def trace_of_arrays(
+def trace_from_arrays(
     spec: AttentionSpec,
     rows: tuple[Stage, ...] | None,
     parameters: Mapping[str, np.ndarray],

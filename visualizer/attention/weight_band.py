@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-class Band(Struct, frozen=True, eq=False):
+class WeightBand(Struct, frozen=True, eq=False):
     """The weights of consecutive queries of some heads, [head, query, key].
 
     Parameters

@@ -7,22 +7,27 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from visualizer.attention.importers.state_dict import spec_in
-from visualizer.cli.export_files import ALL, SEVERAL, STANDARD_OUTPUT, named_path
-from visualizer.cli.option_types import own_weights_in
-from visualizer.cli.options import SETTING_GROUPS, value_of
+from visualizer.attention.importers.state_dict import spec_from_file
+from visualizer.cli.export_files import (
+    ALL_OPTION,
+    SEVERAL_FILES_ERROR,
+    STANDARD_OUTPUT_PATH,
+    with_name_suffix,
+)
+from visualizer.cli.option_types import read_own_weights
+from visualizer.cli.options import SETTING_GROUPS, option_value
 from visualizer.errors import InputError
 from visualizer.export.figure_settings import FigureExtent, FigurePaper
 from visualizer.export.film_settings import FilmSettings
-from visualizer.export.option_parsing import figure_settings
-from visualizer.file_opening import ROOMY
-from visualizer.lab.layer_document import saved_of
-from visualizer.lab.runs.store import opening_probe
+from visualizer.export.option_parsing import create_figure_settings
+from visualizer.file_opening import EXPORT_VIEW
+from visualizer.lab.layer_document import create_layer_document
+from visualizer.lab.runs.store import initial_probe
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.wire_format import Message
 from visualizer.session import document_builder
 from visualizer.session.document import Document
-from visualizer.session.timeline import Grain
+from visualizer.session.timeline import StepSize
 from visualizer.session.view_options import COLOUR_MAPS
 
 if TYPE_CHECKING:
@@ -32,19 +37,19 @@ if TYPE_CHECKING:
     from visualizer.export.figure_settings import FigureSettings
     from visualizer.session.view_options import ColourOptions
 
-FROM_FILE = "weights from a file"
+FILE_WEIGHTS_SOURCE = "weights from a file"
 """Source of weights read from a file given as an option."""
 
 
-def document_of(options: argparse.Namespace, base: Document | None = None) -> Document:
+def build_document(options: argparse.Namespace, base: Document | None = None) -> Document:
     """Build the document that the options describe; the base supplies all other settings.
 
-    Weights from a file are added by `with_weights`.
+    Weights from a file are added by `load_weights`.
     """
-    return document_builder.document_of(options.text or (), _given_settings(options), base)
+    return document_builder.create_document(options.text or (), _given_settings(options), base)
 
 
-def with_weights(options: argparse.Namespace, document: Document) -> tuple[Document, str]:
+def load_weights(options: argparse.Namespace, document: Document) -> tuple[Document, str]:
     """Return the document with the weights from the file of the options, and a notice.
 
     Raises
@@ -53,22 +58,22 @@ def with_weights(options: argparse.Namespace, document: Document) -> tuple[Docum
         With the field ``own_weights``, if they cannot be used.
     """
     try:
-        own = own_weights_in(options.weights)
+        own = read_own_weights(options.weights)
         if own:
             settings = _given_settings(options) | {"own_weights": own}
-            changed = document_builder.document_of((), settings, document)
-            return replace(changed, weights_source=FROM_FILE), ""
-        spec, notice = spec_in(options.weights, document.spec, document.most_tokens)
+            changed = document_builder.create_document((), settings, document)
+            return replace(changed, weights_source=FILE_WEIGHTS_SOURCE), ""
+        spec, notice = spec_from_file(options.weights, document.spec, document.max_text_tokens)
     except InputError as refused:
         raise InputError("own_weights", refused.sentence) from refused
-    document = replace(document, spec=spec, weights_source=FROM_FILE)
-    return document_of(options, document), notice
+    document = replace(document, spec=spec, weights_source=FILE_WEIGHTS_SOURCE)
+    return build_document(options, document), notice
 
 
 def _given_settings(options: argparse.Namespace) -> dict[str, Any]:
     """Return the document settings given as options, converted to their types."""
     names = ["tokenizer", "lines", *(name for names in SETTING_GROUPS.values() for name in names)]
-    given = {name: value_of(options, name) for name in names if name != "own_weights"}
+    given = {name: option_value(options, name) for name in names if name != "own_weights"}
     defaults = Document()
     typed = {
         name: type(defaults.get(name))(value) if isinstance(value, str) else value
@@ -80,7 +85,7 @@ def _given_settings(options: argparse.Namespace) -> dict[str, Any]:
     return painted | typed
 
 
-def figure_settings_of(options: argparse.Namespace) -> FigureSettings:
+def build_figure_settings(options: argparse.Namespace) -> FigureSettings:
     """Return the settings of figures and films that the options describe.
 
     Raises
@@ -88,7 +93,7 @@ def figure_settings_of(options: argparse.Namespace) -> FigureSettings:
     InputError
         If the figure is impossible.
     """
-    return figure_settings(
+    return create_figure_settings(
         options.size,
         layout=options.layout and FigureExtent(options.layout),
         theme=options.theme and FigurePaper(options.theme),
@@ -102,7 +107,7 @@ def figure_settings_of(options: argparse.Namespace) -> FigureSettings:
 
 def _film_settings(options: argparse.Namespace) -> FilmSettings:
     defaults = FilmSettings()
-    grain = Grain(options.grain) if options.grain else defaults.grain
+    grain = StepSize(options.grain) if options.grain else defaults.grain
     return replace(
         defaults,
         span=options.span,
@@ -112,7 +117,7 @@ def _film_settings(options: argparse.Namespace) -> FilmSettings:
     )
 
 
-def colours_of(options: argparse.Namespace, colouring: ColourOptions) -> ColourOptions:
+def chosen_colours(options: argparse.Namespace, colouring: ColourOptions) -> ColourOptions:
     """Return colour options with the colour maps chosen by the options."""
     for name in options.colour_map or ():
         kind = next(each.kind for each in COLOUR_MAPS if each.id == name)
@@ -125,7 +130,7 @@ def is_run_folder(path: Path) -> bool:
     return RunFolder(path).about.exists()
 
 
-def each_layer_of_run(options: argparse.Namespace) -> list[argparse.Namespace]:
+def options_per_layer(options: argparse.Namespace) -> list[argparse.Namespace]:
     """Return the options for each layer of a run if all are requested, else only these options.
 
     Raises
@@ -134,25 +139,25 @@ def each_layer_of_run(options: argparse.Namespace) -> list[argparse.Namespace]:
         With the field ``layer``, if the layers would not be written to separate files; with other
         fields, if the run cannot be read.
     """
-    if options.layer != ALL or not options.file or not is_run_folder(options.file):
+    if options.layer != ALL_OPTION or not options.file or not is_run_folder(options.file):
         return [options]
     if not options.export:
         raise InputError("layer", "all requires --export.")
-    if STANDARD_OUTPUT in options.export:
-        raise InputError("layer", SEVERAL)
-    from visualizer.language.language_models import layers_of
+    if STANDARD_OUTPUT_PATH in options.export:
+        raise InputError("layer", SEVERAL_FILES_ERROR)
+    from visualizer.language.language_models import count_layers
 
-    layers = layers_of(RunFolder(options.file).read_about().settings)
+    layers = count_layers(RunFolder(options.file).read_metadata().settings)
     if not layers:
         raise InputError("open", "This model has no attention layers.")
     found = []
     for layer in range(1, layers + 1):
-        paths = [named_path(path, f"-layer{layer}") for path in options.export]
+        paths = [with_name_suffix(path, f"-layer{layer}") for path in options.export]
         found.append(argparse.Namespace(**vars(options) | {"layer": layer, "export": paths}))
     return found
 
 
-def layer_of_run(options: argparse.Namespace) -> SavedDocument:
+def document_of_layer(options: argparse.Namespace) -> SavedDocument:
     """Return a layer applied to a text as a document, with the last saved weights.
 
     The options select the layer and the text; the default text is the first one shown by the lab.
@@ -176,7 +181,7 @@ def layer_of_run(options: argparse.Namespace) -> SavedDocument:
     try:
         about = opened.about
         model, step = opened.model(None)
-        text = texts[0] if texts else opening_probe(path, about.sample, about.settings)
+        text = texts[0] if texts else initial_probe(path, about.sample, about.settings)
         probe = language_probe.Probe.of(text, about.vocabulary, model)
         if probe.cut:
             block = about.settings.block
@@ -194,4 +199,4 @@ def layer_of_run(options: argparse.Namespace) -> SavedDocument:
         opened.close()
     fields = {"tokens": probe.tokens, "spec": spec, "layer": layer - 1, "step": step}
     message, tokenizer = Message("layer", fields, arrays), about.settings.source.effective_tokenizer
-    return replace(saved_of(message, tokenizer, run=path.name), view=ROOMY)
+    return replace(create_layer_document(message, tokenizer, run=path.name), view=EXPORT_VIEW)

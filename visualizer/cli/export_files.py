@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from visualizer.cli.options import option_of, value_of
-from visualizer.console import close_standard_output, say
-from visualizer.errors import InputError, reason_of
-from visualizer.export.formats import FormatKind, decides_by_view, format_of
-from visualizer.export.missing_characters import missing_fonts
-from visualizer.export.offscreen_qt_application import qt_for_drawing
+from visualizer.cli.options import option_name, option_value
+from visualizer.console import close_standard_output, print_message
+from visualizer.errors import InputError, system_error_reason
+from visualizer.export.formats import FormatKind, depends_on_view, format_of
+from visualizer.export.missing_characters import describe_missing_characters
+from visualizer.export.offscreen_qt_application import offscreen_qt
 from visualizer.format import format_count
 
 if TYPE_CHECKING:
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
     from visualizer.progress import Progress
     from visualizer.session.exportable_snapshot import Snapshot
 
-ALL = "all"
+ALL_OPTION = "all"
 """Option value that exports every layer or text, each to a separate file."""
-STANDARD_OUTPUT = Path("-")
-SEVERAL = "all writes several files, but standard output accepts only one."
-"""Error message for `ALL` with standard output."""
-SHORT_FILM = 24
+STANDARD_OUTPUT_PATH = Path("-")
+SEVERAL_FILES_ERROR = "all writes several files, but standard output accepts only one."
+"""Error message for `ALL_OPTION` with standard output."""
+MAX_UNESTIMATED_FRAMES = 24
 """Films up to this number of frames get no time estimate, which would take as long."""
-SHORT_TIME = "less than a minute"
+SHORT_TIME_MESSAGE = "less than a minute"
 
 
 class ExportJob(Struct, frozen=True, eq=False):
-    """A file to write, or standard output if the path is `STANDARD_OUTPUT`."""
+    """A file to write, or standard output if the path is `STANDARD_OUTPUT_PATH`."""
 
     path: Path
     format: ExportFormat
@@ -49,15 +49,15 @@ class ExportJob(Struct, frozen=True, eq=False):
     @property
     def name(self) -> str:
         """Name in messages."""
-        return "standard output" if self.path == STANDARD_OUTPUT else self.path.name
+        return "standard output" if self.path == STANDARD_OUTPUT_PATH else self.path.name
 
 
-def format_of_export(path: Path, options: argparse.Namespace) -> ExportFormat | None:
+def export_format(path: Path, options: argparse.Namespace) -> ExportFormat | None:
     """Return the format of a file: that of its suffix, or of --format for standard output."""
-    return format_of(f".{options.format}" if path == STANDARD_OUTPUT else path.name)
+    return format_of(f".{options.format}" if path == STANDARD_OUTPUT_PATH else path.name)
 
 
-def jobs_of(options: argparse.Namespace, snapshot: Snapshot) -> tuple[ExportJob, ...]:
+def export_jobs(options: argparse.Namespace, snapshot: Snapshot) -> tuple[ExportJob, ...]:
     """Return the files to write; there are several if all layers or texts are requested.
 
     Raises
@@ -68,10 +68,10 @@ def jobs_of(options: argparse.Namespace, snapshot: Snapshot) -> tuple[ExportJob,
     shown = [*_shown_snapshots(options, snapshot)]
     jobs = []
     for path in options.export:
-        found = format_of_export(path, options)
+        found = export_format(path, options)
         assert found, "names without a format are rejected"
-        each = shown if decides_by_view(found) else [("", snapshot)]
-        jobs += [ExportJob(named_path(path, words), found, one) for words, one in each]
+        each = shown if depends_on_view(found) else [("", snapshot)]
+        jobs += [ExportJob(with_name_suffix(path, words), found, one) for words, one in each]
     return tuple(jobs)
 
 
@@ -93,11 +93,11 @@ def _requested_positions(
     options: argparse.Namespace, field: str, snapshot: Snapshot
 ) -> list[tuple[str, int | None]]:
     """Return the requested positions on a leading axis, from 0; None if none is requested."""
-    requested, axis = value_of(options, field), field.removesuffix("_shown")
+    requested, axis = option_value(options, field), field.removesuffix("_shown")
     count = snapshot.run.trace.count(axis)
     if requested is None:
         return [("", None)]
-    if requested == ALL:
+    if requested == ALL_OPTION:
         return [(f"-{axis}{position + 1}", position) for position in range(count)]
     if requested > count:
         have = f"There is 1 {axis}" if count == 1 else f"There are {count:,} {axis}s"
@@ -105,12 +105,12 @@ def _requested_positions(
     return [("", requested - 1)]
 
 
-def named_path(path: Path, words: str) -> Path:
+def with_name_suffix(path: Path, words: str) -> Path:
     """Insert words into a file name, before its suffix."""
     return path.with_name(f"{path.stem}{words}{path.suffix}") if words else path
 
 
-def write_all(
+def write_exports(
     jobs: Sequence[ExportJob],
     figure_settings: FigureSettings,
     progress: ConsoleProgress,
@@ -124,45 +124,47 @@ def write_all(
         The worst exit status: 1 if a file could not be written, 2 if its content was invalid.
     """
     status = 0
-    with qt_for_drawing():
-        drawn = [job for job in jobs if job.format.kind.is_drawn]
-        notice = missing_fonts(drawn[0].snapshot, figure_settings) if drawn else ""
+    with offscreen_qt():
+        drawn = [job for job in jobs if job.format.kind.is_sampled]
+        notice = describe_missing_characters(drawn[0].snapshot, figure_settings) if drawn else ""
         if notice:
-            say(notice)
+            print_message(notice)
         for job in jobs:
             try:
                 _write_job(job, figure_settings, progress)
                 progress.written(job.name)
             except InputError as refused:
                 progress.clear()
-                say(named_refusal(refused, options))
+                print_message(option_error_message(refused, options))
                 status = max(status, 1 if refused.field == "export" else 2)
     return status
 
 
-def named_refusal(refused: InputError, options: argparse.Namespace) -> str:
+def option_error_message(refused: InputError, options: argparse.Namespace) -> str:
     """Return the message of an error, prefixed with its option if that was given."""
-    is_given = refused.field != "export" and value_of(options, refused.field) is not None
+    is_given = refused.field != "export" and option_value(options, refused.field) is not None
     return (
-        f"argument {option_of(refused.field)}: {refused.sentence}" if is_given else refused.sentence
+        f"argument {option_name(refused.field)}: {refused.sentence}"
+        if is_given
+        else refused.sentence
     )
 
 
 def _write_job(job: ExportJob, figure_settings: FigureSettings, progress: ConsoleProgress) -> None:
-    from visualizer.export.writers import export
+    from visualizer.export.writers import export_file
 
     tell = progress.progress(job.name)
-    if job.format.kind is FormatKind.FILM and not progress.is_quiet:
+    if job.format.kind is FormatKind.FILM and not progress.is_silent:
         _announce_film(job, figure_settings, progress, tell)
 
     def notice(sentence: str) -> None:
         progress.clear()
-        say(f"{job.name}: {sentence}")
+        print_message(f"{job.name}: {sentence}")
 
-    if job.path == STANDARD_OUTPUT:
+    if job.path == STANDARD_OUTPUT_PATH:
         _write_to_standard_output(job, figure_settings, tell, notice)
     else:
-        export(job.path, job.snapshot, figure_settings, tell, notice)
+        export_file(job.path, job.snapshot, figure_settings, tell, notice)
 
 
 def _write_to_standard_output(
@@ -182,7 +184,7 @@ def _write_to_standard_output(
             sys.stdout.flush()
         except OSError as error:
             close_standard_output()
-            sentence = f"Cannot write to standard output: {reason_of(error)}."
+            sentence = f"Cannot write to standard output: {system_error_reason(error)}."
             raise InputError("export", sentence) from error
 
 
@@ -190,17 +192,17 @@ def _announce_film(
     job: ExportJob, figure_settings: FigureSettings, progress: ConsoleProgress, tell: Progress
 ) -> None:
     """Print the length of a film and the estimated time before writing it."""
-    from visualizer.export.film_plan import film_plan_of, rounding_in_words
-    from visualizer.export.films.film_layout import check_pixels
-    from visualizer.export.films.film_writer import estimate
+    from visualizer.export.film_plan import plan_film, rounding_note
+    from visualizer.export.films.film_layout import check_film_size
+    from visualizer.export.films.film_writer import estimate_film
 
-    check_pixels(figure_settings)
-    frames = len(film_plan_of(job.snapshot.run.trace, figure_settings.film))
-    takes = SHORT_TIME
-    if frames > SHORT_FILM:
-        film_estimate = estimate(job.snapshot, figure_settings, job.format.suffix, tell)
-        takes = film_estimate.minutes_in_words
+    check_film_size(figure_settings)
+    frames = len(plan_film(job.snapshot.run.trace, figure_settings.film))
+    takes = SHORT_TIME_MESSAGE
+    if frames > MAX_UNESTIMATED_FRAMES:
+        film_estimate = estimate_film(job.snapshot, figure_settings, job.format.suffix, tell)
+        takes = film_estimate.duration_text
     progress.clear()
-    say(f"{job.name}: animation of {format_count(frames, 'frame')}; this takes {takes}.")
-    if rounded := rounding_in_words(figure_settings):
-        say(f"{job.name}: {rounded}")
+    print_message(f"{job.name}: animation of {format_count(frames, 'frame')}; this takes {takes}.")
+    if rounded := rounding_note(figure_settings):
+        print_message(f"{job.name}: {rounded}")

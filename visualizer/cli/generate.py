@@ -7,23 +7,23 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from visualizer.cli import option_types
-from visualizer.console import printable, say, write_out
+from visualizer.console import escape_control_characters, print_message, write_output
 from visualizer.errors import InputError
-from visualizer.language.first_probe_text import first_probe_of
+from visualizer.language.first_probe_text import choose_probe_text
 from visualizer.language.run_folder import RunFolder
-from visualizer.language.sampling import Sampling, check
-from visualizer.language.tokenizers import Tokenizer
+from visualizer.language.sampling import Sampling, check_sampling
+from visualizer.language.tokenizers import TokenizerKind
 from visualizer.models.model_folder import is_model_folder
-from visualizer.optional_packages import FIELD as MISSING_PACKAGE
-from visualizer.runtime import InterruptedRunError, end_at_once, stoppable
+from visualizer.optional_packages import PACKAGE_FIELD as MISSING_PACKAGE
+from visualizer.runtime import InterruptSignalError, handle_stop_signals, raise_interruption
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-GENERATE = "generate"
-USUAL_TOKENS = 200
+GENERATE_COMMAND = "generate"
+DEFAULT_TOKENS = 200
 MAX_GENERATED_TOKENS = 1_000_000
 EXAMPLES = """examples:
   attention-visualizer generate runs/poems
@@ -45,7 +45,7 @@ class _ReaderClosedError(Exception):
 def generate_parser() -> option_types.OptionParser:
     """Create the argument parser of ``generate``."""
     parser = option_types.OptionParser(
-        prog=f"attention-visualizer {GENERATE}",
+        prog=f"attention-visualizer {GENERATE_COMMAND}",
         usage="%(prog)s FOLDER [options]",
         description=(
             "Generate text with a trained model: one of the lab, or a transformers model."
@@ -76,28 +76,28 @@ def generate_parser() -> option_types.OptionParser:
     )
     text.add_argument(
         "--tokens",
-        type=option_types.whole_number(1, MAX_GENERATED_TOKENS),
+        type=option_types.integer_converter(1, MAX_GENERATED_TOKENS),
         metavar="N",
-        default=USUAL_TOKENS,
-        help=f"number of tokens to generate (default: {USUAL_TOKENS})",
+        default=DEFAULT_TOKENS,
+        help=f"number of tokens to generate (default: {DEFAULT_TOKENS})",
     )
     text.add_argument(
         "--step",
-        type=option_types.whole_number(0),
+        type=option_types.integer_converter(0),
         metavar="N",
         help="use the snapshot saved after N steps (default: the last one)",
     )
     sampling = parser.add_argument_group("Sampling")
     sampling.add_argument(
         "--seed",
-        type=option_types.whole_number(0),
+        type=option_types.integer_converter(0),
         metavar="N",
         default=0,
         help="random seed of the sampling (default: 0)",
     )
     sampling.add_argument(
         "--temperature",
-        type=option_types.number,
+        type=option_types.convert_number,
         metavar="X",
         default=defaults.temperature,
         help=(
@@ -108,13 +108,13 @@ def generate_parser() -> option_types.OptionParser:
     )
     sampling.add_argument(
         "--top-k",
-        type=option_types.whole_number(1),
+        type=option_types.integer_converter(1),
         metavar="N",
         help="sample only from the N most likely tokens (default: all)",
     )
     sampling.add_argument(
         "--top-p",
-        type=option_types.number,
+        type=option_types.convert_number,
         metavar="P",
         default=defaults.top_p,
         help=(
@@ -129,12 +129,12 @@ def generate(arguments: Sequence[str]) -> int:
     """Generate the text that the arguments describe; return the exit status."""
     options = generate_parser().parse_args(arguments)
     if options.folder is None:
-        say("the following argument is required: FOLDER, the folder of a run or a model")
+        print_message("the following argument is required: FOLDER, the folder of a run or a model")
         return 2
     sampling = Sampling(options.temperature, options.top_k, options.top_p)
     try:
-        check(sampling)
-        with stoppable(end_at_once):
+        check_sampling(sampling)
+        with handle_stop_signals(raise_interruption):
             if is_model_folder(options.folder):
                 _write_text_of_model(options, sampling)
             else:
@@ -143,9 +143,9 @@ def generate(arguments: Sequence[str]) -> int:
         names = {"text": "--prompt", "step": "--step", "temperature": "--temperature",
                  "top_p": "--top-p", "tokens": "--tokens", "chat": "--chat"}  # fmt: skip
         option = names.get(refused.field)
-        say(f"argument {option}: {refused.sentence}" if option else refused.sentence)
+        print_message(f"argument {option}: {refused.sentence}" if option else refused.sentence)
         return 2 if option or refused.field == MISSING_PACKAGE else 1
-    except InterruptedRunError as stopped:
+    except InterruptSignalError as stopped:
         return stopped.status
     except _ReaderClosedError:
         pass
@@ -154,8 +154,8 @@ def generate(arguments: Sequence[str]) -> int:
 
 def _parse_folder(text: str) -> Path:
     """Convert an argument to the folder of a model or a run."""
-    found = option_types.path(text)
-    return found if is_model_folder(found) else option_types.run_folder(text)
+    found = option_types.convert_path(text)
+    return found if is_model_folder(found) else option_types.convert_run_folder(text)
 
 
 def _write_text_of_model(options: argparse.Namespace, sampling: Sampling) -> None:
@@ -183,7 +183,7 @@ def _write_text_of_model(options: argparse.Namespace, sampling: Sampling) -> Non
             is_chat=options.chat,
         )
     finally:
-        write_out("\n")
+        write_output("\n")
 
 
 def _write_text(options: argparse.Namespace, sampling: Sampling) -> None:
@@ -192,7 +192,7 @@ def _write_text(options: argparse.Namespace, sampling: Sampling) -> None:
             "chat", ("not available for models of the lab, which have no chat template")
         )
     from visualizer.language.opened_training_run import OpenRun
-    from visualizer.language.saved_model import generated_tokens
+    from visualizer.language.saved_model import iterate_tokens
 
     opened = OpenRun(RunFolder(options.folder), is_held=False)
     try:
@@ -200,9 +200,9 @@ def _write_text(options: argparse.Namespace, sampling: Sampling) -> None:
         model, _ = opened.model(options.step)
         prompt = options.prompt
         if prompt is None:
-            prompt = first_probe_of(about.sample, about.settings)
-        drawn = generated_tokens(model, vocabulary, prompt, sampling, options.seed)
-        between = " " if vocabulary.tokenizer is Tokenizer.WORDS else ""
+            prompt = choose_probe_text(about.sample, about.settings)
+        drawn = iterate_tokens(model, vocabulary, prompt, sampling, options.seed)
+        between = " " if vocabulary.tokenizer is TokenizerKind.WORDS else ""
         _write_tokens(islice(drawn, options.tokens), prompt, between)
     finally:
         opened.close()
@@ -215,13 +215,15 @@ def _write_tokens(tokens: Iterable[str], prompt: str, between: str) -> None:
     for token in tokens:
         _write_or_stop(shown(between + token if is_begun else prompt + between + token))
         is_begun = True
-    write_out("\n")
+    write_output("\n")
 
 
 def _write_or_stop(text: str) -> None:
-    if not write_out(text):
+    if not write_output(text):
         raise _ReaderClosedError
 
 
 def _escape_text(text: str) -> str:
-    return "".join(letter if letter in "\n\t" else printable(letter) for letter in text)
+    return "".join(
+        letter if letter in "\n\t" else escape_control_characters(letter) for letter in text
+    )

@@ -14,28 +14,28 @@ from visualizer.attention.saved_numbers import captured_header
 from visualizer.attention.spec import Device, Dtype
 from visualizer.cli import option_types
 from visualizer.cli.document_options import (
-    colours_of,
-    figure_settings_of,
+    build_figure_settings,
+    chosen_colours,
 )
 from visualizer.cli.export_files import (
-    ALL,
-    STANDARD_OUTPUT,
-    jobs_of,
-    named_path,
-    write_all,
+    ALL_OPTION,
+    STANDARD_OUTPUT_PATH,
+    export_jobs,
+    with_name_suffix,
+    write_exports,
 )
-from visualizer.cli.option_checks import complaint_about_files
+from visualizer.cli.option_checks import first_file_option_error
 from visualizer.cli.options import OPTION_GROUPS
-from visualizer.console import ConsoleProgress, say, write_out
+from visualizer.console import ConsoleProgress, print_message, write_output
 from visualizer.errors import InputError
-from visualizer.export.figures.document_attachment import size_of_all_layers
-from visualizer.export.offscreen_qt_application import qt_for_drawing
-from visualizer.file_opening import ROOMY
+from visualizer.export.figures.document_attachment import max_layer_bytes
+from visualizer.export.offscreen_qt_application import offscreen_qt
+from visualizer.file_opening import EXPORT_VIEW
 from visualizer.format import format_size
-from visualizer.progress import no_progress, progress_told_to
-from visualizer.runtime import InterruptedRunError, stoppable
+from visualizer.progress import no_progress, report_progress_to
+from visualizer.runtime import InterruptSignalError, handle_stop_signals
 from visualizer.session.document import Document
-from visualizer.session.document_builder import text_of, with_parsed_stages_and_heads
+from visualizer.session.document_builder import normalize_text, select_stages_and_heads
 from visualizer.session.exportable_snapshot import Snapshot
 from visualizer.session.head_order import HeadOrder
 from visualizer.storage import atomic_file
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from visualizer.models.opened_model import OpenedModel
     from visualizer.models.recorded_runs import LayerRun
 
-MODEL = "model"
+MODEL_COMMAND = "model"
 EXAMPLES = """examples:
   attention-visualizer model models/SmolLM2-135M --text "The red fox met a red"
   attention-visualizer model models/SmolLM2-135M --text "one two one two" --heads heads.csv
@@ -67,15 +67,15 @@ be opened or a file cannot be written; 2 if an option or the text is invalid, th
 memory or a package is missing; 130 after Ctrl+C and 143 after SIGTERM.
 """
 _EXPORT_GROUPS = ("Files to write", "What files show", "Animations")
-READING = "Tokens"
-LAYERS = "Layers read from disk"
+READING_LABEL = "Tokens"
+LAYERS_LABEL = "Layers read from disk"
 _LEFT_OUT = frozenset({"--text-shown"})
 
 
 def model_parser() -> option_types.OptionParser:
     """Create the argument parser of ``model``."""
     parser = option_types.OptionParser(
-        prog=f"attention-visualizer {MODEL}",
+        prog=f"attention-visualizer {MODEL_COMMAND}",
         usage="%(prog)s FOLDER (--text TEXT | --texts FILE | --image FILE) [options]",
         description=("Compute the attention of every layer and head of a transformers model."),
         epilog=EXAMPLES,
@@ -83,20 +83,20 @@ def model_parser() -> option_types.OptionParser:
     opened = parser.add_argument_group("What to open")
     opened.add_argument(
         "folder",
-        type=option_types.path,
+        type=option_types.convert_path,
         metavar="FOLDER",
         nargs="?",
         help="folder of a model, or of a training run of the lab",
     )
     opened.add_argument(
         "--text",
-        type=option_types.as_argument_error(text_of),
+        type=option_types.convert_input_error(normalize_text),
         action="append",
         help=("input text; can be repeated, which writes the heads of all texts to one table"),
     )
     opened.add_argument(
         "--texts",
-        type=option_types.texts_in_file,
+        type=option_types.read_texts_option,
         metavar="FILE",
         help="read the texts from a UTF-8 file, one per line; - is standard input",
     )
@@ -108,7 +108,7 @@ def model_parser() -> option_types.OptionParser:
     )
     opened.add_argument(
         "--second",
-        type=option_types.as_argument_error(text_of),
+        type=option_types.convert_input_error(normalize_text),
         metavar="TEXT",
         help=(
             "second text of a pair; for an encoder-decoder model, the beginning of "
@@ -130,7 +130,7 @@ def model_parser() -> option_types.OptionParser:
     )
     opened.add_argument(
         "--device",
-        **option_types.name_option(
+        **option_types.choice_option_settings(
             [*Device], (f"device to compute on: {', '.join(Device)} (default: {Device.AUTO})")
         ),
     )
@@ -167,11 +167,11 @@ def model(arguments: Sequence[str]) -> int:
     """Run the model that the arguments describe; return the exit status."""
     options = model_parser().parse_args(arguments)
     if wrong := _find_error(options):
-        say(wrong)
+        print_message(wrong)
         return 2
     progress = ConsoleProgress(is_quiet=options.quiet)
     try:
-        with stoppable(progress.stop):
+        with handle_stop_signals(progress.stop):
             return _read_and_write(options, progress)
     except InputError as refused:
         progress.clear()
@@ -188,9 +188,9 @@ def model(arguments: Sequence[str]) -> int:
             "device",
         }
         option = f"argument --{refused.field.replace('_', '-')}: " if is_given else ""
-        say(f"{option}{refused.sentence}")
+        print_message(f"{option}{refused.sentence}")
         return 1 if refused.field in {"model", "export"} else 2
-    except InterruptedRunError as stopped:
+    except InterruptSignalError as stopped:
         progress.clear()
         return stopped.status
 
@@ -212,13 +212,13 @@ def _find_error(options: argparse.Namespace) -> str:
     for name in ("second", "export", "overview"):
         if len(texts) > 1 and getattr(options, name):
             return f"argument --{name}: only available for a single text; {len(texts):,} are given."
-    if options.heads == STANDARD_OUTPUT and STANDARD_OUTPUT in (options.export or ()):
+    if options.heads == STANDARD_OUTPUT_PATH and STANDARD_OUTPUT_PATH in (options.export or ()):
         return "argument --heads: only one file can be written to standard output. Use - once."
     if options.overview and options.overview.suffix.lower() != ".png":
         return "argument --overview: must end in .png"
     # Running the model also reports progress, so --quiet has an effect even without files.
     others = argparse.Namespace(**vars(options) | {"quiet": False})
-    return complaint_about_files(others) or ""
+    return first_file_option_error(others) or ""
 
 
 def _read_and_write(options: argparse.Namespace, progress: ConsoleProgress) -> int:
@@ -230,49 +230,55 @@ def _read_and_write(options: argparse.Namespace, progress: ConsoleProgress) -> i
     device = Device(options.device or Device.AUTO)
     check_available(device)
     if options.from_disk:
-        say(_describe_estimate(options.folder))
+        print_message(_describe_estimate(options.folder))
     opened = open_model(options.folder, device, is_from_disk=options.from_disk)
     if len(texts) > 1:
         _read_each(options, opened, texts, progress)
         return 0
     if options.image:
-        with progress_told_to(progress.progress(LAYERS) if options.from_disk else no_progress):
+        with report_progress_to(
+            progress.progress(LAYERS_LABEL) if options.from_disk else no_progress
+        ):
             runs = opened.attend_image(options.image)
         progress.clear()
     else:
-        with progress_told_to(progress.progress(LAYERS if options.from_disk else READING)):
+        with report_progress_to(
+            progress.progress(LAYERS_LABEL if options.from_disk else READING_LABEL)
+        ):
             runs = opened.attend(texts[0], options.second, is_chat=options.chat)
         progress.clear()
     runs = _select_part(runs, options.part)
     for notice in _unique_notices(runs):
-        say(notice)
+        print_message(notice)
     if options.overview:
         _write_overview(runs, options.overview)
     if options.heads or not (options.export or options.overview):
-        _write_table(("layer", "head"), _head_rows(runs), options.heads or STANDARD_OUTPUT)
+        _write_table(("layer", "head"), _head_rows(runs), options.heads or STANDARD_OUTPUT_PATH)
     if not options.export:
         return 0
-    figure_settings = figure_settings_of(options)
+    figure_settings = build_figure_settings(options)
     numbers = layer_numbers(runs)
-    layers = numbers if options.layer == ALL else [(options.layer or 1) - 1]
+    layers = numbers if options.layer == ALL_OPTION else [(options.layer or 1) - 1]
     jobs = [
         job
         for number in layers
         for job in _export_jobs(
-            options, runs, number, f"-layer{number + 1}" * (options.layer == ALL)
+            options, runs, number, f"-layer{number + 1}" * (options.layer == ALL_OPTION)
         )
     ]
     if figure_settings.has_all_layers and jobs:
-        size = max(size_of_all_layers(job.snapshot.run) for job in jobs)
-        say(f"The numbers of all layers add up to {format_size(size)} to each image and web page.")
-    return write_all(jobs, figure_settings, progress, options)
+        size = max(max_layer_bytes(job.snapshot.run) for job in jobs)
+        print_message(
+            f"The numbers of all layers add up to {format_size(size)} to each image and web page."
+        )
+    return write_exports(jobs, figure_settings, progress, options)
 
 
 def _describe_estimate(folder: Path) -> str:
     """Describe the memory and time needed to stream a model from disk."""
     from visualizer.models.disk_reading_estimate import (
         LAB_MODEL_REASON,
-        disk_reading_estimate,
+        estimate_disk_reading,
         refused,
     )
     from visualizer.models.lab_model_files import is_lab_model
@@ -281,7 +287,7 @@ def _describe_estimate(folder: Path) -> str:
     if is_lab_model(folder):
         raise refused(folder.name, LAB_MODEL_REASON)
     found = read_model_folder(folder, has_fingerprint=False)
-    return disk_reading_estimate(found, Dtype.FLOAT32).in_words
+    return estimate_disk_reading(found, Dtype.FLOAT32).description
 
 
 def _read_each(
@@ -291,26 +297,26 @@ def _read_each(
     progress: ConsoleProgress,
 ) -> None:
     """Process several texts and write one table of all heads, with the number of each text."""
-    from visualizer.models.text_reading import attend_each
+    from visualizer.models.text_reading import attend_texts
 
     rows: list[tuple[int | str, ...]] = []
     notices: dict[str, None] = {}
     tell = progress.progress("Texts")
-    for number, runs in enumerate(attend_each(opened, texts, is_chat=options.chat), 1):
+    for number, runs in enumerate(attend_texts(opened, texts, is_chat=options.chat), 1):
         tell(number, len(texts))
         found = _select_part(runs, options.part)
         rows += [(number, *row) for row in _head_rows(found)]
         notices |= _unique_notices(found)
     progress.clear()
     for notice in notices:
-        say(notice)
-    _write_table(("text", "layer", "head"), rows, options.heads or STANDARD_OUTPUT)
+        print_message(notice)
+    _write_table(("text", "layer", "head"), rows, options.heads or STANDARD_OUTPUT_PATH)
 
 
 def _select_part(runs: tuple[LayerRun, ...], name: str | None) -> tuple[LayerRun, ...]:
-    from visualizer.models.layer_lookup import runs_of_only_part, runs_of_part
+    from visualizer.models.layer_lookup import find_part_runs, runs_of_single_part
 
-    return runs_of_part(runs, name) if name else runs_of_only_part(runs)
+    return find_part_runs(runs, name) if name else runs_of_single_part(runs)
 
 
 def _unique_notices(runs: Sequence[LayerRun]) -> dict[str, None]:
@@ -322,50 +328,56 @@ def _export_jobs(
     options: argparse.Namespace, runs: Sequence[LayerRun], layer: int, words: str
 ) -> tuple[ExportJob, ...]:
     """Return the files that show a layer."""
-    from visualizer.models.layer_lookup import layer_numbers, run_of_layer
+    from visualizer.models.layer_lookup import find_layer_run, layer_numbers
 
-    found = run_of_layer(runs, layer)
+    found = find_layer_run(runs, layer)
     if found is None:
         numbers = [number + 1 for number in layer_numbers(runs)]
         sentence = f"There is no layer {layer + 1}. The layers are {numbers[0]} to {numbers[-1]}."
         raise InputError("layer", sentence)
     each, at = found
-    view = replace(ROOMY, layer=at)
-    view = with_parsed_stages_and_heads(each.run, view, options.stages, options.heads_shown)
-    view = replace(view, colouring=colours_of(options, view.colouring))
+    view = replace(EXPORT_VIEW, layer=at)
+    view = select_stages_and_heads(each.run, view, options.stages, options.heads_shown)
+    view = replace(view, colouring=chosen_colours(options, view.colouring))
     document = Document().set("captured", captured_header(each.run))
     snapshot = Snapshot(document, view, each.run)
-    files = {"layer": None, "export": [named_path(path, words) for path in options.export]}
-    return jobs_of(argparse.Namespace(**vars(options) | files), snapshot)
+    files = {"layer": None, "export": [with_name_suffix(path, words) for path in options.export]}
+    return export_jobs(argparse.Namespace(**vars(options) | files), snapshot)
 
 
 def _write_overview(runs: Sequence[LayerRun], path: Path) -> None:
-    with qt_for_drawing():
-        from visualizer.export.figures.png_writer import overview_png
+    with offscreen_qt():
+        from visualizer.export.figures.png_writer import write_overview_png
 
-        content = overview_png([(each.run, each.group.layers) for each in runs], HeadOrder.LAYER)
-    atomic_file.write(path, lambda file: file.write(content))
+        content = write_overview_png(
+            [(each.run, each.group.layers) for each in runs], HeadOrder.LAYER
+        )
+    atomic_file.write_atomically(path, lambda file: file.write(content))
 
 
 def _head_rows(runs: Sequence[LayerRun]) -> list[tuple[int | str, ...]]:
     """Return the table of all heads, counted from 1 as everywhere except in Python."""
-    from visualizer.models.layer_lookup import MEASURES, head_rows
+    from visualizer.models.layer_lookup import HEAD_MEASURES, list_head_rows
 
     return [
-        (int(row["layer"]) + 1, int(row["head"]) + 1, *(f"{row[name]:.6g}" for name in MEASURES))
-        for row in head_rows(runs)
+        (
+            int(row["layer"]) + 1,
+            int(row["head"]) + 1,
+            *(f"{row[name]:.6g}" for name in HEAD_MEASURES),
+        )
+        for row in list_head_rows(runs)
     ]
 
 
 def _write_table(names: Sequence[str], rows: Sequence[tuple[int | str, ...]], path: Path) -> None:
     """Write a table of heads: their indices and their measures."""
-    from visualizer.models.layer_lookup import MEASURES
+    from visualizer.models.layer_lookup import HEAD_MEASURES
 
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
-    table.writerow((*names, *MEASURES))
+    table.writerow((*names, *HEAD_MEASURES))
     table.writerows(rows)
-    if path == STANDARD_OUTPUT:
-        write_out(text.getvalue())
+    if path == STANDARD_OUTPUT_PATH:
+        write_output(text.getvalue())
         return
-    atomic_file.write(path, lambda file: file.write(text.getvalue().encode()))
+    atomic_file.write_atomically(path, lambda file: file.write(text.getvalue().encode()))

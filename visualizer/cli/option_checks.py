@@ -5,31 +5,42 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from visualizer.attention.settings import BY_NAME, without_effect
-from visualizer.cli.export_files import ALL, SEVERAL, STANDARD_OUTPUT, format_of_export
-from visualizer.cli.options import SETTING_GROUPS, option_of, parser, value_of, word_option
+from visualizer.attention.settings import SETTINGS_BY_NAME, no_effect_reason
+from visualizer.cli.export_files import (
+    ALL_OPTION,
+    SEVERAL_FILES_ERROR,
+    STANDARD_OUTPUT_PATH,
+    export_format,
+)
+from visualizer.cli.options import (
+    SETTING_GROUPS,
+    create_parser,
+    format_option,
+    option_name,
+    option_value,
+)
 from visualizer.export.export_settings import ExportSettings
 from visualizer.export.figure_settings import FigureExtent
 from visualizer.export.formats import (
     FORMATS,
     ExportFormat,
     FormatKind,
-    decides_by_view,
+    depends_on_view,
     format_of,
-    is_readable,
-    suffixes,
-    why_not_writable,
+    is_text_format,
+    list_suffixes,
+    unavailable_reason,
 )
-from visualizer.session.view_options import MapKind, maps_of
+from visualizer.session.view_options import MapKind, maps_of_kind
 
 if TYPE_CHECKING:
     import argparse
 
     from visualizer.errors import Problem
     from visualizer.session.document import Document
-SIZED = ("d_in", "d_out", "heads", "mechanism")
+SIZE_FIELDS = ("d_in", "d_out", "heads", "mechanism")
 """Fields that determine the sizes of own matrices."""
-FOR_FILES = (
+FILE_OPTIONS = (
     *("stages", "heads_shown", "layer", "text_shown", "colour_map", "layout", "theme", "size"),
     *("dpi", "title", "no_caption", "all_layers", "span", "grain", "speed", "no_motion"),
     *("format", "quiet"),
@@ -56,17 +67,17 @@ _LAYOUTS_SHOWING_ALL = {
 """Layouts that show all stages or heads, regardless of the selection."""
 
 
-def idle_beside_what_ends(options: argparse.Namespace) -> str | None:
+def unused_option_error(options: argparse.Namespace) -> str | None:
     """Return an error for an option given with another one that ends the program."""
-    defaults = parser().parse_args([])
+    defaults = create_parser().parse_args([])
     given = [name for name, value in vars(options).items() if value != getattr(defaults, name)]
     for name in ("reset_settings", "print_completion"):
         if name in given and len(given) > 1:
-            return f"{option_of(name)} cannot be combined with other options."
+            return f"{option_name(name)} cannot be combined with other options."
     return None
 
 
-def complaint(options: argparse.Namespace, document: Document) -> str | None:
+def first_option_error(options: argparse.Namespace, document: Document) -> str | None:
     """Return the first error of the options: an invalid spec, or an option without effect.
 
     The message names the option that causes the problem, or else the file.
@@ -77,11 +88,11 @@ def complaint(options: argparse.Namespace, document: Document) -> str | None:
         _find_contradiction(options)
         or _find_option_without_module(options, document)
         or _find_idle_setting(options, document)
-        or complaint_about_files(options)
+        or first_file_option_error(options)
     )
 
 
-def complaint_about_files(options: argparse.Namespace) -> str | None:
+def first_file_option_error(options: argparse.Namespace) -> str | None:
     """Return the first error of the options for exported files, invalid or without effect."""
     return (
         _find_colour_map_conflict(options)
@@ -97,17 +108,19 @@ def _describe_problem(problem: Problem, options: argparse.Namespace, document: D
     if field == "own_mask" and _is_given(options, "mask"):
         return "argument --mask: invalid value 'own': requires --own-mask FILE"
     remedied = problem.remedy[0] if problem.remedy else field
-    sizes = SIZED if field.startswith("own_") else ()
+    sizes = SIZE_FIELDS if field.startswith("own_") else ()
     parts = (field, remedied, "projection", "block", *sizes)
     field = next((part for part in parts if _is_given(options, part)), field)
     if field.startswith("own_"):
         return f"argument {_source_name(options, field)}: {problem.sentence}"
-    return f"argument {option_of(field)}: invalid value '{document.get(field)}': {problem.sentence}"
+    return (
+        f"argument {option_name(field)}: invalid value '{document.get(field)}': {problem.sentence}"
+    )
 
 
 def _source_name(options: argparse.Namespace, field: str) -> str:
     """Return the option that supplied a matrix, or the opened file."""
-    return option_of(field) if _is_given(options, field) else "FILE"
+    return option_name(field) if _is_given(options, field) else "FILE"
 
 
 def _find_contradiction(options: argparse.Namespace) -> str | None:
@@ -121,7 +134,7 @@ def _find_contradiction(options: argparse.Namespace) -> str | None:
 
 def _find_colour_map_conflict(options: argparse.Namespace) -> str | None:
     for kind in MapKind:
-        of_kind = [each.id for each in maps_of(kind) if each.id in (options.colour_map or ())]
+        of_kind = [each.id for each in maps_of_kind(kind) if each.id in (options.colour_map or ())]
         if len(of_kind) > 1:
             conflict = f"'{of_kind[0]}' and '{of_kind[1]}' are both {kind.value} colour maps"
             return f"argument --colour-map: {conflict}. Remove one of them."
@@ -133,23 +146,23 @@ def _find_overruled_selection(options: argparse.Namespace) -> str | None:
     for name, layouts in _LAYOUTS_SHOWING_ALL.items():
         if _is_given(options, name) and options.layout in layouts:
             all_of = f"with --layout {options.layout}, which shows all of them"
-            return f"{option_of(name)} has no effect {all_of}. Remove it."
+            return f"{option_name(name)} has no effect {all_of}. Remove it."
     return None
 
 
 def _find_standard_output_error(options: argparse.Namespace) -> str | None:
     """Return an error if a file cannot be written to standard output as requested."""
-    if STANDARD_OUTPUT not in (options.export or ()):
+    if STANDARD_OUTPUT_PATH not in (options.export or ()):
         return None
     if sys.stdout is None:  # a program without a console on Windows
         return "argument --export: standard output is not available. Specify a file."
-    if options.export.count(STANDARD_OUTPUT) > 1:
+    if options.export.count(STANDARD_OUTPUT_PATH) > 1:
         return "argument --export: only one file can be written to standard output. Use - once."
     for name in ("layer", "text_shown"):
-        if value_of(options, name) == ALL:
-            return f"argument {option_of(name)}: {SEVERAL}"
+        if option_value(options, name) == ALL_OPTION:
+            return f"argument {option_name(name)}: {SEVERAL_FILES_ERROR}"
     found = format_of(f".{options.format}")
-    if found and not is_readable(found) and sys.stdout.isatty():
+    if found and not is_text_format(found) and sys.stdout.isatty():
         return (
             f"argument --export: {options.format.upper()} is a binary format and "
             "cannot be written to a terminal. Redirect standard output, or specify a "
@@ -161,8 +174,8 @@ def _find_standard_output_error(options: argparse.Namespace) -> str | None:
 def _find_missing_package(options: argparse.Namespace) -> str | None:
     """Return an error if a format needs a package that is not installed, before computing."""
     for path in options.export or ():
-        found = format_of_export(path, options)
-        if found and (missing := why_not_writable(found.suffix)):
+        found = export_format(path, options)
+        if found and (missing := unavailable_reason(found.suffix)):
             return f"argument --export: {missing}"
     return None
 
@@ -170,7 +183,7 @@ def _find_missing_package(options: argparse.Namespace) -> str | None:
 def _find_option_without_module(options: argparse.Namespace, document: Document) -> str | None:
     """Return an error for an option that needs a module if the attention was captured."""
     fields = ("lines", *(name for names in SETTING_GROUPS.values() for name in names))
-    names = [option_of(field) for field in fields if _is_given(options, field)]
+    names = [option_name(field) for field in fields if _is_given(options, field)]
     if document.captured is None or not names:
         return None
     return (
@@ -181,9 +194,9 @@ def _find_option_without_module(options: argparse.Namespace, document: Document)
 
 def _find_idle_setting(options: argparse.Namespace, document: Document) -> str | None:
     """Return an error for a setting that has no effect in combination with the others."""
-    for name in BY_NAME:
+    for name in SETTINGS_BY_NAME:
         if _is_given(options, name) and (
-            message := without_effect(document.spec, name, word_option)
+            message := no_effect_reason(document.spec, name, format_option)
         ):
             return message
     return None
@@ -191,35 +204,35 @@ def _find_idle_setting(options: argparse.Namespace, document: Document) -> str |
 
 def _find_idle_option(options: argparse.Namespace) -> str | None:
     """Return an error for the first option without effect on the exported files."""
-    given = [name for name in FOR_FILES if getattr(options, name, None) not in _NOT_GIVEN]
+    given = [name for name in FILE_OPTIONS if getattr(options, name, None) not in _NOT_GIVEN]
     if given and not options.export:
-        return f"{option_of(given[0])} has no effect without --export. Remove it."
-    if options.format and STANDARD_OUTPUT not in options.export:
+        return f"{option_name(given[0])} has no effect without --export. Remove it."
+    if options.format and STANDARD_OUTPUT_PATH not in options.export:
         return "--format has no effect without --export -. Remove it."
-    if STANDARD_OUTPUT in (options.export or ()) and not options.format:
+    if STANDARD_OUTPUT_PATH in (options.export or ()) and not options.format:
         return "argument --export: - requires --format, such as --format csv"
-    exported = {format_of_export(path, options) for path in options.export or ()}
+    exported = {export_format(path, options) for path in options.export or ()}
     for name in given:
         heeding = tuple(each for each in FORMATS if _affects_format(each, name, options))
         if not exported.intersection(heeding):
             return (
-                f"{option_of(name)} only affects {suffixes(heeding)} files. Remove "
+                f"{option_name(name)} only affects {list_suffixes(heeding)} files. Remove "
                 "it, or export one of them."
             )
     return None
 
 
 def _affects_format(format_: ExportFormat, name: str, options: argparse.Namespace) -> bool:
-    deciding = ExportSettings(format_.suffix).deciding
+    deciding = ExportSettings(format_.suffix).deciding_field_names
     is_film, is_document = format_.kind is FormatKind.FILM, format_.kind is FormatKind.DOCUMENT
     if name in {"quiet", "format"}:
         return True
     if name == "stages":  # a film shows the stages of its steps
-        return decides_by_view(format_) and not is_film
+        return depends_on_view(format_) and not is_film
     if name in {"heads_shown", "layer", "text_shown"}:
-        return decides_by_view(format_)
+        return depends_on_view(format_)
     if name == "colour_map":
-        return is_document or format_.kind.is_drawn
+        return is_document or format_.kind.is_sampled
     if name == "size":
         return is_film or "width_mm" in deciding
     if name == "layout" and is_film:  # a film shows the stages of its steps
@@ -230,4 +243,4 @@ def _affects_format(format_: ExportFormat, name: str, options: argparse.Namespac
 
 
 def _is_given(options: argparse.Namespace, field: str) -> bool:
-    return value_of(options, field) is not None
+    return option_value(options, field) is not None

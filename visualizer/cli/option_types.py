@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from visualizer.attention.importers.state_dict import MAX_ELEMENTS, is_module
+from visualizer.attention.importers.state_dict import MAX_ELEMENTS, contains_module
 from visualizer.attention.masks import parse_mask
-from visualizer.attention.settings import InvalidValueError, choose
+from visualizer.attention.settings import InvalidValueError, find_choice
 from visualizer.attention.spec import OWN_BIASES, OWN_LAYERS, BooleanMatrix, NumberMatrix
-from visualizer.console import say, write_out
-from visualizer.documents.open_document import text_in
-from visualizer.errors import InputError, reason_of
+from visualizer.console import print_message, write_output
+from visualizer.documents.open_document import read_text_file
+from visualizer.errors import InputError, system_error_reason
 from visualizer.export.figure_settings import MAX_DPI, MIN_DPI
-from visualizer.export.formats import format_of, suffixes
-from visualizer.export.option_parsing import SIZES, size_of
+from visualizer.export.formats import format_of, list_suffixes
+from visualizer.export.option_parsing import SIZE_PRESETS, parse_figure_size
 from visualizer.language.run_folder import RunFolder
-from visualizer.models.model_folder import CONFIG
-from visualizer.session.document_builder import text_of
+from visualizer.models.model_folder import CONFIG_FILE
+from visualizer.session.document_builder import normalize_text
 from visualizer.storage.regular_file import open_regular_file
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 
-Names = list[tuple[str, str]]
+NamedDescriptions = list[tuple[str, str]]
 """Names with their descriptions."""
 MAX_TEXT_FILE_BYTES = 2**24
 """Maximum size of a text file, in bytes."""
@@ -113,7 +113,7 @@ class OptionParser(argparse.ArgumentParser):
         return f" Did you mean {similar[0]}?" if similar else ""
 
     def error(self, message: str) -> NoReturn:
-        say(message)
+        print_message(message)
         self.exit(2)
 
 
@@ -122,7 +122,7 @@ def _takes_one_value(action: argparse.Action) -> bool:
     return is_switch or (action.nargs != 0 and not isinstance(action, argparse._AppendAction))
 
 
-def as_argument_error(read: Callable[[str], Value]) -> Callable[[str], Value]:
+def convert_input_error(read: Callable[[str], Value]) -> Callable[[str], Value]:
     """Convert the `InputError` of a converter to an argparse error."""
 
     def reads(text: str) -> Value:
@@ -134,7 +134,7 @@ def as_argument_error(read: Callable[[str], Value]) -> Callable[[str], Value]:
     return reads
 
 
-def setting_value(setting: Setting) -> Callable[[str], Any]:
+def setting_converter(setting: Setting) -> Callable[[str], Any]:
     """Create a converter for the values of a setting."""
 
     def read(text: str) -> Any:
@@ -154,7 +154,7 @@ def invalid_value(text: str, invalid: InvalidValueError | str) -> argparse.Argum
     return argparse.ArgumentTypeError(f"invalid value '{text}': {invalid}{meant}")
 
 
-def whole_number(low: int, high: float = float("inf")) -> Callable[[str], int]:
+def integer_converter(low: int, high: float = float("inf")) -> Callable[[str], int]:
     """Create a converter for integers in a range."""
 
     def read(text: str) -> int:
@@ -170,10 +170,10 @@ def whole_number(low: int, high: float = float("inf")) -> Callable[[str], int]:
     return read
 
 
-dots = whole_number(MIN_DPI, MAX_DPI)
+convert_dpi = integer_converter(MIN_DPI, MAX_DPI)
 
 
-def rate(text: str) -> float:
+def convert_rate(text: str) -> float:
     """Convert a rate of at least 0 and less than 1."""
     try:
         value = float(text)
@@ -184,7 +184,7 @@ def rate(text: str) -> float:
     return value
 
 
-def number(text: str) -> float:
+def convert_number(text: str) -> float:
     """Convert a finite number."""
     try:
         value = float(text)
@@ -195,33 +195,33 @@ def number(text: str) -> float:
     return value
 
 
-def one_of(values: Sequence[str]) -> Callable[[str], str]:
+def choice_converter(values: Sequence[str]) -> Callable[[str], str]:
     """Create a converter that accepts the given words."""
 
     def read(text: str) -> str:
         try:
-            return choose(values, text)
+            return find_choice(values, text)
         except InvalidValueError as invalid:
             raise invalid_value(text, invalid) from None
 
     return read
 
 
-def name_option(values: Sequence[str], said: str) -> dict[str, Any]:
+def choice_option_settings(values: Sequence[str], said: str) -> dict[str, Any]:
     """Return the settings of an option that accepts the given names.
 
     The choices are used for shell completion; the type reports invalid names in a sentence.
     """
-    return {"type": one_of(values), "choices": values, "metavar": "NAME", "help": said}
+    return {"type": choice_converter(values), "choices": values, "metavar": "NAME", "help": said}
 
 
-def text_of_names(names: Names) -> str:
+def format_names(names: NamedDescriptions) -> str:
     """Format the names and their descriptions in two columns, one name per line."""
     width = max(len(name) for name, _ in names)
     return "".join(f"{name.ljust(width)}  {words}\n" for name, words in names)
 
 
-def list_option(lists: dict[str, Callable[[], Names]]) -> dict[str, Any]:
+def list_option_settings(lists: dict[str, Callable[[], NamedDescriptions]]) -> dict[str, Any]:
     """Return the settings of an option that prints names and exits."""
 
     class ListNames(argparse.Action):
@@ -232,25 +232,25 @@ def list_option(lists: dict[str, Callable[[], Names]]) -> dict[str, Any]:
             values: Any,
             option_string: str | None = None,
         ) -> None:
-            write_out(text_of_names(lists[values]()))
+            write_output(format_names(lists[values]()))
             parser.exit()
 
     words = " or ".join(filter(None, [", ".join([*lists][:-1]), [*lists][-1]]))
     return {
-        **name_option([*lists], f"list all {words}, one per line with a description"),
+        **choice_option_settings([*lists], f"list all {words}, one per line with a description"),
         "action": ListNames,
         "metavar": "WHAT",
     }
 
 
-def size(text: str) -> str:
+def convert_figure_size(text: str) -> str:
     """Validate the name of a size preset, or lengths."""
-    if text not in SIZES:
-        size_of(text)
+    if text not in SIZE_PRESETS:
+        parse_figure_size(text)
     return text
 
 
-def text_in_file(name: str) -> str:
+def read_text_option(name: str) -> str:
     """Read a UTF-8 text, with or without a byte order mark, from a file or standard input."""
     if name == "-" and sys.stdin is None:
         raise argparse.ArgumentTypeError("standard input is not available; name a file")
@@ -260,7 +260,7 @@ def text_in_file(name: str) -> str:
         )
         text = content.decode("utf-8-sig") if len(content) <= MAX_TEXT_FILE_BYTES else ""
     except OSError as error:
-        reason = reason_of(error)
+        reason = system_error_reason(error)
         raise argparse.ArgumentTypeError(f"cannot read '{name}': {reason}") from error
     except UnicodeDecodeError as error:
         at = f"byte {error.start + 1:,} is invalid"
@@ -269,12 +269,12 @@ def text_in_file(name: str) -> str:
         raise invalid_value(name, f"must be at most {MAX_TEXT_FILE_BYTES // 2**20} MiB")
     if not text or text.isspace():
         raise invalid_value(name, "must not be blank")
-    return text_of(text)
+    return normalize_text(text)
 
 
-def texts_in_file(name: str) -> list[str]:
-    """Read one text per line from a file or standard input; see `text_in_file`."""
-    return [line for line in text_in_file(name).split("\n") if line and not line.isspace()]
+def read_texts_option(name: str) -> list[str]:
+    """Read one text per line from a file or standard input; see `read_text_option`."""
+    return [line for line in read_text_option(name).split("\n") if line and not line.isspace()]
 
 
 def _read_limited(name: str) -> bytes:
@@ -282,27 +282,27 @@ def _read_limited(name: str) -> bytes:
         return file.read(MAX_TEXT_FILE_BYTES + 1)
 
 
-def path(name: str) -> Path:
+def convert_path(name: str) -> Path:
     """Validate a path, whether or not it exists."""
     found = Path(name)
     try:
         with suppress(FileNotFoundError, NotADirectoryError):
-            (found / CONFIG).stat()
+            (found / CONFIG_FILE).stat()
     except OSError as error:  # such as a name that is too long, or a folder without access
-        reason = reason_of(error)
+        reason = system_error_reason(error)
         raise argparse.ArgumentTypeError(f"cannot open '{name}': {reason}") from error
     return found
 
 
-def run_folder(name: str) -> Path:
+def convert_run_folder(name: str) -> Path:
     """Validate the folder of a run."""
-    folder = path(name).absolute()
+    folder = convert_path(name).absolute()
     if not RunFolder(folder).about.exists():
         raise argparse.ArgumentTypeError(f"'{name}' is not the folder of a training run")
     return folder
 
 
-def position_or_all(text: str) -> int | str:
+def convert_position(text: str) -> int | str:
     """Convert a position counted from 1, or ``all``, which is returned unchanged."""
     if text == "all":
         return text
@@ -314,11 +314,11 @@ def position_or_all(text: str) -> int | str:
 def file(text: str) -> Path:
     """Validate a file with a supported export format, or ``-`` for standard output."""
     if text != "-" and format_of(text) is None:
-        raise invalid_value(text, f"must end in {suffixes()}")
+        raise invalid_value(text, f"must end in {list_suffixes()}")
     return Path(text)
 
 
-def vectors_in_file(name: str) -> NumberMatrix:
+def read_vectors(name: str) -> NumberMatrix:
     """Read the token vectors [token, d_in].
 
     Raises
@@ -329,7 +329,7 @@ def vectors_in_file(name: str) -> NumberMatrix:
     return _read_matrix(_single_matrix_entry(name))
 
 
-def mask_in_file(name: str) -> BooleanMatrix:
+def read_mask(name: str) -> BooleanMatrix:
     """Read a matrix [query, key] of 0 and 1 from a text file or an array file.
 
     Raises
@@ -337,16 +337,16 @@ def mask_in_file(name: str) -> BooleanMatrix:
     InputError
         If the file does not contain such a matrix.
     """
-    path = Path(name)
-    if path.suffix.lower() in TEXT_SUFFIXES:
-        return parse_mask(text_in(path))
+    convert_path = Path(name)
+    if convert_path.suffix.lower() in TEXT_SUFFIXES:
+        return parse_mask(read_text_file(convert_path))
     array = _single_matrix_entry(name).read()
     if not np.isin(array, (0, 1)).all():
-        raise _open_error(f"“{path.name}” contains numbers other than 0 and 1.")
+        raise _open_error(f"“{convert_path.name}” contains numbers other than 0 and 1.")
     return BooleanMatrix.of(array != 0)
 
 
-def weights_in_file(name: str) -> FileContents:
+def list_weights(name: str) -> FileContents:
     """List the arrays of a weights file; their numbers are read later, with the document.
 
     Raises
@@ -355,13 +355,13 @@ def weights_in_file(name: str) -> FileContents:
         If it contains neither own weights nor the weights of a module.
     """
     contents = _list_arrays(name)
-    if not (_has_only_own_weights(contents) or is_module(contents)):
+    if not (_has_only_own_weights(contents) or contains_module(contents)):
         takes = f"Name the arrays {', '.join(OWN_LAYERS)}, or save a module's state_dict."
         raise _open_error(f"“{Path(name).name}” does not contain weights. {contents.said} {takes}")
     return contents
 
 
-def own_weights_in(contents: FileContents) -> tuple[tuple[str, NumberMatrix], ...]:
+def read_own_weights(contents: FileContents) -> tuple[tuple[str, NumberMatrix], ...]:
     """Read own weights, in their order; return none if the file contains a module's state."""
     if not _has_only_own_weights(contents):
         return ()
@@ -389,7 +389,10 @@ def _single_matrix_entry(name: str) -> ArrayEntry:
 
 def _as_matrix(name: str, entry: ArrayEntry) -> ArrayEntry:
     if len(entry.shape) != 2 or not 0 < np.prod(entry.shape, dtype=float) <= MAX_ELEMENTS:
-        shape = " × ".join(f"{size:,}" for size in entry.shape) or "a single number"
+        shape = (
+            " × ".join(f"{convert_figure_size:,}" for convert_figure_size in entry.shape)
+            or "a single number"
+        )
         takes = f"must be a matrix with at most {MAX_ELEMENTS:,} numbers"
         raise _open_error(f"“{name}” {takes}. It is {shape}.")
     return entry

@@ -5,20 +5,20 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from visualizer.attention.layer_stages import DESCRIPTIONS, ORDER
-from visualizer.attention.settings import BY_NAME, Setting, SettingKind
+from visualizer.attention.layer_stages import DESCRIPTIONS, STAGE_ORDER
+from visualizer.attention.settings import SETTINGS_BY_NAME, Setting, SettingKind
 from visualizer.attention.spec import OWN_LAYERS
 from visualizer.cli import option_types
-from visualizer.cli.option_types import Names, OptionParser, run_folder
-from visualizer.export.export_settings import PAPERS
+from visualizer.cli.option_types import NamedDescriptions, OptionParser, convert_run_folder
+from visualizer.export.export_settings import PAPER_LABELS
 from visualizer.export.figure_settings import FigureExtent, FigurePaper, FigureSettings
-from visualizer.export.formats import FORMATS, suffixes, why_not_writable
-from visualizer.export.option_parsing import SIZES, span_of, speed_of
-from visualizer.language.tokenizers import Tokenizer
+from visualizer.export.formats import FORMATS, list_suffixes, unavailable_reason
+from visualizer.export.option_parsing import SIZE_PRESETS, parse_speed, parse_stage_range
+from visualizer.language.tokenizers import TokenizerKind
 from visualizer.session import document_builder
 from visualizer.session.document import Document, LineSplit
-from visualizer.session.document_builder import heads_of, stages_of
-from visualizer.session.timeline import Grain
+from visualizer.session.document_builder import parse_heads, parse_stages
+from visualizer.session.timeline import StepSize
 from visualizer.session.view_options import COLOUR_MAPS, MapKind
 from visualizer.version import __version__
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from visualizer.export.formats import ExportFormat
 
-OPTIONS = {
+OPTION_NAMES = {
     "d_in": "--embedding-size",
     "d_out": "--output-size",
     "d_ff": "--feed-forward-size",
@@ -65,27 +65,27 @@ which leave no incomplete files.
 """
 
 
-def list_stages() -> Names:
+def list_stages() -> NamedDescriptions:
     """List the stages in order of computation; no module or model has all of them."""
-    return [(name, DESCRIPTIONS[name]) for name in ORDER]
+    return [(name, DESCRIPTIONS[name]) for name in STAGE_ORDER]
 
 
-def list_formats() -> Names:
+def list_formats() -> NamedDescriptions:
     """List the formats, with the requirements of those that cannot be written here."""
     return [(each.suffix[1:], _describe_format(each)) for each in FORMATS]
 
 
 def _describe_format(each: ExportFormat) -> str:
-    parts = filter(None, (each.words, why_not_writable(each.suffix), each.note.rstrip(".")))
+    parts = filter(None, (each.words, unavailable_reason(each.suffix), each.note.rstrip(".")))
     return ". ".join(parts)
 
 
-def list_presets() -> Names:
+def list_presets() -> NamedDescriptions:
     """List the size presets."""
     return [
         (name, (f"{_describe_size(one.width_mm, one.height_mm)}, {one.dpi} dpi, "
-f"{PAPERS[one.paper].lower()}"))
-        for name, one in SIZES.items()
+f"{PAPER_LABELS[one.paper].lower()}"))
+        for name, one in SIZE_PRESETS.items()
     ]  # fmt: skip
 
 
@@ -93,13 +93,13 @@ def _describe_size(width: float, height: float | None) -> str:
     return f"{width:.0f} mm wide" if height is None else f"{width:.0f} × {height:.0f} mm"
 
 
-def list_colour_maps() -> Names:
+def list_colour_maps() -> NamedDescriptions:
     """List the colour maps, with the kind of numbers that each is for."""
     of_kind = {MapKind.SEQUENTIAL: "for weights", MapKind.DIVERGING: "for signed numbers"}
     return [(each.id, f"{each.title}, {of_kind[each.kind]}") for each in COLOUR_MAPS]
 
 
-LISTS = {
+NAME_LISTS = {
     "stages": list_stages,
     "formats": list_formats,
     "presets": list_presets,
@@ -110,17 +110,17 @@ LISTS = {
 SHELLS = ("bash", "zsh")
 
 
-def option_of(field: str) -> str:
+def option_name(field: str) -> str:
     """Return the name of a field's option."""
-    return OPTIONS.get(field, f"--{field.replace('_', '-')}")
+    return OPTION_NAMES.get(field, f"--{field.replace('_', '-')}")
 
 
-def value_of(options: argparse.Namespace, field: str) -> Any:
+def option_value(options: argparse.Namespace, field: str) -> Any:
     """Return the value given for a field's option; None if it was not given."""
-    return getattr(options, option_of(field)[2:].replace("-", "_"), None)
+    return getattr(options, option_name(field)[2:].replace("-", "_"), None)
 
 
-def parser(*, has_file: bool = True) -> argparse.ArgumentParser:
+def create_parser(*, has_file: bool = True) -> argparse.ArgumentParser:
     """Create the main parser, with or without the FILE argument."""
     main_parser = option_types.OptionParser(
         prog="attention-visualizer",
@@ -134,10 +134,12 @@ def parser(*, has_file: bool = True) -> argparse.ArgumentParser:
     main_parser.general.add_argument(
         "--version", action="version", version=f"%(prog)s {__version__}"
     )
-    main_parser.general.add_argument("--list", **option_types.list_option(LISTS))
+    main_parser.general.add_argument("--list", **option_types.list_option_settings(NAME_LISTS))
     main_parser.general.add_argument(
         "--print-completion",
-        **option_types.name_option(SHELLS, "print a completion script for a shell: bash, zsh"),
+        **option_types.choice_option_settings(
+            SHELLS, "print a completion script for a shell: bash, zsh"
+        ),
     )
     main_parser.general.add_argument(
         "--reset-settings",
@@ -154,21 +156,21 @@ def parser(*, has_file: bool = True) -> argparse.ArgumentParser:
 
 def _enum_option(choices: type[StrEnum], help_text: str, default: str) -> dict[str, Any]:
     help_text = f"{help_text}: {', '.join(choices)} (default: {default})"
-    return option_types.name_option([*choices], help_text)
+    return option_types.choice_option_settings([*choices], help_text)
 
 
 _DEFAULTS, _FIGURE = Document(), FigureSettings()
 _MATRIX_FILES = ".npy, .npz, .safetensors or .pt"
 _FILES: dict[str, tuple[Callable[[str], object], str]] = {
     "own_input": (
-        option_types.vectors_in_file,
+        option_types.read_vectors,
         (
             "file with the token vectors, instead of random ones: a matrix with one row "
             f"per token, in {_MATRIX_FILES}"
         ),
     ),
     "own_weights": (
-        option_types.weights_in_file,
+        option_types.list_weights,
         (
             "file with weights, instead of random ones: the state_dict of a module, or "
             f"any of the matrices {', '.join(OWN_LAYERS)}, applied as x @ W; in "
@@ -176,7 +178,7 @@ _FILES: dict[str, tuple[Callable[[str], object], str]] = {
         ),
     ),
     "own_mask": (
-        option_types.mask_in_file,
+        option_types.read_mask,
         (
             "file with the mask: one row per query, one column per key, 1 allowed, 0 "
             f"forbidden; as text in {', '.join(option_types.TEXT_SUFFIXES)}, or as a matrix "
@@ -184,7 +186,7 @@ _FILES: dict[str, tuple[Callable[[str], object], str]] = {
         ),
     ),
     "own_kept": (
-        option_types.mask_in_file,
+        option_types.read_mask,
         (
             "file with the weights that dropout keeps, instead of random ones; in the "
             "format of --own-mask"
@@ -194,37 +196,43 @@ _FILES: dict[str, tuple[Callable[[str], object], str]] = {
 """Readers and help texts of the options for settings that are matrices."""
 
 
-def word_option(field: str, value: object) -> str:
+def format_option(field: str, value: object) -> str:
     """Word the option of a field, with its value if there is one."""
-    return option_of(field) if value is None else f"{option_of(field)} {value}"
+    return option_name(field) if value is None else f"{option_name(field)} {value}"
 
 
 def _setting_option(name: str) -> dict[str, Any]:
     """Return the arguments of the option for a document setting."""
     if name in _FILES:
         read, help_text = _FILES[name]
-        return {"type": option_types.as_argument_error(read), "metavar": "FILE", "help": help_text}
-    setting = BY_NAME[name]
+        return {
+            "type": option_types.convert_input_error(read),
+            "metavar": "FILE",
+            "help": help_text,
+        }
+    setting = SETTINGS_BY_NAME[name]
     help_text = f"{setting.help[0].lower()}{setting.help[1:]}".replace("’", "'")
     if setting.kind is SettingKind.SWITCH:
-        on = f"--{'' if setting.default else 'no-'}{option_of(name)[2:]}"
+        on = f"--{'' if setting.default else 'no-'}{option_name(name)[2:]}"
         help_text = f"{help_text} (default: {on}{_needs(setting)})"
         return {"action": argparse.BooleanOptionalAction, "help": help_text}
     default = f"(default: {setting.default}{_needs(setting)})"
     if setting.kind is SettingKind.CHOICE:
         values = [value for value, _ in setting.choices]
-        return option_types.name_option(values, f"{help_text}: {', '.join(values)} {default}")
+        return option_types.choice_option_settings(
+            values, f"{help_text}: {', '.join(values)} {default}"
+        )
     default = f"(default: {setting.default:g}{_needs(setting)})"
     metavar = {SettingKind.RATE: "RATE", SettingKind.NUMBER: "X"}.get(setting.kind, "N")
     is_rate = setting.kind in {SettingKind.RATE, SettingKind.NUMBER}
     range_ = f"; {setting.requirement}" if is_rate else ""
-    read = option_types.setting_value(setting)
+    read = option_types.setting_converter(setting)
     return {"type": read, "metavar": metavar, "help": f"{help_text}{range_} {default}"}
 
 
 def _needs(setting: Setting) -> str:
     """Return the options that a setting needs to have an effect."""
-    needed = [each.violation(word_option) for each in setting.where]
+    needed = [each.violation(format_option) for each in setting.where]
     found = [words.removeprefix("without ") for words in needed if words.startswith("without ")]
     return f"; requires {' and '.join(found)}" if found else ""
 
@@ -242,7 +250,7 @@ SETTING_GROUPS: dict[str, tuple[str, ...]] = {
 OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
     "What to open": {
         "file": {
-            "type": option_types.path,
+            "type": option_types.convert_path,
             "metavar": "FILE",
             "nargs": "?",
             "help": (
@@ -253,26 +261,26 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
             ),
         },
         "--text": {
-            "type": option_types.as_argument_error(document_builder.text_of),
+            "type": option_types.convert_input_error(document_builder.normalize_text),
             "action": "append",
             "help": "input text; repeat the option for a batch of texts",
         },
         "--text-file": {
-            "type": option_types.text_in_file,
+            "type": option_types.read_text_option,
             "action": "append",
             "dest": "text",
             "metavar": "FILE",
             "help": "read the text from a UTF-8 file of up to 16 MiB; - is standard input",
         },
         "--tokenizer": _enum_option(
-            Tokenizer, "tokens to split the text into", _DEFAULTS.tokenizer
+            TokenizerKind, "tokens to split the text into", _DEFAULTS.tokenizer
         ),
         "--lines": _enum_option(
             LineSplit, ("whether the lines form one text or a batch of texts"), _DEFAULTS.lines
         ),
     },
     **{
-        title: {option_of(name): _setting_option(name) for name in names}
+        title: {option_name(name): _setting_option(name) for name in names}
         for title, names in SETTING_GROUPS.items()
     },
     "Files to write": {
@@ -282,11 +290,11 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
             "metavar": "FILE",
             "help": (
                 "write a file instead of opening the window; can be "
-                f"repeated. The suffix selects the format: {suffixes()}. "
+                f"repeated. The suffix selects the format: {list_suffixes()}. "
                 "- is standard output"
             ),
         },
-        "--format": option_types.name_option(
+        "--format": option_types.choice_option_settings(
             [each.suffix[1:] for each in FORMATS],
             ("format of standard output with --export -, such as csv; see --list formats"),
         ),
@@ -294,23 +302,23 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
     },
     "What files show": {
         "--stages": {
-            "type": option_types.as_argument_error(stages_of),
+            "type": option_types.convert_input_error(parse_stages),
             "metavar": "NAMES",
             "help": "stages to show, such as scores,weights; see --list stages (default: "
             "scores, weights, dropped, context)",
         },
         "--heads-shown": {
-            "type": option_types.as_argument_error(heads_of),
+            "type": option_types.convert_input_error(parse_heads),
             "metavar": "HEADS",
             "help": "heads to show, counted from 1, such as 1,3-5 (default: all)",
         },
         "--layer": {
-            "type": option_types.position_or_all,
+            "type": option_types.convert_position,
             "metavar": "N",
             "help": ("layer to show, counted from 1; all writes one file per layer (default: 1)"),
         },
         "--text-shown": {
-            "type": option_types.position_or_all,
+            "type": option_types.convert_position,
             "metavar": "N",
             "help": (
                 "text of a batch to show, counted from 1; all writes one file per text (default: 1)"
@@ -328,7 +336,7 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
         ),
         "--colour-map": {
             "action": "append",
-            **option_types.name_option(
+            **option_types.choice_option_settings(
                 [each.id for each in COLOUR_MAPS],
                 (
                     "colour map of weights or of signed numbers; repeat the "
@@ -341,17 +349,17 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
             FigurePaper, "colour theme: for print, or as in the window", _FIGURE.paper
         ),
         "--size": {
-            "type": option_types.as_argument_error(option_types.size),
+            "type": option_types.convert_input_error(option_types.convert_figure_size),
             "metavar": "SIZE",
             "help": (
                 "width, or width and height, such as 180mm, 180x120mm, "
-                f"1920x1080px or 7in, or one of {', '.join(SIZES)}; see "
+                f"1920x1080px or 7in, or one of {', '.join(SIZE_PRESETS)}; see "
                 "--list presets (default: the width of the panels; "
                 "animations: 1280 pixels)"
             ),
         },
         "--dpi": {
-            "type": option_types.dots,
+            "type": option_types.convert_dpi,
             "metavar": "N",
             "help": f"pixels per inch (default: {_FIGURE.dpi}, or the preset's)",
         },
@@ -370,16 +378,16 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
     },
     "Animations": {
         "--span": {
-            "type": option_types.as_argument_error(span_of),
+            "type": option_types.convert_input_error(parse_stage_range),
             "metavar": "FROM..TO",
             "help": (
                 "stages to play, such as scores..context, or from a row "
                 "on: scores:2..weights (default: all)"
             ),
         },
-        "--grain": _enum_option(Grain, "amount that each frame computes", _FIGURE.film.grain),
+        "--grain": _enum_option(StepSize, "amount that each frame computes", _FIGURE.film.grain),
         "--speed": {
-            "type": option_types.as_argument_error(speed_of),
+            "type": option_types.convert_input_error(parse_speed),
             "metavar": "X",
             "help": "playback speed, relative to normal (default: 1)",
         },
@@ -391,19 +399,19 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
 }
 
 
-LAB = "lab"
+LAB_COMMAND = "lab"
 
 
 def lab_parser() -> OptionParser:
     """Create the argument parser of ``lab``."""
-    parser = OptionParser(
-        prog=f"attention-visualizer {LAB}",
+    create_parser = OptionParser(
+        prog=f"attention-visualizer {LAB_COMMAND}",
         usage="%(prog)s [RUN]",
         description=(
             "Open the language lab: train small language models and watch attention form."
         ),
     )
-    parser.add_argument_group("What to open").add_argument(
-        "folder", type=run_folder, metavar="RUN", nargs="?", help="folder of a training run"
+    create_parser.add_argument_group("What to open").add_argument(
+        "folder", type=convert_run_folder, metavar="RUN", nargs="?", help="folder of a training run"
     )
-    return parser
+    return create_parser

@@ -10,27 +10,27 @@ from typing import TYPE_CHECKING
 
 from visualizer.attention.spec import Device
 from visualizer.cli import option_types
-from visualizer.console import ConsoleProgress, say, write_out
-from visualizer.errors import InputError, reason_of
+from visualizer.console import ConsoleProgress, print_message, write_output
+from visualizer.errors import InputError, system_error_reason
 from visualizer.models.model_folder import read_model_folder
-from visualizer.models.model_protocol.authentication import new_token, weakness_of
-from visualizer.optional_packages import FIELD as MISSING_PACKAGE
+from visualizer.models.model_protocol.authentication import new_token, token_weakness
+from visualizer.optional_packages import PACKAGE_FIELD as MISSING_PACKAGE
 from visualizer.optional_packages import require_package
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
-SERVE = "serve"
-TOKEN = "ATTENTION_VISUALIZER_TOKEN"
+SERVE_COMMAND = "serve"
+TOKEN_VARIABLE = "ATTENTION_VISUALIZER_TOKEN"
 """Environment variable with the access token, used instead of a generated one."""
-PORT = 8763
+DEFAULT_PORT = 8763
 MAX_PROCESSES = 1024
-HOW_TO_CHOOSE = (
+TOKEN_HELP = (
     "Leave the variable unset to have a token generated, or generate one: "
     'python -c "import secrets; print(secrets.token_urlsafe(32))"'
 )
-SAID_S = 2.0
+EXIT_NOTICE_S = 2.0
 """Time for which clients are still told that a process has ended, in seconds."""
 EXAMPLES = """examples:
   attention-visualizer serve models/SmolLM2-135M
@@ -49,31 +49,35 @@ The exit status is 0 after Ctrl+C; 1 if the model cannot be served or one of its
 def serve_parser() -> option_types.OptionParser:
     """Create the argument parser of ``serve``."""
     parser = option_types.OptionParser(
-        prog=f"attention-visualizer {SERVE}",
+        prog=f"attention-visualizer {SERVE_COMMAND}",
         usage="%(prog)s FOLDER [options]",
         description="Serve a model to Attention Visualizer windows on other machines.",
         epilog=EXAMPLES,
     )
     what = parser.add_argument_group("What to serve")
     what.add_argument(
-        "folder", type=option_types.path, metavar="FOLDER", nargs="?", help="folder of a model"
+        "folder",
+        type=option_types.convert_path,
+        metavar="FOLDER",
+        nargs="?",
+        help="folder of a model",
     )
     spread = what.add_mutually_exclusive_group()
     spread.add_argument(
         "--tensor-parallel",
-        type=option_types.whole_number(1, MAX_PROCESSES),
+        type=option_types.integer_converter(1, MAX_PROCESSES),
         metavar="N",
         help="split the heads of each layer over N processes",
     )
     spread.add_argument(
         "--pipeline-parallel",
-        type=option_types.whole_number(1, MAX_PROCESSES),
+        type=option_types.integer_converter(1, MAX_PROCESSES),
         metavar="N",
         help="split the layers over N processes",
     )
     what.add_argument(
         "--device",
-        **option_types.name_option(
+        **option_types.choice_option_settings(
             [*Device], (f"device to compute on: {', '.join(Device)} (default: {Device.AUTO})")
         ),
     )
@@ -85,10 +89,10 @@ def serve_parser() -> option_types.OptionParser:
     )
     where.add_argument(
         "--port",
-        type=option_types.whole_number(0, 65535),
-        default=PORT,
+        type=option_types.integer_converter(0, 65535),
+        default=DEFAULT_PORT,
         metavar="P",
-        help=f"port; 0 selects a free one (default: {PORT})",
+        help=f"port; 0 selects a free one (default: {DEFAULT_PORT})",
     )
     where.add_argument("--quiet", action="store_true", help="do not report progress")
     return parser
@@ -97,12 +101,12 @@ def serve_parser() -> option_types.OptionParser:
 def serve(arguments: Sequence[str]) -> int:
     """Serve the model that the arguments describe; return the exit status."""
     options = serve_parser().parse_args(arguments)
-    token = os.environ.get(TOKEN) or new_token()
+    token = os.environ.get(TOKEN_VARIABLE) or new_token()
     if options.folder is None:
-        say("the following argument is required: FOLDER, the folder of a model")
+        print_message("the following argument is required: FOLDER, the folder of a model")
         return 2
-    if weakness := weakness_of(token):
-        say(f"{TOKEN}: the token is too easy to guess: {weakness}. {HOW_TO_CHOOSE}")
+    if weakness := token_weakness(token):
+        print_message(f"{TOKEN_VARIABLE}: the token is too easy to guess: {weakness}. {TOKEN_HELP}")
         return 2
     try:
         read_model_folder(options.folder, has_fingerprint=False)
@@ -112,7 +116,7 @@ def serve(arguments: Sequence[str]) -> int:
             require_package("accelerate", "Splitting a model over processes")
         return asyncio.run(_serve_until_stopped(options, token))
     except InputError as refused:
-        say(refused.sentence)
+        print_message(refused.sentence)
         return 2 if refused.field == MISSING_PACKAGE else 1
 
 
@@ -131,13 +135,13 @@ def _input_error_on_os_error(sentence: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise InputError("model", sentence.format(why=reason_of(error))) from error
+        raise InputError("model", sentence.format(why=system_error_reason(error))) from error
 
 
 async def _serve_until_stopped(options: argparse.Namespace, token: str) -> int:
     from visualizer.models.model_server.http_server import ModelServer, ServerAddress
     from visualizer.models.model_server.rank_processes import RankProcesses, StartError
-    from visualizer.models.model_server.served_jobs import ServedJobs
+    from visualizer.models.model_server.served_jobs import JobQueue
 
     progress = ConsoleProgress(is_quiet=options.quiet)
     count = options.tensor_parallel or options.pipeline_parallel or 1
@@ -145,7 +149,7 @@ async def _serve_until_stopped(options: argparse.Namespace, token: str) -> int:
     processes = RankProcesses(
         options.folder, options.device or Device.AUTO, count, parallelism if count > 1 else "none"
     )
-    server = ModelServer(ServedJobs(processes), token)
+    server = ModelServer(JobQueue(processes), token)
     stopped = asyncio.Event()
     for sent in _stop_signals():
         with suppress(NotImplementedError):  # not supported on Windows; Ctrl+C raises there
@@ -168,11 +172,11 @@ async def _serve_until_stopped(options: argparse.Namespace, token: str) -> int:
             progress.clear()
             server.begin(facts)
             port = listener.sockets[0].getsockname()[1]
-            write_out(f"{facts['name']} is served at {options.host}:{port}\nToken: {token}\n")
+            write_output(f"{facts['name']} is served at {options.host}:{port}\nToken: {token}\n")
             ending = asyncio.create_task(processes.ended.wait())
             await asyncio.wait([stopping, ending], return_when=asyncio.FIRST_COMPLETED)
         if processes.ended.is_set():
-            await asyncio.sleep(SAID_S)  # clients that ask now get the reason
+            await asyncio.sleep(EXIT_NOTICE_S)  # clients that ask now get the reason
             raise InputError("model", processes.lost)
     except StartError as error:
         raise InputError("model", str(error)) from error

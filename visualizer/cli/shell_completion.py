@@ -5,21 +5,21 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from visualizer.cli.generate import GENERATE, generate_parser
-from visualizer.cli.model import MODEL, model_parser
-from visualizer.cli.options import LAB, lab_parser, parser
-from visualizer.cli.serve import SERVE, serve_parser
-from visualizer.cli.train import TRAIN, train_parser
-from visualizer.console import say, write_out
+from visualizer.cli.generate import GENERATE_COMMAND, generate_parser
+from visualizer.cli.model import MODEL_COMMAND, model_parser
+from visualizer.cli.options import LAB_COMMAND, create_parser, lab_parser
+from visualizer.cli.serve import SERVE_COMMAND, serve_parser
+from visualizer.cli.train import TRAIN_COMMAND, train_parser
+from visualizer.console import print_message, write_output
 from visualizer.errors import InputError
 from visualizer.optional_packages import require_package
 
 COMMANDS = {
-    LAB: lab_parser,
-    TRAIN: train_parser,
-    GENERATE: generate_parser,
-    MODEL: model_parser,
-    SERVE: serve_parser,
+    LAB_COMMAND: lab_parser,
+    TRAIN_COMMAND: train_parser,
+    GENERATE_COMMAND: generate_parser,
+    MODEL_COMMAND: model_parser,
+    SERVE_COMMAND: serve_parser,
 }
 """Parsers of the commands by name."""
 
@@ -29,9 +29,9 @@ def print_completion(shell: str) -> int:
     try:
         require_package("shtab", "A completion script")
     except InputError as refused:
-        say(f"argument --print-completion: {refused.sentence}")
+        print_message(f"argument --print-completion: {refused.sentence}")
         return 2
-    write_out(completion_script(shell))
+    write_output(completion_script(shell))
     return 0
 
 
@@ -54,7 +54,7 @@ def _all_parsers() -> list[Any]:
 
     The main parser has no FILE argument: shells complete file names if no command matches.
     """
-    root = parser(has_file=False)
+    root = create_parser(has_file=False)
     commands = root.add_subparsers(parser_class=argparse.ArgumentParser)
     parsers = []
     for name, make in COMMANDS.items():

@@ -18,21 +18,21 @@ from msgspec.structs import replace
 
 from visualizer.attention.spec import Device
 from visualizer.cli import option_types
-from visualizer.console import ConsoleProgress, say, write_out
+from visualizer.console import ConsoleProgress, print_message, write_output
 from visualizer.errors import InputError, is_out_of_memory
 from visualizer.lab.settings.definitions import LAB_SETTINGS
-from visualizer.language.tokenizers import Tokenizer
+from visualizer.language.tokenizers import TokenizerKind
 from visualizer.language.training_presets import PRESETS
 from visualizer.language.training_settings import (
-    LIMITS,
+    SETTING_LIMITS,
     CorpusKind,
     CorpusSource,
     LearningRateDecay,
     ModelKind,
     TrainingSettings,
-    problems,
+    settings_problems,
 )
-from visualizer.runtime import STOPPED, InterruptedRunError, stoppable
+from visualizer.runtime import SIGNAL_EXIT_STATUS, InterruptSignalError, handle_stop_signals
 
 if TYPE_CHECKING:
     import argparse
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from visualizer.language.training_progress import TrainingSpeed
     from visualizer.language.training_run import TrainingRun
 
-TRAIN = "train"
+TRAIN_COMMAND = "train"
 EXAMPLES = """examples:
   attention-visualizer train repeat --out runs/repeat
   attention-visualizer train brackets --preset brackets --out runs/brackets
@@ -97,7 +97,7 @@ _PRESETS = {preset.name: preset.settings for preset in PRESETS}
 PROGRESS_INTERVAL_S = 0.25
 
 
-def list_presets() -> option_types.Names:
+def list_presets() -> option_types.NamedDescriptions:
     """List the training presets."""
     return [(preset.name, f"{preset.title}. {preset.says}") for preset in PRESETS]
 
@@ -105,13 +105,13 @@ def list_presets() -> option_types.Names:
 def train_parser() -> option_types.OptionParser:
     """Create the argument parser of ``train``."""
     parser = option_types.OptionParser(
-        prog=f"attention-visualizer {TRAIN}",
+        prog=f"attention-visualizer {TRAIN_COMMAND}",
         usage="%(prog)s SOURCE --out FOLDER [options]\n       %(prog)s --resume FOLDER [--steps N]",
         description="Train a small language model without a window.",
         epilog=EXAMPLES,
     )
     lists = {"presets": list_presets}
-    parser.general.add_argument("--list", **option_types.list_option(lists))
+    parser.general.add_argument("--list", **option_types.list_option_settings(lists))
     parser.general.add_argument("--quiet", action="store_true", help="do not report progress")
     _add_run_options(parser)
     for title, names in _GROUPS.items():
@@ -134,17 +134,17 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
         ),
     )
     run.add_argument(
-        "--out", type=option_types.path, metavar="FOLDER", help="folder of the new run"
+        "--out", type=option_types.convert_path, metavar="FOLDER", help="folder of the new run"
     )
     run.add_argument(
         "--resume",
-        type=option_types.run_folder,
+        type=option_types.convert_run_folder,
         metavar="FOLDER",
         help="resume the run in this folder; --steps can extend it",
     )
     run.add_argument(
         "--preset",
-        **option_types.name_option(
+        **option_types.choice_option_settings(
             [*_PRESETS],
             (
                 "preset to start from; the other options modify it: "
@@ -154,17 +154,17 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
     )
     run.add_argument(
         "--tokenizer",
-        **option_types.name_option(
-            [*Tokenizer],
+        **option_types.choice_option_settings(
+            [*TokenizerKind],
             (
-                f"tokens to split the text into: {', '.join(Tokenizer)} (default: words "
+                f"tokens to split the text into: {', '.join(TokenizerKind)} (default: words "
                 "for world, otherwise characters)"
             ),
         ),
     )
     run.add_argument(
         "--size",
-        type=option_types.whole_number(*LIMITS["size"]),
+        type=option_types.integer_converter(*SETTING_LIMITS["size"]),
         metavar="N",
         help=(
             f"approximate number of tokens of a generated text (default: {CorpusSource().size:,})"
@@ -177,17 +177,17 @@ def _setting_option(name: str, help_text: str) -> dict[str, Any]:
     default = getattr(TrainingSettings(), name)
     if name in _CHOICES:
         values = [*_CHOICES[name]]
-        return option_types.name_option(
+        return option_types.choice_option_settings(
             values, f"{help_text}: {', '.join(values)} (default: {default})"
         )
-    if name in LIMITS:
-        read = option_types.whole_number(*LIMITS[name])
+    if name in SETTING_LIMITS:
+        read = option_types.integer_converter(*SETTING_LIMITS[name])
         return {"type": read, "metavar": "N", "help": f"{help_text} (default: {default:,})"}
-    reads = option_types.rate if name == "dropout" else option_types.number
+    reads = option_types.convert_rate if name == "dropout" else option_types.convert_number
     return {"type": reads, "metavar": "RATE", "help": f"{help_text} (default: {default:g})"}
 
 
-def complaint(options: argparse.Namespace) -> str:
+def first_option_error(options: argparse.Namespace) -> str:
     """Return the first error in the combination of options; empty if they are valid."""
     given = [name for name in _given_options(options) if name != "steps"]
     if options.resume:
@@ -202,8 +202,8 @@ def complaint(options: argparse.Namespace) -> str:
         return f"the following argument is required: SOURCE, a text file or one of {generated}"
     if not options.out:
         return "the following argument is required: --out, the folder of the new run"
-    settings = settings_of(options)
-    for problem in problems(settings):
+    settings = build_settings(options)
+    for problem in settings_problems(settings):
         return f"argument --{problem.field}: {problem.sentence}"
     return _find_idle_option(given, settings)
 
@@ -211,14 +211,14 @@ def complaint(options: argparse.Namespace) -> str:
 def _find_idle_option(given: list[str], settings: TrainingSettings) -> str:
     """Return an error for an option without effect on the training; empty if there is none."""
     for setting in LAB_SETTINGS:
-        unmet = setting.unmet(settings) if setting.name in given else None
+        unmet = setting.first_unmet(settings) if setting.name in given else None
         if unmet:
             condition = unmet.violation(lambda name, value: f"--{name} {value}")
             return f"--{setting.name} has no effect {condition}. Remove it."
     return ""
 
 
-def settings_of(options: argparse.Namespace) -> TrainingSettings:
+def build_settings(options: argparse.Namespace) -> TrainingSettings:
     """Build the settings that the options describe, with defaults for the rest."""
     given = _given_options(options)
     base = _PRESETS[given.pop("preset")] if "preset" in given else TrainingSettings()
@@ -226,7 +226,7 @@ def settings_of(options: argparse.Namespace) -> TrainingSettings:
     if size := given.pop("size", None):
         source = replace(source, size=size)
     if tokenizer := given.pop("tokenizer", None):
-        source = replace(source, tokenizer=Tokenizer(tokenizer))
+        source = replace(source, tokenizer=TokenizerKind(tokenizer))
     kinds = {name: _CHOICES[name](given[name]) for name in _CHOICES if name in given}
     return replace(base, source=source, **(given | kinds))
 
@@ -243,17 +243,18 @@ def _parse_source(source: str) -> CorpusSource:
         return CorpusSource(CorpusKind.FILE, str(Path(source).absolute()))
     kind = CorpusKind(source)
     return CorpusSource(
-        kind, tokenizer=Tokenizer.WORDS if kind is CorpusKind.WORLD else Tokenizer.CHARACTERS
+        kind,
+        tokenizer=TokenizerKind.WORDS if kind is CorpusKind.WORLD else TokenizerKind.CHARACTERS,
     )
 
 
 class TrainingConsoleProgress(ConsoleProgress):
     """Progress of a training run; a signal takes effect at the end of a step."""
 
-    asked: InterruptedRunError | None = None
+    asked: InterruptSignalError | None = None
 
     def stop(self, number: int, frame: FrameType | None) -> None:
-        self.asked = InterruptedRunError(STOPPED[signal.Signals(number).name])
+        self.asked = InterruptSignalError(SIGNAL_EXIT_STATUS[signal.Signals(number).name])
 
 
 def train(arguments: Sequence[str]) -> int:
@@ -265,12 +266,12 @@ def train(arguments: Sequence[str]) -> int:
 
 def _parse_and_train(arguments: Sequence[str], group: DistributedProcessGroup | None) -> int:
     options = train_parser().parse_args(arguments)
-    if wrong := complaint(options):
-        say(wrong)
+    if wrong := first_option_error(options):
+        print_message(wrong)
         return 2
     progress = TrainingConsoleProgress(is_quiet=options.quiet)
     try:
-        with stoppable(progress.stop):
+        with handle_stop_signals(progress.stop):
             opened = _open_run(options, group)
             try:
                 return _train_run(opened, options, progress, group)
@@ -281,7 +282,7 @@ def _parse_and_train(arguments: Sequence[str], group: DistributedProcessGroup | 
         named = {"path": "SOURCE", "size": "--size", "block": "--block", "device": "--device"}
         option = named.get(refused.field)
         is_named = option and not options.resume
-        say(f"argument {option}: {refused.sentence}" if is_named else refused.sentence)
+        print_message(f"argument {option}: {refused.sentence}" if is_named else refused.sentence)
         return 1 if refused.field in {"folder", "held", "export"} else 2
 
 
@@ -293,20 +294,20 @@ def _open_run(options: argparse.Namespace, group: DistributedProcessGroup | None
     InputError
         If it cannot be opened, or cannot be shared by the processes of the group.
     """
-    from visualizer.language.memory_estimate import ALONE
+    from visualizer.language.memory_estimate import SINGLE_PROCESS
     from visualizer.language.opened_training_run import OpenRun
     from visualizer.language.run_folder import RunFolder
 
-    folder, sharing = RunFolder(options.resume or options.out), ALONE
+    folder, sharing = RunFolder(options.resume or options.out), SINGLE_PROCESS
     if group:
-        group.check(folder.read_about().settings if options.resume else settings_of(options))
+        group.check(folder.read_metadata().settings if options.resume else build_settings(options))
         sharing = group.sharing
     if not options.resume:
-        return OpenRun(folder, settings_of(options), sharing=sharing)
+        return OpenRun(folder, build_settings(options), sharing=sharing)
     opened = OpenRun(folder, sharing=sharing)
     if opened.running is None:
         opened.close()
-        raise InputError("path", opened.obstacle)
+        raise InputError("path", opened.lock_error)
     return opened
 
 
@@ -322,7 +323,9 @@ def _train_run(
     running = opened.running
     assert running, "a run without its text is not opened"
     if running.state.is_ended:
-        say(f"{opened.folder.path} has diverged. Start a new run with a smaller learning rate.")
+        print_message(
+            f"{opened.folder.path} has diverged. Start a new run with a smaller learning rate."
+        )
         return 1
     if options.resume and options.steps:
         _extend_run(running, options.steps)
@@ -332,17 +335,17 @@ def _train_run(
         *_start_other_processes(running, group),
     )
     for notice in filter(None, notices):
-        say(notice)
+        print_message(notice)
     try:
         _train_until_stopped(running, progress, group)
     except DivergedError as diverged:
         progress.clear()
-        say(diverged.sentence)
+        print_message(diverged.sentence)
         return 1
     except InputError as refused:  # out of memory
         running.save()
         progress.clear()
-        say(refused.sentence)
+        print_message(refused.sentence)
         return 1
     except LostProcessError:
         return _stop_after_lost_process(running, progress)
@@ -350,9 +353,9 @@ def _train_run(
     if running.notice and not progress.asked:
         running.save()  # there may be enough space by now
     if running.notice:
-        say(running.notice)
+        print_message(running.notice)
     if progress.asked and not running.is_done:
-        say(_resume_hint(running))
+        print_message(_resume_hint(running))
         return progress.asked.status
     _write_summary(opened, running)
     return 1 if running.notice else 0
@@ -373,11 +376,11 @@ def _start_other_processes(
     """Start the other processes; return notices for the user."""
     if not group or running.is_done:
         return ()
-    from visualizer.language.distributed_training import lead
+    from visualizer.language.distributed_training import lead_processes
     from visualizer.language.process_group import LostProcessError
 
     try:
-        return lead(running, group)
+        return lead_processes(running, group)
     except LostProcessError as error:
         sentence = "another process of this training run ended before it started"
         raise InputError("folder", f"{sentence}; {_resume_hint(running)}") from error
@@ -394,8 +397,8 @@ def _stop_after_lost_process(running: TrainingRun, progress: TrainingConsoleProg
         running.save()
     progress.clear()
     if running.notice:
-        say(running.notice)
-    say(f"another process of this training run ended; {_resume_hint(running)}")
+        print_message(running.notice)
+    print_message(f"another process of this training run ended; {_resume_hint(running)}")
     return progress.asked.status if progress.asked else 1
 
 
@@ -419,7 +422,7 @@ def _train_until_stopped(
             if running.folder.stop.exists():
                 progress.stop(signal.SIGTERM, None)
         if group and group.signal_status and not progress.asked:
-            progress.asked = InterruptedRunError(group.signal_status)
+            progress.asked = InterruptSignalError(group.signal_status)
     if progress.asked and not running.is_done:
         running.save()
 
@@ -427,9 +430,9 @@ def _train_until_stopped(
 def _describe_progress(running: TrainingRun, pace: TrainingSpeed) -> str:
     from visualizer.language.training_progress import TrainingProgress
 
-    last, settings = running.take_rows()[-1], running.settings
+    last, settings = running.collect_rows()[-1], running.settings
     tokens = (settings.steps - running.step) * settings.batch * settings.block
-    speed = (pace.a_second, pace.seconds_for(tokens))
+    speed = (pace.tokens_per_second, pace.estimate_seconds(tokens))
     step, *others = TrainingProgress(running.step, settings.steps, last.rate, *speed).facts
     return ", ".join((step, f"loss {last.training:.3f}", *others))
 
@@ -441,7 +444,7 @@ def _write_summary(opened: OpenRun, running: TrainingRun) -> None:
     if final:
         losses = [("training loss", final.training), ("validation loss", final.validation)]
         rows = losses + rows
-    write_out("".join(f"{name:<16} {loss:.4f}\n" for name, loss in rows))
+    write_output("".join(f"{name:<16} {loss:.4f}\n" for name, loss in rows))
 
 
 def is_started_by_torchrun() -> bool:
@@ -465,15 +468,15 @@ def train_together(train: Callable[[DistributedProcessGroup], int]) -> int:
     try:
         group = _join_group()
     except InputError as refused:
-        say(refused.sentence)
+        print_message(refused.sentence)
         return 2
     status = 1
     try:
-        status = train(group) if group.is_first else _follow_first_process(group)
+        status = train(group) if group.is_leader else _follow_first_process(group)
     except SystemExit as ended:  # after --help, --list or an invalid option
         status = ended.code if isinstance(ended.code, int) else 0
     except KeyboardInterrupt:  # between joining and training
-        status = STOPPED["SIGINT"]
+        status = SIGNAL_EXIT_STATUS["SIGINT"]
     except BaseException:
         sys.excepthook(*sys.exc_info())
         raise
@@ -497,23 +500,25 @@ def _join_group() -> DistributedProcessGroup:
 
 def _follow_first_process(group: DistributedProcessGroup) -> int:
     """Follow the first process; signals are passed on to it."""
-    from visualizer.language.distributed_training import follow
+    from visualizer.language.distributed_training import follow_orders
     from visualizer.language.process_group import LostProcessError
 
     def stop(number: int, frame: FrameType | None) -> None:
-        group.ask_to_end(STOPPED[signal.Signals(number).name])
+        group.request_end(SIGNAL_EXIT_STATUS[signal.Signals(number).name])
 
     name = f"process {group.rank + 1} of {group.count}"
     try:
-        with stoppable(stop):
-            return follow(group)
+        with handle_stop_signals(stop):
+            return follow_orders(group)
     except LostProcessError:
         if group.rank == 1:  # the first process prints more, unless it is the one that was lost
-            say(f"{name}: stopped because another process of this training run ended.")
+            print_message(f"{name}: stopped because another process of this training run ended.")
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
-        say(f"{name}: out of memory. Use a smaller batch size, block size or embedding size.")
+        print_message(
+            f"{name}: out of memory. Use a smaller batch size, block size or embedding size."
+        )
     return 1
 
 

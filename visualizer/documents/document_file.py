@@ -25,16 +25,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from visualizer.attention.saved_numbers import RecordedNumbers
-from visualizer.attention.spec import LAYERS, Projection
+from visualizer.attention.spec import PROJECTION_LAYERS, Projection
 from visualizer.attention.spec_validation import problems
 from visualizer.attention.stages import Operation, parameter_names, shape, stages
-from visualizer.documents.schema import CODING, SCHEMA, migrated, without_passing_fields
-from visualizer.documents.validation import check_saved
-from visualizer.errors import InputError, reason_of
+from visualizer.documents.schema import DOCUMENT_CODING, SCHEMA_VERSION, migrate, saved_part
+from visualizer.documents.validation import check_document
+from visualizer.errors import InputError, system_error_reason
 from visualizer.session.document import Document
 from visualizer.session.view import View
 from visualizer.storage.archive import read_archive, write_archive
-from visualizer.storage.json_coding import DamagedError, Members
+from visualizer.storage.json_coding import ArchiveMembers, DamagedError
 from visualizer.version import __version__
 
 if TYPE_CHECKING:
@@ -45,10 +45,17 @@ if TYPE_CHECKING:
     from visualizer.documents.exported_numbers import ExportedNumbers
     from visualizer.storage.regular_file import FileVersion
 
-__all__ = ["SCHEMA", "SUFFIX", "SavedDocument", "document_bytes", "read_document", "write_document"]
+__all__ = [
+    "DOCUMENT_SUFFIX",
+    "SCHEMA_VERSION",
+    "SavedDocument",
+    "document_bytes",
+    "read_document",
+    "write_document",
+]
 
-SUFFIX = ".attention"
-UNTITLED = "Untitled"
+DOCUMENT_SUFFIX = ".attention"
+UNTITLED_NAME = "Untitled"
 """Title of a document that has no file."""
 _TREE = "document.json"
 _NUMBERS = "numbers"
@@ -137,13 +144,13 @@ def write_document(file: BinaryIO, document: Document, view: View, run: Run | No
     InputError
         For ``save``, if the content is larger than `read_document` accepts.
     """
-    members: Members = {}
+    members: ArchiveMembers = {}
     with _named_errors("save", "The document", _UNSAVED_SUFFIX):
         tree = {
-            "schema": SCHEMA,
+            "schema": SCHEMA_VERSION,
             "program": __version__,
-            "document": CODING.encode(document, Document, "document", members),
-            "view": CODING.encode(without_passing_fields(view), View, "view", members),
+            "document": DOCUMENT_CODING.encode(document, Document, "document", members),
+            "view": DOCUMENT_CODING.encode(saved_part(view), View, "view", members),
         }
         texts = {_TREE: _encode_json(tree)}
         arrays = {
@@ -214,14 +221,14 @@ def read_document(file: BinaryIO) -> SavedDocument:
     subject = f"“{Path(name).name}”" if isinstance(name, str) else "The file"
     with _named_errors("open", subject):
         texts, arrays = read_archive(file)
-        tree = migrated(_parse_tree(texts.pop(_TREE, b"")))
+        tree = migrate(_parse_tree(texts.pop(_TREE, b"")))
         if tree.keys() != {"schema", "program", "document", "view"}:
             raise DamagedError("contains an unknown field in its description.")
         paths = [path for path in arrays if path.startswith(("document/", "view/"))]
         given = {path: _as_bytes(path, arrays.pop(path), tree) for path in paths}
-        document = CODING.decode(tree["document"], Document, "document", given)
-        view = CODING.decode(tree["view"], View, "view", given)
-        check_saved(document, view)
+        document = DOCUMENT_CODING.decode(tree["document"], Document, "document", given)
+        view = DOCUMENT_CODING.decode(tree["view"], View, "view", given)
+        check_document(document, view)
         recorded = _take_recorded_run("trace", document, texts, arrays)
         of_a = view.comparison.document if view.comparison else None
         kept = _take_recorded_run("kept", of_a, texts, arrays) if of_a else None
@@ -276,7 +283,9 @@ def _named_errors(field: str, subject: str, remedy: str = "") -> Iterator[None]:
     except OSError as error:
         if field == "save":  # the caller that writes the file knows its path
             raise
-        raise InputError(field, f"{subject} could not be read: {reason_of(error)}.") from error
+        raise InputError(
+            field, f"{subject} could not be read: {system_error_reason(error)}."
+        ) from error
     except MemoryError as error:
         raise InputError(field, f"{subject} needs more memory than is available.") from error
 
@@ -289,10 +298,10 @@ def _is_computed_from(run: Run, document: Document) -> bool:
     if not (run.trace.has_module and document.has_module):
         return False
     is_spec = replace(run.trace.spec, lengths=()) == replace(document.spec, lengths=())
-    return is_spec and unpadded(run) == document.tokens()
+    return is_spec and unpadded_tokens(run) == document.tokens()
 
 
-def unpadded(run: Run) -> Texts:
+def unpadded_tokens(run: Run) -> Texts:
     """Return the tokens of each text of a run without padding."""
     lengths = run.trace.spec.lengths or [len(text) for text in run.texts]
     return tuple(text[:length] for text, length in zip(run.texts, lengths, strict=True))
@@ -300,10 +309,10 @@ def unpadded(run: Run) -> Texts:
 
 def _trace_members(place: str, run: Run) -> tuple[dict[str, bytes], dict[str, np.ndarray]]:
     """Return the texts and arrays of a run by member name below ``place``."""
-    texts = unpadded(run)
+    texts = unpadded_tokens(run)
     tokens = [token for text in texts for token in text]
     about = {"device": run.device, "notices": list(run.notices)}
-    held = [stage.name for stage in run.trace.held_stages]
+    held = [stage.name for stage in run.trace.stored_stages]
     arrays = {f"{place}/{name}": run.trace.read(name) for name in held}
     for name in run.trace.parameters:
         arrays[f"{place}/parameters/{name}"] = run.trace.read(name)
@@ -382,7 +391,7 @@ def parameter_sizes(spec: AttentionSpec, tokens: int) -> dict[str, tuple[int, ..
     wide = (spec.d_in, spec.d_out)
     if spec.projection is Projection.LINEAR:
         wide = (spec.d_out, spec.d_in)
-    for layer in LAYERS if spec.projection is not Projection.NONE else ():
+    for layer in PROJECTION_LAYERS if spec.projection is not Projection.NONE else ():
         for name in parameter_names(spec, layer):
             found[name] = (spec.d_out,) if name.endswith(".bias") else wide
     if spec.output_projection:

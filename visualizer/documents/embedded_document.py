@@ -12,18 +12,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
-KEYWORD = "attention-visualizer"
+PNG_KEYWORD = "attention-visualizer"
 """Keyword of the PNG text chunk that holds the document."""
-NAMESPACE = "https://attention-visualizer.invalid/document"
+SVG_NAMESPACE = "https://attention-visualizer.invalid/document"
 """Namespace of the SVG element that holds the document."""
-ATTACHMENT = "document.attention"
+PDF_ATTACHMENT_NAME = "document.attention"
 """Name of the file attached to a PDF."""
-MARKER = b"attention-visualizer document\n"
+PDF_MARKER = b"attention-visualizer document\n"
 """First bytes of the file attached to a PDF."""
 _MAX_DOCUMENT_BYTES = 2**27
 _MAX_STREAMS = 20_000
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
-_OPENED = f'<document xmlns="{NAMESPACE}" encoding="base64">'.encode()
+_OPENED = f'<document xmlns="{SVG_NAMESPACE}" encoding="base64">'.encode()
 _CLOSED = b"</document>"
 _IN_PAGE = b'<script type="application/octet-stream" id="document">'
 _PAGE_ENDS = b"</script>"
@@ -32,24 +32,24 @@ _PAGE_ENDS = b"</script>"
 # ------------------------------------------------------------------------------ for writers
 
 
-def as_text(document: bytes) -> str:
+def encode_png_text(document: bytes) -> str:
     """Encode a document file as the content of a PNG text chunk."""
     return base64.b64encode(document).decode()
 
 
-def as_metadata(document: bytes) -> str:
+def encode_svg_metadata(document: bytes) -> str:
     """Encode a document file as an SVG ``metadata`` element."""
-    return f"<metadata>{_OPENED.decode()}{as_text(document)}{_CLOSED.decode()}</metadata>"
+    return f"<metadata>{_OPENED.decode()}{encode_png_text(document)}{_CLOSED.decode()}</metadata>"
 
 
-def as_script(document: bytes) -> str:
+def encode_html_script(document: bytes) -> str:
     """Encode a document file as a ``script`` element of a web page."""
-    return f"{_IN_PAGE.decode()}{as_text(document)}{_PAGE_ENDS.decode()}"
+    return f"{_IN_PAGE.decode()}{encode_png_text(document)}{_PAGE_ENDS.decode()}"
 
 
-def as_attachment(document: bytes) -> bytes:
+def encode_pdf_attachment(document: bytes) -> bytes:
     """Encode a document file as the file attached to a PDF."""
-    return MARKER + base64.b64encode(document) + b"\n"
+    return PDF_MARKER + base64.b64encode(document) + b"\n"
 
 
 # ------------------------------------------------------------------------------ finding
@@ -61,18 +61,18 @@ def find_embedded_document(data: bytes) -> bytes | None:
         written = _in_png(data)
     elif data.startswith(b"%PDF"):
         written = _in_pdf(data)
-    elif data.startswith(MARKER):
-        written = data[len(MARKER) :]
+    elif data.startswith(PDF_MARKER):
+        written = data[len(PDF_MARKER) :]
     elif is_web_page(data):
         written = _bytes_between(data, _IN_PAGE, _PAGE_ENDS)
     elif b"<svg" in data[:4096]:
         written = _bytes_between(data, _OPENED, _CLOSED)
     else:
         written = None
-    return None if written is None else decoded(written)
+    return None if written is None else decode_document(written)
 
 
-def decoded(written: bytes) -> bytes | None:
+def decode_document(written: bytes) -> bytes | None:
     """Decode a document file from base64; None if the text is invalid."""
     try:
         return base64.b64decode(b"".join(written.split()), validate=True)
@@ -81,7 +81,7 @@ def decoded(written: bytes) -> bytes | None:
 
 
 def _in_png(data: bytes) -> bytes | None:
-    keyword = KEYWORD.encode() + b"\0"
+    keyword = PNG_KEYWORD.encode() + b"\0"
     for kind, content in _png_chunks(data):
         if content.startswith(keyword) and kind in _PNG_TEXTS:
             return _PNG_TEXTS[kind](content[len(keyword) :])
@@ -132,13 +132,13 @@ def _bytes_between(data: bytes, opened: bytes, closed: bytes) -> bytes | None:
 def _in_pdf(data: bytes) -> bytes | None:
     for stream in islice(re.finditer(rb"stream\r?\n", data), _MAX_STREAMS):
         start = stream.end()
-        content: bytes | None = data[start : start + len(MARKER)]
-        if content == MARKER:
-            content = data[start : data.find(b"\n", start + len(MARKER))]
+        content: bytes | None = data[start : start + len(PDF_MARKER)]
+        if content == PDF_MARKER:
+            content = data[start : data.find(b"\n", start + len(PDF_MARKER))]
         # The first bytes identify the stream; no other stream is decompressed.
-        elif _inflate_stream(data[start : start + 256], len(MARKER)) == MARKER:
+        elif _inflate_stream(data[start : start + 256], len(PDF_MARKER)) == PDF_MARKER:
             content = _inflate_stream(data[start : start + _MAX_DOCUMENT_BYTES])
         else:
             continue
-        return content[len(MARKER) :] if content else None
+        return content[len(PDF_MARKER) :] if content else None
     return None

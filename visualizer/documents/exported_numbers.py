@@ -17,10 +17,10 @@ from msgspec import Struct
 from visualizer.attention.importers import numpy_files
 from visualizer.attention.importers.file_contents import (
     ArrayEntry,
-    lacks_document,
+    missing_document_message,
     unreadable_file_error,
 )
-from visualizer.documents.embedded_document import decoded
+from visualizer.documents.embedded_document import decode_document
 from visualizer.storage.json_coding import DamagedError
 
 if TYPE_CHECKING:
@@ -96,13 +96,13 @@ def _largest_difference(entry: ArrayEntry, run: Run) -> float:
 # ------------------------------------------------------------------------------ recognising
 
 
-def is_npz(start: bytes) -> bool:
+def is_exported_npz(start: bytes) -> bool:
     """Whether the first bytes of a file are those of an exported NPZ with its document."""
-    name = f"{numpy_files.DOCUMENT}.npy".encode()
+    name = f"{numpy_files.DOCUMENT_MEMBER}.npy".encode()
     return start.startswith(_ARCHIVE) and start[_NAME_OFFSET : _NAME_OFFSET + len(name)] == name
 
 
-def is_json(start: bytes) -> bool:
+def is_exported_json(start: bytes) -> bool:
     """Whether the first bytes of a file are those of an exported JSON."""
     return start.lstrip().startswith(b"{") and _PROGRAM in start[:_HEAD]
 
@@ -110,7 +110,7 @@ def is_json(start: bytes) -> bool:
 # ------------------------------------------------------------------------------ reading
 
 
-def read_npz(path: Path) -> tuple[bytes, ExportedNumbers]:
+def read_exported_npz(path: Path) -> tuple[bytes, ExportedNumbers]:
     """Return the document file in an exported NPZ, and the file's numbers.
 
     Raises
@@ -120,8 +120,8 @@ def read_npz(path: Path) -> tuple[bytes, ExportedNumbers]:
     InputError
         For ``open``, if any other part of the file is damaged.
     """
-    entries = numpy_files.npz(path).entries
-    found = [entry for entry in entries if entry.name == numpy_files.DOCUMENT]
+    entries = numpy_files.list_npz(path).entries
+    found = [entry for entry in entries if entry.name == numpy_files.DOCUMENT_MEMBER]
     numbers = found[0].read() if found else np.empty(0)
     if not ((numbers >= 0) & (numbers < 256)).all() or not numbers.size:
         raise DamagedError("is damaged: its document cannot be extracted.")
@@ -129,7 +129,7 @@ def read_npz(path: Path) -> tuple[bytes, ExportedNumbers]:
     return numbers.astype(np.uint8).tobytes(), ExportedNumbers(others)
 
 
-def read_json(path: Path, data: bytes, size: int) -> tuple[bytes, ExportedNumbers]:
+def read_exported_json(path: Path, data: bytes, size: int) -> tuple[bytes, ExportedNumbers]:
     """Return the document file in an exported JSON, and the file's numbers.
 
     Parameters
@@ -151,9 +151,9 @@ def read_json(path: Path, data: bytes, size: int) -> tuple[bytes, ExportedNumber
     )
     tree = _parse_json(data) if is_read else {}
     written = _IN_JSON.search(data)
-    document = decoded(written[1]) if written else None
+    document = decode_document(written[1]) if written else None
     if document is None:
-        raise unreadable_file_error(lacks_document(path))
+        raise unreadable_file_error(missing_document_message(path))
     return document, ExportedNumbers(tuple(_read_arrays(tree)) if is_read else (), is_read)
 
 

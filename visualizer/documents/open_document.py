@@ -18,24 +18,24 @@ from msgspec.structs import replace
 
 from visualizer.documents.document_file import SavedDocument, read_document
 from visualizer.documents.embedded_document import (
-    MARKER,
+    PDF_MARKER,
     PNG_SIGNATURE,
     find_embedded_document,
     is_web_page,
 )
 from visualizer.documents.exported_numbers import (
     ExportedNumbers,
-    is_json,
-    is_npz,
-    read_json,
-    read_npz,
+    is_exported_json,
+    is_exported_npz,
+    read_exported_json,
+    read_exported_npz,
 )
-from visualizer.errors import InputError, reason_of
-from visualizer.models.image_names import is_image_name
-from visualizer.session.document_builder import text_of
+from visualizer.errors import InputError, system_error_reason
+from visualizer.models.image_names import has_image_suffix
+from visualizer.session.document_builder import normalize_text
 from visualizer.storage.archive import MAX_BYTES
 from visualizer.storage.json_coding import DamagedError
-from visualizer.storage.regular_file import open_regular_file, version_of
+from visualizer.storage.regular_file import file_version, open_regular_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,17 +65,17 @@ def open_document(path: Path) -> SavedDocument:
         with open_regular_file(path) as file:
             start, found = file.read(_START), os.fstat(file.fileno())
             file.seek(0)
-            if is_npz(start):
-                saved = _beside_numbers(path, *read_npz(path))
-            elif is_json(start):
+            if is_exported_npz(start):
+                saved = _beside_numbers(path, *read_exported_npz(path))
+            elif is_exported_json(start):
                 data = file.read(MAX_PICTURE_BYTES)
-                saved = _beside_numbers(path, *read_json(path, data, found.st_size))
+                saved = _beside_numbers(path, *read_exported_json(path, data, found.st_size))
             else:
                 is_picture = not start.startswith(b"PK")
                 if found.st_size > (MAX_PICTURE_BYTES if is_picture else MAX_BYTES + 2**26):
                     raise InputError("open", f"{subject} is too large to open.")
                 saved = _in_picture(path, file.read()) if is_picture else read_document(file)
-            return replace(saved, version=version_of(found))
+            return replace(saved, version=file_version(found))
     except DamagedError as error:
         raise InputError("open", f"{subject} {error}") from error
     except (OSError, MemoryError) as error:
@@ -86,11 +86,11 @@ def open_document(path: Path) -> SavedDocument:
 def _in_picture(path: Path, data: bytes) -> SavedDocument:
     document = find_embedded_document(data)
     if document is None:
-        kinds = (PNG_SIGNATURE, b"%PDF", MARKER)
+        kinds = (PNG_SIGNATURE, b"%PDF", PDF_MARKER)
         is_known = data.startswith(kinds) or is_web_page(data) or b"<svg" in data[:4096]
         what = "contains no document" if is_known else "is not an Attention Visualizer document"
         hint = "Open a file that was saved or exported by Attention Visualizer."
-        if is_image_name(path):
+        if has_image_suffix(path):
             hint += " To use another image, open a vision model first."
         raise InputError("open", f"“{path.name}” {what}. {hint}")
     return _from_bytes(path, document)
@@ -127,7 +127,7 @@ class DocumentChange(Struct, frozen=True):
     stages: frozenset[str] | None = None
     opened_model: object = None
 
-    def rebased(self, before: Document, now: Document) -> DocumentChange:
+    def apply_to_edited(self, before: Document, now: Document) -> DocumentChange:
         """Apply the change to a document that was edited while the file was read.
 
         Parameters
@@ -145,7 +145,7 @@ class DocumentChange(Struct, frozen=True):
         return replace(self, document=replace(now, **changed))
 
 
-def change_to_model(document: Document, opened: OpenedSource) -> DocumentChange:
+def switch_to_model(document: Document, opened: OpenedSource) -> DocumentChange:
     """Run a model on a document's text, or on another text if it cannot process that one.
 
     A vision model uses the image of the previous model.
@@ -167,7 +167,7 @@ MAX_LINE_CHARACTERS = 100_000
 """Maximum number of characters in a line, as the window lays out each line as a whole."""
 
 
-def too_long(text: str) -> str:
+def text_length_problem(text: str) -> str:
     """Describe which part of a text is too long to open; empty if none is."""
     if len(text) > MAX_TEXT_CHARACTERS:
         what = f"The text has {len(text):,} characters; the maximum is {MAX_TEXT_CHARACTERS:,}"
@@ -178,7 +178,7 @@ def too_long(text: str) -> str:
     return f"{what}. The text was not inserted."
 
 
-def first_part(text: str) -> str:
+def permitted_start(text: str) -> str:
     """Return the longest permitted start of a text, up to the end of a word or line."""
     size = min(len(text), MAX_TEXT_CHARACTERS)
     start = 0
@@ -195,7 +195,7 @@ def first_part(text: str) -> str:
     return part.rstrip()
 
 
-def text_in(path: Path) -> str:
+def read_text_file(path: Path) -> str:
     """Read a UTF-8 text with or without a byte order mark.
 
     Raises
@@ -213,14 +213,16 @@ def text_in(path: Path) -> str:
                 f"{subject} has more than {MAX_TEXT_CHARACTERS:,} characters. Use part of it."
             )
             raise InputError("open", sentence)
-        if too_long(text):
+        if text_length_problem(text):
             sentence = (
                 f"{subject} has a line of more than {MAX_LINE_CHARACTERS:,} characters. Break it."
             )
             raise InputError("open", sentence)
-        return text_of(text)
+        return normalize_text(text)
     except OSError as error:
-        raise InputError("open", f"{subject} could not be opened: {reason_of(error)}.") from error
+        raise InputError(
+            "open", f"{subject} could not be opened: {system_error_reason(error)}."
+        ) from error
     except UnicodeDecodeError as error:
         raise InputError("open", f"{subject} is not UTF-8 text.") from error
     except InputError as refused:

@@ -14,14 +14,14 @@ MAX_RECENT_FILES = 10
 _NAME = "recent.json"
 
 
-def recent(folder: Path) -> tuple[Path, ...]:
+def load_recent_files(folder: Path) -> tuple[Path, ...]:
     """Return the files, newest first; none if the list is damaged or cannot be read."""
     with suppress(OSError):
         return _read_list(folder)
     return ()
 
 
-def remember(folder: Path, path: Path) -> tuple[Path, ...]:
+def add_recent_file(folder: Path, path: Path) -> tuple[Path, ...]:
     """Put a file at the top and return the list.
 
     Raises
@@ -32,7 +32,7 @@ def remember(folder: Path, path: Path) -> tuple[Path, ...]:
     return _write_list(folder, (path.absolute(), *_read_list(folder)))
 
 
-def forget(folder: Path, path: Path) -> tuple[Path, ...]:
+def remove_recent_file(folder: Path, path: Path) -> tuple[Path, ...]:
     """Remove a file, such as one that no longer exists, and return the list.
 
     Raises

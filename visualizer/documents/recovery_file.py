@@ -21,8 +21,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from visualizer.documents.document_file import document_bytes, read_document
-from visualizer.errors import InputError, reason_of
-from visualizer.storage.atomic_file import write
+from visualizer.errors import InputError, system_error_reason
+from visualizer.storage.atomic_file import write_atomically
 from visualizer.storage.file_lock import FileLock
 from visualizer.storage.link_safe_folder import ContainedFolder, make_private_folder
 from visualizer.storage.regular_file import FileVersion, open_regular_file
@@ -57,7 +57,7 @@ class RecoveryFile:
             make_private_folder(folder)
             self._lock: FileLock | None = _new_lock(folder)
         except OSError as error:
-            reason = reason_of(error)
+            reason = system_error_reason(error)
             sentence = f"Unsaved changes cannot be backed up in {folder}: {reason}."
             raise InputError("recovery", sentence) from error
         kept = self._lock.path.with_suffix(_KEPT).name
@@ -86,7 +86,7 @@ class RecoveryFile:
         """
         of = json.dumps((str(path.absolute()), version) if path else None)
         content = of.encode() + b"\n" + document_bytes(document, view)
-        write(self._file, partial(_write_content, content))
+        write_atomically(self._file, partial(_write_content, content))
 
     def forget(self) -> None:
         """Remove the file once everything is saved or discarded."""
@@ -108,7 +108,7 @@ def _new_lock(folder: Path) -> FileLock:
         except (
             BlockingIOError,
             FileNotFoundError,
-        ):  # another program's `recovery_files_of_crashes` was faster
+        ):  # another program's `find_crash_recovery_files` was faster
             if not folder.is_dir():
                 raise
 
@@ -150,7 +150,10 @@ class RecoveredDocument(Struct, frozen=True):
                 file.readline()
                 content = file.read()
         except OSError as error:
-            sentence = f"The backup of the unsaved changes could not be opened: {reason_of(error)}."
+            sentence = (
+                "The backup of the unsaved changes could not be opened: "
+                f"{system_error_reason(error)}."
+            )
             raise InputError("open", sentence) from error
         except MemoryError as error:
             sentence = "The backup of the unsaved changes needs more memory than is available."
@@ -163,14 +166,14 @@ class RecoveredDocument(Struct, frozen=True):
             self.file.unlink(missing_ok=True)
 
 
-def recovery_files_of_crashes(folder: Path) -> list[RecoveredDocument]:
+def find_crash_recovery_files(folder: Path) -> list[RecoveredDocument]:
     """List the recovery files of crashed programs, newest first.
 
     Files of running programs, including this one, are skipped. Stale locks and partially written
     files are removed.
     """
     found = []
-    ContainedFolder(folder).remove_parts()
+    ContainedFolder(folder).remove_temporary_files()
     with suppress(OSError):
         for file in [*folder.glob(f"*{_KEPT}"), *folder.glob(f"*{_LOCK}")]:
             if _is_abandoned(file.with_suffix(_LOCK)) and file.suffix == _KEPT:

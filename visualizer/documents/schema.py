@@ -18,16 +18,16 @@ from visualizer.session.timeline import Playhead
 from visualizer.session.token_selection import TokenSelection
 from visualizer.session.user_prediction import Prediction
 from visualizer.session.view import TableSelection, View
-from visualizer.session.zoom_ranges import Zoom
+from visualizer.session.zoom_ranges import ZoomRange
 from visualizer.storage.json_coding import DamagedError, JsonCoding, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-CELL_FIELDS = {"stage", "place", "fold", "part"}
+OLD_CELL_FIELDS = {"stage", "place", "fold", "part"}
 """Fields of a cell before schema 7 added its layer."""
-SCHEMA = 8
-"""Current schema; increase it when saved fields change, and add a migration to `STEPS`."""
+SCHEMA_VERSION = 8
+"""Current schema; increase it when saved fields change, and add a migration to `MIGRATIONS`."""
 
 Tree = dict[str, Any]
 
@@ -131,7 +131,7 @@ def _add_cell_layers(part: Any) -> Any:
     if not isinstance(part, dict):
         return part
     whole = {name: _add_cell_layers(each) for name, each in part.items()}
-    return {**whole, "layer": None} if whole.keys() == CELL_FIELDS else whole
+    return {**whole, "layer": None} if whole.keys() == OLD_CELL_FIELDS else whole
 
 
 def _add_fields(tree: Tree, more: Tree, *way: str) -> Tree:
@@ -148,7 +148,7 @@ def _change_table(tree: Tree, change: Callable[[Tree], Tree], *way: str) -> Tree
     return {**tree, step: _change_table(inner, change, *rest)} if isinstance(inner, dict) else tree
 
 
-STEPS: dict[int, Callable[[Tree], Tree]] = {
+MIGRATIONS: dict[int, Callable[[Tree], Tree]] = {
     1: _without_captured,
     2: _with_layer,
     3: _with_large,
@@ -160,7 +160,7 @@ STEPS: dict[int, Callable[[Tree], Tree]] = {
 """Migrations of a ``document.json`` to the next schema, by schema number."""
 
 
-def migrated(tree: Any) -> Tree:
+def migrate(tree: Any) -> Tree:
     """Migrate the tree of a ``document.json`` to the current schema.
 
     Raises
@@ -171,16 +171,16 @@ def migrated(tree: Any) -> Tree:
     schema = tree.get("schema") if isinstance(tree, dict) else None
     if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:
         raise DamagedError("does not contain a valid schema version.")
-    if schema > SCHEMA:
+    if schema > SCHEMA_VERSION:
         program = tree.get("program")
         newer = f" {shown(program)}" if isinstance(program, str) else ""
         raise DamagedError(
             f"was written by a newer version{newer}. Update Attention Visualizer to open it."
         )
-    while schema < SCHEMA:
-        tree = STEPS[schema](tree)
+    while schema < SCHEMA_VERSION:
+        tree = MIGRATIONS[schema](tree)
         schema += 1
-    return {**tree, "schema": SCHEMA}
+    return {**tree, "schema": SCHEMA_VERSION}
 
 
 # Types in annotations that their modules import only for type checking. The types of fields that
@@ -197,13 +197,13 @@ _NAMES: dict[str, Any] = {
             ModelSource,
             Prediction,
             TokenSelection,
-            Zoom,
+            ZoomRange,
         )
     },
     **dict.fromkeys(("Run", "CachedTensor"), object),
 }
 
-LEFT_OUT: dict[type, frozenset[str]] = {
+UNSAVED_FIELDS: dict[type, frozenset[str]] = {
     View: frozenset({"hovered", "lesson", "panes", "room", "small_room", "attribution", "scatter"}),
     Playhead: frozenset({"is_playing"}),
     TableSelection: frozenset({"document", "problem"}),
@@ -212,10 +212,10 @@ LEFT_OUT: dict[type, frozenset[str]] = {
 }
 """Fields that are not saved, by class."""
 
-CODING = JsonCoding(_NAMES, LEFT_OUT)
+DOCUMENT_CODING = JsonCoding(_NAMES, UNSAVED_FIELDS)
 
 
-def without_passing_fields(view: View) -> View:
+def saved_part(view: View) -> View:
     """Return the saved part of a view, equal to the view read back from a file.
 
     The hovered cell, the window's layout and the lesson are reset, and playback is stopped. A

@@ -15,25 +15,30 @@ import numpy as np
 
 from visualizer.attention.captured_attention import (
     MAX_LAYERS,
-    claims_of_header,
-    claims_of_numbers,
-    is_packed,
+    check_header,
+    check_values,
+    is_packed_mask,
 )
-from visualizer.attention.layer_stages import ORDER
-from visualizer.attention.settings import format_number, unsettable
+from visualizer.attention.layer_stages import STAGE_ORDER
+from visualizer.attention.settings import first_unsettable, format_number
 from visualizer.attention.spec import MAX_VALUES, OWN_BIASES, OWN_LAYERS
-from visualizer.models.model_source import ImageFile, claims_of_changes, server_of
+from visualizer.models.model_source import ImageFile, check_changes, parse_server_address
 from visualizer.session.comparison_state import ComparisonKind
-from visualizer.session.dropout_samples import MAX_COUNT
-from visualizer.session.timeline import SPEEDS
+from visualizer.session.dropout_samples import MAX_SAMPLES
+from visualizer.session.timeline import PLAYBACK_SPEEDS
 from visualizer.session.view_changes import MAX_TRAIL_CELLS
-from visualizer.session.view_options import FOLLOWS, MAX_LINES_PER_QUERY, MapKind, maps_of
+from visualizer.session.view_options import (
+    FOLLOW_PINNED,
+    MAX_LINES_PER_QUERY,
+    MapKind,
+    maps_of_kind,
+)
 from visualizer.storage.json_coding import RANGE_LIMIT, DamagedError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from visualizer.attention.captured_attention import Claim
+    from visualizer.attention.captured_attention import NumberCheck
     from visualizer.attention.spec import NumberMatrix
     from visualizer.models.model_source import ModelSource
     from visualizer.session.cell_address import Cell
@@ -47,7 +52,7 @@ _SHA256 = "[0-9a-f]{64}"
 _SERVER = r"[A-Za-z0-9.-]{1,253}:[0-9]{1,5}"
 
 
-def check_saved(document: Document, view: View) -> None:
+def check_document(document: Document, view: View) -> None:
     """Reject a document and a view that the program cannot produce.
 
     Raises
@@ -60,8 +65,8 @@ def check_saved(document: Document, view: View) -> None:
         _require(_check_matrices(one))
         _require(_check_settings(one))
         if one.captured:
-            _require(claims_of_header(one.captured))
-            _require(claims_of_numbers(one.captured))
+            _require(check_header(one.captured))
+            _require(check_values(one.captured))
         if one.model:
             _require(_check_model(one.model))
     _require(_check_view(view))
@@ -70,29 +75,29 @@ def check_saved(document: Document, view: View) -> None:
         _require(_check_comparison(view.comparison))
 
 
-def _require(claims: Iterator[Claim]) -> None:
+def _require(claims: Iterator[NumberCheck]) -> None:
     for holds, what in claims:
         if not holds:
             raise DamagedError(f"contains an invalid value: {what}.")
 
 
-def _check_matrices(document: Document) -> Iterator[Claim]:
+def _check_matrices(document: Document) -> Iterator[NumberCheck]:
     spec = document.spec
     for cells in (spec.own_mask, spec.own_kept):
         if cells:
-            yield is_packed(cells), "a matrix of zeros and ones"
+            yield is_packed_mask(cells), "a matrix of zeros and ones"
     given = (spec.own_input,) if spec.own_input else ()
     for numbers in (*given, *(matrix for _, matrix in spec.own_weights)):
         yield _is_filled(numbers), "a matrix of numbers"
 
 
-def _check_settings(document: Document) -> Iterator[Claim]:
+def _check_settings(document: Document) -> Iterator[NumberCheck]:
     spec = document.spec
     yield len(document.weights_source) <= MAX_PATH_LENGTH, "a source of weights"
     names = [name for name, _ in spec.own_weights]
     are_known = set(names) <= OWN_LAYERS.keys() | OWN_BIASES.keys()
     yield are_known and len(set(names)) == len(names), "a set of own weights"
-    if wrong := unsettable(spec):
+    if wrong := first_unsettable(spec):
         value = format_number(getattr(spec, wrong.name))
         yield False, f"“{wrong.label}” of {value}"
 
@@ -103,15 +108,15 @@ def _is_filled(own: NumberMatrix) -> bool:
     return bool(np.isfinite(own.array()).all())
 
 
-def _check_model(model: ModelSource) -> Iterator[Claim]:
-    is_server = _is_server(server_of(model.folder))
+def _check_model(model: ModelSource) -> Iterator[NumberCheck]:
+    is_server = _is_server(parse_server_address(model.folder))
     yield is_server or _is_local(model.folder), "a model's folder"
     yield len(model.name) <= MAX_PATH_LENGTH, "a model's name"
     yield re.fullmatch(_SHA256, model.fingerprint) is not None, "a model's fingerprint"
     if model.image and model.image != ImageFile():
         yield _is_local(model.image.path), "an image's path"
         yield re.fullmatch(_SHA256, model.image.sha256) is not None, "an image's hash"
-    yield from claims_of_changes(model)
+    yield from check_changes(model)
     yield len(model.part) <= MAX_PATH_LENGTH, "a model's part"
     count = len(model.layers)
     are_layers = all(0 <= layer < MAX_VALUES["heads"] for layer in model.layers)
@@ -134,20 +139,20 @@ def _is_local(path: str) -> bool:
     return is_local and len(path) <= MAX_PATH_LENGTH
 
 
-def _check_view(view: View) -> Iterator[Claim]:
+def _check_view(view: View) -> Iterator[NumberCheck]:
     playhead, guess, zoom = view.playhead, view.guess, view.zoom
     places = [place for place in (playhead.place, playhead.span and playhead.span[0]) if place]
     yield _are_stages(view.stages), "a stage"
     yield _are_stages(place.stage for place in places), "a step's stage"
     yield all(_are_valid_counts(place.row, place.column) for place in places), "a step's position"
-    yield playhead.span is None or playhead.span[1] in ORDER, "a span's stage"
-    yield playhead.speed in SPEEDS, "a speed"
+    yield playhead.span is None or playhead.span[1] in STAGE_ORDER, "a span's stage"
+    yield playhead.speed in PLAYBACK_SPEEDS, "a speed"
     shown = (view.text, view.layer, *(view.heads or ()), view.table.head)
     yield _are_valid_counts(*shown), "a text, layer or head"
     yield zoom is None or min(len(zoom.queries), len(zoom.keys)) > 0, "a zoom"
     pinned = (view.pinned,) if view.pinned else ()
     marks = guess.marks if guess else ()
-    yield guess is None or guess.stage in ORDER, "a prediction's stage"
+    yield guess is None or guess.stage in STAGE_ORDER, "a prediction's stage"
     yield all(guess and mark.stage == guess.stage and not mark.fold for mark in marks), "a mark"
     for cell in (*pinned, *view.past, *view.future, *marks, *view.lines.by_key):
         yield _is_cell(cell), "a cell"
@@ -158,7 +163,7 @@ def _check_view(view: View) -> Iterator[Claim]:
     yield max(len(view.past), len(view.future)) <= MAX_TRAIL_CELLS, "a cell history"
     yield _are_valid_counts(*view.tokens.chosen, view.tokens.match or 0), "a selected token"
     yield 0 <= view.lines.threshold <= 1, "a threshold"
-    solo = 0 if view.lines.solo in (None, FOLLOWS) else view.lines.solo
+    solo = 0 if view.lines.solo in (None, FOLLOW_PINNED) else view.lines.solo
     is_choice = (
         _are_valid_counts(view.lines.top, solo or 0) and view.lines.top <= MAX_LINES_PER_QUERY
     )
@@ -167,12 +172,12 @@ def _check_view(view: View) -> Iterator[Claim]:
     yield _are_valid_counts(painting.window, painting.prefix, painting.padding), "a brush"
 
 
-def _check_colours(colouring: ColourOptions) -> Iterator[Claim]:
+def _check_colours(colouring: ColourOptions) -> Iterator[NumberCheck]:
     for kind, id_ in (
         (MapKind.SEQUENTIAL, colouring.sequential),
         (MapKind.DIVERGING, colouring.diverging),
     ):
-        yield id_ in {each.id for each in maps_of(kind)}, f"a colour map “{shown(id_)}”"
+        yield id_ in {each.id for each in maps_of_kind(kind)}, f"a colour map “{shown(id_)}”"
     yield (
         _are_stages(stage for stage, _, _ in colouring.typed),
         "a stage with a custom colour range",
@@ -183,21 +188,21 @@ def _check_colours(colouring: ColourOptions) -> Iterator[Claim]:
     )
 
 
-def _check_comparison(comparison: Comparison) -> Iterator[Claim]:
+def _check_comparison(comparison: Comparison) -> Iterator[NumberCheck]:
     is_kept = comparison.against is ComparisonKind.KEPT
     yield not is_kept or comparison.document is not None, "a comparison without side A"
     yield _are_valid_counts(*comparison.heads), "a pair of heads to compare"
-    yield 1 <= comparison.count <= MAX_COUNT, "a sample count"
+    yield 1 <= comparison.count <= MAX_SAMPLES, "a sample count"
     yield _are_stages(comparison.alone | comparison.before), "a stage to compare"
 
 
 def _is_cell(cell: Cell) -> bool:
     counts = _are_valid_counts(*cell.place, cell.layer or 0)
-    return cell.stage in ORDER and len(cell.place) in (2, 3) and counts
+    return cell.stage in STAGE_ORDER and len(cell.place) in (2, 3) and counts
 
 
 def _are_stages(names: Iterable[str]) -> bool:
-    return all(name in ORDER for name in names)
+    return all(name in STAGE_ORDER for name in names)
 
 
 def _are_valid_counts(*numbers: int) -> bool:

@@ -7,32 +7,37 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from visualizer.explanations.cell_terms import CombineRule, Explanation, Factor, largest_first
-from visualizer.explanations.step_values import bracketed, trimmed
+from visualizer.explanations.cell_terms import (
+    CombinationRule,
+    Explanation,
+    Factor,
+    indices_of_largest,
+)
+from visualizer.explanations.step_values import format_trimmed, parenthesize_negative
 from visualizer.format import format_number
 
 if TYPE_CHECKING:
     from visualizer.attention.trace import Trace
 
-SHOWN_TERMS = 4
+MAX_SHOWN_TERMS = 4
 
 # exp of anything larger overflows float32; exp of the negative is almost 0.
 MAX_EXPONENT = 88.0
-SHOWN_SHIFTED = 2
+MAX_SHOWN_SHIFTED_TERMS = 2
 
 
 class EquationPart(Struct, frozen=True):
     """A part of the line; if lit, it is a number read from a panel, which is highlighted."""
 
     text: str
-    is_lit: bool = False
+    is_highlighted: bool = False
 
 
 class EquationTerm(Struct, frozen=True):
-    """One term of a line, with its parts; `is_reckoned` if it is a computed number."""
+    """One term of a line, with its parts; `is_computed_number` if it is a computed number."""
 
     parts: list[EquationPart]
-    is_reckoned: bool = True
+    is_computed_number: bool = True
 
 
 class EquationTermWriter(Struct, frozen=True, eq=False):
@@ -51,14 +56,14 @@ class EquationTermWriter(Struct, frozen=True, eq=False):
         """Return the number that was read."""
         value = float(factor.read[at if len(factor.read) > 1 else 0])
         is_lit = factor.name in self.trace and factor.name != self.explanation.stage.name
-        return EquationPart(format_number(value) if factor.name else trimmed(value), is_lit)
+        return EquationPart(format_number(value) if factor.name else format_trimmed(value), is_lit)
 
     def factor(self, factor: Factor, at: int, is_first: bool) -> list[EquationPart]:
         part = self.read(factor, at)
         before, _, after = factor.form.partition("{}")
         if before.endswith("("):  # a function of the number
             return [EquationPart(before), part, EquationPart(f"{_format_shift(factor)}{after}")]
-        if bracketed(part.text) != part.text and not is_first:
+        if parenthesize_negative(part.text) != part.text and not is_first:
             return [EquationPart("("), part, EquationPart(")")]
         return [part]
 
@@ -86,14 +91,18 @@ class EquationTermWriter(Struct, frozen=True, eq=False):
         """Choose the terms to write and count the rest; zeros may be left out of both."""
         explanation = self.explanation
         terms, chosen = explanation.terms, explanation.chosen
-        is_share = explanation.rule is CombineRule.SHARE
+        is_share = explanation.rule is CombinationRule.SHARE
         places = np.arange(len(terms))
         if leaves_out_zeros:
             adds = terms != 0
             adds[chosen] |= is_share or not adds.any()
             places = places[adds]
-        most = SHOWN_SHIFTED if is_share and _format_shift(self.factors[0][0][0]) else SHOWN_TERMS
-        order = places[largest_first(explanation.sizes[places], most)].tolist()
+        most = (
+            MAX_SHOWN_SHIFTED_TERMS
+            if is_share and _format_shift(self.factors[0][0][0])
+            else MAX_SHOWN_TERMS
+        )
+        order = places[indices_of_largest(explanation.sizes[places], most)].tolist()
         if is_share and chosen not in order:
             order[-1] = chosen
         return sorted(order), len(places) - len(order)
@@ -102,7 +111,7 @@ class EquationTermWriter(Struct, frozen=True, eq=False):
 def _format_shift(factor: Factor) -> str:
     """Format the number that is subtracted first, if the equation would be wrong without it."""
     is_needed = MAX_EXPONENT < abs(factor.shift) < np.inf
-    return f" − {bracketed(trimmed(factor.shift))}" if is_needed else ""
+    return f" − {parenthesize_negative(format_trimmed(factor.shift))}" if is_needed else ""
 
 
 def sum_equation(line: EquationTermWriter) -> EquationTerm:
@@ -110,7 +119,7 @@ def sum_equation(line: EquationTermWriter) -> EquationTerm:
     return EquationTerm(line.sum(leaves_out_zeros=False))
 
 
-def sum_over_keys(line: EquationTermWriter) -> EquationTerm:
+def key_sum_equation(line: EquationTermWriter) -> EquationTerm:
     """Write a sum over all keys; keys without attention weight add nothing."""
     return EquationTerm(line.sum(leaves_out_zeros=True))
 
@@ -137,14 +146,14 @@ def share_equation(line: EquationTermWriter) -> EquationTerm:
     return EquationTerm([*over, EquationPart(" ÷ "), *below])
 
 
-def allowed_or_replaced(line: EquationTermWriter) -> EquationTerm:
+def masked_equation(line: EquationTermWriter) -> EquationTerm:
     """Write a cell that the mask keeps, or the replacement of one that it forbids."""
     if line.explanation.chosen == 0:
         return copied_equation(line, "allowed: unchanged")
-    return replaced(line, "as it is masked")
+    return replacement_equation(line, "as it is masked")
 
 
-def replaced(line: EquationTermWriter, why: str) -> EquationTerm:
+def replacement_equation(line: EquationTermWriter, why: str) -> EquationTerm:
     """Write the replacement of a number, and the reason."""
     (factors, _), (otherwise, _) = line.factors
     instead = EquationPart(f"{otherwise[0].form} in place of ")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from visualizer.format import shorten
-from visualizer.language.tokenizers import visible
+from visualizer.language.tokenizers import visible_token
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from visualizer.session.cell_address import Cell
 
 
-class CellFacts(Struct, frozen=True, eq=False):
+class CellInfo(Struct, frozen=True, eq=False):
     """A cell with the names of its parts."""
 
     run: Run
@@ -44,10 +44,10 @@ class CellFacts(Struct, frozen=True, eq=False):
         return f"<b>{escape(self.word(at, dim))}</b> ({kind} {self.run.number(at, dim)})"
 
     def word(self, at: int, dim: str = "query") -> str:
-        return shorten(visible(self.run.words(self.leading, dim)[at]))
+        return shorten(visible_token(self.run.words(self.leading, dim)[at]))
 
     @property
-    def in_head(self) -> str:
+    def head_phrase(self) -> str:
         heads = self.run.trace.spec.heads
         return f" in head {self.place['head'] + 1}" if "head" in self.place and heads > 1 else ""
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 CellIndex = tuple[int, ...]
 
 
-class CombineRule(StrEnum):
+class CombinationRule(StrEnum):
     """How terms combine to the value: a sum, one term's share of the sum, or one chosen term."""
 
     SUM = auto()
@@ -61,7 +61,7 @@ class Factor(Struct, frozen=True, eq=False):
         return tuple(term if place is None else place for place in self.index)
 
 
-class Group(Struct, frozen=True, eq=False, dict=True):
+class TermGroup(Struct, frozen=True, eq=False, dict=True):
     """Terms of the same kind, each the product of its factors."""
 
     factors: tuple[Factor, ...]
@@ -76,8 +76,8 @@ class Group(Struct, frozen=True, eq=False, dict=True):
 class TermList(NamedTuple):
     """The operation-dependent part of an explanation."""
 
-    rule: CombineRule
-    groups: tuple[Group, ...]
+    rule: CombinationRule
+    groups: tuple[TermGroup, ...]
     chosen: int = 0
     is_empty: bool = False
 
@@ -99,8 +99,8 @@ class Explanation(Struct, frozen=True, eq=False, dict=True):
 
     stage: Stage
     cell: CellIndex
-    rule: CombineRule
-    groups: tuple[Group, ...]
+    rule: CombinationRule
+    groups: tuple[TermGroup, ...]
     value: float
     chosen: int = 0
     is_empty: bool = False
@@ -148,7 +148,7 @@ class ExplainedCell(Struct, frozen=True, eq=False):
         """Index of its layer in the run."""
         return self.trace.at("layer", self.leading)
 
-    def factor_of_layer(self, layer: int, name: str, *place: int | None) -> Factor:
+    def read_layer_factor(self, layer: int, name: str, *place: int | None) -> Factor:
         """Read a factor from another layer's stage at an index into its named dims."""
         places = zip(self.trace.axes, self.leading, strict=True)
         leading = tuple(layer if axis == "layer" else at for axis, at in places)
@@ -168,7 +168,7 @@ class ExplainedCell(Struct, frozen=True, eq=False):
         return self.trace.allowed(self.stage.name, self.leading, head, query)
 
 
-def largest_first(sizes: np.ndarray, count: int) -> np.ndarray:
+def indices_of_largest(sizes: np.ndarray, count: int) -> np.ndarray:
     """Return the indices of the largest numbers without a full sort; ties keep their order."""
     if count >= len(sizes):
         return np.argsort(-sizes, kind="stable")
@@ -184,15 +184,15 @@ def constant(value: float, form: str) -> Factor:
     return Factor("", (), number, number, form)
 
 
-def sum_of(*groups: tuple[Factor, ...]) -> TermList:
+def sum_terms(*groups: tuple[Factor, ...]) -> TermList:
     """Create terms whose sum is the value; each group has the same factors."""
-    return TermList(CombineRule.SUM, tuple(Group(factors) for factors in groups))
+    return TermList(CombinationRule.SUM, tuple(TermGroup(factors) for factors in groups))
 
 
-def choice_of(explained: ExplainedCell, otherwise: float, form: str) -> TermList:
+def choice_terms(explained: ExplainedCell, otherwise: float, form: str) -> TermList:
     """Create two terms: the input cell if it is allowed, and its replacement otherwise."""
     read = (explained.factor(explained.stage.reads[0], *explained.place),)
-    groups = (Group(read), Group((constant(otherwise, form),)))
+    groups = (TermGroup(read), TermGroup((constant(otherwise, form),)))
     return TermList(
-        CombineRule.CHOICE, groups, 0 if explained.allowed()[explained.place[-1]] else 1
+        CombinationRule.CHOICE, groups, 0 if explained.allowed()[explained.place[-1]] else 1
     )

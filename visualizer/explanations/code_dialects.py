@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from visualizer.attention import masks as attention_masks
-from visualizer.attention.masks import Masking
+from visualizer.attention.masks import MaskingSpec
 from visualizer.attention.roles import Role
-from visualizer.attention.spec import BLOCK_LAYERS, LAYERS, Mask, Scale
-from visualizer.attention.stages import TABLE
+from visualizer.attention.spec import BLOCK_LAYERS, PROJECTION_LAYERS, MaskKind, ScaleKind
+from visualizer.attention.stages import STAGE_TABLE
 
 if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
@@ -50,8 +50,8 @@ class CodeIdentifiers(Struct, frozen=True, eq=False):
     softmax: str
     infinity: str
     polarity: MaskPolarity
-    mask_names: dict[Mask, str]
-    mask_lines: dict[Mask, str]
+    mask_names: dict[MaskKind, str]
+    mask_lines: dict[MaskKind, str]
     padding: str
     real_tokens: str
 
@@ -76,10 +76,10 @@ def _negate(found: tuple[str, ...], joint: str) -> str:
     return f"~{found[0]}" if len(found) == 1 else f"~({joint.join(found)})"
 
 
-_STAGES = {row.name: row.name for row in TABLE} | {Role.INPUT: "x"}
-_LAYERS = {name: name for name in (*LAYERS, "out_proj", *BLOCK_LAYERS)}
+_STAGES = {row.name: row.name for row in STAGE_TABLE} | {Role.INPUT: "x"}
+_LAYERS = {name: name for name in (*PROJECTION_LAYERS, "out_proj", *BLOCK_LAYERS)}
 
-BOOK = CodeIdentifiers(
+BOOK_IDENTIFIERS = CodeIdentifiers(
     names=_STAGES
     | {
         "embedding": "token_embeddings",
@@ -100,17 +100,17 @@ BOOK = CodeIdentifiers(
     softmax="torch.softmax",
     infinity="-torch.inf",
     polarity=MaskPolarity.FORBIDS,
-    mask_names=dict.fromkeys(Mask, "mask"),
+    mask_names=dict.fromkeys(MaskKind, "mask"),
     mask_lines={
-        Mask.CAUSAL: "mask = torch.triu(torch.ones(num_tokens, num_tokens), diagonal=1).bool()",
-        Mask.WINDOW: "mask = torch.ones(num_tokens, num_tokens).tril().triu({window}) == 0",
-        Mask.OWN: "mask = ~own_mask",
+        MaskKind.CAUSAL: "mask = torch.triu(torch.ones(num_tokens, num_tokens), diagonal=1).bool()",
+        MaskKind.WINDOW: "mask = torch.ones(num_tokens, num_tokens).tril().triu({window}) == 0",
+        MaskKind.OWN: "mask = ~own_mask",
     },
     padding="padding",
     real_tokens="padding = torch.arange(num_tokens) >= lengths[:, None, None, None]",
 )
 
-LECTURE = CodeIdentifiers(
+LECTURE_IDENTIFIERS = CodeIdentifiers(
     names=_STAGES
     | {
         "embedding": "tok_emb",
@@ -136,17 +136,17 @@ LECTURE = CodeIdentifiers(
     softmax="F.softmax",
     infinity='float("-inf")',
     polarity=MaskPolarity.COUNTS,
-    mask_names={Mask.CAUSAL: "tril", Mask.WINDOW: "band", Mask.OWN: "own_mask"},
+    mask_names={MaskKind.CAUSAL: "tril", MaskKind.WINDOW: "band", MaskKind.OWN: "own_mask"},
     mask_lines={
-        Mask.CAUSAL: "tril = torch.tril(torch.ones(T, T))",
-        Mask.WINDOW: "band = torch.tril(torch.ones(T, T)).triu({window})",
-        Mask.OWN: "",
+        MaskKind.CAUSAL: "tril = torch.tril(torch.ones(T, T))",
+        MaskKind.WINDOW: "band = torch.tril(torch.ones(T, T)).triu({window})",
+        MaskKind.OWN: "",
     },
     padding="real",
     real_tokens="real = torch.arange(T) < lengths[:, None, None, None]",
 )
 
-SDPA = CodeIdentifiers(
+SDPA_IDENTIFIERS = CodeIdentifiers(
     names=_STAGES,
     layers=_LAYERS,
     tokens="num_tokens",
@@ -155,17 +155,17 @@ SDPA = CodeIdentifiers(
     softmax="F.softmax",
     infinity="-torch.inf",
     polarity=MaskPolarity.ALLOWS,
-    mask_names={Mask.CAUSAL: "allowed", Mask.WINDOW: "allowed", Mask.OWN: "own_mask"},
+    mask_names={MaskKind.CAUSAL: "allowed", MaskKind.WINDOW: "allowed", MaskKind.OWN: "own_mask"},
     mask_lines={
-        Mask.CAUSAL: "allowed = torch.ones(num_tokens, num_tokens, dtype=torch.bool).tril()",
-        Mask.WINDOW: "allowed = torch.ones(num_tokens, num_tokens).tril().triu({window}) == 1",
-        Mask.OWN: "",
+        MaskKind.CAUSAL: "allowed = torch.ones(num_tokens, num_tokens, dtype=torch.bool).tril()",
+        MaskKind.WINDOW: "allowed = torch.ones(num_tokens, num_tokens).tril().triu({window}) == 1",
+        MaskKind.OWN: "",
     },
     padding="real",
     real_tokens="real = torch.arange(num_tokens) < lengths[:, None, None, None]",
 )
 
-VOCABULARIES = {"book": BOOK, "lecture": LECTURE, "sdpa": SDPA}
+DIALECTS = {"book": BOOK_IDENTIFIERS, "lecture": LECTURE_IDENTIFIERS, "sdpa": SDPA_IDENTIFIERS}
 
 
 class ExpressionContext(Struct, frozen=True):
@@ -186,17 +186,17 @@ class ExpressionContext(Struct, frozen=True):
     @property
     def divisor(self) -> str:
         """Divisor of the scores, as an expression that can follow a division sign."""
-        size = {Scale.D_HEAD: self.words.names[Role.KEYS], Scale.D_MODEL: self.x}
+        size = {ScaleKind.D_HEAD: self.words.names[Role.KEYS], ScaleKind.D_MODEL: self.x}
         temperature = repr(float(self.spec.temperature))
-        if self.spec.scale is Scale.NONE:
+        if self.spec.scale is ScaleKind.NONE:
             return temperature
         root = f"{size[self.spec.scale]}.shape[-1] ** 0.5"
         return root if self.spec.temperature == 1 else f"({root} * {temperature})"
 
     def masks(self) -> tuple[str, ...]:
         """Names of the masks that forbid cells at this stage."""
-        masking = Masking.of(self.spec, self.stage.name)
-        mask = () if masking.mask is Mask.NONE else (self.words.mask_names[masking.mask],)
+        masking = MaskingSpec.of(self.spec, self.stage.name)
+        mask = () if masking.mask is MaskKind.NONE else (self.words.mask_names[masking.mask],)
         return (*mask, self.words.padding) if masking.lengths else mask
 
     def forbidden(self) -> str:
@@ -205,26 +205,26 @@ class ExpressionContext(Struct, frozen=True):
     def allowed(self) -> str:
         return self.words.allowed(self.masks())
 
-    def leaves_nothing(self) -> bool:
+    def may_have_empty_rows(self) -> bool:
         """Return whether a query may have no allowed key at this stage."""
-        masking = Masking.of(self.spec, self.stage.name)
+        masking = MaskingSpec.of(self.spec, self.stage.name)
         if masking.lengths:
             tokens = max(masking.lengths)
         elif masking.own:
             tokens = masking.own.rows
         else:
             return False  # causal masks and windows keep the token itself
-        return not attention_masks.allowed_by(masking, tokens).any(-1).all()
+        return not attention_masks.cached_allowed_cells(masking, tokens).any(-1).all()
 
-    def where_nothing(self) -> str:
+    def zero_empty_rows(self) -> str:
         """Return code that zeroes the row of a query without allowed keys; usually empty."""
-        if not self.leaves_nothing():
+        if not self.may_have_empty_rows():
             return ""
         forbidden = self.forbidden()
         forbidden = forbidden if forbidden.isidentifier() else f"({forbidden})"
         return f".masked_fill({forbidden}.all(-1, keepdim=True), 0)"
 
-    def to_heads(self, expression: str) -> str:
+    def add_head_axis(self, expression: str) -> str:
         """Add the head axis to an expression [token, width]."""
         heads = self.spec.heads
         if heads == 1:

@@ -8,17 +8,17 @@ import numpy as np
 
 from visualizer.attention.layer_operations import LateSink
 from visualizer.attention.stages import Operation
-from visualizer.explanations.cell_equation import sum_over_keys
-from visualizer.explanations.cell_terms import TermList, sum_of
+from visualizer.explanations.cell_equation import key_sum_equation
+from visualizer.explanations.cell_terms import TermList, sum_terms
 from visualizer.explanations.explainer import Explainer
 from visualizer.explanations.phrases import (
-    KINDS,
-    column_of,
-    largest_number,
-    mixed_by,
-    part_of,
+    VECTOR_NAMES,
+    column_name,
+    largest_number_phrase,
+    largest_terms_phrase,
+    weight_phrase,
 )
-from visualizer.explanations.shape_equations import each_head, matrix_product
+from visualizer.explanations.shape_equations import each_head_phrase, matrix_product_shapes
 from visualizer.explanations.step_values import vector
 from visualizer.format import format_number, format_share
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Stage
     from visualizer.explanations.cell_equation import EquationTerm, EquationTermWriter
-    from visualizer.explanations.cell_facts import CellFacts
+    from visualizer.explanations.cell_facts import CellInfo
     from visualizer.explanations.cell_terms import ExplainedCell
     from visualizer.explanations.code_dialects import ExpressionContext
-    from visualizer.explanations.step_values import StepValues
+    from visualizer.explanations.step_values import StepContext
 
 
 class WeightedSumExplainer(Explainer):
@@ -44,47 +44,48 @@ class WeightedSumExplainer(Explainer):
             explained.factor(weights, head, query, None),
             explained.factor(values, head, None, column),
         )
-        return sum_of(factors)
+        return sum_terms(factors)
 
-    def cell_sentence(self, facts: CellFacts) -> str:
+    def explain_cell(self, facts: CellInfo) -> str:
         vector = (
-            f"Column {facts.column} of the context vector of {facts.token('query')}{facts.in_head}"
+            f"Column {facts.column} of the context vector of "
+            f"{facts.token('query')}{facts.head_phrase}"
         )
         adds = f"is the sum of column {facts.column} of the values, each times its weight"
         return f"{vector} {adds}: {format_number(facts.value)}."
 
-    def row_sentence(self, block: StepValues) -> str:
+    def row_sentence(self, block: StepContext) -> str:
         weights = block.row(block.reads)
         mixed = block.row()
         keys = np.flatnonzero(weights)
-        before = block.before_of(block.reads)
+        before = block.sentence_start(block.reads)
         vector_of = f"the context vector of {block.query}"
         if not (np.isfinite(weights).all() and np.isfinite(mixed).all()):
             return f"{vector_of} cannot be computed: not every number is finite"
         if len(keys) == 0:
             return f"{block.query} attends to no key: its context vector is all 0"
         if len(keys) == 1:
-            part = part_of(weights, float(weights[keys[0]]))
+            part = weight_phrase(weights, float(weights[keys[0]]))
             value = f"the value of {block.key(int(keys[0]))}"
             return f"{before}{vector_of} is {part} {value}: {vector(mixed)}"
-        parts = mixed_by(block, weights, keys)
+        parts = largest_terms_phrase(block, weights, keys)
         return f"{before}{block.query} mixes {parts} into its context vector: {vector(mixed)}"
 
-    def stage_sentence(self, block: StepValues) -> str:
+    def stage_sentence(self, block: StepContext) -> str:
         made = "each token’s weights mix the values into its context vector"
-        return f"{made}; {largest_number(block)}"
+        return f"{made}; {largest_number_phrase(block)}"
 
-    def formula(self, facts: CellFacts) -> str:
+    def formula(self, facts: CellInfo) -> str:
         return "Σ weight × value"
 
     def equation(self, line: EquationTermWriter) -> EquationTerm:
-        return sum_over_keys(line)
+        return key_sum_equation(line)
 
     def code(self, context: ExpressionContext) -> str:
         return f"{context.read[0]} @ {context.read[1]}"
 
     def shape_equations(self, spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
-        return (matrix_product(tokens, tokens, spec.d_head) + each_head(spec),)
+        return (matrix_product_shapes(tokens, tokens, spec.d_head) + each_head_phrase(spec),)
 
     def multiply_adds(self, spec: AttentionSpec, stage: Stage, tokens: int) -> int:
         return tokens * tokens * spec.width
@@ -102,32 +103,33 @@ class LateSinkExplainer(Explainer):
         head, token, column = explained.place
         own = explained.factor(explained.stage.reads[0], head, token, column)
         kept = explained.weight(
-            explained.stage.step_as(LateSink).kept, explained.layer, head, token
+            explained.stage.layer_step(LateSink).kept, explained.layer, head, token
         )
-        return sum_of((own, kept))
+        return sum_terms((own, kept))
 
-    def cell_sentence(self, facts: CellFacts) -> str:
+    def explain_cell(self, facts: CellInfo) -> str:
         head, token, _ = facts.cell.place
-        name = facts.explanation.stage.step_as(LateSink).kept
+        name = facts.explanation.stage.layer_step(LateSink).kept
         kept = format_share(float(facts.run.trace.read(name, (facts.layer, head, token))))
         made = (
             f"is that of the context vector times {kept}, the share that the sink leaves of the row"
         )
-        return f"{column_of(facts)} {made}: {format_number(facts.value)}."
+        return f"{column_name(facts)} {made}: {format_number(facts.value)}."
 
-    def row_sentence(self, block: StepValues) -> str:
-        name = block.stage.step_as(LateSink).kept
+    def row_sentence(self, block: StepContext) -> str:
+        name = block.stage.layer_step(LateSink).kept
         kept = block.run.trace.read(name, (block.layer, block.head, block.at))
-        made = f"the sink leaves {format_share(float(kept))} of the {KINDS[block.reads]}"
+        made = f"the sink leaves {format_share(float(kept))} of the {VECTOR_NAMES[block.reads]}"
         return f"{made} of {block.query}: {vector(block.row())}"
 
-    def stage_sentence(self, block: StepValues) -> str:
+    def stage_sentence(self, block: StepContext) -> str:
         made = (
-            f"each {KINDS[block.reads]} is multiplied by the share that the sink leaves of its row"
+            f"each {VECTOR_NAMES[block.reads]} is multiplied by the share that the sink "
+            "leaves of its row"
         )
-        return f"{made}; {largest_number(block)}"
+        return f"{made}; {largest_number_phrase(block)}"
 
-    def formula(self, facts: CellFacts) -> str:
+    def formula(self, facts: CellInfo) -> str:
         return "number × share that the sink leaves"
 
 

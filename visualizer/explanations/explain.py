@@ -11,7 +11,7 @@ from visualizer.explanations import context, inputs, layers, projections, scores
 from visualizer.explanations.cell_equation import EquationPart, EquationTermWriter
 from visualizer.explanations.cell_terms import CellIndex, ExplainedCell, Explanation
 from visualizer.format import format_number
-from visualizer.session.timeline import described_cell
+from visualizer.session.timeline import caption_cell
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
@@ -73,13 +73,13 @@ class Equation(Struct, frozen=True):
 def equation(run: Run, leading: LeadingIndex, step: Step, head: int) -> Equation:
     """Write the computation of the leading cell of a playback step, with its numbers."""
     trace = run.trace
-    place = described_cell(run, leading, step, head)
+    place = caption_cell(run, leading, step, head)
     explanation = explain(trace, step.stage, (*leading, *place))
     explainer = EXPLAINERS[explanation.stage.operation]
     written = explainer.equation(EquationTermWriter(trace, explanation))
     parts = tuple(
         EquationPart("".join(part.text for part in alike), is_lit)
-        for is_lit, alike in groupby(written.parts, lambda part: part.is_lit)
+        for is_lit, alike in groupby(written.parts, lambda part: part.is_highlighted)
     )
-    result = format_number(explanation.value) if written.is_reckoned else ""
+    result = format_number(explanation.value) if written.is_computed_number else ""
     return Equation(explanation.stage.noun, parts, result)

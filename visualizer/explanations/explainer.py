@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Operation, Stage
     from visualizer.explanations.cell_equation import EquationTerm, EquationTermWriter
-    from visualizer.explanations.cell_facts import CellFacts
+    from visualizer.explanations.cell_facts import CellInfo
     from visualizer.explanations.cell_terms import ExplainedCell, TermList
     from visualizer.explanations.code_dialects import ExpressionContext
     from visualizer.explanations.shape_equations import ShapeParameter
-    from visualizer.explanations.step_values import StepValues
+    from visualizer.explanations.step_values import StepContext
 
 
 class Explainer(ABC):
@@ -28,19 +28,19 @@ class Explainer(ABC):
         """Return the terms that add up to a cell's value."""
 
     @abstractmethod
-    def cell_sentence(self, facts: CellFacts) -> str:
+    def explain_cell(self, facts: CellInfo) -> str:
         """Describe a cell, with the tokens in bold (HTML)."""
 
     @abstractmethod
-    def row_sentence(self, block: StepValues) -> str:
+    def row_sentence(self, block: StepContext) -> str:
         """Describe the computation of a row, without the head and the full stop."""
 
     @abstractmethod
-    def stage_sentence(self, block: StepValues) -> str:
+    def stage_sentence(self, block: StepContext) -> str:
         """Describe the computation of a whole stage, without the head and the full stop."""
 
     @abstractmethod
-    def formula(self, facts: CellFacts) -> str:
+    def formula(self, facts: CellInfo) -> str:
         """Write the operation for the Cell pane, in words and symbols."""
 
     def equation(self, line: EquationTermWriter) -> EquationTerm:

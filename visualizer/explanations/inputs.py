@@ -7,17 +7,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.attention.spec import Position
+from visualizer.attention.spec import PositionKind
 from visualizer.attention.stages import Operation
-from visualizer.attention.token_embeddings import sinusoids
+from visualizer.attention.token_embeddings import compute_sinusoids
 from visualizer.explanations.cell_equation import (
     EquationPart,
     EquationTerm,
     copied_equation,
 )
-from visualizer.explanations.cell_terms import TermList, constant, sum_of
+from visualizer.explanations.cell_terms import TermList, constant, sum_terms
 from visualizer.explanations.explainer import Explainer
-from visualizer.explanations.phrases import KINDS, UNFINISHED, largest_number, vector_column
+from visualizer.explanations.phrases import (
+    NON_FINITE_PHRASE,
+    VECTOR_NAMES,
+    largest_number_phrase,
+    vector_column_phrase,
+)
 from visualizer.explanations.shape_equations import ShapeParameter, sizes
 from visualizer.explanations.step_values import LargestValue, vector
 from visualizer.format import format_count, format_number, format_share
@@ -27,10 +32,10 @@ if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Stage
     from visualizer.explanations.cell_equation import EquationTermWriter
-    from visualizer.explanations.cell_facts import CellFacts
+    from visualizer.explanations.cell_facts import CellInfo
     from visualizer.explanations.cell_terms import ExplainedCell
     from visualizer.explanations.code_dialects import ExpressionContext
-    from visualizer.explanations.step_values import StepValues
+    from visualizer.explanations.step_values import StepContext
 
 
 class InputVectorsExplainer(Explainer):
@@ -39,23 +44,23 @@ class InputVectorsExplainer(Explainer):
     operation = Operation.INPUT_VECTORS
 
     def terms(self, explained: ExplainedCell) -> TermList:
-        return sum_of((explained.factor(explained.stage.name, *explained.place),))
+        return sum_terms((explained.factor(explained.stage.name, *explained.place),))
 
-    def cell_sentence(self, facts: CellFacts) -> str:
-        return vector_column(facts, "vector")
+    def explain_cell(self, facts: CellInfo) -> str:
+        return vector_column_phrase(facts, "vector")
 
-    def row_sentence(self, block: StepValues) -> str:
+    def row_sentence(self, block: StepContext) -> str:
         size = format_count(block.spec.d_in, "number")
         name = ", its embedding" if block.stage.name == "embedding" else ""
         return f"{block.query} becomes a vector of {size}{name}: {vector(block.row())}"
 
-    def stage_sentence(self, block: StepValues) -> str:
+    def stage_sentence(self, block: StepContext) -> str:
         size = format_count(block.spec.d_in, "number")
         name = ", its embedding" if block.stage.name == "embedding" else ""
         each = f"each of {block.tokens:,} tokens becomes a vector of {size}{name}"
-        return f"{each}; {largest_number(block)}"
+        return f"{each}; {largest_number_phrase(block)}"
 
-    def formula(self, facts: CellFacts) -> str:
+    def formula(self, facts: CellInfo) -> str:
         return "given"
 
     def equation(self, line: EquationTermWriter) -> EquationTerm:
@@ -72,31 +77,33 @@ class PositionVectorsExplainer(Explainer):
 
     def terms(self, explained: ExplainedCell) -> TermList:
         place, column = explained.place
-        if explained.spec.position is Position.LEARNED:
-            return sum_of((explained.weight("position.weight", place, column),))
-        value = sinusoids(place + 1, explained.spec.d_in)[place, column]
+        if explained.spec.position is PositionKind.LEARNED:
+            return sum_terms((explained.weight("position.weight", place, column),))
+        value = compute_sinusoids(place + 1, explained.spec.d_in)[place, column]
         exponent = f"{column - column % 2}/{explained.spec.d_in}"
         function = "cos" if column % 2 else "sin"
-        return sum_of((constant(float(value), f"{function}({place} / 10000^({exponent})) = {{}}"),))
+        return sum_terms(
+            (constant(float(value), f"{function}({place} / 10000^({exponent})) = {{}}"),)
+        )
 
-    def cell_sentence(self, facts: CellFacts) -> str:
-        return vector_column(facts, "position")
+    def explain_cell(self, facts: CellInfo) -> str:
+        return vector_column_phrase(facts, "position")
 
-    def row_sentence(self, block: StepValues) -> str:
+    def row_sentence(self, block: StepContext) -> str:
         place = f"position {block.at + 1} ({block.word(block.at)})"
         return f"{place} has the position vector {vector(block.row())}"
 
-    def stage_sentence(self, block: StepValues) -> str:
+    def stage_sentence(self, block: StepContext) -> str:
         size = format_count(block.spec.d_in, "number")
         made = (
             "learned"
-            if block.spec.position is Position.LEARNED
+            if block.spec.position is PositionKind.LEARNED
             else "computed from sines and cosines"
         )
         each = f"each of {block.tokens:,} positions has a vector of {size}, {made}"
-        return f"{each}; {largest_number(block, 'the largest', is_of_places=True)}"
+        return f"{each}; {largest_number_phrase(block, 'the largest', is_of_places=True)}"
 
-    def formula(self, facts: CellFacts) -> str:
+    def formula(self, facts: CellInfo) -> str:
         return "looked up"
 
     def equation(self, line: EquationTermWriter) -> EquationTerm:
@@ -108,12 +115,12 @@ class PositionVectorsExplainer(Explainer):
 
     def code(self, context: ExpressionContext) -> str:
         embedding = context.words.names["embedding"]
-        if context.spec.position is Position.LEARNED:
+        if context.spec.position is PositionKind.LEARNED:
             return f"position_table.expand_as({embedding})"
         return f"sinusoids(*{embedding}.shape[-2:]).expand_as({embedding})"
 
     def parameter(self, spec: AttentionSpec, stage: Stage, tokens: int) -> ShapeParameter | None:
-        if spec.position is Position.LEARNED:
+        if spec.position is PositionKind.LEARNED:
             return ShapeParameter(stage.name, (tokens, spec.d_in))
         return None
 
@@ -124,23 +131,23 @@ class AddPositionExplainer(Explainer):
     operation = Operation.ADD_POSITION
 
     def terms(self, explained: ExplainedCell) -> TermList:
-        return sum_of(
+        return sum_terms(
             *((explained.factor(name, *explained.place),) for name in explained.stage.reads)
         )
 
-    def cell_sentence(self, facts: CellFacts) -> str:
+    def explain_cell(self, facts: CellInfo) -> str:
         column = f"Column {facts.column} of the input of {facts.token('token')}"
         return f"{column} is its embedding plus its position: {format_number(facts.value)}."
 
-    def row_sentence(self, block: StepValues) -> str:
+    def row_sentence(self, block: StepContext) -> str:
         embedding = f"the embedding of {block.word(block.at)}"
         position = f"the vector of position {block.at + 1}"
         return f"{embedding} plus {position} gives its input: {vector(block.row())}"
 
-    def stage_sentence(self, block: StepValues) -> str:
-        return f"embedding and position are added elementwise; {largest_number(block)}"
+    def stage_sentence(self, block: StepContext) -> str:
+        return f"embedding and position are added elementwise; {largest_number_phrase(block)}"
 
-    def formula(self, facts: CellFacts) -> str:
+    def formula(self, facts: CellInfo) -> str:
         return "embedding + position"
 
     def code(self, context: ExpressionContext) -> str:
@@ -164,7 +171,7 @@ def _origin(run: Run, read: str, source: str = "a file") -> str:
     return f"{read} read from {source}"
 
 
-def _numbered(facts: CellFacts, dim: str) -> str:
+def _numbered(facts: CellInfo, dim: str) -> str:
     """Return the number of a position whose token is unknown; otherwise an empty string."""
     at = facts.place[dim]
     return f"<b>{dim} {at + 1}</b>" if facts.word(at, dim) == str(at + 1) else ""
@@ -176,13 +183,15 @@ class CapturedExplainer(Explainer):
     operation = Operation.CAPTURED
 
     def terms(self, explained: ExplainedCell) -> TermList:
-        return sum_of((explained.factor(explained.stage.name, *explained.place),))
+        return sum_terms((explained.factor(explained.stage.name, *explained.place),))
 
-    def cell_sentence(self, facts: CellFacts) -> str:
+    def explain_cell(self, facts: CellInfo) -> str:
         stage = facts.explanation.stage
         origin = _origin(facts.run, "was", escape(facts.run.source))
         if stage.dims[-1] != "key":
-            whose = f"{KINDS[stage.name]} of {facts.token(stage.dims[-2])}{facts.in_head}"
+            whose = (
+                f"{VECTOR_NAMES[stage.name]} of {facts.token(stage.dims[-2])}{facts.head_phrase}"
+            )
             return f"Column {facts.column} of the {whose} {origin}: {format_number(facts.value)}."
         kind = stage.noun
         source = f" This {kind} {origin}."
@@ -195,9 +204,11 @@ class CapturedExplainer(Explainer):
             return f"{query} attends to {key} with weight {format_share(facts.value)}.{source}"
         return f"The {kind} of {pair} is {format_number(facts.value)}.{source}"
 
-    def row_sentence(self, block: StepValues) -> str:
+    def row_sentence(self, block: StepContext) -> str:
         if block.stage.dims[-1] != "key":
-            read = f"the {KINDS[block.stage.name]} of {block.query} {_origin(block.run, 'was')}"
+            read = (
+                f"the {VECTOR_NAMES[block.stage.name]} of {block.query} {_origin(block.run, 'was')}"
+            )
             return f"{read}: {vector(block.row())}"
         name, kind = block.stage.nouns, block.stage.noun
         read = f"the {name} of {block.query} {_origin(block.run, 'were')}"
@@ -209,22 +220,22 @@ class CapturedExplainer(Explainer):
         largest = f"the largest {kind}, {format_number(top.value)}"
         return f"{read}; {largest}, is that of {block.key(top.at)}"
 
-    def stage_sentence(self, block: StepValues) -> str:
+    def stage_sentence(self, block: StepContext) -> str:
         if block.stage.dims[-1] != "key":
-            read = f"each token’s {KINDS[block.stage.name]} {_origin(block.run, 'was')}"
-            return f"{read}; {largest_number(block)}"
+            read = f"each token’s {VECTOR_NAMES[block.stage.name]} {_origin(block.run, 'was')}"
+            return f"{read}; {largest_number_phrase(block)}"
         name, kind = block.stage.nouns, block.stage.noun
         read = f"all {name} {_origin(block.run, 'were')}"
         top = LargestValue.of(block.matrix())
         if top is None:
-            return f"{read}; {UNFINISHED}"
+            return f"{read}; {NON_FINITE_PHRASE}"
         largest = f"the largest {kind}, {format_number(top.value)}"
         if top.is_shared:
             return f"{read}; {largest}, appears {top.times:,} times"
         query, key = divmod(top.at, block.matrix().shape[1])
         return f"{read}; {largest}, is that of {block.named(query, 'query')} and {block.key(key)}"
 
-    def formula(self, facts: CellFacts) -> str:
+    def formula(self, facts: CellInfo) -> str:
         return f"read from the {'model' if facts.run.reading else 'file'}"
 
     def equation(self, line: EquationTermWriter) -> EquationTerm:

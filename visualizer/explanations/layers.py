@@ -24,43 +24,43 @@ from visualizer.explanations.cell_equation import (
     copied_equation,
     sum_equation,
 )
-from visualizer.explanations.cell_terms import Factor, TermList, constant, sum_of
+from visualizer.explanations.cell_terms import Factor, TermList, constant, sum_terms
 from visualizer.explanations.explainer import Explainer
 from visualizer.explanations.phrases import (
-    KINDS,
-    column_of,
-    largest_number,
-    listed,
+    VECTOR_NAMES,
+    column_name,
+    join_names,
+    largest_number_phrase,
 )
 from visualizer.explanations.shape_equations import ShapeParameter
-from visualizer.explanations.step_values import trimmed, vector
+from visualizer.explanations.step_values import format_trimmed, vector
 from visualizer.format import format_number
 
 if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Stage
     from visualizer.attention.trace import Trace
-    from visualizer.explanations.cell_facts import CellFacts
+    from visualizer.explanations.cell_facts import CellInfo
     from visualizer.explanations.cell_terms import ExplainedCell
     from visualizer.explanations.code_dialects import ExpressionContext
-    from visualizer.explanations.step_values import StepValues
+    from visualizer.explanations.step_values import StepContext
 
 
 def _embedded_tokens(stage: Stage, layer: int) -> EmbeddedTokens | None:
     """Return the input of the first layer, if this is the first layer and the input is known."""
-    return stage.step_as(ResidualStream).embedded if layer == 0 else None
+    return stage.layer_step(ResidualStream).embedded if layer == 0 else None
 
 
 def _describe_source(stage: Stage, layer: int) -> str:
     """Describe the source of the stream."""
-    if stage.step_as(ResidualStream).before[layer] is not None:
+    if stage.layer_step(ResidualStream).before[layer] is not None:
         return "the output of the previous layer"
     known = _embedded_tokens(stage, layer)
     if known is None:
         return "read from the model; its origin is unknown"
     names = [path.rpartition(".")[2] for path, _ in known.tables]
     rows = "the token’s row" if len(names) == 1 else "the token’s rows"
-    times = "" if known.factor == 1 else f", times {trimmed(known.factor)}"
+    times = "" if known.factor == 1 else f", times {format_trimmed(known.factor)}"
     norm = f", normalized ({known.norm.name})" if known.norm else ""
     return f"{rows} of {' and '.join(names)}{times}{norm}"
 
@@ -72,42 +72,42 @@ class ResidualStreamExplainer(Explainer):
 
     def terms(self, explained: ExplainedCell) -> TermList:
         token, column = explained.place
-        before = explained.stage.step_as(ResidualStream).before[explained.layer]
+        before = explained.stage.layer_step(ResidualStream).before[explained.layer]
         if before is not None:
-            return sum_of((explained.factor_of_layer(before, "result", token, column),))
+            return sum_terms((explained.read_layer_factor(before, "result", token, column),))
         known = _embedded_tokens(explained.stage, explained.layer)
         if known is None:
-            return sum_of((explained.factor(explained.stage.name, token, column),))
-        more = () if known.factor == 1 else (constant(known.factor, trimmed(known.factor)),)
+            return sum_terms((explained.factor(explained.stage.name, token, column),))
+        more = () if known.factor == 1 else (constant(known.factor, format_trimmed(known.factor)),)
         rows = [(f"{path}.weight", numbers[token]) for path, numbers in known.tables]
         parts: tuple[tuple[Factor, ...], ...] = tuple(
             (explained.weight(name, row, column), *more) for name, row in rows
         )
         if known.norm is None:
-            return sum_of(*parts)
+            return sum_terms(*parts)
         whole = np.sum([explained.weight(name, row, None).read for name, row in rows], axis=0)
         return normed_terms(explained, known.norm, parts, whole * known.factor, column)
 
-    def cell_sentence(self, facts: CellFacts) -> str:
+    def explain_cell(self, facts: CellInfo) -> str:
         source = _describe_source(facts.explanation.stage, facts.layer)
-        return f"{column_of(facts)} is {format_number(facts.value)}: {source}."
+        return f"{column_name(facts)} is {format_number(facts.value)}: {source}."
 
-    def row_sentence(self, block: StepValues) -> str:
+    def row_sentence(self, block: StepContext) -> str:
         source = _describe_source(block.stage, block.layer)
         return f"the residual stream of {block.query} is {vector(block.row())}: {source}"
 
-    def stage_sentence(self, block: StepValues) -> str:
+    def stage_sentence(self, block: StepContext) -> str:
         source = _describe_source(block.stage, block.layer)
-        return f"the residual stream enters the layer, {source}; {largest_number(block)}"
+        return f"the residual stream enters the layer, {source}; {largest_number_phrase(block)}"
 
-    def formula(self, facts: CellFacts) -> str:
+    def formula(self, facts: CellInfo) -> str:
         stage = facts.explanation.stage
-        if stage.step_as(ResidualStream).before[facts.layer] is not None:
+        if stage.layer_step(ResidualStream).before[facts.layer] is not None:
             return "output of the previous layer"
         known = _embedded_tokens(stage, facts.layer)
         if known is None:
             return "read from the model"
-        times = "" if known.factor == 1 else f" × {trimmed(known.factor)}"
+        times = "" if known.factor == 1 else f" × {format_trimmed(known.factor)}"
         return f"{known.norm.name} of embedding{times}" if known.norm else f"embedding{times}"
 
     def equation(self, line: EquationTermWriter) -> EquationTerm:
@@ -119,7 +119,7 @@ class ResidualStreamExplainer(Explainer):
 
 
 def _addend_names(stage: Stage) -> str:
-    return listed([f"the {KINDS[name]}" for name in stage.reads])
+    return join_names([f"the {VECTOR_NAMES[name]}" for name in stage.reads])
 
 
 class ResidualAdditionExplainer(Explainer):
@@ -128,28 +128,30 @@ class ResidualAdditionExplainer(Explainer):
     operation = Operation.RESIDUAL_ADDITION
 
     def terms(self, explained: ExplainedCell) -> TermList:
-        return sum_of(
+        return sum_terms(
             *((explained.factor(name, *explained.place),) for name in explained.stage.reads)
         )
 
-    def cell_sentence(self, facts: CellFacts) -> str:
-        made = " plus ".join(f"that of the {KINDS[name]}" for name in facts.explanation.stage.reads)
-        return f"{column_of(facts)} is {made}: {format_number(facts.value)}."
+    def explain_cell(self, facts: CellInfo) -> str:
+        made = " plus ".join(
+            f"that of the {VECTOR_NAMES[name]}" for name in facts.explanation.stage.reads
+        )
+        return f"{column_name(facts)} is {made}: {format_number(facts.value)}."
 
-    def row_sentence(self, block: StepValues) -> str:
+    def row_sentence(self, block: StepContext) -> str:
         if len(block.stage.reads) == 1:
             taken = f"{_addend_names(block.stage)} of {block.query} is unchanged"
             return f"{taken}: {vector(block.row())}"
         made = f"for {block.query}, {_addend_names(block.stage)} add up to"
-        return f"{made} the {KINDS[block.stage.name]}: {vector(block.row())}"
+        return f"{made} the {VECTOR_NAMES[block.stage.name]}: {vector(block.row())}"
 
-    def stage_sentence(self, block: StepValues) -> str:
+    def stage_sentence(self, block: StepContext) -> str:
         if len(block.stage.reads) == 1:
-            return f"{_addend_names(block.stage)} is unchanged; {largest_number(block)}"
-        return f"{_addend_names(block.stage)} are added elementwise; {largest_number(block)}"
+            return f"{_addend_names(block.stage)} is unchanged; {largest_number_phrase(block)}"
+        return f"{_addend_names(block.stage)} are added elementwise; {largest_number_phrase(block)}"
 
-    def formula(self, facts: CellFacts) -> str:
-        return " + ".join(KINDS[name] for name in facts.explanation.stage.reads)
+    def formula(self, facts: CellInfo) -> str:
+        return " + ".join(VECTOR_NAMES[name] for name in facts.explanation.stage.reads)
 
     def code(self, context: ExpressionContext) -> str:
         return " + ".join(context.read)
@@ -157,13 +159,17 @@ class ResidualAdditionExplainer(Explainer):
 
 def _divided(stage: Stage) -> str:
     """Return the formula of the normalization, without the gain of each column."""
-    by = "its standard deviation" if stage.step_as(NormLayer).is_centred else "its root mean square"
-    less = " minus its mean," if stage.step_as(NormLayer).is_centred else ""
+    by = (
+        "its standard deviation"
+        if stage.layer_step(NormLayer).is_centred
+        else "its root mean square"
+    )
+    less = " minus its mean," if stage.layer_step(NormLayer).is_centred else ""
     return f"{less} divided by {by}"
 
 
 def _then(stage: Stage) -> str:
-    step = stage.step_as(NormLayer)
+    step = stage.layer_step(NormLayer)
     weight = " times 1 plus the column’s weight" if step.adds_one else " times the column’s weight"
     parts = [weight] if step.has_gain else []
     parts += [" plus its bias"] if step.has_bias else []
@@ -200,7 +206,7 @@ def normed_terms(
         groups += [(*part, share) for part in parts]
     if step.has_bias:
         groups.append((explained.weight(f"{module}.bias", column),))
-    return sum_of(*groups)
+    return sum_terms(*groups)
 
 
 class NormLayerExplainer(Explainer):
@@ -213,7 +219,7 @@ class NormLayerExplainer(Explainer):
     operation = Operation.NORM_LAYER
 
     def terms(self, explained: ExplainedCell) -> TermList:
-        step, (*head, token, column) = explained.stage.step_as(NormLayer), explained.place
+        step, (*head, token, column) = explained.stage.layer_step(NormLayer), explained.place
         read = explained.stage.reads[0]
         own = explained.factor(read, *head, token, column)
         if not step.is_over_heads:
@@ -224,23 +230,24 @@ class NormLayerExplainer(Explainer):
         within = step.heads[head[0]] * len(vectors[0]) + column
         return normed_terms(explained, step, ((own,),), np.concatenate(vectors), within)
 
-    def cell_sentence(self, facts: CellFacts) -> str:
+    def explain_cell(self, facts: CellInfo) -> str:
         stage = facts.explanation.stage
-        made = f"is that of the {KINDS[stage.reads[0]]}{_divided(stage)}{_then(stage)}"
-        return f"{column_of(facts)} {made}: {format_number(facts.value)}."
+        made = f"is that of the {VECTOR_NAMES[stage.reads[0]]}{_divided(stage)}{_then(stage)}"
+        return f"{column_name(facts)} {made}: {format_number(facts.value)}."
 
-    def row_sentence(self, block: StepValues) -> str:
+    def row_sentence(self, block: StepContext) -> str:
         made = (
-            f"the {KINDS[block.reads]} of {block.query}{_divided(block.stage)}{_then(block.stage)}"
+            f"the {VECTOR_NAMES[block.reads]} of "
+            f"{block.query}{_divided(block.stage)}{_then(block.stage)}"
         )
         return f"{made} is {vector(block.row())}"
 
-    def stage_sentence(self, block: StepValues) -> str:
-        made = f"each {KINDS[block.reads]} is normalized"
-        return f"{made} ({block.stage.step_as(NormLayer).name}); {largest_number(block)}"
+    def stage_sentence(self, block: StepContext) -> str:
+        made = f"each {VECTOR_NAMES[block.reads]} is normalized"
+        return f"{made} ({block.stage.layer_step(NormLayer).name}); {largest_number_phrase(block)}"
 
-    def formula(self, facts: CellFacts) -> str:
-        step = facts.explanation.stage.step_as(NormLayer)
+    def formula(self, facts: CellInfo) -> str:
+        step = facts.explanation.stage.layer_step(NormLayer)
         first = "(number − mean) ÷ deviation" if step.is_centred else "number ÷ root mean square"
         weight = " × (1 + weight)" if step.adds_one else " × weight"
         return first + weight * step.has_gain + " + bias" * step.has_bias
@@ -254,9 +261,9 @@ class NormLayerExplainer(Explainer):
 
 
 def _write_activation(stage: Stage) -> str:
-    first, *others = (KINDS[name] for name in stage.reads)
+    first, *others = (VECTOR_NAMES[name] for name in stage.reads)
     times = f" times the {others[0]}" if others else ""
-    return f"{stage.step_as(HiddenActivation).function} of the {first}{times}"
+    return f"{stage.layer_step(HiddenActivation).function} of the {first}{times}"
 
 
 class HiddenActivationExplainer(Explainer):
@@ -265,27 +272,27 @@ class HiddenActivationExplainer(Explainer):
     operation = Operation.HIDDEN_ACTIVATION
 
     def terms(self, explained: ExplainedCell) -> TermList:
-        name = explained.stage.step_as(HiddenActivation).function
+        name = explained.stage.layer_step(HiddenActivation).function
         first, *others = (
             explained.factor(read, *explained.place) for read in explained.stage.reads
         )
         used = np.array([ACTIVATIONS[name](float(first.read[0]))])
-        return sum_of((replace(first, used=used, form=f"{name}({{}})"), *others))
+        return sum_terms((replace(first, used=used, form=f"{name}({{}})"), *others))
 
-    def cell_sentence(self, facts: CellFacts) -> str:
+    def explain_cell(self, facts: CellInfo) -> str:
         made = _write_activation(facts.explanation.stage)
-        return f"{column_of(facts)} is {made}: {format_number(facts.value)}."
+        return f"{column_name(facts)} is {made}: {format_number(facts.value)}."
 
-    def row_sentence(self, block: StepValues) -> str:
+    def row_sentence(self, block: StepContext) -> str:
         return f"for {block.query}, {_write_activation(block.stage)} gives {vector(block.row())}"
 
-    def stage_sentence(self, block: StepValues) -> str:
-        return f"each number is {_write_activation(block.stage)}; {largest_number(block)}"
+    def stage_sentence(self, block: StepContext) -> str:
+        return f"each number is {_write_activation(block.stage)}; {largest_number_phrase(block)}"
 
-    def formula(self, facts: CellFacts) -> str:
+    def formula(self, facts: CellInfo) -> str:
         stage = facts.explanation.stage
-        first, *others = (KINDS[name] for name in stage.reads)
-        return " × ".join([f"{stage.step_as(HiddenActivation).function}({first})", *others])
+        first, *others = (VECTOR_NAMES[name] for name in stage.reads)
+        return " × ".join([f"{stage.layer_step(HiddenActivation).function}({first})", *others])
 
     def code(self, context: ExpressionContext) -> str:
         return f"F.{context.spec.activation}({context.read[0]})"
@@ -293,7 +300,7 @@ class HiddenActivationExplainer(Explainer):
 
 def _experts(trace: Trace, stage: Stage, layer: int, token: int) -> str:
     """Return the experts of a token, numbered from 1, with their router weights."""
-    module = stage.step_as(ExpertMixture).modules[layer]
+    module = stage.layer_step(ExpertMixture).modules[layer]
     numbers, weights = (
         trace.read(f"{module}.{name}", (token,)).tolist() for name in ("numbers", "router_weights")
     )
@@ -301,9 +308,9 @@ def _experts(trace: Trace, stage: Stage, layer: int, token: int) -> str:
         f"expert {number + 1} times {format_number(weight)}"
         for number, weight in zip(numbers, weights, strict=True)
     ]
-    if stage.step_as(ExpertMixture).has_shared:
+    if stage.layer_step(ExpertMixture).has_shared:
         named.append("the shared expert")
-    return listed(named)
+    return join_names(named)
 
 
 class ExpertMixtureExplainer(Explainer):
@@ -316,41 +323,44 @@ class ExpertMixtureExplainer(Explainer):
     operation = Operation.EXPERT_MIXTURE
 
     def terms(self, explained: ExplainedCell) -> TermList:
-        step, (token, column) = explained.stage.step_as(ExpertMixture), explained.place
+        step, (token, column) = explained.stage.layer_step(ExpertMixture), explained.place
         module = step.modules[explained.layer]
         routed = (
             explained.weight(f"{module}.router_weights", token, None),
             explained.weight(f"{module}.results", token, None, column),
         )
         if not step.has_shared:
-            return sum_of(routed)
-        return sum_of(routed, (explained.weight(f"{module}.shared", token, column),))
+            return sum_terms(routed)
+        return sum_terms(routed, (explained.weight(f"{module}.shared", token, column),))
 
-    def cell_sentence(self, facts: CellFacts) -> str:
+    def explain_cell(self, facts: CellInfo) -> str:
         experts = _experts(
             facts.run.trace, facts.explanation.stage, facts.layer, facts.cell.place[-2]
         )
-        return f"{column_of(facts)} is that of {experts}: {format_number(facts.value)}."
+        return f"{column_name(facts)} is that of {experts}: {format_number(facts.value)}."
 
-    def row_sentence(self, block: StepValues) -> str:
+    def row_sentence(self, block: StepContext) -> str:
         experts = _experts(block.run.trace, block.stage, block.layer, block.at)
-        read = f"the {KINDS[block.reads]} of {block.query} is processed by {experts}"
+        read = f"the {VECTOR_NAMES[block.reads]} of {block.query} is processed by {experts}"
         return f"{read}; the sum is {vector(block.row())}"
 
-    def stage_sentence(self, block: StepValues) -> str:
-        made = f"each {KINDS[block.reads]} is processed by the experts that the router selects"
+    def stage_sentence(self, block: StepContext) -> str:
+        made = (
+            f"each {VECTOR_NAMES[block.reads]} is processed by the experts that the router selects"
+        )
         return (
-            f"{made}; their outputs, times the router weights, are added; {largest_number(block)}"
+            f"{made}; their outputs, times the router weights, are added; "
+            f"{largest_number_phrase(block)}"
         )
 
-    def formula(self, facts: CellFacts) -> str:
-        shared = " + shared output" * facts.explanation.stage.step_as(ExpertMixture).has_shared
+    def formula(self, facts: CellInfo) -> str:
+        shared = " + shared output" * facts.explanation.stage.layer_step(ExpertMixture).has_shared
         return f"Σ router weight × expert output{shared}"
 
 
 def _times(stage: Stage) -> str:
-    step = stage.step_as(ScaledVector)
-    return f"its column’s {step.name}" if step.is_by_column else trimmed(step.factor)
+    step = stage.layer_step(ScaledVector)
+    return f"its column’s {step.name}" if step.is_by_column else format_trimmed(step.factor)
 
 
 class ScaleVectorExplainer(Explainer):
@@ -362,28 +372,31 @@ class ScaleVectorExplainer(Explainer):
     operation = Operation.SCALE_VECTOR
 
     def terms(self, explained: ExplainedCell) -> TermList:
-        step, (token, column) = explained.stage.step_as(ScaledVector), explained.place
+        step, (token, column) = explained.stage.layer_step(ScaledVector), explained.place
         own = explained.factor(explained.stage.reads[0], token, column)
         if not step.is_by_column:
-            return sum_of((own, constant(step.factor, trimmed(step.factor))))
-        return sum_of((own, explained.weight(step.modules[explained.layer], column)))
+            return sum_terms((own, constant(step.factor, format_trimmed(step.factor))))
+        return sum_terms((own, explained.weight(step.modules[explained.layer], column)))
 
-    def cell_sentence(self, facts: CellFacts) -> str:
+    def explain_cell(self, facts: CellInfo) -> str:
         stage = facts.explanation.stage
-        made = f"is that of the {KINDS[stage.reads[0]]} times {_times(stage)}"
-        return f"{column_of(facts)} {made}: {format_number(facts.value)}."
+        made = f"is that of the {VECTOR_NAMES[stage.reads[0]]} times {_times(stage)}"
+        return f"{column_name(facts)} {made}: {format_number(facts.value)}."
 
-    def row_sentence(self, block: StepValues) -> str:
+    def row_sentence(self, block: StepContext) -> str:
         made = (
-            f"each number of the {KINDS[block.reads]} of {block.query} times {_times(block.stage)}"
+            f"each number of the {VECTOR_NAMES[block.reads]} of {block.query} times "
+            f"{_times(block.stage)}"
         )
         return f"{made} gives {vector(block.row())}"
 
-    def stage_sentence(self, block: StepValues) -> str:
-        made = f"each number of the {KINDS[block.reads]} is multiplied by {_times(block.stage)}"
-        return f"{made}; {largest_number(block)}"
+    def stage_sentence(self, block: StepContext) -> str:
+        made = (
+            f"each number of the {VECTOR_NAMES[block.reads]} is multiplied by {_times(block.stage)}"
+        )
+        return f"{made}; {largest_number_phrase(block)}"
 
-    def formula(self, facts: CellFacts) -> str:
+    def formula(self, facts: CellInfo) -> str:
         return "number × factor"
 
 

@@ -7,21 +7,27 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from visualizer.attention.roles import Role
-from visualizer.attention.spec import Arrangement, AttentionSpec, Mask, Normalisation, Scale
+from visualizer.attention.spec import (
+    Arrangement,
+    AttentionSpec,
+    MaskKind,
+    NormalisationKind,
+    ScaleKind,
+)
 from visualizer.explanations.step_values import (
-    ALIKE,
+    EQUALITY_TOLERANCE,
     LargestValue,
-    StepValues,
-    all_of,
-    others,
-    trimmed,
+    StepContext,
+    all_count_phrase,
+    format_trimmed,
+    others_phrase,
 )
 from visualizer.format import format_count, format_number, format_share
 
 if TYPE_CHECKING:
-    from visualizer.explanations.cell_facts import CellFacts
+    from visualizer.explanations.cell_facts import CellInfo
 
-KINDS = {
+VECTOR_NAMES = {
     Role.INPUT: Role.INPUT.value, Role.QUERIES: "query", Role.KEYS: "key", Role.VALUES: "value",
     Role.RESIDUAL: "residual stream", Role.NORMED: "normalized stream",
     "latent_queries": "query latent", "normed_latent_queries": "normalized query latent",
@@ -44,42 +50,42 @@ KINDS = {
     "added": "sum", "result": "layer output",
 }  # fmt: skip
 """Name of one vector of a stage."""
-SHARES = "weights that sum to 1"
-UNFINISHED = "not every number is finite"
-NOTHING = "no token may attend to any key: all weights are 0"
+WEIGHTS_PHRASE = "weights that sum to 1"
+NON_FINITE_PHRASE = "not every number is finite"
+NO_KEYS_PHRASE = "no token may attend to any key: all weights are 0"
 
 
-def column_of(facts: CellFacts) -> str:
+def column_name(facts: CellInfo) -> str:
     """Return the name of a cell of a vector stage: its column, token and head."""
     stage = facts.explanation.stage
-    whose = f"the {KINDS[stage.name]} of {facts.token(stage.dims[-2])}{facts.in_head}"
+    whose = f"the {VECTOR_NAMES[stage.name]} of {facts.token(stage.dims[-2])}{facts.head_phrase}"
     return f"Column {facts.column} of {whose}"
 
 
-def listed(names: list[str]) -> str:
+def join_names(names: list[str]) -> str:
     """Join names to a list: "the one, the other and the third"."""
     *first, last = names
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def divided_by(block: StepValues) -> str:
+def divisor_phrase(block: StepContext) -> str:
     """Return the divisor of the scores as a phrase; the scores of a model have no temperature."""
     spec = block.spec
-    temperature, divisor = trimmed(spec.temperature), trimmed(spec.divisor)
-    if spec.scale is Scale.NONE:
+    temperature, divisor = format_trimmed(spec.temperature), format_trimmed(spec.divisor)
+    if spec.scale is ScaleKind.NONE:
         return divisor if block.run.source else f"the temperature, {temperature}"
-    root = f"√{spec.d_head if spec.scale is Scale.D_HEAD else spec.d_in}"
+    root = f"√{spec.d_head if spec.scale is ScaleKind.D_HEAD else spec.d_in}"
     made = root if spec.temperature == 1 else f"{root} × temperature {temperature}"
     return f"{made} = {divisor}"
 
 
-def changed(before: float, after: float) -> str:
+def change_phrase(before: float, after: float) -> str:
     """Describe the change of a number."""
     old, new = format_number(before), format_number(after)
     return f"stays {new}" if old == new else f"changes from {old} to {new}"
 
 
-def projected_by(block: StepValues) -> str:
+def projection_phrase(block: StepContext) -> str:
     """Return the name of the head's projection weights."""
     spec, layer = block.spec, block.stage.parameters[0]
     bias = ", plus a bias," if any(".bias" in name for name in _layer_names(block)) else ""
@@ -90,7 +96,7 @@ def projected_by(block: StepValues) -> str:
     return f"{_head_columns(block)} of {layer}{bias}"
 
 
-def _head_columns(block: StepValues) -> str:
+def _head_columns(block: StepContext) -> str:
     """Return the columns that belong to a head, if heads split the projection."""
     size = block.spec.d_head
     first = block.head * size + 1
@@ -99,20 +105,20 @@ def _head_columns(block: StepValues) -> str:
     return f"columns {first} {'and' if size == 2 else 'to'} {first + size - 1}"
 
 
-def _layer_names(block: StepValues) -> list[str]:
+def _layer_names(block: StepContext) -> list[str]:
     layer = block.stage.parameters[0]
     return [name for name in block.run.trace.parameters if layer in name]
 
 
-def taken_over(block: StepValues) -> str:
+def unprojected_columns_phrase(block: StepContext) -> str:
     """Describe the columns of the input that a head uses if there is no projection."""
-    spec, read = block.spec, KINDS[block.reads]
+    spec, read = block.spec, VECTOR_NAMES[block.reads]
     if spec.heads == 1 or spec.arrangement is Arrangement.STACKED:
         return f"its {read} itself"
     return f"{_head_columns(block)} of its {read}"
 
 
-def factor_of(spec: AttentionSpec) -> str:
+def dropout_factor_phrase(spec: AttentionSpec) -> str:
     """Describe how dropout scales the weights that are kept."""
     factor = 1 / (1 - spec.dropout)
     if factor == 1:
@@ -121,18 +127,18 @@ def factor_of(spec: AttentionSpec) -> str:
     return "increases slightly" if written == "1" else f"is multiplied by {written}"
 
 
-def all_heads(spec: AttentionSpec) -> str:
+def all_heads_phrase(spec: AttentionSpec) -> str:
     """Return a phrase for all heads together."""
     return "both heads" if spec.heads == 2 else f"all {spec.heads} heads"
 
 
-def softmax(spec: AttentionSpec) -> str:
+def softmax_name(spec: AttentionSpec) -> str:
     """Return the name of the function that turns scores into weights."""
-    naive = spec.normalisation is Normalisation.NAIVE_SOFTMAX
+    naive = spec.normalisation is NormalisationKind.NAIVE_SOFTMAX
     return "the naive softmax" if naive else "softmax"
 
 
-def shared_out(block: StepValues, weights: np.ndarray) -> str:
+def largest_weights_phrase(block: StepContext, weights: np.ndarray) -> str:
     """Describe which keys have the largest weights of a row of finite weights."""
     low, top = float(weights.min()), LargestValue.of(weights)
     if top is None or low < 0 or top.value > 1:
@@ -141,7 +147,7 @@ def shared_out(block: StepValues, weights: np.ndarray) -> str:
     if top.is_shared:
         if top.times == np.count_nonzero(weights):
             return f"each of {format_count(top.times, 'key')} receives {written}"
-        return f"the largest, {written} each, go to {key} and {others(top.times - 1)}"
+        return f"the largest, {written} each, go to {key} and {others_phrase(top.times - 1)}"
     if top.value == 1:
         return f"all 100 % goes to {key}"
     if written == "100 %":
@@ -149,58 +155,58 @@ def shared_out(block: StepValues, weights: np.ndarray) -> str:
     return f"{'most' if top.value > 0.5 else 'the largest'}, {written}, goes to {key}"
 
 
-def mixed_by(block: StepValues, weights: np.ndarray, keys: np.ndarray) -> str:
+def largest_terms_phrase(block: StepContext, weights: np.ndarray, keys: np.ndarray) -> str:
     """Describe the largest terms of a weighted sum of values, and count the others."""
     sizes = np.abs(weights[keys])
     order = keys[np.argsort(-sizes, kind="stable")]
     values = weights[order]
-    written = [part_of(weights, float(value)) for value in values[:2]]
-    if len(order) > 2 and np.ptp(values) <= ALIKE * sizes.max():
+    written = [weight_phrase(weights, float(value)) for value in values[:2]]
+    if len(order) > 2 and np.ptp(values) <= EQUALITY_TOLERANCE * sizes.max():
         return f"the values of {len(order):,} keys ({written[0]} each)"
     first = f"values, {written[0]} {block.key(int(order[0]))}"
     second = f"{written[1]} {block.key(int(order[1]))}"
     if len(order) == 2:
         return f"{first} and {second}"
     more = "less" if abs(values[2]) < abs(values[1]) else "no more"
-    return f"{first}, {second} and {more} of {others(len(order) - 2)}"
+    return f"{first}, {second} and {more} of {others_phrase(len(order) - 2)}"
 
 
-def part_of(weights: np.ndarray, weight: float) -> str:
+def weight_phrase(weights: np.ndarray, weight: float) -> str:
     """Format a weight so that a noun can follow: "52 % of", "1.5 times"."""
     if weights.min() >= 0 and weights.max() <= 1:
         return f"{format_share(weight)} of"
-    return f"{trimmed(weight)} times"
+    return f"{format_trimmed(weight)} times"
 
 
-def may_read(block: StepValues) -> tuple[str, str]:
+def allowed_keys_phrase(block: StepContext) -> tuple[str, str]:
     """Return how many keys a query may attend to, and the cells that the mask acts on."""
     allowed = block.allowed_row()
     count, may = len(allowed), int(allowed.sum())
     left = count - may
     if may == 0:
-        return f"{block.query} may not attend to any key", all_of(count, "{}")
+        return f"{block.query} may not attend to any key", all_count_phrase(count, "{}")
     if left == 0:
-        return f"{block.query} may attend to {all_of(count, 'key')}", ""
+        return f"{block.query} may attend to {all_count_phrase(count, 'key')}", ""
     rest = "the other {}" if left == 1 else f"the other {left:,} {{}}s"
     return f"{block.query} may attend to {may:,} of {count:,} keys", rest
 
 
-def reads_nothing(block: StepValues) -> str:
+def no_allowed_keys_sentence(block: StepContext) -> str:
     """Return the sentence for a query that may not attend to any key."""
     is_single = len(block.allowed_row()) == 1
     weights = "its weight is 0" if is_single else "its weights are all 0"
     return f"{block.query} may not attend to any key: {weights}"
 
 
-def largest_number(
-    block: StepValues, name: str = "the largest number", *, is_of_places: bool = False
+def largest_number_phrase(
+    block: StepContext, name: str = "the largest number", *, is_of_places: bool = False
 ) -> str:
     """Describe where the largest number of a vector stage is: its token or its index."""
     numbers = block.matrix()
     top = LargestValue.of(numbers)
     if top is None:
-        return UNFINISHED
-    if top.is_everywhere:
+        return NON_FINITE_PHRASE
+    if top.is_constant:
         return f"all numbers are {format_number(top.value)}"
     if top.is_shared:
         return f"{name}, {format_number(top.value)}, appears {top.times:,} times"
@@ -212,7 +218,7 @@ def largest_number(
     return f"{name}, {format_number(top.value)}, is {where}"
 
 
-def forbidden_cells(block: StepValues, noun: str, one: str, many: str) -> str:
+def masked_cells_phrase(block: StepContext, noun: str, one: str, many: str) -> str:
     """Describe how many cells of a stage are masked, and which value replaces them."""
     allowed = block.allowed()
     count, left = allowed.size, allowed.size - int(allowed.sum())
@@ -223,21 +229,21 @@ def forbidden_cells(block: StepValues, noun: str, one: str, many: str) -> str:
     return f"{_describe_rule(block)}: {left:,} of {count:,} {noun}s {one if left == 1 else many}"
 
 
-def _describe_rule(block: StepValues) -> str:
+def _describe_rule(block: StepContext) -> str:
     """Describe what is forbidden, by the mask or because of padding."""
     masking, before = block.masking, block.masking.window - 1
     window = "itself and the one before" if before == 1 else f"itself and the {before:,} before"
     rules = {
-        Mask.NONE: "padding is masked" if block.is_padded else "this text has no padding",
-        Mask.CAUSAL: "no token may attend to later tokens",
-        Mask.WINDOW: f"each token may attend to {window if before else 'only itself'}",
-        Mask.OWN: "your mask is applied",
+        MaskKind.NONE: "padding is masked" if block.is_padded else "this text has no padding",
+        MaskKind.CAUSAL: "no token may attend to later tokens",
+        MaskKind.WINDOW: f"each token may attend to {window if before else 'only itself'}",
+        MaskKind.OWN: "your mask is applied",
     }
-    padding = masking.mask is not Mask.NONE and block.is_padded
+    padding = masking.mask is not MaskKind.NONE and block.is_padded
     return rules[masking.mask] + ", and padding is masked" * padding
 
 
-def most_read(block: StepValues) -> str:
+def most_attended_token(block: StepContext) -> str:
     """Return the token with the largest mean weight over all queries except padding."""
     weights = block.matrix()[: block.queries]
     low, high = float(weights.min()), float(weights.max())
@@ -249,19 +255,19 @@ def most_read(block: StepValues) -> str:
     top = LargestValue.of(weights.mean(axis=0, dtype=np.float64))
     if top is None or top.value == 0:
         return "all weights are 0"
-    part, receive = format_share(top.value), "would receive" if block.is_before else "receive"
-    if top.is_everywhere:
+    part, receive = format_share(top.value), "would receive" if block.is_before_mask else "receive"
+    if top.is_constant:
         return f"on average, all keys {receive} the same weight, {part}"
     if top.is_shared:
-        more = others(top.times - 1)
+        more = others_phrase(top.times - 1)
         return (
             f"on average, {block.key(top.at)} and {more} {receive} the most attention, {part} each"
         )
-    receives = receive if block.is_before else "receives"
+    receives = receive if block.is_before_mask else "receives"
     return f"on average, {block.key(top.at)} {receives} the most attention, {part}"
 
 
-def empty_rows(cells: np.ndarray) -> str:
+def empty_rows_phrase(cells: np.ndarray) -> str:
     """Describe how many rows have no weights: all keys forbidden, or all weights zero."""
     count = len(cells) - int(np.count_nonzero(cells.any(axis=1)))
     if count == 0:
@@ -269,7 +275,7 @@ def empty_rows(cells: np.ndarray) -> str:
     return f", but {format_count(count, 'row')} {'has' if count == 1 else 'have'} no nonzero weight"
 
 
-def weights_sentence(facts: CellFacts) -> str:
+def weights_sentence(facts: CellInfo) -> str:
     """Describe how strongly a query attends to a key, or why it may not."""
     qualifier = facts.run.trace.weights_qualifier(facts.cell.stage)
     before = f"{qualifier.capitalize()}, " * bool(qualifier)
@@ -286,12 +292,12 @@ def weights_sentence(facts: CellFacts) -> str:
     return f"{before}{pair} with weight {weight}."
 
 
-def vector_column(facts: CellFacts, name: str) -> str:
+def vector_column_phrase(facts: CellInfo, name: str) -> str:
     """Describe a column of a vector that was given or looked up."""
     column = f"Column {facts.column} of the {name} of {facts.token('token')}"
     return f"{column} is {format_number(facts.value)}."
 
 
-def with_bias(facts: CellFacts, formula: str) -> str:
+def add_bias(facts: CellInfo, formula: str) -> str:
     """Add the bias to a projection's formula, if there is one."""
     return f"{formula} + bias" if len(facts.explanation.groups) > 1 else formula

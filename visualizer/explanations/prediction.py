@@ -10,17 +10,17 @@ from msgspec import Struct
 
 from visualizer.attention.stages import Operation
 from visualizer.format import format_count, format_number, shorten
-from visualizer.language.tokenizers import visible
+from visualizer.language.tokenizers import visible_token
 from visualizer.session.cell_address import Cell
 from visualizer.session.user_prediction import Prediction, PredictionQuestion, PredictionVerdict
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.attention.trace import LeadingIndex
-    from visualizer.session.resolved_view import Resolved
+    from visualizer.session.resolved_view import ResolvedView
 
 
-def instruction(run: Run, guess: Prediction) -> str:
+def prediction_instruction(run: Run, guess: Prediction) -> str:
     """Return the instruction for the user (HTML)."""
     title = run.trace.stage(guess.stage).nouns
     marks = f" {format_count(len(guess.marks), 'mark')} so far." if guess.marks else ""
@@ -39,7 +39,7 @@ def _forbidden_value(run: Run, guess: Prediction) -> str:
     return "−∞" if is_forbidden else "0"
 
 
-def judge(resolved: Resolved, guess: Prediction) -> PredictionVerdict:
+def judge_prediction(resolved: ResolvedView, guess: Prediction) -> PredictionVerdict:
     """Compare the marks with the numbers."""
     judging = PredictionJudge(resolved.run, resolved.leading, guess)
     is_right = judging.is_zero if guess.question is PredictionQuestion.ZERO else judging.is_largest
@@ -74,7 +74,7 @@ class PredictionJudge(Struct, frozen=True, eq=False):
 
     def word(self, at: int, kind: str = "query") -> str:
         words = self.run.words(self.leading, kind)
-        return f"<b>{escape(shorten(visible(words[at])))}</b>"
+        return f"<b>{escape(shorten(visible_token(words[at])))}</b>"
 
     def describe(self, cell: Cell) -> str:
         """Describe a cell within its row, with its number."""

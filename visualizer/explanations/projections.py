@@ -21,45 +21,45 @@ from visualizer.explanations.cell_equation import (
     copied_equation,
     sum_equation,
 )
-from visualizer.explanations.cell_terms import Factor, TermList, constant, sum_of
+from visualizer.explanations.cell_terms import Factor, TermList, constant, sum_terms
 from visualizer.explanations.explainer import Explainer
 from visualizer.explanations.phrases import (
-    KINDS,
-    all_heads,
-    column_of,
-    largest_number,
-    listed,
-    projected_by,
-    taken_over,
-    with_bias,
+    VECTOR_NAMES,
+    add_bias,
+    all_heads_phrase,
+    column_name,
+    join_names,
+    largest_number_phrase,
+    projection_phrase,
+    unprojected_columns_phrase,
 )
 from visualizer.explanations.shape_equations import (
     ShapeParameter,
-    each_head,
+    each_head_phrase,
     head_shapes,
-    heads_apart,
-    matrix_product,
+    matrix_product_shapes,
     sizes,
+    split_head_shapes,
 )
-from visualizer.explanations.step_values import trimmed, vector
+from visualizer.explanations.step_values import format_trimmed, vector
 from visualizer.format import format_count, format_number
 
 if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Stage
     from visualizer.explanations.cell_equation import EquationTermWriter
-    from visualizer.explanations.cell_facts import CellFacts
+    from visualizer.explanations.cell_facts import CellInfo
     from visualizer.explanations.cell_terms import ExplainedCell
     from visualizer.explanations.code_dialects import ExpressionContext
-    from visualizer.explanations.step_values import StepValues
+    from visualizer.explanations.step_values import StepContext
 
 
 def _projected_name(stage: Stage) -> str:
     """Return the name of the projected vectors: the input, or in a block its norm."""
-    return "input vector" if stage.reads[0] == Role.INPUT else KINDS[stage.reads[0]]
+    return "input vector" if stage.reads[0] == Role.INPUT else VECTOR_NAMES[stage.reads[0]]
 
 
-def _weights_column(facts: CellFacts) -> str:
+def _weights_column(facts: CellInfo) -> str:
     """Return the exact weight column; the columns of split heads share one matrix."""
     weights = facts.explanation.groups[0].factors[1]
     column = next(at for at in weights.index if at is not None) + 1
@@ -83,35 +83,40 @@ class InputProjectionExplainer(Explainer):
         number = head % len(kinds)
         x = explained.factor(explained.stage.reads[0], token, None)
         if spec.projection is Projection.UNIFORM:
-            return sum_of((x, explained.weight(kinds[number], None, column)))
+            return sum_terms((x, explained.weight(kinds[number], None, column)))
         products = (x, explained.weight(kinds[number], column, None))
         biases = names[len(kinds) :]
         return (
-            sum_of(products, (explained.weight(biases[number], column),))
+            sum_terms(products, (explained.weight(biases[number], column),))
             if biases
-            else sum_of(products)
+            else sum_terms(products)
         )
 
-    def cell_sentence(self, facts: CellFacts) -> str:
+    def explain_cell(self, facts: CellInfo) -> str:
         bias = ", plus a bias," if len(facts.explanation.groups) > 1 else ""
         whose = _projected_name(facts.explanation.stage)
         made = f"The {whose} of {facts.token('token')} times {_weights_column(facts)}{bias}"
-        column = f"column {facts.column} of its {KINDS[facts.cell.stage]}{facts.in_head}"
+        column = f"column {facts.column} of its {VECTOR_NAMES[facts.cell.stage]}{facts.head_phrase}"
         return f"{made} gives {column}: {format_number(facts.value)}."
 
-    def row_sentence(self, block: StepValues) -> str:
-        kind = KINDS[block.stage.name]
-        made = f"the {_projected_name(block.stage)} of {block.query} times {projected_by(block)}"
+    def row_sentence(self, block: StepContext) -> str:
+        kind = VECTOR_NAMES[block.stage.name]
+        made = (
+            f"the {_projected_name(block.stage)} of {block.query} times {projection_phrase(block)}"
+        )
         return f"{made} gives its {kind}: {vector(block.row())}"
 
-    def stage_sentence(self, block: StepValues) -> str:
+    def stage_sentence(self, block: StepContext) -> str:
         size = format_count(block.spec.d_head, "number")
-        gives = f"gives a {KINDS[block.stage.name]} of {size}"
-        largest = largest_number(block, "the largest")
-        return f"each {_projected_name(block.stage)} times {projected_by(block)} {gives}; {largest}"
+        gives = f"gives a {VECTOR_NAMES[block.stage.name]} of {size}"
+        largest = largest_number_phrase(block, "the largest")
+        return (
+            f"each {_projected_name(block.stage)} times {projection_phrase(block)} "
+            f"{gives}; {largest}"
+        )
 
-    def formula(self, facts: CellFacts) -> str:
-        return with_bias(facts, f"Σ {KINDS[facts.explanation.stage.reads[0]]} × weight")
+    def formula(self, facts: CellInfo) -> str:
+        return add_bias(facts, f"Σ {VECTOR_NAMES[facts.explanation.stage.reads[0]]} × weight")
 
     def code(self, context: ExpressionContext) -> str:
         layer, x = context.words.layers[context.stage.parameters[0]], context.read[0]
@@ -119,14 +124,17 @@ class InputProjectionExplainer(Explainer):
         if context.spec.arrangement is Arrangement.STACKED and context.spec.heads > 1:
             each = f"{x} @ W" if is_matrix else f"W({x})"
             return f"torch.stack([{each} for W in {layer}], dim=-3)"
-        return context.to_heads(f"({x} @ {layer})" if is_matrix else f"{layer}({x})")
+        return context.add_head_axis(f"({x} @ {layer})" if is_matrix else f"{layer}({x})")
 
     def shape_equations(self, spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
         has_bias = spec.bias and spec.projection is Projection.LINEAR
         if spec.arrangement is Arrangement.STACKED:
-            product = matrix_product(tokens, spec.d_in, spec.d_head, has_bias)
-            return (product + each_head(spec),)
-        return (matrix_product(tokens, spec.d_in, spec.width, has_bias), heads_apart(spec, tokens))
+            product = matrix_product_shapes(tokens, spec.d_in, spec.d_head, has_bias)
+            return (product + each_head_phrase(spec),)
+        return (
+            matrix_product_shapes(tokens, spec.d_in, spec.width, has_bias),
+            split_head_shapes(spec, tokens),
+        )
 
     def multiply_adds(self, spec: AttentionSpec, stage: Stage, tokens: int) -> int:
         return tokens * spec.d_in * spec.width
@@ -146,65 +154,69 @@ class UnprojectedInputExplainer(Explainer):
         head, token, column = explained.place
         if explained.spec.arrangement is Arrangement.SPLIT:
             column += head * explained.spec.d_head
-        return sum_of((explained.factor(explained.stage.reads[0], token, column),))
+        return sum_terms((explained.factor(explained.stage.reads[0], token, column),))
 
-    def cell_sentence(self, facts: CellFacts) -> str:
-        whose = f"{KINDS[facts.cell.stage]} of {facts.token('token')}{facts.in_head}"
-        read = KINDS[facts.explanation.stage.reads[0]]
+    def explain_cell(self, facts: CellInfo) -> str:
+        whose = f"{VECTOR_NAMES[facts.cell.stage]} of {facts.token('token')}{facts.head_phrase}"
+        read = VECTOR_NAMES[facts.explanation.stage.reads[0]]
         taken = f"Column {facts.column} of the {whose} is taken from its {read}"
         return f"{taken}, as there is no projection: {format_number(facts.value)}."
 
-    def row_sentence(self, block: StepValues) -> str:
-        kind = KINDS[block.stage.name]
-        taken = f"the {kind} of {block.query} is {taken_over(block)}"
+    def row_sentence(self, block: StepContext) -> str:
+        kind = VECTOR_NAMES[block.stage.name]
+        taken = f"the {kind} of {block.query} is {unprojected_columns_phrase(block)}"
         return f"with no projection, {taken}: {vector(block.row())}"
 
-    def stage_sentence(self, block: StepValues) -> str:
-        taken = f"each token’s {KINDS[block.stage.name]} is {taken_over(block)}"
-        return f"with no projection, {taken}; {largest_number(block)}"
+    def stage_sentence(self, block: StepContext) -> str:
+        taken = (
+            f"each token’s {VECTOR_NAMES[block.stage.name]} is {unprojected_columns_phrase(block)}"
+        )
+        return f"with no projection, {taken}; {largest_number_phrase(block)}"
 
-    def formula(self, facts: CellFacts) -> str:
+    def formula(self, facts: CellInfo) -> str:
         return "unchanged"
 
     def equation(self, line: EquationTermWriter) -> EquationTerm:
-        return copied_equation(line, f"taken from the {KINDS[line.explanation.stage.reads[0]]}")
+        return copied_equation(
+            line, f"taken from the {VECTOR_NAMES[line.explanation.stage.reads[0]]}"
+        )
 
     def code(self, context: ExpressionContext) -> str:
         if context.spec.arrangement is Arrangement.STACKED and context.spec.heads > 1:
             return f"torch.stack([{context.read[0]}] * {context.spec.heads}, dim=-3)"
-        return context.to_heads(context.read[0])
+        return context.add_head_axis(context.read[0])
 
     def shape_equations(self, spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
         if spec.arrangement is Arrangement.STACKED:
-            return (f"{sizes(tokens, spec.d_in)}{each_head(spec)}",)
-        return (heads_apart(spec, tokens),)
+            return (f"{sizes(tokens, spec.d_in)}{each_head_phrase(spec)}",)
+        return (split_head_shapes(spec, tokens),)
 
 
 def _write_multiplier(stage: Stage, result: int | None = None) -> str:
     """Return the multiplier of a vector: the matrix, or the part of it for one output."""
-    step = stage.step_as(LinearLayer)
+    step = stage.layer_step(LinearLayer)
     which = step.name if result is None else f"the weights of {step.name} for output {result + 1}"
     bias = ", plus a bias" if step.has_bias else ""
-    return which + bias + ("" if step.factor == 1 else f", times {trimmed(step.factor)}")
+    return which + bias + ("" if step.factor == 1 else f", times {format_trimmed(step.factor)}")
 
 
 def _output_index(stage: Stage, place: tuple[int, ...]) -> int:
     """Return the output index of a cell."""
     head = place[0] if len(place) == 3 else 0
-    return stage.step_as(LinearLayer).first_columns[head] + place[-1]
+    return stage.layer_step(LinearLayer).first_columns[head] + place[-1]
 
 
 def linear_terms(explained: ExplainedCell) -> TermList:
     """Return the terms of one output of a linear layer: a vector times a row of the matrix."""
-    step, (*_, token, _) = explained.stage.step_as(LinearLayer), explained.place
+    step, (*_, token, _) = explained.stage.layer_step(LinearLayer), explained.place
     result, module = _output_index(explained.stage, explained.place), step.modules[explained.layer]
     row = (None, result) if step.is_transposed else (result, None)
-    more = () if step.factor == 1 else (constant(step.factor, trimmed(step.factor)),)
+    more = () if step.factor == 1 else (constant(step.factor, format_trimmed(step.factor)),)
     read = explained.factor(explained.stage.reads[0], token, None)
     products = (read, explained.weight(f"{module}.weight", *row), *more)
     if not step.has_bias:
-        return sum_of(products)
-    return sum_of(products, (explained.weight(f"{module}.bias", result), *more))
+        return sum_terms(products)
+    return sum_terms(products, (explained.weight(f"{module}.bias", result), *more))
 
 
 def _matrix_sizes(spec: AttentionSpec, stage: Stage) -> tuple[int, int] | None:
@@ -223,33 +235,36 @@ class LinearLayerExplainer(Explainer):
     def terms(self, explained: ExplainedCell) -> TermList:
         return linear_terms(explained)
 
-    def cell_sentence(self, facts: CellFacts) -> str:
+    def explain_cell(self, facts: CellInfo) -> str:
         stage = facts.explanation.stage
         times = _write_multiplier(stage, _output_index(stage, facts.cell.place))
-        made = f"is the {KINDS[stage.reads[0]]} times {times}"
-        return f"{column_of(facts)} {made}: {format_number(facts.value)}."
+        made = f"is the {VECTOR_NAMES[stage.reads[0]]} times {times}"
+        return f"{column_name(facts)} {made}: {format_number(facts.value)}."
 
-    def row_sentence(self, block: StepValues) -> str:
-        made = f"the {KINDS[block.reads]} of {block.query} times {_write_multiplier(block.stage)}"
-        return f"{made} gives its {KINDS[block.stage.name]}: {vector(block.row())}"
+    def row_sentence(self, block: StepContext) -> str:
+        made = (
+            f"the {VECTOR_NAMES[block.reads]} of {block.query} times "
+            f"{_write_multiplier(block.stage)}"
+        )
+        return f"{made} gives its {VECTOR_NAMES[block.stage.name]}: {vector(block.row())}"
 
-    def stage_sentence(self, block: StepValues) -> str:
-        made = f"each {KINDS[block.reads]} times {_write_multiplier(block.stage)}"
-        return f"{made} gives a {KINDS[block.stage.name]}; {largest_number(block)}"
+    def stage_sentence(self, block: StepContext) -> str:
+        made = f"each {VECTOR_NAMES[block.reads]} times {_write_multiplier(block.stage)}"
+        return f"{made} gives a {VECTOR_NAMES[block.stage.name]}; {largest_number_phrase(block)}"
 
-    def formula(self, facts: CellFacts) -> str:
-        step = facts.explanation.stage.step_as(LinearLayer)
-        made = with_bias(facts, "Σ number × weight")
+    def formula(self, facts: CellInfo) -> str:
+        step = facts.explanation.stage.layer_step(LinearLayer)
+        made = add_bias(facts, "Σ number × weight")
         if step.factor == 1:
             return made
-        return f"{f'({made})' if step.has_bias else made} × {trimmed(step.factor)}"
+        return f"{f'({made})' if step.has_bias else made} × {format_trimmed(step.factor)}"
 
     def code(self, context: ExpressionContext) -> str:
         return f"{context.words.layers[context.stage.parameters[0]]}({context.read[0]})"
 
     def shape_equations(self, spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
         found = _matrix_sizes(spec, stage)
-        return (matrix_product(tokens, *found, has_bias=True),) if found else ()
+        return (matrix_product_shapes(tokens, *found, has_bias=True),) if found else ()
 
     def multiply_adds(self, spec: AttentionSpec, stage: Stage, tokens: int) -> int:
         return tokens * math.prod(_matrix_sizes(spec, stage) or (0,))
@@ -260,8 +275,10 @@ class LinearLayerExplainer(Explainer):
 
 
 def _parts(stage: Stage) -> str:
-    latent, shared = (KINDS[name] for name in stage.reads)
-    return f"the {latent} times {stage.step_as(LatentKeys).name}, concatenated with the {shared},"
+    latent, shared = (VECTOR_NAMES[name] for name in stage.reads)
+    return (
+        f"the {latent} times {stage.layer_step(LatentKeys).name}, concatenated with the {shared},"
+    )
 
 
 class LatentKeysExplainer(Explainer):
@@ -273,31 +290,31 @@ class LatentKeysExplainer(Explainer):
     operation = Operation.LATENT_KEYS
 
     def terms(self, explained: ExplainedCell) -> TermList:
-        step, (*_, token, column) = explained.stage.step_as(LatentKeys), explained.place
+        step, (*_, token, column) = explained.stage.layer_step(LatentKeys), explained.place
         if column < step.own_columns:
             return linear_terms(explained)
-        return sum_of(
+        return sum_terms(
             (explained.factor(explained.stage.reads[1], token, column - step.own_columns),)
         )
 
-    def cell_sentence(self, facts: CellFacts) -> str:
+    def explain_cell(self, facts: CellInfo) -> str:
         stage, value = facts.explanation.stage, format_number(facts.value)
-        latent, shared = (KINDS[name] for name in stage.reads)
-        step = stage.step_as(LatentKeys)
+        latent, shared = (VECTOR_NAMES[name] for name in stage.reads)
+        step = stage.layer_step(LatentKeys)
         if facts.cell.place[-1] < step.own_columns:
-            return f"{column_of(facts)} is the {latent} times {step.name}: {value}."
-        return f"{column_of(facts)} is that of the {shared}, the same in all heads: {value}."
+            return f"{column_name(facts)} is the {latent} times {step.name}: {value}."
+        return f"{column_name(facts)} is that of the {shared}, the same in all heads: {value}."
 
-    def row_sentence(self, block: StepValues) -> str:
-        made = f"{_parts(block.stage)} gives the {KINDS[block.stage.name]} of {block.query}"
+    def row_sentence(self, block: StepContext) -> str:
+        made = f"{_parts(block.stage)} gives the {VECTOR_NAMES[block.stage.name]} of {block.query}"
         return f"{made}: {vector(block.row())}"
 
-    def stage_sentence(self, block: StepValues) -> str:
-        made = f"{_parts(block.stage)} gives each {KINDS[block.stage.name]}"
-        return f"{made}; {largest_number(block)}"
+    def stage_sentence(self, block: StepContext) -> str:
+        made = f"{_parts(block.stage)} gives each {VECTOR_NAMES[block.stage.name]}"
+        return f"{made}; {largest_number_phrase(block)}"
 
-    def formula(self, facts: CellFacts) -> str:
-        is_own = facts.cell.place[-1] < facts.explanation.stage.step_as(LatentKeys).own_columns
+    def formula(self, facts: CellInfo) -> str:
+        is_own = facts.cell.place[-1] < facts.explanation.stage.layer_step(LatentKeys).own_columns
         return "Σ number × weight" if is_own else "unchanged"
 
 
@@ -310,11 +327,11 @@ class RotaryPositionExplainer(Explainer):
     operation = Operation.ROTARY_POSITION
 
     def terms(self, explained: ExplainedCell) -> TermList:
-        step, (*head, token, column) = explained.stage.step_as(RotaryPosition), explained.place
+        step, (*head, token, column) = explained.stage.layer_step(RotaryPosition), explained.place
         read = explained.stage.reads[0]
         found = step.turned(column)
         if found is None:
-            return sum_of((explained.factor(read, *head, token, column),))
+            return sum_terms((explained.factor(read, *head, token, column),))
         pair, own, other, sign = found
         at = (explained.layer, token, pair)
         turned: tuple[Factor, ...] = (
@@ -324,50 +341,53 @@ class RotaryPositionExplainer(Explainer):
         if sign < 0:
             turned = (*turned, constant(-1, "−1"))
         first = explained.factor(read, *head, token, own)
-        return sum_of((first, explained.weight(f"{step.angles}.cos", *at)), turned)
+        return sum_terms((first, explained.weight(f"{step.angles}.cos", *at)), turned)
 
-    def cell_sentence(self, facts: CellFacts) -> str:
-        turned = facts.explanation.stage.step_as(RotaryPosition).turned(facts.cell.place[-1])
-        read, value = KINDS[facts.explanation.stage.reads[0]], format_number(facts.value)
+    def explain_cell(self, facts: CellInfo) -> str:
+        turned = facts.explanation.stage.layer_step(RotaryPosition).turned(facts.cell.place[-1])
+        read, value = VECTOR_NAMES[facts.explanation.stage.reads[0]], format_number(facts.value)
         if turned is None:
             return (
-                f"{column_of(facts)} is that of the {read}, as this column is not rotated: {value}."
+                f"{column_name(facts)} is that of the {read}, as this column is not "
+                f"rotated: {value}."
             )
         columns = f"columns {turned[1] + 1} and {turned[2] + 1} of the {read}"
         place = facts.place["token"] + 1
         rotated = f"{columns}, rotated as a pair by the angle of position {place}"
-        return f"{column_of(facts)} is {rotated}: {value}."
+        return f"{column_name(facts)} is {rotated}: {value}."
 
-    def row_sentence(self, block: StepValues) -> str:
+    def row_sentence(self, block: StepContext) -> str:
         turned = (
-            f"the {KINDS[block.reads]} of {block.query} is rotated by its position, {block.at + 1}"
+            f"the {VECTOR_NAMES[block.reads]} of {block.query} is rotated by its "
+            f"position, {block.at + 1}"
         )
-        if not block.stage.step_as(RotaryPosition).pairs:
-            query = f"the {KINDS[block.reads]} of {block.query}"
+        if not block.stage.layer_step(RotaryPosition).pairs:
+            query = f"the {VECTOR_NAMES[block.reads]} of {block.query}"
             turned = f"{query} is unchanged, as this layer rotates nothing"
         return f"{turned}: {vector(block.row())}"
 
-    def stage_sentence(self, block: StepValues) -> str:
+    def stage_sentence(self, block: StepContext) -> str:
         turned = (
-            f"each {KINDS[block.reads]} is rotated by its position, one pair of columns at a time"
+            f"each {VECTOR_NAMES[block.reads]} is rotated by its position, one pair of "
+            "columns at a time"
         )
-        if not block.stage.step_as(RotaryPosition).pairs:
-            turned = f"each {KINDS[block.reads]} is unchanged, as this layer rotates nothing"
-        return f"{turned}; {largest_number(block)}"
+        if not block.stage.layer_step(RotaryPosition).pairs:
+            turned = f"each {VECTOR_NAMES[block.reads]} is unchanged, as this layer rotates nothing"
+        return f"{turned}; {largest_number_phrase(block)}"
 
-    def formula(self, facts: CellFacts) -> str:
-        turned = facts.explanation.stage.step_as(RotaryPosition).turned(facts.cell.place[-1])
+    def formula(self, facts: CellInfo) -> str:
+        turned = facts.explanation.stage.layer_step(RotaryPosition).turned(facts.cell.place[-1])
         if turned is None:
             return "unchanged"
         sign = "+" if turned[3] > 0 else "−"
         return f"number × cos angle {sign} other of the pair × sin angle"
 
 
-EDITS = {0.0: "is ablated", None: "is replaced in the model"}
+HEAD_EDIT_PHRASES = {0.0: "is ablated", None: "is replaced in the model"}
 """Phrase for an edited head, by the factor that multiplies it."""
 
 
-def _describe_edits(block: StepValues) -> str:
+def _describe_edits(block: StepContext) -> str:
     """Describe the edited heads; empty if there are none."""
     if not isinstance(block.stage.step, JoinedHeads):
         return ""
@@ -375,11 +395,11 @@ def _describe_edits(block: StepValues) -> str:
     if block.spec.heads == 1:
         return "".join(f", which {_describe_factor(factor)}" for _, _, factor in edits)
     told = [f"head {head + 1} {_describe_factor(factor)}" for _, head, factor in edits]
-    return f" ({listed(told)})" if told else ""
+    return f" ({join_names(told)})" if told else ""
 
 
 def _describe_factor(factor: float | None) -> str:
-    return EDITS.get(factor, f"is multiplied by {factor}")
+    return HEAD_EDIT_PHRASES.get(factor, f"is multiplied by {factor}")
 
 
 class _HeadEdit(Struct, frozen=True):
@@ -408,13 +428,13 @@ class ConcatHeadsExplainer(Explainer):
         read = explained.factor(name, head, query, within)
         edit = _find_edit(explained.stage, explained.layer, head)
         if edit is None:
-            return sum_of((read,))
+            return sum_terms((read,))
         if edit.factor is None:
             there = float(explained.trace.read(explained.stage.name, explained.cell))
-            return sum_of((constant(there, "{}"),))
-        return sum_of((read, constant(edit.factor, f"{edit.factor:g}")))
+            return sum_terms((constant(there, "{}"),))
+        return sum_terms((read, constant(edit.factor, f"{edit.factor:g}")))
 
-    def cell_sentence(self, facts: CellFacts) -> str:
+    def explain_cell(self, facts: CellInfo) -> str:
         read = facts.explanation.stage.reads[0]
         head = facts.cell.place[-1] // facts.run.trace.shape(read)[-1] + 1
         column, value = (
@@ -429,32 +449,34 @@ class ConcatHeadsExplainer(Explainer):
             return f"With one head, c{column} is unchanged: {value}."
         return f"C{column} of the concatenated heads comes from head {head}: {value}."
 
-    def row_sentence(self, block: StepValues) -> str:
+    def row_sentence(self, block: StepContext) -> str:
         spec, joined = block.spec, vector(block.row())
         edited = _describe_edits(block)
         if spec.heads == 1:
             goes = f"with one head{edited}, the context vector of {block.query} is"
             return f"{goes}{'' if edited else ' unchanged'}: {joined}"
-        vectors = f"the context vectors of {block.query} from {all_heads(spec)}"
+        vectors = f"the context vectors of {block.query} from {all_heads_phrase(spec)}"
         return f"{vectors}{edited} are concatenated: {joined}"
 
-    def stage_sentence(self, block: StepValues) -> str:
+    def stage_sentence(self, block: StepContext) -> str:
         size = format_count(len(block.row()), "number")
         edited = _describe_edits(block)
         if block.spec.heads == 1:
             goes = f"with one head{edited}, the context vectors are"
-            return f"{goes}{' changed' if edited else ' unchanged'}; {largest_number(block)}"
-        heads = all_heads(block.spec)
+            return f"{goes}{' changed' if edited else ' unchanged'}; {largest_number_phrase(block)}"
+        heads = all_heads_phrase(block.spec)
         joined = f"the context vectors from {heads}{edited} are concatenated, {size} per token"
-        return f"{joined}; {largest_number(block)}"
+        return f"{joined}; {largest_number_phrase(block)}"
 
-    def formula(self, facts: CellFacts) -> str:
+    def formula(self, facts: CellInfo) -> str:
         head = facts.cell.place[-1] // facts.run.trace.shape(facts.explanation.stage.reads[0])[-1]
         edit = _find_edit(facts.explanation.stage, facts.layer, head)
         if edit is None:
             return "unchanged"
         return (
-            "replaced in the model" if edit.factor is None else f"number × {trimmed(edit.factor)}"
+            "replaced in the model"
+            if edit.factor is None
+            else f"number × {format_trimmed(edit.factor)}"
         )
 
     def equation(self, line: EquationTermWriter) -> EquationTerm:
@@ -482,37 +504,37 @@ class OutputProjectionExplainer(Explainer):
         query, column = explained.place
         weight, bias = parameter_names(explained.spec, explained.stage.parameters[0])
         joined = explained.factor(explained.stage.reads[0], query, None)
-        return sum_of(
+        return sum_terms(
             (joined, explained.weight(weight, column, None)), (explained.weight(bias, column),)
         )
 
-    def cell_sentence(self, facts: CellFacts) -> str:
+    def explain_cell(self, facts: CellInfo) -> str:
         spec = facts.run.trace.spec
-        heads = "the one head" if spec.heads == 1 else all_heads(spec)
+        heads = "the one head" if spec.heads == 1 else all_heads_phrase(spec)
         made = "is computed from" if spec.width == 1 else "mixes"
         mixed = f"{made} the {format_count(spec.width, 'number')} from {heads}"
         column = f"Column {facts.column} of the output for {facts.token('query')}"
         return f"{column} {mixed}: {format_number(facts.value)}."
 
-    def row_sentence(self, block: StepValues) -> str:
+    def row_sentence(self, block: StepContext) -> str:
         size = format_count(block.spec.width, "number")
         mixes = f"the output projection {'turns' if block.spec.width == 1 else 'mixes'} the {size}"
         return f"{mixes} of {block.query} into its output: {vector(block.row())}"
 
-    def stage_sentence(self, block: StepValues) -> str:
+    def stage_sentence(self, block: StepContext) -> str:
         size = format_count(block.spec.width, "number")
         verb = "turns" if block.spec.width == 1 else "mixes"
         mixes = f"the output projection {verb} the {size} of each token into its output"
-        return f"{mixes}; {largest_number(block)}"
+        return f"{mixes}; {largest_number_phrase(block)}"
 
-    def formula(self, facts: CellFacts) -> str:
-        return with_bias(facts, "Σ number × weight")
+    def formula(self, facts: CellInfo) -> str:
+        return add_bias(facts, "Σ number × weight")
 
     def code(self, context: ExpressionContext) -> str:
         return f"{context.words.layers[context.stage.parameters[0]]}({context.read[0]})"
 
     def shape_equations(self, spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
-        return (matrix_product(tokens, spec.width, spec.width, has_bias=True),)
+        return (matrix_product_shapes(tokens, spec.width, spec.width, has_bias=True),)
 
     def multiply_adds(self, spec: AttentionSpec, stage: Stage, tokens: int) -> int:
         return tokens * spec.width * spec.width

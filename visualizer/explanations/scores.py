@@ -8,30 +8,35 @@ import numpy as np
 from msgspec.structs import replace
 
 from visualizer.attention.layer_operations import ScoreCap
-from visualizer.attention.spec import Mask, Scale
+from visualizer.attention.spec import MaskKind, ScaleKind
 from visualizer.attention.stages import Operation
-from visualizer.explanations.cell_equation import allowed_or_replaced
-from visualizer.explanations.cell_terms import Factor, TermList, choice_of, constant, sum_of
+from visualizer.explanations.cell_equation import masked_equation
+from visualizer.explanations.cell_terms import Factor, TermList, choice_terms, constant, sum_terms
 from visualizer.explanations.explainer import Explainer
 from visualizer.explanations.phrases import (
-    UNFINISHED,
-    changed,
-    divided_by,
-    forbidden_cells,
-    may_read,
+    NON_FINITE_PHRASE,
+    allowed_keys_phrase,
+    change_phrase,
+    divisor_phrase,
+    masked_cells_phrase,
 )
-from visualizer.explanations.shape_equations import each_head, matrix_product
-from visualizer.explanations.step_values import LargestValue, all_of, others, trimmed
+from visualizer.explanations.shape_equations import each_head_phrase, matrix_product_shapes
+from visualizer.explanations.step_values import (
+    LargestValue,
+    all_count_phrase,
+    format_trimmed,
+    others_phrase,
+)
 from visualizer.format import format_number
 
 if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Stage
     from visualizer.explanations.cell_equation import EquationTerm, EquationTermWriter
-    from visualizer.explanations.cell_facts import CellFacts
+    from visualizer.explanations.cell_facts import CellInfo
     from visualizer.explanations.cell_terms import ExplainedCell
     from visualizer.explanations.code_dialects import ExpressionContext
-    from visualizer.explanations.step_values import StepValues
+    from visualizer.explanations.step_values import StepContext
 
 
 class DotProductExplainer(Explainer):
@@ -42,16 +47,16 @@ class DotProductExplainer(Explainer):
     def terms(self, explained: ExplainedCell) -> TermList:
         head, query, key = explained.place
         queries, keys = explained.stage.reads
-        return sum_of(
+        return sum_terms(
             (explained.factor(queries, head, query, None), explained.factor(keys, head, key, None))
         )
 
-    def cell_sentence(self, facts: CellFacts) -> str:
+    def explain_cell(self, facts: CellInfo) -> str:
         score = format_number(facts.value)
         pair = f"the query of {facts.token('query')} and the key of {facts.token('key')}"
         return f"The dot product of {pair} is {score}."
 
-    def row_sentence(self, block: StepValues) -> str:
+    def row_sentence(self, block: StepContext) -> str:
         scores = block.row()
         count, top = len(scores), LargestValue.of(scores)
         query = f"the query of {block.word(block.at)} (query {block.run.number(block.at, 'query')})"
@@ -59,23 +64,23 @@ class DotProductExplainer(Explainer):
             own = ", its own" if block.run.has_same_keys else ""
             score = format_number(scores[0])
             return f"{query} is multiplied by the only key{own}: the score is {score}"
-        meets = f"{query} is multiplied by {all_of(count, 'key')}"
+        meets = f"{query} is multiplied by {all_count_phrase(count, 'key')}"
         if top is None:
             return f"{meets}, but not every score is a finite number"
-        if top.is_everywhere:
-            return f"{meets}: {all_of(count, 'score')} are {format_number(top.value)}"
+        if top.is_constant:
+            return f"{meets}: {all_count_phrase(count, 'score')} are {format_number(top.value)}"
         key = f"{block.word(top.at, 'key')} (key {top.at + 1})"
-        alike = f" and {others(top.times - 1)}" if top.is_shared else ""
+        alike = f" and {others_phrase(top.times - 1)}" if top.is_shared else ""
         score = format_number(top.value)
         return f"{meets}: the largest score, {score}, is for {key}{alike}"
 
-    def stage_sentence(self, block: StepValues) -> str:
+    def stage_sentence(self, block: StepContext) -> str:
         top = LargestValue.of(block.matrix())
         meet = "each query is multiplied by each key"
         if top is None:
             return f"{meet}; not every score is finite"
         score = format_number(top.value)
-        if top.is_everywhere:
+        if top.is_constant:
             return f"{meet}; all {top.count:,} scores are {score}"
         largest = f"{meet}; the largest of {top.count:,} scores, {score},"
         if top.is_shared:
@@ -83,14 +88,14 @@ class DotProductExplainer(Explainer):
         query, key = divmod(top.at, block.matrix().shape[1])
         return f"{largest} is that of {block.named(query, 'query')} and {block.key(key)}"
 
-    def formula(self, facts: CellFacts) -> str:
+    def formula(self, facts: CellInfo) -> str:
         return "Σ query × key"
 
     def code(self, context: ExpressionContext) -> str:
         return f"{context.read[0]} @ {context.read[1]}.transpose(-2, -1)"
 
     def shape_equations(self, spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
-        return (matrix_product(tokens, spec.d_head, tokens) + each_head(spec),)
+        return (matrix_product_shapes(tokens, spec.d_head, tokens) + each_head_phrase(spec),)
 
     def multiply_adds(self, spec: AttentionSpec, stage: Stage, tokens: int) -> int:
         return tokens * tokens * spec.width
@@ -105,45 +110,45 @@ class ScaleScoresExplainer(Explainer):
         divisor = explained.spec.divisor
         inverse = np.array([1 / divisor])
         constant = Factor("", (), np.array([divisor]), inverse, "1/{}")
-        return sum_of((explained.factor(explained.stage.reads[0], *explained.place), constant))
+        return sum_terms((explained.factor(explained.stage.reads[0], *explained.place), constant))
 
-    def cell_sentence(self, facts: CellFacts) -> str:
-        divisor = trimmed(facts.run.trace.spec.divisor)
+    def explain_cell(self, facts: CellInfo) -> str:
+        divisor = format_trimmed(facts.run.trace.spec.divisor)
         pair = f"{facts.token('query')} and {facts.token('key')}"
         score = format_number(float(facts.explanation.groups[0].factors[0].read[0]))
         return (
             f"The score of {pair}, {score}, divided by {divisor} is {format_number(facts.value)}."
         )
 
-    def row_sentence(self, block: StepValues) -> str:
+    def row_sentence(self, block: StepContext) -> str:
         scores, scaled = block.row(block.reads), block.row()
         one = len(scores) == 1
         divided = f"the score{' of' if one else 's of'} {block.query}"
-        divided += f" {'is' if one else 'are'} divided by {divided_by(block)}"
+        divided += f" {'is' if one else 'are'} divided by {divisor_phrase(block)}"
         top = LargestValue.of(scaled)
         if top is None:
             return f"{divided}, but not every result is a finite number"
         if block.spec.divisor == 1:
             score = f"the {'' if one else 'largest '}score of {block.query}"
-            divided, which = f"dividing by {divided_by(block)} changes nothing", score
+            divided, which = f"dividing by {divisor_phrase(block)} changes nothing", score
         else:
             which = "it" if one else "the largest"
-        return f"{divided}: {which} {changed(scores[top.at], top.value)}"
+        return f"{divided}: {which} {change_phrase(scores[top.at], top.value)}"
 
-    def stage_sentence(self, block: StepValues) -> str:
-        divided = f"every score is divided by {divided_by(block)}"
+    def stage_sentence(self, block: StepContext) -> str:
+        divided = f"every score is divided by {divisor_phrase(block)}"
         top = LargestValue.of(block.matrix())
         if top is None:
-            return f"{divided}; {UNFINISHED}"
+            return f"{divided}; {NON_FINITE_PHRASE}"
         score = float(block.matrix(block.reads).flat[top.at])
         if block.spec.divisor == 1:
-            divided = f"dividing by {divided_by(block)} changes no score"
-        return f"{divided}; the largest {changed(score, top.value)}"
+            divided = f"dividing by {divisor_phrase(block)} changes no score"
+        return f"{divided}; the largest {change_phrase(score, top.value)}"
 
-    def formula(self, facts: CellFacts) -> str:
+    def formula(self, facts: CellInfo) -> str:
         spec = facts.run.trace.spec
-        if spec.scale is Scale.NONE:
-            return f"score ÷ {trimmed(spec.divisor) if facts.run.source else 'temperature'}"
+        if spec.scale is ScaleKind.NONE:
+            return f"score ÷ {format_trimmed(spec.divisor) if facts.run.source else 'temperature'}"
         return "score ÷ √d" if spec.temperature == 1 else "score ÷ (√d × temperature)"
 
     def code(self, context: ExpressionContext) -> str:
@@ -159,40 +164,42 @@ class CapScoresExplainer(Explainer):
     operation = Operation.CAP_SCORES
 
     def terms(self, explained: ExplainedCell) -> TermList:
-        limit = explained.stage.step_as(ScoreCap).limit
+        limit = explained.stage.layer_step(ScoreCap).limit
         score = explained.factor(explained.stage.reads[0], *explained.place)
         bent = replace(
-            score, used=np.tanh(score.read / limit), form=f"tanh({{}} ÷ {trimmed(limit)})"
+            score, used=np.tanh(score.read / limit), form=f"tanh({{}} ÷ {format_trimmed(limit)})"
         )
-        return sum_of((bent, constant(limit, trimmed(limit))))
+        return sum_terms((bent, constant(limit, format_trimmed(limit))))
 
-    def cell_sentence(self, facts: CellFacts) -> str:
+    def explain_cell(self, facts: CellInfo) -> str:
         before = format_number(float(facts.explanation.groups[0].factors[0].read[0]))
-        limit = trimmed(facts.explanation.stage.step_as(ScoreCap).limit)
+        limit = format_trimmed(facts.explanation.stage.layer_step(ScoreCap).limit)
         pair = f"{facts.token('query')} and {facts.token('key')}"
         within = f"capped at ±{limit}, is {format_number(facts.value)}"
         return f"The score of {pair}, {before}, {within}."
 
-    def row_sentence(self, block: StepValues) -> str:
+    def row_sentence(self, block: StepContext) -> str:
         before, capped = block.row(block.reads), block.row()
         top = LargestValue.of(capped)
         one = len(capped) == 1
         kept = f"the score{' of' if one else 's of'} {block.query} {'is' if one else 'are'} capped"
-        kept += f" at ±{trimmed(block.stage.step_as(ScoreCap).limit)}"
+        kept += f" at ±{format_trimmed(block.stage.layer_step(ScoreCap).limit)}"
         if top is None:
             return f"{kept}, but not every result is a finite number"
-        return f"{kept}: {'it' if one else 'the largest'} {changed(before[top.at], top.value)}"
+        return (
+            f"{kept}: {'it' if one else 'the largest'} {change_phrase(before[top.at], top.value)}"
+        )
 
-    def stage_sentence(self, block: StepValues) -> str:
-        kept = f"every score is capped at ±{trimmed(block.stage.step_as(ScoreCap).limit)}"
+    def stage_sentence(self, block: StepContext) -> str:
+        kept = f"every score is capped at ±{format_trimmed(block.stage.layer_step(ScoreCap).limit)}"
         top = LargestValue.of(block.matrix())
         if top is None:
-            return f"{kept}; {UNFINISHED}"
+            return f"{kept}; {NON_FINITE_PHRASE}"
         before = float(block.matrix(block.reads).flat[top.at])
-        return f"{kept}; the largest {changed(before, top.value)}"
+        return f"{kept}; the largest {change_phrase(before, top.value)}"
 
-    def formula(self, facts: CellFacts) -> str:
-        limit = trimmed(facts.explanation.stage.step_as(ScoreCap).limit)
+    def formula(self, facts: CellInfo) -> str:
+        limit = format_trimmed(facts.explanation.stage.layer_step(ScoreCap).limit)
         return f"tanh(score ÷ {limit}) × {limit}"
 
 
@@ -205,18 +212,18 @@ class AddScoreBiasExplainer(Explainer):
     operation = Operation.ADD_SCORE_BIAS
 
     def terms(self, explained: ExplainedCell) -> TermList:
-        return sum_of(
+        return sum_terms(
             *((explained.factor(name, *explained.place),) for name in explained.stage.reads)
         )
 
-    def cell_sentence(self, facts: CellFacts) -> str:
+    def explain_cell(self, facts: CellInfo) -> str:
         score, bias = (
             format_number(float(group.factors[0].read[0])) for group in facts.explanation.groups
         )
         pair, total = f"{facts.token('query')} and {facts.token('key')}", format_number(facts.value)
         return f"The score of {pair}, {score}, and its bias, {bias}, add up to {total}."
 
-    def row_sentence(self, block: StepValues) -> str:
+    def row_sentence(self, block: StepContext) -> str:
         before, biased = block.row(block.reads), block.row()
         top = LargestValue.of(biased)
         one = len(biased) == 1
@@ -224,17 +231,19 @@ class AddScoreBiasExplainer(Explainer):
         added += f" added to the score{' of' if one else 's of'} {block.query}"
         if top is None:
             return f"{added}, but not every result is a finite number"
-        return f"{added}: {'it' if one else 'the largest'} {changed(before[top.at], top.value)}"
+        return (
+            f"{added}: {'it' if one else 'the largest'} {change_phrase(before[top.at], top.value)}"
+        )
 
-    def stage_sentence(self, block: StepValues) -> str:
+    def stage_sentence(self, block: StepContext) -> str:
         added = "a bias is added to every score"
         top = LargestValue.of(block.matrix())
         if top is None:
-            return f"{added}; {UNFINISHED}"
+            return f"{added}; {NON_FINITE_PHRASE}"
         before = float(block.matrix(block.reads).flat[top.at])
-        return f"{added}; the largest {changed(before, top.value)}"
+        return f"{added}; the largest {change_phrase(before, top.value)}"
 
-    def formula(self, facts: CellFacts) -> str:
+    def formula(self, facts: CellInfo) -> str:
         return "score + bias"
 
 
@@ -244,35 +253,35 @@ class MaskBeforeSoftmaxExplainer(Explainer):
     operation = Operation.MASK_BEFORE_SOFTMAX
 
     def terms(self, explained: ExplainedCell) -> TermList:
-        return choice_of(explained, -np.inf, "−∞")
+        return choice_terms(explained, -np.inf, "−∞")
 
-    def cell_sentence(self, facts: CellFacts) -> str:
+    def explain_cell(self, facts: CellInfo) -> str:
         if facts.is_forbidden:
             pair = f"{facts.token('query')} may not attend to {facts.token('key')}"
             return f"{pair}: its score becomes −∞, so its weight will be 0."
         return f"{facts.token('query')} may attend to {facts.token('key')}: the score is unchanged."
 
-    def row_sentence(self, block: StepValues) -> str:
-        may, rest = may_read(block)
+    def row_sentence(self, block: StepContext) -> str:
+        may, rest = allowed_keys_phrase(block)
         is_one = not rest.endswith("s")
         if not rest:
             is_single = len(block.allowed_row()) == 1
             return f"{may}: {'its score' if is_single else 'every score'} is unchanged"
         becomes = "becomes −∞" if is_one else "become −∞"
-        if block.masking.mask is Mask.NONE and rest.startswith("the other"):
+        if block.masking.mask is MaskKind.NONE and rest.startswith("the other"):
             is_padding = "is padding, and its score" if is_one else "are padding, and their scores"
             rest = rest.replace(" {}s", "").replace(" {}", "")
             return f"{may}: {rest} {is_padding} {becomes}"
         return f"{may}: {rest.format('score')} {becomes}"
 
-    def stage_sentence(self, block: StepValues) -> str:
-        return forbidden_cells(block, "score", "becomes −∞", "become −∞")
+    def stage_sentence(self, block: StepContext) -> str:
+        return masked_cells_phrase(block, "score", "becomes −∞", "become −∞")
 
-    def formula(self, facts: CellFacts) -> str:
+    def formula(self, facts: CellInfo) -> str:
         return "the score where allowed, else −∞"
 
     def equation(self, line: EquationTermWriter) -> EquationTerm:
-        return allowed_or_replaced(line)
+        return masked_equation(line)
 
     def code(self, context: ExpressionContext) -> str:
         return f"{context.read[0]}.masked_fill({context.forbidden()}, {context.words.infinity})"

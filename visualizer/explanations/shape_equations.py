@@ -17,22 +17,24 @@ class ShapeParameter(Struct, frozen=True):
     ----------
     shape : tuple of int
         As written in the equation; for stacked heads, the shape of one head.
-    copies : int
+    copy_count : int
         Number of copies: one for each stacked head.
     """
 
     name: str
     shape: tuple[int, ...]
-    copies: int = 1
+    copy_count: int = 1
 
     @property
     def written(self) -> str:
         """Its name and size: W_query 3 × 4."""
         sizes = " × ".join(map(str, self.shape))
-        return f"{self.name} {sizes}" + (f", {self.copies} of them" if self.copies > 1 else "")
+        return f"{self.name} {sizes}" + (
+            f", {self.copy_count} of them" if self.copy_count > 1 else ""
+        )
 
 
-def heads_apart(spec: AttentionSpec, tokens: int) -> str:
+def split_head_shapes(spec: AttentionSpec, tokens: int) -> str:
     """Return the shapes before and after concatenated heads are split."""
     apart, between, joined = head_shapes(spec, tokens)
     return f"{joined} → {between} → {apart}"
@@ -44,14 +46,14 @@ def head_shapes(spec: AttentionSpec, tokens: int) -> tuple[str, str, str]:
     return sizes(heads, tokens, d_head), sizes(tokens, heads, d_head), sizes(tokens, spec.width)
 
 
-def matrix_product(rows: int, between: int, columns: int, has_bias: bool = False) -> str:
+def matrix_product_shapes(rows: int, between: int, columns: int, has_bias: bool = False) -> str:
     """Return the shapes of a matrix product."""
     bias = f" + {sizes(columns)}" if has_bias else ""
     left, right, made = sizes(rows, between), sizes(between, columns), sizes(rows, columns)
     return f"{left} · {right}{bias} = {made}"
 
 
-def each_head(spec: AttentionSpec) -> str:
+def each_head_phrase(spec: AttentionSpec) -> str:
     """Return a phrase for "in every head" if there are several heads."""
     return f" in each of {spec.heads} heads" if spec.heads > 1 else ""
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from visualizer.attention.masks import Masking
+from visualizer.attention.masks import MaskingSpec
 from visualizer.format import format_number, shorten
-from visualizer.language.tokenizers import visible
+from visualizer.language.tokenizers import visible_token
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from visualizer.session.timeline import Step
 
 # Stands for a token without a letter.
-EMPTY = "∅"
+EMPTY_SYMBOL = "∅"
 
-SHOWN_NUMBERS = 4
+MAX_SHOWN_NUMBERS = 4
 MIN_ROUNDED = 0.01
 
 # Relative difference up to which numbers count as equal; float32 rounding can be this large.
-ALIKE = 1e-6
+EQUALITY_TOLERANCE = 1e-6
 
 
 class LargestValue(Struct, frozen=True):
@@ -54,7 +54,7 @@ class LargestValue(Struct, frozen=True):
         value, least = float(numbers.flat[at]), float(numbers.min())
         if not np.isfinite([value, least]).all():
             return None
-        near = value - ALIKE * max(abs(value), abs(least))
+        near = value - EQUALITY_TOLERANCE * max(abs(value), abs(least))
         return cls(value, at, int((numbers >= near).sum()), numbers.size)
 
     @property
@@ -63,12 +63,12 @@ class LargestValue(Struct, frozen=True):
         return self.times > 1
 
     @property
-    def is_everywhere(self) -> bool:
+    def is_constant(self) -> bool:
         """Whether there are several numbers and all are equal."""
         return self.times == self.count > 1
 
 
-class StepValues(Struct, frozen=True, eq=False):
+class StepContext(Struct, frozen=True, eq=False):
     """A step in one head of one text, with access to its inputs.
 
     Parameters
@@ -111,15 +111,15 @@ class StepValues(Struct, frozen=True, eq=False):
     @property
     def before(self) -> str:
         """Start of a sentence that says which step the weights precede or follow."""
-        return self.before_of(self.stage.name)
+        return self.sentence_start(self.stage.name)
 
-    def before_of(self, stage: str) -> str:
+    def sentence_start(self, stage: str) -> str:
         """Return the start of a sentence: the step that a stage's weights precede or follow."""
         qualifier = self.run.trace.weights_qualifier(stage)
         return f"{qualifier}, " * bool(qualifier)
 
     @property
-    def is_before(self) -> bool:
+    def is_before_mask(self) -> bool:
         """Whether the mask is applied to these weights at a later stage."""
         return self.stage.is_before_mask
 
@@ -146,8 +146,8 @@ class StepValues(Struct, frozen=True, eq=False):
         return self.run.trace.allowed(self.stage.name, self.leading, self.head, self.at)
 
     @property
-    def masking(self) -> Masking:
-        return Masking.of(self.spec, self.stage.name)
+    def masking(self) -> MaskingSpec:
+        return MaskingSpec.of(self.spec, self.stage.name)
 
     @property
     def queries(self) -> int:
@@ -163,7 +163,7 @@ class StepValues(Struct, frozen=True, eq=False):
     def word(self, at: int, kind: str = "query") -> str:
         """Return a token in bold."""
         token = self.run.words(self.leading, kind)[at]
-        return f"<b>{escape(shorten(visible(token))) or EMPTY}</b>"
+        return f"<b>{escape(shorten(visible_token(token))) or EMPTY_SYMBOL}</b>"
 
     def named(self, at: int, kind: str) -> str:
         """Return a token in bold, with its position if the token occurs more than once."""
@@ -191,11 +191,11 @@ class StepValues(Struct, frozen=True, eq=False):
 
 def vector(numbers: np.ndarray) -> str:
     """Format a short vector, with two decimals unless both would be zeros."""
-    shown = [float(value) for value in numbers[:SHOWN_NUMBERS]]
+    shown = [float(value) for value in numbers[:MAX_SHOWN_NUMBERS]]
     if np.abs(shown).max() >= MIN_ROUNDED:
         shown = [round(value, 2) for value in shown]
     written = [format_number(value, 2) for value in shown]
-    return f"[{', '.join(written + ['…'] * (len(numbers) > SHOWN_NUMBERS))}]"
+    return f"[{', '.join(written + ['…'] * (len(numbers) > MAX_SHOWN_NUMBERS))}]"
 
 
 def row_sums(numbers: np.ndarray) -> np.ndarray:
@@ -204,24 +204,24 @@ def row_sums(numbers: np.ndarray) -> np.ndarray:
         return np.asarray(numbers.sum(axis=-1, dtype=np.float64))
 
 
-def trimmed(value: float) -> str:
+def format_trimmed(value: float) -> str:
     """Format a number without trailing zeros."""
     written = format_number(value)
     return written.rstrip("0").rstrip(".") if "." in written and "e" not in written else written
 
 
-def bracketed(written: str) -> str:
+def parenthesize_negative(written: str) -> str:
     """Put a negative number in parentheses, as after an operator."""
     return f"({written})" if written.startswith("−") else written
 
 
-def all_of(count: int, noun: str) -> str:
+def all_count_phrase(count: int, noun: str) -> str:
     """Return "all" with a count and a noun: "the only key", "both keys", "all 6 keys"."""
     if count == 1:
         return f"the only {noun}"
     return f"both {noun}s" if count == 2 else f"all {count:,} {noun}s"
 
 
-def others(count: int) -> str:
+def others_phrase(count: int) -> str:
     """Return a count of others: "1 other", "1,024 others"."""
     return f"{count:,} other{'' if count == 1 else 's'}"

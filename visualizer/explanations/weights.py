@@ -8,52 +8,57 @@ import numpy as np
 from msgspec.structs import replace
 
 from visualizer.attention.layer_operations import SinkSoftmax
-from visualizer.attention.masks import Masking
-from visualizer.attention.spec import Mask, Normalisation
+from visualizer.attention.masks import MaskingSpec
+from visualizer.attention.spec import MaskKind, NormalisationKind
 from visualizer.attention.stages import Operation
 from visualizer.explanations.cell_equation import (
     EquationPart,
     EquationTerm,
-    allowed_or_replaced,
     empty_row_equation,
-    replaced,
+    masked_equation,
+    replacement_equation,
     share_equation,
 )
 from visualizer.explanations.cell_terms import (
-    CombineRule,
+    CombinationRule,
     ExplainedCell,
     Factor,
-    Group,
+    TermGroup,
     TermList,
-    choice_of,
+    choice_terms,
     constant,
 )
 from visualizer.explanations.explainer import Explainer
 from visualizer.explanations.phrases import (
-    NOTHING,
-    SHARES,
-    empty_rows,
-    factor_of,
-    forbidden_cells,
-    may_read,
-    most_read,
-    reads_nothing,
-    shared_out,
-    softmax,
+    NO_KEYS_PHRASE,
+    WEIGHTS_PHRASE,
+    allowed_keys_phrase,
+    dropout_factor_phrase,
+    empty_rows_phrase,
+    largest_weights_phrase,
+    masked_cells_phrase,
+    most_attended_token,
+    no_allowed_keys_sentence,
+    softmax_name,
     weights_sentence,
 )
-from visualizer.explanations.step_values import all_of, bracketed, row_sums, trimmed
+from visualizer.explanations.step_values import (
+    all_count_phrase,
+    format_trimmed,
+    parenthesize_negative,
+    row_sums,
+)
 from visualizer.format import format_number, format_share
 
 if TYPE_CHECKING:
     from visualizer.explanations.cell_equation import EquationTermWriter
-    from visualizer.explanations.cell_facts import CellFacts
+    from visualizer.explanations.cell_facts import CellInfo
     from visualizer.explanations.cell_terms import Explanation
     from visualizer.explanations.code_dialects import ExpressionContext
-    from visualizer.explanations.step_values import StepValues
+    from visualizer.explanations.step_values import StepContext
 
 
-def exponentials(row: Factor, largest: float) -> Factor:
+def exponential_factors(row: Factor, largest: float) -> Factor:
     """Create factors of exponentials, with a number subtracted first that cancels out."""
     with np.errstate(invalid="ignore"):
         used = np.exp(row.read - largest)
@@ -75,54 +80,55 @@ class ScoresToWeightsExplainer(Explainer):
     def terms(self, explained: ExplainedCell) -> TermList:
         head, query, key = explained.place
         row = explained.factor(explained.stage.reads[0], head, query, None)
-        if explained.spec.normalisation is Normalisation.SUM:
-            return TermList(CombineRule.SHARE, (Group((row,)),), key)
-        is_empty = explained.stage.reads_masked and not explained.allowed().any()
-        if explained.spec.normalisation is Normalisation.SOFTMAX:
+        if explained.spec.normalisation is NormalisationKind.SUM:
+            return TermList(CombinationRule.SHARE, (TermGroup((row,)),), key)
+        is_empty = explained.stage.has_masked_input and not explained.allowed().any()
+        if explained.spec.normalisation is NormalisationKind.SOFTMAX:
             largest = 0.0 if row.read.max() == -np.inf else float(row.read.max())
-            shares = exponentials(row, largest)
+            shares = exponential_factors(row, largest)
         else:
             shares = _naive_exponentials(explained, row)
-        return TermList(CombineRule.SHARE, (Group((shares,)),), key, is_empty)
+        return TermList(CombinationRule.SHARE, (TermGroup((shares,)),), key, is_empty)
 
-    def cell_sentence(self, facts: CellFacts) -> str:
+    def explain_cell(self, facts: CellInfo) -> str:
         return weights_sentence(facts)
 
-    def row_sentence(self, block: StepValues) -> str:
+    def row_sentence(self, block: StepContext) -> str:
         weights = block.row()
-        if block.stage.reads_masked and not block.allowed_row().any():
-            return reads_nothing(block)
+        if block.stage.has_masked_input and not block.allowed_row().any():
+            return no_allowed_keys_sentence(block)
         if not np.isfinite(weights).all():
             return f"{block.before}{block.query} has no weights: its row cannot be computed"
-        if block.spec.normalisation is Normalisation.SUM:
-            total = trimmed(float(block.row(block.reads).sum()))
+        if block.spec.normalisation is NormalisationKind.SUM:
+            total = format_trimmed(float(block.row(block.reads).sum()))
             shared = f"each score of {block.query} is divided by the row’s sum, {total}"
         elif len(weights) == 1:
             made = (
-                f"{softmax(block.spec)} divides the exponential of the only score of {block.query}"
+                f"{softmax_name(block.spec)} divides the exponential of the only score "
+                f"of {block.query}"
             )
             shared = f"{made} by itself, which is 1"
         else:
-            shares = f"the scores of {block.query} into {SHARES}"
-            shared = f"{softmax(block.spec)} turns {shares}"
-        return f"{block.before}{shared}: {shared_out(block, weights)}"
+            shares = f"the scores of {block.query} into {WEIGHTS_PHRASE}"
+            shared = f"{softmax_name(block.spec)} turns {shares}"
+        return f"{block.before}{shared}: {largest_weights_phrase(block, weights)}"
 
-    def stage_sentence(self, block: StepValues) -> str:
-        if block.stage.reads_masked and not block.allowed().any():
-            return NOTHING
-        made = f"{softmax(block.spec)} turns each row of scores into {SHARES}"
-        if block.spec.normalisation is Normalisation.SUM:
+    def stage_sentence(self, block: StepContext) -> str:
+        if block.stage.has_masked_input and not block.allowed().any():
+            return NO_KEYS_PHRASE
+        made = f"{softmax_name(block.spec)} turns each row of scores into {WEIGHTS_PHRASE}"
+        if block.spec.normalisation is NormalisationKind.SUM:
             made = "each score is divided by its row’s sum"
-        empty = empty_rows(block.allowed()) if block.stage.reads_masked else ""
-        return f"{block.before}{made}{empty or '; ' + most_read(block)}"
+        empty = empty_rows_phrase(block.allowed()) if block.stage.has_masked_input else ""
+        return f"{block.before}{made}{empty or '; ' + most_attended_token(block)}"
 
-    def formula(self, facts: CellFacts) -> str:
+    def formula(self, facts: CellInfo) -> str:
         normalisation = facts.run.trace.spec.normalisation
-        if normalisation is Normalisation.SUM:
+        if normalisation is NormalisationKind.SUM:
             return "score ÷ Σ scores of the row"
-        if normalisation is Normalisation.NAIVE_SOFTMAX or facts.explanation.is_empty:
+        if normalisation is NormalisationKind.NAIVE_SOFTMAX or facts.explanation.is_empty:
             return "exp(score) ÷ Σ of the row"
-        largest = bracketed(format_number(facts.explanation.groups[0].factors[0].shift))
+        largest = parenthesize_negative(format_number(facts.explanation.groups[0].factors[0].shift))
         return f"exp(score − {largest}, the row’s largest) ÷ Σ of the row"
 
     def equation(self, line: EquationTermWriter) -> EquationTerm:
@@ -130,10 +136,10 @@ class ScoresToWeightsExplainer(Explainer):
 
     def code(self, context: ExpressionContext) -> str:
         x = context.read[0]
-        if context.spec.normalisation is Normalisation.SUM:
+        if context.spec.normalisation is NormalisationKind.SUM:
             return f"{x} / {x}.sum(dim=-1, keepdim=True)"
-        rest = context.where_nothing() if context.stage.reads_masked else ""
-        if context.spec.normalisation is Normalisation.SOFTMAX:
+        rest = context.zero_empty_rows() if context.stage.has_masked_input else ""
+        if context.spec.normalisation is NormalisationKind.SOFTMAX:
             return f"{context.words.softmax}({x}, dim=-1){rest}"
         shares = f"torch.exp({x}) / torch.exp({x}).sum(dim=-1, keepdim=True)"
         return f"({shares}){rest}" if rest else shares
@@ -157,46 +163,51 @@ class SoftmaxWithSinkExplainer(Explainer):
     def terms(self, explained: ExplainedCell) -> TermList:
         head, query, key = explained.place
         row = explained.factor(explained.stage.reads[0], head, query, None)
-        sink = explained.weight(explained.stage.step_as(SinkSoftmax).logits, explained.layer, head)
+        sink = explained.weight(
+            explained.stage.layer_step(SinkSoftmax).logits, explained.layer, head
+        )
         largest = float(max(row.read.max(), sink.read.max()))
-        groups = (Group((exponentials(row, largest),)), Group((exponentials(sink, largest),)))
-        return TermList(CombineRule.SHARE, groups, key)
+        groups = (
+            TermGroup((exponential_factors(row, largest),)),
+            TermGroup((exponential_factors(sink, largest),)),
+        )
+        return TermList(CombinationRule.SHARE, groups, key)
 
-    def cell_sentence(self, facts: CellFacts) -> str:
+    def explain_cell(self, facts: CellInfo) -> str:
         if facts.is_forbidden or not np.isfinite(facts.value):
             return weights_sentence(facts)
         taken = _sink_share(facts.explanation)
-        return f"{weights_sentence(facts)} The sink{facts.in_head} receives {taken} of the row."
+        return f"{weights_sentence(facts)} The sink{facts.head_phrase} receives {taken} of the row."
 
-    def row_sentence(self, block: StepValues) -> str:
+    def row_sentence(self, block: StepContext) -> str:
         weights = block.row()
         if not np.isfinite(weights).all():
             return f"{block.query} has no weights: its row cannot be computed"
-        made = f"softmax turns the scores of {block.query} and the sink into {SHARES}"
+        made = f"softmax turns the scores of {block.query} and the sink into {WEIGHTS_PHRASE}"
         if not weights.any():
             return f"{made}: the sink receives everything"
         index = (*block.leading, block.head, block.at, 0)
         taken = _sink_share(self.terms(ExplainedCell(block.run.trace, block.stage, index)))
-        return f"{made}: {shared_out(block, weights)}, and the sink {taken}"
+        return f"{made}: {largest_weights_phrase(block, weights)}, and the sink {taken}"
 
-    def stage_sentence(self, block: StepValues) -> str:
-        made = f"softmax turns each row of scores and the sink into {SHARES}"
+    def stage_sentence(self, block: StepContext) -> str:
+        made = f"softmax turns each row of scores and the sink into {WEIGHTS_PHRASE}"
         rows = block.matrix().sum(-1, dtype=np.float64)
         if not np.isfinite(rows).all():
-            return f"{made}; {most_read(block)}"
+            return f"{made}; {most_attended_token(block)}"
         taken = format_share(max(0.0, 1 - float(rows.mean())))
-        return f"{made}; {most_read(block)}, and the sink receives {taken}"
+        return f"{made}; {most_attended_token(block)}, and the sink receives {taken}"
 
-    def formula(self, facts: CellFacts) -> str:
+    def formula(self, facts: CellInfo) -> str:
         return "exp(score) ÷ (Σ of the row + exp(sink))"
 
     def equation(self, line: EquationTermWriter) -> EquationTerm:
         return share_equation(line)
 
 
-def _counted_keys(facts: CellFacts) -> str:
-    masking = Masking.of(facts.run.trace.spec, facts.cell.stage)
-    if masking.mask is not Mask.NONE:
+def _counted_keys(facts: CellInfo) -> str:
+    masking = MaskingSpec.of(facts.run.trace.spec, facts.cell.stage)
+    if masking.mask is not MaskKind.NONE:
         return "allowed keys"
     return "keys without padding" if masking.lengths else "keys"
 
@@ -208,45 +219,47 @@ class EqualWeightsExplainer(Explainer):
 
     def terms(self, explained: ExplainedCell) -> TermList:
         cells = explained.allowed().astype(np.float64)
-        group = Group((Factor("", (), cells, cells),))
-        return TermList(CombineRule.SHARE, (group,), explained.place[-1], not cells.any())
+        group = TermGroup((Factor("", (), cells, cells),))
+        return TermList(CombinationRule.SHARE, (group,), explained.place[-1], not cells.any())
 
-    def cell_sentence(self, facts: CellFacts) -> str:
+    def explain_cell(self, facts: CellInfo) -> str:
         return weights_sentence(facts)
 
-    def row_sentence(self, block: StepValues) -> str:
+    def row_sentence(self, block: StepContext) -> str:
         weights = block.row()
         keys = np.flatnonzero(weights)
         if len(keys) == 0:
-            return reads_nothing(block)
-        attends = f"{block.before}{block.query} {'would attend' if block.is_before else 'attends'}"
+            return no_allowed_keys_sentence(block)
+        attends = (
+            f"{block.before}{block.query} {'would attend' if block.is_before_mask else 'attends'}"
+        )
         weight = f"with weight {format_share(float(weights[keys[0]]))}"
         if len(keys) == 1:
             return f"{attends} only to {block.key(int(keys[0]))}, {weight}"
         if len(keys) == len(weights):
-            return f"{attends} equally to {all_of(len(keys), 'key')}, {weight}"
+            return f"{attends} equally to {all_count_phrase(len(keys), 'key')}, {weight}"
         return f"{attends} equally to {len(keys):,} of {len(weights):,} keys, {weight}"
 
-    def stage_sentence(self, block: StepValues) -> str:
+    def stage_sentence(self, block: StepContext) -> str:
         allowed = block.allowed()
         count = block.queries
         who = f"each of {count:,} tokens" if count > 1 else "the only token"
-        each = f"{block.before}{who} {'would attend' if block.is_before else 'attends'}"
+        each = f"{block.before}{who} {'would attend' if block.is_before_mask else 'attends'}"
         if not allowed.any():
-            return NOTHING
+            return NO_KEYS_PHRASE
         if allowed.all():
             return f"{each} equally to all keys, with weight {format_share(1 / block.tokens)}"
         some = f"{each} equally to its allowed keys"
-        return some + (empty_rows(allowed) or f"; {most_read(block)}")
+        return some + (empty_rows_phrase(allowed) or f"; {most_attended_token(block)}")
 
-    def formula(self, facts: CellFacts) -> str:
+    def formula(self, facts: CellInfo) -> str:
         return f"1 ÷ number of {_counted_keys(facts)}"
 
     def equation(self, line: EquationTermWriter) -> EquationTerm:
         explanation = line.explanation
         if explanation.is_empty:
             return empty_row_equation()
-        chosen = trimmed(float(explanation.terms[explanation.chosen]))
+        chosen = format_trimmed(float(explanation.terms[explanation.chosen]))
         return EquationTerm([EquationPart(f"{chosen} ÷ {int(explanation.terms.sum()):,}")])
 
     def code(self, context: ExpressionContext) -> str:
@@ -254,7 +267,7 @@ class EqualWeightsExplainer(Explainer):
         if not context.masks():
             sizes = f"(*{context.words.batch}, {context.spec.heads}, {tokens}, {tokens})"
             return f"torch.full({sizes}, 1 / {tokens}, dtype={context.x}.dtype)"
-        least = ".clamp(min=1)" if context.leaves_nothing() else ""
+        least = ".clamp(min=1)" if context.may_have_empty_rows() else ""
         return f"readable / readable.sum(dim=-1, keepdim=True){least}"
 
 
@@ -264,15 +277,15 @@ class MaskAfterSoftmaxExplainer(Explainer):
     operation = Operation.MASK_AFTER_SOFTMAX
 
     def terms(self, explained: ExplainedCell) -> TermList:
-        return choice_of(explained, 0.0, "0")
+        return choice_terms(explained, 0.0, "0")
 
-    def cell_sentence(self, facts: CellFacts) -> str:
+    def explain_cell(self, facts: CellInfo) -> str:
         return weights_sentence(facts)
 
-    def row_sentence(self, block: StepValues) -> str:
-        may, rest = may_read(block)
+    def row_sentence(self, block: StepContext) -> str:
+        may, rest = allowed_keys_phrase(block)
         weights = block.row()
-        total = trimmed(float(row_sums(weights)))
+        total = format_trimmed(float(row_sums(weights)))
         sums = (
             f"the row now sums to {total}" if np.isfinite(weights).all() else "the row has no sum"
         )
@@ -284,14 +297,14 @@ class MaskAfterSoftmaxExplainer(Explainer):
         becomes = f"{rest.format('weight')} {'are' if rest.endswith('s') else 'is'} set to 0"
         return f"{may}: {becomes}" if not weights.any() else f"{may}: {becomes}, and {sums}"
 
-    def stage_sentence(self, block: StepValues) -> str:
-        return forbidden_cells(block, "weight", "is set to 0", "are set to 0")
+    def stage_sentence(self, block: StepContext) -> str:
+        return masked_cells_phrase(block, "weight", "is set to 0", "are set to 0")
 
-    def formula(self, facts: CellFacts) -> str:
+    def formula(self, facts: CellInfo) -> str:
         return "the weight where allowed, else 0"
 
     def equation(self, line: EquationTermWriter) -> EquationTerm:
-        return allowed_or_replaced(line)
+        return masked_equation(line)
 
     def code(self, context: ExpressionContext) -> str:
         return f"{context.read[0]}.masked_fill({context.forbidden()}, 0)"
@@ -305,31 +318,31 @@ class RenormaliseMaskedWeightsExplainer(Explainer):
     def terms(self, explained: ExplainedCell) -> TermList:
         head, query, key = explained.place
         row = explained.factor(explained.stage.reads[0], head, query, None)
-        return TermList(CombineRule.SHARE, (Group((row,)),), key, not row.read.any())
+        return TermList(CombinationRule.SHARE, (TermGroup((row,)),), key, not row.read.any())
 
-    def cell_sentence(self, facts: CellFacts) -> str:
+    def explain_cell(self, facts: CellInfo) -> str:
         return weights_sentence(facts)
 
-    def row_sentence(self, block: StepValues) -> str:
+    def row_sentence(self, block: StepContext) -> str:
         weights, zeroed = block.row(), block.row(block.reads)
         if not block.allowed_row().any():
-            return reads_nothing(block)
+            return no_allowed_keys_sentence(block)
         if not np.isfinite(weights).all():
             return f"{block.query} has no weights: its row cannot be computed"
         if not zeroed.any():
             return f"the weights of {block.query} are all 0, so they cannot be normalized"
-        total = trimmed(float(zeroed.sum()))
+        total = format_trimmed(float(zeroed.sum()))
         divided = f"{block.before}the weights of {block.query} are divided by their sum, {total}"
-        return f"{divided}: {shared_out(block, weights)}"
+        return f"{divided}: {largest_weights_phrase(block, weights)}"
 
-    def stage_sentence(self, block: StepValues) -> str:
+    def stage_sentence(self, block: StepContext) -> str:
         zeroed = block.matrix(block.reads)
         if not zeroed.any():
             return "all weights are 0, so they cannot be normalized"
         divided = f"{block.before}each row is divided by its sum"
-        return divided + (empty_rows(zeroed) or f"; {most_read(block)}")
+        return divided + (empty_rows_phrase(zeroed) or f"; {most_attended_token(block)}")
 
-    def formula(self, facts: CellFacts) -> str:
+    def formula(self, facts: CellInfo) -> str:
         return "weight ÷ Σ of the row's weights"
 
     def equation(self, line: EquationTermWriter) -> EquationTerm:
@@ -353,10 +366,10 @@ class DropoutExplainer(Explainer):
         scaled = constant(factor, f"1/(1 − {explained.spec.dropout:g})")
         value = float(explained.trace.read(explained.stage.name, explained.cell))
         dropped = value == 0 and weight.read[0] != 0
-        groups = (Group((weight, scaled)), Group((constant(0.0, "0"),)))
-        return TermList(CombineRule.CHOICE, groups, int(dropped))
+        groups = (TermGroup((weight, scaled)), TermGroup((constant(0.0, "0"),)))
+        return TermList(CombinationRule.CHOICE, groups, int(dropped))
 
-    def cell_sentence(self, facts: CellFacts) -> str:
+    def explain_cell(self, facts: CellInfo) -> str:
         weight = f"the weight of {facts.token('query')} for {facts.token('key')}"
         before = facts.explanation.groups[0].factors[0].read[0]
         if before == 0:
@@ -367,7 +380,7 @@ class DropoutExplainer(Explainer):
         times = f"{format_number(before)} times {factor:.4g} is {format_number(facts.value)}"
         return f"Dropout keeps {weight}: {times}."
 
-    def row_sentence(self, block: StepValues) -> str:
+    def row_sentence(self, block: StepContext) -> str:
         weights, dropped = block.row(block.reads), block.row()
         count = int(np.count_nonzero(weights))
         lost = int(((weights != 0) & (dropped == 0)).sum())
@@ -376,46 +389,49 @@ class DropoutExplainer(Explainer):
         kind = "weight" if count == block.allowed_row().sum() else "nonzero weight"
         total = float(row_sums(dropped))
         sums = (
-            f"the row now sums to {trimmed(total)}" if np.isfinite(total) else "the row has no sum"
+            f"the row now sums to {format_trimmed(total)}"
+            if np.isfinite(total)
+            else "the row has no sum"
         )
         if lost == count:
-            return f"dropout drops {all_of(count, kind)} of {block.query}"
-        kept = factor_of(block.spec)
+            return f"dropout drops {all_count_phrase(count, kind)} of {block.query}"
+        kept = dropout_factor_phrase(block.spec)
         if lost == 0:
             each = "it" if count == 1 else "each"
             return (
-                f"dropout keeps {all_of(count, kind)} of {block.query}; {each} {kept}, and {sums}"
+                f"dropout keeps {all_count_phrase(count, kind)} of {block.query}; {each} "
+                f"{kept}, and {sums}"
             )
         takes = f"dropout drops {lost:,} of the {count:,} {kind}s of {block.query}"
         return f"{takes}; the rest {kept}, and {sums}"
 
-    def stage_sentence(self, block: StepValues) -> str:
+    def stage_sentence(self, block: StepContext) -> str:
         weights, dropped = block.matrix(block.reads), block.matrix()
         count = int(np.count_nonzero(weights))
         lost = int(((weights != 0) & (dropped == 0)).sum())
         if count == 0:
             return "there are no nonzero weights to drop: all stay 0"
         sums = row_sums(dropped)
-        low, high = trimmed(float(sums.min())), trimmed(float(sums.max()))
+        low, high = format_trimmed(float(sums.min())), format_trimmed(float(sums.max()))
         lie = f"row sums are now between {low} and {high}"
         run = f"every row now sums to {low}" if low == high else lie
         run = run if np.isfinite(sums).all() else "not every row has a sum"
         kind = "weight" if count == block.allowed().sum() else "nonzero weight"
         if lost == count:
-            return f"dropout drops {all_of(count, kind)}"
-        kept = factor_of(block.spec)
+            return f"dropout drops {all_count_phrase(count, kind)}"
+        kept = dropout_factor_phrase(block.spec)
         if lost == 0:
             each = "it" if count == 1 else "each"
-            return f"dropout keeps {all_of(count, kind)}; {each} {kept}, and {run}"
+            return f"dropout keeps {all_count_phrase(count, kind)}; {each} {kept}, and {run}"
         return f"dropout drops {lost:,} of the {count:,} {kind}s; the rest {kept}, and {run}"
 
-    def formula(self, facts: CellFacts) -> str:
+    def formula(self, facts: CellInfo) -> str:
         return "weight ÷ (1 − rate) where kept, else 0"
 
     def equation(self, line: EquationTermWriter) -> EquationTerm:
         if line.explanation.chosen == 0:
             return EquationTerm(line.term(0, is_first=True))
-        return replaced(line, "as it is dropped")
+        return replacement_equation(line, "as it is dropped")
 
     def code(self, context: ExpressionContext) -> str:
         return f"({context.read[0]} / (1 - {float(context.spec.dropout)!r})).where(kept, 0.0)"

@@ -16,10 +16,10 @@ from PySide6.QtCore import QObject, Signal
 from visualizer.export import export_settings
 from visualizer.export.export_runner import ExportRunner
 from visualizer.export.figure_settings import FigureSettings
-from visualizer.export.formats import with_suffix
+from visualizer.export.formats import add_suffix
 from visualizer.export.progress_controller import ExportProgressController
-from visualizer.session.newest_request_worker import Worker
-from visualizer.widgets.app_settings import EXPORT, store, stored
+from visualizer.session.newest_request_worker import NewestRequestWorker
+from visualizer.widgets.app_settings import EXPORT, load_value, store_values
 from visualizer.widgets.dialogs import ask_save_path, refuse
 from visualizer.widgets.theme import LIGHT, Theme
 
@@ -36,15 +36,15 @@ if TYPE_CHECKING:
 
 def load_export_settings() -> ExportSettings:
     """Load the last export settings; defaults if none or invalid ones are stored."""
-    return export_settings.settings_from_json(str(stored(EXPORT)))
+    return export_settings.settings_from_json(str(load_value(EXPORT)))
 
 
 def save_export_settings(settings: ExportSettings) -> None:
     """Store the export settings."""
-    store({EXPORT: export_settings.settings_to_json(settings)})
+    store_values({EXPORT: export_settings.settings_to_json(settings)})
 
 
-DIALOG = ("visualizer.export.dialog.preview_widget", "visualizer.export.dialog.dialog")
+DIALOG_MODULES = ("visualizer.export.dialog.preview_widget", "visualizer.export.dialog.dialog")
 """Modules of the dialog, loaded in the background because importing them blocks the window."""
 
 
@@ -59,7 +59,7 @@ class ExportController(QObject):
         Returns the initial title of a figure.
     """
 
-    broke = Signal(str)
+    failed = Signal(str)
 
     def __init__(self, workspace: Workspace, window: QWidget, title: Callable[[], str]) -> None:
         super().__init__(window)
@@ -71,12 +71,12 @@ class ExportController(QObject):
         self.folder = Path.home()
         self.dialog: ExportDialog | None = None
         self._is_closed = False
-        self._loader = Worker(self)
+        self._loader = NewestRequestWorker(self)
         self._loader.answered.connect(self._open_dialog)
         self._loader.failed.connect(self._report_failure)
         self.exporter.changed.connect(self._show_working)
-        self.exporter.refused.connect(self.refuse)
-        self.exporter.broke.connect(self.broke)
+        self.exporter.refused.connect(self.show_error)
+        self.exporter.failed.connect(self.failed)
 
     @cached_property
     def previewer(self) -> PreviewController:
@@ -84,7 +84,7 @@ class ExportController(QObject):
         from visualizer.export.dialog.preview_widget import PreviewController
 
         made = PreviewController(self)
-        made.broke.connect(self.broke)
+        made.failed.connect(self.failed)
         return made
 
     def show_theme(self, theme: Theme) -> None:
@@ -93,7 +93,7 @@ class ExportController(QObject):
 
     def export(self) -> None:
         """Open the export dialog as soon as its modules are loaded."""
-        if sys.modules.keys() >= set(DIALOG):
+        if sys.modules.keys() >= set(DIALOG_MODULES):
             self._open_dialog()
         elif not self._loader.is_working:
             self._loader.ask(_load_dialog)
@@ -107,28 +107,28 @@ class ExportController(QObject):
         settings = _update_title(self.settings, "", self._title())
         dialog = ExportDialog(snapshot, settings, self._theme, self.previewer, self._window)
         dialog.settingsChanged.connect(self._remember_settings)
-        dialog.saveWanted.connect(self._ask_where)
-        dialog.copyWanted.connect(self._copy_figure)
+        dialog.saveRequested.connect(self._ask_where)
+        dialog.copyRequested.connect(self._copy_figure)
         dialog.finished.connect(self._forget_dialog)
         self.dialog = dialog
-        self._workspace.cover(True)
+        self._workspace.pause_refinement(True)
         dialog.open()
 
     def _report_failure(self, error: Exception) -> None:
-        self.broke.emit("".join(traceback.format_exception(error)))
+        self.failed.emit("".join(traceback.format_exception(error)))
 
     def copy_picture(self) -> None:
         """Copy the shown figure to the clipboard, as pixels and as SVG."""
         if snapshot := self._workspace.snapshot:
-            self.exporter.ask_for_picture(snapshot, FigureSettings(title=self._title()))
+            self.exporter.copy_figure(snapshot, FigureSettings(title=self._title()))
 
     def copy_script(self) -> None:
         """Copy a script that recomputes the numbers to the clipboard."""
         if self._workspace.run:
             dialect = self._workspace.view.dialect
-            self.exporter.ask_for_script(self._workspace.run, dialect)
+            self.exporter.request_script(self._workspace.run, dialect)
 
-    def refuse(self, sentence: str) -> None:
+    def show_error(self, sentence: str) -> None:
         """Report why nothing was written."""
         refuse(self._window, "Not written", sentence)
 
@@ -152,20 +152,20 @@ class ExportController(QObject):
 
     def _forget_dialog(self) -> None:
         self.dialog = None
-        self._workspace.cover(False)
+        self._workspace.pause_refinement(False)
 
     def _copy_figure(self, settings: ExportSettings) -> None:
         if self.dialog:
-            self.exporter.ask_for_picture(self.dialog.snapshot, settings.figure_settings)
+            self.exporter.copy_figure(self.dialog.snapshot, settings.figure_settings)
 
     def _ask_where(self, settings: ExportSettings) -> None:
         if self.dialog:
-            ask_for_file(self.dialog, settings, self.folder, self._save_file)
+            ask_export_path(self.dialog, settings, self.folder, self._save_file)
 
     def _save_file(self, name: str) -> None:
         if self.dialog:
             settings = self.dialog.settings
-            path = with_suffix(name, f"(*{settings.suffix})")
+            path = add_suffix(name, f"(*{settings.suffix})")
             # The dialog has asked about the typed name.
             if path != Path(name) and os.path.lexists(path):
                 sentence = f"“{path.name}” already exists. Choose another name."
@@ -178,11 +178,11 @@ class ExportController(QObject):
 
     def _show_working(self) -> None:
         if self.dialog:
-            self.dialog.allow_writing(not self.exporter.is_working)
+            self.dialog.set_writing_enabled(not self.exporter.is_working)
 
 
 def _load_dialog() -> None:
-    for name in DIALOG:
+    for name in DIALOG_MODULES:
         import_module(name)
 
 
@@ -192,7 +192,7 @@ def _update_title(settings: ExportSettings, before: str, title: str) -> ExportSe
     return replace(settings, look=replace(settings.look, title=title)) if is_so else settings
 
 
-def ask_for_file(
+def ask_export_path(
     parent: QWidget, settings: ExportSettings, folder: Path, answer: Callable[[str], object]
 ) -> None:
     """Ask for a file name; confirm before replacing an existing file."""

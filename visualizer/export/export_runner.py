@@ -16,7 +16,7 @@ from visualizer.errors import InputError
 from visualizer.format import format_count
 from visualizer.progress import CancelledError
 from visualizer.runtime import trim_freed_memory
-from visualizer.session.newest_request_worker import Worker
+from visualizer.session.newest_request_worker import NewestRequestWorker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from visualizer.session.view import CodeDialect
 
 
-CALLED_OFF = "Cancelled; nothing was written."
-SAID_MS = 5000
-SHOWN_S = 0.05
+CANCELLED_MESSAGE = "Cancelled; nothing was written."
+MESSAGE_MS = 5000
+PROGRESS_INTERVAL_S = 0.05
 """Minimum interval between progress updates, which keeps the window responsive."""
 
 
@@ -40,10 +40,10 @@ class ExportRunner(QObject):
 
     said = Signal(str, int)
     """Status bar message and its duration in ms; 0 until the next message."""
-    progressed = Signal(int, int)
+    progressReported = Signal(int, int)
     """Units done and their total."""
     refused = Signal(str)
-    broke = Signal(str)
+    failed = Signal(str)
     changed = Signal()
     """Emitted when `is_working` changes."""
 
@@ -52,7 +52,7 @@ class ExportRunner(QObject):
         self.is_working = False
         self._called_off = threading.Event()
         self._due = 0.0
-        self._worker = Worker(
+        self._worker = NewestRequestWorker(
             self, trim_freed_memory
         )  # drawing a large picture leaves many small free blocks
         self._worker.answered.connect(self._finish_request)
@@ -60,9 +60,9 @@ class ExportRunner(QObject):
 
     def ask(self, path: Path, snapshot: Snapshot, figure_settings: FigureSettings) -> None:
         """Write a file; does nothing during another export."""
-        self.ask_to_write(partial(_write_file, path, snapshot, figure_settings))
+        self.start_writing(partial(_write_file, path, snapshot, figure_settings))
 
-    def ask_to_write(self, write: Callable[[Progress], Path]) -> None:
+    def start_writing(self, write: Callable[[Progress], Path]) -> None:
         """Call a function that writes a file; does nothing during another export.
 
         Parameters
@@ -72,14 +72,14 @@ class ExportRunner(QObject):
         """
         self._start_request(partial(write, self._report_progress), "Exporting…")
 
-    def ask_for_picture(self, snapshot: Snapshot, figure_settings: FigureSettings) -> None:
+    def copy_figure(self, snapshot: Snapshot, figure_settings: FigureSettings) -> None:
         """Copy a figure to the clipboard; does nothing during another export."""
         self._start_request(
             partial(_draw_clipboard_figure, snapshot, figure_settings, self._report_progress),
             "Copying…",
         )
 
-    def ask_for_script(self, run: Run, dialect: CodeDialect) -> None:
+    def request_script(self, run: Run, dialect: CodeDialect) -> None:
         """Copy a script to the clipboard; does nothing during another export."""
         self._start_request(partial(_write_script, run, dialect), "Writing the script…")
 
@@ -92,8 +92,8 @@ class ExportRunner(QObject):
             raise CancelledError
         now = time.monotonic()
         if now >= self._due:
-            self._due = now + SHOWN_S
-            self.progressed.emit(done, of)
+            self._due = now + PROGRESS_INTERVAL_S
+            self.progressReported.emit(done, of)
 
     def _start_request(self, request: Callable[[], object], said: str) -> None:
         if self.is_working:
@@ -126,7 +126,7 @@ class ExportRunner(QObject):
 
     def _handle_error(self, error: Exception) -> None:
         if isinstance(error, CancelledError):
-            self._finish_with_message(CALLED_OFF)
+            self._finish_with_message(CANCELLED_MESSAGE)
             return
         self._finish_with_message("")
         self.report(error)
@@ -136,11 +136,11 @@ class ExportRunner(QObject):
         if isinstance(error, InputError):
             self.refused.emit(error.sentence)
         else:
-            self.broke.emit("".join(traceback.format_exception(error)))
+            self.failed.emit("".join(traceback.format_exception(error)))
 
     def _finish_with_message(self, said: str) -> None:
         self.is_working = False
-        self.said.emit(said, SAID_MS)
+        self.said.emit(said, MESSAGE_MS)
         self.changed.emit()
 
 
@@ -151,20 +151,20 @@ class ExportRunner(QObject):
 def _write_file(
     path: Path, snapshot: Snapshot, figure_settings: FigureSettings, progress: Progress
 ) -> Path:
-    from visualizer.export.writers import export
+    from visualizer.export.writers import export_file
 
-    return export(path, snapshot, figure_settings, progress)
+    return export_file(path, snapshot, figure_settings, progress)
 
 
 def _draw_clipboard_figure(
     snapshot: Snapshot, figure_settings: FigureSettings, progress: Progress
 ) -> ClipboardFigure:
-    from visualizer.export.figures.svg_pdf_writer import clipboard_figure
+    from visualizer.export.figures.svg_pdf_writer import create_clipboard_figure
 
-    return clipboard_figure(snapshot, figure_settings, progress)
+    return create_clipboard_figure(snapshot, figure_settings, progress)
 
 
 def _write_script(run: Run, dialect: CodeDialect) -> str:
-    from visualizer.features.code.script import script
+    from visualizer.features.code.script import write_script
 
-    return script(run, dialect)
+    return write_script(run, dialect)

@@ -10,27 +10,27 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from visualizer.attention.layer_stages import ORDER
+from visualizer.attention.layer_stages import STAGE_ORDER
 from visualizer.export.figure_settings import (
+    FIGURE_PRESETS,
     MAX_DPI,
     MAX_POINTS,
     MAX_SIDE_MM,
     MIN_DPI,
     MIN_POINTS,
     MIN_SIDE_MM,
-    MM_AN_INCH,
-    PIXELS_AN_INCH,
-    PRESETS,
+    MM_PER_INCH,
+    PIXELS_PER_INCH,
     FigureExtent,
     FigurePaper,
     FigureSettings,
 )
-from visualizer.export.film_settings import WIDTHS, FilmSettings
+from visualizer.export.film_settings import FILM_WIDTHS_PX, FilmSettings
 from visualizer.export.formats import FORMATS, ExportFormat, FormatKind, format_of
-from visualizer.session.timeline import SPEEDS
+from visualizer.session.timeline import PLAYBACK_SPEEDS
 from visualizer.storage.json_coding import JsonCoding
 
-EXTENTS = {
+EXTENT_LABELS = {
     FigureExtent.SHOWN: "Current view",
     FigureExtent.PANEL: "One panel",
     FigureExtent.HEAD: "One head",
@@ -39,7 +39,7 @@ EXTENTS = {
     FigureExtent.ALL: "All stages, all heads",
     FigureExtent.CELLS: "One panel, one pixel per cell",
 }
-FILM_EXTENTS = {
+FILM_EXTENT_LABELS = {
     FigureExtent.SHOWN: "Shown heads",
     FigureExtent.HEAD: "One head",
     FigureExtent.HEADS: "All heads",
@@ -53,8 +53,12 @@ _HEADS_OF = {
 }
 CELL_FORMAT = ".png"
 """Format that supports one pixel per cell."""
-PAPERS = {FigurePaper.PRINT: "For print", FigurePaper.LIGHT: "Light", FigurePaper.DARK: "Dark"}
-OWN = "Custom size"
+PAPER_LABELS = {
+    FigurePaper.PRINT: "For print",
+    FigurePaper.LIGHT: "Light",
+    FigurePaper.DARK: "Dark",
+}
+CUSTOM_PRESET = "Custom size"
 """Preset name for figure settings that match no preset."""
 _SIZE = ("paper", "width_mm", "height_mm", "dpi", "points", "is_trimmed")
 """Fields that a preset sets."""
@@ -82,8 +86,8 @@ class LengthUnit(StrEnum):
     def _mm_per_unit(self, dpi: int) -> float:
         return {
             LengthUnit.MM: 1.0,
-            LengthUnit.INCH: MM_AN_INCH,
-            LengthUnit.PIXEL: MM_AN_INCH / dpi,
+            LengthUnit.INCH: MM_PER_INCH,
+            LengthUnit.PIXEL: MM_PER_INCH / dpi,
         }[self]
 
     def written(self, mm: float, dpi: int) -> str:
@@ -111,7 +115,7 @@ class ExportSettings(Struct, frozen=True):
         return format_of(f"a{self.suffix}") or FORMATS[0]
 
     @property
-    def deciding(self) -> frozenset[str]:
+    def deciding_field_names(self) -> frozenset[str]:
         """Fields of the figure settings that this format uses."""
         by_kind = {
             FormatKind.FIGURE: _FIGURES,
@@ -119,12 +123,12 @@ class ExportSettings(Struct, frozen=True):
             FormatKind.NUMBERS: (),
             FormatKind.DOCUMENT: (),
         }
-        if self.is_of_cells:
+        if self.is_cell_picture:
             return _CELLS
-        return frozenset(self.format.decided_by or by_kind[self.format.kind])
+        return frozenset(self.format.deciding_fields or by_kind[self.format.kind])
 
     @property
-    def is_of_cells(self) -> bool:
+    def is_cell_picture(self) -> bool:
         """Whether the export is a picture with one pixel per cell of a panel."""
         return self.suffix == CELL_FORMAT and self.look.extent is FigureExtent.CELLS
 
@@ -132,16 +136,17 @@ class ExportSettings(Struct, frozen=True):
     def extents(self) -> dict[FigureExtent, str]:
         """Extents that this format supports, with their labels."""
         if self.format.kind is FormatKind.FILM:
-            return FILM_EXTENTS
+            return FILM_EXTENT_LABELS
         if self.suffix == CELL_FORMAT:
-            return EXTENTS
-        return {one: words for one, words in EXTENTS.items() if one is not FigureExtent.CELLS}
+            return EXTENT_LABELS
+        return {one: words for one, words in EXTENT_LABELS.items() if one is not FigureExtent.CELLS}
 
     @property
     def figure_settings(self) -> FigureSettings:
         """The effective figure settings: defaults for fields that this format does not use."""
         figure_settings = replace(
-            FigureSettings(), **{name: getattr(self.look, name) for name in self.deciding}
+            FigureSettings(),
+            **{name: getattr(self.look, name) for name in self.deciding_field_names},
         )
         if figure_settings.extent in self.extents:
             return figure_settings
@@ -150,23 +155,23 @@ class ExportSettings(Struct, frozen=True):
         return replace(figure_settings, extent=extent)
 
 
-def preset_of(figure_settings: FigureSettings) -> str:
+def matching_preset(figure_settings: FigureSettings) -> str:
     """Return the name of the preset that matches the settings' size."""
     return next(
         (
             name
-            for name, one in PRESETS.items()
+            for name, one in FIGURE_PRESETS.items()
             if _size_fields(one) == _size_fields(figure_settings)
         ),
-        OWN,
+        CUSTOM_PRESET,
     )
 
 
-def sized_as(figure_settings: FigureSettings, preset: str) -> FigureSettings:
+def apply_preset(figure_settings: FigureSettings, preset: str) -> FigureSettings:
     """Apply the size and colours of a preset; the content does not change."""
     return (
-        replace(figure_settings, **_size_fields(PRESETS[preset]))
-        if preset in PRESETS
+        replace(figure_settings, **_size_fields(FIGURE_PRESETS[preset]))
+        if preset in FIGURE_PRESETS
         else figure_settings
     )
 
@@ -175,7 +180,7 @@ def _size_fields(figure_settings: FigureSettings) -> dict[str, Any]:
     return {name: getattr(figure_settings, name) for name in _SIZE}
 
 
-def size_in_words(width: float, height: float, dpi: float | None) -> str:
+def describe_size(width: float, height: float, dpi: float | None) -> str:
     """Describe the size of a figure.
 
     Parameters
@@ -185,11 +190,11 @@ def size_in_words(width: float, height: float, dpi: float | None) -> str:
     dpi : float or None
         Pixels per inch of the file; None for vector graphics.
     """
-    mm = MM_AN_INCH / PIXELS_AN_INCH
+    mm = MM_PER_INCH / PIXELS_PER_INCH
     words = f"{width * mm:,.0f} × {height * mm:,.0f} mm"
     if dpi is None:
         return words
-    ratio = dpi / PIXELS_AN_INCH
+    ratio = dpi / PIXELS_PER_INCH
     return f"{words} · {round(width * ratio):,} × {round(height * ratio):,} pixels"
 
 
@@ -236,10 +241,10 @@ def _is_valid_figure(figure_settings: FigureSettings) -> bool:
 
 
 def _is_valid_film(film: FilmSettings) -> bool:
-    if film.speed not in SPEEDS or film.width not in WIDTHS:
+    if film.speed not in PLAYBACK_SPEEDS or film.width not in FILM_WIDTHS_PX:
         return False
     if film.span is None:
         return True
     place, last = film.span
-    is_placed = min(place.row, place.column) >= 0 and {place.stage, last} <= {*ORDER}
-    return is_placed and ORDER.index(place.stage) <= ORDER.index(last)
+    is_placed = min(place.row, place.column) >= 0 and {place.stage, last} <= {*STAGE_ORDER}
+    return is_placed and STAGE_ORDER.index(place.stage) <= STAGE_ORDER.index(last)

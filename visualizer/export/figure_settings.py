@@ -9,9 +9,9 @@ from msgspec import Struct, field
 from visualizer.brief_repr import brief_repr
 from visualizer.export.film_settings import FilmSettings
 
-MM_AN_INCH = 25.4
-PIXELS_AN_INCH = 96
-USUAL_POINTS = 9.0
+MM_PER_INCH = 25.4
+PIXELS_PER_INCH = 96
+DEFAULT_POINTS = 9.0
 """Text size of the window in points (12 pixels)."""
 MIN_SIDE_MM, MAX_SIDE_MM = 10.0, 5_000.0
 MIN_DPI, MAX_DPI = 36, 2_400
@@ -71,10 +71,10 @@ class FigureSettings(Struct, frozen=True):
 
     extent: FigureExtent = FigureExtent.SHOWN
     paper: FigurePaper = FigurePaper.PRINT
-    width_mm: float = 1280 / PIXELS_AN_INCH * MM_AN_INCH
+    width_mm: float = 1280 / PIXELS_PER_INCH * MM_PER_INCH
     height_mm: float | None = None
     dpi: int = 192
-    points: float = USUAL_POINTS
+    points: float = DEFAULT_POINTS
     is_trimmed: bool = True
     title: str = ""
     has_caption: bool = True
@@ -88,25 +88,25 @@ class FigureSettings(Struct, frozen=True):
     @property
     def width(self) -> float:
         """Its width in pixels of 1/96 inch."""
-        return self.width_mm / MM_AN_INCH * PIXELS_AN_INCH
+        return self.width_mm / MM_PER_INCH * PIXELS_PER_INCH
 
     @property
     def height(self) -> float | None:
         """Its height in pixels of 1/96 inch; None to fit the content."""
-        return None if self.height_mm is None else self.height_mm / MM_AN_INCH * PIXELS_AN_INCH
+        return None if self.height_mm is None else self.height_mm / MM_PER_INCH * PIXELS_PER_INCH
 
     @property
     def enlarged(self) -> float:
         """The scale relative to the window."""
-        return self.points / USUAL_POINTS
+        return self.points / DEFAULT_POINTS
 
     @property
     def pixel_ratio(self) -> float:
         """Pixels of the file per pixel of the window."""
-        return self.dpi / PIXELS_AN_INCH * self.enlarged
+        return self.dpi / PIXELS_PER_INCH * self.enlarged
 
 
-PRESETS: dict[str, FigureSettings] = {
+FIGURE_PRESETS: dict[str, FigureSettings] = {
     "As in the window": FigureSettings(),
     "Paper column": FigureSettings(width_mm=85, dpi=600, points=7, is_trimmed=False),
     "Paper page": FigureSettings(width_mm=178, dpi=600, points=8, is_trimmed=False),

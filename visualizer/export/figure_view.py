@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from visualizer.export.figure_settings import FigureExtent
-from visualizer.session.resolved_view import resolve
+from visualizer.session.resolved_view import resolve_view
 from visualizer.session.token_selection import TokenSelection
 
 if TYPE_CHECKING:
     from visualizer.export.figure_settings import FigureSettings
     from visualizer.session.exportable_snapshot import Snapshot
-    from visualizer.session.resolved_view import Resolved
+    from visualizer.session.resolved_view import ResolvedView
     from visualizer.session.view import View
 
 
-def view_of_figure(snapshot: Snapshot, figure_settings: FigureSettings) -> Resolved:
+def resolve_figure_view(snapshot: Snapshot, figure_settings: FigureSettings) -> ResolvedView:
     """Resolve what a figure shows: without hover, and without a pin unless marks are shown."""
     view = replace(snapshot.view, hovered=None, panes=frozenset(), lesson=None)
     resolved = _resolve_view(snapshot, view)
@@ -32,11 +32,11 @@ def view_of_figure(snapshot: Snapshot, figure_settings: FigureSettings) -> Resol
     )
 
 
-def _resolve_view(snapshot: Snapshot, view: View) -> Resolved:
-    return resolve(snapshot.document, view, snapshot.run, snapshot.document)
+def _resolve_view(snapshot: Snapshot, view: View) -> ResolvedView:
+    return resolve_view(snapshot.document, view, snapshot.run, snapshot.document)
 
 
-def _view_without_marks(resolved: Resolved) -> View:
+def _view_without_marks(resolved: ResolvedView) -> View:
     """Remove the pin and the selection; the panel shown for the pin stays."""
     view = resolved.view
     heads = None if view.heads is None else frozenset(resolved.heads)
@@ -44,7 +44,7 @@ def _view_without_marks(resolved: Resolved) -> View:
     return replace(view, stages=resolved.stages, heads=heads, pinned=None, tokens=tokens)
 
 
-def _view_of_extent(resolved: Resolved, extent: FigureExtent) -> View:
+def _view_of_extent(resolved: ResolvedView, extent: FigureExtent) -> View:
     view, pinned, names = resolved.view, resolved.pinned, frozenset(resolved.run.trace.names)
     if extent in {FigureExtent.PANEL, FigureExtent.HEAD}:
         head = pinned.head if pinned and pinned.head is not None else resolved.drawn_heads[0]
@@ -60,7 +60,7 @@ def _view_of_extent(resolved: Resolved, extent: FigureExtent) -> View:
     return view
 
 
-def _one_stage(resolved: Resolved) -> str:
+def _one_stage(resolved: ResolvedView) -> str:
     """Return the stage of the single panel: the pinned cell's, else the last weights."""
     if resolved.pinned:
         return resolved.pinned.stage

@@ -11,21 +11,21 @@ from msgspec.structs import replace
 from visualizer.errors import InputError
 from visualizer.format import format_count
 from visualizer.heatmap.step_motion_paths import MOTION_MS
-from visualizer.session.timeline import Grain, Place, Timeline, step_ms
+from visualizer.session.timeline import PlaybackPosition, StepSize, Timeline, step_duration_ms
 
 if TYPE_CHECKING:
     from visualizer.attention.trace import Trace
     from visualizer.export.figure_settings import FigureSettings
     from visualizer.export.film_settings import FilmSettings
 
-HELD_MS = 2000
+LAST_FRAME_EXTRA_MS = 2000
 """Extra duration of the last frame in ms, to show the result before the film repeats."""
 MOTION_FRAME_MS = 40
 """Duration of a motion frame in ms: a whole number of time units in every format."""
 MOTION_FRAMES = MOTION_MS // MOTION_FRAME_MS
 MOTION_SHARES = tuple((frame + 0.5) / MOTION_FRAMES for frame in range(MOTION_FRAMES))
 
-TOO_LONG = (
+LONG_TEXT_ERROR = (
     "Animations need complete matrices, which are not available for long texts. Use "
     "a shorter text, or export images of parts of it."
 )
@@ -38,12 +38,12 @@ class FilmFrame(Struct, frozen=True):
     ----------
     place : Place
         The playback position of its step.
-    motion_share : float or None
+    motion_progress : float or None
         Fraction of the step's motion; None for the last frame of a step, which has no motion.
     """
 
-    place: Place
-    motion_share: float | None = None
+    place: PlaybackPosition
+    motion_progress: float | None = None
 
 
 class FilmPlan(Struct, frozen=True):
@@ -67,7 +67,7 @@ class FilmPlan(Struct, frozen=True):
     def __len__(self) -> int:
         return len(self.frames)
 
-    def place(self, frame: int) -> Place:
+    def place(self, frame: int) -> PlaybackPosition:
         """Return the playback position of a frame."""
         return self.frames[frame].place
 
@@ -85,14 +85,14 @@ class FilmPlan(Struct, frozen=True):
 
     @property
     def seconds(self) -> float:
-        return (len(self.steps) * self.ms + HELD_MS) / 1000
+        return (len(self.steps) * self.ms + LAST_FRAME_EXTRA_MS) / 1000
 
     def durations(self, unit_ms: int = 1) -> tuple[int, ...]:
         """Return the duration of each frame in time units."""
         steps = iter(durations(len(self.steps), self.ms, unit_ms))
         found, moved = [], 0
         for frame in self.frames:
-            is_moving = frame.motion_share is not None
+            is_moving = frame.motion_progress is not None
             found.append(MOTION_FRAME_MS // unit_ms if is_moving else next(steps) - moved)
             moved = moved + found[-1] if is_moving else 0
         return tuple(found)
@@ -102,10 +102,10 @@ def durations(count: int, ms: float, unit_ms: int) -> tuple[int, ...]:
     """Return the time units of each frame, the last longer; rounding errors do not accumulate."""
     ends = [max(at, round(at * ms / unit_ms)) for at in range(count + 1)]
     seen = [after - before for before, after in pairwise(ends)]
-    return (*seen[:-1], seen[-1] + HELD_MS // unit_ms)
+    return (*seen[:-1], seen[-1] + LAST_FRAME_EXTRA_MS // unit_ms)
 
 
-def rounding_in_words(settings: FigureSettings) -> str:
+def rounding_note(settings: FigureSettings) -> str:
     """Return a note if a film's size is rounded to even numbers of pixels, else empty."""
     width = settings.film.width
     height = round((settings.height or 0) * width / settings.width)
@@ -119,7 +119,7 @@ def rounding_in_words(settings: FigureSettings) -> str:
     return f"Animations must have an even number of pixels, so {wanted} becomes {becomes}."
 
 
-def film_plan_of(trace: Trace, settings: FilmSettings) -> FilmPlan:
+def plan_film(trace: Trace, settings: FilmSettings) -> FilmPlan:
     """Plan a film; a range that the run does not have becomes the nearest one.
 
     Motion is omitted if a step is shorter than twice its motion, or the film would be too long.
@@ -131,7 +131,7 @@ def film_plan_of(trace: Trace, settings: FilmSettings) -> FilmPlan:
         in memory.
     """
     if trace.is_blockwise:
-        raise InputError("export", TOO_LONG)
+        raise InputError("export", LONG_TEXT_ERROR)
     timeline = Timeline.of(trace, settings.grain)
     first, last = 0, len(timeline) - 1
     if settings.span:
@@ -139,14 +139,14 @@ def film_plan_of(trace: Trace, settings: FilmSettings) -> FilmPlan:
         last = max(first, timeline.last(settings.span[1]))
     count = last + 1 - first
     if count > settings.most_frames:
-        coarser = "by row or by stage" if settings.grain is Grain.CELL else "by stage"
+        coarser = "by row or by stage" if settings.grain is StepSize.CELL else "by stage"
         sentence = (
             f"The animation has {format_count(count, 'step')}, but at most "
             f"{settings.most_frames:,} can be written. Choose fewer stages, or "
             f"animate {coarser}."
         )
         raise InputError("span", sentence)
-    ms = step_ms(settings.grain, settings.speed)
+    ms = step_duration_ms(settings.grain, settings.speed)
     span = range(first, last + 1)
     places = [place for at in span if (place := timeline.place(at))]
     still = FilmPlan(timeline, span, ms, tuple(map(FilmFrame, places)))

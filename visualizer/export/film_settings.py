@@ -6,12 +6,12 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from visualizer.session.timeline import Grain, Place
+from visualizer.session.timeline import PlaybackPosition, StepSize
 
-WIDTHS = (640, 960, 1280, 1920)
+FILM_WIDTHS_PX = (640, 960, 1280, 1920)
 
 
-class FilmPanels(StrEnum):
+class FilmPanelChoice(StrEnum):
     """The panels of a frame: those that the step computes and reads, or all stages."""
 
     STEP = "step"
@@ -37,11 +37,11 @@ class FilmSettings(Struct, frozen=True):
         Maximum number of steps; longer films are rejected.
     """
 
-    span: tuple[Place, str] | None = None
-    grain: Grain = Grain.ROW
+    span: tuple[PlaybackPosition, str] | None = None
+    grain: StepSize = StepSize.ROW
     speed: float = 1.0
     loops: bool = True
-    panels: FilmPanels = FilmPanels.STEP
+    panels: FilmPanelChoice = FilmPanelChoice.STEP
     width: int = 1280
     has_motion: bool = True
     most_frames: int = 5000

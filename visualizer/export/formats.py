@@ -19,7 +19,7 @@ class FormatKind(StrEnum):
     DOCUMENT = "document"
 
     @property
-    def is_drawn(self) -> bool:
+    def is_sampled(self) -> bool:
         """Whether it contains pictures, which use figure settings and need fonts."""
         return self in {FormatKind.FIGURE, FormatKind.FILM}
 
@@ -40,7 +40,7 @@ class ExportFormat(Struct, frozen=True):
     is_text : bool
         Whether its first lines can be previewed; its size then needs an entry in ``TEXT_SIZES`` of
         ``data/file_size_estimate.py``.
-    decided_by : tuple of str
+    deciding_fields : tuple of str
         Fields of `FigureSettings` that it uses, if they differ from those of its kind.
     """
 
@@ -50,7 +50,7 @@ class ExportFormat(Struct, frozen=True):
     needs: str = ""
     note: str = ""
     is_text: bool = False
-    decided_by: tuple[str, ...] = ()
+    deciding_fields: tuple[str, ...] = ()
 
 
 _OPENS_AGAIN = "Can be reopened as this document."
@@ -61,7 +61,7 @@ FORMATS: tuple[ExportFormat, ...] = (
     ExportFormat(".pdf", "Vector page with the heatmaps", FormatKind.FIGURE),
     ExportFormat(
         ".html", "Interactive web page with the heatmaps", FormatKind.FIGURE,
-        decided_by=(
+        deciding_fields=(
             "extent", "paper", "title", "has_caption", "has_marks", "carries_document",
             "has_all_layers",
         ),
@@ -75,11 +75,11 @@ FORMATS: tuple[ExportFormat, ...] = (
         ".csv", "Numbers of the panels, as a table", FormatKind.NUMBERS,
         note=("UTF-8 with a byte order mark, as spreadsheets expect; numbers have "
 "full precision."),
-        is_text=True, decided_by=("extent",),
+        is_text=True, deciding_fields=("extent",),
     ),
     ExportFormat(
         ".md", "Numbers of the panels, as Markdown", FormatKind.NUMBERS,
-        is_text=True, decided_by=("extent",),
+        is_text=True, deciding_fields=("extent",),
     ),
     ExportFormat(
         ".json", "Settings, weights and numbers", FormatKind.NUMBERS,
@@ -97,18 +97,18 @@ def format_of(name: str) -> ExportFormat | None:
     return next((each for each in FORMATS if lower.endswith(each.suffix)), None)
 
 
-def decides_by_view(format_: ExportFormat) -> bool:
+def depends_on_view(format_: ExportFormat) -> bool:
     """Whether the files of a format depend on the shown layer, text and heads."""
-    is_drawn = format_.kind.is_drawn or format_.kind is FormatKind.DOCUMENT
-    return is_drawn or "extent" in format_.decided_by
+    is_drawn = format_.kind.is_sampled or format_.kind is FormatKind.DOCUMENT
+    return is_drawn or "extent" in format_.deciding_fields
 
 
-def is_readable(format_: ExportFormat) -> bool:
+def is_text_format(format_: ExportFormat) -> bool:
     """Whether files of a format are text that a terminal can show."""
     return format_.is_text or format_.suffix in {".svg", ".html"}
 
 
-def why_not_writable(suffix: str) -> str:
+def unavailable_reason(suffix: str) -> str:
     """Return the reason why a format is not available; empty if it is."""
     needs = next(each.needs for each in FORMATS if each.suffix == suffix)
     if not needs or is_installed(needs):
@@ -116,7 +116,7 @@ def why_not_writable(suffix: str) -> str:
     return missing_package_message(needs, suffix[1:].upper())
 
 
-def with_suffix(name: str, chosen: str) -> Path:
+def add_suffix(name: str, chosen: str) -> Path:
     """Return a file's path; a name without a suffix gets that of the chosen filter.
 
     Text after a dot is not always a suffix, as in “attention v1.2”.
@@ -129,7 +129,7 @@ def with_suffix(name: str, chosen: str) -> Path:
     return path if is_complete else path.with_name(f"{path.name}{suffix}")
 
 
-def suffixes(formats: tuple[ExportFormat, ...] = FORMATS) -> str:
+def list_suffixes(formats: tuple[ExportFormat, ...] = FORMATS) -> str:
     """List the suffixes in words."""
     *others, last = (each.suffix for each in formats)
     return f"{', '.join(others)} or {last}" if others else last

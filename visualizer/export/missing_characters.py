@@ -22,7 +22,7 @@ MAX_LISTED_CHARACTERS = 10
 _UNSEEN = {"Cc", "Cf", "Cs", "Zs"}
 
 
-def missing_fonts(snapshot: Snapshot, figure_settings: FigureSettings) -> str:
+def describe_missing_characters(snapshot: Snapshot, figure_settings: FigureSettings) -> str:
     """Describe the characters without a glyph, which appear as boxes; empty if there are none.
 
     Call within `qt_for_drawing`.

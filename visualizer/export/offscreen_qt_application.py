@@ -11,7 +11,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from visualizer.console import say
+from visualizer.console import print_message
 from visualizer.errors import InputError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _DRAWING = threading.RLock()
 
 
 @contextmanager
-def qt_for_drawing() -> Iterator[None]:
+def offscreen_qt() -> Iterator[None]:
     """Context in which Qt can draw, offscreen if no application exists.
 
     An application created here is deleted afterwards, so that one with windows can be created. Only
@@ -54,9 +54,9 @@ def qt_for_drawing() -> Iterator[None]:
             try:
                 yield
             finally:
-                from visualizer.widgets.fonts import forget_fonts
+                from visualizer.widgets.fonts import clear_font_cache
 
-                forget_fonts()
+                clear_font_cache()
                 made.shutdown()
 
 
@@ -84,7 +84,7 @@ def exit_if_qt_cannot_start(sentence: str) -> AbstractContextManager[None]:
 
     def hear(kind: QtMsgType, context: QMessageLogContext, message: str) -> None:
         if kind.name == "QtFatalMsg":
-            say(sentence)
+            print_message(sentence)
             os._exit(1)
         print(message, file=sys.stderr)  # noqa: T201 - what Qt does itself
 

@@ -8,26 +8,26 @@ import re
 from msgspec import Struct
 from msgspec.structs import replace
 
-from visualizer.attention.layer_stages import ORDER
+from visualizer.attention.layer_stages import STAGE_ORDER
 from visualizer.errors import InputError
 from visualizer.export.figure_settings import (
+    FIGURE_PRESETS,
     MAX_DPI,
     MAX_SIDE_MM,
     MIN_DPI,
     MIN_SIDE_MM,
-    MM_AN_INCH,
-    PRESETS,
+    MM_PER_INCH,
     FigureExtent,
     FigurePaper,
     FigureSettings,
 )
 from visualizer.export.film_settings import FilmSettings
-from visualizer.session.document_builder import named_stages
-from visualizer.session.timeline import Place
+from visualizer.session.document_builder import check_stages
+from visualizer.session.timeline import PlaybackPosition
 
-SIZES = {name.lower().replace(" ", "-"): look for name, look in PRESETS.items()}
+SIZE_PRESETS = {name.lower().replace(" ", "-"): look for name, look in FIGURE_PRESETS.items()}
 """Figure presets by names that need no quotes on a command line."""
-_UNITS = {"mm": 1.0, "cm": 10.0, "in": MM_AN_INCH}
+_UNITS = {"mm": 1.0, "cm": 10.0, "in": MM_PER_INCH}
 _NUMBER = r"(\d+(?:\.\d+)?)"
 _LENGTH = re.compile(rf"{_NUMBER}(mm|cm|in|px)")
 _AREA = re.compile(rf"{_NUMBER}(mm|cm|in|px)?[x×]{_NUMBER}(mm|cm|in|px)")
@@ -48,7 +48,7 @@ class FigureSize(Struct, frozen=True):
         InputError
             When the size is out of range.
         """
-        unit = MM_AN_INCH / dpi if self.unit == "px" else _UNITS[self.unit]
+        unit = MM_PER_INCH / dpi if self.unit == "px" else _UNITS[self.unit]
         width, height = self.width * unit, self.height and self.height * unit
         sides = (width,) if height is None else (width, height)
         if not all(MIN_SIDE_MM <= side <= MAX_SIDE_MM for side in sides):
@@ -57,14 +57,14 @@ class FigureSize(Struct, frozen=True):
         return width, height
 
 
-def size_of(text: str) -> FigureSize:
+def parse_figure_size(text: str) -> FigureSize:
     """Parse a width, such as ``180mm``, or a width and a height, such as ``1920x1080px``."""
     written = text.lower().replace(" ", "")
     if alone := _LENGTH.fullmatch(written):
         return FigureSize(float(alone[1]), None, alone[2])
     area = _AREA.fullmatch(written)
     if area is None or area[2] not in {None, area[4]} or not float(area[1]) * float(area[3]):
-        names = ", ".join(SIZES)
+        names = ", ".join(SIZE_PRESETS)
         sentence = (
             f"invalid value '{text}': must be a size such as 180mm, 180x120mm, 1920x1080px or 7in"
         )
@@ -72,7 +72,7 @@ def size_of(text: str) -> FigureSize:
     return FigureSize(float(area[1]), float(area[3]), area[4])
 
 
-def figure_settings(
+def create_figure_settings(
     size: str | None = None,
     *,
     layout: FigureExtent | None = None,
@@ -96,41 +96,41 @@ def figure_settings(
     InputError
         When an option is invalid.
     """
-    settings = SIZES.get(size or "", FigureSettings())
+    settings = SIZE_PRESETS.get(size or "", FigureSettings())
     given = {"extent": layout, "paper": theme, "dpi": dpi}
     chosen = {name: value for name, value in given.items() if value is not None}
     settings = replace(settings, **chosen)
     if not MIN_DPI <= settings.dpi <= MAX_DPI:
         sentence = f"The resolution must be at least {MIN_DPI} and at most {MAX_DPI:,} dpi."
         raise InputError("dpi", sentence)
-    if size and size not in SIZES:
-        width, height = size_of(size).mm(settings.dpi)
+    if size and size not in SIZE_PRESETS:
+        width, height = parse_figure_size(size).mm(settings.dpi)
         settings = replace(settings, width_mm=width, height_mm=height, is_trimmed=False)
     film = film or FilmSettings()
     if size:
-        film = replace(film, width=round(settings.width_mm / MM_AN_INCH * settings.dpi))
+        film = replace(film, width=round(settings.width_mm / MM_PER_INCH * settings.dpi))
     return replace(
         settings, title=title, has_caption=has_caption, has_all_layers=has_all_layers, film=film
     )
 
 
-def span_of(text: str) -> tuple[Place, str]:
+def parse_stage_range(text: str) -> tuple[PlaybackPosition, str]:
     """Parse a range of stages: ``scores..context``, or from a row, ``scores:2..weights``.
 
     An empty side means the first or the last stage.
     """
     first, dots, last = text.partition("..")
     name, colon, row = first.partition(":")
-    name, last = name or ORDER[0], last or ORDER[-1]
-    named_stages([name, last])
+    name, last = name or STAGE_ORDER[0], last or STAGE_ORDER[-1]
+    check_stages([name, last])
     is_row = not colon or (row.isascii() and row.isdigit() and int(row) > 0)
-    if not (dots and is_row) or ORDER.index(name) > ORDER.index(last):
+    if not (dots and is_row) or STAGE_ORDER.index(name) > STAGE_ORDER.index(last):
         sentence = f"invalid value '{text}': must be stages in order, such as scores..context"
         raise InputError("span", f"{sentence}, or from a row on: scores:2..weights")
-    return Place(name, int(row) - 1 if row else 0), last
+    return PlaybackPosition(name, int(row) - 1 if row else 0), last
 
 
-def speed_of(text: str) -> float:
+def parse_speed(text: str) -> float:
     """Parse a multiple of the normal speed."""
     try:
         value = float(text)

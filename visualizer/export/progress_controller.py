@@ -9,14 +9,14 @@ from PySide6.QtWidgets import QProgressBar, QSizePolicy, QToolButton, QWidget
 
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import row_layout
-from visualizer.widgets.status_bar import DELAY_MS
+from visualizer.widgets.status_bar import PROGRESS_DELAY_MS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from PySide6.QtCore import SignalInstance
 
-LINE = (120, 4)
+PROGRESS_BAR_SIZE_PX = (120, 4)
 
 
 class ExportProgressWidget(QWidget):
@@ -25,7 +25,7 @@ class ExportProgressWidget(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.line, self.cancel = QProgressBar(), QToolButton()
-        self.line.setFixedSize(*LINE)
+        self.line.setFixedSize(*PROGRESS_BAR_SIZE_PX)
         self.line.setTextVisible(False)
         self.line.setAccessibleName("Export")
         self.cancel.setText("Cancel")
@@ -36,7 +36,7 @@ class ExportProgressWidget(QWidget):
         row.addWidget(self.cancel)
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
         self.setMaximumHeight(PlainLabel("Cancel").sizeHint().height())  # as high as a line of text
-        self._delay = QTimer(self, interval=DELAY_MS, singleShot=True)
+        self._delay = QTimer(self, interval=PROGRESS_DELAY_MS, singleShot=True)
         self._delay.timeout.connect(self.show)
         self.hide()
 
@@ -54,16 +54,16 @@ class ExportProgressWidget(QWidget):
         self.line.setValue(done)
 
 
-CLOSES_THEN = "The window closes when the file is complete"
+CLOSING_NOTICE = "The window closes when the file is complete"
 
 
 class Exporter(Protocol):
     """Interface of a writer of one file at a time, with the signals of `ExportRunner`."""
 
     said: SignalInstance
-    progressed: SignalInstance
+    progressReported: SignalInstance
     refused: SignalInstance
-    broke: SignalInstance
+    failed: SignalInstance
     changed: SignalInstance
 
     @property
@@ -82,10 +82,10 @@ class ExportProgressController(QObject):
         self._exporter, self.widget = exporter, ExportProgressWidget()
         self._then: Callable[[], object] | None = None
         self.widget.cancel.clicked.connect(exporter.cancel)
-        exporter.progressed.connect(self.widget.show_progress)
+        exporter.progressReported.connect(self.widget.show_progress)
         exporter.changed.connect(self._show_progress_or_close)
         exporter.refused.connect(self._keep_open)
-        exporter.broke.connect(self._keep_open)
+        exporter.failed.connect(self._keep_open)
 
     @property
     def is_closing(self) -> bool:
@@ -100,7 +100,7 @@ class ExportProgressController(QObject):
         if not self._exporter.is_working:
             return True
         self._then = then
-        self._exporter.said.emit(f"{CLOSES_THEN}.", 0)
+        self._exporter.said.emit(f"{CLOSING_NOTICE}.", 0)
         return False
 
     def _show_progress_or_close(self) -> None:

@@ -1,4 +1,4 @@
-"""Table of export writers, and `export`, which selects one by file suffix."""
+"""Table of export writers, and `export_file`, which selects one by file suffix."""
 
 from __future__ import annotations
 
@@ -9,16 +9,20 @@ from visualizer.documents.document_file import document_bytes, write_document
 from visualizer.errors import InputError, is_out_of_memory
 from visualizer.export.data import array_writers, exported_matrices, json_writer, table_writers
 from visualizer.export.figure_settings import FigureExtent
-from visualizer.export.figure_view import view_of_figure
-from visualizer.export.figures.document_attachment import attached_document
-from visualizer.export.figures.figure_page import THEMES, exact_page_of, figure_within
+from visualizer.export.figure_view import resolve_figure_view
+from visualizer.export.figures.document_attachment import document_to_attach
+from visualizer.export.figures.figure_page import (
+    PAPER_THEMES,
+    exact_figure_within,
+    lay_out_exact_page,
+)
 from visualizer.export.figures.png_writer import write_png
 from visualizer.export.figures.printed_text_size import check_text_size
 from visualizer.export.figures.svg_pdf_writer import write_pdf, write_svg
-from visualizer.export.figures.webpage_writer import room_for, write_webpage
+from visualizer.export.figures.webpage_writer import max_cells_per_side, write_webpage
 from visualizer.export.films.film_writer import write_film
-from visualizer.export.formats import format_of, suffixes, why_not_writable
-from visualizer.optional_packages import FIELD as MISSING_PACKAGE
+from visualizer.export.formats import format_of, list_suffixes, unavailable_reason
+from visualizer.optional_packages import PACKAGE_FIELD as MISSING_PACKAGE
 from visualizer.progress import Progress, no_progress, part_of_progress
 from visualizer.storage import atomic_file
 from visualizer.version import __version__
@@ -50,8 +54,11 @@ def _write_webpage(
     snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
 ) -> None:
     progress(0, 10)
-    figure = figure_within(snapshot, figure_settings, room_for, progress)
-    theme, document = THEMES[figure_settings.paper], attached_document(snapshot, figure_settings)
+    figure = exact_figure_within(snapshot, figure_settings, max_cells_per_side, progress)
+    theme, document = (
+        PAPER_THEMES[figure_settings.paper],
+        document_to_attach(snapshot, figure_settings),
+    )
     tell = part_of_progress(progress, 20, 100)
     write_webpage(figure.board, figure.name, figure.caption, theme, file, document, tell)
 
@@ -61,27 +68,27 @@ def _write_npz(
 ) -> None:
     is_opened_by_it = snapshot.document.has_module
     document = document_bytes(snapshot.document, snapshot.view) if is_opened_by_it else b""
-    array_writers.npz(snapshot.run, file, progress, document)
+    array_writers.write_npz(snapshot.run, file, progress, document)
 
 
 def _write_csv(
     snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
 ) -> None:
-    seen = exported_matrices.shown_matrices(view_of_figure(snapshot, figure_settings))
+    seen = exported_matrices.shown_matrices(resolve_figure_view(snapshot, figure_settings))
     table_writers.write_csv(snapshot.run, seen, file, progress)
 
 
 def _write_markdown(
     snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
 ) -> None:
-    seen = exported_matrices.shown_matrices(view_of_figure(snapshot, figure_settings))
+    seen = exported_matrices.shown_matrices(resolve_figure_view(snapshot, figure_settings))
     table_writers.write_markdown(snapshot.run, seen, file, progress)
 
 
 def _write_json(
     snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
 ) -> None:
-    document = document_bytes(snapshot.whole_document, snapshot.view)
+    document = document_bytes(snapshot.document_with_data, snapshot.view)
     json_writer.write_json(snapshot.run, __version__, file, progress, document)
 
 
@@ -94,13 +101,13 @@ def _write_safetensors(
 def _write_document_file(
     snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
 ) -> None:
-    write_document(file, snapshot.whole_document, snapshot.view)
+    write_document(file, snapshot.document_with_data, snapshot.view)
 
 
-PRINTED: dict[str, PageWrite] = {".png": write_png, ".svg": write_svg, ".pdf": write_pdf}
+FIGURE_WRITERS: dict[str, PageWrite] = {".png": write_png, ".svg": write_svg, ".pdf": write_pdf}
 """Writers of figures with a printed size."""
 WRITERS: dict[str, Write] = {
-    **PRINTED,
+    **FIGURE_WRITERS,
     ".html": _write_webpage,
     **{suffix: partial(write_film, suffix) for suffix in (".gif", ".apng", ".webp", ".mp4")},
     ".npz": _write_npz,
@@ -116,7 +123,7 @@ def _ignore_notice(sentence: str) -> None:
     pass
 
 
-def export(
+def export_file(
     path: Path,
     snapshot: Snapshot,
     figure_settings: FigureSettings,
@@ -141,7 +148,7 @@ def export(
     known = format_of(path.name)
     if known is None:
         raise InputError(
-            "export", (f"Unsupported export format “{path.suffix}”. Supported: {suffixes()}.")
+            "export", (f"Unsupported export format “{path.suffix}”. Supported: {list_suffixes()}.")
         )
     suffix, write = known.suffix, _find_writer(known.suffix)
 
@@ -149,7 +156,7 @@ def export(
         readable = _checked_writer(suffix, write, snapshot, figure_settings, progress, notice)
         readable(snapshot, figure_settings, file, progress)
 
-    atomic_file.write(path, write_readable)
+    atomic_file.write_atomically(path, write_readable)
     return path
 
 
@@ -161,7 +168,7 @@ def export_into(
     progress: Progress = no_progress,
     notice: Callable[[str], object] = _ignore_notice,
 ) -> None:
-    """Write a snapshot to an open, seekable file; see `export`."""
+    """Write a snapshot to an open, seekable file; see `export_file`."""
     write = _find_writer(suffix)
     try:
         readable = _checked_writer(suffix, write, snapshot, figure_settings, progress, notice)
@@ -182,16 +189,19 @@ def _checked_writer(
     notice: Callable[[str], object],
 ) -> Write:
     """Return the writer; for printed figures, lay the page out and check its text size first."""
-    if suffix not in PRINTED or (suffix, figure_settings.extent) == (".png", FigureExtent.CELLS):
+    if suffix not in FIGURE_WRITERS or (suffix, figure_settings.extent) == (
+        ".png",
+        FigureExtent.CELLS,
+    ):
         return write
     progress(0, 10)
-    page = exact_page_of(snapshot, figure_settings, progress)
+    page = lay_out_exact_page(snapshot, figure_settings, progress)
     if said := check_text_size(page, snapshot, figure_settings):
         notice(said)
-    return partial(PRINTED[suffix], page=page)
+    return partial(FIGURE_WRITERS[suffix], page=page)
 
 
 def _find_writer(suffix: str) -> Write:
-    if lacking := why_not_writable(suffix):
+    if lacking := unavailable_reason(suffix):
         raise InputError(MISSING_PACKAGE, lacking)
     return WRITERS[suffix]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from visualizer.features.comparison_bar.controller import ComparisonController
 from visualizer.features.lessons.controller import LessonController
 from visualizer.features.logit_attribution.controller import AttributionController
-from visualizer.features.logit_attribution.presenter import ATTRIBUTION
-from visualizer.features.logit_lens.presenter import LENS
+from visualizer.features.logit_attribution.presenter import ATTRIBUTION_PANEL
+from visualizer.features.logit_lens.presenter import LENS_PANEL
 from visualizer.features.mask_editor.controller import MaskEditController
 from visualizer.features.model_chooser.controller import ModelChooserController
 from visualizer.features.model_connection.controller import ModelConnectionController
@@ -17,12 +17,12 @@ from visualizer.features.model_image.controller import ModelImageController
 from visualizer.features.next_token.controller import HeadEditController
 from visualizer.features.playback.controller import PlaybackController
 from visualizer.features.setup.controller import SetupController
-from visualizer.features.stage_bar.presenter import STAGE_BAR
+from visualizer.features.stage_bar.presenter import STAGE_BAR_PANEL
 from visualizer.features.token_strip.controller import TokenSelectionController
 from visualizer.features.view_bar.view_controller import ViewController
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.heatmap.cell_selection_controller import CellSelectionController
-from visualizer.heatmap.panel_cells import cell_of
+from visualizer.heatmap.panel_cells import cell_at
 from visualizer.session.measurement_controller import HeadMeasurementController
 from visualizer.session.model_question_controller import ModelQuestionController
 from visualizer.widgets.plain_text_tooltips import plain_tooltip
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from visualizer.features.token_strip.widget import TokenPane
     from visualizer.heatmap.widget import BoardView
     from visualizer.session.workspace import Workspace
-    from visualizer.widgets.buttons import LongWorkWidget
+    from visualizer.widgets.buttons import LongTaskWidget
 
 
 class FeatureControllers:
@@ -51,7 +51,7 @@ class FeatureControllers:
         The strip of tokens, shown within the pane of the text.
     actions : mapping
         The actions of the commands, by id.
-    read_in : callable
+    set_readable : callable
         Enables the heatmaps' shortcuts and cell announcements in a widget.
     """
 
@@ -70,7 +70,7 @@ class FeatureControllers:
         read_in: Callable[[QWidget], object],
     ) -> None:
         self.workspace, self.board, self.token_pane = workspace, board, token_pane
-        self.actions, self.read_in = actions, read_in
+        self.actions, self.set_readable = actions, read_in
         self.model_chooser_controller = ModelChooserController(workspace, window)
         self.model_connection_controller = ModelConnectionController(workspace, window)
         self.playback_controller = PlaybackController(workspace, window)
@@ -82,7 +82,7 @@ class FeatureControllers:
         self.head_edit_controller = HeadEditController(workspace, window)
         self.model_image_controller = ModelImageController(workspace, window)
         self.model_question_controller = ModelQuestionController(
-            workspace, (LENS, ATTRIBUTION), window
+            workspace, (LENS_PANEL, ATTRIBUTION_PANEL), window
         )
         self.head_measurement_controller = HeadMeasurementController(workspace, window)
         self.attribution_controller = AttributionController(
@@ -98,44 +98,46 @@ class FeatureControllers:
         board, view = self.board, self.view_controller
         board.cellHovered.connect(self.cell_selection_controller.hover)
         board.cellClicked.connect(self.cell_selection_controller.pin)
-        board.walked.connect(self.walk)
-        board.leadingPointed.connect(view.look_at_leading)
+        board.moved.connect(self.walk)
+        board.leadingHovered.connect(view.select_hovered_leading)
         board.enlarged.connect(view.enlarge)
         board.zoomed.connect(view.zoom_at)
         board.dragged.connect(view.drag)
         board.minimap.centred.connect(view.centre)
         self.token_selection_controller.wanted.connect(board.reveal)
 
-    def name_keys(self, buttons: Mapping[QWidget, str]) -> None:
+    def name_widgets(self, buttons: Mapping[QWidget, str]) -> None:
         """Give buttons the tool tips of equivalent commands, by command id."""
         for button, id_ in buttons.items():
             button.setToolTip(plain_tooltip(self.actions[id_].toolTip()))
 
-    def connect_measurement(self, work: LongWorkWidget) -> None:
+    def connect_measurement(self, work: LongTaskWidget) -> None:
         """Connect buttons that start and stop measuring the heads of a long text."""
         work.toggled.connect(self.head_measurement_controller.toggle)
-        self.name_keys(dict.fromkeys((work.start, work.stop), "head_measurement.toggle"))
+        self.name_widgets(dict.fromkeys((work.start, work.stop), "head_measurement.toggle"))
 
     def go_to_stage(self, stage: str) -> None:
         """Show or hide a stage; during playback, go to it, as the panels follow the step."""
-        if any(item.is_current for item in self.workspace.screen.panel(STAGE_BAR)):
+        if any(item.is_current for item in self.workspace.screen.panel(STAGE_BAR_PANEL)):
             self.playback_controller.seek_stage(stage)
         else:
             self.workspace.toggle_stage(stage)
 
     def show_stage(self, stage: str) -> None:
         """Scroll a stage into view, showing its panels if needed."""
-        items = self.workspace.screen.panel(STAGE_BAR)
+        items = self.workspace.screen.panel(STAGE_BAR_PANEL)
         if any(item.stage == stage and not item.is_shown for item in items):
             self.go_to_stage(stage)
         panels = self.workspace.screen.panel(BOARD_CONTENTS).board.heatmaps
         for panel in [panel for panel in panels if panel.stage == stage][:1]:
-            self.board.reveal(cell_of(panel, panel.rows.seen[0], panel.columns.seen[0]))
+            self.board.reveal(
+                cell_at(panel, panel.rows.displayed_stage[0], panel.columns.displayed_stage[0])
+            )
 
     def walk(self, down: int, right: int) -> None:
         """Move the pinned cell, or the step of the playback if no cell is pinned."""
         resolved = self.workspace.screen.resolved
-        if resolved and resolved.step_cell and not resolved.reached_pinned:
+        if resolved and resolved.step_cell and not resolved.pinned_when_reached:
             self.playback_controller.step(right) if right else self.playback_controller.skip(down)
             return
         self.cell_selection_controller.walk(down, right)

@@ -25,12 +25,12 @@ class GenerationController(QObject):
 
     def connect_panes(self, next_tokens: NextTokensPane, generated: GenerationPane) -> None:
         """Connect the intents of the panes."""
-        next_tokens.tokenPicked.connect(self.pick)
+        next_tokens.tokenChosen.connect(self.pick)
         next_tokens.samplingChosen.connect(self.choose)
-        generated.sampleWanted.connect(self.sample)
-        generated.runWanted.connect(self.run)
-        generated.steppedBack.connect(self.step_back)
-        generated.steppedOn.connect(self.step_forward)
+        generated.sampleRequested.connect(self.sample)
+        generated.runToggled.connect(self.run)
+        generated.steppedBackward.connect(self.step_back)
+        generated.steppedForward.connect(self.step_forward)
         generated.turned.connect(self.switch_branch)
         generated.nodeChosen.connect(self.go)
         generated.seedChosen.connect(self.reseed)
@@ -69,11 +69,11 @@ class GenerationController(QObject):
 
     def step_back(self) -> None:
         """Go to the previous token."""
-        self._go_to(self.tree.stepped_back())
+        self._go_to(self.tree.step_back_node())
 
     def step_forward(self) -> None:
         """Go to the next token of the newest branch."""
-        self._go_to(self.tree.stepped_on())
+        self._go_to(self.tree.step_forward_node())
 
     def switch_branch(self, by: int = 1) -> None:
         """Go to a sibling of the current token."""
@@ -81,11 +81,11 @@ class GenerationController(QObject):
 
     def go(self, node: int) -> None:
         """Go to a generated token, or to the end of the prompt."""
-        self._go_to(self.tree.gone_to(node))
+        self._go_to(self.tree.go_to_node(node))
 
     def reseed(self, seed: int) -> None:
         """Change the sampling seed."""
-        self.tree = self.tree.reseeded(seed)
+        self.tree = self.tree.with_seed(seed)
         self._notify_listeners()
 
     def choose(self, sampling: Sampling) -> None:

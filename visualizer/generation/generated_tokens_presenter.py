@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from visualizer.attention.token_labels import join_split_characters
+from visualizer.attention.token_labels import label_split_characters
 from visualizer.format import format_count, format_share
-from visualizer.generation.generation_tree import ROOT
-from visualizer.language.tokenizers import all_visible
+from visualizer.generation.generation_tree import ROOT_NODE
+from visualizer.language.tokenizers import visible_tokens
 
 if TYPE_CHECKING:
     from visualizer.generation.generation_tree import GenerationTree
 
 
-LOADING = "Reloading the model. Generation continues when it is ready."
-MAX_LATER_TOKENS = 400
+RELOADING_MESSAGE = "Reloading the model. Generation continues when it is ready."
+MAX_FOLLOWING_TOKENS = 400
 """Maximum number of tokens shown after the current node."""
 
 
@@ -27,14 +27,14 @@ class GeneratedToken(Struct, frozen=True):
     Parameters
     ----------
     node : int
-        Index of its node in the tree; `ROOT` for a token of the prompt.
+        Index of its node in the tree; `ROOT_NODE` for a token of the prompt.
     probability : float or None
         The model's probability; None for a token of the prompt.
     branch : tuple of (int, int) or None
         Number of this branch, from 1, and number of branches; None if there is only one.
-    is_here : bool
+    is_current_token : bool
         Whether this is the current node.
-    is_ahead : bool
+    is_following : bool
         Whether the token comes after the current node.
     """
 
@@ -42,9 +42,9 @@ class GeneratedToken(Struct, frozen=True):
     node: int
     probability: float | None = None
     branch: tuple[int, int] | None = None
-    is_here: bool = False
-    is_ahead: bool = False
-    is_drawn: bool = False
+    is_current_token: bool = False
+    is_following: bool = False
+    is_sampled: bool = False
 
     @property
     def words(self) -> str:
@@ -53,11 +53,11 @@ class GeneratedToken(Struct, frozen=True):
         if self.probability is None:
             parts.append("prompt")
         else:
-            origin = "sampled" if self.is_drawn else "picked"
+            origin = "sampled" if self.is_sampled else "picked"
             parts.append(f"{origin}, probability {format_share(self.probability)}")
         if self.branch:
             parts.append(f"branch {self.branch[0]} of {self.branch[1]}")
-        if self.is_ahead:
+        if self.is_following:
             parts.append("after the current token")
         return ", ".join(parts)
 
@@ -71,17 +71,17 @@ class GenerationPanel(Struct, frozen=True):
         Whether tokens are sampled continuously.
     can_run : bool
         Whether continuous sampling can be started or stopped.
-    can_draw : bool
+    can_sample : bool
         Whether a token can be sampled.
     """
 
     chips: tuple[GeneratedToken, ...] = ()
     can_step_back: bool = False
-    can_step_on: bool = False
-    can_turn: bool = False
+    can_step_forward: bool = False
+    can_switch_branch: bool = False
     is_running: bool = False
     can_run: bool = True
-    can_draw: bool = True
+    can_sample: bool = True
     seed: int = 0
     said: str = ""
 
@@ -106,23 +106,23 @@ def present_generation(
     is_model_loaded : bool
         Whether a process has the model in memory.
     """
-    places, path, ahead = _number_branches(tree), tree.path, tree.ahead
+    places, path, ahead = _number_branches(tree), tree.path, tree.following_nodes
     nodes = (*path, *ahead)
-    words = join_split_characters((*tree.prompt, *(tree.nodes[node].text for node in nodes)))
-    labels = all_visible(words)
+    words = label_split_characters((*tree.prompt, *(tree.nodes[node].text for node in nodes)))
+    labels = visible_tokens(words)
     given = len(tree.prompt)
-    before = [GeneratedToken(label, ROOT) for label in labels[:given]]
+    before = [GeneratedToken(label, ROOT_NODE) for label in labels[:given]]
     chips = [
         _build_chip(tree, node, label, places)
         for node, label in zip(nodes, labels[given:], strict=True)
     ]
     before += chips[: len(path)]
     if before:
-        before[-1] = replace(before[-1], is_here=True)
-    after = [replace(chip, is_ahead=True) for chip in chips[len(path) :]]
+        before[-1] = replace(before[-1], is_current_token=True)
+    after = [replace(chip, is_following=True) for chip in chips[len(path) :]]
     cut = 0 if block is None else max(0, len(before) - block)
     return GenerationPanel(
-        (*before[cut:], *after[:MAX_LATER_TOKENS]),
+        (*before[cut:], *after[:MAX_FOLLOWING_TOKENS]),
         bool(path),
         bool(ahead),
         len(tree.siblings) > 1,
@@ -130,7 +130,7 @@ def present_generation(
         is_running or is_readable,
         is_readable and not is_running,
         tree.seed,
-        LOADING
+        RELOADING_MESSAGE
         if is_running and not is_model_loaded
         else f"{format_count(len(path), 'token')} added",
     )
@@ -140,7 +140,7 @@ def _build_chip(
     tree: GenerationTree, node: int, label: str, places: dict[int, tuple[int, int]]
 ) -> GeneratedToken:
     one = tree.nodes[node]
-    return GeneratedToken(label, node, one.probability, places.get(node), is_drawn=one.is_drawn)
+    return GeneratedToken(label, node, one.probability, places.get(node), is_sampled=one.is_sampled)
 
 
 def _number_branches(tree: GenerationTree) -> dict[int, tuple[int, int]]:

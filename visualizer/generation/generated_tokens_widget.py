@@ -17,24 +17,24 @@ from PySide6.QtWidgets import (
 from visualizer.format import format_share
 from visualizer.generation.generated_tokens_presenter import GeneratedToken, GenerationPanel
 from visualizer.heatmap import colour_mapping
-from visualizer.session.view_options import USUAL
+from visualizer.session.view_options import DEFAULT_MAP
 from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.buttons import FixedWidthButton
 from visualizer.widgets.chip_area import (
-    CENTRE,
-    GAP,
-    NUMBER_SIZE,
-    ROUND,
+    ALIGN_CENTRE,
+    CHIP_GAP_PX,
+    CORNER_RADIUS_PX,
+    NUMBER_SIZE_PX,
     ChipScrollArea,
     chip_height,
 )
-from visualizer.widgets.fonts import font, metrics, text_scale
+from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 from visualizer.widgets.icons import icon
-from visualizer.widgets.input_filters import install_input_filters, is_command
+from visualizer.widgets.input_filters import has_command_modifier, install_input_filters
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.plain_text_tooltips import plain_tooltip
-from visualizer.widgets.setting_controls import show_number
+from visualizer.widgets.setting_controls import set_number
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QIcon, QKeyEvent, QMouseEvent, QPaintEvent, QResizeEvent
@@ -49,14 +49,14 @@ class GenerationPane(QWidget):
     """The generated text and its controls.
 
     `nodeChosen` carries a node of the tree (`ROOT` for the prompt), `turned` the number of siblings
-    to move by, and `runWanted` whether to sample continuously.
+    to move by, and `runToggled` whether to sample continuously.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
-    sampleWanted = Signal()
-    runWanted = Signal(bool)
-    steppedBack = Signal()
-    steppedOn = Signal()
+    sampleRequested = Signal()
+    runToggled = Signal(bool)
+    steppedBackward = Signal()
+    steppedForward = Signal()
     turned = Signal(int)
     nodeChosen = Signal(int)
     seedChosen = Signal(int)
@@ -71,8 +71,10 @@ class GenerationPane(QWidget):
         self.sample, self.run = QPushButton("Sample a token"), FixedWidthButton(RUN, STOP)
         self.run.setToolTip("Sample one token after another until you press Stop")
         self.back, self.on = QToolButton(), QToolButton()
-        self.turn = QPushButton("Next branch")
-        self.turn.setToolTip("Switch to another token that was generated at this position")
+        self.next_branch_button = QPushButton("Next branch")
+        self.next_branch_button.setToolTip(
+            "Switch to another token that was generated at this position"
+        )
         self.seed.setRange(0, MAX_SEED)
         self.seed.setAccessibleName("Sampling seed")
         install_input_filters(self.seed)
@@ -103,7 +105,7 @@ class GenerationPane(QWidget):
         label = PlainLabel("Seed")
         label.setBuddy(self.seed)
         self.seed.setMinimumWidth(NARROW_SEED)
-        for widget in (self.back, self.on, self.turn):
+        for widget in (self.back, self.on, self.next_branch_button):
             row.addWidget(widget)
         row.addStretch(1)
         row.addWidget(label)
@@ -111,13 +113,19 @@ class GenerationPane(QWidget):
         return row
 
     def _connect_signals(self) -> None:
-        self.sample.clicked.connect(self.sampleWanted)
+        self.sample.clicked.connect(self.sampleRequested)
         self.run.clicked.connect(self._toggle_generation)
-        self.back.clicked.connect(self.steppedBack)
-        self.on.clicked.connect(self.steppedOn)
-        self.turn.clicked.connect(self._go_to_next_branch)
+        self.back.clicked.connect(self.steppedBackward)
+        self.on.clicked.connect(self.steppedForward)
+        self.next_branch_button.clicked.connect(self._go_to_next_branch)
         self.seed.valueChanged.connect(self.seedChosen)
-        for name in ("sampleWanted", "steppedBack", "steppedOn", "turned", "nodeChosen"):
+        for name in (
+            "sampleRequested",
+            "steppedBackward",
+            "steppedForward",
+            "turned",
+            "nodeChosen",
+        ):
             getattr(self.strip, name).connect(getattr(self, name))
 
     def show_generation(self, panel: GenerationPanel, theme: Theme) -> None:
@@ -127,19 +135,19 @@ class GenerationPane(QWidget):
         set_accessible_value(self, panel.said)
         self.run.setText(STOP if panel.is_running else RUN)
         for button, can in (
-            (self.sample, panel.can_draw),
+            (self.sample, panel.can_sample),
             (self.run, panel.can_run),
             (self.back, panel.can_step_back),
-            (self.on, panel.can_step_on),
-            (self.turn, panel.can_turn),
+            (self.on, panel.can_step_forward),
+            (self.next_branch_button, panel.can_switch_branch),
         ):
             button.setEnabled(can)
-        show_number(self.seed, panel.seed)
+        set_number(self.seed, panel.seed)
         self.back.setIcon(_themed_icon("step-back", theme))
         self.on.setIcon(_themed_icon("step-on", theme))
 
     def _toggle_generation(self) -> None:
-        self.runWanted.emit(not self._is_running)
+        self.runToggled.emit(not self._is_running)
 
     def _go_to_next_branch(self) -> None:
         self.turned.emit(1)
@@ -161,10 +169,10 @@ class GeneratedTokenStrip(ChipScrollArea):
 
     ACCESSIBLE_ROLE = QAccessible.Role.List
     nodeChosen = Signal(int)
-    steppedBack = Signal()
-    steppedOn = Signal()
+    steppedBackward = Signal()
+    steppedForward = Signal()
     turned = Signal(int)
-    sampleWanted = Signal()
+    sampleRequested = Signal()
 
     def __init__(self) -> None:
         super().__init__()
@@ -191,8 +199,10 @@ class GeneratedTokenStrip(ChipScrollArea):
         if is_other:
             self._arrange_chips()
             self._scroll_to_current()
-        text = "".join(chip.label for chip in panel.chips[-MAX_SPOKEN_TOKENS:] if not chip.is_ahead)
-        here = next((chip.words for chip in panel.chips if chip.is_here), "")
+        text = "".join(
+            chip.label for chip in panel.chips[-MAX_SPOKEN_TOKENS:] if not chip.is_following
+        )
+        here = next((chip.words for chip in panel.chips if chip.is_current_token), "")
         set_accessible_value(self, ". ".join(filter(None, (text, here))))
         self.viewport().update()
 
@@ -201,23 +211,25 @@ class GeneratedTokenStrip(ChipScrollArea):
 
     @property
     def _row_height(self) -> float:
-        return chip_height(True) + GAP * text_scale()
+        return chip_height(True) + CHIP_GAP_PX * text_scale()
 
     def _arrange_chips(self) -> None:
         room = self.maximumViewportSize().width() - self.verticalScrollBar().sizeHint().width()
         self._flow(map(_chip_width, self._panel.chips), chip_height(True), room)
         bottom = self._chips[-1].bottom() if self._chips else 0.0
         bar, view = self.verticalScrollBar(), self.viewport().height()
-        bar.setRange(0, max(0, round(bottom + GAP * text_scale()) - view))
+        bar.setRange(0, max(0, round(bottom + CHIP_GAP_PX * text_scale()) - view))
         bar.setSingleStep(round(self._row_height))
         bar.setPageStep(view)
 
     def _scroll_to_current(self) -> None:
         """Scroll to the current token."""
-        here = next((at for at, chip in enumerate(self._panel.chips) if chip.is_here), None)
+        here = next(
+            (at for at, chip in enumerate(self._panel.chips) if chip.is_current_token), None
+        )
         if here is not None:
             box, bar = self._chips[here], self.verticalScrollBar()
-            low = box.bottom() + GAP - self.viewport().height()
+            low = box.bottom() + CHIP_GAP_PX - self.viewport().height()
             bar.setValue(round(min(max(bar.value(), low), box.top())))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -245,21 +257,27 @@ class GeneratedTokenStrip(ChipScrollArea):
         inner = box.adjusted(0.75, 0.75, -0.75, -0.75)
         painter.setPen(QPen(QColor(theme.hairline), 1))
         painter.setBrush(QColor(fill))
-        painter.drawRoundedRect(inner, ROUND, ROUND)
-        if chip.is_here:
+        painter.drawRoundedRect(inner, CORNER_RADIUS_PX, CORNER_RADIUS_PX)
+        if chip.is_current_token:
             painter.setBrush(Qt.BrushStyle.NoBrush)
             for colour, width in ((theme.paper, 4.5), (theme.accent, 2.5)):
                 painter.setPen(QPen(QColor(colour), width))
-                painter.drawRoundedRect(inner, ROUND, ROUND)
+                painter.drawRoundedRect(inner, CORNER_RADIUS_PX, CORNER_RADIUS_PX)
         painter.setPen(QColor(ink))
-        painter.setFont(font(12, QFont.Weight.DemiBold if chip.is_here else QFont.Weight.Normal))
-        line = metrics(12).height()
+        painter.setFont(
+            scaled_font(12, QFont.Weight.DemiBold if chip.is_current_token else QFont.Weight.Normal)
+        )
+        line = font_metrics(12).height()
         top = box.top() + 2 * text_scale()
-        words = metrics(12).elidedText(chip.label, Qt.TextElideMode.ElideRight, box.width() - 4)
-        painter.drawText(QRectF(box.left(), top, box.width(), line), CENTRE, words)
-        painter.setFont(font(NUMBER_SIZE))
-        below = QRectF(box.left(), top + line - 2, box.width(), metrics(NUMBER_SIZE).height())
-        painter.drawText(below, CENTRE, _chip_caption(chip))
+        words = font_metrics(12).elidedText(
+            chip.label, Qt.TextElideMode.ElideRight, box.width() - 4
+        )
+        painter.drawText(QRectF(box.left(), top, box.width(), line), ALIGN_CENTRE, words)
+        painter.setFont(scaled_font(NUMBER_SIZE_PX))
+        below = QRectF(
+            box.left(), top + line - 2, box.width(), font_metrics(NUMBER_SIZE_PX).height()
+        )
+        painter.drawText(below, ALIGN_CENTRE, _chip_caption(chip))
 
     # ------------------------------------------------------------------ mouse and keyboard
 
@@ -270,16 +288,16 @@ class GeneratedTokenStrip(ChipScrollArea):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         key = Qt.Key(event.key())
-        if is_command(event):
+        if has_command_modifier(event):
             super().keyPressEvent(event)
         elif key in {Qt.Key.Key_Left, Qt.Key.Key_Backspace}:
-            self.steppedBack.emit()
+            self.steppedBackward.emit()
         elif key == Qt.Key.Key_Right:
-            self.steppedOn.emit()
+            self.steppedForward.emit()
         elif key in {Qt.Key.Key_Up, Qt.Key.Key_Down}:
             self.turned.emit(1 if key == Qt.Key.Key_Down else -1)
         elif key in {Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space}:
-            self.sampleWanted.emit()
+            self.sampleRequested.emit()
         else:
             super().keyPressEvent(event)
 
@@ -293,18 +311,21 @@ def _chip_caption(chip: GeneratedToken) -> str:
 
 
 def _chip_width(chip: GeneratedToken) -> float:
-    label = metrics(12).horizontalAdvance(chip.label)
+    label = font_metrics(12).horizontalAdvance(chip.label)
     return (
-        max(label, metrics(NUMBER_SIZE).horizontalAdvance(_chip_caption(chip))) + 10 * text_scale()
+        max(label, font_metrics(NUMBER_SIZE_PX).horizontalAdvance(_chip_caption(chip)))
+        + 10 * text_scale()
     )
 
 
 def _chip_colours(chip: GeneratedToken, theme: Theme) -> tuple[str, str]:
     """Return the fill colour of a token's probability, and a legible text colour."""
-    if chip.is_ahead:
+    if chip.is_following:
         return theme.paper, theme.quiet
     if chip.probability is None:
         return theme.raised, theme.ink
     entry = round(min(max(chip.probability, 0.0), 1.0) * colour_mapping.MAX_COLOUR_INDEX)
-    fill = QColor(int(colour_mapping.table(USUAL, theme)[entry])).name()
-    return fill, "#000000" if colour_mapping.light_entries(USUAL, theme)[entry] else "#FFFFFF"
+    fill = QColor(int(colour_mapping.colour_table(DEFAULT_MAP, theme)[entry])).name()
+    return fill, "#000000" if colour_mapping.dark_text_entries(DEFAULT_MAP, theme)[
+        entry
+    ] else "#FFFFFF"

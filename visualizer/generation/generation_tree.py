@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from visualizer.language.sampling import draw_of_seed
+from visualizer.language.sampling import sample_with_seed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import numpy as np
 
-ROOT = -1
+ROOT_NODE = -1
 """The node of the prompt."""
 
 
@@ -28,10 +28,10 @@ class GenerationNode(Struct, frozen=True):
     text : str
         The token itself.
     parent : int
-        Index of the preceding node; `ROOT` for the prompt.
+        Index of the preceding node; `ROOT_NODE` for the prompt.
     probability : float
         The model's probability of the token.
-    is_drawn : bool
+    is_sampled : bool
         Whether the token was sampled rather than picked by hand.
     """
 
@@ -39,7 +39,7 @@ class GenerationNode(Struct, frozen=True):
     text: str
     parent: int
     probability: float
-    is_drawn: bool = False
+    is_sampled: bool = False
 
 
 class GenerationTree(Struct, frozen=True):
@@ -52,18 +52,18 @@ class GenerationTree(Struct, frozen=True):
     nodes : tuple of GenerationNode
         In the order in which they were added: a parent precedes its children.
     at : int
-        Index of the current node; `ROOT` at the end of the prompt.
+        Index of the current node; `ROOT_NODE` at the end of the prompt.
     seed : int
         Sampling seed: the same steps with the same seed produce the same text.
-    draws : int
+    sample_count : int
         Number of tokens sampled so far.
     """
 
     prompt: tuple[str, ...] = ()
     nodes: tuple[GenerationNode, ...] = ()
-    at: int = ROOT
+    at: int = ROOT_NODE
     seed: int = 0
-    draws: int = 0
+    sample_count: int = 0
 
     # ------------------------------------------------------------------ queries
 
@@ -73,7 +73,7 @@ class GenerationTree(Struct, frozen=True):
         return tuple(reversed([*self._walk_up(self.at)]))
 
     def _walk_up(self, node: int) -> Iterator[int]:
-        while node != ROOT:
+        while node != ROOT_NODE:
             yield node
             node = self.nodes[node].parent
 
@@ -84,10 +84,10 @@ class GenerationTree(Struct, frozen=True):
     @property
     def siblings(self) -> tuple[int, ...]:
         """All children of the current node's parent, including the current node."""
-        return () if self.at == ROOT else self.children(self.nodes[self.at].parent)
+        return () if self.at == ROOT_NODE else self.children(self.nodes[self.at].parent)
 
     @property
-    def ahead(self) -> tuple[int, ...]:
+    def following_nodes(self) -> tuple[int, ...]:
         """The nodes after the current one, following the newest child at each branch."""
         newest = {node.parent: at for at, node in enumerate(self.nodes)}
         found, node = [], self.at
@@ -103,7 +103,7 @@ class GenerationTree(Struct, frozen=True):
 
     # ------------------------------------------------------------------ steps
 
-    def picked(self, token: int, text: str, probability: float) -> GenerationTree:
+    def pick(self, token: int, text: str, probability: float) -> GenerationTree:
         """Append a token picked by hand, or move to the existing child with this token."""
         return self._append_node(GenerationNode(token, text, self.at, probability))
 
@@ -118,11 +118,11 @@ class GenerationTree(Struct, frozen=True):
         expected : numpy.ndarray
             [vocabulary]: the model's probabilities.
         """
-        token = draw_of_seed(probabilities, self.seed, self.draws)
+        token = sample_with_seed(probabilities, self.seed, self.sample_count)
         node = GenerationNode(
-            token, vocabulary[token], self.at, float(expected[token]), is_drawn=True
+            token, vocabulary[token], self.at, float(expected[token]), is_sampled=True
         )
-        return replace(self._append_node(node), draws=self.draws + 1)
+        return replace(self._append_node(node), sample_count=self.sample_count + 1)
 
     def _append_node(self, node: GenerationNode) -> GenerationTree:
         matches = (at for at in self.children(self.at) if self.nodes[at].token == node.token)
@@ -131,17 +131,17 @@ class GenerationTree(Struct, frozen=True):
             return replace(self, at=existing)
         return replace(self, nodes=(*self.nodes, node), at=len(self.nodes))
 
-    def stepped_back(self) -> GenerationTree:
+    def step_back_node(self) -> GenerationTree:
         """Move to the parent node; the token stays in the tree."""
-        return self if self.at == ROOT else replace(self, at=self.nodes[self.at].parent)
+        return self if self.at == ROOT_NODE else replace(self, at=self.nodes[self.at].parent)
 
-    def stepped_on(self) -> GenerationTree:
+    def step_forward_node(self) -> GenerationTree:
         """Move to the newest child."""
-        return replace(self, at=self.ahead[0]) if self.ahead else self
+        return replace(self, at=self.following_nodes[0]) if self.following_nodes else self
 
-    def gone_to(self, node: int) -> GenerationTree:
+    def go_to_node(self, node: int) -> GenerationTree:
         """Move to a node, or to the end of the prompt."""
-        return replace(self, at=node) if ROOT <= node < len(self.nodes) else self
+        return replace(self, at=node) if ROOT_NODE <= node < len(self.nodes) else self
 
     def turned(self, by: int = 1) -> GenerationTree:
         """Move to the next sibling, wrapping around after the last."""
@@ -150,10 +150,10 @@ class GenerationTree(Struct, frozen=True):
             return self
         return replace(self, at=siblings[(siblings.index(self.at) + by) % len(siblings)])
 
-    def begun(self, prompt: tuple[str, ...]) -> GenerationTree:
+    def restart(self, prompt: tuple[str, ...]) -> GenerationTree:
         """Start over with another prompt and the same seed."""
         return GenerationTree(prompt, seed=self.seed)
 
-    def reseeded(self, seed: int) -> GenerationTree:
+    def with_seed(self, seed: int) -> GenerationTree:
         """Set the seed for subsequent sampling."""
-        return replace(self, seed=seed, draws=0)
+        return replace(self, seed=seed, sample_count=0)

@@ -9,13 +9,13 @@ from msgspec import Struct, field
 
 from visualizer.format import format_count, format_share, shorten
 from visualizer.language.sampling import DIVERGED_ERROR, Sampling, probabilities
-from visualizer.language.tokenizers import visible
+from visualizer.language.tokenizers import visible_token
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MAX_TOKENS = 12
-ENDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+AXIS_LIMITS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """Possible upper ends of the bars' axis."""
 
 
@@ -38,16 +38,16 @@ class NextTokenBar(Struct, frozen=True):
     chosen: float
 
     @property
-    def is_left_out(self) -> bool:
+    def is_excluded(self) -> bool:
         """Whether sampling excludes the token."""
         return self.chosen == 0
 
     @property
     def words(self) -> str:
         name = self.label if self.token is None else f"“{self.label}”"
-        if self.is_left_out:
+        if self.is_excluded:
             return f"{name}: {format_share(self.expected)}, excluded"
-        if abs(self.chosen - self.expected) < SAME:
+        if abs(self.chosen - self.expected) < DISPLAY_TOLERANCE:
             return f"{name}: {format_share(self.expected)}"
         return f"{name}: {format_share(self.expected)}, sampled with {format_share(self.chosen)}"
 
@@ -61,7 +61,7 @@ def _format_short(value: float) -> str:
     return format_share(value).replace("less than ", "< ")
 
 
-SAME = 5e-4
+DISPLAY_TOLERANCE = 5e-4
 """Probabilities that differ by less look the same when formatted."""
 
 
@@ -92,18 +92,18 @@ class NextTokensPanel(Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        return "; ".join((self.heading, *map(self.words_of, self.bars))) if self.bars else ""
+        return "; ".join((self.heading, *map(self.describe_bar, self.bars))) if self.bars else ""
 
-    def words_of(self, bar: NextTokenBar) -> str:
+    def describe_bar(self, bar: NextTokenBar) -> str:
         """Describe a bar, and whether it is the next token on the current branch."""
-        if not self.is_taken(bar):
+        if not self.is_on_branch(bar):
             return bar.words
         next_token = (
             "next on this branch" if bar.token is not None else "one is next on this branch"
         )
         return f"{bar.words}, {next_token}"
 
-    def is_taken(self, bar: NextTokenBar) -> bool:
+    def is_on_branch(self, bar: NextTokenBar) -> bool:
         """Whether a bar includes the next token on the current branch."""
         if self.taken is None:
             return False
@@ -112,7 +112,7 @@ class NextTokensPanel(Struct, frozen=True):
         return bar.token == self.taken
 
 
-def present_bars(
+def present_next_tokens(
     tokens: Sequence[str],
     logits: np.ndarray,
     vocabulary: Sequence[str],
@@ -140,10 +140,10 @@ def present_bars(
     chosen = probabilities(logits[-1], sampling.temperature, sampling.top_k, sampling.top_p)
     bars = _build_bars(expected, chosen, vocabulary, max_bars)
     largest = max(max(bar.expected, bar.chosen) for bar in bars)
-    end = next((end for end in ENDS if end >= largest), 1.0)
+    end = next((end for end in AXIS_LIMITS if end >= largest), 1.0)
     legend = (
         ""
-        if np.allclose(expected, chosen, atol=SAME)
+        if np.allclose(expected, chosen, atol=DISPLAY_TOLERANCE)
         else _build_legend(logits[-1], chosen, sampling)
     )
     heading = f"After “{_format_token(tokens[-1])}”" if tokens else "Next"
@@ -170,7 +170,7 @@ def _build_bars(
 
 
 def _format_token(token: str) -> str:
-    return shorten(visible(token))
+    return shorten(visible_token(token))
 
 
 def _build_legend(logits: np.ndarray, chosen: np.ndarray, sampling: Sampling) -> str:

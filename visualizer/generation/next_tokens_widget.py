@@ -13,28 +13,28 @@ from visualizer.attention.settings import Setting, SettingKind
 from visualizer.errors import InputError
 from visualizer.format import format_share
 from visualizer.generation.next_tokens_presenter import MAX_TOKENS, NextTokenBar, NextTokensPanel
-from visualizer.language.sampling import Sampling, check
+from visualizer.language.sampling import Sampling, check_sampling
 from visualizer.widgets.accessibility import (
     Politeness,
     announce,
     set_accessible_value,
 )
-from visualizer.widgets.fonts import font, metrics, text_scale
-from visualizer.widgets.input_filters import is_command
+from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
+from visualizer.widgets.input_filters import has_command_modifier
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout
 from visualizer.widgets.plain_text_tooltips import plain_tooltip, show_tooltip
-from visualizer.widgets.setting_controls import CONTROLS, CountControl
+from visualizer.widgets.setting_controls import CONTROL_TYPES, CountControl
 from visualizer.widgets.theme import LIGHT, Theme
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent, QPaintEvent
 
-NOTE_LINES = 4
+RESERVED_NOTE_LINES = 4
 """Number of lines reserved for the legend or an error message."""
 MAX_SLIDER_TEMPERATURE = 2.0
 """Maximum of the temperature slider; larger values can be typed."""
-SETTINGS = (
+SAMPLING_SETTINGS = (
     Setting("temperature", "Temperature", SettingKind.RATE, True,
             "Values below 1 favour likely tokens; 0 always selects the most likely one",
             top=MAX_SLIDER_TEMPERATURE),
@@ -49,11 +49,11 @@ SETTINGS = (
 class NextTokensPane(QWidget):
     """The next-token bars, with the sampling controls below them.
 
-    `tokenPicked` carries a token id, `samplingChosen` a `Sampling`.
+    `tokenChosen` carries a token id, `samplingChosen` a `Sampling`.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
-    tokenPicked = Signal(int)
+    tokenChosen = Signal(int)
     samplingChosen = Signal(object)
 
     def __init__(self) -> None:
@@ -65,8 +65,10 @@ class NextTokensPane(QWidget):
         self.problem.setProperty("role", "warning")
         self.problem.hide()
         self.bars = NextTokenBarView()
-        self.bars.tokenPicked.connect(self.tokenPicked)
-        self.controls = {setting.name: CONTROLS[setting.kind](setting) for setting in SETTINGS}
+        self.bars.tokenChosen.connect(self.tokenChosen)
+        self.controls = {
+            setting.name: CONTROL_TYPES[setting.kind](setting) for setting in SAMPLING_SETTINGS
+        }
         column = column_layout(self, (0, 0, 0, 8), spacing=6)
         column.addWidget(self.heading)
         column.addWidget(self.bars)
@@ -82,7 +84,7 @@ class NextTokensPane(QWidget):
             label.setWordWrap(True)
             column.addWidget(label)
         column.addStretch(1)
-        area.setMinimumHeight(round(NOTE_LINES * metrics(12).lineSpacing()))
+        area.setMinimumHeight(round(RESERVED_NOTE_LINES * font_metrics(12).lineSpacing()))
         return area
 
     def _build_form(self) -> QFormLayout:
@@ -133,7 +135,7 @@ class NextTokensPane(QWidget):
         changed: dict[str, Any] = {name: None if is_all else value}
         wanted = replace(self._sampling, **changed)
         try:
-            check(wanted)
+            check_sampling(wanted)
         except InputError as error:
             self._show_problem(error.sentence)
             return
@@ -141,25 +143,25 @@ class NextTokensPane(QWidget):
         self.samplingChosen.emit(wanted)
 
 
-LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
-RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-PICKS = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
+ALIGN_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+ALIGN_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+PICK_KEYS = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
 MAX_NAME_PX = 96
-MARGIN = 12
-SPACE = 8
-NARROW = 320
+MARGIN_PX = 12
+SPACING_PX = 8
+MIN_TWO_SHARES_WIDTH_PX = 320
 """Minimum width for showing two shares next to a bar, in pixels at the default text size."""
-TAKEN = 4
+BRANCH_MARK_WIDTH_PX = 4
 """Width of the mark at the next token of the current branch."""
 WIDEST, ALONE = "< 0.1 % (model < 0.1 %)", "less than 0.1 %"
 """Longest labels next to a bar: with two shares and with one."""
 
 
 class NextTokenBarView(QWidget):
-    """One row per token: name, bar and share. `tokenPicked` carries the token id."""
+    """One row per token: name, bar and share. `tokenChosen` carries the token id."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.List
-    tokenPicked = Signal(int)
+    tokenChosen = Signal(int)
 
     def __init__(self) -> None:
         super().__init__()
@@ -183,7 +185,7 @@ class NextTokenBarView(QWidget):
 
     @property
     def _row_height(self) -> float:
-        return metrics(12).height() + 6 * text_scale()
+        return font_metrics(12).height() + 6 * text_scale()
 
     def show_bars(self, bars: NextTokensPanel, theme: Theme) -> None:
         if bars == self._bars and theme is self._theme:
@@ -204,7 +206,7 @@ class NextTokenBarView(QWidget):
     @property
     def _is_narrow(self) -> bool:
         """Whether only one share fits next to the bars; the tooltip shows both."""
-        return self.width() < NARROW * text_scale()
+        return self.width() < MIN_TWO_SHARES_WIDTH_PX * text_scale()
 
     def _format_shares(self, bar: NextTokenBar) -> str:
         if not self._bars.legend:
@@ -213,14 +215,14 @@ class NextTokenBarView(QWidget):
 
     def _column_edges(self) -> tuple[float, float, float]:
         """Return the x coordinates where the bars start and end, and where the shares start."""
-        measures = metrics(12)
+        measures = font_metrics(12)
         names = (measures.horizontalAdvance(bar.label) for bar in self._bars.bars)
         name = min(max(names, default=0.0), MAX_NAME_PX * text_scale())
         has_both = self._bars.legend and not self._is_narrow
         shares = measures.horizontalAdvance(WIDEST if has_both else ALONE)
-        right = self.width() - MARGIN - shares
-        left = MARGIN + name + SPACE
-        return left, max(left + 1, right - SPACE), right
+        right = self.width() - MARGIN_PX - shares
+        left = MARGIN_PX + name + SPACING_PX
+        return left, max(left + 1, right - SPACING_PX), right
 
     # ------------------------------------------------------------------ drawing
 
@@ -241,20 +243,22 @@ class NextTokenBarView(QWidget):
         is_lit = bar.token is not None and at == self._pointed
         if is_lit:
             painter.fillRect(row, QColor(theme.raised))
-        is_taken = self._bars.is_taken(bar)
+        is_taken = self._bars.is_on_branch(bar)
         is_bold = is_lit or is_taken
-        painter.setFont(font(12, QFont.Weight.DemiBold if is_bold else QFont.Weight.Normal))
-        painter.setPen(QColor(theme.quiet if bar.is_left_out or bar.token is None else theme.ink))
+        painter.setFont(scaled_font(12, QFont.Weight.DemiBold if is_bold else QFont.Weight.Normal))
+        painter.setPen(QColor(theme.quiet if bar.is_excluded or bar.token is None else theme.ink))
         if is_taken:
-            edge = QRectF(0, row.top() + 2, TAKEN * text_scale(), row.height() - 4)
+            edge = QRectF(0, row.top() + 2, BRANCH_MARK_WIDTH_PX * text_scale(), row.height() - 4)
             painter.fillRect(edge, QColor(theme.accent))
-        name = QRectF(MARGIN, row.top(), left - SPACE - MARGIN, row.height())
-        words = metrics(12).elidedText(bar.label, Qt.TextElideMode.ElideRight, name.width() + 1)
-        painter.drawText(name, RIGHT, words)
+        name = QRectF(MARGIN_PX, row.top(), left - SPACING_PX - MARGIN_PX, row.height())
+        words = font_metrics(12).elidedText(
+            bar.label, Qt.TextElideMode.ElideRight, name.width() + 1
+        )
+        painter.drawText(name, ALIGN_RIGHT, words)
         self._paint_bar(painter, row, bar, left, right)
-        painter.setFont(font(12))
-        place = QRectF(shares, row.top(), self.width() - MARGIN - shares, row.height())
-        painter.drawText(place, LEFT, self._format_shares(bar))
+        painter.setFont(scaled_font(12))
+        place = QRectF(shares, row.top(), self.width() - MARGIN_PX - shares, row.height())
+        painter.drawText(place, ALIGN_LEFT, self._format_shares(bar))
         if at == self._at and self.hasFocus():
             painter.setBrush(Qt.BrushStyle.NoBrush)
             painter.setPen(QPen(QColor(theme.accent), 1))
@@ -271,23 +275,23 @@ class NextTokenBarView(QWidget):
         outline = QRectF(left, inner.top(), width * bar.expected, inner.height())
         painter.setPen(QPen(QColor(theme.ink), 1))
         painter.setBrush(Qt.BrushStyle.NoBrush)
-        if bar.is_left_out:
+        if bar.is_excluded:
             painter.setPen(QPen(QColor(theme.border), 1))
             painter.setBrush(QBrush(QColor(theme.hatch), Qt.BrushStyle.BDiagPattern))
         if self._bars.legend:
             painter.drawRect(outline.adjusted(0.5, 0.5, -0.5, -0.5))
-        painter.setPen(QColor(theme.quiet if bar.is_left_out else theme.ink))
+        painter.setPen(QColor(theme.quiet if bar.is_excluded else theme.ink))
 
     def _paint_axis(self, painter: QPainter, columns: tuple[float, float, float]) -> None:
         left, right, _ = columns
         top = self.row(len(self._bars.bars)).top()
         painter.setPen(QColor(self._theme.hairline))
         painter.drawLine(QPointF(left, top), QPointF(right, top))
-        painter.setFont(font(12))
+        painter.setFont(scaled_font(12))
         painter.setPen(QColor(self._theme.quiet))
         line = QRectF(left, top, right - left, self._row_height)
-        painter.drawText(line, LEFT, "0")
-        painter.drawText(line, RIGHT, format_share(self._bars.end))
+        painter.drawText(line, ALIGN_LEFT, "0")
+        painter.drawText(line, ALIGN_RIGHT, format_share(self._bars.end))
 
     # ------------------------------------------------------------------ mouse and keyboard
 
@@ -314,20 +318,20 @@ class NextTokenBarView(QWidget):
     def _pick_token(self) -> None:
         bar = None if self._at is None else self._bars.bars[self._at]
         if bar and bar.token is not None:
-            self.tokenPicked.emit(bar.token)
+            self.tokenChosen.emit(bar.token)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         steps = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}
         key, last = Qt.Key(event.key()), len(self._bars.bars) - 1
-        if is_command(event) or last < 0:
+        if has_command_modifier(event) or last < 0:
             super().keyPressEvent(event)
         elif key in steps:
             at = -1 if self._at is None else self._at
             self._at = min(max(at + steps[key], 0), last)
-            words = self._bars.words_of(self._bars.bars[self._at])
+            words = self._bars.describe_bar(self._bars.bars[self._at])
             announce(self, words, Politeness.Assertive)
             self.update()
-        elif key in PICKS:
+        elif key in PICK_KEYS:
             self._pick_token()
         else:
             super().keyPressEvent(event)
@@ -341,7 +345,7 @@ class NextTokenBarView(QWidget):
     def event(self, event: QEvent) -> bool:
         if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
             at = self._bar_at(QPointF(event.pos()))
-            words = "" if at is None else self._bars.words_of(self._bars.bars[at])
+            words = "" if at is None else self._bars.describe_bar(self._bars.bars[at])
             show_tooltip(event.globalPos(), words, self)
             return True
         return super().event(event)

@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from visualizer.attention.display_transforms import HeadAggregate
     from visualizer.heatmap.panel_colour_scale import ColourScale
     from visualizer.session.cell_address import Cell
-    from visualizer.session.zoom_ranges import Zoom
+    from visualizer.session.zoom_ranges import ZoomRange
 
 
-POOLED = "each cell: "
+POOLING_PREFIX = "each cell: "
 """Beginning of the note on pooling, if there is room for it."""
 
 
 def pooling_note(is_signed: bool, rows: int, columns: int) -> str:
     """Describe the number that a pooled cell shows."""
     which = "largest magnitude" if is_signed else "largest"
-    return f"{POOLED}{which} of {rows} × {columns}"
+    return f"{POOLING_PREFIX}{which} of {rows} × {columns}"
 
 
-class Axis(Struct, frozen=True):
+class HeatmapAxis(Struct, frozen=True):
     """One axis of a heatmap.
 
     Parameters
@@ -61,17 +61,17 @@ class Axis(Struct, frozen=True):
         return self.name in {"query", "key", "token"}
 
     @property
-    def seen(self) -> range:
+    def displayed_stage(self) -> range:
         """The visible rows or columns of the stage."""
         return range(len(self.labels)) if self.part is None else self.part
 
     def cell(self, at: int) -> int:
         """Return the index of the drawn cell that contains a row or column."""
-        return (at - self.seen.start) // self.block
+        return (at - self.displayed_stage.start) // self.block
 
     def first(self, cell: int) -> int:
         """Return the first row or column of a drawn cell."""
-        return self.seen.start + cell * self.block
+        return self.displayed_stage.start + cell * self.block
 
 
 class Heatmap(Struct, frozen=True, eq=False):
@@ -103,13 +103,13 @@ class Heatmap(Struct, frozen=True, eq=False):
         The maximum of each row or block of rows, if the colour scale is by row.
     hidden : numpy.ndarray or None
         Boolean, of the same shape as the values: cells that are not drawn.
-    uneven : numpy.ndarray or None
+    uneven_rows : numpy.ndarray or None
         Boolean, likewise: cells that only one side of a comparison forbids.
     part : ComparedSide
         Its role in a comparison.
-    kin : frozenset of (stage, head, fold)
+    shared_scale_sources : frozenset of (stage, head, fold)
         The other panels whose cells are highlighted in it.
-    is_alone : bool
+    is_only_panel : bool
         Whether its tokens differ from those of the other panels, so that it has no cursor.
     layer : int or None
         Its layer, if rows are layers and columns are heads.
@@ -128,8 +128,8 @@ class Heatmap(Struct, frozen=True, eq=False):
     leading: LeadingIndex
     label: str
     values: np.ndarray
-    rows: Axis
-    columns: Axis
+    rows: HeatmapAxis
+    columns: HeatmapAxis
     colour: ColourScale
     forbidden: np.ndarray | None
     dropped: np.ndarray | None
@@ -139,10 +139,12 @@ class Heatmap(Struct, frozen=True, eq=False):
     side: tuple[int, int]
     row_ends: np.ndarray | None = None
     hidden: np.ndarray | None = None
-    uneven: np.ndarray | None = None
+    uneven_rows: np.ndarray | None = None
     part: ComparedSide = ComparedSide.PLAIN
-    kin: frozenset[tuple[str, int | None, HeadAggregate | None]] = field(default_factory=frozenset)
-    is_alone: bool = False
+    shared_scale_sources: frozenset[tuple[str, int | None, HeadAggregate | None]] = field(
+        default_factory=frozenset
+    )
+    is_only_panel: bool = False
     layer: int | None = None
     is_marked: bool = False
     is_share: bool = False
@@ -183,7 +185,7 @@ class Board(Struct, frozen=True, eq=False):
         The leading index of the selected text or layer, if there are panels of several.
     said : str
         What is compared, for the caption of a figure.
-    sheet : Heatmap or None
+    overlay_panel : Heatmap or None
         The panel that a link led to, which overlays the others.
     origin : tuple of (str, int or None)
         The stage and the head of the panel that contains the link.
@@ -193,11 +195,11 @@ class Board(Struct, frozen=True, eq=False):
 
     columns: tuple[tuple[Heatmap, ...], ...] = ()
     overview: Heatmap | None = None
-    zoom: Zoom | None = None
+    zoom: ZoomRange | None = None
     current: LeadingIndex | None = None
     said: str = ""
     large: str | None = None
-    sheet: Heatmap | None = None
+    overlay_panel: Heatmap | None = None
     origin: tuple[str, int | None] = ("", None)
 
     def is_current(self, heatmap: Heatmap) -> bool:
@@ -207,7 +209,7 @@ class Board(Struct, frozen=True, eq=False):
     @property
     def known(self) -> dict[Hashable, Heatmap]:
         """All panels, including the overview and the sheet, by their cache keys."""
-        others = (one for one in (self.overview, self.sheet) if one)
+        others = (one for one in (self.overview, self.overlay_panel) if one)
         return {heatmap.key: heatmap for heatmap in (*self.heatmaps, *others)}
 
     @property
@@ -216,9 +218,9 @@ class Board(Struct, frozen=True, eq=False):
         return tuple(heatmap for column in self.columns for heatmap in column)
 
 
-Target = tuple[str, ComparedSide]
+StageSide = tuple[str, ComparedSide]
 """A stage and its side in a comparison."""
-Drawn = tuple[str, ComparedSide, LeadingIndex]
+DrawnStage = tuple[str, ComparedSide, LeadingIndex]
 """A target, and the leading index of its layer and text."""
 
 
@@ -235,12 +237,12 @@ class PendingCells(Struct, frozen=True, eq=False):
     allowed: np.ndarray
 
 
-def target_of(panel: Heatmap | Cell) -> Target:
+def stage_and_side(panel: Heatmap | Cell) -> StageSide:
     """Return the target of a panel or cell, independent of its head."""
     return panel.stage, panel.part
 
 
 @lru_cache(maxsize=32)
-def counted_from_one(count: int) -> tuple[str, ...]:
+def numbered_labels(count: int) -> tuple[str, ...]:
     """Return the labels of an axis that does not count tokens."""
     return tuple(str(number) for number in range(1, count + 1))

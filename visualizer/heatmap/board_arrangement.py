@@ -17,21 +17,21 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from visualizer.heatmap.panel_margins import (
-    HEAD,
+    HEAD_HEIGHT_PX,
     MAX_LABEL_PX,
-    NARROWEST,
-    NOTE,
-    foot_height,
+    MIN_GUTTER_PX,
+    NOTE_HEIGHT_PX,
+    footer_height,
     head_label_width,
     label_height,
     label_overhang,
     line_title_width,
     narrowest,
-    sums_width,
+    row_sums_width,
     widest_label,
     widest_row_label,
 )
-from visualizer.widgets.fonts import metrics, text_scale
+from visualizer.widgets.fonts import font_metrics, text_scale
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 
 MAX_CELL_PX = 144
 """Maximum side of a cell, in pixels."""
-SMALLEST_SIDE = 48
+MIN_SIDE_PX = 48
 """Minimum side of a panel, in pixels; if it does not fit, the board scrolls."""
-READABLE_CELL = 32
+READABLE_CELL_PX = 32
 """Side of a cell with room for its number; the target for short texts with any head count."""
 MAX_SHORT_TEXT_TOKENS = 12
 COMFORTABLE_SIDE, COMFORTABLE_CELL = 128, 22
@@ -52,26 +52,26 @@ COMFORTABLE_SIDE, COMFORTABLE_CELL = 128, 22
 
 If no arrangement reaches either, panels are smaller.
 """
-COMFORTABLE_GRID_SIDE = 96
+COMFORTABLE_GRID_SIDE_PX = 96
 """Comfortable side if only one stage is shown."""
 GAP, GROUP_GAP, EDGE = 16, 28, 12
-ABOVE_LABELS = 8
+LABEL_TOP_MARGIN_PX = 8
 """Space above the labels of keys; highlighted labels are bold, and therefore longer."""
-HEAD_LINE = 20
+HEAD_LABEL_HEIGHT_PX = 20
 """Height of the line with the head's label, above a row of panels without column labels."""
-BELOW = 4
-LABELS = ((MAX_LABEL_PX, 1.0), (56, 0.93), (36, 0.88))
+BOTTOM_MARGIN_PX = 4
+LABEL_LENGTH_WEIGHTS = ((MAX_LABEL_PX, 1.0), (56, 0.93), (36, 0.88))
 """Maximum label lengths in pixels, and the weight of an arrangement that uses them."""
 EXTRA_BAND_WEIGHT = 0.8
 """Weight of an arrangement per additional band or group."""
-PRESENT_WEIGHT = 1.5
+CURRENT_ARRANGEMENT_WEIGHT = 1.5
 """Weight of the present arrangement relative to others."""
 MIN_PAGING_GAIN = 1.3
 """Gain in panel size that justifies fewer heads per page if no arrangement is comfortable."""
 MAX_BANDS = 4
 FEATURE, WIDEST_FEATURE, WIDEST_ONLY_FEATURE = 12, 64, 96
 """Widths of a feature column: minimum, maximum, and maximum if the panel has only one."""
-NARROW_SHARE = 0.6
+FEATURE_WIDTH_SHARE = 0.6
 """Relative width of a feature cell to a token cell, and of a feature panel to a token panel."""
 
 
@@ -107,7 +107,7 @@ class PanelArrangement(Struct, frozen=True):
         """Number of rows of heads on a page."""
         return -(-self.heads // self.groups)
 
-    def is_like(self, other: PanelArrangement | None) -> bool:
+    def has_same_arrangement(self, other: PanelArrangement | None) -> bool:
         """Whether heads and stages are arranged as in another arrangement, at any size."""
         return other is not None and (self.groups, self.heads, len(self.bands)) == (
             other.groups,
@@ -137,11 +137,11 @@ class ColumnMeasures:
         self.narrowest = max(map(narrowest, column))
         if not self.is_headed:  # may be below another, with a one-line title
             self.narrowest = max(self.narrowest, line_title_width(first))
-        self.sums = max(map(sums_width, column))
+        self.sums = max(map(row_sums_width, column))
         self.has_shared_notes = len({one.notes for one in column}) == 1
         shared = len(first.notes) if self.has_shared_notes else 0
         self.notes = shared
-        self.foot = max(foot_height(one, len(one.notes) - shared) for one in column)
+        self.footer_height = max(footer_height(one, len(one.notes) - shared) for one in column)
         self.widest_row = max(widest_row_label(one.rows) for one in column)
         self.widest_key = widest_label(first.columns.labels) if self.is_token else 0.0
         self.has_own_labels = has_other_rows
@@ -182,7 +182,7 @@ class BoardArranger:
     ) -> None:
         self.width, self.height, self.pixel_ratio = width, height, pixel_ratio
         self.scale, self.present = text_scale(), present
-        self.line = metrics(12).height()
+        self.line = font_metrics(12).height()
         self.is_paged, self.is_height_free = is_paged, is_height_free
         self.largest_cell = min(MAX_CELL_PX * self.scale, largest_cell)
         rows = [column[0].rows.labels for column in board.columns]
@@ -238,14 +238,14 @@ class BoardArranger:
     def _readable_side(self) -> float:
         """Return the panel side at which all numbers are readable; ∞ for many tokens."""
         is_wanted = self.tokens <= MAX_SHORT_TEXT_TOKENS and not self.is_grid
-        return READABLE_CELL * self.scale * self.tokens if is_wanted else math.inf
+        return READABLE_CELL_PX * self.scale * self.tokens if is_wanted else math.inf
 
     def _heads_per_page_options(self) -> list[int]:
         """Return the possible numbers of heads per page, for equal pages, in descending order."""
         return list(dict.fromkeys(-(-self.heads // pages) for pages in range(1, self.heads + 1)))
 
     def _comfortable_side(self) -> float:
-        side = COMFORTABLE_GRID_SIDE if self.is_grid else COMFORTABLE_SIDE
+        side = COMFORTABLE_GRID_SIDE_PX if self.is_grid else COMFORTABLE_SIDE
         return min(side, COMFORTABLE_CELL * self.tokens) * self.scale
 
     def _best_with_heads(
@@ -256,8 +256,8 @@ class BoardArranger:
         for one, worth in self.candidates(heads):
             if len(one.bands) > most_bands:
                 continue
-            if one.is_like(self.present):
-                worth *= PRESENT_WEIGHT
+            if one.has_same_arrangement(self.present):
+                worth *= CURRENT_ARRANGEMENT_WEIGHT
             at = self._largest_size(one, height, most / worth)
             if at is not None and worth * self._panel_sides[at] > most:
                 best, most = (
@@ -269,7 +269,9 @@ class BoardArranger:
     def candidates(self, heads: int) -> Iterator[tuple[PanelArrangement, float]]:
         """Yield arrangements with `heads` heads per page, with their weight per pixel of side."""
         groups = dict.fromkeys(-(-heads // rows) for rows in range(heads, 0, -1))
-        for (longest, named), bands, count in itertools.product(LABELS, self._band_cuts(), groups):
+        for (longest, named), bands, count in itertools.product(
+            LABEL_LENGTH_WEIGHTS, self._band_cuts(), groups
+        ):
             further = 0 if self.is_grid else len(bands) - 1 + count - 1
             one = PanelArrangement(bands, count, heads, longest * self.scale)
             yield one, named * EXTRA_BAND_WEIGHT**further
@@ -284,7 +286,7 @@ class BoardArranger:
         squares = [at for at, one in enumerate(self.columns) if one.is_token]
         natural = {squares[0], squares[-1] + 1} if squares else set()
         cuts = [(), *((at,) for at in sorted(natural) if 0 < at < count)]
-        widths = [1.0 if one.is_token else NARROW_SHARE for one in self.columns]
+        widths = [1.0 if one.is_token else FEATURE_WIDTH_SHARE for one in self.columns]
         for bands in range(2, min(MAX_BANDS, count) + 1):
             edges = [sum(widths) * band / bands for band in range(1, bands)]
             ends = list(itertools.accumulate(widths, initial=0.0))
@@ -297,7 +299,7 @@ class BoardArranger:
 
     @cached_property
     def _panel_sides(self) -> list[float]:
-        return self.sizes(SMALLEST_SIDE)
+        return self.sizes(MIN_SIDE_PX)
 
     def sizes(self, smallest: float) -> list[float]:
         """Return the panel sides that fill whole pixels, in ascending order: pooled, then unpooled.
@@ -331,12 +333,14 @@ class BoardArranger:
         )
 
     def height_of(self, one: PanelArrangement, side: float) -> float:
-        """Return the total height, as `tops` does; called thousands of times per search."""
-        whole = GAP * self.scale * (len(one.bands) - 1) + BELOW * self.scale
+        """Return the total height, as `top_edges` does; called thousands of times per search."""
+        whole = GAP * self.scale * (len(one.bands) - 1) + BOTTOM_MARGIN_PX * self.scale
         for band in one.bands:
             first, next_, below, head = self._band_heights(band, one.longest, side)
             rows = self.rows_of(one, band)
-            whole += head + first + (rows - 1) * next_ + rows * (below + BELOW * self.scale)
+            whole += (
+                head + first + (rows - 1) * next_ + rows * (below + BOTTOM_MARGIN_PX * self.scale)
+            )
         return whole
 
     def _band_heights(
@@ -356,7 +360,7 @@ class BoardArranger:
         return found
 
     def width_of(self, one: PanelArrangement, band: tuple[int, ...], side: float) -> float:
-        """Return the width of a band, as `lefts` does; called thousands of times per search."""
+        """Return the width of a band; called thousands of times per search."""
         key = (band, one.rows, one.groups)
         if key not in self._lane_widths:
             lanes = self._group_lanes(band, one.rows, one.groups)
@@ -367,7 +371,7 @@ class BoardArranger:
         gaps, gutters, times = self._lane_widths[key]
         if side not in self._column_widths:
             self._column_widths[side] = [
-                self.outer(at, self.least_width(at, side)) for at in range(len(self.columns))
+                self.outer(at, self.min_width(at, side)) for at in range(len(self.columns))
             ]
         widths = self._column_widths[side]
         return (
@@ -388,8 +392,8 @@ class BoardArranger:
         side = self._panel_sides[0]
 
         def beyond(one: PanelArrangement) -> tuple[float, float]:
-            across = max(self.lefts(one, band, side)[1] for band in one.bands)
-            return max(0.0, across - self.width), self.tops(one, side)[1]
+            across = max(self.left_edges(one, band, side)[1] for band in one.bands)
+            return max(0.0, across - self.width), self.top_edges(one, side)[1]
 
         ways = [one for one, _ in self.candidates(self.heads) if one.groups == 1]
         return self._with_side(min(ways, key=beyond), side)
@@ -416,7 +420,7 @@ class BoardArranger:
         """
         room = self.room(side)
         is_pooled = any(max(one.rows, one.columns) > room for one in self.columns)
-        return (HEAD + NOTE * max(self.notes_lines, is_pooled)) * self.scale
+        return (HEAD_HEIGHT_PX + NOTE_HEIGHT_PX * max(self.notes_lines, is_pooled)) * self.scale
 
     def lanes(self, band: tuple[int, ...], rows: int) -> list[tuple[int, ...]]:
         """Return the lanes of a band: columns placed side by side, each with one or more stages.
@@ -440,22 +444,22 @@ class BoardArranger:
         """Return the width to which labels are shortened if there is enough room."""
         return MAX_LABEL_PX * self.scale
 
-    def least_width(self, at: int, side: float) -> float:
+    def min_width(self, at: int, side: float) -> float:
         """Return the minimum width of the cells of a column's panels."""
         one = self.columns[at]
         if one.is_token:
             return side * one.columns / self.tokens
         drawn = min(one.columns, self.room(side)) / self.pixel_ratio
-        few = max(FEATURE * self.scale, NARROW_SHARE * side / self.tokens) * one.columns
-        few = min(few, self.widest_features(at), NARROW_SHARE * side)
-        return max(NARROWEST * self.scale, few, drawn)
+        few = max(FEATURE * self.scale, FEATURE_WIDTH_SHARE * side / self.tokens) * one.columns
+        few = min(few, self.widest_features(at), FEATURE_WIDTH_SHARE * side)
+        return max(MIN_GUTTER_PX * self.scale, few, drawn)
 
     def outer(self, at: int, width: float) -> float:
         """Return the width of a column with cells of this width, including its labels and title."""
         one = self.columns[at]
         return max(width, one.narrowest) + one.sums
 
-    def lefts(
+    def left_edges(
         self,
         one: PanelArrangement,
         band: tuple[int, ...],
@@ -471,7 +475,7 @@ class BoardArranger:
 
         Returns
         -------
-        lefts : dict
+        left_edges : dict
             Left edge by group and column.
         width : float
             Total width.
@@ -483,7 +487,7 @@ class BoardArranger:
             x += gap + (gutter if has_gutter else 0)
             for at in lane:
                 found[group, at] = x
-            x += max(self.outer(at, given.get(at, self.least_width(at, side))) for at in lane)
+            x += max(self.outer(at, given.get(at, self.min_width(at, side))) for at in lane)
         return found, x + EDGE * self.scale
 
     def _group_lanes(
@@ -512,7 +516,7 @@ class BoardArranger:
             before = group
         return found
 
-    def tops(
+    def top_edges(
         self, one: PanelArrangement, side: float, spare: float = 0.0
     ) -> tuple[list[float], float]:
         """Return the top edges of the cells of each row, band by band, and the total height.
@@ -529,13 +533,19 @@ class BoardArranger:
             below = self.below(band, side)
             for row in range(rows):
                 tops.append(y + self.above(one, band, row, side))
-                y = tops[-1] + below + BELOW * self.scale + (spare if row < rows - 1 else 0)
-        return tops, y + BELOW * self.scale
+                y = (
+                    tops[-1]
+                    + below
+                    + BOTTOM_MARGIN_PX * self.scale
+                    + (spare if row < rows - 1 else 0)
+                )
+        return tops, y + BOTTOM_MARGIN_PX * self.scale
 
     def below(self, band: tuple[int, ...], side: float) -> float:
         """Return the height of the cells of a band's rows, including what is drawn below them."""
         return max(
-            side * self.columns[at].rows / self.tokens + self.columns[at].foot for at in band
+            side * self.columns[at].rows / self.tokens + self.columns[at].footer_height
+            for at in band
         )
 
     def rows_of(self, one: PanelArrangement, band: tuple[int, ...]) -> int:
@@ -546,11 +556,15 @@ class BoardArranger:
 
     def above(self, one: PanelArrangement, band: tuple[int, ...], row: int, side: float) -> float:
         """Return the height above the cells of a row, for the labels of keys and heads."""
-        line = HEAD_LINE * self.scale + label_overhang(side / self.tokens, self.line)
-        if not self.names_keys(row):
+        line = HEAD_LABEL_HEIGHT_PX * self.scale + label_overhang(side / self.tokens, self.line)
+        if not self.has_key_labels(row):
             return line
-        keys = self.keys_height(one, band, side) + ABOVE_LABELS * self.scale
-        return keys + HEAD_LINE * self.scale if self.has_heads_above(band) else max(keys, line)
+        keys = self.keys_height(one, band, side) + LABEL_TOP_MARGIN_PX * self.scale
+        return (
+            keys + HEAD_LABEL_HEIGHT_PX * self.scale
+            if self.has_heads_above(band)
+            else max(keys, line)
+        )
 
     def keys_height(self, one: PanelArrangement, band: tuple[int, ...], side: float) -> float:
         """Return the height of the labels of a band's keys."""
@@ -560,7 +574,7 @@ class BoardArranger:
             for column in (self.columns[at] for at in band)
         )
 
-    def names_keys(self, row: int) -> bool:
+    def has_key_labels(self, row: int) -> bool:
         """Whether keys are labelled above a row: the first, or every row if keys differ."""
         return row == 0 or self.has_other_keys
 
@@ -585,14 +599,14 @@ class BoardArranger:
         pixels = round(side * self.pixel_ratio)
         if pixels < self.tokens:
             return pixels
-        features = int(max(NARROWEST * self.scale, side) * self.pixel_ratio) // 8 * 8
+        features = int(max(MIN_GUTTER_PX * self.scale, side) * self.pixel_ratio) // 8 * 8
         return max(features, self.tokens)
 
     def spread(self, one: PanelArrangement, side: float) -> dict[int, float]:
         """Distribute the spare width of each band among its panels of features."""
-        widths = {at: self.least_width(at, side) for band in one.bands for at in band}
+        widths = {at: self.min_width(at, side) for band in one.bands for at in band}
         for band in one.bands:
-            spare = self.width - self.lefts(one, band, side, widths)[1]
+            spare = self.width - self.left_edges(one, band, side, widths)[1]
             features = [at for at in band if not self.columns[at].is_token]
             wanted = {at: max(0.0, self.widest_features(at) - widths[at]) for at in features}
             times = {at: one.groups if self.columns[at].is_headed else 1 for at in wanted}

@@ -10,16 +10,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 from PySide6.QtCore import QRectF
 
-from visualizer.heatmap.board_arrangement import ABOVE_LABELS, shared_notes
+from visualizer.heatmap.board_arrangement import LABEL_TOP_MARGIN_PX, shared_notes
 from visualizer.heatmap.cell_number_format import CellNumberFormat, cell_number_format
 from visualizer.heatmap.panel_margins import (
     MAX_LABEL_PX,
-    foot_height,
+    footer_height,
     label_height,
     line_title_width,
     narrowest,
-    sheet_title_width,
-    sums_width,
+    overlay_title_width,
+    row_sums_width,
     widest_label,
 )
 from visualizer.widgets.fonts import text_scale
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from visualizer.heatmap.board_arrangement import PanelArrangement
 
 
-SHEET_AIR = 12
+OVERLAY_MARGIN_PX = 12
 """Margin around a panel that overlays others."""
 
 
-class TitlePlace(StrEnum):
+class TitlePlacement(StrEnum):
     """Placement of a panel's title."""
 
     PINNED = "pinned"  # above its column, at the top of the canvas
@@ -64,7 +64,7 @@ class PlacedPanels(Struct, frozen=True):
         Height of a page of heads, if there are several pages.
     """
 
-    places: tuple[tuple[int, PanelPlace], ...]
+    places: tuple[tuple[int, PanelPosition], ...]
     width: float
     height: float
     head: float
@@ -74,7 +74,7 @@ class PlacedPanels(Struct, frozen=True):
     page: float | None = None
 
 
-class PanelPlace(Struct, frozen=True):
+class PanelPosition(Struct, frozen=True):
     """Position of a panel, independent of the visible part of its matrix.
 
     Parameters
@@ -97,7 +97,7 @@ class PanelPlace(Struct, frozen=True):
     has_own_notes: bool
     head_at: tuple[float, float] | None
     is_head_short: bool
-    title: TitlePlace
+    title: TitlePlacement
 
     def slot(self, heatmap: Heatmap) -> PanelSlot:
         """Return the slot of a panel placed here."""
@@ -107,7 +107,7 @@ class PanelPlace(Struct, frozen=True):
         size = (width * (columns / drawn[1]), self.height * (rows / drawn[0]))
         return PanelSlot(
             heatmap, cells, *size, self.top, self.gutter, self.has_row_labels,
-            self.has_column_labels, own_notes=heatmap.notes if self.has_own_notes else (),
+            self.has_column_labels, panel_notes=heatmap.notes if self.has_own_notes else (),
             longest=self.longest, head_at=self.head_at, is_head_short=self.is_head_short,
             title=self.title,
         )  # fmt: skip
@@ -128,7 +128,7 @@ class PanelSlot(Struct, frozen=True, dict=True):
         Whether the keys are labelled above it, rather than above a panel higher up.
     numbers : CellNumberFormat or None
         Format of its numbers; None if there is no room for them.
-    own_notes : tuple of str
+    panel_notes : tuple of str
         Notes below it that the other panels of its column do not share.
     longest : float
         Width to which its labels are shortened.
@@ -149,29 +149,29 @@ class PanelSlot(Struct, frozen=True, dict=True):
     has_row_labels: bool
     has_column_labels: bool = True
     numbers: CellNumberFormat | None = None
-    own_notes: tuple[str, ...] = ()
+    panel_notes: tuple[str, ...] = ()
     longest: float = MAX_LABEL_PX
     head_at: tuple[float, float] | None = None
     is_head_short: bool = False
-    title: TitlePlace = TitlePlace.PINNED
+    title: TitlePlacement = TitlePlacement.PINNED
 
     @cached_property
-    def whole(self) -> QRectF:
+    def whole_area(self) -> QRectF:
         """The panel with its labels and colour bar; cached because it is read for every frame."""
         is_named = self.has_row_labels or (self.head_at is not None and self.head_at[0] < 0)
         left = self.cells.left() - (self.gutter if is_named else 4)
-        width = max(self.cells.width() + 8, self._title_width()) + sums_width(self.heatmap)
+        width = max(self.cells.width() + 8, self._title_width()) + row_sums_width(self.heatmap)
         top = self.cells.top() - self.top
-        height = self.top + self.cells.height() + foot_height(self.heatmap, len(self.own_notes))
+        height = self.top + self.cells.height() + footer_height(self.heatmap, len(self.panel_notes))
         return QRectF(left, top, self.cells.left() - left + width, height)
 
     @property
-    def labels_height(self) -> float:
+    def column_labels_height(self) -> float:
         """Height of the area for column labels, above the cells."""
         columns = self.heatmap.columns
         widest = widest_label(columns.labels)
         height = label_height(widest, columns.is_token, self.cell_width, self.longest)
-        return height + ABOVE_LABELS * text_scale()
+        return height + LABEL_TOP_MARGIN_PX * text_scale()
 
     def cell(self, row: int, column: int) -> QRectF:
         """Return the area of a cell of the stage, or of the pooled cell that contains it."""
@@ -188,7 +188,10 @@ class PanelSlot(Struct, frozen=True, dict=True):
         rows, columns = self.heatmap.rows, self.heatmap.columns
         down = (point.y() - self.cells.top()) / self.cell_height
         right = (point.x() - self.cells.left()) / self.cell_width
-        return rows.seen.start + down * rows.block, columns.seen.start + right * columns.block
+        return (
+            rows.displayed_stage.start + down * rows.block,
+            columns.displayed_stage.start + right * columns.block,
+        )
 
     def at(self, point: QPointF) -> tuple[int, int] | None:
         """Return the cell of the stage under a point; for a block, its first cell."""
@@ -201,24 +204,24 @@ class PanelSlot(Struct, frozen=True, dict=True):
         return self.heatmap.rows.first(row), self.heatmap.columns.first(column)
 
     @property
-    def sheet_area(self) -> QRectF:
+    def overlay_area(self) -> QRectF:
         """The panel with its margin, if it overlays others."""
-        air = SHEET_AIR * text_scale()
-        return self.whole.adjusted(-air, -air / 2, air, air / 3)
+        air = OVERLAY_MARGIN_PX * text_scale()
+        return self.whole_area.adjusted(-air, -air / 2, air, air / 3)
 
     def _title_width(self) -> float:
         """Return the width that its head needs."""
-        if self.title is TitlePlace.LINE:
+        if self.title is TitlePlacement.LINE:
             return line_title_width(self.heatmap)
         least = narrowest(self.heatmap)
-        is_sheet = self.title is TitlePlace.SHEET
-        return max(least, sheet_title_width(self.heatmap)) if is_sheet else least
+        is_sheet = self.title is TitlePlacement.SHEET
+        return max(least, overlay_title_width(self.heatmap)) if is_sheet else least
 
     @property
     def column_head(self) -> ColumnHead:
         """The head of its column, with the available width."""
         width = max(self.cells.width(), self._title_width())
-        notes = () if self.own_notes else shared_notes((self.heatmap,))
+        notes = () if self.panel_notes else shared_notes((self.heatmap,))
         return ColumnHead(self.heatmap, self.cells.left(), width, notes)
 
 
@@ -250,9 +253,9 @@ class BoardLayout(Struct, frozen=True, dict=True):
         Number of drawn cells that fit along a panel's side, in device pixels; 0 without panels.
     small_room : int
         The same for panels next to a large one.
-    placed : PlacedPanels, optional
+    place_panels : PlacedPanels, optional
         The positions that it was created from.
-    sheet : PanelSlot, optional
+    overlay_panel : PanelSlot, optional
         The panel that overlays the others.
     """
 
@@ -262,12 +265,12 @@ class BoardLayout(Struct, frozen=True, dict=True):
     head: float
     room: int = 0
     small_room: int = 0
-    placed: PlacedPanels | None = None
-    sheet: PanelSlot | None = None
+    place_panels: PlacedPanels | None = None
+    overlay_panel: PanelSlot | None = None
 
-    def is_placed_as(self, other: BoardLayout) -> bool:
+    def has_same_positions(self, other: BoardLayout) -> bool:
         """Whether panels have the same positions as in another layout; False if unknown."""
-        is_same = self.placed is not None and self.placed is other.placed
+        is_same = self.place_panels is not None and self.place_panels is other.place_panels
         return is_same and (self.width, self.height) == (other.width, other.height)
 
     @cached_property
@@ -275,23 +278,23 @@ class BoardLayout(Struct, frozen=True, dict=True):
         """The column heads pinned at the top."""
         heads: dict[float, ColumnHead] = {}
         for slot in self.slots:
-            if slot.title is TitlePlace.PINNED:
+            if slot.title is TitlePlacement.PINNED:
                 heads.setdefault(slot.cells.left(), slot.column_head)  # of the first page
         return tuple(heads.values())
 
     @property
     def all_slots(self) -> tuple[PanelSlot, ...]:
         """All panels, including the one that overlays them."""
-        return (*self.slots, self.sheet) if self.sheet else self.slots
+        return (*self.slots, self.overlay_panel) if self.overlay_panel else self.slots
 
     def slot_at(self, point: QPointF) -> PanelSlot | None:
         """Return the panel whose cells are under a point."""
-        if self.sheet and self.sheet.sheet_area.contains(point):
-            return self.sheet if self.sheet.cells.contains(point) else None
+        if self.overlay_panel and self.overlay_panel.overlay_area.contains(point):
+            return self.overlay_panel if self.overlay_panel.cells.contains(point) else None
         return next((slot for slot in self.slots if slot.cells.contains(point)), None)
 
 
-def with_cell_numbers(slots: Sequence[PanelSlot]) -> tuple[PanelSlot, ...]:
+def choose_number_formats(slots: Sequence[PanelSlot]) -> tuple[PanelSlot, ...]:
     """Choose the number format of panels; all panels of a stage share it."""
     stages: dict[Hashable, list[PanelSlot]] = {}
     for slot in slots:

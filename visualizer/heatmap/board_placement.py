@@ -15,37 +15,37 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from visualizer.heatmap.board_arrangement import (
-    BELOW,
+    BOTTOM_MARGIN_PX,
     EDGE,
+    FEATURE_WIDTH_SHARE,
     GAP,
-    HEAD_LINE,
-    NARROW_SHARE,
+    HEAD_LABEL_HEIGHT_PX,
     BoardArranger,
     PanelArrangement,
     shared_notes,
 )
 from visualizer.heatmap.board_layout import (
-    SHEET_AIR,
+    OVERLAY_MARGIN_PX,
     BoardLayout,
-    PanelPlace,
+    PanelPosition,
     PlacedPanels,
-    TitlePlace,
-    with_cell_numbers,
+    TitlePlacement,
+    choose_number_formats,
 )
 from visualizer.heatmap.panel_margins import (
-    HEAD,
+    HEAD_HEIGHT_PX,
     MAX_LABEL_PX,
-    NARROWEST,
-    NOTE,
-    foot_height,
+    MIN_GUTTER_PX,
+    NOTE_HEIGHT_PX,
+    footer_height,
     label_height,
     label_overhang,
     line_title_width,
     narrowest,
-    sums_width,
+    row_sums_width,
     widest_label,
 )
-from visualizer.widgets.fonts import system_font, text_scale
+from visualizer.widgets.fonts import system_font_key, text_scale
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -62,7 +62,7 @@ class LargePanelArrangement(Struct, frozen=True):
 
     Parameters
     ----------
-    side, small : float
+    side, small_size : float
         The sides of the large panel and of the others.
     is_below : bool
         Whether the others are below it, rather than to its right.
@@ -71,16 +71,16 @@ class LargePanelArrangement(Struct, frozen=True):
     """
 
     side: float
-    small: float
+    small_size: float
     is_below: bool
     rows: tuple[tuple[int, ...], ...]
 
 
-def placed_beside_large(board: Board, arranger: BoardArranger) -> PlacedPanels | None:
+def place_around_large(board: Board, arranger: BoardArranger) -> PlacedPanels | None:
     """Place the panels of one head around a large one; None if they do not fit."""
     placement = LargePanelPlacement(board, arranger)
     found = placement.best()
-    return placement.placed(found) if found else None
+    return placement.place_panels(found) if found else None
 
 
 class LargePanelPlacement:
@@ -104,7 +104,7 @@ class LargePanelPlacement:
                 if (found := self._largest_arrangement(is_below, rows, least))
             ]
             if ways:
-                return max(ways, key=lambda one: (one.side, one.small))
+                return max(ways, key=lambda one: (one.side, one.small_size))
         return None
 
     def _row_arrangements(self) -> Iterator[tuple[tuple[int, ...], ...]]:
@@ -148,51 +148,57 @@ class LargePanelPlacement:
         across, down = self._others_size(one)
         edge = EDGE * self.scale
         if one.is_below:
-            return max(right, edge + across) + edge, bottom + down + BELOW * self.scale
-        return right + GAP * self.scale + across + edge, max(bottom, down) + BELOW * self.scale
+            return max(right, edge + across) + edge, bottom + down + BOTTOM_MARGIN_PX * self.scale
+        return right + GAP * self.scale + across + edge, max(
+            bottom, down
+        ) + BOTTOM_MARGIN_PX * self.scale
 
     def _corner_of_large(self, one: LargePanelArrangement) -> tuple[float, float]:
         """Return the bottom-right corner of the large panel, including its margins."""
         arranger = self.arranger
-        right = arranger.lefts(self.alone, (self.large,), one.side)[1]
-        return right - EDGE * self.scale, arranger.tops(self.alone, one.side)[1]
+        right = arranger.left_edges(self.alone, (self.large,), one.side)[1]
+        return right - EDGE * self.scale, arranger.top_edges(self.alone, one.side)[1]
 
     def _others_size(self, one: LargePanelArrangement) -> tuple[float, float]:
         widths = self._other_widths(one)
-        line, gap = HEAD_LINE * self.scale, GAP * self.scale
-        height = one.small + line + BELOW * self.scale
-        feet = max(self.arranger.columns[at].foot for at in self.others)
+        line, gap = HEAD_LABEL_HEIGHT_PX * self.scale, GAP * self.scale
+        height = one.small_size + line + BOTTOM_MARGIN_PX * self.scale
+        feet = max(self.arranger.columns[at].footer_height for at in self.others)
         return sum(widths) + gap * (len(widths) - 1), len(one.rows) * (height + feet)
 
     def _other_widths(self, one: LargePanelArrangement) -> list[float]:
         """Return the widths of the columns of the others."""
         across = len(one.rows[0])
         return [
-            max(self._outer_width(row[place], one.small) for row in one.rows if place < len(row))
+            max(
+                self._outer_width(row[place], one.small_size)
+                for row in one.rows
+                if place < len(row)
+            )
             for place in range(across)
         ]
 
     def _outer_width(self, at: int, small: float) -> float:
-        width = max(self.arranger.least_width(at, small), self.titles[at])
+        width = max(self.arranger.min_width(at, small), self.titles[at])
         return width + self.arranger.columns[at].sums
 
     # ------------------------------------------------------------------ places
 
-    def placed(self, one: LargePanelArrangement) -> PlacedPanels:
+    def place_panels(self, one: LargePanelArrangement) -> PlacedPanels:
         """Place all panels."""
         arranger = self.arranger
-        lefts, _ = arranger.lefts(self.alone, (self.large,), one.side)
-        top = arranger.tops(self.alone, one.side)[0][0]
+        lefts, _ = arranger.left_edges(self.alone, (self.large,), one.side)
+        top = arranger.top_edges(self.alone, one.side)[0][0]
         spare = max(0.0, arranger.width - self._total_size(one)[0])
-        width = arranger.least_width(self.large, one.side)
+        width = arranger.min_width(self.large, one.side)
         if one.is_below:  # on the right there are others
             width = max(width, min(width + spare, arranger.widest_features(self.large)))
         places = {
             self.large: self._place_panel(self.large, (lefts[0, self.large], top), one, width)
         }
         right, bottom = self._corner_of_large(one)
-        line, below = HEAD_LINE * self.scale, BELOW * self.scale
-        feet = max(arranger.columns[at].foot for at in self.others)
+        line, below = HEAD_LABEL_HEIGHT_PX * self.scale, BOTTOM_MARGIN_PX * self.scale
+        feet = max(arranger.columns[at].footer_height for at in self.others)
         start = EDGE * self.scale if one.is_below else right + GAP * self.scale
         y = bottom if one.is_below else 0.0
         widths = self._other_widths(one)
@@ -202,20 +208,20 @@ class LargePanelPlacement:
                 wide = min(widths[place], arranger.widest_features(at))
                 places[at] = self._place_panel(at, (x, y + line), one, wide)
                 x += widths[place] + GAP * self.scale
-            y += line + one.small + feet + below
+            y += line + one.small_size + feet + below
         width, height = self._total_size(one)
         ordered = tuple((at, places[at]) for at in (self.large, *self.others))
         return PlacedPanels(
             ordered, width, height, 0.0, None,
-            arranger.room(one.side), arranger.room(one.small),
+            arranger.room(one.side), arranger.room(one.small_size),
         )  # fmt: skip
 
     def _place_panel(
         self, at: int, corner: tuple[float, float], one: LargePanelArrangement, width: float
-    ) -> PanelPlace:
+    ) -> PanelPosition:
         arranger, is_large = self.arranger, at == self.large
         measures = arranger.columns[at]
-        side = one.side if is_large else one.small
+        side = one.side if is_large else one.small_size
         ratio = arranger.pixel_ratio
         drawn = max(measures.drawn[0], measures.drawn[1] if measures.is_token else 0)
         of_all = side * max(measures.rows, measures.columns * measures.is_token) / arranger.tokens
@@ -223,22 +229,22 @@ class LargePanelPlacement:
         across = cell
         if not measures.is_token:
             across = max(1, int(width * ratio / measures.drawn[1] + 1e-6)) / ratio
-        above = HEAD_LINE * self.scale
+        above = HEAD_LABEL_HEIGHT_PX * self.scale
         head_at = None
         gutter = arranger.gutter(self.alone.longest)
         if is_large:
             above = arranger.head(side) + arranger.above(self.alone, (at,), 0, side)
-            line = HEAD_LINE * self.scale + label_overhang(cell)
+            line = HEAD_LABEL_HEIGHT_PX * self.scale + label_overhang(cell)
             head_at = (-gutter, -line) if measures.is_headed else None
         left, top = (round(length * ratio) / ratio for length in corner)
-        return PanelPlace(
+        return PanelPosition(
             left, top, across, cell, above, gutter, self.alone.longest, is_large, is_large,
             not measures.has_shared_notes, head_at, arranger.has_short_heads(self.alone),
-            TitlePlace.OWN if is_large else TitlePlace.LINE,
+            TitlePlacement.OWN if is_large else TitlePlacement.LINE,
         )  # fmt: skip
 
 
-def sheet_slot(
+def place_overlay(
     board: Board, slots: Sequence[PanelSlot], width: float, pixel_ratio: float
 ) -> PanelSlot | None:
     """Place a board's overlay panel at the right or the left edge of the canvas.
@@ -247,7 +253,7 @@ def sheet_slot(
 
     Its rows are level with those of the panel that the link came from.
     """
-    sheet = board.sheet
+    sheet = board.overlay_panel
     if sheet is None or not slots:
         return None
     origin = _origin_slot(board, slots)
@@ -256,13 +262,13 @@ def sheet_slot(
     scale, columns = text_scale(), sheet.columns
     longest = MAX_LABEL_PX * scale
     labels = label_height(widest_label(columns.labels), columns.is_token, across, longest)
-    head = (HEAD + NOTE * len(shared_notes((sheet,)))) * scale
+    head = (HEAD_HEIGHT_PX + NOTE_HEIGHT_PX * len(shared_notes((sheet,)))) * scale
     top = head + labels + 2 * scale
-    place = PanelPlace(
+    place = PanelPosition(
         0, 0, across, cell, top, 0, longest, has_row_labels=False, has_column_labels=True,
-        has_own_notes=False, head_at=None, is_head_short=False, title=TitlePlace.SHEET,
+        has_own_notes=False, head_at=None, is_head_short=False, title=TitlePlacement.SHEET,
     )  # fmt: skip
-    air, area = SHEET_AIR * scale, place.slot(sheet).sheet_area
+    air, area = OVERLAY_MARGIN_PX * scale, place.slot(sheet).overlay_area
     left = width - area.width() - air / 2
     if left < origin.cells.right() and origin.cells.left() > width - origin.cells.right():
         left = air / 2
@@ -272,13 +278,13 @@ def sheet_slot(
         left=_floor_to_pixel(left - area.left(), pixel_ratio),
         upper=_floor_to_pixel(upper, pixel_ratio),
     )
-    return with_cell_numbers([placed.slot(sheet)])[0]
+    return choose_number_formats([placed.slot(sheet)])[0]
 
 
 def _origin_slot(board: Board, slots: Sequence[PanelSlot]) -> PanelSlot:
     """Return the panel that the link came from, otherwise the first of the same head, or of all."""
     stage, head = board.origin
-    sheet = board.sheet
+    sheet = board.overlay_panel
     own = [slot for slot in slots if (slot.heatmap.stage, slot.heatmap.head) == (stage, head)]
     alike = [slot for slot in slots if sheet and slot.heatmap.head == sheet.head]
     return next(iter((*own, *alike, *slots)))
@@ -287,7 +293,7 @@ def _origin_slot(board: Board, slots: Sequence[PanelSlot]) -> PanelSlot:
 def _feature_width(sheet: Heatmap, cell: float, pixel_ratio: float) -> float:
     columns = sheet.side[1]
     side = cell * sheet.side[0]
-    width = max(NARROWEST * text_scale(), min(cell * columns, NARROW_SHARE * side))
+    width = max(MIN_GUTTER_PX * text_scale(), min(cell * columns, FEATURE_WIDTH_SHARE * side))
     return _floor_to_pixel(width / columns, pixel_ratio)
 
 
@@ -305,7 +311,7 @@ _LOCK = threading.Lock()
 """Guards the cache, since figures and films are laid out on their own threads."""
 
 
-def lay_out(
+def lay_out_board(
     board: Board,
     width: float,
     height: float,
@@ -335,23 +341,23 @@ def lay_out(
     if not board.columns:
         return BoardLayout((), 0, 0, 0)
     key = (_board_shape(board), board.large, width, height, pixel_ratio, largest_cell, present,
-           is_paged, is_height_free, text_scale(), system_font())  # fmt: skip
+           is_paged, is_height_free, text_scale(), system_font_key())  # fmt: skip
     with _LOCK:
         placed = _PLACED_BY_KEY.get(key)
     if placed is None:
         arranger = BoardArranger(
             board, width, height, pixel_ratio, largest_cell, present, is_paged, is_height_free
         )
-        beside = placed_beside_large(board, arranger) if board.large else None
-        placed = beside or BoardPlacement(board, arranger).placed()
+        beside = place_around_large(board, arranger) if board.large else None
+        placed = beside or BoardPlacement(board, arranger).place_panels()
     with _LOCK:
         _PLACED_BY_KEY[key] = placed
         _PLACED_BY_KEY.move_to_end(key)
         if len(_PLACED_BY_KEY) > MAX_CACHED_LAYOUTS:
             _PLACED_BY_KEY.popitem(last=False)
     panels = board.heatmaps
-    slots = with_cell_numbers([place.slot(panels[at]) for at, place in placed.places])
-    sheet = sheet_slot(board, slots, width, pixel_ratio) if is_paged else None
+    slots = choose_number_formats([place.slot(panels[at]) for at, place in placed.places])
+    sheet = place_overlay(board, slots, width, pixel_ratio) if is_paged else None
     return BoardLayout(
         slots, placed.width, placed.height, placed.head, placed.room, placed.small_room, placed,
         sheet,
@@ -385,8 +391,8 @@ def _panel_shape(heatmap: Heatmap, numbers: dict[int, int]) -> Hashable:
         (heatmap.label, heatmap.head is None),
         (narrowest(heatmap), line_title_width(heatmap)),
         len(heatmap.notes),
-        foot_height(heatmap),
-        sums_width(heatmap),
+        footer_height(heatmap),
+        row_sums_width(heatmap),
     )
 
 
@@ -408,22 +414,22 @@ class BoardPlacement:
         self.widths = arranger.spread(one, self.side)
         self.gutter = arranger.gutter(one.longest)
 
-    def placed(self) -> PlacedPanels:
+    def place_panels(self) -> PlacedPanels:
         """Place all panels."""
         arranger, one = self.arranger, self.arrangement
         pages = -(-arranger.heads // one.heads) if one.is_paged else 1
-        tops, height = arranger.tops(one, self.side)
+        tops, height = arranger.top_edges(one, self.side)
         spare = 0.0
         if arranger.height < math.inf and len(tops) > len(one.bands):
             spare = (arranger.height - height) / (len(tops) - len(one.bands))
             spare = min(MAX_ROW_SPACING_PX * self.scale, max(0.0, spare))
-            tops, height = arranger.tops(one, self.side, spare)
-        places: list[tuple[int, PanelPlace]] = []
+            tops, height = arranger.top_edges(one, self.side, spare)
+        places: list[tuple[int, PanelPosition]] = []
         width, page_height = 0.0, arranger.height if pages > 1 else 0.0
         for page in range(pages):
             rows = iter(tops)
             for band in one.bands:
-                lefts, wide = arranger.lefts(one, band, self.side, self.widths)
+                lefts, wide = arranger.left_edges(one, band, self.side, self.widths)
                 width = max(width, wide)
                 for row in range(arranger.rows_of(one, band)):
                     top = next(rows) + page * page_height
@@ -441,11 +447,11 @@ class BoardPlacement:
         row: int,
         top: float,
         lefts: dict[tuple[int, int], float],
-    ) -> list[tuple[int, PanelPlace]]:
+    ) -> list[tuple[int, PanelPosition]]:
         """Place the panels of one row of a band, for all groups."""
         arranger, one = self.arranger, self.arrangement
         lanes = arranger.lanes(band, one.rows)
-        places: list[tuple[int, PanelPlace]] = []
+        places: list[tuple[int, PanelPosition]] = []
         is_first, before = True, 0
         is_named = False  # whether the panels of the present group have a head label already
         for (group, at), left in sorted(lefts.items(), key=lambda one: (one[1], one[0])):
@@ -494,7 +500,7 @@ class BoardPlacement:
         row: tuple[tuple[int, ...], int],
         has_rows: bool,
         says_whose: bool,
-    ) -> PanelPlace:
+    ) -> PanelPosition:
         """Place a panel.
 
         Parameters
@@ -511,24 +517,27 @@ class BoardPlacement:
         arranger, one, (band, number) = self.arranger, self.arrangement, row
         measures = arranger.columns[at]
         above = arranger.above(one, band, number, self.side)
-        names_keys = arranger.names_keys(number) and (number == 0 or measures.is_headed)
-        line = HEAD_LINE * self.scale + label_overhang(self.cell, self.arranger.line)
+        names_keys = arranger.has_key_labels(number) and (number == 0 or measures.is_headed)
+        line = HEAD_LABEL_HEIGHT_PX * self.scale + label_overhang(self.cell, self.arranger.line)
         head_at = None
         if says_whose and arranger.has_heads_above(band):
             keys = arranger.keys_height(one, band, self.side) if names_keys else 0.0
-            head_at = (0.0, -(keys + 4 * self.scale + HEAD_LINE * self.scale) if keys else -line)
+            head_at = (
+                0.0,
+                -(keys + 4 * self.scale + HEAD_LABEL_HEIGHT_PX * self.scale) if keys else -line,
+            )
         elif says_whose:
             head_at = (-self.gutter, -line)
-        title = TitlePlace.NONE
+        title = TitlePlacement.NONE
         if number == 0:
-            title = TitlePlace.PINNED if band is one.bands[0] else TitlePlace.OWN
+            title = TitlePlacement.PINNED if band is one.bands[0] else TitlePlacement.OWN
             if arranger.is_grid and heatmap is not self.columns[at][0]:
-                title = TitlePlace.NONE  # one title for the whole grid
+                title = TitlePlacement.NONE  # one title for the whole grid
         elif not measures.is_headed:
-            title = TitlePlace.LINE
-        if title is TitlePlace.OWN:
+            title = TitlePlacement.LINE
+        if title is TitlePlacement.OWN:
             above += arranger.head(self.side)
-        return PanelPlace(
+        return PanelPosition(
             self._round_to_pixel(corner[0]), self._round_to_pixel(corner[1]),
             self._cell_width(at), self.cell, above, self.gutter, one.longest, has_rows,
             names_keys,

@@ -10,21 +10,21 @@ from msgspec.structs import replace
 
 from visualizer.heatmap.board import Board
 from visualizer.heatmap.cell_cursor import CellCursor, present_cursor
-from visualizer.heatmap.comparison_board_presenter import present_compared
+from visualizer.heatmap.comparison_board_presenter import present_comparison_board
 from visualizer.heatmap.panel_presenter import (
     PanelSource,
     SpreadPanelSource,
-    overview_of,
-    overview_of_head,
-    overview_source,
+    head_overview_source,
+    present_head_overview,
+    present_minimap,
 )
 from visualizer.heatmap.step_highlights import (
     Highlights,
+    highlight_hovered,
     present_highlights,
-    with_pointed,
 )
 from visualizer.session.pane import PanelPresenter
-from visualizer.session.resolved_view import resolve
+from visualizer.session.resolved_view import resolve_view
 from visualizer.session.screen import PanelId
 from visualizer.session.view_options import ColourCurve
 
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
     from visualizer.attention.stages import Stage
     from visualizer.heatmap.board import Heatmap
     from visualizer.progress import Progress
-    from visualizer.session.resolved_view import Resolved
+    from visualizer.session.resolved_view import ResolvedView
 
 
-FIRST_CELLS = 2**23
+PREVIEW_CELLS = 2**23
 """Approximate number of cells computed before the first picture of a long text is shown."""
-CELLS_AT_ONCE = 2**22
+CELLS_PER_CHECK = 2**22
 """Approximate number of cells computed between two checks for a newer request."""
-SHARES = 1000
+PROGRESS_STEPS = 1000
 """Number of steps in which the drawing of a panel reports progress."""
 
 
@@ -54,9 +54,9 @@ class BoardContents(Struct, frozen=True, eq=False):
         Highlights of the present step or prediction, otherwise of the hovered or pinned cell.
     message : str
         Text shown if there are no panels.
-    board_key, step_key : hashable
+    board_identity, step_key : hashable
         Cache keys of the board and of the step's highlights.
-    step_lights : Highlights
+    step_highlights : Highlights
         Highlights of the step or prediction only.
     """
 
@@ -64,16 +64,16 @@ class BoardContents(Struct, frozen=True, eq=False):
     cursor: CellCursor = field(default_factory=CellCursor)
     highlights: Highlights = field(default_factory=Highlights)
     message: str = ""
-    board_key: Hashable = None
+    board_identity: Hashable = None
     step_key: Hashable = None
-    step_lights: Highlights = field(default_factory=Highlights)
+    step_highlights: Highlights = field(default_factory=Highlights)
 
 
 BOARD_CONTENTS: PanelId[BoardContents] = PanelId("Board")
 
 
 def present_board_contents(
-    resolved: Resolved, previous: BoardContents | None = None
+    resolved: ResolvedView, previous: BoardContents | None = None
 ) -> BoardContents:
     """Present the panels; unchanged ones are the same objects.
 
@@ -81,13 +81,13 @@ def present_board_contents(
     """
     previous = previous or BoardContents()
     board_key, step_key = _board_key(resolved), resolved.step_key
-    board, step_highlights = previous.board, previous.step_lights
-    if board_key != previous.board_key:
-        present = present_compared if resolved.comparison else present_board
+    board, step_highlights = previous.board, previous.step_highlights
+    if board_key != previous.board_identity:
+        present = present_comparison_board if resolved.comparison else present_board
         board = _reuse_if_equal(present(resolved, board), board)
     if step_key != previous.step_key:
         step_highlights = present_highlights(resolved)
-    highlights = with_pointed(resolved, step_highlights)
+    highlights = highlight_hovered(resolved, step_highlights)
     return BoardContents(
         board,
         present_cursor(resolved),
@@ -99,50 +99,51 @@ def present_board_contents(
     )
 
 
-def needs(resolved: Resolved) -> Hashable:
+def prefetch_key(resolved: ResolvedView) -> Hashable:
     """Return the tensors that the picture reads."""
     return _panels_key(resolved), id(resolved.comparison) if resolved.comparison else None
 
 
-def warm(resolved: Resolved, previous: BoardContents | None) -> BoardContents:
+def prefetch(resolved: ResolvedView, previous: BoardContents | None) -> BoardContents:
     """Build the picture on the worker, and read the values that hovering may need."""
     sources = [*_drawn_sources(resolved)]
     for source in sources:
-        source.sketch(FIRST_CELLS // len(sources))
+        source.draw_coarse_rows(PREVIEW_CELLS // len(sources))
     made = present_board_contents(resolved, previous)
     _read_ahead(resolved)
     return made
 
 
-def is_begun(resolved: Resolved) -> bool:
+def has_preview(resolved: ResolvedView) -> bool:
     """Whether a first picture of the whole visible part exists, exact if that is cheap."""
     return all(
-        source.exact_share == 1 or (source.begun_share == 1 and source.most_cells > CELLS_AT_ONCE)
+        source.exact_row_share == 1
+        or (source.drawn_share == 1 and source.max_cells > CELLS_PER_CHECK)
         for source in _drawn_sources(resolved)
     )
 
 
-def begin(resolved: Resolved, is_over: Callable[[], bool]) -> None:
+def draw_preview(resolved: ResolvedView, is_over: Callable[[], bool]) -> None:
     """Draw a first picture of the visible part of a long text, until `is_over` returns True.
 
     The picture is exact if that is cheap.
     """
     for source in _drawn_sources(resolved):
-        while source.sketch(CELLS_AT_ONCE):
+        while source.draw_coarse_rows(CELLS_PER_CHECK):
             if is_over():
                 return
-        if source.most_cells <= CELLS_AT_ONCE and not source.draw(is_over):
+        if source.max_cells <= CELLS_PER_CHECK and not source.draw(is_over):
             return
 
 
-def draw_more(resolved: Resolved, is_over: Callable[[], bool]) -> None:
+def draw_more(resolved: ResolvedView, is_over: Callable[[], bool]) -> None:
     """Draw the visible part of a long text exactly, until `is_over` returns True."""
     for source in _drawn_sources(resolved):
         if not source.draw(is_over):
             return
 
 
-def draw_panels(resolved: Resolved, progress: Progress) -> None:
+def draw_panels(resolved: ResolvedView, progress: Progress) -> None:
     """Draw all panels of a long text exactly, except the minimap.
 
     Parameters
@@ -152,20 +153,20 @@ def draw_panels(resolved: Resolved, progress: Progress) -> None:
     """
     sources = [*_panel_sources(resolved)]
     for number, source in enumerate(sources):
-        draw_panel(source, part_of_sources(progress, number, len(sources)))
+        draw_panel(source, source_progress(progress, number, len(sources)))
 
 
 def draw_panel(source: PanelSource, progress: Progress) -> None:
     """Draw a panel of a long text exactly; see `draw_panels`."""
 
     def is_over() -> bool:
-        progress(round(source.exact_share * SHARES), SHARES)
+        progress(round(source.exact_row_share * PROGRESS_STEPS), PROGRESS_STEPS)
         return False
 
     source.draw(is_over)
 
 
-def part_of_sources(progress: Progress, number: int, count: int) -> Progress:
+def source_progress(progress: Progress, number: int, count: int) -> Progress:
     """Return a callback for one of several parts of equal size."""
 
     def tell(done: int, of: int) -> None:
@@ -174,29 +175,29 @@ def part_of_sources(progress: Progress, number: int, count: int) -> Progress:
     return tell
 
 
-def sketch_panels(resolved: Resolved, room: int, progress: Progress) -> None:
+def draw_panel_previews(resolved: ResolvedView, room: int, progress: Progress) -> None:
     """Draw a first picture of all panels of a long text, with `room` cells per side."""
-    coarse = resolve(
+    coarse = resolve_view(
         resolved.document, replace(resolved.view, room=room), resolved.run, resolved.computed
     )
     sources = [*_panel_sources(coarse)]
     for number, source in enumerate(sources):
         progress(number, len(sources))
-        source.sketch()
+        source.draw_coarse_rows()
 
 
-def is_drawn(resolved: Resolved) -> bool:
+def is_fully_drawn(resolved: ResolvedView) -> bool:
     """Whether the visible part is drawn exactly."""
-    return all(source.exact_share == 1 for source in _drawn_sources(resolved))
+    return all(source.exact_row_share == 1 for source in _drawn_sources(resolved))
 
 
-def how_exact(resolved: Resolved) -> str:
+def describe_exactness(resolved: ResolvedView) -> str:
     """Describe how much of the pictures of a long text is exact; empty if all of it is.
 
     This is not a note of a panel, because the layout around notes must not move while it changes.
     """
     sources = [*_drawn_sources(resolved)]
-    share = sum(source.exact_share for source in sources) / max(1, len(sources))
+    share = sum(source.exact_row_share for source in sources) / max(1, len(sources))
     if not sources or share == 1:
         return ""
     block = max(source.sampled_rows for source in sources)
@@ -204,27 +205,27 @@ def how_exact(resolved: Resolved) -> str:
     return f"heatmaps {math.floor(100 * share)} % exact{rest}"
 
 
-def _drawn_sources(resolved: Resolved) -> Iterator[PanelSource]:
+def _drawn_sources(resolved: ResolvedView) -> Iterator[PanelSource]:
     """Yield the panels of a text too long for memory; visible parts are drawn on demand."""
     yield from _panel_sources(resolved)
     if resolved.overview and resolved.run.trace.is_blockwise:
-        yield overview_source(resolved, resolved.overview, resolved.overview_head)
+        yield head_overview_source(resolved, resolved.overview, resolved.overview_head)
 
 
-def _panel_sources(resolved: Resolved) -> Iterator[PanelSource]:
+def _panel_sources(resolved: ResolvedView) -> Iterator[PanelSource]:
     """Yield the panel sources, without the minimap."""
     if not resolved.run.trace.is_blockwise:
         return
     for stage in resolved.shown_stages:
-        if stage.name != resolved.sheet:
+        if stage.name != resolved.overlay_panel:
             yield from _stage_panel_sources(resolved, stage)
     pinned = resolved.pinned
-    if resolved.sheet and pinned:
-        stage = resolved.run.trace.stage(resolved.sheet)
+    if resolved.overlay_panel and pinned:
+        stage = resolved.run.trace.stage(resolved.overlay_panel)
         yield PanelSource(resolved, stage, pinned.head, pinned.fold)
 
 
-def _board_key(resolved: Resolved) -> Hashable:
+def _board_key(resolved: ResolvedView) -> Hashable:
     """Return the cache key of the panels: all inputs except the pointer."""
     view, overview, pinned = resolved.view, resolved.overview, resolved.pinned
     return (
@@ -237,7 +238,9 @@ def _board_key(resolved: Resolved) -> Hashable:
         resolved.comparison,
         (view.room, view.small_room, resolved.large, view.lens, view.colouring),
         (overview, resolved.overview_head) if overview else None,
-        (pinned.head, pinned.fold, _link_origin(resolved)) if resolved.sheet and pinned else None,
+        (pinned.head, pinned.fold, _link_origin(resolved))
+        if resolved.overlay_panel and pinned
+        else None,
         (resolved.is_spread, pinned.head if resolved.is_spread and pinned else None),
         tuple(source.held.version for source in _drawn_sources(resolved)),
     )
@@ -248,48 +251,48 @@ def _reuse_if_equal(board: Board, previous: Board) -> Board:
 
 
 def _board_parts(board: Board) -> tuple[object, ...]:
-    return (board.columns, board.overview, board.zoom, board.current, board.large, board.sheet,
-            board.origin)  # fmt: skip
+    return (board.columns, board.overview, board.zoom, board.current, board.large,
+            board.overlay_panel, board.origin)  # fmt: skip
 
 
-def present_board(resolved: Resolved, previous: Board) -> Board:
+def present_board(resolved: ResolvedView, previous: Board) -> Board:
     """Present the shown stages; panels that did not change are the same objects."""
     known = previous.known
     columns = tuple(
         tuple(panel.heatmap(known) for panel in _stage_panel_sources(resolved, stage))
         for stage in resolved.shown_stages
-        if stage.name != resolved.sheet
+        if stage.name != resolved.overlay_panel
     )
     current = resolved.leading if resolved.is_spread else None
     return Board(
         columns,
-        overview_of(resolved, known),
+        present_minimap(resolved, known),
         resolved.zoom,
         current,
         large=resolved.large,
-        sheet=_present_sheet(resolved, known),
+        overlay_panel=_present_sheet(resolved, known),
         origin=_link_origin(resolved),
     )
 
 
-def _present_sheet(resolved: Resolved, known: dict[Hashable, Heatmap]) -> Heatmap | None:
+def _present_sheet(resolved: ResolvedView, known: dict[Hashable, Heatmap]) -> Heatmap | None:
     """Return the panel of the pinned cell if its stage is not shown."""
     pinned = resolved.pinned
-    if resolved.sheet is None or pinned is None:
+    if resolved.overlay_panel is None or pinned is None:
         return None
-    stage = resolved.run.trace.stage(resolved.sheet)
+    stage = resolved.run.trace.stage(resolved.overlay_panel)
     return PanelSource(resolved, stage, pinned.head, pinned.fold).heatmap(known)
 
 
-def _link_origin(resolved: Resolved) -> tuple[str, int | None]:
+def _link_origin(resolved: ResolvedView) -> tuple[str, int | None]:
     """Return the stage and head of the panel from which a link led to the pinned cell."""
     past = resolved.view.past
-    if resolved.sheet is None or not past:
+    if resolved.overlay_panel is None or not past:
         return "", None
     return past[-1].stage, past[-1].head
 
 
-def _stage_panel_sources(resolved: Resolved, stage: Stage) -> Iterator[PanelSource]:
+def _stage_panel_sources(resolved: ResolvedView, stage: Stage) -> Iterator[PanelSource]:
     """Yield a stage's panels: one per text or layer, or one per head."""
     if not resolved.is_spread:
         for head_or_aggregate in resolved.rows_of(stage):
@@ -300,7 +303,7 @@ def _stage_panel_sources(resolved: Resolved, stage: Stage) -> Iterator[PanelSour
         yield SpreadPanelSource(resolved, stage, head, None, leading=leading)
 
 
-def _panels_key(resolved: Resolved) -> Hashable:
+def _panels_key(resolved: ResolvedView) -> Hashable:
     """Return a key of the values to read for the panels of a view."""
     is_late = resolved.run.trace.is_blockwise  # shown at once, from the part already drawn
     shown = () if is_late else resolved.shown_stages
@@ -322,7 +325,7 @@ def _panels_key(resolved: Resolved) -> Hashable:
     )
 
 
-def _read_ahead(resolved: Resolved) -> None:
+def _read_ahead(resolved: ResolvedView) -> None:
     """Read values that hovering may need: possible minimaps and an aggregated pinned cell.
 
     In a comparison, the numbers shown for a cell include those of its ordinary panel.
@@ -331,17 +334,17 @@ def _read_ahead(resolved: Resolved) -> None:
     if resolved.comparison:
         present_board(resolved, Board())
     is_held = not resolved.run.trace.is_blockwise
-    for name in resolved.square_stages if resolved.overview and is_held else ():
-        overview_of_head(resolved, name, 0, {})
+    for name in resolved.query_key_stages if resolved.overview and is_held else ():
+        present_head_overview(resolved, name, 0, {})
     if pinned and pinned.fold:
-        resolved.run.trace.seen(pinned.stage, resolved.view.lens, pinned.fold)
+        resolved.run.trace.displayed_stage(pinned.stage, resolved.view.lens, pinned.fold)
 
 
 PANEL = PanelPresenter(
     BOARD_CONTENTS,
     lambda resolved, moment, previous: present_board_contents(resolved, previous),
     BoardContents(),
-    prefetch_key=needs,
-    prefetch=lambda resolved, made, previous: warm(resolved, previous),
+    prefetch_key=prefetch_key,
+    prefetch=lambda resolved, made, previous: prefetch(resolved, previous),
     is_refined=True,
 )

@@ -12,7 +12,7 @@ from visualizer.session.zoom_ranges import row_role
 
 if TYPE_CHECKING:
     from visualizer.session.cell_address import Cell
-    from visualizer.session.resolved_view import Resolved
+    from visualizer.session.resolved_view import ResolvedView
 
 
 class CellCursor(Struct, frozen=True):
@@ -37,16 +37,16 @@ class CellCursor(Struct, frozen=True):
     keys: frozenset[int] = frozenset()
 
 
-def present_cursor(resolved: Resolved) -> CellCursor:
+def present_cursor(resolved: ResolvedView) -> CellCursor:
     """Return the cursor of the hovered cell, otherwise of the pinned one."""
-    return cursor_on(resolved, resolved.reached_hovered, resolved.reached_pinned)
+    return cursor_on(resolved, resolved.hovered_when_reached, resolved.pinned_when_reached)
 
 
-def cursor_on(resolved: Resolved, hovered: Cell | None, pinned: Cell | None) -> CellCursor:
+def cursor_on(resolved: ResolvedView, hovered: Cell | None, pinned: Cell | None) -> CellCursor:
     """Return the cursor of the hovered or else the pinned cell; each in this run or None."""
     cell, tokens_chosen = hovered or pinned, resolved.view.tokens
     count = resolved.run.trace.sides[tokens_chosen.role is TokenRole.KEY]
-    chosen = tokens_chosen.within(count)
+    chosen = tokens_chosen.trim_to(count)
     if cell is None:
         return _with_selected_tokens(CellCursor(), tokens_chosen.role, chosen)
     stage = resolved.run.trace.stage(cell.stage)

@@ -10,13 +10,13 @@ from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen
 
 from visualizer.heatmap import panel_margins_paint
-from visualizer.heatmap.panel_cells import is_of
-from visualizer.session.token_selection import runs
+from visualizer.heatmap.panel_cells import shows_cell
+from visualizer.session.token_selection import group_adjacent
 from visualizer.session.zoom_ranges import row_role
-from visualizer.widgets.fonts import font, metrics
+from visualizer.widgets.fonts import font_metrics, scaled_font
 
 if TYPE_CHECKING:
-    from visualizer.heatmap.board import Axis, Heatmap
+    from visualizer.heatmap.board import Heatmap, HeatmapAxis
     from visualizer.heatmap.board_layout import PanelSlot
     from visualizer.heatmap.cell_cursor import CellCursor
     from visualizer.session.cell_address import Cell
@@ -28,24 +28,28 @@ MAX_LABELS = 12
 def paint_cursor(painter: QPainter, slot: PanelSlot, cursor: CellCursor, theme: Theme) -> None:
     """Paint the cursor over a panel."""
     heatmap, cells = slot.heatmap, slot.cells
-    if heatmap.is_alone:
+    if heatmap.is_only_panel:
         return
     _paint_selected_tokens(painter, slot, cursor, theme)
     row = cursor.key if row_role(heatmap.stage) == "key" else cursor.query
     column = _highlighted_column(heatmap, cursor)
-    if row is not None and row in heatmap.rows.seen:
+    if row is not None and row in heatmap.rows.displayed_stage:
         band = slot.cell(row, 0)
-        frame(painter, QRectF(cells.left(), band.top(), cells.width(), band.height()), 1, theme)
+        paint_frame(
+            painter, QRectF(cells.left(), band.top(), cells.width(), band.height()), 1, theme
+        )
         if slot.has_row_labels:
-            light_row_label(painter, slot, row, theme)
-    if column is not None and column in heatmap.columns.seen:
+            highlight_row_label(painter, slot, row, theme)
+    if column is not None and column in heatmap.columns.displayed_stage:
         band = slot.cell(0, column)
-        frame(painter, QRectF(band.left(), cells.top(), band.width(), cells.height()), 1, theme)
-        light_column_label(painter, slot, column, theme)
+        paint_frame(
+            painter, QRectF(band.left(), cells.top(), band.width(), cells.height()), 1, theme
+        )
+        highlight_column_label(painter, slot, column, theme)
     for cell, width in ((cursor.hovered, 1.5), (cursor.pinned, 3)):
-        if cell and is_seen(heatmap, cell):
+        if cell and is_cell_visible(heatmap, cell):
             place = slot.cell(*cell.place[-2:]).adjusted(-0.5, -0.5, 0.5, 0.5)
-            frame(painter, place, width, theme)
+            paint_frame(painter, place, width, theme)
 
 
 def _paint_selected_tokens(
@@ -68,21 +72,23 @@ def _paint_selected_tokens(
         painter.drawRects(bands)
     lit_row = cursor.key if row_role(heatmap.stage) == "key" else cursor.query
     rows, columns = (
-        _labelled_tokens(rows, heatmap.rows.seen),
-        _labelled_tokens(columns, heatmap.columns.seen),
+        _labelled_tokens(rows, heatmap.rows.displayed_stage),
+        _labelled_tokens(columns, heatmap.columns.displayed_stage),
     )
     if slot.has_row_labels:
         for row in _drop_touching_labels(rows, lit_row, slot.cell_height / heatmap.rows.block):
-            light_row_label(painter, slot, row, theme)
+            highlight_row_label(painter, slot, row, theme)
     for column in _drop_touching_labels(
         columns, cursor.key, slot.cell_width / heatmap.columns.block
     ):
-        light_column_label(painter, slot, column, theme)
+        highlight_column_label(painter, slot, column, theme)
 
 
-def _token_bands(tokens: frozenset[int], axis: Axis, pitch: float) -> list[tuple[float, float]]:
+def _token_bands(
+    tokens: frozenset[int], axis: HeatmapAxis, pitch: float
+) -> list[tuple[float, float]]:
     """Return the edges of the cells that contain tokens, merged into bands if they touch."""
-    drawn = _drawn_cells(tokens, axis.seen, axis.block)
+    drawn = _drawn_cells(tokens, axis.displayed_stage, axis.block)
     return [(cells.start * pitch, cells.stop * pitch) for cells in drawn]
 
 
@@ -90,7 +96,7 @@ def _token_bands(tokens: frozenset[int], axis: Axis, pitch: float) -> list[tuple
 def _drawn_cells(tokens: frozenset[int], seen: range, block: int) -> tuple[range, ...]:
     """Return the drawn cells that contain tokens, cached since there may be many tokens."""
     start = seen.start
-    return runs({(token - start) // block for token in tokens if token in seen})
+    return group_adjacent({(token - start) // block for token in tokens if token in seen})
 
 
 @lru_cache(maxsize=16)
@@ -103,7 +109,7 @@ def _labelled_tokens(tokens: frozenset[int], seen: range) -> frozenset[int]:
 def _drop_touching_labels(tokens: frozenset[int], lit: int | None, pitch: float) -> list[int]:
     """Drop tokens whose labels would touch another's or the cursor's; drop all if many."""
     found: list[int] = []
-    line = metrics(12).height()
+    line = font_metrics(12).height()
     for token in sorted(tokens) if len(tokens) <= MAX_LABELS else ():
         others = [*found[-1:], *([] if lit is None else [lit])]
         if all(abs(token - other) * pitch >= line for other in others):
@@ -111,10 +117,14 @@ def _drop_touching_labels(tokens: frozenset[int], lit: int | None, pitch: float)
     return found
 
 
-def is_seen(heatmap: Heatmap, cell: Cell) -> bool:
+def is_cell_visible(heatmap: Heatmap, cell: Cell) -> bool:
     """Whether a cell is drawn in a panel."""
     row, column = cell.place[-2:]
-    return is_of(heatmap, cell) and row in heatmap.rows.seen and column in heatmap.columns.seen
+    return (
+        shows_cell(heatmap, cell)
+        and row in heatmap.rows.displayed_stage
+        and column in heatmap.columns.displayed_stage
+    )
 
 
 def _highlighted_column(heatmap: Heatmap, cursor: CellCursor) -> int | None:
@@ -123,7 +133,9 @@ def _highlighted_column(heatmap: Heatmap, cursor: CellCursor) -> int | None:
     return cursor.column[1] if cursor.column and cursor.column[0] == heatmap.stage else None
 
 
-def frame(painter: QPainter, area: QRectF, width: float, theme: Theme, colour: str = "") -> None:
+def paint_frame(
+    painter: QPainter, area: QRectF, width: float, theme: Theme, colour: str = ""
+) -> None:
     """Draw a frame visible on every colour: the accent, edged with the paper colour."""
     painter.setBrush(Qt.BrushStyle.NoBrush)
     width *= theme.stroke
@@ -132,49 +144,49 @@ def frame(painter: QPainter, area: QRectF, width: float, theme: Theme, colour: s
         painter.drawRect(area)
 
 
-def light_row_label(painter: QPainter, slot: PanelSlot, row: int, theme: Theme) -> None:
+def highlight_row_label(painter: QPainter, slot: PanelSlot, row: int, theme: Theme) -> None:
     """Draw a row's label in the accent colour, over labels that it would touch."""
     lit = panel_margins_paint.row_label_box(slot, row)
     size = panel_margins_paint.label_size(slot.heatmap.rows, slot.cell_height)
-    line = panel_margins_paint.line_room(slot.heatmap.rows, slot.cell_height)
-    shown = panel_margins_paint.shown_labels(slot.heatmap.rows, slot.cell_height)
+    line = panel_margins_paint.label_room(slot.heatmap.rows, slot.cell_height)
+    shown = panel_margins_paint.visible_labels(slot.heatmap.rows, slot.cell_height)
     for at in _neighbouring_labels(slot.heatmap.rows, shown, row, slot.cell_height, line):
         # Otherwise it would stick out under the highlighted label.
         box = panel_margins_paint.row_label_box(slot, at)
         painter.fillRect(box.adjusted(0, 0, 4, 0), QColor(theme.paper))
     spare = max(0.0, lit.height() - max(line, slot.cell_height)) / 2
-    text = panel_margins_paint.shortened(slot.heatmap.rows.labels[row], slot.longest, size)
-    bold = font(size, QFont.Weight.DemiBold)
+    text = panel_margins_paint.elide_label(slot.heatmap.rows.labels[row], slot.longest, size)
+    bold = scaled_font(size, QFont.Weight.DemiBold)
     wider = QFontMetricsF(bold).horizontalAdvance(text) + 1 - lit.width()
     lit.adjust(min(0.0, -wider), 0, 0, 0)  # a bold label may be wider than the room for plain ones
     painter.fillRect(lit.adjusted(0, spare, 4, -spare), QColor(theme.paper))
     painter.setFont(bold)
     painter.setPen(QColor(theme.accent))
-    painter.drawText(lit, panel_margins_paint.RIGHT, text)
+    painter.drawText(lit, panel_margins_paint.ALIGN_RIGHT, text)
 
 
-def light_column_label(painter: QPainter, slot: PanelSlot, column: int, theme: Theme) -> None:
+def highlight_column_label(painter: QPainter, slot: PanelSlot, column: int, theme: Theme) -> None:
     """Draw a column's label in the accent colour, over labels that it would touch."""
     if not slot.has_column_labels:
         return
     axis = slot.heatmap.columns
-    upright = panel_margins_paint.are_upright(slot)
+    upright = panel_margins_paint.are_labels_vertical(slot)
     size = panel_margins_paint.label_size(axis, slot.cell_width)
-    around = panel_margins_paint.line_room(axis, slot.cell_width) if axis.is_token else 24
-    if panel_margins_paint.names_places(axis, slot.cell_width):
-        around = panel_margins_paint.widest_column(axis, slot.cell_width)
+    around = panel_margins_paint.label_room(axis, slot.cell_width) if axis.is_token else 24
+    if panel_margins_paint.shows_positions(axis, slot.cell_width):
+        around = panel_margins_paint.column_label_width(axis, slot.cell_width)
     lit = _column_label_box(slot, column, around)
-    shown = panel_margins_paint.shown_columns(slot) if axis.is_token else []
+    shown = panel_margins_paint.visible_column_labels(slot) if axis.is_token else []
     for at in _neighbouring_labels(axis, shown, column, slot.cell_width, around):
         painter.fillRect(_column_label_box(slot, at, around), QColor(theme.paper))
     painter.fillRect(lit, QColor(theme.paper))
-    painter.setFont(font(size, QFont.Weight.DemiBold))
+    painter.setFont(scaled_font(size, QFont.Weight.DemiBold))
     painter.setPen(QColor(theme.accent))
     panel_margins_paint.paint_column_label(painter, slot, column, axis.labels[column], upright)
 
 
 def _neighbouring_labels(
-    axis: Axis, shown: list[tuple[int, str]], lit: int, pitch: float, room: float
+    axis: HeatmapAxis, shown: list[tuple[int, str]], lit: int, pitch: float, room: float
 ) -> list[int]:
     """Return the other shown labels within `room` pixels of a highlighted one."""
     here = axis.cell(lit)
@@ -185,5 +197,5 @@ def _column_label_box(slot: PanelSlot, column: int, around: float) -> QRectF:
     band = slot.cell(0, column)
     width = max(band.width(), around)
     left = band.center().x() - width / 2
-    height = slot.labels_height
+    height = slot.column_labels_height
     return QRectF(left, slot.cells.top() - height + 2, width, height - 4)

@@ -10,8 +10,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from visualizer.format import format_number
-from visualizer.heatmap.panel_colour_scale import counted
-from visualizer.widgets.fonts import metrics, text_scale
+from visualizer.heatmap.panel_colour_scale import is_on_scale
+from visualizer.widgets.fonts import font_metrics, text_scale
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,13 +22,13 @@ MAX_DECIMALS = 4
 """The precision that the book prints; exponents are used only at this precision."""
 SMALLEST_PX, MAX_FONT_PX = 9, 18
 """Font sizes at the default text size."""
-AIR_PX = 2
+NUMBER_MARGIN_PX = 2
 """Space between a number and each side of its cell, so that neighbours never touch."""
-SHARE_OF_CELL = 0.82
+MAX_CELL_WIDTH_SHARE = 0.82
 """Share of the cell's width that the widest number takes, unless that is too large."""
-MEASURED_PX = 12
+MEASURING_FONT_PX = 12
 MIN_TWO_DECIMAL_VALUE = 0.005
-SMALLEST = 9e-30
+MIN_DISPLAYED_VALUE = 9e-30
 """As wide as any number with one digit; smaller numbers are rare."""
 MAX_PLAIN_VALUE = 99_999.0
 """Largest number written without an exponent."""
@@ -41,7 +41,7 @@ class CellNumberFormat(Struct, frozen=True):
     ----------
     decimals : int
         From 4 (with exponents for numbers without a digit among them) down to 0.
-    drops_zero : bool
+    omits_leading_zero : bool
         Whether numbers between 0 and 1 are written without the leading zero: .16.
     has_one_figure : bool
         Whether numbers are written as one digit and an exponent: 7e-6.
@@ -50,7 +50,7 @@ class CellNumberFormat(Struct, frozen=True):
     """
 
     decimals: int
-    drops_zero: bool = False
+    omits_leading_zero: bool = False
     has_one_figure: bool = False
     pixel_size: int = SMALLEST_PX
 
@@ -63,7 +63,7 @@ class CellNumberFormat(Struct, frozen=True):
                 f"{value:.0e}".replace("e-0", "e-").replace("-", "−", value < 0) if value else "0"
             )
         written = f"{abs(value):.{self.decimals}f}"
-        if self.drops_zero:
+        if self.omits_leading_zero:
             return written.removeprefix("0") if abs(value) < 1 - 10**-self.decimals / 2 else "1.0"
         return f"−{written}" if value < 0 and written.strip("0.") else written
 
@@ -87,7 +87,7 @@ class NumberRange(Struct, frozen=True):
     is_share: bool
 
     @property
-    def farthest(self) -> float:
+    def index_of_largest(self) -> float:
         """The largest absolute value."""
         return max(abs(self.low), abs(self.high))
 
@@ -104,7 +104,7 @@ def cell_number_format(
     width, height : float
         Size of the smallest cell.
     """
-    narrowest = _measure_width(CellNumberFormat(0), 100) * SMALLEST_PX + 2 * AIR_PX
+    narrowest = _measure_width(CellNumberFormat(0), 100) * SMALLEST_PX + 2 * NUMBER_MARGIN_PX
     is_pooled = any(one.is_pooled for one in panels)
     found = None if is_pooled or width < narrowest else number_range(panels)
     if found is None:
@@ -120,7 +120,7 @@ def cell_number_format(
 
 def number_range(panels: Sequence[Heatmap]) -> NumberRange | None:
     """Return the range of the numbers in panels; None if there are none."""
-    numbers = [one.values[counted(one.values, one.marks)] for one in panels]
+    numbers = [one.values[is_on_scale(one.values, one.marks)] for one in panels]
     written = np.concatenate(numbers)
     if not written.size:
         return None
@@ -132,21 +132,25 @@ def number_range(panels: Sequence[Heatmap]) -> NumberRange | None:
 
 def _candidate_formats(found: NumberRange) -> Iterator[CellNumberFormat]:
     """Yield the formats in descending preference, except those in which all numbers would be 0."""
-    fewest = 2 if found.farthest < 10 else 1 if found.farthest < 100 else 0
+    fewest = 2 if found.index_of_largest < 10 else 1 if found.index_of_largest < 100 else 0
     for decimals in range(MAX_DECIMALS, fewest - 1, -1):
-        if decimals == MAX_DECIMALS or found.farthest >= 5 * 10**-decimals or not found.farthest:
+        if (
+            decimals == MAX_DECIMALS
+            or found.index_of_largest >= 5 * 10**-decimals
+            or not found.index_of_largest
+        ):
             yield CellNumberFormat(decimals)
-    if found.farthest and found.farthest < MIN_TWO_DECIMAL_VALUE:
+    if found.index_of_largest and found.index_of_largest < MIN_TWO_DECIMAL_VALUE:
         yield CellNumberFormat(0, has_one_figure=True)
     elif found.is_share:
-        yield CellNumberFormat(2, drops_zero=True)
+        yield CellNumberFormat(2, omits_leading_zero=True)
 
 
 def _measure_widest(one: CellNumberFormat, found: NumberRange) -> float:
     """Measure the widest number, including its minus sign if it has one."""
     written = [found.low, found.high]
     if one.has_one_figure:
-        return _measure_width(one, math.copysign(SMALLEST, found.low))
+        return _measure_width(one, math.copysign(MIN_DISPLAYED_VALUE, found.low))
     if one.decimals == MAX_DECIMALS:
         # Larger numbers have an exponent, and may be shorter than some without.
         written = [max(-MAX_PLAIN_VALUE, min(end, MAX_PLAIN_VALUE)) for end in written]
@@ -157,7 +161,7 @@ def _measure_widest(one: CellNumberFormat, found: NumberRange) -> float:
 
 def _measure_width(one: CellNumberFormat, value: float) -> float:
     """Measure a number in a font of one pixel."""
-    return metrics(MEASURED_PX).horizontalAdvance(one.write(value)) / _measured_px()
+    return font_metrics(MEASURING_FONT_PX).horizontalAdvance(one.write(value)) / _measured_px()
 
 
 def _min_font_px() -> int:
@@ -165,7 +169,7 @@ def _min_font_px() -> int:
 
 
 def _measured_px() -> float:
-    return round(MEASURED_PX * text_scale())
+    return round(MEASURING_FONT_PX * text_scale())
 
 
 def _fit_to_cell(
@@ -180,11 +184,11 @@ def _fit_to_cell(
     smallest : int
         Minimum font size, in pixels.
     """
-    if widest * smallest + 2 * AIR_PX > width or height < smallest + AIR_PX:
+    if widest * smallest + 2 * NUMBER_MARGIN_PX > width or height < smallest + NUMBER_MARGIN_PX:
         return None
     size = min(
         MAX_FONT_PX * text_scale(),
-        SHARE_OF_CELL * width / widest,
-        SHARE_OF_CELL * (height - AIR_PX),
+        MAX_CELL_WIDTH_SHARE * width / widest,
+        MAX_CELL_WIDTH_SHARE * (height - NUMBER_MARGIN_PX),
     )
     return replace(one, pixel_size=max(smallest, int(size)))

@@ -25,18 +25,18 @@ MAX_VECTOR_CELLS = 64 * 64
 """Panels with more cells are images in vector graphics also."""
 MIN_IMAGE_SIDE_PX = 512
 """Minimum side in pixels of a panel's image in vector graphics, to stay sharp when enlarged."""
-PITCH = 8
+HATCH_SPACING_PX = 8
 """Distance between hatching lines in pixels, as in Qt's own pattern."""
-HATCH_WIDTH = 0.9
+HATCH_WIDTH_PX = 0.9
 _VECTOR_ENGINES = {QPaintEngine.Type.SVG, QPaintEngine.Type.Pdf}
 
 
-def is_drawing(painter: QPainter) -> bool:
+def is_vector_painter(painter: QPainter) -> bool:
     """Whether the painter draws to a vector format."""
     return painter.paintEngine().type() in _VECTOR_ENGINES
 
 
-def paint_colours(
+def paint_cells(
     painter: QPainter, area: QRectF, indices: np.ndarray, map_name: str, theme: Theme
 ) -> None:
     """Paint cells of equal size, each in its colour.
@@ -46,16 +46,16 @@ def paint_colours(
     indices : ndarray
         Colour index of each cell, uint8 [row, column].
     """
-    if not is_drawing(painter):
-        painter.drawImage(area, colour_mapping.image(indices, map_name, theme))
+    if not is_vector_painter(painter):
+        painter.drawImage(area, colour_mapping.colour_image(indices, map_name, theme))
         return
     rows, columns = indices.shape
     times = [max(1, MIN_IMAGE_SIDE_PX // side) if side > 1 else 1 for side in (rows, columns)]
     enlarged = indices.repeat(times[0], axis=0).repeat(times[1], axis=1)
     # Also drawn under shapes, so that no background shows between adjacent shapes.
-    painter.drawImage(area, colour_mapping.indexed(enlarged, map_name, theme))
+    painter.drawImage(area, colour_mapping.indexed_image(enlarged, map_name, theme))
     if indices.size <= MAX_VECTOR_CELLS:
-        _paint_shapes(painter, area, indices, colour_mapping.table(map_name, theme))
+        _paint_shapes(painter, area, indices, colour_mapping.colour_table(map_name, theme))
 
 
 def _paint_shapes(painter: QPainter, area: QRectF, indices: np.ndarray, table: np.ndarray) -> None:
@@ -71,12 +71,12 @@ def _paint_shapes(painter: QPainter, area: QRectF, indices: np.ndarray, table: n
                 (end - start) * width,
                 height,
             )
-            for row, start, end in runs(indices == index)
+            for row, start, end in true_runs(indices == index)
         ]
         painter.drawRects(shapes)
 
 
-def runs(cells: np.ndarray) -> list[tuple[int, int, int]]:
+def true_runs(cells: np.ndarray) -> list[tuple[int, int, int]]:
     """Return each row's runs of true cells as (row, first column, column after the last)."""
     return list(zip(*(part.tolist() for part in edges(cells)), strict=True))
 
@@ -91,14 +91,14 @@ def edges(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return rows, starts, turns[1::2] % pitch
 
 
-def hatch(painter: QPainter, areas: list[QRectF], origin: QPointF, colour: str) -> None:
+def paint_hatching(painter: QPainter, areas: list[QRectF], origin: QPointF, colour: str) -> None:
     """Hatch areas relative to an origin; lines continue across adjacent areas.
 
     On screen, Qt's pattern is used, which is fast and aligned with device pixels; otherwise, lines
     that scale with the page.
     """
     is_window = not painter.combinedTransform().isScaling()
-    if is_window and not is_drawing(painter):
+    if is_window and not is_vector_painter(painter):
         painter.save()
         painter.translate(origin)
         painter.setPen(Qt.PenStyle.NoPen)
@@ -112,7 +112,7 @@ def hatch(painter: QPainter, areas: list[QRectF], origin: QPointF, colour: str) 
         path.moveTo(left, bottom)
         path.lineTo(right, top)
     painter.setBrush(Qt.BrushStyle.NoBrush)
-    painter.setPen(QPen(QColor(colour), HATCH_WIDTH, c=Qt.PenCapStyle.FlatCap))
+    painter.setPen(QPen(QColor(colour), HATCH_WIDTH_PX, c=Qt.PenCapStyle.FlatCap))
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
     painter.drawPath(path)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
@@ -127,9 +127,9 @@ def _hatch_lines(
     x, y = origin.x(), origin.y()
     edges = [(one.left(), one.top(), one.right(), one.bottom()) for one in areas]
     left, top, right, bottom = np.array(edges).T
-    first = np.floor((left + top).min() / PITCH) * PITCH
+    first = np.floor((left + top).min() / HATCH_SPACING_PX) * HATCH_SPACING_PX
     for line in np.arange(
-        first, (right + bottom).max() + PITCH, PITCH
+        first, (right + bottom).max() + HATCH_SPACING_PX, HATCH_SPACING_PX
     ):  # the points where x + y equals `line`
         starts, ends = np.maximum(left, line - bottom), np.minimum(right, line - top)
         crossed = starts < ends

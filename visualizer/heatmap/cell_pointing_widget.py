@@ -8,7 +8,7 @@ from PySide6.QtCore import QEvent, QPointF, Qt, QTimer, Signal
 from PySide6.QtGui import QAccessible, QColor, QCursor, QPainter, QPen
 from PySide6.QtWidgets import QAbstractScrollArea, QSizePolicy, QWidget
 
-from visualizer.widgets.input_filters import is_command
+from visualizer.widgets.input_filters import has_command_modifier
 from visualizer.widgets.theme import LIGHT, Theme
 
 if TYPE_CHECKING:
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from visualizer.session.cell_address import Cell
     from visualizer.session.view_options import LineToken
 
-STEPS = {
+ARROW_STEPS = {
     Qt.Key.Key_Up: (-1, 0),
     Qt.Key.Key_Down: (1, 0),
     Qt.Key.Key_Left: (0, -1),
     Qt.Key.Key_Right: (0, 1),
 }
 
-LEAVE_MS = 50
+LEAVE_DELAY_MS = 50
 """Delay before the cell that the pointer left is released.
 
 It lets a dialog that opens paint first.
 """
 
 # Only keyboard focus is shown; a click needs no focus frame.
-BY_KEYS = {
+KEYBOARD_FOCUS_REASONS = {
     Qt.FocusReason.TabFocusReason,
     Qt.FocusReason.BacktabFocusReason,
     Qt.FocusReason.ShortcutFocusReason,
@@ -50,14 +50,14 @@ class _Viewport(QWidget):
 class CellScrollArea(QAbstractScrollArea):
     """Emits hovering, clicks and key moves; subclasses map points to cells.
 
-    `cellHovered` and `cellClicked` carry a `Cell` or None; `walked` carries rows down and columns
+    `cellHovered` and `cellClicked` carry a `Cell` or None; `moved` carries rows down and columns
     right.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.Chart
     cellHovered = Signal(object)
     cellClicked = Signal(object)
-    walked = Signal(int, int)
+    moved = Signal(int, int)
     painted = Signal()
     """Emitted after a frame is painted."""
 
@@ -67,7 +67,7 @@ class CellScrollArea(QAbstractScrollArea):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         viewport = _Viewport()
-        self._leaving = QTimer(self, singleShot=True, interval=LEAVE_MS)
+        self._leaving = QTimer(self, singleShot=True, interval=LEAVE_DELAY_MS)
         """Started when the pointer leaves."""
         self._leaving.timeout.connect(self._forget_pointed)
         viewport.left.connect(self._leaving.start)
@@ -93,9 +93,9 @@ class CellScrollArea(QAbstractScrollArea):
         self.cellHovered.emit(None)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        step = STEPS.get(Qt.Key(event.key()))
-        if step and not is_command(event):
-            self.walked.emit(*step)
+        step = ARROW_STEPS.get(Qt.Key(event.key()))
+        if step and not has_command_modifier(event):
+            self.moved.emit(*step)
         elif event.key() == Qt.Key.Key_Escape:
             self.cellClicked.emit(None)
         else:
@@ -103,7 +103,7 @@ class CellScrollArea(QAbstractScrollArea):
 
     def focusInEvent(self, event: QFocusEvent) -> None:
         super().focusInEvent(event)
-        self._set_marked(event.reason() in BY_KEYS)
+        self._set_marked(event.reason() in KEYBOARD_FOCUS_REASONS)
 
     def focusOutEvent(self, event: QFocusEvent) -> None:
         super().focusOutEvent(event)

@@ -8,11 +8,11 @@ from msgspec.structs import replace
 from PySide6.QtCore import QObject
 
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
-from visualizer.heatmap.panel_cells import moved_cursor, shown_cell
-from visualizer.session.resolved_view import existing
-from visualizer.session.user_prediction import marked
+from visualizer.heatmap.panel_cells import displayed_cell, move_cursor
+from visualizer.session.resolved_view import existing_cell
+from visualizer.session.user_prediction import toggle_mark
 from visualizer.session.view_changes import go_back, go_forward, pin_cell
-from visualizer.session.zoom_ranges import zoom_including
+from visualizer.session.zoom_ranges import zoom_to_show
 
 if TYPE_CHECKING:
     from visualizer.session.cell_address import Cell
@@ -43,13 +43,15 @@ class CellSelectionController(QObject):
         link.
         """
         wanted, resolved = self._workspace.wanted, self._workspace.wanted_resolved
-        if cell is None and resolved and resolved.sheet and -1 in resolved.directions:
+        if cell is None and resolved and resolved.overlay_panel and -1 in resolved.directions:
             self.go(-1)
         elif cell and self._is_covered(cell):
             self.mark(cell)
         else:
             cell = self._to_drawn_cell(cell)
-            self._workspace.want(pin_cell(wanted, None if cell == wanted.pinned else cell))
+            self._workspace.request_result(
+                pin_cell(wanted, None if cell == wanted.pinned else cell)
+            )
 
     def unpin(self) -> None:
         """Unpin the cell."""
@@ -57,7 +59,7 @@ class CellSelectionController(QObject):
 
     def follow(self, cell: Cell) -> None:
         """Pin the target of a link, and add the present cell to the history."""
-        self._workspace.want(
+        self._workspace.request_result(
             self._zoom_to_pinned(replace(pin_cell(self._workspace.wanted, cell), hovered=None))
         )
 
@@ -65,7 +67,7 @@ class CellSelectionController(QObject):
         """Go back or forward in the history of followed cells."""
         run, wanted = self._workspace.run, self._workspace.wanted
         if run:
-            self._workspace.want(
+            self._workspace.request_result(
                 self._zoom_to_pinned((go_back if steps < 0 else go_forward)(run, wanted))
             )
 
@@ -74,33 +76,35 @@ class CellSelectionController(QObject):
         wanted = self._workspace.wanted
         guess, cell = wanted.guess, cell or wanted.pinned
         if guess and cell and not cell.fold:
-            self._workspace.look(guess=marked(guess, cell))
+            self._workspace.look(guess=toggle_mark(guess, cell))
 
     def walk(self, down: int, right: int) -> None:
         """Move the pinned cell by drawn cells, or pin the first one."""
         screen, wanted = self._workspace.screen, self._workspace.wanted
         picture = screen.panel(BOARD_CONTENTS)
-        asked = screen.resolved.covered if screen.resolved else frozenset()
+        asked = screen.resolved.hidden_stages if screen.resolved else frozenset()
         cell = self._to_drawn_cell(
-            moved_cursor(picture.board, picture.cursor.pinned, down, right, asked)
+            move_cursor(picture.board, picture.cursor.pinned, down, right, asked)
         )
-        self._workspace.want(self._zoom_to_pinned(replace(wanted, hovered=None, pinned=cell)))
+        self._workspace.request_result(
+            self._zoom_to_pinned(replace(wanted, hovered=None, pinned=cell))
+        )
 
     def _zoom_to_pinned(self, view: View) -> View:
         """Move the zoom so that the pinned cell is visible."""
         run, cell = self._workspace.run, view.pinned
-        if run is None or cell is None or existing(run, cell) is None:
+        if run is None or cell is None or existing_cell(run, cell) is None:
             return view
         stage = run.trace.stage(cell.stage)
-        seen = zoom_including(view.zoom, run.trace.sides, stage, *cell.place[-2:])
+        seen = zoom_to_show(view.zoom, run.trace.sides, stage, *cell.place[-2:])
         return replace(view, zoom=seen)
 
     def _is_covered(self, cell: Cell) -> bool:
         resolved = self._workspace.screen.resolved
-        return resolved is not None and cell.stage in resolved.covered
+        return resolved is not None and cell.stage in resolved.hidden_stages
 
     def _to_drawn_cell(self, cell: Cell | None) -> Cell | None:
         screen = self._workspace.screen
         if cell is None or screen.resolved is None or self._is_covered(cell):
             return cell
-        return shown_cell(screen.resolved, screen.panel(BOARD_CONTENTS).board, cell)
+        return displayed_cell(screen.resolved, screen.panel(BOARD_CONTENTS).board, cell)

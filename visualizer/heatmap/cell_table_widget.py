@@ -10,7 +10,7 @@ from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import QAbstractScrollArea
 
 from visualizer.widgets.accessibility import set_accessible_value
-from visualizer.widgets.focus_ring import SHOWS_OWN_FOCUS
+from visualizer.widgets.focus_ring import OWN_FOCUS_PROPERTY
 from visualizer.widgets.theme import LIGHT
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class CellTable(QAbstractScrollArea):
         self.setAccessibleName(name)
         self.setAccessibleDescription(keys)
         self.setFrameShape(QAbstractScrollArea.Shape.NoFrame)
-        self.setProperty(SHOWS_OWN_FOCUS, True)
+        self.setProperty(OWN_FOCUS_PROPERTY, True)
         self.viewport().setMouseTracking(True)
         self.viewport().setAutoFillBackground(False)  # show the paper colour, as the board does
         self._theme = LIGHT

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PySide6.QtGui import QColor, QImage
 
-from visualizer.heatmap.panel_colour_scale import counted
-from visualizer.resources import resource
-from visualizer.session.view_options import AUTOMATIC, ColourCurve, ColourLimits, MapKind
+from visualizer.heatmap.panel_colour_scale import is_on_scale
+from visualizer.resources import resource_path
+from visualizer.session.view_options import AUTOMATIC_MAP, ColourCurve, ColourLimits, MapKind
 
 if TYPE_CHECKING:
     from visualizer.heatmap.board import Heatmap
@@ -21,14 +21,14 @@ NAN_COLOUR_INDEX, DROPPED, FORBIDDEN = 253, 254, 255
 MAX_COLOUR_INDEX = 252
 # On a log scale, values at or below this fraction of the maximum have the lowest colour.
 LOG_SPAN = 1e-4
-HUGE = 1e38
+MAX_FLOAT32_SAFE = 1e38
 # For signed values, 0 is close to the background colour, so that large magnitudes stand out.
 LIGHT_CENTRED, DARK_CENTRED = "CET-CBD1", "blue-gold-dark"
 
 
 @cache
 def _load_colour_maps() -> dict[str, np.ndarray]:
-    loaded = json.loads(resource("colormaps.json").read_text(encoding="utf-8"))
+    loaded = json.loads(resource_path("colormaps.json").read_text(encoding="utf-8"))
     maps = {name: colours for kind in MapKind for name, colours in loaded[kind].items()}
     return {
         name: np.array([0xFF000000 | int(colour[1:], 16) for colour in colours], dtype=np.uint32)
@@ -37,7 +37,7 @@ def _load_colour_maps() -> dict[str, np.ndarray]:
 
 
 @cache
-def table(name: str, theme: Theme) -> np.ndarray:
+def colour_table(name: str, theme: Theme) -> np.ndarray:
     """Return a colour map as 256 words 0xffrrggbb; the last three mark missing values."""
     whole = _load_colour_maps()[_map_name(name, theme)]
     colours = whole[np.linspace(0, 255, MAX_COLOUR_INDEX + 1).round().astype(int)]
@@ -46,15 +46,15 @@ def table(name: str, theme: Theme) -> np.ndarray:
 
 
 def _map_name(name: str, theme: Theme) -> str:
-    if name != AUTOMATIC:
+    if name != AUTOMATIC_MAP:
         return name
     return DARK_CENTRED if QColor(theme.paper).lightnessF() < 0.5 else LIGHT_CENTRED
 
 
 @cache
-def light_entries(name: str, theme: Theme) -> np.ndarray:
+def dark_text_entries(name: str, theme: Theme) -> np.ndarray:
     """Return which of the 256 colours need dark text."""
-    words = table(name, theme)
+    words = colour_table(name, theme)
     channels = np.stack([words >> 16 & 255, words >> 8 & 255, words & 255]) / 255
     linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
     luminance = np.array([0.2126, 0.7152, 0.0722]) @ linear
@@ -89,7 +89,7 @@ def _scale_positions(heatmap: Heatmap) -> np.ndarray:
             else _rank_positions(heatmap)
         )
     low, high = _scale_ends(heatmap)
-    if colour.limits is ColourLimits.TYPED or colour.high - colour.low > HUGE:
+    if colour.limits is ColourLimits.TYPED or colour.high - colour.low > MAX_FLOAT32_SAFE:
         values = values.astype(np.float64)  # the ends or their difference may overflow float32
     if colour.curve is ColourCurve.LOG:
         powers = _log_positions(np.abs(values) if colour.is_signed else values, low, high)
@@ -120,7 +120,7 @@ def _log_positions(
 def _rank_positions(heatmap: Heatmap) -> np.ndarray:
     """Return the quantile of each value in its panel or row; ties count half."""
     sizes = np.abs(heatmap.values) if heatmap.colour.is_signed else heatmap.values
-    counts = counted(sizes, heatmap.marks)
+    counts = is_on_scale(sizes, heatmap.marks)
     if heatmap.row_ends is None:
         return _rank_among(sizes, sizes[counts])
     rows = [_rank_among(row, row[own]) for row, own in zip(sizes, counts, strict=True)]
@@ -138,18 +138,18 @@ def _rank_among(sizes: np.ndarray, among: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(sizes), np.nan, places / (2 * len(edges)))
 
 
-def image(indices: np.ndarray, map_name: str, theme: Theme) -> QImage:
+def colour_image(indices: np.ndarray, map_name: str, theme: Theme) -> QImage:
     """Create an image with one pixel per cell."""
-    words = np.ascontiguousarray(table(map_name, theme)[indices])
+    words = np.ascontiguousarray(colour_table(map_name, theme)[indices])
     rows, columns = words.shape
     made = QImage(words.data, columns, rows, 4 * columns, QImage.Format.Format_RGB32)
     return made.copy()  # the buffer is freed with this function
 
 
-def indexed(indices: np.ndarray, map_name: str, theme: Theme) -> QImage:
+def indexed_image(indices: np.ndarray, map_name: str, theme: Theme) -> QImage:
     """Create an indexed image with one pixel per cell; a quarter of the file size."""
     rows, columns = indices.shape
     words = np.ascontiguousarray(indices)
     made = QImage(words.data, columns, rows, columns, QImage.Format.Format_Indexed8)
-    made.setColorTable(table(map_name, theme).tolist())
+    made.setColorTable(colour_table(map_name, theme).tolist())
     return made.copy()  # the buffer is freed with this function

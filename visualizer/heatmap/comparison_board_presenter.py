@@ -11,25 +11,25 @@ import numpy as np
 from msgspec.structs import replace
 
 from visualizer.attention.display_transforms import WeightTransform
-from visualizer.attention.masks import Masking
+from visualizer.attention.masks import MaskingSpec
 from visualizer.attention.roles import Role
 from visualizer.format import format_count
 from visualizer.heatmap.board import Board
-from visualizer.heatmap.panel_cells import any_of_blocks
-from visualizer.heatmap.panel_colour_scale import SHORT, change_colour
-from visualizer.heatmap.panel_presenter import PanelSource, overview_of
+from visualizer.heatmap.panel_cells import any_in_blocks
+from visualizer.heatmap.panel_colour_scale import MIN_PERCENTILE_TOKENS, choose_difference_scale
+from visualizer.heatmap.panel_presenter import PanelSource, present_minimap
 from visualizer.session.cell_address import ComparedSide
 from visualizer.session.comparison import (
-    ROUNDING,
-    change_of,
+    ROUNDING_TOLERANCE,
+    difference_tensor,
+    format_signed,
     largest_change,
+    max_magnitude,
     mean_tensor,
-    mismatch,
-    signed,
-    size_of,
+    mismatch_reason,
 )
 from visualizer.session.comparison_state import ComparisonKind
-from visualizer.session.dropout_samples import drawn_samples
+from visualizer.session.dropout_samples import drawable_samples
 from visualizer.session.view_options import ColourLimits
 
 if TYPE_CHECKING:
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from visualizer.attention.stages import Stage
     from visualizer.heatmap.panel_colour_scale import ColourScale
     from visualizer.session.comparison_state import Comparison
-    from visualizer.session.resolved_view import Resolved
+    from visualizer.session.resolved_view import ResolvedView
 
-LETTERS = {ComparedSide.A: "A", ComparedSide.B: "B"}
+SIDE_LETTERS = {ComparedSide.A: "A", ComparedSide.B: "B"}
 HeadOrAggregate = tuple["int | None", "HeadAggregate | None"]
 
 
@@ -56,36 +56,38 @@ class SidePanelSource(PanelSource):
         The resolved view of the panel's run.
     other : Run or None
         The run that it is compared with; None if the two do not match.
-    live : Run
+    live_run : Run
         The run whose token counts and dropout rate set the ends of the colour scale.
     """
 
     def __init__(
         self,
-        resolved: Resolved,
+        resolved: ResolvedView,
         stage: Stage,
         head_or_aggregate: HeadOrAggregate,
         part: ComparedSide,
         other: Run | None,
     ) -> None:
         super().__init__(resolved, stage, *head_or_aggregate)
-        self.part, self.title = part, f"{stage.title} {LETTERS[part]}"
-        self.is_alone = other is None and part is ComparedSide.A
-        self.live = other if other and part is ComparedSide.A else self.run
+        self.part, self.title = part, f"{stage.title} {SIDE_LETTERS[part]}"
+        self.is_only_panel = other is None and part is ComparedSide.A
+        self.live_run = other if other and part is ComparedSide.A else self.run
         if other:
-            self.beside = (other.trace.seen(stage.name, self.wanted_lens, self.by),)
+            self.beside = (
+                other.trace.displayed_stage(stage.name, self.requested_transform, self.by),
+            )
 
     def _choose_colours(self) -> ColourScale:
-        return self._shared_colours(self.live.trace)
+        return self._shared_colours(self.live_run.trace)
 
 
 class HeadPanelSource(PanelSource):
     """Builds the panels of a head next to another one, on a shared colour scale."""
 
-    def __init__(self, resolved: Resolved, stage: Stage, head: int, other: int) -> None:
+    def __init__(self, resolved: ResolvedView, stage: Stage, head: int, other: int) -> None:
         super().__init__(resolved, stage, head, None)
         self.title = f"{stage.title}, head {head + 1}"
-        self.kin = _linked_panels(stage, head, (other,))
+        self.shared_scale_sources = _linked_panels(stage, head, (other,))
         self.other = (*resolved.leading, other)
 
     def _panel_label(self) -> str:
@@ -99,14 +101,14 @@ class SamplePanelSource(PanelSource):
     """Builds the panels of weights before dropout, or of one dropout sample."""
 
     def __init__(
-        self, resolved: Resolved, stage: Stage, head: int, comparison: Comparison, title: str
+        self, resolved: ResolvedView, stage: Stage, head: int, comparison: Comparison, title: str
     ) -> None:
         super().__init__(resolved, stage, head, None, lens=WeightTransform.PLAIN)
         run, mean = self.run, mean_tensor(self.run, comparison)
         names = (Role.WEIGHTS, Role.DROPPED)
         self.title = title
         self.beside = (*(run.trace.holding(name) for name in names), mean)
-        self.kin = _linked_panels(stage, head, tuple(map(run.trace.stage, names)))
+        self.shared_scale_sources = _linked_panels(stage, head, tuple(map(run.trace.stage, names)))
 
     def _row_sums(self) -> np.ndarray | None:
         return None  # no room with four panels per row
@@ -118,7 +120,7 @@ class MeanPanelSource(SamplePanelSource):
     part = ComparedSide.MEAN
 
     def __init__(
-        self, resolved: Resolved, stage: Stage, head: int, comparison: Comparison, title: str
+        self, resolved: ResolvedView, stage: Stage, head: int, comparison: Comparison, title: str
     ) -> None:
         super().__init__(resolved, stage, head, comparison, title)
         self.held = mean_tensor(self.run, comparison)
@@ -134,7 +136,7 @@ class ChangePanelSource(PanelSource):
 
     def __init__(
         self,
-        resolved: Resolved,
+        resolved: ResolvedView,
         stage: Stage,
         head_or_aggregate: HeadOrAggregate,
         comparison: Comparison,
@@ -145,14 +147,16 @@ class ChangePanelSource(PanelSource):
             resolved, stage, *head_or_aggregate, lens=WeightTransform.PLAIN if is_sampled else None
         )
         self.comparison, self.title = comparison, title
-        self.size = size_of(resolved, stage.name, self.by)
-        self.held, before = change_of(resolved, stage.name, self.by)
+        self.size = max_magnitude(resolved, stage.name, self.by)
+        self.held, before = difference_tensor(resolved, stage.name, self.by)
         if comparison.against is ComparisonKind.HEAD:
             self.index = before
-            self.whole = (*before, *self.extent.cells)
-            self.kin = _linked_panels(stage, self.head, comparison.heads)
+            self.whole_area = (*before, *self.extent.cells)
+            self.shared_scale_sources = _linked_panels(stage, self.head, comparison.heads)
         elif is_sampled:
-            self.kin = _linked_panels(stage, self.head, (self.trace.stage(Role.WEIGHTS),))
+            self.shared_scale_sources = _linked_panels(
+                stage, self.head, (self.trace.stage(Role.WEIGHTS),)
+            )
 
     def _before_dropout(self) -> CachedTensor | None:
         return None
@@ -164,13 +168,13 @@ class ChangePanelSource(PanelSource):
         return "" if self.comparison.against is ComparisonKind.HEAD else super()._panel_label()
 
     def _choose_colours(self) -> ColourScale:
-        chosen, is_long = self.chosen, self.trace.tokens > SHORT
+        chosen, is_long = self.chosen, self.trace.tokens > MIN_PERCENTILE_TOKENS
         if chosen.limits is ColourLimits.AUTO and self.stage.is_weights and is_long:
             chosen = replace(chosen, limits=ColourLimits.ROW)  # same as for the weights next to it
-        return change_colour(self.held, chosen, self.size, self._largest_value())
+        return choose_difference_scale(self.held, chosen, self.size, self._largest_value())
 
     def _row_maxima(self) -> np.ndarray:
-        return np.asarray(np.maximum(super()._row_maxima(), ROUNDING * self.size))
+        return np.asarray(np.maximum(super()._row_maxima(), ROUNDING_TOLERANCE * self.size))
 
     def _side_masks(self) -> tuple[np.ndarray, np.ndarray] | None:
         """Return the cells forbidden in A and those forbidden in B; None if there are none."""
@@ -179,7 +183,7 @@ class ChangePanelSource(PanelSource):
         if kept is None or not any(trace.is_hatched(*where) for trace in traces):
             return None
         mine, yours = (
-            ~any_of_blocks(trace.allowed(*where), *self.extent.blocks)[self.extent.cells]
+            ~any_in_blocks(trace.allowed(*where), *self.extent.blocks)[self.extent.cells]
             for trace in traces
         )
         return mine, yours
@@ -192,12 +196,12 @@ class ChangePanelSource(PanelSource):
     def _add_cut_cells(self, forbidden: np.ndarray | None) -> np.ndarray | None:
         return forbidden  # included in the masks of both sides
 
-    def _hatching_mask(self) -> Masking | None:
+    def _hatching_mask(self) -> MaskingSpec | None:
         """Return the mask of both sides; differing cells are compared one by one."""
-        own = Masking.of(self.spec, self.stage.name) if self._side_masks() else None
+        own = MaskingSpec.of(self.spec, self.stage.name) if self._side_masks() else None
         return super()._hatching_mask() or own
 
-    def _forbidden_cells(self, hatch: Masking) -> np.ndarray:
+    def _forbidden_cells(self, hatch: MaskingSpec) -> np.ndarray:
         masks = self._side_masks()
         return super()._forbidden_cells(hatch) if masks is None else masks[0] & masks[1]
 
@@ -215,7 +219,7 @@ class ChangePanelSource(PanelSource):
         self, colour: ColourScale, values: np.ndarray, marks: tuple[np.ndarray | None, ...]
     ) -> tuple[str, ...]:
         change = largest_change(self.held, self.index, self.size)
-        notes = [f"largest: {signed(change.value)}" if change else "no difference"]
+        notes = [f"largest: {format_signed(change.value)}" if change else "no difference"]
         masks = self._side_masks()
         if masks:
             mine, yours = masks
@@ -240,24 +244,24 @@ def _linked_panels(
 _CHANGE = "B − A"
 
 
-def present_compared(resolved: Resolved, previous: Board) -> Board:
+def present_comparison_board(resolved: ResolvedView, previous: Board) -> Board:
     """Present the board of the active comparison."""
     comparison = resolved.comparison
     assert comparison
     known = previous.known
     columns = _COLUMNS[comparison.against](resolved, comparison)
     made = tuple(tuple(panel.heatmap(known) for panel in column) for column in columns)
-    return Board(made, overview_of(resolved, known), resolved.zoom)
+    return Board(made, present_minimap(resolved, known), resolved.zoom)
 
 
 def _kept_run_columns(
-    resolved: Resolved, comparison: Comparison
+    resolved: ResolvedView, comparison: Comparison
 ) -> Iterator[Sequence[PanelSource]]:
     kept, run, a = comparison.kept, resolved.run, resolved.kept
     assert kept
     for stage in resolved.shown_stages:
         rows = list(resolved.rows_of(stage))
-        if not mismatch(kept, run, stage):
+        if not mismatch_reason(kept, run, stage):
             yield [
                 SidePanelSource(a, stage, head_or_aggregate, ComparedSide.A, run)
                 for head_or_aggregate in rows
@@ -283,7 +287,9 @@ def _kept_run_columns(
         ]
 
 
-def _head_columns(resolved: Resolved, comparison: Comparison) -> Iterator[Sequence[PanelSource]]:
+def _head_columns(
+    resolved: ResolvedView, comparison: Comparison
+) -> Iterator[Sequence[PanelSource]]:
     one, other = comparison.heads
     title = f"Head {other + 1} − head {one + 1}"
     trace = resolved.run.trace
@@ -294,10 +300,12 @@ def _head_columns(resolved: Resolved, comparison: Comparison) -> Iterator[Sequen
         yield [ChangePanelSource(resolved, stage, (other, None), comparison, title)]
 
 
-def _sample_columns(resolved: Resolved, comparison: Comparison) -> Iterator[Sequence[PanelSource]]:
+def _sample_columns(
+    resolved: ResolvedView, comparison: Comparison
+) -> Iterator[Sequence[PanelSource]]:
     weights, dropped = (resolved.run.trace.stage(name) for name in (Role.WEIGHTS, Role.DROPPED))
     heads = resolved.drawn_heads
-    count = format_count(drawn_samples(resolved.run, comparison.count), "sample")
+    count = format_count(drawable_samples(resolved.run, comparison.count), "sample")
     mean, change = f"Mean of {count}", "Mean − weights"
     yield [SamplePanelSource(resolved, weights, head, comparison, "Weights") for head in heads]
     yield [SamplePanelSource(resolved, dropped, head, comparison, "One sample") for head in heads]

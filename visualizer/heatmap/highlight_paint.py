@@ -8,10 +8,15 @@ from PySide6.QtCore import QLineF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPen
 
 from visualizer.heatmap import panel_margins_paint
-from visualizer.heatmap.cell_cursor_paint import frame, is_seen, light_column_label, light_row_label
-from visualizer.heatmap.panel_margins import sums_width
-from visualizer.heatmap.panel_paint import areas, paint_hatch
-from visualizer.widgets.fonts import font
+from visualizer.heatmap.cell_cursor_paint import (
+    highlight_column_label,
+    highlight_row_label,
+    is_cell_visible,
+    paint_frame,
+)
+from visualizer.heatmap.panel_margins import row_sums_width
+from visualizer.heatmap.panel_paint import cell_areas, paint_hatch
+from visualizer.widgets.fonts import scaled_font
 
 if TYPE_CHECKING:
     from visualizer.heatmap.board import PendingCells
@@ -20,9 +25,9 @@ if TYPE_CHECKING:
     from visualizer.session.cell_address import Cell
     from visualizer.widgets.theme import Theme
 
-Sign = tuple[tuple[float, float, float, float], ...]
-TICK: Sign = ((-0.9, 0.0, -0.2, 0.6), (-0.2, 0.6, 0.6, -0.6))
-CROSS: Sign = ((-0.6, -0.6, 0.5, 0.5), (-0.6, 0.5, 0.5, -0.6))
+SymbolStrokes = tuple[tuple[float, float, float, float], ...]
+TICK_STROKES: SymbolStrokes = ((-0.9, 0.0, -0.2, 0.6), (-0.2, 0.6, 0.6, -0.6))
+CROSS_STROKES: SymbolStrokes = ((-0.6, -0.6, 0.5, 0.5), (-0.6, 0.5, 0.5, -0.6))
 
 
 def paint_prediction_marks(
@@ -33,17 +38,17 @@ def paint_prediction_marks(
         for cell in highlights.marks:
             _paint_mark(painter, slot, cell, theme)
     else:
-        for cell in highlights.verdict.wrong:
-            _paint_sign(painter, slot, cell, CROSS, theme.warning, theme)
-        for cell in highlights.verdict.missed:
+        for cell in highlights.verdict.wrong_cells:
+            _paint_sign(painter, slot, cell, CROSS_STROKES, theme.warning, theme)
+        for cell in highlights.verdict.missed_cells:
             _paint_ring(painter, slot, cell, theme)
         for cell in highlights.verdict.right:
-            _paint_sign(painter, slot, cell, TICK, theme.accent, theme)
+            _paint_sign(painter, slot, cell, TICK_STROKES, theme.accent, theme)
 
 
 def visible_cell_box(slot: PanelSlot, cell: Cell) -> QRectF | None:
     """Return the rectangle of a cell in a panel; None if it is not visible."""
-    if not is_seen(slot.heatmap, cell):
+    if not is_cell_visible(slot.heatmap, cell):
         return None
     return slot.cell(*cell.place[-2:])
 
@@ -64,17 +69,17 @@ def _paint_mark(painter: QPainter, slot: PanelSlot, cell: Cell, theme: Theme) ->
 def _paint_ring(painter: QPainter, slot: PanelSlot, cell: Cell, theme: Theme) -> None:
     place = visible_cell_box(slot, cell)
     if place is not None:
-        frame(painter, place.adjusted(0.5, 0.5, -0.5, -0.5), 2.5, theme)
+        paint_frame(painter, place.adjusted(0.5, 0.5, -0.5, -0.5), 2.5, theme)
 
 
 def _paint_sign(
-    painter: QPainter, slot: PanelSlot, cell: Cell, sign: Sign, colour: str, theme: Theme
+    painter: QPainter, slot: PanelSlot, cell: Cell, sign: SymbolStrokes, colour: str, theme: Theme
 ) -> None:
     """Draw a tick or a cross in a corner of a cell, next to its number."""
     place = visible_cell_box(slot, cell)
     if place is None:
         return
-    frame(painter, place.adjusted(0.5, 0.5, -0.5, -0.5), 2.5, theme, colour)
+    paint_frame(painter, place.adjusted(0.5, 0.5, -0.5, -0.5), 2.5, theme, colour)
     size = max(3.0, min(place.width(), place.height(), 28) / 4)
     x, y = place.right() - size, place.top() + size
     lines = [QLineF(x + size * a, y + size * b, x + size * c, y + size * d) for a, b, c, d in sign]
@@ -90,13 +95,13 @@ def _draw_outlined(painter: QPainter, lines: list[QLineF], colour: str, theme: T
         painter.drawLines(lines)
 
 
-MIN_GRID_CELL = 8
-MIN_UNDERLINED_CELL = 20
-MIN_CELL_WITH_GAP = 20
+MIN_GRID_CELL_PX = 8
+MIN_UNDERLINED_CELL_PX = 20
+MIN_CELL_WITH_GAP_PX = 20
 """Minimum size of cells that are separated by a gap."""
 COMPUTED_WIDTH, INPUT_WIDTH = 3.0, 1.5
 """Frame widths of computed cells and of inputs."""
-BAR_EXTRA_WIDTH = 1.5
+BAR_EXTRA_WIDTH_PX = 1.5
 """Additional width of bars next to rows or columns, compared with a frame."""
 
 
@@ -105,12 +110,12 @@ def paint_highlights(
 ) -> None:
     """Cover the hidden part of a panel, and highlight computed cells and inputs."""
     stage = slot.heatmap.stage
-    if stage in highlights.covered:
+    if stage in highlights.hidden_stages:
         _paint_covered(painter, slot, theme)
-    for reach in highlights.reaches:
+    for reach in highlights.computed_extents:
         if reach.stage == stage:
             _paint_empty(painter, slot, reach, theme)
-    lit = [block for block in highlights.blocks if is_lit(slot, block)]
+    lit = [block for block in highlights.blocks if is_block_shown(slot, block)]
     for block in lit:
         _paint_lit_labels(painter, slot, block, theme)
     for block in lit:  # over the background of the labels
@@ -120,35 +125,37 @@ def paint_highlights(
         and len(highlights.blocks[0].rows) * len(highlights.blocks[0].columns) > 1
     ):
         place = visible_cell_box(slot, highlights.leading)
-        if place is not None and min(place.width(), place.height()) >= MIN_UNDERLINED_CELL:
+        if place is not None and min(place.width(), place.height()) >= MIN_UNDERLINED_CELL_PX:
             _paint_underline(painter, place, theme)
     paint_prediction_marks(painter, slot, highlights, theme)
 
 
 def _paint_covered(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
-    area = slot.cells.adjusted(0, 0, sums_width(slot.heatmap), 0)
+    area = slot.cells.adjusted(0, 0, row_sums_width(slot.heatmap), 0)
     painter.fillRect(area, QColor(theme.paper))
     painter.fillRect(slot.cells, QColor(theme.raised))
     _paint_grid(painter, slot, 0, theme)
-    painter.setFont(font(20))
+    painter.setFont(scaled_font(20))
     painter.setPen(QColor(theme.quiet))
-    painter.drawText(slot.cells, panel_margins_paint.CENTRE, "?")
+    painter.drawText(slot.cells, panel_margins_paint.ALIGN_CENTRE, "?")
 
 
 def _paint_empty(painter: QPainter, slot: PanelSlot, reach: ComputedExtent, theme: Theme) -> None:
     """Blank the cells that are not computed yet: the rest of a row, and all rows after it."""
     cells, heatmap = slot.cells, slot.heatmap
-    rows = max(0, (reach.rows - heatmap.rows.seen.start) / heatmap.rows.block)
+    rows = max(0, (reach.rows - heatmap.rows.displayed_stage.start) / heatmap.rows.block)
     if rows >= heatmap.values.shape[0]:
         return
     top = cells.top() + rows * slot.cell_height
     below = top
-    if reach.columns and reach.rows in heatmap.rows.seen:
-        columns = max(0, (reach.columns - heatmap.columns.seen.start) / heatmap.columns.block)
+    if reach.columns and reach.rows in heatmap.rows.displayed_stage:
+        columns = max(
+            0, (reach.columns - heatmap.columns.displayed_stage.start) / heatmap.columns.block
+        )
         left = min(cells.left() + columns * slot.cell_width, cells.right())
         below = min(top + slot.cell_height, cells.bottom())
         painter.fillRect(QRectF(left, top, cells.right() - left, below - top), QColor(theme.paper))
-    right = cells.right() + sums_width(heatmap)
+    right = cells.right() + row_sums_width(heatmap)
     painter.fillRect(
         QRectF(cells.left(), below, right - cells.left(), cells.bottom() - below),
         QColor(theme.paper),
@@ -164,7 +171,7 @@ def _paint_grid(painter: QPainter, slot: PanelSlot, first: int, theme: Theme) ->
     painter.setPen(QPen(QColor(theme.hairline), 1))
     painter.setBrush(Qt.BrushStyle.NoBrush)
     painter.drawRect(cells.adjusted(-1, -1, 0, 0))
-    if min(slot.cell_width, slot.cell_height) < MIN_GRID_CELL:
+    if min(slot.cell_width, slot.cell_height) < MIN_GRID_CELL_PX:
         return
     rows, columns = slot.heatmap.values.shape
     top = cells.top() + first * slot.cell_height
@@ -174,17 +181,17 @@ def _paint_grid(painter: QPainter, slot: PanelSlot, first: int, theme: Theme) ->
     painter.drawLines([QLineF(x, top, x, cells.bottom()) for x in down])
 
 
-def is_lit(slot: PanelSlot, block: HighlightBlock) -> bool:
+def is_block_shown(slot: PanelSlot, block: HighlightBlock) -> bool:
     """Whether a panel shows the values of a block."""
     heatmap = slot.heatmap
     is_own = block.stage == heatmap.stage and block.head == heatmap.head
-    return is_own and not heatmap.fold and not heatmap.is_alone
+    return is_own and not heatmap.fold and not heatmap.is_only_panel
 
 
 def visible_cells(slot: PanelSlot, block: HighlightBlock) -> QRectF | None:
     """Return the rectangle of a block in a panel; None if no cell of it is visible."""
-    rows = _intersect_ranges(block.rows, slot.heatmap.rows.seen)
-    columns = _intersect_ranges(block.columns, slot.heatmap.columns.seen)
+    rows = _intersect_ranges(block.rows, slot.heatmap.rows.displayed_stage)
+    columns = _intersect_ranges(block.columns, slot.heatmap.columns.displayed_stage)
     if not rows or not columns:
         return None
     return slot.cell(rows[0], columns[0]).united(slot.cell(rows[-1], columns[-1]))
@@ -196,9 +203,9 @@ def _paint_lit_labels(
     if visible_cells(slot, block) is None:
         return
     if len(block.rows) == 1 and slot.has_row_labels:
-        light_row_label(painter, slot, block.rows[0], theme)
+        highlight_row_label(painter, slot, block.rows[0], theme)
     if len(block.columns) == 1 and len(slot.heatmap.columns.labels) > 1:
-        light_column_label(painter, slot, block.columns[0], theme)
+        highlight_column_label(painter, slot, block.columns[0], theme)
 
 
 def _paint_bars(painter: QPainter, slot: PanelSlot, block: HighlightBlock, theme: Theme) -> None:
@@ -210,12 +217,12 @@ def _paint_bars(painter: QPainter, slot: PanelSlot, block: HighlightBlock, theme
     area = visible_cells(slot, block)
     if area is None:
         return
-    has_gaps = min(slot.cell_width, slot.cell_height) >= MIN_CELL_WITH_GAP
-    width = (COMPUTED_WIDTH if block.is_made else INPUT_WIDTH) * theme.stroke
+    has_gaps = min(slot.cell_width, slot.cell_height) >= MIN_CELL_WITH_GAP_PX
+    width = (COMPUTED_WIDTH if block.is_result else INPUT_WIDTH) * theme.stroke
     is_wide = area.width() > slot.cells.width() - 0.5
     is_high = area.height() > slot.cells.height() - 0.5
     if is_wide or is_high:
-        beside = width if is_wide and is_high else width + BAR_EXTRA_WIDTH * theme.stroke
+        beside = width if is_wide and is_high else width + BAR_EXTRA_WIDTH_PX * theme.stroke
         above, below, left, right = _frame_edges(area.adjusted(-1, -1, 1, 1), beside)
         if not is_wide:  # no corners
             above, below = (bar.adjusted(beside, 0, -beside, 0) for bar in (above, below))
@@ -256,7 +263,7 @@ def _paint_underline(painter: QPainter, place: QRectF, theme: Theme) -> None:
     painter.fillRect(line, QColor(theme.accent))
 
 
-SMALLEST = 8
+MIN_HATCHED_CELL_PX = 8
 """Minimum cell size in pixels for hatching to be visible."""
 
 
@@ -269,12 +276,12 @@ def paint_mask_changes(
     painter.save()
     painter.translate(slot.cells.topLeft())
     painter.setPen(Qt.PenStyle.NoPen)
-    is_tiny = min(slot.cell_width, slot.cell_height) < SMALLEST
+    is_tiny = min(slot.cell_width, slot.cell_height) < MIN_HATCHED_CELL_PX
     blank = theme.accent if is_tiny else theme.raised
     under = theme.accent if is_tiny else theme.paper
     for cells, colour in ((fresh.forbidden, under), (fresh.allowed, blank)):
         painter.setBrush(QColor(colour))
-        painter.drawRects(areas(slot, cells))
+        painter.drawRects(cell_areas(slot, cells))
     painter.restore()
     if not is_tiny:
         paint_hatch(painter, slot, fresh.forbidden, theme)

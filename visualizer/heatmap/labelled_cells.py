@@ -10,7 +10,7 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-Place = tuple[int, int]
+RowColumnIndex = tuple[int, int]
 """A row and a column."""
 
 
@@ -37,11 +37,11 @@ class LabelledCells(Struct, frozen=True, eq=False):
         Text of the cells, [row][column]; empty if cells have no text.
     marked : frozenset of Place
         Cells with a frame.
-    marked_row : int or None
+    highlighted_row : int or None
         The row whose title is marked.
-    apart : int
+    with_head_axis : int
         The column preceded by a gap; 0 for none.
-    apart_high : float
+    separate_upper_limit : float
         The value of the last colour from that column on, with a scale centred at 0; 0 for the same
         scale.
     describe : callable
@@ -56,18 +56,20 @@ class LabelledCells(Struct, frozen=True, eq=False):
     map_name: str
     unit: str
     words: tuple[tuple[str, ...], ...] = ()
-    marked: frozenset[Place] = frozenset()
-    marked_row: int | None = None
-    apart: int = 0
-    apart_high: float = 0.0
+    marked: frozenset[RowColumnIndex] = frozenset()
+    highlighted_row: int | None = None
+    with_head_axis: int = 0
+    separate_upper_limit: float = 0.0
     describe: Callable[[int, int], str] = _no_description
 
     def positions(self) -> np.ndarray:
         """Return each value's position on the colour scale, from 0 to 1; NaN stays NaN."""
         span = self.high - self.low
         found = (self.values - self.low) / (span if span > 0 else 1.0)
-        if self.apart_high:
-            found[:, self.apart :] = (self.values[:, self.apart :] / self.apart_high + 1) / 2
+        if self.separate_upper_limit:
+            found[:, self.with_head_axis :] = (
+                self.values[:, self.with_head_axis :] / self.separate_upper_limit + 1
+            ) / 2
         return np.clip(found, 0, 1)
 
     def as_tsv(self) -> str:
@@ -83,7 +85,7 @@ class LabelledCells(Struct, frozen=True, eq=False):
         return "".join(f"{line}\n" for line in plain)
 
 
-def largest_size(values: np.ndarray) -> float:
+def max_magnitude(values: np.ndarray) -> float:
     """Return the largest absolute value, the end of a scale centred at 0; 1 if all are 0."""
     known = np.abs(values[np.isfinite(values)])
     return float(known.max()) if known.size and known.max() > 0 else 1.0

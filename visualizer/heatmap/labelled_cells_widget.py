@@ -18,34 +18,34 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from visualizer.format import format_short
-from visualizer.heatmap.cell_pointing_widget import STEPS
+from visualizer.heatmap.cell_pointing_widget import ARROW_STEPS
 from visualizer.heatmap.cell_table_widget import CellTable
 from visualizer.heatmap.colour_mapping import (
     MAX_COLOUR_INDEX,
     NAN_COLOUR_INDEX,
-    image,
-    light_entries,
-    table,
+    colour_image,
+    colour_table,
+    dark_text_entries,
 )
 from visualizer.widgets.accessibility import set_accessible_value
-from visualizer.widgets.fonts import font, metrics, text_scale
+from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 from visualizer.widgets.theme import LIGHT, Theme
 
 if TYPE_CHECKING:
     from PySide6.QtCore import QPointF
     from PySide6.QtGui import QKeyEvent, QMouseEvent, QPaintEvent
 
-    from visualizer.heatmap.labelled_cells import LabelledCells, Place
+    from visualizer.heatmap.labelled_cells import LabelledCells, RowColumnIndex
 
 TEXT_CELL_WIDTHS, CELL_WIDTHS = (46, 96), (7, 26)
 """Minimum and maximum width of a cell, with and without text in it."""
-CELL_HEIGHTS = (7, 22)
+CELL_HEIGHT_RANGE_PX = (7, 22)
 """Minimum and maximum height of a cell without text."""
-GAP = 6
+GAP_PX = 6
 MAX_TITLE_PX = 90
-CENTRE = Qt.AlignmentFlag.AlignCenter
-RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+ALIGN_CENTRE = Qt.AlignmentFlag.AlignCenter
+ALIGN_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+ALIGN_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 
 
 def _cells_between(start: float, end: float, size: float, count: int) -> range:
@@ -88,11 +88,11 @@ class LabelledCellsView(CellTable):
     def _measure_title_width(self) -> float:
         """Return the width of the row titles."""
         titles = self.cells.rows if self.cells else ()
-        widest = max(map(metrics(10).horizontalAdvance, titles), default=0.0)
+        widest = max(map(font_metrics(10).horizontalAdvance, titles), default=0.0)
         return min(widest, MAX_TITLE_PX * text_scale()) + 6
 
     def _measure_title_height(self) -> float:
-        return float(metrics(10).height() + 3)
+        return float(font_metrics(10).height() + 3)
 
     def _measure_cell_width(self) -> float:
         """Return the width of a cell, in logical pixels."""
@@ -107,14 +107,14 @@ class LabelledCellsView(CellTable):
     def _measure_cell_height(self) -> float:
         cells = self.cells
         assert cells is not None
-        least, most = (each * text_scale() for each in CELL_HEIGHTS)
+        least, most = (each * text_scale() for each in CELL_HEIGHT_RANGE_PX)
         if cells.words:
-            least, most = (metrics(10).height() + more for more in (1, 6))
+            least, most = (font_metrics(10).height() + more for more in (1, 6))
         room = self.viewport().height() - self._top
         return float(np.clip(room // max(1, len(cells.rows)), round(least), round(most)))
 
     def _measure_gap(self) -> float:
-        return GAP * text_scale() if self.cells and self.cells.apart else 0.0
+        return GAP_PX * text_scale() if self.cells and self.cells.with_head_axis else 0.0
 
     def rect_of(self, row: int, column: int) -> QRect:
         """Return the rectangle of a cell in the viewport."""
@@ -122,19 +122,19 @@ class LabelledCellsView(CellTable):
         top = self._top + row * self._height - self.verticalScrollBar().value()
         return QRect(round(left), round(top), round(self._width), round(self._height))
 
-    def _box_of(self, cell: Place) -> QRect:
+    def _box_of(self, cell: RowColumnIndex) -> QRect:
         return self.rect_of(*cell)
 
-    def _describe_cell(self, cell: Place) -> str:
+    def _describe_cell(self, cell: RowColumnIndex) -> str:
         return self.cells.describe(*cell) if self.cells else ""
 
     def _column_left(self, column: int) -> float:
         cells = self.cells
         assert cells is not None
-        is_apart = cells.apart and column >= cells.apart
+        is_apart = cells.with_head_axis and column >= cells.with_head_axis
         return self._side + column * self._width + (self._gap if is_apart else 0)
 
-    def _cell_at(self, point: QPointF) -> Place | None:
+    def _cell_at(self, point: QPointF) -> RowColumnIndex | None:
         cells = self.cells
         if cells is None or point.x() < self._side or point.y() < self._top:
             return None
@@ -142,8 +142,8 @@ class LabelledCellsView(CellTable):
         row = int((point.y() - self._top + self.verticalScrollBar().value()) // self._height)
         right = point.x() + self.horizontalScrollBar().value() - self._side
         column = int(right // self._width)
-        if cells.apart and column >= cells.apart:
-            column = max(cells.apart, int((right - self._gap) // self._width))
+        if cells.with_head_axis and column >= cells.with_head_axis:
+            column = max(cells.with_head_axis, int((right - self._gap) // self._width))
         return (row, column) if 0 <= row < rows and 0 <= column < columns else None
 
     def _update_scroll_ranges(self) -> None:
@@ -179,7 +179,7 @@ class LabelledCellsView(CellTable):
         if cells is None:
             return
         painter = QPainter(self.viewport())
-        painter.setFont(font(10))
+        painter.setFont(scaled_font(10))
         view = self.viewport().size()
         painter.save()
         painter.setClipRect(
@@ -210,11 +210,11 @@ class LabelledCellsView(CellTable):
         )
         indices = indices.astype(np.uint8)
         colours, light = (
-            table(cells.map_name, self._theme),
-            light_entries(cells.map_name, self._theme),
+            colour_table(cells.map_name, self._theme),
+            dark_text_entries(cells.map_name, self._theme),
         )
         paper = QColor(self._theme.raised)
-        lines = metrics(10)
+        lines = font_metrics(10)
         for row in rows:
             for column in columns:
                 inner = QRectF(self.rect_of(row, column)).adjusted(0, 0, -1, -1)
@@ -225,7 +225,7 @@ class LabelledCellsView(CellTable):
                     painter.setPen(QColor("#000000" if light[index] else "#ffffff"))
                     word = cells.words[row][column]
                     short = lines.elidedText(word, Qt.TextElideMode.ElideRight, inner.width() - 4)
-                    painter.drawText(inner.adjusted(2, 0, -2, 0), LEFT, short)
+                    painter.drawText(inner.adjusted(2, 0, -2, 0), ALIGN_LEFT, short)
         for place in cells.marked:
             self._draw_frame(painter, place, QColor(self._theme.ink), 2)
         if self.hasFocus():
@@ -233,21 +233,23 @@ class LabelledCellsView(CellTable):
         if self._hovered is not None:
             self._draw_frame(painter, self._hovered, QColor(self._theme.ink), 1)
 
-    def _draw_frame(self, painter: QPainter, place: Place, colour: QColor, width: float) -> None:
+    def _draw_frame(
+        self, painter: QPainter, place: RowColumnIndex, colour: QColor, width: float
+    ) -> None:
         painter.setPen(QPen(colour, width * self._theme.stroke))
         painter.drawRect(QRectF(self.rect_of(*place)).adjusted(0, 0, -1, -1))
 
     def _paint_titles(self, painter: QPainter, cells: LabelledCells, columns: range) -> None:
-        lines, view = metrics(10), self.viewport().size()
+        lines, view = font_metrics(10), self.viewport().size()
         painter.setClipRect(QRectF(0, self._top, self._side, view.height() - self._top))
         for row in self._titled_rows(cells):
             box = QRectF(self.rect_of(row, 0))
             box.setLeft(0)
             box.setRight(self._side - 5)
-            is_marked = row == cells.marked_row
+            is_marked = row == cells.highlighted_row
             painter.setPen(QColor(self._theme.accent if is_marked else self._theme.quiet))
             title = lines.elidedText(cells.rows[row], Qt.TextElideMode.ElideRight, box.width())
-            painter.drawText(box, RIGHT | Qt.TextFlag.TextDontClip, title)
+            painter.drawText(box, ALIGN_RIGHT | Qt.TextFlag.TextDontClip, title)
         painter.setClipRect(QRectF(self._side, 0, view.width() - self._side, self._top))
         painter.setPen(QColor(self._theme.quiet))
         longest = max(map(len, cells.columns), default=1)
@@ -260,32 +262,32 @@ class LabelledCellsView(CellTable):
             box.setBottom(self._top - 2)
             if cells.words:
                 short = lines.elidedText(title, Qt.TextElideMode.ElideRight, box.width() - 4)
-                painter.drawText(box.adjusted(2, 0, -2, 0), LEFT, short)
-            elif cells.apart and column >= cells.apart:
+                painter.drawText(box.adjusted(2, 0, -2, 0), ALIGN_LEFT, short)
+            elif cells.with_head_axis and column >= cells.with_head_axis:
                 box.setLeft(box.right() - lines.horizontalAdvance(title) - 1)
-                painter.drawText(box, RIGHT | Qt.TextFlag.TextDontClip, title)
+                painter.drawText(box, ALIGN_RIGHT | Qt.TextFlag.TextDontClip, title)
             elif column % every == 0 and not self._is_under_last_title(column):
-                painter.drawText(box, CENTRE | Qt.TextFlag.TextDontClip, title)
+                painter.drawText(box, ALIGN_CENTRE | Qt.TextFlag.TextDontClip, title)
 
     def _is_under_last_title(self, column: int) -> bool:
         """Whether the title of the separate column needs the room above another column."""
         cells = self.cells
-        if cells is None or not cells.apart:
+        if cells is None or not cells.with_head_axis:
             return False
-        last = self._column_left(len(cells.columns)) - metrics(10).horizontalAdvance(
+        last = self._column_left(len(cells.columns)) - font_metrics(10).horizontalAdvance(
             cells.columns[-1]
         )
         return self._column_left(column) + self._width > last
 
     def _titled_rows(self, cells: LabelledCells) -> list[int]:
         """Return the rows whose titles fit: the marked row, the last, and others at a distance."""
-        every = max(1, math.ceil(0.8 * metrics(10).height() / self._height))
+        every = max(1, math.ceil(0.8 * font_metrics(10).height() / self._height))
         fixed = [len(cells.rows) - 1]
-        if cells.marked_row is not None:
-            fixed.append(cells.marked_row)
+        if cells.highlighted_row is not None:
+            fixed.append(cells.highlighted_row)
         others = range(0, len(cells.rows), every)
         near = (row for row in others if all(abs(row - one) >= every for one in fixed))
-        if cells.marked_row is not None and 0 < fixed[0] - fixed[1] < every:
+        if cells.highlighted_row is not None and 0 < fixed[0] - fixed[1] < every:
             fixed = fixed[1:]
         return [*near, *fixed]
 
@@ -304,8 +306,8 @@ class LabelledCellsView(CellTable):
             super().keyPressEvent(event)
         elif event.matches(QKeySequence.StandardKey.Copy):
             QGuiApplication.clipboard().setText(cells.as_tsv())
-        elif key in STEPS and not event.modifiers():
-            row, column = (at + by for at, by in zip(self._focused, STEPS[key], strict=True))
+        elif key in ARROW_STEPS and not event.modifiers():
+            row, column = (at + by for at, by in zip(self._focused, ARROW_STEPS[key], strict=True))
             if 0 <= row < len(cells.rows) and 0 <= column < len(cells.columns):
                 self._focus_cell((row, column), self._side, self._top)
         elif key in {Qt.Key.Key_Return, Qt.Key.Key_Enter}:
@@ -327,7 +329,7 @@ class CellColourBar(QWidget):
         self._theme = LIGHT
 
     def sizeHint(self) -> QSize:
-        return QSize(round(120 * text_scale()), round(2 * metrics(10).height()) + 4)
+        return QSize(round(120 * text_scale()), round(2 * font_metrics(10).height()) + 4)
 
     def show_cells(self, cells: LabelledCells | None, theme: Theme) -> None:
         """Show the scale of a table."""
@@ -342,8 +344,8 @@ class CellColourBar(QWidget):
         cells = self._cells
         if cells is None:
             return
-        painter, lines = QPainter(self), metrics(10)
-        painter.setFont(font(10))
+        painter, lines = QPainter(self), font_metrics(10)
+        painter.setFont(scaled_font(10))
         painter.setPen(QColor(self._theme.quiet))
         low, high = format_short(cells.low), format_short(cells.high)
         left, right = (lines.horizontalAdvance(end) + 6 for end in (low, high))
@@ -351,9 +353,9 @@ class CellColourBar(QWidget):
         width = min(self.width() - left - right, 160 * text_scale())
         ramp = np.arange(MAX_COLOUR_INDEX + 1, dtype=np.uint8)[None]
         bar = QRectF(left, 0.25 * line, max(1.0, width), 0.5 * line)
-        painter.drawImage(bar, image(ramp, cells.map_name, self._theme))
-        painter.drawText(QRectF(0, 0, left, line), LEFT, low)
-        painter.drawText(QRectF(bar.right() + 6, 0, right, line), LEFT, high)
+        painter.drawImage(bar, colour_image(ramp, cells.map_name, self._theme))
+        painter.drawText(QRectF(0, 0, left, line), ALIGN_LEFT, low)
+        painter.drawText(QRectF(bar.right() + 6, 0, right, line), ALIGN_LEFT, high)
         short = lines.elidedText(cells.unit, Qt.TextElideMode.ElideRight, self.width())
-        painter.drawText(QRectF(0, line + 2, self.width(), line), LEFT, short)
+        painter.drawText(QRectF(0, line + 2, self.width(), line), ALIGN_LEFT, short)
         painter.end()

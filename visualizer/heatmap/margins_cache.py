@@ -14,9 +14,9 @@ from PySide6.QtCore import QPointF, QRectF, QSizeF
 from PySide6.QtGui import QColor, QPainter, QPixmap
 
 from visualizer.heatmap import panel_margins_paint, panel_paint
-from visualizer.heatmap.board_layout import TitlePlace
+from visualizer.heatmap.board_layout import TitlePlacement
 from visualizer.session.view_options import ColourLimits
-from visualizer.widgets.fonts import system_font
+from visualizer.widgets.fonts import system_font_key
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     """A pixmap and the key of its margins; the key is None if they depend on values."""
 
 
-OVER_PANEL = {TitlePlace.OWN, TitlePlace.SHEET, TitlePlace.LINE}
+PLACEMENTS_ABOVE_PANEL = {TitlePlacement.OWN, TitlePlacement.SHEET, TitlePlacement.LINE}
 MAX_CACHED_PANELS, MAX_CACHED_TITLES = 48, 8
 """Maximum numbers of cached pixmaps: of panels, and of column titles.
 
@@ -52,7 +52,7 @@ class PanelPixmap(Struct, frozen=True, eq=False):
     margins: Hashable
 
     @property
-    def spare(self) -> SparePixmap:
+    def pixmap_without_panel(self) -> SparePixmap:
         """The pixmap without the panel, whose values it would keep alive."""
         return self.pixmap, self.margins if self.heatmap.sums is None else None
 
@@ -64,14 +64,14 @@ class PanelMarginsPixmapCache:
         self._frames: OrderedDict[Hashable, QPixmap] = OrderedDict()
         self._titles: OrderedDict[Hashable, QPixmap] = OrderedDict()
 
-    def paint_on(
+    def cached_pixmap(
         self, spare: list[SparePixmap], slot: PanelSlot, whole: QRectF, theme: Theme, ratio: float
     ) -> PanelPixmap:
         """Return a pixmap of a panel's frame and head label, to paint its values on.
 
         Parameters
         ----------
-        spare : list of SparePixmap
+        pixmap_without_panel : list of SparePixmap
             Unused pixmaps, one of which may be reused, preferably one with the same margins.
             Painting on any of them takes a tenth of the time of a new one, since its memory is
             already allocated.
@@ -82,10 +82,10 @@ class PanelMarginsPixmapCache:
         """
         heatmap = slot.heatmap
         frame = self._cached_frame(
-            (_frame_key(slot, whole), theme, ratio, system_font()), slot, whole
+            (_frame_key(slot, whole), theme, ratio, system_font_key()), slot, whole
         )
         head_label = (heatmap.label, heatmap.head, *slot.head_at) if slot.head_at else None
-        notes = heatmap.notes if heatmap.layer is not None else slot.own_notes
+        notes = heatmap.notes if heatmap.layer is not None else slot.panel_notes
         margins = (frame.cacheKey(), head_label, notes, heatmap.is_marked)
         same = next((at for at, (_, kept) in enumerate(spare) if kept == margins), None)
         if same is not None:
@@ -99,7 +99,7 @@ class PanelMarginsPixmapCache:
         painter.drawPixmap(QPointF(), frame)
         painter.setCompositionMode(QPainter.CompositionMode.CompositionMode_SourceOver)
         painter.translate(-whole.topLeft())
-        panel_margins_paint.paint_head(painter, slot, theme)
+        panel_margins_paint.paint_head_label(painter, slot, theme)
         panel_margins_paint.paint_notes(painter, slot, theme)
         painter.end()
         return PanelPixmap(heatmap, picture, margins)
@@ -110,7 +110,7 @@ class PanelMarginsPixmapCache:
         shown = tuple(
             (_column_head_key(head.heatmap), head.left, head.width, head.notes) for head in heads
         )
-        key = (shown, width, layout.head, theme, ratio, system_font())
+        key = (shown, width, layout.head, theme, ratio, system_font_key())
         picture = self._titles.pop(key, None)
         if picture is None:
             picture = QPixmap((QSizeF(width, layout.head) * ratio).toSize())
@@ -149,7 +149,7 @@ def _frame_key(slot: PanelSlot, whole: QRectF) -> Hashable:
         heatmap.columns if slot.has_column_labels else None,
         slot.longest,
         heatmap.colour if heatmap.colour.limits is ColourLimits.PANEL else None,
-        (slot.title, _column_head_key(heatmap)) if slot.title in OVER_PANEL else None,
+        (slot.title, _column_head_key(heatmap)) if slot.title in PLACEMENTS_ABOVE_PANEL else None,
     )
 
 

@@ -9,7 +9,7 @@ from PySide6.QtGui import QAccessible, QColor, QPainter, QPen, QPixmap
 from PySide6.QtWidgets import QWidget
 
 from visualizer.heatmap import colour_mapping
-from visualizer.heatmap.cell_cursor_paint import frame
+from visualizer.heatmap.cell_cursor_paint import paint_frame
 from visualizer.heatmap.step_highlights import Highlights
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.theme import LIGHT, Theme
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from visualizer.heatmap.board import Board, Heatmap
 
-SIDE = 112
-EDGE = 4
+SIDE_PX = 112
+EDGE_MARGIN_PX = 4
 
 
 class MinimapWidget(QWidget):
@@ -42,7 +42,7 @@ class MinimapWidget(QWidget):
         self.hide()
 
     def sizeHint(self) -> QSize:
-        side = round(SIDE * text_scale()) + 2 * EDGE
+        side = round(SIDE_PX * text_scale()) + 2 * EDGE_MARGIN_PX
         return QSize(side, side)
 
     def show_board(self, board: Board, highlights: Highlights, theme: Theme) -> None:
@@ -80,22 +80,24 @@ class MinimapWidget(QWidget):
         seen = QRectF(keys.start * across, queries.start * down, len(keys) * across,
                       len(queries) * down)  # fmt: skip
         seen.translate(area.topLeft())
-        frame(painter, seen.united(QRectF(seen.topLeft(), seen.topLeft() + QPointF(3, 3))), 1.5,
-              theme)  # fmt: skip
+        smallest = QRectF(seen.topLeft(), seen.topLeft() + QPointF(3, 3))
+        paint_frame(painter, seen.united(smallest), 1.5, theme)
         painter.end()
 
     def _map_area(self) -> QRectF:
-        return QRectF(self.rect()).adjusted(EDGE, EDGE, -EDGE, -EDGE)
+        return QRectF(self.rect()).adjusted(
+            EDGE_MARGIN_PX, EDGE_MARGIN_PX, -EDGE_MARGIN_PX, -EDGE_MARGIN_PX
+        )
 
     def _is_complete(self, heatmap: Heatmap) -> bool:
         """Whether the whole panel is computed, and not covered for a prediction."""
-        rows = {reach.stage: reach.rows for reach in self._highlights.reaches}
+        rows = {reach.stage: reach.rows for reach in self._highlights.computed_extents}
         is_whole = rows.get(heatmap.stage, len(heatmap.rows.labels)) >= len(heatmap.rows.labels)
-        return is_whole and heatmap.stage not in self._highlights.covered
+        return is_whole and heatmap.stage not in self._highlights.hidden_stages
 
     def _pixmap_of(self, heatmap: Heatmap) -> QPixmap:
         if self._picture is None or self._picture[:2] != (heatmap, self._theme):
-            image = colour_mapping.image(
+            image = colour_mapping.colour_image(
                 colour_mapping.colour_indices(heatmap), heatmap.colour.map, self._theme
             )
             self._picture = (heatmap, self._theme, QPixmap.fromImage(image))

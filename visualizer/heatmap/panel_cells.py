@@ -8,60 +8,60 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec.structs import replace
 
-from visualizer.attention.masks import Masking, any_allowed_in_blocks
+from visualizer.attention.masks import MaskingSpec, any_allowed_in_blocks
 from visualizer.heatmap.board import Board
 from visualizer.session.cell_address import Cell
-from visualizer.session.comparison import tensor_of
+from visualizer.session.comparison import find_tensor
 
 if TYPE_CHECKING:
     from visualizer.attention.cached_tensor import CachedTensor
     from visualizer.heatmap.board import Heatmap
-    from visualizer.session.resolved_view import PoolingExtent, Resolved
+    from visualizer.session.resolved_view import PoolingExtent, ResolvedView
 
 
-def panel_of(board: Board, cell: Cell) -> Heatmap | None:
+def panel_of_cell(board: Board, cell: Cell) -> Heatmap | None:
     """Return the panel in which a cell is drawn, if any; its own panel is preferred."""
     shown = filter(board.is_current, board.heatmaps)
-    found = [heatmap for heatmap in shown if is_of(heatmap, cell)]
-    own = [heatmap for heatmap in found if is_own(heatmap, cell)]
+    found = [heatmap for heatmap in shown if shows_cell(heatmap, cell)]
+    own = [heatmap for heatmap in found if belongs_to_panel(heatmap, cell)]
     return next(iter((*own, *found)), None)
 
 
-def is_of(heatmap: Heatmap, cell: Cell) -> bool:
+def shows_cell(heatmap: Heatmap, cell: Cell) -> bool:
     """Whether a panel shows a cell: its own, or one that it is compared with."""
     source = (cell.stage, cell.head, cell.fold)
     own = (heatmap.stage, heatmap.head, heatmap.fold)
-    return not heatmap.is_alone and (source == own or source in heatmap.kin)
+    return not heatmap.is_only_panel and (source == own or source in heatmap.shared_scale_sources)
 
 
-def is_own(heatmap: Heatmap, cell: Cell) -> bool:
+def belongs_to_panel(heatmap: Heatmap, cell: Cell) -> bool:
     """Whether a cell belongs to a panel."""
-    return not heatmap.is_alone and cell_of(heatmap, *cell.place[-2:]) == cell
+    return not heatmap.is_only_panel and cell_at(heatmap, *cell.place[-2:]) == cell
 
 
-def cell_of(heatmap: Heatmap, row: int, column: int) -> Cell:
+def cell_at(heatmap: Heatmap, row: int, column: int) -> Cell:
     """Return the cell of a panel at a row and column of its stage."""
     head = () if heatmap.head is None else (heatmap.head,)
     return Cell(heatmap.stage, (*head, row, column), heatmap.fold, heatmap.part)
 
 
-def shown_cell(resolved: Resolved, board: Board, cell: Cell) -> Cell:
+def displayed_cell(resolved: ResolvedView, board: Board, cell: Cell) -> Cell:
     """Return the cell whose value a pooled cell shows: the largest magnitude in its block."""
-    heatmap = panel_of(board, cell)
+    heatmap = panel_of_cell(board, cell)
     if heatmap is None or not heatmap.is_pooled:
         return cell
-    return largest_near(resolved, cell, (heatmap.rows.block, heatmap.columns.block))
+    return largest_in_block(resolved, cell, (heatmap.rows.block, heatmap.columns.block))
 
 
-def largest_near(resolved: Resolved, cell: Cell, blocks: tuple[int, int]) -> Cell:
+def largest_in_block(resolved: ResolvedView, cell: Cell, blocks: tuple[int, int]) -> Cell:
     """Return the cell with the largest magnitude in the block around a cell."""
     top, left = (at // block * block for at, block in zip(cell.place[-2:], blocks, strict=True))
     block = (slice(top, top + blocks[0]), slice(left, left + blocks[1]))
-    held, index = tensor_of(resolved, cell)
+    held, index = find_tensor(resolved, cell)
     if held.is_blockwise:
         return _largest_drawn(held, index, cell, blocks, (top, left))
     numbers = held.read((*index, *block))
-    down, right = divmod(farthest(numbers), numbers.shape[1])
+    down, right = divmod(index_of_largest(numbers), numbers.shape[1])
     return replace(cell, place=(*cell.place[:-2], top + down, left + right))
 
 
@@ -76,15 +76,15 @@ def _largest_drawn(
 
     Before any row is drawn, the middle row is used.
     """
-    rows = held.rows_drawn(*blocks, (*index, corner[0] // blocks[0]))
+    rows = held.rows_represented(*blocks, (*index, corner[0] // blocks[0]))
     columns = slice(corner[1], corner[1] + blocks[1])
     part = slice(rows.start, rows.stop)
     numbers = held.read((*index, part, columns))
-    down, right = divmod(farthest(numbers), numbers.shape[1])
+    down, right = divmod(index_of_largest(numbers), numbers.shape[1])
     return replace(cell, place=(*cell.place[:-2], rows[down], corner[1] + right))
 
 
-def farthest(numbers: np.ndarray) -> int:
+def index_of_largest(numbers: np.ndarray) -> int:
     """Return the flat index of the value that a pooled cell shows.
 
     NaN counts as the largest magnitude; −∞ counts only if there is no other value.
@@ -97,7 +97,7 @@ def farthest(numbers: np.ndarray) -> int:
     return int(positive[0] if len(positive) else at_end[0])
 
 
-def any_of_blocks(cells: np.ndarray, rows: int, columns: int) -> np.ndarray:
+def any_in_blocks(cells: np.ndarray, rows: int, columns: int) -> np.ndarray:
     """Return, for each block of `rows` × `columns` cells, whether any of its cells is True."""
     if (rows, columns) != (1, 1):
         cells = np.maximum.reduceat(cells, np.arange(0, cells.shape[0], rows), axis=0)
@@ -106,8 +106,8 @@ def any_of_blocks(cells: np.ndarray, rows: int, columns: int) -> np.ndarray:
 
 
 @lru_cache(maxsize=8)
-def forbidden_in(
-    masking: Masking, sides: tuple[int, int], text: int, extent: PoolingExtent
+def masked_cells(
+    masking: MaskingSpec, sides: tuple[int, int], text: int, extent: PoolingExtent
 ) -> np.ndarray:
     """Return the drawn cells with only forbidden pairs; all panels share one cached array.
 
@@ -121,7 +121,7 @@ def forbidden_in(
     )
 
 
-def moved_cursor(
+def move_cursor(
     board: Board,
     cell: Cell | None,
     down: int,
@@ -133,9 +133,9 @@ def moved_cursor(
     Without a cell, or from a panel that is not shown, go to the first visible cell of a stage to
     predict, otherwise of the first panel.
     """
-    together = (column for column in board.columns if not column[0].is_alone)
+    together = (column for column in board.columns if not column[0].is_only_panel)
     board = Board(tuple(tuple(filter(board.is_current, column)) for column in together))
-    heatmap = panel_of(board, cell) if cell else None
+    heatmap = panel_of_cell(board, cell) if cell else None
     if cell is None or heatmap is None:
         of_asked = [panel for panel in board.heatmaps if panel.stage in asked]
         return next(map(_first_visible_cell, (*of_asked, *board.heatmaps)), None)
@@ -158,7 +158,7 @@ def moved_cursor(
 
 def _first_visible_cell(heatmap: Heatmap) -> Cell:
     """Return the first visible cell of a panel."""
-    return _cell_at(heatmap, heatmap.rows.seen[0], heatmap.columns.seen[0])
+    return _cell_at(heatmap, heatmap.rows.displayed_stage[0], heatmap.columns.displayed_stage[0])
 
 
 def _cell_at(heatmap: Heatmap, row: int, column: int) -> Cell:
@@ -167,4 +167,4 @@ def _cell_at(heatmap: Heatmap, row: int, column: int) -> Cell:
     row %= len(rows.labels)
     column %= len(columns.labels)
     first = (row // rows.block * rows.block, column // columns.block * columns.block)
-    return cell_of(heatmap, *first)
+    return cell_at(heatmap, *first)

@@ -8,7 +8,7 @@ import numpy as np
 from msgspec import Struct
 
 from visualizer.attention.display_transforms import WeightTransform
-from visualizer.session.comparison import ROUNDING
+from visualizer.session.comparison import ROUNDING_TOLERANCE
 from visualizer.session.view_options import ColourCurve, ColourLimits
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from visualizer.session.view_options import ColourOptions
 
 # In a longer text, nearly all weights are so small that they look the same on a scale up to 1.
-SHORT = 24
-ROUNDING_OF_SHARES = 1e-3
+MIN_PERCENTILE_TOKENS = 24
+SHARE_ROUNDING_TOLERANCE = 1e-3
 """Relative amount by which rounding to 16 bits may lift a share of 1 above 1."""
 
 
@@ -48,7 +48,7 @@ class ColourScale(Struct, frozen=True):
         return self.low < 0
 
 
-def colour_of(
+def choose_colour_scale(
     trace: Trace,
     stage: Stage,
     held: CachedTensor,
@@ -96,7 +96,7 @@ def _max_possible_weight(trace: Trace, shown: tuple[CachedTensor, ...], farthest
     """
     dropped = trace.holding(trace.dropout_stage) if trace.dropout_stage else None
     end = 1 / (1 - trace.spec.dropout) if any(one is dropped for one in shown) else 1.0
-    return end if farthest <= end * (1 + ROUNDING_OF_SHARES) else farthest
+    return end if farthest <= end * (1 + SHARE_ROUNDING_TOLERANCE) else farthest
 
 
 def _typed_ends(chosen: ColourOptions, stage: Stage, is_signed: bool) -> tuple[float, float] | None:
@@ -116,7 +116,7 @@ def _value_range(shown: tuple[CachedTensor, ...]) -> tuple[float, float]:
     return min(lows), max(highs)
 
 
-def change_colour(
+def choose_difference_scale(
     held: CachedTensor, chosen: ColourOptions, size: float, largest: float
 ) -> ColourScale:
     """Choose the colour scale of a difference, centred at 0.
@@ -134,7 +134,7 @@ def change_colour(
         else ColourLimits.SHARED
     )
     farthest = largest if limits is ColourLimits.PANEL else max(map(abs, held.limits()))
-    end = max(farthest, ROUNDING * size) or 1.0
+    end = max(farthest, ROUNDING_TOLERANCE * size) or 1.0
     return ColourScale(chosen.diverging, chosen.curve, limits, -end, end)
 
 
@@ -145,11 +145,11 @@ def _resolve_limits(
         return ColourLimits.SHARED
     if chosen.limits is not ColourLimits.AUTO:
         return chosen.limits
-    is_short = max(trace.sides) <= SHORT or chosen.curve is not ColourCurve.LINEAR
+    is_short = max(trace.sides) <= MIN_PERCENTILE_TOKENS or chosen.curve is not ColourCurve.LINEAR
     return ColourLimits.SHARED if is_signed or is_short else ColourLimits.ROW
 
 
-def outside_limits(
+def limit_masks(
     values: np.ndarray, marks: Iterable[np.ndarray | None], colour: ColourScale
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Return the masks of values below and above typed ends; None without typed ends.
@@ -161,13 +161,13 @@ def outside_limits(
     """
     if colour.limits is not ColourLimits.TYPED or colour.curve is ColourCurve.RANK:
         return None
-    counts = counted(values, marks)
+    counts = is_on_scale(values, marks)
     holds = np.finfo(values.dtype)  # rounded to this type, 0.6 is not above 0.6
     low, high = np.clip((colour.low, colour.high), holds.min, holds.max).astype(values.dtype)
     return counts & (values < low), counts & (values > high)
 
 
-def counted(values: np.ndarray, marks: Iterable[np.ndarray | None]) -> np.ndarray:
+def is_on_scale(values: np.ndarray, marks: Iterable[np.ndarray | None]) -> np.ndarray:
     """Return the mask of cells with a value on the scale: finite and without a mark."""
     counts: np.ndarray = np.isfinite(values)
     for mark in marks:

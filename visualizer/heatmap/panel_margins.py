@@ -6,32 +6,32 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from visualizer.format import format_number
-from visualizer.heatmap.board import POOLED, pooling_note
+from visualizer.heatmap.board import POOLING_PREFIX, pooling_note
 from visualizer.heatmap.colour_mapping import LOG_SPAN
 from visualizer.session.view_options import ColourCurve, ColourLimits
-from visualizer.widgets.fonts import metrics, system_font, text_scale
+from visualizer.widgets.fonts import font_metrics, system_font_key, text_scale
 
 if TYPE_CHECKING:
-    from visualizer.heatmap.board import Axis, Heatmap
+    from visualizer.heatmap.board import Heatmap, HeatmapAxis
     from visualizer.heatmap.panel_colour_scale import ColourScale
 
-NARROWEST = 72
+MIN_GUTTER_PX = 72
 MAX_LABEL_PX = 88
-HEAD = 42
+HEAD_HEIGHT_PX = 42
 """Height of a column's head: its title, and its colour scale below."""
-NOTE = 16
+NOTE_HEIGHT_PX = 16
 """Height of a line of notes."""
-COMPACT = 150
+MAX_COMPACT_WIDTH_PX = 150
 """Width below which a signed scale shows its end only once: ±2.08."""
-RAMP = 28
+MIN_RAMP_PX = 28
 """Width of the shortest colour ramp."""
-HEAD_MARK = 13
+HEAD_MARK_WIDTH_PX = 13
 """Width of the mark in a head's colour, including its margin."""
-BETWEEN = 5
+RAMP_MARGIN_PX = 5
 """Space between a colour ramp and the values at its ends."""
 
 
-def foot_height(heatmap: Heatmap, notes: int = 0) -> float:
+def footer_height(heatmap: Heatmap, notes: int = 0) -> float:
     """Return the height below a panel's cells, for the ends of its own scale and its own notes.
 
     Parameters
@@ -40,7 +40,7 @@ def foot_height(heatmap: Heatmap, notes: int = 0) -> float:
         Number of its notes that its column does not share.
     """
     is_own = heatmap.layer is None and heatmap.colour.limits is ColourLimits.PANEL
-    return (4 + NOTE * (notes + is_own)) * text_scale()
+    return (4 + NOTE_HEIGHT_PX * (notes + is_own)) * text_scale()
 
 
 def notes_height(heatmap: Heatmap) -> float:
@@ -55,13 +55,13 @@ def narrowest(heatmap: Heatmap) -> float:
     """
     title = heatmap.title
     if heatmap.layer is not None:
-        return _measure_text(title, system_font()) * 1.3 + 20 * text_scale()
+        return _measure_text(title, system_font_key()) * 1.3 + 20 * text_scale()
     axes = (heatmap.rows, heatmap.columns)
     blocks = tuple(
         -(-len(axis.labels) // drawn) for axis, drawn in zip(axes, heatmap.side, strict=True)
     )
     shown = (heatmap.colour, heatmap.unit, title, heatmap.stage)
-    return _min_head_width(shown, heatmap.notes, blocks, system_font())
+    return _min_head_width(shown, heatmap.notes, blocks, system_font_key())
 
 
 @lru_cache(maxsize=256)
@@ -78,50 +78,50 @@ def _min_head_width(
         # the pointer must not move.
         notes = (*notes, pooling_note(colour.is_signed, *blocks))
     ends = _compact_texts(_scale_texts(*shown), colour.is_signed)
-    scale = RAMP * text_scale() + sum(_line_width(text) for text in ends if text)
+    scale = MIN_RAMP_PX * text_scale() + sum(_line_width(text) for text in ends if text)
     wide = _measure_text(title, system) * 1.3 + 8
-    short = (note.removeprefix(POOLED) for note in notes)
-    return max(NARROWEST * text_scale(), wide, scale, *map(_line_width, short))
+    short = (note.removeprefix(POOLING_PREFIX) for note in notes)
+    return max(MIN_GUTTER_PX * text_scale(), wide, scale, *map(_line_width, short))
 
 
-def fitting_note(note: str, width: float) -> str:
+def fit_note(note: str, width: float) -> str:
     """Return a note, without its optional prefix if the whole note does not fit."""
-    return note if _line_width(note) <= width else note.removeprefix(POOLED)
+    return note if _line_width(note) <= width else note.removeprefix(POOLING_PREFIX)
 
 
 def line_title_width(heatmap: Heatmap) -> float:
     """Return the width of a panel's title in one line with the end of its scale."""
-    title = _measure_text(heatmap.title, system_font()) * 1.1
-    return title + 8 * text_scale() + _line_width(scale_end(heatmap))
+    title = _measure_text(heatmap.title, system_font_key()) * 1.1
+    return title + 8 * text_scale() + _line_width(format_scale_end(heatmap))
 
 
-def sheet_title_width(heatmap: Heatmap) -> float:
+def overlay_title_width(heatmap: Heatmap) -> float:
     """Return the width of the title line of a panel that overlays others."""
-    title = _measure_text(heatmap.title, system_font()) * 1.3
-    return title + 16 * text_scale() + _line_width(sheet_words(heatmap))
+    title = _measure_text(heatmap.title, system_font_key()) * 1.3
+    return title + 16 * text_scale() + _line_width(overlay_title(heatmap))
 
 
-def sheet_words(heatmap: Heatmap) -> str:
+def overlay_title(heatmap: Heatmap) -> str:
     """Return the head of the overlay panel, and the key that closes it."""
     return " · ".join(part for part in (heatmap.label.lower(), "Esc") if part)
 
 
-def scale_end(heatmap: Heatmap) -> str:
+def format_scale_end(heatmap: Heatmap) -> str:
     """Format a scale in one line with the title."""
-    low, high = compact_scale(heatmap)
+    low, high = format_compact_scale(heatmap)
     return f"{low} to {high}" if low else high
 
 
-def compact_scale(heatmap: Heatmap) -> tuple[str, str]:
+def format_compact_scale(heatmap: Heatmap) -> tuple[str, str]:
     """Format the texts before and after a column's ramp if there is little room."""
-    return _compact_texts(scale_texts(heatmap), heatmap.colour.is_signed)
+    return _compact_texts(format_scale(heatmap), heatmap.colour.is_signed)
 
 
 def _compact_texts(texts: tuple[str, str], is_signed: bool) -> tuple[str, str]:
     return ("", f"±{texts[1]}") if is_signed else texts
 
 
-def scale_texts(heatmap: Heatmap) -> tuple[str, str]:
+def format_scale(heatmap: Heatmap) -> tuple[str, str]:
     """Format the texts before and after a column's ramp.
 
     The text after it includes the unit and the curve unless the title implies them.
@@ -144,15 +144,15 @@ def _scale_texts(colour: ColourScale, unit: str, title: str, stage: str) -> tupl
 
 
 def _line_width(text: str) -> float:
-    return _measure_text(text, system_font()) + 8
+    return _measure_text(text, system_font_key()) + 8
 
 
 @lru_cache(maxsize=512)
 def _measure_text(text: str, system: str) -> float:
-    return metrics(12).horizontalAdvance(text)
+    return font_metrics(12).horizontalAdvance(text)
 
 
-def limit_texts(heatmap: Heatmap) -> tuple[str, str, str]:
+def format_limits(heatmap: Heatmap) -> tuple[str, str, str]:
     """Format the texts below a colour bar: at its low end, middle and high end."""
     return _format_limits(heatmap.colour, heatmap.unit)
 
@@ -186,20 +186,20 @@ def label_overhang(cell: float, line: float | None = None) -> float:
     line : float, optional
         The height of a line, if already known.
     """
-    return max(0.0, ((metrics(12).height() if line is None else line) - cell) / 2)
+    return max(0.0, ((font_metrics(12).height() if line is None else line) - cell) / 2)
 
 
-def sums_width(heatmap: Heatmap) -> float:
+def row_sums_width(heatmap: Heatmap) -> float:
     """Return the width of the row sums next to a panel."""
     return 0 if heatmap.sums is None else 60 * text_scale()
 
 
-def is_upright(widest: float, cell: float, line: float | None = None) -> bool:
+def has_vertical_labels(widest: float, cell: float, line: float | None = None) -> bool:
     """Whether column labels of tokens are vertical because they do not fit side by side.
 
     Single characters are never vertical, since that saves no room.
     """
-    return widest > max(cell - 4, metrics(12).height() if line is None else line)
+    return widest > max(cell - 4, font_metrics(12).height() if line is None else line)
 
 
 def label_height(
@@ -215,8 +215,12 @@ def label_height(
         The height of a line, if already known.
     """
     if line is None:
-        line = metrics(12).height()
-    return max(line, min(widest, longest)) if is_token and is_upright(widest, cell, line) else line
+        line = font_metrics(12).height()
+    return (
+        max(line, min(widest, longest))
+        if is_token and has_vertical_labels(widest, cell, line)
+        else line
+    )
 
 
 def short_head_label(heatmap: Heatmap) -> str:
@@ -230,26 +234,26 @@ def head_label_width(heatmap: Heatmap, is_short: bool) -> float:
     if not heatmap.label:
         return 0.0
     text = short_head_label(heatmap) if is_short else heatmap.label
-    mark = HEAD_MARK * text_scale() if heatmap.head is not None else 0.0
-    return mark + _measure_text(text, system_font()) * 1.1
+    mark = HEAD_MARK_WIDTH_PX * text_scale() if heatmap.head is not None else 0.0
+    return mark + _measure_text(text, system_font_key()) * 1.1
 
 
 def widest_label(labels: tuple[str, ...]) -> float:
     """Return the width of the widest of the first labels; the others are elided if needed."""
-    return _measure_widest(labels[:FIRST_LABELS], system_font())
+    return _measure_widest(labels[:MAX_MEASURED_LABELS], system_font_key())
 
 
-def widest_row_label(axis: Axis) -> float:
+def widest_row_label(axis: HeatmapAxis) -> float:
     """Return the width of the widest row label; for many tokens, positions are shown instead."""
     count = len(axis.labels)
-    has_places = axis.is_token and count >= FEWEST_PLACES
-    place = _measure_widest((f"{count:,}",), system_font()) if has_places else 0.0
+    has_places = axis.is_token and count >= MIN_POSITION_TOKENS
+    place = _measure_widest((f"{count:,}",), system_font_key()) if has_places else 0.0
     return max(widest_label(axis.labels), place)
 
 
-FEWEST_PLACES = 100
+MIN_POSITION_TOKENS = 100
 """With fewer tokens, positions take no more room than the minimum gutter."""
-FIRST_LABELS = 200
+MAX_MEASURED_LABELS = 200
 """Number of labels measured.
 
 Comparing all labels of a long text, as a cache key, takes longer than measuring these.
@@ -258,4 +262,4 @@ Comparing all labels of a long text, as a cache key, takes longer than measuring
 
 @lru_cache(maxsize=32)
 def _measure_widest(labels: tuple[str, ...], system: str) -> float:
-    return max((metrics(12).horizontalAdvance(label) for label in labels), default=0)
+    return max((font_metrics(12).horizontalAdvance(label) for label in labels), default=0)

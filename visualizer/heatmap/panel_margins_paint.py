@@ -13,42 +13,42 @@ from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter
 
 from visualizer.attention.stages import axis_word
 from visualizer.heatmap import cell_paint, colour_mapping
-from visualizer.heatmap.board_layout import TitlePlace
+from visualizer.heatmap.board_layout import TitlePlacement
 from visualizer.heatmap.panel_margins import (
-    BETWEEN,
-    COMPACT,
-    NOTE,
-    RAMP,
-    compact_scale,
-    fitting_note,
-    is_upright,
-    limit_texts,
-    scale_end,
-    scale_texts,
-    sheet_words,
+    MAX_COMPACT_WIDTH_PX,
+    MIN_RAMP_PX,
+    NOTE_HEIGHT_PX,
+    RAMP_MARGIN_PX,
+    fit_note,
+    format_compact_scale,
+    format_limits,
+    format_scale,
+    format_scale_end,
+    has_vertical_labels,
+    overlay_title,
     short_head_label,
     widest_label,
 )
 from visualizer.session.view_options import ColourLimits
-from visualizer.widgets.fonts import font, metrics, system_font, text_scale
+from visualizer.widgets.fonts import font_metrics, scaled_font, system_font_key, text_scale
 from visualizer.widgets.head_mark import paint_head_mark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from visualizer.heatmap.board import Axis, Heatmap
+    from visualizer.heatmap.board import Heatmap, HeatmapAxis
     from visualizer.heatmap.board_layout import ColumnHead, PanelSlot
     from visualizer.widgets.theme import Theme
 
-CENTRE = Qt.AlignmentFlag.AlignCenter
-RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+ALIGN_CENTRE = Qt.AlignmentFlag.AlignCenter
+ALIGN_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+ALIGN_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 MAX_RAMP_PX = 144
 LABEL, SMALL_LABEL = 12, 10
 """Label sizes in pixels."""
-BESIDE = 8
+MAX_LABEL_OVERHANG_PX = 8
 """Maximum distance by which a position label may extend beyond the panel."""
-FEWEST_NAMED = 8
+MIN_LABEL_DENSITY = 8
 """If fewer than one in this many tokens has room for its label, positions are shown instead."""
 
 
@@ -58,54 +58,60 @@ def paint_labels(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
     heatmap = slot.heatmap
     if slot.has_row_labels:
         size = label_size(heatmap.rows, slot.cell_height)
-        painter.setFont(font(size))
-        for at, text in shown_labels(heatmap.rows, slot.cell_height):
-            painter.drawText(row_label_box(slot, at), RIGHT, shortened(text, slot.longest, size))
+        painter.setFont(scaled_font(size))
+        for at, text in visible_labels(heatmap.rows, slot.cell_height):
+            painter.drawText(
+                row_label_box(slot, at), ALIGN_RIGHT, elide_label(text, slot.longest, size)
+            )
     if not slot.has_column_labels:
         return
-    painter.setFont(font(label_size(heatmap.columns, slot.cell_width)))
-    upright = are_upright(slot) and not names_places(heatmap.columns, slot.cell_width)
-    for at, text in shown_columns(slot):
+    painter.setFont(scaled_font(label_size(heatmap.columns, slot.cell_width)))
+    upright = are_labels_vertical(slot) and not shows_positions(heatmap.columns, slot.cell_width)
+    for at, text in visible_column_labels(slot):
         paint_column_label(painter, slot, at, text, upright)
 
 
-def label_size(axis: Axis, cell: float) -> int:
+def label_size(axis: HeatmapAxis, cell: float) -> int:
     """Return the label size; tokens whose cells are slightly too small get a smaller one."""
-    is_small = axis.is_token and metrics(SMALL_LABEL).ascent() <= cell < metrics(LABEL).ascent()
+    is_small = (
+        axis.is_token and font_metrics(SMALL_LABEL).ascent() <= cell < font_metrics(LABEL).ascent()
+    )
     return SMALL_LABEL if is_small else LABEL
 
 
-def are_upright(slot: PanelSlot) -> bool:
+def are_labels_vertical(slot: PanelSlot) -> bool:
     """Whether the tokens above a panel's columns are vertical; positions never are."""
     columns = slot.heatmap.columns
-    return columns.is_token and is_upright(widest_label(columns.labels), slot.cell_width)
+    return columns.is_token and has_vertical_labels(widest_label(columns.labels), slot.cell_width)
 
 
-def names_places(axis: Axis, cell: float) -> bool:
+def shows_positions(axis: HeatmapAxis, cell: float) -> bool:
     """Whether positions replace the labels of tokens, since too few labels would fit."""
-    return axis.is_token and _label_step(axis, cell, line_room(axis, cell)) > FEWEST_NAMED
+    return axis.is_token and _label_step(axis, cell, label_room(axis, cell)) > MIN_LABEL_DENSITY
 
 
-def shown_columns(slot: PanelSlot) -> list[tuple[int, str]]:
+def visible_column_labels(slot: PanelSlot) -> list[tuple[int, str]]:
     """Return the column labels that fit; vertical ones are chosen like those of rows."""
     axis, cell = slot.heatmap.columns, slot.cell_width
-    if are_upright(slot) and not names_places(axis, cell):
-        return shown_labels(axis, cell)
-    shown = shown_labels(axis, cell, upright=False, needed=max(cell, widest_column(axis, cell)))
-    if not names_places(axis, cell):
+    if are_labels_vertical(slot) and not shows_positions(axis, cell):
+        return visible_labels(axis, cell)
+    shown = visible_labels(
+        axis, cell, upright=False, needed=max(cell, column_label_width(axis, cell))
+    )
+    if not shows_positions(axis, cell):
         return shown
-    half = metrics(12).horizontalAdvance(f"{len(axis.labels):,}") / 2
-    room = slot.cells.width() + BESIDE - half  # anything beyond would be clipped
+    half = font_metrics(12).horizontalAdvance(f"{len(axis.labels):,}") / 2
+    room = slot.cells.width() + MAX_LABEL_OVERHANG_PX - half  # anything beyond would be clipped
     return [(at, text) for at, text in shown if axis.cell(at) * cell <= room]
 
 
-def widest_column(axis: Axis, cell: float) -> float:
+def column_label_width(axis: HeatmapAxis, cell: float) -> float:
     """Return the width that column labels need side by side."""
-    if names_places(axis, cell):
-        return metrics(12).horizontalAdvance(f"{len(axis.labels):,}") + 8
+    if shows_positions(axis, cell):
+        return font_metrics(12).horizontalAdvance(f"{len(axis.labels):,}") + 8
     if axis.is_token:
         return widest_label(axis.labels) * label_size(axis, cell) / LABEL + 3
-    return metrics(12).horizontalAdvance(axis.labels[-1]) + 8
+    return font_metrics(12).horizontalAdvance(axis.labels[-1]) + 8
 
 
 def paint_column_label(
@@ -115,51 +121,54 @@ def paint_column_label(
     left = slot.cells.left() + slot.heatmap.columns.cell(at) * slot.cell_width
     centre = QPointF(left + slot.cell_width / 2, slot.cells.top() - 4)
     size = label_size(slot.heatmap.columns, slot.cell_width)
-    line, text = metrics(size).height(), shortened(text, slot.longest, size)
+    line, text = font_metrics(size).height(), elide_label(text, slot.longest, size)
     painter.save()
     painter.translate(centre)
     if upright:
         painter.rotate(-90)
-        painter.drawText(QRectF(0, -line / 2, 400, line), LEFT, text)
+        painter.drawText(QRectF(0, -line / 2, 400, line), ALIGN_LEFT, text)
     else:
-        painter.drawText(QRectF(-200, -line, 400, line), CENTRE, text)
+        painter.drawText(QRectF(-200, -line, 400, line), ALIGN_CENTRE, text)
     painter.restore()
 
 
 def row_label_box(slot: PanelSlot, at: int) -> QRectF:
     """Return the rectangle of a row's label, left of the cells."""
-    line = metrics(label_size(slot.heatmap.rows, slot.cell_height)).height()
+    line = font_metrics(label_size(slot.heatmap.rows, slot.cell_height)).height()
     height = max(line, slot.cell_height)
     middle = slot.cells.top() + (slot.heatmap.rows.cell(at) + 0.5) * slot.cell_height
     return QRectF(slot.cells.left() - slot.gutter, middle - height / 2, slot.gutter - 8, height)
 
 
-def shown_labels(
-    axis: Axis, cell: float, upright: bool = True, needed: float = 0
+def visible_labels(
+    axis: HeatmapAxis, cell: float, upright: bool = True, needed: float = 0
 ) -> list[tuple[int, str]]:
     """Return the labels that fit: all, or evenly spaced ones, or positions counted from 1."""
-    step = _label_step(axis, cell, line_room(axis, cell) if upright else needed)
-    if names_places(axis, cell):
+    step = _label_step(axis, cell, label_room(axis, cell) if upright else needed)
+    if shows_positions(axis, cell):
         step = 1 << (step - 1).bit_length()
-        first = -(-(axis.seen.start + 1) // step) * step - 1
-        at_start = (0,) if axis.seen.start == 0 else ()
-        return [(at, f"{at + 1:,}") for at in (*at_start, *range(first, axis.seen.stop, step))]
+        first = -(-(axis.displayed_stage.start + 1) // step) * step - 1
+        at_start = (0,) if axis.displayed_stage.start == 0 else ()
+        return [
+            (at, f"{at + 1:,}")
+            for at in (*at_start, *range(first, axis.displayed_stage.stop, step))
+        ]
     is_named = axis.is_token or step == 1
     step = step if is_named else next(round_ for round_ in _round_numbers() if round_ >= step)
     first = 0 if is_named else step - 1
     first += (
-        math.ceil((axis.seen.start - first) / step) * step
+        math.ceil((axis.displayed_stage.start - first) / step) * step
     )  # the same ones while the panel is panned
-    return [(at, axis.labels[at]) for at in range(first, axis.seen.stop, step)]
+    return [(at, axis.labels[at]) for at in range(first, axis.displayed_stage.stop, step)]
 
 
-def line_room(axis: Axis, cell: float) -> float:
+def label_room(axis: HeatmapAxis, cell: float) -> float:
     """Return the room per label; every token has a label if its cell is large enough to read it."""
-    every = axis.is_token and metrics(label_size(axis, cell)).ascent() <= cell
-    return cell if every else metrics(LABEL).height()
+    every = axis.is_token and font_metrics(label_size(axis, cell)).ascent() <= cell
+    return cell if every else font_metrics(LABEL).height()
 
 
-def _label_step(axis: Axis, cell: float, room: float) -> int:
+def _label_step(axis: HeatmapAxis, cell: float, room: float) -> int:
     """Return the number of rows or columns between two labels that fit."""
     return axis.block * max(1, math.ceil(room / cell - 0.25))
 
@@ -169,17 +178,17 @@ def _round_numbers() -> Iterator[int]:
         yield from (10**power, 2 * 10**power, 5 * 10**power)
 
 
-def shortened(text: str, longest: float, size: int) -> str:
+def elide_label(text: str, longest: float, size: int) -> str:
     """Elide a label that is wider than `longest`."""
-    return _elide_label(text, longest, size, system_font())
+    return _elide_label(text, longest, size, system_font_key())
 
 
 @lru_cache(maxsize=2048)
 def _elide_label(text: str, longest: float, size: int, system: str) -> str:
-    return metrics(size).elidedText(text, Qt.TextElideMode.ElideRight, longest)
+    return font_metrics(size).elidedText(text, Qt.TextElideMode.ElideRight, longest)
 
 
-def paint_head(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
+def paint_head_label(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
     """Draw the label of a panel's head or text, if its position includes it."""
     heatmap = slot.heatmap
     if slot.head_at is None or not heatmap.label:
@@ -187,11 +196,11 @@ def paint_head(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
     text = short_head_label(heatmap) if slot.is_head_short else heatmap.label
     corner = slot.cells.topLeft() + QPointF(*slot.head_at)
     box = QRectF(corner.x(), corner.y(), 160 * text_scale(), 18 * text_scale())
-    painter.setFont(font(12, QFont.Weight.DemiBold))
+    painter.setFont(scaled_font(12, QFont.Weight.DemiBold))
     if heatmap.head is not None and heatmap.layer is None:
         box.setLeft(_paint_dot(painter, box, heatmap.head, theme))
     painter.setPen(QColor(theme.ink))
-    painter.drawText(box, LEFT, text)
+    painter.drawText(box, ALIGN_LEFT, text)
 
 
 def _paint_dot(painter: QPainter, box: QRectF, head: int, theme: Theme) -> float:
@@ -204,52 +213,54 @@ def _paint_dot(painter: QPainter, box: QRectF, head: int, theme: Theme) -> float
 
 def _foot_line_box(slot: PanelSlot, line: int, width: float) -> QRectF:
     scale = text_scale()
-    top = slot.cells.bottom() + (2 + NOTE * line) * scale
-    return QRectF(slot.cells.left(), top, width, NOTE * scale)
+    top = slot.cells.bottom() + (2 + NOTE_HEIGHT_PX * line) * scale
+    return QRectF(slot.cells.left(), top, width, NOTE_HEIGHT_PX * scale)
 
 
-def paint_own_ends(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
+def paint_own_scale(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
     """Draw the ends of a panel's own scale below it, if panels do not share one."""
     heatmap = slot.heatmap
     if heatmap.layer is not None or heatmap.colour.limits is not ColourLimits.PANEL:
         return
-    low, _, high = limit_texts(heatmap)
-    painter.setFont(font(12))
+    low, _, high = format_limits(heatmap)
+    painter.setFont(scaled_font(12))
     painter.setPen(QColor(theme.quiet))
     text = f"±{high}" if heatmap.colour.is_signed else f"{low} to {high}"
-    painter.drawText(_foot_line_box(slot, 0, slot.whole.right() - slot.cells.left()), LEFT, text)
+    painter.drawText(
+        _foot_line_box(slot, 0, slot.whole_area.right() - slot.cells.left()), ALIGN_LEFT, text
+    )
 
 
 def _paint_ramp(painter: QPainter, bar: QRectF, heatmap: Heatmap, theme: Theme) -> None:
     ramp = np.arange(colour_mapping.MAX_COLOUR_INDEX + 1, dtype=np.uint8)[None]
-    cell_paint.paint_colours(painter, bar, ramp, heatmap.colour.map, theme)
+    cell_paint.paint_cells(painter, bar, ramp, heatmap.colour.map, theme)
 
 
 def paint_notes(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
     """Draw the notes that a panel does not share below it; a layer's notes are above it, elided."""
-    heatmap, line = slot.heatmap, NOTE * text_scale()
-    notes = heatmap.notes if heatmap.layer is not None else slot.own_notes
+    heatmap, line = slot.heatmap, NOTE_HEIGHT_PX * text_scale()
+    notes = heatmap.notes if heatmap.layer is not None else slot.panel_notes
     if not notes:
         return
     is_marked = heatmap.is_marked
     weight = QFont.Weight.DemiBold if is_marked else QFont.Weight.Normal
-    painter.setFont(font(12, weight))
+    painter.setFont(scaled_font(12, weight))
     painter.setPen(QColor(theme.ink if is_marked else theme.quiet))
-    room = slot.whole.right() - slot.cells.left()
+    room = slot.whole_area.right() - slot.cells.left()
     if heatmap.layer is not None:
         width = room
-        first = QRectF(slot.cells.left(), slot.whole.top(), width, line)
+        first = QRectF(slot.cells.left(), slot.whole_area.top(), width, line)
     else:
-        notes, width = tuple(fitting_note(note, room) for note in notes), 400.0
+        notes, width = tuple(fit_note(note, room) for note in notes), 400.0
         first = _foot_line_box(slot, heatmap.colour.limits is ColourLimits.PANEL, width)
     for position, note in enumerate(notes):
         box = first.translated(0, line * position)
-        painter.drawText(box, LEFT, _elide_note(note, weight, width, system_font()))
+        painter.drawText(box, ALIGN_LEFT, _elide_note(note, weight, width, system_font_key()))
 
 
 @lru_cache(maxsize=256)
 def _elide_note(note: str, weight: QFont.Weight, width: float, system: str) -> str:
-    measures = QFontMetricsF(font(12, weight))
+    measures = QFontMetricsF(scaled_font(12, weight))
     return measures.elidedText(note, Qt.TextElideMode.ElideRight, width)
 
 
@@ -262,32 +273,32 @@ def paint_column_heads(painter: QPainter, heads: tuple[ColumnHead, ...], theme: 
             _paint_axes_and_scale(painter, head, _format_axes(heatmap), 0, beside, theme)
         elif head is heads[0]:
             axes, top = _format_axes(heatmap), line - 3 * text_scale()
-            area = QRectF(head.left, top, 300, NOTE * text_scale())
-            painter.setFont(font(12))
+            area = QRectF(head.left, top, 300, NOTE_HEIGHT_PX * text_scale())
+            painter.setFont(scaled_font(12))
             painter.setPen(QColor(theme.quiet))
             _paint_shared(painter, area, axes, heatmap, theme)
 
 
-def paint_own_title(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
+def paint_panel_title(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
     """Draw a panel's title and its scale above it, if they are not pinned at the top."""
-    if slot.title in {TitlePlace.OWN, TitlePlace.SHEET}:
-        head, top = slot.column_head, slot.whole.top()
+    if slot.title in {TitlePlacement.OWN, TitlePlacement.SHEET}:
+        head, top = slot.column_head, slot.whole_area.top()
         beside = _paint_title(painter, QPointF(head.left, top), head.heatmap, 14, theme)
-        is_sheet = slot.title is TitlePlace.SHEET
-        text = sheet_words(head.heatmap) if is_sheet else _format_axes(head.heatmap)
+        is_sheet = slot.title is TitlePlacement.SHEET
+        text = overlay_title(head.heatmap) if is_sheet else _format_axes(head.heatmap)
         _paint_axes_and_scale(painter, head, text, top, beside, theme)
-    elif slot.title is TitlePlace.LINE:
+    elif slot.title is TitlePlacement.LINE:
         head, scale = slot.column_head, text_scale()
         top = slot.cells.top() - 20 * scale
         beside = _paint_title(painter, QPointF(head.left, top), head.heatmap, 12, theme)
-        painter.setFont(font(12))
+        painter.setFont(scaled_font(12))
         painter.setPen(QColor(theme.quiet))
-        end = scale_end(head.heatmap)
+        end = format_scale_end(head.heatmap)
         pooled = f"{end}, pooled" if head.heatmap.is_pooled else end
-        if beside + metrics(12).horizontalAdvance(pooled) <= slot.whole.right():
+        if beside + font_metrics(12).horizontalAdvance(pooled) <= slot.whole_area.right():
             end = pooled
-        width = metrics(12).horizontalAdvance(end) + 4
-        painter.drawText(QRectF(beside, top, width, 20 * scale), LEFT, end)
+        width = font_metrics(12).horizontalAdvance(end) + 4
+        painter.drawText(QRectF(beside, top, width, 20 * scale), ALIGN_LEFT, end)
 
 
 def _paint_title(
@@ -295,13 +306,13 @@ def _paint_title(
 ) -> float:
     """Draw a title; return the left edge of the remaining line."""
     scale = text_scale()
-    painter.setFont(font(size, QFont.Weight.DemiBold))
+    painter.setFont(scaled_font(size, QFont.Weight.DemiBold))
     width = QFontMetricsF(painter.font()).horizontalAdvance(heatmap.title)
     line = QRectF(at.x(), at.y(), width + 4, 20 * scale)
     if heatmap.layer is not None and heatmap.head is not None:
         line.moveLeft(_paint_dot(painter, line, heatmap.head, theme))
     painter.setPen(QColor(theme.ink))
-    painter.drawText(line, LEFT, heatmap.title)
+    painter.drawText(line, ALIGN_LEFT, heatmap.title)
     return line.right() + 8 * scale
 
 
@@ -314,29 +325,31 @@ def _paint_axes_and_scale(
 ) -> None:
     """Draw the names of a column's axes next to its title, and its scale and notes below."""
     scale, heatmap = text_scale(), head.heatmap
-    painter.setFont(font(12))
+    painter.setFont(scaled_font(12))
     painter.setPen(QColor(theme.quiet))
-    if beside + metrics(12).horizontalAdvance(axes) <= head.left + head.width:
+    if beside + font_metrics(12).horizontalAdvance(axes) <= head.left + head.width:
         # On the title's own line, slightly lower, since its letters are smaller.
-        painter.drawText(QRectF(beside, top + scale, 300, 20 * scale), LEFT, axes)
-    below = QRectF(head.left, top + 20 * scale, head.width, NOTE * scale)
+        painter.drawText(QRectF(beside, top + scale, 300, 20 * scale), ALIGN_LEFT, axes)
+    below = QRectF(head.left, top + 20 * scale, head.width, NOTE_HEIGHT_PX * scale)
     _paint_scale(painter, below, heatmap, theme)
     _paint_shared_notes(painter, below, head.notes, theme)
 
 
 def _paint_scale(painter: QPainter, line: QRectF, heatmap: Heatmap, theme: Theme) -> None:
     """Draw a column's colour scale: its low end, its ramp and its high end."""
-    measures, scale = metrics(12), text_scale()
-    is_narrow = line.width() < COMPACT * scale
-    before, after = compact_scale(heatmap) if is_narrow else scale_texts(heatmap)
-    widths = [measures.horizontalAdvance(text) + BETWEEN if text else 0 for text in (before, after)]
-    ramp = min(MAX_RAMP_PX * scale, max(RAMP * scale, line.width() - sum(widths)))
+    measures, scale = font_metrics(12), text_scale()
+    is_narrow = line.width() < MAX_COMPACT_WIDTH_PX * scale
+    before, after = format_compact_scale(heatmap) if is_narrow else format_scale(heatmap)
+    widths = [
+        measures.horizontalAdvance(text) + RAMP_MARGIN_PX if text else 0 for text in (before, after)
+    ]
+    ramp = min(MAX_RAMP_PX * scale, max(MIN_RAMP_PX * scale, line.width() - sum(widths)))
     bar = QRectF(line.left() + widths[0], line.center().y() - 3 * scale, ramp, 6 * scale)
-    painter.drawText(line, LEFT, before)
+    painter.drawText(line, ALIGN_LEFT, before)
     _paint_ramp(painter, bar, heatmap, theme)
     painter.setPen(QColor(theme.quiet))
-    painter.drawText(line.translated(widths[0] + ramp + BETWEEN, 0).adjusted(0, 0, 200, 0), LEFT,
-                     after)  # fmt: skip
+    end = line.translated(widths[0] + ramp + RAMP_MARGIN_PX, 0).adjusted(0, 0, 200, 0)
+    painter.drawText(end, ALIGN_LEFT, after)
 
 
 def _paint_shared_notes(
@@ -345,17 +358,17 @@ def _paint_shared_notes(
     painter.setPen(QColor(theme.quiet))
     for note in notes:
         line = line.translated(0, line.height())
-        painter.drawText(line.adjusted(0, 0, 400, 0), LEFT, fitting_note(note, line.width()))
+        painter.drawText(line.adjusted(0, 0, 400, 0), ALIGN_LEFT, fit_note(note, line.width()))
 
 
 def _paint_shared(
     painter: QPainter, line: QRectF, axes: str, heatmap: Heatmap, theme: Theme
 ) -> None:
     """Draw the axis names and the colour bar shared by all layers and heads."""
-    measures, scale, (low, unit, high) = metrics(12), text_scale(), limit_texts(heatmap)
+    measures, scale, (low, unit, high) = font_metrics(12), text_scale(), format_limits(heatmap)
     bar = QRectF(0, line.center().y() - 3 * scale, 72 * scale, 6 * scale)
     for text, after in ((axes, 20 * scale), (low, 5.0), ("", 5.0), (high, 8 * scale), (unit, 0.0)):
-        painter.drawText(line, LEFT, text)
+        painter.drawText(line, ALIGN_LEFT, text)
         if not text:
             bar.moveLeft(line.left())
             _paint_ramp(painter, bar, heatmap, theme)

@@ -22,43 +22,43 @@ from PySide6.QtGui import (
 
 from visualizer.format import format_number
 from visualizer.heatmap import cell_paint, colour_mapping
-from visualizer.heatmap.panel_colour_scale import outside_limits
-from visualizer.heatmap.panel_margins import sums_width
+from visualizer.heatmap.panel_colour_scale import limit_masks
+from visualizer.heatmap.panel_margins import row_sums_width
 from visualizer.heatmap.panel_margins_paint import (
-    CENTRE,
-    LEFT,
-    paint_head,
+    ALIGN_CENTRE,
+    ALIGN_LEFT,
+    paint_head_label,
     paint_labels,
     paint_notes,
-    paint_own_ends,
-    paint_own_title,
+    paint_own_scale,
+    paint_panel_title,
 )
-from visualizer.widgets.fonts import font, system_font
+from visualizer.widgets.fonts import scaled_font, system_font_key
 
 if TYPE_CHECKING:
     from visualizer.heatmap.board_layout import PanelSlot
     from visualizer.widgets.theme import Theme
 
-SMALLEST_MARK = 3
-LARGE = 20
+MIN_MARK_PX = 3
+LARGE_CELL_PX = 20
 
 
 def paint_slot(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
     """Draw a panel and everything that belongs to it, at its position."""
     paint_frame(painter, slot, theme)
-    paint_head(painter, slot, theme)
-    paint_own(painter, slot, theme)
+    paint_head_label(painter, slot, theme)
+    paint_values(painter, slot, theme)
     paint_notes(painter, slot, theme)
 
 
 def paint_frame(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
     """Draw the surroundings of the cells that depend on neither values nor head."""
     paint_labels(painter, slot, theme)
-    paint_own_title(painter, slot, theme)
-    paint_own_ends(painter, slot, theme)
+    paint_panel_title(painter, slot, theme)
+    paint_own_scale(painter, slot, theme)
 
 
-def paint_own(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
+def paint_values(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
     """Draw the cells, their numbers and the row sums."""
     indices = colour_mapping.colour_indices(slot.heatmap)
     _paint_cells(painter, slot, indices, theme)
@@ -69,7 +69,7 @@ def paint_own(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
 
 
 def _paint_cells(painter: QPainter, slot: PanelSlot, indices: np.ndarray, theme: Theme) -> None:
-    cell_paint.paint_colours(painter, slot.cells, indices, slot.heatmap.colour.map, theme)
+    cell_paint.paint_cells(painter, slot.cells, indices, slot.heatmap.colour.map, theme)
     if min(slot.cell_width, slot.cell_height) >= 20:
         painter.setPen(QPen(QColor(theme.paper), 1))
         rows, columns = slot.heatmap.values.shape
@@ -89,8 +89,8 @@ def _paint_marks(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
     heatmap = slot.heatmap
     if heatmap.forbidden is not None:
         paint_hatch(painter, slot, heatmap.forbidden, theme)
-    if heatmap.uneven is not None:
-        _paint_uneven(painter, slot, heatmap.uneven, theme)
+    if heatmap.uneven_rows is not None:
+        _paint_uneven(painter, slot, heatmap.uneven_rows, theme)
     if heatmap.dropped is not None and slot.cell_width >= 6:
         painter.setPen(QPen(QColor(theme.border), 1.25 if slot.cell_width >= 20 else 1))
         inset = slot.cell_width * 0.22
@@ -107,10 +107,10 @@ def _paint_marks(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
 
 def paint_hatch(painter: QPainter, slot: PanelSlot, cells: np.ndarray, theme: Theme) -> None:
     """Hatch cells of a panel."""
-    cell_paint.hatch(painter, areas(slot, cells), slot.cells.topLeft(), theme.hatch)
+    cell_paint.paint_hatching(painter, cell_areas(slot, cells), slot.cells.topLeft(), theme.hatch)
 
 
-def areas(slot: PanelSlot, cells: np.ndarray) -> list[QRectF]:
+def cell_areas(slot: PanelSlot, cells: np.ndarray) -> list[QRectF]:
     """Return the areas of cells within a panel, with adjacent cells of a row merged."""
     return [*_cached_areas(_ArrayIdentity(cells), slot.cell_width, slot.cell_height)]
 
@@ -139,9 +139,11 @@ def _cached_areas(cells: _ArrayIdentity, width: float, height: float) -> tuple[Q
 
 def _paint_uneven(painter: QPainter, slot: PanelSlot, uneven: np.ndarray, theme: Theme) -> None:
     """Hatch cells that only one side forbids: along the bottom, if their numbers are readable."""
-    share = 0.25 if slot.cell_height >= LARGE else 1
-    feet = [area.adjusted(0, (1 - share) * area.height(), 0, 0) for area in areas(slot, uneven)]
-    cell_paint.hatch(painter, feet, slot.cells.topLeft(), theme.border)
+    share = 0.25 if slot.cell_height >= LARGE_CELL_PX else 1
+    feet = [
+        area.adjusted(0, (1 - share) * area.height(), 0, 0) for area in cell_areas(slot, uneven)
+    ]
+    cell_paint.paint_hatching(painter, feet, slot.cells.topLeft(), theme.border)
 
 
 def _paint_out_of_range(
@@ -149,11 +151,11 @@ def _paint_out_of_range(
 ) -> None:
     """Mark values out of range by a triangle in a corner, pointing up or down."""
     heatmap = slot.heatmap
-    found = outside_limits(heatmap.values, heatmap.marks, heatmap.colour)
+    found = limit_masks(heatmap.values, heatmap.marks, heatmap.colour)
     size = min(slot.cell_width, slot.cell_height, 36) / 4
-    if found is None or size < SMALLEST_MARK:
+    if found is None or size < MIN_MARK_PX:
         return
-    light = colour_mapping.light_entries(slot.heatmap.colour.map, theme)
+    light = colour_mapping.dark_text_entries(slot.heatmap.colour.map, theme)
     painter.setPen(Qt.PenStyle.NoPen)
     for cells, way in zip(found, (-1, 1), strict=True):
         for row, column in np.argwhere(cells).tolist():
@@ -169,8 +171,8 @@ def _paint_numbers(painter: QPainter, slot: PanelSlot, indices: np.ndarray, them
     heatmap, numbers = slot.heatmap, slot.numbers
     if numbers is None:
         return
-    painter.setFont(_numbers_font(numbers.pixel_size, system_font()))
-    light = colour_mapping.light_entries(heatmap.colour.map, theme)
+    painter.setFont(_numbers_font(numbers.pixel_size, system_font_key()))
+    light = colour_mapping.dark_text_entries(heatmap.colour.map, theme)
     inks = {True: QColor("#000000"), False: QColor("#FFFFFF"), None: QColor(theme.quiet)}
     highlights: list[bool] = light.tolist()
     present: object = ""
@@ -191,12 +193,12 @@ def _paint_numbers(painter: QPainter, slot: PanelSlot, indices: np.ndarray, them
                 slot.cell_width,
                 slot.cell_height,
             )
-            painter.drawText(cell, CENTRE, numbers.write(value))
+            painter.drawText(cell, ALIGN_CENTRE, numbers.write(value))
 
 
 @lru_cache(maxsize=16)
 def _numbers_font(pixel_size: int, system: str) -> QFont:
-    made = font(12)
+    made = scaled_font(12)
     made.setPixelSize(pixel_size)
     return made
 
@@ -205,15 +207,15 @@ def _paint_sums(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
     sums = slot.heatmap.sums
     if sums is None:
         return
-    painter.setFont(font(12))
+    painter.setFont(scaled_font(12))
     painter.setPen(QColor(theme.quiet))
     line = QFontMetricsF(painter.font()).height()
-    left, width = slot.cells.right() + 6, sums_width(slot.heatmap)
-    painter.drawText(QRectF(left, slot.cells.top() - line - 2, width, line), LEFT, "row sum")
+    left, width = slot.cells.right() + 6, row_sums_width(slot.heatmap)
+    painter.drawText(QRectF(left, slot.cells.top() - line - 2, width, line), ALIGN_LEFT, "row sum")
     step = max(1, math.ceil(line / slot.cell_height))
     for row in range(0, len(sums), step):
         top = slot.cells.top() + row * slot.cell_height
         height = max(slot.cell_height, line)
         painter.drawText(
-            QRectF(left, top, width, height), LEFT, f"Σ {format_number(float(sums[row]), 2)}"
+            QRectF(left, top, width, height), ALIGN_LEFT, f"Σ {format_number(float(sums[row]), 2)}"
         )

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
-from visualizer.attention.masks import Masking
+from visualizer.attention.masks import MaskingSpec
 from visualizer.attention.stages import is_hatched
 from visualizer.explanations.step_values import row_sums
 from visualizer.heatmap.board import (
-    Axis,
     Heatmap,
-    counted_from_one,
+    HeatmapAxis,
+    numbered_labels,
     pooling_note,
 )
-from visualizer.heatmap.panel_cells import any_of_blocks, forbidden_in
-from visualizer.heatmap.panel_colour_scale import ColourScale, colour_of, outside_limits
+from visualizer.heatmap.panel_cells import any_in_blocks, masked_cells
+from visualizer.heatmap.panel_colour_scale import ColourScale, choose_colour_scale, limit_masks
 from visualizer.session.cell_address import ComparedSide
 from visualizer.session.view_options import ColourCurve, ColourLimits
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from visualizer.attention.cached_tensor import CachedTensor
     from visualizer.attention.stages import Stage
     from visualizer.attention.trace import LeadingIndex, Trace
-    from visualizer.session.resolved_view import PoolingExtent, Resolved
+    from visualizer.session.resolved_view import PoolingExtent, ResolvedView
 
 
-UNEVEN = 1.1e-4
+ROW_SUM_TOLERANCE = 1.1e-4
 """Maximum deviation of a row's sum from 1 that is due to rounding."""
-FOLDS = {HeadAggregate.MEAN: "Mean", HeadAggregate.MAX: "Largest"}
+AGGREGATE_LABELS = {HeadAggregate.MEAN: "Mean", HeadAggregate.MAX: "Largest"}
 
 
 class PanelSource:
@@ -49,12 +49,12 @@ class PanelSource:
     """
 
     part = ComparedSide.PLAIN
-    kin: frozenset[tuple[str, int | None, HeadAggregate | None]] = frozenset()
-    is_alone = False
+    shared_scale_sources: frozenset[tuple[str, int | None, HeadAggregate | None]] = frozenset()
+    is_only_panel = False
 
     def __init__(
         self,
-        resolved: Resolved,
+        resolved: ResolvedView,
         stage: Stage,
         head: int | None,
         by: HeadAggregate | None,
@@ -71,15 +71,19 @@ class PanelSource:
         self.chosen = resolved.view.colouring
         self.leading = leading
         self.spec = run.trace.spec_at(self.leading)
-        self.wanted_lens = resolved.view.lens if lens is None else lens
+        self.requested_transform = resolved.view.lens if lens is None else lens
         self.lens = (
-            run.trace.possible(self.wanted_lens) if stage.is_weights else WeightTransform.PLAIN
+            run.trace.supported_transform(self.requested_transform)
+            if stage.is_weights
+            else WeightTransform.PLAIN
         )
-        self.held: CachedTensor = self.trace.seen(stage.name, self.wanted_lens, by)
+        self.held: CachedTensor = self.trace.displayed_stage(
+            stage.name, self.requested_transform, by
+        )
         self.beside: tuple[CachedTensor, ...] = ()
         self.extent = extent or resolved.extent(stage)
         self.index = (*self.leading, *(() if head is None else (head,)))
-        self.whole = (*self.index, *self.extent.cells)
+        self.whole_area = (*self.index, *self.extent.cells)
 
     def heatmap(self, known: dict[Hashable, Heatmap]) -> Heatmap:
         """Build the panel, or return a known one built from the same inputs."""
@@ -88,15 +92,16 @@ class PanelSource:
         colour = self._choose_colours()
         labels = self.resolved.side_labels(self.leading)
         key = (self.held, before, self.leading, self.head, self.by, self.lens, self.extent, colour,
-               hatch, labels, stage.symbol, self.beside, self.part, self.title, self.kin,
-               self._panel_label(), self.wanted_lens, self.held.version,
+               hatch, labels, stage.symbol, self.beside, self.part, self.title,
+               self.shared_scale_sources,
+               self._panel_label(), self.requested_transform, self.held.version,
                )  # fmt: skip
         if key in known:
             return known[key]
         forbidden = self._add_cut_cells(self._forbidden_cells(hatch) if hatch else None)
         dropped = self._dropped_cells(before, forbidden) if before else None
         rows, columns = self._panel_axes(labels.rows, labels.columns)
-        values = self.held.read_pooled(*self.extent.blocks, self.whole)
+        values = self.held.read_pooled(*self.extent.blocks, self.whole_area)
         hidden = self._add_unknown_cells(self._hidden_cells(), values)
         return Heatmap(
             key, stage.name, self.title, stage.symbol, self.head, self.by, self.leading,
@@ -105,19 +110,20 @@ class PanelSource:
             self._panel_notes(colour, values, (forbidden, dropped, hidden)), self._value_unit(),
             self.extent.side,
             self._drawn_row_maxima(values) if colour.limits is ColourLimits.ROW else None, hidden,
-            self._uneven_cells(), self.part, self.kin, self.is_alone, is_share=self._is_share(),
+            self._uneven_cells(), self.part, self.shared_scale_sources, self.is_only_panel,
+            is_share=self._is_share(),
         )  # fmt: skip
 
-    def sketch(self, most_cells: int | None = None) -> bool:
-        """Draw a first picture on the worker; see `CachedTensor.sketch`."""
-        part = (*self.extent.blocks, self.whole)
-        made = [held.sketch(*part, most_cells) for held in self._read_tensors]
+    def draw_coarse_rows(self, most_cells: int | None = None) -> bool:
+        """Draw a first picture on the worker; see `CachedTensor.draw_coarse_rows`."""
+        part = (*self.extent.blocks, self.whole_area)
+        made = [held.draw_coarse_rows(*part, most_cells) for held in self._read_tensors]
         return any(made)
 
     def draw(self, is_over: Callable[[], bool]) -> bool:
         """Draw the exact picture; see `CachedTensor.draw`."""
         return all(
-            held.draw(*self.extent.blocks, self.whole, is_over) for held in self._read_tensors
+            held.draw(*self.extent.blocks, self.whole_area, is_over) for held in self._read_tensors
         )
 
     def drop(self) -> None:
@@ -126,24 +132,29 @@ class PanelSource:
             held.drop(*self.extent.blocks)
 
     @property
-    def exact_share(self) -> float:
+    def exact_row_share(self) -> float:
         """The share of its rows that are exact."""
-        return min(held.exact_share(*self.extent.blocks, self.whole) for held in self._read_tensors)
+        return min(
+            held.exact_row_share(*self.extent.blocks, self.whole_area)
+            for held in self._read_tensors
+        )
 
     @property
-    def begun_share(self) -> float:
+    def drawn_share(self) -> float:
         """The share of its rows that were at least sampled."""
-        return min(held.begun_share(*self.extent.blocks, self.whole) for held in self._read_tensors)
+        return min(
+            held.drawn_share(*self.extent.blocks, self.whole_area) for held in self._read_tensors
+        )
 
     @property
     def sampled_rows(self) -> int:
         """Number of rows per sampled row, if the picture is not exact."""
         return max(
-            held.sampled_rows(*self.extent.blocks, self.whole) for held in self._read_tensors
+            held.sampled_rows(*self.extent.blocks, self.whole_area) for held in self._read_tensors
         )
 
     @property
-    def most_cells(self) -> int:
+    def max_cells(self) -> int:
         """Maximum number of cells computed to make it exact; a row reads all its columns."""
         *_, rows, columns = self.held.shape
         seen = rows if self.extent.rows is None else len(self.extent.rows)
@@ -162,9 +173,9 @@ class PanelSource:
         """The index of its text."""
         return self.trace.at("text", self.leading)
 
-    def _hatching_mask(self) -> Masking | None:
+    def _hatching_mask(self) -> MaskingSpec | None:
         name = self.stage.name
-        return Masking.of(self.spec, name) if is_hatched(self.spec, name) else None
+        return MaskingSpec.of(self.spec, name) if is_hatched(self.spec, name) else None
 
     def _before_dropout(self) -> CachedTensor | None:
         """Return the tensor before dropout, if dropped cells are to be marked."""
@@ -184,11 +195,11 @@ class PanelSource:
         """
         shown = (self.stage, self.held, self.lens, self.chosen)
         if self.chosen.limits is ColourLimits.PANEL:
-            return colour_of(trace, *shown, self._largest_value(), self.beside)
+            return choose_colour_scale(trace, *shown, self._largest_value(), self.beside)
         key = (trace, self.held, self.lens, self.beside)
         colour = self.resolved.made.get(key)
         if not isinstance(colour, ColourScale):
-            colour = self.resolved.made[key] = colour_of(trace, *shown, None, self.beside)
+            colour = self.resolved.made[key] = choose_colour_scale(trace, *shown, None, self.beside)
         return colour
 
     def _uneven_cells(self) -> np.ndarray | None:
@@ -196,7 +207,7 @@ class PanelSource:
 
     def _panel_label(self) -> str:
         if self.by:
-            return FOLDS[self.by]
+            return AGGREGATE_LABELS[self.by]
         return "" if self.head is None else f"Head {self.head + 1}"
 
     def _largest_value(self) -> float:
@@ -219,8 +230,8 @@ class PanelSource:
             shown = np.maximum(shown, sizes.max(-1, initial=0, where=np.isfinite(sizes)))
         return shown
 
-    def _forbidden_cells(self, hatch: Masking) -> np.ndarray:
-        return forbidden_in(hatch, self.trace.sides, self.text, self.extent)
+    def _forbidden_cells(self, hatch: MaskingSpec) -> np.ndarray:
+        return masked_cells(hatch, self.trace.sides, self.text, self.extent)
 
     def _add_cut_cells(self, forbidden: np.ndarray | None) -> np.ndarray | None:
         """Add the cells that are cut only in this head to the forbidden ones."""
@@ -228,7 +239,7 @@ class PanelSource:
         if cut is None or self.by is not None:
             return forbidden
         allowed = self.trace.allowed(self.stage.name, self.leading, self.head)
-        closed = ~any_of_blocks(allowed, *self.extent.blocks)[self.extent.cells]
+        closed = ~any_in_blocks(allowed, *self.extent.blocks)[self.extent.cells]
         return closed if forbidden is None else forbidden | closed
 
     def _hidden_cells(self) -> np.ndarray | None:
@@ -245,7 +256,7 @@ class PanelSource:
         self, hidden: np.ndarray | None, values: np.ndarray
     ) -> np.ndarray | None:
         """Add the cells of a long text that have no picture yet."""
-        if not self.held.is_blockwise or self.begun_share == 1:
+        if not self.held.is_blockwise or self.drawn_share == 1:
             return hidden
         unknown: np.ndarray = np.isnan(values)
         return unknown if hidden is None else hidden | unknown
@@ -255,18 +266,22 @@ class PanelSource:
     ) -> np.ndarray | None:
         if self.by or self.lens is not WeightTransform.PLAIN:
             return None
-        before = source.read_pooled(*self.extent.blocks, self.whole)
-        left = self.held.read_pooled(*self.extent.blocks, self.whole)
+        before = source.read_pooled(*self.extent.blocks, self.whole_area)
+        left = self.held.read_pooled(*self.extent.blocks, self.whole_area)
         dropped: np.ndarray = (left == 0) & (before != 0)
         return dropped if forbidden is None else dropped & ~forbidden
 
-    def _panel_axes(self, words: tuple[str, ...], keys: tuple[str, ...]) -> tuple[Axis, Axis]:
+    def _panel_axes(
+        self, words: tuple[str, ...], keys: tuple[str, ...]
+    ) -> tuple[HeatmapAxis, HeatmapAxis]:
         row, column = self.stage.dims[-2:]
         count = self.trace.shape(self.stage.name)[-1]
-        labels = keys if column == "key" else counted_from_one(count)
+        labels = keys if column == "key" else numbered_labels(count)
         return (
-            Axis(row, keys if row == "key" else words, self.extent.blocks[0], self.extent.rows),
-            Axis(column, labels, self.extent.blocks[1], self.extent.columns),
+            HeatmapAxis(
+                row, keys if row == "key" else words, self.extent.blocks[0], self.extent.rows
+            ),
+            HeatmapAxis(column, labels, self.extent.blocks[1], self.extent.columns),
         )
 
     def _is_share(self) -> bool:
@@ -278,7 +293,7 @@ class PanelSource:
             return None
         rows = self.held.read((*self.index, self.extent.cells[0]))
         sums = row_sums(rows)
-        return None if (np.abs(sums - 1) <= UNEVEN).all() else sums
+        return None if (np.abs(sums - 1) <= ROW_SUM_TOLERANCE).all() else sums
 
     def _panel_notes(
         self, colour: ColourScale, values: np.ndarray, marks: tuple[np.ndarray | None, ...]
@@ -286,7 +301,7 @@ class PanelSource:
         notes = []
         if self._before_dropout():
             notes.append(f"kept ×{1 / (1 - self.spec.dropout):.4g}")
-        if self.stage.is_weights and self.lens is not self.wanted_lens:
+        if self.stage.is_weights and self.lens is not self.requested_transform:
             notes.append("unmodified: no value vectors")
         if self.lens is WeightTransform.WITHOUT_FIRST:
             notes.append("without the first token, renormalized")
@@ -294,7 +309,7 @@ class PanelSource:
             notes.append(pooling_note(self.held.limits()[0] < 0, *self.extent.blocks))
         if colour.curve is ColourCurve.RANK and self.extent.rows is not None:
             notes.append("ranked within the visible part")
-        found = outside_limits(values, marks, colour)
+        found = limit_masks(values, marks, colour)
         if found:
             below, above = (int(cells.sum()) for cells in found)
             notes.append(f"▲ {above:,} above, ▼ {below:,} below")
@@ -310,7 +325,7 @@ class SpreadPanelSource(PanelSource):
 
     def _panel_label(self) -> str:
         axis = self.trace.axes[-1]
-        return f"{axis.capitalize()} {self.resolved.number_on(axis, self.leading[-1])}"
+        return f"{axis.capitalize()} {self.resolved.leading_number(axis, self.leading[-1])}"
 
     def _panel_notes(
         self, colour: ColourScale, values: np.ndarray, marks: tuple[np.ndarray | None, ...]
@@ -321,31 +336,31 @@ class SpreadPanelSource(PanelSource):
         return (f"head {self.head + 1}", *notes)
 
 
-OVERVIEW = 96
+OVERVIEW_SIDE_CELLS = 96
 
 
-def overview_of(resolved: Resolved, known: dict[Hashable, Heatmap]) -> Heatmap | None:
+def present_minimap(resolved: ResolvedView, known: dict[Hashable, Heatmap]) -> Heatmap | None:
     """Return the whole panel of queries and keys for the minimap, if the others are zoomed.
 
     It shows the pinned cell's head, otherwise the first.
     """
     if resolved.overview is None:
         return None
-    return overview_of_head(resolved, resolved.overview, resolved.overview_head, known)
+    return present_head_overview(resolved, resolved.overview, resolved.overview_head, known)
 
 
-def overview_of_head(
-    resolved: Resolved, name: str, head: int, known: dict[Hashable, Heatmap]
+def present_head_overview(
+    resolved: ResolvedView, name: str, head: int, known: dict[Hashable, Heatmap]
 ) -> Heatmap:
     """Return the whole pooled panel of a head of a stage."""
-    return overview_source(resolved, name, head).heatmap(known)
+    return head_overview_source(resolved, name, head).heatmap(known)
 
 
-def overview_source(resolved: Resolved, name: str, head: int) -> PanelSource:
+def head_overview_source(resolved: ResolvedView, name: str, head: int) -> PanelSource:
     """Return the source of the whole pooled panel of a head of a stage."""
     stage = resolved.run.trace.stage(name)
-    room = resolved.view.room if resolved.run.trace.is_blockwise else OVERVIEW
-    extent = resolved.whole_extent(
+    room = resolved.view.room if resolved.run.trace.is_blockwise else OVERVIEW_SIDE_CELLS
+    extent = resolved.full_extent(
         stage, room
     )  # a long text's panel is drawn once, for the board and the minimap
     return PanelSource(resolved, stage, head, None, extent=extent)

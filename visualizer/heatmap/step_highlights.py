@@ -13,16 +13,16 @@ from msgspec.structs import replace
 
 from visualizer.attention.roles import Role
 from visualizer.explanations.explain import explain
-from visualizer.explanations.prediction import judge
-from visualizer.heatmap.panel_cells import largest_near
-from visualizer.session.timeline import Step, step_ms
+from visualizer.explanations.prediction import judge_prediction
+from visualizer.heatmap.panel_cells import largest_in_block
+from visualizer.session.timeline import Step, step_duration_ms
 
 if TYPE_CHECKING:
     from visualizer.attention.trace import Trace
     from visualizer.explanations.cell_terms import Factor
     from visualizer.session.cell_address import Cell
-    from visualizer.session.resolved_view import Resolved
-    from visualizer.session.timeline import Place, Timeline
+    from visualizer.session.resolved_view import ResolvedView
+    from visualizer.session.timeline import PlaybackPosition, Timeline
     from visualizer.session.user_prediction import Prediction, PredictionVerdict
 
 
@@ -41,7 +41,7 @@ class HighlightBlock(Struct, frozen=True):
     ----------
     head : int or None
         None for a stage without heads.
-    is_made : bool
+    is_result : bool
         Whether the block is computed, rather than an input.
     """
 
@@ -49,7 +49,7 @@ class HighlightBlock(Struct, frozen=True):
     head: int | None
     rows: range
     columns: range
-    is_made: bool
+    is_result: bool
 
 
 class BlockReading(Struct, frozen=True):
@@ -59,7 +59,7 @@ class BlockReading(Struct, frozen=True):
     read: tuple[HighlightBlock, ...]
 
 
-class ShownStep(Struct, frozen=True):
+class HighlightedStep(Struct, frozen=True):
     """The highlighted playback step.
 
     Parameters
@@ -72,17 +72,18 @@ class ShownStep(Struct, frozen=True):
 
     position: int
     ms: float | None
-    readings: tuple[BlockReading, ...]
+    block_readings: tuple[BlockReading, ...]
 
 
-def computed_extents(timeline: Timeline, place: Place) -> tuple[ComputedExtent, ...]:
+def computed_extents(timeline: Timeline, place: PlaybackPosition) -> tuple[ComputedExtent, ...]:
     """Return the computed part of each stage, including this step."""
     return tuple(
-        ComputedExtent(stage, *timeline.reach(place, stage)) for stage, _, _ in timeline.sizes
+        ComputedExtent(stage, *timeline.playback_reach(place, stage))
+        for stage, _, _ in timeline.sizes
     )
 
 
-def step_highlights(resolved: Resolved, step: Step) -> tuple[HighlightBlock, ...]:
+def step_highlights(resolved: ResolvedView, step: Step) -> tuple[HighlightBlock, ...]:
     """Highlight the cells of a step and their inputs, according to the explanations.
 
     The inputs of a block of cells span from those of its first cell to those of its last cell.
@@ -95,7 +96,7 @@ def _blocks_of(readings: tuple[BlockReading, ...]) -> tuple[HighlightBlock, ...]
     return (*made, *dict.fromkeys(block for reading in readings for block in reading.read))
 
 
-def _step_readings(resolved: Resolved, step: Step) -> tuple[BlockReading, ...]:
+def _step_readings(resolved: ResolvedView, step: Step) -> tuple[BlockReading, ...]:
     """Return the block that a step computes in each head, with its inputs."""
     trace = resolved.run.trace
     has_heads = "head" in trace.stage(step.stage).dims
@@ -108,7 +109,7 @@ def _step_readings(resolved: Resolved, step: Step) -> tuple[BlockReading, ...]:
     return tuple(found)
 
 
-def cell_highlights(resolved: Resolved, cell: Cell) -> tuple[HighlightBlock, ...]:
+def cell_highlights(resolved: ResolvedView, cell: Cell) -> tuple[HighlightBlock, ...]:
     """Highlight the inputs of a cell."""
     row, column = cell.place[-2:]
     step = Step(cell.stage, range(row, row + 1), range(column, column + 1))
@@ -179,13 +180,13 @@ class Highlights(Struct, frozen=True):
 
     Parameters
     ----------
-    reaches : tuple of ComputedExtent
+    computed_extents : tuple of ComputedExtent
         Computed part of each stage; empty if everything is computed.
     leading : Cell or None
         Cell that the step's explanation refers to.
     step : ShownStep or None
         The step that the blocks belong to.
-    covered : frozenset of str
+    hidden_stages : frozenset of str
         Stages whose numbers the user predicts, or that would reveal the answer.
     marks : tuple of Cell
         Cells marked as a prediction.
@@ -193,16 +194,16 @@ class Highlights(Struct, frozen=True):
         The verdict on the marks.
     """
 
-    reaches: tuple[ComputedExtent, ...] = ()
+    computed_extents: tuple[ComputedExtent, ...] = ()
     blocks: tuple[HighlightBlock, ...] = ()
     leading: Cell | None = None
-    covered: frozenset[str] = frozenset()
+    hidden_stages: frozenset[str] = frozenset()
     marks: tuple[Cell, ...] = ()
     verdict: PredictionVerdict | None = None
-    step: ShownStep | None = None
+    step: HighlightedStep | None = None
 
 
-def present_highlights(resolved: Resolved) -> Highlights:
+def present_highlights(resolved: ResolvedView) -> Highlights:
     """Highlight the current step and its inputs, or cover the stages to predict."""
     if resolved.prediction:
         return _prediction_highlights(resolved, resolved.prediction)
@@ -211,37 +212,37 @@ def present_highlights(resolved: Resolved) -> Highlights:
     step = resolved.timeline.step(resolved.place)
     reached = computed_extents(resolved.timeline, resolved.place)
     readings = _step_readings(resolved, step)
-    shown = ShownStep(
+    shown = HighlightedStep(
         resolved.timeline.position(resolved.place), _step_duration_ms(resolved), readings
     )
     return Highlights(reached, _blocks_of(readings), resolved.step_cell, step=shown)
 
 
-def _step_duration_ms(resolved: Resolved) -> float | None:
+def _step_duration_ms(resolved: ResolvedView) -> float | None:
     playhead = resolved.view.playhead
-    return step_ms(playhead.grain, playhead.speed) if playhead.is_playing else None
+    return step_duration_ms(playhead.grain, playhead.speed) if playhead.is_playing else None
 
 
-def with_pointed(resolved: Resolved, highlights: Highlights) -> Highlights:
+def highlight_hovered(resolved: ResolvedView, highlights: Highlights) -> Highlights:
     """Highlight the inputs of the hovered or pinned cell, if no step is highlighted."""
     cell = resolved.pointed
-    if cell is None or highlights.blocks or cell.stage in highlights.covered:
+    if cell is None or highlights.blocks or cell.stage in highlights.hidden_stages:
         return highlights
     return replace(highlights, blocks=cell_highlights(resolved, cell))
 
 
-def _prediction_highlights(resolved: Resolved, guess: Prediction) -> Highlights:
+def _prediction_highlights(resolved: ResolvedView, guess: Prediction) -> Highlights:
     if not guess.is_revealed:
-        return Highlights(covered=resolved.covered, marks=guess.marks)
+        return Highlights(hidden_stages=resolved.hidden_stages, marks=guess.marks)
     guess = _snap_to_drawn_cells(resolved, guess)
-    verdict = judge(resolved, guess)
-    return Highlights(covered=resolved.covered, marks=guess.marks, verdict=verdict)
+    verdict = judge_prediction(resolved, guess)
+    return Highlights(hidden_stages=resolved.hidden_stages, marks=guess.marks, verdict=verdict)
 
 
-def _snap_to_drawn_cells(resolved: Resolved, guess: Prediction) -> Prediction:
+def _snap_to_drawn_cells(resolved: ResolvedView, guess: Prediction) -> Prediction:
     """Replace each marked cell with the drawn cell: the largest one in its block."""
     blocks = resolved.extent(resolved.run.trace.stage(guess.stage)).blocks
     if blocks == (1, 1):
         return guess
-    marks = (largest_near(resolved, mark, blocks) for mark in guess.marks)
+    marks = (largest_in_block(resolved, mark, blocks) for mark in guess.marks)
     return replace(guess, marks=tuple(dict.fromkeys(marks)))

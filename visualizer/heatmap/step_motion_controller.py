@@ -8,13 +8,13 @@ from PySide6.QtCore import QObject, QVariantAnimation, Signal
 from PySide6.QtGui import QRegion
 
 from visualizer.heatmap.step_motion_paint import (
-    eased,
+    ease,
     moving_cells,
     paint_moving_cells,
     painted_area,
 )
-from visualizer.heatmap.step_motion_paths import MOTION_MS, begins_motion, ends_motion
-from visualizer.widgets.app_settings import is_reduced
+from visualizer.heatmap.step_motion_paths import MOTION_MS, ends_motion, starts_motion
+from visualizer.widgets.app_settings import is_motion_reduced
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QPainter
 
     from visualizer.heatmap.board_layout import PanelSlot
-    from visualizer.heatmap.step_highlights import Highlights, ShownStep
+    from visualizer.heatmap.step_highlights import HighlightedStep, Highlights
     from visualizer.heatmap.step_motion_paint import MovingCells
     from visualizer.widgets.theme import Theme
 
@@ -39,13 +39,13 @@ class StepMotionController(QObject):
 
     began = Signal()
     ended = Signal()
-    needsPaint = Signal(QRegion)
+    repaintRequested = Signal(QRegion)
     """Emits the part of the board that the moving cells cover or have covered."""
 
     def __init__(self, scene: Callable[[], BoardScene], parent: QObject) -> None:
         super().__init__(parent)
         self._scene = scene
-        self._step: ShownStep | None = None
+        self._step: HighlightedStep | None = None
         self._is_due = False
         self._theme: Theme | None = None
         self._cells: tuple[MovingCells, ...] = ()
@@ -66,8 +66,8 @@ class StepMotionController(QObject):
         """End the animation of another step; that of this step starts when it is painted."""
         before, self._step = self._step, highlights.step
         if ends_motion(before, self._step):
-            self.leave_out()
-        if begins_motion(before, self._step) and not is_reduced():
+            self.skip_step()
+        if starts_motion(before, self._step) and not is_motion_reduced():
             self._is_due = True
 
     def begin(self) -> None:
@@ -81,7 +81,7 @@ class StepMotionController(QObject):
             self.animation.start()
             self.began.emit()
 
-    def leave_out(self) -> None:
+    def skip_step(self) -> None:
         """End the animation, and start none for the current step."""
         self._is_due = False
         self.end()
@@ -101,7 +101,7 @@ class StepMotionController(QObject):
 
     @property
     def _eased_progress(self) -> float:
-        return eased(self.animation.currentTime() / MOTION_MS)
+        return ease(self.animation.currentTime() / MOTION_MS)
 
     def _request_paint(self) -> None:
         """Request a repaint of the areas covered before and now."""
@@ -110,4 +110,4 @@ class StepMotionController(QObject):
             self._painted += painted_area(one.at(self._eased_progress))
         area = before + self._painted
         is_scattered = area.rectCount() > MAX_REPAINTED_AREAS
-        self.needsPaint.emit(QRegion(area.boundingRect()) if is_scattered else area)
+        self.repaintRequested.emit(QRegion(area.boundingRect()) if is_scattered else area)

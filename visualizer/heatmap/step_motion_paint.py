@@ -9,7 +9,7 @@ from PySide6.QtCore import QEasingCurve, QRect, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPen
 
 from visualizer.heatmap import colour_mapping
-from visualizer.heatmap.highlight_paint import is_lit, visible_cells
+from visualizer.heatmap.highlight_paint import is_block_shown, visible_cells
 from visualizer.heatmap.step_motion_paths import motion_paths
 
 if TYPE_CHECKING:
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     import numpy as np
     from PySide6.QtGui import QImage
 
-    from visualizer.heatmap.board import Axis, Heatmap
+    from visualizer.heatmap.board import Heatmap, HeatmapAxis
     from visualizer.heatmap.board_layout import PanelSlot
-    from visualizer.heatmap.step_highlights import HighlightBlock, ShownStep
+    from visualizer.heatmap.step_highlights import HighlightBlock, HighlightedStep
     from visualizer.heatmap.step_motion_paths import MotionPath
     from visualizer.widgets.theme import Theme
 
-OPACITY = 0.7
-OUTLINE = 3
+MOTION_OPACITY = 0.7
+OUTLINE_WIDTH_PX = 3
 """Maximum extent of the outline beyond the cells, in pixels."""
-EASING = QEasingCurve.Type.InOutCubic
+EASING_CURVE = QEasingCurve.Type.InOutCubic
 
 
 class MovingCells(Struct, frozen=True, eq=False):
@@ -54,18 +54,20 @@ class MovingCells(Struct, frozen=True, eq=False):
         )
 
 
-def eased(share: float) -> float:
+def ease(share: float) -> float:
     """Return the eased progress after a fraction of the duration."""
-    return QEasingCurve(EASING).valueForProgress(share)
+    return QEasingCurve(EASING_CURVE).valueForProgress(share)
 
 
 def painted_area(area: QRectF) -> QRect:
     """Return the pixels covered by cells and their outline."""
-    return area.adjusted(-OUTLINE, -OUTLINE, OUTLINE, OUTLINE).toAlignedRect()
+    return area.adjusted(
+        -OUTLINE_WIDTH_PX, -OUTLINE_WIDTH_PX, OUTLINE_WIDTH_PX, OUTLINE_WIDTH_PX
+    ).toAlignedRect()
 
 
 def moving_cells(
-    slots: Iterable[PanelSlot], step: ShownStep, theme: Theme, seen: QRectF | None = None
+    slots: Iterable[PanelSlot], step: HighlightedStep, theme: Theme, seen: QRectF | None = None
 ) -> tuple[MovingCells, ...]:
     """Return the cells that move between panels, except those of panels not shown.
 
@@ -75,7 +77,11 @@ def moving_cells(
         The visible part of the board; None for the whole board.
     """
     slots = tuple(slot for slot in slots if seen is None or seen.intersects(slot.cells))
-    shown = (each for each in step.readings if any(is_lit(slot, each.made) for slot in slots))
+    shown = (
+        each
+        for each in step.block_readings
+        if any(is_block_shown(slot, each.made) for slot in slots)
+    )
     axes = {one.heatmap.stage: (one.heatmap.rows.name, one.heatmap.columns.name) for one in slots}
     colours: dict[Heatmap, np.ndarray] = {}
     found = []
@@ -95,7 +101,7 @@ def moving_cells(
                 colours[heatmap] = colour_mapping.colour_indices(heatmap)
             cells = colours[heatmap][_drawn_cells(heatmap.rows, path.source.rows)]
             cells = cells[:, _drawn_cells(heatmap.columns, path.source.columns)]
-            picture = colour_mapping.image(cells, heatmap.colour.map, theme)
+            picture = colour_mapping.colour_image(cells, heatmap.colour.map, theme)
             found.append(MovingCells(picture, start, end))
     return tuple(found)
 
@@ -107,9 +113,9 @@ def _path_slots(
     return [
         (source, target)
         for source in slots
-        if is_lit(source, path.source) and _is_whole(source.heatmap, path.source)
+        if is_block_shown(source, path.source) and _is_whole(source.heatmap, path.source)
         for target in slots
-        if is_lit(target, path.target) and target.heatmap.part is source.heatmap.part
+        if is_block_shown(target, path.target) and target.heatmap.part is source.heatmap.part
     ]
 
 
@@ -122,9 +128,12 @@ def _is_whole(heatmap: Heatmap, block: HighlightBlock) -> bool:
     )
 
 
-def _drawn_cells(axis: Axis, span: range) -> slice:
+def _drawn_cells(axis: HeatmapAxis, span: range) -> slice:
     """Return the drawn cells in the visible part of a range of rows or columns."""
-    first, last = max(span.start, axis.seen.start), min(span.stop, axis.seen.stop) - 1
+    first, last = (
+        max(span.start, axis.displayed_stage.start),
+        min(span.stop, axis.displayed_stage.stop) - 1,
+    )
     return slice(axis.cell(first), axis.cell(last) + 1)
 
 
@@ -133,7 +142,7 @@ def paint_moving_cells(
 ) -> None:
     """Paint translucent, outlined images of cells at an eased progress from 0 to 1."""
     painter.save()
-    painter.setOpacity(OPACITY)
+    painter.setOpacity(MOTION_OPACITY)
     painter.setBrush(Qt.BrushStyle.NoBrush)
     for one in cells:
         area = one.at(progress)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from visualizer.heatmap.step_highlights import (
         BlockReading,
         HighlightBlock,
-        ShownStep,
+        HighlightedStep,
     )
 
 MOTION_MS = 200
@@ -41,7 +41,7 @@ class MotionPath(Struct, frozen=True):
     target: HighlightBlock
 
 
-def begins_motion(before: ShownStep | None, after: ShownStep | None) -> bool:
+def starts_motion(before: HighlightedStep | None, after: HighlightedStep | None) -> bool:
     """Whether a new step is shown that should be animated.
 
     During playback, it must last long enough; while paused, it must be the next step.
@@ -53,7 +53,7 @@ def begins_motion(before: ShownStep | None, after: ShownStep | None) -> bool:
     return after.ms >= MOTION_MS
 
 
-def ends_motion(before: ShownStep | None, after: ShownStep | None) -> bool:
+def ends_motion(before: HighlightedStep | None, after: HighlightedStep | None) -> bool:
     """Whether another step is shown, or playback has been paused."""
     if before is None or after is None or before.position != after.position:
         return True

@@ -21,20 +21,20 @@ from PySide6.QtGui import QColor, QNativeGestureEvent, QPainter, QPen, QPixmap, 
 from PySide6.QtWidgets import QApplication, QWidget
 
 from visualizer.heatmap import panel_paint
-from visualizer.heatmap.board import Board, target_of
+from visualizer.heatmap.board import Board, stage_and_side
 from visualizer.heatmap.board_layout import BoardLayout, PanelSlot
-from visualizer.heatmap.board_placement import lay_out
+from visualizer.heatmap.board_placement import lay_out_board
 from visualizer.heatmap.cell_cursor import CellCursor
-from visualizer.heatmap.cell_cursor_paint import is_seen, paint_cursor
+from visualizer.heatmap.cell_cursor_paint import is_cell_visible, paint_cursor
 from visualizer.heatmap.cell_pointing_widget import CellScrollArea
 from visualizer.heatmap.highlight_paint import paint_highlights, paint_mask_changes
 from visualizer.heatmap.margins_cache import MAX_CACHED_PANELS, PanelMarginsPixmapCache
 from visualizer.heatmap.minimap_widget import MinimapWidget
-from visualizer.heatmap.panel_cells import cell_of, is_own
+from visualizer.heatmap.panel_cells import belongs_to_panel, cell_at
 from visualizer.heatmap.step_highlights import Highlights
 from visualizer.heatmap.step_motion_controller import StepMotionController
-from visualizer.widgets.focus_ring import SHOWS_OWN_FOCUS
-from visualizer.widgets.input_filters import NOTCH, WheelNotches, is_command
+from visualizer.widgets.focus_ring import OWN_FOCUS_PROPERTY
+from visualizer.widgets.input_filters import ROTATION_PER_NOTCH, WheelNotches, has_command_modifier
 from visualizer.widgets.painted_message import paint_message
 
 if TYPE_CHECKING:
@@ -42,13 +42,13 @@ if TYPE_CHECKING:
 
     from PySide6.QtGui import QKeyEvent, QMouseEvent, QPaintEvent, QResizeEvent, QWheelEvent
 
-    from visualizer.heatmap.board import Drawn, PendingCells
+    from visualizer.heatmap.board import DrawnStage, PendingCells
     from visualizer.heatmap.margins_cache import PanelPixmap, SparePixmap
     from visualizer.session.cell_address import Cell
     from visualizer.widgets.theme import Theme
 
 
-AROUND = 500
+PANEL_MARGIN_PX = 500
 """Maximum distance in pixels of a panel's labels and titles from its cells."""
 
 
@@ -66,7 +66,7 @@ class BoardCanvas(CellScrollArea):
         self._board = Board()
         self._cursor = CellCursor()
         self._highlights = Highlights()
-        self._fresh: Mapping[Drawn, PendingCells] = {}
+        self._fresh: Mapping[DrawnStage, PendingCells] = {}
         self._message = ""
         self._is_stale = self._is_to_arrange = False
         self._layout = BoardLayout((), 0, 0, 0)
@@ -81,7 +81,7 @@ class BoardCanvas(CellScrollArea):
         """Pixmaps of removed panels, reused for new ones until the next frame."""
         self._frames = PanelMarginsPixmapCache()
         self.motion = StepMotionController(self._moving_scene, self)
-        self.motion.needsPaint.connect(self._paint_part)
+        self.motion.repaintRequested.connect(self._paint_part)
         self.arranged.connect(self.motion.end)
         self.painted.connect(self.motion.begin, Qt.ConnectionType.QueuedConnection)
 
@@ -108,13 +108,13 @@ class BoardCanvas(CellScrollArea):
         elif highlights is not highlights_before:
             self._reveal_if_hidden(highlights.leading)
 
-    def show_mask_changes(self, fresh: Mapping[Drawn, PendingCells]) -> None:
+    def show_mask_changes(self, fresh: Mapping[DrawnStage, PendingCells]) -> None:
         """Show cells whose mask has changed and whose values are pending."""
         if fresh or self._fresh:
             self._fresh = fresh
             self._schedule_paint()
 
-    def paint_now(self) -> None:
+    def repaint_immediately(self) -> None:
         """Repaint changes immediately: the user is looking at them."""
         if self._is_stale and self.isVisible():
             self.viewport().repaint()
@@ -160,7 +160,7 @@ class BoardCanvas(CellScrollArea):
         width, height = self._canvas_size()
         board, layout = self._board, self._compute_layout(width, height, ratio)
         seen, self._seen = self._seen, self.viewport().size()  # smaller with scroll bars
-        is_moved = self._seen != seen or not layout.is_placed_as(self._layout)
+        is_moved = self._seen != seen or not layout.has_same_positions(self._layout)
         if layout.room:
             self.roomChanged.emit(layout.room, layout.small_room)
         if self._board is not board:
@@ -178,7 +178,7 @@ class BoardCanvas(CellScrollArea):
             if key in unmoved:
                 self._pictures[key] = kept
             else:
-                self._spare.append(kept.spare)
+                self._spare.append(kept.pixmap_without_panel)
         del self._spare[:-MAX_CACHED_PANELS]
         if is_moved:
             self._set_ranges()
@@ -188,9 +188,11 @@ class BoardCanvas(CellScrollArea):
 
     def _compute_layout(self, width: float, height: float, ratio: float) -> BoardLayout:
         present = None
-        if self._layout.placed and self._stages == [one[0].column for one in self._board.columns]:
-            present = self._layout.placed.arrangement
-        return lay_out(self._board, width, height, ratio, present=present, is_paged=True)
+        if self._layout.place_panels and self._stages == [
+            one[0].column for one in self._board.columns
+        ]:
+            present = self._layout.place_panels.arrangement
+        return lay_out_board(self._board, width, height, ratio, present=present, is_paged=True)
 
     def _place_minimap(self) -> None:
         self.minimap.resize(self.minimap.sizeHint())
@@ -219,8 +221,8 @@ class BoardCanvas(CellScrollArea):
 
     def _find_slot(self, cell: Cell) -> tuple[PanelSlot, Cell] | None:
         current = [slot for slot in self._layout.all_slots if self._board.is_current(slot.heatmap)]
-        slots = [slot for slot in current if is_seen(slot.heatmap, cell)]
-        own = [slot for slot in slots if is_own(slot.heatmap, cell)]
+        slots = [slot for slot in current if is_cell_visible(slot.heatmap, cell)]
+        own = [slot for slot in slots if belongs_to_panel(slot.heatmap, cell)]
         return next(((slot, cell) for slot in (*own, *slots)), None)
 
     def _scroll_to(self, area: QRect) -> None:
@@ -237,7 +239,7 @@ class BoardCanvas(CellScrollArea):
     @property
     def _page_height(self) -> float | None:
         """Height of a page of heads; None without pages."""
-        return self._layout.placed.page if self._layout.placed else None
+        return self._layout.place_panels.page if self._layout.place_panels else None
 
     def turn_page(self, pages: int) -> None:
         """Turn by a number of pages of heads."""
@@ -260,9 +262,11 @@ class BoardCanvas(CellScrollArea):
         painter = QPainter(self.viewport())
         offset = self._scroll_offset()
         seen = QRectF(event.rect()).translated(offset)
-        near = seen.adjusted(-AROUND, -AROUND, AROUND, AROUND)  # excludes other pages
+        near = seen.adjusted(
+            -PANEL_MARGIN_PX, -PANEL_MARGIN_PX, PANEL_MARGIN_PX, PANEL_MARGIN_PX
+        )  # excludes other pages
         slots = [slot for slot in self._layout.slots if slot.cells.intersects(near)]
-        wholes = [self._whole_pixels(slot.whole.adjusted(-4, -4, 4, 4)) for slot in slots]
+        wholes = [self._whole_pixels(slot.whole_area.adjusted(-4, -4, 4, 4)) for slot in slots]
         self._fill_between(painter, event.rect(), [whole.translated(-offset) for whole in wholes])
         if not self._layout.slots:
             self._paint_message(painter)
@@ -270,7 +274,7 @@ class BoardCanvas(CellScrollArea):
         for slot, whole in zip(slots, wholes, strict=True):
             if whole.intersects(seen):
                 painter.drawPixmap(whole.topLeft(), self._panel_pixmap(slot, whole))
-                fresh = self._fresh.get((*target_of(slot.heatmap), slot.heatmap.leading))
+                fresh = self._fresh.get((*stage_and_side(slot.heatmap), slot.heatmap.leading))
                 if fresh:
                     paint_mask_changes(painter, slot, fresh, self._theme)
                 if self._board.is_current(slot.heatmap):
@@ -281,9 +285,9 @@ class BoardCanvas(CellScrollArea):
         painter.translate(0, offset.y())
         if event.rect().top() <= self._layout.head:
             self._paint_titles(painter)
-        if self._layout.sheet:
+        if self._layout.overlay_panel:
             painter.translate(0, -offset.y())
-            self._paint_sheet(painter, self._layout.sheet)
+            self._paint_sheet(painter, self._layout.overlay_panel)
         self._paint_mark(painter)
         painter.end()
         self.painted.emit()
@@ -312,9 +316,9 @@ class BoardCanvas(CellScrollArea):
 
     def _paint_sheet(self, painter: QPainter, slot: PanelSlot) -> None:
         """Draw the panel that a link led to as an overlay."""
-        area = self._whole_pixels(slot.sheet_area)
+        area = self._whole_pixels(slot.overlay_area)
         painter.fillRect(area, QColor(self._theme.paper))
-        whole = self._whole_pixels(slot.whole)
+        whole = self._whole_pixels(slot.whole_area)
         painter.drawPixmap(whole.topLeft(), self._panel_pixmap(slot, whole))
         paint_highlights(painter, slot, self._highlights, self._theme)
         paint_cursor(painter, slot, self._cursor, self._theme)
@@ -340,7 +344,7 @@ class BoardCanvas(CellScrollArea):
         if not self._is_to_arrange:
             self._arrange_panels()
 
-    def arrange_late(self) -> None:
+    def apply_pending_arrangement(self) -> None:
         """Arrange the panels if the size changed while updates were disabled."""
         if self._is_to_arrange:
             self._arrange_panels()
@@ -348,12 +352,12 @@ class BoardCanvas(CellScrollArea):
     def _panel_pixmap(self, slot: PanelSlot, whole: QRectF) -> QPixmap:
         key = id(slot.heatmap)
         if key not in self._pictures:
-            picture = self._frames.paint_on(
+            picture = self._frames.cached_pixmap(
                 self._spare, slot, whole, self._theme, self.devicePixelRatioF()
             )
             painter = QPainter(picture.pixmap)
             painter.translate(-whole.topLeft())
-            panel_paint.paint_own(painter, slot, self._theme)
+            panel_paint.paint_values(painter, slot, self._theme)
             painter.end()
             self._pictures[key] = picture
         return self._pictures[key].pixmap
@@ -372,14 +376,14 @@ def _appearance_key(slot: PanelSlot) -> tuple[object, ...]:
         slot.top,
         slot.gutter,
         slot.numbers,
-        slot.own_notes,
+        slot.panel_notes,
         (slot.longest, slot.head_at, slot.is_head_short, slot.title),
         *labels,
     )
 
 
-ENTER = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
-CLOSER = 1.25
+ENTER_KEYS = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+WHEEL_ZOOM_FACTOR = 1.25
 """Zoom factor per notch of the wheel."""
 PAGE_MESSAGE_MS = 5_000
 MIN_PINCH_FACTOR = 0.1
@@ -389,20 +393,20 @@ MIN_PINCH_FACTOR = 0.1
 class BoardView(BoardCanvas):
     """Board canvas with mouse, wheel and keyboard input."""
 
-    leadingPointed = Signal(tuple)
+    leadingHovered = Signal(tuple)
     """Emits the leading index of the hovered panel, if it differs from the current one."""
     zoomed = Signal(float, str, float, float)
     """Emits the zoom factor, and the stage with the fractional row and column to zoom at."""
     enlarged = Signal(object)
     """Emits a cell whose panel to enlarge, on double-click or Enter."""
-    pageTurned = Signal(str, int)
+    pageChanged = Signal(str, int)
     """Emits a description of the current page of heads, and how long to show it in ms."""
     dragged = Signal(str, int, int)
     """Emits a stage and the number of rows and columns by which it was panned."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setProperty(SHOWS_OWN_FOCUS, True)
+        self.setProperty(OWN_FOCUS_PROPERTY, True)
         self._grip: tuple[PanelSlot, QPointF, QPointF] | None = None
         self._is_dragging = False
         self._wheel = WheelNotches()
@@ -430,7 +434,7 @@ class BoardView(BoardCanvas):
 
     def _report_leading(self, slot: PanelSlot | None) -> None:
         if slot and not self._board.is_current(slot.heatmap):
-            self.leadingPointed.emit(slot.heatmap.leading)
+            self.leadingHovered.emit(slot.heatmap.leading)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         if event.button() != Qt.MouseButton.LeftButton:
@@ -449,7 +453,7 @@ class BoardView(BoardCanvas):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         cell = self._cursor.pinned or self._cursor.hovered
-        if cell and event.key() in ENTER and not is_command(event):
+        if cell and event.key() in ENTER_KEYS and not has_command_modifier(event):
             self.enlarged.emit(cell)
         else:
             super().keyPressEvent(event)
@@ -498,7 +502,7 @@ class BoardView(BoardCanvas):
                   if slot.heatmap.label and seen.contains(slot.cells.center())]  # fmt: skip
         named = " to ".join(dict.fromkeys((labels[0], labels[-1]))) if labels else ""
         pages = round(self._layout.height / self._page_height)
-        self.pageTurned.emit(
+        self.pageChanged.emit(
             f"Page {round(seen.top() / self._page_height) + 1} of {pages}: {named}", PAGE_MESSAGE_MS
         )
 
@@ -515,13 +519,15 @@ class BoardView(BoardCanvas):
         if slot and notches:
             self._zoom_timer.start()
             within = self._zoom_point + self._scroll_offset()
-            self.zoomed.emit(CLOSER**notches, slot.heatmap.stage, *slot.between(within))
+            self.zoomed.emit(WHEEL_ZOOM_FACTOR**notches, slot.heatmap.stage, *slot.between(within))
 
     def viewportEvent(self, event: QEvent) -> bool:
         pinched = Qt.NativeGestureType.ZoomNativeGesture
         if isinstance(event, QNativeGestureEvent) and event.gestureType() is pinched:
             self._queue_zoom(
-                event.position(), NOTCH * math.log(max(1 + event.value(), MIN_PINCH_FACTOR), CLOSER)
+                event.position(),
+                ROTATION_PER_NOTCH
+                * math.log(max(1 + event.value(), MIN_PINCH_FACTOR), WHEEL_ZOOM_FACTOR),
             )
             return True
         return super().viewportEvent(event)
@@ -537,12 +543,12 @@ class BoardView(BoardCanvas):
     def _cell_at(self, point: QPointF) -> Cell | None:
         slot = self.slot_at(point)
         place = slot.at(point + self._scroll_offset()) if slot else None
-        is_free = slot is None or not slot.heatmap.is_alone
-        return cell_of(slot.heatmap, *place) if slot and place and is_free else None
+        is_free = slot is None or not slot.heatmap.is_only_panel
+        return cell_at(slot.heatmap, *place) if slot and place and is_free else None
 
-    def cell_nearest(self, slot: PanelSlot, point: QPointF) -> Cell:
+    def nearest_cell(self, slot: PanelSlot, point: QPointF) -> Cell:
         """Return the cell of a panel that is nearest to a point of the viewport."""
         at, area = point + self._scroll_offset(), slot.cells
         x = min(max(at.x(), area.left()), area.right())
         y = min(max(at.y(), area.top()), area.bottom())
-        return cell_of(slot.heatmap, *(slot.at(QPointF(x, y)) or (0, 0)))
+        return cell_at(slot.heatmap, *(slot.at(QPointF(x, y)) or (0, 0)))

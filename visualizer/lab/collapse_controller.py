@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from PySide6.QtWidgets import QWidget
 
 LEFT, LOSSES = "left", "losses"
-NARROW = 800
+NARROW_SCREEN_PX = 800
 """Screen width in pixels below which the settings start collapsed, because not all would fit."""
 
 
@@ -27,7 +27,7 @@ class CollapseController(QObject):
         self._parts = {LEFT: left, LOSSES: losses}
 
     @property
-    def folded(self) -> frozenset[str]:
+    def collapsed_sections(self) -> frozenset[str]:
         """The collapsed parts."""
         return frozenset(name for name, part in self._parts.items() if part.isHidden())
 
@@ -35,18 +35,18 @@ class CollapseController(QObject):
         """Restore the stored state; by default, collapse what does not fit."""
         folded = app_settings.load_collapsed()
         if folded is None:
-            is_narrow = self._window.screen().availableGeometry().width() < NARROW
+            is_narrow = self._window.screen().availableGeometry().width() < NARROW_SCREEN_PX
             folded = frozenset({LEFT} if is_narrow else ())
         for name in self._parts:
             self._set_part_visible(name, name not in folded)
 
     def toggle(self, name: str) -> None:
-        self._set_part_visible(name, name in self.folded)
-        app_settings.save_collapsed(self.folded)
+        self._set_part_visible(name, name in self.collapsed_sections)
+        app_settings.save_collapsed(self.collapsed_sections)
 
     def show_left(self) -> None:
         """Expand the settings and the runs."""
-        if LEFT in self.folded:
+        if LEFT in self.collapsed_sections:
             self.toggle(LEFT)
 
     def _set_part_visible(self, name: str, is_shown: bool) -> None:

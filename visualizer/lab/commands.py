@@ -10,9 +10,9 @@ from visualizer.lab.collapse_controller import LEFT, LOSSES
 from visualizer.lab.loss_plot.model import AxisScale
 from visualizer.session.view_options import ColourLimits
 from visualizer.widgets import dialogs
-from visualizer.widgets.commands import Command, Face, shortcuts_by_menu
+from visualizer.widgets.commands import Command, CommandAppearance, shortcuts_by_menu
 from visualizer.widgets.dialogs import ShortcutGroup
-from visualizer.widgets.theme import Scheme
+from visualizer.widgets.theme import ColourScheme
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,12 +43,12 @@ class LabControllers(Struct, frozen=True, eq=False):
     collapse_controller: CollapseController
     loss_plot_controller: LossPlotController
     training_views_controller: TrainingViewsController
-    scrub: SnapshotBar
+    snapshot_bar: SnapshotBar
     train_more: Callable[[], object]
     open_model: Callable[[], object]
     edit_probe: Callable[[], object]
     show_pane: Callable[[str], object]
-    set_scheme: Callable[[Scheme], object]
+    set_scheme: Callable[[ColourScheme], object]
 
 
 class LabState(Struct, frozen=True, eq=False):
@@ -57,17 +57,17 @@ class LabState(Struct, frozen=True, eq=False):
     screen: LabScreen
     plot_options: PlotOptions
     colouring: ColourOptions
-    scheme: Scheme
-    folded: frozenset[str]
+    scheme: ColourScheme
+    collapsed_sections: frozenset[str]
     has_layers: bool
-    can_draw: bool
+    can_sample: bool
     can_play: bool
     is_filming: bool
 
 
-def _start_or_pause(now: LabState) -> Face:
+def _start_or_pause(now: LabState) -> CommandAppearance:
     progress = now.screen.progress
-    return Face("pause" if progress.is_running else "play", text=progress.button)
+    return CommandAppearance("pause" if progress.is_running else "play", text=progress.button)
 
 
 def _open_documentation(window: QMainWindow) -> None:
@@ -76,100 +76,114 @@ def _open_documentation(window: QMainWindow) -> None:
     open_documentation(window, "lab.md")
 
 
-Row = Command[LabControllers, LabState]
+LabCommand = Command[LabControllers, LabState]
 
 RUN, TRAIN, TEXT, VIEW, HELP = "&Run", "&Train", "Te&xt", "&View", "&Help"
 
 # fmt: off
-LAB_COMMANDS: tuple[Row, ...] = (
-    Row("runs.start_new", RUN, "&New run with these settings…",
+LAB_COMMANDS: tuple[LabCommand, ...] = (
+    LabCommand("runs.start_new", RUN, "&New run with these settings…",
         lambda c: c.run_controller.start_new(), ("Ctrl+N",),
         is_enabled=lambda now: now.screen.has_run),
-    Row("runs.open_folder", RUN, "&Open run folder…", lambda c: c.run_controller.choose_to_open(),
+    LabCommand("runs.open_folder", RUN, "&Open run folder…",
+        lambda c: c.run_controller.ask_and_open(),
         ("Ctrl+O",), icon="open"),
-    Row("runs.open_selected", RUN, "Open selec&ted run", lambda c: c.run_controller.open_selected(),
+    LabCommand("runs.open_selected", RUN, "Open selec&ted run",
+        lambda c: c.run_controller.open_selected(),
         ("Ctrl+Shift+O",)),
-    Row("runs.rename", RUN, "Rena&me selected run", lambda c: c.run_controller.rename(), ("F2",),
-        divides=True),
-    Row("runs.delete", RUN, "&Delete selected run…", lambda c: c.run_controller.delete(),
+    LabCommand("runs.rename", RUN, "Rena&me selected run", lambda c: c.run_controller.rename(),
+        ("F2",),
+        has_separator=True),
+    LabCommand("runs.delete", RUN, "&Delete selected run…", lambda c: c.run_controller.delete(),
         ("Ctrl+Del",)),
-    Row("run_export.save_weights", RUN, "&Save weights as…",
+    LabCommand("run_export.save_weights", RUN, "&Save weights as…",
         lambda c: c.run_export_controller.save_weights(), ("Ctrl+Shift+S",), icon="save",
-        divides=True, is_enabled=lambda now: now.screen.is_open),
-    Row("run_export.save_film", RUN, "Save training &animation…",
+        has_separator=True, is_enabled=lambda now: now.screen.is_open),
+    LabCommand("run_export.save_film", RUN, "Save training &animation…",
         lambda c: c.run_export_controller.save_film(), ("Ctrl+Shift+E",), icon="export",
         is_enabled=lambda now: now.screen.is_open and now.has_layers and not now.is_filming),
-    Row("layer.open", RUN, "Open &layer in the visualizer",
+    LabCommand("layer.open", RUN, "Open &layer in the visualizer",
         lambda c: c.training_views_controller.open_layer(), ("Ctrl+E",),
         is_enabled=lambda now: now.has_layers),
-    Row("model.open", RUN, "Open mod&el in the visualizer", lambda c: c.open_model(),
+    LabCommand("model.open", RUN, "Open mod&el in the visualizer", lambda c: c.open_model(),
         ("Ctrl+Shift+L",), is_enabled=lambda now: now.has_layers),
-    Row("window.close", RUN, "&Close window", lambda c: c.window.close(), ("Ctrl+W",),
-        divides=True),
-    Row("training.toggle", TRAIN, "&Start or pause training", lambda c: c.lab.toggle(),
+    LabCommand("window.close", RUN, "&Close window", lambda c: c.window.close(), ("Ctrl+W",),
+        has_separator=True),
+    LabCommand("training.toggle", TRAIN, "&Start or pause training", lambda c: c.lab.toggle(),
         ("Ctrl+Return", "Ctrl+Enter"), icon="play",
-        is_enabled=lambda now: now.screen.progress.can_toggle, face=_start_or_pause),
-    Row("training.step", TRAIN, "Train one s&tep", lambda c: c.lab.step(), ("Ctrl+.",),
+        is_enabled=lambda now: now.screen.progress.can_toggle, appearance=_start_or_pause),
+    LabCommand("training.step", TRAIN, "Train one s&tep", lambda c: c.lab.step(), ("Ctrl+.",),
         icon="step-on", is_enabled=lambda now: now.screen.progress.can_step),
-    Row("training.stop", TRAIN, "Sto&p and save a checkpoint", lambda c: c.lab.stop(),
+    LabCommand("training.stop", TRAIN, "Sto&p and save a checkpoint", lambda c: c.lab.stop(),
         ("Ctrl+Shift+Return",), icon="stop", is_enabled=lambda now: now.screen.progress.can_stop),
-    Row("training.train_more", TRAIN, "Train for &more steps", lambda c: c.train_more(),
-        ("Ctrl+M",), divides=True, is_enabled=lambda now: now.screen.progress.can_train_more),
-    Row("probe.edit", TEXT, "&Edit probe text", lambda c: c.edit_probe(), ("Ctrl+L",)),
-    Row("generation.sample", TEXT, "&Sample a token", lambda c: c.generation_controller.sample(),
-        ("Ctrl+T",), divides=True, is_enabled=lambda now: now.can_draw),
-    Row("generation.toggle", TEXT, "&Generate or stop", lambda c: c.generation_controller.toggle(),
-        ("Ctrl+R",), is_enabled=lambda now: now.can_draw),
-    Row("generation.step_back", TEXT, "Step bac&k", lambda c: c.generation_controller.step_back(),
+    LabCommand("training.train_more", TRAIN, "Train for &more steps", lambda c: c.train_more(),
+        ("Ctrl+M",), has_separator=True, is_enabled=lambda now: now.screen.progress.can_train_more),
+    LabCommand("probe.edit", TEXT, "&Edit probe text", lambda c: c.edit_probe(), ("Ctrl+L",)),
+    LabCommand("generation.sample", TEXT, "&Sample a token",
+        lambda c: c.generation_controller.sample(),
+        ("Ctrl+T",), has_separator=True, is_enabled=lambda now: now.can_sample),
+    LabCommand("generation.toggle", TEXT, "&Generate or stop",
+        lambda c: c.generation_controller.toggle(),
+        ("Ctrl+R",), is_enabled=lambda now: now.can_sample),
+    LabCommand("generation.step_back", TEXT, "Step bac&k",
+        lambda c: c.generation_controller.step_back(),
         ("Alt+Left",)),
-    Row("generation.step_forward", TEXT, "Step &forward",
+    LabCommand("generation.step_forward", TEXT, "Step &forward",
         lambda c: c.generation_controller.step_forward(), ("Alt+Right",)),
-    Row("generation.switch_branch 1", TEXT, "Next alte&rnative",
+    LabCommand("generation.switch_branch 1", TEXT, "Next alte&rnative",
         lambda c: c.generation_controller.switch_branch(1), ("Alt+Down",),
         tip="Go to another token that was sampled at this position"),
-    Row("panes.show settings", VIEW, "Go to &settings", lambda c: c.show_pane("settings"),
+    LabCommand("panes.show settings", VIEW, "Go to &settings", lambda c: c.show_pane("settings"),
         ("Alt+1",)),
-    Row("panes.show runs", VIEW, "Go to &runs", lambda c: c.show_pane("runs"), ("Alt+2",)),
-    Row("collapse.toggle left", VIEW, "Show settings and r&uns",
-        lambda c: c.collapse_controller.toggle(LEFT), ("F9",), divides=True,
-        is_checked=lambda now: LEFT not in now.folded),
-    Row("collapse.toggle losses", VIEW, "Show l&oss plot",
+    LabCommand("panes.show runs", VIEW, "Go to &runs", lambda c: c.show_pane("runs"), ("Alt+2",)),
+    LabCommand("collapse.toggle left", VIEW, "Show settings and r&uns",
+        lambda c: c.collapse_controller.toggle(LEFT), ("F9",), has_separator=True,
+        is_checked=lambda now: LEFT not in now.collapsed_sections),
+    LabCommand("collapse.toggle losses", VIEW, "Show l&oss plot",
         lambda c: c.collapse_controller.toggle(LOSSES), ("F8",),
-        is_checked=lambda now: LOSSES not in now.folded),
-    Row("loss_plot.toggle_axis_scale losses", VIEW, "&Logarithmic loss axis",
-        lambda c: c.loss_plot_controller.toggle_axis_scale("losses"), ("Ctrl+1",), divides=True,
+        is_checked=lambda now: LOSSES not in now.collapsed_sections),
+    LabCommand("loss_plot.toggle_axis_scale losses", VIEW, "&Logarithmic loss axis",
+        lambda c: c.loss_plot_controller.toggle_axis_scale("losses"), ("Ctrl+1",),
+        has_separator=True,
         is_checked=lambda now: now.plot_options.losses is AxisScale.LOG),
-    Row("loss_plot.toggle_axis_scale steps", VIEW, "Logarithmic st&ep axis",
+    LabCommand("loss_plot.toggle_axis_scale steps", VIEW, "Logarithmic st&ep axis",
         lambda c: c.loss_plot_controller.toggle_axis_scale("steps"), ("Ctrl+2",),
         is_checked=lambda now: now.plot_options.steps is AxisScale.LOG),
-    Row("loss_plot.change_smoothing 1", VIEW, "&More smoothing",
+    LabCommand("loss_plot.change_smoothing 1", VIEW, "&More smoothing",
         lambda c: c.loss_plot_controller.change_smoothing(1), ("Ctrl+3",)),
-    Row("loss_plot.change_smoothing -1", VIEW, "Less smoothin&g",
+    LabCommand("loss_plot.change_smoothing -1", VIEW, "Less smoothin&g",
         lambda c: c.loss_plot_controller.change_smoothing(-1), ("Ctrl+4",)),
-    Row("heatmaps.toggle_row_limits", VIEW, "&Colour range per row",
-        lambda c: c.training_views_controller.toggle_row_limits(), ("Ctrl+5",), divides=True,
+    LabCommand("heatmaps.toggle_row_limits", VIEW, "&Colour range per row",
+        lambda c: c.training_views_controller.toggle_row_limits(), ("Ctrl+5",), has_separator=True,
         is_checked=lambda now: now.colouring.limits is ColourLimits.ROW),
-    Row("snapshots.toggle", VIEW, "&Play or pause snapshots", lambda c: c.scrub.toggle(),
-        ("Ctrl+6",), divides=True, is_enabled=lambda now: now.can_play),
-    Row("snapshots.change_speed 1", VIEW, "&Faster", lambda c: c.scrub.change_speed(1),
+    LabCommand("snapshots.toggle", VIEW, "&Play or pause snapshots",
+        lambda c: c.snapshot_bar.toggle(),
+        ("Ctrl+6",), has_separator=True, is_enabled=lambda now: now.can_play),
+    LabCommand("snapshots.change_speed 1", VIEW, "&Faster",
+        lambda c: c.snapshot_bar.change_speed(1),
         ("Ctrl+7",)),
-    Row("snapshots.change_speed -1", VIEW, "Slo&wer", lambda c: c.scrub.change_speed(-1),
+    LabCommand("snapshots.change_speed -1", VIEW, "Slo&wer",
+        lambda c: c.snapshot_bar.change_speed(-1),
         ("Ctrl+8",)),
-    Row("theme.set_scheme system", VIEW, "Theme: s&ystem", lambda c: c.set_scheme(Scheme.SYSTEM),
-        ("Ctrl+Alt+S",), icon="theme", group="scheme", divides=True,
-        is_checked=lambda now: now.scheme is Scheme.SYSTEM),
-    Row("theme.set_scheme light", VIEW, "Theme: lig&ht", lambda c: c.set_scheme(Scheme.LIGHT),
-        ("Ctrl+Alt+L",), group="scheme", is_checked=lambda now: now.scheme is Scheme.LIGHT),
-    Row("theme.set_scheme dark", VIEW, "Theme: &dark", lambda c: c.set_scheme(Scheme.DARK),
-        ("Ctrl+Alt+D",), group="scheme", is_checked=lambda now: now.scheme is Scheme.DARK),
-    Row("documentation.open", HELP, "&Documentation", lambda c: _open_documentation(c.window),
+    LabCommand("theme.set_scheme system", VIEW, "Theme: s&ystem",
+        lambda c: c.set_scheme(ColourScheme.SYSTEM),
+        ("Ctrl+Alt+S",), icon="theme", group="scheme", has_separator=True,
+        is_checked=lambda now: now.scheme is ColourScheme.SYSTEM),
+    LabCommand("theme.set_scheme light", VIEW, "Theme: lig&ht",
+        lambda c: c.set_scheme(ColourScheme.LIGHT),
+        ("Ctrl+Alt+L",), group="scheme", is_checked=lambda now: now.scheme is ColourScheme.LIGHT),
+    LabCommand("theme.set_scheme dark", VIEW, "Theme: &dark",
+        lambda c: c.set_scheme(ColourScheme.DARK),
+        ("Ctrl+Alt+D",), group="scheme", is_checked=lambda now: now.scheme is ColourScheme.DARK),
+    LabCommand("documentation.open", HELP, "&Documentation",
+        lambda c: _open_documentation(c.window),
         ("Ctrl+F1",)),
-    Row("shortcuts.show", HELP, "&Keyboard shortcuts",
-        lambda c: dialogs.show_shortcuts(c.window, shortcut_list()), ("Ctrl+?", "F1")),
+    LabCommand("shortcuts.show", HELP, "&Keyboard shortcuts",
+        lambda c: dialogs.show_shortcuts(c.window, list_shortcuts()), ("Ctrl+?", "F1")),
 )
 # fmt: on
 
-WITHIN = (
+WIDGET_SHORTCUTS = (
     ("Move between cells, open the layer", "arrow keys, Enter in the heatmaps"),
     ("Unpin the cell", "Esc"),
     ("Move through the snapshots", "arrow keys, Page Up and Down, Home, End in the slider"),
@@ -178,6 +192,9 @@ WITHIN = (
 """Keys handled by widgets themselves, without a command."""
 
 
-def shortcut_list() -> list[ShortcutGroup]:
+def list_shortcuts() -> list[ShortcutGroup]:
     """List the keyboard shortcuts."""
-    return [*shortcuts_by_menu(LAB_COMMANDS), ShortcutGroup("In the focused widget", WITHIN)]
+    return [
+        *shortcuts_by_menu(LAB_COMMANDS),
+        ShortcutGroup("In the focused widget", WIDGET_SHORTCUTS),
+    ]

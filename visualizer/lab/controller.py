@@ -10,22 +10,22 @@ from msgspec.structs import replace
 from PySide6.QtCore import QObject, Signal
 
 from visualizer.errors import InputError
-from visualizer.lab.runs.store import opening_probe, unused_folder
+from visualizer.lab.runs.store import choose_run_folder, initial_probe
 from visualizer.lab.screen_presenter import LabScreen, LabView, present_lab
-from visualizer.lab.settings.definitions import STAYING, put
+from visualizer.lab.settings.definitions import SETTINGS_OF_OPEN_RUN, replace_setting
 from visualizer.lab.training import detached_controller, run_state
 from visualizer.lab.training.process_controller import ProcessEnd, TrainingProcess
 from visualizer.lab.training.run_state import (
-    Failure,
-    Phase,
+    RunFailure,
+    RunPhase,
     RunState,
-    refused_as,
-    with_step_to_go_on_from,
+    add_resume_step,
+    rejected_request,
 )
-from visualizer.language.run_folder import RunFolder, plain_settings
-from visualizer.language.training_settings import LIMITS, TrainingSettings
+from visualizer.language.run_folder import RunFolder, settings_to_json
+from visualizer.language.training_settings import SETTING_LIMITS, TrainingSettings
 from visualizer.storage.link_safe_folder import make_private_folder
-from visualizer.widgets.app_settings import RUNS, own_folder
+from visualizer.widgets.app_settings import RUNS, user_data_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,17 +54,17 @@ class LabStateController(QObject):
     def __init__(self, command: Sequence[str], parent: QObject) -> None:
         super().__init__(parent)
         self._command = tuple(command)
-        self.home = own_folder() / RUNS
+        self.home = user_data_folder() / RUNS
         self.draft = TrainingSettings()
         self.run: RunState | None = None
         self.view = LabView()
-        self.offered_probe = ""
+        self.suggested_probe = ""
         """Probe offered when the run was opened."""
         self.typed_probes: dict[Path, str] = {}
         """Last probes of runs outside the user's own folder, which are not modified."""
         self.sample = ""
         self.refused: InputError | None = None
-        self.broken: Failure | None = None
+        self.broken: RunFailure | None = None
         """Why a run could not be opened."""
         self._started_folders: set[Path] = set()
         """Folders of runs started here, which their processes create after a delay."""
@@ -90,7 +90,7 @@ class LabStateController(QObject):
         if self.run is None:
             return False
         is_to_start = self._is_starting or any(says == "run" for says, _ in self._pending_messages)
-        return is_to_start or self.run.phase in {Phase.RUNNING, Phase.WAITING}
+        return is_to_start or self.run.phase in {RunPhase.RUNNING, RunPhase.WAITING}
 
     @property
     def is_unsaved(self) -> bool:
@@ -98,7 +98,7 @@ class LabStateController(QObject):
         return self._training is not None and self.run is not None and not self.run.is_saved
 
     @property
-    def is_safe_to_leave(self) -> bool:
+    def is_safe_to_close(self) -> bool:
         """Whether closing interrupts no training and loses no steps."""
         return not (self.is_training or self.is_unsaved)
 
@@ -106,10 +106,14 @@ class LabStateController(QObject):
 
     def set(self, name: str, value: object) -> None:
         """Change a setting; in an open run, only the number of steps can change."""
-        if self.run and name in STAYING:
+        if self.run and name in SETTINGS_OF_OPEN_RUN:
             self._extend_training(int(str(value)))
         elif self.run is None:
-            self.draft, self.refused, self.broken = put(self.draft, name, value), None, None
+            self.draft, self.refused, self.broken = (
+                replace_setting(self.draft, name, value),
+                None,
+                None,
+            )
         self.changed.emit()
 
     def remedy(self, name: str) -> None:
@@ -124,7 +128,7 @@ class LabStateController(QObject):
         self.sample = sample
         self.changed.emit()
 
-    def refuse(self, refused: InputError) -> None:
+    def show_error(self, refused: InputError) -> None:
         """Show why the settings are rejected."""
         self.refused = refused
         self.changed.emit()
@@ -134,7 +138,7 @@ class LabStateController(QObject):
     def probe(self, text: str) -> None:
         self.look(probe=text)
 
-    def scrub(self, step: int | None) -> None:
+    def snapshot_bar(self, step: int | None) -> None:
         """Select a snapshot by its step, or the current model with None."""
         self.look(step=step)
 
@@ -149,7 +153,7 @@ class LabStateController(QObject):
         """Start, pause or resume, whichever applies."""
         if self.run is None:
             self._begin_run()
-        elif self.run.phase is Phase.RUNNING:
+        elif self.run.phase is RunPhase.RUNNING:
             self._send("pause")
         elif self.screen.progress.can_toggle:
             self.refused = None  # retried
@@ -167,7 +171,7 @@ class LabStateController(QObject):
             self._pending_messages = [
                 one for one in self._pending_messages if one[0] not in {"run", "step"}
             ]
-            self._change_run(phase=Phase.ENDING)
+            self._change_run(phase=RunPhase.ENDING)
             self._training.stop()
 
     def train_more(self, steps: int) -> None:
@@ -178,7 +182,7 @@ class LabStateController(QObject):
 
     def _extend_training(self, steps: int) -> None:
         assert self.run
-        least, most = LIMITS["steps"]
+        least, most = SETTING_LIMITS["steps"]
         steps = min(max(steps, self.run.step, least), most)
         if steps != self.run.settings.steps:
             self._change_run(settings=replace(self.run.settings, steps=steps))
@@ -187,7 +191,7 @@ class LabStateController(QObject):
     def _begin_run(self) -> None:
         screen = self.screen
         if screen.progress.can_toggle:
-            folder = unused_folder(self.home, self.draft, self._started_folders)
+            folder = choose_run_folder(self.home, self.draft, self._started_folders)
             with suppress(OSError):  # reported by the process that creates the run
                 make_private_folder(self.home)
             self._started_folders.add(folder)
@@ -199,14 +203,14 @@ class LabStateController(QObject):
     def open(self, folder: Path) -> None:
         """Open a stored run; a background training is taken over."""
         try:
-            about = RunFolder(folder).read_about()
+            about = RunFolder(folder).read_metadata()
         except InputError as refused:
-            self.refuse(refused)
+            self.show_error(refused)
             return
         self.leave()
         run = RunState(folder, about.settings, sample=about.sample)
-        if detached_controller.is_at_work(folder):
-            self.run = replace(run, phase=Phase.WAITING)
+        if detached_controller.is_training(folder):
+            self.run = replace(run, phase=RunPhase.WAITING)
             self._background_watcher.wait(folder)
             self.changed.emit()
         else:
@@ -216,7 +220,7 @@ class LabStateController(QObject):
         assert self.run
         if was_trained:
             self._pending_messages.append(("run", {}))
-        self._open_run(replace(self.run, phase=Phase.OPENING))
+        self._open_run(replace(self.run, phase=RunPhase.OPENING))
 
     def leave(self, goes_on: bool = False) -> None:
         """Close the run: it stops with a checkpoint, or continues in the background.
@@ -227,7 +231,7 @@ class LabStateController(QObject):
             With the field ``folder``, if it cannot continue; the run then stays open.
         """
         training, run = self._training, self.run
-        if run and run.phase is Phase.WAITING:
+        if run and run.phase is RunPhase.WAITING:
             self._background_watcher.leave(goes_on, self._command)
         if run and goes_on:
             self._continue_in_background(run, training)
@@ -248,14 +252,16 @@ class LabStateController(QObject):
     def _continue_in_background(self, run: RunState, training: TrainingProcess | None) -> None:
         """Continue a run in the background once its process has ended."""
         if training is None:
-            if run.phase is not Phase.WAITING:  # its process has already ended
-                detached_controller.go_on(run.folder, self._command)
+            if run.phase is not RunPhase.WAITING:  # its process has already ended
+                detached_controller.continue_run(run.folder, self._command)
             return
         if training.has_opened and not self._is_starting:
             detached_controller.order(run.folder)
         else:  # the process creates the folder on start, and removes older orders there
-            detached_controller.order_later(run.folder)
-        over = partial(detached_controller.take_over, run.folder, self._command, self.said)
+            detached_controller.write_pending_order(run.folder)
+        over = partial(
+            detached_controller.continue_closed_run, run.folder, self._command, self.said
+        )
         training.ended.connect(over)
 
     def _open_run(self, run: RunState, settings: TrainingSettings | None = None) -> None:
@@ -264,7 +270,7 @@ class LabStateController(QObject):
         training.said.connect(self._on_message)
         training.ended.connect(self._on_ended)
         training.start()
-        plain = plain_settings(settings) if settings else None
+        plain = settings_to_json(settings) if settings else None
         training.tell("open", folder=str(run.folder), settings=plain)
         self.changed.emit()
 
@@ -276,8 +282,8 @@ class LabStateController(QObject):
 
     def _send(self, says: str, **values: Any) -> None:
         """Send a message to the training process, now or once it is open."""
-        if self.run and self._training is None and self.run.phase not in run_state.BUSY:
-            self._open_run(replace(self.run, phase=Phase.OPENING, failure=None))
+        if self.run and self._training is None and self.run.phase not in run_state.BUSY_PHASES:
+            self._open_run(replace(self.run, phase=RunPhase.OPENING, failure=None))
         if self._training and self.run and self.run.is_open:
             self._training.tell(says, **values)
             self._is_starting |= says == "run"
@@ -306,23 +312,25 @@ class LabStateController(QObject):
 
     def _on_opened(self, message: Message) -> None:
         if self.run:
-            self.run = run = run_state.with_opened_run(self.run, message)
+            self.run = run = run_state.apply_opened_run(self.run, message)
             if not self.view.probe:
                 typed = self.typed_probes.get(run.folder)
-                self.offered_probe = typed or opening_probe(run.folder, run.sample, run.settings)
-                self.view = replace(self.view, probe=self.offered_probe)
+                self.suggested_probe = typed or initial_probe(run.folder, run.sample, run.settings)
+                self.view = replace(self.view, probe=self.suggested_probe)
         self._send_pending()
         self.opened.emit()
         self.changed.emit()
 
     def _on_progress(self, message: Message) -> None:
         if self.run:
-            self.run = run_state.with_progress(self.run, message)
-            self._is_starting &= self.run.phase is Phase.PAUSED  # it may only be lengthened
+            self.run = run_state.apply_progress(self.run, message)
+            self._is_starting &= self.run.phase is RunPhase.PAUSED  # it may only be lengthened
         self.changed.emit()
 
     def _on_not_ended(self, message: Message) -> None:
-        self._change_run(phase=Phase.PAUSED)  # the progress message that follows gives the reason
+        self._change_run(
+            phase=RunPhase.PAUSED
+        )  # the progress message that follows gives the reason
         then, self._pending_messages = self._pending_messages, []
         for says, values in then:
             self._send(says, **values)
@@ -336,11 +344,11 @@ class LabStateController(QObject):
             self.leave()
         fields = message.values
         remedy = tuple(fields["remedy"]) if fields.get("remedy") else None
-        self.refuse(InputError(fields["field"], fields["sentence"], remedy))
+        self.show_error(InputError(fields["field"], fields["sentence"], remedy))
 
     def _on_failed(self, message: Message) -> None:
         fields = message.values
-        self._change_run(failure=Failure(fields["sentence"], fields.get("details", "")))
+        self._change_run(failure=RunFailure(fields["sentence"], fields.get("details", "")))
 
     def _on_ended(self, ended: ProcessEnd) -> None:
         if self._training is None or self.sender() is not self._training:
@@ -357,11 +365,13 @@ class LabStateController(QObject):
         elif self.run:
             if failure:
                 step = RunFolder(self.run.folder).checkpoint_step()
-                failure = with_step_to_go_on_from(failure, step)
-            self._change_run(phase=Phase.FAILED if failure else Phase.STOPPED, failure=failure)
+                failure = add_resume_step(failure, step)
+            self._change_run(
+                phase=RunPhase.FAILED if failure else RunPhase.STOPPED, failure=failure
+            )
             for says, values in then:  # requested while it was ending
                 if failure:
-                    self.answered.emit(refused_as(failure, values))
+                    self.answered.emit(rejected_request(failure, values))
                 else:
                     self._send(says, **values)
 

@@ -44,7 +44,7 @@ class LabGenerationController(GenerationController):
         return self._is_running
 
     @property
-    def can_draw(self) -> bool:
+    def can_sample(self) -> bool:
         """Whether there is a text to continue."""
         return bool(self.tree.tokens) and not self._probe_controller.refused
 
@@ -59,7 +59,7 @@ class LabGenerationController(GenerationController):
             self._folder, self.tree, self.sampling = folder, GenerationTree(), Sampling()
         tokens = tokenize(self._lab.view.probe, self._lab.settings.source.effective_tokenizer)
         if tokens != self.tree.tokens:
-            self.tree, self._is_running = self.tree.begun(tokens), False
+            self.tree, self._is_running = self.tree.restart(tokens), False
             self._is_sample_pending = False
             self.changed.emit()
 
@@ -81,15 +81,15 @@ class LabGenerationController(GenerationController):
         result, vocabulary = self.result, self._current_vocabulary()
         if result and token < len(vocabulary):
             share = float(probabilities(result.logits[-1])[token])
-            self._set_tree(self.tree.picked(token, vocabulary.tokens[token], share))
+            self._set_tree(self.tree.pick(token, vocabulary.tokens[token], share))
 
     def sample(self) -> None:
         """Append a sampled token, now or when the result arrives."""
         result, sampling = self.result, self.sampling
-        self._is_sample_pending = result is None and self.can_draw
+        self._is_sample_pending = result is None and self.can_sample
         if self._is_sample_pending:
-            self._probe_controller.want()
-        if result and self.can_draw:
+            self._probe_controller.request_result()
+        if result and self.can_sample:
             last = result.logits[-1]
             chosen = probabilities(last, sampling.temperature, sampling.top_k, sampling.top_p)
             tokens = self._current_vocabulary().tokens
@@ -97,7 +97,7 @@ class LabGenerationController(GenerationController):
 
     def run(self, is_on: bool) -> None:
         """Start or stop continuous sampling."""
-        self._is_running, self._is_sample_pending = is_on and self.can_draw, False
+        self._is_running, self._is_sample_pending = is_on and self.can_sample, False
         self.changed.emit()
         if self._is_running:
             self.sample()

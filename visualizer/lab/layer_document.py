@@ -13,21 +13,21 @@ from visualizer.attention.spec import (
     Arrangement,
     AttentionSpec,
     Device,
+    DropoutMode,
     Dtype,
-    Mask,
-    Mode,
-    Normalisation,
+    MaskKind,
+    MaskRoute,
+    NormalisationKind,
     NumberMatrix,
-    Position,
+    PositionKind,
     Projection,
-    Route,
-    Scale,
+    ScaleKind,
 )
 from visualizer.documents.document_file import SavedDocument
-from visualizer.language.tokenizers import Tokenizer, tokenize
+from visualizer.language.tokenizers import TokenizerKind, tokenize
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
-from visualizer.session.provenance import lab_provenance
+from visualizer.session.provenance import describe_lab_provenance
 from visualizer.session.view import View
 
 if TYPE_CHECKING:
@@ -38,21 +38,21 @@ if TYPE_CHECKING:
 _CHOICES = {
     "projection": Projection,
     "arrangement": Arrangement,
-    "position": Position,
-    "scale": Scale,
-    "normalisation": Normalisation,
-    "mask": Mask,
-    "route": Route,
-    "mode": Mode,
+    "position": PositionKind,
+    "scale": ScaleKind,
+    "normalisation": NormalisationKind,
+    "mask": MaskKind,
+    "route": MaskRoute,
+    "mode": DropoutMode,
     "dtype": Dtype,
     "device": Device,
 }
 """Enum types of spec fields that are transferred by name."""
 
 
-def saved_of(
+def create_layer_document(
     message: Message,
-    tokenizer: Tokenizer,
+    tokenizer: TokenizerKind,
     head: int = 0,
     cell: tuple[int, int] | None = None,
     run: str = "",
@@ -83,7 +83,7 @@ def saved_of(
     text, tokenizer = _join_tokens(tuple(message.values["tokens"]), tokenizer)
     fields = message.values
     shown = f"layer {fields['layer'] + 1}"
-    source = lab_provenance(fields["step"], run, shown)
+    source = describe_lab_provenance(fields["step"], run, shown)
     document = Document(text, tokenizer, spec=spec, weights_source=source)
     shown_heads = frozenset({head}) if spec.heads > 1 else None
     pinned = Cell(Role.WEIGHTS, (head, *cell)) if cell else None
@@ -95,8 +95,8 @@ def _as_matrix(array: np.ndarray) -> Any:
     return array.reshape(1, -1) if array.ndim == 1 else array
 
 
-def _join_tokens(tokens: tuple[str, ...], tokenizer: Tokenizer) -> tuple[str, Tokenizer]:
+def _join_tokens(tokens: tuple[str, ...], tokenizer: TokenizerKind) -> tuple[str, TokenizerKind]:
     """Join tokens so that the tokenizer splits the text into the same tokens."""
-    text = (" " if tokenizer is Tokenizer.WORDS else "").join(tokens)
+    text = (" " if tokenizer is TokenizerKind.WORDS else "").join(tokens)
     assert tokenize(text, tokenizer) == tokens
     return text, tokenizer

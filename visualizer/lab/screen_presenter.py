@@ -7,35 +7,35 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from visualizer.format import format_count, format_number
-from visualizer.lab.settings.presenter import LabSettingsPanel, present_setup
-from visualizer.lab.training.run_state import BUSY, Phase, RunState
+from visualizer.lab.settings.presenter import LabSettingsPanel, present_settings
+from visualizer.lab.training.run_state import BUSY_PHASES, RunPhase, RunState
 from visualizer.language.training_progress import TrainingProgress
-from visualizer.language.training_settings import BATCHES_AT_END, problems
+from visualizer.language.training_settings import FINAL_EVALUATION_BATCHES, settings_problems
 
 if TYPE_CHECKING:
     from visualizer.errors import InputError
-    from visualizer.lab.training.run_state import Failure
+    from visualizer.lab.training.run_state import RunFailure
     from visualizer.language.training_settings import TrainingSettings
 
-STARTING = {
-    Phase.RUNNING: "Pause",
-    Phase.PAUSED: "Resume",
-    Phase.STOPPED: "Resume",
-    Phase.FAILED: "Reopen",
+MAIN_BUTTON_TEXTS = {
+    RunPhase.RUNNING: "Pause",
+    RunPhase.PAUSED: "Resume",
+    RunPhase.STOPPED: "Resume",
+    RunPhase.FAILED: "Reopen",
 }
-"""Text of the main button by phase; in all other phases it is `START`."""
-START = "Start"
-BUTTONS = (START, *dict.fromkeys(STARTING.values()))
+"""Text of the main button by phase; in all other phases it is `START_LABEL`."""
+START_LABEL = "Start"
+ALL_MAIN_BUTTON_TEXTS = (START_LABEL, *dict.fromkeys(MAIN_BUTTON_TEXTS.values()))
 """All texts of the main button."""
-DOING = {
-    Phase.WAITING: "Waiting for the background training to stop…",
-    Phase.OPENING: "Preparing…",
-    Phase.ENDING: "Saving the checkpoint…",
-    Phase.PAUSED: "Paused",
-    Phase.STOPPED: "Stopped",
-    Phase.DONE: "Done",
-    Phase.DIVERGED: "Diverged",
-    Phase.FAILED: "Failed",
+PHASE_MESSAGES = {
+    RunPhase.WAITING: "Waiting for the background training to stop…",
+    RunPhase.OPENING: "Preparing…",
+    RunPhase.ENDING: "Saving the checkpoint…",
+    RunPhase.PAUSED: "Paused",
+    RunPhase.STOPPED: "Stopped",
+    RunPhase.DONE: "Done",
+    RunPhase.DIVERGED: "Diverged",
+    RunPhase.FAILED: "Failed",
 }
 
 
@@ -78,7 +78,7 @@ class LabScreen(Struct, frozen=True):
     progress: TrainingBarState
     facts: str = ""
     notices: tuple[str, ...] = ()
-    failure: Failure | None = None
+    failure: RunFailure | None = None
     has_run: bool = False
     is_open: bool = False
 
@@ -88,18 +88,18 @@ def present_lab(
     run: RunState | None,
     refused: InputError | None,
     sample: str,
-    broken: Failure | None = None,
+    broken: RunFailure | None = None,
 ) -> LabScreen:
     """Present an open run, or the settings for a new one and a failure to start it."""
     if run is None:
-        setup = present_setup(draft, refused, sample)
+        setup = present_settings(draft, refused, sample)
         line = "Press Start to train the model."
         # Repeat the problem here, because its setting may be collapsed.
         line = next((one.problem.sentence for one in setup.settings if one.problem), line)
         # The cause of a rejection may have disappeared; starting again will show that.
-        progress = TrainingBarState(START, line, can_toggle=not problems(draft))
-        return LabScreen("", setup, progress, notices=setup.elsewhere, failure=broken)
-    setup = present_setup(
+        progress = TrainingBarState(START_LABEL, line, can_toggle=not settings_problems(draft))
+        return LabScreen("", setup, progress, notices=setup.other_problems, failure=broken)
+    setup = present_settings(
         run.settings, refused, run.sample or sample, _locked_message(run), run.notices
     )
     sentences = [run.notice] if run.notice else []
@@ -107,9 +107,9 @@ def present_lab(
         sentences.append(refused.sentence)
     elif _has_diverged(run):
         sentences.append(_divergence_message(run))
-    notices = tuple(dict.fromkeys((*sentences, *setup.elsewhere)))
+    notices = tuple(dict.fromkeys((*sentences, *setup.other_problems)))
     return LabScreen(
-        run.name, setup, _training_bar_state(run), facts_of(run), notices, run.failure,
+        run.name, setup, _training_bar_state(run), describe_model(run), notices, run.failure,
         has_run=True, is_open=run.is_open,
     )  # fmt: skip
 
@@ -119,7 +119,7 @@ def _locked_message(run: RunState) -> str:
 
 
 def _has_diverged(run: RunState) -> bool:
-    return run.phase is Phase.DIVERGED
+    return run.phase is RunPhase.DIVERGED
 
 
 def _divergence_message(run: RunState) -> str:
@@ -130,21 +130,24 @@ def _divergence_message(run: RunState) -> str:
 
 
 def _training_bar_state(run: RunState) -> TrainingBarState:
-    is_running, is_done = run.phase is Phase.RUNNING, run.step >= run.settings.steps
+    is_running, is_done = run.phase is RunPhase.RUNNING, run.step >= run.settings.steps
     lost = _has_diverged(run)
     return TrainingBarState(
-        STARTING.get(run.phase, START) if run.step or run.phase is Phase.RUNNING else START,
-        line_of(run),
+        MAIN_BUTTON_TEXTS.get(run.phase, START_LABEL)
+        if run.step or run.phase is RunPhase.RUNNING
+        else START_LABEL,
+        describe_progress(run),
         min(1.0, run.step / max(1, run.settings.steps)),
         is_running,
-        can_toggle=run.phase not in BUSY and not lost and (is_running or not is_done),
-        can_step=run.phase in {Phase.PAUSED, Phase.STOPPED},
-        can_stop=run.phase is Phase.OPENING or (run.is_open and run.phase is not Phase.STOPPED),
-        can_train_more=run.phase not in BUSY and not lost and not is_running,
+        can_toggle=run.phase not in BUSY_PHASES and not lost and (is_running or not is_done),
+        can_step=run.phase in {RunPhase.PAUSED, RunPhase.STOPPED},
+        can_stop=run.phase is RunPhase.OPENING
+        or (run.is_open and run.phase is not RunPhase.STOPPED),
+        can_train_more=run.phase not in BUSY_PHASES and not lost and not is_running,
     )
 
 
-def facts_of(run: RunState) -> str:
+def describe_model(run: RunState) -> str:
     """Describe the model and its device; empty until they are known."""
     if not run.tokens:
         return ""
@@ -154,16 +157,16 @@ def facts_of(run: RunState) -> str:
         f"vocabulary: {format_count(len(run.tokens), 'token')}",
     ]
     if run.seconds:
-        parts.append(f"trained for {clock(run.seconds)}")
+        parts.append(f"trained for {format_duration(run.seconds)}")
     return "  ·  ".join(parts)
 
 
-def line_of(run: RunState) -> str:
+def describe_progress(run: RunState) -> str:
     """Describe a run's progress in one line."""
-    parts = [DOING[run.phase]] if run.phase in DOING else []
+    parts = [PHASE_MESSAGES[run.phase]] if run.phase in PHASE_MESSAGES else []
     if not run.tokens and parts:  # nothing is known yet
         return parts[0]
-    is_known = run.phase is Phase.RUNNING and run.tokens_a_second > 0
+    is_known = run.phase is RunPhase.RUNNING and run.tokens_a_second > 0
     speed = (run.tokens_a_second, run.seconds_left) if is_known else (None, None)
     standing = TrainingProgress(run.step, run.settings.steps, run.rate, *speed)
     # A narrow window shows the beginning of the line: for a completed run, its result.
@@ -174,13 +177,13 @@ def line_of(run: RunState) -> str:
 def _describe_losses(run: RunState) -> list[str]:
     if run.final:
         training, validation = (format_number(loss, 3) for loss in run.final)
-        averages = f"averages of {BATCHES_AT_END} batches"
+        averages = f"averages of {FINAL_EVALUATION_BATCHES} batches"
         return [f"final training loss {training}, validation loss {validation} ({averages})"]
     named = (("training", run.losses.training), ("validation", run.losses.validation))
     return [f"{name} {format_number(values[-1], 3)}" for name, values in named if len(values)]
 
 
-def clock(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Format a duration: 0:07, 1:02:30."""
     minutes, second = divmod(round(seconds), 60)
     hours, minute = divmod(minutes, 60)

@@ -9,17 +9,17 @@ from PySide6.QtCore import QObject, Signal
 
 from visualizer.format import shorten
 from visualizer.generation.generated_tokens_presenter import present_generation
-from visualizer.generation.next_tokens_presenter import NextTokensPanel, present_bars
+from visualizer.generation.next_tokens_presenter import NextTokensPanel, present_next_tokens
 from visualizer.lab.attention_view.presenter import (
     TEXT_REQUIRED,
     LabAttentionPanel,
     LabCellPointer,
-    cell_index_of,
+    layer_head_index,
     present_attention,
 )
-from visualizer.lab.layer_document import saved_of
-from visualizer.lab.snapshot_bar.presenter import present_scrub
-from visualizer.lab.training.run_state import Phase
+from visualizer.lab.layer_document import create_layer_document
+from visualizer.lab.snapshot_bar.presenter import present_snapshots
+from visualizer.lab.training.run_state import RunPhase
 from visualizer.session.view_options import ColourLimits, ColourOptions
 from visualizer.widgets.app_settings import NOTICE_MS
 
@@ -41,23 +41,23 @@ if TYPE_CHECKING:
     from visualizer.session.cell_address import Cell
     from visualizer.widgets.theme import Theme
 
-BEFORE = "Start training to watch the attention of every head as it forms."
+BEFORE_TRAINING_MESSAGE = "Start training to watch the attention of every head as it forms."
 
 
-class WatchedTraining(Struct, frozen=True, eq=False):
+class TrainingWidgets(Struct, frozen=True, eq=False):
     """The widgets that show a training run.
 
     Parameters
     ----------
-    continued : QWidget
+    generation_widget : QWidget
         Contains the next-token pane and the generation pane.
     """
 
     probe: QLineEdit
     problem: QLabel
     attention: LabAttentionView
-    scrub: SnapshotBar
-    continued: QWidget
+    snapshot_bar: SnapshotBar
+    generation_widget: QWidget
     next: NextTokensPane
     generation_pane: GenerationPane
 
@@ -67,7 +67,7 @@ class TrainingViewsController(QObject):
 
     changed = Signal()
     """A view option has changed."""
-    layerWanted = Signal(int, int, object)
+    layerRequested = Signal(int, int, object)
     """Carries the layer and head to open, and the cell (query, key) or None."""
 
     def __init__(
@@ -75,7 +75,7 @@ class TrainingViewsController(QObject):
         lab: LabStateController,
         probe_controller: ProbeController,
         generation_controller: LabGenerationController,
-        widgets: WatchedTraining,
+        widgets: TrainingWidgets,
     ) -> None:
         super().__init__(lab)
         self._lab, self._probe_controller, self._generation_controller, self._widgets = (
@@ -84,7 +84,7 @@ class TrainingViewsController(QObject):
             generation_controller,
             widgets,
         )
-        self._panel = LabAttentionPanel(message=BEFORE)
+        self._panel = LabAttentionPanel(message=BEFORE_TRAINING_MESSAGE)
         self._pointer = LabCellPointer()
         self._max_cells = 256
         self.colouring = ColourOptions()
@@ -101,8 +101,8 @@ class TrainingViewsController(QObject):
         return bool(self._panel.board.columns)
 
     @property
-    def can_draw(self) -> bool:
-        return self._is_known and self._generation_controller.can_draw
+    def can_sample(self) -> bool:
+        return self._is_known and self._generation_controller.can_sample
 
     def show(self, theme: Theme) -> None:
         """Show the attention, the snapshot bar, the probe and the generation."""
@@ -120,7 +120,7 @@ class TrainingViewsController(QObject):
     def _read_panel(self) -> LabAttentionPanel:
         lab, result = self._lab, self._probe_controller.result
         if lab.run is None:
-            return LabAttentionPanel(message=BEFORE)
+            return LabAttentionPanel(message=BEFORE_TRAINING_MESSAGE)
         if lab.run.is_open and not lab.view.probe:
             return LabAttentionPanel(message=TEXT_REQUIRED)
         model, look = lab.run.settings.model, self.colouring
@@ -138,8 +138,8 @@ class TrainingViewsController(QObject):
         if probe.text() != self._lab.view.probe:
             probe.setText(self._lab.view.probe)
         sentences = [probe_controller.refused] if probe_controller.refused else []
-        if probe_controller.result and probe_controller.older:
-            text, step = shorten(probe_controller.older), probe_controller.result.step
+        if probe_controller.result and probe_controller.previous_text:
+            text, step = shorten(probe_controller.previous_text), probe_controller.result.step
             sentences.append(f"The attention shown is for “{text}” at step {step:,}.")
         self._widgets.problem.setText(" ".join(sentences))
         self._widgets.problem.setVisible(bool(sentences))
@@ -147,10 +147,12 @@ class TrainingViewsController(QObject):
     def _show_generation(self, theme: Theme) -> None:
         widgets, generation_controller = self._widgets, self._generation_controller
         run, result = self._lab.run, generation_controller.result
-        widgets.continued.setVisible(self._is_known)
+        widgets.generation_widget.setVisible(self._is_known)
         made_of = (result, generation_controller.sampling, theme, self._folder)
         is_coming = (
-            result is None and generation_controller.can_draw and not self._probe_controller.older
+            result is None
+            and generation_controller.can_sample
+            and not self._probe_controller.previous_text
         )
         stays = is_coming and self._folder in self._shown_bars  # until the next ones arrive
         if run is not None and self._is_known and not stays and made_of != self._shown_bars:
@@ -159,7 +161,7 @@ class TrainingViewsController(QObject):
                 sampling=generation_controller.sampling, vocabulary=len(run.tokens)
             )
             if result is not None:
-                bars = present_bars(
+                bars = present_next_tokens(
                     result.tokens, result.logits, run.tokens, generation_controller.sampling
                 )
             widgets.next.show_bars(bars, theme)
@@ -167,9 +169,9 @@ class TrainingViewsController(QObject):
         shown_values = (
             generation_controller.tree,
             generation_controller.is_running,
-            generation_controller.can_draw,
+            generation_controller.can_sample,
             block,
-            run is not None and run.is_open and run.phase is not Phase.STOPPED,
+            run is not None and run.is_open and run.phase is not RunPhase.STOPPED,
             theme,
         )
         if shown_values != self._shown_generation:
@@ -178,15 +180,15 @@ class TrainingViewsController(QObject):
 
     def _show_scrub(self, theme: Theme) -> None:
         run, view = self._lab.run, self._lab.view
-        self._widgets.scrub.setVisible(self._is_known)
+        self._widgets.snapshot_bar.setVisible(self._is_known)
         if run is None or not run.tokens:
             self.can_play = False
             return
         losses = run.losses_now if view.step is None else run.losses_at(view.step)
-        scrub = present_scrub(
+        scrub = present_snapshots(
             run.snapshots, run.step, view.step, *losses, self._probe_controller.is_waiting
         )
-        self._widgets.scrub.show_scrub(scrub, theme)
+        self._widgets.snapshot_bar.show_timeline(scrub, theme)
         self.can_play = len(scrub.stops) > 1
 
     # ------------------------------------------------------------------ pointer and keys
@@ -206,7 +208,7 @@ class TrainingViewsController(QObject):
         self._pointer = pointing
         self.changed.emit()
 
-    def make_room(self, room: int) -> None:
+    def set_available_height(self, room: int) -> None:
         """Pool the weights to the number of cells that fit the side of a panel."""
         if room != self._max_cells:
             self._max_cells = room
@@ -227,12 +229,12 @@ class TrainingViewsController(QObject):
         """Open a layer in the visualizer with a head and the pinned or hovered cell."""
         cells = (cell for place, cell in self._pointed_cells() if place == (layer, head))
         cell = next(cells, None)
-        self.layerWanted.emit(layer, head, (cell.place[-2], cell.place[-1]) if cell else None)
+        self.layerRequested.emit(layer, head, (cell.place[-2], cell.place[-1]) if cell else None)
 
     def _pointed_cells(self) -> Iterator[tuple[tuple[int, int], Cell]]:
         """Yield the pinned and then the hovered cell, with their layers and heads."""
         for cell in (self._pointer.pinned, self._pointer.hovered):
-            place = cell_index_of(self._panel.board, cell) if cell else None
+            place = layer_head_index(self._panel.board, cell) if cell else None
             if cell and place:
                 yield place, cell
 
@@ -252,7 +254,7 @@ class LayerDocumentController(QObject):
         self._head_and_cell: tuple[int, tuple[int, int] | None] = (0, None)
         lab.answered.connect(self._on_answer)
 
-    def want(self, layer: int, head: int, cell: tuple[int, int] | None) -> None:
+    def request_result(self, layer: int, head: int, cell: tuple[int, int] | None) -> None:
         """Open a layer as it is at the selected step.
 
         Parameters
@@ -273,4 +275,4 @@ class LayerDocumentController(QObject):
         else:
             run, tokenizer = self._lab.run, self._lab.settings.source.effective_tokenizer
             name = run.name if run else ""
-            self.opened.emit(saved_of(message, tokenizer, *self._head_and_cell, name))
+            self.opened.emit(create_layer_document(message, tokenizer, *self._head_and_cell, name))

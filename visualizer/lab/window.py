@@ -32,23 +32,23 @@ from visualizer.lab.settings.preview_controller import TextSampleController
 from visualizer.lab.settings.widget import SettingsPane
 from visualizer.lab.snapshot_bar.widget import SnapshotBar
 from visualizer.lab.training.bar_widget import RunNotices, TrainingBar
-from visualizer.lab.training.process_controller import SERVICE
+from visualizer.lab.training.process_controller import TRAINING_COMMAND
 from visualizer.lab.training_views_controller import (
     LayerDocumentController,
     TrainingViewsController,
-    WatchedTraining,
+    TrainingWidgets,
 )
 from visualizer.language.run_folder import RunFolder
 from visualizer.widgets import accessibility, app_settings, dialogs
 from visualizer.widgets.commands import CommandMenus
-from visualizer.widgets.fixed_splitter import SizeKeepingSplitter
+from visualizer.widgets.fixed_splitter import FixedSplitter
 from visualizer.widgets.focus_ring import FocusRing
 from visualizer.widgets.icons import icon
 from visualizer.widgets.input_filters import is_escape
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout
 from visualizer.widgets.status_bar import add_status_bar
-from visualizer.widgets.theme import Scheme, apply_theme, style_sheet, theme_of
+from visualizer.widgets.theme import ColourScheme, apply_theme, create_style_sheet, theme_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -57,14 +57,14 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QAction, QCloseEvent, QKeyEvent, QShowEvent
 
 
-WIDTHS = [320, 620, 340]
+INITIAL_WIDTHS_PX = [320, 620, 340]
 """Initial widths of settings, pictures and text."""
-HEIGHTS = [172, 508]
+INITIAL_HEIGHTS_PX = [172, 508]
 """Initial heights of losses and attention."""
-HEIGHTS_OF_TEXT = [530, 190]
+INITIAL_TEXT_HEIGHTS_PX = [530, 190]
 """Initial heights of next tokens and generated text."""
-AXES = {name: f"loss_plot.toggle_axis_scale {name}" for name in ("losses", "steps")}
-NAMES = {
+AXIS_COMMANDS = {name: f"loss_plot.toggle_axis_scale {name}" for name in ("losses", "steps")}
+TRAINING_COMMANDS = {
     "toggle": "training.toggle",
     "step": "training.step",
     "stop": "training.stop",
@@ -82,14 +82,14 @@ class LabWindow(QMainWindow):
     """The colour scheme was changed in this window; other windows must follow."""
     layerOpened = Signal(object)
     """A document was opened; carries a `SavedDocument` for a separate window."""
-    modelWanted = Signal(object, str)
+    modelRequested = Signal(object, str)
     """A model is to be opened in the visualizer; carries its path and the probe."""
 
     def __init__(
-        self, command: Sequence[str] = SERVICE, settings_pane: SettingsPane | None = None
+        self, command: Sequence[str] = TRAINING_COMMAND, settings_pane: SettingsPane | None = None
     ) -> None:
         super().__init__()
-        accessibility.install()
+        accessibility.install_factory()
         self.scheme = app_settings.load_scheme()
         self.theme = theme_of(self.scheme)
         self.setWindowIcon(icon("app", "#000000"))
@@ -103,15 +103,19 @@ class LabWindow(QMainWindow):
         self.runs_pane = RunsPane(self._actions_by_name(RUN_COMMANDS))
         self.run_controller = RunController(self.lab, self.runs_pane, self)
         self.run_export_controller = RunExportController(self.lab, self)
-        self.bar, self.notices = TrainingBar(self._actions_by_name(NAMES)), RunNotices()
-        self.attention, self.scrub, self.probe = LabAttentionView(), SnapshotBar(), QLineEdit()
+        self.bar, self.notices = TrainingBar(self._actions_by_name(TRAINING_COMMANDS)), RunNotices()
+        self.attention, self.snapshot_bar, self.probe = (
+            LabAttentionView(),
+            SnapshotBar(),
+            QLineEdit(),
+        )
         self.probe_problem, self.facts = PlainLabel(), PlainLabel()
         bar = add_status_bar(self, self.facts)
         bar.addPermanentWidget(self.run_export_controller.progress.widget)
         self.next, self.generation_pane = NextTokensPane(), GenerationPane()
         self.generation_controller = LabGenerationController(self.lab, self.probe_controller)
         self.plot_pane, self.layer_document_controller = (
-            PlotPane(self._actions_by_name(AXES)),
+            PlotPane(self._actions_by_name(AXIS_COMMANDS)),
             LayerDocumentController(self.lab),
         )
         self.loss_plot_controller = LossPlotController(
@@ -123,10 +127,10 @@ class LabWindow(QMainWindow):
             self.lab, self.probe_controller, self.generation_controller, self._training_widgets()
         )
         self.collapse_controller = CollapseController(self, self.left, self.plot_pane)
-        self.menus.act_on(self._make_controllers())
+        self.menus.set_controllers(self._make_controllers())
         # Show several changes in one turn of the event loop only once.
-        self.show_soon = QTimer(self, singleShot=True, interval=0)
-        self.show_soon.timeout.connect(self.show_screen)
+        self.show_timer = QTimer(self, singleShot=True, interval=0)
+        self.show_timer.timeout.connect(self.show_screen)
         self.focus_ring = FocusRing(self)
         _connect_signals(self)
         self._show_theme()
@@ -144,12 +148,12 @@ class LabWindow(QMainWindow):
         self.left.setDocumentMode(True)
         self.left.addTab(self.settings_pane, "Settings")
         self.left.addTab(self.runs_pane, "Runs")
-        self.across = SizeKeepingSplitter(Qt.Orientation.Horizontal, WIDTHS, 1)
+        self.across = FixedSplitter(Qt.Orientation.Horizontal, INITIAL_WIDTHS_PX, 1)
         self.across.setObjectName("across")
-        self.middle = SizeKeepingSplitter(Qt.Orientation.Vertical, HEIGHTS, 1)
+        self.middle = FixedSplitter(Qt.Orientation.Vertical, INITIAL_HEIGHTS_PX, 1)
         for part in (self.plot_pane, self._build_training_panes()):
             self.middle.addWidget(part)
-        self.right = SizeKeepingSplitter(Qt.Orientation.Vertical, HEIGHTS_OF_TEXT, 1)
+        self.right = FixedSplitter(Qt.Orientation.Vertical, INITIAL_TEXT_HEIGHTS_PX, 1)
         next_one = QScrollArea()
         next_one.setWidget(self.next)
         next_one.setWidgetResizable(True)
@@ -175,15 +179,15 @@ class LabWindow(QMainWindow):
         self.probe_problem.setProperty("role", "notice")
         self.probe_problem.setWordWrap(True)
         column.addWidget(self.attention, 1)
-        column.addWidget(self.scrub)
+        column.addWidget(self.snapshot_bar)
         return read
 
-    def _training_widgets(self) -> WatchedTraining:
-        return WatchedTraining(
+    def _training_widgets(self) -> TrainingWidgets:
+        return TrainingWidgets(
             self.probe,
             self.probe_problem,
             self.attention,
-            self.scrub,
+            self.snapshot_bar,
             self.right,
             self.next,
             self.generation_pane,
@@ -199,7 +203,7 @@ class LabWindow(QMainWindow):
             collapse_controller=self.collapse_controller,
             loss_plot_controller=self.loss_plot_controller,
             training_views_controller=self.training_views_controller,
-            scrub=self.scrub,
+            snapshot_bar=self.snapshot_bar,
             train_more=self.train_more,
             open_model=self.open_model,
             edit_probe=self.edit_probe,
@@ -215,10 +219,10 @@ class LabWindow(QMainWindow):
         for key, splitter in self._splitters.items():
             sizes = app_settings.load_sizes(key)
             if len(sizes) == splitter.count() and all(sizes):
-                splitter.want(sizes)
+                splitter.request_result(sizes)
 
     @property
-    def _splitters(self) -> dict[str, SizeKeepingSplitter]:
+    def _splitters(self) -> dict[str, FixedSplitter]:
         return {
             app_settings.ACROSS: self.across,
             app_settings.MIDDLE: self.middle,
@@ -243,7 +247,7 @@ class LabWindow(QMainWindow):
         run = self.lab.run
         run_controller, name = self.run_controller, run.name if run else ""
         self.runs_pane.show_runs(
-            run_controller.runs, run_controller.ticked, run_controller.at_work, name
+            run_controller.runs, run_controller.overlaid_names, run_controller.training_runs, name
         )
 
     def show_plot(self) -> None:
@@ -265,9 +269,9 @@ class LabWindow(QMainWindow):
             self.loss_plot_controller.options,
             self.training_views_controller.colouring,
             self.scheme,
-            self.collapse_controller.folded,
+            self.collapse_controller.collapsed_sections,
             has_layers=self.training_views_controller.has_layers,
-            can_draw=self.training_views_controller.can_draw,
+            can_sample=self.training_views_controller.can_sample,
             can_play=self.training_views_controller.can_play,
             is_filming=self.run_export_controller.film_controller.is_working,
         )
@@ -275,7 +279,7 @@ class LabWindow(QMainWindow):
 
     def show_bug(self, details: str) -> None:
         """Report an unexpected error."""
-        dialogs.show_bug(self, details)
+        dialogs.show_exception(self, details)
 
     # ------------------------------------------------------------------ actions
 
@@ -287,7 +291,7 @@ class LabWindow(QMainWindow):
         run, view = self.lab.run, self.lab.view
         if run:
             snapshot = view.step is not None and RunFolder(run.folder).snapshot(view.step).path
-            self.modelWanted.emit(snapshot or run.folder, view.probe)
+            self.modelRequested.emit(snapshot or run.folder, view.probe)
 
     def edit_probe(self) -> None:
         self.probe.setFocus()
@@ -306,7 +310,7 @@ class LabWindow(QMainWindow):
         self.appearanceChosen.emit()
 
     def set_scheme(self, scheme: str) -> None:
-        self.scheme = Scheme(scheme)
+        self.scheme = ColourScheme(scheme)
         self.theme = theme_of(self.scheme)
         self.style_parts()
         self._show_theme()
@@ -314,7 +318,7 @@ class LabWindow(QMainWindow):
 
     def style_parts(self) -> None:
         """Apply the style sheet to the panes, which takes as long as building them."""
-        apply_theme(self, self.theme, style_sheet() + app_settings.style_sheet())
+        apply_theme(self, self.theme, create_style_sheet() + app_settings.motion_style_sheet())
 
     def _show_theme(self) -> None:
         self.menus.show_theme(self.theme)
@@ -327,13 +331,13 @@ class LabWindow(QMainWindow):
         super().showEvent(event)
 
     def follow_system(self) -> None:
-        if self.scheme is Scheme.SYSTEM:
+        if self.scheme is ColourScheme.SYSTEM:
             self.set_scheme(self.scheme)
 
     def open_run(self, folder: Path) -> None:
         self.run_controller.open(folder)
 
-    def begin_training(self) -> None:
+    def start_training(self) -> None:
         """Start a run with the current settings, unless a run is open."""
         if self.lab.run is None:
             self.lab.toggle()
@@ -342,7 +346,7 @@ class LabWindow(QMainWindow):
         """Whether closing interrupts nothing; otherwise ask, and call `close` after the answer."""
         if not self.run_export_controller.progress.may_close(close):
             return False
-        if self.lab.is_safe_to_leave:
+        if self.lab.is_safe_to_close:
             return True
         self.run_controller.leave(close)
         return False
@@ -380,25 +384,25 @@ def _connect_signals(window: LabWindow) -> None:
 
 def _connect_run(window: LabWindow) -> None:
     lab, run_controller = window.lab, window.run_controller
-    lab.changed.connect(window.show_soon.start)
+    lab.changed.connect(window.show_timer.start)
     for broken in (window.text_sample_controller, run_controller):
-        broken.broke.connect(window.show_bug)
+        broken.failed.connect(window.show_bug)
     pane = window.settings_pane
     pane.chosen.connect(lab.set)
-    pane.remedied.connect(lab.remedy)
-    pane.anotherWanted.connect(run_controller.start_new)
-    run_controller.changed.connect(window.show_soon.start)
+    pane.remedyRequested.connect(lab.remedy)
+    pane.newDocumentRequested.connect(run_controller.start_new)
+    run_controller.changed.connect(window.show_timer.start)
     window.collapse_controller.changed.connect(window.show_commands)
-    run_controller.settingsWanted.connect(partial(window.show_pane, "settings"))
+    run_controller.settingsRequested.connect(partial(window.show_pane, "settings"))
     for part in (lab, run_controller, window.run_export_controller):
         part.said.connect(window.statusBar().showMessage)
-    window.run_export_controller.film_controller.broke.connect(window.show_bug)
+    window.run_export_controller.film_controller.failed.connect(window.show_bug)
     window.run_export_controller.film_controller.changed.connect(window.show_commands)
     runs = window.runs_pane
     # Queued: the handlers rebuild the list, which is impossible while one of its rows changes.
     for signal, intent in (
         (runs.opened, run_controller.open_name),
-        (runs.overlaid, run_controller.overlay),
+        (runs.overlaid_runs, run_controller.overlay),
         (runs.renamed, run_controller.rename_to),
     ):
         signal.connect(intent, Qt.ConnectionType.QueuedConnection)
@@ -406,23 +410,23 @@ def _connect_run(window: LabWindow) -> None:
 
 def _connect_views(window: LabWindow) -> None:
     lab, views = window.lab, window.training_views_controller
-    window.probe_controller.changed.connect(window.show_soon.start)
+    window.probe_controller.changed.connect(window.show_timer.start)
     window.probe.textEdited.connect(lab.probe)
     attention = window.attention
     attention.cellHovered.connect(views.hover)
     attention.cellClicked.connect(views.pin)
-    attention.walked.connect(views.walk)
-    attention.roomChanged.connect(views.make_room)
-    attention.layerWanted.connect(views.open_layer_of)
+    attention.moved.connect(views.walk)
+    attention.roomChanged.connect(views.set_available_height)
+    attention.layerRequested.connect(views.open_layer_of)
     window.generation_controller.changed.connect(window.show_training_views)
     window.generation_controller.connect_panes(window.next, window.generation_pane)
     plot = window.plot_pane
     plot.optionsChosen.connect(window.loss_plot_controller.choose)
-    plot.view.stepPicked.connect(window.loss_plot_controller.pick)
-    plot.view.presentPicked.connect(partial(lab.scrub, None))
+    plot.view.stepSelected.connect(window.loss_plot_controller.pick)
+    plot.view.currentModelSelected.connect(partial(lab.snapshot_bar, None))
     window.loss_plot_controller.changed.connect(window.show_plot)
     views.changed.connect(window.show_training_views)
-    views.layerWanted.connect(window.layer_document_controller.want)
+    views.layerRequested.connect(window.layer_document_controller.request_result)
     window.layer_document_controller.opened.connect(window.layerOpened)
     window.layer_document_controller.refused.connect(window.statusBar().showMessage)
-    window.scrub.stepLooked.connect(lab.scrub)
+    window.snapshot_bar.stepSelectionChanged.connect(lab.snapshot_bar)

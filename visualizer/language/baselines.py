@@ -15,13 +15,13 @@ import numpy as np
 if TYPE_CHECKING:
     from visualizer.language.corpora.corpus import Corpus
 
-STRENGTHS = tuple(float(2**power) for power in range(-4, 17))
+INTERPOLATION_STRENGTHS = tuple(float(2**power) for power in range(-4, 17))
 """Interpolation strengths to try: the number of pairs that the unigram frequency counts for."""
 MAX_PAIR_TABLE_CELLS = 10**7
 """Maximum number of cells of a table of all pairs; a larger table would exceed the text itself."""
 
 
-def frequency_loss(corpus: Corpus) -> float:
+def unigram_loss(corpus: Corpus) -> float:
     """Return the validation loss of the training part's unigram frequencies, in nats per token.
 
     One is added to each count, because the validation part may have new tokens.
@@ -37,7 +37,8 @@ def bigram_loss(corpus: Corpus) -> float:
     before = np.bincount(_first_tokens(training), minlength=vocabulary)  # token
     pairs, counts = _count_pairs(_pair_codes(training, vocabulary), vocabulary)
     strength = max(
-        STRENGTHS, key=lambda tried: _leave_one_out_likelihood(pairs, counts, before, shares, tried)
+        INTERPOLATION_STRENGTHS,
+        key=lambda tried: _leave_one_out_likelihood(pairs, counts, before, shares, tried),
     )
     validation_pairs = _pair_codes(validation, vocabulary)
     places = np.minimum(np.searchsorted(pairs, validation_pairs), len(pairs) - 1)

@@ -16,10 +16,15 @@ from msgspec.structs import replace
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
-from visualizer.errors import InputError, reason_of
-from visualizer.language.run_folder import MAX_HEADER_BYTES, RunMetadata, about_of, plain
-from visualizer.language.training_settings import LIMITS
-from visualizer.storage.atomic_file import write
+from visualizer.errors import InputError, system_error_reason
+from visualizer.language.run_folder import (
+    MAX_HEADER_BYTES,
+    RunMetadata,
+    metadata_from_json,
+    metadata_to_json,
+)
+from visualizer.language.training_settings import SETTING_LIMITS
+from visualizer.storage.atomic_file import write_atomically
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,13 +73,13 @@ def write_checkpoint(
         If it cannot be written; the previous checkpoint is unchanged.
     """
     content = checkpoint_content(training, about, trainer_state)
-    write(file, lambda opened: opened.write(content))
+    write_atomically(file, lambda opened: opened.write(content))
 
 
 def checkpoint_content(training: Trainer, about: RunMetadata, trainer_state: TrainerState) -> bytes:
     """Return the content of a checkpoint file."""
     header = {
-        "run": plain(about),
+        "run": metadata_to_json(about),
         "step": training.step,
         "generator": training.generator.bit_generator.state,
         "seconds": trainer_state.seconds,
@@ -107,9 +112,9 @@ def read_checkpoint(file: ContainedFile, training: Trainer) -> TrainerState:
     return restore_checkpoint(content, training, file.name)
 
 
-def run_of_checkpoint(content: bytes) -> RunMetadata:
+def read_run_metadata(content: bytes) -> RunMetadata:
     """Return the metadata of the run whose checkpoint was sent by a trusted process."""
-    return about_of(json.loads(read_metadata(content)["checkpoint"])["run"])
+    return metadata_from_json(json.loads(read_metadata(content)["checkpoint"])["run"])
 
 
 def restore_checkpoint(content: bytes, training: Trainer, name: str = "") -> TrainerState:
@@ -171,7 +176,7 @@ def _max_steps(run: object, training: Trainer) -> int:
 
     If the run was extended, one of its files may contain a larger number than the other.
     """
-    written, own = about_of(run).settings, training.settings
+    written, own = metadata_from_json(run).settings, training.settings
     if replace(written, steps=own.steps) != own:
         raise ValueError("another run")
     return max(written.steps, own.steps)
@@ -202,7 +207,7 @@ def _parse_number(given: object) -> float:
 
 
 def _parse_step(given: object) -> int:
-    if type(given) is not int or not 0 <= given <= LIMITS["steps"][1]:
+    if type(given) is not int or not 0 <= given <= SETTING_LIMITS["steps"][1]:
         raise TypeError("invalid step")
     return given
 
@@ -215,7 +220,7 @@ def write_weights(place: Path | ContainedFile, model: nn.Module, about: RunMetad
     InputError
         If they cannot be written.
     """
-    _write_tensors(place, _detached_parameters(model), {"run": json.dumps(plain(about))})
+    _write_tensors(place, _detached_parameters(model), {"run": json.dumps(metadata_to_json(about))})
 
 
 def read_weights(file: ContainedFile, model: nn.Module) -> None:
@@ -246,7 +251,7 @@ def _write_tensors(
     place: Path | ContainedFile, tensors: dict[str, Tensor], metadata: dict[str, str]
 ) -> None:
     content = _serialize(tensors, metadata)
-    write(place, lambda file: file.write(content))
+    write_atomically(place, lambda file: file.write(content))
 
 
 def _serialize(tensors: dict[str, Tensor], metadata: dict[str, str]) -> bytes:
@@ -264,7 +269,9 @@ def _read_file(file: ContainedFile, size: int) -> bytes:
     except FileNotFoundError as error:
         raise InputError("folder", f"“{file.name}” is missing from {file.folder.path}.") from error
     except OSError as error:
-        raise InputError("folder", f"Cannot read “{file.name}”: {reason_of(error)}.") from error
+        raise InputError(
+            "folder", f"Cannot read “{file.name}”: {system_error_reason(error)}."
+        ) from error
 
 
 def _parse_file(content: bytes, name: str) -> tuple[dict[str, Tensor], dict[str, str]]:

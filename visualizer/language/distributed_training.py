@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from visualizer.errors import InputError, is_out_of_memory
 from visualizer.language.checkpoints import (
     checkpoint_content,
+    read_run_metadata,
     restore_checkpoint,
-    run_of_checkpoint,
 )
-from visualizer.language.corpora.corpus import Split, load
-from visualizer.language.process_group import Order
+from visualizer.language.corpora.corpus import CorpusSplit, load_corpus
+from visualizer.language.process_group import ProcessOrder
 from visualizer.language.trainer import Trainer
 from visualizer.language.training_run import changed_text_message
 
@@ -25,7 +25,7 @@ DROPOUT_NOTICE = (
 )
 
 
-def lead(running: TrainingRun, group: DistributedProcessGroup) -> tuple[str, ...]:
+def lead_processes(running: TrainingRun, group: DistributedProcessGroup) -> tuple[str, ...]:
     """Include all other processes in a run, starting at its current step.
 
     Returns
@@ -41,7 +41,7 @@ def lead(running: TrainingRun, group: DistributedProcessGroup) -> tuple[str, ...
         If the connection to another process ends.
     """
     content = checkpoint_content(running.training, running.about, running.state)
-    with group.together(Order.BEGIN, len(content)):
+    with group.together(ProcessOrder.BEGIN, len(content)):
         group.send_bytes(content)
         sentences = group.gather_text("")
         if not any(sentences):
@@ -54,7 +54,7 @@ def lead(running: TrainingRun, group: DistributedProcessGroup) -> tuple[str, ...
     return ()
 
 
-def follow(group: DistributedProcessGroup) -> int:
+def follow_orders(group: DistributedProcessGroup) -> int:
     """Follow the first process's orders until the end, and return its exit status.
 
     Nothing is written.
@@ -67,15 +67,15 @@ def follow(group: DistributedProcessGroup) -> int:
     training: Trainer | None = None
     while True:
         order, first, second = group.next_order()
-        if order is Order.END:
+        if order is ProcessOrder.END:
             return first
-        if order is Order.BEGIN:
-            with group.connected():
+        if order is ProcessOrder.BEGIN:
+            with group.communication():
                 training = _join_training(group, group.receive_bytes(first))
-        elif training and order is Order.STEP:
+        elif training and order is ProcessOrder.STEP:
             training.advance()
         elif training:
-            training.evaluate([*Split][first], second)
+            training.evaluate([*CorpusSplit][first], second)
 
 
 def _join_training(group: DistributedProcessGroup, content: bytes) -> Trainer | None:
@@ -96,9 +96,9 @@ def _join_training(group: DistributedProcessGroup, content: bytes) -> Trainer | 
 
 
 def _restore_trainer(group: DistributedProcessGroup, content: bytes) -> Trainer:
-    about = run_of_checkpoint(content)
+    about = read_run_metadata(content)
     group.select_device(about.settings.device)
-    corpus = load(about.settings)
+    corpus = load_corpus(about.settings)
     if corpus.digest != about.fingerprint:
         raise InputError("path", changed_text_message(about.settings.source))
     training = Trainer(about.settings, corpus)

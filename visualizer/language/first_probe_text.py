@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from visualizer.language.tokenizers import Tokenizer, tokenize
+from visualizer.language.tokenizers import TokenizerKind, tokenize
 
 if TYPE_CHECKING:
     from visualizer.language.training_settings import TrainingSettings
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 MAX_CHARACTERS, MAX_WORDS = 32, 12
 
 
-def first_probe_of(sample: str, settings: TrainingSettings) -> str:
+def choose_probe_text(sample: str, settings: TrainingSettings) -> str:
     """Return the beginning of the training text, short enough to see at a glance."""
     line = next((line for line in sample.splitlines() if line.strip()), "")
-    if settings.source.effective_tokenizer is Tokenizer.WORDS:
-        words = tokenize(line, Tokenizer.WORDS)
+    if settings.source.effective_tokenizer is TokenizerKind.WORDS:
+        words = tokenize(line, TokenizerKind.WORDS)
         return " ".join(words[: min(MAX_WORDS, settings.block)])
-    return "".join(tokenize(line, Tokenizer.CHARACTERS)[: min(MAX_CHARACTERS, settings.block)])
+    return "".join(tokenize(line, TokenizerKind.CHARACTERS)[: min(MAX_CHARACTERS, settings.block)])

@@ -18,21 +18,26 @@ import torch
 from msgspec.structs import replace
 from torch import Tensor, nn
 
-from visualizer.attention.mechanisms import Mechanism, spec_of
+from visualizer.attention.mechanisms import Mechanism, apply_mechanism
 from visualizer.attention.modules import AttentionModule, MultiHeadAttention
-from visualizer.attention.spec import Mask
-from visualizer.language.training_settings import FEEDING, LAYERED, POSITIONED, ModelKind
+from visualizer.attention.spec import MaskKind
+from visualizer.language.training_settings import (
+    FEED_FORWARD_MODELS,
+    LAYERED_MODELS,
+    POSITIONAL_MODELS,
+    ModelKind,
+)
 
 if TYPE_CHECKING:
     from visualizer.attention.trace import Trace
     from visualizer.language.training_settings import TrainingSettings
 
-SPREAD = 0.02
+INITIAL_WEIGHT_STD = 0.02
 """Standard deviation of the initial weights in layered models.
 
 Other models, and the transformer of the notes, use torch's defaults.
 """
-FEED_FORWARD = 4
+FEED_FORWARD_FACTOR = 4
 """Width of the feed-forward block relative to the residual stream."""
 
 
@@ -52,8 +57,8 @@ class LanguageModel(nn.Module):
         self.settings = settings
         width, model = settings.width, settings.model
         self.embedding = nn.Embedding(tokens, width)
-        self.position = nn.Embedding(settings.block, width) if model in POSITIONED else None
-        self.layers = nn.ModuleList(_create_layer(settings) for _ in range(layers_of(settings)))
+        self.position = nn.Embedding(settings.block, width) if model in POSITIONAL_MODELS else None
+        self.layers = nn.ModuleList(_create_layer(settings) for _ in range(count_layers(settings)))
         has_norm = settings.is_layered and model is not ModelKind.NOTES
         self.norm = nn.LayerNorm(width) if has_norm else nn.Identity()
         self.projection = nn.Linear(width, tokens)
@@ -96,7 +101,7 @@ class MixingLayer(nn.Module):
         super().__init__()
         self.attention = attention
 
-    def seen(self, stream: Tensor) -> Tensor:
+    def displayed_stage(self, stream: Tensor) -> Tensor:
         """Return the input of attention for vectors [..., token, width]."""
         return stream
 
@@ -106,12 +111,12 @@ class MixingLayer(nn.Module):
 
     def trace(self, stream: Tensor) -> Trace:
         """Compute every stage of the attention for vectors [..., token, width]."""
-        return self.attention.trace(self.seen(stream))
+        return self.attention.trace(self.displayed_stage(stream))
 
     def forward(self, stream: Tensor, *, fused: bool = False) -> Tensor:
         """Map vectors [..., token, width] to the result of the layer."""
         attention = self.attention.fused if fused else self.attention
-        return self.after(stream, attention(self.seen(stream)))
+        return self.after(stream, attention(self.displayed_stage(stream)))
 
 
 class ResidualLayer(MixingLayer):
@@ -131,10 +136,10 @@ class ResidualLayer(MixingLayer):
         )
         self.attention_norm = nn.LayerNorm(width)
         self.dropout = nn.Dropout(rate)
-        feeds = settings.model in FEEDING
+        feeds = settings.model in FEED_FORWARD_MODELS
         self.feed_forward = _create_feed_forward(width, rate) if feeds else None
 
-    def seen(self, stream: Tensor) -> Tensor:
+    def displayed_stage(self, stream: Tensor) -> Tensor:
         """Return the input of attention: the vectors after layer normalisation."""
         seen: Tensor = self.attention_norm(stream)
         return seen
@@ -145,9 +150,9 @@ class ResidualLayer(MixingLayer):
         return stream if self.feed_forward is None else stream + self.feed_forward(stream)
 
 
-def layers_of(settings: TrainingSettings) -> int:
+def count_layers(settings: TrainingSettings) -> int:
     """Return the number of attention layers of the settings' model."""
-    if settings.model in LAYERED:
+    if settings.model in LAYERED_MODELS:
         return settings.layers
     return 0 if settings.model is ModelKind.BIGRAM else 1
 
@@ -156,23 +161,23 @@ def _create_layer(settings: TrainingSettings) -> MixingLayer:
     if settings.is_layered:
         return ResidualLayer(settings)
     if settings.model is ModelKind.AVERAGE:
-        spec = spec_of(Mechanism.AVERAGE)
+        spec = apply_mechanism(Mechanism.AVERAGE)
     else:
-        spec = replace(spec_of(Mechanism.SIMPLIFIED), mask=Mask.CAUSAL)
+        spec = replace(apply_mechanism(Mechanism.SIMPLIFIED), mask=MaskKind.CAUSAL)
     return MixingLayer(AttentionModule(replace(spec, d_in=settings.width), settings.block))
 
 
 def _create_feed_forward(width: int, rate: float) -> nn.Module:
     return nn.Sequential(
         nn.LayerNorm(width),
-        nn.Linear(width, FEED_FORWARD * width),
+        nn.Linear(width, FEED_FORWARD_FACTOR * width),
         nn.ReLU(),
-        nn.Linear(FEED_FORWARD * width, width),
+        nn.Linear(FEED_FORWARD_FACTOR * width, width),
         nn.Dropout(rate),
     )
 
 
-def build(settings: TrainingSettings, tokens: int) -> LanguageModel:
+def build_model(settings: TrainingSettings, tokens: int) -> LanguageModel:
     """Build a model on the CPU, with weights initialized from the settings' seed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
@@ -184,6 +189,6 @@ def build(settings: TrainingSettings, tokens: int) -> LanguageModel:
 
 def _init_weights(module: nn.Module) -> None:
     if isinstance(module, nn.Linear | nn.Embedding):
-        nn.init.normal_(module.weight, std=SPREAD)
+        nn.init.normal_(module.weight, std=INITIAL_WEIGHT_STD)
     if isinstance(module, nn.Linear) and module.bias is not None:
         nn.init.zeros_(module.bias)

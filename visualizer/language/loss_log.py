@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from visualizer.errors import InputError, reason_of
-from visualizer.language.training_settings import LIMITS
-from visualizer.storage.atomic_file import write
+from visualizer.errors import InputError, system_error_reason
+from visualizer.language.training_settings import SETTING_LIMITS
+from visualizer.storage.atomic_file import write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
     from visualizer.storage.link_safe_folder import ContainedFile
 
-HEADER = "step,training,validation,rate,seconds"
+CSV_HEADER = "step,training,validation,rate,seconds"
 MAX_FILE_BYTES = 2**30
 """Maximum size of the file; ten million steps take less."""
-MAX_STEPS = LIMITS["steps"][1]
-AT_ONCE = 1_024
+MAX_STEPS = SETTING_LIMITS["steps"][1]
+ROWS_PER_PARSE = 1_024
 """Number of rows parsed at a time."""
-MISSING = -1.0
+MISSING_VALUE = -1.0
 """Placeholder for missing values; losses and rates are never negative, but may be NaN.
 
 In the file, such a field is empty.
@@ -43,10 +43,10 @@ class LossRow(NamedTuple):
     step : int
         Number of steps done before.
     training : float
-        Mean loss of the step's batch, in nats per token; `MISSING` if none was trained,
+        Mean loss of the step's batch, in nats per token; `MISSING_VALUE` if none was trained,
         NaN or infinite if training diverged.
     validation : float
-        Mean loss of some batches of the validation part; `MISSING` if it was not
+        Mean loss of some batches of the validation part; `MISSING_VALUE` if it was not
         measured.
     rate : float
         Learning rate of the step.
@@ -62,14 +62,14 @@ class LossRow(NamedTuple):
 
     def line(self) -> str:
         numbers = (self.training, self.validation, self.rate)
-        written = ",".join("" if one == MISSING else repr(one) for one in numbers)
+        written = ",".join("" if one == MISSING_VALUE else repr(one) for one in numbers)
         return f"{self.step},{written},{self.seconds:.3f}\n"
 
 
-EMPTY_ROWS = np.empty((0, len(LossRow._fields)))
+NO_ROWS = np.empty((0, len(LossRow._fields)))
 
 
-def tables(lines: Iterable[str]) -> Iterator[np.ndarray]:
+def parse_tables(lines: Iterable[str]) -> Iterator[np.ndarray]:
     """Parse the lines of a file as arrays [row, field of `LossRow`], in blocks of rows.
 
     Parsing stops at the first line that is truncated, or whose step does not increase or exceeds
@@ -77,7 +77,7 @@ def tables(lines: Iterable[str]) -> Iterator[np.ndarray]:
     maximum.
     """
     last, left = -1.0, islice(lines, 1, None)
-    while some := list(islice(left, AT_ONCE)):
+    while some := list(islice(left, ROWS_PER_PARSE)):
         table = _parse_lines(some)
         is_next = (np.diff(table[:, 0], prepend=last) > 0) & (table[:, 0] <= MAX_STEPS)
         count = len(table) if is_next.all() else int(is_next.argmin())
@@ -93,7 +93,7 @@ def _parse_lines(lines: Sequence[str]) -> np.ndarray:
         return _parse_valid_lines(lines)
     except ValueError:
         if len(lines) == 1:
-            return EMPTY_ROWS
+            return NO_ROWS
     half = len(lines) // 2
     first = _parse_lines(lines[:half])
     return first if len(first) < half else np.concatenate([first, _parse_lines(lines[half:])])
@@ -104,27 +104,27 @@ def _parse_valid_lines(lines: Sequence[str]) -> np.ndarray:
     if not lines[-1].endswith("\n") or any(line.count(",") != commas for line in lines):
         raise ValueError
     fields = "".join(lines).replace("\n", ",").split(",")[:-1]
-    numbers = [float(field) if field else MISSING for field in fields]
+    numbers = [float(field) if field else MISSING_VALUE for field in fields]
     table = np.array(numbers).reshape(-1, len(LossRow._fields))
     if not all(map(float.is_integer, numbers[:: len(LossRow._fields)])):
         raise ValueError
     return table
 
 
-def parse(lines: Iterable[str]) -> list[LossRow]:
-    """Parse the lines of a file into rows, as `tables` does into arrays."""
-    table_rows = (row for table in tables(lines) for row in table.tolist())
+def parse_rows(lines: Iterable[str]) -> list[LossRow]:
+    """Parse the lines of a file into rows, as `parse_tables` does into arrays."""
+    table_rows = (row for table in parse_tables(lines) for row in table.tolist())
     return [LossRow(int(step), *measured) for step, *measured in table_rows]
 
 
-def curves(rows: ArrayLike) -> dict[str, np.ndarray]:
+def loss_curves(rows: ArrayLike) -> dict[str, np.ndarray]:
     """Return rows as arrays: training losses and rates by step, validation losses separately."""
     table = np.array(rows, np.float64).reshape(-1, len(LossRow._fields))
-    trained, measured = (table[table[:, column] != MISSING] for column in (1, 2))
+    trained, measured = (table[table[:, column] != MISSING_VALUE] for column in (1, 2))
     return {
         "steps": trained[:, 0].astype(np.int64),
         "training": trained[:, 1],
-        "rates": np.where(trained[:, 3] == MISSING, np.nan, trained[:, 3]),
+        "rates": np.where(trained[:, 3] == MISSING_VALUE, np.nan, trained[:, 3]),
         "validation_steps": measured[:, 0].astype(np.int64),
         "validation": measured[:, 2],
     }
@@ -149,8 +149,8 @@ class LossLog:
         """
         content, is_shared = self._read_content()
         lines = content.decode("utf-8", "replace").splitlines(keepends=True)
-        rows = [row for row in parse(lines) if row.step < until]
-        whole = "".join([f"{HEADER}\n", *lines[1 : len(rows) + 1]]).encode()
+        rows = [row for row in parse_rows(lines) if row.step < until]
+        whole = "".join([f"{CSV_HEADER}\n", *lines[1 : len(rows) + 1]]).encode()
         self._new_content = whole if is_shared or content != whole else None
         return rows
 
@@ -162,7 +162,7 @@ class LossLog:
         except FileNotFoundError:
             return b"", False
         except OSError as error:
-            sentence = f"Cannot read “{self.place.path.name}”: {reason_of(error)}."
+            sentence = f"Cannot read “{self.place.path.name}”: {system_error_reason(error)}."
             raise InputError("folder", sentence) from error
 
     def begin(self) -> None:
@@ -175,7 +175,7 @@ class LossLog:
         """
         if self._new_content is not None:
             whole = self._new_content
-            write(self.place, lambda file: file.write(whole))
+            write_atomically(self.place, lambda file: file.write(whole))
             self._new_content = (
                 None  # only after the write, so that it is retried if the disk was full
             )

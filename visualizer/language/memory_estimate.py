@@ -12,37 +12,37 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from visualizer.attention import device as attention_device
-from visualizer.attention.run import USABLE, gib
+from visualizer.attention.run import USABLE_MEMORY_SHARE, format_gib
 from visualizer.attention.spec import Device, Dtype
-from visualizer.attention.stages import bytes_needed as bytes_of_stages
-from visualizer.errors import InputError, Remedy, reason_of
+from visualizer.attention.stages import estimate_bytes as bytes_of_stages
+from visualizer.errors import InputError, Remedy, system_error_reason
 from visualizer.format import format_size
 from visualizer.language.language_models import LanguageModel, MixingLayer
-from visualizer.language.training_settings import FEEDING, TrainingSettings
+from visualizer.language.training_settings import FEED_FORWARD_MODELS, TrainingSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from visualizer.storage.link_safe_folder import ContainedFile
 
-ITEM = 4
+BYTES_PER_NUMBER = 4
 """Bytes per number; everything is float32."""
-COPIES = 8
+PARAMETER_COPIES = 8
 """Copies of each parameter: itself, its gradient, two of AdamW, one to read old snapshots with, and
 three in a checkpoint while it is written.
 """
-COPIES_OF_CHECKPOINT = 7
+CHECKPOINT_COPIES = 7
 """Copies while a checkpoint is read: the parameter, and with AdamW's two both the file and its
 tensors.
 """
-COPIES_OF_WEIGHTS = 2
+WEIGHT_COPIES = 2
 """Copies while only weights are read: the file's content, and the model."""
-VECTORS = dict.fromkeys(FEEDING, 30)
-FEWER_VECTORS = 16
+VECTORS_PER_TOKEN = dict.fromkeys(FEED_FORWARD_MODELS, 30)
+VECTORS_WITHOUT_FEED_FORWARD = 16
 """Vectors per token and layer stored for the backward pass; fewer without a feed-forward block."""
-LOGITS = 4
+LOGIT_COPIES = 4
 """Copies of the logits: raw, normalised, and the gradients of both."""
-TORCH = 100 * 2**20
+TORCH_BYTES = 100 * 2**20
 """Memory in bytes that torch allocates at its first computation."""
 
 
@@ -50,13 +50,15 @@ class BatchSharing(Struct, frozen=True):
     """Number of processes that share each batch: in total, and on this machine."""
 
     processes: int = 1
-    on_machine: int = 1
+    local_processes: int = 1
 
 
-ALONE = BatchSharing()
+SINGLE_PROCESS = BatchSharing()
 
 
-def check_room(settings: TrainingSettings, tokens: int, sharing: BatchSharing = ALONE) -> None:
+def check_training_memory(
+    settings: TrainingSettings, tokens: int, sharing: BatchSharing = SINGLE_PROCESS
+) -> None:
     """Reject settings whose training needs more memory than is free.
 
     Processes on the CPU share memory; on GPUs, each has its own.
@@ -71,11 +73,11 @@ def check_room(settings: TrainingSettings, tokens: int, sharing: BatchSharing = 
     InputError
         With field ``batch`` and the largest batch that fits.
     """
-    device, _ = attention_device.resolve(settings.device, Dtype.FLOAT32)
-    room = USABLE * attention_device.free_bytes(device)
+    device, _ = attention_device.resolve_device(settings.device, Dtype.FLOAT32)
+    room = USABLE_MEMORY_SHARE * attention_device.free_device_bytes(device)
 
     def needed(settings: TrainingSettings) -> int:
-        count = sharing.on_machine if device is Device.CPU else 1
+        count = sharing.local_processes if device is Device.CPU else 1
         return count * _bytes_per_process(settings, tokens, sharing.processes)
 
     if needed(settings) <= room:
@@ -83,15 +85,16 @@ def check_room(settings: TrainingSettings, tokens: int, sharing: BatchSharing = 
     least = sharing.processes
     fits = _largest_fitting("batch", settings, needed, room, least)
     if not fits:
-        alone = gib(needed(replace(settings, batch=least)))
+        alone = format_gib(needed(replace(settings, batch=least)))
         smaller = "a smaller block or embedding size" + ", or fewer layers" * settings.is_layered
         sentence = (
-            f"Even a batch of {least} needs about {alone}, but only {gib(room)} is available."
+            f"Even a batch of {least} needs about {alone}, but only "
+            f"{format_gib(room)} is available."
         )
         remedy = _smaller_model(settings, needed, room, least)
         raise InputError("batch", f"{sentence} Use {smaller}.", remedy)
     request = f"A batch of {settings.batch:,} blocks of {settings.block:,} tokens"
-    takes = f"needs about {gib(needed(settings))}, but only {gib(room)} is available"
+    takes = f"needs about {format_gib(needed(settings))}, but only {format_gib(room)} is available"
     less = " or less" if fits > least else ""
     raise InputError("batch", f"{request} {takes}. Use {fits:,}{less}.", ("batch", fits))
 
@@ -99,15 +102,15 @@ def check_room(settings: TrainingSettings, tokens: int, sharing: BatchSharing = 
 def _bytes_per_process(settings: TrainingSettings, tokens: int, processes: int) -> int:
     """Estimate the memory of one of several processes, in bytes."""
     if processes == 1:
-        return bytes_needed(settings, tokens)
+        return estimate_bytes(settings, tokens)
     masks = 0
     if settings.is_layered and settings.dropout:  # drawn for the whole batch, layer by layer
-        masks = 2 * ITEM * settings.heads * settings.batch * settings.block**2
+        masks = 2 * BYTES_PER_NUMBER * settings.heads * settings.batch * settings.block**2
     share = replace(settings, batch=max(1, settings.batch // processes))
-    return bytes_needed(share, tokens) + masks
+    return estimate_bytes(share, tokens) + masks
 
 
-def check_room_to_read(
+def check_model_memory(
     settings: TrainingSettings, tokens: int, copies: int, file: ContainedFile | None
 ) -> None:
     """Reject a saved model that needs more memory than is free, or than its file can hold.
@@ -126,8 +129,8 @@ def check_room_to_read(
     InputError
         With field ``folder``.
     """
-    room = USABLE * attention_device.free_bytes(Device.CPU)
-    size = ITEM * _count_parameters(_meta_model(settings, tokens))
+    room = USABLE_MEMORY_SHARE * attention_device.free_device_bytes(Device.CPU)
+    size = BYTES_PER_NUMBER * _count_parameters(_meta_model(settings, tokens))
     if file is not None and (held := _file_size(file)) < size:
         sentence = (
             f"“{file.name}” is damaged or belongs to another model: it has {format_size(held)}, "
@@ -137,7 +140,8 @@ def check_room_to_read(
     needed = copies * size
     if needed > room:
         sentence = (
-            f"Reading this model needs about {gib(needed)}, but only {gib(room)} is available."
+            f"Reading this model needs about {format_gib(needed)}, but only "
+            f"{format_gib(room)} is available."
         )
         raise InputError("folder", sentence)
 
@@ -146,7 +150,9 @@ def _file_size(file: ContainedFile) -> int:
     try:
         return file.stat().st_size
     except OSError as error:
-        raise InputError("folder", f"Cannot read “{file.name}”: {reason_of(error)}.") from error
+        raise InputError(
+            "folder", f"Cannot read “{file.name}”: {system_error_reason(error)}."
+        ) from error
 
 
 def _meta_model(settings: TrainingSettings, tokens: int) -> LanguageModel:
@@ -158,20 +164,28 @@ def _count_parameters(model: LanguageModel) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def bytes_needed(settings: TrainingSettings, tokens: int) -> int:
+def estimate_bytes(settings: TrainingSettings, tokens: int) -> int:
     """Estimate the memory of training in bytes; an upper bound of the measured use."""
     model = _meta_model(settings, tokens)
     places = settings.batch * settings.block
     layers = [layer.attention.spec for layer in model.layers if isinstance(layer, MixingLayer)]
-    kept = VECTORS.get(settings.model, FEWER_VECTORS) * places * settings.width
+    kept = (
+        VECTORS_PER_TOKEN.get(settings.model, VECTORS_WITHOUT_FEED_FORWARD)
+        * places
+        * settings.width
+    )
     for spec in layers[:1]:
         # The attention weights; with dropout, also the mask and the weights after dropout.
         kept += spec.heads * places * settings.block * (3 if spec.dropout else 1)
     stages = max((bytes_of_stages(spec, settings.block, settings.batch) for spec in layers),
                  default=0)  # fmt: skip
     parameters = _count_parameters(model)
-    logits = LOGITS * places * tokens
-    return ITEM * (COPIES * parameters + max(1, len(layers)) * kept + logits) + stages + TORCH
+    logits = LOGIT_COPIES * places * tokens
+    return (
+        BYTES_PER_NUMBER * (PARAMETER_COPIES * parameters + max(1, len(layers)) * kept + logits)
+        + stages
+        + TORCH_BYTES
+    )
 
 
 def _smaller_model(

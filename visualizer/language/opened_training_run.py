@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 from visualizer.attention.device import check_available
 from visualizer.errors import InputError
 from visualizer.language.checkpoints import read_checkpoint_weights, read_weights
-from visualizer.language.corpora.corpus import load
-from visualizer.language.language_models import build
+from visualizer.language.corpora.corpus import load_corpus
+from visualizer.language.language_models import build_model
 from visualizer.language.memory_estimate import (
-    ALONE,
-    COPIES_OF_CHECKPOINT,
-    COPIES_OF_WEIGHTS,
+    CHECKPOINT_COPIES,
+    SINGLE_PROCESS,
+    WEIGHT_COPIES,
     BatchSharing,
-    check_room,
-    check_room_to_read,
+    check_model_memory,
+    check_training_memory,
 )
 from visualizer.language.training_run import TrainingRun, new_run_metadata
 from visualizer.storage.file_lock import FileLock
@@ -40,7 +40,7 @@ class OpenRun:
         Folder of the existing or new run.
     settings : TrainingSettings or None
         Settings of a new run; None opens the existing one.
-    is_held : bool
+    is_in_memory : bool
         Whether to acquire the lock at once; a new run always does.
     sharing : BatchSharing
         The processes that will train it, which need enough memory.
@@ -58,18 +58,18 @@ class OpenRun:
         settings: TrainingSettings | None = None,
         *,
         is_held: bool = True,
-        sharing: BatchSharing = ALONE,
+        sharing: BatchSharing = SINGLE_PROCESS,
     ) -> None:
-        self.folder, self.obstacle, self._sharing = folder, "", sharing
+        self.folder, self.lock_error, self._sharing = folder, "", sharing
         if settings:  # an existing run may come from another machine
             check_available(settings.device)
         corpus = self._load_corpus(settings) if settings else None
         if settings and corpus:
             folder.begin(new_run_metadata(settings, corpus))
-        self.about = folder.read_about()
+        self.about = folder.read_metadata()
         # If one of the files is damaged, others can still be read.
         tokens, file = len(self.about.tokens), folder.largest_weights()
-        check_room_to_read(self.about.settings, tokens, COPIES_OF_WEIGHTS, file)
+        check_model_memory(self.about.settings, tokens, WEIGHT_COPIES, file)
         self._lock = _acquire_lock(folder) if is_held or settings else None
         try:
             self._known_versions = folder.versions()
@@ -79,11 +79,11 @@ class OpenRun:
         except BaseException:
             self.close()
             raise
-        self._saved_model = build(self.about.settings, len(self.about.tokens))
+        self._saved_model = build_model(self.about.settings, len(self.about.tokens))
         self._saved_model_step: int | None = None
 
     @property
-    def is_held(self) -> bool:
+    def is_in_memory(self) -> bool:
         """Whether this program holds the lock and may write."""
         return self._lock is not None
 
@@ -116,9 +116,9 @@ class OpenRun:
 
     def _start_writing(self, is_ordered: bool = False) -> None:
         try:
-            self.folder.tidy()
+            self.folder.remove_leftovers()
         except OSError as error:
-            raise self.folder.unwritable(error) from error
+            raise self.folder.write_error(error) from error
         # After `tidy`, which would remove the request of a program that withdraws the orders too
         # late.
         self._take_orders(is_ordered)
@@ -141,12 +141,12 @@ class OpenRun:
         except InputError as refused:
             if refused.field == "folder":
                 raise
-            self.obstacle = refused.sentence
+            self.lock_error = refused.sentence
             return None
 
     def _load_corpus(self, settings: TrainingSettings) -> Corpus:
-        corpus = load(settings)
-        check_room(settings, len(corpus.vocabulary), self._sharing)
+        corpus = load_corpus(settings)
+        check_training_memory(settings, len(corpus.vocabulary), self._sharing)
         return corpus
 
     def model(self, step: int | None) -> tuple[LanguageModel, int]:
@@ -181,7 +181,7 @@ class OpenRun:
         step = self.folder.checkpoint_step()
         if step is None or step != self._saved_model_step:
             settings, tokens = self.about.settings, len(self.about.tokens)
-            check_room_to_read(settings, tokens, COPIES_OF_CHECKPOINT, self.folder.checkpoint)
+            check_model_memory(settings, tokens, CHECKPOINT_COPIES, self.folder.checkpoint)
             self._saved_model_step = None
             step, _ = read_checkpoint_weights(self.folder.checkpoint, self._saved_model)
             self._saved_model_step = step
@@ -206,4 +206,4 @@ def _acquire_lock(folder: RunFolder) -> FileLock:
         sentence = f"The run in {folder.path} is already open in a window or in the background."
         raise InputError("held", sentence) from error
     except OSError as error:
-        raise folder.unwritable(error) from error
+        raise folder.write_error(error) from error

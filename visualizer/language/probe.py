@@ -13,10 +13,10 @@ from visualizer.attention.cached_tensor import readable
 from visualizer.attention.roles import Role
 from visualizer.attention.spec import Projection
 from visualizer.errors import InputError
-from visualizer.language.corpora.synthetic_tasks import attending, partners
+from visualizer.language.corpora.synthetic_tasks import mean_partner_weight, partners
 from visualizer.language.language_models import MixingLayer
-from visualizer.language.memory_estimate import ITEM
-from visualizer.language.training_settings import TASKS
+from visualizer.language.memory_estimate import BYTES_PER_NUMBER
+from visualizer.language.training_settings import SYNTHETIC_TASKS
 from visualizer.language.wire_format import Message
 
 if TYPE_CHECKING:
@@ -64,15 +64,15 @@ class Probe(Struct, frozen=True, eq=False):
 
 
 @torch.no_grad()
-def read(model: LanguageModel, probe: Probe) -> dict[str, np.ndarray]:
+def run_probe(model: LanguageModel, probe: Probe) -> dict[str, np.ndarray]:
     """Run a model on a text.
 
     Returns
     -------
     dict
         ``logits`` [token, vocabulary]; for models with attention also ``weights`` [layer, head,
-        query, key]; for those trained on a synthetic task ``attending`` [layer, head], the mean
-        weight on the expected keys.
+        query, key]; for those trained on a synthetic task ``mean_partner_weight`` [layer, head],
+        the mean weight on the expected keys.
 
     Raises
     ------
@@ -86,8 +86,10 @@ def read(model: LanguageModel, probe: Probe) -> dict[str, np.ndarray]:
     if traces and Role.WEIGHTS in traces[0]:
         arrays[Role.WEIGHTS] = np.stack([trace.read(Role.WEIGHTS) for trace in traces])
     kind = model.settings.source.kind
-    if Role.WEIGHTS in arrays and kind in TASKS:
-        arrays["attending"] = attending(arrays[Role.WEIGHTS], partners(kind, probe.tokens))
+    if Role.WEIGHTS in arrays and kind in SYNTHETIC_TASKS:
+        arrays["attending"] = mean_partner_weight(
+            arrays[Role.WEIGHTS], partners(kind, probe.tokens)
+        )
     return arrays
 
 
@@ -112,7 +114,7 @@ def layer(
     Raises
     ------
     InputError
-        With field ``layer`` if the model has no such layer; with ``text`` as in `read`.
+        With field ``layer`` if the model has no such layer; with ``text`` as in `run_probe`.
     """
     model.eval()
     _check_room(model, len(probe.tokens))
@@ -146,7 +148,7 @@ def _check_room(model: LanguageModel, tokens: int) -> None:
     heads = sum(
         layer.attention.spec.heads for layer in model.layers if isinstance(layer, MixingLayer)
     )
-    a_pair = 2 * ITEM * heads  # score and weight of one query-key pair
+    a_pair = 2 * BYTES_PER_NUMBER * heads  # score and weight of one query-key pair
     if tokens**2 * a_pair > MAX_MATRIX_BYTES:
         request = f"The attention of {tokens:,} tokens in {heads:,} heads needs"
         taken = f"{tokens**2 * a_pair / 2**20:,.0f} MiB"

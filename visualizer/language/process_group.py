@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
     from visualizer.language.training_settings import TrainingSettings
 
-PATIENCE = timedelta(minutes=30)
+PROCESS_TIMEOUT = timedelta(minutes=30)
 """Timeout for the other processes, which may be writing a checkpoint or reading a text."""
-NUMBERS_OF_ORDER = 3
+NUMBERS_PER_ORDER = 3
 """The order and two arguments."""
 
 
-class Order(IntEnum):
+class ProcessOrder(IntEnum):
     """Order of the first process to all others."""
 
     BEGIN = 0
@@ -69,7 +69,7 @@ class DistributedProcessGroup:
             )
             self._local_rank = _read_environment_number("LOCAL_RANK", self.rank)
             self._processes_on_machine = _read_environment_number("LOCAL_WORLD_SIZE", self.count)
-            distributed.init_process_group(process_group_backend(), timeout=PATIENCE)
+            distributed.init_process_group(process_group_backend(), timeout=PROCESS_TIMEOUT)
         except (ValueError, RuntimeError) as error:
             reason = str(error).partition("\n")[0]
             sentence = f"The training processes could not connect to each other: {reason}."
@@ -80,7 +80,7 @@ class DistributedProcessGroup:
         self._is_parted = False
 
     @property
-    def is_first(self) -> bool:
+    def is_leader(self) -> bool:
         """Whether this process leads; only the leader writes the run and prints messages."""
         return self.rank == 0
 
@@ -89,7 +89,7 @@ class DistributedProcessGroup:
         """Number of processes that share each batch."""
         return BatchSharing(self.count, self._processes_on_machine)
 
-    def ask_to_end(self, status: int) -> None:
+    def request_end(self, status: int) -> None:
         """Ask the first process to end the training after this step, with an exit status."""
         self._own_signal_status = status
 
@@ -126,9 +126,9 @@ class DistributedProcessGroup:
         InputError
             With field ``device``.
         """
-        select_own_device(wanted, self._local_rank, self._processes_on_machine)
+        select_process_device(wanted, self._local_rank, self._processes_on_machine)
 
-    def averaging(self, model: nn.Module, threads: int) -> DistributedDataParallel:
+    def wrap_averaging(self, model: nn.Module, threads: int) -> DistributedDataParallel:
         """Return a model whose gradients are averaged over all processes in backward passes.
 
         All processes call this together; the model gets the weights of the first process. The
@@ -152,7 +152,7 @@ class DistributedProcessGroup:
     # ------------------------------------------------------------------ orders and bytes
 
     @contextmanager
-    def together(self, order: Order, first: int = 0, second: int = 0) -> Iterator[None]:
+    def together(self, order: ProcessOrder, first: int = 0, second: int = 0) -> Iterator[None]:
         """Execute an order in all processes; the first one broadcasts it.
 
         Raises
@@ -160,12 +160,12 @@ class DistributedProcessGroup:
         LostProcessError
             If the connection to another process ends.
         """
-        with self.connected():
-            if self.is_first:
+        with self.communication():
+            if self.is_leader:
                 distributed.broadcast(torch.tensor([order, first, second]), 0)
             yield
 
-    def next_order(self) -> tuple[Order, int, int]:
+    def next_order(self) -> tuple[ProcessOrder, int, int]:
         """Wait for the first process's order.
 
         Raises
@@ -173,14 +173,14 @@ class DistributedProcessGroup:
         LostProcessError
             If the connection to another process ends.
         """
-        received = torch.zeros(NUMBERS_OF_ORDER, dtype=torch.int64)
-        with self.connected():
+        received = torch.zeros(NUMBERS_PER_ORDER, dtype=torch.int64)
+        with self.communication():
             distributed.broadcast(received, 0)
         order, first, second = received.tolist()
-        return Order(order), first, second
+        return ProcessOrder(order), first, second
 
     @contextmanager
-    def connected(self) -> Iterator[None]:
+    def communication(self) -> Iterator[None]:
         """Communicate with the other processes; after an error, communication cannot continue.
 
         Raises
@@ -225,11 +225,11 @@ class DistributedProcessGroup:
         Processes that wait in the middle of a step notice when this process ends.
         """
         if not self._is_parted:
-            with suppress(LostProcessError), self.together(Order.END, status):
+            with suppress(LostProcessError), self.together(ProcessOrder.END, status):
                 distributed.all_reduce(torch.zeros(1))
 
 
-def select_own_device(wanted: Device, rank: int, count: int) -> None:
+def select_process_device(wanted: Device, rank: int, count: int) -> None:
     """Select the GPU of one of several processes, if they compute on GPUs.
 
     Parameters
@@ -242,7 +242,7 @@ def select_own_device(wanted: Device, rank: int, count: int) -> None:
     InputError
         With field ``device`` if processes would have to share one.
     """
-    device, _ = attention_device.resolve(wanted, Dtype.FLOAT32)
+    device, _ = attention_device.resolve_device(wanted, Dtype.FLOAT32)
     if device is Device.CPU:
         return
     if device is not Device.CUDA:

@@ -17,8 +17,8 @@ from msgspec import Struct
 
 from visualizer.attention.spec import Device
 from visualizer.brief_repr import brief_repr
-from visualizer.errors import InputError, reason_of
-from visualizer.language.tokenizers import Tokenizer, Vocabulary
+from visualizer.errors import InputError, system_error_reason
+from visualizer.language.tokenizers import TokenizerKind, Vocabulary
 from visualizer.language.training_settings import (
     CorpusKind,
     CorpusSource,
@@ -27,15 +27,15 @@ from visualizer.language.training_settings import (
     TrainingSettings,
     check,
 )
-from visualizer.storage.atomic_file import write
+from visualizer.storage.atomic_file import write_atomically
 from visualizer.storage.json_coding import DamagedError, JsonCoding, shown
 from visualizer.storage.link_safe_folder import (
-    LINK,
+    LINK_ERROR,
     ContainedFile,
     ContainedFolder,
-    leads_elsewhere,
+    leaves_folder,
 )
-from visualizer.storage.regular_file import version_of
+from visualizer.storage.regular_file import file_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from visualizer.storage.regular_file import FileVersion
 
-SCHEMA = 1
+SCHEMA_VERSION = 1
 MAX_METADATA_BYTES = 64 * 2**20
 """Largest size of the metadata file; most of it is the vocabulary."""
 MAX_HEADER_BYTES = 2 * MAX_METADATA_BYTES
@@ -51,7 +51,7 @@ MAX_HEADER_BYTES = 2 * MAX_METADATA_BYTES
 MAX_CHECKPOINT_BYTES = 2**40
 MAX_EXCERPT_CHARACTERS = 10_000
 """Maximum length of the text excerpt and of the notices, which a window shows in full."""
-RESTED = b"rested"
+IDLE_STOP_CONTENT = b"rested"
 """Content of the stop file left by a process that was stopped while it was not training."""
 MAX_STOP_REQUEST_BYTES = 1_000
 _KINDS = (
@@ -61,7 +61,7 @@ _KINDS = (
     ModelKind,
     TrainingSettings,
     CorpusSource,
-    Tokenizer,
+    TokenizerKind,
 )
 _CODING = JsonCoding({kind.__name__: kind for kind in _KINDS})
 _SNAPSHOT_NAME = re.compile(r"([0-9]{8})\.safetensors")
@@ -100,21 +100,21 @@ class RunMetadata(Struct, frozen=True):
         return Vocabulary(self.tokens, self.settings.source.effective_tokenizer)
 
 
-def plain(about: RunMetadata) -> dict[str, object]:
+def metadata_to_json(about: RunMetadata) -> dict[str, object]:
     """Encode run metadata as JSON values."""
-    return {"schema": SCHEMA, **_CODING.encode(about, RunMetadata, "", {})}
+    return {"schema": SCHEMA_VERSION, **_CODING.encode(about, RunMetadata, "", {})}
 
 
-def about_of(values: object) -> RunMetadata:
-    """Decode run metadata encoded by `plain`.
+def metadata_from_json(values: object) -> RunMetadata:
+    """Decode run metadata encoded by `metadata_to_json`.
 
     Raises
     ------
     DamagedError
         Naming what is wrong with it.
     """
-    if not isinstance(values, dict) or values.get("schema") != SCHEMA:
-        raise DamagedError(f"does not have the supported schema version {SCHEMA}.")
+    if not isinstance(values, dict) or values.get("schema") != SCHEMA_VERSION:
+        raise DamagedError(f"does not have the supported schema version {SCHEMA_VERSION}.")
     fields = {name: value for name, value in values.items() if name != "schema"}
     about: RunMetadata = _CODING.decode(fields, RunMetadata, "the run", {})
     try:
@@ -145,13 +145,13 @@ def _validity_checks(about: RunMetadata) -> Iterator[tuple[bool, str]]:
         )
 
 
-def plain_settings(settings: TrainingSettings) -> object:
+def settings_to_json(settings: TrainingSettings) -> object:
     """Encode settings as JSON values."""
     return _CODING.encode(settings, TrainingSettings, "", {})
 
 
-def settings_of(values: object) -> TrainingSettings:
-    """Decode settings encoded by `plain_settings`.
+def settings_from_json(values: object) -> TrainingSettings:
+    """Decode settings encoded by `settings_to_json`.
 
     Raises
     ------
@@ -241,15 +241,15 @@ class RunFolder(Struct, frozen=True):
     def stop(self) -> ContainedFile:
         """A file whose existence asks the training process to stop.
 
-        A process that was not training leaves it behind with the content `RESTED`.
+        A process that was not training leaves it behind with the content `IDLE_STOP_CONTENT`.
         """
         return self._root.file("stop")
 
     @property
-    def has_rested(self) -> bool:
+    def was_idle(self) -> bool:
         """Whether the process that was asked to stop was not training."""
         with suppress(OSError), self.stop.open(MAX_STOP_REQUEST_BYTES) as file:
-            return file.read().startswith(RESTED)
+            return file.read().startswith(IDLE_STOP_CONTENT)
         return False
 
     @property
@@ -283,7 +283,7 @@ class RunFolder(Struct, frozen=True):
         if self.about.exists():
             raise InputError("folder", f"{self.path} already contains a run.")
         self.check()
-        self.write_about(about)
+        self.write_metadata(about)
 
     def make(self) -> None:
         """Create the folder and its snapshot folder if they are missing.
@@ -296,12 +296,12 @@ class RunFolder(Struct, frozen=True):
         try:
             self._snapshot_folder.make()
         except OSError as error:
-            sentence = f"Cannot create {self.path}: {reason_of(error)}."
+            sentence = f"Cannot create {self.path}: {system_error_reason(error)}."
             raise InputError("folder", sentence) from error
 
-    def unwritable(self, error: OSError) -> InputError:
+    def write_error(self, error: OSError) -> InputError:
         """Return the error, with field ``folder``, for a folder that cannot be written."""
-        return InputError("folder", f"Cannot write to {self.path}: {reason_of(error)}.")
+        return InputError("folder", f"Cannot write to {self.path}: {system_error_reason(error)}.")
 
     def check(self) -> None:
         """Reject a folder with links among its files; nothing is written.
@@ -321,7 +321,7 @@ class RunFolder(Struct, frozen=True):
                     file.stat()
         except OSError as error:
             name = wrong.path.relative_to(self.path)
-            sentence = f"Cannot use “{name}” in {self.path}: {reason_of(error)}."
+            sentence = f"Cannot use “{name}” in {self.path}: {system_error_reason(error)}."
             raise InputError("folder", sentence) from error
 
     def check_export(self, path: Path) -> None:
@@ -332,29 +332,29 @@ class RunFolder(Struct, frozen=True):
         InputError
             With field ``export``.
         """
-        if leads_elsewhere(self.path, path):
-            sentence = f"Cannot write “{path.name}” to {path.parent}: {LINK}."
+        if leaves_folder(self.path, path):
+            sentence = f"Cannot write “{path.name}” to {path.parent}: {LINK_ERROR}."
             raise InputError("export", sentence)
 
     def versions(self) -> tuple[FileVersion | None, ...]:
         """Return the file versions that change when another program trains the run."""
         return tuple(map(_file_version, (self.about, self.checkpoint, self.losses)))
 
-    def tidy(self) -> None:
+    def remove_leftovers(self) -> None:
         """Remove leftovers of other processes: a stop request, and interrupted writes.
 
         Only the holder of the lock may call it.
         """
         self.stop.unlink(missing_ok=True)
         for folder in (self._root, self._snapshot_folder):
-            folder.remove_parts()
+            folder.remove_temporary_files()
 
-    def write_about(self, about: RunMetadata) -> None:
+    def write_metadata(self, about: RunMetadata) -> None:
         """Write the metadata; see `visualizer.storage.atomic_file.write`."""
-        text = json.dumps(plain(about), ensure_ascii=True, indent=1)
-        write(self.about, lambda file: file.write(text.encode()))
+        text = json.dumps(metadata_to_json(about), ensure_ascii=True, indent=1)
+        write_atomically(self.about, lambda file: file.write(text.encode()))
 
-    def read_about(self) -> RunMetadata:
+    def read_metadata(self) -> RunMetadata:
         """Check the folder and read the metadata.
 
         Raises
@@ -364,11 +364,11 @@ class RunFolder(Struct, frozen=True):
         """
         self.check()
         try:
-            return about_of(json.loads(self.about.read_bytes(MAX_METADATA_BYTES)))
+            return metadata_from_json(json.loads(self.about.read_bytes(MAX_METADATA_BYTES)))
         except (FileNotFoundError, NotADirectoryError) as error:
             raise InputError("folder", f"“{self.path}” does not contain a run.") from error
         except OSError as error:
-            sentence = f"Cannot read {self.about.path}: {reason_of(error)}."
+            sentence = f"Cannot read {self.about.path}: {system_error_reason(error)}."
             raise InputError("folder", sentence) from error
         except (DamagedError, ValueError, RecursionError) as error:
             why = str(error) if isinstance(error, DamagedError) else "is not valid JSON."
@@ -377,6 +377,6 @@ class RunFolder(Struct, frozen=True):
 
 def _file_version(file: ContainedFile) -> FileVersion | None:
     try:
-        return version_of(file.stat())
+        return file_version(file.stat())
     except OSError:
         return None

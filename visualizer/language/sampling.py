@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from visualizer.errors import InputError
 
-HOTTEST = 100.0
+MAX_TEMPERATURE = 100.0
 DIVERGED_ERROR = (
     "The model’s probabilities are not valid numbers because training diverged. "
     "Select an earlier snapshot."
@@ -42,10 +42,10 @@ class Sampling(Struct, frozen=True):
     top_p: float = 1.0
 
 
-def check(sampling: Sampling) -> None:
+def check_sampling(sampling: Sampling) -> None:
     """Raise `InputError` for invalid sampling settings."""
-    if not 0 <= sampling.temperature <= HOTTEST:
-        sentence = f"The temperature must be from 0 to {HOTTEST:g}. The default is 1."
+    if not 0 <= sampling.temperature <= MAX_TEMPERATURE:
+        sentence = f"The temperature must be from 0 to {MAX_TEMPERATURE:g}. The default is 1."
         raise InputError("temperature", sentence, ("temperature", 1.0))
     if sampling.top_k is not None and sampling.top_k < 1:
         sentence = "Top-k must be at least 1. Leave it empty to keep all tokens."
@@ -77,7 +77,7 @@ def probabilities(
     InputError
         If the settings are invalid or the largest logit is not finite.
     """
-    check(Sampling(temperature, top_k, top_p))
+    check_sampling(Sampling(temperature, top_k, top_p))
     if not np.isfinite(np.max(logits)):  # single logits of −∞ are valid
         raise InputError("logits", DIVERGED_ERROR)
     shares = _apply_temperature(np.asarray(logits, dtype=np.float64), temperature)
@@ -103,12 +103,12 @@ def _apply_temperature(logits: np.ndarray, temperature: float) -> np.ndarray:
     return np.asarray(powers / powers.sum())
 
 
-def draw_of_seed(probabilities: np.ndarray, seed: int, draws: int) -> int:
+def sample_with_seed(probabilities: np.ndarray, seed: int, draws: int) -> int:
     """Sample the next token after a number of draws: always the same one for a seed."""
-    return draw(probabilities, np.random.default_rng([seed, draws]))
+    return sample_token(probabilities, np.random.default_rng([seed, draws]))
 
 
-def draw(probabilities: np.ndarray, generator: np.random.Generator) -> int:
+def sample_token(probabilities: np.ndarray, generator: np.random.Generator) -> int:
     """Sample a token with these probabilities; a token of probability 0 is never sampled."""
     reached = np.cumsum(probabilities)
     at = int(np.searchsorted(reached, generator.random() * reached[-1], side="right"))

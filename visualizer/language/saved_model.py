@@ -16,11 +16,11 @@ from visualizer.attention.cached_tensor import readable
 from visualizer.brief_repr import brief_repr
 from visualizer.errors import InputError
 from visualizer.language.checkpoints import read_checkpoint_weights, read_weights
-from visualizer.language.language_models import MixingLayer, build
-from visualizer.language.loss_log import LossLog, curves
-from visualizer.language.memory_estimate import COPIES_OF_CHECKPOINT, check_room_to_read
+from visualizer.language.language_models import MixingLayer, build_model
+from visualizer.language.loss_log import LossLog, loss_curves
+from visualizer.language.memory_estimate import CHECKPOINT_COPIES, check_model_memory
 from visualizer.language.probe import Probe
-from visualizer.language.sampling import draw, draw_of_seed, probabilities
+from visualizer.language.sampling import probabilities, sample_token, sample_with_seed
 from visualizer.language.tokenizers import tokenize
 
 if TYPE_CHECKING:
@@ -75,10 +75,10 @@ def read_saved_model(folder: RunFolder) -> SavedModel:
         too
         large for the free memory.
     """
-    about = folder.read_about()
-    copies, file = COPIES_OF_CHECKPOINT, folder.newest_weights()
-    check_room_to_read(about.settings, len(about.tokens), copies, file)
-    model = build(about.settings, len(about.tokens)).eval()
+    about = folder.read_metadata()
+    copies, file = CHECKPOINT_COPIES, folder.newest_weights()
+    check_model_memory(about.settings, len(about.tokens), copies, file)
+    model = build_model(about.settings, len(about.tokens)).eval()
     snapshots = folder.snapshots()
     if folder.checkpoint.exists():
         step, state = read_checkpoint_weights(folder.checkpoint, model)
@@ -90,7 +90,7 @@ def read_saved_model(folder: RunFolder) -> SavedModel:
         raise InputError("folder", f"The run in {folder.path} has no saved weights yet.")
     # Rows after the weights belong to steps that will be repeated, unless the run is over.
     rows = LossLog(folder.losses).read(sys.maxsize if is_over else step)
-    return SavedModel(about, step, curves(rows), model)
+    return SavedModel(about, step, loss_curves(rows), model)
 
 
 @torch.no_grad()
@@ -120,11 +120,11 @@ def generate(saved: SavedModel, prompt: str, tokens: int, seed: int, sampling: S
         block = torch.tensor(sequence[-about.settings.block :])
         logits = readable(saved.model(block)[-1])
         chosen = probabilities(logits, sampling.temperature, sampling.top_k, sampling.top_p)
-        sequence.append(draw(chosen, np.random.default_rng([seed, draws])))
+        sequence.append(sample_token(chosen, np.random.default_rng([seed, draws])))
     return vocabulary.write(vocabulary.decode(sequence))
 
 
-def generated_tokens(
+def iterate_tokens(
     model: LanguageModel,
     vocabulary: Vocabulary,
     prompt: str,
@@ -145,7 +145,7 @@ def generated_tokens(
         with torch.no_grad():
             logits = readable(model(ids)[-1])
         chosen = probabilities(logits, sampling.temperature, sampling.top_k, sampling.top_p)
-        token = draw_of_seed(chosen, seed, draws)
+        token = sample_with_seed(chosen, seed, draws)
         draws += 1
         ids = torch.cat([ids, ids.new_tensor([token])])[-model.settings.block :]
         yield vocabulary.tokens[token]

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     import regex
 
 _UNSPACED = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]\p{M}*"
-SPACE = "␣"
+SPACE_SYMBOL = "␣"
 """Symbol for a space in labels."""
 _VISIBLE_FORMS = {
-    " ": SPACE,
+    " ": SPACE_SYMBOL,
     "\n": "⏎",
     "\r\n": "⏎",
     "\r": "⏎",
@@ -37,24 +37,24 @@ _VISIBLE_FORMS = {
 _INVISIBLE_CATEGORIES = {"Cc", "Cf", "Cs", "Zl", "Zp", "Zs"}
 
 
-class Tokenizer(StrEnum):
+class TokenizerKind(StrEnum):
     """Unit of tokenization."""
 
     WORDS = "words"
     CHARACTERS = "characters"
 
 
-def tokenize(text: str, tokenizer: Tokenizer) -> tuple[str, ...]:
+def tokenize(text: str, tokenizer: TokenizerKind) -> tuple[str, ...]:
     """Split a text into tokens; words omit white space, characters keep it."""
     # One match at a time: finding all matches of a novel at once would block all other threads.
     return tuple(match.group() for match in _token_pattern(tokenizer).finditer(text))
 
 
 @cache
-def _token_pattern(tokenizer: Tokenizer) -> regex.Pattern[str]:
+def _token_pattern(tokenizer: TokenizerKind) -> regex.Pattern[str]:
     import regex  # imported late, as loading it takes time
 
-    if tokenizer is Tokenizer.CHARACTERS:
+    if tokenizer is TokenizerKind.CHARACTERS:
         return regex.compile(r"\X")
     # Joiners belong to the word: ශ්‍රී, می‌خواهم.
     word = rf"(?:(?!{_UNSPACED})[\p{{L}}\p{{N}}_][\p{{M}}\u200c\u200d]*)+"
@@ -62,20 +62,20 @@ def _token_pattern(tokenizer: Tokenizer) -> regex.Pattern[str]:
 
 
 @lru_cache(maxsize=4)
-def all_visible(tokens: tuple[str, ...]) -> tuple[str, ...]:
+def visible_tokens(tokens: tuple[str, ...]) -> tuple[str, ...]:
     """Return the visible form of each token of a text."""
     # A text has many tokens, but few distinct ones.
-    shown = {token: visible(token) for token in set(tokens)}
+    shown = {token: visible_token(token) for token in set(tokens)}
     return tuple(map(shown.__getitem__, tokens))
 
 
-def visible(token: str) -> str:
+def visible_token(token: str) -> str:
     """Return a token's label, with symbols for leading spaces and invisible characters."""
     if token in _VISIBLE_FORMS:
         return _VISIBLE_FORMS[token]
     rest = token.lstrip(" ")
     if any(category(letter) not in _INVISIBLE_CATEGORIES for letter in rest):
-        before = SPACE * (len(token) - len(rest))
+        before = SPACE_SYMBOL * (len(token) - len(rest))
         return before + rest.replace("\n", _VISIBLE_FORMS["\n"])
     return " ".join(_control_symbol(letter) for letter in token)
 
@@ -98,10 +98,10 @@ class Vocabulary(Struct, frozen=True, dict=True):
     """
 
     tokens: tuple[str, ...]
-    tokenizer: Tokenizer = Tokenizer.CHARACTERS
+    tokenizer: TokenizerKind = TokenizerKind.CHARACTERS
 
     @classmethod
-    def of(cls, tokens: Iterable[str], tokenizer: Tokenizer) -> Vocabulary:
+    def of(cls, tokens: Iterable[str], tokenizer: TokenizerKind) -> Vocabulary:
         """Return the vocabulary of the distinct tokens, sorted by code points."""
         return cls(tuple(sorted(set(tokens))), tokenizer)
 
@@ -125,7 +125,9 @@ class Vocabulary(Struct, frozen=True, dict=True):
         """
         unknown = list(dict.fromkeys(token for token in tokens if token not in self))
         if unknown:
-            listed = ", ".join(f"“{visible(token)}”" for token in unknown[:MAX_LISTED_CHARACTERS])
+            listed = ", ".join(
+                f"“{visible_token(token)}”" for token in unknown[:MAX_LISTED_CHARACTERS]
+            )
             more = (
                 f" and {len(unknown) - MAX_LISTED_CHARACTERS:,} more"
                 if len(unknown) > MAX_LISTED_CHARACTERS
@@ -147,4 +149,4 @@ class Vocabulary(Struct, frozen=True, dict=True):
 
     def write(self, tokens: Sequence[str]) -> str:
         """Join tokens into a text: words with spaces between them, characters without."""
-        return (" " if self.tokenizer is Tokenizer.WORDS else "").join(tokens)
+        return (" " if self.tokenizer is TokenizerKind.WORDS else "").join(tokens)

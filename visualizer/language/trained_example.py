@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from visualizer.attention.roles import Role
 from visualizer.language import probe
 from visualizer.language.checkpoints import read_weights
-from visualizer.language.language_models import build
+from visualizer.language.language_models import build_model
 from visualizer.language.run_folder import RunFolder
-from visualizer.resources import resource
+from visualizer.resources import resource_path
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,36 +22,36 @@ if TYPE_CHECKING:
     from visualizer.language.run_folder import RunMetadata
     from visualizer.language.wire_format import Message
 
-FOLDER = resource("start_page", "trained_example")
-TEXT = "journeyjourney"
+EXAMPLE_FOLDER = resource_path("start_page", "trained_example")
+EXAMPLE_TEXT = "journeyjourney"
 """Distinct letters, repeated: the first half predicts each letter of the second half."""
 LAYER, HEAD = 1, 1
 """The induction head, counted from 0."""
-NEEDED = (1, 0)
+ESSENTIAL_HEAD = (1, 0)
 """A head that copying depends on: without it, the next letter is no longer likely."""
-CELL = (9, 3)
+EXPECTED_CELL = (9, 3)
 """A query in the second half, and its expected key: the letter after the previous occurrence."""
-STEPS = (102, 149, 174, 1500)
+SNAPSHOT_STEPS = (102, 149, 174, 1500)
 """The steps of the shipped weights: the head forms between the second and the third."""
 
 
-def layer_of_example() -> Message:
+def read_example_layer() -> Message:
     """Return the head's layer after all steps; see `probe.layer_message`."""
-    model, about = _load_model(STEPS[-1])
-    return probe.layer_message(model, about.vocabulary, TEXT, LAYER, STEPS[-1], "")
+    model, about = _load_model(SNAPSHOT_STEPS[-1])
+    return probe.layer_message(model, about.vocabulary, EXAMPLE_TEXT, LAYER, SNAPSHOT_STEPS[-1], "")
 
 
-def weights_of_head(step: int) -> np.ndarray:
+def head_weights(step: int) -> np.ndarray:
     """Return the attention weights of the head after a number of steps, [query, key]."""
     model, about = _load_model(step)
-    arrays = probe.read(model, probe.Probe.of(TEXT, about.vocabulary, model))
+    arrays = probe.run_probe(model, probe.Probe.of(EXAMPLE_TEXT, about.vocabulary, model))
     weights: np.ndarray = arrays[Role.WEIGHTS][LAYER, HEAD]
     return weights
 
 
 def _load_model(step: int) -> tuple[LanguageModel, RunMetadata]:
-    folder = RunFolder(FOLDER)
-    about = folder.read_about()
-    model = build(about.settings, len(about.tokens))
+    folder = RunFolder(EXAMPLE_FOLDER)
+    about = folder.read_metadata()
+    model = build_model(about.settings, len(about.tokens))
     read_weights(folder.snapshot(step), model)
     return model, about

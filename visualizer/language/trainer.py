@@ -18,9 +18,9 @@ from torch.overrides import TorchFunctionMode
 
 from visualizer.attention import device as attention_device
 from visualizer.attention.spec import Dtype
-from visualizer.language.corpora.corpus import Split
-from visualizer.language.language_models import build
-from visualizer.language.process_group import Order
+from visualizer.language.corpora.corpus import CorpusSplit
+from visualizer.language.language_models import build_model
+from visualizer.language.process_group import ProcessOrder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from visualizer.language.training_settings import TrainingSettings
 
 
-class DropoutOfWholeBatch(TorchFunctionMode):
+class WholeBatchDropout(TorchFunctionMode):
     """While active, applies dropout to these rows as in the whole batch.
 
     Parameters
@@ -109,11 +109,14 @@ class Trainer:
     """
 
     def __init__(self, settings: TrainingSettings, corpus: Corpus) -> None:
-        device, notice = attention_device.resolve(settings.device, Dtype.FLOAT32)
+        device, notice = attention_device.resolve_device(settings.device, Dtype.FLOAT32)
         self.device_notice = notice or ""
-        self.device, self.device_name = torch.device(device), attention_device.describe(device)
+        self.device, self.device_name = (
+            torch.device(device),
+            attention_device.describe_device(device),
+        )
         self.settings, self.corpus = settings, corpus
-        self.model = build(settings, len(corpus.vocabulary)).to(self.device)
+        self.model = build_model(settings, len(corpus.vocabulary)).to(self.device)
         self.optimiser = torch.optim.AdamW(
             self.model.parameters(), lr=settings.rate, fused=self.device.type != "mps"
         )
@@ -128,10 +131,10 @@ class Trainer:
 
         The losses and states equal those of one process, up to rounding. On GPUs, attention draws
         other
-        dropout masks than one process would; see `DropoutOfWholeBatch`.
+        dropout masks than one process would; see `WholeBatchDropout`.
         """
-        threads = self.settings.threads or usual_threads()
-        self._group, self._averaged_model = group, group.averaging(self.model, threads)
+        threads = self.settings.threads or default_threads()
+        self._group, self._averaged_model = group, group.wrap_averaging(self.model, threads)
 
     def advance(self) -> float:
         """Do a step and return its batch's mean loss before the update, in nats per token.
@@ -142,8 +145,8 @@ class Trainer:
             self.model.train()
         for group in self.optimiser.param_groups:
             group["lr"] = self.settings.rate_at(self.step)
-        with self._in_all_processes(Order.STEP), self._restore_on_error():
-            batch = self._draw_batch(Split.TRAINING, self.settings.batch, self.generator)
+        with self._in_all_processes(ProcessOrder.STEP), self._restore_on_error():
+            batch = self._draw_batch(CorpusSplit.TRAINING, self.settings.batch, self.generator)
             with self._use_own_generators():
                 own_loss = self._batch_loss(self._averaged_model, batch)
             self.optimiser.zero_grad()
@@ -155,12 +158,12 @@ class Trainer:
         return loss.item() if isinstance(loss, Tensor) else loss
 
     @torch.no_grad()
-    def evaluate(self, split: Split, batches: int) -> float:
+    def evaluate(self, split: CorpusSplit, batches: int) -> float:
         """Return the mean loss of fixed random batches, in nats per token."""
-        number = [*Split].index(split)
+        number = [*CorpusSplit].index(split)
         # Never [seed, 0], which draws the same numbers as the seed: the first training batches.
         generator = np.random.Generator(np.random.PCG64([self.settings.seed, 2 - number]))
-        with self._in_all_processes(Order.EVALUATE, number, batches):
+        with self._in_all_processes(ProcessOrder.EVALUATE, number, batches):
             self.model.eval()
             losses = [
                 self._batch_loss(
@@ -171,10 +174,10 @@ class Trainer:
             loss = float(np.mean(losses))
             return self._group.mean(loss) if self._group else loss
 
-    def _in_all_processes(self, order: Order, *numbers: int) -> AbstractContextManager[None]:
+    def _in_all_processes(self, order: ProcessOrder, *numbers: int) -> AbstractContextManager[None]:
         return self._group.together(order, *numbers) if self._group else nullcontext()
 
-    def _draw_batch(self, split: Split, count: int, generator: np.random.Generator) -> Tensor:
+    def _draw_batch(self, split: CorpusSplit, count: int, generator: np.random.Generator) -> Tensor:
         rows = self.corpus.batch(split, count, self.settings.block, generator)
         if self._group:
             rows = rows[self._group.share(count)]
@@ -201,7 +204,7 @@ class Trainer:
         if not self._group:
             return nullcontext()
         batch = self.settings.batch
-        return DropoutOfWholeBatch(self._group.share(batch), batch)
+        return WholeBatchDropout(self._group.share(batch), batch)
 
     @contextmanager
     def _use_own_generators(self) -> Iterator[None]:
@@ -218,7 +221,7 @@ class Trainer:
             self.randomness = _rng_states(self.device)
 
 
-def usual_threads() -> int:
+def default_threads() -> int:
     """Return the default number of training threads; one core is left for the window.
 
     A thread that waits for a core blocks all others, which costs far more than having one thread

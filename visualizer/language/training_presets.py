@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from visualizer.language.tokenizers import Tokenizer
+from visualizer.language.tokenizers import TokenizerKind
 from visualizer.language.training_settings import (
     CorpusKind,
     CorpusSource,
@@ -15,7 +15,7 @@ from visualizer.language.training_settings import (
 )
 
 
-class Preset(Struct, frozen=True):
+class TrainingPreset(Struct, frozen=True):
     """Named settings that demonstrate an effect.
 
     Parameters
@@ -35,7 +35,7 @@ class Preset(Struct, frozen=True):
 
 
 _WORLD_SETTINGS = TrainingSettings(
-    source=CorpusSource(CorpusKind.WORLD, tokenizer=Tokenizer.WORDS),
+    source=CorpusSource(CorpusKind.WORLD, tokenizer=TokenizerKind.WORDS),
     warmup=0,
     steps=2_000,
 )
@@ -55,14 +55,14 @@ _REPORTED = "the notes report a loss of"
 _TEXT = "Tiny Shakespeare (from Andrej Karpathy’s char-rnn)"
 
 PRESETS = (
-    Preset(
+    TrainingPreset(
         "repeat",
         "Repeated segments: an induction head",
         "In layer 2, heads learn to attend to the letter that followed the previous occurrence of "
         "the query’s letter.",
         TrainingSettings(),
     ),
-    Preset(
+    TrainingPreset(
         "brackets",
         "Brackets: a matching head",
         "In layer 2, the head learns to attend to the innermost open bracket.",
@@ -74,49 +74,49 @@ PRESETS = (
             decay=LearningRateDecay.COSINE,
         ),
     ),
-    Preset(
+    TrainingPreset(
         "world-bigram",
         "Generated stories: bigram",
         "An embedding and a projection only: the loss reaches the bigram baseline but not less.",
         replace(_WORLD_SETTINGS, model=ModelKind.BIGRAM, rate=1e-2, steps=1_000),
     ),
-    Preset(
+    TrainingPreset(
         "world-average",
         "Generated stories: average of the block",
         "Averages all words of the block, even later ones, ignoring order; worse than a bigram.",
         replace(_WORLD_SETTINGS, model=ModelKind.AVERAGE, rate=1e-2, steps=1_000),
     ),
-    Preset(
+    TrainingPreset(
         "world-dot-product",
         "Generated stories: causal dot-product average",
         "Causal attention without trainable weights: hardly better than a bigram model.",
         replace(_WORLD_SETTINGS, model=ModelKind.DOT_PRODUCT, rate=3e-3, steps=1_500),
     ),
-    Preset(
+    TrainingPreset(
         "world-transformer",
         "Generated stories: transformer",
         "Attends to more than the previous word, and its loss falls far below the bigram baseline.",
         replace(_WORLD_SETTINGS, model=ModelKind.TRANSFORMER, heads=4, layers=3, warmup=100),
     ),
-    Preset(
+    TrainingPreset(
         "notes",
         "Lecture notes: your text, bigram",
         f"An embedding and a projection of characters: {_REPORTED} 2.49 on {_TEXT}.",
         _NOTES_SETTINGS,
     ),
-    Preset(
+    TrainingPreset(
         "notes-average",
         "Lecture notes: your text, average of the block",
         f"An average that includes the tokens to predict: {_REPORTED} 2.36 on {_TEXT}.",
         replace(_NOTES_SETTINGS, model=ModelKind.AVERAGE),
     ),
-    Preset(
+    TrainingPreset(
         "notes-dot-product",
         "Lecture notes: your text, causal dot-product average",
         f"Dot products of embeddings plus position vectors: {_REPORTED} 2.46 on {_TEXT}.",
         replace(_NOTES_SETTINGS, model=ModelKind.DOT_PRODUCT),
     ),
-    Preset(
+    TrainingPreset(
         "notes-transformer",
         "Lecture notes: your text, transformer",
         "Three blocks with one head, no output projection and no final norm: the initial loss is "
@@ -127,7 +127,7 @@ PRESETS = (
 """All presets, in menu order."""
 
 
-def preset_of(settings: TrainingSettings) -> Preset | None:
+def matching_preset(settings: TrainingSettings) -> TrainingPreset | None:
     """Return the preset equal to settings, apart from file and threads; None if there is none."""
     for preset in PRESETS:
         alike = replace(_keep_source_file(preset, settings), threads=settings.threads)
@@ -136,12 +136,12 @@ def preset_of(settings: TrainingSettings) -> Preset | None:
     return None
 
 
-def with_preset(settings: TrainingSettings, name: str) -> TrainingSettings:
+def apply_preset(settings: TrainingSettings, name: str) -> TrainingSettings:
     """Return a preset's settings; the user's file is kept if the preset uses a file."""
     return _keep_source_file(next(one for one in PRESETS if one.name == name), settings)
 
 
-def _keep_source_file(preset: Preset, settings: TrainingSettings) -> TrainingSettings:
+def _keep_source_file(preset: TrainingPreset, settings: TrainingSettings) -> TrainingSettings:
     preset_settings = preset.settings
     if {preset_settings.source.kind, settings.source.kind} != {CorpusKind.FILE}:
         return preset_settings

@@ -17,10 +17,10 @@ import traceback
 from contextlib import suppress
 from typing import BinaryIO
 
-from visualizer.language.training_server import LOOKED_EVERY_S, TrainingServer
-from visualizer.language.wire_format import Message, message_sender, received_messages
+from visualizer.language.training_server import STOP_CHECK_INTERVAL_S, TrainingServer
+from visualizer.language.wire_format import Message, open_message_sender, read_messages
 
-NICE = 5
+PROCESS_NICENESS = 5
 """Niceness of the process, so that the window has priority."""
 
 Inbox = queue.SimpleQueue[Message | None]
@@ -30,16 +30,16 @@ Inbox = queue.SimpleQueue[Message | None]
 def main() -> int:
     """Serve until the server ends, and return the exit status."""
     inbox: Inbox = queue.SimpleQueue()
-    source, send = sys.stdin.buffer, message_sender()
+    source, send = sys.stdin.buffer, open_message_sender()
     for name in ("SIGTERM", "SIGINT", "SIGHUP"):  # SIGHUP: the terminal is closed
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, lambda *_: inbox.put(Message("end")))
     with suppress(AttributeError, OSError):  # niceness may not be supported
-        os.nice(NICE)
+        os.nice(PROCESS_NICENESS)
     threading.Thread(target=_read_messages, args=(source, inbox), daemon=True).start()
     try:
-        serve(TrainingServer(send), inbox)
+        run_server(TrainingServer(send), inbox)
     except Exception as error:  # noqa: BLE001 - the window shows it
         failure = {
             "sentence": "Training stopped because of an internal error.",
@@ -50,7 +50,7 @@ def main() -> int:
     return 0
 
 
-def serve(server: TrainingServer, inbox: Inbox) -> None:
+def run_server(server: TrainingServer, inbox: Inbox) -> None:
     """Handle messages, and train while there are none, until the server ends."""
     is_alone = False
     while not server.is_ended:
@@ -58,16 +58,16 @@ def serve(server: TrainingServer, inbox: Inbox) -> None:
             server.end()
             break
         try:
-            message = inbox.get(timeout=0 if server.is_training else LOOKED_EVERY_S)
+            message = inbox.get(timeout=0 if server.is_training else STOP_CHECK_INTERVAL_S)
         except queue.Empty:
             if server.is_training:
                 server.advance()
             else:
-                server.look_for_a_request()
+                server.check_stop_request()
             continue
         if message:
             server.take(message)
-        elif server.stays and server.is_training:
+        elif server.keeps_running and server.is_training:
             is_alone = True
         else:
             server.end()
@@ -75,7 +75,7 @@ def serve(server: TrainingServer, inbox: Inbox) -> None:
 
 def _read_messages(source: BinaryIO, inbox: Inbox) -> None:
     try:
-        for message in received_messages(source.fileno()):
+        for message in read_messages(source.fileno()):
             inbox.put(message)
     finally:
         inbox.put(None)  # otherwise the process could not be stopped

@@ -7,11 +7,11 @@ from collections import deque
 
 from msgspec import Struct
 
-SPAN_S = 5.0
+SPEED_WINDOW_S = 5.0
 
 
 class TrainingSpeed:
-    """Measures the tokens trained per second over the last `SPAN_S` seconds."""
+    """Measures the tokens trained per second over the last `SPEED_WINDOW_S` seconds."""
 
     def __init__(self) -> None:
         self._samples: deque[tuple[float, int]] = deque()
@@ -21,20 +21,20 @@ class TrainingSpeed:
         """Count tokens at a monotonic time in seconds."""
         self._total_tokens += tokens
         self._samples.append((now, self._total_tokens))
-        while now - self._samples[0][0] > SPAN_S and len(self._samples) > 2:
+        while now - self._samples[0][0] > SPEED_WINDOW_S and len(self._samples) > 2:
             self._samples.popleft()
 
     @property
-    def a_second(self) -> float | None:
+    def tokens_per_second(self) -> float | None:
         """Tokens per second; None until it can be measured."""
         if len(self._samples) < 2:
             return None
         (start, before), (end, after) = self._samples[0], self._samples[-1]
         return (after - before) / (end - start) if end > start else None
 
-    def seconds_for(self, tokens: int) -> float | None:
+    def estimate_seconds(self, tokens: int) -> float | None:
         """Return the estimated time for a number of tokens; None if unknown."""
-        pace = self.a_second
+        pace = self.tokens_per_second
         return tokens / pace if pace else None
 
 
@@ -64,14 +64,14 @@ class TrainingProgress(Struct, frozen=True):
     def facts(self) -> tuple[str, ...]:
         """Known values as texts, most important first."""
         known = [f"step {self.step:,} of {self.steps:,}"]
-        if self.seconds_left is not None and (left := time_left(self.seconds_left)):
+        if self.seconds_left is not None and (left := format_time_left(self.seconds_left)):
             known.append(left)
         if self.tokens_a_second is not None and math.isfinite(self.tokens_a_second):
             known.append(f"{_round_to_three_digits(self.tokens_a_second):,} tokens per second")
         return (*known, f"learning rate {self.rate:.3g}")
 
 
-def time_left(seconds: float) -> str:
+def format_time_left(seconds: float) -> str:
     """Format a remaining time with a precision that matches its uncertainty."""
     if not math.isfinite(seconds) or seconds < 0:
         return ""

@@ -11,8 +11,8 @@ import torch
 from msgspec import Struct
 from msgspec.structs import replace
 
-from visualizer.errors import InputError, is_out_of_memory, reason_of
-from visualizer.language.baselines import bigram_loss, frequency_loss
+from visualizer.errors import InputError, is_out_of_memory, system_error_reason
+from visualizer.language.baselines import bigram_loss, unigram_loss
 from visualizer.language.checkpoints import (
     TrainerState,
     read_checkpoint,
@@ -20,12 +20,12 @@ from visualizer.language.checkpoints import (
     write_checkpoint,
     write_weights,
 )
-from visualizer.language.corpora.corpus import Split
-from visualizer.language.language_models import build
-from visualizer.language.loss_log import MISSING, LossLog, LossRow
+from visualizer.language.corpora.corpus import CorpusSplit
+from visualizer.language.language_models import build_model
+from visualizer.language.loss_log import MISSING_VALUE, LossLog, LossRow
 from visualizer.language.run_folder import RunMetadata
-from visualizer.language.trainer import Trainer, usual_threads
-from visualizer.language.training_settings import BATCHES_AT_END, CorpusKind, check
+from visualizer.language.trainer import Trainer, default_threads
+from visualizer.language.training_settings import FINAL_EVALUATION_BATCHES, CorpusKind, check
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,18 +34,18 @@ if TYPE_CHECKING:
     from visualizer.language.run_folder import RunFolder
     from visualizer.language.training_settings import CorpusSource, TrainingSettings
 
-GROWTH = 1.08
+SNAPSHOT_GROWTH = 1.08
 """Ratio of the steps of consecutive snapshots, which are evenly spaced on a log axis."""
 MAX_SNAPSHOT_BYTES = 512 * 2**20
 """Maximum size of all snapshots of a run; if exceeded, every other one is removed."""
 
 
-def is_first(step: int, growth: float) -> bool:
+def is_first_in_interval(step: int, growth: float) -> bool:
     """Whether a step is the first in its interval of a log axis with ratio ``growth``."""
     return step < 2 or int(math.log(step, growth)) > int(math.log(step - 1, growth))
 
 
-def thin(folder: RunFolder) -> None:
+def thin_snapshots(folder: RunFolder) -> None:
     """Remove every other snapshot if all together exceed `MAX_SNAPSHOT_BYTES`."""
     kept = folder.snapshots()
     if not kept:
@@ -56,7 +56,7 @@ def thin(folder: RunFolder) -> None:
             folder.snapshot(step).unlink(missing_ok=True)
 
 
-def forget_after(folder: RunFolder, step: int) -> None:
+def remove_later_snapshots(folder: RunFolder, step: int) -> None:
     """Remove the snapshots after a step, since these steps are trained again.
 
     Raises
@@ -69,7 +69,7 @@ def forget_after(folder: RunFolder, step: int) -> None:
             if kept > step:
                 folder.snapshot(kept).unlink(missing_ok=True)
     except OSError as error:
-        raise folder.unwritable(error) from error
+        raise folder.write_error(error) from error
 
 
 def out_of_memory_message(step: int) -> str:
@@ -94,16 +94,16 @@ MEASURED_EVERY, MEASURED_GROWTH = 100, 1.3
 """Validation interval in steps; before the first interval, the ratio of consecutive steps."""
 MEASURED_TOKENS = 8_192
 """Approximate tokens per validation while training; the final one uses more."""
-CHECKPOINT_EVERY_S = 5.0
+CHECKPOINT_INTERVAL_S = 5.0
 """Maximum age of the checkpoint during training, unless writing one takes long."""
-CHECKPOINT_SHARE = 20
+CHECKPOINT_TIME_FACTOR = 20
 """The checkpoint may also be as old as this multiple of the time to write it."""
-PATIENT = 20
-FAR = 1.5
-"""Training has diverged when the loss exceeds `FAR` times the first for `PATIENT` steps."""
-SAMPLE = 600
-GOES_ON = "Training continues, and saving will be retried."
-TRIED_AT_END = "Free disk space before you close the run; saving is then retried once."
+DIVERGENCE_PATIENCE_STEPS = 20
+DIVERGENCE_FACTOR = 1.5
+"""Training diverges if the loss stays this many steps over `DIVERGENCE_FACTOR` times the first."""
+SAMPLE_CHARACTERS = 600
+RETRY_NOTICE = "Training continues, and saving will be retried."
+FINAL_RETRY_NOTICE = "Free disk space before you close the run; saving is then retried once."
 
 
 class DivergedError(Exception):
@@ -124,11 +124,11 @@ class FinalLosses(Struct, frozen=True):
 def new_run_metadata(settings: TrainingSettings, corpus: Corpus) -> RunMetadata:
     """Return the metadata of a new run, with an explicit number of threads."""
     return RunMetadata(
-        replace(settings, threads=settings.threads or usual_threads()),
+        replace(settings, threads=settings.threads or default_threads()),
         corpus.vocabulary.tokens,
-        frequency_loss(corpus),
+        unigram_loss(corpus),
         bigram_loss(corpus),
-        corpus.text[:SAMPLE],
+        corpus.text[:SAMPLE_CHARACTERS],
         corpus.digest,
         corpus.notices,
     )
@@ -157,11 +157,11 @@ class TrainingRun:
     def __init__(self, folder: RunFolder, about: RunMetadata, corpus: Corpus) -> None:
         if corpus.digest != about.fingerprint:
             raise InputError("path", changed_text_message(about.settings.source))
-        torch.set_num_threads(about.settings.threads or usual_threads())
+        torch.set_num_threads(about.settings.threads or default_threads())
         self.folder, self.about = folder, about
         self.training = Trainer(about.settings, corpus)
         self.state, self.notice = TrainerState(), ""
-        self.then = GOES_ON
+        self.then = RETRY_NOTICE
         """Last sentence of the notice about a failed write: how the training continues."""
         self.is_saved = True
         """Whether the last attempt to write a checkpoint succeeded."""
@@ -188,7 +188,7 @@ class TrainingRun:
             With field ``folder`` or ``export`` if it cannot be written.
         """
         self.folder.make()
-        forget_after(self.folder, self.step)
+        remove_later_snapshots(self.folder, self.step)
         self._journal.begin()
 
     @property
@@ -211,7 +211,7 @@ class TrainingRun:
         """Whether all steps are done or training has diverged."""
         return self.step >= self.settings.steps or self.state.is_ended
 
-    def take_rows(self) -> list[LossRow]:
+    def collect_rows(self) -> list[LossRow]:
         """Return the rows measured since the last call; the first time, all rows of the folder.
 
         The rows are written to the loss file first; a failure is stored as a notice.
@@ -238,7 +238,7 @@ class TrainingRun:
         about, continues = replace(self.about, settings=settings), steps > self.step
         if self.final and continues:
             self._journal.cut(self.step)  # removes the final measurement
-        self.folder.write_about(about)
+        self.folder.write_metadata(about)
         self.training.settings, self.about = settings, about
         if self.final and continues:
             self.state = replace(self.state, final=None)
@@ -275,7 +275,7 @@ class TrainingRun:
         seconds = self.state.seconds + time.perf_counter() - began
         self._add_row(LossRow(step, loss, validation, self.settings.rate_at(step), seconds))
         self.state = self._updated_state(loss, seconds)
-        if self.state.high >= PATIENT or not math.isfinite(loss):
+        if self.state.high >= DIVERGENCE_PATIENCE_STEPS or not math.isfinite(loss):
             raise DivergedError(self._end_diverged(loss, step))
         if self.is_done:
             self._finish_training()
@@ -286,7 +286,7 @@ class TrainingRun:
 
     def _is_checkpoint_due(self) -> bool:
         """Whether the checkpoint would be too old if it were replaced one step later."""
-        oldest = max(CHECKPOINT_EVERY_S, CHECKPOINT_SHARE * self._save_s)
+        oldest = max(CHECKPOINT_INTERVAL_S, CHECKPOINT_TIME_FACTOR * self._save_s)
         ahead = min(self._slowest_s + self._save_s, oldest / 2)  # the first step may be very slow
         return time.monotonic() - self._saved_at + ahead >= oldest
 
@@ -312,27 +312,27 @@ class TrainingRun:
             self.notice = self._unwritten_losses(error)
 
     def _unwritten_losses(self, error: OSError) -> str:
-        return f"Cannot save the losses: {reason_of(error)}. {self._retry_message}"
+        return f"Cannot save the losses: {system_error_reason(error)}. {self._retry_message}"
 
     @property
     def _retry_message(self) -> str:
-        return TRIED_AT_END if self.is_done and self.then == GOES_ON else self.then
+        return FINAL_RETRY_NOTICE if self.is_done and self.then == RETRY_NOTICE else self.then
 
     def _snapshot_and_evaluate(self) -> float:
         """Write a snapshot and measure the validation loss, if either is due."""
         step, settings = self.step, self.settings
-        if is_first(step, GROWTH) and not self.state.high:
+        if is_first_in_interval(step, SNAPSHOT_GROWTH) and not self.state.high:
             self._keep_snapshot()
         if step % MEASURED_EVERY and not (
-            step < MEASURED_EVERY and is_first(step, MEASURED_GROWTH)
+            step < MEASURED_EVERY and is_first_in_interval(step, MEASURED_GROWTH)
         ):
-            return MISSING
+            return MISSING_VALUE
         batches = MEASURED_TOKENS // (settings.batch * settings.block)
-        return self.training.evaluate(Split.VALIDATION, max(1, batches))
+        return self.training.evaluate(CorpusSplit.VALIDATION, max(1, batches))
 
     def _updated_state(self, loss: float, seconds: float) -> TrainerState:
         first = loss if self.state.first is None else self.state.first
-        high = self.state.high + 1 if not loss <= FAR * first else 0
+        high = self.state.high + 1 if not loss <= DIVERGENCE_FACTOR * first else 0
         return replace(self.state, seconds=seconds, first=first, high=high)
 
     def _add_row(self, row: LossRow) -> None:
@@ -342,7 +342,7 @@ class TrainingRun:
     def _finish_training(self) -> None:
         self._keep_snapshot()
         evaluate = self.training.evaluate
-        training, validation = (evaluate(split, BATCHES_AT_END) for split in Split)
+        training, validation = (evaluate(split, FINAL_EVALUATION_BATCHES) for split in CorpusSplit)
         self.state = replace(self.state, final=(training, validation))
         self._journal_end(validation)
         self.save()
@@ -350,7 +350,7 @@ class TrainingRun:
     def _journal_end(self, validation: float) -> None:
         # Not added to the rows: if the run is extended, this step is trained.
         rate = self.settings.rate_at(self.step)
-        self._journal.add([LossRow(self.step, MISSING, validation, rate, self.state.seconds)])
+        self._journal.add([LossRow(self.step, MISSING_VALUE, validation, rate, self.state.seconds)])
 
     def _end_diverged(self, loss: float, step: int) -> str:
         good = self._restore_snapshot(step + 1 - self.state.high)
@@ -372,7 +372,7 @@ class TrainingRun:
         if kept:
             read_weights(self.folder.snapshot(kept[-1]), model)
         else:  # no snapshot could be written
-            model.load_state_dict(build(self.settings, len(self.about.tokens)).state_dict())
+            model.load_state_dict(build_model(self.settings, len(self.about.tokens)).state_dict())
         self.training.step = kept[-1] if kept else 0
         return self.training.step
 
@@ -381,7 +381,7 @@ class TrainingRun:
     def _keep_snapshot(self) -> None:
         try:
             write_weights(self.folder.snapshot(self.step), self.training.model, self.about)
-            thin(self.folder)
+            thin_snapshots(self.folder)
         except (InputError, OSError) as error:
             reason = error.sentence if isinstance(error, InputError) else str(error)
             self.notice = f"A snapshot was not saved. {reason}"

@@ -11,11 +11,16 @@ from visualizer.attention.roles import Role
 from visualizer.errors import InputError, is_out_of_memory
 from visualizer.language import probe as language_probe
 from visualizer.language.checkpoints import write_weights
-from visualizer.language.loss_log import curves
+from visualizer.language.loss_log import loss_curves
 from visualizer.language.opened_training_run import OpenRun
-from visualizer.language.run_folder import RESTED, RunFolder, plain_settings, settings_of
+from visualizer.language.run_folder import (
+    IDLE_STOP_CONTENT,
+    RunFolder,
+    settings_from_json,
+    settings_to_json,
+)
 from visualizer.language.training_progress import TrainingSpeed
-from visualizer.language.training_run import GOES_ON, TRIED_AT_END, DivergedError
+from visualizer.language.training_run import FINAL_RETRY_NOTICE, RETRY_NOTICE, DivergedError
 from visualizer.language.training_settings import check
 from visualizer.language.wire_format import Message
 from visualizer.storage.json_coding import DamagedError
@@ -28,10 +33,10 @@ if TYPE_CHECKING:
     from visualizer.language.training_run import TrainingRun
     from visualizer.storage.link_safe_folder import ContainedFile
 
-AT_ONCE = 100_000
+MAX_ROWS_PER_MESSAGE = 100_000
 """Maximum number of loss rows per message, so that a window stays responsive with a long run."""
-TOLD_EVERY_S = 0.2
-LOOKED_EVERY_S = 1.0
+PROGRESS_INTERVAL_S = 0.2
+STOP_CHECK_INTERVAL_S = 1.0
 """Interval between checks for the stop file."""
 
 
@@ -47,7 +52,7 @@ class TrainingServer:
     def __init__(self, send: Callable[[Message], None]) -> None:
         self._send = send
         self.opened: OpenRun | None = None
-        self.state, self.is_ended, self.stays = "paused", False, False
+        self.state, self.is_ended, self.keeps_running = "paused", False, False
         self._has_warned = False
         """Whether the user was warned that stopping now loses steps."""
         self._steps_left = 0
@@ -80,7 +85,7 @@ class TrainingServer:
             self._send_refusal(InputError("batch", sentence), message.values.get("id"))
 
     def _handle_open(self, values: Mapping[str, Any]) -> None:
-        settings = settings_of(values["settings"]) if values.get("settings") else None
+        settings = settings_from_json(values["settings"]) if values.get("settings") else None
         if settings:
             check(settings)
         if self.opened:
@@ -97,9 +102,9 @@ class TrainingServer:
     def _send_opened(self, opened: OpenRun) -> None:
         about, running = opened.about, opened.running
         model, step = _newest_model(opened)
-        rows = running.take_rows() if running else []
+        rows = running.collect_rows() if running else []
         values = {
-            "settings": plain_settings(about.settings),
+            "settings": settings_to_json(about.settings),
             "step": step,
             "tokens": about.tokens,
             "parameters": sum(one.numel() for one in model.parameters()) if model else 0,
@@ -107,14 +112,14 @@ class TrainingServer:
             "frequency": about.frequency,
             "bigram": about.bigram,
             "snapshots": opened.snapshots(),
-            "notices": [*about.notices, *_as_list(opened.obstacle)],
+            "notices": [*about.notices, *_as_list(opened.lock_error)],
             "sample": about.sample,
             "state": self.state,
             "final": _final_losses(running),
         }
-        self._send(Message("opened", values, curves(rows[:AT_ONCE])))
-        for first in range(AT_ONCE, len(rows), AT_ONCE):
-            self._send_progress(opened, rows[first : first + AT_ONCE])
+        self._send(Message("opened", values, loss_curves(rows[:MAX_ROWS_PER_MESSAGE])))
+        for first in range(MAX_ROWS_PER_MESSAGE, len(rows), MAX_ROWS_PER_MESSAGE):
+            self._send_progress(opened, rows[first : first + MAX_ROWS_PER_MESSAGE])
 
     def _handle_run(self, values: Mapping[str, Any]) -> None:
         self._start_steps(-1)
@@ -125,14 +130,14 @@ class TrainingServer:
     def _start_steps(self, count: int) -> None:
         opened = self._require_run()
         if opened.running is None:
-            raise InputError("path", opened.obstacle)
+            raise InputError("path", opened.lock_error)
         self._set_steps(opened)
         if opened.running.is_done:
             raise InputError(
                 "steps", "All steps are done. Increase the number of steps to train further."
             )
-        opened.hold(is_ordered=self.stays)
-        opened.running.then, self._has_warned = GOES_ON, False
+        opened.hold(is_ordered=self.keeps_running)
+        opened.running.then, self._has_warned = RETRY_NOTICE, False
         self._steps_left, self.state = count, "running"
         self._pace = TrainingSpeed()
 
@@ -165,7 +170,7 @@ class TrainingServer:
         self.end()
 
     def _handle_leave(self, values: Mapping[str, Any]) -> None:
-        self.stays = True
+        self.keeps_running = True
 
     def _handle_lengthen(self, values: Mapping[str, Any]) -> None:
         opened, self._steps_wanted = self._require_run(), int(values["steps"])
@@ -194,7 +199,7 @@ class TrainingServer:
         opened = self._require_run()
         model, step = opened.model(values.get("step"))
         probe = language_probe.Probe.of(values["text"], opened.about.vocabulary, model)
-        arrays = language_probe.read(model, probe)
+        arrays = language_probe.run_probe(model, probe)
         sizes = arrays[Role.WEIGHTS].shape[:2] if Role.WEIGHTS in arrays else (0, 0)
         answer = {"id": values["id"], "step": step, "tokens": probe.tokens, "cut": probe.cut}
         self._send(Message("read", answer | {"layers": sizes[0], "heads": sizes[1]}, arrays))
@@ -251,24 +256,24 @@ class TrainingServer:
 
     def _report_and_check(self) -> None:
         now = time.monotonic()
-        if now - self._told_at >= TOLD_EVERY_S or not self.is_training:
+        if now - self._told_at >= PROGRESS_INTERVAL_S or not self.is_training:
             self.tell()
-        if now - self._looked_at >= LOOKED_EVERY_S:
-            self.look_for_a_request()
+        if now - self._looked_at >= STOP_CHECK_INTERVAL_S:
+            self.check_stop_request()
 
-    def look_for_a_request(self) -> None:
+    def check_stop_request(self) -> None:
         """Stop with a checkpoint if another program waits for the run that is held here.
 
         The other program continues a run that was training, but not one that was paused.
         """
         self._looked_at = time.monotonic()
-        if not (self.opened and self.opened.is_held and _try_exists(self.opened.folder.stop)):
+        if not (self.opened and self.opened.is_in_memory and _try_exists(self.opened.folder.stop)):
             return
         running, stop, trains = self.opened.running, self.opened.folder.stop, self.is_training
         self._save_if_needed(self._resume_message())
         if not (_try_remove(stop) if trains else _try_exists(stop)):  # the request was withdrawn
             if running:
-                running.then = GOES_ON
+                running.then = RETRY_NOTICE
             return
         self._close_run(has_rested=not trains)
 
@@ -276,7 +281,7 @@ class TrainingServer:
         """Send the progress, with the rows measured since the last report."""
         self._told_at = time.monotonic()
         if self.opened and self.opened.running:
-            self._send_progress(self.opened, self.opened.running.take_rows())
+            self._send_progress(self.opened, self.opened.running.collect_rows())
 
     def _send_progress(self, opened: OpenRun, rows: Sequence[LossRow]) -> None:
         running = opened.running
@@ -288,23 +293,23 @@ class TrainingServer:
             "step": running.step,
             "steps": running.settings.steps,
             "seconds": running.state.seconds,
-            "tokens_a_second": self._pace.a_second,
-            "seconds_left": self._pace.seconds_for(left * tokens),
+            "tokens_a_second": self._pace.tokens_per_second,
+            "seconds_left": self._pace.estimate_seconds(left * tokens),
             "rate": running.settings.rate_at(running.step),
             "snapshots": opened.snapshots(),
             "notice": running.notice,
             "is_saved": running.is_saved,
             "final": _final_losses(running),
         }
-        self._send(Message("progress", values, curves(rows)))
+        self._send(Message("progress", values, loss_curves(rows)))
 
     def _pause_and_save(self) -> None:
         """Pause, with a checkpoint."""
         self.state = "paused"
-        self._save_checkpoint(TRIED_AT_END)
+        self._save_checkpoint(FINAL_RETRY_NOTICE)
 
     def _save_checkpoint(self, then: str) -> None:
-        if self.opened and self.opened.running and self.opened.is_held:
+        if self.opened and self.opened.running and self.opened.is_in_memory:
             self.opened.running.then = then
             self.opened.running.save()
 
@@ -339,11 +344,11 @@ class TrainingServer:
         """Remove the request files of this process, or record that it was not training."""
         with suppress(OSError):
             if has_rested:
-                opened.folder.stop.append(RESTED)
-            elif opened.is_held:
+                opened.folder.stop.append(IDLE_STOP_CONTENT)
+            elif opened.is_in_memory:
                 opened.folder.stop.unlink(missing_ok=True)
             # They do not belong to a process that continues the run.
-            if self.stays and not opened.is_held:
+            if self.keeps_running and not opened.is_in_memory:
                 opened.folder.orders.unlink(missing_ok=True)
 
 

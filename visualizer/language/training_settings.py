@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from visualizer.attention.spec import Device
 from visualizer.brief_repr import brief_repr
 from visualizer.errors import InputError, Problem
-from visualizer.language.tokenizers import Tokenizer
+from visualizer.language.tokenizers import TokenizerKind
 
 
 class CorpusKind(StrEnum):
@@ -52,12 +52,12 @@ class CorpusSource(Struct, frozen=True):
     path: str = ""
     size: int = 500_000
     seed: int = 0
-    tokenizer: Tokenizer = Tokenizer.CHARACTERS
+    tokenizer: TokenizerKind = TokenizerKind.CHARACTERS
 
     @property
-    def effective_tokenizer(self) -> Tokenizer:
+    def effective_tokenizer(self) -> TokenizerKind:
         """Tokenizer of the text; tasks always use characters, whatever was chosen for prose."""
-        return Tokenizer.CHARACTERS if self.kind in TASKS else self.tokenizer
+        return TokenizerKind.CHARACTERS if self.kind in SYNTHETIC_TASKS else self.tokenizer
 
 
 class ModelKind(StrEnum):
@@ -85,7 +85,7 @@ class LearningRateDecay(StrEnum):
 class TrainingSettings(Struct, frozen=True):
     """Everything that determines a training run: equal settings give equal losses.
 
-    They may be invalid while the user types; `problems` lists what is wrong with them.
+    They may be invalid while the user types; `settings_problems` lists what is wrong with them.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class TrainingSettings(Struct, frozen=True):
     width : int
         Width of the residual stream.
     heads, layers, dropout
-        For `LAYERED` models; others have one head and one layer, or none.
+        For `LAYERED_MODELS` models; others have one head and one layer, or none.
     batch : int
         Blocks per step.
     rate : float
@@ -128,7 +128,7 @@ class TrainingSettings(Struct, frozen=True):
     @property
     def is_layered(self) -> bool:
         """Whether heads, layers and dropout apply."""
-        return self.model in LAYERED
+        return self.model in LAYERED_MODELS
 
     def rate_at(self, step: int) -> float:
         """Return the learning rate of a step, counted from 0."""
@@ -140,7 +140,7 @@ class TrainingSettings(Struct, frozen=True):
         return self.rate * (1 + math.cos(math.pi * min(done, 1))) / 2
 
 
-TITLES = {
+MODEL_TITLES = {
     ModelKind.BIGRAM: "Bigram (embedding and projection)",
     ModelKind.AVERAGE: "Block average",
     ModelKind.DOT_PRODUCT: "Causal dot-product average",
@@ -149,17 +149,17 @@ TITLES = {
     ModelKind.ATTENTION_ONLY: "Attention only",
 }
 
-LAYERED = (ModelKind.TRANSFORMER, ModelKind.NOTES, ModelKind.ATTENTION_ONLY)
+LAYERED_MODELS = (ModelKind.TRANSFORMER, ModelKind.NOTES, ModelKind.ATTENTION_ONLY)
 """Models whose layers have heads, weights and dropout."""
-FEEDING = (ModelKind.TRANSFORMER, ModelKind.NOTES)
+FEED_FORWARD_MODELS = (ModelKind.TRANSFORMER, ModelKind.NOTES)
 """Models with a feed-forward block in each layer."""
-POSITIONED = (ModelKind.DOT_PRODUCT, *LAYERED)
+POSITIONAL_MODELS = (ModelKind.DOT_PRODUCT, *LAYERED_MODELS)
 """Models that add position vectors."""
 
 
-BATCHES_AT_END = 200
+FINAL_EVALUATION_BATCHES = 200
 """Number of batches in the mean losses measured after all steps."""
-TASKS = (
+SYNTHETIC_TASKS = (
     CorpusKind.REPEAT,
     CorpusKind.COPY,
     CorpusKind.BRACKETS,
@@ -169,7 +169,7 @@ TASKS = (
 """Synthetic tasks with known expected attention; each row has one token more than a block."""
 
 
-NAMES = {
+SETTING_NAMES = {
     "block": "The block size",
     "width": "The embedding size",
     "heads": "The number of heads",
@@ -181,7 +181,7 @@ NAMES = {
     "threads": "The number of threads",
     "size": "The text length",
 }
-LIMITS = {
+SETTING_LIMITS = {
     "block": (1, 1_024),
     "width": (1, 1_024),
     "heads": (1, 64),
@@ -196,10 +196,10 @@ LIMITS = {
 """Smallest and largest values of integer settings."""
 
 
-def problems(settings: TrainingSettings) -> tuple[Problem, ...]:
+def settings_problems(settings: TrainingSettings) -> tuple[Problem, ...]:
     """Return the problems of settings, field by field; empty if they can be trained."""
-    found = [problem for name in LIMITS for problem in _check_integer(settings, name)]
-    least, most = LIMITS["seed"]
+    found = [problem for name in SETTING_LIMITS for problem in _check_integer(settings, name)]
+    least, most = SETTING_LIMITS["seed"]
     if not least <= settings.source.seed <= most:
         found.append(Problem("kind", f"The text seed must be from {least} to {most:,}."))
     if not 0 <= settings.dropout < 1:
@@ -222,20 +222,22 @@ def problems(settings: TrainingSettings) -> tuple[Problem, ...]:
 
 def check(settings: TrainingSettings) -> None:
     """Raise `InputError` for the first problem of settings."""
-    for problem in problems(settings):
+    for problem in settings_problems(settings):
         raise InputError(problem.field, problem.sentence, problem.remedy)
 
 
 def _check_integer(settings: TrainingSettings, name: str) -> list[Problem]:
     value = getattr(settings.source if name == "size" else settings, name)
-    least, most = LIMITS[name]
+    least, most = SETTING_LIMITS[name]
     nearest = min(max(value, least), most)
     if value == nearest:
         return []
     more = "or more" if value < least else "or less"
     return [
         Problem(
-            name, f"{NAMES[name]} cannot be {value:,}. Use {nearest:,} {more}.", (name, nearest)
+            name,
+            f"{SETTING_NAMES[name]} cannot be {value:,}. Use {nearest:,} {more}.",
+            (name, nearest),
         )
     ]
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 _LENGTH_FORMAT = struct.Struct(">I")
-PIECE = 1 << 16
+BYTES_PER_READ = 1 << 16
 MAX_HEADER_BYTES = 2**28
 """Maximum size of a header; stray text output, interpreted as a length, exceeds it."""
 
@@ -116,14 +116,14 @@ def _array_bytes(kind: np.dtype[Any], shape: tuple[int, ...]) -> int:
     return kind.itemsize * int(np.prod(shape, dtype=np.int64))
 
 
-def received_messages(descriptor: int) -> Iterator[Message]:
+def read_messages(descriptor: int) -> Iterator[Message]:
     """Yield the messages that arrive at a pipe, until it ends."""
     unpacker = MessageUnpacker()
-    while piece := os.read(descriptor, PIECE):
+    while piece := os.read(descriptor, BYTES_PER_READ):
         yield from unpacker.feed(piece)
 
 
-def message_sender() -> Callable[[Message], None]:
+def open_message_sender() -> Callable[[Message], None]:
     """Return a writer to standard output, and redirect other output to standard error."""
     target = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())

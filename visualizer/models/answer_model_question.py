@@ -66,7 +66,7 @@ def answer_model_question(
         costly = "" if question.is_costly else _lens_cost_warning(model, text)
         return CostlyAnswer(costly) if costly else _answer_lens(model, text, edits, cuts, progress)
     if question.kind is QuestionKind.PARTS:
-        number = model.number_of(question.token) if question.token else None
+        number = model.token_id(question.token) if question.token else None
         parts = logit_parts(model, text, number, edits, cuts)
         logs = model.next_token_log_probabilities(text, edits, cuts)
         return PartsAnswer(parts, model.token(parts.number), math.exp(float(logs[parts.number])))

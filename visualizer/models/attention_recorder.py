@@ -28,8 +28,8 @@ from torch.overrides import TorchFunctionMode
 from visualizer.attention.captured_layers import WeightSample
 from visualizer.brief_repr import brief_repr
 from visualizer.errors import InputError
-from visualizer.models.inference_boundary import inferred
-from visualizer.models.model_ranks import ONE
+from visualizer.models.inference_boundary import infer_or_none
+from visualizer.models.model_ranks import SINGLE_RANK
 from visualizer.optional_packages import require_package
 
 if TYPE_CHECKING:
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from visualizer.models.model_ranks import ModelRanks
 
 Given = TypeVar("Given")
-SAMPLED_CELLS = 2**18
+COMPARED_CELLS = 2**18
 """Approximate number of cells of a layer's weights that are compared with recomputed ones."""
-EAGER = "eager"
+EAGER_ATTENTION = "eager"
 """Attention implementation of transformers that computes every weight."""
 _SOFTMAX_FUNCTIONS = frozenset({
     torch.softmax, torch.nn.functional.softmax, torch.Tensor.softmax, torch.special.softmax,
@@ -107,7 +107,7 @@ class AttentionCall(Struct, frozen=True, eq=False):
         are.
     cuts : mapping
         By head, the edges that were masked in addition to the model's own mask.
-    compute_again : callable or None
+    recompute_weights : callable or None
         Returns the weights, computed by the model's own function from the same arguments; None if
         the weights are stored.
     sample : WeightSample or None
@@ -127,7 +127,7 @@ class AttentionCall(Struct, frozen=True, eq=False):
     arguments: dict[str, Any] = {}
     context: Tensor | None = None
     cuts: Mapping[int, HeadCut] = {}
-    compute_again: Callable[[], Tensor] | None = None
+    recompute_weights: Callable[[], Tensor] | None = None
     sample: WeightSample | None = None
     is_continuation: bool = False
 
@@ -135,16 +135,16 @@ class AttentionCall(Struct, frozen=True, eq=False):
 
     def read_weights(self) -> Tensor:
         """Return the weights, [batch, head, query, key]; recompute them if they are not stored."""
-        return self.compute_again() if self.compute_again else self.weights
+        return self.recompute_weights() if self.recompute_weights else self.weights
 
-    def bare(self) -> AttentionCall:
+    def with_weights_only(self) -> AttentionCall:
         """Return the call with its weights only."""
-        again, sample, is_continuation = self.compute_again, self.sample, self.is_continuation
+        again, sample, is_continuation = self.recompute_weights, self.sample, self.is_continuation
         return AttentionCall(
             self.module,
             self.method,
             self.weights,
-            compute_again=again,
+            recompute_weights=again,
             sample=sample,
             is_continuation=is_continuation,
         )
@@ -170,11 +170,11 @@ class CallKeeper(Protocol):
     def keep(self, call: AttentionCall) -> None:
         """Store a call of the current pass."""
 
-    def can_have(self, weights: Tensor) -> bool:
+    def accepts_shape(self, weights: Tensor) -> bool:
         """Whether weights with fewer queries than keys may be attention to cached keys."""
 
 
-class LastPass:
+class LastPassKeeper:
     """Keeps the calls of the last pass only."""
 
     def __init__(self) -> None:
@@ -188,7 +188,7 @@ class LastPass:
         """Store a call of the current pass."""
         self.calls.append(call)
 
-    def can_have(self, weights: Tensor) -> bool:
+    def accepts_shape(self, weights: Tensor) -> bool:
         """Return False: from a single cached step, it is unknown which keys are cached."""
         return False
 
@@ -208,7 +208,7 @@ class AttentionSession(Protocol):
 class _RecordingSession:
     """State of one recording: the model, its edits, and the modules being executed."""
 
-    implementation = EAGER
+    implementation = EAGER_ATTENTION
 
     def __init__(
         self,
@@ -263,14 +263,14 @@ class _RecordingSession:
         if module not in self.names:
             return eager(module, query, key, value, attention_mask, **arguments)
         name, ranks = self.names[module], self.ranks
-        cuts = heads_here(self.cuts.get(name, {}), ranks, query.shape[1])
-        edits = heads_here(self.edits.get(name, {}), ranks, query.shape[1])
+        cuts = local_heads(self.cuts.get(name, {}), ranks, query.shape[1])
+        edits = local_heads(self.edits.get(name, {}), ranks, query.shape[1])
         mask = attention_mask
         if cuts:
             try:
                 mask = _with_cuts(attention_mask, cuts, query, key)
             except InputError as refused:
-                ranks.refuse(refused)
+                ranks.show_error(refused)
         self.is_in_call = True
         try:
             output, weights = eager(module, query, key, value, mask, **arguments)
@@ -279,7 +279,7 @@ class _RecordingSession:
         if edits:
             output = output.clone()  # batch query head d_head
             for head, edit in edits.items():
-                output[:, :, head] = edited(output[:, :, head], edit)
+                output[:, :, head] = apply_edit(output[:, :, head], edit)
         if not self.keeps:
             return output, weights
         scaling = arguments.get("scaling")
@@ -293,9 +293,9 @@ class _RecordingSession:
                 with torch.no_grad():
                     return eager(module, query, key, value, own, **arguments)[1].detach()
 
-            sample = WeightSample.of(held[0], SAMPLED_CELLS)
+            sample = WeightSample.of(held[0], COMPARED_CELLS)
             held = held.to("meta")
-        call = inferred(
+        call = infer_or_none(
             f"what the attention of {name} was given",
             lambda: AttentionCall(
                 name,
@@ -330,7 +330,7 @@ class _RecordingSession:
             or not self._keeper
         ):
             return
-        if weights.shape[-1] == weights.shape[-2] or self._keeper.can_have(weights):
+        if weights.shape[-1] == weights.shape[-2] or self._keeper.accepts_shape(weights):
             self.keep(AttentionCall(name, RecordingMethod.SOFTMAX, weights.detach()))
 
 
@@ -357,7 +357,7 @@ def record_attention(
     keeps: bool = True,
     watches: bool = True,
     holds_weights: bool = True,
-    ranks: ModelRanks = ONE,
+    ranks: ModelRanks = SINGLE_RANK,
 ) -> Iterator[list[AttentionCall]]:
     """Record every attention call of a transformers model within the context.
 
@@ -396,7 +396,7 @@ def record_attention(
         With field ``model`` if it is not a transformers model; with field ``package`` if
         transformers is not installed.
     """
-    last = LastPass()
+    last = LastPassKeeper()
     keeper = last if keeps else None
     how = {"watches": watches, "holds_weights": holds_weights}
     with record_calls(model, keeper, edits, cuts, ranks=ranks, **how):
@@ -412,7 +412,7 @@ def record_calls(
     *,
     watches: bool = True,
     holds_weights: bool = True,
-    ranks: ModelRanks = ONE,
+    ranks: ModelRanks = SINGLE_RANK,
 ) -> Iterator[None]:
     """Pass every attention call of a model to a keeper; otherwise like `record_attention`."""
     require_package("transformers", "Recording a model")
@@ -438,7 +438,7 @@ def record_calls(
             hook.remove()
 
 
-def configs_of(model: nn.Module) -> list[Any]:
+def list_configs(model: nn.Module) -> list[Any]:
     """List the configs of a model and of its parts, each config before those of its parts."""
     configs: dict[int, Any] = {}
     waiting = [part.config for part in model.modules() if hasattr(part, "config")]
@@ -455,7 +455,7 @@ def configs_of(model: nn.Module) -> list[Any]:
 def replaced_attention(model: nn.Module, session: AttentionSession) -> Iterator[None]:
     """Let a session compute the attention of a model on this thread, within the context."""
     _wrap_attention_interface()
-    before = [(config, config._attn_implementation) for config in configs_of(model)]
+    before = [(config, config._attn_implementation) for config in list_configs(model)]
     token = _CURRENT.set(session)
     try:
         for config, _ in before:
@@ -481,12 +481,12 @@ def _wrap_attention_interface() -> None:
         session = _CURRENT.get()
         if session is None or attn_implementation != session.implementation:
             return original_lookup(self, attn_implementation, default)
-        return partial(session.attend, original_lookup(self, EAGER, default))
+        return partial(session.attend, original_lookup(self, EAGER_ATTENTION, default))
 
     AttentionInterface.get_interface = get_interface
 
 
-def heads_here(by_head: Mapping[int, Given], ranks: ModelRanks, count: int) -> Mapping[int, Given]:
+def local_heads(by_head: Mapping[int, Given], ranks: ModelRanks, count: int) -> Mapping[int, Given]:
     """Return the values given for heads of this process, by local head number."""
     if not by_head:
         return by_head
@@ -494,7 +494,7 @@ def heads_here(by_head: Mapping[int, Given], ranks: ModelRanks, count: int) -> M
     return {head - first: given for head, given in by_head.items() if 0 <= head - first < count}
 
 
-def edited(context: Tensor, edit: ContextEdit) -> Tensor:
+def apply_edit(context: Tensor, edit: ContextEdit) -> Tensor:
     """Return the edited context vectors of a head, [text, query, d_head]."""
     if not isinstance(edit, torch.Tensor):
         return context * edit

@@ -11,10 +11,10 @@ from msgspec import Struct
 
 from visualizer.attention.float64_conversion import float64_on_cpu
 from visualizer.errors import InputError
-from visualizer.language.sampling import Sampling, check, draw_of_seed, probabilities
+from visualizer.language.sampling import Sampling, check_sampling, probabilities, sample_with_seed
 from visualizer.models.attention_recorder import RecordingMethod
 from visualizer.models.model_ranks import Parallelism
-from visualizer.models.recorded_runs import numbered_by_layer
+from visualizer.models.recorded_runs import number_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,7 +105,7 @@ def generate(
             "tokens", refused.sentence.replace("a shorter text", "fewer tokens")
         ) from refused
     reader.check_memory(steps)
-    check(sampling)
+    check_sampling(sampling)
     rows: list[Mapping[int, np.ndarray]] = []
     numbers: list[int] = []
     chances: list[float] = []
@@ -115,7 +115,7 @@ def generate(
         rows.append(read.rows)
         logits = read.logits
         drawable = probabilities(logits, sampling.temperature, sampling.top_k, sampling.top_p)
-        number = draw_of_seed(drawable, seed, len(numbers))
+        number = sample_with_seed(drawable, seed, len(numbers))
         numbers.append(number)
         chances.append(float(probabilities(logits)[number]))
         if told:
@@ -128,9 +128,9 @@ def generate(
         (*reader.words, *model.tokens(numbers)),
         start,
         tuple(chances),
-        model.decoded(numbers),
+        model.decode_tokens(numbers),
         tuple(
-            matrix_of_rows([each[layer] for each in rows], start + len(numbers) - 1)
+            combine_rows([each[layer] for each in rows], start + len(numbers) - 1)
             for layer in layers
         ),
         tuple(layers),
@@ -138,7 +138,7 @@ def generate(
     )
 
 
-class ReadToken(Struct, frozen=True, eq=False):
+class TokenReading(Struct, frozen=True, eq=False):
     """Attention weights of the last token of a text, and the logits of the next one.
 
     Parameters
@@ -186,15 +186,15 @@ class TokenReader:
         *,
         is_chat: bool = False,
     ) -> None:
-        if model.why_no_next_token:
-            raise InputError("model", model.why_no_next_token)
-        self._model, self._text = model, model.as_given(text, is_chat=is_chat)
+        if model.no_next_token_reason:
+            raise InputError("model", model.no_next_token_reason)
+        self._model, self._text = model, model.prepare_text(text, is_chat=is_chat)
         self._given, self.words, _ = model.inputs(text, is_chat=is_chat)
         self._edits = edits or {}
         self._cache: Any = None
         self._read_numbers: list[int] = []
         """Ids of the tokens read after the text."""
-        self._last: ReadToken | None = None
+        self._last: TokenReading | None = None
         """Result for the last token; None before the first read."""
         self.ends = _end_tokens(model)
         """Ids of the tokens that end a text."""
@@ -202,7 +202,7 @@ class TokenReader:
     @property
     def vocabulary(self) -> Sequence[str]:
         """All tokens, each decoded when it is accessed."""
-        return TokensByNumber(
+        return LazyVocabulary(
             self._model.tokens, 0 if self._last is None else len(self._last.logits)
         )
 
@@ -212,7 +212,7 @@ class TokenReader:
         count = len(self.words) + tokens
         self._model.check_memory({"input_ids": torch.empty(1, count)}, layers)
 
-    def read(self, numbers: Sequence[int]) -> ReadToken:
+    def read(self, numbers: Sequence[int]) -> TokenReading:
         """Read tokens after the text, given by their ids; only those not yet read are computed.
 
         Raises
@@ -244,7 +244,7 @@ class TokenReader:
         if wanted:
             rows = {layer: each[:, -1:] for layer, each in rows.items()}
         self._cache, self._read_numbers = cache, wanted
-        self._last = ReadToken(
+        self._last = TokenReading(
             rows,
             float64_on_cpu(result.logits[0, -1]).numpy(),
             len(self.words) + len(wanted),
@@ -255,9 +255,11 @@ class TokenReader:
     def text_of(self, numbers: Sequence[int]) -> str:
         """Return the text that tokens add; an incomplete character at the end is left out."""
         before = self._given["input_ids"][0].tolist()
-        start, whole = map(self._model.decoded, (before, [*before, *numbers]))
+        start, whole = map(self._model.decode_tokens, (before, [*before, *numbers]))
         is_longer = whole.startswith(start)
-        return (whole[len(start) :] if is_longer else self._model.decoded(numbers)).rstrip("�")
+        return (whole[len(start) :] if is_longer else self._model.decode_tokens(numbers)).rstrip(
+            "�"
+        )
 
     def continued_text(self, numbers: Sequence[int]) -> tuple[str, bool]:
         """Return the text continued with tokens, and whether it is split into them again.
@@ -308,7 +310,7 @@ class TokenReader:
         return inputs
 
 
-class TokensByNumber(Sequence[str]):
+class LazyVocabulary(Sequence[str]):
     """The vocabulary of a model as strings, each decoded when it is accessed.
 
     Parameters
@@ -363,12 +365,10 @@ def _end_tokens(model: OpenedModel) -> frozenset[int]:
 
 
 def _weights_by_layer(calls: Sequence[AttentionCall]) -> dict[int, np.ndarray]:
-    return {
-        layer: call.weights[0].float().cpu().numpy() for layer, call in numbered_by_layer(calls)
-    }
+    return {layer: call.weights[0].float().cpu().numpy() for layer, call in number_calls(calls)}
 
 
-def matrix_of_rows(rows: Sequence[np.ndarray], tokens: int) -> np.ndarray:
+def combine_rows(rows: Sequence[np.ndarray], tokens: int) -> np.ndarray:
     """Combine the rows of all steps into one matrix per head; a window is placed at its offset."""
     heads = rows[0].shape[0]
     whole = np.zeros((heads, tokens, tokens), np.float32)

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from visualizer.errors import InputError
-from visualizer.models.inference_boundary import NotByRuleError
+from visualizer.models.inference_boundary import UnsupportedAttentionError
 from visualizer.models.long_text_recorder import CHUNK_MISMATCH, record_long_text
-from visualizer.models.model_ranks import ONE
-from visualizer.progress import no_progress, progress_told_to
+from visualizer.models.model_ranks import SINGLE_RANK
+from visualizer.progress import no_progress, report_progress_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
     Run = Callable[[Mapping[str, Any]], Any]
 
-CHUNK = 1024
+TOKENS_PER_CHUNK = 1024
 """Tokens per chunk. With half as many, 8,192 tokens take a quarter longer than a plain pass instead
 of a tenth; larger chunks take more memory and are cancelled later.
 """
 PROBE_TOKENS, PROBE_CHUNK_TOKENS = 12, 5
 """Number of tokens in the test whether chunks give the values of one pass, and tokens per chunk."""
-ALIKE_WITHIN = 1e-4
+CHUNK_TOLERANCE = 1e-4
 """Tolerance of the test, relative to the largest value."""
 MASK, IDS = "attention_mask", "input_ids"
-BY_LENGTH = frozenset({"dynamic", "longrope"})
+LENGTH_DEPENDENT_ROPE = frozenset({"dynamic", "longrope"})
 """Types of rotary embedding that change when the text exceeds a length."""
 
 
@@ -50,7 +50,7 @@ def read_in_chunks(
     layers: int,
     keeps: bool = True,
     chunk: int = 0,
-    ranks: ModelRanks = ONE,
+    ranks: ModelRanks = SINGLE_RANK,
 ) -> tuple[list[LongTextCall], Any]:
     """Run a model on a text chunk by chunk; return its calls, and the result of the last chunk.
 
@@ -74,27 +74,27 @@ def read_in_chunks(
     NotByRuleError
         If its attention cannot be recomputed, or chunks differ from the whole text.
     """
-    from visualizer.models.whole_text_cache import whole_text_cache
+    from visualizer.models.whole_text_cache import create_text_cache
 
     tokens = given[IDS].shape[-1]
-    size = chunk or CHUNK
-    cache = whole_text_cache(model.config, tokens)
+    size = chunk or TOKENS_PER_CHUNK
+    cache = create_text_cache(model.config, tokens)
     if cache is None:
-        raise NotByRuleError("Some layers of this model do not cache keys and values.")
+        raise UnsupportedAttentionError("Some layers of this model do not cache keys and values.")
     recorded = record_long_text(
         model, edits, tokens=tokens, layers=layers, keeps=keeps, ranks=ranks
     )
     result = None
     with recorded as calls:
         for start in range(0, tokens, size):
-            part = part_of_text(given, start, min(start + size, tokens))
+            part = slice_arguments(given, start, min(start + size, tokens))
             result = run({**part, "past_key_values": cache, "use_cache": True})
     if keeps and not calls:
-        raise NotByRuleError(CHUNK_MISMATCH)
+        raise UnsupportedAttentionError(CHUNK_MISMATCH)
     return calls, result
 
 
-def part_of_text(given: Mapping[str, Any], start: int, end: int) -> dict[str, Any]:
+def slice_arguments(given: Mapping[str, Any], start: int, end: int) -> dict[str, Any]:
     """Return the arguments for some tokens; the mask also includes the tokens before them."""
     tokens = given[IDS].shape[-1]
     part = {}
@@ -105,27 +105,27 @@ def part_of_text(given: Mapping[str, Any], start: int, end: int) -> dict[str, An
     return part
 
 
-def reads_alike_in_chunks(
-    model: Any, run: Run, given: Mapping[str, Any], ranks: ModelRanks = ONE
+def supports_chunks(
+    model: Any, run: Run, given: Mapping[str, Any], ranks: ModelRanks = SINGLE_RANK
 ) -> bool:
     """Whether the values for a few tokens of a text are the same in chunks and in one pass."""
-    if not without_cache(model) or _has_length_dependent_positions(model.config):
+    if not cache_disabling_argument(model) or _has_length_dependent_positions(model.config):
         return False
-    few = part_of_text(given, 0, min(PROBE_TOKENS, given[IDS].shape[-1]))
-    with progress_told_to(no_progress):
+    few = slice_arguments(given, 0, min(PROBE_TOKENS, given[IDS].shape[-1]))
+    with report_progress_to(no_progress):
         try:
             with record_long_text(model, ranks=ranks) as whole:
-                result = run({**few, **without_cache(model)})
+                result = run({**few, **cache_disabling_argument(model)})
             calls, last = read_in_chunks(
                 model, run, few, {}, layers=0, chunk=PROBE_CHUNK_TOKENS, ranks=ranks
             )
-        except (NotByRuleError, InputError):
+        except (UnsupportedAttentionError, InputError):
             return False
     is_alike = _have_close_vectors(whole, calls) and _is_close(last[0][:, -1:], result[0][:, -1:])
-    return ranks.agree(is_alike)
+    return ranks.all_ranks_agree(is_alike)
 
 
-def without_cache(model: Any) -> dict[str, bool]:
+def cache_disabling_argument(model: Any) -> dict[str, bool]:
     """Return the argument that disables the key-value cache, if the model supports one."""
     is_there = {"use_cache", "past_key_values"} & signature(model.forward).parameters.keys()
     return {"use_cache": False} if is_there else {}
@@ -144,11 +144,11 @@ def _have_close_vectors(calls: Sequence[LongTextCall], others: Sequence[LongText
 def _is_close(one: Any, other: Any) -> bool:
     if one.shape != other.shape:
         return False
-    return bool((one - other).abs().max() <= ALIKE_WITHIN * other.abs().max().clamp(min=1))
+    return bool((one - other).abs().max() <= CHUNK_TOLERANCE * other.abs().max().clamp(min=1))
 
 
 def _has_length_dependent_positions(config: Any) -> bool:
     """Whether the rotary embedding depends on the length of the text."""
     parameters = getattr(config.get_text_config(), "rope_parameters", None) or {}
     settings = [parameters, *(each for each in parameters.values() if isinstance(each, Mapping))]
-    return any(BY_LENGTH & {str(each.get("rope_type"))} for each in settings)
+    return any(LENGTH_DEPENDENT_ROPE & {str(each.get("rope_type"))} for each in settings)

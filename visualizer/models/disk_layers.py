@@ -16,8 +16,8 @@ from torch import nn
 
 from visualizer.errors import InputError
 from visualizer.models.disk_reading_estimate import refused
-from visualizer.progress import check_stopped, tell_progress
-from visualizer.storage.regular_file import version_at
+from visualizer.progress import check_stopped, report_progress
+from visualizer.storage.regular_file import read_file_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,15 +26,17 @@ if TYPE_CHECKING:
 
     from visualizer.storage.regular_file import FileVersion
 
-CPU = "cpu"
-DISK = "disk"
+CPU_DEVICE = "cpu"
+DISK_DEVICE = "disk"
 """Name of the disk in a device map of accelerate."""
-GONE = "The files of {name} were changed or removed since it was opened. Open it again."
+FILES_CHANGED_ERROR = (
+    "The files of {name} were changed or removed since it was opened. Open it again."
+)
 LAYOUT_MISMATCH = "the layout of its weights files does not match its layers"
-WHOLE_LAYERS = "its files lack some tensors of its layers"
+INCOMPLETE_LAYERS = "its files lack some tensors of its layers"
 
 
-def stack_of_layers(model: nn.Module, layers: int) -> str:
+def find_layer_list(model: nn.Module, layers: int) -> str:
     """Return the path of the list of a model's layers; empty if there is not exactly one.
 
     Parameters
@@ -59,21 +61,21 @@ def stack_of_layers(model: nn.Module, layers: int) -> str:
     return stacks[0]
 
 
-def device_map_of(model: nn.Module, stack: str) -> dict[str, str]:
+def create_device_map(model: nn.Module, stack: str) -> dict[str, str]:
     """Return the device map for transformers: the layers on disk, all other parts on the CPU."""
     places: dict[str, str] = {}
 
     def place(path: str, module: nn.Module) -> None:
         if path and path != stack and not stack.startswith(f"{path}."):
-            places[path] = CPU
+            places[path] = CPU_DEVICE
             return
         if path == stack:
-            places[path] = DISK
+            places[path] = DISK_DEVICE
             return
         before = f"{path}." if path else ""
         own = (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False))
         for name, _ in own:
-            places[before + name] = CPU
+            places[before + name] = CPU_DEVICE
         for name, child in module.named_children():
             place(before + name, child)
 
@@ -98,7 +100,7 @@ class _FileWeights(Mapping[str, torch.Tensor]):
         self._name, self._loader, self._index = name, loader, index
         files = {Path(each["safetensors_file"]) for each in index.values()}
         self._versions: dict[Path, FileVersion | None] = {
-            file: version_at(file) for file in sorted(files)
+            file: read_file_version(file) for file in sorted(files)
         }
 
     def __getitem__(self, path: str) -> Tensor:
@@ -108,19 +110,19 @@ class _FileWeights(Mapping[str, torch.Tensor]):
         try:
             self._check_version(file)
             weight = self._loader[path]
-            if is_mapped_part(weight):
+            if is_memory_mapped(weight):
                 # If a program rewrote the mapped file, the values would change or this process
                 # would crash.
                 weight = weight.clone()
             self._check_version(file)
         except (OSError, SafetensorError) as error:
-            raise InputError("model", GONE.format(name=self._name)) from error
+            raise InputError("model", FILES_CHANGED_ERROR.format(name=self._name)) from error
         return weight
 
     def _check_version(self, file: Path) -> None:
         """Reject a file that changed since it was opened: its layers would not fit the others."""
-        if version_at(file) != self._versions[file]:
-            raise InputError("model", GONE.format(name=self._name))
+        if read_file_version(file) != self._versions[file]:
+            raise InputError("model", FILES_CHANGED_ERROR.format(name=self._name))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._index)
@@ -129,7 +131,7 @@ class _FileWeights(Mapping[str, torch.Tensor]):
         return len(self._index)
 
 
-class LayersOnDisk:
+class DiskLayers:
     """The layers of a model that are read from disk whenever they are called.
 
     Before each layer, progress is reported in layers, and the work can be cancelled.
@@ -139,7 +141,7 @@ class LayersOnDisk:
     name : str
         Name of the model.
     model
-        A transformers model whose layers were placed on disk by `device_map_of`.
+        A transformers model whose layers were placed on disk by `create_device_map`.
     stack : str
         The path of the list of its layers.
 
@@ -163,7 +165,7 @@ class LayersOnDisk:
         for at, layer in enumerate(self.layers):
             attach_align_device_hook(
                 layer,
-                execution_device=torch.device(CPU),
+                execution_device=torch.device(CPU_DEVICE),
                 offload=True,
                 weights_map=weights,
                 module_name=f"{stack}.{at}",
@@ -182,7 +184,7 @@ class LayersOnDisk:
     def _progress_hook(self, at: int) -> Any:
         def report(module: nn.Module, given: object) -> None:
             check_stopped()
-            tell_progress(at, len(self.layers))
+            report_progress(at, len(self.layers))
 
         return report
 
@@ -219,7 +221,7 @@ class LayersOnDisk:
                 hook.post_forward(layer, None)
 
 
-def is_mapped_part(tensor: torch.Tensor) -> bool:
+def is_memory_mapped(tensor: torch.Tensor) -> bool:
     """Whether a tensor's memory is not owned by torch, as for memory-mapped files."""
     return tensor.device.type == "cpu" and not tensor.untyped_storage().resizable()
 
@@ -250,6 +252,6 @@ def _checked_loader(
         if sizes[file].get(known["weight_name"]) != [*weight.shape]:
             raise refused(name, LAYOUT_MISMATCH)
     if loader is None or any(each.is_meta for each in layers.buffers()):
-        raise refused(name, WHOLE_LAYERS)
+        raise refused(name, INCOMPLETE_LAYERS)
     found: Mapping[str, Tensor] = loader
     return found

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from visualizer.errors import InputError, reason_of
+from visualizer.errors import InputError, system_error_reason
 from visualizer.format import format_count, format_size
-from visualizer.models.model_folder import bytes_in_memory, weight_files
+from visualizer.models.model_folder import parameter_bytes, weight_files
 from visualizer.storage.regular_file import open_regular_file
 
 if TYPE_CHECKING:
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from visualizer.attention.spec import Dtype
     from visualizer.models.model_folder import LayerSizes, ModelFolder
 
-SAMPLE = 32 * 2**20
+SPEED_SAMPLE_BYTES = 32 * 2**20
 """Number of bytes that are read to measure the speed of the disk."""
-MINUTE = 60
+SECONDS_PER_MINUTE = 60
 STREAMING_ERROR = "{name} cannot be run from disk: {why}."
-INSTEAD = (
+RUN_FROM_DISK_HINT = (
     "Run it from disk instead, one layer at a time: use File > Open a model…, "
     "“attention-visualizer model --from-disk”, or from_disk=True in Python."
 )
 LAB_MODEL_REASON = "models of the language lab are small and always loaded completely"
-QUANTISED = "its weights are quantised"
-SEVERAL_STACKS = "its layers do not form a single stack"
+QUANTIZED_REASON = "its weights are quantised"
+SEVERAL_STACKS_REASON = "its layers do not form a single stack"
 
 
 class DiskReadingEstimate(Struct, frozen=True):
@@ -53,12 +53,12 @@ class DiskReadingEstimate(Struct, frozen=True):
     seconds: float
 
     @property
-    def in_words(self) -> str:
+    def description(self) -> str:
         """The estimate as a sentence."""
         rounded = max(1, round(self.seconds))
         seconds = format_count(rounded, "second")
-        minutes = format_count(round(self.seconds / MINUTE), "minute")
-        time_ = seconds if rounded < 2 * MINUTE else minutes
+        minutes = format_count(round(self.seconds / SECONDS_PER_MINUTE), "minute")
+        time_ = seconds if rounded < 2 * SECONDS_PER_MINUTE else minutes
         return (
             f"Each pass reads {format_size(self.bytes)} in {format_count(self.layers, 'layer')} "
             f"from disk, which takes about {time_} at the measured speed. The weights need at most "
@@ -71,19 +71,19 @@ def refused(name: str, why: str) -> InputError:
     return InputError("model", STREAMING_ERROR.format(name=name, why=why))
 
 
-def why_not_from_disk(folder: ModelFolder) -> str:
+def disk_refusal_reason(folder: ModelFolder) -> str:
     """Return why a model cannot be streamed from disk, according to its files; empty if it can."""
     if folder.is_quantised:
-        return QUANTISED
-    return "" if folder.layer_sizes.layers else SEVERAL_STACKS
+        return QUANTIZED_REASON
+    return "" if folder.layer_sizes.layers else SEVERAL_STACKS_REASON
 
 
-def memory_from_disk(numbers: int, sizes: LayerSizes, dtype: Dtype) -> int:
+def resident_bytes(numbers: int, sizes: LayerSizes, dtype: Dtype) -> int:
     """Return the maximum size of a model's weights in memory, in bytes."""
-    return bytes_in_memory(numbers - sizes.numbers + sizes.largest, dtype)
+    return parameter_bytes(numbers - sizes.numbers + sizes.largest, dtype)
 
 
-def disk_reading_estimate(folder: ModelFolder, dtype: Dtype) -> DiskReadingEstimate:
+def estimate_disk_reading(folder: ModelFolder, dtype: Dtype) -> DiskReadingEstimate:
     """Estimate the costs of streaming a model from disk, by reading a part of it.
 
     Raises
@@ -91,15 +91,17 @@ def disk_reading_estimate(folder: ModelFolder, dtype: Dtype) -> DiskReadingEstim
     InputError
         With field ``model`` if it cannot be streamed from disk, or its files cannot be read.
     """
-    if why := why_not_from_disk(folder):
+    if why := disk_refusal_reason(folder):
         raise refused(folder.name, why)
     try:
         files = weight_files(folder.path)
         speed = _bytes_per_second(max(files, key=lambda file: file.stat().st_size))
     except OSError as error:
-        raise InputError("model", f"Cannot read the weights: {reason_of(error)}.") from error
+        raise InputError(
+            "model", f"Cannot read the weights: {system_error_reason(error)}."
+        ) from error
     sizes = folder.layer_sizes
-    memory = memory_from_disk(folder.numbers, sizes, dtype)
+    memory = resident_bytes(folder.numbers, sizes, dtype)
     return DiskReadingEstimate(sizes.layers, sizes.bytes, memory, sizes.bytes / speed)
 
 
@@ -107,7 +109,7 @@ def _bytes_per_second(file: Path) -> float:
     """Measure the read speed of a file that may not be cached in memory."""
     size = file.stat().st_size
     with open_regular_file(file) as opened:
-        start, length = max(0, (size - SAMPLE) // 2), min(size, SAMPLE)
+        start, length = max(0, (size - SPEED_SAMPLE_BYTES) // 2), min(size, SPEED_SAMPLE_BYTES)
         if hasattr(os, "posix_fadvise"):  # drop the page cache, which would be too fast
             os.posix_fadvise(opened.fileno(), start, length, os.POSIX_FADV_DONTNEED)
         opened.seek(start)

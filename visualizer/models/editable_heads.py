@@ -10,8 +10,8 @@ from msgspec import Struct
 from visualizer.errors import InputError
 from visualizer.models.attention_recorder import HeadCut, RecordingMethod
 from visualizer.models.model_source import heads_in_words
-from visualizer.models.recorded_runs import numbered_by_layer
-from visualizer.models.text_model import PIXELS
+from visualizer.models.recorded_runs import number_calls
+from visualizer.models.text_model import PIXELS_ARGUMENT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -118,12 +118,12 @@ class EditableHeads:
         # The weights of a long text would fill memory.
         few = {name: tensor[:, :PROBE_TOKENS] for name, tensor in given.items()}
         with self._forward.recorded() as calls:
-            self._forward.run(given if PIXELS in given else few)
+            self._forward.run(given if PIXELS_ARGUMENT in given else few)
         return self.learn(calls)
 
 
 def _heads_by_layer(calls: Sequence[AttentionCall]) -> dict[int, _AttentionHeads]:
-    numbered = numbered_by_layer(calls)
+    numbered = number_calls(calls)
     names, layers = [call.module for call in calls], [layer for layer, _ in numbered]
     return {
         layer: _AttentionHeads(

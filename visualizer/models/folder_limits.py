@@ -10,9 +10,9 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from visualizer.attention.captured_attention import MAX_LAYERS
-from visualizer.errors import InputError, reason_of
+from visualizer.errors import InputError, system_error_reason
 from visualizer.format import format_size
-from visualizer.models.model_path import missing_link_target
+from visualizer.models.model_path import broken_link_message
 from visualizer.storage.regular_file import check_regular_file
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ MAX_VALUES = 100_000
 """Limit for the number of values in a configuration: transformers copies each many times."""
 MAX_LABELS = 30_000
 """Limit for the number of classes in a configuration, each of which gets a name."""
-TEMPLATES = "additional_chat_templates"
-VOCABULARIES = (
+TEMPLATES_FOLDER = "additional_chat_templates"
+VOCABULARY_FILES = (
     "tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "merges.txt", "spiece.model",
     "sentencepiece.bpe.model", "sentencepiece.model", "spm.model", "spm_char.model", "source.spm",
     "target.spm", "bpe.codes", "dict.txt", "emoji.json", "entity_vocab.json", "normalizer.json",
@@ -44,7 +44,7 @@ _LIMITS = (
     (re.compile(r".+\.index\.json"), MAX_INDEX_BYTES),
     (re.compile(r"\w+_config\.json|special_tokens_map\.json|.+\.jinja|chat_template\.json"),
      MAX_SETTINGS_BYTES),
-    (re.compile("|".join(map(re.escape, VOCABULARIES))), MAX_VOCABULARY_BYTES),
+    (re.compile("|".join(map(re.escape, VOCABULARY_FILES))), MAX_VOCABULARY_BYTES),
 )  # fmt: skip
 _LAYER_COUNT = re.compile(r"(num|n|encoder|decoder)_(\w+_)?(layers?|blocks?)|(num_)?depth")
 _LAYER_COUNTS = ("depths", "block_sizes", "attention_types", "stage_num_blocks")
@@ -71,9 +71,11 @@ def check_file_sizes(folder: Path) -> None:
         try:
             size = check_regular_file(path).st_size
         except FileNotFoundError:
-            raise _rejection_error(missing_link_target(path)) from None
+            raise _rejection_error(broken_link_message(path)) from None
         except OSError as error:
-            raise _rejection_error(f"Cannot read “{path.name}”: {reason_of(error)}.") from error
+            raise _rejection_error(
+                f"Cannot read “{path.name}”: {system_error_reason(error)}."
+            ) from error
         if size > limit:
             sentence = (
                 f"“{path.name}” is too large: {format_size(size)}, limit {format_size(limit)}"
@@ -84,10 +86,10 @@ def check_file_sizes(folder: Path) -> None:
 def _files_read(folder: Path) -> Iterator[Path]:
     try:
         yield from sorted(folder.iterdir())
-        if (folder / TEMPLATES).is_dir():
-            yield from sorted((folder / TEMPLATES).iterdir())
+        if (folder / TEMPLATES_FOLDER).is_dir():
+            yield from sorted((folder / TEMPLATES_FOLDER).iterdir())
     except OSError as error:
-        sentence = f"Cannot read the folder “{folder.name}”: {reason_of(error)}."
+        sentence = f"Cannot read the folder “{folder.name}”: {system_error_reason(error)}."
         raise _rejection_error(sentence) from error
 
 

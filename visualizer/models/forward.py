@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from visualizer.errors import InputError, first_line, is_out_of_memory
 from visualizer.models.attention_recorder import RecordingMethod, record_attention
-from visualizer.models.rank_calls import calls_of_all_ranks
-from visualizer.models.text_model import PIXELS
+from visualizer.models.rank_calls import gather_calls
+from visualizer.models.text_model import PIXELS_ARGUMENT
 from visualizer.progress import CancelledError
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from visualizer.models.attention_recorder import AttentionCall, ContextEdits, EdgeCuts
-    from visualizer.models.disk_layers import LayersOnDisk
+    from visualizer.models.disk_layers import DiskLayers
     from visualizer.models.text_model import TextModel
 
 PARALLEL_STAGES_NOTICE = (
@@ -28,10 +28,10 @@ DISK_STAGES_NOTICE = (
     "Only attention is shown. The other stages need the weights of all layers, but this model "
     "loads its layers from disk one at a time."
 )
-ONE_PASS = (
+ONE_PASS_NOTICE = (
     "The text was processed in one pass because processing it in chunks would change the results."
 )
-ONE_PASS_FROM_DISK = (
+ONE_PASS_FROM_DISK_NOTICE = (
     "The text was processed in one pass because each chunk would load all layers from disk again."
 )
 
@@ -43,7 +43,7 @@ class Forward:
     """Whether recorded weights are stored; otherwise the model recomputes them when read."""
     stages_notice = ""
     """Why the stages around the attention are not available; empty if they are."""
-    one_pass_notice = ONE_PASS
+    one_pass_notice = ONE_PASS_NOTICE
     """Why a long text is processed in one pass."""
     can_chunk = True
     """Whether a long text may be processed in chunks."""
@@ -56,14 +56,16 @@ class Forward:
 
     def run(self, given: Mapping[str, Any]) -> Any:
         """Run the model; failures are raised as an InputError of ``text`` or ``image``."""
-        self._model.ranks.check_stopped()
-        with self._model.ranks.agreed():
+        self._model.ranks.check_cancelled()
+        with self._model.ranks.propagate_errors():
             return self._run_model(given)
 
     def _run_model(self, given: Mapping[str, Any]) -> Any:
-        what = "image" if PIXELS in given else "text"
+        what = "image" if PIXELS_ARGUMENT in given else "text"
         try:
-            return (self._model.part_for_images if PIXELS in given else self._model.model)(**given)
+            return (self._model.part_for_images if PIXELS_ARGUMENT in given else self._model.model)(
+                **given
+            )
         except (InputError, CancelledError):
             raise
         except Exception as error:  # every architecture fails in its own way
@@ -125,7 +127,7 @@ class RankForward(Forward):
     stages_notice = PARALLEL_STAGES_NOTICE
 
     def _joined(self, calls: list[AttentionCall]) -> list[AttentionCall]:
-        return calls_of_all_ranks(self._model.ranks, calls)
+        return gather_calls(self._model.ranks, calls)
 
 
 class DiskForward(Forward):
@@ -133,10 +135,10 @@ class DiskForward(Forward):
 
     holds_weights = True
     stages_notice = DISK_STAGES_NOTICE
-    one_pass_notice = ONE_PASS_FROM_DISK
+    one_pass_notice = ONE_PASS_FROM_DISK_NOTICE
     can_chunk = False
 
-    def __init__(self, model: TextModel, layers: LayersOnDisk) -> None:
+    def __init__(self, model: TextModel, layers: DiskLayers) -> None:
         super().__init__(model)
         self._layers = layers
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from visualizer.models.attention_recorder import ContextEdit
     from visualizer.models.editable_heads import Cuts, Edits
     from visualizer.models.model_source import HeadEdit, LayerAndHead
-    from visualizer.models.opened_model import GivenImage, OpenedModel, PlainReading
+    from visualizer.models.opened_model import OpenedModel, PreparedImage, UneditedReading
     from visualizer.progress import Progress
 
     GivenOf = Callable[[str], tuple[Mapping[str, Any], tuple[str, ...], tuple[str, ...]]]
@@ -51,7 +51,7 @@ def log_probabilities_with(
     return model.next_token_log_probabilities(text, context_edits(model, text, edits))
 
 
-TOO_LONG = (
+TEXT_TOO_LONG_ERROR = (
     "Mean ablation and patching are not available for a text this long, because the outputs of "
     "heads are not kept. Ablate or scale the heads, or use a shorter text."
 )
@@ -82,16 +82,16 @@ def context_edits(
         `OpenedModel.read_plainly`.
     """
     given = partial(model.inputs, second=second, is_chat=is_chat)
-    contexts = partial(model.read_plainly, second=second, is_chat=is_chat)
+    contexts = partial(model.read_unedited_text, second=second, is_chat=is_chat)
     edits_by_head = {}
     for edit in edits:
-        model.ranks.check_stopped()
+        model.ranks.check_cancelled()
         edits_by_head[edit.place] = _create_context_edit(text, edit, given, contexts)
     return edits_by_head
 
 
 def image_context_edits(
-    model: OpenedModel, image: GivenImage, edits: Iterable[HeadEdit]
+    model: OpenedModel, image: PreparedImage, edits: Iterable[HeadEdit]
 ) -> dict[LayerAndHead, ContextEdit]:
     """Return the edits of the context vectors of heads for an image.
 
@@ -106,12 +106,12 @@ def image_context_edits(
             "edits", "Heads cannot be patched from a text when the model’s input is an image."
         )
 
-    plain = partial(model.read_image_plainly, image)
+    plain = partial(model.read_unedited_image, image)
     return {edit.place: _create_context_edit("", edit, given, lambda _: plain()) for edit in edits}
 
 
 def _create_context_edit(
-    text: str, edit: HeadEdit, given: GivenOf, read_plainly: Callable[[str], PlainReading]
+    text: str, edit: HeadEdit, given: GivenOf, read_plainly: Callable[[str], UneditedReading]
 ) -> ContextEdit:
     if edit.kind is HeadEditKind.OFF:
         return 0.0
@@ -119,14 +119,14 @@ def _create_context_edit(
         return edit.factor
     if edit.kind is HeadEditKind.MEAN:
         return _head_context(read_plainly(text), edit.place).mean(0, keepdim=True)
-    check_as_many_tokens(given, text, edit.text)
+    check_equal_token_counts(given, text, edit.text)
     return _head_context(read_plainly(edit.text), edit.place)
 
 
-def _head_context(plain: PlainReading, place: LayerAndHead) -> torch.Tensor:
+def _head_context(plain: UneditedReading, place: LayerAndHead) -> torch.Tensor:
     """Return the context vectors of a head without edits, [query, d_value]."""
     if plain.is_long:
-        raise InputError("edits", TOO_LONG)
+        raise InputError("edits", TEXT_TOO_LONG_ERROR)
     layer, head = place
     context = plain.contexts.get(layer)
     if context is None or not 0 <= head < context.shape[1]:
@@ -134,7 +134,7 @@ def _head_context(plain: PlainReading, place: LayerAndHead) -> torch.Tensor:
     return context[:, head]
 
 
-def check_as_many_tokens(given: GivenOf, text: str, source: str) -> None:
+def check_equal_token_counts(given: GivenOf, text: str, source: str) -> None:
     """Reject a text to patch from if its number of tokens differs, and list the differences.
 
     Parameters
@@ -163,11 +163,11 @@ def check_as_many_tokens(given: GivenOf, text: str, source: str) -> None:
             "Use texts with the same number of tokens."
         )
         if max(len(tokens), len(others)) <= MAX_COMPARED_TOKENS:
-            sentence += f" Differences: {differences_in_words(tokens, others)}."
+            sentence += f" Differences: {describe_token_differences(tokens, others)}."
         raise InputError("edits", sentence)
 
 
-def differences_in_words(one: Sequence[str], other: Sequence[str]) -> str:
+def describe_token_differences(one: Sequence[str], other: Sequence[str]) -> str:
     """List the differences between the tokens of two texts: ``“ red” → “ old grey”``."""
     steps = SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
     differences = [
@@ -228,7 +228,7 @@ def ablation_changes(
         their heads; with ``token`` if it is not a single token.
     """
     before = model.next_token_log_probabilities(text, edits, cuts)
-    number = int(before.argmax()) if token is None else model.number_of(token)
+    number = int(before.argmax()) if token is None else model.token_id(token)
     heads = model.heads.layers_and_heads(text)
     layers = tuple(sorted({layer for layer, _ in heads}))
     count = 1 + max(head for _, head in heads)
@@ -245,7 +245,7 @@ def ablation_changes(
         for start in range(0, len(left), several):
             progress(row * count + start, len(heads))
             part = left[start : start + several]
-            after = model.log_probabilities_without_each(text, part, edits, cuts)[:, number]
+            after = model.ablated_log_probabilities(text, part, edits, cuts)[:, number]
             changes[row, [head for _, head in part]] = (after - before[number]).numpy()
         report(AblationAnswer(word, layers, changes.copy()))
     changes.flags.writeable = False

@@ -26,18 +26,18 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
-from visualizer.errors import InputError, reason_of
+from visualizer.errors import InputError, system_error_reason
 from visualizer.format import format_size
 from visualizer.models.folder_limits import size_limit
 from visualizer.models.model_folder import (
-    CONFIG,
-    IMAGE_CONFIG,
-    INDEX,
-    TOKENIZER_CONFIG,
-    WEIGHTS,
-    refuse_code,
+    CONFIG_FILE,
+    IMAGE_CONFIG_FILE,
+    INDEX_FILE,
+    TOKENIZER_CONFIG_FILE,
+    WEIGHTS_FILE,
+    check_no_custom_code,
 )
-from visualizer.models.model_path import COMMIT, REPOSITORY
+from visualizer.models.model_path import COMMIT_PATTERN, REPOSITORY_PATTERN
 from visualizer.models.repository_offer import RepositoryFile, RepositoryOffer
 from visualizer.progress import no_progress
 from visualizer.storage import atomic_file
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from visualizer.progress import Progress
 
-CHUNK = 2**18
+CHUNK_BYTES = 2**18
 MAX_QUEUED_CHUNKS = 4
 """Maximum number of chunks that are received ahead."""
 POLL_S = 0.05
@@ -109,7 +109,7 @@ class HubAnswer:
         try:
             with self._request() as response:
                 is_wanted = self._queue_part(response)
-                while is_wanted and (chunk := response.read1(CHUNK)):
+                while is_wanted and (chunk := response.read1(CHUNK_BYTES)):
                     is_wanted = self._queue_part(chunk)
                 self._queue_part(b"")
         except Exception as error:  # noqa: BLE001 - passed to the reader
@@ -124,28 +124,29 @@ class HubAnswer:
         return False
 
 
-HUB = "https://huggingface.co"
+HUB_URL = "https://huggingface.co"
 SMALL_FILES = (
-    CONFIG, TOKENIZER_CONFIG, IMAGE_CONFIG, "generation_config.json", "special_tokens_map.json",
-    "added_tokens.json", "chat_template.jinja", INDEX,
+    CONFIG_FILE, TOKENIZER_CONFIG_FILE, IMAGE_CONFIG_FILE, "generation_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json", "chat_template.jinja", INDEX_FILE,
 )  # fmt: skip
-CODE_FILES = (CONFIG, TOKENIZER_CONFIG, IMAGE_CONFIG)
+CODE_FILES = (CONFIG_FILE, TOKENIZER_CONFIG_FILE, IMAGE_CONFIG_FILE)
 """Files that may refer to custom code."""
 TOKENIZER_FILES = (
     "tokenizer.json", "tokenizer.model", "vocab.txt", "vocab.json", "merges.txt", "spiece.model",
     "sentencepiece.bpe.model", "source.spm", "target.spm",
 )  # fmt: skip
-SHARD = re.compile(r"model-\d{5}-of-\d{5}\.safetensors")
+SHARD_PATTERN = re.compile(r"model-\d{5}-of-\d{5}\.safetensors")
 MAX_LIST_BYTES = 16 * 2**20
 """Maximum size of the list of files."""
 MAX_WEIGHTS_BYTES = 2**42
 TIMEOUT_S = 10.0
 """Time to wait for a server that does not respond."""
-ROOM_LEFT = 2**28
+RESERVED_BYTES = 2**28
 """Disk space, in bytes, that a download leaves free."""
 
 
-def look_up(
+def look_up_repository(
     repository: str,
     cache: Path,
     environment: Mapping[str, str] = os.environ,
@@ -165,7 +166,7 @@ def look_up(
     """
     endpoint = _hub_endpoint(environment)
     name = repository.strip().removeprefix(f"{endpoint}/").rstrip("/")
-    if not REPOSITORY.fullmatch(name) or "--" in name or ".." in name:
+    if not REPOSITORY_PATTERN.fullmatch(name) or "--" in name or ".." in name:
         raise _download_error("Enter a repository name in the form organisation/name.")
     with _explain_errors(name, endpoint):
         url = f"{endpoint}/api/models/{name}/revision/main?blobs=true"
@@ -178,9 +179,9 @@ def look_up(
         free = free_bytes(cache)
     except OSError as error:
         raise _download_error(
-            f"Cannot read the cache folder {cache}: {reason_of(error)}."
+            f"Cannot read the cache folder {cache}: {system_error_reason(error)}."
         ) from error
-    if missing + ROOM_LEFT > free:
+    if missing + RESERVED_BYTES > free:
         space = f"{format_size(missing)} of disk space; {format_size(free)} is free in {cache}"
         raise _download_error(
             f"{name} needs {space}. Free some space, or set HF_HUB_CACHE to another folder."
@@ -188,7 +189,7 @@ def look_up(
     return RepositoryOffer(name, commit, files, folder, missing, free)
 
 
-def download(
+def download_model(
     offer: RepositoryOffer, progress: Progress, environment: Mapping[str, str] = os.environ
 ) -> Path:
     """Download the missing files, and return the model's folder.
@@ -219,14 +220,16 @@ def download(
                     counted = _FileProgress(progress, done, offer.bytes)
                     _download_file(file, url, blobs, counted, environment)
                 if file.name in CODE_FILES:  # before the weights, which are large
-                    refuse_code(file.name, json.loads((blobs / file.blob).read_bytes()))
+                    check_no_custom_code(file.name, json.loads((blobs / file.blob).read_bytes()))
                 done += file.size
                 progress(done, offer.bytes)
             for file in offer.files:
                 _link_blob(offer.snapshot / file.name, blobs / file.blob)
             refs = offer.folder / "refs"
             refs.mkdir(exist_ok=True)
-            atomic_file.write(refs / "main", lambda out: out.write(offer.commit.encode()))
+            atomic_file.write_atomically(
+                refs / "main", lambda out: out.write(offer.commit.encode())
+            )
         finally:
             lock.release()
     return offer.snapshot
@@ -244,18 +247,20 @@ def _select_files(name: str, listing: Any) -> tuple[str, tuple[RepositoryFile, .
     listed = [each for each in listing["siblings"] if isinstance(each, dict)]
     files_by_name = {str(each.get("rfilename")): each for each in listed}
     weights = (
-        [WEIGHTS] if WEIGHTS in files_by_name else sorted(filter(SHARD.fullmatch, files_by_name))
+        [WEIGHTS_FILE]
+        if WEIGHTS_FILE in files_by_name
+        else sorted(filter(SHARD_PATTERN.fullmatch, files_by_name))
     )
-    if not weights or (weights != [WEIGHTS] and INDEX not in files_by_name):
+    if not weights or (weights != [WEIGHTS_FILE] and INDEX_FILE not in files_by_name):
         raise _download_error(
             f"{name} has no .safetensors weights. Other formats are not supported."
         )
-    if CONFIG not in files_by_name:
+    if CONFIG_FILE not in files_by_name:
         raise _download_error(f"{name} is not a transformers model: it has no config.json.")
-    small = (file for file in SMALL_FILES if file != INDEX or weights != [WEIGHTS])
+    small = (file for file in SMALL_FILES if file != INDEX_FILE or weights != [WEIGHTS_FILE])
     wanted = (*small, *TOKENIZER_FILES, *weights)
     files = tuple(_parse_file(files_by_name[each]) for each in wanted if each in files_by_name)
-    if not isinstance(commit, str) or not COMMIT.fullmatch(commit) or None in files:
+    if not isinstance(commit, str) or not COMMIT_PATTERN.fullmatch(commit) or None in files:
         raise _download_error(damaged)
     return commit, tuple(file for file in files if file)
 
@@ -328,7 +333,7 @@ def _open_url(
 def _hub_endpoint(environment: Mapping[str, str]) -> str:
     if environment.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
         raise _download_error("Downloads are disabled because HF_HUB_OFFLINE is set.")
-    endpoint = environment.get("HF_ENDPOINT", "").rstrip("/") or HUB
+    endpoint = environment.get("HF_ENDPOINT", "").rstrip("/") or HUB_URL
     if urlsplit(endpoint).scheme not in ("https", "http"):
         raise _download_error("HF_ENDPOINT is invalid: it must be an http or https URL.")
     return endpoint
@@ -403,7 +408,7 @@ def _receive_file(
 def _hash_existing(out: IO[bytes], file: RepositoryFile, tell: _FileProgress) -> tuple[Any, int]:
     """Return the hash and the size of the existing part of a file."""
     digest, done = _new_digest(file), 0
-    while chunk := out.read(CHUNK):
+    while chunk := out.read(CHUNK_BYTES):
         done += len(chunk)
         if done > file.size:
             out.seek(0)
@@ -448,14 +453,14 @@ def _explain_errors(repository: str, endpoint: str) -> Iterator[None]:
         raise _download_error(f"{repository} is already being downloaded.") from None
     except (URLError, HTTPException, TimeoutError, ConnectionError) as error:
         reason = getattr(error, "reason", error)
-        reason_text = reason_of(reason) if isinstance(reason, OSError) else str(reason)
+        reason_text = system_error_reason(reason) if isinstance(reason, OSError) else str(reason)
         raise _download_error(
             f"Cannot reach {host}: {reason_text[:200]}. Check the network connection."
         ) from None
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise _download_error("The disk is full. Free some space and download again.") from None
-        raise _download_error(f"Cannot write to the cache: {reason_of(error)}.") from None
+        raise _download_error(f"Cannot write to the cache: {system_error_reason(error)}.") from None
     except (ValueError, RecursionError) as error:
         if isinstance(error, InputError):
             raise

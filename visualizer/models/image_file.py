@@ -13,22 +13,24 @@ from typing import TYPE_CHECKING
 
 from PIL import Image, ImageOps
 
-from visualizer.errors import InputError, reason_of
+from visualizer.errors import InputError, system_error_reason
 from visualizer.models.model_source import ImageFile
 from visualizer.storage.regular_file import open_regular_file
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF")
+IMAGE_FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF")
 MAX_FILE_BYTES = 64 * 2**20
 MAX_ASPECT_RATIO = 10
 """Maximum ratio of the sides, because the shorter side is enlarged to the input size of a model."""
 MAX_PIXELS = 50_000_000
-CHANGED = "“{name}” has changed since it was chosen. Choose it again to use the current version."
+IMAGE_CHANGED_ERROR = (
+    "“{name}” has changed since it was chosen. Choose it again to use the current version."
+)
 
 
-def image_file_at(path: Path) -> ImageFile:
+def read_image_file(path: Path) -> ImageFile:
     """Return an image file by its path and hash, after decoding it.
 
     Raises
@@ -41,7 +43,7 @@ def image_file_at(path: Path) -> ImageFile:
     return ImageFile(str(path.absolute()), sha256(content).hexdigest())
 
 
-def opened_image(path: Path, known: str = "") -> Image.Image:
+def decode_image(path: Path, known: str = "") -> Image.Image:
     """Decode an image file, upright, as RGB.
 
     Parameters
@@ -56,7 +58,7 @@ def opened_image(path: Path, known: str = "") -> Image.Image:
     """
     content = _read_image(path)
     if known and sha256(content).hexdigest() != known:
-        raise InputError("image", CHANGED.format(name=path.name))
+        raise InputError("image", IMAGE_CHANGED_ERROR.format(name=path.name))
     return _decode_image(content, path.name)
 
 
@@ -80,7 +82,7 @@ def _decode_image(content: bytes, name: str) -> Image.Image:
         with warnings.catch_warnings():
             # Everything that Pillow warns about is rejected below, or does not matter.
             warnings.simplefilter("ignore")
-            with Image.open(io.BytesIO(content), formats=FORMATS) as image:
+            with Image.open(io.BytesIO(content), formats=IMAGE_FORMATS) as image:
                 _check_size(*image.size, name)
                 return ImageOps.exif_transpose(image).convert("RGB")
     except InputError:
@@ -103,8 +105,8 @@ def _check_size(width: int, height: int, name: str) -> None:
 
 
 def _unreadable_error(name: str, error: Exception) -> InputError:
-    reason = f": {reason_of(error)}" if isinstance(error, OSError) and error.errno else ""
-    kinds = ", ".join(FORMATS)
+    reason = f": {system_error_reason(error)}" if isinstance(error, OSError) and error.errno else ""
+    kinds = ", ".join(IMAGE_FORMATS)
     return InputError(
         "image", f"Cannot open “{name}” as an image{reason}. Supported formats: {kinds}."
     )

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")
+IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")
 
 
-def is_image_name(path: Path) -> bool:
+def has_image_suffix(path: Path) -> bool:
     """Whether a file name has the suffix of an image."""
-    return path.suffix.lower() in SUFFIXES
+    return path.suffix.lower() in IMAGE_SUFFIXES

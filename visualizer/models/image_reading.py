@@ -11,7 +11,7 @@ from msgspec import Struct
 from visualizer.attention.captured_attention import ImagePatches
 from visualizer.attention.float64_conversion import float64_on_cpu
 from visualizer.errors import InputError
-from visualizer.models.image_file import opened_image
+from visualizer.models.image_file import decode_image
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,14 +56,14 @@ def image_tokens(path: Path, processor: Any, model: nn.Module, known: str = "") 
     model : Module
         The vision part of the model.
     known : str
-        As in `opened_image`.
+        As in `decode_image`.
 
     Raises
     ------
     InputError
         With field ``image`` if the file cannot be read.
     """
-    image = opened_image(path, known)
+    image = decode_image(path, known)
     pixels = _preprocess_image(image, processor, path.name)
     special = _special_names(model)
     high, wide = _patch_size(model) or (0, 0)

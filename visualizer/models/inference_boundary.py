@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from visualizer.errors import InputError, is_out_of_memory
 from visualizer.progress import CancelledError
-from visualizer.runtime import on_python_thread
+from visualizer.runtime import run_in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +22,7 @@ Inferred = TypeVar("Inferred")
 _log = logging.getLogger(__name__)
 
 
-def inferred(what: str, infer: Callable[[], Inferred]) -> Inferred | None:
+def infer_or_none(what: str, infer: Callable[[], Inferred]) -> Inferred | None:
     """Return the result of an inference; None if it fails.
 
     An error is logged with its traceback, as it is a bug of this program, unless memory ran out.
@@ -46,15 +46,15 @@ def inferred(what: str, infer: Callable[[], Inferred]) -> Inferred | None:
     except Exception as error:  # noqa: BLE001 - architectures fail in various ways
         if not is_out_of_memory(error):
             # Logging looks up the current thread, and Python would keep an entry for a Qt thread.
-            on_python_thread(partial(_log.error, "Could not infer %s.", what, exc_info=error))
+            run_in_thread(partial(_log.error, "Could not infer %s.", what, exc_info=error))
         return None
 
 
-class NotByRuleError(InputError):
+class UnsupportedAttentionError(InputError):
     """A model's attention cannot be recomputed from its vectors and a mask rule."""
 
     def __init__(self, sentence: str) -> None:
         super().__init__("text", sentence)
 
     def __reduce__(self) -> tuple[type[InputError], tuple[object, ...]]:
-        return NotByRuleError, (self.sentence,)
+        return UnsupportedAttentionError, (self.sentence,)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from visualizer.errors import InputError
-from visualizer.models.recorded_runs import numbered_by_layer
+from visualizer.models.recorded_runs import number_calls
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from visualizer.models.recorded_runs import CallT, LayerRun
 
 
-class KeptParts(Struct, frozen=True):
+class PartsToKeep(Struct, frozen=True):
     """The layers and stages that are kept when a model reads a text.
 
     Parameters
@@ -29,7 +29,7 @@ class KeptParts(Struct, frozen=True):
     layers: frozenset[int] | None = None
     stages: frozenset[str] | None = None
 
-    def of_calls(self, calls: Sequence[CallT]) -> list[CallT]:
+    def select_calls(self, calls: Sequence[CallT]) -> list[CallT]:
         """Return the recorded calls of the layers.
 
         Raises
@@ -39,7 +39,7 @@ class KeptParts(Struct, frozen=True):
         """
         if self.layers is None:
             return [*calls]
-        numbered = numbered_by_layer(calls)
+        numbered = number_calls(calls)
         known = sorted({number for number, _ in numbered})
         if missing := sorted(self.layers.difference(known)):
             layers = _format_numbers(known)
@@ -47,12 +47,12 @@ class KeptParts(Struct, frozen=True):
             raise InputError("layers", sentence)
         selected = [(number, call) for number, call in numbered if number in self.layers]
         calls_found = [call for _, call in selected]
-        if [number for number, _ in numbered_by_layer(calls_found)] != [at for at, _ in selected]:
+        if [number for number, _ in number_calls(calls_found)] != [at for at, _ in selected]:
             sentence = "The layers of this model cannot be selected by number. Keep all layers."
             raise InputError("layers", sentence)
         return calls_found
 
-    def of_runs(self, runs: tuple[LayerRun, ...]) -> tuple[LayerRun, ...]:
+    def select_runs(self, runs: tuple[LayerRun, ...]) -> tuple[LayerRun, ...]:
         """Return runs with only the selected stages.
 
         Raises
@@ -66,10 +66,10 @@ class KeptParts(Struct, frozen=True):
         if unknown := sorted(self.stages.difference(known)):
             sentence = f"Stage “{unknown[0]}” is not available. Available: {', '.join(known)}."
             raise InputError("stages", sentence)
-        return tuple(each.of_stages(self.stages) for each in runs)
+        return tuple(each.select_stages(self.stages) for each in runs)
 
 
-ALL_PARTS = KeptParts()
+KEEP_ALL_PARTS = PartsToKeep()
 
 
 def _format_numbers(numbers: Sequence[int]) -> str:

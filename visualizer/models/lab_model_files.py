@@ -17,9 +17,9 @@ from visualizer.language.run_folder import (
     MAX_HEADER_BYTES,
     RunFolder,
     RunMetadata,
-    about_of,
+    metadata_from_json,
 )
-from visualizer.language.training_settings import LAYERED, TITLES
+from visualizer.language.training_settings import LAYERED_MODELS, MODEL_TITLES
 from visualizer.optional_packages import is_installed
 from visualizer.storage.json_coding import DamagedError
 from visualizer.storage.link_safe_folder import ContainedFile
@@ -27,7 +27,7 @@ from visualizer.storage.link_safe_folder import ContainedFile
 if TYPE_CHECKING:
     from pathlib import Path
 
-SUFFIX = ".safetensors"
+WEIGHTS_SUFFIX = ".safetensors"
 WEIGHTS, CHECKPOINT = "run", "checkpoint"
 """Metadata entries in the header that identify a file of weights and a checkpoint."""
 
@@ -77,7 +77,7 @@ def is_lab_model(path: Path) -> bool:
     """Whether a path is a run's folder, or a file written by the lab."""
     if path.is_dir():
         return RunFolder(path).about.exists()
-    return path.suffix.lower() == SUFFIX and bool(
+    return path.suffix.lower() == WEIGHTS_SUFFIX and bool(
         _read_metadata(path).keys() & {WEIGHTS, CHECKPOINT}
     )
 
@@ -95,11 +95,12 @@ def find_lab_model(path: Path) -> LabModelFiles:
     except InputError as refused:
         raise InputError("model", refused.sentence) from refused
     settings = found.about.settings
-    if settings.model not in LAYERED:
-        *others, last = (f"“{TITLES[kind]}”" for kind in LAYERED)
+    if settings.model not in LAYERED_MODELS:
+        *others, last = (f"“{MODEL_TITLES[kind]}”" for kind in LAYERED_MODELS)
         kinds = f"{', '.join(others)} or {last}"
         sentence = (
-            f"{found.name} is a “{TITLES[settings.model]}” model, which has no trained attention "
+            f"{found.name} is a “{MODEL_TITLES[settings.model]}” model, which has no "
+            "trained attention "
             f"heads. Open a lab model of type {kinds}."
         )
         raise InputError("model", sentence)
@@ -108,7 +109,7 @@ def find_lab_model(path: Path) -> LabModelFiles:
 
 def _find_in_folder(path: Path) -> LabModelFiles:
     folder = RunFolder(path)
-    about, kept = folder.read_about(), folder.snapshots()
+    about, kept = folder.read_metadata(), folder.snapshots()
     if folder.checkpoint.exists():
         return LabModelFiles(path, about, folder.checkpoint, is_checkpoint=True)
     if kept:
@@ -121,7 +122,7 @@ def _find_in_file(path: Path) -> LabModelFiles:
     is_checkpoint = CHECKPOINT in metadata
     try:
         found = json.loads(metadata[CHECKPOINT if is_checkpoint else WEIGHTS])
-        about = about_of(found["run"] if is_checkpoint else found)
+        about = metadata_from_json(found["run"] if is_checkpoint else found)
     except DamagedError as error:
         raise InputError("model", f"{damaged}: its run {error}") from error
     except (KeyError, TypeError, ValueError, RecursionError) as error:

@@ -23,13 +23,13 @@ from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from visualizer.errors import InputError
 from visualizer.language.checkpoints import read_checkpoint_weights, read_weights
-from visualizer.language.language_models import FEED_FORWARD, build
-from visualizer.language.memory_estimate import COPIES_OF_CHECKPOINT, check_room_to_read
-from visualizer.language.run_folder import plain
-from visualizer.language.training_settings import FEEDING, ModelKind
+from visualizer.language.language_models import FEED_FORWARD_FACTOR, build_model
+from visualizer.language.memory_estimate import CHECKPOINT_COPIES, check_model_memory
+from visualizer.language.run_folder import metadata_to_json
+from visualizer.language.training_settings import FEED_FORWARD_MODELS, ModelKind
 from visualizer.models.lab_model_files import find_lab_model
-from visualizer.models.model_folder import ModelFolder, fingerprint_of
-from visualizer.models.model_tokenizer import EncodedText, without_template
+from visualizer.models.model_folder import ModelFolder, compute_fingerprint
+from visualizer.models.model_tokenizer import EncodedText, missing_template_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,26 +38,26 @@ if TYPE_CHECKING:
     from visualizer.language.language_models import LanguageModel
     from visualizer.language.tokenizers import Vocabulary
 
-KIND = "attention_visualizer_lab"
+MODEL_TYPE = "attention_visualizer_lab"
 
 
 class LabConfig(PretrainedConfig):  # type: ignore[misc]
     """The sizes of a lab model, by the usual names in configs."""
 
-    model_type = KIND
+    model_type = MODEL_TYPE
     has_output_projection = True
     has_final_norm = True
 
 
-def config_of(model: LanguageModel) -> LabConfig:
+def create_config(model: LanguageModel) -> LabConfig:
     """Return the config of a model with heads."""
     settings = model.settings
-    feeds = settings.model in FEEDING
+    feeds = settings.model in FEED_FORWARD_MODELS
     is_of_notes = settings.model is ModelKind.NOTES
     return LabConfig(
         vocab_size=model.projection.out_features,
         hidden_size=settings.width,
-        intermediate_size=FEED_FORWARD * settings.width if feeds else 0,
+        intermediate_size=FEED_FORWARD_FACTOR * settings.width if feeds else 0,
         num_hidden_layers=settings.layers,
         num_attention_heads=settings.heads,
         max_position_embeddings=settings.block,
@@ -205,7 +205,7 @@ def _create_mask(places: Tensor, attention_mask: Tensor | None, dtype: torch.dty
 
 def lab_transformer(model: LanguageModel) -> LabForCausalLM:
     """Return a transformers model equal to a lab model with heads."""
-    transformer = LabForCausalLM(config_of(model))
+    transformer = LabForCausalLM(create_config(model))
     # The lab's modules have a mask buffer besides their parameters.
     transformer.load_state_dict({name: each.detach() for name, each in model.named_parameters()})
     return transformer
@@ -243,7 +243,7 @@ class LabTokenizer:
 
     def as_users_message(self, text: str, name: str) -> str:
         """Reject the text: lab models have no chat template."""
-        raise without_template(name)
+        raise missing_template_error(name)
 
 
 def read_lab_model(path: Path) -> tuple[ModelFolder, Any, Any]:
@@ -259,8 +259,8 @@ def read_lab_model(path: Path) -> tuple[ModelFolder, Any, Any]:
     found = find_lab_model(path)
     about, file, step = found.about, found.weights, found.snapshot_step
     try:
-        check_room_to_read(about.settings, len(about.tokens), COPIES_OF_CHECKPOINT, file)
-        trained = build(about.settings, len(about.tokens)).eval()
+        check_model_memory(about.settings, len(about.tokens), CHECKPOINT_COPIES, file)
+        trained = build_model(about.settings, len(about.tokens)).eval()
         if found.is_checkpoint:
             step, _ = read_checkpoint_weights(file, trained)
         else:
@@ -278,7 +278,7 @@ def read_lab_model(path: Path) -> tuple[ModelFolder, Any, Any]:
         sum(each.numel() for each in model.parameters()),
         file.path.stat().st_size,
         True,
-        fingerprint_of(json.loads(json.dumps(plain(about))), [file.path]),
+        compute_fingerprint(json.loads(json.dumps(metadata_to_json(about))), [file.path]),
         about,
         training_step=step,
     )

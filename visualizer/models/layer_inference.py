@@ -33,29 +33,29 @@ from visualizer.attention.layer_operations import (
     RotaryPosition,
     ScaledVector,
 )
-from visualizer.attention.layer_stages import StepOfStage
+from visualizer.attention.layer_stages import StageStep
 from visualizer.attention.roles import Role
 from visualizer.models.layer_numbers import (
     LayerPass,
-    NumbersOf,
     RoutedExperts,
-    columns_of,
-    context_beside_sinks,
-    factor_between,
+    StageReader,
+    concatenated_heads,
+    context_with_sinks,
+    dot_product_vectors,
+    find_factor,
+    find_table_rows,
     gated_context,
-    given_to,
+    head_norm_values,
     head_vectors,
-    heads_of,
-    heads_through,
-    joined_heads,
-    kept_by_sinks,
     latent_keys,
-    met,
-    own_context,
-    product_of,
-    result_of,
-    sum_of,
-    table_rows,
+    module_columns,
+    module_heads,
+    module_input,
+    module_output,
+    scaled_stage,
+    sink_kept_share,
+    sum_stages,
+    unedited_context,
     vectors,
 )
 from visualizer.models.layer_recorder import layer_path
@@ -66,23 +66,23 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from visualizer.models.attention_recorder import AttentionCall
-    from visualizer.models.layer_recorder import ModulePass
+    from visualizer.models.layer_recorder import ModuleCall
 
-CLOSE = 1e-5
+VALUE_TOLERANCE = 1e-5
 """Tolerance for recomputed values, relative to the largest value."""
-CHECKED = 8
+CHECKED_VALUES = 8
 """Number of values recomputed from each matrix's result."""
-FUNCTION_CHECKED = 64
+CHECKED_HIDDEN_VALUES = 64
 """Approximate number of hidden values on which activation functions are compared."""
-EXACT = (torch.float32, torch.float64)
+SUPPORTED_DTYPES = (torch.float32, torch.float64)
 """Supported dtypes; with fewer bits, rounding makes different steps indistinguishable."""
-CONTEXT = Role.CONTEXT
+CONTEXT_STAGE = Role.CONTEXT
 """Name of the attention stage that later stages use as input."""
-ANGLES = "rotary"
-KEPT = "kept_by_sinks"
+ROTARY_KEY = "rotary"
+KEPT_SHARE_KEY = "kept_by_sinks"
 """Key, in the weights of a trace, of the share that sinks leave to each row."""
-EPSILONS = ("eps", "variance_epsilon", "epsilon")
-UNNAMED = (1e-5, 1e-6)
+EPSILON_ATTRIBUTES = ("eps", "variance_epsilon", "epsilon")
+DEFAULT_EPSILONS = (1e-5, 1e-6)
 """Values that norms add to the mean square if the module does not name one."""
 MAX_EMBEDDINGS = 3
 """Token, position and token-type embeddings."""
@@ -90,13 +90,13 @@ FACTOR_DIGITS = (2, 3, 4, 5, 6)
 """Numbers of significant digits with which a config may give a layer's multiplier."""
 
 
-OfModules = NormLayer | LinearLayer | ExpertMixture | ScaledVector
+ModuleStep = NormLayer | LinearLayer | ExpertMixture | ScaledVector
 """Steps that refer to one module per layer."""
 _Part = tuple[str, "Tensor", int]
 """Part of a matrix's result: the module path, the values, and their first column."""
 
 
-class OtherStepsError(Exception):
+class StepMismatchError(Exception):
     """The recognized steps do not match what the model computed for a text."""
 
 
@@ -115,8 +115,8 @@ class LayerSteps(Struct, eq=False):
         Expert mixtures, by module path.
     """
 
-    steps: dict[str, StepOfStage] = field(default_factory=dict)
-    sources: dict[str, NumbersOf] = field(default_factory=dict)
+    steps: dict[str, StageStep] = field(default_factory=dict)
+    sources: dict[str, StageReader] = field(default_factory=dict)
     weights: dict[str, Tensor] = field(default_factory=dict)
     experts: dict[str, RoutedExperts] = field(default_factory=dict)
 
@@ -138,8 +138,8 @@ class KnownLayers(Struct, frozen=True, eq=False):
         Module path of each layer.
     """
 
-    steps: dict[str, StepOfStage]
-    sources: tuple[dict[str, NumbersOf], ...]
+    steps: dict[str, StageStep]
+    sources: tuple[dict[str, StageReader], ...]
     weights: dict[str, Tensor]
     experts: dict[str, RoutedExperts]
     paths: tuple[str, ...]
@@ -158,15 +158,15 @@ class ModelLayers(Struct, frozen=True, eq=False):
     """
 
     tensors: dict[str, Tensor]
-    steps: dict[str, StepOfStage]
+    steps: dict[str, StageStep]
     weights: dict[str, Tensor]
 
 
-def known_layers(
+def infer_layers(
     model: nn.Module,
     calls: Sequence[AttentionCall],
     layers: Sequence[int],
-    passed: Mapping[str, ModulePass],
+    passed: Mapping[str, ModuleCall],
 ) -> KnownLayers | None:
     """Return what the layers compute around their attention; None if nothing is recognized.
 
@@ -195,7 +195,7 @@ def known_layers(
     }
     weights = {name: each for one in readers for name, each in one.found.weights.items()}
     stream = _find_stream_sources(model, layers, [one.at for one in readers], passed)
-    steps[Role.RESIDUAL] = StepOfStage(stream)
+    steps[Role.RESIDUAL] = StageStep(stream)
     if stream.embedded:
         paths = [path for path, _ in stream.embedded.tables]
         for path in (*paths, *(stream.embedded.norm.modules if stream.embedded.norm else ())):
@@ -207,24 +207,24 @@ def known_layers(
 
 
 def _read_layer(
-    model: nn.Module, call: AttentionCall, passed: Mapping[str, ModulePass]
+    model: nn.Module, call: AttentionCall, passed: Mapping[str, ModuleCall]
 ) -> _LayerReader:
     """Trace the computation of a layer, or of its parent if the parts are numbered, as in T5."""
     layer = _LayerReader(model, call, passed, layer_path(call.module))
     layer.read()
     outer = layer_path(layer.path)
-    if outer == layer.path or layer.is_known_to_its_end:
+    if outer == layer.path or layer.is_output_known:
         return layer
     whole = _LayerReader(model, call, passed, outer)
     whole.read()
-    return whole if whole.is_known_to_its_end else layer
+    return whole if whole.is_output_known else layer
 
 
-def layers_of_text(
+def infer_text_layers(
     known: KnownLayers,
     calls: Sequence[AttentionCall],
     layers: Sequence[int],
-    passed: Mapping[str, ModulePass],
+    passed: Mapping[str, ModuleCall],
     edits: Mapping[tuple[int, int], float | Tensor] | None = None,
 ) -> ModelLayers:
     """Return the stages around the attention of layers, for a recorded text.
@@ -243,27 +243,27 @@ def layers_of_text(
         If the model computed something else for this text.
     """
     tensors = _numbers_of_text(known, [LayerPass(call, passed) for call in calls])
-    return ModelLayers(tensors, *steps_of_text(known, calls, layers, passed, edits))
+    return ModelLayers(tensors, *infer_text_steps(known, calls, layers, passed, edits))
 
 
-def steps_of_text(
+def infer_text_steps(
     known: KnownLayers,
     calls: Sequence[AttentionCall],
     layers: Sequence[int],
-    passed: Mapping[str, ModulePass],
+    passed: Mapping[str, ModuleCall],
     edits: Mapping[tuple[int, int], float | Tensor] | None = None,
-) -> tuple[dict[str, StepOfStage], dict[str, Tensor]]:
+) -> tuple[dict[str, StageStep], dict[str, Tensor]]:
     """Return how the stages are computed, and their parameters, as in `ModelLayers`.
 
     Only the token ids, the rotary angles and the sizes of vectors are read from the recorded
     passes.
-    The parameters are those of `layers_of_text`.
+    The parameters are those of `infer_text_layers`.
     """
     steps, weights = {**known.steps}, {**known.weights}
     stream = steps[Role.RESIDUAL].step
     if isinstance(stream, ResidualStream) and stream.embedded:
         embedded = _embedded_text(known, stream.embedded, passed)
-        steps[Role.RESIDUAL] = StepOfStage(replace(stream, embedded=embedded))
+        steps[Role.RESIDUAL] = StageStep(replace(stream, embedded=embedded))
     if Role.CONCAT in steps:
         at = {layer: place for place, layer in enumerate(layers)}
         heads = frozenset(
@@ -279,26 +279,28 @@ def steps_of_text(
     }
     for rotary in kinds:
         if any(call.module not in passed for call in calls):
-            raise OtherStepsError
+            raise StepMismatchError
         turns = _angles_of_layers([passed[call.module] for call in calls], rotary)
         for at_, kind in enumerate(("cos", "sin")):
-            weights[f"{ANGLES}.{kind}"] = torch.stack([turn[at_] for turn in turns])
+            weights[f"{ROTARY_KEY}.{kind}"] = torch.stack([turn[at_] for turn in turns])
     if any(isinstance(each.step, LateSink) for each in steps.values()):
-        weights[KEPT] = torch.stack([kept_by_sinks(LayerPass(call, passed)) for call in calls])
+        weights[KEPT_SHARE_KEY] = torch.stack(
+            [sink_kept_share(LayerPass(call, passed)) for call in calls]
+        )
     weights |= _experts_of_text(known, len(calls), passed)
     return steps, weights
 
 
 def _numbers_of_text(known: KnownLayers, passes: list[LayerPass]) -> dict[str, Tensor]:
     """Collect the values of all stages; raises OtherStepsError if shapes differ between layers."""
-    each = [numbers_of_layer(known, place, one) for place, one in enumerate(passes)]
+    each = [collect_layer_values(known, place, one) for place, one in enumerate(passes)]
     try:
         return {name: torch.stack([own[name] for own in each]) for name in known.steps}
     except RuntimeError as error:
-        raise OtherStepsError from error  # shapes differ
+        raise StepMismatchError from error  # shapes differ
 
 
-def numbers_of_layer(known: KnownLayers, place: int, one: LayerPass) -> dict[str, Tensor]:
+def collect_layer_values(known: KnownLayers, place: int, one: LayerPass) -> dict[str, Tensor]:
     """Collect the values of the stages of one layer, by its index among the known layers.
 
     Raises
@@ -311,27 +313,31 @@ def numbers_of_layer(known: KnownLayers, place: int, one: LayerPass) -> dict[str
             one.tensors[name] = numbers_of(one)
         tensors = {name: one.tensors[name].cpu().contiguous() for name in known.steps}
     except (AssertionError, IndexError, KeyError, RuntimeError, TypeError) as error:
-        raise OtherStepsError from error  # a module did not run, or got other shapes
+        raise StepMismatchError from error  # a module did not run, or got other shapes
     if any(numbers.shape[-2] != one.call.weights.shape[2] for numbers in tensors.values()):
-        raise OtherStepsError
+        raise StepMismatchError
     return tensors
 
 
 def _embedded_text(
-    known: KnownLayers, embedded: EmbeddedTokens, passed: Mapping[str, ModulePass]
+    known: KnownLayers, embedded: EmbeddedTokens, passed: Mapping[str, ModuleCall]
 ) -> EmbeddedTokens:
     """Find the embedding rows for a text; raises OtherStepsError if some are unknown."""
     tables = []
     for path, _ in embedded.tables:
-        rows = table_rows(known.weights[f"{path}.weight"], passed[path]) if path in passed else None
+        rows = (
+            find_table_rows(known.weights[f"{path}.weight"], passed[path])
+            if path in passed
+            else None
+        )
         if rows is None:
-            raise OtherStepsError
+            raise StepMismatchError
         tables.append((path, rows))
     return replace(embedded, tables=tuple(tables))
 
 
 def _experts_of_text(
-    known: KnownLayers, layers: int, passed: Mapping[str, ModulePass]
+    known: KnownLayers, layers: int, passed: Mapping[str, ModuleCall]
 ) -> dict[str, Tensor]:
     """Return what the experts of all layers compute for the tokens."""
     outputs: dict[str, Tensor] = {}
@@ -342,23 +348,23 @@ def _experts_of_text(
                 try:
                     outputs |= known.experts[step.modules[layer]].of_text(passed)
                 except (AssertionError, KeyError) as error:
-                    raise OtherStepsError from error
+                    raise StepMismatchError from error
     return outputs
 
 
 def _angles_of_layers(
-    passed: list[ModulePass], step: RotaryPosition
+    passed: list[ModuleCall], step: RotaryPosition
 ) -> list[tuple[Tensor, Tensor]]:
     """Return the cosines and sines of each layer; those of angle 0 for layers without rotation."""
     angles = [None if each.rotation is None else _rotation_angles(each, step) for each in passed]
     cosines = next((turn[0] for turn in angles if turn), None)
     if cosines is None:
-        raise OtherStepsError
+        raise StepMismatchError
     none = torch.ones_like(cosines), torch.zeros_like(cosines)
     return [turn or none for turn in angles]
 
 
-def _rotation_angles(each: ModulePass, step: RotaryPosition) -> tuple[Tensor, Tensor]:
+def _rotation_angles(each: ModuleCall, step: RotaryPosition) -> tuple[Tensor, Tensor]:
     """Return the cosines and sines of a rotation, [token, pair]."""
     assert each.rotation is not None
     cosines, sines = (part[0].detach() for part in each.rotation)
@@ -384,7 +390,7 @@ def _fill_missing_steps(found: list[_LayerReader]) -> None:
     if any(Role.NORMED in one.found.steps for one in found):
         for one in found:
             if Role.RESIDUAL in one.found.steps and Role.NORMED not in one.found.steps:
-                one.take_over_as_normed()
+                one.add_identity_norm()
     for name, before in product((Role.QUERIES, Role.KEYS), ("projected_", "normed_")):
         source = f"{before}{name}"
         turned = [
@@ -395,23 +401,23 @@ def _fill_missing_steps(found: list[_LayerReader]) -> None:
         for one in found:
             own = one.found.steps.get(name)
             if own and source not in one.found.steps and type(own.step) in kinds:
-                one.leave_unturned(name, source)
+                one.add_identity_rotation(name, source)
 
 
 def _is_rotary(step: LayerStep | None) -> bool:
     return isinstance(step, RotaryPosition)
 
 
-def _merge_layer_steps(found: list[StepOfStage], names: list[str]) -> StepOfStage:
+def _merge_layer_steps(found: list[StageStep], names: list[str]) -> StageStep:
     """Return the common step of all layers, or one step per layer if they differ."""
     known = [_with_known_sources(one, names) for one in found]
     plain = [_without_modules(one) for one in known]
     turns = {one.step for one in known if isinstance(one.step, RotaryPosition) and one.step.pairs}
     if len(turns) > 1:  # a trace holds the angles of one rotation only
-        return StepOfStage()
+        return StageStep()
     most = max(plain, key=lambda each: (plain.count(each), each.step is not None))
     common = known[plain.index(most)]
-    if isinstance(common.step, OfModules):
+    if isinstance(common.step, ModuleStep):
         modules = tuple(_module_path(one) for one in known)
         common = replace(common, step=replace(common.step, modules=modules))
     if all(one == most for one in plain):
@@ -419,25 +425,25 @@ def _merge_layer_steps(found: list[StepOfStage], names: list[str]) -> StepOfStag
     return replace(common, by_layer=tuple(_repeat_module(one, len(known)) for one in known))
 
 
-def _with_known_sources(found: StepOfStage, names: list[str]) -> StepOfStage:
+def _with_known_sources(found: StageStep, names: list[str]) -> StageStep:
     """Return the step if all its inputs are known; otherwise, an unknown step."""
-    is_known = found.step is not None and {*found.reads} <= {*names, CONTEXT}
-    return found if is_known else StepOfStage()
+    is_known = found.step is not None and {*found.reads} <= {*names, CONTEXT_STAGE}
+    return found if is_known else StageStep()
 
 
-def _repeat_module(found: StepOfStage, layers: int) -> StepOfStage:
+def _repeat_module(found: StageStep, layers: int) -> StageStep:
     """Repeat the module path for every layer, so that it can be looked up by layer index."""
-    if isinstance(found.step, OfModules):
+    if isinstance(found.step, ModuleStep):
         return replace(found, step=replace(found.step, modules=found.step.modules * layers))
     return found
 
 
-def _module_path(found: StepOfStage) -> str:
+def _module_path(found: StageStep) -> str:
     step = found.step
-    return step.modules[0] if isinstance(step, OfModules) else ""
+    return step.modules[0] if isinstance(step, ModuleStep) else ""
 
 
-def _without_modules(found: StepOfStage) -> StepOfStage:
+def _without_modules(found: StageStep) -> StageStep:
     """Return a step without what differs by layer: its modules and the rounding of a factor."""
     step = found.step
     if isinstance(step, NormLayer | ExpertMixture | ScaledVector):
@@ -452,7 +458,7 @@ def _find_stream_sources(
     model: nn.Module,
     layers: Sequence[int],
     passes: list[LayerPass],
-    passed: Mapping[str, ModulePass],
+    passed: Mapping[str, ModuleCall],
 ) -> ResidualStream:
     """Determine for each layer whether its input is the result of the previous layer."""
     before: list[int | None] = [None]
@@ -466,7 +472,7 @@ def _find_stream_sources(
 
 
 def _find_embedding(
-    model: nn.Module, passed: Mapping[str, ModulePass], stream: Tensor
+    model: nn.Module, passed: Mapping[str, ModuleCall], stream: Tensor
 ) -> EmbeddedTokens | None:
     """Find the embedding rows whose sum is the input of the first layer.
 
@@ -475,7 +481,7 @@ def _find_embedding(
     tables = []
     for path, each in passed.items():
         module = model.get_submodule(path)
-        if isinstance(module, nn.Embedding) and (rows := table_rows(module.weight, each)):
+        if isinstance(module, nn.Embedding) and (rows := find_table_rows(module.weight, each)):
             numbers = module.weight.detach()[[*rows]].cpu()
             if numbers.shape == stream.shape:
                 tables.append((path, rows, numbers))
@@ -491,11 +497,11 @@ def _find_embedding(
         for chosen in combinations(tables, count):
             whole = torch.stack([numbers for *_, numbers in chosen]).sum(0)
             named = tuple((path, rows) for path, rows, _ in chosen)
-            factor = factor_between(whole, stream)
+            factor = find_factor(whole, stream)
             if factor is not None:
                 return EmbeddedTokens(named, factor)
             for path, given in norms:
-                factor = factor_between(whole, given)
+                factor = find_factor(whole, given)
                 step = recognized_norm(model.get_submodule(path), path, given, stream)
                 if factor is not None and step:
                     return EmbeddedTokens(named, factor, step)
@@ -517,7 +523,7 @@ class _LayerReader:
         self,
         model: nn.Module,
         call: AttentionCall,
-        passed: Mapping[str, ModulePass],
+        passed: Mapping[str, ModuleCall],
         path: str,
     ) -> None:
         self.call = call
@@ -526,34 +532,34 @@ class _LayerReader:
         self.layer = model.get_submodule(self.path)
         self.modules = {within + name: part for name, part in self.layer.named_modules() if name}
         self.passed = {path: passed[path] for path in self.modules if path in passed}
-        self.whole = passed.get(self.path)
+        self.whole_area = passed.get(self.path)
         self.found, self.at = LayerSteps(), LayerPass(call, passed)
         matrices = [path for path, each in self.passed.items() if self._is_product(path, each)]
         inner = layer_path(call.module)
         is_part = inner != path
         self.around = f"{inner}." if is_part else _attention_block(path, call.module)
         # In BERT, ``attention.output.dense`` is a sibling of ``attention.self``.
-        self.of_attention = [path for path in matrices if path.startswith(self.around)]
-        self.of_feed_forward = [path for path in matrices if not path.startswith(self.around)]
+        self.attention_passes = [path for path in matrices if path.startswith(self.around)]
+        self.feed_forward_passes = [path for path in matrices if not path.startswith(self.around)]
         self.norms = [path for path in self.passed if _is_norm(self.modules[path])]
 
     def _add_stage(
-        self, name: str, numbers_of: NumbersOf, step: LayerStep | None, *reads: str
+        self, name: str, numbers_of: StageReader, step: LayerStep | None, *reads: str
     ) -> None:
         """Add a stage: the source of its values, how it is computed, and its inputs."""
         self.found.sources[name] = numbers_of
-        self.found.steps[name] = StepOfStage(step, reads)
+        self.found.steps[name] = StageStep(step, reads)
         self.at.tensors[name] = numbers_of(self.at)
 
     def read(self) -> None:
         """Trace the computation through the layer as far as it is recognized."""
         call = self.call
-        if self.whole is None or call.queries is None or call.context is None:
+        if self.whole_area is None or call.queries is None or call.context is None:
             return
-        stream, result = vectors(self.whole.given), vectors(self.whole.result)
+        stream, result = vectors(self.whole_area.given), vectors(self.whole_area.result)
         if stream is None or result is None or stream.shape != result.shape:
             return
-        if stream.dtype not in EXACT:
+        if stream.dtype not in SUPPORTED_DTYPES:
             return
         entered = self._enter_attention(stream)
         if entered is None:
@@ -569,23 +575,23 @@ class _LayerReader:
             self._follow_feed_forward(written, result)
 
     @property
-    def is_known_to_its_end(self) -> bool:
+    def is_output_known(self) -> bool:
         """Whether the layer's result is known to follow from its input."""
         end = self.found.steps.get("result")
         return end is not None and end.step is not None
 
-    def take_over_as_normed(self) -> None:
+    def add_identity_norm(self) -> None:
         """Add an identity norm stage as the input of stages that use the stream directly."""
         for name, each in self.found.steps.items():
             if name != "attended" and Role.RESIDUAL in each.reads and len(each.reads) == 1:
                 self.found.steps[name] = replace(each, reads=(Role.NORMED,))
-        self._add_stage(Role.NORMED, given_to(self.path), ResidualAddition(), Role.RESIDUAL)
+        self._add_stage(Role.NORMED, module_input(self.path), ResidualAddition(), Role.RESIDUAL)
 
-    def leave_unturned(self, name: str, source: str) -> None:
+    def add_identity_rotation(self, name: str, source: str) -> None:
         """Treat unrotated queries or keys as the result of an empty rotation."""
         self._add_stage(source, self.found.sources[name], self.found.steps[name].step,
                   *self.found.steps[name].reads)  # fmt: skip
-        self.found.steps[name] = StepOfStage(RotaryPosition(ANGLES, 0), (source,))
+        self.found.steps[name] = StageStep(RotaryPosition(ROTARY_KEY, 0), (source,))
 
     def _ends_after_attention(self, attended: Tensor, result: Tensor) -> bool:
         """Whether the result is the stream after attention, without a feed-forward block.
@@ -605,13 +611,13 @@ class _LayerReader:
         unknown = self.found.steps.get("feed_forward")
         if step is None and unknown and unknown.step is None:
             self._remove_stages("feed_forward", "normed_feed_forward")
-        self._add_stage("result", result_of(self.path), step, *reads)
+        self._add_stage("result", module_output(self.path), step, *reads)
 
     # ------------------------------------------------------------------ attention
 
     def _enter_attention(self, stream: Tensor) -> str | None:
         """Find the input of the attention's matrices: the stream, or its norm."""
-        self._add_stage(Role.RESIDUAL, given_to(self.path), ResidualStream((None,)))
+        self._add_stage(Role.RESIDUAL, module_input(self.path), ResidualStream((None,)))
         inputs = [vectors(each.given) for _, each in self._matrix_passes(of_attention=True)]
         if any(_is_same(one, stream) for one in inputs):
             return Role.RESIDUAL
@@ -620,7 +626,7 @@ class _LayerReader:
             if numbers is not None and any(_is_same(one, numbers) for one in inputs):
                 step = self._norm_step(name, stream, numbers)
                 if step:
-                    self._add_stage(Role.NORMED, result_of(name), step, Role.RESIDUAL)
+                    self._add_stage(Role.NORMED, module_output(name), step, Role.RESIDUAL)
                     return Role.NORMED
         return None
 
@@ -639,7 +645,7 @@ class _LayerReader:
             if self._find_projection(entered, name, whole, shared, role, sizes):
                 continue
             if name != Role.QUERIES or not self._queries_of_latent(entered, whole, shared, sizes):
-                self._add_stage(name, met(name, shared), None)
+                self._add_stage(name, dot_product_vectors(name, shared), None)
 
     def _find_latents(self, entered: str) -> Iterator[tuple[str, str, NormLayer, Tensor]]:
         """Yield latent vectors: projections of the stream to fewer columns, then normalized.
@@ -663,8 +669,8 @@ class _LayerReader:
 
     def _add_latent(self, name: str, path: str, norm: str, step: NormLayer, entered: str) -> str:
         size = self.at.vectors(norm, is_input=True).shape[-1]
-        self._add_stage(name, columns_of(path, 0, size), self._linear_step(path), entered)
-        self._add_stage(f"normed_{name}", result_of(norm), step, name)
+        self._add_stage(name, module_columns(path, 0, size), self._linear_step(path), entered)
+        self._add_stage(f"normed_{name}", module_output(norm), step, name)
         return f"normed_{name}"
 
     def _queries_of_latent(
@@ -698,7 +704,7 @@ class _LayerReader:
                     continue
                 first = tuple(range(0, heads * wide, wide))
                 after = tuple(at + own for at in first)
-                if not torch.equal(heads_of(to, after, values.shape[-1])(self.at), values[0]):
+                if not torch.equal(module_heads(to, after, values.shape[-1])(self.at), values[0]):
                     continue
                 start = normed.shape[-1]
                 keys_source = latent_keys(to, first, own, path, start, size - own)
@@ -706,7 +712,7 @@ class _LayerReader:
                 if rotary is None:
                     continue
                 read = self._add_latent("latent_keys", path, norm, step, entered)
-                others = columns_of(path, start, size - own)
+                others = module_columns(path, start, size - own)
                 self._add_stage("shared_keys", others, self._linear_step(path, (start,)), entered)
                 linear = self._linear_step(to, first)
                 projected = LatentKeys(
@@ -714,9 +720,14 @@ class _LayerReader:
                 )
                 self._add_stage("projected_keys", keys_source, projected, read, "shared_keys")
                 every = tuple(range(heads))
-                self._add_stage(Role.KEYS, met(Role.KEYS, every), rotary, "projected_keys")
                 self._add_stage(
-                    Role.VALUES, met(Role.VALUES, every), self._linear_step(to, after), read
+                    Role.KEYS, dot_product_vectors(Role.KEYS, every), rotary, "projected_keys"
+                )
+                self._add_stage(
+                    Role.VALUES,
+                    dot_product_vectors(Role.VALUES, every),
+                    self._linear_step(to, after),
+                    read,
                 )
                 return
 
@@ -743,12 +754,17 @@ class _LayerReader:
                 continue
             for first in _first_columns(role, sizes, numbers.shape[-1]):
                 width = whole.shape[-1]
-                projected = heads_of(path, first, width)(self.at)
+                projected = module_heads(path, first, width)(self.at)
                 columns = tuple(first[head] for head in shared)
                 step = self._linear_step(path, columns)
-                factor = factor_between(projected, whole)
+                factor = find_factor(projected, whole)
                 if factor is not None:
-                    self._add_stage(name, met(name, shared), replace(step, factor=factor), entered)
+                    self._add_stage(
+                        name,
+                        dot_product_vectors(name, shared),
+                        replace(step, factor=factor),
+                        entered,
+                    )
                     return True
                 if name != Role.VALUES and self._find_head_transforms(
                     name, projected, whole, shared, step, entered
@@ -767,7 +783,7 @@ class _LayerReader:
     ) -> bool:
         """Find the steps from projected to final queries or keys: norm, rotary embedding."""
         read, columns = f"projected_{name}", step.first_columns
-        projected = heads_of(step.modules[0], columns, whole.shape[-1])
+        projected = module_heads(step.modules[0], columns, whole.shape[-1])
         sizes = (len(whole), whole.shape[-1], shared)
         for now, normed in (*self._norms_of_heads(shared, given=made), (made, None)):
             rotary = self._find_rotation(now, whole)
@@ -776,18 +792,18 @@ class _LayerReader:
             self._add_stage(read, projected, step, entered)
             if normed and rotary:
                 target = f"normed_{name}"
-                source = heads_through(normed.modules[0], *sizes, is_input=False)
+                source = head_norm_values(normed.modules[0], *sizes, is_input=False)
                 self._add_stage(target, source, normed, read)
                 read = target
-            self._add_stage(name, met(name, shared), rotary or normed, read)
+            self._add_stage(name, dot_product_vectors(name, shared), rotary or normed, read)
             return True
         for turned, normed in self._norms_of_heads(shared, result=whole):
             rotary = self._find_rotation(made, turned)
             if rotary:
                 self._add_stage(read, projected, step, entered)
-                source = heads_through(normed.modules[0], *sizes, is_input=True)
+                source = head_norm_values(normed.modules[0], *sizes, is_input=True)
                 self._add_stage(f"turned_{name}", source, rotary, read)
-                self._add_stage(name, met(name, shared), normed, f"turned_{name}")
+                self._add_stage(name, dot_product_vectors(name, shared), normed, f"turned_{name}")
                 return True
         return False
 
@@ -833,7 +849,7 @@ class _LayerReader:
         for pairs, is_interleaved, stride, is_backward in kinds:
             if not 0 < 2 * pairs <= size or pairs * stride > columns:
                 continue
-            step = RotaryPosition(ANGLES, pairs, is_interleaved, stride, is_backward)
+            step = RotaryPosition(ROTARY_KEY, pairs, is_interleaved, stride, is_backward)
             cosines, sines = (float64_on_cpu(part[-1]) for part in _rotation_angles(each, step))
             starts = dict.fromkeys((0, size - 2 * pairs))
             for start, is_regrouped in product(starts, (False, True)[: 1 + is_interleaved]):
@@ -846,7 +862,7 @@ class _LayerReader:
         """Find the matrix that mixes the heads, if any; return the last stage."""
         context = self.call.context
         assert context is not None
-        joined = joined_heads(self.at)
+        joined = concatenated_heads(self.at)
         for path, each in self._matrix_passes(of_attention=True):
             given = vectors(each.given)
             if given is None or given.shape != joined.shape or vectors(each.result) is None:
@@ -854,15 +870,17 @@ class _LayerReader:
             is_plain = _is_same(given, joined)
             if not is_plain and not self._find_context_gate(entered, given, joined):
                 continue
-            numbers_of = given_to(path)
+            numbers_of = module_input(path)
             is_whole = is_plain and not self._has_late_sinks()
-            read = CONTEXT if is_whole else "gated_context"
+            read = CONTEXT_STAGE if is_whole else "gated_context"
             self._add_stage(Role.CONCAT, numbers_of, JoinedHeads(frozenset()), read)
-            self._add_stage(Role.OUTPUT, result_of(path), self._linear_step(path), Role.CONCAT)
+            self._add_stage(Role.OUTPUT, module_output(path), self._linear_step(path), Role.CONCAT)
             return Role.OUTPUT
         stream = self.at.tensors[Role.RESIDUAL]
         if joined.shape == stream.shape and self._is_read_or_result(stream + joined, result):
-            self._add_stage(Role.CONCAT, joined_heads, JoinedHeads(frozenset()), CONTEXT)
+            self._add_stage(
+                Role.CONCAT, concatenated_heads, JoinedHeads(frozenset()), CONTEXT_STAGE
+            )
             return Role.CONCAT
         return None
 
@@ -872,7 +890,7 @@ class _LayerReader:
         assert context is not None
         if not isinstance(sinks, torch.Tensor) or sinks.numel() != context.shape[2]:
             return False
-        pairs = zip(context_beside_sinks(self.at), own_context(self.at), strict=True)
+        pairs = zip(context_with_sinks(self.at), unedited_context(self.at), strict=True)
         outputs = context[0].transpose(0, 1)  # head token d_value
         # For an edited head, neither matches its output.
         are_reduced = [
@@ -880,7 +898,9 @@ class _LayerReader:
             for (left, own), wanted in zip(pairs, outputs, strict=True)
         ]
         if any(are_reduced):
-            self._add_stage("gated_context", context_beside_sinks, LateSink(KEPT), CONTEXT)
+            self._add_stage(
+                "gated_context", context_with_sinks, LateSink(KEPT_SHARE_KEY), CONTEXT_STAGE
+            )
         return any(are_reduced)
 
     def _find_context_gate(self, entered: str, given: Tensor, joined: Tensor) -> bool:
@@ -896,11 +916,11 @@ class _LayerReader:
                 continue
             stride, start = kinds[numbers.shape[-1]]
             first = tuple(start + stride * head for head in range(heads))
-            gates = heads_of(path, first, width)(self.at)  # head token d_head
+            gates = module_heads(path, first, width)(self.at)  # head token d_head
             if _is_close(gates.transpose(0, 1).flatten(1).sigmoid() * joined, given):
                 self._add_stage(
                     "context_gate",
-                    heads_of(path, first, width),
+                    module_heads(path, first, width),
                     self._linear_step(path, first),
                     entered,
                 )
@@ -909,7 +929,7 @@ class _LayerReader:
                     gated_context(path, first, width),
                     HiddenActivation("sigmoid"),
                     "context_gate",
-                    CONTEXT,
+                    CONTEXT_STAGE,
                 )
                 return True
         return False
@@ -927,7 +947,11 @@ class _LayerReader:
             self._follow_parallel_feed_forward(written, result)
             return
         self._add_stage(
-            "attended", sum_of(Role.RESIDUAL, written), ResidualAddition(), Role.RESIDUAL, written
+            "attended",
+            sum_stages(Role.RESIDUAL, written),
+            ResidualAddition(),
+            Role.RESIDUAL,
+            written,
         )
         read = self._follow_norm("attended", "normed_attended")
         base, read = self._follow_cross_attention("attended", read)
@@ -949,7 +973,7 @@ class _LayerReader:
                     step = self._norm_step(name, whole, result)
                     if step:
                         parts = (before, output)
-                        self._add_stage("added", sum_of(*parts), ResidualAddition(), *parts)
+                        self._add_stage("added", sum_stages(*parts), ResidualAddition(), *parts)
                         self._add_result(step, "added")
                         return
         self._add_result(None)
@@ -961,7 +985,7 @@ class _LayerReader:
             numbers = vectors(each.result)
             step = None if numbers is None else self._norm_step(path, stream, numbers)
             if step:
-                self._add_stage(normed, result_of(path), step, name)
+                self._add_stage(normed, module_output(path), step, name)
                 return normed
         return name
 
@@ -987,9 +1011,9 @@ class _LayerReader:
                 if numbers.shape == tensors[before].shape and self._is_read(
                     tensors[before] + numbers
                 ):
-                    self._add_stage("cross_output", result_of(path), None)
+                    self._add_stage("cross_output", module_output(path), None)
                     parts = (before, "cross_output")
-                    self._add_stage("crossed", sum_of(*parts), ResidualAddition(), *parts)
+                    self._add_stage("crossed", sum_stages(*parts), ResidualAddition(), *parts)
                     return "crossed", self._follow_norm("crossed", "normed_crossed")
         return base, read
 
@@ -1003,7 +1027,7 @@ class _LayerReader:
                 numbers = vectors(each.result)
                 step = None if numbers is None else self._norm_step(name, stream, numbers)
                 if numbers is not None and step and not _is_same(numbers, tensors.get(Role.NORMED)):
-                    self._add_stage("normed_attended", result_of(name), step, Role.RESIDUAL)
+                    self._add_stage("normed_attended", module_output(name), step, Role.RESIDUAL)
                     output = self._find_feed_forward("normed_attended")
                     break
         if output is not None:
@@ -1047,13 +1071,13 @@ class _LayerReader:
                 continue
             for path, gain in gains:
                 if torch.equal(stream + numbers * gain, whole):
-                    self._add_stage(scaled, product_of(name, gain), ScaledVector((path,)), name)
+                    self._add_stage(scaled, scaled_stage(name, gain), ScaledVector((path,)), name)
                     self.found.weights[path] = gain
                     return scaled
             for factor in _likely_factors(numbers, whole - stream):
                 if torch.equal(stream + numbers * factor, whole):
                     self._add_stage(
-                        scaled, product_of(name, factor), ScaledVector(("",), factor), name
+                        scaled, scaled_stage(name, factor), ScaledVector(("",), factor), name
                     )
                     return scaled
         return None
@@ -1085,7 +1109,7 @@ class _LayerReader:
             normed = vectors(each.result)
             step = None if normed is None else self._norm_step(name, numbers, normed)
             if normed is not None and step:
-                self._add_stage("normed_output", result_of(name), step, written)
+                self._add_stage("normed_output", module_output(name), step, written)
                 return "normed_output"
         return written
 
@@ -1096,7 +1120,7 @@ class _LayerReader:
             normed = vectors(each.result)
             step = None if normed is None else self._norm_step(name, numbers, normed)
             if normed is not None and step:
-                self._add_stage("normed_feed_forward", result_of(name), step, made)
+                self._add_stage("normed_feed_forward", module_output(name), step, made)
                 return "normed_feed_forward"
         return made
 
@@ -1124,10 +1148,10 @@ class _LayerReader:
                 if part is not None:
                     module, _, at = part
                     step = self._linear_step(module, (at,))
-                    self._add_stage(name, columns_of(module, at, size), step, read)
+                    self._add_stage(name, module_columns(module, at, size), step, read)
             reads = ("gate", "up") if gate is not None else ("up",)
-            self._add_stage("hidden", given_to(path), HiddenActivation(function), *reads)
-            self._add_stage("feed_forward", result_of(path), self._linear_step(path), "hidden")
+            self._add_stage("hidden", module_input(path), HiddenActivation(function), *reads)
+            self._add_stage("feed_forward", module_output(path), self._linear_step(path), "hidden")
             return "feed_forward"
         return self._unknown_feed_forward(read)
 
@@ -1143,12 +1167,12 @@ class _LayerReader:
             if numbers is None:
                 continue
             experts = RoutedExperts(path, self.modules[path])
-            if not experts.are_a_mixture(self.passed):
+            if not experts.is_weighted_mixture(self.passed):
                 continue
             for one in (experts, *self._with_shared_experts(experts, block, source)):
-                if one.are_whole(self.passed, numbers):
+                if one.is_shared_only(self.passed, numbers):
                     step = ExpertMixture((path,), has_shared=bool(one.shared))
-                    self._add_stage("feed_forward", result_of(block), step, read)
+                    self._add_stage("feed_forward", module_output(block), step, read)
                     self.found.experts[path] = one
                     return True
         return False
@@ -1181,7 +1205,7 @@ class _LayerReader:
                 and path not in self.norms
                 and _is_same(vectors(each.given), self.at.tensors[read])
             ):
-                self._add_stage("feed_forward", result_of(path), None)
+                self._add_stage("feed_forward", module_output(path), None)
                 return "feed_forward"
         return None
 
@@ -1195,10 +1219,10 @@ class _LayerReader:
             for path, numbers in first
             for at in range(0, numbers.shape[-1] - size + 1, size)
         ]
-        some = slice(None, None, max(1, size // FUNCTION_CHECKED))
+        some = slice(None, None, max(1, size // CHECKED_HIDDEN_VALUES))
         wanted = float64_on_cpu(hidden[-1, some]).numpy()
         last = {id(part): float64_on_cpu(part[1][-1, some]).numpy() for part in parts}
-        limit = CLOSE * max(float(np.abs(wanted).max()), 1e-12)
+        limit = VALUE_TOLERANCE * max(float(np.abs(wanted).max()), 1e-12)
         best: tuple[float, tuple[_Part | None, _Part, str]] | None = None
         for one in parts:
             others = [part for part in parts if part is not one]
@@ -1216,12 +1240,12 @@ class _LayerReader:
 
     # ------------------------------------------------------------------ modules
 
-    def _matrix_passes(self, *, of_attention: bool) -> Iterator[tuple[str, ModulePass]]:
+    def _matrix_passes(self, *, of_attention: bool) -> Iterator[tuple[str, ModuleCall]]:
         """Yield the matrices of the attention, or the others."""
-        for path in self.of_attention if of_attention else self.of_feed_forward:
+        for path in self.attention_passes if of_attention else self.feed_forward_passes:
             yield path, self.passed[path]
 
-    def _is_product(self, path: str, each: ModulePass) -> bool:
+    def _is_product(self, path: str, each: ModuleCall) -> bool:
         """Whether a module is a matrix whose recorded result is still its own.
 
         A model may add to a matrix's result in place. This is detected by recomputing some values
@@ -1233,15 +1257,15 @@ class _LayerReader:
             return False
         weights = _own_weights(module)
         matrix = weights["weight"] if isinstance(module, nn.Linear) else weights["weight"].T
-        some = torch.linspace(0, len(matrix) - 1, min(CHECKED, len(matrix))).long()
+        some = torch.linspace(0, len(matrix) - 1, min(CHECKED_VALUES, len(matrix))).long()
         recomputed = float64_on_cpu(matrix[some]) @ float64_on_cpu(given[-1])
         if "bias" in weights:
             recomputed = recomputed + float64_on_cpu(weights["bias"][some])
         last = float64_on_cpu(result[-1])
         error = (recomputed - last[some]).abs().max()
-        return bool(error <= CLOSE * last.abs().max().clamp_min(1e-12))
+        return bool(error <= VALUE_TOLERANCE * last.abs().max().clamp_min(1e-12))
 
-    def _norms_of_input(self, given: Tensor) -> Iterator[tuple[str, ModulePass]]:
+    def _norms_of_input(self, given: Tensor) -> Iterator[tuple[str, ModuleCall]]:
         """Yield the norms with this input."""
         for path in self.norms:
             if _is_same(vectors(self.passed[path].given), given):
@@ -1265,7 +1289,7 @@ class _LayerReader:
 
 
 def recognized_norm(
-    module: nn.Module, path: str, given: Tensor, result: Tensor, within: float = CLOSE
+    module: nn.Module, path: str, given: Tensor, result: Tensor, within: float = VALUE_TOLERANCE
 ) -> NormLayer | None:
     """Return the kind of norm that explains the last vectors; None if none does.
 
@@ -1277,14 +1301,14 @@ def recognized_norm(
         Tolerance, relative to the largest value.
     """
     weight, bias = (getattr(module, name, None) for name in ("weight", "bias"))
-    named = [float(value) for name in EPSILONS if (value := getattr(module, name, None))]
+    named = [float(value) for name in EPSILON_ATTRIBUTES if (value := getattr(module, name, None))]
     vector, wanted = float64_on_cpu(given[..., -1, :]), float64_on_cpu(result[..., -1, :])
     if any(part is not None and part.shape != vector.shape[-1:] for part in (weight, bias)):
         return None
     # If the mean of the vectors is 0, both kinds give the same result; the class name decides.
     kinds = (False, True) if "RMS" in type(module).__name__ else (True, False)
     for is_centred, adds_one, epsilon in product(
-        kinds, (False, True) if weight is not None else (False,), named or UNNAMED
+        kinds, (False, True) if weight is not None else (False,), named or DEFAULT_EPSILONS
     ):
         moved = vector - vector.mean(-1, keepdim=True) if is_centred else vector
         recomputed = moved * (moved.square().mean(-1, keepdim=True) + epsilon).rsqrt()
@@ -1325,7 +1349,7 @@ def _is_same(one: Tensor | None, other: Tensor | None) -> bool:
     return is_one or torch.equal(one, other)
 
 
-def _is_close(made: Tensor, wanted: Tensor, within: float = CLOSE) -> bool:
+def _is_close(made: Tensor, wanted: Tensor, within: float = VALUE_TOLERANCE) -> bool:
     return bool((made - wanted).abs().max() <= within * wanted.abs().max().clamp_min(1e-12))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from visualizer.attention.model_reading import AttentionPart
+from visualizer.attention.model_reading import AttentionKind
 from visualizer.attention.roles import Role
 from visualizer.errors import InputError
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from visualizer.models.recorded_runs import LayerRun
 
-MEASURES = (
+HEAD_MEASURES = (
     "previous", "first", "own", "induction", "duplicate", "largest", "entropy", "distance",
     "value_weighting",
 )  # fmt: skip
@@ -25,7 +25,7 @@ def part_names(runs: Iterable[LayerRun]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(each.group.name for each in runs))
 
 
-def parts_in_words(runs: Iterable[LayerRun]) -> tuple[tuple[str, str], ...]:
+def describe_parts(runs: Iterable[LayerRun]) -> tuple[tuple[str, str], ...]:
     """Return the kinds of attention in the order of `part_names`, each with its display name."""
     first = {each.group.name: each for each in reversed([*runs])}
     words = {name: _part_title(each) for name, each in reversed(first.items())}
@@ -35,17 +35,17 @@ def parts_in_words(runs: Iterable[LayerRun]) -> tuple[tuple[str, str], ...]:
 
 def _part_title(run: LayerRun) -> str:
     if run.group.is_cross:
-        return AttentionPart.CROSS
-    of_decoder = is_of_decoder(run.group.name)
-    return AttentionPart.DECODER if of_decoder else AttentionPart.ENCODER
+        return AttentionKind.CROSS
+    of_decoder = is_decoder_part(run.group.name)
+    return AttentionKind.DECODER if of_decoder else AttentionKind.ENCODER
 
 
-def is_of_decoder(part: str) -> bool:
+def is_decoder_part(part: str) -> bool:
     """Whether a part is in a decoder: its self-attention or its cross-attention."""
     return any(step.startswith("decoder") for step in part.split("."))
 
 
-def runs_of_part(runs: Sequence[LayerRun], name: str) -> tuple[LayerRun, ...]:
+def find_part_runs(runs: Sequence[LayerRun], name: str) -> tuple[LayerRun, ...]:
     """Return the runs of a part, by its name, a component of it, or a unique substring.
 
     Raises
@@ -62,7 +62,7 @@ def runs_of_part(runs: Sequence[LayerRun], name: str) -> tuple[LayerRun, ...]:
     return tuple(each for each in runs if each.group.name in matching)
 
 
-def runs_of_only_part(runs: Sequence[LayerRun]) -> tuple[LayerRun, ...]:
+def runs_of_single_part(runs: Sequence[LayerRun]) -> tuple[LayerRun, ...]:
     """Return the runs if they belong to one part.
 
     Raises
@@ -82,7 +82,7 @@ def layer_numbers(runs: Iterable[LayerRun]) -> tuple[int, ...]:
     return tuple(sorted({layer for each in runs for layer in each.group.layers}))
 
 
-def run_of_layer(runs: Iterable[LayerRun], layer: int) -> tuple[LayerRun, int] | None:
+def find_layer_run(runs: Iterable[LayerRun], layer: int) -> tuple[LayerRun, int] | None:
     """Return the run that contains a layer, and the layer's index in it; None if there is none."""
     for each in runs:
         if layer in each.group.layers:
@@ -90,8 +90,8 @@ def run_of_layer(runs: Iterable[LayerRun], layer: int) -> tuple[LayerRun, int] |
     return None
 
 
-def head_rows(runs: Iterable[LayerRun]) -> list[dict[str, float]]:
-    """Return a row per head of each layer, with the numbers of both from 0 and its `MEASURES`."""
+def list_head_rows(runs: Iterable[LayerRun]) -> list[dict[str, float]]:
+    """Return a row per head of each layer: both indices from 0, and its `HEAD_MEASURES`."""
     rows = []
     for each in runs:
         run = each.run
@@ -100,6 +100,6 @@ def head_rows(runs: Iterable[LayerRun]) -> list[dict[str, float]]:
         for at, layer in enumerate(each.group.layers):
             for head in range(run.trace.spec.heads):
                 place = (at, head) if run.trace.axes else (head,)
-                known = {name: float(getattr(measures, name)[place]) for name in MEASURES}
+                known = {name: float(getattr(measures, name)[place]) for name in HEAD_MEASURES}
                 rows.append({"layer": layer, "head": head, **known})
     return sorted(rows, key=lambda row: (row["layer"], row["head"]))

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from visualizer.models.attention_recorder import AttentionCall
-    from visualizer.models.layer_recorder import ModulePass
+    from visualizer.models.layer_recorder import ModuleCall
 
-FACTORS_WITHIN = 1e-6
+FACTOR_TOLERANCE = 1e-6
 """Tolerance for treating the ratios of two vectors as one factor."""
 
 
@@ -34,7 +34,7 @@ class LayerPass(Struct, eq=False):
     """
 
     call: AttentionCall
-    passed: Mapping[str, ModulePass]
+    passed: Mapping[str, ModuleCall]
     tensors: dict[str, Tensor] = field(default_factory=dict)
 
     def vectors(self, path: str, *, is_input: bool) -> Tensor:
@@ -45,7 +45,7 @@ class LayerPass(Struct, eq=False):
         return found
 
 
-NumbersOf = Callable[[LayerPass], "Tensor"]
+StageReader = Callable[[LayerPass], "Tensor"]
 """Returns the values of a stage in a forward pass."""
 
 
@@ -58,7 +58,7 @@ def vectors(numbers: Tensor) -> Tensor | None:
     return numbers[0].detach() if numbers.ndim == 3 else numbers.detach()
 
 
-def table_rows(table: Tensor, each: ModulePass) -> tuple[int, ...] | None:
+def find_table_rows(table: Tensor, each: ModuleCall) -> tuple[int, ...] | None:
     """Return each token's row in the table of an embedding; None if it is not known.
 
     The input of an embedding is not always the row indices: BART's position embedding gets the
@@ -69,7 +69,7 @@ def table_rows(table: Tensor, each: ModulePass) -> tuple[int, ...] | None:
         return None
     given = each.given.reshape(-1)
     is_within = len(given) == len(result) and 0 <= int(given.min()) <= int(given.max()) < len(table)
-    if is_within and factor_between(table[given], result) is not None:
+    if is_within and find_factor(table[given], result) is not None:
         return tuple(given.tolist())
     column = result[0].abs().argmax()
     for start in (table[:, column] == result[0, column]).nonzero().flatten().tolist():
@@ -79,7 +79,7 @@ def table_rows(table: Tensor, each: ModulePass) -> tuple[int, ...] | None:
     return tuple(given.tolist()) if is_within else None
 
 
-def factor_between(whole: Tensor, product: Tensor) -> float | None:
+def find_factor(whole: Tensor, product: Tensor) -> float | None:
     """Return the factor between a tensor and its multiple; None if there is none."""
     if torch.equal(whole, product):
         return 1.0
@@ -87,7 +87,7 @@ def factor_between(whole: Tensor, product: Tensor) -> float | None:
     largest = known.abs().argmax()
     ratio = wanted.flatten()[largest] / known.flatten()[largest]
     errors = (known * ratio - wanted).abs()
-    is_factor = bool((errors <= FACTORS_WITHIN * wanted.abs().max()).all())
+    is_factor = bool((errors <= FACTOR_TOLERANCE * wanted.abs().max()).all())
     return float(ratio) if is_factor and bool(ratio.isfinite()) else None
 
 
@@ -101,22 +101,22 @@ def head_vectors(numbers: Tensor, heads: int, width: int) -> Tensor | None:
     return None
 
 
-def given_to(path: str) -> NumbersOf:
+def module_input(path: str) -> StageReader:
     """Return the input of a module."""
     return lambda at: at.vectors(path, is_input=True)
 
 
-def result_of(path: str) -> NumbersOf:
+def module_output(path: str) -> StageReader:
     """Return the result of a module."""
     return lambda at: at.vectors(path, is_input=False)
 
 
-def columns_of(path: str, first: int, size: int) -> NumbersOf:
+def module_columns(path: str, first: int, size: int) -> StageReader:
     """Return some columns of the result of a module."""
     return lambda at: at.vectors(path, is_input=False)[:, first : first + size]
 
 
-def heads_of(path: str, first: Sequence[int], width: int) -> NumbersOf:
+def module_heads(path: str, first: Sequence[int], width: int) -> StageReader:
     """Return columns of the result of a module as heads, each from its first column on."""
     columns = [start + at for start in first for at in range(width)]
 
@@ -129,10 +129,10 @@ def heads_of(path: str, first: Sequence[int], width: int) -> NumbersOf:
 
 def latent_keys(
     path: str, first: Sequence[int], own: int, shared_path: str, start: int, shared: int
-) -> NumbersOf:
+) -> StageReader:
     """Return columns of a module as heads, each joined with the same columns of another."""
-    heads = heads_of(path, first, own)
-    others = columns_of(shared_path, start, shared)
+    heads = module_heads(path, first, own)
+    others = module_columns(shared_path, start, shared)
 
     def numbers(at: LayerPass) -> Tensor:
         each = heads(at)
@@ -141,9 +141,9 @@ def latent_keys(
     return numbers
 
 
-def heads_through(
+def head_norm_values(
     path: str, heads: int, width: int, shared: Sequence[int], *, is_input: bool
-) -> NumbersOf:
+) -> StageReader:
     """Return the input or result of a head norm, for each query head."""
     picked = [*shared]
 
@@ -156,19 +156,19 @@ def heads_through(
     return numbers
 
 
-def met(name: str, shared: Sequence[int]) -> NumbersOf:
+def dot_product_vectors(name: str, shared: Sequence[int]) -> StageReader:
     """Return queries, keys or values as used in the dot product, for each query head."""
     picked = [*shared]
     return lambda at: getattr(at.call, name)[0][picked]
 
 
-def gated_context(path: str, first: Sequence[int], width: int) -> NumbersOf:
+def gated_context(path: str, first: Sequence[int], width: int) -> StageReader:
     """Return the context vectors times the sigmoid of columns of a module's result."""
-    gates_of = heads_of(path, first, width)
-    return lambda at: gates_of(at).sigmoid() * own_context(at)
+    gates_of = module_heads(path, first, width)
+    return lambda at: gates_of(at).sigmoid() * unedited_context(at)
 
 
-def own_context(at: LayerPass) -> Tensor:
+def unedited_context(at: LayerPass) -> Tensor:
     """Return the weighted sum of the values, before edits."""
     values = at.call.values
     assert values is not None
@@ -176,7 +176,7 @@ def own_context(at: LayerPass) -> Tensor:
     return at.call.read_weights()[0].to(each.dtype) @ each
 
 
-def kept_by_sinks(at: LayerPass) -> Tensor:
+def sink_kept_share(at: LayerPass) -> Tensor:
     """Return the share of each row that the head's sink leaves, [head, query].
 
     It is the share in a softmax that includes the logit of the sink.
@@ -195,23 +195,23 @@ def kept_by_sinks(at: LayerPass) -> Tensor:
     return kept.to(call.queries.dtype).to(call.queries.device)
 
 
-def context_beside_sinks(at: LayerPass) -> Tensor:
+def context_with_sinks(at: LayerPass) -> Tensor:
     """Return the context vectors scaled by the share that the sinks leave, before edits."""
-    return kept_by_sinks(at)[..., None] * own_context(at)
+    return sink_kept_share(at)[..., None] * unedited_context(at)
 
 
-def joined_heads(at: LayerPass) -> Tensor:
+def concatenated_heads(at: LayerPass) -> Tensor:
     """Return the concatenated outputs of the heads."""
     assert at.call.context is not None
     return at.call.context[0].flatten(1)
 
 
-def product_of(name: str, factor: float | Tensor) -> NumbersOf:
+def scaled_stage(name: str, factor: float | Tensor) -> StageReader:
     """Multiply a stage by one number, or by one number per column."""
     return lambda at: at.tensors[name] * factor
 
 
-def sum_of(*names: str) -> NumbersOf:
+def sum_stages(*names: str) -> StageReader:
     """Add stages in the given order."""
 
     def numbers(at: LayerPass) -> Tensor:
@@ -224,7 +224,7 @@ def sum_of(*names: str) -> NumbersOf:
     return numbers
 
 
-CLOSE = 1e-5
+RESULT_TOLERANCE = 1e-5
 """Maximum difference from the model's result, relative to its largest absolute value."""
 
 
@@ -249,7 +249,7 @@ class RoutedExperts(Struct, frozen=True, eq=False):
     shared: str = ""
     shared_gate: str = ""
 
-    def of_text(self, passed: Mapping[str, ModulePass]) -> dict[str, Tensor]:
+    def of_text(self, passed: Mapping[str, ModuleCall]) -> dict[str, Tensor]:
         """Return each token's experts, their weights and their results, by step name.
 
         The result of each expert is computed by the module itself, with a weight of 1.
@@ -267,7 +267,7 @@ class RoutedExperts(Struct, frozen=True, eq=False):
             found["shared"] = shared
         return {f"{self.path}.{name}": part.detach().cpu() for name, part in found.items()}
 
-    def are_a_mixture(self, passed: Mapping[str, ModulePass]) -> bool:
+    def is_weighted_mixture(self, passed: Mapping[str, ModuleCall]) -> bool:
         """Whether the module's output is the weighted sum of the results."""
         found = self.of_text(passed)
         weights, results = (
@@ -275,12 +275,12 @@ class RoutedExperts(Struct, frozen=True, eq=False):
         )
         return _is_close((weights[..., None] * results).sum(1), passed[self.path].result)
 
-    def are_whole(self, passed: Mapping[str, ModulePass], result: Tensor) -> bool:
+    def is_shared_only(self, passed: Mapping[str, ModuleCall], result: Tensor) -> bool:
         """Whether only the shared expert is added to the module's output."""
         made, shared = float64_on_cpu(passed[self.path].result), self._shared_result(passed)
         return _is_close(made if shared is None else made + float64_on_cpu(shared), result)
 
-    def _shared_result(self, passed: Mapping[str, ModulePass]) -> Tensor | None:
+    def _shared_result(self, passed: Mapping[str, ModuleCall]) -> Tensor | None:
         if not self.shared:
             return None
         shared, gate = (
@@ -293,4 +293,4 @@ class RoutedExperts(Struct, frozen=True, eq=False):
 
 def _is_close(made: Tensor, wanted: Tensor) -> bool:
     other = float64_on_cpu(wanted)
-    return bool((made - other).abs().max() <= CLOSE * other.abs().max().clamp_min(1e-12))
+    return bool((made - other).abs().max() <= RESULT_TOLERANCE * other.abs().max().clamp_min(1e-12))

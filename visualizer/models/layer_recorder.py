@@ -10,7 +10,7 @@ import torch
 from msgspec import Struct
 from torch import nn
 
-from visualizer.models.inference_boundary import inferred
+from visualizer.models.inference_boundary import infer_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -21,7 +21,7 @@ _IN_LAYER = re.compile(r".*\.\d+(\.|$)")
 """Matches the path of a layer or of a part of one, by its number."""
 
 
-class ModulePass(Struct, frozen=True, eq=False):
+class ModuleCall(Struct, frozen=True, eq=False):
     """Input and result of one call of a module.
 
     Parameters
@@ -41,7 +41,7 @@ class ModulePass(Struct, frozen=True, eq=False):
     routing: tuple[Tensor, Tensor] | None = None
 
 
-NOTHING_PASSED: dict[str, ModulePass] = {}
+NO_MODULE_PASSES: dict[str, ModuleCall] = {}
 
 
 class LayerInput(Struct, frozen=True, eq=False):
@@ -54,7 +54,7 @@ class LayerInput(Struct, frozen=True, eq=False):
 @contextmanager
 def record_layer_inputs(
     model: nn.Module, layers: Collection[str]
-) -> Iterator[tuple[dict[str, ModulePass], dict[str, LayerInput]]]:
+) -> Iterator[tuple[dict[str, ModuleCall], dict[str, LayerInput]]]:
     """Record the arguments of some layers, by path, and the shapes of all recorded vectors.
 
     Yields
@@ -86,7 +86,7 @@ def record_layer_inputs(
 @contextmanager
 def record_layers(
     model: nn.Module, within: str = "", *, sizes_only: bool = False
-) -> Iterator[dict[str, ModulePass]]:
+) -> Iterator[dict[str, ModuleCall]]:
     """Record the calls of embeddings and of the modules of layers, by path.
 
     Tensors are stored without copying. Modules that are called several times are left out.
@@ -98,7 +98,7 @@ def record_layers(
     sizes_only : bool
         Whether only the shapes of vectors are stored, except for embeddings.
     """
-    passed: dict[str, ModulePass] = {}
+    passed: dict[str, ModuleCall] = {}
     called: set[str] = set()
 
     def keep(
@@ -118,11 +118,11 @@ def record_layers(
             every = (*inputs, *named.values())
             is_whole = not sizes_only or isinstance(module, nn.Embedding)
             both = (given, first) if is_whole else (_without_values(given), _without_values(first))
-            each = inferred(
+            each = infer_or_none(
                 f"what {name} was given",
-                lambda: ModulePass(*both, _find_rotation(every), _find_routing(every)),
+                lambda: ModuleCall(*both, _find_rotation(every), _find_routing(every)),
             )
-            passed[name] = each or ModulePass(*both)
+            passed[name] = each or ModuleCall(*both)
 
     hooks = [
         module.register_forward_hook(

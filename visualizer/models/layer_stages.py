@@ -9,19 +9,19 @@ from msgspec.structs import replace
 
 from visualizer.attention.cached_tensor import CachedTensor
 from visualizer.attention.layer_operations import ResidualStream
-from visualizer.attention.layer_stages import ORDER, layer_rows
+from visualizer.attention.layer_stages import STAGE_ORDER, layer_stage_rows
 from visualizer.attention.layered_tensor import ComputedTensor, LayerCache, LayeredTensor
 from visualizer.attention.roles import Role
 from visualizer.attention.trace import Trace
-from visualizer.models.inference_boundary import inferred
+from visualizer.models.inference_boundary import infer_or_none
 from visualizer.models.layer_inference import (
     KnownLayers,
     ModelLayers,
-    OtherStepsError,
-    known_layers,
-    layers_of_text,
-    numbers_of_layer,
-    steps_of_text,
+    StepMismatchError,
+    collect_layer_values,
+    infer_layers,
+    infer_text_layers,
+    infer_text_steps,
 )
 from visualizer.models.layer_numbers import LayerPass, vectors
 from visualizer.models.layer_recorder import record_layers
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
     from torch import Tensor, nn
 
-    from visualizer.attention.layer_stages import StepOfStage
+    from visualizer.attention.layer_stages import StageStep
     from visualizer.attention.run import Run
     from visualizer.models.attention_recorder import ContextEdit
-    from visualizer.models.layer_recorder import ModulePass
+    from visualizer.models.layer_recorder import ModuleCall
     from visualizer.models.model_source import LayerAndHead
     from visualizer.models.recorded_runs import LayerGroup
 
@@ -43,16 +43,16 @@ STAGES_UNKNOWN_NOTICE = (
     "Only attention is shown: the program could not infer the other stages of the layers from what "
     "the model computed."
 )
-LayerPlaces = tuple[str, tuple[int, ...]]
+LayerGroupPath = tuple[str, tuple[int, ...]]
 """Path of the attention of a group of layers, and the numbers of the layers."""
 
 
-def with_layers(
+def add_layers(
     found: LayerRun,
     model: nn.Module,
-    passed: Mapping[str, ModulePass],
+    passed: Mapping[str, ModuleCall],
     edits: Mapping[LayerAndHead, ContextEdit],
-    memory: dict[LayerPlaces, KnownLayers | None],
+    memory: dict[LayerGroupPath, KnownLayers | None],
 ) -> LayerRun:
     """Add the recognized stages around the attention to a run.
 
@@ -68,7 +68,7 @@ def with_layers(
         Edits of heads' context vectors.
     """
     group = found.group
-    return inferred(
+    return infer_or_none(
         f"the stages around {group.name}",
         lambda: _add_recognized_stages(found, model, passed, edits, memory),
     ) or found.with_notice(STAGES_UNKNOWN_NOTICE)
@@ -77,9 +77,9 @@ def with_layers(
 def _add_recognized_stages(
     found: LayerRun,
     model: nn.Module,
-    passed: Mapping[str, ModulePass],
+    passed: Mapping[str, ModuleCall],
     edits: Mapping[LayerAndHead, ContextEdit],
-    memory: dict[LayerPlaces, KnownLayers | None],
+    memory: dict[LayerGroupPath, KnownLayers | None],
 ) -> LayerRun:
     group = found.group
     key = (group.name, group.layers)
@@ -87,7 +87,7 @@ def _add_recognized_stages(
         known = memory.get(key)
         layers = _stages_of_text(known, group, passed, edits)
         if key not in memory or (known is not None and layers is None):
-            known = known_layers(model, group.calls, group.layers, passed)
+            known = infer_layers(model, group.calls, group.layers, passed)
             # Keep only findings that hold for most texts: a single token has no rotation (RoPE),
             # and edited heads have other outputs.
             if found.run.trace.tokens > 1 and not edits:
@@ -100,13 +100,13 @@ def _add_recognized_stages(
         name: CachedTensor(numbers if has_axis else numbers[0])
         for name, numbers in layers.tensors.items()
     }
-    return replace(found, run=with_layer_stages(found.run, held, layers.steps, layers.weights))
+    return replace(found, run=add_layer_stages(found.run, held, layers.steps, layers.weights))
 
 
 def _stages_of_text(
     known: KnownLayers | None,
     group: LayerGroup,
-    passed: Mapping[str, ModulePass],
+    passed: Mapping[str, ModuleCall],
     edits: Mapping[LayerAndHead, ContextEdit],
 ) -> ModelLayers | None:
     """Return the stages for a text; None if the model took other steps for it.
@@ -117,15 +117,15 @@ def _stages_of_text(
     if known is None:
         return None
     try:
-        return layers_of_text(known, group.calls, group.layers, passed, edits)
-    except OtherStepsError:
+        return infer_text_layers(known, group.calls, group.layers, passed, edits)
+    except StepMismatchError:
         return None
 
 
-def with_layer_stages(
+def add_layer_stages(
     run: Run,
     tensors: Mapping[str, CachedTensor],
-    steps: Mapping[str, StepOfStage],
+    steps: Mapping[str, StageStep],
     weights: Mapping[str, Tensor],
 ) -> Run:
     """Return a run with the stages around its attention, in order of computation.
@@ -142,10 +142,12 @@ def with_layer_stages(
     trace = run.trace
     rows = {row.name: row for row in trace.stages}
     rows |= {
-        row.name: row for row in layer_rows(steps) if row.step is not None or row.name not in rows
+        row.name: row
+        for row in layer_stage_rows(steps)
+        if row.step is not None or row.name not in rows
     }
     held = {**tensors, **{name: trace.holding(name) for name in trace.names}}
-    names = sorted(held, key=ORDER.index)
+    names = sorted(held, key=STAGE_ORDER.index)
     whole = Trace(
         trace.spec,
         tuple(rows[name] for name in names),
@@ -168,18 +170,18 @@ if TYPE_CHECKING:
 
     from visualizer.models.attention_recorder import AttentionCall, ContextEdit
     from visualizer.models.layer_inference import KnownLayers
-    from visualizer.models.layer_recorder import LayerInput, ModulePass
+    from visualizer.models.layer_recorder import LayerInput, ModuleCall
     from visualizer.models.model_source import LayerAndHead
 
     Recording = Callable[[], AbstractContextManager[list[AttentionCall]]]
 
 ModuleWidths = dict[str, tuple[int, int]]
 """Input and output widths of modules, by path."""
-WITHIN = 1e-5
+REPEAT_TOLERANCE = 1e-5
 """Maximum difference of a repeated layer's result, relative to its largest absolute value."""
 
 
-def widths_of(paths: tuple[str, ...], passed: Mapping[str, ModulePass]) -> ModuleWidths:
+def module_widths(paths: tuple[str, ...], passed: Mapping[str, ModuleCall]) -> ModuleWidths:
     """Return the widths of the modules that ran within some layers.
 
     They are the same for every text with the same steps.
@@ -192,11 +194,11 @@ def widths_of(paths: tuple[str, ...], passed: Mapping[str, ModulePass]) -> Modul
     }
 
 
-def with_repeated_layers(
+def add_repeated_layers(
     found: LayerRun,
     model: nn.Module,
     known: KnownLayers,
-    passed: Mapping[str, ModulePass],
+    passed: Mapping[str, ModuleCall],
     inputs: Mapping[str, LayerInput],
     edits: Mapping[LayerAndHead, ContextEdit],
     recording: Recording,
@@ -222,14 +224,14 @@ def with_repeated_layers(
     group = found.group
     again = _RepeatedLayers(model, known, group.calls, inputs, recording)
     with torch.no_grad():
-        steps, weights = steps_of_text(known, group.calls, group.layers, passed, edits)
+        steps, weights = infer_text_steps(known, group.calls, group.layers, passed, edits)
         sizes = again.sizes()
     trace = found.run.trace
     parts = _lazy_stages(again, sizes, len(group.layers), getattr(torch, trace.spec.dtype))
     held = {name: LayeredTensor(own) if trace.axes else own[0] for name, own in parts.items()}
     # Context vectors are also recomputed, so they need not be kept.
     group = replace(group, calls=tuple(replace(call, context=None) for call in group.calls))
-    return LayerRun(group, with_layer_stages(found.run, held, steps, weights))
+    return LayerRun(group, add_layer_stages(found.run, held, steps, weights))
 
 
 class _RepeatedLayers:
@@ -246,7 +248,7 @@ class _RepeatedLayers:
         self._model, self._known = model, known
         self._attention = tuple(call.module for call in calls)
         if any(path not in inputs or _has_cache(inputs[path]) for path in known.paths):
-            raise OtherStepsError
+            raise StepMismatchError
         self._inputs = tuple(inputs[path] for path in known.paths)
         self._recording = recording
 
@@ -265,9 +267,9 @@ class _RepeatedLayers:
         if at + 1 < len(before) and before[at + 1] == at and "result" in found:
             wanted, made = self._input_stream(at + 1), found["result"]
             if wanted.shape != made.shape:
-                raise OtherStepsError
-            if not (made - wanted).abs().max() <= WITHIN * wanted.abs().max():
-                raise OtherStepsError
+                raise StepMismatchError
+            if not (made - wanted).abs().max() <= REPEAT_TOLERANCE * wanted.abs().max():
+                raise StepMismatchError
         return {name: tuple(tensor.shape) for name, tensor in found.items()}
 
     def _input_stream(self, place: int) -> Tensor:
@@ -288,8 +290,8 @@ class _RepeatedLayers:
             module(*given.given, **given.named)
         own = [call for call in calls if call.module == self._attention[place]]
         if len(own) != 1:
-            raise OtherStepsError
-        return numbers_of_layer(self._known, place, LayerPass(own[0], passed))
+            raise StepMismatchError
+        return collect_layer_values(self._known, place, LayerPass(own[0], passed))
 
 
 def _lazy_stages(

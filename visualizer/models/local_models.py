@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from visualizer.errors import InputError
-from visualizer.models.model_folder import name_of, read_model_folder
-from visualizer.models.model_path import CACHE_PREFIX, MAX_ENTRIES, folders_in, snapshot_of
+from visualizer.models.model_folder import model_name, read_model_folder
+from visualizer.models.model_path import CACHE_PREFIX, MAX_ENTRIES, find_snapshot, list_folders
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +33,7 @@ class ListedModel(Struct, frozen=True):
         Number of layers, of heads per layer, and of parameters; 0 if unknown.
     bytes : int
         Size of its files.
-    why_not : str
+    unavailable_reason : str
         Why it cannot be opened, as a sentence; empty if it can.
     notice : str
         Which parts of it are not used, as sentences; empty if all are.
@@ -46,26 +46,30 @@ class ListedModel(Struct, frozen=True):
     heads: int = 0
     numbers: int = 0
     bytes: int = 0
-    why_not: str = ""
+    unavailable_reason: str = ""
     notice: str = ""
 
 
 def list_models(cache: Path) -> tuple[ListedModel, ...]:
     """List the models in a cache by name; none if the folder does not exist."""
-    repositories = (folder for folder in folders_in(cache) if folder.name.startswith(CACHE_PREFIX))
-    snapshots = map(snapshot_of, repositories)
+    repositories = (
+        folder for folder in list_folders(cache) if folder.name.startswith(CACHE_PREFIX)
+    )
+    snapshots = map(find_snapshot, repositories)
     listed = (_describe_model(snapshot) for snapshot in snapshots if snapshot)
     return tuple(sorted(listed, key=lambda model: model.name.casefold()))
 
 
 def _describe_model(path: Path) -> ListedModel:
-    name = "".join(each if each.isprintable() else "�" for each in name_of(path))
+    name = "".join(each if each.isprintable() else "�" for each in model_name(path))
     try:
         folder = read_model_folder(path, has_fingerprint=False)
     except InputError as refused:
-        return ListedModel(name, path, bytes=_folder_bytes(path), why_not=refused.sentence)
+        return ListedModel(
+            name, path, bytes=_folder_bytes(path), unavailable_reason=refused.sentence
+        )
     except OSError:  # it is being changed or deleted
-        return ListedModel(name, path, why_not="Cannot read its files.")
+        return ListedModel(name, path, unavailable_reason="Cannot read its files.")
     return ListedModel(
         name,
         path,

@@ -33,17 +33,17 @@ if TYPE_CHECKING:
     from visualizer.models.opened_model import OpenedModel
     from visualizer.progress import Progress
 
-SPREAD = (
+DISTRIBUTED_MODEL_ERROR = (
     "Direct logit attribution is not available for {name} because it is split over several "
     "processes. Run the model in one process."
 )
-CLOSE = 1e-4
+VECTOR_TOLERANCE = 1e-4
 """Tolerance for treating two vectors as equal, relative to the largest value."""
 ADDED, ROUNDING = 1e-2, 1e-6
 """Tolerances for the attention output, and for rounding of the stream to which it is added."""
-LOGITS = ""
+LOGITS_PATH = ""
 """Path of the model itself, whose result is its logits."""
-ROWS = 256
+TOKENS_PER_BATCH = 256
 """Number of tokens for which logits are computed at a time."""
 
 
@@ -96,7 +96,7 @@ def logit_parts(
     streams = [_values_of(model, passed, name).given for name in names]
     matrix, norm = _find_unembedding(model, passed, names[-1])
     streams.append(passed[norm].given)
-    logits = passed[LOGITS].result
+    logits = passed[LOGITS_PATH].result
     number = int(logits.argmax()) if token is None else token
     if not 0 <= number < len(logits):
         raise InputError(
@@ -186,7 +186,7 @@ def logit_lens(
     for done, stream in enumerate(streams):
         progress(done, len(streams))
         # On all ranks together: each may hold a part of the unembedding.
-        model.ranks.check_stopped()
+        model.ranks.check_cancelled()
         with model.forward.lock:  # other threads may have hooks on these modules
             predictions.append(_find_likeliest(lambda part: matrix(last(part)), stream, most))
     numbers, shares = (torch.stack(each).numpy() for each in zip(*predictions, strict=True))
@@ -199,8 +199,8 @@ def _find_likeliest(
     """Return the ids and probabilities of the likeliest tokens, [query, rank]."""
     parts = []
     # The logits of a whole long text would not fit in memory.
-    for start in range(0, len(stream), ROWS):
-        shares = say(stream[start : start + ROWS]).float().softmax(-1)
+    for start in range(0, len(stream), TOKENS_PER_BATCH):
+        shares = say(stream[start : start + TOKENS_PER_BATCH]).float().softmax(-1)
         parts.append(shares.topk(min(most, shares.shape[-1])))
     numbers = torch.cat([part.indices for part in parts]).cpu()
     return numbers, torch.cat([part.values for part in parts]).cpu()
@@ -208,10 +208,10 @@ def _find_likeliest(
 
 def _check_continues(model: OpenedModel, spread: Collection[Parallelism]) -> None:
     """Reject a model that does not continue texts, or whose unembedding is not in this process."""
-    if model.why_no_next_token:
-        raise InputError("model", model.why_no_next_token)
+    if model.no_next_token_reason:
+        raise InputError("model", model.no_next_token_reason)
     if model.ranks.parallelism in spread:
-        raise InputError("model", SPREAD.format(name=model.folder.name))
+        raise InputError("model", DISTRIBUTED_MODEL_ERROR.format(name=model.folder.name))
 
 
 @contextmanager
@@ -222,7 +222,7 @@ def _record_modules(model: OpenedModel) -> Iterator[dict[str, _ModuleValues]]:
     def keep(name: str, inputs: tuple[Any, ...], named: Mapping[str, Any], result: Any) -> None:
         given: Any = inputs[0] if inputs else next(iter(named.values()), None)
         first = _first_output(result)
-        if name == LOGITS and getattr(result, "logits", None) is not None:
+        if name == LOGITS_PATH and getattr(result, "logits", None) is not None:
             given = first = result.logits
         if _is_stream(given) and _is_stream(first):
             rows = [each.reshape(-1, each.shape[-1]) for each in (given, first)]
@@ -269,7 +269,7 @@ def _find_unembedding(
     if matrix is None or names[matrix] not in passed:
         raise _unsupported_error(model, "its unembedding is not a plain matrix")
     norm = _last_norm(model, passed, names[matrix], _values_of(model, passed, last).result)
-    if not _are_close(passed[names[matrix]].result, passed[LOGITS].result):
+    if not _are_close(passed[names[matrix]].result, passed[LOGITS_PATH].result):
         raise _unsupported_error(model, "its logits are scaled or capped after the unembedding")
     return matrix, norm
 
@@ -277,7 +277,7 @@ def _find_unembedding(
 def _are_close(one: Tensor, other: Tensor) -> bool:
     if one.shape != other.shape:
         return False
-    return bool((one - other).abs().max() <= CLOSE * other.abs().max().clamp_min(1e-12))
+    return bool((one - other).abs().max() <= VECTOR_TOLERANCE * other.abs().max().clamp_min(1e-12))
 
 
 def _last_norm(
@@ -305,7 +305,7 @@ def _linearize_norm(
     stream = passed.given
     if _are_close(stream, passed.result):
         return torch.ones_like(stream), torch.zeros_like(stream), False
-    norm = recognized_norm(module, name, stream[None], passed.result[None], CLOSE)
+    norm = recognized_norm(module, name, stream[None], passed.result[None], VECTOR_TOLERANCE)
     if norm is None:
         raise _unsupported_error(model, "the type of its final norm is unknown")
     moved = stream - stream.mean() if norm.is_centred else stream

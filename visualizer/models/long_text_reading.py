@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from visualizer.attention import device as attention_device
-from visualizer.attention.run import HELD_WHOLE, USABLE, gib
+from visualizer.attention.run import MAX_FULL_MATRIX_BYTES, USABLE_MEMORY_SHARE, format_gib
 from visualizer.attention.spec import Device
 from visualizer.errors import InputError
 from visualizer.models.chunked_prefill import (
-    CHUNK,
+    TOKENS_PER_CHUNK,
+    cache_disabling_argument,
     read_in_chunks,
-    reads_alike_in_chunks,
-    without_cache,
+    supports_chunks,
 )
 from visualizer.models.editable_heads import PROBE_TOKENS
-from visualizer.models.inference_boundary import NotByRuleError
-from visualizer.models.long_text_recorder import record_long_text, runs_of_long_text
-from visualizer.models.long_text_vectors import file_for_vectors, held_in
+from visualizer.models.inference_boundary import UnsupportedAttentionError
+from visualizer.models.long_text_recorder import create_long_text_runs, record_long_text
+from visualizer.models.long_text_vectors import reserve_vector_file, store_vectors_in
 from visualizer.models.model_tokenizer import MAX_LISTED_TOKENS
 from visualizer.models.recorded_runs import LayerRun
 
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 
     from visualizer.models.editable_heads import EditableHeads, Edits
     from visualizer.models.forward import Forward
-    from visualizer.models.kept_parts import KeptParts
+    from visualizer.models.kept_parts import PartsToKeep
     from visualizer.models.long_text_recorder import LongTextCall
     from visualizer.models.text_model import Inputs, TextModel
 
-ATTENTION_ALONE = (
+ATTENTION_ONLY_NOTICE = (
     "Only attention is shown. The other stages are not available for a text of this length."
 )
-COMPUTES_ITSELF = (
+OWN_ATTENTION_ERROR = (
     "This model uses its own attention implementation, so its weights cannot be computed in tiles."
 )
-LOOKS_INTO_MASK = (
+MASK_INSPECTION_ERROR = (
     "This model inspects its attention mask, so its weights cannot be computed in tiles."
 )
 
@@ -53,9 +53,9 @@ class LongTextReader:
 
     def __init__(self, model: TextModel, forward: Forward, heads: EditableHeads) -> None:
         self._model, self._forward, self._heads = model, forward, heads
-        self.most_held: int | None = None
+        self.max_cached_readings: int | None = None
         """Maximum bytes of attention weights (all layers) kept in memory before tiles are used;
-        None for the limit of other runs, `HELD_WHOLE`."""
+        None for the limit of other runs, `MAX_FULL_MATRIX_BYTES`."""
         self.reads_in_chunks: bool | None = None if forward.can_chunk else False
         """Whether texts can be processed in chunks; None until the first long text."""
         self._vector_bytes: int | None = None
@@ -68,7 +68,7 @@ class LongTextReader:
         count = given["input_ids"].shape[-1]
         needed = self._model.model.dtype.itemsize * layers * heads * count**2
         return not self._model.has_decoder and needed > (
-            HELD_WHOLE if self.most_held is None else self.most_held
+            MAX_FULL_MATRIX_BYTES if self.max_cached_readings is None else self.max_cached_readings
         )
 
     def is_held_whole(self, given: Mapping[str, Any]) -> bool:
@@ -91,30 +91,30 @@ class LongTextReader:
         NotByRuleError
             If the attention cannot be recomputed from its inputs.
         """
-        only = {} if self._model.why_no_next_token else self._model.last_logits_only
+        only = {} if self._model.no_next_token_reason else self._model.last_logits_only
         with torch.inference_mode(), self._forward.lock:
             layers = len(self._heads.probed(given))
             by_module = self._heads.edits_by_module(given, edits)
             model, run, ranks = self._model.model, self._run_by_rule, self._model.ranks
             if self.reads_in_chunks is None:
-                self.reads_in_chunks = reads_alike_in_chunks(model, run, {**given, **only}, ranks)
+                self.reads_in_chunks = supports_chunks(model, run, {**given, **only}, ranks)
             if self.reads_in_chunks:
                 # The cache holds keys and values during the run, even if nothing is kept.
-                room = self._room_for_vectors(given, keeps=True, at_once=CHUNK)
+                room = self._room_for_vectors(given, keeps=True, at_once=TOKENS_PER_CHUNK)
                 try:
                     with room:
                         return read_in_chunks(
                             model, run, {**given, **only}, by_module, layers=layers, keeps=keeps,
                             ranks=ranks,
                         )  # fmt: skip
-                except NotByRuleError:  # one pass may still work
+                except UnsupportedAttentionError:  # one pass may still work
                     self.reads_in_chunks = False
             recording = record_long_text(model, by_module, layers=layers, keeps=keeps, ranks=ranks)
             with self._room_for_vectors(given, keeps=keeps), recording as calls:
-                return calls, run({**given, **only, **without_cache(model)})
+                return calls, run({**given, **only, **cache_disabling_argument(model)})
 
     def attend(
-        self, inputs: Inputs, edits: Edits, kept: KeptParts
+        self, inputs: Inputs, edits: Edits, kept: PartsToKeep
     ) -> tuple[tuple[LayerRun, ...], Any]:
         """Run the model on a text; return the runs of its attention, and its result.
 
@@ -126,11 +126,16 @@ class LongTextReader:
         given, tokens, _ = inputs
         calls, result = self.read(given, edits)
         if not calls:
-            raise NotByRuleError(COMPUTES_ITSELF)
-        where = attention_device.describe(self._model.device)
-        runs = runs_of_long_text(kept.of_calls(calls), self._model.folder.name, tokens, where)
-        notices_of_text = [*filter(None, [self._model.double_start_notice(given)]), ATTENTION_ALONE]
-        if not (self.reads_in_chunks or self._model.why_no_next_token):
+            raise UnsupportedAttentionError(OWN_ATTENTION_ERROR)
+        where = attention_device.describe_device(self._model.device)
+        runs = create_long_text_runs(
+            kept.select_calls(calls), self._model.folder.name, tokens, where
+        )
+        notices_of_text = [
+            *filter(None, [self._model.double_start_notice(given)]),
+            ATTENTION_ONLY_NOTICE,
+        ]
+        if not (self.reads_in_chunks or self._model.no_next_token_reason):
             notices_of_text.append(self._forward.one_pass_notice)
         notices = (" ".join(notices_of_text), *self._model.folder.notices)
         return tuple(reduce(LayerRun.with_notice, notices, each) for each in runs), result
@@ -141,7 +146,7 @@ class LongTextReader:
             return self._forward.run(given)
         except InputError as error:
             if isinstance(error.__cause__, TypeError | AttributeError):
-                raise NotByRuleError(LOOKS_INTO_MASK) from error
+                raise UnsupportedAttentionError(MASK_INSPECTION_ERROR) from error
             raise
 
     @contextmanager
@@ -157,10 +162,10 @@ class LongTextReader:
         """
         tokens = given["input_ids"].shape[-1]
         of_token = self._vector_bytes_of_token(given) if keeps else 0
-        with self._model.ranks.agreed():
-            file = file_for_vectors(of_token, tokens)
+        with self._model.ranks.propagate_errors():
+            file = reserve_vector_file(of_token, tokens)
             self._check_room(tokens, 0 if file else of_token * tokens, at_once)
-        with held_in(file):
+        with store_vectors_in(file):
             yield
 
     def _check_room(self, tokens: int, in_memory: int, at_once: int) -> None:
@@ -168,9 +173,12 @@ class LongTextReader:
         width = self._model.size("hidden_size") or 1
         wide = self._model.size("intermediate_size") or 4 * width
         needed = in_memory + 4 * min(tokens, at_once) * (8 * width + 3 * wide)
-        free = USABLE * attention_device.free_bytes(Device.CPU)
+        free = USABLE_MEMORY_SHARE * attention_device.free_device_bytes(Device.CPU)
         if needed > free:
-            sentence = f"{tokens:,} tokens need {gib(needed)} of memory; {gib(free)} is available."
+            sentence = (
+                f"{tokens:,} tokens need {format_gib(needed)} of memory; "
+                f"{format_gib(free)} is available."
+            )
             raise InputError("text", f"{sentence} Use a shorter text.")
 
     def _vector_bytes_of_token(self, given: Mapping[str, Any]) -> int:
@@ -178,7 +186,7 @@ class LongTextReader:
         if self._vector_bytes is None:
             few = {name: tensor[:, :PROBE_TOKENS] for name, tensor in given.items()}
             with record_long_text(self._model.model, ranks=self._model.ranks) as calls:
-                self._run_by_rule({**few, **without_cache(self._model.model)})
+                self._run_by_rule({**few, **cache_disabling_argument(self._model.model)})
             found = sum(call.vectors.bytes for call in calls)
             self._vector_bytes = found // few["input_ids"].shape[-1]
         return self._vector_bytes

@@ -21,25 +21,25 @@ from msgspec.structs import replace
 
 from visualizer.attention.blockwise_captured_run import (
     LayerVectors,
-    LongAttention,
+    LongTextAttention,
     blockwise_captured_run,
 )
 from visualizer.attention.captured_attention import LayerMask
-from visualizer.attention.masks import Masking, allowed_cells, readable_keys
-from visualizer.attention.spec import Mask
-from visualizer.models.attention_recorder import edited, heads_here, replaced_attention
-from visualizer.models.inference_boundary import NotByRuleError
-from visualizer.models.long_text_vectors import vectors_for
-from visualizer.models.model_ranks import ONE
+from visualizer.attention.masks import MaskingSpec, allowed_cells, allowed_key_range
+from visualizer.attention.spec import MaskKind
+from visualizer.models.attention_recorder import apply_edit, local_heads, replaced_attention
+from visualizer.models.inference_boundary import UnsupportedAttentionError
+from visualizer.models.long_text_vectors import allocate_vectors
+from visualizer.models.model_ranks import SINGLE_RANK
 from visualizer.models.recorded_runs import (
     LayerGroup,
     LayerRun,
-    layers_in_words,
+    describe_layers,
     module_family,
-    not_understood,
-    numbered_by_layer,
+    number_calls,
+    unknown_arguments,
 )
-from visualizer.progress import check_stopped, tell_progress
+from visualizer.progress import check_stopped, report_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -49,19 +49,19 @@ if TYPE_CHECKING:
     from visualizer.models.attention_recorder import ContextEdit, ContextEdits
     from visualizer.models.model_ranks import ModelRanks
 
-BY_RULE = "attention_by_rule"
+RULE_IMPLEMENTATION = "attention_by_rule"
 """Name of our implementation of attention and masks."""
-PROBED = 24
+PROBED_ROWS = 24
 """Number of whole mask rows that are compared with the rule, besides the edges of all rows."""
-CELLS = 2**23
+CELLS_PER_BLOCK = 2**23
 """Number of cells, over all heads, computed at a time without a kernel."""
-WEIGHTS_WITHIN = 1e-5
+WEIGHT_TOLERANCE = 1e-5
 """Tolerance for the weights of compared rows."""
-CONTEXT_WITHIN = 1e-4
+CONTEXT_TOLERANCE = 1e-4
 """Tolerance for the context vectors of compared rows, relative to the largest value."""
 LOGARITHMS_WITHIN, LOGARITHMS_SHARE = 1e-4, 1e-6
 """Absolute and relative tolerance between the logarithms of chunks and those of all keys."""
-SHARES_KEYS = torch.__version__ >= "2.9"
+HAS_SHARED_KEYS = torch.__version__ >= "2.9"
 """Whether torch's kernel supports shared keys; older versions read past their end."""
 CHUNK_MISMATCH = "The model’s attention differs between chunks of the text."
 
@@ -104,10 +104,10 @@ class _LayerQueries(Struct, eq=False):
     logarithms: Tensor
     mask: LayerMask
 
-    def goes_on_as(self, name: str, call: _CallVectors, mask: LayerMask) -> bool:
+    def is_continued_by(self, name: str, call: _CallVectors, mask: LayerMask) -> bool:
         """Whether a call for the next chunk is of the same layer and follows the same rule."""
         before, now = self.mask, mask
-        is_longer = before.mask is Mask.CAUSAL and now.mask is Mask.WINDOW
+        is_longer = before.mask is MaskKind.CAUSAL and now.mask is MaskKind.WINDOW
         # The mask of a text no longer than the window is recognized as causal.
         is_same = before == now or (is_longer and now.window >= call.start)
         return name == self.name and is_same
@@ -116,7 +116,7 @@ class _LayerQueries(Struct, eq=False):
 class _LongTextSession:
     """State of one recording; see `record_long_text` for the parameters."""
 
-    implementation = BY_RULE
+    implementation = RULE_IMPLEMENTATION
 
     def __init__(
         self,
@@ -150,21 +150,21 @@ class _LongTextSession:
         """
         try:
             return _attend_and_record(self, eager, *given, **more)
-        except NotByRuleError as refused:
-            self.ranks.refuse(refused)
+        except UnsupportedAttentionError as refused:
+            self.ranks.show_error(refused)
             # The other ranks wait for this one within the run, whose result is discarded.
             _, query, _, value, *_ = given
             return value.new_zeros(1, query.shape[-2], query.shape[1], value.shape[-1]), None
 
-    def begin_call(self, call: _CallVectors) -> None:
+    def start_call(self, call: _CallVectors) -> None:
         """Count the calls of the current chunk."""
         chunk = range(call.start, call.tokens)
         if chunk != self._current_chunk:
             if self._tokens and chunk.start != self._current_chunk.stop:
-                raise NotByRuleError(CHUNK_MISMATCH)
+                raise UnsupportedAttentionError(CHUNK_MISMATCH)
             self._current_chunk, self._calls_in_chunk = chunk, 0
-        if self._tokens and call.masking.mask is Mask.NONE and call.tokens < self._tokens:
-            raise NotByRuleError("Tokens of this model attend to later tokens.")
+        if self._tokens and call.masking.mask is MaskKind.NONE and call.tokens < self._tokens:
+            raise UnsupportedAttentionError("Tokens of this model attend to later tokens.")
         self._calls_in_chunk += 1
 
     def end_call(self, name: str, call: _CallVectors, mask: LayerMask, logarithms: Tensor) -> None:
@@ -175,7 +175,7 @@ class _LongTextSession:
             share = (
                 len(self._current_chunk) * min(self._calls_in_chunk, self._layers) // self._layers
             )
-            tell_progress(
+            report_progress(
                 self._current_chunk.start + share, self._tokens or self._current_chunk.stop
             )
 
@@ -187,13 +187,15 @@ class _LongTextSession:
         if at == len(self._layer_queries) and not call.start:
             heads, _, width = call.queries.shape
             dtype = call.queries.dtype
-            queries = vectors_for((heads, tokens, width), dtype)
-            layer_queries = _LayerQueries(name, queries, vectors_for((heads, tokens), dtype), mask)
+            queries = allocate_vectors((heads, tokens, width), dtype)
+            layer_queries = _LayerQueries(
+                name, queries, allocate_vectors((heads, tokens), dtype), mask
+            )
             self._layer_queries.append(layer_queries)
-        if at >= len(self._layer_queries) or not self._layer_queries[at].goes_on_as(
+        if at >= len(self._layer_queries) or not self._layer_queries[at].is_continued_by(
             name, call, mask
         ):
-            raise NotByRuleError(CHUNK_MISMATCH)
+            raise UnsupportedAttentionError(CHUNK_MISMATCH)
         kept = self._layer_queries[at]
         kept.queries[:, call.start : call.tokens] = call.queries
         kept.logarithms[:, call.start : call.tokens] = logarithms
@@ -205,11 +207,11 @@ class _LongTextSession:
         """Return the call for the whole text, whose last chunk has all keys."""
         whole = replace(last, queries=kept.queries, start=0)
         if last.start and not _are_logarithms_of(whole, kept.logarithms):
-            raise NotByRuleError(CHUNK_MISMATCH)
+            raise UnsupportedAttentionError(CHUNK_MISMATCH)
         # With chunks, the cache already stores keys and values at their final location.
         are_kept = bool(self._tokens) and last.keys.device.type == "cpu"
         keys, values = (
-            each if are_kept else vectors_for(each.shape, each.dtype).copy_(each)
+            each if are_kept else allocate_vectors(each.shape, each.dtype).copy_(each)
             for each in (last.keys, last.values)
         )
         sinks = None if last.sinks is None else last.sinks.cpu()
@@ -225,7 +227,7 @@ def record_long_text(
     tokens: int = 0,
     layers: int = 0,
     keeps: bool = True,
-    ranks: ModelRanks = ONE,
+    ranks: ModelRanks = SINGLE_RANK,
 ) -> Iterator[list[LongTextCall]]:
     """Record the vectors of every attention call within the context.
 
@@ -248,7 +250,8 @@ def record_long_text(
     Yields
     ------
     list of LongTextCall
-        Filled while the model runs; a run may raise `NotByRuleError`, or stop by `check_stopped`.
+        Filled while the model runs; a run may raise `UnsupportedAttentionError`, or stop by
+        `check_stopped`.
     """
     _register_mask()
     recording = _LongTextSession(model, edits or {}, tokens, layers, ranks, keeps=keeps)
@@ -260,7 +263,7 @@ def record_long_text(
 def _register_mask() -> None:
     from transformers import AttentionMaskInterface
 
-    AttentionMaskInterface.register(BY_RULE, _create_mask_rule)
+    AttentionMaskInterface.register(RULE_IMPLEMENTATION, _create_mask_rule)
 
 
 # ---------------------------------------------------------------------- masks
@@ -281,7 +284,9 @@ def _create_mask_rule(
     is_padded = attention_mask is not None and not bool(attention_mask.all())
     is_plain = batch_size == 1 and kv_length == q_offset + q_length and not kv_offset
     if use_vmap or is_padded or not is_plain:
-        raise NotByRuleError("The model’s mask is not that of a single text without padding.")
+        raise UnsupportedAttentionError(
+            "The model’s mask is not that of a single text without padding."
+        )
     zero = torch.zeros((), dtype=torch.long)
 
     def allows(queries: Tensor, keys: Tensor) -> np.ndarray:
@@ -289,10 +294,10 @@ def _create_mask_rule(
         cells: np.ndarray = allowed.cpu().expand_as(queries + keys).numpy()
         return cells
 
-    return MaskRule(rule_of(allows, kv_length, q_offset), q_offset)
+    return MaskRule(recognize_mask_rule(allows, kv_length, q_offset), q_offset)
 
 
-def rule_of(
+def recognize_mask_rule(
     allows: Callable[[Tensor, Tensor], np.ndarray], tokens: int, start: int = 0
 ) -> LayerMask | None:
     """Recognize a mask from some whole rows and the edges of every row.
@@ -310,20 +315,20 @@ def rule_of(
     if len(queries) > 1 and allows(queries[:1], every[-1:])[0]:
         rule = LayerMask()
     elif last.all():
-        rule = LayerMask(Mask.CAUSAL)
+        rule = LayerMask(MaskKind.CAUSAL)
     else:
-        rule = LayerMask(Mask.WINDOW, window=max(1, int(last.sum())))
-    masking = Masking(rule.mask, rule.window, None, ())
-    rows = torch.from_numpy(np.unique(np.linspace(start, tokens - 1, PROBED).astype(np.int64)))
+        rule = LayerMask(MaskKind.WINDOW, window=max(1, int(last.sum())))
+    masking = MaskingSpec(rule.mask, rule.window, None, ())
+    rows = torch.from_numpy(np.unique(np.linspace(start, tokens - 1, PROBED_ROWS).astype(np.int64)))
     if not (allows(rows[:, None], every) == _allowed_cells(masking, tokens, rows)).all():
         return None
     for away in (-tokens, -rule.window, 1 - rule.window, -1, 0, 1, tokens):
         keys = (queries + away).clamp(0, tokens - 1)
         expected = np.ones(len(queries), bool)
-        if rule.mask is not Mask.NONE:
+        if rule.mask is not MaskKind.NONE:
             distance = (queries - keys).numpy()
             expected = distance >= 0
-            if rule.mask is Mask.WINDOW:
+            if rule.mask is MaskKind.WINDOW:
                 expected &= distance < rule.window
         if not (allows(queries, keys) == expected).all():
             return None
@@ -331,7 +336,7 @@ def rule_of(
 
 
 def _allowed_cells(
-    masking: Masking, tokens: int, rows: Tensor, keys: slice = slice(None)
+    masking: MaskingSpec, tokens: int, rows: Tensor, keys: slice = slice(None)
 ) -> np.ndarray:
     return allowed_cells(masking, (tokens, tokens), 0, rows.numpy(), keys)
 
@@ -351,7 +356,7 @@ class _CallVectors(Struct, frozen=True, eq=False):
     queries: Tensor
     keys: Tensor
     values: Tensor
-    masking: Masking
+    masking: MaskingSpec
     scaling: float
     softcap: float
     sinks: Tensor | None
@@ -375,7 +380,7 @@ class _CallVectors(Struct, frozen=True, eq=False):
     def readable(self, rows: Tensor) -> slice:
         """Return a range that contains all keys to which consecutive queries may attend."""
         first, last = (self.start + int(rows[at]) for at in (0, -1))
-        readable = readable_keys(self.masking, self.tokens, 0, first, last)
+        readable = allowed_key_range(self.masking, self.tokens, 0, first, last)
         return slice(readable.start, readable.stop)
 
     def scores(self, rows: Tensor, keys: slice) -> Tensor:
@@ -417,36 +422,42 @@ def _attend_and_record(
         check_stopped()
     name = recording.names.get(module)
     if name is None or not isinstance(attention_mask, MaskRule):
-        raise NotByRuleError("The model’s mask is unknown.")
+        raise UnsupportedAttentionError("The model’s mask is unknown.")
     if attention_mask.mask is None:
-        raise NotByRuleError("The model’s mask is neither causal, nor a sliding window, nor empty.")
-    if unsupported := not_understood(arguments, query.shape[1]):
-        raise NotByRuleError(f"The attention has unsupported inputs: {', '.join(unsupported)}.")
+        raise UnsupportedAttentionError(
+            "The model’s mask is neither causal, nor a sliding window, nor empty."
+        )
+    if unsupported := unknown_arguments(arguments, query.shape[1]):
+        raise UnsupportedAttentionError(
+            f"The attention has unsupported inputs: {', '.join(unsupported)}."
+        )
     is_of_text = attention_mask.start + query.shape[-2] == key.shape[-2]
     if arguments.get("position_bias") is not None or not is_of_text:
-        raise NotByRuleError("The attention scores are not just products of queries and keys.")
+        raise UnsupportedAttentionError(
+            "The attention scores are not just products of queries and keys."
+        )
     mask, scaling, sinks = (attention_mask.mask, *map(arguments.get, ("scaling", "s_aux")))
     call = _CallVectors(
         query[0],
         key[0],
         value[0],
-        Masking(mask.mask, mask.window, None, ()),
+        MaskingSpec(mask.mask, mask.window, None, ()),
         query.shape[-1] ** -0.5 if scaling is None else float(scaling),
         float(arguments.get("softcap") or 0),
         None if sinks is None else sinks.detach().flatten().to(query.dtype),
         attention_mask.start,
     )
-    recording.begin_call(call)
+    recording.start_call(call)
 
     def own(queries: Tensor, added: Tensor) -> tuple[Tensor, Tensor]:
         return eager(module, queries, key, value, added, **arguments)
 
     context, logarithms = _compute_and_check(call, own, mask)
     output = context[None]  # text query head d_value
-    edits = heads_here(recording.edits.get(name, {}), recording.ranks, query.shape[1])
+    edits = local_heads(recording.edits.get(name, {}), recording.ranks, query.shape[1])
     for head, edit in edits.items():
         own_part = _part_of_edit(edit, call)
-        output[:, :, head] = edited(output[:, :, head], own_part)
+        output[:, :, head] = apply_edit(output[:, :, head], own_part)
     recording.end_call(name, call, mask, logarithms)
     return output, None
 
@@ -488,7 +499,7 @@ def _compute_and_check(
         context, logarithms = method(call)
         if _matches_model(call, rows, context, logarithms, wanted):
             return context, logarithms
-    raise NotByRuleError("The model’s attention has unknown additional steps.")
+    raise UnsupportedAttentionError("The model’s attention has unknown additional steps.")
 
 
 def _matches_model(
@@ -504,7 +515,9 @@ def _matches_model(
     weight_error = (call.weights(rows, logarithms) - weights[0]).abs().max()
     size = outputs.abs().max().clamp(min=1)
     context_error = (context[rows] - outputs[0]).abs().max()
-    return bool(weight_error <= WEIGHTS_WITHIN) and bool(context_error <= CONTEXT_WITHIN * size)
+    return bool(weight_error <= WEIGHT_TOLERANCE) and bool(
+        context_error <= CONTEXT_TOLERANCE * size
+    )
 
 
 def _are_logarithms_of(whole: _CallVectors, logarithms: Tensor) -> bool:
@@ -524,22 +537,24 @@ def _has_kernel(call: _CallVectors, mask: LayerMask) -> bool:
     on_cpu = call.queries.device.type == "cpu"
     if call.softcap or not on_cpu or call.queries.shape[-1] != call.values.shape[-1]:
         return False
-    if len(call.queries) != len(call.keys) and not SHARES_KEYS:
+    if len(call.queries) != len(call.keys) and not HAS_SHARED_KEYS:
         return False
     keys = call.readable(torch.tensor([0, call.count - 1]))
-    is_small = call.count * (keys.stop - keys.start) <= CELLS
-    return mask.mask in {Mask.CAUSAL, Mask.NONE} or (mask.mask is Mask.WINDOW and is_small)
+    is_small = call.count * (keys.stop - keys.start) <= CELLS_PER_BLOCK
+    return mask.mask in {MaskKind.CAUSAL, MaskKind.NONE} or (
+        mask.mask is MaskKind.WINDOW and is_small
+    )
 
 
 def _compute_by_kernel(call: _CallVectors) -> tuple[Tensor, Tensor]:
-    if call.masking.mask is Mask.WINDOW:
+    if call.masking.mask is MaskKind.WINDOW:
         rows = torch.arange(call.count)
         keys = call.readable(rows)
         added = call.queries.new_zeros(()).masked_fill(~call.allowed(rows, keys), -torch.inf)
         output, logarithms = _flash_attention(call, keys, added=added[None, None])
     elif not call.start:
         output, logarithms = _flash_attention(
-            call, slice(None), is_causal=call.masking.mask is Mask.CAUSAL
+            call, slice(None), is_causal=call.masking.mask is MaskKind.CAUSAL
         )
     else:  # tokens before the chunk and tokens of it, each with its own sum
         output, logarithms = _flash_attention(call, slice(0, call.start))
@@ -576,7 +591,7 @@ def _compute_by_blocks(call: _CallVectors) -> tuple[Tensor, Tensor]:
     heads, count = call.queries.shape[:2]
     context = call.values.new_empty((count, heads, call.values.shape[-1]))
     logarithms = call.queries.new_empty((heads, count))
-    step = max(1, CELLS // (heads * call.tokens))
+    step = max(1, CELLS_PER_BLOCK // (heads * call.tokens))
     for start in range(0, count, step):
         rows = torch.arange(start, min(start + step, count))
         keys = call.readable(rows)
@@ -589,12 +604,12 @@ def _compute_by_blocks(call: _CallVectors) -> tuple[Tensor, Tensor]:
     return context, logarithms
 
 
-def runs_of_long_text(
+def create_long_text_runs(
     calls: Sequence[LongTextCall], name: str, tokens: tuple[str, ...], device: str
 ) -> tuple[LayerRun, ...]:
     """Return the runs of one pass, in order of the first call of each group."""
     groups: dict[tuple[object, ...], list[tuple[int, LongTextCall]]] = {}
-    for number, call in numbered_by_layer(calls):
+    for number, call in number_calls(calls):
         groups.setdefault((module_family(call.module), *_grouping_key(call)), []).append(
             (number, call)
         )
@@ -602,8 +617,8 @@ def runs_of_long_text(
     for members in groups.values():
         numbers, own = zip(*members, strict=True)
         one = own[0]
-        attention = LongAttention(
-            layers_in_words(numbers, name),
+        attention = LongTextAttention(
+            describe_layers(numbers, name),
             tuple(call.vectors for call in own),
             tokens,
             one.scaling,

@@ -13,12 +13,12 @@ import torch
 
 from visualizer.attention import device as attention_device
 from visualizer.attention.mapped_tensors import TensorFile
-from visualizer.attention.run import USABLE
+from visualizer.attention.run import USABLE_MEMORY_SHARE
 from visualizer.attention.spec import Device
-from visualizer.errors import InputError, reason_of
+from visualizer.errors import InputError, system_error_reason
 from visualizer.format import format_size
-from visualizer.progress import held_within
-from visualizer.storage.program_folders import cache_folder, free_bytes, is_in_memory
+from visualizer.progress import context_value
+from visualizer.storage.program_folders import cache_folder, free_bytes, is_memory_backed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 
 MAX_MEMORY_BYTES = 2**30
 """Limit of the vectors of all layers in memory; larger ones are stored in a file."""
-SHARE_OF_FREE = 4
+FREE_MEMORY_DIVISOR = 4
 """Vectors larger than this fraction (one in N) of the free memory are also stored in a file."""
 MAX_FILE_BYTES = 2**36
 """Maximum size of the file."""
-LEFT_ON_DISK = 2**31
+RESERVED_DISK_BYTES = 2**31
 """Disk space, in bytes, that the file leaves free."""
 
 _CURRENT_FILE: ContextVar[TensorFile | None] = ContextVar("file of vectors", default=None)
 
 
-def vectors_for(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
-    """Return uninitialized storage for vectors of a long text; within `held_in`, in its file.
+def allocate_vectors(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+    """Return uninitialized storage for vectors of a long text, in the file of `store_vectors_in`.
 
     Raises
     ------
@@ -52,16 +52,18 @@ def vectors_for(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
     try:
         return file.allocate(shape, dtype)
     except OSError as error:
-        sentence = f"Cannot write the file for vectors: {reason_of(error)}. Use a shorter text."
+        sentence = (
+            f"Cannot write the file for vectors: {system_error_reason(error)}. Use a shorter text."
+        )
         raise InputError("text", sentence) from error
 
 
-def held_in(file: TensorFile | None) -> AbstractContextManager[None]:
+def store_vectors_in(file: TensorFile | None) -> AbstractContextManager[None]:
     """Store the vectors that are allocated within the context in a file, or in memory."""
-    return held_within(_CURRENT_FILE, file)
+    return context_value(_CURRENT_FILE, file)
 
 
-def file_for_vectors(bytes_of_token: int, tokens: int) -> TensorFile | None:
+def reserve_vector_file(bytes_of_token: int, tokens: int) -> TensorFile | None:
     """Reserve a file for the vectors of a text; None if they are to be stored in memory.
 
     Parameters
@@ -81,13 +83,13 @@ def file_for_vectors(bytes_of_token: int, tokens: int) -> TensorFile | None:
     try:
         folder = cache_folder()
         where += f" in {folder}"
-        room = max(0, min(MAX_FILE_BYTES, free_bytes(folder) - LEFT_ON_DISK))
-        if is_in_memory(folder):
-            room = min(room, int(USABLE * _free_memory()))
+        room = max(0, min(MAX_FILE_BYTES, free_bytes(folder) - RESERVED_DISK_BYTES))
+        if is_memory_backed(folder):
+            room = min(room, int(USABLE_MEMORY_SHARE * _free_memory()))
         if size <= room:
             return TensorFile(folder, size)
     except OSError as error:
-        why, limit = f"which cannot be written: {reason_of(error)}", in_memory
+        why, limit = f"which cannot be written: {system_error_reason(error)}", in_memory
     else:
         why, limit = f"where {format_size(room)} is available", max(room, in_memory)
     sentence = f"{where}, {why}. About {limit // bytes_of_token:,} tokens fit."
@@ -95,8 +97,8 @@ def file_for_vectors(bytes_of_token: int, tokens: int) -> TensorFile | None:
 
 
 def _max_bytes_in_memory() -> int:
-    return min(MAX_MEMORY_BYTES, _free_memory() // SHARE_OF_FREE)
+    return min(MAX_MEMORY_BYTES, _free_memory() // FREE_MEMORY_DIVISOR)
 
 
 def _free_memory() -> int:
-    return attention_device.free_bytes(Device.CPU)
+    return attention_device.free_device_bytes(Device.CPU)

@@ -20,15 +20,15 @@ from torch.nn.modules import module as torch_module
 
 from visualizer.errors import InputError
 from visualizer.format import format_count, format_size
-from visualizer.models.attention_recorder import EAGER
-from visualizer.models.model_folder import MISSING, tensors_in_files, weight_files
+from visualizer.models.attention_recorder import EAGER_ATTENTION
+from visualizer.models.model_folder import TRANSFORMERS_MISSING_ERROR, list_tensors, weight_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from visualizer.models.model_folder import ModelFolder, TensorInFile
+    from visualizer.models.model_folder import ModelFolder, TensorHeader
 
-META = "meta"
+META_DEVICE = "meta"
 MAX_PARTS = 5_000
 """Maximum number of modules and parameters of a model, plus `PARTS_PER_TENSOR` per tensor of its
 files."""
@@ -50,7 +50,7 @@ class _TooLargeError(Exception):
     """The configuration describes more than the files can contain."""
 
 
-def meta_model(
+def build_meta_model(
     kind: type[Any], config: Any, folder: ModelFolder, dtype: torch.dtype, check: Callable[[], None]
 ) -> Any:
     """Build a model on the meta device, and reject files that lack any of its tensors.
@@ -70,13 +70,13 @@ def meta_model(
         With field ``model``, naming the first tensor that is missing or has another shape.
     """
     if find_spec("accelerate") is None:  # transformers needs it for device_map
-        raise InputError("model", MISSING)
-    tensors = tensors_in_files(weight_files(folder.path))
+        raise InputError("model", TRANSFORMERS_MISSING_ERROR)
+    tensors = list_tensors(weight_files(folder.path))
     limit = MAX_PARTS + PARTS_PER_TENSOR * len(tensors)
     settings: dict[str, Any] = {
-        "attn_implementation": EAGER,
+        "attn_implementation": EAGER_ATTENTION,
         "dtype": dtype,
-        "device_map": {"": META},
+        "device_map": {"": META_DEVICE},
         "ignore_mismatched_sizes": True,
         "output_loading_info": True,
     }
@@ -84,9 +84,9 @@ def meta_model(
     try:
         with _bounded_build(limit, check):
             if folder.is_quantised:  # quantised tensors have other names and shapes
-                with torch.device(META):
+                with torch.device(META_DEVICE):
                     model = _without_initialization(kind)._from_config(
-                        config, attn_implementation=EAGER, dtype=dtype
+                        config, attn_implementation=EAGER_ATTENTION, dtype=dtype
                     )
             else:
                 model, found = _without_initialization(kind).from_pretrained(
@@ -107,7 +107,7 @@ def meta_model(
     return model
 
 
-def bytes_of_model(model: Any) -> int:
+def model_bytes(model: Any) -> int:
     """Return the size of a model's tensors in bytes, on any device."""
     return _parameter_bytes(model) + sum(int(each.nbytes) for each in model.buffers())
 
@@ -122,9 +122,11 @@ def _without_initialization(kind: type[Any]) -> Any:
     return type(kind.__name__, (kind,), own)
 
 
-def _tensors_on_meta(tensors: Sequence[TensorInFile]) -> dict[str, torch.Tensor]:
+def _tensors_on_meta(tensors: Sequence[TensorHeader]) -> dict[str, torch.Tensor]:
     return {
-        each.name: torch.empty(each.shape, dtype=_TYPES.get(each.type, torch.float32), device=META)
+        each.name: torch.empty(
+            each.shape, dtype=_TYPES.get(each.type, torch.float32), device=META_DEVICE
+        )
         for each in tensors
     }
 

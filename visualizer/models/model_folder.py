@@ -17,22 +17,22 @@ from msgspec import Struct
 
 from visualizer.attention.spec import Dtype
 from visualizer.brief_repr import brief_repr
-from visualizer.errors import InputError, reason_of
+from visualizer.errors import InputError, system_error_reason
 from visualizer.format import format_size
-from visualizer.language.first_probe_text import first_probe_of
+from visualizer.language.first_probe_text import choose_probe_text
 from visualizer.models.folder_limits import (
     MAX_INDEX_BYTES,
     check_counts,
     check_file_sizes,
     size_limit,
 )
-from visualizer.models.model_inputs import check_kind, notice_of_parts
+from visualizer.models.model_inputs import check_input_kind, unused_parts_notice
 from visualizer.models.model_path import (
     GGUF_ERROR,
-    download_again,
+    broken_link_message,
+    download_instructions,
+    find_model_folder,
     is_cached_repository,
-    missing_link_target,
-    model_path,
     repository_name,
 )
 from visualizer.optional_packages import missing_package_message
@@ -44,13 +44,13 @@ if TYPE_CHECKING:
 
     from visualizer.language.run_folder import RunMetadata
 
-MISSING = missing_package_message("transformers", "Opening models")
-CONFIG = "config.json"
-IMAGE_CONFIG = "preprocessor_config.json"
-TOKENIZER_CONFIG = "tokenizer_config.json"
-WEIGHTS = "model.safetensors"
-INDEX = "model.safetensors.index.json"
-ADAPTER_CONFIG = "adapter_config.json"
+TRANSFORMERS_MISSING_ERROR = missing_package_message("transformers", "Opening models")
+CONFIG_FILE = "config.json"
+IMAGE_CONFIG_FILE = "preprocessor_config.json"
+TOKENIZER_CONFIG_FILE = "tokenizer_config.json"
+WEIGHTS_FILE = "model.safetensors"
+INDEX_FILE = "model.safetensors.index.json"
+ADAPTER_CONFIG_FILE = "adapter_config.json"
 MAX_HEADER_BYTES = 16 * 2**20
 """Maximum size of the header (the list of tensors) of a weights file."""
 MAX_SMALL_HEADER_BYTES = 2 * 2**20
@@ -63,7 +63,7 @@ _DISTRIBUTED = re.compile(r"shard-\d{5}-model-\d{5}-of-\d{5}\.safetensors")
 """Files that transformers prefers to all others."""
 MAX_IMAGE_SIDE_PX = 4_096
 """Maximum image side that a folder may request in preprocessing."""
-MERGE = (
+MERGE_COMMAND = (
     "python -c \"import peft; m=peft.AutoPeftModel.from_pretrained('FOLDER'); "
     "m.merge_and_unload().save_pretrained('MERGED')\". Then open MERGED."
 )
@@ -150,19 +150,19 @@ class ModelFolder(Struct, frozen=True):
     __repr__ = brief_repr
 
     @property
-    def text_to_begin_with(self) -> str:
+    def initial_text(self) -> str:
         """A valid first text for a model of the lab; empty for models that accept any text."""
-        return first_probe_of(self.lab_run.sample, self.lab_run.settings) if self.lab_run else ""
+        return choose_probe_text(self.lab_run.sample, self.lab_run.settings) if self.lab_run else ""
 
 
-def bytes_in_memory(numbers: int, dtype: Dtype) -> int:
+def parameter_bytes(numbers: int, dtype: Dtype) -> int:
     """Return the bytes that a number of parameters takes in memory."""
     return numbers * (8 if dtype is Dtype.FLOAT64 else 4)
 
 
 def is_model_folder(path: Path) -> bool:
     """Whether a folder is a model's, possibly incomplete, or a cached repository."""
-    files = (path / CONFIG, path / ADAPTER_CONFIG)
+    files = (path / CONFIG_FILE, path / ADAPTER_CONFIG_FILE)
     return any(file.is_file() or file.is_symlink() for file in files) or is_cached_repository(path)
 
 
@@ -172,7 +172,7 @@ def read_model_folder(path: Path, *, has_fingerprint: bool = True) -> ModelFolde
     Parameters
     ----------
     path : Path
-        As in `model_path`.
+        As in `find_model_folder`.
     has_fingerprint : bool
         Whether to compute the fingerprint, which reads a part of the weights.
 
@@ -181,11 +181,11 @@ def read_model_folder(path: Path, *, has_fingerprint: bool = True) -> ModelFolde
     InputError
         With field ``model`` if it cannot be opened; the message says what to do.
     """
-    path = model_path(path)
-    config, name = _read_config(path), name_of(path)
-    check_kind(name, config)
+    path = find_model_folder(path)
+    config, name = _read_config(path), model_name(path)
+    check_input_kind(name, config)
     files = weight_files(path)
-    weights = tensors_in_files(files)
+    weights = list_tensors(files)
     layers = _find_count(config, _LAYERS)
     kind = config.get("model_type")
     classes = config.get("architectures") or []
@@ -200,10 +200,10 @@ def read_model_folder(path: Path, *, has_fingerprint: bool = True) -> ModelFolde
         sum(each.numbers for each in weights),
         sum(file.stat().st_size for file in files),
         any((path / name).is_file() for name in _TOKENIZERS),
-        fingerprint_of(config, files) if has_fingerprint else "",
+        compute_fingerprint(config, files) if has_fingerprint else "",
         layer_sizes=_measure_layers(weights, layers),
         is_quantised="quantization_config" in config,
-        notices=tuple(filter(None, (notice_of_parts(name, config), _adapter_notice(path)))),
+        notices=tuple(filter(None, (unused_parts_notice(name, config), _adapter_notice(path)))),
     )
 
 
@@ -216,21 +216,21 @@ def check_image_config(path: Path) -> None:
         With field ``model``.
     """
     settings = _read_json(
-        path / IMAGE_CONFIG,
-        f"“{path.name}” has no {IMAGE_CONFIG}, so images cannot be prepared for this model.",
+        path / IMAGE_CONFIG_FILE,
+        f"“{path.name}” has no {IMAGE_CONFIG_FILE}, so images cannot be prepared for this model.",
     )
-    refuse_code(IMAGE_CONFIG, settings)
+    check_no_custom_code(IMAGE_CONFIG_FILE, settings)
     if not isinstance(settings, dict):
-        raise _model_error(f"{IMAGE_CONFIG} is invalid: it must contain a JSON object.")
+        raise _model_error(f"{IMAGE_CONFIG_FILE} is invalid: it must contain a JSON object.")
     for name in ("size", "crop_size", "pad_size"):
         value = settings.get(name)
         sizes = [*value.values()] if isinstance(value, dict) else [value]
         if any(isinstance(size, int | float) and size > MAX_IMAGE_SIDE_PX for size in sizes):
             limit = f"{MAX_IMAGE_SIDE_PX:,} pixels"
-            raise _model_error(f"{IMAGE_CONFIG} is invalid: “{name}” must be at most {limit}.")
+            raise _model_error(f"{IMAGE_CONFIG_FILE} is invalid: “{name}” must be at most {limit}.")
 
 
-def fingerprint_of(config: Mapping[str, Any], files: Sequence[Path]) -> str:
+def compute_fingerprint(config: Mapping[str, Any], files: Sequence[Path]) -> str:
     """Return a hexadecimal hash that identifies a model by its files.
 
     It covers the whole configuration. Weights files can be large, so only their names, sizes,
@@ -246,53 +246,54 @@ def fingerprint_of(config: Mapping[str, Any], files: Sequence[Path]) -> str:
                     file.seek(place)
                     made.update(file.read(_PART))
     except OSError as error:
-        raise _model_error(f"Cannot read the weights: {reason_of(error)}.") from error
+        raise _model_error(f"Cannot read the weights: {system_error_reason(error)}.") from error
     return made.hexdigest()
 
 
-def name_of(path: Path) -> str:
+def model_name(path: Path) -> str:
     """Return the name of a model: of its repository if in the local cache, else of its folder."""
     return repository_name(path) or path.resolve().name
 
 
 def _adapter_notice(path: Path) -> str:
     """Return the notice about an adapter next to a model's weights; empty if there is none."""
-    if not (path / ADAPTER_CONFIG).exists():
+    if not (path / ADAPTER_CONFIG_FILE).exists():
         return ""
     return (
-        f"The adapter in the folder ({ADAPTER_CONFIG}) is not applied: all values are those of the "
-        f"base model. To apply it, merge it first: {MERGE}"
+        f"The adapter in the folder ({ADAPTER_CONFIG_FILE}) is not applied: all values are "
+        "those of the "
+        f"base model. To apply it, merge it first: {MERGE_COMMAND}"
     )
 
 
 def _adapter_only_message(path: Path) -> str:
     """Return the message for a folder with only an adapter; empty if it has none."""
-    if not (path / ADAPTER_CONFIG).exists():
+    if not (path / ADAPTER_CONFIG_FILE).exists():
         return ""
-    settings = _read_json(path / ADAPTER_CONFIG, "")
+    settings = _read_json(path / ADAPTER_CONFIG_FILE, "")
     base = settings.get("base_model_name_or_path") if isinstance(settings, dict) else None
     of = f" for the model “{base[:200]}”" if isinstance(base, str) and base else ""
     return (
         f"“{path.name}” contains only an adapter{of}. Open the base model, or merge the adapter "
-        f"into it: {MERGE}"
+        f"into it: {MERGE_COMMAND}"
     )
 
 
 def _read_config(path: Path) -> dict[str, Any]:
     check_file_sizes(path)
-    if not (path / CONFIG).exists():
+    if not (path / CONFIG_FILE).exists():
         if adapter := _adapter_only_message(path):
             raise _model_error(adapter)
         if file := next(path.glob("*.gguf"), None):
             raise _model_error(GGUF_ERROR.format(name=file.name))
     config = _read_json(
-        path / CONFIG, f"“{path.name}” is not a model folder: it has no config.json."
+        path / CONFIG_FILE, f"“{path.name}” is not a model folder: it has no config.json."
     )
     if not isinstance(config, dict):
         raise _model_error("config.json is invalid: it must contain a JSON object.")
-    refuse_code(CONFIG, config)
-    if (path / TOKENIZER_CONFIG).exists():
-        refuse_code(TOKENIZER_CONFIG, _read_json(path / TOKENIZER_CONFIG, ""))
+    check_no_custom_code(CONFIG_FILE, config)
+    if (path / TOKENIZER_CONFIG_FILE).exists():
+        check_no_custom_code(TOKENIZER_CONFIG_FILE, _read_json(path / TOKENIZER_CONFIG_FILE, ""))
     if "transformers_weights" in config:
         raise _model_error(
             "config.json names weights files other than model.safetensors, which is not supported."
@@ -308,7 +309,7 @@ def _find_count(config: dict[str, Any], names: Sequence[str]) -> int:
     return next((count for count in found if type(count) is int and count > 0), 0)
 
 
-def refuse_code(name: str, settings: Any) -> None:
+def check_no_custom_code(name: str, settings: Any) -> None:
     """Reject settings that would run custom code."""
     if isinstance(settings, dict) and "auto_map" in settings:
         raise _model_error(
@@ -325,7 +326,7 @@ def _read_json(path: Path, without: str) -> Any:
     except FileNotFoundError:
         raise _model_error(without) from None
     except OSError as error:
-        raise _model_error(f"Cannot read “{path.name}”: {reason_of(error)}.") from error
+        raise _model_error(f"Cannot read “{path.name}”: {system_error_reason(error)}.") from error
     if len(text) > limit:
         raise _model_error(f"“{path.name}” is too large: more than {format_size(limit)}.")
     try:
@@ -347,24 +348,24 @@ def weight_files(path: Path) -> list[Path]:
             f"{shards[0]} is a part of a distributed training checkpoint, which is not supported. "
             "Save the model with save_pretrained and open that folder."
         )
-    if (path / WEIGHTS).is_file():
-        return [path / WEIGHTS]
-    if (path / WEIGHTS).is_symlink():
-        raise _model_error(missing_link_target(path / WEIGHTS))
-    if (path / INDEX).exists():
-        index = _read_json(path / INDEX, "")
+    if (path / WEIGHTS_FILE).is_file():
+        return [path / WEIGHTS_FILE]
+    if (path / WEIGHTS_FILE).is_symlink():
+        raise _model_error(broken_link_message(path / WEIGHTS_FILE))
+    if (path / INDEX_FILE).exists():
+        index = _read_json(path / INDEX_FILE, "")
         places = index.get("weight_map") if isinstance(index, dict) else None
         if not isinstance(places, dict) or not all(isinstance(at, str) for at in places.values()):
-            raise _model_error(f"“{INDEX}” is damaged: its weight_map is missing or invalid.")
+            raise _model_error(f"“{INDEX_FILE}” is damaged: its weight_map is missing or invalid.")
         names = sorted({*places.values()})
         if wrong := [name for name in names if not re.fullmatch(r"[\w.-]+\.safetensors", name)]:
             raise _model_error(
-                f"“{INDEX}” names “{wrong[0][:60]}”, which is not a valid file name."
+                f"“{INDEX_FILE}” names “{wrong[0][:60]}”, which is not a valid file name."
             )
         if missing := [name for name in names if not (path / name).is_file()]:
             count = f"{len(missing):,} of {len(names):,} weights files"
             sentence = f"{count} are missing, for example {missing[0]}."
-            raise _model_error(f"{sentence} {download_again(path)}")
+            raise _model_error(f"{sentence} {download_instructions(path)}")
         return [path / name for name in names]
     raise _model_error(_missing_weights_message(path))
 
@@ -372,7 +373,7 @@ def weight_files(path: Path) -> list[Path]:
 def _missing_weights_message(path: Path) -> str:
     pickles = sorted([*path.glob("*.bin"), *path.glob("*.pt"), *path.glob("*.pth")])
     if not pickles:
-        return f"“{path.name}” contains no weights: {WEIGHTS} is missing."
+        return f"“{path.name}” contains no weights: {WEIGHTS_FILE} is missing."
     return (
         f"{pickles[0].name} is not opened because loading this format can run code. If you trust "
         "it, convert it to safetensors: python -c \"import transformers as t; p='FOLDER'; "
@@ -380,7 +381,7 @@ def _missing_weights_message(path: Path) -> str:
     )
 
 
-class TensorInFile(Struct, frozen=True):
+class TensorHeader(Struct, frozen=True):
     """A tensor in a weights file, as described in the file's header.
 
     Parameters
@@ -402,7 +403,7 @@ class TensorInFile(Struct, frozen=True):
         return prod(self.shape)
 
 
-def tensors_in_files(files: Sequence[Path]) -> list[TensorInFile]:
+def list_tensors(files: Sequence[Path]) -> list[TensorHeader]:
     """List the tensors in weights files by their headers.
 
     Raises
@@ -413,9 +414,9 @@ def tensors_in_files(files: Sequence[Path]) -> list[TensorInFile]:
     return [tensor for file in files for tensor in _list_tensors(file)]
 
 
-def _measure_layers(weights: Sequence[TensorInFile], layers: int) -> LayerSizes:
+def _measure_layers(weights: Sequence[TensorHeader], layers: int) -> LayerSizes:
     """Return the sizes of the layers, from the layer numbers in the names of the tensors."""
-    stacks: dict[str, dict[int, list[TensorInFile]]] = {}
+    stacks: dict[str, dict[int, list[TensorHeader]]] = {}
     for weight in weights:
         if found := re.match(r"(.+?)\.(\d{1,6})\.", weight.name):
             stacks.setdefault(found[1], {}).setdefault(int(found[2]), []).append(weight)
@@ -427,7 +428,7 @@ def _measure_layers(weights: Sequence[TensorInFile], layers: int) -> LayerSizes:
     return LayerSizes(layers, sum(sums), read, max(sums))
 
 
-def _list_tensors(path: Path) -> list[TensorInFile]:
+def _list_tensors(path: Path) -> list[TensorHeader]:
     """List the tensors in a ``.safetensors`` file by its header, checked against the file size."""
     damaged = f"{path.name} is damaged: its content does not match its header."
     try:
@@ -442,7 +443,7 @@ def _list_tensors(path: Path) -> list[TensorInFile]:
                 raise _model_error(f"{path.name} is damaged: its header is too large ({sizes}).")
             header = json.loads(file.read(length))
     except OSError as error:
-        raise _model_error(f"Cannot read {path.name}: {reason_of(error)}.") from error
+        raise _model_error(f"Cannot read {path.name}: {system_error_reason(error)}.") from error
     except (ValueError, RecursionError) as error:
         if isinstance(error, InputError):
             raise
@@ -466,7 +467,7 @@ def _list_tensors(path: Path) -> list[TensorInFile]:
     return tensors
 
 
-def _parse_tensor(name: str, described: Mapping[str, Any]) -> TensorInFile:
+def _parse_tensor(name: str, described: Mapping[str, Any]) -> TensorHeader:
     """Return a tensor from its header entry; raises `ValueError` if its sizes are inconsistent."""
     begin, end = described["data_offsets"]
     kind, shape = described["dtype"], described["shape"]
@@ -477,7 +478,7 @@ def _parse_tensor(name: str, described: Mapping[str, Any]) -> TensorInFile:
     # An unlisted type takes at least one bit per element.
     if numbers * item != end - begin if item else numbers > 8 * (end - begin):
         raise ValueError
-    return TensorInFile(name, kind, tuple(shape), end - begin)
+    return TensorHeader(name, kind, tuple(shape), end - begin)
 
 
 def _model_error(sentence: str) -> InputError:

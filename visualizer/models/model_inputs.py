@@ -14,21 +14,21 @@ from visualizer.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-AUDIO = "audio"
-VIDEO = "videos"
-SERIES = "time series"
-IMAGE_AND_TEXT = "an image together with a text"
-SUPPLIED = ("input_ids", "pixel_values")
+AUDIO_INPUT = "audio"
+VIDEO_INPUT = "videos"
+TIME_SERIES_INPUT = "time series"
+IMAGE_AND_TEXT_INPUT = "an image together with a text"
+SUPPORTED_INPUTS = ("input_ids", "pixel_values")
 """Main inputs of transformers classes that the program supplies."""
 _MAIN_INPUTS = {
-    "input_features": AUDIO,
-    "input_values": AUDIO,
-    "audio_values": AUDIO,
-    "pixel_values_videos": VIDEO,
-    "past_values": SERIES,
+    "input_features": AUDIO_INPUT,
+    "input_values": AUDIO_INPUT,
+    "audio_values": AUDIO_INPUT,
+    "pixel_values_videos": VIDEO_INPUT,
+    "past_values": TIME_SERIES_INPUT,
 }
 _KINDS = {
-    AUDIO: (
+    AUDIO_INPUT: (
         "whisper wav2vec2 wav2vec2-bert wav2vec2-conformer hubert wavlm unispeech unispeech-sat "
         "sew sew-d data2vec-audio speech_to_text speecht5 speech-encoder-decoder "
         "audio-spectrogram-transformer clap moonshine moonshine_streaming encodec dac mimi "
@@ -37,11 +37,11 @@ _KINDS = {
         "kyutai_speech_to_text canary cohere_asr granite_speech5_ctc nemotron3_5_asr "
         "nemotron3_diarization nemotron_asr_streaming"
     ),
-    VIDEO: "videomae vivit timesformer vjepa2 videoprism videoprism_vision_model tvp videomt",
-    SERIES: (
+    VIDEO_INPUT: "videomae vivit timesformer vjepa2 videoprism videoprism_vision_model tvp videomt",
+    TIME_SERIES_INPUT: (
         "time_series_transformer autoformer informer patchtst patchtsmixer timesfm timesfm2_5"
     ),
-    IMAGE_AND_TEXT: (
+    IMAGE_AND_TEXT_INPUT: (
         "blip-2 instructblip instructblipvideo kosmos-2 vilt lxmert visual_bert bridgetower "
         "layoutlmv2 layoutxlm udop pix2struct vision-encoder-decoder grounding-dino "
         "mm-grounding-dino omdet-turbo"
@@ -61,12 +61,12 @@ _BY_IMAGE = (
 """Model types with a text encoder and an image encoder; only the image encoder is run."""
 _PARTS = {
     "vision_config": "images", "vq_config": "images", "image_config": "images",
-    "audio_config": AUDIO, "speech_config": AUDIO, "video_config": VIDEO,
+    "audio_config": AUDIO_INPUT, "speech_config": AUDIO_INPUT, "video_config": VIDEO_INPUT,
 }  # fmt: skip
 """Configuration entries of encoders for other inputs in a text model."""
 
 
-def check_kind(name: str, config: Mapping[str, Any]) -> None:
+def check_input_kind(name: str, config: Mapping[str, Any]) -> None:
     """Reject a model whose input the program cannot supply, by its configuration.
 
     Raises
@@ -75,7 +75,7 @@ def check_kind(name: str, config: Mapping[str, Any]) -> None:
         With field ``model``.
     """
     if what := _UNSUPPLIED.get(str(config.get("model_type"))):
-        raise unsupplied_input(name, what)
+        raise unsupported_input_error(name, what)
 
 
 def check_main_input(name: str, main_inputs: str | Iterable[str]) -> None:
@@ -87,12 +87,12 @@ def check_main_input(name: str, main_inputs: str | Iterable[str]) -> None:
         With field ``model``.
     """
     names = (main_inputs,) if isinstance(main_inputs, str) else tuple(main_inputs)
-    if not any(each in SUPPLIED for each in names):
+    if not any(each in SUPPORTED_INPUTS for each in names):
         first = names[0] if names else ""
-        raise unsupplied_input(name, _MAIN_INPUTS.get(first, f"“{first}”"))
+        raise unsupported_input_error(name, _MAIN_INPUTS.get(first, f"“{first}”"))
 
 
-def unsupplied_input(name: str, what: str) -> InputError:
+def unsupported_input_error(name: str, what: str) -> InputError:
     """Return the error for a model whose input the program cannot supply."""
     return InputError(
         "model",
@@ -101,7 +101,7 @@ def unsupplied_input(name: str, what: str) -> InputError:
     )
 
 
-def notice_of_parts(name: str, config: Mapping[str, Any]) -> str:
+def unused_parts_notice(name: str, config: Mapping[str, Any]) -> str:
     """Return the notice about parts of a model that are not run; empty if there are none."""
     if str(config.get("model_type")) in _BY_IMAGE:
         return f"Only the image encoder of {name} is run; its text encoder is not used."

@@ -13,38 +13,38 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from visualizer.attention import device as attention_device
-from visualizer.attention.run import USABLE, gib
+from visualizer.attention.run import USABLE_MEMORY_SHARE, format_gib
 from visualizer.attention.spec import Device, Dtype
 from visualizer.errors import InputError, first_line, is_out_of_memory
-from visualizer.models.attention_recorder import EAGER
+from visualizer.models.attention_recorder import EAGER_ATTENTION
 from visualizer.models.disk_layers import (
     LAYOUT_MISMATCH,
-    LayersOnDisk,
-    device_map_of,
-    is_mapped_part,
-    stack_of_layers,
+    DiskLayers,
+    create_device_map,
+    find_layer_list,
+    is_memory_mapped,
 )
 from visualizer.models.disk_reading_estimate import (
-    INSTEAD,
     LAB_MODEL_REASON,
-    SEVERAL_STACKS,
-    memory_from_disk,
+    RUN_FROM_DISK_HINT,
+    SEVERAL_STACKS_REASON,
+    disk_refusal_reason,
     refused,
-    why_not_from_disk,
+    resident_bytes,
 )
 from visualizer.models.lab_model_files import is_lab_model
-from visualizer.models.meta_model import bytes_of_model, meta_model
+from visualizer.models.meta_model import build_meta_model, model_bytes
 from visualizer.models.model_folder import (
-    IMAGE_CONFIG,
+    IMAGE_CONFIG_FILE,
     ModelFolder,
-    bytes_in_memory,
     check_image_config,
+    parameter_bytes,
     positive_int,
     read_model_folder,
 )
 from visualizer.models.model_inputs import check_main_input
-from visualizer.models.model_ranks import ONE, ModelRanks, Parallelism, SeveralRanks
-from visualizer.models.model_tokenizer import TokenizerBeingRead
+from visualizer.models.model_ranks import SINGLE_RANK, DistributedRanks, ModelRanks, Parallelism
+from visualizer.models.model_tokenizer import BackgroundTokenizer
 from visualizer.models.tokenizer_process import tokenizer_process
 from visualizer.optional_packages import require_package
 from visualizer.progress import CancelledError, no_progress
@@ -58,9 +58,9 @@ if TYPE_CHECKING:
 
 ABSENT_ADAPTER_FOLDER = "no adapter"
 """A subfolder that does not exist, so that peft finds no adapter."""
-SPREAD = "a model can be split over processes or run from disk, but not both"
-ON_CPU_ALONE = "models run from disk on the CPU only"
-LOADING = "Loading weights"
+DISTRIBUTED_DISK_ERROR = "a model can be split over processes or run from disk, but not both"
+CPU_ONLY_ERROR = "models run from disk on the CPU only"
+LOADING_LABEL = "Loading weights"
 """Description of the progress bar of the loop in which transformers assigns weights."""
 
 
@@ -87,8 +87,8 @@ class LoadedModel(NamedTuple):
     model: Any
     tokenizer: ModelTokenizer | None
     device: Device
-    ranks: ModelRanks = ONE
-    on_disk: LayersOnDisk | None = None
+    ranks: ModelRanks = SINGLE_RANK
+    on_disk: DiskLayers | None = None
 
 
 def load_model(
@@ -128,10 +128,10 @@ def load_model(
     if is_from_disk:
         numbers = _check_from_disk(folder, device, dtype, parallelism)
         device = Device.CPU
-    where, _ = attention_device.resolve(device, dtype)
+    where, _ = attention_device.resolve_device(device, dtype)
     ranks = _ranks_for(folder, parallelism, where)
-    needed = bytes_in_memory(numbers, dtype)
-    with ranks.agreed():  # before any process fills the memory
+    needed = parameter_bytes(numbers, dtype)
+    with ranks.propagate_errors():  # before any process fills the memory
         _check_room(folder, needed, where, dtype, ranks, is_from_disk=is_from_disk)
     read = WeightProgress(progress, numbers, folder.bytes * numbers // max(1, folder.numbers))
     if folder.has_tokenizer:
@@ -146,26 +146,26 @@ def load_model(
             sentence = f"The config.json of {folder.name} names no architecture (model_type)."
         raise InputError("model", sentence)
     read.check()
-    being_read = TokenizerBeingRead(folder) if folder.has_tokenizer else None
+    being_read = BackgroundTokenizer(folder) if folder.has_tokenizer else None
     stack, placed, types = "", dict[str, Any](), getattr(torch, dtype)
     with _silence_libraries():
-        with ranks.agreed(), _explain_errors(folder):
+        with ranks.propagate_errors(), _explain_errors(folder):
             config = _load_config(folder)
             kind = _model_class(transformers, folder, config)
             check_main_input(folder.name, kind.main_input_name)
-            on_meta = meta_model(kind, config, folder, types, read.check)
+            on_meta = build_meta_model(kind, config, folder, types, read.check)
             buffers = sum(each.nbytes for each in on_meta.buffers())
-            needed = needed + buffers if is_from_disk else max(needed, bytes_of_model(on_meta))
+            needed = needed + buffers if is_from_disk else max(needed, model_bytes(on_meta))
             _check_room(folder, needed, where, dtype, ranks, is_from_disk=is_from_disk)
         if is_from_disk:
-            stack = stack_of_layers(on_meta, folder.layer_sizes.layers)
+            stack = find_layer_list(on_meta, folder.layer_sizes.layers)
             if not stack:
-                raise refused(folder.name, SEVERAL_STACKS)
-            placed = {"device_map": device_map_of(on_meta, stack)}
+                raise refused(folder.name, SEVERAL_STACKS_REASON)
+            placed = {"device_map": create_device_map(on_meta, stack)}
         del on_meta
         settings = {"config": config, "dtype": types} | ranks.settings() | placed
         model = _load_weights(kind, folder, where, read, settings).eval()
-        on_disk = LayersOnDisk(folder.name, model, stack) if stack else None
+        on_disk = DiskLayers(folder.name, model, stack) if stack else None
     tokenizer = being_read.result(read.check) if being_read else None
     return LoadedModel(folder, model, tokenizer, where, ranks, on_disk)
 
@@ -182,14 +182,15 @@ def _check_room(
     """Reject a model that needs more memory than is available."""
     # Each process has its own GPU, but all share the memory of the machine.
     needed //= ranks.count if device is Device.CUDA else 1
-    free = USABLE * attention_device.free_bytes(device)
+    free = USABLE_MEMORY_SHARE * attention_device.free_device_bytes(device)
     if needed > free:
         sentence = (
-            f"{folder.name} needs {gib(needed)} of memory as {dtype}; {gib(free)} is available."
+            f"{folder.name} needs {format_gib(needed)} of memory as {dtype}; "
+            f"{format_gib(free)} is available."
         )
         is_spread = ranks.parallelism is not Parallelism.NONE
-        if not (is_from_disk or is_spread or why_not_from_disk(folder)):
-            sentence = f"{sentence} {INSTEAD}"
+        if not (is_from_disk or is_spread or disk_refusal_reason(folder)):
+            sentence = f"{sentence} {RUN_FROM_DISK_HINT}"
         raise InputError("model", sentence)
 
 
@@ -198,14 +199,14 @@ def _check_from_disk(
 ) -> int:
     """Return the number of parameters in memory at once; reject a model that cannot be streamed."""
     if parallelism is not Parallelism.NONE:
-        raise refused(folder.name, SPREAD)
+        raise refused(folder.name, DISTRIBUTED_DISK_ERROR)
     if device not in {Device.AUTO, Device.CPU}:
-        raise refused(folder.name, ON_CPU_ALONE)
-    if why := why_not_from_disk(folder):
+        raise refused(folder.name, CPU_ONLY_ERROR)
+    if why := disk_refusal_reason(folder):
         raise refused(folder.name, why)
     require_package("accelerate", "Running a model from disk")
     sizes = folder.layer_sizes
-    return memory_from_disk(folder.numbers, sizes, dtype) // bytes_in_memory(1, dtype)
+    return resident_bytes(folder.numbers, sizes, dtype) // parameter_bytes(1, dtype)
 
 
 def _load_config(folder: ModelFolder) -> Any:
@@ -218,13 +219,13 @@ def _load_config(folder: ModelFolder) -> Any:
 def _ranks_for(folder: ModelFolder, parallelism: Parallelism, device: Device) -> ModelRanks:
     """Return the processes over which to split a model."""
     if parallelism is Parallelism.NONE:
-        return ONE
+        return SINGLE_RANK
     require_package("accelerate", "Splitting a model over processes")
     with _explain_errors(folder):
         config = _load_config(folder).get_text_config()
     heads = positive_int(getattr(config, "num_attention_heads", 0)) or 1
     key_heads = positive_int(getattr(config, "num_key_value_heads", 0)) or heads
-    ranks = SeveralRanks(parallelism, heads, device)
+    ranks = DistributedRanks(parallelism, heads, device)
     plan = getattr(config, "base_model_tp_plan", None) or {}
     is_by_heads = parallelism is Parallelism.TENSOR and any("q_proj" in name for name in plan)
     if is_by_heads and key_heads % ranks.count:
@@ -243,7 +244,7 @@ def _load_lab_model(path: Path, device: Device, dtype: Dtype) -> LoadedModel:
     _import_transformers()
     from visualizer.models.lab_transformer import read_lab_model  # imports transformers
 
-    where, _ = attention_device.resolve(device, dtype)
+    where, _ = attention_device.resolve_device(device, dtype)
     with _silence_libraries():
         folder, model, tokenizer = read_lab_model(path)
     return LoadedModel(folder, model.to(where, getattr(torch, dtype)).eval(), tokenizer, where)
@@ -323,7 +324,7 @@ def _load_weights(
                 local_files_only=True,
                 trust_remote_code=False,
                 use_safetensors=True,
-                attn_implementation=EAGER,
+                attn_implementation=EAGER_ATTENTION,
                 output_loading_info=True,
                 adapter_kwargs={"subfolder": ABSENT_ADAPTER_FOLDER},
                 **settings,
@@ -357,7 +358,7 @@ def load_image_processor(folder: ModelFolder) -> Any:
         )
         raise InputError("model", sentence) from error
     except Exception as error:  # as above
-        sentence = f"The {IMAGE_CONFIG} of {folder.name} is invalid: {first_line(error)}"
+        sentence = f"The {IMAGE_CONFIG_FILE} of {folder.name} is invalid: {first_line(error)}"
         raise InputError("model", sentence) from error
 
 
@@ -394,7 +395,7 @@ class WeightProgress:
         def loop(
             make: Callable[..., Any], given: tuple[Any, ...], named: Mapping[str, Any]
         ) -> object:
-            if threading.get_ident() == here and named.get("desc") == LOADING:
+            if threading.get_ident() == here and named.get("desc") == LOADING_LABEL:
                 return self._iterate_weights(given[0])
             return make(*given, **named)
 
@@ -410,7 +411,7 @@ class WeightProgress:
                 # transformers raises an error again, with an explanation, when it uses the weight.
                 if isinstance(part, Future) and part.exception() is None:
                     tensor = part.result()
-                    if isinstance(tensor, torch.Tensor) and not is_mapped_part(tensor):
+                    if isinstance(tensor, torch.Tensor) and not is_memory_mapped(tensor):
                         self._add_loaded(tensor)
             self.check()
             yield name, parts
@@ -426,7 +427,7 @@ class WeightProgress:
             for tensor in chain(model.parameters(), model.buffers()):
                 if tensor.is_meta:  # stays on disk
                     continue
-                is_mapped = is_mapped_part(tensor)
+                is_mapped = is_memory_mapped(tensor)
                 if is_mapped or tensor.device.type != device:
                     tensor.data = tensor.data.to(device, copy=True)
                 if is_mapped:

@@ -14,11 +14,11 @@ from visualizer.storage.regular_file import open_regular_file
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-COMMIT = re.compile(r"[0-9a-f]{40}")
-REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
+COMMIT_PATTERN = re.compile(r"[0-9a-f]{40}")
+REPOSITORY_PATTERN = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 CACHE_PREFIX = "models--"
 """Beginning of the name of a repository's folder in the cache."""
-SNAPSHOTS = "snapshots"
+SNAPSHOTS_FOLDER = "snapshots"
 MAX_ENTRIES = 2_000
 """Maximum number of entries of a folder that are examined."""
 GGUF_ERROR = (
@@ -42,7 +42,7 @@ def hub_cache(environment: Mapping[str, str] = os.environ) -> Path:
     return Path(cache).expanduser() / "huggingface" / "hub"
 
 
-def folders_in(parent: Path) -> list[Path]:
+def list_folders(parent: Path) -> list[Path]:
     """List the folders in a folder; none if it cannot be read."""
     try:
         with os.scandir(parent) as entries:
@@ -51,15 +51,15 @@ def folders_in(parent: Path) -> list[Path]:
         return []
 
 
-def snapshot_of(repository: Path) -> Path | None:
+def find_snapshot(repository: Path) -> Path | None:
     """Return the snapshot of the main branch, or else the newest one."""
-    versions = {each.name: each for each in folders_in(repository / SNAPSHOTS)}
+    versions = {each.name: each for each in list_folders(repository / SNAPSHOTS_FOLDER)}
     try:
         with open_regular_file(repository / "refs" / "main") as file:
             main = file.read(40).decode("ascii", "replace")
     except OSError:
         main = ""
-    if COMMIT.fullmatch(main) and main in versions:
+    if COMMIT_PATTERN.fullmatch(main) and main in versions:
         return versions[main]
     return max(versions.values(), key=_modification_time, default=None)
 
@@ -75,17 +75,17 @@ def repository_name(path: Path) -> str:
     """Return ``organisation/name`` of a cached repository or snapshot; empty for other folders."""
     whole = path.resolve()
     for folder in (whole, whole.parent, whole.parent.parent):
-        if folder.name.startswith(CACHE_PREFIX) and (folder / SNAPSHOTS).is_dir():
+        if folder.name.startswith(CACHE_PREFIX) and (folder / SNAPSHOTS_FOLDER).is_dir():
             return folder.name.removeprefix(CACHE_PREFIX).replace("--", "/")
     return ""
 
 
 def is_cached_repository(path: Path) -> bool:
     """Whether a path is the folder of a cached repository, which contains its snapshots."""
-    return path.name.startswith(CACHE_PREFIX) and (path / SNAPSHOTS).is_dir()
+    return path.name.startswith(CACHE_PREFIX) and (path / SNAPSHOTS_FOLDER).is_dir()
 
 
-def model_path(path: Path, environment: Mapping[str, str] = os.environ) -> Path:
+def find_model_folder(path: Path, environment: Mapping[str, str] = os.environ) -> Path:
     """Return the folder that holds the files of a model.
 
     Parameters
@@ -100,10 +100,10 @@ def model_path(path: Path, environment: Mapping[str, str] = os.environ) -> Path:
         With field ``model`` if not found; the message says where it was searched and what to do.
     """
     whole = path.resolve()
-    if whole.name == SNAPSHOTS and is_cached_repository(whole.parent):
+    if whole.name == SNAPSHOTS_FOLDER and is_cached_repository(whole.parent):
         whole = whole.parent
     if is_cached_repository(whole):
-        if found := snapshot_of(whole):
+        if found := find_snapshot(whole):
             return found
         name = repository_name(whole)
         raise _model_error(
@@ -120,22 +120,22 @@ def model_path(path: Path, environment: Mapping[str, str] = os.environ) -> Path:
         )
     if path.is_symlink():
         raise _model_error(f"“{path}” is a broken link: its target folder no longer exists.")
-    if not REPOSITORY.fullmatch(path.as_posix()):
+    if not REPOSITORY_PATTERN.fullmatch(path.as_posix()):
         raise _model_error(f"Folder not found: “{path}”.")
     cache = hub_cache(environment)
-    if found := snapshot_of(cache / f"{CACHE_PREFIX}{path.as_posix().replace('/', '--')}"):
+    if found := find_snapshot(cache / f"{CACHE_PREFIX}{path.as_posix().replace('/', '--')}"):
         return found
     sentence = f"Model not found: “{path}” is neither a folder in {Path.cwd()} nor in {cache}."
     raise _model_error(f"{sentence} {_download_instructions(path.as_posix())}")
 
 
-def missing_link_target(path: Path) -> str:
+def broken_link_message(path: Path) -> str:
     """Return the message for a model file that is a broken link."""
     sentence = f"“{path.name}” is missing: it is a link to a file that no longer exists."
-    return f"{sentence} {download_again(path.parent)}"
+    return f"{sentence} {download_instructions(path.parent)}"
 
 
-def download_again(folder: Path) -> str:
+def download_instructions(folder: Path) -> str:
     """Return instructions for completing the files of a folder."""
     name = repository_name(folder)
     return _download_instructions(name) if name else "Copy or download the model again."

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import distributed
 
-from visualizer.errors import InputError, memory_error_in_words
-from visualizer.language.process_group import process_group_backend, select_own_device
+from visualizer.errors import InputError, convert_memory_error
+from visualizer.language.process_group import process_group_backend, select_process_device
 from visualizer.language.wire_format import Message, MessageUnpacker
-from visualizer.models.inference_boundary import NotByRuleError
-from visualizer.models.model_server.rank_processes import STORE
+from visualizer.models.inference_boundary import UnsupportedAttentionError
+from visualizer.models.model_server.rank_processes import STORE_VARIABLE
 from visualizer.progress import CancelledError, check_stopped
 
 if TYPE_CHECKING:
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
     from visualizer.attention.spec import Device
 
-APART = timedelta(days=1)
+COLLECTIVE_TIMEOUT = timedelta(days=1)
 """Timeout of collective operations. It is long because other ranks may be busy for long; if a rank
 exits, the server ends all of them."""
-AFTER_FAILURE = timedelta(seconds=60)
+FAILURE_TIMEOUT = timedelta(seconds=60)
 """Timeout after a run that failed on this rank, as the others may still be waiting in that run."""
-ENDED = "ended"
+JOB_ENDED = "ended"
 """Type of the message exchanged at the end of a job."""
 
 
@@ -54,7 +54,7 @@ class _EndedError(Exception):
 
 
 class ModelRanks:
-    """A single process that holds the whole model; see `SeveralRanks` for several."""
+    """A single process that holds the whole model; see `DistributedRanks` for several."""
 
     rank = 0
     count = 1
@@ -64,11 +64,11 @@ class ModelRanks:
         """Return the layer's number of the first of this rank's ``heads`` heads."""
         return 0
 
-    def refuse(self, refused: InputError) -> None:
+    def show_error(self, refused: InputError) -> None:
         """Raise an error, or keep it until all ranks have run the model."""
         raise refused
 
-    def check_stopped(self) -> None:
+    def check_cancelled(self) -> None:
         """Raise `CancelledError` on all ranks if any of them is asked to stop."""
         check_stopped()
 
@@ -81,19 +81,19 @@ class ModelRanks:
         yield
 
     @contextmanager
-    def agreed(self) -> Iterator[None]:
+    def propagate_errors(self) -> Iterator[None]:
         """Propagate an InputError raised on one rank to all ranks."""
         yield
 
-    def agree(self, is_so: bool) -> bool:
+    def all_ranks_agree(self, is_so: bool) -> bool:
         """Return whether a condition holds on all ranks."""
         return is_so
 
-    def is_part(self, heads: int) -> bool:
+    def is_partial(self, heads: int) -> bool:
         """Whether a module with ``heads`` heads has only a part of its layer's heads."""
         return False
 
-    def gathered(self, message: Message) -> list[Message]:
+    def gather_messages(self, message: Message) -> list[Message]:
         """Return the messages of all ranks, in rank order."""
         return [message]
 
@@ -102,7 +102,7 @@ class ModelRanks:
         return {}
 
 
-class SeveralRanks(ModelRanks):
+class DistributedRanks(ModelRanks):
     """One of several processes of a served model.
 
     Parameters
@@ -121,15 +121,15 @@ class SeveralRanks(ModelRanks):
     def __init__(self, parallelism: Parallelism, heads: int, device: Device) -> None:
         if not distributed.is_initialized():
             rank, count = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE"))
-            select_own_device(device, rank, count)
+            select_process_device(device, rank, count)
             # A file store, because torch's TCP store listens on all network interfaces.
-            store = distributed.FileStore(os.environ[STORE], count)  # type: ignore[attr-defined]
+            store = distributed.FileStore(os.environ[STORE_VARIABLE], count)  # type: ignore[attr-defined]
             distributed.init_process_group(
                 process_group_backend(), store=store, rank=rank, world_size=count
             )
         self.rank, self.count = distributed.get_rank(), distributed.get_world_size()
         self.parallelism, self._heads = parallelism, heads
-        self._group = distributed.new_group(backend="gloo", timeout=APART)
+        self._group = distributed.new_group(backend="gloo", timeout=COLLECTIVE_TIMEOUT)
         self._refused: InputError | None = None
 
     def settings(self) -> dict[str, Any]:
@@ -139,23 +139,23 @@ class SeveralRanks(ModelRanks):
         return {"distributed_config": DistributedConfig(**size)}
 
     def first_head(self, heads: int) -> int:
-        return self.rank * heads if self.is_part(heads) else 0
+        return self.rank * heads if self.is_partial(heads) else 0
 
-    def is_part(self, heads: int) -> bool:
+    def is_partial(self, heads: int) -> bool:
         is_tensor = self.parallelism is Parallelism.TENSOR
         return is_tensor and heads * self.count == self._heads
 
-    def refuse(self, refused: InputError) -> None:
+    def show_error(self, refused: InputError) -> None:
         self._refused = self._refused or refused
 
-    def check_stopped(self) -> None:
+    def check_cancelled(self) -> None:
         try:
             check_stopped()
         except CancelledError:
             is_stopped = True
         else:
             is_stopped = False
-        if not self.agree(not is_stopped):
+        if not self.all_ranks_agree(not is_stopped):
             raise CancelledError
 
     @contextmanager
@@ -167,16 +167,16 @@ class SeveralRanks(ModelRanks):
             except CancelledError:
                 failure = {"refused": None}
             except Exception as error:
-                explained = memory_error_in_words(error)
+                explained = convert_memory_error(error)
                 if not isinstance(explained, InputError):
                     raise
                 failure = {"refused": [explained.field, explained.sentence]}
-            self.gathered(Message(ENDED, failure))
+            self.gather_messages(Message(JOB_ENDED, failure))
         except _EndedError as ended:
             raise ended.reason from None
 
     @contextmanager
-    def agreed(self) -> Iterator[None]:
+    def propagate_errors(self) -> Iterator[None]:
         try:
             yield
         except InputError as refused:
@@ -184,17 +184,17 @@ class SeveralRanks(ModelRanks):
         own, self._refused = self._refused, None
         values = {"refused": own and [type(own).__name__, own.field, own.sentence]}
         for message in self._gather_messages(
-            Message("agreed", values), AFTER_FAILURE if own else APART
+            Message("agreed", values), FAILURE_TIMEOUT if own else COLLECTIVE_TIMEOUT
         ):
             if found := message.values["refused"]:
                 raise _restore_error(*found)
 
-    def agree(self, is_so: bool) -> bool:
-        found = self.gathered(Message("agree", {"is_so": is_so}))
+    def all_ranks_agree(self, is_so: bool) -> bool:
+        found = self.gather_messages(Message("agree", {"is_so": is_so}))
         return all(each.values["is_so"] for each in found)
 
-    def gathered(self, message: Message) -> list[Message]:
-        return self._gather_messages(message, APART)
+    def gather_messages(self, message: Message) -> list[Message]:
+        return self._gather_messages(message, COLLECTIVE_TIMEOUT)
 
     def _gather_messages(self, message: Message, wait: timedelta) -> list[Message]:
         own = torch.frombuffer(bytearray(message.pack()), dtype=torch.uint8)
@@ -205,7 +205,7 @@ class SeveralRanks(ModelRanks):
         for part, count in zip(self._gather_tensors(room, wait), counts, strict=True):
             found += MessageUnpacker().feed(part[:count].numpy().tobytes())
         for each in found:
-            if each.says == ENDED and each.values:
+            if each.says == JOB_ENDED and each.values:
                 refused = each.values["refused"]
                 raise _EndedError(InputError(*refused) if refused else CancelledError())
         if any(each.says != message.says for each in found):
@@ -222,9 +222,9 @@ class SeveralRanks(ModelRanks):
         return found
 
 
-ONE = ModelRanks()
+SINGLE_RANK = ModelRanks()
 
 
 def _restore_error(kind: str, field: str, sentence: str) -> InputError:
-    is_by_rule = kind == NotByRuleError.__name__
-    return NotByRuleError(sentence) if is_by_rule else InputError(field, sentence)
+    is_by_rule = kind == UnsupportedAttentionError.__name__
+    return UnsupportedAttentionError(sentence) if is_by_rule else InputError(field, sentence)

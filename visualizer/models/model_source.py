@@ -27,7 +27,7 @@ MAX_SOURCE_LENGTH = 100_000
 """Maximum number of characters of a text that heads are patched from."""
 MAX_SECOND_LENGTH = 100_000
 """Maximum number of characters of a second text."""
-SHORT_SOURCE = 40
+MAX_SHOWN_SOURCE = 40
 """Number of characters of a patch's text that are shown in a list of edits."""
 
 
@@ -35,7 +35,7 @@ SERVER_SCHEME = "attention://"
 """Prefix of the location of a served model, in place of a folder."""
 
 
-def server_of(place: str) -> str:
+def parse_server_address(place: str) -> str:
     """Return the host and port from the location of a served model; empty for a folder."""
     return place.removeprefix(SERVER_SCHEME) if place.startswith(SERVER_SCHEME) else ""
 
@@ -105,13 +105,13 @@ class HeadEdit(Struct, frozen=True):
         return self.layer, self.head
 
     @property
-    def becomes(self) -> str:
+    def short_description(self) -> str:
         """Short description of the edit."""
         if self.kind is HeadEditKind.SCALED:
             return f"× {self.factor:g}"
         if self.kind is HeadEditKind.PATCHED:
             text = " ".join(self.text.split())
-            short = text if len(text) <= SHORT_SOURCE else f"{text[:SHORT_SOURCE]}…"
+            short = text if len(text) <= MAX_SHOWN_SOURCE else f"{text[:MAX_SHOWN_SOURCE]}…"
             return f"from “{short}”"
         return "off" if self.kind is HeadEditKind.OFF else "mean"
 
@@ -141,7 +141,7 @@ def edits_in_words(edits: Mapping[LayerAndHead, str]) -> str:
     Parameters
     ----------
     edits : mapping
-        As in `ModelSource.becomes`.
+        As in `ModelSource.short_description`.
     """
     alike: dict[str, list[LayerAndHead]] = {}
     for place, becomes in edits.items():
@@ -151,12 +151,12 @@ def edits_in_words(edits: Mapping[LayerAndHead, str]) -> str:
     return " · ".join(named[:MAX_LISTED_HEADS]) + (f" and {rest:,} more" if rest > 0 else "")
 
 
-def cuts_in_words(cuts: Mapping[LayerAndHead, Sequence[object]]) -> str:
+def describe_cuts(cuts: Mapping[LayerAndHead, Sequence[object]]) -> str:
     """Describe cut edges: ``3 edges of layer 18, head 6``."""
     return f"{format_count(sum(map(len, cuts.values())), 'edge')} of {heads_in_words([*cuts])}"
 
 
-def heads_off(heads: Iterable[LayerAndHead]) -> tuple[HeadEdit, ...]:
+def ablation_edits(heads: Iterable[LayerAndHead]) -> tuple[HeadEdit, ...]:
     """Return the edits that ablate heads."""
     return tuple(HeadEdit(*place) for place in sorted({*heads}))
 
@@ -232,14 +232,14 @@ class ModelSource(Struct, frozen=True):
         return bool(self.edits or self.cuts)
 
     @property
-    def edited(self) -> dict[LayerAndHead, HeadEdit]:
+    def edits_by_head(self) -> dict[LayerAndHead, HeadEdit]:
         """Edits by layer and head."""
         return {edit.place: edit for edit in self.edits}
 
     @property
-    def becomes(self) -> dict[LayerAndHead, str]:
+    def short_description(self) -> dict[LayerAndHead, str]:
         """Short descriptions of the edits, by layer and head."""
-        return {edit.place: edit.becomes for edit in self.edits}
+        return {edit.place: edit.short_description for edit in self.edits}
 
     @property
     def cut_cells(self) -> dict[LayerAndHead, tuple[tuple[int, int], ...]]:
@@ -247,7 +247,7 @@ class ModelSource(Struct, frozen=True):
         return {cut.place: cut.cells for cut in self.cuts}
 
 
-def claims_of_changes(source: ModelSource) -> Iterator[tuple[bool, str]]:
+def check_changes(source: ModelSource) -> Iterator[tuple[bool, str]]:
     """Check the edits and cut edges of a source from an untrusted file or client.
 
     Yields

@@ -15,7 +15,7 @@ from visualizer.models.tokenizer_process import (
     AnswerError,
     AnswerLimits,
     ProcessEndedError,
-    TokenizerFolder,
+    TokenizerLocation,
     tokenizer_process,
 )
 
@@ -52,7 +52,9 @@ def as_users_message(tokenizer: Any, text: str, name: str) -> str:
     try:
         template = tokenizer.get_chat_template()
         if len(template) > MAX_TEMPLATE_LENGTH:
-            raise refused_template(name, f"it is longer than {MAX_TEMPLATE_LENGTH:,} characters")
+            raise invalid_template_error(
+                name, f"it is longer than {MAX_TEMPLATE_LENGTH:,} characters"
+            )
         rendered = tokenizer.apply_chat_template(
             [{"role": "user", "content": text}],
             chat_template=template,
@@ -62,27 +64,27 @@ def as_users_message(tokenizer: Any, text: str, name: str) -> str:
     except InputError:
         raise
     except Exception as error:  # templates raise various errors
-        raise refused_template(name, first_line(error)) from error
+        raise invalid_template_error(name, first_line(error)) from error
     if len(rendered) > len(text) + MAX_ADDED_LENGTH:
-        raise refused_template(name, f"it adds more than {MAX_ADDED_LENGTH:,} characters")
+        raise invalid_template_error(name, f"it adds more than {MAX_ADDED_LENGTH:,} characters")
     return str(rendered)
 
 
-def without_template(name: str) -> InputError:
+def missing_template_error(name: str) -> InputError:
     """Return the error for a model without a template."""
     return InputError("chat", f"{name} has no chat template. Use the text without one.")
 
 
-def refused_template(name: str, reason: str) -> InputError:
+def invalid_template_error(name: str, reason: str) -> InputError:
     """Return the error for a template that cannot be used."""
     sentence = f"The chat template of {name} failed: {reason.rstrip('.')}."
     return InputError("chat", f"{sentence} Use the text without a template.")
 
 
 MAX_LISTED_TOKENS = 20_000
-SPLITTING = AnswerLimits(20, 2**30)
-MESSAGE = AnswerLimits(2, 2**28)
-LOOKED_EVERY_S = 0.05
+SPLIT_LIMITS = AnswerLimits(20, 2**30)
+CHAT_LIMITS = AnswerLimits(2, 2**28)
+CANCEL_CHECK_INTERVAL_S = 0.05
 
 _numbers = count()
 
@@ -134,7 +136,7 @@ class ModelTokenizer(Protocol):
         ...
 
 
-class TokenizerOfFolder:
+class FolderTokenizer:
     """The transformers tokenizer of a model folder.
 
     Parameters
@@ -150,7 +152,7 @@ class TokenizerOfFolder:
     """
 
     def __init__(self, folder: ModelFolder) -> None:
-        self._folder = TokenizerFolder(next(_numbers), str(folder.path.absolute()), folder.name)
+        self._folder = TokenizerLocation(next(_numbers), str(folder.path.absolute()), folder.name)
         self._words: dict[int, str] = {}
         """Cached texts of tokens."""
         finalize(self, tokenizer_process.close, self._folder.number)
@@ -188,30 +190,30 @@ class TokenizerOfFolder:
     def as_users_message(self, text: str, name: str) -> str:
         """See `ModelTokenizer`."""
         if not self.has_chat_template:
-            raise without_template(name)
+            raise missing_template_error(name)
         try:
             return str(
-                tokenizer_process.ask(self._folder, "message", {"text": text}, MESSAGE)["text"]
+                tokenizer_process.ask(self._folder, "message", {"text": text}, CHAT_LIMITS)["text"]
             )
         except (AnswerError, ProcessEndedError) as error:
-            raise refused_template(name, str(error)) from error
+            raise invalid_template_error(name, str(error)) from error
 
     def _ask_process(self, says: str, **values: Any) -> Mapping[str, Any]:
         try:
-            return tokenizer_process.ask(self._folder, says, values, SPLITTING)
+            return tokenizer_process.ask(self._folder, says, values, SPLIT_LIMITS)
         except (AnswerError, ProcessEndedError) as error:
             sentence = f"The tokenizer of {self._folder.name} failed on this text: {error}."
             raise InputError("text", sentence) from error
 
 
-class TokenizerBeingRead:
+class BackgroundTokenizer:
     """Loads a tokenizer in the background, on a thread that waits for its process."""
 
     def __init__(self, folder: ModelFolder) -> None:
-        self._results: SimpleQueue[TokenizerOfFolder | Exception] = SimpleQueue()
+        self._results: SimpleQueue[FolderTokenizer | Exception] = SimpleQueue()
         Thread(target=_load_tokenizer, args=(folder, self._results), daemon=True).start()
 
-    def result(self, check: Callable[[], object]) -> TokenizerOfFolder:
+    def result(self, check: Callable[[], object]) -> FolderTokenizer:
         """Wait until the tokenizer is loaded; return it or raise its error.
 
         Parameters
@@ -221,7 +223,7 @@ class TokenizerBeingRead:
         """
         while True:
             try:
-                found = self._results.get(timeout=LOOKED_EVERY_S)
+                found = self._results.get(timeout=CANCEL_CHECK_INTERVAL_S)
             except Empty:
                 check()
                 continue
@@ -230,16 +232,14 @@ class TokenizerBeingRead:
             return found
 
 
-def _load_tokenizer(
-    folder: ModelFolder, results: SimpleQueue[TokenizerOfFolder | Exception]
-) -> None:
+def _load_tokenizer(folder: ModelFolder, results: SimpleQueue[FolderTokenizer | Exception]) -> None:
     try:
-        results.put(TokenizerOfFolder(folder))
+        results.put(FolderTokenizer(folder))
     except Exception as error:  # noqa: BLE001 - raised again by `result`
         results.put(error)
 
 
-NAMES = {
+SPECIAL_TOKEN_NAMES = {
     "bos_token": "BOS: start of the text",
     "eos_token": "EOS: end of the text",
     "cls_token": "CLS: represents the whole text",
@@ -261,8 +261,8 @@ def special_names(tokenizer: Any) -> dict[int, str]:
         for number, token in added.items()
         if getattr(token, "special", False)
     }
-    for name in reversed(NAMES):
+    for name in reversed(SPECIAL_TOKEN_NAMES):
         number = getattr(tokenizer, f"{name}_id", None)
         if isinstance(number, int):
-            found[number] = NAMES[name]
+            found[number] = SPECIAL_TOKEN_NAMES[name]
     return found

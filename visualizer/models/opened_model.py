@@ -13,18 +13,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from visualizer.attention import device as attention_device
-from visualizer.attention.captured_attention import position_labels
+from visualizer.attention.captured_attention import numbered_labels
 from visualizer.attention.float64_conversion import float64_on_cpu
-from visualizer.attention.saved_numbers import with_patches
+from visualizer.attention.saved_numbers import mark_patches
 from visualizer.attention.spec import Device, Dtype
 from visualizer.errors import InputError
-from visualizer.models.chunked_prefill import without_cache
+from visualizer.models.chunked_prefill import cache_disabling_argument
 from visualizer.models.editable_heads import EditableHeads
 from visualizer.models.forward import forward_of
 from visualizer.models.image_reading import image_tokens
-from visualizer.models.inference_boundary import NotByRuleError
-from visualizer.models.kept_parts import ALL_PARTS, KeptParts
-from visualizer.models.layer_inference import OtherStepsError
+from visualizer.models.inference_boundary import UnsupportedAttentionError
+from visualizer.models.kept_parts import KEEP_ALL_PARTS, PartsToKeep
+from visualizer.models.layer_inference import StepMismatchError
 from visualizer.models.long_text_reading import LongTextReader
 from visualizer.models.model_folder import positive_int
 from visualizer.models.model_loading import load_image_processor, load_model
@@ -33,13 +33,13 @@ from visualizer.models.recorded_runs import (
     LayerGroup,
     LayerRun,
     check_memory,
-    groups_of,
-    numbered_by_layer,
-    run_of,
+    create_layer_run,
+    group_calls,
+    number_calls,
 )
 from visualizer.models.surrounding_stages import SurroundingStages
-from visualizer.models.text_model import PIXELS, TextModel
-from visualizer.progress import no_progress, progress_of_part
+from visualizer.models.text_model import PIXELS_ARGUMENT, TextModel
+from visualizer.progress import no_progress, part_progress_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -59,8 +59,8 @@ MAX_CACHED_READING_BYTES = 2**28
 """Maximum size of the attention weights that are cached with an unedited reading."""
 MAX_CACHED_READINGS = 3
 """Maximum number of cached unedited readings."""
-CUTS_UNAVAILABLE = "Edges cannot be cut in a text this long."
-WHOLE_ONLY = "All attention weights would have to be kept in memory:"
+CUTS_UNAVAILABLE_ERROR = "Edges cannot be cut in a text this long."
+WHOLE_WEIGHTS_ERROR = "All attention weights would have to be kept in memory:"
 
 
 class TextReading(Struct, frozen=True, eq=False):
@@ -85,7 +85,7 @@ class TextReading(Struct, frozen=True, eq=False):
     changes: Mapping[int, np.ndarray] = {}
 
 
-class PlainReading(Struct, frozen=True, eq=False):
+class UneditedReading(Struct, frozen=True, eq=False):
     """Result of a forward pass without edits.
 
     Parameters
@@ -106,7 +106,7 @@ class PlainReading(Struct, frozen=True, eq=False):
     is_long: bool = False
 
 
-class GivenImage(Struct, frozen=True, eq=False):
+class PreparedImage(Struct, frozen=True, eq=False):
     """A preprocessed image with its tokens.
 
     Parameters
@@ -144,7 +144,7 @@ class OpenedModel(TextModel):
         self._stages = SurroundingStages(model, self.forward)
         self._image_processor: Any = None
         """The image processor of transformers; None until the first image."""
-        self._plain: dict[tuple[str, str, bool], PlainReading] = {}
+        self._plain: dict[tuple[str, str, bool], UneditedReading] = {}
         """Recent unedited readings, by text, second text and whether it is a chat message."""
 
     def attend(
@@ -153,7 +153,7 @@ class OpenedModel(TextModel):
         second: str | None = None,
         *,
         is_chat: bool = False,
-        kept: KeptParts = ALL_PARTS,
+        kept: PartsToKeep = KEEP_ALL_PARTS,
     ) -> tuple[LayerRun, ...]:
         """Run the model on a text and return the runs of its attention.
 
@@ -181,9 +181,9 @@ class OpenedModel(TextModel):
         """
         inputs = self.inputs(text, second, is_chat=is_chat)
         attend = self._attend if self.long_texts.is_held_whole(inputs[0]) else self._attend_to_long
-        return kept.of_runs(attend(inputs, {}, {}, kept)[0])
+        return kept.select_runs(attend(inputs, {}, {}, kept)[0])
 
-    def attend_image(self, path: Path, kept: KeptParts = ALL_PARTS) -> tuple[LayerRun, ...]:
+    def attend_image(self, path: Path, kept: PartsToKeep = KEEP_ALL_PARTS) -> tuple[LayerRun, ...]:
         """Run the model on an image and return the runs of its attention, like `attend`.
 
         Its tokens are patches, labelled by position: ``row 3, column 5``.
@@ -194,9 +194,9 @@ class OpenedModel(TextModel):
             With field ``image`` if it cannot be read, or has too many patches for memory; for
             ``model``, if it does not accept images.
         """
-        return kept.of_runs(self.read_image(self.image(path), kept=kept).runs)
+        return kept.select_runs(self.read_image(self.image(path), kept=kept).runs)
 
-    def image(self, path: Path, known: str = "") -> GivenImage:
+    def image(self, path: Path, known: str = "") -> PreparedImage:
         """Prepare an image file for the model.
 
         Parameters
@@ -219,14 +219,14 @@ class OpenedModel(TextModel):
         check_memory(layers, heads, len(found.names), "image")
         pixels = found.pixels.to(self.model.device, self.model.dtype)
         key = sha256(found.pixels.numpy().tobytes()).hexdigest()
-        return GivenImage({PIXELS: pixels}, found.names, found.patches, key)
+        return PreparedImage({PIXELS_ARGUMENT: pixels}, found.names, found.patches, key)
 
     def read_image(
         self,
-        image: GivenImage,
+        image: PreparedImage,
         edits: Edits | None = None,
         cuts: Cuts | None = None,
-        kept: KeptParts = ALL_PARTS,
+        kept: PartsToKeep = KEEP_ALL_PARTS,
     ) -> TextReading:
         """Run the model once on an image, with optional head edits and cut edges as in `read`.
 
@@ -240,12 +240,12 @@ class OpenedModel(TextModel):
         if not (edits or cuts):
             return TextReading(runs, None, None)
         return TextReading(
-            runs, None, None, _weight_distances(runs, self.read_image_plainly(image))
+            runs, None, None, _weight_distances(runs, self.read_unedited_image(image))
         )
 
-    def read_image_plainly(self, image: GivenImage) -> PlainReading:
+    def read_unedited_image(self, image: PreparedImage) -> UneditedReading:
         """Run the model without edits on an image, or return the cached result."""
-        return self._cached_plain_reading((PIXELS, image.key, False), lambda: image.given)
+        return self._cached_plain_reading((PIXELS_ARGUMENT, image.key, False), lambda: image.given)
 
     def read(
         self,
@@ -281,18 +281,18 @@ class OpenedModel(TextModel):
         is_changed = bool(edits or cuts)
         is_known = (text, second or "", is_chat) in self._plain
         parts = 2 if is_changed and not is_known else 1
-        with progress_of_part(0, parts):
+        with part_progress_context(0, parts):
             runs, result = attend(given, edits or {}, cuts or {})
-        logs = None if self.why_no_next_token else _last_log_probabilities(result)
+        logs = None if self.no_next_token_reason else _last_log_probabilities(result)
         if not is_changed:
             return TextReading(runs, logs, logs)
-        with progress_of_part(1, parts):
-            plain = self.read_plainly(text, second, is_chat=is_chat)
+        with part_progress_context(1, parts):
+            plain = self.read_unedited_text(text, second, is_chat=is_chat)
         return TextReading(runs, logs, plain.next_token, _weight_distances(runs, plain))
 
-    def read_plainly(
+    def read_unedited_text(
         self, text: str, second: str | None = None, *, is_chat: bool = False
-    ) -> PlainReading:
+    ) -> UneditedReading:
         """Run the model without edits on a text, or return the cached result.
 
         Raises
@@ -306,7 +306,7 @@ class OpenedModel(TextModel):
 
     def _cached_plain_reading(
         self, key: tuple[str, str, bool], given: Callable[[], Mapping[str, Any]]
-    ) -> PlainReading:
+    ) -> UneditedReading:
         with self.forward.lock:
             known = self._plain.pop(key, None)
             found = known or self._compute_plain_reading(given())
@@ -315,33 +315,33 @@ class OpenedModel(TextModel):
                 del self._plain[next(iter(self._plain))]
         return found
 
-    def _compute_plain_reading(self, given: Mapping[str, Any]) -> PlainReading:
-        if PIXELS not in given and self.long_texts.is_long(given):
-            with suppress(NotByRuleError):
+    def _compute_plain_reading(self, given: Mapping[str, Any]) -> UneditedReading:
+        if PIXELS_ARGUMENT not in given and self.long_texts.is_long(given):
+            with suppress(UnsupportedAttentionError):
                 _, result = self.long_texts.read(given, {}, keeps=False)
-                logs = None if self.why_no_next_token else _last_log_probabilities(result)
-                return PlainReading(logs, {}, {}, is_long=True)
+                logs = None if self.no_next_token_reason else _last_log_probabilities(result)
+                return UneditedReading(logs, {}, {}, is_long=True)
         calls, result = self._calls_by_layer({**given, **self.last_logits_only})
-        logs = None if self.why_no_next_token else _last_log_probabilities(result)
+        logs = None if self.no_next_token_reason else _last_log_probabilities(result)
         contexts = {at: call.context[0] for at, call in calls.items() if call.context is not None}
         is_small = sum(call.weights.nbytes for call in calls.values()) <= MAX_CACHED_READING_BYTES
         weights = {at: call.weights[0] for at, call in calls.items()} if is_small else {}
-        return PlainReading(logs, contexts, weights)
+        return UneditedReading(logs, contexts, weights)
 
     def _attend(
         self,
         inputs: Inputs,
         edits: Edits,
         cuts: Cuts,
-        kept: KeptParts = ALL_PARTS,
+        kept: PartsToKeep = KEEP_ALL_PARTS,
         *,
         repeats: bool = True,
     ) -> tuple[tuple[LayerRun, ...], Any]:
         """Run the model on a text or an image; parameters as in `SurroundingStages.recorded`."""
         given, tokens, key_tokens = inputs
-        if PIXELS not in given:  # `image` has already checked the memory for patches
+        if PIXELS_ARGUMENT not in given:  # `image` has already checked the memory for patches
             self.check_memory(given, self.size("num_hidden_layers") or 1)
-        only = {} if self.why_no_next_token else self.last_logits_only
+        only = {} if self.no_next_token_reason else self.last_logits_only
         with torch.inference_mode(), self.forward.lock:
             by_module = self.heads.edits_by_module(given, edits)
             cut_by_module = self.heads.cuts_by_module(given, cuts, len(tokens))
@@ -350,45 +350,45 @@ class OpenedModel(TextModel):
                 by_module, cut_by_module, holds_weights=self.forward.holds_weights
             )
             with around as seen, recording as calls:
-                more = without_cache(self.model) if seen.is_repeated else {}
+                more = cache_disabling_argument(self.model) if seen.is_repeated else {}
                 result = self.forward.run({**given, **only, **more})
         self.heads.learn(calls)
-        groups = groups_of(kept.of_calls(calls))
+        groups = group_calls(kept.select_calls(calls))
         if not groups:
             sentence = f"No attention could be recorded in {self.folder.name}."
             raise InputError("model", sentence)
-        where = attention_device.describe(self.device)
+        where = attention_device.describe_device(self.device)
         begins_twice = self.double_start_notice(given)
         name, runs = self.folder.name, []
         again = partial(self.forward.recorded, by_module, cut_by_module)
         for group in groups:
             labels = _token_labels(group, tokens, key_tokens)
-            found = run_of(group, name, *labels, where)
+            found = create_layer_run(group, name, *labels, where)
             if seen.passed and not group.is_cross:
                 try:
                     found = self._stages.added_to(found, seen, edits, again)
-                except OtherStepsError:  # for this text than for a few tokens
+                except StepMismatchError:  # for this text than for a few tokens
                     return self._attend(inputs, edits, cuts, kept, repeats=False)
             notices = filter(None, (seen.notice, begins_twice, *self.folder.notices))
             runs.append(reduce(LayerRun.with_notice, notices, found))
         return tuple(runs), result
 
     def _attend_to_long(
-        self, inputs: Inputs, edits: Edits, cuts: Cuts, kept: KeptParts = ALL_PARTS
+        self, inputs: Inputs, edits: Edits, cuts: Cuts, kept: PartsToKeep = KEEP_ALL_PARTS
     ) -> tuple[tuple[LayerRun, ...], Any]:
         """Run the model on a long text like `_attend`; all weights are kept only if needed."""
         try:
             if cuts:
-                raise NotByRuleError(CUTS_UNAVAILABLE)
+                raise UnsupportedAttentionError(CUTS_UNAVAILABLE_ERROR)
             return self.long_texts.attend(inputs, edits, kept)
-        except NotByRuleError as refused:
+        except UnsupportedAttentionError as refused:
             reason = refused
         try:
             return self._attend(inputs, edits, cuts, kept)
         except InputError as error:
             if error.field != "text":
                 raise
-            sentence = f"{reason.sentence} {WHOLE_ONLY} {error.sentence}"
+            sentence = f"{reason.sentence} {WHOLE_WEIGHTS_ERROR} {error.sentence}"
             raise InputError("text", sentence) from error
 
     def next_token_log_probabilities(
@@ -416,8 +416,8 @@ class OpenedModel(TextModel):
             if a head does not exist or cannot be edited; with field ``cuts`` if a query would have
             no key left.
         """
-        if self.why_no_next_token:
-            raise InputError("model", self.why_no_next_token)
+        if self.no_next_token_reason:
+            raise InputError("model", self.no_next_token_reason)
         given, *_ = self.inputs(text, None, is_chat=is_chat)
         self.check_memory(given, 1)
         with torch.inference_mode():
@@ -426,7 +426,7 @@ class OpenedModel(TextModel):
             with self.forward.recorded(by_module, cut_by_module, keeps=False):
                 return _last_log_probabilities(self.forward.run({**given, **self.last_logits_only}))
 
-    def log_probabilities_without_each(
+    def ablated_log_probabilities(
         self,
         text: str,
         heads: Sequence[LayerAndHead],
@@ -452,8 +452,8 @@ class OpenedModel(TextModel):
         InputError
             As in `next_token_log_probabilities`.
         """
-        if self.why_no_next_token:
-            raise InputError("model", self.why_no_next_token)
+        if self.no_next_token_reason:
+            raise InputError("model", self.no_next_token_reason)
         given, *_ = self.inputs(text, None)
         self.check_memory(given, len(heads))
         on = torch.ones(len(heads), device=self.model.device, dtype=self.model.dtype)
@@ -497,7 +497,7 @@ class OpenedModel(TextModel):
         self, given: Mapping[str, Any], edits: Edits | None = None, cuts: Cuts | None = None
     ) -> tuple[dict[int, AttentionCall], Any]:
         """Return the attention calls by layer, and the model's output."""
-        if PIXELS not in given:
+        if PIXELS_ARGUMENT not in given:
             self.check_memory(given, self.size("num_hidden_layers") or 1)
         with torch.inference_mode():
             by_module = self.heads.edits_by_module(given, edits)
@@ -508,14 +508,14 @@ class OpenedModel(TextModel):
         if not self.heads.are_switchable:
             sentence = f"The heads of {self.folder.name} cannot be recorded separately."
             raise InputError("model", sentence)
-        return dict(numbered_by_layer(calls)), result
+        return dict(number_calls(calls)), result
 
 
-def _with_patches(found: LayerRun, image: GivenImage) -> LayerRun:
+def _with_patches(found: LayerRun, image: PreparedImage) -> LayerRun:
     """Add the image to a run if its tokens are the image's patches."""
     if image.patches is None or found.run.texts != (image.names,) or not found.run.has_same_keys:
         return found
-    return replace(found, run=with_patches(found.run, image.patches))
+    return replace(found, run=mark_patches(found.run, image.patches))
 
 
 def _last_log_probabilities(result: Any) -> torch.Tensor:
@@ -523,7 +523,7 @@ def _last_log_probabilities(result: Any) -> torch.Tensor:
     return logs
 
 
-def _weight_distances(runs: Sequence[LayerRun], plain: PlainReading) -> dict[int, np.ndarray]:
+def _weight_distances(runs: Sequence[LayerRun], plain: UneditedReading) -> dict[int, np.ndarray]:
     """Return each head's mean total variation from the unedited weights, by layer, [head]."""
     found = {}
     for each in runs:
@@ -556,7 +556,7 @@ def _token_labels(
 
 def _matching_labels(tokens: tuple[str, ...], count: int) -> tuple[str, ...]:
     """Return the tokens as labels, or position numbers if the counts differ."""
-    return tokens if len(tokens) == count else position_labels(count)
+    return tokens if len(tokens) == count else numbered_labels(count)
 
 
 def open_model(

@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     import numpy as np
     from torch import Tensor
 
-PARTS = ("weights", "queries", "keys", "values", "context", "mask")
+TENSOR_FIELDS = ("weights", "queries", "keys", "values", "context", "mask")
 """Fields of a call that are a tensor or None."""
 HEAD_AXIS = {"context": 2}
 """Axis of the heads, if it is not the second one."""
 
 
-def calls_of_all_ranks(ranks: ModelRanks, calls: list[AttentionCall]) -> list[AttentionCall]:
+def gather_calls(ranks: ModelRanks, calls: list[AttentionCall]) -> list[AttentionCall]:
     """Return the calls of a run with all heads of all layers, from the calls of each rank."""
     if ranks.count == 1:
         return calls
-    parts = [_parse_message(message) for message in ranks.gathered(_create_message(calls))]
+    parts = [_parse_message(message) for message in ranks.gather_messages(_create_message(calls))]
     if ranks.parallelism is Parallelism.PIPELINE:
         return [call for part in parts for call in part]
     return [
-        _join_heads(each) if ranks.is_part(each[0].weights.shape[1]) else each[0]
+        _join_heads(each) if ranks.is_partial(each[0].weights.shape[1]) else each[0]
         for each in zip(*parts, strict=True)
     ]
 
@@ -41,7 +41,7 @@ def _join_heads(calls: Sequence[AttentionCall]) -> AttentionCall:
     """Join the heads of one call from all ranks."""
     first = calls[0]
     joined: dict[str, Tensor | None] = {}
-    for name in PARTS:
+    for name in TENSOR_FIELDS:
         tensors = [part for call in calls if (part := getattr(call, name)) is not None]
         is_shared = name == "mask" and bool(tensors) and tensors[0].shape[1] == 1
         if is_shared or not tensors:
@@ -69,7 +69,7 @@ def _create_message(calls: Sequence[AttentionCall]) -> Message:
                 not isinstance(given, Mapping) or given
             ):  # only its presence matters: such arguments are not supported
                 plain[name] = type(given).__name__
-        for name in PARTS:
+        for name in TENSOR_FIELDS:
             if (part := getattr(call, name)) is not None:
                 arrays[f"{at}/{name}"] = _to_array(part)
         cuts = {
@@ -91,7 +91,7 @@ def _parse_message(message: Message) -> list[AttentionCall]:
         }
         parts: dict[str, Any] = {
             name: torch.from_numpy(message.arrays[key].copy())
-            for name in PARTS
+            for name in TENSOR_FIELDS
             if (key := f"{at}/{name}") in message.arrays
         }
         of_heads = {

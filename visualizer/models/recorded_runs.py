@@ -16,21 +16,21 @@ from msgspec.structs import replace
 from visualizer.attention import device as attention_device
 from visualizer.attention.captured_attention import CapturedAttention, CapturedVectors, LayerMask
 from visualizer.attention.captured_layers import WeightSample
-from visualizer.attention.captured_run import run_of_layers
-from visualizer.attention.run import USABLE, Run, gib
+from visualizer.attention.captured_run import create_layered_run
+from visualizer.attention.run import USABLE_MEMORY_SHARE, Run, format_gib
 from visualizer.attention.saved_numbers import captured_numbers
-from visualizer.attention.spec import BooleanMatrix, Device, Dtype, Mask
+from visualizer.attention.spec import BooleanMatrix, Device, Dtype, MaskKind
 from visualizer.brief_repr import brief_repr
 from visualizer.errors import InputError
 from visualizer.models.attention_recorder import AttentionCall, RecordingMethod
-from visualizer.models.inference_boundary import inferred
+from visualizer.models.inference_boundary import infer_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from torch import Tensor
 
-BY_ITSELF = (
+OWN_ATTENTION_NOTICE = (
     "This model uses its own attention implementation. Its weights were recorded from its softmax; "
     "queries, keys and scores are not available."
 )
@@ -43,7 +43,7 @@ _UNDERSTOOD = frozenset({
 })  # fmt: skip
 """Arguments that are handled, are already part of the mask, or have no effect."""
 MAX_LISTED_ARGUMENTS = 20
-WHOLE_WITHIN = 1e-5
+ROW_SUM_TOLERANCE = 1e-5
 """Tolerance for row sums of 1; a larger difference indicates an attention sink."""
 _CROSS = ("cross", "EncDec", "encoder_attn")
 """Parts of module paths that indicate cross-attention."""
@@ -53,7 +53,7 @@ _IRRELEVANT = frozenset({
 })  # fmt: skip
 
 
-class CallOfModule(Protocol):
+class LocatedCall(Protocol):
     """A recorded call of a module."""
 
     @property
@@ -61,10 +61,10 @@ class CallOfModule(Protocol):
         """Path of the module."""
 
 
-CallT = TypeVar("CallT", bound=CallOfModule)
+CallT = TypeVar("CallT", bound=LocatedCall)
 
 
-class AddedToScores(Struct, frozen=True, eq=False):
+class ScoreAdditions(Struct, frozen=True, eq=False):
     """Mask and bias that a call adds to its scores.
 
     Parameters
@@ -95,7 +95,7 @@ class LayerGroup(Struct, frozen=True, eq=False):
     name: str
     layers: tuple[int, ...]
     calls: tuple[AttentionCall, ...]
-    added: tuple[AddedToScores, ...]
+    added: tuple[ScoreAdditions, ...]
 
     __repr__ = brief_repr
 
@@ -104,7 +104,7 @@ class LayerGroup(Struct, frozen=True, eq=False):
         """Whether its queries attend to the tokens of another text."""
         own = [call for call in self.calls[:1] if not call.is_continuation]
         is_square = all(call.weights.shape[-2] == call.weights.shape[-1] for call in own)
-        return not is_square or is_named_cross(self.name)
+        return not is_square or is_cross_attention_path(self.name)
 
 
 class LayerRun(Struct, frozen=True, eq=False):
@@ -121,7 +121,7 @@ class LayerRun(Struct, frozen=True, eq=False):
     __repr__ = brief_repr
 
     @property
-    def in_words(self) -> str:
+    def description(self) -> str:
         """Notice on which layers are shown, counted from 1."""
         layers = self.group.layers
         are_all = layers == tuple(range(layers[0], layers[-1] + 1))
@@ -129,9 +129,9 @@ class LayerRun(Struct, frozen=True, eq=False):
         each = first if are_all else ", ".join(str(layer + 1) for layer in layers)
         return f"Shown: {self.group.name}, layer{'s' * (len(layers) > 1)} {each}"
 
-    def of_stages(self, names: Collection[str]) -> LayerRun:
+    def select_stages(self, names: Collection[str]) -> LayerRun:
         """Return the run with only some stages, and its attention."""
-        return replace(self, run=replace(self.run, trace=self.run.trace.of_stages(names)))
+        return replace(self, run=replace(self.run, trace=self.run.trace.select_stages(names)))
 
     def with_notice(self, sentence: str) -> LayerRun:
         """Add a notice about its values."""
@@ -141,20 +141,22 @@ class LayerRun(Struct, frozen=True, eq=False):
     def notices(self) -> tuple[str, ...]:
         """Notices about its values, as sentences."""
         is_by_itself = any(call.method is RecordingMethod.SOFTMAX for call in self.group.calls[:1])
-        return (*((BY_ITSELF,) if is_by_itself else ()), *self.run.notices)
+        return (*((OWN_ATTENTION_NOTICE,) if is_by_itself else ()), *self.run.notices)
 
 
-def groups_of(calls: Sequence[AttentionCall]) -> tuple[LayerGroup, ...]:
+def group_calls(calls: Sequence[AttentionCall]) -> tuple[LayerGroup, ...]:
     """Group the calls of one pass by identical layers, in order of their first call.
 
     If inference fails, the calls of the groups contain only weights.
     """
-    found = inferred("groups of layers", lambda: _group_calls(calls))
-    return found if found is not None else _group_calls([call.bare() for call in calls])
+    found = infer_or_none("groups of layers", lambda: _group_calls(calls))
+    return (
+        found if found is not None else _group_calls([call.with_weights_only() for call in calls])
+    )
 
 
 def _group_calls(calls: Sequence[AttentionCall]) -> tuple[LayerGroup, ...]:
-    numbered = numbered_by_layer(_without_repeated_softmax(calls))
+    numbered = number_calls(_without_repeated_softmax(calls))
     added = _added_to_scores(call for _, call in numbered)
     keys = [
         (module_family(call.module), *_grouping_key(call), each.bias is None)
@@ -176,7 +178,7 @@ def _without_repeated_softmax(calls: Sequence[AttentionCall]) -> list[AttentionC
     return [call for call in calls if counts[call.module] < 2]
 
 
-def numbered_by_layer(calls: Sequence[CallT]) -> list[tuple[int, CallT]]:
+def number_calls(calls: Sequence[CallT]) -> list[tuple[int, CallT]]:
     """Pair the calls with the numbers of their layers.
 
     The number is taken from the module's path. If it is ambiguous, as for a module that runs
@@ -194,7 +196,7 @@ def numbered_by_layer(calls: Sequence[CallT]) -> list[tuple[int, CallT]]:
     return [(numbers[id(call)], call) for call in calls]
 
 
-def is_named_cross(module: str) -> bool:
+def is_cross_attention_path(module: str) -> bool:
     """Whether the path of a module indicates cross-attention."""
     return any(part in module for part in _CROSS)
 
@@ -216,9 +218,9 @@ def _grouping_key(call: AttentionCall) -> tuple[object, ...]:
     return (tuple(call.weights.shape), shapes, call.method, call.scaling, *own)
 
 
-def _added_to_scores(calls: Iterable[AttentionCall]) -> list[AddedToScores]:
+def _added_to_scores(calls: Iterable[AttentionCall]) -> list[ScoreAdditions]:
     """Return what each call adds to its scores; most layers share these tensors."""
-    known: dict[tuple[object, ...], AddedToScores] = {}
+    known: dict[tuple[object, ...], ScoreAdditions] = {}
     found = []
     for call in calls:
         parts = (call.mask, call.arguments.get("position_bias"))
@@ -229,7 +231,7 @@ def _added_to_scores(calls: Iterable[AttentionCall]) -> list[AddedToScores]:
     return found
 
 
-def _separate_mask(call: AttentionCall, parts: list[Tensor]) -> AddedToScores:
+def _separate_mask(call: AttentionCall, parts: list[Tensor]) -> ScoreAdditions:
     """Separate the mask from the bias: values near the type's minimum mask a key.
 
     Parameters
@@ -248,7 +250,7 @@ def _separate_mask(call: AttentionCall, parts: list[Tensor]) -> AddedToScores:
             bias = bias + part
     bias = bias.where(allowed, 0)
     whole = bias.expand(call.weights.shape[1:]) if bool(bias.any()) else None
-    return AddedToScores(_classify_mask(allowed), whole)
+    return ScoreAdditions(_classify_mask(allowed), whole)
 
 
 def _classify_mask(allowed: Tensor) -> LayerMask:
@@ -260,10 +262,10 @@ def _classify_mask(allowed: Tensor) -> LayerMask:
     causal = np.tri(queries, keys, dtype=bool)
     window = int(cells[-1].sum())
     if queries == keys and (cells == causal).all():
-        return LayerMask(Mask.CAUSAL)
+        return LayerMask(MaskKind.CAUSAL)
     if queries == keys and (cells == (causal & ~np.tri(queries, k=-window, dtype=bool))).all():
-        return LayerMask(Mask.WINDOW, window=window)
-    return LayerMask(Mask.OWN, BooleanMatrix.of(cells))
+        return LayerMask(MaskKind.WINDOW, window=window)
+    return LayerMask(MaskKind.OWN, BooleanMatrix.of(cells))
 
 
 def _softcap_of(call: AttentionCall) -> float:
@@ -279,7 +281,7 @@ def _sink_logits(call: AttentionCall) -> Tensor | None:
 def _are_rows_whole(call: AttentionCall) -> bool:
     """Whether the weights of each row sum to 1, that is, no sink takes a share."""
     sums = _sample_of(call).sums
-    return bool(((sums - 1).abs() <= WHOLE_WITHIN)[sums != 0].all())
+    return bool(((sums - 1).abs() <= ROW_SUM_TOLERANCE)[sums != 0].all())
 
 
 def _sample_of(call: AttentionCall) -> WeightSample:
@@ -289,7 +291,7 @@ def _sample_of(call: AttentionCall) -> WeightSample:
 class _LayerOfCall:
     """Access to the recorded tensors of one layer."""
 
-    def __init__(self, call: AttentionCall, added: AddedToScores) -> None:
+    def __init__(self, call: AttentionCall, added: ScoreAdditions) -> None:
         self._call, self._bias_and_mask = call, added
 
     def release(self) -> None:
@@ -314,7 +316,7 @@ class _LayerOfCall:
         return None if sinks is None else _to_cpu(sinks)
 
 
-def run_of(
+def create_layer_run(
     group: LayerGroup,
     name: str,
     tokens: tuple[str, ...],
@@ -333,7 +335,7 @@ def run_of(
     _, heads, queries, keys = one.shape
     is_double = one.dtype is torch.float64
     captured = CapturedAttention(
-        layers_in_words(group.layers, name),
+        describe_layers(group.layers, name),
         len(group.layers),
         heads,
         queries,
@@ -344,7 +346,7 @@ def run_of(
         key_tokens,
     )
     if group.calls[0].queries is not None:
-        found = inferred(
+        found = infer_or_none(
             f"how weights of {group.name} follow from queries and keys",
             lambda: _build_run(group, replace(captured, vectors=_describe_vectors(group)), device),
         )
@@ -357,14 +359,14 @@ def run_of(
 
 def _build_run(group: LayerGroup, captured: CapturedAttention, device: str) -> LayerRun:
     own = [_LayerOfCall(*each) for each in zip(group.calls, group.added, strict=True)]
-    run = run_of_layers(captured, own)
+    run = create_layered_run(captured, own)
     for each in own:
         each.release()
     group = replace(group, calls=tuple(replace(call, sample=None) for call in group.calls))
     return LayerRun(group, replace(run, device=device or run.device))
 
 
-def layers_in_words(layers: tuple[int, ...], name: str) -> str:
+def describe_layers(layers: tuple[int, ...], name: str) -> str:
     """Return the model's name, with the layer numbers if they do not count from the first."""
     if layers == tuple(range(len(layers))):
         return name
@@ -375,7 +377,7 @@ def _describe_vectors(group: LayerGroup) -> CapturedVectors:
     """Describe how the scores of a group become its weights; the data stays empty."""
     masks = tuple(each.mask for each in group.added)
     cut = _cut_edges(group)
-    if cut and all(each.mask is Mask.NONE for each in masks):
+    if cut and all(each.mask is MaskKind.NONE for each in masks):
         # Without another mask, an all-allowing mask makes room for the cut edges.
         masks = (_all_allowed_mask(*group.calls[0].weights.shape[-2:]),) * len(masks)
     is_one = all(other == masks[0] for other in masks[1:])
@@ -409,7 +411,7 @@ def _describe_vectors(group: LayerGroup) -> CapturedVectors:
 
 def _all_allowed_mask(queries: int, keys: int) -> LayerMask:
     """Return a mask that lets every query attend to every key."""
-    return LayerMask(Mask.OWN, BooleanMatrix.of(np.ones((queries, keys), dtype=bool)))
+    return LayerMask(MaskKind.OWN, BooleanMatrix.of(np.ones((queries, keys), dtype=bool)))
 
 
 def _cut_edges(group: LayerGroup) -> tuple[tuple[int, int, int, int], ...]:
@@ -434,7 +436,7 @@ def _repeat_for_heads(part: Tensor, call: AttentionCall) -> Tensor:
     return part.repeat_interleave(call.weights.shape[1] // part.shape[1], 1)
 
 
-def not_understood(arguments: Mapping[str, object], heads: int) -> tuple[str, ...]:
+def unknown_arguments(arguments: Mapping[str, object], heads: int) -> tuple[str, ...]:
     """Return the names of arguments that may change how scores become weights."""
     is_empty = {
         name for name, given in arguments.items() if isinstance(given, Mapping) and not given
@@ -453,7 +455,7 @@ def _is_given(argument: object) -> bool:
 
 
 def _not_understood(call: AttentionCall) -> tuple[str, ...]:
-    return not_understood(call.arguments, call.weights.shape[1])
+    return unknown_arguments(call.arguments, call.weights.shape[1])
 
 
 def check_memory(layers: int, heads: int, tokens: int, field: str = "text") -> None:
@@ -467,11 +469,11 @@ def check_memory(layers: int, heads: int, tokens: int, field: str = "text") -> N
     # One stage of all layers, if it is accessed as a whole; the weights, if they must be kept; and
     # the intermediate values of the model and softmax in one layer.
     needed = 4 * heads * tokens**2 * (2 * layers + 6)
-    free = USABLE * attention_device.free_bytes(Device.CPU)
+    free = USABLE_MEMORY_SHARE * attention_device.free_device_bytes(Device.CPU)
     if needed > free:
         sentence = (
-            f"{layers:,} layers × {heads:,} heads × {tokens:,} tokens need {gib(needed)} of "
-            f"memory; {gib(free)} is available."
+            f"{layers:,} layers × {heads:,} heads × {tokens:,} tokens need {format_gib(needed)} of "
+            f"memory; {format_gib(free)} is available."
         )
         is_text = field == "text"
         advice = "Use a shorter text." if is_text else "Use a smaller model or close programs."

@@ -11,11 +11,11 @@ import torch
 from msgspec import Struct
 from msgspec.structs import replace
 
-from visualizer.attention.captured_attention import position_labels
+from visualizer.attention.captured_attention import numbered_labels
 from visualizer.errors import InputError
 from visualizer.models.attention_recorder import record_calls
-from visualizer.models.layer_lookup import is_of_decoder
-from visualizer.models.recorded_runs import groups_of, is_named_cross, run_of
+from visualizer.models.layer_lookup import is_decoder_part
+from visualizer.models.recorded_runs import create_layer_run, group_calls, is_cross_attention_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from visualizer.models.attention_recorder import AttentionCall
     from visualizer.models.recorded_runs import LayerGroup, LayerRun
 
-Place = tuple[str, int]
+ModuleCallIndex = tuple[str, int]
 """Path of an attention module, and the number of its earlier calls in the same pass."""
 _TEXT, _DECODER = "text", "decoder"
 """The two texts of an encoder–decoder model; other models have only the first."""
@@ -50,7 +50,7 @@ class _Pass(Struct, eq=False):
     is_ended : Tensor or None
         In a batch that continues after some texts have ended, a mask of the positions after the
         end of each text, boolean [batch, query].
-    has_encoded : bool
+    is_encoded : bool
         Whether it received the encoder output of an earlier pass.
     """
 
@@ -59,7 +59,7 @@ class _Pass(Struct, eq=False):
     is_overwritten: bool
     real: dict[str, Tensor]
     is_ended: Tensor | None
-    has_encoded: bool
+    is_encoded: bool
     calls: list[AttentionCall]
 
 
@@ -92,13 +92,13 @@ class _KeyBlock(Struct, frozen=True, eq=False):
     keys: Tensor | None
     values: Tensor | None
 
-    def upto(self, position: int) -> _KeyBlock:
+    def copy_prefix(self, position: int) -> _KeyBlock:
         """Copy the part before a position, which releases the memory of the rest."""
         stop = position - self.first
         parts = (self.keys, self.values)
         return _KeyBlock(self.first, *(p if p is None else p[..., :stop, :].clone() for p in parts))
 
-    def of_batch(self, order: Tensor) -> _KeyBlock:
+    def reorder_batch(self, order: Tensor) -> _KeyBlock:
         """Return the block with the batch reordered."""
         return _KeyBlock(
             self.first, *(_reorder_batch(part, order) for part in (self.keys, self.values))
@@ -116,7 +116,7 @@ class _Chain:
         """Number of positions in the text so far."""
         return self.rows[-1].stop
 
-    def order_continued_by(self, other: _Chain) -> Tensor | bool:
+    def match_continuation(self, other: _Chain) -> Tensor | bool:
         """Return whether a later call continues these, and for which texts of the batch.
 
         It does if its cached keys are the same. A tensor contains the indices of the continued
@@ -147,11 +147,11 @@ class _Chain:
                 last = self.rows.pop()
                 self.rows.append(replace(last, call=_keep_rows(last.call, rows.first - last.first)))
         if order is not None:
-            self.keys = [one.of_batch(order) for one in self.keys]
+            self.keys = [one.reorder_batch(order) for one in self.keys]
         while self.keys and self.keys[-1].first >= block.first:
             self.keys.pop()
         if self.keys:
-            self.keys.append(self.keys.pop().upto(block.first))
+            self.keys.append(self.keys.pop().copy_prefix(block.first))
         self.keys.append(block)
         self.rows.append(replace(rows, order=order))
 
@@ -230,19 +230,19 @@ class RecordedText(Struct, frozen=True, eq=False):
 
 
 @contextmanager
-def record_texts(model: nn.Module) -> Iterator[RecordedTexts]:
+def record_texts(model: nn.Module) -> Iterator[TextRecorder]:
     """Record the last text or batch that a transformers model processes within the context.
 
     Compiled models run eagerly in the context, because code compiled earlier has no hooks.
     """
-    recorded = RecordedTexts(model)
+    recorded = TextRecorder(model)
     is_any_compiled = "torch._dynamo" in sys.modules
     stance = torch.compiler.set_stance("force_eager") if is_any_compiled else nullcontext()
     with stance, record_calls(model, recorded):
         yield recorded
 
 
-class RecordedTexts:
+class TextRecorder:
     """Keeps the attention of the last text or batch of a model, over one or several passes.
 
     A pass with a key–value cache continues the earlier passes if it contains their keys; modules
@@ -254,7 +254,7 @@ class RecordedTexts:
         settings = getattr(model, "generation_config", None) or model.config
         self._padding_token = getattr(settings, "pad_token_id", None)
         self._pass: _Pass | None = None
-        self._chains: dict[Place, _Chain] = {}
+        self._chains: dict[ModuleCallIndex, _Chain] = {}
         self._real: dict[str, Tensor] = {}
 
     def begin(self, name: str, arguments: Mapping[str, Any], *, is_model: bool) -> None:
@@ -269,7 +269,7 @@ class RecordedTexts:
         """
         self._finish_pass()
         cache = arguments.get("past_key_values")
-        masks = _MASKS_OF_DECODER if self._is_pair and is_of_decoder(name) else _OWN_MASKS
+        masks = _MASKS_OF_DECODER if self._is_pair and is_decoder_part(name) else _OWN_MASKS
         real = {
             text: found
             for argument, text in masks.items()
@@ -300,7 +300,7 @@ class RecordedTexts:
         if self._pass is not None:
             self._pass.calls.append(call)
 
-    def can_have(self, weights: Tensor) -> bool:
+    def accepts_shape(self, weights: Tensor) -> bool:
         """Whether the shape of weights fits queries that follow the cached keys."""
         past, (queries, keys) = self._pass.past if self._pass else 0, weights.shape[-2:]
         return past > 0 and keys == past + queries
@@ -344,7 +344,7 @@ class RecordedTexts:
         )
 
     def _text_of_module(self, module: str) -> str:
-        return _DECODER if self._is_pair and is_of_decoder(module) else _TEXT
+        return _DECODER if self._is_pair and is_decoder_part(module) else _TEXT
 
     def _finish_pass(self) -> None:
         """Join the pass that ended to the earlier ones."""
@@ -356,7 +356,7 @@ class RecordedTexts:
         if self._chains.keys() & chains.keys():
             order = self._order_continued_by(made, chains)
             if order is False:
-                is_kept = made.has_encoded and self._has_encoded_same(chains)
+                is_kept = made.is_encoded and self._has_encoded_same(chains)
                 others = self._chains if is_kept else {}
                 self._chains = {at: one for at, one in others.items() if at not in chains}
                 is_marked = bool(others) and _TEXT in self._real
@@ -369,7 +369,7 @@ class RecordedTexts:
                 self._chains[place] = chain
         self._mark_real(chains.values(), made, None if isinstance(order, bool) else order)
 
-    def _has_encoded_same(self, chains: Mapping[Place, _Chain]) -> bool:
+    def _has_encoded_same(self, chains: Mapping[ModuleCallIndex, _Chain]) -> bool:
         """Whether a decoder attends to the same encoded text as before."""
         across = [
             (self._chains[place].keys[-1].keys, chain.keys[-1].keys)
@@ -381,14 +381,16 @@ class RecordedTexts:
             for before, now in across
         )
 
-    def _order_continued_by(self, made: _Pass, chains: Mapping[Place, _Chain]) -> Tensor | bool:
+    def _order_continued_by(
+        self, made: _Pass, chains: Mapping[ModuleCallIndex, _Chain]
+    ) -> Tensor | bool:
         """Return whether a pass continues the earlier ones, and for which texts of the batch."""
         if not made.past or not chains.keys() <= self._chains.keys():
             return False
         found: Tensor | bool = False
         for place, chain in chains.items():
             if not chain.is_cross:
-                found = self._chains[place].order_continued_by(chain)
+                found = self._chains[place].match_continuation(chain)
                 if found is False:
                     return False
         return found
@@ -416,7 +418,7 @@ class RecordedTexts:
         self._real = made.real | self._real
 
 
-def _build_chains(made: _Pass) -> Iterator[tuple[Place, _Chain]]:
+def _build_chains(made: _Pass) -> Iterator[tuple[ModuleCallIndex, _Chain]]:
     """Yield a chain for each call of a pass."""
     counts: Counter[str] = Counter()
     for call in made.calls:
@@ -424,7 +426,7 @@ def _build_chains(made: _Pass) -> Iterator[tuple[Place, _Chain]]:
         stop = made.past + queries
         is_unequal = keys != queries and not made.past
         is_room = made.has_cache and keys > queries  # a cache of fixed size has room for more
-        is_cross = is_named_cross(call.module) or (is_unequal and not is_room)
+        is_cross = is_cross_attention_path(call.module) or (is_unequal and not is_room)
         if not is_cross and keys > stop:
             call = _select_positions(call, range(queries), range(stop))
             keys = stop
@@ -593,18 +595,18 @@ def _assemble_masks(
 
 Tokens = tuple[str, ...]
 BATCH_NOTICE = "This is text {number:,} of {count:,} in a batch. All of them are in “texts”."
-PADDING = "Padding is omitted ({padding:,} of {count:,} positions)."
-MISSING = (
+PADDING_NOTICE = "Padding is omitted ({padding:,} of {count:,} positions)."
+MISSING_ROWS_NOTICE = (
     "Only {recorded:,} of {count:,} rows were recorded, because the earlier positions were already "
     "in the cache. To record all rows, run the model on the whole text during the recording."
 )
-ABSENT = (
+MISSING_KEYS_NOTICE = (
     "The keys and values of the first {count:,} positions are shown as 0 because the cache no "
     "longer contains them."
 )
 
 
-def runs_of_text(text: RecordedText, name: str, words: Tokens | None) -> tuple[LayerRun, ...]:
+def create_text_runs(text: RecordedText, name: str, words: Tokens | None) -> tuple[LayerRun, ...]:
     """Build the runs of the layers of a recorded text.
 
     Parameters
@@ -622,7 +624,7 @@ def runs_of_text(text: RecordedText, name: str, words: Tokens | None) -> tuple[L
         does not match.
     """
     by_call = {id(each.call): each for each in text.calls}
-    groups = groups_of([each.call for each in text.calls])
+    groups = group_calls([each.call for each in text.calls])
     if not groups:
         sentence = (
             "No attention was recorded: the model was not run, or its attention is unsupported."
@@ -655,17 +657,17 @@ def _tokens_by_length(words: Tokens, text: RecordedText) -> dict[int, Tokens]:
 def _build_run(
     group: LayerGroup, first: RecordedCall, name: str, named: dict[int, Tokens]
 ) -> LayerRun:
-    words = named.get(first.length) or position_labels(first.length)
+    words = named.get(first.length) or numbered_labels(first.length)
     queries, keys = first.call.weights.shape[-2:]
     if group.is_cross:  # two texts, which one list of tokens cannot label
-        return run_of(group, name, position_labels(queries), position_labels(keys))
-    run = run_of(group, name, *(((), words) if first.call.is_continuation else (words,)))
+        return create_layer_run(group, name, numbered_labels(queries), numbered_labels(keys))
+    run = create_layer_run(group, name, *(((), words) if first.call.is_continuation else (words,)))
     if queries < first.length:
-        run = run.with_notice(MISSING.format(recorded=queries, count=first.length))
+        run = run.with_notice(MISSING_ROWS_NOTICE.format(recorded=queries, count=first.length))
     if first.absent_keys:
-        run = run.with_notice(ABSENT.format(count=first.absent_keys))
+        run = run.with_notice(MISSING_KEYS_NOTICE.format(count=first.absent_keys))
     if first.padding:
-        notice = PADDING.format(padding=first.padding, count=first.padding + first.length)
+        notice = PADDING_NOTICE.format(padding=first.padding, count=first.padding + first.length)
         run = run.with_notice(notice)
     return run
 
@@ -681,7 +683,7 @@ class RecordedBatch:
         The tokens of the texts, in order; other texts have numbered tokens.
     """
 
-    def __init__(self, recorded: RecordedTexts, name: str, words: tuple[Tokens, ...]) -> None:
+    def __init__(self, recorded: TextRecorder, name: str, words: tuple[Tokens, ...]) -> None:
         self._recorded, self._name, self._words = recorded, name, words
         self._made: dict[int, tuple[LayerRun, ...]] = {}
 
@@ -694,11 +696,11 @@ class RecordedBatch:
         Raises
         ------
         InputError
-            As in `runs_of_text`.
+            As in `create_text_runs`.
         """
         if at not in self._made:
             words = self._words[at] if at < len(self._words) else None
-            found = runs_of_text(self._recorded.text(at), self._name, words)
+            found = create_text_runs(self._recorded.text(at), self._name, words)
             if len(self) > 1:
                 notice = BATCH_NOTICE.format(number=at + 1, count=len(self))
                 found = tuple(each.with_notice(notice) for each in found)

@@ -9,42 +9,42 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from visualizer.attention import device as attention_device
-from visualizer.attention.layer_stages import AROUND
+from visualizer.attention.layer_stages import SURROUNDING_STAGES
 from visualizer.attention.spec import Device
 from visualizer.format import format_size
-from visualizer.models.chunked_prefill import without_cache
-from visualizer.models.layer_inference import OtherStepsError, known_layers
+from visualizer.models.chunked_prefill import cache_disabling_argument
+from visualizer.models.layer_inference import StepMismatchError, infer_layers
 from visualizer.models.layer_recorder import (
-    NOTHING_PASSED,
+    NO_MODULE_PASSES,
     LayerInput,
-    ModulePass,
+    ModuleCall,
     record_layer_inputs,
     record_layers,
 )
-from visualizer.models.layer_stages import widths_of, with_layers, with_repeated_layers
-from visualizer.models.recorded_runs import groups_of
-from visualizer.models.text_model import PIXELS
+from visualizer.models.layer_stages import add_layers, add_repeated_layers, module_widths
+from visualizer.models.recorded_runs import group_calls
+from visualizer.models.text_model import PIXELS_ARGUMENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from visualizer.models.editable_heads import Edits
     from visualizer.models.forward import Forward
-    from visualizer.models.kept_parts import KeptParts
+    from visualizer.models.kept_parts import PartsToKeep
     from visualizer.models.layer_inference import KnownLayers
-    from visualizer.models.layer_stages import LayerPlaces, ModuleWidths, Recording
+    from visualizer.models.layer_stages import LayerGroupPath, ModuleWidths, Recording
     from visualizer.models.recorded_runs import LayerRun
     from visualizer.models.text_model import TextModel
 
 MAX_LAYER_BYTES = 2**29
 MAX_HELD_LAYER_BYTES = 2**25
 """Above this size, the stages around the attention are computed on access, if possible."""
-SHARE_OF_FREE = 4
+FREE_MEMORY_DIVISOR = 4
 """The stages around the attention are omitted if they would take more than ``MAX_LAYER_BYTES``,
-or more than one part in ``SHARE_OF_FREE`` of the free memory."""
-FIRST_TOKENS = 16
+or more than one part in ``FREE_MEMORY_DIVISOR`` of the free memory."""
+INFERENCE_TOKENS = 16
 """Number of tokens of the run that recognizes the steps of each layer."""
-LEFT_OUT = (
+STAGES_OMITTED_NOTICE = (
     "Only attention is shown. The other stages of all layers would need {size} of memory. "
     "Use a shorter text or fewer layers to show them."
 )
@@ -63,7 +63,7 @@ class RecordedLayers(Struct, frozen=True, eq=False):
         Why these stages are not available, as a sentence; empty if they are.
     """
 
-    passed: Mapping[str, ModulePass] = NOTHING_PASSED
+    passed: Mapping[str, ModuleCall] = NO_MODULE_PASSES
     inputs: Mapping[str, LayerInput] = {}
     is_repeated: bool = False
     notice: str = ""
@@ -74,14 +74,14 @@ class SurroundingStages:
 
     def __init__(self, model: TextModel, forward: Forward) -> None:
         self._model, self._forward = model, forward
-        self._known: dict[LayerPlaces, KnownLayers | None] = {}
+        self._known: dict[LayerGroupPath, KnownLayers | None] = {}
         """Recognized steps of the layers, by group of layers; None if not recognized."""
-        self._widths: dict[frozenset[int] | None, dict[LayerPlaces, ModuleWidths]] = {}
+        self._widths: dict[frozenset[int] | None, dict[LayerGroupPath, ModuleWidths]] = {}
         """Module widths of layers that can run again, by the requested layers."""
 
     @contextmanager
     def recorded(
-        self, given: Mapping[str, Any], tokens: int, kept: KeptParts, *, repeats: bool
+        self, given: Mapping[str, Any], tokens: int, kept: PartsToKeep, *, repeats: bool
     ) -> Iterator[RecordedLayers]:
         """Record the values from which the stages around the attention are built.
 
@@ -92,7 +92,7 @@ class SurroundingStages:
         repeats : bool
             Whether layers may run again on access if the stages are large.
         """
-        if kept.stages is not None and AROUND.isdisjoint(kept.stages):
+        if kept.stages is not None and SURROUNDING_STAGES.isdisjoint(kept.stages):
             yield RecordedLayers()
         elif self._forward.stages_notice:
             yield RecordedLayers(notice=self._forward.stages_notice)
@@ -102,10 +102,10 @@ class SurroundingStages:
 
     @contextmanager
     def _recorded_here(
-        self, given: Mapping[str, Any], tokens: int, kept: KeptParts, *, repeats: bool
+        self, given: Mapping[str, Any], tokens: int, kept: PartsToKeep, *, repeats: bool
     ) -> Iterator[RecordedLayers]:
         needed = self._bytes_of_layers(tokens)
-        room = attention_device.free_bytes(Device.CPU) / SHARE_OF_FREE
+        room = attention_device.free_device_bytes(Device.CPU) / FREE_MEMORY_DIVISOR
         is_large = needed > MAX_HELD_LAYER_BYTES
         layers = self._layers_to_repeat(given, kept) if repeats and is_large else None
         if layers is not None:
@@ -115,7 +115,7 @@ class SurroundingStages:
             with record_layers(self._model.model) as passed:
                 yield RecordedLayers(passed)
         else:
-            yield RecordedLayers(notice=LEFT_OUT.format(size=format_size(needed)))
+            yield RecordedLayers(notice=STAGES_OMITTED_NOTICE.format(size=format_size(needed)))
 
     def _bytes_of_layers(self, tokens: int) -> int:
         """Return an estimate of the bytes of the stages around the attention of all layers."""
@@ -126,27 +126,27 @@ class SurroundingStages:
         return 4 * layers * tokens * ((12 + experts) * width + 3 * wide)
 
     def _layers_to_repeat(
-        self, given: Mapping[str, Any], kept: KeptParts
+        self, given: Mapping[str, Any], kept: PartsToKeep
     ) -> tuple[str, ...] | None:
         """Return the paths of layers that can run again; None if they cannot.
 
         Their steps are recognized from the first tokens of the first large text.
         """
-        if PIXELS in given or self._model.has_decoder:
+        if PIXELS_ARGUMENT in given or self._model.has_decoder:
             return None
         widths = self._widths.get(kept.layers)
         if widths is None:
-            few = {name: tensor[:, :FIRST_TOKENS] for name, tensor in given.items()}
+            few = {name: tensor[:, :INFERENCE_TOKENS] for name, tensor in given.items()}
             with record_layers(self._model.model) as passed, self._forward.recorded() as calls:
-                self._forward.run({**few, **without_cache(self._model.model)})
+                self._forward.run({**few, **cache_disabling_argument(self._model.model)})
             widths = {}
-            for group in groups_of(kept.of_calls(calls)):
+            for group in group_calls(kept.select_calls(calls)):
                 key = (group.name, group.layers)
                 if key not in self._known:
-                    found = known_layers(self._model.model, group.calls, group.layers, passed)
+                    found = infer_layers(self._model.model, group.calls, group.layers, passed)
                     self._known[key] = found
                 if (known := self._known[key]) is not None:
-                    widths[key] = widths_of(known.paths, passed)
+                    widths[key] = module_widths(known.paths, passed)
             self._widths[kept.layers] = widths
         known_here = [known for key in widths if (known := self._known[key]) is not None]
         if any(known.experts for known in known_here):  # their choice differs for each text
@@ -159,14 +159,14 @@ class SurroundingStages:
         """Add the recognized stages around the attention to a run."""
         if not seen.is_repeated:
             with self._forward.lock:  # runs modules, such as experts
-                return with_layers(found, self._model.model, seen.passed, edits, self._known)
+                return add_layers(found, self._model.model, seen.passed, edits, self._known)
         key = (found.group.name, found.group.layers)
         known = self._known.get(key)
         if known is None:
             return found
-        widths = widths_of(known.paths, seen.passed)
+        widths = module_widths(known.paths, seen.passed)
         if not any(each.get(key) == widths for each in self._widths.values()):
-            raise OtherStepsError
-        return with_repeated_layers(
+            raise StepMismatchError
+        return add_repeated_layers(
             found, self._model.model, known, seen.passed, seen.inputs, edits, recording
         )

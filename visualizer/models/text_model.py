@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from visualizer.attention.model_reading import SecondText
-from visualizer.attention.token_labels import join_split_characters
+from visualizer.attention.token_labels import label_split_characters
 from visualizer.errors import InputError
 from visualizer.models.model_folder import positive_int
-from visualizer.models.model_tokenizer import MAX_LISTED_TOKENS, NAMES
+from visualizer.models.model_tokenizer import MAX_LISTED_TOKENS, SPECIAL_TOKEN_NAMES
 from visualizer.models.recorded_runs import check_memory
 
 if TYPE_CHECKING:
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
     Inputs = tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]
 
-NOTHING = "The text is empty. Enter a word or a sentence."
-PIXELS = "pixel_values"
+EMPTY_TEXT_ERROR = "The text is empty. Enter a word or a sentence."
+PIXELS_ARGUMENT = "pixel_values"
 """Name of the argument with which models of transformers receive an image."""
 IMAGE_COMMANDS = "“attention-visualizer model FOLDER --image FILE” or attend(image=…) in Python"
-BEGINS_TWICE = (
+DUPLICATE_START_NOTICE = (
     "The text starts with {token} twice. If the tokenizer adds this token (for example to a chat "
     "template that is already rendered), remove it from the text."
 )
@@ -52,29 +52,29 @@ class TextModel:
         return bool(getattr(self.model.config, "is_encoder_decoder", False))
 
     @property
-    def why_no_next_token(self) -> str:
+    def no_next_token_reason(self) -> str:
         """Why the model predicts no next token, as a sentence; empty if it does."""
         if self.has_decoder or not self.model.can_generate():
             return f"{self.folder.name} does not generate text, so it predicts no next token."
         return ""
 
     @property
-    def reads_images(self) -> bool:
+    def takes_images(self) -> bool:
         """Whether the model takes images instead of texts."""
         return self.part_for_images is not None
 
     @property
     def part_for_images(self) -> Any:
         """The model or submodel that takes images; None if there is none."""
-        if self.model.main_input_name == PIXELS:
+        if self.model.main_input_name == PIXELS_ARGUMENT:
             return self.model
         part = getattr(self.model, "vision_model", None)
-        return part if getattr(part, "main_input_name", "") == PIXELS else None
+        return part if getattr(part, "main_input_name", "") == PIXELS_ARGUMENT else None
 
     def check_memory(self, given: Mapping[str, Any], layers: int) -> None:
         """Reject a text if the weights of ``layers`` layers would not fit into free memory."""
         heads = self.size("num_attention_heads") or 1
-        with self.ranks.agreed():
+        with self.ranks.propagate_errors():
             check_memory(layers, heads, given["input_ids"].shape[-1])
 
     @property
@@ -87,25 +87,25 @@ class TextModel:
         """Return the model's inputs, the query tokens, and the key tokens if they differ."""
         tokenizer = self.tokenizer_for_text
         if not text.strip():
-            raise InputError("text", NOTHING)
+            raise InputError("text", EMPTY_TEXT_ERROR)
         is_pair = bool(second) and not self.has_decoder
-        given_text = self.as_given(text, is_chat=is_chat)
+        given_text = self.prepare_text(text, is_chat=is_chat)
         # A rendered chat template already contains the special tokens.
         coded = tokenizer.encode(given_text, second if is_pair else None, has_special=not is_chat)
         if not coded.count:
-            raise InputError("text", NOTHING)
+            raise InputError("text", EMPTY_TEXT_ERROR)
         if is_pair and coded.count > (alone := tokenizer.encode(given_text).count):
             self.check_length(alone)
             self.check_length(coded.count, "second")
         self.check_length(coded.count)
         device = self.model.device
         given = {name: torch.tensor([each], device=device) for name, each in coded.numbers.items()}
-        words = join_split_characters(coded.words)
+        words = label_split_characters(coded.words)
         if not self.has_decoder:
             return given, words, ()
         start = self._decoder_ids(second)
         given["decoder_input_ids"] = torch.tensor([start], device=device)
-        return given, join_split_characters(self.tokens(start)), words
+        return given, label_split_characters(self.tokens(start)), words
 
     def double_start_notice(self, given: Mapping[str, Any]) -> str:
         """Return a notice if a text starts with two BOS tokens; empty otherwise."""
@@ -113,9 +113,9 @@ class TextModel:
         if ids is None or self.tokenizer is None or not self.tokenizer.bos_token:
             return ""
         names = [self.tokenizer.special_names.get(number) for number in ids[0, :2].tolist()]
-        if names != [NAMES["bos_token"]] * 2:
+        if names != [SPECIAL_TOKEN_NAMES["bos_token"]] * 2:
             return ""
-        return BEGINS_TWICE.format(token=self.tokenizer.bos_token)
+        return DUPLICATE_START_NOTICE.format(token=self.tokenizer.bos_token)
 
     @property
     def tokenizer_for_text(self) -> ModelTokenizer:
@@ -127,7 +127,7 @@ class TextModel:
             raise InputError("model", sentence)
         return self.tokenizer
 
-    def as_given(self, text: str, *, is_chat: bool = False) -> str:
+    def prepare_text(self, text: str, *, is_chat: bool = False) -> str:
         """Return a text for the tokenizer: unchanged, or as a user message in a chat template."""
         if not is_chat or not text.strip():
             return text
@@ -186,7 +186,7 @@ class TextModel:
             sentence = f"{what} {count:,} tokens; {self.folder.name} supports at most {longest:,}."
             raise InputError(field, f"{sentence} Use a shorter text.")
 
-    def likeliest(self, logs: torch.Tensor, most: int) -> list[tuple[str, float]]:
+    def top_tokens(self, logs: torch.Tensor, most: int) -> list[tuple[str, float]]:
         """Return the most likely tokens with their probabilities, from log-probabilities [token].
 
         Raises
@@ -207,11 +207,11 @@ class TextModel:
         """Return a token of the vocabulary as text."""
         return self.tokens((number,))[0]
 
-    def decoded(self, numbers: Sequence[int]) -> str:
+    def decode_tokens(self, numbers: Sequence[int]) -> str:
         """Return tokens as one text."""
         return self.tokenizer_for_text.decode(numbers)
 
-    def number_of(self, token: str) -> int:
+    def token_id(self, token: str) -> int:
         """Return the id of a token of the vocabulary by its text.
 
         Raises

@@ -18,36 +18,40 @@ from visualizer.errors import InputError
 from visualizer.format import format_count
 from visualizer.models.cached_generation import TokenReader
 from visualizer.models.head_edits import context_edits, image_context_edits
-from visualizer.models.kept_parts import ALL_PARTS
+from visualizer.models.kept_parts import KEEP_ALL_PARTS
 from visualizer.models.layer_lookup import (
-    is_of_decoder,
+    describe_parts,
+    find_part_runs,
+    is_decoder_part,
     part_names,
-    parts_in_words,
-    runs_of_part,
 )
-from visualizer.models.model_client.remote_model import RemoteModel, connected_model, read_on_server
+from visualizer.models.model_client.remote_model import (
+    RemoteModel,
+    find_connected_model,
+    read_on_server,
+)
 from visualizer.models.model_ranks import Parallelism
 from visualizer.models.model_source import (
     ImageFile,
     ModelSource,
-    cuts_in_words,
+    describe_cuts,
     edits_in_words,
-    server_of,
+    parse_server_address,
 )
 from visualizer.models.opened_model import OpenedModel, TextReading, open_model
 from visualizer.models.tokenizer_process import tokenizer_process
 from visualizer.progress import no_progress
-from visualizer.runtime import on_python_thread
+from visualizer.runtime import run_in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Mapping, Sequence
 
     from visualizer.attention.run import Run
     from visualizer.attention.spec import Device
-    from visualizer.models.kept_parts import KeptParts
+    from visualizer.models.kept_parts import PartsToKeep
     from visualizer.models.model_client.remote_model import RemoteTokenReader
     from visualizer.models.model_source import LayerAndHead
-    from visualizer.models.opened_model import GivenImage
+    from visualizer.models.opened_model import PreparedImage
     from visualizer.models.recorded_runs import LayerRun
     from visualizer.progress import Progress
 
@@ -55,11 +59,13 @@ TOP_TOKENS = 8
 """Number of most likely next tokens listed, with edits and without."""
 TOP_CHANGES = 5
 """Number of tokens listed with the largest change in probability."""
-EDITED = "The attention weights of these heads are still computed; their outputs are replaced."
-CUT = "Their weights are 0; the other weights of each row sum to 1."
-IMAGE_REQUIRED = "{name} takes images. Choose an image, or drop an image file on the window."
-TEXT_MODEL_SETTINGS: dict[str, Any] = {"is_text_alone": False}
-FILES_CHANGED = "The files of {name} have changed since the document was saved."
+EDITED_HEADS_NOTICE = (
+    "The attention weights of these heads are still computed; their outputs are replaced."
+)
+CUT_EDGES_NOTICE = "Their weights are 0; the other weights of each row sum to 1."
+IMAGE_REQUIRED_ERROR = "{name} takes images. Choose an image, or drop an image file on the window."
+TEXT_MODEL_OPTIONS: dict[str, Any] = {"is_text_alone": False}
+FILES_CHANGED_ERROR = "The files of {name} have changed since the document was saved."
 
 _opened: WeakValueDictionary[tuple[str, str, str], OpenedModel] = WeakValueDictionary()
 _from_disk: set[str] = set()
@@ -96,7 +102,7 @@ def open_source(
         With field ``model`` if it cannot be opened.
     """
     model = open_model(path, device, dtype, progress, parallelism, is_from_disk=is_from_disk)
-    image = ImageFile() if model.reads_images else None
+    image = ImageFile() if model.takes_images else None
     folder = model.folder
     source = ModelSource(str(folder.path.absolute()), folder.name, folder.fingerprint, image=image)
     _remember_model(source, device, dtype, model)
@@ -107,13 +113,13 @@ def open_source(
     return source, model
 
 
-def other_text_of(model: OpenedModel, text: str) -> str:
+def replacement_text(model: OpenedModel, text: str) -> str:
     """Return a replacement for a text that an open model cannot process; empty if it can.
 
     A model of the lab has only the tokens of its run; the replacement is its first probe text.
     Other models accept any text.
     """
-    other = model.folder.text_to_begin_with
+    other = model.folder.initial_text
     if other:
         try:
             model.inputs(text)
@@ -131,7 +137,7 @@ def forget_closed_models() -> None:
     """Free the tokenizers of closed models once no model is open."""
     if _since_forgotten and not _opened:
         _since_forgotten.clear()
-        tokenizer_process.forget_closed()
+        tokenizer_process.release_closed_tokenizers()
 
 
 def read_text(
@@ -159,13 +165,13 @@ def read_text(
         it cannot be read or has changed; with field ``model`` if its folder cannot be opened.
     """
     made_of: Hashable = (source, text, device, dtype)
-    is_on_server = bool(server_of(source.folder))
+    is_on_server = bool(parse_server_address(source.folder))
     if (
         previous
         and previous.reading
         and previous.reading.made_of == made_of
         # Results of an earlier connection may no longer exist on the server.
-        and (not is_on_server or previous.reading.model is connected_model(source))
+        and (not is_on_server or previous.reading.model is find_connected_model(source))
     ):
         return previous
     if is_on_server:
@@ -174,7 +180,7 @@ def read_text(
     if model is None:
         is_from_disk = source.folder in _from_disk
         opening = partial(open_model, source.path, device, dtype, is_from_disk=is_from_disk)
-        model = on_python_thread(opening)
+        model = run_in_thread(opening)
         _remember_model(source, device, dtype, model)
     if source.image is None:
         second, is_chat = source.second or None, source.is_chat
@@ -186,23 +192,23 @@ def read_text(
         edits = image_context_edits(model, image, source.edits)
         seen = model.read_image(image, edits, source.cut_cells)
     part = _select_part(source, seen.runs)
-    runs = runs_of_part(seen.runs, part)
+    runs = find_part_runs(seen.runs, part)
     shown = max(runs, key=lambda each: len(each.group.layers))
     is_long = shown.run.trace.is_blockwise
     reading = ModelReading(
         made_of,
         shown.group.layers,
-        source.becomes,
+        source.short_description,
         source.cut_cells,
         model.heads.are_switchable,
         _next_tokens(model, seen),
-        model.why_no_next_token,
+        model.no_next_token_reason,
         None,
         model,
         _weight_changes(seen, shown),
         _largest_changes(model, seen),
         model.folder.lab_run is not None,
-        parts=parts_in_words(seen.runs),
+        parts=describe_parts(seen.runs),
         part=part,
         context_edits=edits,
         training_step=model.folder.training_step,
@@ -210,25 +216,25 @@ def read_text(
         **(
             _facts_of_text(model, source, text, part)
             if source.image is None
-            else TEXT_MODEL_SETTINGS
+            else TEXT_MODEL_OPTIONS
         ),
     )
     is_same = model.folder.fingerprint == source.fingerprint
-    other = () if is_same else (FILES_CHANGED.format(name=source.name),)
+    other = () if is_same else (FILES_CHANGED_ERROR.format(name=source.name),)
     notices = (*_edit_notices(source), *_other_layers_notices(runs, shown), *shown.notices, *other)
     return replace(shown.run, notices=notices, reading=reading)
 
 
-def _load_image(model: OpenedModel, chosen: ImageFile) -> GivenImage:
+def _load_image(model: OpenedModel, chosen: ImageFile) -> PreparedImage:
     if not chosen.path:
-        raise InputError("image", IMAGE_REQUIRED.format(name=model.folder.name))
+        raise InputError("image", IMAGE_REQUIRED_ERROR.format(name=model.folder.name))
     return model.image(Path(chosen.path), chosen.sha256)
 
 
 def _facts_of_text(model: OpenedModel, source: ModelSource, text: str, part: str) -> dict[str, Any]:
     """Return the fields of a reading that only texts have."""
     special = model.special_tokens(
-        text, source.second, is_chat=source.is_chat, of_decoder=is_of_decoder(part)
+        text, source.second, is_chat=source.is_chat, of_decoder=is_decoder_part(part)
     )
     return {
         "text": text,
@@ -247,7 +253,7 @@ def _select_part(source: ModelSource, runs: tuple[LayerRun, ...]) -> str:
     own = (
         each.group.name
         for each in runs
-        if is_of_decoder(each.group.name) and not each.group.is_cross
+        if is_decoder_part(each.group.name) and not each.group.is_cross
     )
     return next(own, names[0]) if source.second else names[0]
 
@@ -255,9 +261,9 @@ def _select_part(source: ModelSource, runs: tuple[LayerRun, ...]) -> str:
 def _edit_notices(source: ModelSource) -> tuple[str, ...]:
     notices = []
     if source.edits:
-        notices.append(f"Edited: {edits_in_words(source.becomes)}. {EDITED}")
+        notices.append(f"Edited: {edits_in_words(source.short_description)}. {EDITED_HEADS_NOTICE}")
     if source.cuts:
-        notices.append(f"Cut: {cuts_in_words(source.cut_cells)}. {CUT}")
+        notices.append(f"Cut: {describe_cuts(source.cut_cells)}. {CUT_EDGES_NOTICE}")
     return tuple(notices)
 
 
@@ -274,7 +280,7 @@ def _other_layers_notices(runs: tuple[LayerRun, ...], shown: LayerRun) -> tuple[
     if not count:
         return ()
     others = format_count(count, "other layer")
-    return (f"{shown.in_words}. Use the command line or a notebook to show {others}.",)
+    return (f"{shown.description}. Use the command line or a notebook to show {others}.",)
 
 
 def _next_tokens(model: OpenedModel, seen: TextReading) -> tuple[NextToken, ...]:
@@ -307,12 +313,12 @@ def _largest_changes(model: OpenedModel, seen: TextReading) -> tuple[NextToken, 
 MAX_TEXTS = 1000
 
 
-def attend_each(
+def attend_texts(
     model: OpenedModel,
     texts: Sequence[str],
     *,
     is_chat: bool = False,
-    kept: KeptParts = ALL_PARTS,
+    kept: PartsToKeep = KEEP_ALL_PARTS,
 ) -> Iterator[tuple[LayerRun, ...]]:
     """Run a model on each of several texts, like `OpenedModel.attend` on one.
 
@@ -335,7 +341,7 @@ def attend_each(
             raise InputError(refused.field, sentence) from refused
 
 
-def token_reader_of(
+def create_token_reader(
     model: OpenedModel | RemoteModel,
     text: str,
     factors: Mapping[LayerAndHead, float],

@@ -21,23 +21,23 @@ from typing import TYPE_CHECKING, Any
 import psutil
 from msgspec import Struct
 
-from visualizer.errors import InputError, reason_of
-from visualizer.language.wire_format import Message, received_messages
+from visualizer.errors import InputError, system_error_reason
+from visualizer.language.wire_format import Message, read_messages
 from visualizer.resources import import_path_with_package
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-COMMAND = (sys.executable, "-P", "-m", "visualizer.models.tokenizer_server")
-LISTENER = "answers about tokens"
+PROCESS_COMMAND = (sys.executable, "-P", "-m", "visualizer.models.tokenizer_server")
+LISTENER_THREAD_NAME = "answers about tokens"
 """Name of the thread that receives answers while the process runs."""
-LOOKED_EVERY_S = 0.02
+MEMORY_CHECK_INTERVAL_S = 0.02
 """Interval between checks of the memory used for an answer."""
-ENDED = "the tokenizer process exited unexpectedly; try again"
-LATE_S = 2.0
+PROCESS_EXITED_MESSAGE = "the tokenizer process exited unexpectedly; try again"
+GRACE_PERIOD_S = 2.0
 """Grace period after the time limit, before the process is killed from this side."""
 
-Answers = SimpleQueue[Message | None]
+AnswerQueue = SimpleQueue[Message | None]
 """Queue of answers; None marks the end of the process."""
 
 
@@ -60,20 +60,20 @@ class AnswerLimits(Struct, frozen=True):
     bytes: int
 
     @property
-    def takes_long(self) -> str:
+    def time_limit_reason(self) -> str:
         """Reason if the time limit is exceeded."""
         return f"it takes longer than {self.seconds:g} seconds"
 
     @property
-    def takes_much(self) -> str:
+    def memory_limit_reason(self) -> str:
         """Reason if the memory limit is exceeded."""
         return f"it needs more than {self.bytes // 2**20:,} MiB of memory"
 
 
-LOADING = AnswerLimits(300, 4 * 2**30)
+LOADING_LIMITS = AnswerLimits(300, 4 * 2**30)
 
 
-class TokenizerFolder(Struct, frozen=True):
+class TokenizerLocation(Struct, frozen=True):
     """The location of a tokenizer.
 
     Parameters
@@ -105,7 +105,7 @@ class TokenizerProcess:
         with self._lock, suppress(ProcessEndedError):  # the next request reports it
             self._running_process()
 
-    def load(self, folder: TokenizerFolder) -> Mapping[str, Any]:
+    def load(self, folder: TokenizerLocation) -> Mapping[str, Any]:
         """Load a tokenizer, and return its properties.
 
         Raises
@@ -116,7 +116,7 @@ class TokenizerProcess:
         return self._request(lambda started: self._load_tokenizer(started, folder))
 
     def ask(
-        self, folder: TokenizerFolder, says: str, values: Mapping[str, Any], limits: AnswerLimits
+        self, folder: TokenizerLocation, says: str, values: Mapping[str, Any], limits: AnswerLimits
     ) -> Mapping[str, Any]:
         """Send a message about a tokenizer, wait for the answer and return its values.
 
@@ -140,13 +140,13 @@ class TokenizerProcess:
         return self._request(ask)
 
     def close(self, number: int) -> None:
-        """Mark a tokenizer for release by `forget_closed`, or before the next one is loaded.
+        """Mark a tokenizer for release, at the latest before the next one is loaded.
 
         Does not block, so it may be called from a finalizer on any thread.
         """
         self._closed.append(number)
 
-    def forget_closed(self) -> None:
+    def release_closed_tokenizers(self) -> None:
         """Release closed tokenizers; without any left, the process exits after a while."""
         with self._lock, suppress(ProcessEndedError), self._kill_on_error():
             if self._closed and self._started and not self._started.is_over:
@@ -170,18 +170,18 @@ class TokenizerProcess:
         with self._kill_on_error():
             return ask(self._running_process())
 
-    def _load_tokenizer(self, started: _StartedProcess, folder: TokenizerFolder) -> Message:
+    def _load_tokenizer(self, started: _StartedProcess, folder: TokenizerLocation) -> Message:
         if self._closed:
             self._forget_tokenizers(started)
         values = {"number": folder.number, "folder": folder.path, "name": folder.name}
-        answer = started.ask("load", values, LOADING)
+        answer = started.ask("load", values, LOADING_LIMITS)
         if answer.says == "answered":
             started.loaded.add(folder.number)
         return answer
 
     def _forget_tokenizers(self, started: _StartedProcess) -> None:
         closed = [self._closed.popleft() for _ in range(len(self._closed))]
-        started.ask("forget", {"numbers": closed}, LOADING)
+        started.ask("forget", {"numbers": closed}, LOADING_LIMITS)
 
     def _running_process(self) -> _StartedProcess:
         if self._started is None or self._started.is_over:
@@ -211,7 +211,7 @@ class _StartedProcess:
         path = import_path_with_package(os.environ.get("PYTHONPATH", ""))
         try:
             self._process = subprocess.Popen(
-                COMMAND,
+                PROCESS_COMMAND,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -220,14 +220,16 @@ class _StartedProcess:
                 creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
             )
         except OSError as error:
-            reason = f"the tokenizer process cannot be started: {reason_of(error)}"
+            reason = f"the tokenizer process cannot be started: {system_error_reason(error)}"
             raise ProcessEndedError(reason) from error
         self._owner = os.getpid()
         self.loaded: set[int] = set()
         """Ids of the tokenizers that it has loaded."""
-        self._answers: Answers = SimpleQueue()
+        self._answers: AnswerQueue = SimpleQueue()
         listened = (self._process, self._answers)
-        Thread(target=_receive_answers, args=listened, name=LISTENER, daemon=True).start()
+        Thread(
+            target=_receive_answers, args=listened, name=LISTENER_THREAD_NAME, daemon=True
+        ).start()
 
     @property
     def is_over(self) -> bool:
@@ -240,18 +242,20 @@ class _StartedProcess:
         self._send_message(Message(says, {**values, "seconds": limits.seconds}))
         while True:
             try:
-                answer = self._answers.get(timeout=LOOKED_EVERY_S)
+                answer = self._answers.get(timeout=MEMORY_CHECK_INTERVAL_S)
             except Empty:
                 taken = self._memory_bytes()
                 first = first or taken
                 if taken - first > limits.bytes:
-                    raise ProcessEndedError(limits.takes_much) from None
-                if monotonic() - start > limits.seconds + LATE_S:
-                    raise ProcessEndedError(limits.takes_long) from None
+                    raise ProcessEndedError(limits.memory_limit_reason) from None
+                if monotonic() - start > limits.seconds + GRACE_PERIOD_S:
+                    raise ProcessEndedError(limits.time_limit_reason) from None
                 continue
             if answer is None:
                 is_late = monotonic() - start >= limits.seconds
-                raise ProcessEndedError(limits.takes_long if is_late else ENDED)
+                raise ProcessEndedError(
+                    limits.time_limit_reason if is_late else PROCESS_EXITED_MESSAGE
+                )
             return answer
 
     def _send_message(self, message: Message) -> None:
@@ -261,7 +265,7 @@ class _StartedProcess:
             while left:
                 left = left[self._process.stdin.write(left) :]
         except OSError as error:
-            raise _NotAskedError(ENDED) from error
+            raise _NotAskedError(PROCESS_EXITED_MESSAGE) from error
 
     def _memory_bytes(self) -> int:
         with suppress(psutil.Error):  # it has ended
@@ -277,10 +281,10 @@ class _StartedProcess:
             self._process.stdin.close()
 
 
-def _receive_answers(process: subprocess.Popen[bytes], answers: Answers) -> None:
+def _receive_answers(process: subprocess.Popen[bytes], answers: AnswerQueue) -> None:
     assert process.stdout
     with process.stdout as source, suppress(OSError, ValueError):  # the data may not be a message
-        for message in received_messages(source.fileno()):
+        for message in read_messages(source.fileno()):
             answers.put(message)
     answers.put(None)
     process.wait()  # avoids a zombie process

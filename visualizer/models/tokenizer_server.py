@@ -19,17 +19,22 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from visualizer.attention.token_labels import BYTE, METASPACE, bytes_of_byte_level, write_bytes
+from visualizer.attention.token_labels import (
+    BYTE_TOKEN_PATTERN,
+    METASPACE,
+    byte_level_bytes,
+    decode_bytes,
+)
 from visualizer.errors import InputError, first_line
-from visualizer.language.wire_format import Message, message_sender, received_messages
+from visualizer.language.wire_format import Message, open_message_sender, read_messages
 from visualizer.models.model_tokenizer import as_users_message, has_chat_template, special_names
 from visualizer.runtime import trim_freed_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-LIBRARY = "transformers"
-IDLE_S = 60.0
+TRANSFORMERS_PACKAGE = "transformers"
+IDLE_TIMEOUT_S = 60.0
 SKIPPED_IMPORTS = ("torch", "torchvision", "PIL")
 """Slow imports of transformers that its tokenizers do not need."""
 
@@ -62,7 +67,7 @@ class TokenizerServer:
             return Message("failed", {"reason": first_line(error)})
 
     def _load_tokenizer(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        library: Any = importlib.import_module(LIBRARY)
+        library: Any = importlib.import_module(TRANSFORMERS_PACKAGE)
         tokenizer = library.AutoTokenizer.from_pretrained(
             values["folder"], local_files_only=True, trust_remote_code=False
         )
@@ -134,8 +139,8 @@ def _token_text(tokenizer: Any, number: int) -> str:
     if not word or "�" in word:  # a part of a character
         if not isinstance(known, str):
             return f"#{number}"
-        content = None if BYTE.fullmatch(known) else bytes_of_byte_level(known)
-        return known if content is None else write_bytes(content)
+        content = None if BYTE_TOKEN_PATTERN.fullmatch(known) else byte_level_bytes(known)
+        return known if content is None else decode_bytes(content)
     if isinstance(known, str) and known.startswith(METASPACE) and not word.startswith(" "):
         return f" {word}"  # decoding drops a leading space
     return word
@@ -143,20 +148,20 @@ def _token_text(tokenizer: Any, number: int) -> str:
 
 def main() -> int:
     """Answer messages until they end, and return the exit status."""
-    send = message_sender()
+    send = open_message_sender()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # terminals send it to the whole process group
     sys.modules.update(dict.fromkeys(SKIPPED_IMPORTS))  # type: ignore[arg-type]  # None blocks an import
     with suppress(Exception):  # the first use fails again, with the reason
         from transformers import AutoTokenizer  # noqa: F401 - preloaded
     server = TokenizerServer()
-    faulthandler.dump_traceback_later(IDLE_S, exit=True)
-    for message in received_messages(sys.stdin.fileno()):
+    faulthandler.dump_traceback_later(IDLE_TIMEOUT_S, exit=True)
+    for message in read_messages(sys.stdin.fileno()):
         faulthandler.dump_traceback_later(message.values["seconds"], exit=True)
         answer = server.answer(message)
         faulthandler.cancel_dump_traceback_later()
         send(answer)
         if server.is_empty:
-            faulthandler.dump_traceback_later(IDLE_S, exit=True)
+            faulthandler.dump_traceback_later(IDLE_TIMEOUT_S, exit=True)
     return 0
 
 

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 MAX_SEARCHED_OBJECTS = 20_000
 """Maximum number of objects searched."""
-DEEPEST = 3
+MAX_DEPTH = 3
 """Maximum depth of nested objects, not counting modules and collections."""
 MAX_LISTED_MODELS = 5
 _PLAIN = (str, bytes, bytearray, int, float, complex, type, Tensor)
 
 
-def transformers_model_within(given: object) -> nn.Module:
+def find_transformers_model(given: object) -> nn.Module:
     """Return the only transformers model that an object is or contains.
 
     Models within a transformers model are parts of it. The contents of lists, tuples and mappings
@@ -39,7 +39,7 @@ def transformers_model_within(given: object) -> nn.Module:
 
     found: dict[int, tuple[str, nn.Module]] = {}
     seen: set[int] = set()
-    waiting: deque[tuple[str, Any, int]] = deque([("", given, DEEPEST)])
+    waiting: deque[tuple[str, Any, int]] = deque([("", given, MAX_DEPTH)])
     while waiting and len(seen) < MAX_SEARCHED_OBJECTS:
         path, each, depth = waiting.popleft()
         if id(each) in seen or each is None or isinstance(each, _PLAIN):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from transformers.cache_utils import DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
 
-from visualizer.models.long_text_vectors import vectors_for
+from visualizer.models.long_text_vectors import allocate_vectors
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _ATTENTION_LAYERS = (DynamicLayer, DynamicSlidingWindowLayer)
 
 
-class WholeTextLayer(DynamicLayer):  # type: ignore[misc]  # transformers has no types
+class PreallocatedLayer(DynamicLayer):  # type: ignore[misc]  # transformers has no types
     """Keys and values of one layer, in preallocated tensors.
 
     Parameters
@@ -43,7 +43,7 @@ class WholeTextLayer(DynamicLayer):  # type: ignore[misc]  # transformers has no
         texts, heads, _, width = states.shape
         shape = (texts, heads, self._tokens, width)
         if states.device.type == "cpu":
-            return vectors_for(shape, states.dtype)
+            return allocate_vectors(shape, states.dtype)
         return states.new_empty(shape)
 
     def update(
@@ -60,7 +60,7 @@ class WholeTextLayer(DynamicLayer):  # type: ignore[misc]  # transformers has no
         return self.keys, self.values
 
 
-def whole_text_cache(config: Any, tokens: int) -> DynamicCache | None:
+def create_text_cache(config: Any, tokens: int) -> DynamicCache | None:
     """Return an empty cache for a text of ``tokens`` tokens.
 
     None for a model with layers that cache something other than keys and values.
@@ -69,5 +69,5 @@ def whole_text_cache(config: Any, tokens: int) -> DynamicCache | None:
     if any(type(layer) not in _ATTENTION_LAYERS for layer in usual.layers):
         return None
     made = DynamicCache()
-    made.layer_class_to_replicate = partial(WholeTextLayer, tokens)
+    made.layer_class_to_replicate = partial(PreallocatedLayer, tokens)
     return made

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.attention.settings import SETTINGS
-from visualizer.models.model_source import cuts_in_words, edits_in_words
+from visualizer.models.model_source import describe_cuts, edits_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Cells = Mapping[LayerAndHead, tuple[tuple[int, int], ...]]
 
-IN_WORDS = {
+FIELD_NAMES = {
     **{setting.name: setting.label for setting in SETTINGS},
     "text": "text",
     "labels": "token labels",
@@ -30,14 +30,14 @@ IN_WORDS = {
 """Names of fields of a document and its spec; changes of other fields have no name."""
 MODEL_FIELD_NAMES = {"second": "second text", "image": "image", "is_chat": "user message"}
 """Names of fields of a model source."""
-FOLLOWING = frozenset({"lengths", "weights_source"})
+DERIVED_FIELDS = frozenset({"lengths", "weights_source"})
 """Fields derived from others: from the text in a spec, from the weights in a document."""
-AS_IT_IS = "as it is"
+UNCHANGED_LABEL = "as it is"
 MAX_LENGTH = 60
 """Maximum length of a description, in characters."""
 
 
-class NamedChange:
+class ChangeDescription:
     """Describes a change, caching the description of the last pair of documents."""
 
     def __init__(self) -> None:
@@ -46,23 +46,23 @@ class NamedChange:
         self._name = ""
 
     def between(self, before: Document, after: Document) -> str:
-        """Return `change_in_words` of two documents."""
+        """Return `describe_change` of two documents."""
         if before is not self._before or after is not self._after:
             self._before, self._after = before, after
-            self._name = change_in_words(before, after)
+            self._name = describe_change(before, after)
         return self._name
 
 
-def change_in_words(before: Document, after: Document) -> str:
+def describe_change(before: Document, after: Document) -> str:
     """Describe a change; empty if it has no short name, as for several settings."""
     names = _changed_fields(before, after) - {"spec"}
-    names = (names | _changed_fields(before.spec, after.spec)) - FOLLOWING
+    names = (names | _changed_fields(before.spec, after.spec)) - DERIVED_FIELDS
     if "model" in names:
         said = _model_in_words(before.model, after.model)
     elif names == {"mask", "own_mask"}:
-        said = IN_WORDS["own_mask"]
+        said = FIELD_NAMES["own_mask"]
     else:
-        said = IN_WORDS.get(next(iter(names)), "") if len(names) == 1 else ""
+        said = FIELD_NAMES.get(next(iter(names)), "") if len(names) == 1 else ""
     return said if len(said) <= MAX_LENGTH else f"{said[: MAX_LENGTH - 1]}…"
 
 
@@ -76,7 +76,7 @@ def _model_in_words(before: ModelSource | None, after: ModelSource | None) -> st
         return f"open {after.name}" if after else "return to a module"
     names = _changed_fields(before, after) - {"layers"}
     if names == {"edits"}:
-        return _edited_heads(before.becomes, after.becomes)
+        return _edited_heads(before.short_description, after.short_description)
     if names == {"cuts"}:
         return _cut_edges(before.cut_cells, after.cut_cells)
     return MODEL_FIELD_NAMES.get(next(iter(names)), "") if len(names) == 1 else ""
@@ -84,12 +84,12 @@ def _model_in_words(before: ModelSource | None, after: ModelSource | None) -> st
 
 def _edited_heads(before: Mapping[LayerAndHead, str], after: Mapping[LayerAndHead, str]) -> str:
     new = {head: said for head, said in after.items() if before.get(head) != said}
-    return edits_in_words(new or {head: AS_IT_IS for head in before if head not in after})
+    return edits_in_words(new or {head: UNCHANGED_LABEL for head in before if head not in after})
 
 
 def _cut_edges(before: Cells, after: Cells) -> str:
     new, old = _cells_of_other_heads(after, before), _cells_of_other_heads(before, after)
-    return f"cut {cuts_in_words(new)}" if new else f"restore {cuts_in_words(old)}"
+    return f"cut {describe_cuts(new)}" if new else f"restore {describe_cuts(old)}"
 
 
 def _cells_of_other_heads(cells: Cells, others: Cells) -> Cells:

@@ -10,10 +10,10 @@ from msgspec import Struct
 from visualizer.attention.display_transforms import WeightTransform
 from visualizer.attention.roles import Role
 from visualizer.format import format_count, format_number, shorten
-from visualizer.language.tokenizers import visible
+from visualizer.language.tokenizers import visible_token
 from visualizer.session.cell_address import ComparedSide
 from visualizer.session.comparison_state import ComparisonKind
-from visualizer.session.dropout_samples import drawn_samples, mean_of
+from visualizer.session.dropout_samples import drawable_samples, sample_mean
 
 if TYPE_CHECKING:
     from visualizer.attention.cached_tensor import CachedTensor
@@ -23,35 +23,38 @@ if TYPE_CHECKING:
     from visualizer.attention.trace import LeadingIndex
     from visualizer.session.cell_address import Cell
     from visualizer.session.comparison_state import Comparison
-    from visualizer.session.resolved_view import Resolved
+    from visualizer.session.resolved_view import ResolvedView
 
 # A difference smaller than this share of its operands is within rounding error.
-ROUNDING = 2e-6
+ROUNDING_TOLERANCE = 2e-6
 
 
-def change_of(
-    resolved: Resolved, stage: str, fold: HeadAggregate | None
+def difference_tensor(
+    resolved: ResolvedView, stage: str, fold: HeadAggregate | None
 ) -> tuple[CachedTensor, tuple[int, ...]]:
     """Return the difference tensor and its index prefix."""
     run, comparison, index = resolved.run, resolved.comparison, resolved.leading
     assert comparison
     lens = _compared_transform(resolved)
-    live = run.trace.seen(stage, lens, fold)
+    live = run.trace.displayed_stage(stage, lens, fold)
     if comparison.against is ComparisonKind.HEAD:
-        return comparison.of(live, lambda: live.between_heads(*comparison.heads)), index
+        return comparison.of(live, lambda: live.subtract_heads(*comparison.heads)), index
     if comparison.against is ComparisonKind.SAMPLES:
         weights, mean = run.trace.holding(Role.WEIGHTS), mean_tensor(run, comparison)
-        return comparison.of(mean, lambda: mean.minus(weights)), index
+        return comparison.of(mean, lambda: mean.subtract(weights)), index
     assert comparison.kept
-    kept = comparison.kept.trace.seen(stage, lens, fold)
-    return comparison.of(live, lambda: live.minus(kept)), index
+    kept = comparison.kept.trace.displayed_stage(stage, lens, fold)
+    return comparison.of(live, lambda: live.subtract(kept)), index
 
 
-def size_of(resolved: Resolved, stage: str, fold: HeadAggregate | None) -> float:
+def max_magnitude(resolved: ResolvedView, stage: str, fold: HeadAggregate | None) -> float:
     """Return the largest magnitude on either side, the scale for rounding errors."""
     kept = resolved.comparison.kept if resolved.comparison else None
     runs = (kept, resolved.run) if kept else (resolved.run,)
-    sides = [one.trace.seen(stage, _compared_transform(resolved), fold).limits() for one in runs]
+    sides = [
+        one.trace.displayed_stage(stage, _compared_transform(resolved), fold).limits()
+        for one in runs
+    ]
     return max(abs(end) for side in sides for end in side)
 
 
@@ -59,27 +62,27 @@ def mean_tensor(run: Run, comparison: Comparison) -> CachedTensor:
     """Return the mean of the dropout samples."""
     # Cached by the weights after dropout, which change with the rate and the seed.
     sample = run.trace.holding(Role.DROPPED)
-    count = drawn_samples(run, comparison.count)
-    return comparison.of(sample, lambda: mean_of(run, count, comparison.tally))
+    count = drawable_samples(run, comparison.count)
+    return comparison.of(sample, lambda: sample_mean(run, count, comparison.tally))
 
 
-def tensor_of(resolved: Resolved, cell: Cell) -> tuple[CachedTensor, tuple[int, ...]]:
+def find_tensor(resolved: ResolvedView, cell: Cell) -> tuple[CachedTensor, tuple[int, ...]]:
     """Return the tensor that contains a cell's number, and the index prefix in it."""
     comparison, run, lens = resolved.comparison, resolved.run, resolved.view.lens
     whole = (*resolved.leading, *cell.place[:-2])
     against = comparison.against if comparison else None
     if comparison and comparison.kept and cell.part is ComparedSide.A:
-        return comparison.kept.trace.seen(cell.stage, lens, cell.fold), whole
+        return comparison.kept.trace.displayed_stage(cell.stage, lens, cell.fold), whole
     if comparison and against is ComparisonKind.SAMPLES and cell.part is ComparedSide.MEAN:
         return mean_tensor(run, comparison), whole
     if comparison and cell.part is ComparedSide.CHANGE:
-        held, start = change_of(resolved, cell.stage, cell.fold)
+        held, start = difference_tensor(resolved, cell.stage, cell.fold)
         return held, start if against is ComparisonKind.HEAD else whole
     lens = _compared_transform(resolved) if comparison else lens
-    return run.trace.seen(cell.stage, lens, cell.fold), whole
+    return run.trace.displayed_stage(cell.stage, lens, cell.fold), whole
 
 
-def _compared_transform(resolved: Resolved) -> WeightTransform:
+def _compared_transform(resolved: ResolvedView) -> WeightTransform:
     """Return the weight transform to compare under; dropout samples use the plain weights."""
     comparison = resolved.comparison
     is_sampled = comparison is not None and comparison.against is ComparisonKind.SAMPLES
@@ -95,13 +98,13 @@ class LargestChange(Struct, frozen=True):
 
 def largest_change(held: CachedTensor, index: tuple[int, ...], size: float) -> LargestChange | None:
     """Return the largest difference; None if it is within rounding error."""
-    place = held.farthest(index)
+    place = held.index_of_largest(index)
     value = float(held.read((*index, *place)))
-    is_change = math.isfinite(value) and abs(value) > ROUNDING * size
+    is_change = math.isfinite(value) and abs(value) > ROUNDING_TOLERANCE * size
     return LargestChange(value, place) if is_change else None
 
 
-def mismatch(kept: Run, run: Run, stage: Stage) -> str:
+def mismatch_reason(kept: Run, run: Run, stage: Stage) -> str:
     """Return why a stage cannot be compared between A and B; empty if it can."""
     mine, yours = kept.trace, run.trace
     if mine.sides != yours.sides:
@@ -125,19 +128,19 @@ def _other_sides(mine: tuple[int, int], yours: tuple[int, int]) -> str:
     return "A has {:,} × {:,} queries and keys and B {:,} × {:,}".format(*mine, *yours)
 
 
-def signed(value: float) -> str:
+def format_signed(value: float) -> str:
     """Format a difference with its sign."""
     written = format_number(value)
     return written if written.startswith("−") or value == 0 else f"+{written}"
 
 
-def cell_name(run: Run, leading: LeadingIndex, stage: Stage, place: tuple[int, ...]) -> str:
+def describe_cell(run: Run, leading: LeadingIndex, stage: Stage, place: tuple[int, ...]) -> str:
     """Name a cell's tokens, or its token and column, and its head if it has one."""
     row, column = place[-2:]
-    joined = shorten(visible(run.words(leading, stage.dims[-2])[row]))
+    joined = shorten(visible_token(run.words(leading, stage.dims[-2])[row]))
     if stage.dims[-1] == "key":
         key = run.words(leading, "key")[column]
-        joined += f" → {shorten(visible(key))}"
+        joined += f" → {shorten(visible_token(key))}"
     else:
         joined += f", column {column + 1}"
     has_head = len(place) == 3 and run.trace.spec.heads > 1

@@ -27,7 +27,7 @@ class ComparisonKind(StrEnum):
     SAMPLES = "samples"
 
 
-DERIVED = {"tally", "made"}
+DERIVED_FIELDS = {"tally", "made"}
 """Fields that equality of comparisons ignores."""
 
 
@@ -63,7 +63,9 @@ class Comparison(Struct, frozen=True, eq=False):
     @property
     def asked(self) -> tuple[object, ...]:
         """The requested fields, without samples and derived results."""
-        return tuple(getattr(self, name) for name in self.__struct_fields__ if name not in DERIVED)
+        return tuple(
+            getattr(self, name) for name in self.__struct_fields__ if name not in DERIVED_FIELDS
+        )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Comparison) and self.asked == other.asked

@@ -4,35 +4,35 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from visualizer.attention.mechanisms import TITLES, mechanism_of, spec_of
+from visualizer.attention.mechanisms import MECHANISM_TITLES, apply_mechanism, mechanism_of
 from visualizer.attention.spec import (
     Activation,
-    Mask,
-    Normalisation,
-    Position,
+    MaskKind,
+    MaskRoute,
+    NormalisationKind,
+    PositionKind,
     Projection,
-    Route,
-    Scale,
+    ScaleKind,
 )
 from visualizer.attention.stages import Operation
 from visualizer.format import format_count, format_size
-from visualizer.models.model_source import cuts_in_words, edits_in_words
-from visualizer.session.provenance import provenance
+from visualizer.models.model_source import describe_cuts, edits_in_words
+from visualizer.session.provenance import describe_provenance
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.trace import Trace
 
-_MASKS = {Mask.CAUSAL: "causal mask", Mask.OWN: "custom mask", Mask.NONE: "no mask"}
+_MASKS = {MaskKind.CAUSAL: "causal mask", MaskKind.OWN: "custom mask", MaskKind.NONE: "no mask"}
 _SCALES = {
-    Scale.NONE: "not scaled",
-    Scale.D_HEAD: "÷ √head size",
-    Scale.D_MODEL: "÷ √embedding size",
+    ScaleKind.NONE: "not scaled",
+    ScaleKind.D_HEAD: "÷ √head size",
+    ScaleKind.D_MODEL: "÷ √embedding size",
 }
 _ROUTES = {
-    Route.AFTER: "after normalising",
-    Route.AFTER_RENORMALISED: "after normalising, renormalised",
+    MaskRoute.AFTER: "after normalising",
+    MaskRoute.AFTER_RENORMALISED: "after normalising, renormalised",
 }
 
 _SCORE_WORDS = {
@@ -54,12 +54,12 @@ def caption(run: Run) -> str:
             for row in run.trace.stages
             if row.operation in _SCORE_WORDS
         ]
-        source = provenance(run) if run.reading else run.source
+        source = describe_provenance(run) if run.reading else run.source
         return " · ".join((f"{source} · {run.size}", *steps, *_describe_edits(run)))
     spec = run.trace.spec
     parts = [
-        TITLES[mechanism_of(spec)],
-        provenance(run),
+        MECHANISM_TITLES[mechanism_of(spec)],
+        describe_provenance(run),
         _describe_text(run),
         f"embedding {spec.d_in}, {format_count(spec.heads, 'head')} of {spec.d_head}",
         f"output {spec.width}",
@@ -77,7 +77,7 @@ def caption(run: Run) -> str:
 def _describe_seed(run: Run) -> list[str]:
     """Give the seed of vectors and weights, unless their provenance includes it."""
     seed = f"seed {run.trace.spec.seed}"
-    return [] if seed in provenance(run) else [seed]
+    return [] if seed in describe_provenance(run) else [seed]
 
 
 def _describe_edits(run: Run) -> list[str]:
@@ -86,7 +86,7 @@ def _describe_edits(run: Run) -> list[str]:
         return []
     edits, cuts = run.reading.edits, run.reading.cuts
     said = [edits_in_words(edits)] if edits else []
-    said += [f"{cuts_in_words(cuts)} cut"] if cuts else []
+    said += [f"{describe_cuts(cuts)} cut"] if cuts else []
     return said
 
 
@@ -127,7 +127,7 @@ def _describe_text(run: Run) -> str:
 
 def _describe_weights(spec: AttentionSpec) -> list[str]:
     """Describe properties of the weights that the mechanism's name does not imply."""
-    usual = spec_of(mechanism_of(spec), spec)
+    usual = apply_mechanism(mechanism_of(spec), spec)
     parts = []
     if spec.projection is not usual.projection:
         is_uniform = spec.projection is Projection.UNIFORM
@@ -154,23 +154,23 @@ def _describe_custom_values(spec: AttentionSpec) -> list[str]:
 
 
 def _describe_mask(spec: AttentionSpec) -> str:
-    mask = f"window of {spec.window}" if spec.mask is Mask.WINDOW else _MASKS[spec.mask]
-    acts = spec.mask is not Mask.NONE and spec.route in _ROUTES
+    mask = f"window of {spec.window}" if spec.mask is MaskKind.WINDOW else _MASKS[spec.mask]
+    acts = spec.mask is not MaskKind.NONE and spec.route in _ROUTES
     return f"{mask} {_ROUTES[spec.route]}" if acts else mask
 
 
 def _describe_extras(spec: AttentionSpec) -> list[str]:
     extras = []
-    if spec.drops:
+    if spec.is_dropout_active:
         cells = "custom cells" if spec.own_kept else f"seed {spec.dropout_seed}"
         extras.append(f"dropout {_format_exact(spec.dropout)} ({cells})")
-    if spec.position is not Position.NONE:
+    if spec.position is not PositionKind.NONE:
         extras.append(f"{spec.position} positions")
-    if spec.normalisation is not Normalisation.SOFTMAX:
+    if spec.normalisation is not NormalisationKind.SOFTMAX:
         extras.append(f"normalisation: {spec.normalisation}")
-    if spec.normalisation is Normalisation.UNIFORM:
+    if spec.normalisation is NormalisationKind.UNIFORM:
         return extras
-    if spec.scale is not Scale.D_HEAD:
+    if spec.scale is not ScaleKind.D_HEAD:
         extras.append(_SCALES[spec.scale])
     if spec.temperature != 1:
         extras.append(f"temperature {_format_exact(spec.temperature)}")

@@ -9,17 +9,22 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from visualizer.attention.mechanisms import Mechanism, mechanism_of, spec_of, with_block_size
+from visualizer.attention.mechanisms import (
+    Mechanism,
+    apply_mechanism,
+    mechanism_of,
+    with_block_size,
+)
 from visualizer.attention.saved_numbers import (
-    are_numbers_here,
+    are_numbers_local,
+    attach_numbers,
     captured_header,
     captured_layer,
-    with_numbers,
 )
-from visualizer.attention.spec import AttentionSpec, Mask
+from visualizer.attention.spec import AttentionSpec, MaskKind
 from visualizer.attention.spec_validation import problems
 from visualizer.brief_repr import brief_repr
-from visualizer.language.tokenizers import Tokenizer, tokenize
+from visualizer.language.tokenizers import TokenizerKind, tokenize
 
 if TYPE_CHECKING:
     from visualizer.attention.captured_attention import CapturedAttention
@@ -28,7 +33,7 @@ if TYPE_CHECKING:
     from visualizer.models.model_source import ModelSource
 
 BOOK_SENTENCE = "Your journey starts with one step"
-LONG = 10_000
+LONG_TEXT_CHARACTERS = 10_000
 """Number of characters above which a text is long."""
 
 
@@ -57,7 +62,7 @@ class Document(Struct, frozen=True):
     """
 
     text: str = BOOK_SENTENCE
-    tokenizer: Tokenizer = Tokenizer.WORDS
+    tokenizer: TokenizerKind = TokenizerKind.WORDS
     lines: LineSplit = LineSplit.TOGETHER
     spec: AttentionSpec = field(default_factory=AttentionSpec)
     captured: CapturedAttention | None = None
@@ -75,7 +80,7 @@ class Document(Struct, frozen=True):
         return tuple(tokens for tokens in split if tokens)
 
     @property
-    def most_tokens(self) -> int:
+    def max_text_tokens(self) -> int:
         """Number of tokens in the longest text."""
         return max(map(len, self.tokens()), default=0)
 
@@ -90,24 +95,24 @@ class Document(Struct, frozen=True):
         return self.captured is not None and self.model is None
 
     @property
-    def reads_image(self) -> bool:
+    def takes_image(self) -> bool:
         """Whether the model takes an image instead of the text."""
         return self.model is not None and self.model.image is not None
 
     @property
-    def lacks_image(self) -> bool:
+    def needs_image(self) -> bool:
         """Whether the model takes an image and none has been chosen yet."""
         image = self.model.image if self.model else None
         return image is not None and not image.path
 
-    def with_numbers_of(self, run: Run) -> Document:
+    def attach_results(self, run: Run) -> Document:
         """Return the document with its model's results for the text, if it was run on that text.
 
         Captured attention that is stored only in the run is also filled in.
         """
         reading = run.reading
         if self.model is None:
-            captured = with_numbers(self.captured, run)
+            captured = attach_numbers(self.captured, run)
             return self if captured is self.captured else replace(self, captured=captured)
         if reading is None:
             return self
@@ -120,7 +125,7 @@ class Document(Struct, frozen=True):
             captured = reading.fetch_captured()
         return replace(self, captured=captured, model=model)
 
-    def with_layer_of(self, run: Run, layer: int) -> Document | None:
+    def extract_layer(self, run: Run, layer: int) -> Document | None:
         """Return the document with the data of one layer of its run; None if it has none.
 
         Parameters
@@ -133,7 +138,7 @@ class Document(Struct, frozen=True):
             made_of = (self.model, self.text, self.spec.device, self.spec.dtype)
             if reading is None or reading.made_of != made_of or reading.captured is not None:
                 return None
-            if reading.fetch_captured is None or not are_numbers_here(run):
+            if reading.fetch_captured is None or not are_numbers_local(run):
                 return None
         elif self.captured is None or self.captured != captured_header(run):
             return None
@@ -149,10 +154,10 @@ class Document(Struct, frozen=True):
         """Return the problems of the settings; none if the settings have no effect."""
         return problems(self.spec) if self.has_module else ()
 
-    def large_parts(self) -> tuple[bytes | str, ...]:
+    def large_objects(self) -> tuple[bytes | str, ...]:
         """Return the objects that use most of its memory: those in `held`, and long texts."""
         texts = (self.text, self.labels, self.model.second if self.model else "")
-        return (*self.held(), *(text for text in texts if len(text) > LONG))
+        return (*self.held(), *(text for text in texts if len(text) > LONG_TEXT_CHARACTERS))
 
     def held(self) -> tuple[bytes, ...]:
         """Return the data and masks of custom matrices and of captured attention."""
@@ -172,9 +177,9 @@ class Document(Struct, frozen=True):
         if name == "mechanism":
             return mechanism_of(self.spec)
         if name == "causal":
-            return self.spec.mask is Mask.CAUSAL
+            return self.spec.mask is MaskKind.CAUSAL
         if name == "painted":
-            return self.spec.own_mask if self.spec.mask is Mask.OWN else None
+            return self.spec.own_mask if self.spec.mask is MaskKind.OWN else None
         return getattr(self if name in _OWN else self.spec, name)
 
     def set(self, name: str, value: Any) -> Document:
@@ -200,11 +205,11 @@ class Document(Struct, frozen=True):
 def _with_setting(spec: AttentionSpec, name: str, value: Any) -> AttentionSpec:
     """Return a spec with one setting changed, by the names of `Document.get`."""
     if name == "mechanism":
-        return spec_of(Mechanism(value), spec)
+        return apply_mechanism(Mechanism(value), spec)
     if name == "causal":
-        return replace(spec, mask=Mask.CAUSAL if value else Mask.NONE)
+        return replace(spec, mask=MaskKind.CAUSAL if value else MaskKind.NONE)
     if name == "painted":
-        return replace(spec, mask=Mask.OWN, own_mask=value)
+        return replace(spec, mask=MaskKind.OWN, own_mask=value)
     if name == "d_in" and spec.has_block:
         return with_block_size(spec, value)
     return replace(spec, **{name: value})
@@ -215,18 +220,20 @@ MODEL_FIELDS = frozenset({"second", "part", "image"})
 """Model inputs in addition to the text; they have no effect without a model."""
 
 
-def starting_document() -> Document:
+def default_document() -> Document:
     """Return the document that a window shows when none is given: two heads of size 2.
 
     Its context vectors are those that the book prints for ``MultiHeadAttentionWrapper`` (Raschka
     2024, §3.6.1). With the settings of a plain `Document`, those of §3.6.2, every head has a
     single column.
     """
-    return Document(spec=spec_of(Mechanism.STACKED))
+    return Document(spec=apply_mechanism(Mechanism.STACKED))
 
 
-def _tokenize_cached(text: str, tokenizer: Tokenizer) -> tuple[str, ...]:
-    return (_tokens_of_long if len(text) > LONG else _tokens_of_short)(text, tokenizer)
+def _tokenize_cached(text: str, tokenizer: TokenizerKind) -> tuple[str, ...]:
+    return (_tokens_of_long if len(text) > LONG_TEXT_CHARACTERS else _tokens_of_short)(
+        text, tokenizer
+    )
 
 
 # Most changes do not affect the text. Typing in a long text creates a new one per key press, and
@@ -235,7 +242,7 @@ _tokens_of_short = lru_cache(maxsize=64)(tokenize)
 _tokens_of_long = lru_cache(maxsize=4)(tokenize)
 
 
-def changed_span(old: str, new: str) -> tuple[int, int]:
+def find_changed_span(old: str, new: str) -> tuple[int, int]:
     """Return the span of the new text that differs from the old one."""
     shorter = min(len(old), len(new))
     start = next((at for at in range(shorter) if old[at] != new[at]), shorter)
@@ -244,22 +251,22 @@ def changed_span(old: str, new: str) -> tuple[int, int]:
     return start, len(new) - same
 
 
-def typed_text(old: str, new: str) -> tuple[bool, str]:
+def detect_typed_text(old: str, new: str) -> tuple[bool, str]:
     """Return whether one keystroke made the change, and what it inserted."""
-    start, end = changed_span(old, new)
+    start, end = find_changed_span(old, new)
     written = end - start
     is_one_more_or_less = written + (len(old) - len(new) + written) == 1
     return is_one_more_or_less, new[start:end]
 
 
-def text_of_first_tokens(document: Document, count: int) -> str:
+def truncate_to_tokens(document: Document, count: int) -> str:
     """Return the start of a document's text with `count` tokens, separately for each line."""
     is_one = document.lines is LineSplit.TOGETHER
     parts = [document.text] if is_one else document.text.splitlines()
     return "\n".join(_first_tokens_prefix(part, document.tokenizer, count) for part in parts)
 
 
-def _first_tokens_prefix(text: str, tokenizer: Tokenizer, count: int) -> str:
+def _first_tokens_prefix(text: str, tokenizer: TokenizerKind, count: int) -> str:
     wanted, low, high = tokenize(text, tokenizer)[:count], 0, len(text)
     while low < high:  # find the shortest prefix with these tokens
         middle = (low + high) // 2

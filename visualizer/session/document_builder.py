@@ -7,9 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from visualizer.attention.layer_stages import ORDER
-from visualizer.attention.spec import BIAS, BLOCK_LAYERS, LAYERS, Arrangement, Projection
-from visualizer.attention.stages import TABLE
+from visualizer.attention.layer_stages import STAGE_ORDER
+from visualizer.attention.spec import (
+    BIAS_SUFFIX,
+    BLOCK_LAYERS,
+    PROJECTION_LAYERS,
+    Arrangement,
+    Projection,
+)
+from visualizer.attention.stages import STAGE_TABLE
 from visualizer.errors import InputError
 from visualizer.session.document import Document, LineSplit
 
@@ -27,7 +33,7 @@ _FIRST = {"d_in": 0, "mechanism": 1}
 """Settings that are applied before the others, in this order."""
 
 
-def text_of(text: str) -> str:
+def normalize_text(text: str) -> str:
     """Normalize a text as the text editor does.
 
     Raises
@@ -40,7 +46,7 @@ def text_of(text: str) -> str:
     return text.replace("\r\n", "\n").translate(_AS_SHOWN)
 
 
-def document_of(
+def create_document(
     texts: Sequence[str], settings: Mapping[str, Any], base: Document | None = None
 ) -> Document:
     """Create a document from texts and settings.
@@ -81,12 +87,15 @@ def _fitting_own(spec: AttentionSpec, settings: Mapping[str, Any]) -> AttentionS
     found: dict[str, Any] = {}
     share = max(1, spec.heads if spec.arrangement is Arrangement.STACKED else 1)
     for name, matrix in settings.get("own_weights") or ():
-        if name.removesuffix(BIAS) in BLOCK_LAYERS:
+        if name.removesuffix(BIAS_SUFFIX) in BLOCK_LAYERS:
             found |= _sizes_of_block(name, matrix)
             continue
-        if name in LAYERS:
+        if name in PROJECTION_LAYERS:
             found["d_in"] = matrix.rows
-        elif name.removesuffix(BIAS) in LAYERS and spec.projection is Projection.LINEAR:
+        elif (
+            name.removesuffix(BIAS_SUFFIX) in PROJECTION_LAYERS
+            and spec.projection is Projection.LINEAR
+        ):
             found["bias"] = True
         found["d_out"] = matrix.columns // share
     if settings.get("own_input"):
@@ -102,12 +111,12 @@ def _sizes_of_block(name: str, matrix: NumberMatrix) -> dict[str, int]:
 _PART = re.compile(r"(\d+)(?:-(\d+))?")
 
 
-def stages_of(text: str) -> frozenset[str]:
+def parse_stages(text: str) -> frozenset[str]:
     """Parse comma-separated names of stages."""
-    return named_stages([part.strip() for part in text.split(",")])
+    return check_stages([part.strip() for part in text.split(",")])
 
 
-def named_stages(names: Collection[str]) -> frozenset[str]:
+def check_stages(names: Collection[str]) -> frozenset[str]:
     """Check names of stages against the stage table.
 
     Raises
@@ -116,8 +125,8 @@ def named_stages(names: Collection[str]) -> frozenset[str]:
         If a name is not a stage of any module.
     """
     for name in names:
-        if name not in ORDER:
-            of_modules = ", ".join(dict.fromkeys(row.name for row in TABLE))
+        if name not in STAGE_ORDER:
+            of_modules = ", ".join(dict.fromkeys(row.name for row in STAGE_TABLE))
             sentence = (
                 f"There is no stage “{name}”. Stages of modules: {of_modules}; models have more."
             )
@@ -125,7 +134,7 @@ def named_stages(names: Collection[str]) -> frozenset[str]:
     return frozenset(names)
 
 
-def heads_of(text: str) -> frozenset[int]:
+def parse_heads(text: str) -> frozenset[int]:
     """Parse head numbers from 1, such as ``1,3-5``, as indices from 0; empty for ``all``."""
     if text == "all":
         return frozenset()
@@ -141,7 +150,7 @@ def heads_of(text: str) -> frozenset[int]:
     return frozenset(found)
 
 
-def with_parsed_stages_and_heads(
+def select_stages_and_heads(
     run: Run, view: View, stages: frozenset[str] | None, heads: frozenset[int] | None
 ) -> View:
     """Set the stages and heads of a view; None keeps the current ones.
@@ -153,9 +162,9 @@ def with_parsed_stages_and_heads(
     InputError
         If the run lacks one of them.
     """
-    lacking = [name for name in ORDER if name in (stages or ()) and name not in run.trace]
+    lacking = [name for name in STAGE_ORDER if name in (stages or ()) and name not in run.trace]
     if lacking:
-        raise InputError("stages", no_stage(run, lacking[0]))
+        raise InputError("stages", missing_stage_message(run, lacking[0]))
     count = run.trace.spec.heads
     if heads is not None and not heads <= frozenset(range(count)):
         have = "There is 1 head" if count == 1 else f"There are {count} heads"
@@ -164,7 +173,7 @@ def with_parsed_stages_and_heads(
     return view if heads is None else replace(view, heads=heads or None)
 
 
-def no_stage(run: Run, name: str) -> str:
+def missing_stage_message(run: Run, name: str) -> str:
     """Return an error message that a run has no such stage, listing those it has."""
     whose = run.source or "This module"
     return f"{whose} has no stage “{name}”. It has {', '.join(run.trace.names)}."

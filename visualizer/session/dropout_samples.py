@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.attention.masks import kept_by_dropout
+from visualizer.attention.masks import draw_keep_mask
 from visualizer.attention.roles import Role
 from visualizer.progress import check_stopped
 
@@ -30,33 +30,33 @@ class SampleTally:
     counts: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int16))
     drawn: int = 0
 
-    def upto(self, spec: AttentionSpec, shape: tuple[int, ...], count: int) -> np.ndarray:
+    def copy_prefix(self, spec: AttentionSpec, shape: tuple[int, ...], count: int) -> np.ndarray:
         """Return the counts over the first samples, [..., head, query, key]."""
         key = (spec.dropout, spec.dropout_seed, shape)
         if self.key != key or self.drawn > count:
             self.key, self.counts, self.drawn = key, np.zeros(shape, np.int16), 0
         while self.drawn < count:
             check_stopped()
-            self.counts += kept_by_dropout(spec.dropout, seed_of(spec, self.drawn), shape)
+            self.counts += draw_keep_mask(spec.dropout, sample_seed(spec, self.drawn), shape)
             self.drawn += 1
         return self.counts
 
 
-MAX_COUNT = 256
+MAX_SAMPLES = 256
 # Limits the sampled cells to about three seconds of work; long texts get fewer samples.
-DRAWN_CELLS = 2**28
+MAX_DRAWN_CELLS = 2**28
 
 
-def seed_of(spec: AttentionSpec, sample: int) -> int:
+def sample_seed(spec: AttentionSpec, sample: int) -> int:
     """Return the seed of a sample; the first is the one displayed."""
     return (spec.dropout_seed + sample) % 2**31
 
 
-def why_none(spec: AttentionSpec) -> str:
+def no_samples_reason(spec: AttentionSpec) -> str:
     """Return why no samples can be drawn; empty if they can."""
     if spec.dropout == 0:
         return "Set a dropout rate above 0 to compare dropout samples."
-    if not spec.drops:
+    if not spec.is_dropout_active:
         return (
             "Dropout is off in evaluation mode. Turn on training mode to compare dropout samples."
         )
@@ -65,19 +65,19 @@ def why_none(spec: AttentionSpec) -> str:
     return ""
 
 
-def most_samples(run: Run) -> int:
+def max_samples(run: Run) -> int:
     """Return the largest allowed number of samples, smaller for larger weights."""
     cells = math.prod(run.trace.shape(Role.WEIGHTS))
-    return min(MAX_COUNT, 1 << max(0, (DRAWN_CELLS // cells).bit_length() - 1))
+    return min(MAX_SAMPLES, 1 << max(0, (MAX_DRAWN_CELLS // cells).bit_length() - 1))
 
 
-def drawn_samples(run: Run, count: int) -> int:
+def drawable_samples(run: Run, count: int) -> int:
     """Return the number of requested samples to draw; fewer if the text has become longer."""
-    return min(count, most_samples(run))
+    return min(count, max_samples(run))
 
 
-def mean_of(run: Run, count: int, tally: SampleTally) -> CachedTensor:
+def sample_mean(run: Run, count: int, tally: SampleTally) -> CachedTensor:
     """Return the mean of the weights after dropout over this many samples."""
     spec, weights = run.trace.spec, run.trace.holding(Role.WEIGHTS)
-    counts = tally.upto(spec, tuple(weights.tensor.shape), count)
+    counts = tally.copy_prefix(spec, tuple(weights.tensor.shape), count)
     return weights.times(counts, count * (1 - spec.dropout))

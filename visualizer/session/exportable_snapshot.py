@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from visualizer.attention.remote_numbers import without_waiting
+from visualizer.attention.remote_numbers import forbid_waiting
 from visualizer.brief_repr import brief_repr
 
 if TYPE_CHECKING:
@@ -32,17 +32,17 @@ class Snapshot(Struct, frozen=True, eq=False):
     __repr__ = brief_repr
 
     @property
-    def whole_document(self) -> Document:
+    def document_with_data(self) -> Document:
         """The document with the data that only its run has, as written to a file."""
-        with without_waiting():
-            return self.document.with_numbers_of(self.run)
+        with forbid_waiting():
+            return self.document.attach_results(self.run)
 
-    def with_own_pictures(self) -> Snapshot:
+    def with_separate_tiles(self) -> Snapshot:
         """Return a copy that can be refined without changing the pictures in a window.
 
         Only texts too long to be kept in memory are drawn in parts.
         """
         if not self.run.trace.is_blockwise:
             return self
-        run = replace(self.run, trace=self.run.trace.with_own_pictures())
+        run = replace(self.run, trace=self.run.trace.with_separate_tiles())
         return replace(self, run=run)

@@ -23,7 +23,7 @@ class HeadOrder(StrEnum):
     CHANGED = "changed"
 
 
-CHANGE = "change"
+CHANGE_MEASURE = "change"
 """Measure: distance of a head's weights from those of the unedited model."""
 
 
@@ -35,7 +35,7 @@ class OrderRow(Struct, frozen=True):
     title : str
         Label in a list.
     measure : str
-        The field of `HeadMeasures` to sort by, or `CHANGE`; empty if no measure is used.
+        The field of `HeadMeasures` to sort by, or `CHANGE_MEASURE`; empty if no measure is used.
     is_descending : bool
         Whether the largest value comes first.
     reads : str
@@ -80,10 +80,10 @@ ORDERS: tuple[OrderRow, ...] = (
         reads="weights differ from ‖w·v‖, both normalized per row",
     ),
     OrderRow(HeadOrder.ALIKE, "Similar heads together"),
-    OrderRow(HeadOrder.CHANGED, "Most changed first", CHANGE),
+    OrderRow(HeadOrder.CHANGED, "Most changed first", CHANGE_MEASURE),
 )
 
 
-def order_row(order: HeadOrder) -> OrderRow:
+def find_order_row(order: HeadOrder) -> OrderRow:
     """Look up an order's row."""
     return next(row for row in ORDERS if row.order is order)

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from msgspec import Struct
 
-from visualizer.attention.masks import Masking, allowed_cells
+from visualizer.attention.masks import MaskingSpec, allowed_cells
 from visualizer.attention.roles import Role
 from visualizer.session.token_selection import TokenRole
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
     from visualizer.attention.run import Run
     from visualizer.attention.trace import LeadingIndex, Trace
-    from visualizer.session.resolved_view import Resolved
+    from visualizer.session.resolved_view import ResolvedView
 
-SPAN = 2048
+MAX_KEY_SPAN = 2048
 """Maximum span of keys that are read together with those between them."""
-KEPT = 8
+MAX_CACHED_RESULTS = 8
 """Maximum number of cached results."""
 
 
-class MarkedPlace(Struct, frozen=True):
+class MarkedPosition(Struct, frozen=True):
     """A query, and the keys for which its attention weight is measured."""
 
     text: int
@@ -64,28 +64,28 @@ class RetrievalWeights(Struct, frozen=True, eq=False):
         return self.read == self.values.size
 
 
-def marked_place(resolved: Resolved) -> MarkedPlace | None:
+def marked_position(resolved: ResolvedView) -> MarkedPosition | None:
     """Return the pinned query with the chosen keys, or with the pinned key if none is chosen."""
     pinned, trace = resolved.pinned, resolved.run.trace
-    if pinned is None or Role.WEIGHTS not in trace or Role.WEIGHTS in resolved.covered:
+    if pinned is None or Role.WEIGHTS not in trace or Role.WEIGHTS in resolved.hidden_stages:
         return None
     dims = trace.stage(pinned.stage).dims
     place = dict(zip(dims[-len(pinned.place) :], pinned.place, strict=True))
     tokens = resolved.view.tokens
-    keys = tokens.within(trace.sides[1]) if tokens.role is TokenRole.KEY else frozenset()
+    keys = tokens.trim_to(trace.sides[1]) if tokens.role is TokenRole.KEY else frozenset()
     if not keys and "key" in place:
         keys = frozenset({place["key"]})
     if "query" not in place or not keys:
         return None
-    return MarkedPlace(trace.at("text", resolved.leading), place["query"], keys)
+    return MarkedPosition(trace.at("text", resolved.leading), place["query"], keys)
 
 
-_KEPT: WeakKeyDictionary[Trace, OrderedDict[MarkedPlace, RetrievalWeights]] = WeakKeyDictionary()
+_KEPT: WeakKeyDictionary[Trace, OrderedDict[MarkedPosition, RetrievalWeights]] = WeakKeyDictionary()
 
 
-def known_retrieval(resolved: Resolved) -> RetrievalWeights | None:
+def known_retrieval(resolved: ResolvedView) -> RetrievalWeights | None:
     """Return the weights read so far, all for a short text; None if no key is marked."""
-    place = marked_place(resolved)
+    place = marked_position(resolved)
     if place is None:
         return None
     if not resolved.run.trace.is_blockwise:
@@ -93,15 +93,15 @@ def known_retrieval(resolved: Resolved) -> RetrievalWeights | None:
     return _cached_weights(resolved.run, place)
 
 
-def is_retrieval_read(resolved: Resolved) -> bool:
+def is_retrieval_read(resolved: ResolvedView) -> bool:
     """Whether all heads were read; also true if no key is marked."""
-    place = marked_place(resolved)
+    place = marked_position(resolved)
     return place is None or _cached_weights(resolved.run, place).is_whole
 
 
-def read_retrieval(resolved: Resolved, is_over: Callable[[], bool]) -> None:
+def read_retrieval(resolved: ResolvedView, is_over: Callable[[], bool]) -> None:
     """Read heads one by one until `is_over`, but at least one."""
-    place, run = marked_place(resolved), resolved.run
+    place, run = marked_position(resolved), resolved.run
     if place is None:
         return
     known, layers = _cached_weights(run, place), _layer_indices(run, place.text)
@@ -115,11 +115,11 @@ def read_retrieval(resolved: Resolved, is_over: Callable[[], bool]) -> None:
     kept = _KEPT[run.trace]
     kept[place] = known
     kept.move_to_end(place)
-    while len(kept) > KEPT:
+    while len(kept) > MAX_CACHED_RESULTS:
         kept.popitem(last=False)
 
 
-def _cached_weights(run: Run, place: MarkedPlace) -> RetrievalWeights:
+def _cached_weights(run: Run, place: MarkedPosition) -> RetrievalWeights:
     kept = _KEPT.setdefault(run.trace, OrderedDict())
     known = kept.get(place)
     if known is None:
@@ -137,22 +137,22 @@ def _layer_indices(run: Run, text: int) -> list[LeadingIndex]:
     return [trace.leading_index(layer=layer, text=text) for layer in range(trace.count("layer"))]
 
 
-def _sum_weights(trace: Trace, head: tuple[int, ...], place: MarkedPlace) -> float:
+def _sum_weights(trace: Trace, head: tuple[int, ...], place: MarkedPosition) -> float:
     """Sum a head's weights on the marked keys."""
     keys = np.array(sorted(place.keys))
     total = 0.0
-    for group in np.split(keys, np.flatnonzero(np.diff(keys // SPAN)) + 1):
+    for group in np.split(keys, np.flatnonzero(np.diff(keys // MAX_KEY_SPAN)) + 1):
         first = int(group[0])
         row = trace.read(Role.WEIGHTS, (*head, place.query, slice(first, int(group[-1]) + 1)))
         total += float(row[group - first].sum(dtype=np.float64))
     return total
 
 
-def _uniform_share(trace: Trace, leading: LeadingIndex, place: MarkedPlace) -> float:
+def _uniform_share(trace: Trace, leading: LeadingIndex, place: MarkedPosition) -> float:
     """Return the share of the allowed keys that are marked."""
     if not (trace.has_module or trace.layer_masks or trace.is_blockwise):
         return math.nan
-    masking = Masking.of(trace.spec_at(leading), Role.WEIGHTS)
+    masking = MaskingSpec.of(trace.spec_at(leading), Role.WEIGHTS)
     allowed = allowed_cells(masking, trace.sides, place.text, np.array([place.query]))[0]
     count = int(np.count_nonzero(allowed))
     marked = int(np.count_nonzero(allowed[sorted(place.keys)]))

@@ -33,7 +33,7 @@ class History(Struct, Generic[Value], frozen=True):
             return History(self.past, (), key)
         return History((*self.past, old)[-MAX_ENTRIES:], (), key)
 
-    def within(self, most: int, held: Callable[[Value], Iterable[bytes | str]]) -> History[Value]:
+    def trim_to(self, most: int, held: Callable[[Value], Iterable[bytes | str]]) -> History[Value]:
         """Drop the oldest values while all values use more than `most` bytes in total.
 
         To be called after each recorded value.

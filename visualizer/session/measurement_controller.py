@@ -12,11 +12,11 @@ from msgspec import Struct, field
 from PySide6.QtCore import QObject
 
 from visualizer.attention.roles import Role
-from visualizer.errors import InputError, memory_error_in_words
+from visualizer.errors import InputError, convert_memory_error
 from visualizer.progress import CancelledError
 from visualizer.session import worker_jobs
 from visualizer.session.model_panes import measurement_offer
-from visualizer.session.newest_request_worker import Worker
+from visualizer.session.newest_request_worker import NewestRequestWorker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.session.workspace import Workspace
 
-FAILED = "The heads could not be measured."
-REPORTED_EACH_S = 0.25
+FAILED_MESSAGE = "The heads could not be measured."
+REPORT_INTERVAL_S = 0.25
 
 
 class _MeasurementJob(Struct, frozen=True, eq=False):
@@ -44,7 +44,7 @@ class HeadMeasurementController(QObject):
         super().__init__(parent)
         self._workspace = workspace
         self._running_job: _MeasurementJob | None = None
-        self._worker = Worker(self)
+        self._worker = NewestRequestWorker(self)
         self._worker.answered.connect(self._handle_answer)
         self._worker.failed.connect(self._report_refusal)
         self._worker.reported.connect(self._report_progress)
@@ -68,7 +68,7 @@ class HeadMeasurementController(QObject):
             measurement.done = measurement.of = 0
             self._running_job = _MeasurementJob(run, measurement)
             self._worker.ask(partial(_measure_run, self._running_job, self._worker.report))
-        self._workspace.show_again()
+        self._workspace.refresh_screen()
 
     def close(self) -> None:
         """Stop measuring."""
@@ -91,7 +91,7 @@ class HeadMeasurementController(QObject):
         measured, done, of = progress
         if measured is self._running_job:
             measured.measurement.done, measured.measurement.of = done, of
-            self._workspace.show_again()
+            self._workspace.refresh_screen()
 
     def _report_refusal(self, refused: InputError) -> None:
         """Report that the system cannot create another thread."""
@@ -106,10 +106,10 @@ class HeadMeasurementController(QObject):
         if isinstance(error, InputError):
             measured.measurement.problem = error.sentence
         elif error:
-            measured.measurement.problem = FAILED
-        self._workspace.show_again()
+            measured.measurement.problem = FAILED_MESSAGE
+        self._workspace.refresh_screen()
         if error and not isinstance(error, InputError):
-            self._workspace.broke.emit("".join(traceback.format_exception(error)))
+            self._workspace.failed.emit("".join(traceback.format_exception(error)))
 
 
 def _run_to_measure(run: Run) -> HeadMeasurement | None:
@@ -127,7 +127,7 @@ def _measure_run(
         nonlocal last
         if measured.is_cancelled.is_set():
             raise CancelledError
-        if monotonic() - last >= REPORTED_EACH_S:
+        if monotonic() - last >= REPORT_INTERVAL_S:
             last = monotonic()
             report((measured, done, of))
 
@@ -136,5 +136,5 @@ def _measure_run(
     except CancelledError:
         return measured, None
     except Exception as error:  # noqa: BLE001 - handed to the GUI thread
-        return measured, memory_error_in_words(error)
+        return measured, convert_memory_error(error)
     return measured, None

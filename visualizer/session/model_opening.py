@@ -19,7 +19,7 @@ from visualizer.attention.spec import Device, Dtype
 from visualizer.attention.torch_preload import load_torch_library
 from visualizer.optional_packages import is_installed
 from visualizer.progress import no_progress
-from visualizer.runtime import collect_garbage, left_out_of_collections, on_python_thread
+from visualizer.runtime import collect_garbage, exclude_from_collection, run_in_thread
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from visualizer.models.model_source import ModelSource
     from visualizer.progress import Progress
 
-LIBRARY = "transformers"
+MODEL_PACKAGE = "transformers"
 
 
-class ModelPlace(Struct, frozen=True):
+class DeviceChoice(Struct, frozen=True):
     """Device and number type that a model would use.
 
     Parameters
@@ -89,9 +89,7 @@ def open_model_source(
     CancelledError
         If `progress` raises it; no part of the model is kept.
     """
-    return on_python_thread(
-        partial(_open_source, path, device, dtype, text, progress, is_from_disk)
-    )
+    return run_in_thread(partial(_open_source, path, device, dtype, text, progress, is_from_disk))
 
 
 def check_device(device: Device, dtype: Dtype) -> None:
@@ -102,7 +100,7 @@ def check_device(device: Device, dtype: Dtype) -> None:
     InputError
         For ``device``.
     """
-    on_python_thread(partial(_check_device, device, dtype))
+    run_in_thread(partial(_check_device, device, dtype))
 
 
 def _check_device(device: Device, dtype: Dtype) -> None:
@@ -112,7 +110,7 @@ def _check_device(device: Device, dtype: Dtype) -> None:
     check_available(device, dtype)
 
 
-def estimate_from_disk(path: Path, device: Device, dtype: Dtype) -> DiskReadingEstimate | None:
+def estimate_disk_reading(path: Path, device: Device, dtype: Dtype) -> DiskReadingEstimate | None:
     """Estimate the cost of streaming a model from disk; None if unnecessary or impossible.
 
     Raises
@@ -120,17 +118,17 @@ def estimate_from_disk(path: Path, device: Device, dtype: Dtype) -> DiskReadingE
     InputError
         For ``model``, if its files cannot be read.
     """
-    from visualizer.models.disk_reading_estimate import disk_reading_estimate, why_not_from_disk
+    from visualizer.models.disk_reading_estimate import disk_refusal_reason, estimate_disk_reading
     from visualizer.models.lab_model_files import is_lab_model
-    from visualizer.models.model_folder import bytes_in_memory, read_model_folder
+    from visualizer.models.model_folder import parameter_bytes, read_model_folder
 
     if is_lab_model(path) or device not in {Device.AUTO, Device.CPU}:
         return None
-    folder, places = read_model_folder(path, has_fingerprint=False), model_places()
-    is_small = bytes_in_memory(folder.numbers, dtype) <= places[device, dtype].room
-    if is_small or why_not_from_disk(folder):
+    folder, places = read_model_folder(path, has_fingerprint=False), device_choices()
+    is_small = parameter_bytes(folder.numbers, dtype) <= places[device, dtype].room
+    if is_small or disk_refusal_reason(folder):
         return None
-    found = disk_reading_estimate(folder, dtype)
+    found = estimate_disk_reading(folder, dtype)
     return found if found.memory <= places[Device.CPU, dtype].room else None
 
 
@@ -166,16 +164,16 @@ def connect_to_model(
     CancelledError
         If `progress` raises it, or if the connection is abandoned.
     """
-    return on_python_thread(partial(_connect_to_server, server, text, progress), may_be_left=True)
+    return run_in_thread(partial(_connect_to_server, server, text, progress), may_be_left=True)
 
 
 def _connect_to_server(server: ServerChoice, text: str, progress: Progress) -> OpenedSource:
-    from visualizer.models.model_client.ssh_server import ServerBySsh
+    from visualizer.models.model_client.ssh_server import SshServer
     from visualizer.models.model_client.token_store import forget_token, store_token
 
     host, port, token, started = server.host, server.port, server.token, None
     if server.ssh:
-        started = ServerBySsh(server.ssh, progress)
+        started = SshServer(server.ssh, progress)
         host, port, token = "127.0.0.1", started.port, started.token
     try:
         load_torch_library()
@@ -191,10 +189,10 @@ def _connect_to_server(server: ServerChoice, text: str, progress: Progress) -> O
         keep = partial(store_token, token=token) if server.is_kept else forget_token
         # Access to a locked keyring blocks until the user unlocks it.
         Thread(target=keep, args=(model.server,), daemon=True).start()
-    return OpenedSource(model.source, model.other_text_of(text), model)
+    return OpenedSource(model.source, model.replacement_text(text), model)
 
 
-def stored_token_of(host: str, port: int) -> str:
+def stored_server_token(host: str, port: int) -> str:
     """Return the token stored in the system keyring for a server; empty if there is none."""
     from visualizer.models.model_client.token_store import stored_token
 
@@ -216,35 +214,35 @@ def forget_closed_models() -> None:
         forget()
 
 
-def has_library() -> bool:
+def can_open_models() -> bool:
     """Whether the library that opens models is installed."""
-    return is_installed(LIBRARY)
+    return is_installed(MODEL_PACKAGE)
 
 
-def prepare_to_open() -> None:
+def start_imports() -> None:
     """Start the imports that opening a model needs, while the user is choosing one."""
-    if has_library():
+    if can_open_models():
         from visualizer.models.tokenizer_process import tokenizer_process
 
-        on_python_thread(tokenizer_process.start)
+        run_in_thread(tokenizer_process.start)
 
 
-def model_places() -> dict[tuple[Device, Dtype], ModelPlace]:
+def device_choices() -> dict[tuple[Device, Dtype], DeviceChoice]:
     """Return the place of computation for each device and number type that can be chosen."""
-    return on_python_thread(_find_places)
+    return run_in_thread(_find_places)
 
 
-def _find_places() -> dict[tuple[Device, Dtype], ModelPlace]:
+def _find_places() -> dict[tuple[Device, Dtype], DeviceChoice]:
     load_torch_library()
     from visualizer.attention import device as attention_device
-    from visualizer.attention.run import USABLE
+    from visualizer.attention.run import USABLE_MEMORY_SHARE
 
     places = {}
     for device, dtype in product(Device, Dtype):
-        where, notice = attention_device.resolve(device, dtype)
-        sentence = notice or f"Runs in {dtype} on {attention_device.NAMES[where]}."
-        room = round(USABLE * attention_device.free_bytes(where))
-        places[device, dtype] = ModelPlace(sentence, room)
+        where, notice = attention_device.resolve_device(device, dtype)
+        sentence = notice or f"Runs in {dtype} on {attention_device.DEVICE_NAMES[where]}."
+        room = round(USABLE_MEMORY_SHARE * attention_device.free_device_bytes(where))
+        places[device, dtype] = DeviceChoice(sentence, room)
     return places
 
 
@@ -260,22 +258,22 @@ def _open_source(
         tokenizer_process.start()  # its imports take as long as the imports here
     load_torch_library()
     if (
-        LIBRARY not in sys.modules
+        MODEL_PACKAGE not in sys.modules
     ):  # on another thread, as garbage of the imports would keep this frame alive
-        on_python_thread(partial(_import_library, progress))
-    from visualizer.models.text_reading import open_source, other_text_of
+        run_in_thread(partial(_import_library, progress))
+    from visualizer.models.text_reading import open_source, replacement_text
 
     source, model = open_source(path, device, dtype, progress, is_from_disk=is_from_disk)
-    return OpenedSource(source, other_text_of(model, text), model)
+    return OpenedSource(source, replacement_text(model, text), model)
 
 
 def _import_library(progress: Progress) -> None:
     """Import transformers in steps between which the import can be cancelled."""
     collect_garbage()  # otherwise it would be frozen together with the imported objects
-    with left_out_of_collections(), suppress(ImportError):  # reported when it is used
-        for name in ("visualizer.attention.run", LIBRARY):
+    with exclude_from_collection(), suppress(ImportError):  # reported when it is used
+        for name in ("visualizer.attention.run", MODEL_PACKAGE):
             progress(0, 0)
             import_module(name)
-        library = import_module(LIBRARY)
+        library = import_module(MODEL_PACKAGE)
         progress(0, 0)
         library.PreTrainedModel  # noqa: B018 - the attribute access imports it

@@ -33,14 +33,14 @@ class HeadScatterOptions(Struct, frozen=True):
     up: str = "induction"
 
 
-SAVED = "These are the saved numbers. Change the text to run the model again."
-UNREAD = "The model could not run on this: {reason}"
-READING = "The model is running on the text."
+SAVED_NUMBERS_MESSAGE = "These are the saved numbers. Change the text to run the model again."
+MODEL_ERROR_MESSAGE = "The model could not run on this: {reason}"
+RUNNING_MESSAGE = "The model is running on the text."
 IMAGE_REQUIRED = "Choose an image in Setup, or drop an image file, to run the model."
-READING_IMAGE = "The model is running on the image."
+RUNNING_ON_IMAGE_MESSAGE = "The model is running on the image."
 
 
-def why_unread(document: Document, refused: InputError | None = None) -> str:
+def no_reading_reason(document: Document, refused: InputError | None = None) -> str:
     """Return why a document with a model has no forward pass.
 
     Parameters
@@ -48,20 +48,20 @@ def why_unread(document: Document, refused: InputError | None = None) -> str:
     refused : InputError, optional
         Why the model could not run on the current document.
     """
-    if refused and not document.lacks_image:
-        return UNREAD.format(reason=refused.sentence)
-    if document.reads_image:
-        return IMAGE_REQUIRED if document.lacks_image else READING_IMAGE
-    return SAVED if document.captured else READING
+    if refused and not document.needs_image:
+        return MODEL_ERROR_MESSAGE.format(reason=refused.sentence)
+    if document.takes_image:
+        return IMAGE_REQUIRED if document.needs_image else RUNNING_ON_IMAGE_MESSAGE
+    return SAVED_NUMBERS_MESSAGE if document.captured else RUNNING_MESSAGE
 
 
-LONG = (
+LONG_TEXT_MESSAGE = (
     "Measuring the heads of a long text row by row may take minutes. The heatmaps "
     "can be used in the meantime."
 )
 START, START_TIP = "Measure heads", "Compute the head measures of the long text, row by row"
-COUNTED = "Measured rows"
-MEASURING = "Measuring the heads: {share} of the rows are done."
+MEASURED_ROWS_LABEL = "Measured rows"
+MEASURING_MESSAGE = "Measuring the heads: {share} of the rows are done."
 
 
 class MeasurementOffer(Struct, frozen=True):
@@ -89,6 +89,6 @@ def measurement_offer(run: Run) -> MeasurementOffer | None:
         return None
     measurement = trace.head_measurement(Role.WEIGHTS, texts)
     if not measurement.is_wanted:
-        return MeasurementOffer(f"{measurement.problem} {LONG}".strip())
+        return MeasurementOffer(f"{measurement.problem} {LONG_TEXT_MESSAGE}".strip())
     share = 100 * measurement.done // max(1, measurement.of)
-    return MeasurementOffer(MEASURING.format(share=f"{share} %"), True, share)
+    return MeasurementOffer(MEASURING_MESSAGE.format(share=f"{share} %"), True, share)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 from PySide6.QtCore import QObject
 
-from visualizer.errors import InputError, memory_error_in_words
+from visualizer.errors import InputError, convert_memory_error
 from visualizer.progress import CancelledError
 from visualizer.session import worker_jobs
-from visualizer.session.newest_request_worker import Worker
+from visualizer.session.newest_request_worker import NewestRequestWorker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from visualizer.session.screen import PanelId
     from visualizer.session.workspace import Workspace
 
-AGAIN_S = 3.0
+RETRY_DELAY_S = 3.0
 """Minimum delay before a failed server request is retried, at the next change."""
-FAILED = "The computation failed."
+FAILED_MESSAGE = "The computation failed."
 
 
 class _RunningQuestion(Struct, frozen=True, eq=False):
@@ -35,7 +35,7 @@ class _RunningQuestion(Struct, frozen=True, eq=False):
     question: ModelQuestion
     is_cancelled: threading.Event = field(default_factory=threading.Event)
 
-    def go_on(self, done: int, of: int) -> None:
+    def resume(self, done: int, of: int) -> None:
         """Progress callback that stops the work after a cancellation."""
         if self.is_cancelled.is_set():
             raise CancelledError
@@ -68,7 +68,7 @@ class ModelQuestionController(QObject):
         self._running_question: _RunningQuestion | None = None
         self._failed_requests: list[tuple[_RunningQuestion, float]] = []
         """Questions that a server failed to answer, and the times of failure."""
-        self._worker = Worker(self)
+        self._worker = NewestRequestWorker(self)
         self._worker.answered.connect(self._handle_answer)
         self._worker.failed.connect(self._report_refusal)
         self._worker.reported.connect(self._store_answer)
@@ -79,25 +79,25 @@ class ModelQuestionController(QObject):
         """Whether a question is being answered."""
         return self._running_question is not None
 
-    def want(self, question: ModelQuestion) -> None:
+    def request_result(self, question: ModelQuestion) -> None:
         """Request the answer to a question that is answered only on demand."""
         reading = self._current_reading
         if reading:
             reading.answers.wanted.add(question)
-            self._workspace.show_again()
+            self._workspace.refresh_screen()
 
-    def give_up(self, question: ModelQuestion) -> None:
+    def abandon(self, question: ModelQuestion) -> None:
         """Stop asking a question; a partial answer is kept."""
         reading = self._current_reading
         if reading:
             reading.answers.wanted.discard(question)
-            self._workspace.show_again()
+            self._workspace.refresh_screen()
 
     def look(self) -> None:
         """Ask the most urgent question of the open panes."""
         reading = self._current_reading
         if self._drop_old_failures():
-            self._workspace.show_again()  # this asks again
+            self._workspace.refresh_screen()  # this asks again
             return
         questions = tuple(self._pending_questions()) if reading else ()
         asked = self._running_question
@@ -116,8 +116,10 @@ class ModelQuestionController(QObject):
         self._worker.leave()
 
     def _drop_old_failures(self) -> bool:
-        """Drop server failures older than `AGAIN_S`; return whether there were any."""
-        old = [asked for asked, since in self._failed_requests if monotonic() - since > AGAIN_S]
+        """Drop server failures older than `RETRY_DELAY_S`; return whether there were any."""
+        old = [
+            asked for asked, since in self._failed_requests if monotonic() - since > RETRY_DELAY_S
+        ]
         self._failed_requests = [each for each in self._failed_requests if each[0] not in old]
         for asked in old:
             asked.reading.answers.known.pop(asked.question, None)
@@ -155,13 +157,15 @@ class ModelQuestionController(QObject):
         if isinstance(known, InputError) and known.field == "server":
             self._failed_requests.append((asked, monotonic()))
         if asked.reading is self._current_reading:
-            self._workspace.show_again()
+            self._workspace.refresh_screen()
 
     def _handle_failure(self, failed: _QuestionFailure) -> None:
         if failed.asked is self._running_question:
             self._running_question = None
-        self._store_answer((failed.asked, InputError("model", FAILED)))  # a retry would fail again
-        self._workspace.broke.emit("".join(traceback.format_exception(failed.error)))
+        self._store_answer(
+            (failed.asked, InputError("model", FAILED_MESSAGE))
+        )  # a retry would fail again
+        self._workspace.failed.emit("".join(traceback.format_exception(failed.error)))
 
 
 def _answer_question(
@@ -169,13 +173,13 @@ def _answer_question(
 ) -> tuple[_RunningQuestion, ModelAnswer | None] | _QuestionFailure:
     try:
         known = worker_jobs.answer_question(
-            asked.reading, asked.question, asked.go_on, lambda part: report((asked, part))
+            asked.reading, asked.question, asked.resume, lambda part: report((asked, part))
         )
     except InputError as refused:
         return asked, refused
     except CancelledError:
         return asked, None
     except Exception as error:  # noqa: BLE001 - handed to the GUI thread
-        said = memory_error_in_words(error)
+        said = convert_memory_error(error)
         return (asked, said) if isinstance(said, InputError) else _QuestionFailure(asked, error)
     return asked, known

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QThread, QTimer, Signal, SignalInstance
 
-from visualizer.errors import MEMORY_ERROR, InputError, memory_error_in_words
+from visualizer.errors import MEMORY_ERROR, InputError, convert_memory_error
 from visualizer.progress import (
     CancelledError,
-    left_when,
-    progress_told_to,
-    stopped_when,
+    abandon_wait_when,
+    cancel_when,
+    report_progress_to,
 )
 
 if TYPE_CHECKING:
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
     from visualizer.progress import Progress
 
-REST_S = 2.0
+IDLE_DELAY_S = 2.0
 """Idle time after which `rest` is called."""
-TOLD_EACH_S = 0.25
+PROGRESS_INTERVAL_S = 0.25
 """Minimum interval between progress reports."""
-_abandoned_workers: set[Worker] = set()
+_abandoned_workers: set[NewestRequestWorker] = set()
 """Abandoned workers with a thread that is still running."""
 
 
-class Worker(QThread):
+class NewestRequestWorker(QThread):
     """A thread with a queue of length one.
 
     A request is a callable without arguments. A new request replaces the one that is waiting. A
@@ -48,7 +48,7 @@ class Worker(QThread):
 
     answered = Signal(object)
     failed = Signal(object)
-    progressed = Signal(object, object, object)
+    progressReported = Signal(object, object, object)
     """Progress of a running request: the request, the completed steps and the total."""
     reported = Signal(object)
     """A value reported by a running request, such as a part of its result."""
@@ -150,7 +150,7 @@ class Worker(QThread):
 
     def run(self) -> None:
         while not self._is_stopping:
-            if self._rest and not self._is_wanted_within(REST_S):
+            if self._rest and not self._is_wanted_within(IDLE_DELAY_S):
                 self._rest()
             litter, request = self._wait_for_request()
             for values in litter:
@@ -168,16 +168,16 @@ class Worker(QThread):
     def _run_request(self, request: Callable[[], object]) -> None:
         try:
             with (
-                stopped_when(lambda: self.is_wanted),
-                left_when(lambda: self._is_stopping),
-                progress_told_to(self._progress_reporter(request)),
+                cancel_when(lambda: self.is_wanted),
+                abandon_wait_when(lambda: self._is_stopping),
+                report_progress_to(self._progress_reporter(request)),
             ):
                 answer = request()
         except CancelledError as error:
             # The traceback keeps computed values alive; free them here, not on the GUI thread.
             self._queue_delivery(self.failed, error.with_traceback(None))
         except Exception as error:  # noqa: BLE001 - handed to the GUI thread
-            self._queue_delivery(self.failed, memory_error_in_words(error))
+            self._queue_delivery(self.failed, convert_memory_error(error))
         else:
             self._queue_delivery(self.answered, answer)
 
@@ -186,9 +186,9 @@ class Worker(QThread):
 
         def tell(done: int, of: int) -> None:
             nonlocal last
-            if monotonic() - last >= TOLD_EACH_S:
+            if monotonic() - last >= PROGRESS_INTERVAL_S:
                 last = monotonic()
-                self.progressed.emit(request, done, of)
+                self.progressReported.emit(request, done, of)
 
         return tell
 
@@ -226,7 +226,7 @@ class Worker(QThread):
 
 
 @atexit.register
-def wait_for_left_workers() -> None:
+def join_abandoned_workers() -> None:
     """Wait at exit until the threads of all abandoned workers have ended."""
     for worker in _abandoned_workers:
         worker.wait()

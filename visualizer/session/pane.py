@@ -11,8 +11,8 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
 
-    from visualizer.session.resolved_view import Resolved
-    from visualizer.session.screen import Moment, PanelId, Screen
+    from visualizer.session.resolved_view import ResolvedView
+    from visualizer.session.screen import PanelId, Screen, ScreenInputs
 
 Panel = TypeVar("Panel")
 
@@ -51,20 +51,22 @@ class PanelPresenter(Struct, Generic[Panel], frozen=True):
     """
 
     id: PanelId[Panel]
-    present: Callable[[Resolved, Moment, Panel], Panel]
+    present: Callable[[ResolvedView, ScreenInputs, Panel], Panel]
     empty: Panel
     pane: str = ""
-    prefetch_key: Callable[[Resolved], Hashable] = _return_none
-    prefetch: Callable[[Resolved, Mapping[str, object], Any], Panel | None] = _return_none
+    prefetch_key: Callable[[ResolvedView], Hashable] = _return_none
+    prefetch: Callable[[ResolvedView, Mapping[str, object], Any], Panel | None] = _return_none
     is_refined: bool = False
     needs_retrieval: bool = False
 
-    def is_seen(self, resolved: Resolved) -> bool:
+    def is_visible_pane(self, resolved: ResolvedView) -> bool:
         """Whether its pane is visible."""
         return not self.pane or self.pane in resolved.view.panes
 
 
-def prefetch_only(read: Callable[[Resolved], object], resolved: Resolved, *given: object) -> None:
+def prefetch_only(
+    read: Callable[[ResolvedView], object], resolved: ResolvedView, *given: object
+) -> None:
     """Prefetch without creating the panel."""
     read(resolved)
 
@@ -126,7 +128,7 @@ class Pane(Struct, frozen=True):
     commands: Mapping[str, Callable[[Any], object]] = {}
 
     @property
-    def is_closed_at_first(self) -> bool:
+    def is_initially_closed(self) -> bool:
         """Whether it is closed until the user opens it."""
         return bool(self.beside or self.width)
 

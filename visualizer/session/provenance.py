@@ -5,18 +5,18 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from visualizer.attention.spec import Normalisation
-from visualizer.attention.token_embeddings import BOOK_SIZE, BOOK_VECTORS, PADDING
+from visualizer.attention.spec import NormalisationKind
+from visualizer.attention.token_embeddings import BOOK_DIMENSIONS, BOOK_VECTORS, PADDING_LABEL
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
-    from visualizer.session.resolved_view import Resolved
+    from visualizer.session.resolved_view import ResolvedView
 
 MAX_NAMED = 3
 """Maximum number of random matrices to name; more are only counted."""
 
 
-def provenance(run: Run, layer: int | None = None) -> str:
+def describe_provenance(run: Run, layer: int | None = None) -> str:
     """Describe where the weights of a run come from, as one short phrase.
 
     The window, captions of figures, films and web pages, and data files all use it, so that
@@ -35,10 +35,10 @@ def provenance(run: Run, layer: int | None = None) -> str:
         return ", ".join(filter(None, (f"from {run.source}", shown)))
     if not reading.is_of_lab:
         return ", ".join(filter(None, (run.source, shown)))
-    return lab_provenance(reading.training_step, run.source, shown)
+    return describe_lab_provenance(reading.training_step, run.source, shown)
 
 
-def lab_provenance(step: int | None, run_name: str, shown: str = "") -> str:
+def describe_lab_provenance(step: int | None, run_name: str, shown: str = "") -> str:
     """Describe weights of the language lab after a number of steps.
 
     Parameters
@@ -57,13 +57,15 @@ def lab_provenance(step: int | None, run_name: str, shown: str = "") -> str:
     return ", ".join(filter(None, (state, when))) + f" ({where})" * bool(where)
 
 
-def provenance_of_view(resolved: Resolved) -> str:
+def describe_view_provenance(resolved: ResolvedView) -> str:
     """Describe the weights shown by a view, with the layer if only one is shown."""
     trace = resolved.run.trace
     has_layers = resolved.run.reading is not None or trace.count("layer") > 1
     if not has_layers or (resolved.is_spread and "layer" in trace.axes):
-        return provenance(resolved.run)
-    return provenance(resolved.run, resolved.layer_numbers[trace.at("layer", resolved.leading)])
+        return describe_provenance(resolved.run)
+    return describe_provenance(
+        resolved.run, resolved.layer_numbers[trace.at("layer", resolved.leading)]
+    )
 
 
 def _of_module(run: Run) -> str:
@@ -86,9 +88,12 @@ def _without_weights(run: Run) -> str:
     spec = run.trace.spec
     if spec.own_input and run.weights_source:  # a layer of the lab without trainable weights
         return f"vectors {run.weights_source}"
-    if spec.normalisation is Normalisation.UNIFORM:
+    if spec.normalisation is NormalisationKind.UNIFORM:
         return "uniform average over the allowed keys"
     if spec.own_input:
         return "custom vectors"
-    are_of_book = spec.d_in == BOOK_SIZE and {*chain(*run.texts)} <= {*BOOK_VECTORS, PADDING}
+    are_of_book = spec.d_in == BOOK_DIMENSIONS and {*chain(*run.texts)} <= {
+        *BOOK_VECTORS,
+        PADDING_LABEL,
+    }
     return "the book’s vectors" if are_of_book else f"random vectors, seed {spec.seed}"

@@ -1,7 +1,7 @@
 """A view resolved against a run: visible stages, heads, cells and pooling extents.
 
-All presenters take a `Resolved`, which is clamped and looked up once per change. Creating one reads
-no stage data.
+All presenters take a `ResolvedView`, which is clamped and looked up once per change. Creating one
+reads no stage data.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from msgspec.structs import replace
 
 from visualizer.attention.display_transforms import HeadAggregate
 from visualizer.format import format_count
-from visualizer.language.tokenizers import all_visible
+from visualizer.language.tokenizers import visible_tokens
 from visualizer.session.cell_address import Cell
 from visualizer.session.comparison_state import ComparisonKind
-from visualizer.session.dropout_samples import why_none
-from visualizer.session.timeline import Timeline, described_cell
-from visualizer.session.zoom_ranges import fitted
+from visualizer.session.dropout_samples import no_samples_reason
+from visualizer.session.timeline import Timeline, caption_cell
+from visualizer.session.zoom_ranges import clamp_zoom
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from visualizer.models.model_source import ModelSource
     from visualizer.session.comparison_state import Comparison
     from visualizer.session.document import Document
-    from visualizer.session.timeline import Place
+    from visualizer.session.timeline import PlaybackPosition
     from visualizer.session.user_prediction import Prediction
     from visualizer.session.view import View
-    from visualizer.session.zoom_ranges import Zoom
+    from visualizer.session.zoom_ranges import ZoomRange
 
 
 class PoolingExtent(Struct, frozen=True):
@@ -55,7 +55,7 @@ def _block_slice(part: range | None, block: int) -> slice:
     return slice(None) if part is None else slice(part.start // block, -(-part.stop // block))
 
 
-def pooling_extent(trace: Trace, stage: Stage, room: int, zoom: Zoom | None) -> PoolingExtent:
+def pooling_extent(trace: Trace, stage: Stage, room: int, zoom: ZoomRange | None) -> PoolingExtent:
     """Return the drawn part of a stage and its pooling for this many cells per side.
 
     Parameters
@@ -64,7 +64,7 @@ def pooling_extent(trace: Trace, stage: Stage, room: int, zoom: Zoom | None) -> 
         A part that exists in the trace; None for the whole.
     """
     sizes = trace.shape(stage.name)[-2:]
-    whole = blocks_of(trace, stage, room)
+    whole = pooling_block(trace, stage, room)
     side = (math.ceil(sizes[0] / whole[0]), math.ceil(sizes[1] / whole[1]))
     if zoom is None:
         return PoolingExtent(whole, None, None, side)
@@ -86,7 +86,7 @@ def _whole_blocks(part: range, block: int, size: int) -> range:
     return range(part.start // block * block, min(-(-part.stop // block) * block, size))
 
 
-def blocks_of(trace: Trace, stage: Stage, room: int) -> tuple[int, int]:
+def pooling_block(trace: Trace, stage: Stage, room: int) -> tuple[int, int]:
     """Return the rows and columns pooled into a drawn cell for this many cells per side."""
     rows, columns = trace.shape(stage.name)[-2:]
     return math.ceil(rows / room), math.ceil(columns / room)
@@ -103,7 +103,7 @@ class SideLabels(Struct, frozen=True):
         return hash((len(self.rows), len(self.columns)))
 
 
-class Resolved(Struct, frozen=True, eq=False, dict=True):
+class ResolvedView(Struct, frozen=True, eq=False, dict=True):
     """A view resolved against a run.
 
     Parameters
@@ -122,7 +122,7 @@ class Resolved(Struct, frozen=True, eq=False, dict=True):
         The playback position; None at the end and during a prediction.
     focus : str or None
         The single stage in focus during playback or a prediction.
-    covered : frozenset of str
+    hidden_stages : frozenset of str
         Stages that a prediction covers: its own and those computed from it.
     hovered, pinned : Cell or None
         Those that exist in the run.
@@ -140,11 +140,11 @@ class Resolved(Struct, frozen=True, eq=False, dict=True):
         The visible part of every panel; None for the whole.
     comparison : Comparison or None
         The active comparison; set aside during playback and predictions.
-    why_not : str
+    unavailable_reason : str
         Why the requested comparison is impossible; empty if it is possible.
     overview : str or None
         The stage of the minimap; None if everything is visible.
-    sheet : str or None
+    overlay_panel : str or None
         The stage of the pinned cell if it was not chosen; its panel overlays the others.
     large : str or None
         The stage that is enlarged next to the others if one of several heads is shown.
@@ -156,9 +156,9 @@ class Resolved(Struct, frozen=True, eq=False, dict=True):
     computed: Document | None
     leading: LeadingIndex
     prediction: Prediction | None
-    place: Place | None
+    place: PlaybackPosition | None
     focus: str | None
-    covered: frozenset[str]
+    hidden_stages: frozenset[str]
     hovered: Cell | None
     pinned: Cell | None
     chosen: frozenset[str]
@@ -167,11 +167,11 @@ class Resolved(Struct, frozen=True, eq=False, dict=True):
     drawn_heads: tuple[int, ...]
     folds: tuple[HeadAggregate, ...]
     is_spread: bool
-    zoom: Zoom | None
+    zoom: ZoomRange | None
     comparison: Comparison | None
-    why_not: str
+    unavailable_reason: str
     overview: str | None
-    sheet: str | None
+    overlay_panel: str | None
     large: str | None
     made: dict[Hashable, object] = field(default_factory=dict)
     """Values shared by panels, by key; computed on first use."""
@@ -185,7 +185,7 @@ class Resolved(Struct, frozen=True, eq=False, dict=True):
         text = self.run.trace.at("text", leading)
         if text not in self._side_labels:
             words = self.run.labels(leading), self.run.labels(leading, "key")
-            self._side_labels[text] = SideLabels(*map(all_visible, words))
+            self._side_labels[text] = SideLabels(*map(visible_tokens, words))
         return self._side_labels[text]
 
     def extent(self, stage: Stage) -> PoolingExtent:
@@ -195,7 +195,7 @@ class Resolved(Struct, frozen=True, eq=False, dict=True):
         room = view.small_room if is_small and view.small_room else view.room
         return self._make_extent(stage, room, is_whole=False)
 
-    def whole_extent(self, stage: Stage, room: int) -> PoolingExtent:
+    def full_extent(self, stage: Stage, room: int) -> PoolingExtent:
         """Return the pooling of a whole stage for this many cells per side."""
         return self._make_extent(stage, room, is_whole=True)
 
@@ -233,19 +233,19 @@ class Resolved(Struct, frozen=True, eq=False, dict=True):
         """The stages with a panel, in order of computation."""
         return tuple(stage for stage in self.run.trace.stages if stage.name in self.stages)
 
-    def number_on(self, axis: str, at: int) -> int:
+    def leading_number(self, axis: str, at: int) -> int:
         """Return the number, from 1, of a layer or text at an index of its leading axis."""
         return (self.layer_numbers[at] if axis == "layer" else at) + 1
 
     @property
-    def leading_in_words(self) -> str:
+    def leading_description(self) -> str:
         """The numbers of the current layer and text, for axes with more than one entry.
 
         If the index of a layer differs from its number in the model, both are given.
         """
         trace, parts = self.run.trace, []
         for axis, at, size in zip(trace.axes, self.leading, trace.leading, strict=True):
-            number = self.number_on(axis, at)
+            number = self.leading_number(axis, at)
             place = f" of {size:,}" if number == at + 1 else f" ({at + 1:,} of {size:,})"
             parts.append(f"{axis} {number:,}{place}")
         return ", ".join(parts)
@@ -271,7 +271,7 @@ class Resolved(Struct, frozen=True, eq=False, dict=True):
         return (self.pinned and self.pinned.head) or next(iter(self.heads), 0)
 
     @cached_property
-    def square_stages(self) -> tuple[str, ...]:
+    def query_key_stages(self) -> tuple[str, ...]:
         """The shown stages with a query × key panel, or the weights."""
         return _square_stage_names(self.run, self.stages)
 
@@ -291,13 +291,15 @@ class Resolved(Struct, frozen=True, eq=False, dict=True):
     # ------------------------------------------------------------------ comparison
 
     @cached_property
-    def kept(self) -> Resolved:
+    def kept(self) -> ResolvedView:
         """Side A of a comparison, resolved with the same view."""
         comparison = self.comparison
         assert comparison
         assert comparison.kept
         document = comparison.document or self.document
-        return resolve(document, replace(self.view, comparison=None), comparison.kept, document)
+        return resolve_view(
+            document, replace(self.view, comparison=None), comparison.kept, document
+        )
 
     # ------------------------------------------------------------------ cells and steps
 
@@ -306,34 +308,34 @@ class Resolved(Struct, frozen=True, eq=False, dict=True):
         """All steps of the run at the playback granularity."""
         return Timeline.of(self.run.trace, self.view.playhead.grain)
 
-    def is_later(self, cell: Cell) -> bool:
+    def is_computed_later(self, cell: Cell) -> bool:
         """Whether a cell is computed in a later step."""
         if self.place is None:
             return False
-        rows, columns = self.timeline.reach(self.place, cell.stage)
+        rows, columns = self.timeline.playback_reach(self.place, cell.stage)
         row, column = cell.place[-2:]
         return row > rows or (row == rows and column >= columns)
 
     @property
-    def reached_hovered(self) -> Cell | None:
+    def hovered_when_reached(self) -> Cell | None:
         """The hovered cell, if playback has reached it."""
         return self._cell_if_reached(self.hovered)
 
     @property
-    def reached_pinned(self) -> Cell | None:
+    def pinned_when_reached(self) -> Cell | None:
         """The pinned cell, if playback has reached it."""
         return self._cell_if_reached(self.pinned)
 
     def _cell_if_reached(self, cell: Cell | None) -> Cell | None:
-        return None if cell is None or self.is_later(cell) else cell
+        return None if cell is None or self.is_computed_later(cell) else cell
 
     @property
     def pointed(self) -> Cell | None:
         """The hovered cell, or else the pinned one."""
-        return self.reached_hovered or self.reached_pinned
+        return self.hovered_when_reached or self.pinned_when_reached
 
     @property
-    def told_head(self) -> int:
+    def caption_head(self) -> int:
         """The head that the step caption describes: the pinned cell's, or the first shown."""
         pinned = self.view.pinned
         head = pinned.head if pinned else None
@@ -346,7 +348,7 @@ class Resolved(Struct, frozen=True, eq=False, dict=True):
         """The cache key of the current step's caption."""
         view = self.view
         room = (view.room, view.zoom)
-        return self.run, self.leading, room, self.told_head, view.playhead, self.prediction
+        return self.run, self.leading, room, self.caption_head, view.playhead, self.prediction
 
     @cached_property
     def step_cell(self) -> Cell | None:
@@ -357,17 +359,17 @@ class Resolved(Struct, frozen=True, eq=False, dict=True):
         if self.place is None:
             return None
         step = self.timeline.step(self.place)
-        return Cell(step.stage, described_cell(self.run, self.leading, step, self.told_head))
+        return Cell(step.stage, caption_cell(self.run, self.leading, step, self.caption_head))
 
     @cached_property
     def directions(self) -> frozenset[int]:
         """The possible directions along the cell history: back (−1) and forward (1)."""
         there_are = ((-1, self.view.past), (1, self.view.future))
         return frozenset(
-            way for way, cells in there_are if any(existing(self.run, cell) for cell in cells)
+            way for way, cells in there_are if any(existing_cell(self.run, cell) for cell in cells)
         )
 
-    def with_known(self, earlier: Resolved | None) -> Resolved:
+    def reuse_known_values(self, earlier: ResolvedView | None) -> ResolvedView:
         """Reuse cached values of an earlier view for the parts that are the same."""
         if earlier and "step_cell" in vars(earlier) and earlier.step_key == self.step_key:
             vars(self)["step_cell"] = earlier.step_cell
@@ -376,7 +378,9 @@ class Resolved(Struct, frozen=True, eq=False, dict=True):
         return self
 
 
-def resolve(document: Document, view: View, run: Run, computed: Document | None = None) -> Resolved:
+def resolve_view(
+    document: Document, view: View, run: Run, computed: Document | None = None
+) -> ResolvedView:
     """Resolve a view against a run without changing the arguments.
 
     Parameters
@@ -386,7 +390,7 @@ def resolve(document: Document, view: View, run: Run, computed: Document | None 
     computed : Document, optional
         The document that the run was computed from.
     """
-    pinned = existing(run, view.pinned)
+    pinned = existing_cell(run, view.pinned)
     prediction = _existing_prediction(run, view)
     place = _existing_place(run, view, prediction)
     focus = prediction.stage if prediction else place.stage if place else None
@@ -398,13 +402,13 @@ def resolve(document: Document, view: View, run: Run, computed: Document | None 
     is_foldable = run.trace.spec.heads > 1 and focus is None
     folds = tuple(by for by in HeadAggregate if by in view.folds and is_foldable)
     heads = _shown_heads(run, view, pinned, folds)
-    zoom = fitted(view.zoom, run.trace.sides)
-    why_not = why_not_comparable(run, view.comparison) if view.comparison else ""
+    zoom = clamp_zoom(view.zoom, run.trace.sides)
+    why_not = not_comparable_reason(run, view.comparison) if view.comparison else ""
     is_spread = view.spread and bool(run.trace.axes) and focus is None
     comparison = None if focus or why_not else view.comparison
     is_laid_over = not (is_spread or comparison or focus) and stages != chosen
     is_single = not (is_spread or comparison or folds or focus)
-    return Resolved(
+    return ResolvedView(
         document=document,
         view=view,
         run=run,
@@ -413,8 +417,8 @@ def resolve(document: Document, view: View, run: Run, computed: Document | None 
         prediction=prediction,
         place=place,
         focus=focus,
-        covered=_covered_stages(run, prediction),
-        hovered=existing(run, view.hovered),
+        hidden_stages=_covered_stages(run, prediction),
+        hovered=existing_cell(run, view.hovered),
         pinned=pinned,
         chosen=chosen,
         stages=stages,
@@ -424,14 +428,14 @@ def resolve(document: Document, view: View, run: Run, computed: Document | None 
         is_spread=is_spread,
         zoom=zoom,
         comparison=comparison,
-        why_not=why_not,
+        unavailable_reason=why_not,
         overview=None if zoom is None else _overview_stage(run, stages, pinned),
-        sheet=pinned.stage if is_laid_over and pinned else None,
+        overlay_panel=pinned.stage if is_laid_over and pinned else None,
         large=_enlarged_stage(run, view, chosen, heads) if is_single else None,
     )
 
 
-def existing(run: Run, cell: Cell | None) -> Cell | None:
+def existing_cell(run: Run, cell: Cell | None) -> Cell | None:
     """Return the cell if it exists in the run."""
     if cell is None or cell.stage not in run.trace:
         return None
@@ -446,13 +450,13 @@ def existing(run: Run, cell: Cell | None) -> Cell | None:
     return cell if inside else None
 
 
-def why_not_comparable(run: Run, comparison: Comparison) -> str:
+def not_comparable_reason(run: Run, comparison: Comparison) -> str:
     """Return why no stage can be compared; empty if a stage can be compared."""
     spec = run.trace.spec
     kept = comparison.kept
     for name, side in (("The text", run), ("The text of A", kept)):
         if side is not None and side.trace.is_blockwise:
-            most = format_count(side.most_tokens_held, "token")
+            most = format_count(side.max_full_tokens, "token")
             return (
                 f"{name} is too long to compare: its matrices are not kept in memory. "
                 f"Use at most about {most}."
@@ -460,7 +464,7 @@ def why_not_comparable(run: Run, comparison: Comparison) -> str:
     if comparison.against is ComparisonKind.SAMPLES and not run.trace.has_module:
         return "Captured attention has no dropout, so there are no samples to compare."
     if comparison.against is ComparisonKind.SAMPLES:
-        return why_none(spec)
+        return no_samples_reason(spec)
     if comparison.against is ComparisonKind.HEAD and spec.heads <= max(comparison.heads):
         return f"There {'is only one head' if spec.heads == 1 else f'are only {spec.heads} heads'}."
     return ""
@@ -470,10 +474,10 @@ def _existing_prediction(run: Run, view: View) -> Prediction | None:
     guess = view.guess
     if guess is None or guess.stage not in run.trace:
         return None
-    return replace(guess, marks=tuple(mark for mark in guess.marks if existing(run, mark)))
+    return replace(guess, marks=tuple(mark for mark in guess.marks if existing_cell(run, mark)))
 
 
-def _existing_place(run: Run, view: View, prediction: Prediction | None) -> Place | None:
+def _existing_place(run: Run, view: View, prediction: Prediction | None) -> PlaybackPosition | None:
     if view.playhead.place is None or prediction:
         return None
     return Timeline.of(run.trace, view.playhead.grain).nearest(view.playhead.place)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from visualizer.errors import InputError
     from visualizer.session.document import Document
-    from visualizer.session.resolved_view import Resolved
+    from visualizer.session.resolved_view import ResolvedView
     from visualizer.session.view import View
 
 
@@ -28,39 +28,41 @@ class PanelId(Struct, Generic[Panel], frozen=True):
         return cast("Panel", panels[self.name])
 
 
-class LatePanels(dict[str, object]):
+class LazyPanels(dict[str, object]):
     """Panels by id, built on first access so that those painted first are built first."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.makers: dict[str, Callable[[], object]] = {}
+        self.panel_builders: dict[str, Callable[[], object]] = {}
         """Factories of the panels that are not built yet, by id."""
         self.before: dict[str, object] = {}
         """Previous versions of the panels that are not built yet, by id."""
 
     def __missing__(self, name: str) -> object:
-        maker = self.makers.pop(name)  # building a panel may access the panels that are shown
+        maker = self.panel_builders.pop(
+            name
+        )  # building a panel may access the panels that are shown
         try:
             panel = self[name] = maker()
         except BaseException:
-            self.makers[name] = maker  # the next access raises the same exception
+            self.panel_builders[name] = maker  # the next access raises the same exception
             raise
         self.before.pop(name, None)
         return panel
 
-    def newest(self) -> dict[str, object]:
+    def latest_panels(self) -> dict[str, object]:
         """Return each panel, or its previous version if it is not built yet."""
         return {**self.before, **self}
 
     def forget(self) -> None:
         """Drop the panels that are not built yet and release their inputs."""
-        self.makers.clear()
+        self.panel_builders.clear()
         self.before.clear()
 
-    def make_all(self) -> None:
+    def build_all(self) -> None:
         """Build the remaining panels, which keep their inputs alive until then."""
-        while self.makers:  # building one may build others
-            self.__missing__(next(iter(self.makers)))
+        while self.panel_builders:  # building one may build others
+            self.__missing__(next(iter(self.panel_builders)))
 
 
 class Screen(Struct, frozen=True, eq=False):
@@ -81,8 +83,8 @@ class Screen(Struct, frozen=True, eq=False):
 
     document: Document
     view: View
-    resolved: Resolved | None
-    panels: LatePanels
+    resolved: ResolvedView | None
+    panels: LazyPanels
     wanted: View
 
     def panel(self, wanted: PanelId[Panel]) -> Panel:
@@ -101,7 +103,7 @@ class ReadingProgress(Struct, frozen=True):
         return self.tokens / max(1, self.of)
 
 
-class Moment(Struct, frozen=True, eq=False):
+class ScreenInputs(Struct, frozen=True, eq=False):
     """The inputs of the panels of one screen.
 
     Parameters
@@ -122,12 +124,12 @@ class Moment(Struct, frozen=True, eq=False):
 
     document: Document
     view: View
-    resolved: Resolved | None
+    resolved: ResolvedView | None
     wanted: View
     refused: InputError | None = None
     is_working: bool = False
     progress: ReadingProgress | None = None
-    panels: LatePanels = field(default_factory=LatePanels)
+    panels: LazyPanels = field(default_factory=LazyPanels)
 
     def panel(self, wanted: PanelId[Panel]) -> Panel:
         return wanted.of(self.panels)
@@ -136,7 +138,7 @@ class Moment(Struct, frozen=True, eq=False):
 class Presenter(Protocol):
     """Builds screens and prefetches their data."""
 
-    def present(self, moment: Moment, previous: Mapping[str, object]) -> Screen:
+    def present(self, moment: ScreenInputs, previous: Mapping[str, object]) -> Screen:
         """Build a screen, reusing the objects of unchanged panels.
 
         Parameters
@@ -145,7 +147,7 @@ class Presenter(Protocol):
             The panels shown before or prefetched.
         """
 
-    def present_drawn(self, moment: Moment, shown: LatePanels) -> Screen:
+    def present_drawn(self, moment: ScreenInputs, shown: LazyPanels) -> Screen:
         """Build a screen after a change of only the pictures of a long text.
 
         Parameters
@@ -154,10 +156,12 @@ class Presenter(Protocol):
             The panels of the previous screen.
         """
 
-    def prefetch_key(self, resolved: Resolved) -> Hashable:
+    def prefetch_key(self, resolved: ResolvedView) -> Hashable:
         """Return a key of the data to prefetch; views with equal keys share one prefetch."""
 
-    def prefetch(self, resolved: Resolved, previous: Mapping[str, object]) -> Mapping[str, object]:
+    def prefetch(
+        self, resolved: ResolvedView, previous: Mapping[str, object]
+    ) -> Mapping[str, object]:
         """Prefetch, on the worker, everything that `present` needs.
 
         Returns
@@ -166,14 +170,14 @@ class Presenter(Protocol):
             Panels built during the prefetch, by id.
         """
 
-    def is_begun(self, resolved: Resolved) -> bool:
+    def has_preview(self, resolved: ResolvedView) -> bool:
         """Whether all visible pictures have a first version and the pointed cell is read."""
 
-    def is_drawn(self, resolved: Resolved) -> bool:
+    def is_sampled(self, resolved: ResolvedView) -> bool:
         """Whether all visible pictures are exact; those of long texts are refined over time."""
 
-    def begin(self, resolved: Resolved, is_over: Callable[[], bool]) -> None:
+    def begin(self, resolved: ResolvedView, is_over: Callable[[], bool]) -> None:
         """Draw a first version of all visible pictures, on the worker, until `is_over`."""
 
-    def draw_more(self, resolved: Resolved, is_over: Callable[[], bool]) -> None:
+    def draw_more(self, resolved: ResolvedView, is_over: Callable[[], bool]) -> None:
         """Refine the visible pictures, on the worker, until `is_over`."""

@@ -22,13 +22,13 @@ class SettingState(Struct, frozen=True):
     value: object
     counts: bool
     problem: Problem | None
-    mends: str = ""
+    remedy_text: str = ""
     """Description of the remedy for the problem; empty if there is none."""
-    is_of_use: bool = True
+    has_effect: bool = True
     """Whether the setting would have an effect if it were not locked."""
 
 
-def remedy_in_words(field: str, value: object, settings: tuple[Setting, ...] = SETTINGS) -> str:
+def describe_remedy(field: str, value: object, settings: tuple[Setting, ...] = SETTINGS) -> str:
     """Describe a remedy by the labels of settings."""
     setting = next(setting for setting in settings if setting.name == field)
     if setting.kind is SettingKind.OWN:
@@ -45,7 +45,7 @@ def _format_number(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.8f}".rstrip("0").rstrip(".")
 
 
-def own_in_words(setting: Setting, value: Any) -> str:
+def describe_custom_values(setting: Setting, value: Any) -> str:
     """Describe the custom values that are given: their count or their layers."""
     if not value:
         return setting.choices[0][1]
@@ -54,7 +54,7 @@ def own_in_words(setting: Setting, value: Any) -> str:
     return f"{', '.join(name for name, _ in value)} given"
 
 
-def written_mask(own: BooleanMatrix | None) -> tuple[str, str]:
+def format_mask(own: BooleanMatrix | None) -> tuple[str, str]:
     """Format a mask as rows of 0 and 1 unless it is too long, and give the input's placeholder."""
     if own is None or own.rows <= MAX_MASK_TOKENS:
         rows = own.array().astype(int).tolist() if own else []

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from visualizer.attention.layer_stages import ORDER
+from visualizer.attention.layer_stages import STAGE_ORDER
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.attention.trace import LeadingIndex, Trace
 
-SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+PLAYBACK_SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 
 
-class Grain(StrEnum):
+class StepSize(StrEnum):
     """The amount of computation in one step."""
 
     STAGE = "stage"
@@ -32,15 +32,15 @@ class Grain(StrEnum):
 
 
 # At normal speed: long enough to read a step's caption aloud, or to see a cell.
-STEPS_PER_SECOND = {Grain.STAGE: 0.25, Grain.ROW: 0.5, Grain.CELL: 4.0}
+STEPS_PER_SECOND = {StepSize.STAGE: 0.25, StepSize.ROW: 0.5, StepSize.CELL: 4.0}
 
 
-def step_ms(grain: Grain, speed: float) -> float:
+def step_duration_ms(grain: StepSize, speed: float) -> float:
     """Return the duration of a step at a speed, in milliseconds."""
     return 1000 / (speed * STEPS_PER_SECOND[grain])
 
 
-class Place(Struct, frozen=True):
+class PlaybackPosition(Struct, frozen=True):
     """A playback position that stays valid when the document changes."""
 
     stage: str
@@ -61,12 +61,12 @@ class Playhead(Struct, frozen=True):
         Start of the range and the stage it ends after; None plays to the end.
     """
 
-    place: Place | None = None
-    grain: Grain = Grain.ROW
+    place: PlaybackPosition | None = None
+    grain: StepSize = StepSize.ROW
     speed: float = 1.0
     loops: bool = False
     is_playing: bool = False
-    span: tuple[Place, str] | None = None
+    span: tuple[PlaybackPosition, str] | None = None
 
 
 class Step(Struct, frozen=True):
@@ -87,10 +87,10 @@ class Timeline(Struct, frozen=True, dict=True):
     """
 
     sizes: tuple[tuple[str, int, int], ...]
-    grain: Grain
+    grain: StepSize
 
     @classmethod
-    def of(cls, trace: Trace, grain: Grain) -> Timeline:
+    def of(cls, trace: Trace, grain: StepSize) -> Timeline:
         """Take the sizes of a trace's stages."""
         sides = ((name, trace.shape(name)[-2:]) for name in trace.names)
         return cls(tuple((name, rows, columns) for name, (rows, columns) in sides), grain)
@@ -107,9 +107,9 @@ class Timeline(Struct, frozen=True, dict=True):
         return tuple(accumulate((self._count_steps(*size) for size in self.sizes), initial=0))
 
     def _count_steps(self, stage: str, rows: int, columns: int) -> int:
-        return {Grain.STAGE: 1, Grain.ROW: rows, Grain.CELL: rows * columns}[self.grain]
+        return {StepSize.STAGE: 1, StepSize.ROW: rows, StepSize.CELL: rows * columns}[self.grain]
 
-    def place(self, position: int) -> Place | None:
+    def place(self, position: int) -> PlaybackPosition | None:
         """Return the place of a step; None at the end and beyond."""
         if position >= len(self):
             return None
@@ -117,21 +117,21 @@ class Timeline(Struct, frozen=True, dict=True):
         number = bisect_right(starts, max(0, position)) - 1
         stage, _, columns = self.sizes[number]
         within = max(0, position) - starts[number]
-        if self.grain is Grain.CELL:
-            return Place(stage, *divmod(within, columns))
-        return Place(stage, within)
+        if self.grain is StepSize.CELL:
+            return PlaybackPosition(stage, *divmod(within, columns))
+        return PlaybackPosition(stage, within)
 
-    def step(self, place: Place) -> Step:
+    def step(self, place: PlaybackPosition) -> Step:
         """Return the cells computed at an existing place."""
         rows, columns = next(size[1:] for size in self.sizes if size[0] == place.stage)
-        if self.grain is Grain.STAGE:
+        if self.grain is StepSize.STAGE:
             return Step(place.stage, range(rows), range(columns))
         row = range(place.row, place.row + 1)
-        if self.grain is Grain.ROW:
+        if self.grain is StepSize.ROW:
             return Step(place.stage, row, range(columns))
         return Step(place.stage, row, range(place.column, place.column + 1))
 
-    def position(self, place: Place | None) -> int:
+    def position(self, place: PlaybackPosition | None) -> int:
         """Return the index of the step at a place, or of the nearest existing one.
 
         A missing stage is replaced by the next one.
@@ -139,7 +139,7 @@ class Timeline(Struct, frozen=True, dict=True):
         if place is None:
             return len(self)
         names = [size[0] for size in self.sizes]
-        later = ORDER[ORDER.index(place.stage) :]
+        later = STAGE_ORDER[STAGE_ORDER.index(place.stage) :]
         found = next((name for name in later if name in names), None)
         if found is None:
             return len(self)
@@ -149,14 +149,14 @@ class Timeline(Struct, frozen=True, dict=True):
         if found == place.stage:
             row, column = min(place.row, rows - 1), min(place.column, columns - 1)
             cell = row * columns + column
-            within = {Grain.STAGE: 0, Grain.ROW: row, Grain.CELL: cell}[self.grain]
+            within = {StepSize.STAGE: 0, StepSize.ROW: row, StepSize.CELL: cell}[self.grain]
         return self.starts[number] + within
 
-    def nearest(self, place: Place | None) -> Place | None:
+    def nearest(self, place: PlaybackPosition | None) -> PlaybackPosition | None:
         """Return the place itself, or the nearest existing one."""
         return self.place(self.position(place))
 
-    def reach(self, place: Place, stage: str) -> tuple[int, int]:
+    def playback_reach(self, place: PlaybackPosition, stage: str) -> tuple[int, int]:
         """Return how much of a stage is computed at a place, including its own step.
 
         Returns
@@ -168,18 +168,18 @@ class Timeline(Struct, frozen=True, dict=True):
         rows = self.sizes[names.index(stage)][1]
         if stage != place.stage:
             return (rows if names.index(stage) < names.index(place.stage) else 0), 0
-        if self.grain is Grain.STAGE:
+        if self.grain is StepSize.STAGE:
             return rows, 0
-        return (place.row + 1, 0) if self.grain is Grain.ROW else (place.row, place.column + 1)
+        return (place.row + 1, 0) if self.grain is StepSize.ROW else (place.row, place.column + 1)
 
     def last(self, stage: str) -> int:
         """Return the index of a stage's last step, or of the last step before it."""
-        later = ORDER[ORDER.index(stage) + 1 :]
+        later = STAGE_ORDER[STAGE_ORDER.index(stage) + 1 :]
         names = [size[0] for size in self.sizes]
         ends = (start for name, start in zip(names, self.starts, strict=False) if name in later)
         return max(0, next(ends, len(self)) - 1)
 
-    def beside(self, place: Place | None, stages: int) -> Place | None:
+    def beside(self, place: PlaybackPosition | None, stages: int) -> PlaybackPosition | None:
         """Move to the first step of an adjacent stage, or back to that of the current stage."""
         position, starts = self.position(place), self.starts
         if stages > 0:
@@ -187,7 +187,7 @@ class Timeline(Struct, frozen=True, dict=True):
         return self.place(max((start for start in starts if start < position), default=0))
 
 
-def described_cell(run: Run, leading: LeadingIndex, step: Step, head: int) -> tuple[int, ...]:
+def caption_cell(run: Run, leading: LeadingIndex, step: Step, head: int) -> tuple[int, ...]:
     """Return the cell that a step's caption describes: the largest number in one head.
 
     In a row that cannot be computed, this is a NaN cell. If a whole stage is not kept in memory, it

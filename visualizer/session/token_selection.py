@@ -45,19 +45,19 @@ class TokenSelection(Struct, frozen=True):
     sought: str = ""
     match: int | None = None
 
-    def within(self, count: int) -> frozenset[int]:
+    def trim_to(self, count: int) -> frozenset[int]:
         """Return the selected tokens below a count; the same set object if all are."""
         if max(self.chosen, default=-1) < count:
             return self.chosen
         return frozenset(at for at in self.chosen if at < count)
 
 
-def span(start: int, end: int) -> frozenset[int]:
+def tokens_between(start: int, end: int) -> frozenset[int]:
     """Return all tokens between two positions, given in either order."""
     return frozenset(range(min(start, end), max(start, end) + 1))
 
 
-def runs(tokens: Iterable[int]) -> tuple[range, ...]:
+def group_adjacent(tokens: Iterable[int]) -> tuple[range, ...]:
     """Group tokens into ranges of adjacent tokens."""
     found: list[range] = []
     for token in sorted(tokens):
@@ -69,7 +69,7 @@ def runs(tokens: Iterable[int]) -> tuple[range, ...]:
 
 
 @lru_cache(maxsize=4)
-def matches(labels: tuple[str, ...], sought: str) -> tuple[int, ...]:
+def find_matches(labels: tuple[str, ...], sought: str) -> tuple[int, ...]:
     """Return the tokens that contain a text, ignoring case, or the one with a number like #12."""
     wanted = sought.casefold()
     if not wanted:
@@ -81,16 +81,22 @@ def matches(labels: tuple[str, ...], sought: str) -> tuple[int, ...]:
     return tuple(at for at, label in enumerate(labels) if label in found)
 
 
-def with_search(selection: TokenSelection, labels: tuple[str, ...], sought: str) -> TokenSelection:
+def select_matches(
+    selection: TokenSelection, labels: tuple[str, ...], sought: str
+) -> TokenSelection:
     """Select all tokens that match; an empty search keeps the selection."""
     if not sought:
         return replace(selection, sought="", match=None)
-    return replace(selection, sought=sought, match=None, chosen=frozenset(matches(labels, sought)))
+    return replace(
+        selection, sought=sought, match=None, chosen=frozenset(find_matches(labels, sought))
+    )
 
 
-def with_match(selection: TokenSelection, labels: tuple[str, ...], steps: int) -> TokenSelection:
+def select_next_match(
+    selection: TokenSelection, labels: tuple[str, ...], steps: int
+) -> TokenSelection:
     """Select only the next or previous match, cyclically; `match` is None if none exists."""
-    found = matches(labels, selection.sought)
+    found = find_matches(labels, selection.sought)
     if not found:
         return replace(selection, match=None)
     now = (-1 if steps > 0 else 0) if selection.match is None else selection.match

@@ -39,21 +39,21 @@ class PredictionVerdict(Struct, frozen=True):
 
     Parameters
     ----------
-    right, wrong : tuple of Cell
+    right, wrong_cells : tuple of Cell
         The marked cells.
-    missed : tuple of Cell
+    missed_cells : tuple of Cell
         The largest cells of rows marked wrongly.
     sentence : str
         The explanation (HTML).
     """
 
     right: tuple[Cell, ...]
-    wrong: tuple[Cell, ...]
-    missed: tuple[Cell, ...]
+    wrong_cells: tuple[Cell, ...]
+    missed_cells: tuple[Cell, ...]
     sentence: str
 
 
-def marked(guess: Prediction, cell: Cell) -> Prediction:
+def toggle_mark(guess: Prediction, cell: Cell) -> Prediction:
     """Toggle a cell's mark; for the largest-weight question, one per row."""
     if guess.is_revealed or cell.stage != guess.stage:
         return guess
@@ -65,6 +65,6 @@ def marked(guess: Prediction, cell: Cell) -> Prediction:
     return replace(guess, marks=(*kept, cell))
 
 
-def without_marks(guess: Prediction | None) -> Prediction | None:
+def clear_marks(guess: Prediction | None) -> Prediction | None:
     """Remove all marks."""
     return replace(guess, marks=(), is_revealed=False) if guess else None

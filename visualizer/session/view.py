@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from visualizer.session.comparison_state import Comparison
     from visualizer.session.document import Document
     from visualizer.session.user_prediction import Prediction
-    from visualizer.session.zoom_ranges import Zoom
+    from visualizer.session.zoom_ranges import ZoomRange
 
 
 class CodeDialect(StrEnum):
@@ -57,7 +57,7 @@ class LessonPosition(Struct, frozen=True):
     page: int
 
 
-class ViewShownAtOnce(Struct, frozen=True):
+class ImmediateView(Struct, frozen=True):
     """The part of a view that is shown without a prefetch.
 
     Parameters
@@ -85,7 +85,7 @@ class ViewShownAtOnce(Struct, frozen=True):
     scatter: HeadScatterOptions = field(default_factory=HeadScatterOptions)
 
 
-class View(ViewShownAtOnce, frozen=True):
+class View(ImmediateView, frozen=True):
     """The parts of a run to show, and how to show them.
 
     Parameters
@@ -134,7 +134,7 @@ class View(ViewShownAtOnce, frozen=True):
     folds: frozenset[HeadAggregate] = frozenset()
     lens: WeightTransform = WeightTransform.PLAIN
     spread: bool = False
-    zoom: Zoom | None = None
+    zoom: ZoomRange | None = None
     colouring: ColourOptions = field(default_factory=ColourOptions)
     large: str | None = None
     room: int = 256

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from visualizer.session.resolved_view import existing
+from visualizer.session.resolved_view import existing_cell
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.session.cell_address import Cell
-    from visualizer.session.resolved_view import Resolved
+    from visualizer.session.resolved_view import ResolvedView
     from visualizer.session.view import View
 
 
-def toggled(resolved: Resolved, stage: str) -> View:
+def toggled(resolved: ResolvedView, stage: str) -> View:
     """Toggle a stage, keeping at least one; hiding it unpins a cell in its panel.
 
     A panel that overlays the others is placed next to them.
@@ -73,4 +73,4 @@ def go_forward(run: Run, view: View) -> View:
 
 
 def _existing_cells(run: Run, cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
-    return tuple(cell for cell in cells if existing(run, cell))
+    return tuple(cell for cell in cells if existing_cell(run, cell))

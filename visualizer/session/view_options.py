@@ -40,7 +40,7 @@ class ColourMap(Struct, frozen=True):
     shortcut: str
 
 
-AUTOMATIC = "automatic"
+AUTOMATIC_MAP = "automatic"
 """Id of the map that is light at 0 on a light background and dark at 0 on a dark one."""
 
 COLOUR_MAPS: tuple[ColourMap, ...] = (
@@ -50,7 +50,7 @@ COLOUR_MAPS: tuple[ColourMap, ...] = (
     ColourMap("CET-CBL1", "Blue (CET-CBL1)", MapKind.SEQUENTIAL, "&blue (CET-CBL1)", "Ctrl+Alt+4"),
     ColourMap("CET-L1", "Grey (CET-L1)", MapKind.SEQUENTIAL, "gr&ey (CET-L1)", "Ctrl+Alt+5"),
     ColourMap(
-        AUTOMATIC,
+        AUTOMATIC_MAP,
         "Same as theme",
         MapKind.DIVERGING,
         "&Signed numbers: same as theme",
@@ -73,12 +73,12 @@ COLOUR_MAPS: tuple[ColourMap, ...] = (
 """All maps, in the order of the menu and the lists."""
 
 
-def maps_of(kind: MapKind) -> tuple[ColourMap, ...]:
+def maps_of_kind(kind: MapKind) -> tuple[ColourMap, ...]:
     """Return the maps of one kind; the first is the default."""
     return tuple(each for each in COLOUR_MAPS if each.kind is kind)
 
 
-USUAL = maps_of(MapKind.SEQUENTIAL)[0].id
+DEFAULT_MAP = maps_of_kind(MapKind.SEQUENTIAL)[0].id
 """Id of the default map for weights."""
 
 
@@ -120,8 +120,8 @@ class ColourOptions(Struct, frozen=True):
     curve: ColourCurve = ColourCurve.LINEAR
     limits: ColourLimits = ColourLimits.AUTO
     typed: tuple[tuple[str, float, float], ...] = ()
-    sequential: str = USUAL
-    diverging: str = AUTOMATIC
+    sequential: str = DEFAULT_MAP
+    diverging: str = AUTOMATIC_MAP
 
     def ends(self, stage: str) -> tuple[float, float] | None:
         """Return the limits typed for a stage."""
@@ -129,9 +129,9 @@ class ColourOptions(Struct, frozen=True):
         return next(found, None)
 
 
-PANE = "Lines"
+PANE_TITLE = "Lines"
 """The title of the pane that draws the lines."""
-FOLLOWS = -1
+FOLLOW_PINNED = -1
 """Value of `solo` that selects the head of the pinned cell."""
 MAX_LINES_PER_QUERY = 32
 
@@ -160,7 +160,7 @@ class LineOptions(Struct, frozen=True):
     top : int
         Number of largest weights drawn per query and head; 0 for all.
     solo : int or None
-        The one head drawn, or `FOLLOWS`; None for all heads in one picture.
+        The one head drawn, or `FOLLOW_PINNED`; None for all heads in one picture.
     by_key : frozenset of Cell
         Cells reached through their key: all lines to that key are highlighted, otherwise those of
         their query.

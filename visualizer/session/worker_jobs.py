@@ -20,11 +20,11 @@ from visualizer.errors import InputError
 from visualizer.format import format_count
 from visualizer.language.tokenizers import tokenize
 from visualizer.lazy_numpy import import_numpy_now
-from visualizer.runtime import left_out_of_collections, on_python_thread, trim_freed_memory
+from visualizer.runtime import exclude_from_collection, run_in_thread, trim_freed_memory
 from visualizer.session.comparison_state import ComparisonKind
 from visualizer.session.model_opening import forget_closed_models
-from visualizer.session.resolved_view import resolve
-from visualizer.session.view import View, ViewShownAtOnce
+from visualizer.session.resolved_view import resolve_view
+from visualizer.session.view import ImmediateView, View
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec, Texts
     from visualizer.progress import Progress
     from visualizer.session.document import Document
-    from visualizer.session.resolved_view import Resolved
+    from visualizer.session.resolved_view import ResolvedView
     from visualizer.session.screen import Presenter
 
 Tokens = tuple[str, ...]
@@ -44,7 +44,7 @@ Labels = tuple[Tokens, Tokens]
 """Token labels of the queries and of the keys."""
 
 
-def typed_labels(document: Document) -> Labels:
+def parse_labels(document: Document) -> Labels:
     """Return the token labels typed for captured attention.
 
     A single line labels both queries and keys of the same text; otherwise, each has a line. If
@@ -102,7 +102,7 @@ def _describe_needed_labels(
     )
 
 
-DRAWN_FOR_S = 0.2
+REFINEMENT_S = 0.2
 """Duration of refinement before the pictures are shown."""
 
 
@@ -112,7 +112,7 @@ class ComputeFunction(Protocol):
     def __call__(self, document: Document, previous: Run | None) -> Run: ...
 
 
-class Shown(Struct, frozen=True, eq=False):
+class RequestState(Struct, frozen=True, eq=False):
     """The state at the time of a request.
 
     Parameters
@@ -153,12 +153,12 @@ class WorkerResult(Struct, frozen=True, eq=False):
     view: View
     run: Run | None
     refused: InputError | None
-    resolved: Resolved | None = None
+    resolved: ResolvedView | None = None
     panels: Mapping[str, object] = field(default_factory=dict)
     opened: View | None = None
 
 
-def adapted_to_window(view: View, shown: View) -> View:
+def adapt_view(view: View, shown: View) -> View:
     """Adapt a restored view to this window; a kept run A comes with its numbers."""
     compared, pinned = view.comparison, view.pinned
     if compared and compared.against is ComparisonKind.KEPT and compared.kept is None:
@@ -167,81 +167,83 @@ def adapted_to_window(view: View, shown: View) -> View:
 
 
 def open_and_compute(
-    restore: Callable[[], tuple[Run, View]], presenter: Presenter, shown: Shown
+    restore: Callable[[], tuple[Run, View]], presenter: Presenter, shown: RequestState
 ) -> WorkerResult:
     """Restore the run of an opened document and prefetch the data of its view."""
     _import_torch()
     try:
         run, view = restore()
-        view = adapted_to_window(view, shown.view)
-        resolved = resolve(shown.document, view, run, shown.document)
+        view = adapt_view(view, shown.view)
+        resolved = resolve_view(shown.document, view, run, shown.document)
         panels = presenter.prefetch(resolved, shown.panels)
         return WorkerResult(shown.document, view, run, None, resolved, panels, view)
     except InputError as refused:
         return _refusal_result(presenter, shown, refused)
 
 
-def read_what_is_shown(presenter: Presenter, shown: Shown) -> WorkerResult:
+def prefetch_view(presenter: Presenter, shown: RequestState) -> WorkerResult:
     """Prefetch the data of a view of the current run."""
     assert shown.run
-    resolved = resolve(shown.document, shown.view, shown.run, shown.computed)
+    resolved = resolve_view(shown.document, shown.view, shown.run, shown.computed)
     panels = presenter.prefetch(resolved, shown.panels)
     return WorkerResult(None, shown.view, None, None, resolved, panels)
 
 
-class DrawnMore(Struct, frozen=True, eq=False):
+class RefinementResult(Struct, frozen=True, eq=False):
     """Result of refining the pictures of a run."""
 
     run: Run
 
 
-def draw_more(
+def refine_pictures(
     presenter: Presenter,
-    resolved: Resolved,
+    resolved: ResolvedView,
     is_wanted: Callable[[], bool],
     is_exactness_later: Callable[[], bool],
-) -> DrawnMore:
-    """Refine the visible pictures for `DRAWN_FOR_S` or until another request is waiting.
+) -> RefinementResult:
+    """Refine the visible pictures for `REFINEMENT_S` or until another request is waiting.
 
     Parameters
     ----------
     is_exactness_later : callable
         Whether to draw only first versions of pictures for now.
     """
-    end = monotonic() + DRAWN_FOR_S
-    if not presenter.is_begun(resolved):
+    end = monotonic() + REFINEMENT_S
+    if not presenter.has_preview(resolved):
         presenter.begin(resolved, lambda: is_wanted() or monotonic() > end)
     else:
         over = (is_wanted, is_exactness_later, lambda: monotonic() > end)
         presenter.draw_more(resolved, lambda: any(is_over() for is_over in over))
-    return DrawnMore(resolved.run)
+    return RefinementResult(resolved.run)
 
 
-def compute_shown(compute: ComputeFunction, presenter: Presenter, shown: Shown) -> WorkerResult:
+def compute_shown(
+    compute: ComputeFunction, presenter: Presenter, shown: RequestState
+) -> WorkerResult:
     """Compute a document and prefetch the data of its view."""
     try:
         run = compute(shown.document, shown.run)
-        resolved = resolve(shown.document, shown.view, run, shown.document)
+        resolved = resolve_view(shown.document, shown.view, run, shown.document)
         panels = presenter.prefetch(resolved, shown.panels)
         return WorkerResult(shown.document, shown.view, run, None, resolved, panels)
     except InputError as refused:
         return _refusal_result(presenter, shown, refused)
 
 
-def _refusal_result(presenter: Presenter, shown: Shown, refused: InputError) -> WorkerResult:
+def _refusal_result(presenter: Presenter, shown: RequestState, refused: InputError) -> WorkerResult:
     """Prefetch the data of the view from the last valid run."""
     # Without its traceback, which keeps the result and the last run alive until it is collected.
     refused = InputError(refused.field, refused.sentence, refused.remedy)
     if shown.run is None:
         return WorkerResult(shown.document, shown.view, None, refused)
-    resolved = resolve(shown.document, shown.view, shown.run, shown.computed)
+    resolved = resolve_view(shown.document, shown.view, shown.run, shown.computed)
     panels = presenter.prefetch(resolved, shown.panels)
     return WorkerResult(shown.document, shown.view, None, refused, resolved, panels)
 
 
-def as_far_as_read(view: View, read: View) -> View:
+def available_view(view: View, read: View) -> View:
     """Return the part of a view that can be shown while only another view is prefetched."""
-    at_once = ViewShownAtOnce.__struct_fields__
+    at_once = ImmediateView.__struct_fields__
     return replace(read, **{name: getattr(view, name) for name in at_once})
 
 
@@ -251,11 +253,11 @@ def compute(document: Document, previous: Run | None) -> Run:
     torch is imported here, on the worker, so that the window appears before it is loaded.
     """
     _import_torch()
-    from visualizer.attention.run import leave_core_to_window, share_cores
+    from visualizer.attention.run import reserve_window_core, set_thread_count
 
     if document.model:
-        leave_core_to_window()
-    return run_of(document, previous, share_cores, shared_buffer_pool())
+        reserve_window_core()
+    return run_document(document, previous, set_thread_count, shared_buffer_pool())
 
 
 def return_idle_memory() -> None:
@@ -274,7 +276,7 @@ def shared_buffer_pool() -> BufferPool:
     return BufferPool()
 
 
-def run_of(
+def run_document(
     document: Document,
     previous: Run | None,
     prepare: Callable[[Texts, AttentionSpec], None] | None = None,
@@ -289,11 +291,11 @@ def run_of(
     pool : BufferPool, optional
         Supplies the memory of large tensors.
     """
-    from visualizer.attention.captured_run import captured_run
+    from visualizer.attention.captured_run import create_captured_run
     from visualizer.attention.run import run
 
     if document.captured:
-        return captured_run(document.captured, *typed_labels(document), previous)
+        return create_captured_run(document.captured, *parse_labels(document), previous)
     if document.model:
         from visualizer.models.text_reading import read_text
 
@@ -313,18 +315,18 @@ def answer_question(
     report: Callable[[ModelAnswer], object],
 ) -> ModelAnswer:
     """Answer a question about a forward pass with its model; called on a separate thread."""
-    from visualizer.attention.run import leave_core_to_window
+    from visualizer.attention.run import reserve_window_core
     from visualizer.models.answer_model_question import answer_model_question
 
-    leave_core_to_window()
+    reserve_window_core()
     return answer_model_question(reading, question, progress, report)
 
 
 def measure_heads(run: Run, progress: Progress) -> None:
     """Measure the heads of a run and a uniform baseline; called on a separate thread."""
-    from visualizer.attention.run import leave_core_to_window
+    from visualizer.attention.run import reserve_window_core
 
-    leave_core_to_window()
+    reserve_window_core()
     for leading in run.trace.leading_indices():
         run.trace.measured_uniform(Role.WEIGHTS, leading, run.compared_texts, progress)
     run.trace.measured(Role.WEIGHTS, run.compared_texts, progress)
@@ -337,11 +339,11 @@ def _import_torch() -> None:
     The import leaves garbage that references the frames of its callers. On a separate thread, these
     frames do not include a request, which would otherwise never be freed.
     """
-    on_python_thread(_import_and_leave_out_of_collections)
+    run_in_thread(_import_and_leave_out_of_collections)
 
 
 def _import_and_leave_out_of_collections() -> None:
-    with left_out_of_collections():
+    with exclude_from_collection():
         load_torch_library()
         with suppress(Exception):  # the import fails again when it is used, which reports the error
             import_numpy_now()

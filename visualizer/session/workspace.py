@@ -11,25 +11,25 @@ from msgspec import Struct
 from msgspec.structs import replace
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from visualizer.attention.fixed_weights import are_kept, weights_as_own
+from visualizer.attention.fixed_weights import are_all_custom, custom_weights_of
 from visualizer.attention.masks import parse_mask
-from visualizer.attention.remote_numbers import tell_arrivals
-from visualizer.attention.spec import Mask
+from visualizer.attention.remote_numbers import notify_arrival
+from visualizer.attention.spec import MaskKind
 from visualizer.errors import FIRST_CHARACTERS, InputError
 from visualizer.progress import CancelledError
 from visualizer.session import worker_jobs
-from visualizer.session.change_description import NamedChange
-from visualizer.session.document import Document, typed_text
+from visualizer.session.change_description import ChangeDescription
+from visualizer.session.document import Document, detect_typed_text
 from visualizer.session.exportable_snapshot import Snapshot
 from visualizer.session.history import History
-from visualizer.session.newest_request_worker import Worker
-from visualizer.session.provenance import provenance
-from visualizer.session.resolved_view import Resolved, resolve
-from visualizer.session.screen import Moment, ReadingProgress, Screen
-from visualizer.session.user_prediction import without_marks
+from visualizer.session.newest_request_worker import NewestRequestWorker
+from visualizer.session.provenance import describe_provenance
+from visualizer.session.resolved_view import ResolvedView, resolve_view
+from visualizer.session.screen import ReadingProgress, Screen, ScreenInputs
+from visualizer.session.user_prediction import clear_marks
 from visualizer.session.view import View
 from visualizer.session.view_changes import toggled
-from visualizer.session.worker_jobs import Shown, adapted_to_window, as_far_as_read
+from visualizer.session.worker_jobs import RequestState, adapt_view, available_view
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from visualizer.session.worker_jobs import ComputeFunction
 
 
-PATIENCE_MS = 16
+PROGRESS_DELAY_MS = 16
 """Delay before the screen shows that a computation is in progress."""
-REST_MS = 80
+REFINEMENT_DELAY_MS = 80
 """Delay of exact pictures after a user action; drawing them slows the window down."""
 MAX_UNDO_BYTES = 2**28
 """Maximum memory of custom matrices and long texts kept for undo."""
@@ -78,7 +78,7 @@ class Workspace(QObject):
     changed = Signal()
     drawn = Signal()
     """The pictures of a long text were refined; nothing else has changed."""
-    edited = Signal()
+    edits_by_head = Signal()
     """The document has changed; the screen is updated later."""
     _data_arrived = Signal()
     """Data from another machine has arrived; emitted on any thread."""
@@ -87,7 +87,7 @@ class Workspace(QObject):
 
     Arguments: the model's name, and the `InputError` or None for an unexpected exception.
     """
-    broke = Signal(str)
+    failed = Signal(str)
     """An unexpected exception occurred; the argument is the full traceback."""
 
     def __init__(
@@ -115,7 +115,7 @@ class Workspace(QObject):
         """Run and view that the worker is refining; None during any other request."""
         self._failed_refinement: tuple[Run | None, View] | None = None
         """Run and view that are not refined any more because refining them failed."""
-        self._undo_description, self._redo_description = NamedChange(), NamedChange()
+        self._undo_description, self._redo_description = ChangeDescription(), ChangeDescription()
         self._request: Callable[[], object] | None = None
         """The last request to the worker."""
         self._progress: ReadingProgress | None = None
@@ -125,18 +125,18 @@ class Workspace(QObject):
         self._before_model: _StateBeforeModel | None = None
         """State to restore if the first run of an opened model fails."""
         self._compute, self._presenter = compute, presenter
-        self._patience_timer = QTimer(self, singleShot=True, interval=PATIENCE_MS)
+        self._patience_timer = QTimer(self, singleShot=True, interval=PROGRESS_DELAY_MS)
         self._patience_timer.timeout.connect(self._update_screen)
         self._is_resting = self._is_covered = False
         """Also read by the worker."""
-        self._rest_timer = QTimer(self, singleShot=True, interval=REST_MS)
+        self._rest_timer = QTimer(self, singleShot=True, interval=REFINEMENT_DELAY_MS)
         self._rest_timer.timeout.connect(self._end_rest)
-        self._worker = Worker(self, rest)
+        self._worker = NewestRequestWorker(self, rest)
         self._worker.answered.connect(self._handle_result)
         self._worker.failed.connect(self._handle_failure)
-        self._worker.progressed.connect(self._show_progress)
-        self._data_arrived.connect(self.show_again)
-        tell_arrivals(self._announce_arrival)
+        self._worker.progressReported.connect(self._show_progress)
+        self._data_arrived.connect(self.refresh_screen)
+        notify_arrival(self._announce_arrival)
         self.screen: Screen = self._build_screen({}, None)
 
     # ------------------------------------------------------------------ the document
@@ -162,11 +162,11 @@ class Workspace(QObject):
 
     def set_text(self, text: str, name: str = "text") -> None:
         """Change the first or second text; typing one word is one undoable change."""
-        if self.document.model and self.document.reads_image:
+        if self.document.model and self.document.takes_image:
             said = f"{self.document.model.name} takes images, not texts."
-            self.refuse(InputError("image", said))
+            self.show_error(InputError("image", said))
             return
-        is_typed, written = typed_text(self.document.get(name), text)
+        is_typed, written = detect_typed_text(self.document.get(name), text)
         if not is_typed:  # pasted, cut or overwritten: a separate undo step
             self.seal()
             # Selected token positions are meaningless in another text.
@@ -175,7 +175,7 @@ class Workspace(QObject):
         if not is_typed or written.isspace():
             self.seal()
 
-    def leave_captured(self) -> None:
+    def return_to_text(self) -> None:
         """Return from a model or captured attention to computing the text with a module."""
         self.seal()
         self.set("captured", None)
@@ -187,21 +187,21 @@ class Workspace(QObject):
         self.seal()
         self.set("image", image)
 
-    def refuse(self, refused: InputError) -> None:
+    def show_error(self, refused: InputError) -> None:
         """Report why an input was rejected; the current one remains."""
         self._complaints[refused.field] = refused
         self._update_screen()
 
-    def refuse_text(self, sentence: str, first_part: str, name: str = "text") -> None:
+    def report_long_text(self, sentence: str, first_part: str, name: str = "text") -> None:
         """Report that a text is too long and offer its first part; the current text remains."""
-        self.refuse(InputError(name, sentence, (FIRST_CHARACTERS, first_part)))
+        self.show_error(InputError(name, sentence, (FIRST_CHARACTERS, first_part)))
 
     def write_mask(self, text: str) -> None:
         """Set the custom mask from rows of 0 and 1."""
         try:
             own = parse_mask(text)
         except InputError as refused:
-            self.refuse(refused)
+            self.show_error(refused)
         else:
             if self._complaints.pop("own_mask", None):
                 self._update_screen()
@@ -222,7 +222,7 @@ class Workspace(QObject):
             self._record_undo()
         self._replace_document(document, view, opened_model)
 
-    def show_apart(
+    def show_separately(
         self, document: Document, view: View, history: History[Document] | None = None
     ) -> History[Document]:
         """Switch to a document with its own undo history; return the previous history.
@@ -240,7 +240,7 @@ class Workspace(QObject):
         self, document: Document, view: View, opened_model: object = None
     ) -> None:
         self._wanted = view
-        self.view = as_far_as_read(view, self.view)
+        self.view = available_view(view, self.view)
         self._hold_models(opened_model)
         self._change_to(document)
 
@@ -254,8 +254,8 @@ class Workspace(QObject):
         self._history, self._complaints = History(), {}
         self._forget_complaints(document)
         self._pending_document, self._has_started = document, True
-        self._wanted = adapted_to_window(view, self._wanted)  # it may be saved before it is shown
-        self.view = as_far_as_read(self._wanted, self.view)
+        self._wanted = adapt_view(view, self._wanted)  # it may be saved before it is shown
+        self.view = available_view(self._wanted, self.view)
         self._request_work(
             partial(worker_jobs.open_and_compute, restore, self._presenter, self._current_state())
         )
@@ -269,23 +269,23 @@ class Workspace(QObject):
 
     def keep_weights(self) -> None:
         """Toggle between fixing the current weights for all modules and sampling them again."""
-        if are_kept(self.document.spec):
+        if are_all_custom(self.document.spec):
             self.set("own_weights", ())
         elif (
             self.run and self.computed == self.document
         ):  # otherwise the weights belong to another module
             try:
-                kept = self.document.set("own_weights", weights_as_own(self.run.trace))
+                kept = self.document.set("own_weights", custom_weights_of(self.run.trace))
             except InputError as refused:
-                self.refuse(refused)
+                self.show_error(refused)
                 return
             self._record_undo()
-            self._change_to(replace(kept, weights_source=provenance(self.run)))
+            self._change_to(replace(kept, weights_source=describe_provenance(self.run)))
 
     def _record_undo(self, key: str = "") -> None:
         """Add the current document to the undo history before it changes."""
         kept = self._history.keep(self.document, key)
-        self._history = kept.within(MAX_UNDO_BYTES, Document.large_parts)
+        self._history = kept.trim_to(MAX_UNDO_BYTES, Document.large_objects)
 
     def seal(self) -> None:
         """End an edit that merges successive changes."""
@@ -304,13 +304,13 @@ class Workspace(QObject):
         return bool(self._history.future)
 
     @property
-    def undone_change(self) -> str:
+    def undo_description(self) -> str:
         """Description of the change that undo reverts; empty if it has no short name."""
         past = self._history.past
         return self._undo_description.between(past[-1], self.document) if past else ""
 
     @property
-    def redone_change(self) -> str:
+    def redo_description(self) -> str:
         """Description of the change that redo restores; empty if it has no short name."""
         future = self._history.future
         return self._redo_description.between(self.document, future[-1]) if future else ""
@@ -338,16 +338,16 @@ class Workspace(QObject):
 
     def look(self, **changes: Any) -> None:
         """Change fields of the view, prefetching the data that they need."""
-        self.want(replace(self._wanted, **changes))
+        self.request_result(replace(self._wanted, **changes))
 
-    def want(self, wanted: View) -> None:
+    def request_result(self, wanted: View) -> None:
         if wanted == self._wanted:
             return
         self._wanted, shown = wanted, self.view
         if self._is_read_with(wanted, shown):
             self.view = wanted
         else:
-            self.view = as_far_as_read(wanted, shown)
+            self.view = available_view(wanted, shown)
             self._request_prefetch()
         if self.view != shown:
             self._update_screen()
@@ -355,19 +355,19 @@ class Workspace(QObject):
     def toggle_stage(self, stage: str) -> None:
         """Toggle a stage's panels, keeping at least one stage."""
         if self.run:
-            self.want(toggled(self.resolved(self._wanted), stage))
+            self.request_result(toggled(self.resolved(self._wanted), stage))
 
     def show_leading(self, leading: LeadingIndex) -> None:
         """Show another text of a batch or another layer, restarting a prediction."""
         if self.run:
-            guess = without_marks(self._wanted.guess)
+            guess = clear_marks(self._wanted.guess)
             self.look(**dict(zip(self.run.trace.axes, leading, strict=True)), guess=guess)
 
     def _announce_arrival(self) -> None:
         with suppress(RuntimeError):  # the window is closed
             self._data_arrived.emit()
 
-    def show_again(self) -> None:
+    def refresh_screen(self) -> None:
         """Rebuild the screen with new data of the forward pass that is shown."""
         self._catch_up()
         reading = self.run.reading if self.run else None
@@ -382,13 +382,13 @@ class Workspace(QObject):
         self._refused_view = refused and InputError("text", refused.sentence)
         self._refused = self._refused or self._refused_view
 
-    def resolved(self, view: View) -> Resolved:
+    def resolved(self, view: View) -> ResolvedView:
         """Resolve a view against the last valid run."""
         assert self.run
-        return resolve(self.document, view, self.run, self.computed)
+        return resolve_view(self.document, view, self.run, self.computed)
 
     @property
-    def wanted_resolved(self) -> Resolved | None:
+    def wanted_resolved(self) -> ResolvedView | None:
         """The requested view resolved against the last valid run; None without a run."""
         return self.resolved(self._wanted) if self.run else None
 
@@ -398,8 +398,8 @@ class Workspace(QObject):
     def is_screen_outdated(self) -> bool:
         """Whether the document has changed since the screen was made.
 
-        `changed` follows within `PATIENCE_MS`. Until then, no control may be set from the screen,
-        because that would overwrite what the user has just entered.
+        `changed` follows within `PROGRESS_DELAY_MS`. Until then, no control may be set from the
+        screen, because that would overwrite what the user has just entered.
         """
         return self._patience_timer.isActive()
 
@@ -442,21 +442,21 @@ class Workspace(QObject):
         is_busy = self._worker.is_working and self._refining in (None, wanted)
         if is_busy or resolved is None or self._failed_refinement == wanted:
             return
-        if self._presenter.is_drawn(resolved):
+        if self._presenter.is_sampled(resolved):
             return
-        if self._is_refinement_paused() and self._presenter.is_begun(resolved):
+        if self._is_refinement_paused() and self._presenter.has_preview(resolved):
             return
         is_wanted = partial(getattr, self._worker, "is_wanted")  # also for the next view
         later = self._is_refinement_paused
         self._request_work(
-            partial(worker_jobs.draw_more, self._presenter, resolved, is_wanted, later)
+            partial(worker_jobs.refine_pictures, self._presenter, resolved, is_wanted, later)
         )
         self._refining = wanted
 
     def _is_refinement_paused(self) -> bool:
         return self._is_resting or self._is_covered
 
-    def cover(self, is_covered: bool) -> None:
+    def pause_refinement(self, is_covered: bool) -> None:
         """Pause refinement while a dialog covers the pictures and needs the CPU cores."""
         self._is_covered = is_covered
         self._refine_pictures()
@@ -499,12 +499,12 @@ class Workspace(QObject):
         """Request a prefetch of the wanted view, unless a pending computation covers it."""
         if self.run and self._pending_document is None:
             self._request_work(
-                partial(worker_jobs.read_what_is_shown, self._presenter, self._current_state())
+                partial(worker_jobs.prefetch_view, self._presenter, self._current_state())
             )
 
-    def _current_state(self) -> Shown:
-        panels = self.screen.panels.newest()
-        return Shown(self.document, self._wanted, self.run, self.computed, panels)
+    def _current_state(self) -> RequestState:
+        panels = self.screen.panels.latest_panels()
+        return RequestState(self.document, self._wanted, self.run, self.computed, panels)
 
     def _is_read_with(self, view: View, other: View) -> bool:
         """Whether the prefetch of one view covers another."""
@@ -513,9 +513,11 @@ class Workspace(QObject):
         keys = (self._presenter.prefetch_key(self.resolved(each)) for each in (view, other))
         return next(keys) == next(keys)
 
-    def _handle_result(self, answer: worker_jobs.WorkerResult | worker_jobs.DrawnMore) -> None:
+    def _handle_result(
+        self, answer: worker_jobs.WorkerResult | worker_jobs.RefinementResult
+    ) -> None:
         self._drop_answered_request()
-        if isinstance(answer, worker_jobs.DrawnMore):
+        if isinstance(answer, worker_jobs.RefinementResult):
             if answer.run is self.run:
                 self._show_drawn()
         elif self._is_model_refused(answer):
@@ -543,9 +545,9 @@ class Workspace(QObject):
         if (
             answer.opened and answer.document == self.document
         ):  # otherwise the document has changed since
-            self._wanted = adapted_to_window(answer.opened, self._wanted)
+            self._wanted = adapt_view(answer.opened, self._wanted)
         is_read = self._is_read_with(self._wanted, answer.view)
-        self.view = self._wanted if is_read else as_far_as_read(self._wanted, answer.view)
+        self.view = self._wanted if is_read else available_view(self._wanted, answer.view)
         self._update_screen(answer)
         self._worker.discard(replaced)
         if not is_read:
@@ -567,7 +569,7 @@ class Workspace(QObject):
         self._before_model = self._pending_document = None
         self._hold_models()
         self._history = before.history
-        self._wanted = adapted_to_window(before.view, self._wanted)
+        self._wanted = adapt_view(before.view, self._wanted)
         text, back = document.text, before.document
         if text != before.read:
             self._history, back = self._history.keep(back), back.set("text", text)
@@ -592,7 +594,7 @@ class Workspace(QObject):
         if not self._worker.is_working:  # otherwise a newer request is pending
             self._pending_document = None
         if was_read:  # the same view would fail again
-            self._wanted = as_far_as_read(self._wanted, self.view)
+            self._wanted = available_view(self._wanted, self.view)
         if self._refining:  # refining the same view would fail again
             self._failed_refinement = (self.run, self.view)
         if isinstance(error, InputError) and was_read:
@@ -610,11 +612,11 @@ class Workspace(QObject):
         if not self._is_read_with(self._wanted, self.view):
             self._request_prefetch()
         if not isinstance(error, InputError):
-            self.broke.emit("".join(traceback.format_exception(error)))
+            self.failed.emit("".join(traceback.format_exception(error)))
 
     def _show_soon(self) -> None:
-        """Show the current state after `PATIENCE_MS`; the result usually arrives earlier."""
-        self.edited.emit()
+        """Show the current state after `PROGRESS_DELAY_MS`; the result usually arrives earlier."""
+        self.edits_by_head.emit()
         if not self._patience_timer.isActive():
             self._patience_timer.start()
 
@@ -625,7 +627,7 @@ class Workspace(QObject):
 
     def _update_screen(self, answer: worker_jobs.WorkerResult | None = None) -> None:
         self._patience_timer.stop()
-        panels, known = self.screen.panels.newest(), self.screen.resolved
+        panels, known = self.screen.panels.latest_panels(), self.screen.resolved
         if answer and answer.resolved:
             panels, known = {**panels, **answer.panels}, answer.resolved
         self.screen = self._build_screen(panels, known)
@@ -649,11 +651,11 @@ class Workspace(QObject):
     @property
     def complaint(self) -> InputError | None:
         """The error of the last input; None if it is valid."""
-        is_own = self.document.spec.mask is Mask.OWN  # otherwise the custom mask has no effect
+        is_own = self.document.spec.mask is MaskKind.OWN  # otherwise the custom mask has no effect
         said = (name for name in self._complaints if name != "own_mask" or is_own)
         return next((self._complaints[name] for name in said), self._refused)
 
-    def _build_screen(self, panels: Mapping[str, object], known: Resolved | None) -> Screen:
+    def _build_screen(self, panels: Mapping[str, object], known: ResolvedView | None) -> Screen:
         """Build the screen.
 
         Parameters
@@ -663,12 +665,14 @@ class Workspace(QObject):
         known : Resolved or None
             The view shown before or prefetched by the worker.
         """
-        resolved = self.resolved(self.view).with_known(known) if self.run else None
+        resolved = self.resolved(self.view).reuse_known_values(known) if self.run else None
         moment = self._build_moment(self.document, self.view, resolved)
         return self._presenter.present(moment, panels)
 
-    def _build_moment(self, document: Document, view: View, resolved: Resolved | None) -> Moment:
+    def _build_moment(
+        self, document: Document, view: View, resolved: ResolvedView | None
+    ) -> ScreenInputs:
         is_working = self.is_working
         progress = self._progress if is_working else None
         wanted, refused = self._wanted, self.complaint
-        return Moment(document, view, resolved, wanted, refused, is_working, progress)
+        return ScreenInputs(document, view, resolved, wanted, refused, is_working, progress)

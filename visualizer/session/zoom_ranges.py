@@ -12,9 +12,9 @@ from visualizer.attention.roles import Role
 if TYPE_CHECKING:
     from visualizer.attention.stages import Stage
 
-SMALLEST = 2
+MIN_VISIBLE_TOKENS = 2
 
-Sides = tuple[int, int]
+TokenCounts = tuple[int, int]
 """Numbers of queries and of keys."""
 
 _TOKENS_OF_ROWS: dict[str, str] = {Role.KEYS: "key", Role.VALUES: "key"}
@@ -26,7 +26,7 @@ def row_role(stage: str) -> str:
     return _TOKENS_OF_ROWS.get(stage, "query")
 
 
-class Zoom(Struct, frozen=True):
+class ZoomRange(Struct, frozen=True):
     """The visible queries and keys; rows of tokens that are not queries follow the keys."""
 
     queries: range
@@ -38,24 +38,26 @@ class Zoom(Struct, frozen=True):
         return rows, self.keys if stage.dims[-1] == "key" else None
 
     @classmethod
-    def whole(cls, sides: Sides) -> Zoom:
+    def whole_area(cls, sides: TokenCounts) -> ZoomRange:
         """Return the zoom that shows everything."""
         return cls(*map(range, sides))
 
-    def panned(self, sides: Sides, down: int, right: int) -> Zoom:
+    def pan_to(self, sides: TokenCounts, down: int, right: int) -> ZoomRange:
         """Pan down and right, up to the edges."""
-        return Zoom(
+        return ZoomRange(
             _move_span(self.queries, sides[0], down), _move_span(self.keys, sides[1], right)
         )
 
-    def including(self, sides: Sides, query: int | None, key: int | None) -> Zoom:
+    def including(self, sides: TokenCounts, query: int | None, key: int | None) -> ZoomRange:
         """Pan just far enough to show a query and a key."""
-        return self.panned(
+        return self.pan_to(
             sides, _distance_outside(self.queries, query), _distance_outside(self.keys, key)
         )
 
 
-def zoomed(zoom: Zoom | None, sides: Sides, factor: float, at: tuple[float, float]) -> Zoom | None:
+def zoom_by(
+    zoom: ZoomRange | None, sides: TokenCounts, factor: float, at: tuple[float, float]
+) -> ZoomRange | None:
     """Zoom in or out around a fixed point.
 
     Parameters
@@ -70,20 +72,20 @@ def zoomed(zoom: Zoom | None, sides: Sides, factor: float, at: tuple[float, floa
     Zoom or None
         None if everything is visible.
     """
-    zoom = zoom or Zoom.whole(sides)
+    zoom = zoom or ZoomRange.whole_area(sides)
     spans = (zoom.queries, zoom.keys)
     made = (
         _scale_span(span, tokens, factor, centre)
         for span, tokens, centre in zip(spans, sides, at, strict=True)
     )
-    closer = Zoom(*made)
+    closer = ZoomRange(*made)
     return None if (len(closer.queries), len(closer.keys)) == sides else closer
 
 
 def _scale_span(span: range, tokens: int, factor: float, centre: float) -> range:
     # Despite rounding, zooming out as many steps as in shows everything again.
     wanted = len(span) / factor if factor >= 1 else (len(span) + 1) / factor
-    size = min(max(math.floor(wanted), min(SMALLEST, tokens)), tokens)
+    size = min(max(math.floor(wanted), min(MIN_VISIBLE_TOKENS, tokens)), tokens)
     share = (centre - span.start) / len(span)
     start, token = round(centre - share * size), min(math.floor(centre), span.stop - 1)
     start = min(max(start, token + 1 - size), token)  # rounding must not hide the token
@@ -102,7 +104,7 @@ def _distance_outside(span: range, at: int | None) -> int:
     return at - span.start if at < span.start else at - span.stop + 1
 
 
-def fitted(zoom: Zoom | None, sides: Sides) -> Zoom | None:
+def clamp_zoom(zoom: ZoomRange | None, sides: TokenCounts) -> ZoomRange | None:
     """Clamp a zoom to this many queries and keys; None if all of the text is shown."""
     if zoom is None:
         return None
@@ -110,12 +112,12 @@ def fitted(zoom: Zoom | None, sides: Sides) -> Zoom | None:
     if any(len(span) > tokens for span, tokens in spans):
         return None
     is_part = any(len(span) < tokens for span, tokens in spans)
-    return Zoom(*(_move_span(span, tokens, 0) for span, tokens in spans)) if is_part else None
+    return ZoomRange(*(_move_span(span, tokens, 0) for span, tokens in spans)) if is_part else None
 
 
-def zoom_including(
-    zoom: Zoom | None, sides: Sides, stage: Stage, row: int, column: int | None
-) -> Zoom | None:
+def zoom_to_show(
+    zoom: ZoomRange | None, sides: TokenCounts, stage: Stage, row: int, column: int | None
+) -> ZoomRange | None:
     """Pan just far enough to show a cell, or a row if no column is given."""
     if zoom is None:
         return None

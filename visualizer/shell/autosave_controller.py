@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from visualizer.errors import InputError
-from visualizer.session.newest_request_worker import Worker
-from visualizer.widgets.app_settings import RECOVERY, is_autosaving, own_folder
+from visualizer.session.newest_request_worker import NewestRequestWorker
+from visualizer.widgets.app_settings import RECOVERY, is_autosaving, user_data_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from visualizer.session.view import View
     from visualizer.storage.regular_file import FileVersion
 
-DELAY_MS = 1000
+AUTOSAVE_DELAY_MS = 1000
 """Delay of an autosave, in which further changes are collected."""
-RESTS = 20
+PAUSE_FACTOR = 20
 """Pause after an autosave as a multiple of its duration: some files are gigabytes large."""
 
-AGAIN_MS = 5000
+RETRY_DELAY_MS = 5000
 """Delay after a failed autosave; a full disk, for example, stays full for a while."""
 
 
@@ -36,18 +36,18 @@ class AutosaveController(QObject):
     found = Signal(object)
     """Recovery files left by crashed programs, newest first."""
     refused = Signal(str)
-    broke = Signal(str)
+    failed = Signal(str)
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
-        self._recovery = _RecoveryFileOwner(own_folder() / RECOVERY)
+        self._recovery = _RecoveryFileOwner(user_data_folder() / RECOVERY)
         self._latest: tuple[Document, View, Path | None, FileVersion | None] | None = None
         self._kept: tuple[Document, Path | None, FileVersion | None] | None = None
         self._is_refused = False
         """Whether the last autosave failed; this is reported only once."""
-        self._timer = QTimer(self, singleShot=True, interval=DELAY_MS)
+        self._timer = QTimer(self, singleShot=True, interval=AUTOSAVE_DELAY_MS)
         self._timer.timeout.connect(self._autosave)
-        self._worker = Worker(self)
+        self._worker = NewestRequestWorker(self)
         self._worker.answered.connect(self._handle_result)
         self._worker.failed.connect(self._report_failure)
 
@@ -58,7 +58,7 @@ class AutosaveController(QObject):
 
     # ------------------------------------------------------------------ autosaving
 
-    def see(
+    def schedule_autosave(
         self,
         document: Document,
         view: View,
@@ -90,18 +90,18 @@ class AutosaveController(QObject):
             self._kept = document, path, version
             self._worker.ask(partial(self._recovery.keep, *self._latest))
 
-    def inherit(self, left: RecoveredDocument) -> None:
+    def adopt_recovery_file(self, left: RecoveredDocument) -> None:
         """Keep a recovered document's file until the document is autosaved again or saved."""
         self._recovery.inherited.append(left)
 
-    def look_back(self) -> None:
+    def find_crash_recoveries(self) -> None:
         """Search for recovery files of crashed programs."""
-        self._worker.ask(self._recovery.left_behind)
+        self._worker.ask(self._recovery.abandoned_files)
 
     def _handle_result(self, answer: list[RecoveredDocument] | int | None) -> None:
         if isinstance(answer, int):
             self._is_refused = False
-            self._timer.setInterval(max(DELAY_MS, RESTS * answer))
+            self._timer.setInterval(max(AUTOSAVE_DELAY_MS, PAUSE_FACTOR * answer))
         elif answer:
             self.found.emit(answer)
 
@@ -109,13 +109,13 @@ class AutosaveController(QObject):
         if isinstance(error, InputError):
             if self._latest:
                 self._kept = None
-                self._timer.setInterval(AGAIN_MS)
+                self._timer.setInterval(RETRY_DELAY_MS)
                 self._timer.start()
             if not self._is_refused:
                 self._is_refused = True
                 self.refused.emit(error.sentence)
         else:
-            self.broke.emit("".join(traceback.format_exception(error)))
+            self.failed.emit("".join(traceback.format_exception(error)))
 
     def close(self) -> None:
         """Stop, and remove the recovery file."""
@@ -149,10 +149,10 @@ class _RecoveryFileOwner:
             self._file.forget()
         self._forget_inherited()
 
-    def left_behind(self) -> list[RecoveredDocument]:
-        from visualizer.documents.recovery_file import recovery_files_of_crashes
+    def abandoned_files(self) -> list[RecoveredDocument]:
+        from visualizer.documents.recovery_file import find_crash_recovery_files
 
-        return recovery_files_of_crashes(self._folder)
+        return find_crash_recovery_files(self._folder)
 
     def _forget_inherited(self) -> None:
         while self.inherited:

@@ -7,40 +7,46 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import Struct
 
 from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
-from visualizer.attention.fixed_weights import are_kept
-from visualizer.attention.spec import Mode
-from visualizer.features.cell.presenter import CELL
-from visualizer.features.comparison_bar.presenter import COMPARISON
-from visualizer.features.lessons.presenter import LESSON
-from visualizer.features.logit_attribution.presenter import ATTRIBUTION, ablation_question
-from visualizer.features.mask_editor.presenter import MASK_EDIT
-from visualizer.features.next_token.presenter import NEXT_TOKEN
-from visualizer.features.playback.presenter import PLAYBACK
-from visualizer.features.setup.presenter import SETUP
-from visualizer.features.shapes.presenter import SHAPES
-from visualizer.features.token_strip.presenter import TOKENS
-from visualizer.features.view_bar.presenter import VIEW_CONTROLS
-from visualizer.heatmap.board import target_of
+from visualizer.attention.fixed_weights import are_all_custom
+from visualizer.attention.spec import DropoutMode
+from visualizer.features.cell.presenter import CELL_PANEL
+from visualizer.features.comparison_bar.presenter import COMPARISON_PANEL
+from visualizer.features.lessons.presenter import LESSON_PANEL
+from visualizer.features.logit_attribution.presenter import ATTRIBUTION_PANEL, ablation_question
+from visualizer.features.mask_editor.presenter import MASK_EDIT_PANEL
+from visualizer.features.next_token.presenter import NEXT_TOKEN_PANEL
+from visualizer.features.playback.presenter import PLAYBACK_PANEL
+from visualizer.features.setup.presenter import SETUP_PANEL
+from visualizer.features.shapes.presenter import SHAPES_PANEL
+from visualizer.features.token_strip.presenter import TOKENS_PANEL
+from visualizer.features.view_bar.presenter import VIEW_CONTROLS_PANEL
+from visualizer.heatmap.board import stage_and_side
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session.comparison_state import ComparisonKind
 from visualizer.session.head_order import HeadOrder
 from visualizer.session.model_panes import MeasurementOffer, measurement_offer
-from visualizer.session.timeline import Grain
+from visualizer.session.timeline import StepSize
 from visualizer.session.view import CodeDialect
-from visualizer.session.view_options import COLOUR_MAPS, ColourCurve, ColourLimits, MapKind, maps_of
+from visualizer.session.view_options import (
+    COLOUR_MAPS,
+    ColourCurve,
+    ColourLimits,
+    MapKind,
+    maps_of_kind,
+)
 from visualizer.shell.controllers import Controllers
 from visualizer.shell.pane_table import PANES
 from visualizer.widgets import dialogs
-from visualizer.widgets.commands import Command, Face, shortcuts_by_menu
+from visualizer.widgets.commands import Command, CommandAppearance, shortcuts_by_menu
 from visualizer.widgets.dialogs import ShortcutGroup
-from visualizer.widgets.theme import Scheme
+from visualizer.widgets.theme import ColourScheme
 
 if TYPE_CHECKING:
     from PySide6.QtWidgets import QMainWindow
 
     from visualizer.features.model_generation.presenter import ModelGenerationPanel
     from visualizer.session.document import Document
-    from visualizer.session.resolved_view import Resolved
+    from visualizer.session.resolved_view import ResolvedView
     from visualizer.session.screen import PanelId, Screen
     from visualizer.session.timeline import Playhead
     from visualizer.session.view import View
@@ -58,25 +64,25 @@ class WindowState(Struct, frozen=True, eq=False):
     screen: Screen
     document: Document
     view: View
-    scheme: Scheme
+    scheme: ColourScheme
     can_undo: bool
     can_redo: bool
-    undone_change: str
-    redone_change: str
+    undo_description: str
+    redo_description: str
     can_keep_weights: bool
     can_export: bool
     can_copy_script: bool
-    keeps_numbers: bool
+    saves_numbers: bool
     can_revert: bool
     is_presenting: bool
     is_motion_reduced: bool
-    continued: ModelGenerationPanel
+    generation_widget: ModelGenerationPanel
 
     def panel(self, wanted: PanelId[Panel]) -> Panel:
         return self.screen.panel(wanted)
 
     @property
-    def resolved(self) -> Resolved | None:
+    def resolved(self) -> ResolvedView | None:
         return self.screen.resolved
 
     @property
@@ -93,7 +99,7 @@ class WindowState(Struct, frozen=True, eq=False):
         return measurement_offer(self.resolved.run) if self.resolved else None
 
 
-def window_state(c: Controllers, scheme: Scheme) -> WindowState:
+def window_state(c: Controllers, scheme: ColourScheme) -> WindowState:
     """Return the state of a window that its commands depend on."""
     workspace, screen = c.workspace, c.workspace.screen
     has_panels = bool(screen.panel(BOARD_CONTENTS).board.columns)
@@ -105,26 +111,26 @@ def window_state(c: Controllers, scheme: Scheme) -> WindowState:
         scheme,
         can_undo=workspace.can_undo,
         can_redo=workspace.can_redo,
-        undone_change=workspace.undone_change,
-        redone_change=workspace.redone_change,
+        undo_description=workspace.undo_description,
+        redo_description=workspace.redo_description,
         can_keep_weights=workspace.can_keep_weights,
         can_export=can_export,
-        can_copy_script=can_export and not screen.panel(SETUP).captured,
-        keeps_numbers=c.document_controller.keeps_numbers,
+        can_copy_script=can_export and not screen.panel(SETUP_PANEL).captured,
+        saves_numbers=c.document_controller.saves_numbers,
         can_revert=c.document_controller.can_revert,
         is_presenting=c.presenter.is_on,
         is_motion_reduced=c.reduced_motion_controller.is_on,
-        continued=c.model_generation_controller.panel,
+        generation_widget=c.model_generation_controller.panel,
     )
 
 
 def _has_module(now: WindowState) -> bool:
     """Whether there is a module; captured attention consists of weights only."""
-    return not now.panel(SETUP).captured
+    return not now.panel(SETUP_PANEL).captured
 
 
 def _can_edit_heads(now: WindowState) -> bool:
-    return bool(now.panel(NEXT_TOKEN).heads)
+    return bool(now.panel(NEXT_TOKEN_PANEL).heads)
 
 
 def _has_numbers(now: WindowState) -> bool:
@@ -137,7 +143,7 @@ def _has_leading_axes(now: WindowState) -> bool:
 
 
 def _is_zoomed(now: WindowState) -> bool:
-    return bool(now.panel(VIEW_CONTROLS).part)
+    return bool(now.panel(VIEW_CONTROLS_PANEL).part)
 
 
 def _can_step_history(now: WindowState, way: int) -> bool:
@@ -147,64 +153,64 @@ def _can_step_history(now: WindowState, way: int) -> bool:
 
 def _can_mark(now: WindowState) -> bool:
     resolved = now.resolved
-    pinned = resolved.reached_pinned if resolved else None
-    return bool(resolved and pinned and pinned.stage in resolved.covered)
+    pinned = resolved.pinned_when_reached if resolved else None
+    return bool(resolved and pinned and pinned.stage in resolved.hidden_stages)
 
 
 def _can_paint_pinned(now: WindowState) -> bool:
-    pinned, painting = now.panel(BOARD_CONTENTS).cursor.pinned, now.panel(MASK_EDIT)
-    return bool(painting and pinned and target_of(pinned) in painting.targets)
+    pinned, painting = now.panel(BOARD_CONTENTS).cursor.pinned, now.panel(MASK_EDIT_PANEL)
+    return bool(painting and pinned and stage_and_side(pinned) in painting.targets)
 
 
 def _has_split(now: WindowState) -> bool:
-    split = now.panel(SHAPES).split
+    split = now.panel(SHAPES_PANEL).split
     return split is not None and split.heads > 1
 
 
 def _can_reveal(now: WindowState) -> bool:
-    bar = now.panel(PLAYBACK)
+    bar = now.panel(PLAYBACK_PANEL)
     return bar.question is not None and not bar.is_revealed
 
 
 def _has_next_page(now: WindowState) -> bool:
-    lesson = now.panel(LESSON)
+    lesson = now.panel(LESSON_PANEL)
     return bool(lesson and lesson.has_next)
 
 
 def _has_previous_page(now: WindowState) -> bool:
-    lesson = now.panel(LESSON)
+    lesson = now.panel(LESSON_PANEL)
     return bool(lesson and lesson.number > 1)
 
 
 def _is_page_changed(now: WindowState) -> bool:
-    lesson = now.panel(LESSON)
+    lesson = now.panel(LESSON_PANEL)
     return bool(lesson and lesson.is_changed)
 
 
 def _can_ablate(now: WindowState) -> bool:
     resolved = now.resolved
     question = ablation_question(resolved.run if resolved else None, "")
-    return question is not None and not now.panel(ATTRIBUTION).is_complete
+    return question is not None and not now.panel(ATTRIBUTION_PANEL).is_complete
 
 
 def _can_swap_sides(now: WindowState) -> bool:
-    bar = now.panel(COMPARISON)
+    bar = now.panel(COMPARISON_PANEL)
     return bar is not None and bar.can_swap
 
 
 def _has_largest_difference(now: WindowState) -> bool:
-    bar = now.panel(COMPARISON)
+    bar = now.panel(COMPARISON_PANEL)
     return bar is not None and bar.largest is not None
 
 
 def _count_samples(now: WindowState) -> int:
     """Number of dropout samples in the comparison; 0 for other comparisons."""
-    bar = now.panel(COMPARISON)
+    bar = now.panel(COMPARISON_PANEL)
     return bar.count if bar and bar.against is ComparisonKind.SAMPLES else 0
 
 
 def _can_add_samples(now: WindowState) -> bool:
-    bar = now.panel(COMPARISON)
+    bar = now.panel(COMPARISON_PANEL)
     return bar is not None and 0 < _count_samples(now) < bar.most
 
 
@@ -216,14 +222,14 @@ def _can_chat(now: WindowState) -> bool:
     return model is not None and (model.is_chat or has_template)
 
 
-def entry_of(name: str, change: str) -> str:
+def undo_entry(name: str, change: str) -> str:
     """Return the text of the Undo or Redo command, with the name of the change."""
     return f"{name}: {change.replace('&', '&&')}" if change else name
 
 
-def _play_or_pause(now: WindowState) -> Face:
+def _play_or_pause(now: WindowState) -> CommandAppearance:
     name = "pause" if now.playhead.is_playing else "play"
-    return Face(name, tip=name.capitalize())
+    return CommandAppearance(name, tip=name.capitalize())
 
 
 def _open_documentation(window: QMainWindow) -> None:
@@ -232,413 +238,459 @@ def _open_documentation(window: QMainWindow) -> None:
     open_documentation(window)
 
 
-Row = Command[Controllers, WindowState]
+WindowCommand = Command[Controllers, WindowState]
 
 FILE, EDIT, MODULE, PLAY, COMPARE = "&File", "&Edit", "&Module", "&Play", "&Compare"
 VIEW, LESSONS, LAB, HELP = "&View", "&Lessons", "L&ab", "&Help"
-RECENT = "&File>Open &recent"
-GENERATE = "&Module>&Generate text"
+RECENT_MENU = "&File>Open &recent"
+GENERATE_MENU = "&Module>&Generate text"
 PAN, LAYOUT, WEIGHTS = "&View>Pa&n", "&View>Layou&t", "&View>Wei&ghts"
 COLOURS, OPEN_PANES = "&View>Co&lours", "&View>Pan&es"
 
 
-def _map_row(each: ColourMap) -> Row:
+def _map_row(each: ColourMap) -> WindowCommand:
     """Create the command that selects a colour map; a separator precedes each kind."""
-    is_first = each is maps_of(each.kind)[0]
+    is_first = each is maps_of_kind(each.kind)[0]
     if each.kind is MapKind.SEQUENTIAL:
-        return Row(
+        return WindowCommand(
             f"view.set_map {each.id}",
             COLOURS,
             each.menu_text,
             lambda c: c.view_controller.set_map(each.id),
             (each.shortcut,),
             group="map",
-            divides=is_first,
+            has_separator=is_first,
             is_checked=lambda now: now.colouring.sequential == each.id,
         )
-    return Row(
+    return WindowCommand(
         f"view.set_diverging {each.id}",
         COLOURS,
         each.menu_text,
         lambda c: c.view_controller.set_diverging(each.id),
         (each.shortcut,),
         group="signed",
-        divides=is_first,
+        has_separator=is_first,
         is_checked=lambda now: now.colouring.diverging == each.id,
     )
 
 
 # fmt: off
-COMMANDS: tuple[Row, ...] = (
-    Row("document.new_window", FILE, "&New window", lambda c: c.document_controller.new_window(),
+COMMANDS: tuple[WindowCommand, ...] = (
+    WindowCommand("document.new_window", FILE, "&New window",
+        lambda c: c.document_controller.new_window(),
         ("Ctrl+N",)),
-    Row("document.open", FILE, "&Open…", lambda c: c.document_controller.choose_to_open(),
+    WindowCommand("document.open", FILE, "&Open…", lambda c: c.document_controller.ask_and_open(),
         ("Ctrl+O",), icon="open"),
-    Row("model.open", FILE, "Open a &model…", lambda c: c.model_chooser_controller.open(),
+    WindowCommand("model.open", FILE, "Open a &model…", lambda c: c.model_chooser_controller.open(),
         ("Ctrl+Alt+K",)),
-    Row("model.connect", FILE, "Connec&t to a model…",
+    WindowCommand("model.connect", FILE, "Connec&t to a model…",
         lambda c: c.model_connection_controller.open(), ("Ctrl+Alt+Z",),
         tip="Connect to a model that is served on another machine"),
-    Row("model_image.choose", FILE, "Choose an &image…",
+    WindowCommand("model_image.choose", FILE, "Choose an &image…",
         lambda c: c.model_image_controller.choose(), ("Ctrl+Alt+I",),
-        is_enabled=lambda now: now.panel(SETUP).image is not None,
+        is_enabled=lambda now: now.panel(SETUP_PANEL).image is not None,
         tip="Choose the input image of a vision model"),
-    Row("recent_files.clear", RECENT, "&Clear list", lambda c: c.recent_files_menu.clear(),
+    WindowCommand("recent_files.clear", RECENT_MENU, "&Clear list",
+        lambda c: c.recent_files_menu.clear(),
         ("Ctrl+Alt+O",)),
-    Row("document.save", FILE, "&Save", lambda c: c.document_controller.save(), ("Ctrl+S",),
-        icon="save", divides=True),
-    Row("document.save_as", FILE, "Save &as…", lambda c: c.document_controller.save_as(),
+    WindowCommand("document.save", FILE, "&Save", lambda c: c.document_controller.save(),
+        ("Ctrl+S",),
+        icon="save", has_separator=True),
+    WindowCommand("document.save_as", FILE, "Save &as…", lambda c: c.document_controller.save_as(),
         ("Ctrl+Shift+S",)),
-    Row("document.revert", FILE, "Re&vert to saved", lambda c: c.document_controller.revert(),
+    WindowCommand("document.revert", FILE, "Re&vert to saved",
+        lambda c: c.document_controller.revert(),
         ("Ctrl+Alt+R",), is_enabled=lambda now: now.can_revert),
-    Row("document.toggle_numbers", FILE, "Incl&ude numbers when saving",
+    WindowCommand("document.toggle_numbers", FILE, "Incl&ude numbers when saving",
         lambda c: c.document_controller.toggle_numbers(), ("Ctrl+Alt+N",),
-        is_checked=lambda now: now.keeps_numbers),
-    Row("export.open", FILE, "&Export…", lambda c: c.export_controller.export(), ("Ctrl+E",),
+        is_checked=lambda now: now.saves_numbers),
+    WindowCommand("export.open", FILE, "&Export…", lambda c: c.export_controller.export(),
+        ("Ctrl+E",),
         icon="export", is_enabled=lambda now: now.can_export),
-    Row("window.close", FILE, "&Close window", lambda c: c.window.close(), ("Ctrl+W",),
-        divides=True),
-    Row("application.quit", FILE, "&Quit", lambda c: c.document_controller.quit(), ("Ctrl+Q",)),
-    Row("workspace.undo", EDIT, "&Undo", lambda c: c.workspace.undo(), ("Ctrl+Z",), icon="undo",
+    WindowCommand("window.close", FILE, "&Close window", lambda c: c.window.close(), ("Ctrl+W",),
+        has_separator=True),
+    WindowCommand("application.quit", FILE, "&Quit", lambda c: c.document_controller.quit(),
+        ("Ctrl+Q",)),
+    WindowCommand("workspace.undo", EDIT, "&Undo", lambda c: c.workspace.undo(), ("Ctrl+Z",),
+        icon="undo",
         is_enabled=lambda now: now.can_undo,
-        face=lambda now: Face("undo", entry=entry_of("&Undo", now.undone_change))),
-    Row("workspace.redo", EDIT, "&Redo", lambda c: c.workspace.redo(), ("Ctrl+Shift+Z", "Ctrl+Y"),
+        appearance=lambda now: CommandAppearance("undo", entry=undo_entry("&Undo",
+        now.undo_description))),
+    WindowCommand("workspace.redo", EDIT, "&Redo", lambda c: c.workspace.redo(), ("Ctrl+Shift+Z",
+        "Ctrl+Y"),
         icon="redo", is_enabled=lambda now: now.can_redo,
-        face=lambda now: Face("redo", entry=entry_of("&Redo", now.redone_change))),
-    Row("cell.copy", EDIT, "&Copy cell",
+        appearance=lambda now: CommandAppearance("redo", entry=undo_entry("&Redo",
+        now.redo_description))),
+    WindowCommand("cell.copy", EDIT, "&Copy cell",
         lambda c: c.docks.run_command("cell.copy"), ("Ctrl+Shift+C",),
-        icon="copy", divides=True, is_enabled=lambda now: now.panel(CELL) is not None),
-    Row("export.copy_picture", EDIT, "Copy as &image", lambda c: c.export_controller.copy_picture(),
+        icon="copy", has_separator=True, is_enabled=lambda now: now.panel(CELL_PANEL) is not None),
+    WindowCommand("export.copy_picture", EDIT, "Copy as &image",
+        lambda c: c.export_controller.copy_picture(),
         ("Ctrl+Shift+I",), is_enabled=lambda now: now.can_export),
-    Row("export.copy_script", EDIT, "Copy as scri&pt",
+    WindowCommand("export.copy_script", EDIT, "Copy as scri&pt",
         lambda c: c.export_controller.copy_script(), ("Ctrl+Alt+C",),
         is_enabled=lambda now: now.can_copy_script,
         tip="Copy a Python script that computes these numbers with torch only"),
-    Row("cell.unpin", EDIT, "Unpi&n cell", lambda c: c.cell_selection_controller.unpin(),
+    WindowCommand("cell.unpin", EDIT, "Unpi&n cell", lambda c: c.cell_selection_controller.unpin(),
         ("Ctrl+Shift+P",), icon="pin",
         is_enabled=lambda now: now.panel(BOARD_CONTENTS).cursor.pinned is not None),
-    Row("text.edit", EDIT, "Edit &sentence",
+    WindowCommand("text.edit", EDIT, "Edit &sentence",
         lambda c: c.docks.run_command("text.edit"), ("Ctrl+L",),
-        divides=True, is_enabled=lambda now: now.panel(SETUP).image is None),
-    Row("text.edit_second", EDIT, "Edit second te&xt",
+        has_separator=True, is_enabled=lambda now: now.panel(SETUP_PANEL).image is None),
+    WindowCommand("text.edit_second", EDIT, "Edit second te&xt",
         lambda c: c.docks.run_command("text.edit_second"),
-        ("Ctrl+Alt+Shift+L",), is_enabled=lambda now: now.panel(SETUP).second is not None,
+        ("Ctrl+Alt+Shift+L",), is_enabled=lambda now: now.panel(SETUP_PANEL).second is not None,
         tip="The second text of a pair, or the beginning of the decoder’s text"),
-    Row("token_selection.find", EDIT, "&Find token", lambda c: c.find_token(), ("Ctrl+F",)),
-    Row("token_selection.go_to_largest_weight", EDIT, "Go to next largest &weight",
+    WindowCommand("token_selection.find", EDIT, "&Find token", lambda c: c.find_token(), ("Ctrl+F",
+        )),
+    WindowCommand("token_selection.go_to_largest_weight", EDIT, "Go to next largest &weight",
         lambda c: c.go_to_largest_weight(), ("Ctrl+I",),
-        is_enabled=lambda now: now.panel(TOKENS).weights is not None,
+        is_enabled=lambda now: now.panel(TOKENS_PANEL).weights is not None,
         tip="Go to the token with the largest weight; press again for the next largest"),
-    Row("token_selection.switch_role", EDIT, "Switch t&oken role (query or key)",
+    WindowCommand("token_selection.switch_role", EDIT, "Switch t&oken role (query or key)",
         lambda c: c.token_selection_controller.switch_role(), ("Ctrl+Shift+T",),
         tip="Show what the tokens attend to, or what attends to them"),
-    Row("token_selection.clear", EDIT, "Deselect &tokens",
+    WindowCommand("token_selection.clear", EDIT, "Deselect &tokens",
         lambda c: c.token_selection_controller.deselect_all(), ("Ctrl+Shift+D",),
-        is_enabled=lambda now: bool(now.panel(TOKENS).chosen)),
-    Row("settings.open", EDIT, "S&ettings…", lambda c: c.settings_controller.open(), ("Ctrl+,",),
-        icon="settings", divides=True),
-    Row("module.toggle_causal_mask", MODULE, "Causal &mask", lambda c: c.setup.toggle_mask(),
+        is_enabled=lambda now: bool(now.panel(TOKENS_PANEL).chosen)),
+    WindowCommand("settings.open", EDIT, "S&ettings…", lambda c: c.settings_controller.open(),
+        ("Ctrl+,",),
+        icon="settings", has_separator=True),
+    WindowCommand("module.toggle_causal_mask", MODULE, "Causal &mask",
+        lambda c: c.setup.toggle_mask(),
         ("Ctrl+M",), is_enabled=_has_module,
         is_checked=lambda now: bool(now.document.get("causal")),
         tip="Tokens do not attend to later tokens"),
-    Row("mask_edit.toggle", MODULE, "&Paint the mask or cut edges",
+    WindowCommand("mask_edit.toggle", MODULE, "&Paint the mask or cut edges",
         lambda c: c.mask_edit_controller.toggle(), ("Ctrl+Shift+K",),
         is_enabled=lambda now: _has_module(now) or _can_edit_heads(now),
         is_checked=lambda now: now.view.painting.is_on),
-    Row("mask_edit.paint_pinned", MODULE, "Allow or block pinned &cell",
+    WindowCommand("mask_edit.paint_pinned", MODULE, "Allow or block pinned &cell",
         lambda c: c.mask_edit_controller.paint_pinned(), ("X",), near=True,
         is_enabled=_can_paint_pinned,
         tip="Change the pinned cell in the mask; in a model, cut or restore its edge"),
-    Row("module.toggle_training_mode", MODULE, "&Training mode (with dropout)",
+    WindowCommand("module.toggle_training_mode", MODULE, "&Training mode (with dropout)",
         lambda c: c.setup.toggle_mode(), ("Ctrl+T",), is_enabled=_has_module,
-        is_checked=lambda now: now.document.spec.mode is Mode.TRAIN),
-    Row("workspace.resample dropout_seed", MODULE, "&Resample dropout",
+        is_checked=lambda now: now.document.spec.mode is DropoutMode.TRAIN),
+    WindowCommand("workspace.resample dropout_seed", MODULE, "&Resample dropout",
         lambda c: c.workspace.resample("dropout_seed"), ("Ctrl+R",), icon="resample",
         is_enabled=_has_module),
-    Row("workspace.resample seed", MODULE, "Resample &weights",
+    WindowCommand("workspace.resample seed", MODULE, "Resample &weights",
         lambda c: c.workspace.resample("seed"), ("Ctrl+Shift+R",), is_enabled=_has_module),
-    Row("workspace.keep_weights", MODULE, "&Keep these weights",
+    WindowCommand("workspace.keep_weights", MODULE, "&Keep these weights",
         lambda c: c.workspace.keep_weights(), ("Ctrl+K",),
         is_enabled=lambda now: now.can_keep_weights,
-        is_checked=lambda now: are_kept(now.document.spec)),
-    Row("head_edit.toggle", MODULE, "Switch off shown &head",
-        lambda c: c.head_edit_controller.toggle(), ("Ctrl+Shift+J",), divides=True,
-        is_enabled=lambda now: now.panel(NEXT_TOKEN).head is not None,
-        is_checked=lambda now: now.panel(NEXT_TOKEN).is_head_edited),
-    Row("head_edit.set_mean", MODULE, "Set shown heads to their mea&n",
+        is_checked=lambda now: are_all_custom(now.document.spec)),
+    WindowCommand("head_edit.toggle", MODULE, "Switch off shown &head",
+        lambda c: c.head_edit_controller.toggle(), ("Ctrl+Shift+J",), has_separator=True,
+        is_enabled=lambda now: now.panel(NEXT_TOKEN_PANEL).head is not None,
+        is_checked=lambda now: now.panel(NEXT_TOKEN_PANEL).is_head_edited),
+    WindowCommand("head_edit.set_mean", MODULE, "Set shown heads to their mea&n",
         lambda c: c.head_edit_controller.set_kind("mean"), ("Ctrl+Alt+E",),
         is_enabled=_can_edit_heads),
-    Row("head_edit.scale", MODULE, "Sc&ale shown heads…",
+    WindowCommand("head_edit.scale", MODULE, "Sc&ale shown heads…",
         lambda c: c.head_edit_controller.set_kind("scaled"), ("Ctrl+Alt+G",),
         is_enabled=_can_edit_heads),
-    Row("head_edit.patch", MODULE, "Patch shown heads from another te&xt…",
+    WindowCommand("head_edit.patch", MODULE, "Patch shown heads from another te&xt…",
         lambda c: c.head_edit_controller.set_kind("patched"), ("Ctrl+Alt+X",),
-        is_enabled=lambda now: _can_edit_heads(now) and not now.document.reads_image),
-    Row("head_edit.restore_all", MODULE, "Rest&ore all heads",
+        is_enabled=lambda now: _can_edit_heads(now) and not now.document.takes_image),
+    WindowCommand("head_edit.restore_all", MODULE, "Rest&ore all heads",
         lambda c: c.head_edit_controller.restore_all(), ("Ctrl+Alt+J",),
-        is_enabled=lambda now: now.panel(NEXT_TOKEN).can_take_back,
+        is_enabled=lambda now: now.panel(NEXT_TOKEN_PANEL).has_changes,
         tip="Undo all head edits and cut edges"),
-    Row("head_edit.sort_by_change", MODULE, "Sort heads b&y change",
+    WindowCommand("head_edit.sort_by_change", MODULE, "Sort heads b&y change",
         lambda c: c.view_controller.set_head_order(HeadOrder.CHANGED), ("Ctrl+Alt+V",),
-        is_enabled=lambda now: now.panel(NEXT_TOKEN).is_edited,
+        is_enabled=lambda now: now.panel(NEXT_TOKEN_PANEL).is_edited,
         tip="Sort the Layers pane by how much the edits changed the weights"),
-    Row("model.show_next_part", MODULE, "Next attention kin&d", lambda c: c.setup.show_next_part(),
-        ("Ctrl+Alt+W",), is_enabled=lambda now: bool(now.panel(SETUP).parts.choices),
+    WindowCommand("model.show_next_part", MODULE, "Next attention kin&d",
+        lambda c: c.setup.show_next_part(),
+        ("Ctrl+Alt+W",), is_enabled=lambda now: bool(now.panel(SETUP_PANEL).parts.choices),
         tip="Switch between encoder, decoder and cross-attention"),
-    Row("attribution.toggle_ablations", MODULE, "Ablate &each head or stop",
+    WindowCommand("attribution.toggle_ablations", MODULE, "Ablate &each head or stop",
         lambda c: c.attribution_controller.toggle_ablations(), ("Ctrl+Alt+Y",),
-        is_enabled=_can_ablate, is_checked=lambda now: now.panel(ATTRIBUTION).is_ablating,
+        is_enabled=_can_ablate, is_checked=lambda now: now.panel(ATTRIBUTION_PANEL).is_ablating,
         tip="Run the model once without each head and show the effect in the Attribution pane"),
-    Row("head_measurement.toggle", MODULE, "Measure heads o&f a long text or stop",
+    WindowCommand("head_measurement.toggle", MODULE, "Measure heads o&f a long text or stop",
         lambda c: c.head_measurement_controller.toggle(), ("Ctrl+Alt+Q",),
         is_enabled=lambda now: now.measurement is not None,
         is_checked=lambda now: bool(now.measurement and now.measurement.is_measuring),
         tip="Compute the head measures row by row for the Heads and Scatter panes"),
-    Row("model_generation.toggle", GENERATE, "&Generate or stop",
+    WindowCommand("model_generation.toggle", GENERATE_MENU, "&Generate or stop",
         lambda c: c.model_generation_controller.toggle(), ("Ctrl+Shift+E",),
-        is_enabled=lambda now: now.continued.can_run,
-        is_checked=lambda now: now.continued.generation.is_running,
+        is_enabled=lambda now: now.generation_widget.can_run,
+        is_checked=lambda now: now.generation_widget.generation.is_running,
         tip="Generate the number of tokens set in the Continue pane, or stop"),
-    Row("model_generation.sample", GENERATE, "S&ample a token",
+    WindowCommand("model_generation.sample", GENERATE_MENU, "S&ample a token",
         lambda c: c.model_generation_controller.sample(), ("Ctrl+Shift+Y",),
-        is_enabled=lambda now: now.continued.can_draw),
-    Row("model_generation.step_back", GENERATE, "Step &back",
+        is_enabled=lambda now: now.generation_widget.can_sample),
+    WindowCommand("model_generation.step_back", GENERATE_MENU, "Step &back",
         lambda c: c.model_generation_controller.step_back(), ("Alt+PgUp",),
-        is_enabled=lambda now: now.continued.generation.can_step_back),
-    Row("model_generation.step_forward", GENERATE, "Step &forward",
+        is_enabled=lambda now: now.generation_widget.generation.can_step_back),
+    WindowCommand("model_generation.step_forward", GENERATE_MENU, "Step &forward",
         lambda c: c.model_generation_controller.step_forward(), ("Alt+PgDown",),
-        is_enabled=lambda now: now.continued.generation.can_step_on),
-    Row("model_generation.switch_branch", GENERATE, "Next alte&rnative",
+        is_enabled=lambda now: now.generation_widget.generation.can_step_forward),
+    WindowCommand("model_generation.switch_branch", GENERATE_MENU, "Next alte&rnative",
         lambda c: c.model_generation_controller.switch_branch(), ("Alt+Down",),
-        is_enabled=lambda now: now.continued.generation.can_turn,
+        is_enabled=lambda now: now.generation_widget.generation.can_switch_branch,
         tip="Go to another token that was sampled at this position"),
-    Row("model_generation.use_as_text", GENERATE, "&Use as text",
+    WindowCommand("model_generation.use_as_text", GENERATE_MENU, "&Use as text",
         lambda c: c.model_generation_controller.use_as_text(), ("Alt+Ins",),
-        is_enabled=lambda now: now.continued.can_use,
+        is_enabled=lambda now: now.generation_widget.can_use_as_text,
         tip="Replace the sentence with the generated text and show its attention"),
-    Row("model_generation.toggle_chat", GENERATE, "Treat text as a user &message",
-        lambda c: c.model_generation_controller.toggle_chat(), ("Ctrl+Alt+U",), divides=True,
+    WindowCommand("model_generation.toggle_chat", GENERATE_MENU, "Treat text as a user &message",
+        lambda c: c.model_generation_controller.toggle_chat(), ("Ctrl+Alt+U",), has_separator=True,
         is_enabled=_can_chat,
         is_checked=lambda now: bool(now.document.model and now.document.model.is_chat),
         tip="Apply the model’s chat template, up to the beginning of the answer"),
-    Row("model_generation.start_again", GENERATE, "&Start over",
+    WindowCommand("model_generation.start_again", GENERATE_MENU, "&Start over",
         lambda c: c.model_generation_controller.start_again(), ("Alt+Del",),
-        is_enabled=lambda now: now.continued.last_step > 0, tip="Discard all generated tokens"),
-    Row("module.open_settings", MODULE, "All &settings…",
-        lambda c: c.docks.run_command("module.open_settings"), ("Ctrl+Alt+,",), divides=True,
+        is_enabled=lambda now: now.generation_widget.last_step > 0,
+        tip="Discard all generated tokens"),
+    WindowCommand("module.open_settings", MODULE, "All &settings…",
+        lambda c: c.docks.run_command("module.open_settings"), ("Ctrl+Alt+,",), has_separator=True,
         is_enabled=_has_module,
         tip="Scale, positions, masks, seeds, precision and all other module settings"),
-    Row("playback.toggle", PLAY, "&Play or pause", lambda c: c.playback_controller.toggle(),
-        ("Space",), icon="play", near=True, face=_play_or_pause),
-    Row("playback.step 1", PLAY, "Step &forward", lambda c: c.playback_controller.step(1),
+    WindowCommand("playback.toggle", PLAY, "&Play or pause",
+        lambda c: c.playback_controller.toggle(),
+        ("Space",), icon="play", near=True, appearance=_play_or_pause),
+    WindowCommand("playback.step 1", PLAY, "Step &forward", lambda c: c.playback_controller.step(1),
         ("PgDown",), icon="step-on"),
-    Row("playback.step -1", PLAY, "Step &back", lambda c: c.playback_controller.step(-1), ("PgUp",),
+    WindowCommand("playback.step -1", PLAY, "Step &back", lambda c: c.playback_controller.step(-1),
+        ("PgUp",),
         icon="step-back"),
-    Row("playback.go_to_start", PLAY, "Go to &start", lambda c: c.playback_controller.go_to_start(),
+    WindowCommand("playback.go_to_start", PLAY, "Go to &start",
+        lambda c: c.playback_controller.go_to_start(),
         ("Home",), icon="to-start", near=True),
-    Row("playback.go_to_end", PLAY, "Go to &end", lambda c: c.playback_controller.go_to_end(),
+    WindowCommand("playback.go_to_end", PLAY, "Go to &end",
+        lambda c: c.playback_controller.go_to_end(),
         ("End",), icon="to-end", near=True),
-    Row("playback.skip 1", PLAY, "&Next stage", lambda c: c.playback_controller.skip(1),
+    WindowCommand("playback.skip 1", PLAY, "&Next stage", lambda c: c.playback_controller.skip(1),
         ("Ctrl+Right",), near=True),
-    Row("playback.skip -1", PLAY, "Pre&vious stage", lambda c: c.playback_controller.skip(-1),
+    WindowCommand("playback.skip -1", PLAY, "Pre&vious stage",
+        lambda c: c.playback_controller.skip(-1),
         ("Ctrl+Left",), near=True),
-    Row("playback.set_grain stage", PLAY, "By s&tage",
-        lambda c: c.playback_controller.set_grain(Grain.STAGE), ("Alt+1",), group="grain",
-        divides=True, is_checked=lambda now: now.playhead.grain is Grain.STAGE),
-    Row("playback.set_grain row", PLAY, "By &row",
-        lambda c: c.playback_controller.set_grain(Grain.ROW), ("Alt+2",), group="grain",
-        is_checked=lambda now: now.playhead.grain is Grain.ROW),
-    Row("playback.set_grain cell", PLAY, "By &cell",
-        lambda c: c.playback_controller.set_grain(Grain.CELL), ("Alt+3",), group="grain",
-        is_checked=lambda now: now.playhead.grain is Grain.CELL),
-    Row("playback.change_speed 1", PLAY, "F&aster", lambda c: c.playback_controller.change_speed(1),
-        ("Ctrl+.",), divides=True),
-    Row("playback.change_speed -1", PLAY, "Slo&wer",
+    WindowCommand("playback.set_grain stage", PLAY, "By s&tage",
+        lambda c: c.playback_controller.set_grain(StepSize.STAGE), ("Alt+1",), group="grain",
+        has_separator=True, is_checked=lambda now: now.playhead.grain is StepSize.STAGE),
+    WindowCommand("playback.set_grain row", PLAY, "By &row",
+        lambda c: c.playback_controller.set_grain(StepSize.ROW), ("Alt+2",), group="grain",
+        is_checked=lambda now: now.playhead.grain is StepSize.ROW),
+    WindowCommand("playback.set_grain cell", PLAY, "By &cell",
+        lambda c: c.playback_controller.set_grain(StepSize.CELL), ("Alt+3",), group="grain",
+        is_checked=lambda now: now.playhead.grain is StepSize.CELL),
+    WindowCommand("playback.change_speed 1", PLAY, "F&aster",
+        lambda c: c.playback_controller.change_speed(1),
+        ("Ctrl+.",), has_separator=True),
+    WindowCommand("playback.change_speed -1", PLAY, "Slo&wer",
         lambda c: c.playback_controller.change_speed(-1), ("Ctrl+;",)),
-    Row("playback.toggle_loop", PLAY, "&Loop", lambda c: c.playback_controller.toggle_loop(),
+    WindowCommand("playback.toggle_loop", PLAY, "&Loop",
+        lambda c: c.playback_controller.toggle_loop(),
         ("Ctrl+Shift+L",), icon="loop", is_checked=lambda now: now.playhead.loops),
-    Row("playback.predict", PLAY, "Predict this sta&ge", lambda c: c.playback_controller.predict(),
-        ("Ctrl+P",), icon="predict", divides=True, is_enabled=_has_numbers,
-        is_checked=lambda now: now.panel(PLAYBACK).question is not None),
-    Row("cell.mark", PLAY, "&Mark pinned cell", lambda c: c.cell_selection_controller.mark(),
+    WindowCommand("playback.predict", PLAY, "Predict this sta&ge",
+        lambda c: c.playback_controller.predict(),
+        ("Ctrl+P",), icon="predict", has_separator=True, is_enabled=_has_numbers,
+        is_checked=lambda now: now.panel(PLAYBACK_PANEL).question is not None),
+    WindowCommand("cell.mark", PLAY, "&Mark pinned cell",
+        lambda c: c.cell_selection_controller.mark(),
         ("Return", "Enter"), near=True, is_enabled=_can_mark,
         tip="Mark the pinned cell as a prediction"),
-    Row("playback.reveal", PLAY, "Reveal &hidden stage", lambda c: c.playback_controller.reveal(),
+    WindowCommand("playback.reveal", PLAY, "Reveal &hidden stage",
+        lambda c: c.playback_controller.reveal(),
         ("Ctrl+Return",), is_enabled=_can_reveal, tip="Show the stage and check the predictions"),
-    Row("comparison.keep_as_a", COMPARE, "Keep as &A",
-        lambda c: c.comparison_controller.keep_as_a(), ("Ctrl+D",), is_enabled=_has_numbers,
+    WindowCommand("comparison.keep_as_a", COMPARE, "Keep as &A",
+        lambda c: c.comparison_controller.keep_as_side_a(), ("Ctrl+D",), is_enabled=_has_numbers,
         tip="Keep the current numbers as side A of a comparison"),
-    Row("comparison.swap", COMPARE, "&Swap A and B", lambda c: c.comparison_controller.swap(),
+    WindowCommand("comparison.swap", COMPARE, "&Swap A and B",
+        lambda c: c.comparison_controller.swap(),
         ("Ctrl+B",), is_enabled=_can_swap_sides),
-    Row("comparison.compare_heads", COMPARE, "Compare two &heads",
-        lambda c: c.comparison_controller.compare_heads(), ("Ctrl+H",), divides=True,
+    WindowCommand("comparison.compare_heads", COMPARE, "Compare two &heads",
+        lambda c: c.comparison_controller.compare_heads(), ("Ctrl+H",), has_separator=True,
         is_enabled=_has_numbers),
-    Row("comparison.compare_samples", COMPARE, "Compare &dropout samples",
+    WindowCommand("comparison.compare_samples", COMPARE, "Compare &dropout samples",
         lambda c: c.comparison_controller.compare_samples(), ("Ctrl+U",), is_enabled=_has_numbers,
         tip="Compare samples of dropout with their mean"),
-    Row("comparison.scale_samples 1", COMPARE, "Double sa&mple count",
-        lambda c: c.comparison_controller.scale_samples(1), ("Ctrl+>",),
+    WindowCommand("comparison.scale_samples 1", COMPARE, "Double sa&mple count",
+        lambda c: c.comparison_controller.multiply_samples(1), ("Ctrl+>",),
         is_enabled=_can_add_samples),
-    Row("comparison.scale_samples -1", COMPARE, "Hal&ve sample count",
-        lambda c: c.comparison_controller.scale_samples(-1), ("Ctrl+<",),
+    WindowCommand("comparison.scale_samples -1", COMPARE, "Hal&ve sample count",
+        lambda c: c.comparison_controller.multiply_samples(-1), ("Ctrl+<",),
         is_enabled=lambda now: _count_samples(now) > 1),
-    Row("comparison.add_sample", COMPARE, "Add &one sample",
+    WindowCommand("comparison.add_sample", COMPARE, "Add &one sample",
         lambda c: c.comparison_controller.add_sample(), ("Ctrl+Shift+U",),
         is_enabled=_can_add_samples),
-    Row("comparison.go_to_largest", COMPARE, "&Go to largest difference",
-        lambda c: c.comparison_controller.go_to_largest(), ("Ctrl+G",), divides=True,
+    WindowCommand("comparison.go_to_largest", COMPARE, "&Go to largest difference",
+        lambda c: c.comparison_controller.go_to_largest(), ("Ctrl+G",), has_separator=True,
         is_enabled=_has_largest_difference),
-    Row("comparison.stop", COMPARE, "Stop &comparing", lambda c: c.comparison_controller.stop(),
-        ("Ctrl+Shift+G",), is_enabled=lambda now: now.panel(COMPARISON) is not None),
-    Row("view.step_leading 1", VIEW, "Next layer or text",
+    WindowCommand("comparison.stop", COMPARE, "Stop &comparing",
+        lambda c: c.comparison_controller.stop(),
+        ("Ctrl+Shift+G",), is_enabled=lambda now: now.panel(COMPARISON_PANEL) is not None),
+    WindowCommand("view.step_leading 1", VIEW, "Next layer or text",
         lambda c: c.view_controller.step_leading(1), ("Ctrl+PgDown",),
         is_enabled=_has_leading_axes),
-    Row("view.step_leading -1", VIEW, "&Previous layer or text",
+    WindowCommand("view.step_leading -1", VIEW, "&Previous layer or text",
         lambda c: c.view_controller.step_leading(-1), ("Ctrl+PgUp",), is_enabled=_has_leading_axes),
-    Row("view.toggle_side_by_side", VIEW, "Layers or te&xts side by side",
+    WindowCommand("view.toggle_side_by_side", VIEW, "Layers or te&xts side by side",
         lambda c: c.view_controller.toggle_side_by_side(), ("Ctrl+Alt+T",),
         is_enabled=_has_leading_axes, is_checked=lambda now: now.view.spread),
-    Row("cell.go -1", VIEW, "Prev&ious cell", lambda c: c.cell_selection_controller.go(-1),
-        ("Ctrl+[",), icon="back", divides=True, is_enabled=lambda now: _can_step_history(now, -1)),
-    Row("cell.go 1", VIEW, "Next &cell", lambda c: c.cell_selection_controller.go(1), ("Ctrl+]",),
+    WindowCommand("cell.go -1", VIEW, "Prev&ious cell",
+        lambda c: c.cell_selection_controller.go(-1),
+        ("Ctrl+[",), icon="back", has_separator=True, is_enabled=lambda now: _can_step_history(now,
+        -1)),
+    WindowCommand("cell.go 1", VIEW, "Next &cell", lambda c: c.cell_selection_controller.go(1),
+        ("Ctrl+]",),
         icon="chevron-right", is_enabled=lambda now: _can_step_history(now, 1)),
-    Row("view.zoom_in", VIEW, "Zoo&m in", lambda c: c.view_controller.zoom_in(),
-        ("Ctrl++", "Ctrl+="), divides=True),
-    Row("view.zoom_out", VIEW, "Zoom o&ut", lambda c: c.view_controller.zoom_out(), ("Ctrl+-",),
+    WindowCommand("view.zoom_in", VIEW, "Zoo&m in", lambda c: c.view_controller.zoom_in(),
+        ("Ctrl++", "Ctrl+="), has_separator=True),
+    WindowCommand("view.zoom_out", VIEW, "Zoom o&ut", lambda c: c.view_controller.zoom_out(),
+        ("Ctrl+-",),
         is_enabled=_is_zoomed),
-    Row("view.reset_zoom", VIEW, "Reset &zoom", lambda c: c.view_controller.reset_zoom(),
+    WindowCommand("view.reset_zoom", VIEW, "Reset &zoom", lambda c: c.view_controller.reset_zoom(),
         ("Ctrl+0",), is_enabled=_is_zoomed),
-    Row("view.pan -1 0", PAN, "&Up", lambda c: c.view_controller.pan(-1, 0), ("Alt+Shift+Up",)),
-    Row("view.pan 1 0", PAN, "&Down", lambda c: c.view_controller.pan(1, 0), ("Alt+Shift+Down",)),
-    Row("view.pan 0 -1", PAN, "&Left", lambda c: c.view_controller.pan(0, -1),
+    WindowCommand("view.pan -1 0", PAN, "&Up", lambda c: c.view_controller.pan(-1, 0),
+        ("Alt+Shift+Up",)),
+    WindowCommand("view.pan 1 0", PAN, "&Down", lambda c: c.view_controller.pan(1, 0),
+        ("Alt+Shift+Down",)),
+    WindowCommand("view.pan 0 -1", PAN, "&Left", lambda c: c.view_controller.pan(0, -1),
         ("Alt+Shift+Left",)),
-    Row("view.pan 0 1", PAN, "&Right", lambda c: c.view_controller.pan(0, 1),
+    WindowCommand("view.pan 0 1", PAN, "&Right", lambda c: c.view_controller.pan(0, 1),
         ("Alt+Shift+Right",)),
-    Row("view.show_all_panels", LAYOUT, "&Stages × heads",
+    WindowCommand("view.show_all_panels", LAYOUT, "&Stages × heads",
         lambda c: c.view_controller.show_all_panels(), ("Ctrl+Shift+A",)),
-    Row("view.show_one_stage", LAYOUT, "&One stage, all heads",
+    WindowCommand("view.show_one_stage", LAYOUT, "&One stage, all heads",
         lambda c: c.view_controller.show_one_stage(), ("Ctrl+Shift+O",)),
-    Row("view.show_one_head", LAYOUT, "One &head, large",
+    WindowCommand("view.show_one_head", LAYOUT, "One &head, large",
         lambda c: c.view_controller.show_one_head(), ("Ctrl+Shift+H",)),
-    Row("view.step_head 1", LAYOUT, "&Next head", lambda c: c.view_controller.step_head(1),
+    WindowCommand("view.step_head 1", LAYOUT, "&Next head",
+        lambda c: c.view_controller.step_head(1),
         ("Ctrl+Shift+N",), tip="Show the next head only"),
-    Row("view.step_head -1", LAYOUT, "&Previous head", lambda c: c.view_controller.step_head(-1),
+    WindowCommand("view.step_head -1", LAYOUT, "&Previous head",
+        lambda c: c.view_controller.step_head(-1),
         ("Ctrl+Shift+B",), tip="Show the previous head only"),
-    Row("view.toggle_aggregate mean", LAYOUT, "Heads: &mean",
+    WindowCommand("view.toggle_aggregate mean", LAYOUT, "Heads: &mean",
         lambda c: c.view_controller.toggle_aggregate(HeadAggregate.MEAN), ("Ctrl+Shift+M",),
-        divides=True, is_checked=lambda now: HeadAggregate.MEAN in now.view.folds,
+        has_separator=True, is_checked=lambda now: HeadAggregate.MEAN in now.view.folds,
         tip="Add a row with the mean of all heads, cell by cell"),
-    Row("view.toggle_aggregate max", LAYOUT, "Heads: ma&ximum",
+    WindowCommand("view.toggle_aggregate max", LAYOUT, "Heads: ma&ximum",
         lambda c: c.view_controller.toggle_aggregate(HeadAggregate.MAX), ("Ctrl+Shift+X",),
         is_checked=lambda now: HeadAggregate.MAX in now.view.folds,
         tip="Add a row with the maximum of all heads, cell by cell"),
-    Row("view.set_weight_transform plain", WEIGHTS, "&Unmodified",
+    WindowCommand("view.set_weight_transform plain", WEIGHTS, "&Unmodified",
         lambda c: c.view_controller.set_weight_transform(WeightTransform.PLAIN), ("Ctrl+Shift+W",),
         group="lens", is_checked=lambda now: now.view.lens is WeightTransform.PLAIN),
-    Row("view.set_weight_transform without-first", WEIGHTS, "Without the &first token",
+    WindowCommand("view.set_weight_transform without-first", WEIGHTS, "Without the &first token",
         lambda c: c.view_controller.set_weight_transform(WeightTransform.WITHOUT_FIRST),
         ("Ctrl+Shift+F",), group="lens",
         is_checked=lambda now: now.view.lens is WeightTransform.WITHOUT_FIRST),
-    Row("view.set_weight_transform times-value", WEIGHTS, "Weights × &value norm",
+    WindowCommand("view.set_weight_transform times-value", WEIGHTS, "Weights × &value norm",
         lambda c: c.view_controller.set_weight_transform(WeightTransform.TIMES_VALUE),
         ("Ctrl+Shift+V",), group="lens",
-        is_enabled=lambda now: now.panel(VIEW_CONTROLS).has_values,
+        is_enabled=lambda now: now.panel(VIEW_CONTROLS_PANEL).has_values,
         is_checked=lambda now: now.view.lens is WeightTransform.TIMES_VALUE),
-    Row("view.set_curve linear", COLOURS, "Colour scale: l&inear",
+    WindowCommand("view.set_curve linear", COLOURS, "Colour scale: l&inear",
         lambda c: c.view_controller.set_curve(ColourCurve.LINEAR), ("Ctrl+1",), group="curve",
         is_checked=lambda now: now.colouring.curve is ColourCurve.LINEAR),
-    Row("view.set_curve log", COLOURS, "Colour scale: lo&garithmic",
+    WindowCommand("view.set_curve log", COLOURS, "Colour scale: lo&garithmic",
         lambda c: c.view_controller.set_curve(ColourCurve.LOG), ("Ctrl+2",), group="curve",
         is_checked=lambda now: now.colouring.curve is ColourCurve.LOG),
-    Row("view.set_curve rank", COLOURS, "Colour scale: &rank",
+    WindowCommand("view.set_curve rank", COLOURS, "Colour scale: &rank",
         lambda c: c.view_controller.set_curve(ColourCurve.RANK), ("Ctrl+3",), group="curve",
         is_checked=lambda now: now.colouring.curve is ColourCurve.RANK),
-    Row("view.set_limits automatic", COLOURS, "Range: &automatic",
+    WindowCommand("view.set_limits automatic", COLOURS, "Range: &automatic",
         lambda c: c.view_controller.set_limits(ColourLimits.AUTO), ("Ctrl+7",), group="limits",
-        divides=True, is_checked=lambda now: now.colouring.limits is ColourLimits.AUTO),
-    Row("view.set_limits unit", COLOURS, "Range: &0 to 1",
+        has_separator=True, is_checked=lambda now: now.colouring.limits is ColourLimits.AUTO),
+    WindowCommand("view.set_limits unit", COLOURS, "Range: &0 to 1",
         lambda c: c.view_controller.set_limits(ColourLimits.UNIT), ("Ctrl+Alt+.",), group="limits",
         is_checked=lambda now: now.colouring.limits is ColourLimits.UNIT),
-    Row("view.set_limits row", COLOURS, "Range: per ro&w",
+    WindowCommand("view.set_limits row", COLOURS, "Range: per ro&w",
         lambda c: c.view_controller.set_limits(ColourLimits.ROW), ("Ctrl+8",), group="limits",
         is_checked=lambda now: now.colouring.limits is ColourLimits.ROW),
-    Row("view.set_limits panel", COLOURS, "Range: per pa&nel",
+    WindowCommand("view.set_limits panel", COLOURS, "Range: per pa&nel",
         lambda c: c.view_controller.set_limits(ColourLimits.PANEL), ("Ctrl+9",), group="limits",
         is_checked=lambda now: now.colouring.limits is ColourLimits.PANEL),
-    Row("view.set_limits shared", COLOURS, "Range: shared b&y all heads",
+    WindowCommand("view.set_limits shared", COLOURS, "Range: shared b&y all heads",
         lambda c: c.view_controller.set_limits(ColourLimits.SHARED), ("Ctrl+Alt+9",),
         group="limits", is_checked=lambda now: now.colouring.limits is ColourLimits.SHARED),
-    Row("view.set_limits typed", COLOURS, "Range: cus&tom…",
+    WindowCommand("view.set_limits typed", COLOURS, "Range: cus&tom…",
         lambda c: c.view_controller.set_limits(ColourLimits.TYPED), ("Ctrl+Alt+8",), group="limits",
         is_checked=lambda now: now.colouring.limits is ColourLimits.TYPED),
-    Row("view.set_dialect book", VIEW, "Code: b&ook notation",
+    WindowCommand("view.set_dialect book", VIEW, "Code: b&ook notation",
         lambda c: c.view_controller.set_dialect(CodeDialect.BOOK), ("Ctrl+4",), group="dialect",
-        divides=True, is_checked=lambda now: now.view.dialect is CodeDialect.BOOK),
-    Row("view.set_dialect lecture", VIEW, "Code: lecture not&ation",
+        has_separator=True, is_checked=lambda now: now.view.dialect is CodeDialect.BOOK),
+    WindowCommand("view.set_dialect lecture", VIEW, "Code: lecture not&ation",
         lambda c: c.view_controller.set_dialect(CodeDialect.LECTURE), ("Ctrl+5",), group="dialect",
         is_checked=lambda now: now.view.dialect is CodeDialect.LECTURE),
-    Row("view.set_dialect sdpa", VIEW, "Code: single P&yTorch call",
+    WindowCommand("view.set_dialect sdpa", VIEW, "Code: single P&yTorch call",
         lambda c: c.view_controller.set_dialect(CodeDialect.SDPA), ("Ctrl+6",), group="dialect",
         is_checked=lambda now: now.view.dialect is CodeDialect.SDPA),
-    Row("shapes.toggle_split", VIEW, "Split or &join head columns",
-        lambda c: c.docks.run_command("shapes.toggle_split"), ("Ctrl+J",), divides=True,
+    WindowCommand("shapes.toggle_split", VIEW, "Split or &join head columns",
+        lambda c: c.docks.run_command("shapes.toggle_split"), ("Ctrl+J",), has_separator=True,
         is_enabled=_has_split,
         tip="Move the heads’ columns apart or back together"),
     *(_map_row(each) for each in COLOUR_MAPS),
-    Row("theme.set_scheme system", VIEW, "Theme: &system",
-        lambda c: c.settings_controller.choose_scheme(Scheme.SYSTEM),
-        ("Ctrl+Alt+S",), icon="theme", group="scheme", divides=True,
-        is_checked=lambda now: now.scheme is Scheme.SYSTEM),
-    Row("theme.set_scheme light", VIEW, "Theme: lig&ht",
-        lambda c: c.settings_controller.choose_scheme(Scheme.LIGHT),
-        ("Ctrl+Alt+L",), group="scheme", is_checked=lambda now: now.scheme is Scheme.LIGHT),
-    Row("theme.set_scheme dark", VIEW, "Theme: &dark",
-        lambda c: c.settings_controller.choose_scheme(Scheme.DARK),
-        ("Ctrl+Alt+D",), group="scheme", is_checked=lambda now: now.scheme is Scheme.DARK),
-    Row("focus_cycle.go 1", VIEW, "Focus next area", lambda c: c.focus_cycle.go(1), ("F12",),
-        divides=True),
-    Row("focus_cycle.go -1", VIEW, "Focus previous area", lambda c: c.focus_cycle.go(-1),
+    WindowCommand("theme.set_scheme system", VIEW, "Theme: &system",
+        lambda c: c.settings_controller.choose_scheme(ColourScheme.SYSTEM),
+        ("Ctrl+Alt+S",), icon="theme", group="scheme", has_separator=True,
+        is_checked=lambda now: now.scheme is ColourScheme.SYSTEM),
+    WindowCommand("theme.set_scheme light", VIEW, "Theme: lig&ht",
+        lambda c: c.settings_controller.choose_scheme(ColourScheme.LIGHT),
+        ("Ctrl+Alt+L",), group="scheme", is_checked=lambda now: now.scheme is ColourScheme.LIGHT),
+    WindowCommand("theme.set_scheme dark", VIEW, "Theme: &dark",
+        lambda c: c.settings_controller.choose_scheme(ColourScheme.DARK),
+        ("Ctrl+Alt+D",), group="scheme", is_checked=lambda now: now.scheme is ColourScheme.DARK),
+    WindowCommand("focus_cycle.go 1", VIEW, "Focus next area", lambda c: c.focus_cycle.go(1),
+        ("F12",),
+        has_separator=True),
+    WindowCommand("focus_cycle.go -1", VIEW, "Focus previous area", lambda c: c.focus_cycle.go(-1),
         ("Shift+F12",)),
-    Row("layout.reset", VIEW, "Reset layout", lambda c: c.reset_layout(), ("Ctrl+Alt+P",)),
-    Row("presenter_mode.toggle", VIEW, "Presenter mode (&video projector)",
-        lambda c: c.presenter.toggle(), ("F5",), divides=True,
+    WindowCommand("layout.reset", VIEW, "Reset layout", lambda c: c.reset_layout(), ("Ctrl+Alt+P",
+        )),
+    WindowCommand("presenter_mode.toggle", VIEW, "Presenter mode (&video projector)",
+        lambda c: c.presenter.toggle(), ("F5",), has_separator=True,
         is_checked=lambda now: now.is_presenting),
-    Row("presenter_mode.blank", VIEW, "Blan&k the screen", lambda c: c.presenter.blank_screen(),
+    WindowCommand("presenter_mode.blank", VIEW, "Blan&k the screen",
+        lambda c: c.presenter.blank_screen(),
         ("B", "."), is_enabled=lambda now: now.is_presenting),
-    Row("reduced_motion.toggle", VIEW, "&Reduce motion",
+    WindowCommand("reduced_motion.toggle", VIEW, "&Reduce motion",
         lambda c: c.settings_controller.toggle_motion(), ("Ctrl+Alt+M",),
         is_checked=lambda now: now.is_motion_reduced,
         tip="Show panes, menus and lists without animation"),
-    Row("lesson.step 1", LESSONS, "&Next page", lambda c: c.lesson_controller.step(1),
-        ("Alt+Right",), divides=True, is_enabled=_has_next_page),
-    Row("lesson.step -1", LESSONS, "&Previous page", lambda c: c.lesson_controller.step(-1),
+    WindowCommand("lesson.step 1", LESSONS, "&Next page", lambda c: c.lesson_controller.step(1),
+        ("Alt+Right",), has_separator=True, is_enabled=_has_next_page),
+    WindowCommand("lesson.step -1", LESSONS, "&Previous page",
+        lambda c: c.lesson_controller.step(-1),
         ("Alt+Left",), is_enabled=_has_previous_page),
-    Row("lesson.restore_page", LESSONS, "&Restore page",
+    WindowCommand("lesson.restore_page", LESSONS, "&Restore page",
         lambda c: c.lesson_controller.restore_page(), ("Alt+Home",), is_enabled=_is_page_changed,
         tip="Undo the changes made since the page was opened"),
-    Row("lesson.close", LESSONS, "&Close lesson", lambda c: c.lesson_controller.close(),
-        ("Alt+End",), is_enabled=lambda now: now.panel(LESSON) is not None),
-    Row("lesson.open_folder", LESSONS, "Open lessons &folder",
-        lambda c: c.lesson_controller.open_folder(), ("Ctrl+Alt+F",), divides=True),
-    Row("lab.open", LAB, "&Language lab", lambda c: c.open_lab(), ("Ctrl+Alt+A",)),
-    Row("start_page.open", HELP, "&Start page", lambda c: c.start_page.open(), ("Ctrl+Alt+H",)),
-    Row("documentation.open", HELP, "&Documentation", lambda c: _open_documentation(c.window),
+    WindowCommand("lesson.close", LESSONS, "&Close lesson", lambda c: c.lesson_controller.close(),
+        ("Alt+End",), is_enabled=lambda now: now.panel(LESSON_PANEL) is not None),
+    WindowCommand("lesson.open_folder", LESSONS, "Open lessons &folder",
+        lambda c: c.lesson_controller.open_folder(), ("Ctrl+Alt+F",), has_separator=True),
+    WindowCommand("lab.open", LAB, "&Language lab", lambda c: c.open_lab(), ("Ctrl+Alt+A",)),
+    WindowCommand("start_page.open", HELP, "&Start page", lambda c: c.start_page.open(),
+        ("Ctrl+Alt+H",)),
+    WindowCommand("documentation.open", HELP, "&Documentation",
+        lambda c: _open_documentation(c.window),
         ("Ctrl+F1",)),
-    Row("shortcuts.show", HELP, "&Keyboard shortcuts",
-        lambda c: dialogs.show_shortcuts(c.window, shortcut_list()), ("Ctrl+?", "F1")),
-    Row("about.show", HELP, "&About", lambda c: dialogs.show_about(c.window)),
+    WindowCommand("shortcuts.show", HELP, "&Keyboard shortcuts",
+        lambda c: dialogs.show_shortcuts(c.window, list_shortcuts()), ("Ctrl+?", "F1")),
+    WindowCommand("about.show", HELP, "&About", lambda c: dialogs.show_about(c.window)),
 )
 # fmt: on
 
 
-_NOT_COVERED = {*(FILE, RECENT, LAB, HELP), *("reduced_motion.toggle", "settings.open"), "scheme"}
+_NOT_COVERED = {
+    *(FILE, RECENT_MENU, LAB, HELP),
+    *("reduced_motion.toggle", "settings.open"),
+    "scheme",
+}
 """Menus, commands and groups that do not act on the content under the start page."""
-UNDER_START_PAGE = tuple(
+START_PAGE_CLOSING_COMMANDS = tuple(
     row.id for row in COMMANDS if not {row.menu, row.id, row.group} & _NOT_COVERED
 )
 """Commands that act on the content under the start page, so they close it."""
 
-WITHIN = (
+WIDGET_SHORTCUTS = (
     ("Pin a cell; move to the next cell, head or stage", "arrow keys"),
     ("During playback, with no cell pinned: step or change the stage", "arrow keys"),
     ("Unpin the cell", "Esc"),
@@ -655,11 +707,11 @@ WITHIN = (
 """Keys handled by widgets themselves, without a command."""
 
 
-def shortcut_list() -> list[ShortcutGroup]:
+def list_shortcuts() -> list[ShortcutGroup]:
     """List the keyboard shortcuts."""
     panes = tuple((f"Open or close the {pane.title} pane", pane.shortcut) for pane in PANES)
     return [
         *shortcuts_by_menu(COMMANDS),
         ShortcutGroup("Panes", panes),
-        ShortcutGroup("In the focused widget", WITHIN),
+        ShortcutGroup("In the focused widget", WIDGET_SHORTCUTS),
     ]

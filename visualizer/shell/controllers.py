@@ -73,7 +73,7 @@ class Controllers(FeatureControllers):
             self.setup,
             self.document_controller,
             self.reduced_motion_controller,
-            self.name_keys,
+            self.name_widgets,
         )
         self.start_page = StartPageController(
             window,
@@ -96,18 +96,18 @@ class Controllers(FeatureControllers):
             *(self.workspace, files, autosave, self.recovery_prompt, images, *models),
             *(self.export_controller, self.model_generation_controller),
         ):
-            part.broke.connect(show_bug)
+            part.failed.connect(show_bug)
         for model in models:
-            model.opened.connect(files.take_model)
-        self.workspace.modelRefused.connect(files.refuse_model)
+            model.opened.connect(files.use_model)
+        self.workspace.modelRefused.connect(files.report_model_error)
         files.lessonLeft.connect(self.lesson_controller.close)
         autosave.found.connect(self.recovery_prompt.offer)
-        self.recovery_prompt.recovered.connect(files.take_recovered)
+        self.recovery_prompt.recovered.connect(files.open_recovered)
         files.settled.connect(self.recent_files_menu.remember)
         self.recent_files_menu.chosen.connect(files.open)
-        files.modelWanted.connect(self.model_chooser_controller.open_folder)
-        files.imageWanted.connect(images.take)
-        self.presenter.rearranged.connect(self.board.arrange_late)
+        files.modelRequested.connect(self.model_chooser_controller.open_folder)
+        files.imageRequested.connect(images.take)
+        self.presenter.arrangementChanged.connect(self.board.apply_pending_arrangement)
         self.presenter.paintingLeft.connect(self.mask_edit_controller.stop)
         self.presenter.cellLeft.connect(self.cell_selection_controller.unpin)
         page.left.connect(self.board.setFocus)
@@ -123,12 +123,12 @@ class Controllers(FeatureControllers):
     def go_to_largest_weight(self) -> None:
         """Go to the token with the next largest weight."""
         pane = self.docks.show_pane_of(self.token_pane)
-        self.token_pane.shown_strip.go_to_largest()
+        self.token_pane.visible_strip.go_to_largest()
         pane.ensureWidgetVisible(self.token_pane)
 
     def reset_layout(self) -> None:
         """Arrange the panes as in a new window; the lesson pane stays open during a lesson."""
-        self.docks.once_dropped(self._reset_layout)
+        self.docks.after_drop(self._reset_layout)
 
     def _reset_layout(self) -> None:
         self.presenter.leave()

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 from PySide6.QtCore import QObject, Signal
 
-from visualizer.documents.document_file import SUFFIX, UNTITLED, SavedDocument
-from visualizer.documents.open_document import DocumentChange, change_to_model
+from visualizer.documents.document_file import DOCUMENT_SUFFIX, UNTITLED_NAME, SavedDocument
+from visualizer.documents.open_document import DocumentChange, switch_to_model
 from visualizer.errors import InputError
-from visualizer.export.progress_controller import CLOSES_THEN
-from visualizer.models.image_names import is_image_name
-from visualizer.models.model_source import server_of
-from visualizer.session.newest_request_worker import Worker
+from visualizer.export.progress_controller import CLOSING_NOTICE
+from visualizer.models.image_names import has_image_suffix
+from visualizer.models.model_source import parse_server_address
+from visualizer.session.newest_request_worker import NewestRequestWorker
 from visualizer.shell.autosave_controller import AutosaveController
 from visualizer.shell.document_io import (
-    OPENED,
+    OPEN_FILE_FILTER,
     ChangedFile,
     FoundImage,
     ReadResult,
@@ -65,20 +65,20 @@ class DocumentController(QObject):
 
     changed = Signal()
     """The path or the saved state has changed."""
-    anotherWanted = Signal(object, object)
+    newDocumentRequested = Signal(object, object)
     """Requests another window for a document (or None) and its path."""
-    recoveredApart = Signal(object, object)
+    recoveredInNewWindow = Signal(object, object)
     """Requests another window for a recovered document and its recovery file."""
-    modelWanted = Signal(object)
+    modelRequested = Signal(object)
     """Requests opening the model in this folder."""
-    imageWanted = Signal(object)
+    imageRequested = Signal(object)
     """Requests running the vision model on this image file; None asks the user for one."""
-    quitWanted = Signal()
+    quitRequested = Signal()
     lessonLeft = Signal()
     """Requests closing the lesson and returning to the user's document."""
     said = Signal(str, int)
     """A status message and its duration in milliseconds; 0 keeps it until the next."""
-    broke = Signal(str)
+    failed = Signal(str)
     settled = Signal(object)
     """The path of a file that was opened or saved."""
 
@@ -96,8 +96,8 @@ class DocumentController(QObject):
         self.path: Path | None = None
         self._version: FileVersion | None = None
         """Version of the file when it was last opened or saved here."""
-        self._title = UNTITLED
-        self.keeps_numbers = self._kept_numbers = False
+        self._title = UNTITLED_NAME
+        self.saves_numbers = self._kept_numbers = False
         self.is_requested = False
         """Whether the document was named on the command line; recovery then does not replace it."""
         self._clean: Document | None = self._workspace.document
@@ -110,7 +110,7 @@ class DocumentController(QObject):
         """Whether a request to the worker is unanswered."""
         self._is_writing = False
         """Whether that request is a write."""
-        self._worker = Worker(self)
+        self._worker = NewestRequestWorker(self)
         self._worker.answered.connect(self._handle_result)
         self._worker.failed.connect(self._report_failure)
         self.autosave_controller = AutosaveController(self)
@@ -125,7 +125,7 @@ class DocumentController(QObject):
 
     def figure_title(self) -> str:
         """Return the default figure title: the name of a document that has no file yet."""
-        return "" if self.path or self.name == UNTITLED else self.name
+        return "" if self.path or self.name == UNTITLED_NAME else self.name
 
     @property
     def is_saved(self) -> bool:
@@ -140,7 +140,7 @@ class DocumentController(QObject):
         return self._workspace.document, self._workspace.wanted
 
     @property
-    def is_untouched(self) -> bool:
+    def is_unmodified(self) -> bool:
         """Whether the window has no file and no unsaved changes."""
         return self.path is None and self.is_saved
 
@@ -154,11 +154,13 @@ class DocumentController(QObject):
         """Whether a file is being read or written."""
         return self._is_asking or bool(self._waiting)
 
-    def see_changes(self) -> None:
+    def track_changes(self) -> None:
         """Pass changes to the autosave, and update whether the document is saved."""
         self._is_restoring = self._is_restoring and self._workspace.is_working
         is_saved = self.is_saved
-        self.autosave_controller.see(*self._own_state, self.path, self._version, is_saved)
+        self.autosave_controller.schedule_autosave(
+            *self._own_state, self.path, self._version, is_saved
+        )
         if is_saved != self._was_saved:
             self._was_saved = is_saved
             self.changed.emit()
@@ -181,11 +183,11 @@ class DocumentController(QObject):
 
     def new_window(self) -> None:
         """Open another window with the book's sentence."""
-        self.anotherWanted.emit(None, None)
+        self.newDocumentRequested.emit(None, None)
 
-    def choose_to_open(self) -> None:
+    def ask_and_open(self) -> None:
         folder = self.path.parent if self.path else Path.home()
-        ask_open_path(self._window, folder, OPENED, self._open_named)
+        ask_open_path(self._window, folder, OPEN_FILE_FILTER, self._open_named)
 
     def _open_named(self, name: str) -> None:
         self.open(Path(name))
@@ -197,7 +199,7 @@ class DocumentController(QObject):
         An exported figure always opens as a document.
         """
         if _is_model_folder(path):
-            self.modelWanted.emit(path)
+            self.modelRequested.emit(path)
             return
         self._waiting.append(partial(self._start_reading, path))
         self._start_next()
@@ -219,7 +221,7 @@ class DocumentController(QObject):
             read = self._program.read(path, document)
             return ReadResult(read, path, document, is_reverting)
         except InputError:
-            if document.reads_image and is_image_name(path):
+            if document.takes_image and has_image_suffix(path):
                 return FoundImage(path)
             raise
 
@@ -245,20 +247,20 @@ class DocumentController(QObject):
         document, colouring = self._workspace.document, self._workspace.wanted.colouring
         self._send_request(partial(_example_read, read, document, colouring))
 
-    def take_in(self, saved: SavedDocument, path: Path | None) -> None:
+    def show_opened(self, saved: SavedDocument, path: Path | None) -> None:
         """Show a document; only a document file keeps its path, a titled document is unsaved."""
-        is_own = path is not None and path.suffix.lower() == SUFFIX
+        is_own = path is not None and path.suffix.lower() == DOCUMENT_SUFFIX
         self.path = path if is_own else None
         self._version = saved.version
         # Without numbers, the document would not open on machines without the model.
         is_read = saved.document.model is not None
-        self.keeps_numbers = is_read or (is_own and saved.recorded is not None)
-        self._title = saved.title or UNTITLED
+        self.saves_numbers = is_read or (is_own and saved.recorded is not None)
+        self._title = saved.title or UNTITLED_NAME
         self._clean, self._is_restoring = None if saved.title else saved.document, True
         self._workspace.open(saved.document, saved.view, partial(self._program.restore, saved))
         self.changed.emit()
 
-    def take_model(self, opened: OpenedSource, device: Device, dtype: Dtype, read: str) -> None:
+    def use_model(self, opened: OpenedSource, device: Device, dtype: Dtype, read: str) -> None:
         """Set an opened model as the document's source, as one undoable change.
 
         Parameters
@@ -269,17 +271,17 @@ class DocumentController(QObject):
         source = opened.source
         if read != self._workspace.document.text:
             opened = replace(opened, other_text="")
-        self._kept_numbers = self.keeps_numbers
+        self._kept_numbers = self.saves_numbers
         document = self._workspace.document.set("device", device).set("dtype", dtype)
-        change = change_to_model(document, opened)
+        change = switch_to_model(document, opened)
         self._take_change(change)
         self._show_message(change.notice or f"Opened {source.name}.")
-        if not server_of(source.folder):
+        if not parse_server_address(source.folder):
             self.settled.emit(source.path)
-        if self._workspace.document.lacks_image:
-            self.imageWanted.emit(None)
+        if self._workspace.document.needs_image:
+            self.imageRequested.emit(None)
 
-    def refuse_model(self, name: str, refused: InputError | None) -> None:
+    def report_model_error(self, name: str, refused: InputError | None) -> None:
         """Report that a model could not run on the document, which is unchanged.
 
         Parameters
@@ -287,26 +289,26 @@ class DocumentController(QObject):
         refused : InputError or None
             The reason; None for an unexpected exception, which is reported separately.
         """
-        self.keeps_numbers = self._kept_numbers
+        self.saves_numbers = self._kept_numbers
         said = OPEN_ERROR.format(name=name)
         self._show_message(said)
         if refused:
             refuse(self._window, "Cannot open", f"{said} {refused.sentence}")
 
-    def take_recovered(self, saved: SavedDocument, left: RecoveredDocument) -> None:
+    def open_recovered(self, saved: SavedDocument, left: RecoveredDocument) -> None:
         """Show a recovered document in this window, or in another if this window has a document."""
         is_of_this = self.path is not None and self.path == left.path and self.is_saved
-        if is_of_this or (self.is_untouched and not self.is_requested):
+        if is_of_this or (self.is_unmodified and not self.is_requested):
             self.recover(saved, left)
         else:
-            self.recoveredApart.emit(saved, left)
+            self.recoveredInNewWindow.emit(saved, left)
 
     def recover(self, saved: SavedDocument, left: RecoveredDocument) -> None:
         """Show a recovered document, unsaved."""
-        self.autosave_controller.inherit(left)
-        self.take_in(saved, left.path)
+        self.autosave_controller.adopt_recovery_file(left)
+        self.show_opened(saved, left.path)
         self._clean = None
-        self.see_changes()
+        self.track_changes()
 
     # ------------------------------------------------------------------ saving
 
@@ -318,15 +320,15 @@ class DocumentController(QObject):
             self.save_as()
 
     def save_as(self) -> None:
-        start = self.path or Path.home() / f"{self._title.lower()}{SUFFIX}"
+        start = self.path or Path.home() / f"{self._title.lower()}{DOCUMENT_SUFFIX}"
         dialog = ask_save_path(
-            self._window, "Save as", start, f"Document (*{SUFFIX})", self._write_named
+            self._window, "Save as", start, f"Document (*{DOCUMENT_SUFFIX})", self._write_named
         )
         dialog.rejected.connect(self._cancel_closing)
 
     def _write_named(self, name: str) -> None:
-        is_named = name.lower().endswith(SUFFIX)
-        path = Path(name if is_named else name + SUFFIX)
+        is_named = name.lower().endswith(DOCUMENT_SUFFIX)
+        path = Path(name if is_named else name + DOCUMENT_SUFFIX)
         if self._window_on(path) in (None, self._window):
             view = self._workspace.wanted
             page = (self._workspace.document, view) if view.lesson is not None else None
@@ -345,7 +347,7 @@ class DocumentController(QObject):
 
     def toggle_numbers(self) -> None:
         """Toggle whether the numbers are saved in the file."""
-        self.keeps_numbers = not self.keeps_numbers
+        self.saves_numbers = not self.saves_numbers
         self.changed.emit()
         self._start_next()
 
@@ -359,12 +361,12 @@ class DocumentController(QObject):
         self._start_next()
 
     def _start_writing(self, path: Path, may_replace: bool, page: LessonPage | None) -> None:
-        if self._workspace.is_working and (self.keeps_numbers or self._is_restoring):
+        if self._workspace.is_working and (self.saves_numbers or self._is_restoring):
             again = partial(self._start_writing, path, may_replace, page)
             self._waiting.appendleft(again)  # retried when the workspace has finished
             return
         document, view = page or self._own_state
-        has_numbers = self.keeps_numbers and document == self._workspace.document
+        has_numbers = self.saves_numbers and document == self._workspace.document
         run = self._workspace.run if has_numbers else None
         write = partial(write_saved_document, path, document, view, run)
         writing = partial(
@@ -372,7 +374,7 @@ class DocumentController(QObject):
             page=page,
             replaced=None if page else self._version,
             may_replace=may_replace,
-            are_numbers_late=self.keeps_numbers and not has_numbers,
+            are_numbers_late=self.saves_numbers and not has_numbers,
         )
         self._send_request(writing, writes=True)
 
@@ -382,7 +384,7 @@ class DocumentController(QObject):
         """Return whether closing is safe; otherwise ask the user, and call `then` when it is."""
         if self._writes:  # `then` asks again if anything else has changed
             self._then = then
-            self._show_message(f"{CLOSES_THEN}.", 0)
+            self._show_message(f"{CLOSING_NOTICE}.", 0)
             return False
         if self.is_saved:
             return True
@@ -396,18 +398,18 @@ class DocumentController(QObject):
         self.save()
 
     def _discard_and(self, then: Callable[[], object]) -> None:
-        self.give_up()
+        self.abandon()
         then()
 
-    def give_up(self) -> None:
+    def abandon(self) -> None:
         """Discard unsaved changes: treat the document as saved."""
         self._clean = self._own_state[0]
         self._waiting.clear()
         self._writes, self._is_writing = 0, False
-        self.see_changes()
+        self.track_changes()
 
     def quit(self) -> None:
-        self.quitWanted.emit()
+        self.quitRequested.emit()
 
     def close(self) -> None:
         """Stop the worker and remove the recovery file."""
@@ -424,13 +426,13 @@ class DocumentController(QObject):
             self._ask_overwrite(answer.path, answer.page)
         elif isinstance(answer, FoundImage):
             self._show_message("")
-            self.imageWanted.emit(answer.path)
+            self.imageRequested.emit(answer.path)
         elif isinstance(answer, WriteResult):
             self._take_written(answer)
         elif answer.path and answer.is_reverting:
             self._take_reverted(answer.what, answer.path)
         elif isinstance(answer.what, DocumentChange):
-            change = answer.what.rebased(answer.before, self._workspace.document)
+            change = answer.what.apply_to_edited(answer.before, self._workspace.document)
             self._take_read(change, answer.path)
         else:
             self._take_read(answer.what, answer.path)
@@ -440,11 +442,11 @@ class DocumentController(QObject):
         if not done.is_copy:
             self.path, self._clean, self._version = done.path, done.document, done.version
         saved = f"Saved {'a copy as ' * done.is_copy}{done.path}"
-        if done.lacks_numbers:
-            self._show_message(f"{saved}. {done.lacks_numbers}", NOTICE_MS)
+        if done.missing_numbers_notice:
+            self._show_message(f"{saved}. {done.missing_numbers_notice}", NOTICE_MS)
         else:
             self._show_message(saved)
-        self.see_changes()
+        self.track_changes()
         self.changed.emit()
         if not self._writes:
             then, self._then = self._then, None
@@ -455,10 +457,10 @@ class DocumentController(QObject):
         self._show_message(f"Opened {path or 'example'}")
         if isinstance(what, DocumentChange):
             self._take_change(what)
-        elif self.is_untouched:
-            self.take_in(what, path)
+        elif self.is_unmodified:
+            self.show_opened(what, path)
         else:
-            self.anotherWanted.emit(what, path)
+            self.newDocumentRequested.emit(what, path)
         if isinstance(what, DocumentChange) or what.notice:
             self._show_message(
                 f"Opened {path.name}. {what.notice}" if path else what.notice, NOTICE_MS
@@ -468,7 +470,7 @@ class DocumentController(QObject):
         view = self._workspace.wanted
         if change.stages is not None:
             view = replace(view, stages=change.stages)
-        self.keeps_numbers = self.keeps_numbers or change.document.model is not None
+        self.saves_numbers = self.saves_numbers or change.document.model is not None
         self._workspace.show_document(change.document, view, change.opened_model)
 
     def _take_reverted(self, what: SavedDocument | DocumentChange, path: Path) -> None:
@@ -503,7 +505,7 @@ class DocumentController(QObject):
                 error.sentence,
             )
         else:
-            self.broke.emit("".join(traceback.format_exception(error)))
+            self.failed.emit("".join(traceback.format_exception(error)))
 
     def _show_message(self, words: str, for_ms: int = MESSAGE_MS) -> None:
         self.said.emit(words, for_ms)

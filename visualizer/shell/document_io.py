@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 
-from visualizer.documents.document_file import SUFFIX, write_document
+from visualizer.documents.document_file import DOCUMENT_SUFFIX, write_document
 from visualizer.storage import atomic_file
-from visualizer.storage.regular_file import version_at
+from visualizer.storage.regular_file import read_file_version
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from visualizer.storage.regular_file import FileVersion
 
 
-_OWN, _PICTURES, _NUMBERS = f"*{SUFFIX}", "*.png *.svg *.pdf *.html", "*.npz *.json"
+_OWN, _PICTURES, _NUMBERS = f"*{DOCUMENT_SUFFIX}", "*.png *.svg *.pdf *.html", "*.npz *.json"
 _TENSORS, _TEXTS = "*.npy *.npz *.safetensors *.pt *.pth *.bin", "*.txt"
-OPENED = (
+OPEN_FILE_FILTER = (
     f"All supported files ({_OWN} {_PICTURES} *.json {_TENSORS} {_TEXTS});;"
     f"Documents ({_OWN});;Images with an embedded document ({_PICTURES});;"
     f"Exported numbers with an embedded document ({_NUMBERS});;"
@@ -33,8 +33,8 @@ OPENED = (
 """File filter of the Open dialog."""
 
 
-LACKS_NUMBERS = "The numbers were not saved: the model’s server no longer provides them."
-LATE_NUMBERS = "The numbers were not saved: a lesson was opened before they were available."
+NUMBERS_GONE_NOTICE = "The numbers were not saved: the model’s server no longer provides them."
+NUMBERS_LATE_NOTICE = "The numbers were not saved: a lesson was opened before they were available."
 LessonPage: TypeAlias = "tuple[Document, View]"
 
 
@@ -62,7 +62,7 @@ class WriteResult(Struct, frozen=True, eq=False):
 
     Parameters
     ----------
-    lacks_numbers : str
+    missing_numbers_notice : str
         Why requested numbers are missing in the file, as a sentence; empty if they are not.
     """
 
@@ -70,7 +70,7 @@ class WriteResult(Struct, frozen=True, eq=False):
     path: Path
     is_copy: bool
     version: FileVersion | None
-    lacks_numbers: str
+    missing_numbers_notice: str
 
 
 class _ChangedError(Exception):
@@ -122,20 +122,22 @@ def write_saved_document(
     """
 
     def check() -> None:
-        if not may_replace and version_at(path) not in (None, replaced):
+        if not may_replace and read_file_version(path) not in (None, replaced):
             raise _ChangedError
 
     try:
         with suppress(OSError):  # reported by the write itself
             check()
-        whole = document.with_numbers_of(run) if run else document
+        whole = document.attach_results(run) if run else document
         # Writing a large document takes long, and the file may be changed during that time.
-        atomic_file.write(path, lambda file: write_document(file, whole, view, run), check=check)
+        atomic_file.write_atomically(
+            path, lambda file: write_document(file, whole, view, run), check=check
+        )
     except _ChangedError:
         return ChangedFile(path, page)
     is_of_model = whole is not document
     is_elsewhere = bool(run and run.reading and run.reading.fetch_captured)
-    lacks_numbers = LATE_NUMBERS if are_numbers_late else ""
+    lacks_numbers = NUMBERS_LATE_NOTICE if are_numbers_late else ""
     if is_of_model and is_elsewhere and whole.captured is None:
-        lacks_numbers = LACKS_NUMBERS
-    return WriteResult(document, path, page is not None, version_at(path), lacks_numbers)
+        lacks_numbers = NUMBERS_GONE_NOTICE
+    return WriteResult(document, path, page is not None, read_file_version(path), lacks_numbers)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.documents.document_file import SavedDocument
     from visualizer.documents.open_document import DocumentChange
-    from visualizer.features.lessons.lesson import Lessons
+    from visualizer.features.lessons.lesson import LessonsById
     from visualizer.session.document import Document
     from visualizer.session.screen import Presenter
     from visualizer.session.view import View
@@ -42,6 +42,6 @@ class Services(Struct, frozen=True):
     compute: ComputeFunction
     read: Callable[[Path, Document], SavedDocument | DocumentChange]
     restore: Callable[[SavedDocument], tuple[Run, View]]
-    presenter: Callable[[Callable[[], Lessons]], Presenter]
+    presenter: Callable[[Callable[[], LessonsById]], Presenter]
     read_example: Callable[[], SavedDocument]
     rest: Callable[[], object]

@@ -33,7 +33,7 @@ from shiboken6 import isValid
 from visualizer.session.pane import Area
 from visualizer.shell.pane_focus_cycle import tab_stops
 from visualizer.shell.pane_table import PANES
-from visualizer.widgets.commands import tip_with_keys
+from visualizer.widgets.commands import tooltip_with_shortcut
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.plain_text_tooltips import plain_tooltip
@@ -51,13 +51,13 @@ SIDES = {
     Area.LEFT: Qt.DockWidgetArea.LeftDockWidgetArea,
     Area.RIGHT: Qt.DockWidgetArea.RightDockWidgetArea,
 }
-USUAL_WIDTHS = {Area.LEFT: 248, Area.RIGHT: 264}
-SCROLL_TIPS = {"ScrollLeftButton": "Previous panes", "ScrollRightButton": "Next panes"}
+DEFAULT_WIDTHS_PX = {Area.LEFT: 248, Area.RIGHT: 264}
+SCROLL_TOOLTIPS = {"ScrollLeftButton": "Previous panes", "ScrollRightButton": "Next panes"}
 """Tool tips by Qt's object names of a tab bar's scroll buttons."""
-ARRIVAL_MS = 400
+DROP_TIMEOUT_MS = 400
 """Maximum time until a dropped pane reaches its place; Qt's animation takes 200 ms."""
-PRESSES = {QEvent.Type.MouseButtonPress, QEvent.Type.MouseButtonDblClick}
-WIDE = 1500
+PRESS_EVENTS = {QEvent.Type.MouseButtonPress, QEvent.Type.MouseButtonDblClick}
+WIDE_WINDOW_PX = 1500
 """Window width, in pixels, above which pane widths grow in proportion."""
 
 
@@ -79,11 +79,11 @@ class PaneScale(Struct, frozen=True):
     def of(cls, window: QMainWindow) -> PaneScale:
         return cls(window.width(), text_scale())
 
-    def usual_width(self, pane: Pane) -> int:
+    def default_width(self, pane: Pane) -> int:
         """Return the default width of a pane."""
         others = (other.width for other in PANES if other.id == pane.beside)
-        usual = pane.width or next(others, 0) or USUAL_WIDTHS[pane.area]
-        return max(round(usual * self.text), usual * self.window // WIDE)
+        usual = pane.width or next(others, 0) or DEFAULT_WIDTHS_PX[pane.area]
+        return max(round(usual * self.text), usual * self.window // WIDE_WINDOW_PX)
 
 
 class PaneWidgets(dict[str, Any]):
@@ -132,7 +132,7 @@ def _set_up_tab_bar(bar: QTabBar) -> None:
     bar.setElideMode(Qt.TextElideMode.ElideNone)
     bar.setUsesScrollButtons(True)
     for button in bar.findChildren(QToolButton):
-        button.setToolTip(plain_tooltip(SCROLL_TIPS.get(button.objectName(), "Panes")))
+        button.setToolTip(plain_tooltip(SCROLL_TOOLTIPS.get(button.objectName(), "Panes")))
     bar.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # every pane has its own shortcut
 
 
@@ -185,18 +185,18 @@ class PaneDocks(QObject):
                 _set_up_tab_bar(bar)  # Qt creates them for tabbed panes
                 bar.installEventFilter(self)
             return False
-        is_press = event.type() in PRESSES
+        is_press = event.type() in PRESS_EVENTS
         ends_drag = is_press or event.type() is QEvent.Type.WindowBlocked
         return bool(ends_drag and self._release_drags() and is_press)
 
-    def once_dropped(self, then: Callable[[], object], most_waits: int = 2) -> None:
+    def after_drop(self, then: Callable[[], object], most_waits: int = 2) -> None:
         """End the drag of a pane, tab or edge, and call `then` when the pane has reached its place.
 
         Calls it immediately if no pane is being dragged. Drags that start while waiting are also
         ended; `most_waits` bounds the wait, because a pane may stay floating.
         """
         if self._release_drags() and most_waits:
-            QTimer.singleShot(ARRIVAL_MS, self, partial(self.once_dropped, then, most_waits - 1))
+            QTimer.singleShot(DROP_TIMEOUT_MS, self, partial(self.after_drop, then, most_waits - 1))
         else:
             then()
 
@@ -225,7 +225,7 @@ class PaneDocks(QObject):
             self._window.removeDockWidget(dock)
         for pane in PANES:
             self._window.addDockWidget(SIDES[pane.area], self.by_id[pane.id])
-            self.by_id[pane.id].setVisible(not pane.is_closed_at_first)
+            self.by_id[pane.id].setVisible(not pane.is_initially_closed)
         self._arrange_docks()
         self.restore_content_panes()
 
@@ -240,7 +240,7 @@ class PaneDocks(QObject):
                 window.tabifyDockWidget(self.by_id[pane.beside], self.by_id[pane.id])
                 self.by_id[pane.id].hide()
         scale = PaneScale.of(window)
-        widths = {self.by_id[pane.id]: scale.usual_width(pane) for pane in PANES}
+        widths = {self.by_id[pane.id]: scale.default_width(pane) for pane in PANES}
         self._resize_docks(widths, Qt.Orientation.Horizontal)
         self.share_height(Area.RIGHT)
 
@@ -275,7 +275,7 @@ class PaneDocks(QObject):
 
     def share_height(self, area: Area) -> None:
         """Give the panes of one area their default heights."""
-        panes = [pane for pane in PANES if pane.area is area and not pane.is_closed_at_first]
+        panes = [pane for pane in PANES if pane.area is area and not pane.is_initially_closed]
         heights = {self.by_id[pane.id]: pane.height for pane in panes}
         self._resize_docks(heights, Qt.Orientation.Vertical)
 
@@ -296,7 +296,7 @@ class PaneDocks(QObject):
         return {id_: dock.toggleViewAction() for id_, dock in self.by_id.items()}
 
     @property
-    def seen(self) -> frozenset[str]:
+    def displayed_stage(self) -> frozenset[str]:
         """The ids of the visible panes; for tabbed panes, only the front one."""
         return self._seen
 
@@ -368,13 +368,13 @@ class PaneDocks(QObject):
         self.end_drag()
         self._next.stop()
 
-    def fit_width(self, before: PaneScale) -> None:
+    def update_default_widths(self, before: PaneScale) -> None:
         """Adapt panes of default width to a new window width or text size."""
         now, widths = PaneScale.of(self._window), {}
         for pane in PANES:
             dock = self.by_id[pane.id]
-            least, was = dock.minimumSizeHint().width(), before.usual_width(pane)
-            wanted = max(least, now.usual_width(pane))
+            least, was = dock.minimumSizeHint().width(), before.default_width(pane)
+            wanted = max(least, now.default_width(pane))
             is_usual = was - 1 <= dock.width() <= max(least, was) + 1
             if dock.isVisible() and is_usual and wanted != dock.width():
                 widths[dock] = wanted
@@ -398,7 +398,7 @@ class PaneDocks(QObject):
             self.changed.emit(self._seen)
 
     @contextmanager
-    def changed_at_once(self) -> Iterator[None]:
+    def batch_changes(self) -> Iterator[None]:
         """Context that emits `changed` at most once, at its end."""
         before, self._is_held = self._seen, True
         try:
@@ -436,7 +436,7 @@ def _make_dock(window: QMainWindow, pane: Pane, panes: PaneWidgets, home: QWidge
     action = dock.toggleViewAction()
     action.triggered.connect(dock.raise_)
     action.setShortcut(pane.shortcut)
-    action.setToolTip(plain_tooltip(tip_with_keys(pane.tip, action)))
+    action.setToolTip(plain_tooltip(tooltip_with_shortcut(pane.tip, action)))
     return dock
 
 

@@ -8,38 +8,38 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
-from visualizer.attention.remote_numbers import NumbersOnTheirWayError, without_waiting
-from visualizer.features.lessons.presenter import LESSON, present_position
+from visualizer.attention.remote_numbers import NumbersPendingError, forbid_waiting
+from visualizer.features.lessons.presenter import LESSON_PANEL, present_position
 from visualizer.features.line_view import long_text_lines
-from visualizer.features.mask_editor.presenter import MASK_EDIT
-from visualizer.features.setup.presenter import SETUP, present_setup
+from visualizer.features.mask_editor.presenter import MASK_EDIT_PANEL
+from visualizer.features.setup.presenter import SETUP_PANEL, present_setup
 from visualizer.features.token_strip import presenter as token_strip_presenter
 from visualizer.format import format_count
 from visualizer.heatmap import board_presenter
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS, BoardContents
 from visualizer.session.computation_caption import facts
 from visualizer.session.head_retrieval import is_retrieval_read, read_retrieval
-from visualizer.session.provenance import provenance_of_view
-from visualizer.session.screen import LatePanels, PanelId, Screen
+from visualizer.session.provenance import describe_view_provenance
+from visualizer.session.screen import LazyPanels, PanelId, Screen
 from visualizer.shell.pane_table import PANELS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
 
     from visualizer.attention.model_reading import ModelReading
-    from visualizer.features.lessons.lesson import Lessons
+    from visualizer.features.lessons.lesson import LessonsById
     from visualizer.features.lessons.presenter import LessonPanel
     from visualizer.features.setup.presenter import SetupPanel
     from visualizer.session.pane import PanelPresenter
-    from visualizer.session.resolved_view import Resolved
-    from visualizer.session.screen import Moment
+    from visualizer.session.resolved_view import ResolvedView
+    from visualizer.session.screen import ScreenInputs
 
-WAITING = "Loading PyTorch…"
-IMAGE_REQUIRED = "Choose an image to show the heatmaps."
-EMPTY = "The heatmaps appear here when the text and the settings are valid."
+LOADING_TORCH_MESSAGE = "Loading PyTorch…"
+IMAGE_REQUIRED_MESSAGE = "Choose an image to show the heatmaps."
+EMPTY_MESSAGE = "The heatmaps appear here when the text and the settings are valid."
 
 
-READING = "Running on {tokens} … {share} %"
+RUNNING_MESSAGE = "Running on {tokens} … {share} %"
 
 
 class StatusLine(Struct, frozen=True):
@@ -63,10 +63,10 @@ class StatusLine(Struct, frozen=True):
     provenance: str = ""
 
 
-STATUS: PanelId[StatusLine] = PanelId("Status")
+STATUS_PANEL: PanelId[StatusLine] = PanelId("Status")
 
 Panel = TypeVar("Panel")
-REFINED = frozenset({STATUS.name, *(row.id.name for row in PANELS if row.is_refined)})
+REFINED = frozenset({STATUS_PANEL.name, *(row.id.name for row in PANELS if row.is_refined)})
 """The panels that change while the images of long texts are refined."""
 
 
@@ -79,91 +79,95 @@ class PanelPresenters:
         Returns the available lessons.
     """
 
-    def __init__(self, lessons: Callable[[], Lessons] = dict) -> None:
+    def __init__(self, lessons: Callable[[], LessonsById] = dict) -> None:
         self._lessons = lessons
 
-    def present(self, moment: Moment, previous: Mapping[str, object]) -> Screen:
+    def present(self, moment: ScreenInputs, previous: Mapping[str, object]) -> Screen:
         """Create a screen, reusing the objects of unchanged panels."""
         resolved, made = moment.resolved, moment.panels
-        made.makers.update(
+        made.panel_builders.update(
             {
-                SETUP.name: partial(
+                SETUP_PANEL.name: partial(
                     present_setup, moment.document, moment.refused, _reading_by_its_model(moment)
                 ),
-                LESSON.name: partial(self._present_lesson, moment),
-                STATUS.name: partial(_present_status, moment),
+                LESSON_PANEL.name: partial(self._present_lesson, moment),
+                STATUS_PANEL.name: partial(_present_status, moment),
             }
         )
         for row in PANELS:
             name = row.id.name
-            if resolved is not None and row.is_seen(resolved):
+            if resolved is not None and row.is_visible_pane(resolved):
                 before = previous.get(name, row.empty)
-                made.makers[name] = partial(_present_or_keep, row, resolved, moment, before)
+                made.panel_builders[name] = partial(_present_or_keep, row, resolved, moment, before)
                 made.before[name] = before
             else:
                 made[name] = row.empty
         if resolved is None:
-            empty = IMAGE_REQUIRED if moment.document.reads_image else EMPTY
-            waiting = _describe_progress(moment) or WAITING
+            empty = IMAGE_REQUIRED_MESSAGE if moment.document.takes_image else EMPTY_MESSAGE
+            waiting = _describe_progress(moment) or LOADING_TORCH_MESSAGE
             made[BOARD_CONTENTS.name] = BoardContents(
                 message=waiting if moment.is_working else empty
             )
         return Screen(moment.document, moment.view, resolved, made, moment.wanted)
 
-    def present_drawn(self, moment: Moment, shown: LatePanels) -> Screen:
+    def present_drawn(self, moment: ScreenInputs, shown: LazyPanels) -> Screen:
         """Create a screen in which only the panels of `REFINED` have changed."""
-        screen = self.present(moment, shown.newest())
+        screen = self.present(moment, shown.latest_panels())
         made = screen.panels
-        for name in made.makers.keys() & shown.keys() - REFINED:
-            del made.makers[name]
+        for name in made.panel_builders.keys() & shown.keys() - REFINED:
+            del made.panel_builders[name]
             made[name] = shown[name]
         return screen
 
-    def prefetch_key(self, resolved: Resolved) -> Hashable:
+    def prefetch_key(self, resolved: ResolvedView) -> Hashable:
         """Return a key of everything to prefetch; equal keys need only one prefetch."""
         return tuple(
-            row.prefetch_key(resolved) if row.is_seen(resolved) else None for row in PANELS
+            row.prefetch_key(resolved) if row.is_visible_pane(resolved) else None for row in PANELS
         )
 
-    def prefetch(self, resolved: Resolved, previous: Mapping[str, object]) -> Mapping[str, object]:
+    def prefetch(
+        self, resolved: ResolvedView, previous: Mapping[str, object]
+    ) -> Mapping[str, object]:
         """Prefetch everything needed, and return the panels created in the process."""
         made: dict[str, object] = {}
         for row in PANELS:
-            if row.is_seen(resolved):
+            if row.is_visible_pane(resolved):
                 panel = row.prefetch(resolved, made, previous.get(row.id.name, row.empty))
                 if panel is not None:
                     made[row.id.name] = panel
         return made
 
-    def is_begun(self, resolved: Resolved) -> bool:
+    def has_preview(self, resolved: ResolvedView) -> bool:
         """Whether all visible panels have a first image and the pointed-at rows are computed."""
-        is_read = token_strip_presenter.is_read(resolved) and long_text_lines.is_read(resolved)
+        is_read = token_strip_presenter.are_weights_read(
+            resolved
+        ) and long_text_lines.are_weights_read(resolved)
         is_read = is_read and not _is_retrieval_wanted(resolved)
-        return is_read and board_presenter.is_begun(resolved)
+        return is_read and board_presenter.has_preview(resolved)
 
-    def is_drawn(self, resolved: Resolved) -> bool:
+    def is_sampled(self, resolved: ResolvedView) -> bool:
         """Whether all visible images are exact."""
-        return board_presenter.is_drawn(resolved) and self.is_begun(resolved)
+        return board_presenter.is_fully_drawn(resolved) and self.has_preview(resolved)
 
-    def begin(self, resolved: Resolved, is_over: Callable[[], bool]) -> None:
+    def begin(self, resolved: ResolvedView, is_over: Callable[[], bool]) -> None:
         """Create a first image of all visible panels, on the worker, until `is_over`."""
-        if not token_strip_presenter.is_read(resolved):  # pointed at, and quick to compute
-            token_strip_presenter.read_more(resolved, is_over)
-            if token_strip_presenter.is_read(resolved):
+        if not token_strip_presenter.are_weights_read(resolved):  # pointed at, and quick to compute
+            token_strip_presenter.read_more_weights(resolved, is_over)
+            if token_strip_presenter.are_weights_read(resolved):
                 return
-        if board_presenter.is_begun(resolved):
+        if board_presenter.has_preview(resolved):
             if _is_retrieval_wanted(resolved):  # the fewest rows
                 read_retrieval(resolved, is_over)
             else:
-                long_text_lines.read_more(resolved, is_over)
+                long_text_lines.read_more_weights(resolved, is_over)
         else:
-            board_presenter.begin(resolved, is_over)
+            board_presenter.draw_preview(resolved, is_over)
 
-    def draw_more(self, resolved: Resolved, is_over: Callable[[], bool]) -> None:
+    def draw_more(self, resolved: ResolvedView, is_over: Callable[[], bool]) -> None:
         """Refine the visible images, on the worker, until `is_over`."""
         board_presenter.draw_more(resolved, is_over)
 
-    def _present_lesson(self, moment: Moment) -> LessonPanel | None:
+    def _present_lesson(self, moment: ScreenInputs) -> LessonPanel | None:
         position, resolved = moment.view.lesson, moment.resolved
         lessons = self._lessons()
         if position is None or position.lesson_id not in lessons:
@@ -175,21 +179,21 @@ class PanelPresenters:
 
 
 def _present_or_keep(
-    row: PanelPresenter[Panel], resolved: Resolved, moment: Moment, before: Panel
+    row: PanelPresenter[Panel], resolved: ResolvedView, moment: ScreenInputs, before: Panel
 ) -> Panel:
     """Create a panel; keep the previous one while its numbers arrive from another machine."""
-    with without_waiting(), suppress(NumbersOnTheirWayError):
+    with forbid_waiting(), suppress(NumbersPendingError):
         return row.present(resolved, moment, before)
     return before
 
 
-def _is_retrieval_wanted(resolved: Resolved) -> bool:
+def _is_retrieval_wanted(resolved: ResolvedView) -> bool:
     """Whether visible panes need the retrieval measure of a long text's heads."""
-    is_seen = any(row.needs_retrieval and row.is_seen(resolved) for row in PANELS)
+    is_seen = any(row.needs_retrieval and row.is_visible_pane(resolved) for row in PANELS)
     return is_seen and resolved.run.trace.is_blockwise and not is_retrieval_read(resolved)
 
 
-def _reading_by_its_model(moment: Moment) -> ModelReading | None:
+def _reading_by_its_model(moment: ScreenInputs) -> ModelReading | None:
     """Return the shown forward pass if it is one of the document's model."""
     resolved, model = moment.resolved, moment.document.model
     before = resolved.computed.model if resolved and resolved.computed else None
@@ -197,23 +201,23 @@ def _reading_by_its_model(moment: Moment) -> ModelReading | None:
     return resolved.run.reading if resolved and is_by_it else None
 
 
-def _present_status(moment: Moment) -> StatusLine:
+def _present_status(moment: ScreenInputs) -> StatusLine:
     progress, share = _describe_progress(moment), moment.progress.share if moment.progress else 1.0
     if moment.resolved is None:
         return StatusLine(is_working=moment.is_working, progress=progress, share=share)
-    run, painting = moment.resolved.run, moment.panel(MASK_EDIT)
-    told = (facts(run), board_presenter.how_exact(moment.resolved))
+    run, painting = moment.resolved.run, moment.panel(MASK_EDIT_PANEL)
+    told = (facts(run), board_presenter.describe_exactness(moment.resolved))
     said = painting.says if painting else "  ·  ".join(filter(None, told))
-    notices = (*_describe_problems(moment.panel(SETUP)), *run.notices)
-    provenance = provenance_of_view(moment.resolved)
+    notices = (*_describe_problems(moment.panel(SETUP_PANEL)), *run.notices)
+    provenance = describe_view_provenance(moment.resolved)
     return StatusLine(said, notices, moment.is_working, progress, share, provenance)
 
 
-def _describe_progress(moment: Moment) -> str:
+def _describe_progress(moment: ScreenInputs) -> str:
     if moment.progress is None:
         return ""
     tokens = format_count(moment.progress.of, "token")
-    return READING.format(tokens=tokens, share=int(100 * moment.progress.share))
+    return RUNNING_MESSAGE.format(tokens=tokens, share=int(100 * moment.progress.share))
 
 
 def _describe_problems(setup: SetupPanel) -> tuple[str, ...]:

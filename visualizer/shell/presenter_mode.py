@@ -19,10 +19,10 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QApplication, QWidget
 
-from visualizer.features.cell.presenter import CELL
-from visualizer.features.mask_editor.presenter import MASK_EDIT
+from visualizer.features.cell.presenter import CELL_PANEL
+from visualizer.features.mask_editor.presenter import MASK_EDIT_PANEL
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
-from visualizer.widgets.focus_ring import SHOWS_OWN_FOCUS
+from visualizer.widgets.focus_ring import OWN_FOCUS_PROPERTY
 from visualizer.widgets.fonts import larger_font
 from visualizer.widgets.labels import AutoFitLabel
 from visualizer.widgets.theme import LIGHT, Theme
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
     from visualizer.session.workspace import Workspace
     from visualizer.shell.pane_docks import PaneDocks
 
-LARGER = 1.5
-STROKE = 1.75
+TEXT_SCALE = 1.5
+STROKE_SCALE = 1.75
 """Factor on the width of frames, to be visible from the back of a room."""
 HINT = (
     "Presenter mode  ·  Page Down, Page Up: step  ·  B or .: blank the screen  ·  F5 or Esc: exit"
 )
 BLANK_HINT = "Presenter mode  ·  press any key to show the heatmaps"
-TALLEST = 2**24 - 1
+MAX_HEIGHT_PX = 2**24 - 1
 
 
 class WindowArrangement(Struct, frozen=True):
@@ -64,7 +64,7 @@ class BlankScreen(QWidget):
     def __init__(self, window: QWidget) -> None:
         super().__init__(window)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setProperty(SHOWS_OWN_FOCUS, True)
+        self.setProperty(OWN_FOCUS_PROPERTY, True)
         self.setAccessibleName("Blank screen. Press any key to show the heatmaps")
         self._theme = LIGHT
         self.hide()
@@ -95,7 +95,7 @@ class PresenterMode(QObject):
 
     styleChanged = Signal()
     """The type size and the frame width have changed."""
-    rearranged = Signal()
+    arrangementChanged = Signal()
     """Panes and sizes have changed; intermediate states were not painted."""
     paintingLeft = Signal()
     cellLeft = Signal()
@@ -112,8 +112,8 @@ class PresenterMode(QObject):
         self.sentence = AutoFitLabel("Current cell")
         self.sentence.setContentsMargins(16, 0, 16, 0)
         self.sentence.hide()
-        self.blank = BlankScreen(window)
-        self.blank.taken.connect(self.show_again)
+        self.blank_screen_widget = BlankScreen(window)
+        self.blank_screen_widget.taken.connect(self.refresh_screen)
         self._escape = QShortcut(QKeySequence(Qt.Key.Key_Escape), window)
         self._escape.setEnabled(False)
         self._escape.activated.connect(self.go_back)
@@ -125,11 +125,11 @@ class PresenterMode(QObject):
     @property
     def stroke(self) -> float:
         """Factor on the usual width of frames."""
-        return STROKE if self.is_on else 1.0
+        return STROKE_SCALE if self.is_on else 1.0
 
     def toggle(self) -> None:
         """Enter or leave presenter mode, once no pane is being dragged."""
-        self._docks.once_dropped(self._toggle_mode)
+        self._docks.after_drop(self._toggle_mode)
 
     def _toggle_mode(self) -> None:
         if self.is_on:
@@ -143,23 +143,23 @@ class PresenterMode(QObject):
         font = QFont(QGuiApplication.font())
         self._before = WindowArrangement(window.saveState(), window.windowState(), font)
         with self._painted_once():
-            with self._docks.changed_at_once():
+            with self._docks.batch_changes():
                 for dock in self._docks.by_id.values():
                     dock.hide()
             window.menuBar().setFixedHeight(0)  # not hidden, so that its shortcuts work
             window.setWindowState(window.windowState() | Qt.WindowState.WindowFullScreen)
-            self._show_mode(larger_font(LARGER))
+            self._show_mode(larger_font(TEXT_SCALE))
         self._board.setFocus()
 
     def leave(self) -> None:
         window, before = self._window, self._before
         if before is None:
             return
-        self.show_again()
+        self.refresh_screen()
         self._before = None
         with self._painted_once():
             window.menuBar().setMinimumHeight(0)
-            window.menuBar().setMaximumHeight(TALLEST)
+            window.menuBar().setMaximumHeight(MAX_HEIGHT_PX)
             window.setWindowState(before.state)
             self._show_mode(before.font)
             self._restore_panes(before.panes)  # last, as the type size affects them
@@ -174,12 +174,12 @@ class PresenterMode(QObject):
             yield
         finally:
             self._window.setUpdatesEnabled(True)
-            self.rearranged.emit()
+            self.arrangementChanged.emit()
 
     def _restore_panes(self, panes: QByteArray) -> None:
         if not self.is_on:
             self._docks.end_drag()
-            with self._docks.changed_at_once():
+            with self._docks.batch_changes():
                 self._window.restoreState(panes)
                 self._docks.restore_content_panes()
 
@@ -191,38 +191,40 @@ class PresenterMode(QObject):
 
     def go_back(self) -> None:
         """Leave mask editing; else unpin the cell; else leave presenter mode."""
-        if self._workspace.screen.panel(MASK_EDIT):
+        if self._workspace.screen.panel(MASK_EDIT_PANEL):
             self.paintingLeft.emit()
         elif self._workspace.screen.panel(BOARD_CONTENTS).cursor.pinned:
             self.cellLeft.emit()
         else:
-            self._docks.once_dropped(self.leave)
+            self._docks.after_drop(self.leave)
 
     def blank_screen(self) -> None:
         """Cover everything but the status bar."""
         window = self._window
-        self.blank.setGeometry(window.rect().adjusted(0, 0, 0, -window.statusBar().height()))
-        self.blank.show()
-        self.blank.raise_()
-        self.blank.setFocus()
+        self.blank_screen_widget.setGeometry(
+            window.rect().adjusted(0, 0, 0, -window.statusBar().height())
+        )
+        self.blank_screen_widget.show()
+        self.blank_screen_widget.raise_()
+        self.blank_screen_widget.setFocus()
         self._say_keys()
 
-    def show_again(self) -> None:
+    def refresh_screen(self) -> None:
         """Remove the cover."""
-        if self.blank.isVisible():
-            self.blank.hide()
+        if self.blank_screen_widget.isVisible():
+            self.blank_screen_widget.hide()
             self._board.setFocus()
             self._say_keys()
 
     def _say_keys(self) -> None:
-        self.said.emit(BLANK_HINT if self.blank.isVisible() else HINT)
+        self.said.emit(BLANK_HINT if self.blank_screen_widget.isVisible() else HINT)
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
         """Show the explanation of the current cell, as large as a playback caption."""
-        self.blank.show_theme(theme)
+        self.blank_screen_widget.show_theme(theme)
         if not self.is_on:
             return
-        cursor, cell_panel = screen.panel(BOARD_CONTENTS).cursor, screen.panel(CELL)
+        cursor, cell_panel = screen.panel(BOARD_CONTENTS).cursor, screen.panel(CELL_PANEL)
         has_current_cell = cell_panel is not None and (cursor.hovered or cursor.pinned)
         self.sentence.tell(cell_panel.sentence if cell_panel and has_current_cell else "")
         self._say_keys()

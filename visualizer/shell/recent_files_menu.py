@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, Signal
 from PySide6.QtGui import QAction
 
 from visualizer.documents import recent_files
-from visualizer.widgets.app_settings import own_folder
+from visualizer.widgets.app_settings import user_data_folder
 from visualizer.widgets.commands import add_separator
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class RecentFilesMenu(QObject):
 
     def __init__(self, menu: QMenu, parent: QObject) -> None:
         super().__init__(parent)
-        self._folder, self._menu = own_folder(), menu
+        self._folder, self._menu = user_data_folder(), menu
         self._fixed = menu.actions()
         self._listed: list[QAction] = []
         menu.aboutToShow.connect(self._update_menu)
@@ -33,19 +33,19 @@ class RecentFilesMenu(QObject):
     def remember(self, path: Path) -> None:
         """Move a file to the top of the list."""
         with suppress(OSError):  # failing to record it is not worth a message
-            recent_files.remember(self._folder, path)
+            recent_files.add_recent_file(self._folder, path)
 
     def clear(self) -> None:
         """Clear the list."""
         with suppress(OSError):
-            for path in recent_files.recent(self._folder):
-                recent_files.forget(self._folder, path)
+            for path in recent_files.load_recent_files(self._folder):
+                recent_files.remove_recent_file(self._folder, path)
 
     def _update_menu(self) -> None:
         for action in self._listed:
             self._menu.removeAction(action)
             action.deleteLater()
-        paths = recent_files.recent(self._folder)
+        paths = recent_files.load_recent_files(self._folder)
         self._listed = [self._make_action(number, path) for number, path in enumerate(paths, 1)]
         self._listed.append(add_separator(self._menu, self._fixed[0]))
 

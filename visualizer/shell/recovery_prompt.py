@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
-from visualizer.documents.document_file import UNTITLED, SavedDocument
+from visualizer.documents.document_file import UNTITLED_NAME, SavedDocument
 from visualizer.errors import InputError
 from visualizer.format import format_date_and_time
-from visualizer.session.newest_request_worker import Worker
+from visualizer.session.newest_request_worker import NewestRequestWorker
 from visualizer.widgets.dialogs import ask_recover, refuse
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class RecoveryPrompt(QObject):
     recovered = Signal(object, object)
     """The recovered document and its recovery file."""
     said = Signal(str)
-    broke = Signal(str)
+    failed = Signal(str)
 
     def __init__(self, window: QWidget) -> None:
         super().__init__(window)
@@ -40,7 +40,7 @@ class RecoveryPrompt(QObject):
         self._left: list[RecoveredDocument] = []
         """Offered documents that have not been read yet."""
         self._is_opening = False
-        self._worker = Worker(self)
+        self._worker = NewestRequestWorker(self)
         self._worker.answered.connect(self._handle_result)
         self._worker.failed.connect(self._report_failure)
 
@@ -70,7 +70,7 @@ class RecoveryPrompt(QObject):
         if isinstance(error, InputError):
             refuse(self._window, "Cannot recover", error.sentence)
         else:
-            self.broke.emit("".join(traceback.format_exception(error)))
+            self.failed.emit("".join(traceback.format_exception(error)))
         if (
             self._is_opening
         ):  # continue with the others; this one is offered again at the next start
@@ -87,7 +87,7 @@ def _list_documents(left: list[RecoveredDocument]) -> str:
 
 
 def _describe_document(left: RecoveredDocument) -> str:
-    name = left.path.stem if left.path else UNTITLED
+    name = left.path.stem if left.path else UNTITLED_NAME
     said = f"“{name}”, {format_date_and_time(left.when.astimezone())}"
     begins = _excerpt(left)
     return f"{said}: {begins}" if begins else said

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QApplication
 
-from visualizer.widgets.app_settings import EFFECTS, is_reduced, set_reduced
+from visualizer.widgets.app_settings import ANIMATION_EFFECTS, is_motion_reduced, set_motion_reduced
 
 if TYPE_CHECKING:
     from PySide6.QtWidgets import QMainWindow
@@ -21,17 +21,19 @@ class ReducedMotionController(QObject):
     def __init__(self, window: QMainWindow) -> None:
         super().__init__(window)
         self._window = window
-        self.is_on = is_reduced()
+        self.is_on = is_motion_reduced()
         """Whether animations are off in this window."""
-        self._effects = [effect for effect in EFFECTS if QApplication.isEffectEnabled(effect)]
+        self._effects = [
+            effect for effect in ANIMATION_EFFECTS if QApplication.isEffectEnabled(effect)
+        ]
 
     def toggle(self) -> None:
-        set_reduced(not is_reduced())
+        set_motion_reduced(not is_motion_reduced())
         self.changed.emit()
 
     def apply(self) -> None:
         """Turn the animations of panes, menus, lists and tool tips on or off."""
-        self.is_on = is_reduced()
+        self.is_on = is_motion_reduced()
         self._window.setAnimated(not self.is_on)
         for effect in self._effects:
             QApplication.setEffectEnabled(effect, not self.is_on)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from visualizer.features.cell.presenter import CELL
-from visualizer.features.playback.presenter import PLAYBACK
+from visualizer.features.cell.presenter import CELL_PANEL
+from visualizer.features.playback.presenter import PLAYBACK_PANEL
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
-from visualizer.shell.panel_presenters import STATUS
+from visualizer.shell.panel_presenters import STATUS_PANEL
 from visualizer.widgets.accessibility import (
     Politeness,
     announce,
-    install,
+    install_factory,
     set_accessible_value,
 )
 
@@ -28,14 +28,14 @@ class ScreenAnnouncer:
     """
 
     def __init__(self, board: QWidget) -> None:
-        install()
+        install_factory()
         self._board = board
         self._readers: list[QWidget] = []
         self._described: list[QWidget] = []
         self._said = ""
         self._noticed: tuple[str, ...] = ()
 
-    def add_readers(self, *widgets: QWidget) -> None:
+    def watch_widgets(self, *widgets: QWidget) -> None:
         """Also announce cells while one of these widgets has the focus.
 
         In other widgets, screen readers follow the typed text.
@@ -50,21 +50,21 @@ class ScreenAnnouncer:
         """Update the heatmaps' accessible value and announce what is new."""
         said, before = spoken_cell(screen), self._said
         self._said = said
-        set_accessible_value(self._board, said or screen.panel(STATUS).facts)
-        cell_panel = screen.panel(CELL)
+        set_accessible_value(self._board, said or screen.panel(STATUS_PANEL).facts)
+        cell_panel = screen.panel(CELL_PANEL)
         for widget in self._described:
             widget.setAccessibleDescription(cell_panel.plain if cell_panel else "")
         is_pointed_at = screen.panel(BOARD_CONTENTS).cursor.hovered is not None
-        by_hand = not is_pointed_at and not screen.panel(PLAYBACK).playhead.is_playing
+        by_hand = not is_pointed_at and not screen.panel(PLAYBACK_PANEL).playhead.is_playing
         if said and said != before and by_hand and any(one.hasFocus() for one in self._readers):
             announce(self._board, said, Politeness.Assertive)  # only the newest cell matters
-        noticed, self._noticed = self._noticed, screen.panel(STATUS).notices
-        for notice in screen.panel(STATUS).notices:
+        noticed, self._noticed = self._noticed, screen.panel(STATUS_PANEL).notices
+        for notice in screen.panel(STATUS_PANEL).notices:
             if notice not in noticed:
                 announce(self._board, notice, Politeness.Polite)
 
 
 def spoken_cell(screen: Screen) -> str:
     """Return the current cell and its explanation; empty if there is none."""
-    cell_panel = screen.panel(CELL)
+    cell_panel = screen.panel(CELL_PANEL)
     return f"{cell_panel.heading.replace(' · ', ', ')}: {cell_panel.plain}" if cell_panel else ""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
-from visualizer.shell.settings_dialog import KeptFolder, ProgramSettings, SettingsDialog
+from visualizer.shell.settings_dialog import DataFolder, ProgramSettings, SettingsDialog
 from visualizer.widgets import app_settings
 from visualizer.widgets.dialogs import open_folder
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from visualizer.session.workspace import Workspace
     from visualizer.shell.document_controller import DocumentController
     from visualizer.shell.reduced_motion_controller import ReducedMotionController
-    from visualizer.widgets.theme import Scheme
+    from visualizer.widgets.theme import ColourScheme
 
 
 class SettingsController(QObject):
@@ -54,7 +54,7 @@ class SettingsController(QObject):
     def open(self) -> None:
         """Open the Settings window, or bring it to the front."""
         if self.dialog is None:
-            self.dialog = dialog = SettingsDialog(self._window, kept_folders())
+            self.dialog = dialog = SettingsDialog(self._window, list_data_folders())
             self._name_keys({dialog.motion: "reduced_motion.toggle"})
             dialog.finished.connect(self._clear_dialog)
             dialog.schemeChosen.connect(self.choose_scheme)
@@ -82,8 +82,8 @@ class SettingsController(QObject):
                 ProgramSettings(
                     app_settings.load_scheme(),
                     app_settings.load_text_size(),
-                    app_settings.is_reduced(),
-                    app_settings.has_start_page(),
+                    app_settings.is_motion_reduced(),
+                    app_settings.shows_start_page(),
                     colouring.sequential,
                     colouring.diverging,
                     self._workspace.document.spec.device,
@@ -91,7 +91,7 @@ class SettingsController(QObject):
                 )
             )
 
-    def choose_scheme(self, scheme: Scheme) -> None:
+    def choose_scheme(self, scheme: ColourScheme) -> None:
         """Choose the colour scheme of all windows."""
         self.schemeChosen.emit(scheme.value)
         self.appearanceChosen.emit()
@@ -115,19 +115,19 @@ class SettingsController(QObject):
 
     def _choose_autosave(self, is_on: bool) -> None:
         app_settings.set_autosaving(is_on)
-        self._document_controller.see_changes()
+        self._document_controller.track_changes()
 
-    def _open_folder(self, folder: KeptFolder) -> None:
+    def _open_folder(self, folder: DataFolder) -> None:
         open_folder(self.dialog or self._window, folder.title, folder.path)
 
 
-def kept_folders() -> tuple[KeptFolder, ...]:
+def list_data_folders() -> tuple[DataFolder, ...]:
     """List the folders in which the program stores data."""
-    own = app_settings.own_folder()
+    own = app_settings.user_data_folder()
     return (
-        KeptFolder("Settings", app_settings.settings_file().path.parent),
-        KeptFolder("Recent documents", own),
-        KeptFolder("Unsaved changes", own / app_settings.RECOVERY),
-        KeptFolder("Lessons", own / app_settings.LESSONS),
-        KeptFolder("Training runs", own / app_settings.RUNS),
+        DataFolder("Settings", app_settings.settings_file().path.parent),
+        DataFolder("Recent documents", own),
+        DataFolder("Unsaved changes", own / app_settings.RECOVERY),
+        DataFolder("Lessons", own / app_settings.LESSONS),
+        DataFolder("Training runs", own / app_settings.RUNS),
     )

@@ -17,14 +17,14 @@ from PySide6.QtWidgets import (
 )
 
 from visualizer.attention.settings import SETTINGS
-from visualizer.session.view_options import MapKind, maps_of
-from visualizer.widgets.app_settings import TEXT_SIZES
+from visualizer.session.view_options import MapKind, maps_of_kind
+from visualizer.widgets.app_settings import TEXT_SIZES_PERCENT
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import ElidedLabel, PlainLabel
 from visualizer.widgets.layouts import column_layout
 from visualizer.widgets.plain_text_tooltips import plain_tooltip
-from visualizer.widgets.theme import Scheme
+from visualizer.widgets.theme import ColourScheme
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
     from visualizer.attention.spec import Device
 
-WIDTH = 560
-SCHEMES = (
-    (Scheme.SYSTEM, "Same as system"),
-    (Scheme.LIGHT, "Light"),
-    (Scheme.DARK, "Dark"),
+DIALOG_WIDTH_PX = 560
+SCHEME_CHOICES = (
+    (ColourScheme.SYSTEM, "Same as system"),
+    (ColourScheme.LIGHT, "Light"),
+    (ColourScheme.DARK, "Dark"),
 )
-DEVICES = next(setting.choices for setting in SETTINGS if setting.name == "device")
+DEVICE_CHOICES = next(setting.choices for setting in SETTINGS if setting.name == "device")
 
 
 class ProgramSettings(Struct, frozen=True):
@@ -52,7 +52,7 @@ class ProgramSettings(Struct, frozen=True):
         Ids of the colour maps of weights and of signed numbers.
     """
 
-    scheme: Scheme
+    scheme: ColourScheme
     text_size: int
     is_motion_reduced: bool
     has_start_page: bool
@@ -62,7 +62,7 @@ class ProgramSettings(Struct, frozen=True):
     autosaves: bool
 
 
-class KeptFolder(Struct, frozen=True):
+class DataFolder(Struct, frozen=True):
     """A folder in which the program stores data.
 
     Parameters
@@ -78,7 +78,7 @@ class KeptFolder(Struct, frozen=True):
 class OpenFolderButton(QPushButton):
     """Opens one of the folders."""
 
-    def __init__(self, folder: KeptFolder) -> None:
+    def __init__(self, folder: DataFolder) -> None:
         super().__init__("Show")
         self.folder = folder
         self.setAutoDefault(False)
@@ -121,9 +121,9 @@ class SettingsDialog(QDialog):
     deviceChosen = Signal(object)
     autosaveChosen = Signal(bool)
     folderChosen = Signal(object)
-    """A `KeptFolder`."""
+    """A `DataFolder`."""
 
-    def __init__(self, window: QWidget, folders: Iterable[KeptFolder]) -> None:
+    def __init__(self, window: QWidget, folders: Iterable[DataFolder]) -> None:
         super().__init__(window)
         self.setWindowTitle("Settings")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
@@ -145,16 +145,18 @@ class SettingsDialog(QDialog):
 
     def _fit_text(self) -> None:
         """Adapt the minimum width to the text size."""
-        width = round(WIDTH * text_scale())
+        width = round(DIALOG_WIDTH_PX * text_scale())
         if width != self.minimumWidth():
             self.setMinimumWidth(width)
             self.adjustSize()
 
     def _add_appearance(self) -> None:
         self._add_title("Appearance")
-        sizes = [(size, f"{size} %" if size else "Automatic") for size in TEXT_SIZES]
-        maps, signed = ([(each.id, each.title) for each in maps_of(kind)] for kind in MapKind)
-        self.scheme = self._add_list("Theme", SCHEMES, "Figures are exported on white in any theme")
+        sizes = [(size, f"{size} %" if size else "Automatic") for size in TEXT_SIZES_PERCENT]
+        maps, signed = ([(each.id, each.title) for each in maps_of_kind(kind)] for kind in MapKind)
+        self.scheme = self._add_list(
+            "Theme", SCHEME_CHOICES, "Figures are exported on white in any theme"
+        )
         self.text_size = self._add_list("Text size", sizes, "Relative to the system text size")
         self.map = self._add_list("Colours of weights", maps, "In this window and new ones")
         self.signed_map = self._add_list(
@@ -176,7 +178,7 @@ class SettingsDialog(QDialog):
     def _add_work(self) -> None:
         self._add_title("Computation and recovery")
         self.device = self._add_list(
-            "Device", DEVICES, "Where numbers are computed, in this document and new ones"
+            "Device", DEVICE_CHOICES, "Where numbers are computed, in this document and new ones"
         )
         self.autosave = self._add_switch(
             "Back up unsaved changes",
@@ -207,7 +209,7 @@ class SettingsDialog(QDialog):
         self._grid.addWidget(switch, self._grid.rowCount(), 1, 1, 2)
         return switch
 
-    def _add_folder(self, folder: KeptFolder) -> OpenFolderButton:
+    def _add_folder(self, folder: DataFolder) -> OpenFolderButton:
         button, row = OpenFolderButton(folder), self._grid.rowCount()
         path = ElidedLabel(elide=Qt.TextElideMode.ElideMiddle)  # the ends distinguish the paths
         path.tell(str(folder.path))

@@ -8,9 +8,9 @@ from PySide6.QtCore import QEvent, QObject, QRect, Signal
 
 from visualizer.documents import recent_files
 from visualizer.documents.document_file import SavedDocument
-from visualizer.features.start_page.presenter import Example, present
+from visualizer.features.start_page.presenter import Example, present_start_page
 from visualizer.features.start_page.widget import StartPage
-from visualizer.session.document import starting_document
+from visualizer.session.document import default_document
 from visualizer.session.view import View
 from visualizer.widgets import app_settings
 from visualizer.widgets.theme import LIGHT
@@ -32,7 +32,7 @@ class StartPageController(QObject):
 
     painted = Signal()
     """The page has been painted."""
-    trainingWanted = Signal()
+    trainingRequested = Signal()
     """Requests training a model in the language lab."""
     startChosen = Signal()
     """The user has changed whether the page is shown at start-up."""
@@ -65,7 +65,7 @@ class StartPageController(QObject):
         self.page = page = StartPage(self._window)
         page.exampleChosen.connect(self._open_example)
         page.documentChosen.connect(self._document_controller.open)
-        page.openWanted.connect(self._document_controller.choose_to_open)
+        page.openRequested.connect(self._document_controller.ask_and_open)
         page.startChosen.connect(self._choose_start)
         page.closed.connect(self.leave)
         page.painted.connect(self.painted)
@@ -92,8 +92,8 @@ class StartPageController(QObject):
     def show_panel(self) -> None:
         """Update the page."""
         if self.page:
-            recent = recent_files.recent(app_settings.own_folder())
-            shown = present(recent, is_shown_at_start=app_settings.has_start_page())
+            recent = recent_files.load_recent_files(app_settings.user_data_folder())
+            shown = present_start_page(recent, is_shown_at_start=app_settings.shows_start_page())
             self.page.show_panel(shown, self._theme)
 
     def _choose_start(self, is_shown: bool) -> None:
@@ -102,7 +102,7 @@ class StartPageController(QObject):
 
     def _open_example(self, example: str) -> None:
         if example == Example.TRAINING:
-            self.trainingWanted.emit()
+            self.trainingRequested.emit()
         elif example == Example.LESSON:
             self.leave()
             self._lesson_controller.open(0)
@@ -112,7 +112,7 @@ class StartPageController(QObject):
         else:
             self.leave()
             device = self._workspace.document.spec.device
-            if self._workspace.document != starting_document().set("device", device):
+            if self._workspace.document != default_document().set("device", device):
                 self._document_controller.open_example(_book_document)
 
     def _see_change(self) -> None:
@@ -135,4 +135,4 @@ class StartPageController(QObject):
 
 
 def _book_document() -> SavedDocument:
-    return SavedDocument(starting_document(), View())
+    return SavedDocument(default_document(), View())

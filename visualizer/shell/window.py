@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtWidgets import QApplication, QMainWindow, QVBoxLayout, QWidget
 
-from visualizer.features.cell.presenter import CELL
-from visualizer.features.comparison_bar.widget import CompareBar
+from visualizer.features.cell.presenter import CELL_PANEL
+from visualizer.features.comparison_bar.widget import ComparisonBar
 from visualizer.features.mask_editor.brush_bar_widget import MaskEditBar
 from visualizer.features.mask_editor.controller import MaskStrokeController
-from visualizer.features.mask_editor.presenter import MASK_EDIT
+from visualizer.features.mask_editor.presenter import MASK_EDIT_PANEL
 from visualizer.features.playback.playback_bar_widget import PlaybackBar
-from visualizer.features.stage_bar.presenter import STAGE_BAR
+from visualizer.features.stage_bar.presenter import STAGE_BAR_PANEL
 from visualizer.features.stage_bar.widget import StageBar
-from visualizer.features.token_strip.presenter import TOKENS
+from visualizer.features.token_strip.presenter import TOKENS_PANEL
 from visualizer.features.token_strip.widget import TokenPane
 from visualizer.features.view_bar.widget import ViewBar
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
@@ -25,8 +25,8 @@ from visualizer.shell.commands import (
     COMMANDS,
     LESSONS,
     OPEN_PANES,
-    RECENT,
-    UNDER_START_PAGE,
+    RECENT_MENU,
+    START_PAGE_CLOSING_COMMANDS,
     window_state,
 )
 from visualizer.shell.controllers import Controllers
@@ -34,7 +34,7 @@ from visualizer.shell.drop_handler import DropHandler
 from visualizer.shell.pane_docks import PaneDocks, PaneScale, add_bar
 from visualizer.shell.pane_focus_cycle import PaneFocusCycle
 from visualizer.shell.pane_table import PANES
-from visualizer.shell.panel_presenters import STATUS
+from visualizer.shell.panel_presenters import STATUS_PANEL
 from visualizer.widgets import app_settings, dialogs
 from visualizer.widgets.commands import CommandMenus
 from visualizer.widgets.focus_ring import FocusRing
@@ -43,7 +43,7 @@ from visualizer.widgets.icons import icon
 from visualizer.widgets.input_filters import is_escape
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.status_bar import ProgressLine, add_status_bar
-from visualizer.widgets.theme import Scheme, apply_theme, style_sheet, theme_of
+from visualizer.widgets.theme import ColourScheme, apply_theme, create_style_sheet, theme_of
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QCloseEvent, QKeyEvent, QResizeEvent
@@ -60,7 +60,7 @@ class MainWindow(QMainWindow):
     """The main window, which shows one document."""
 
     closed = Signal(object)
-    labWanted = Signal()
+    labRequested = Signal()
     painted = Signal()
     """A frame of the heatmaps, or of the start page on top of them, has been painted."""
 
@@ -100,10 +100,10 @@ class MainWindow(QMainWindow):
         self.announcer = screen_reader_announcer.ScreenAnnouncer(self.board)
         self.docks = PaneDocks(self, self._finish_pane, self.board)
         self.panes = self.docks.panes
-        self.viewbar = ViewBar({**self.actions_.by_id, **self.docks.actions})
-        self.compare_bar = CompareBar(self.actions_.by_id)
+        self.view_bar = ViewBar({**self.actions_.by_id, **self.docks.actions})
+        self.compare_bar = ComparisonBar(self.actions_.by_id)
         self.playback_bar = PlaybackBar(self.actions_.by_id)
-        bars = (self.stage_bar, self.viewbar, self.mask_edit_bar, self.compare_bar)
+        bars = (self.stage_bar, self.view_bar, self.mask_edit_bar, self.compare_bar)
         self.controllers = Controllers(
             workspace,
             self,
@@ -111,24 +111,24 @@ class MainWindow(QMainWindow):
             lessons,
             window_on,
             self.actions_.menu(LESSONS),
-            self.actions_.menu(RECENT),
+            self.actions_.menu(RECENT_MENU),
             self.actions_.by_id,
             self.board,
             self.token_pane,
             self.docks,
             PaneFocusCycle((self.board, self.playback_bar), self.docks.visible_panes, bars),
             self._read_in_pane,
-            self.labWanted.emit,
+            self.labRequested.emit,
         )
         status_bar.addPermanentWidget(self.controllers.export_controller.progress.widget)
         self.docks.fill()
         self.setCentralWidget(self._build_central_widget())
         add_bar(self, "Playback", "Playback", self.playback_bar, Qt.ToolBarArea.BottomToolBarArea)
-        self.read_in(self.board, *self.playback_bar.readers)
+        self.set_readable(self.board, *self.playback_bar.readers)
         self.focus_ring = FocusRing(self)
         self.docks.open_for_commands(self.actions_.by_id)
         self.docks.add_to_menu(self.actions_.menu(OPEN_PANES))
-        self.actions_.act_on(self.controllers)
+        self.actions_.set_controllers(self.controllers)
         _connect_signals(self)
         self.set_scheme(self.scheme)
         self._restore_geometry()
@@ -139,13 +139,13 @@ class MainWindow(QMainWindow):
         pane.connect(widget, self.controllers)
         widget.show_screen(self.workspace.screen, self.theme)
 
-    def read_in(self, *widgets: QWidget) -> None:
+    def set_readable(self, *widgets: QWidget) -> None:
         """Enable the heatmaps' shortcuts and cell announcements in these widgets."""
-        self.actions_.give_keys(*widgets)
-        self.announcer.add_readers(*widgets)
+        self.actions_.enable_shortcuts(*widgets)
+        self.announcer.watch_widgets(*widgets)
 
     def _read_in_pane(self, widget: QWidget) -> None:
-        self.read_in(widget)
+        self.set_readable(widget)
         self.announcer.describe_in(widget)
 
     def _build_central_widget(self) -> QWidget:
@@ -155,7 +155,7 @@ class MainWindow(QMainWindow):
         column.setSpacing(0)
         self.notice.setProperty("role", "notice")
         self.notice.setWordWrap(True)
-        bars = (self.stage_bar, self.viewbar, self.mask_edit_bar, self.progress, self.notice)
+        bars = (self.stage_bar, self.view_bar, self.mask_edit_bar, self.progress, self.notice)
         above = (*bars, self.compare_bar)
         for widget in (*above, self.board, self.controllers.presenter.sentence):
             column.addWidget(widget)
@@ -174,7 +174,7 @@ class MainWindow(QMainWindow):
         # First, as it would be slow during the import of torch.
         self.controllers.lesson_controller.load()
         self.workspace.start()
-        if self.workspace.document.lacks_image:  # for example, of a model named on the command line
+        if self.workspace.document.needs_image:  # for example, of a model named on the command line
             self.controllers.model_image_controller.choose()
         if not self.controllers.start_page.page:
             self.board.setFocus()  # so that Space plays at once
@@ -186,7 +186,7 @@ class MainWindow(QMainWindow):
         screen = self.workspace.screen
         if self.workspace.is_screen_outdated or not self._show_board(screen):
             return
-        mask_edit = screen.panel(MASK_EDIT)
+        mask_edit = screen.panel(MASK_EDIT_PANEL)
         self.stroke_controller.show_mask_edit(mask_edit)
         self._paint_first(screen)
         if _is_long_text(screen) or _model_fingerprint(screen) != self._panes_of:
@@ -204,9 +204,9 @@ class MainWindow(QMainWindow):
         self._half_shown = None
         screen = self.workspace.screen
         self._panes_of = _model_fingerprint(screen)
-        self.stage_bar.show_items(screen.panel(STAGE_BAR), self.theme)
-        self.viewbar.show_screen(screen, self.theme)
-        self.mask_edit_bar.show_mask_edit(screen.panel(MASK_EDIT))
+        self.stage_bar.show_items(screen.panel(STAGE_BAR_PANEL), self.theme)
+        self.view_bar.show_screen(screen, self.theme)
+        self.mask_edit_bar.show_mask_edit(screen.panel(MASK_EDIT_PANEL))
         self.compare_bar.show_screen(screen)
         self.playback_bar.show_screen(screen, self.theme)
         self.docks.follow_screen(screen)
@@ -214,17 +214,17 @@ class MainWindow(QMainWindow):
         for pane in PANES:
             if pane.id in self.panes and not pane.is_painted_first:
                 self.panes[pane.id].show_screen(screen, self.theme)
-        self.token_pane.show_tokens(screen.panel(TOKENS), self.theme)
-        status = screen.panel(STATUS)
+        self.token_pane.show_tokens(screen.panel(TOKENS_PANEL), self.theme)
+        status = screen.panel(STATUS_PANEL)
         self._show_facts(screen)
         self.notice.setText("\n".join(status.notices))
         self.notice.setVisible(bool(status.notices))
         self.announcer.show_screen(screen)
         self.controllers.presenter.show_screen(screen, self.theme)
         self.show_commands()
-        screen.panels.make_all()
+        screen.panels.build_all()
 
-    def show_drawn(self) -> None:
+    def show_refined(self) -> None:
         """Show new results of a long text; nothing else of the screen has changed."""
         screen = self.workspace.screen
         if not self._show_board(screen):
@@ -243,12 +243,12 @@ class MainWindow(QMainWindow):
             is_refined = pane.panel is not None and pane.panel.is_refined
             if pane.id in self.panes and is_refined and not pane.is_painted_first:
                 self.panes[pane.id].show_screen(screen, self.theme)
-        tokens = screen.panel(TOKENS)
+        tokens = screen.panel(TOKENS_PANEL)
         self.token_pane.show_tokens(tokens, self.theme)
         if self._had_weights != bool(tokens.weights):  # some commands depend on them
             self.show_commands()
         self._show_facts(screen)
-        screen.panels.make_all()
+        screen.panels.build_all()
 
     def _show_board(self, screen: Screen) -> bool:
         """Show the panels of a screen; return whether it is still the newest one."""
@@ -264,7 +264,7 @@ class MainWindow(QMainWindow):
 
     def _paint_first(self, screen: Screen) -> None:
         """Immediately paint what the user probably looks at."""
-        self.board.paint_now()
+        self.board.repaint_immediately()
         for pane in PANES:
             if pane.is_painted_first and pane.id in self.panes:
                 self.panes[pane.id].show_screen(screen, self.theme)
@@ -276,7 +276,7 @@ class MainWindow(QMainWindow):
         self._half_shown = None
 
     def _show_facts(self, screen: Screen) -> None:
-        status, cell_panel = screen.panel(STATUS), screen.panel(CELL)
+        status, cell_panel = screen.panel(STATUS_PANEL), screen.panel(CELL_PANEL)
         said = cell_panel.plain if cell_panel else status.facts
         self.facts.setText(status.progress or said)
         self.provenance.setText(status.provenance)
@@ -286,7 +286,7 @@ class MainWindow(QMainWindow):
     def show_commands(self) -> None:
         """Update which commands are enabled and checked."""
         state = window_state(self.controllers, self.scheme)
-        self._had_weights = bool(state.screen.panel(TOKENS).weights)
+        self._had_weights = bool(state.screen.panel(TOKENS_PANEL).weights)
         self.actions_.show_state(state, self.theme)
         self.controllers.settings_controller.show()
 
@@ -306,25 +306,25 @@ class MainWindow(QMainWindow):
 
     def show_bug(self, details: str) -> None:
         """Report an unexpected exception."""
-        dialogs.show_bug(self, details)
+        dialogs.show_exception(self, details)
 
-    def see_panes(self, panes: frozenset[str]) -> None:
+    def update_pane_visibility(self, panes: frozenset[str]) -> None:
         self.workspace.look(panes=panes)
 
-    def make_room(self, room: int, small_room: int) -> None:
+    def set_available_height(self, room: int, small_room: int) -> None:
         wanted = self.workspace.wanted
         if (room, small_room) != (wanted.room, wanted.small_room):
             self.workspace.look(room=room, small_room=small_room)
 
     def follow_system(self) -> None:
-        if self.scheme is Scheme.SYSTEM:
+        if self.scheme is ColourScheme.SYSTEM:
             self.restyle()
 
     def set_scheme(self, scheme: str) -> None:
         """Set the colour scheme."""
-        self.scheme = Scheme(scheme)
+        self.scheme = ColourScheme(scheme)
         self.theme = theme_of(self.scheme, self.controllers.presenter.stroke)
-        apply_theme(self, self.theme, style_sheet() + app_settings.style_sheet())
+        apply_theme(self, self.theme, create_style_sheet() + app_settings.motion_style_sheet())
         self.controllers.reduced_motion_controller.apply()
         self.actions_.show_theme(self.theme)
         self.focus_ring.show_theme(self.theme)
@@ -340,7 +340,7 @@ class MainWindow(QMainWindow):
     def _paint_again(self) -> None:
         """Paint the window at its current size."""
         self.setUpdatesEnabled(True)
-        self.board.arrange_late()
+        self.board.apply_pending_arrangement()
 
     def restyle(self) -> None:
         """Apply the colour scheme again, after a change of the system's colours or style."""
@@ -359,11 +359,11 @@ class MainWindow(QMainWindow):
         before = PaneScale.of(self)
         apply_text_size(app_settings.load_text_size())
         self.restyle()
-        self.docks.fit_width(before)
+        self.docks.update_default_widths(before)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self.docks.fit_width(PaneScale(event.oldSize().width(), text_scale()))
+        self.docks.update_default_widths(PaneScale(event.oldSize().width(), text_scale()))
 
     def closeEvent(self, event: QCloseEvent) -> None:
         if not self.controllers.may_close():
@@ -372,7 +372,7 @@ class MainWindow(QMainWindow):
         self.controllers.presenter.leave()  # so that the previous arrangement is saved
         self.docks.stop()
         app_settings.save_window(self, app_settings.MAIN_WINDOW)
-        app_settings.save_last(self.controllers.document_controller.path)
+        app_settings.save_last_file(self.controllers.document_controller.path)
         self.hide()
         for timer in (self._panes_later, self._drawn_later):
             timer.stop()
@@ -402,18 +402,18 @@ def _connect_signals(window: MainWindow) -> None:
     to.mask_edit_controller.follow_bar(window.stroke_controller, window.mask_edit_bar)
     window.mask_edit_bar.left.connect(board.setFocus)
     to.playback_controller.follow_bar(window.playback_bar)
-    window.playback_bar.sought.connect(board.motion.leave_out)
+    window.playback_bar.sought.connect(board.motion.skip_step)
     to.comparison_controller.follow_bar(window.compare_bar)
-    to.view_controller.follow_bar(window.viewbar)
+    to.view_controller.follow_bar(window.view_bar)
     window.stage_bar.stageToggled.connect(to.go_to_stage)
-    window.stage_bar.stageAlone.connect(to.view_controller.stage_alone)
-    board.pageTurned.connect(window.statusBar().showMessage)
-    board.roomChanged.connect(window.make_room)
+    window.stage_bar.soloStageRequested.connect(to.view_controller.show_stage_alone)
+    board.pageChanged.connect(window.statusBar().showMessage)
+    board.roomChanged.connect(window.set_available_height)
     board.painted.connect(window.painted)
     workspace.changed.connect(window.show_screen)
-    workspace.drawn.connect(window.show_drawn)
-    workspace.changed.connect(to.document_controller.see_changes)  # after the screen is painted
-    workspace.edited.connect(window.show_history)
+    workspace.drawn.connect(window.show_refined)
+    workspace.changed.connect(to.document_controller.track_changes)  # after the screen is painted
+    workspace.edits_by_head.connect(window.show_history)
     to.document_controller.changed.connect(window.show_name)
     to.model_generation_controller.changed.connect(window.show_commands)
     to.export_controller.exporter.changed.connect(window.show_screen)
@@ -422,11 +422,11 @@ def _connect_signals(window: MainWindow) -> None:
     to.settings_controller.textSizeChosen.connect(window.resize_text)
     to.presenter.styleChanged.connect(window.restyle)
     to.presenter.said.connect(window.facts.setText)
-    window.docks.changed.connect(window.see_panes)
+    window.docks.changed.connect(window.update_pane_visibility)
     window.drop_handler.fileDropped.connect(to.document_controller.open)
-    window.drop_handler.textDropped.connect(to.setup.take_text)
+    window.drop_handler.textDropped.connect(to.setup.replace_text)
     to.start_page.painted.connect(window.painted)
-    actions = (window.actions_.by_id[id_] for id_ in UNDER_START_PAGE)
+    actions = (window.actions_.by_id[id_] for id_ in START_PAGE_CLOSING_COMMANDS)
     for action in (*actions, *window.docks.actions.values()):
         action.triggered.connect(to.start_page.leave)
     QApplication.styleHints().colorSchemeChanged.connect(window.follow_system)

@@ -14,7 +14,7 @@ from shiboken6 import isValid
 
 from visualizer.features.lessons.state import LessonState
 from visualizer.models.model_folder import is_model_folder
-from visualizer.session.document import Document, starting_document
+from visualizer.session.document import Document, default_document
 from visualizer.session.view import View
 from visualizer.session.workspace import Workspace
 from visualizer.shell.window import MainWindow
@@ -36,29 +36,29 @@ if TYPE_CHECKING:
 _ONCE = Qt.ConnectionType(
     Qt.ConnectionType.QueuedConnection.value | Qt.ConnectionType.SingleShotConnection.value
 )
-STEP = QPoint(32, 32)
+WINDOW_OFFSET = QPoint(32, 32)
 """Offset of a new window from the one it was opened from."""
 
 
 def new_document() -> Document:
     """Return the initial document of a new window, for the user's default device."""
-    return starting_document().set("device", app_settings.load_device())
+    return default_document().set("device", app_settings.load_device())
 
 
-def make_window(program: Services, document: Document) -> MainWindow:
+def create_window(program: Services, document: Document) -> MainWindow:
     """Create a window for a document; its numbers are computed after it becomes visible."""
     lessons = LessonState()
     presenter = program.presenter(lessons)
-    view = View(colouring=app_settings.load_colouring())
+    view = View(colouring=app_settings.load_colour_maps())
     workspace = Workspace(program.compute, presenter, document, rest=program.rest, view=view)
-    window = MainWindow(workspace, program, lessons, window_on)
+    window = MainWindow(workspace, program, lessons, find_window)
     workspace.setParent(window)
     # Loading torch earlier would delay the window.
     window.painted.connect(window.begin, _ONCE)
     return window
 
 
-def window_on(path: Path) -> MainWindow | None:
+def find_window(path: Path) -> MainWindow | None:
     """Return the visible window in which a file is open."""
     file = path.resolve()
     windows = (each for each in QApplication.topLevelWidgets() if isinstance(each, MainWindow))
@@ -73,7 +73,7 @@ class WindowManager(QObject):
 
     def __init__(self, program: Services) -> None:
         super().__init__()
-        app_settings.keep_private()
+        app_settings.restrict_access()
         self._program = program
         self.all: list[MainWindow] = []
         self.lab: LabWindow | None = None
@@ -89,16 +89,18 @@ class WindowManager(QObject):
         """Whether the lab should start a training run."""
 
     def open(self, document: Document) -> MainWindow:
-        window = make_window(self._program, document)
-        window.controllers.document_controller.anotherWanted.connect(self._open_another)
-        window.controllers.document_controller.recoveredApart.connect(self._recover_apart)
-        window.controllers.document_controller.quitWanted.connect(self.quit)
-        window.labWanted.connect(self.open_lab)
-        window.controllers.start_page.trainingWanted.connect(self.open_training_lab)
+        window = create_window(self._program, document)
+        window.controllers.document_controller.newDocumentRequested.connect(self._open_another)
+        window.controllers.document_controller.recoveredInNewWindow.connect(self._recover_apart)
+        window.controllers.document_controller.quitRequested.connect(self.quit)
+        window.labRequested.connect(self.open_lab)
+        window.controllers.start_page.trainingRequested.connect(self.open_training_lab)
         window.controllers.settings_controller.appearanceChosen.connect(self._follow_settings)
         window.closed.connect(self._remove_window)
         if self.all:
-            beside = window.frameGeometry().translated(self.all[-1].pos() + STEP - window.pos())
+            beside = window.frameGeometry().translated(
+                self.all[-1].pos() + WINDOW_OFFSET - window.pos()
+            )
             if window.screen().availableGeometry().contains(beside):
                 window.move(beside.topLeft())
         self.all.append(window)
@@ -118,14 +120,14 @@ class WindowManager(QObject):
         """
         window = self._open_last() if saved is None else self._open_requested(saved, path)
         window.painted.connect(
-            window.controllers.document_controller.autosave_controller.look_back, _ONCE
+            window.controllers.document_controller.autosave_controller.find_crash_recoveries, _ONCE
         )
 
     def _open_last(self) -> MainWindow:
         window = self.open(new_document())
-        if last := app_settings.load_last():
+        if last := app_settings.load_last_file():
             window.controllers.document_controller.open(last)
-        elif app_settings.has_start_page():
+        elif app_settings.shows_start_page():
             window.controllers.start_page.open()
         return window
 
@@ -136,7 +138,7 @@ class WindowManager(QObject):
         if path and is_model:
             window.controllers.document_controller.open(path)
         elif path:
-            window.controllers.document_controller.take_in(saved, path)
+            window.controllers.document_controller.show_opened(saved, path)
         return window
 
     @property
@@ -179,7 +181,7 @@ class WindowManager(QObject):
         self.lab = LabWindow(settings_pane=pane)
         self.lab.appearanceChosen.connect(self._follow_settings)
         self.lab.layerOpened.connect(partial(self._open_another, path=None))
-        self.lab.modelWanted.connect(self._open_model)
+        self.lab.modelRequested.connect(self._open_model)
         self.lab.closed.connect(self._forget_lab)
         yield
         self.lab.style_parts()
@@ -196,7 +198,7 @@ class WindowManager(QObject):
         if run:
             self.lab.open_run(run)
         elif trains:
-            self.lab.begin_training()
+            self.lab.start_training()
 
     def _stop_making(self) -> None:
         if self._making and self._making.is_working:
@@ -212,7 +214,7 @@ class WindowManager(QObject):
         self.lab = None
         self._delete_window(lab)
 
-    def give_up(self) -> None:
+    def abandon(self) -> None:
         """End the program because no window could be opened."""
         QCoreApplication.exit(1)
 
@@ -242,7 +244,7 @@ class WindowManager(QObject):
     def _open_another(self, saved: SavedDocument | None, path: Path | None) -> None:
         window = self.open(saved.document if saved else new_document())
         if saved:
-            window.controllers.document_controller.take_in(saved, path)
+            window.controllers.document_controller.show_opened(saved, path)
 
     def _open_model(self, path: Path, text: str) -> None:
         window = self.open(new_document().set("text", text))

@@ -33,8 +33,8 @@ MAX_TEXT_BYTES = 2**24
 MAX_TOTAL_TEXT_BYTES = 2**25
 """Maximum total size of all texts, uncompressed."""
 MAX_NAME_LENGTH = 200
-DTYPES = ("<f4", "<f8", "|u1", "<i4")
-TEXTS = (".json", ".txt")
+ALLOWED_DTYPES = ("<f4", "<f8", "|u1", "<i4")
+TEXT_SUFFIXES = (".json", ".txt")
 _END_RECORD = struct.Struct("<4s4H2LH")
 _ZIP64_LOCATOR = struct.Struct("<4sLQL")
 """ZIP64 locator before the end record; such archives are rejected."""
@@ -146,7 +146,7 @@ def _check_end(file: BinaryIO) -> None:
 
 
 def _is_text(member: zipfile.ZipInfo) -> bool:
-    return member.filename.endswith(TEXTS)
+    return member.filename.endswith(TEXT_SUFFIXES)
 
 
 def _check_members(members: list[zipfile.ZipInfo], size: int) -> None:
@@ -165,7 +165,7 @@ def _check_members(members: list[zipfile.ZipInfo], size: int) -> None:
 def _check_member(member: zipfile.ZipInfo) -> None:
     name, mode = member.filename, member.external_attr >> 16
     is_plain = _MEMBER_NAME.fullmatch(name) and len(name) <= MAX_NAME_LENGTH and ".." not in name
-    if not is_plain or not name.endswith((*TEXTS, ".npy")):
+    if not is_plain or not name.endswith((*TEXT_SUFFIXES, ".npy")):
         raise DamagedError(f"contains an entry with an invalid name: “{shown(name)}”.")
     if stat.S_IFMT(mode) not in (0, stat.S_IFREG) or member.flag_bits & 1:
         raise DamagedError(f"contains an entry that is not a regular file: “{shown(name)}”.")
@@ -195,7 +195,7 @@ def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray
             raise wrong
         length = int.from_bytes(start[8:], "little")
         header = _NPY_HEADER.fullmatch(opened.read(length).decode("latin-1"))
-        if not header or header[1] not in DTYPES:
+        if not header or header[1] not in ALLOWED_DTYPES:
             raise wrong
         shape = tuple(int(size) for size in header[2].split(",") if size)
         needed = math.prod(shape) * int(header[1][2:])

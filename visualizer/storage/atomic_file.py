@@ -6,14 +6,14 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from visualizer.errors import InputError, is_out_of_memory, reason_of
+from visualizer.errors import InputError, is_out_of_memory, system_error_reason
 from visualizer.storage.link_safe_folder import ContainedFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def write(
+def write_atomically(
     place: Path | ContainedFile,
     fill: Callable[[BinaryIO], object],
     *,
@@ -54,4 +54,4 @@ def write(
 def _write_error_message(path: Path, target: Path, error: OSError) -> str:
     is_elsewhere = os.path.realpath(path.parent) != os.path.realpath(target.parent)
     folder = target.parent if is_elsewhere or path.parent == Path() else path.parent
-    return f"Cannot write “{path.name}” to {folder}: {reason_of(error)}."
+    return f"Cannot write “{path.name}” to {folder}: {system_error_reason(error)}."

@@ -28,7 +28,7 @@ RANGE_LIMIT = 2**31
 """Exclusive limit of the end of a range."""
 NON_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
-Members = dict[str, bytes]
+ArchiveMembers = dict[str, bytes]
 """Bytes by their path in the tree."""
 
 
@@ -65,7 +65,7 @@ class JsonCoding:
 
     # ------------------------------------------------------------------ to JSON
 
-    def encode(self, value: Any, hint: Any, path: str, members: Members) -> Any:
+    def encode(self, value: Any, hint: Any, path: str, members: ArchiveMembers) -> Any:
         """Encode a value of a type as JSON; its bytes are added to the members."""
         origin = get_origin(hint)
         if origin is UnionType:
@@ -90,7 +90,7 @@ class JsonCoding:
 
     # ------------------------------------------------------------------ from JSON
 
-    def decode(self, given: Any, hint: Any, path: str, members: Members) -> Any:
+    def decode(self, given: Any, hint: Any, path: str, members: ArchiveMembers) -> Any:
         """Decode a value of a type from JSON; its bytes are removed from the members.
 
         Raises
@@ -119,13 +119,15 @@ class JsonCoding:
             return _decode_enum(given, hint, path)
         return _DECODERS[hint](given, path)
 
-    def _decode_set(self, given: Any, kind: Any, path: str, members: Members) -> frozenset[Any]:
+    def _decode_set(
+        self, given: Any, kind: Any, path: str, members: ArchiveMembers
+    ) -> frozenset[Any]:
         _check_type(isinstance(given, list), path, "a list", given)
         found = frozenset(self.decode(one, kind, path, members) for one in given)
         _check_type(len(found) == len(given), path, "a list without duplicates", given)
         return found
 
-    def _decode_struct(self, given: Any, kind: Any, path: str, members: Members) -> Any:
+    def _decode_struct(self, given: Any, kind: Any, path: str, members: ArchiveMembers) -> Any:
         _check_type(isinstance(given, dict), path, "an object", given)
         kept = self.hints(kind)
         if more := sorted(given.keys() - kept.keys()):
@@ -176,7 +178,7 @@ def _decode_enum(given: Any, kind: type[Enum], path: str) -> Enum:
     return found[given]
 
 
-def _decode_bytes(given: Any, path: str, members: Members) -> bytes:
+def _decode_bytes(given: Any, path: str, members: ArchiveMembers) -> bytes:
     count = _decode_integer(given, path)
     if path not in members:
         raise DamagedError(f"is missing the data of {path}.")

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-LINK = "it is a link, and links are not followed there"
-FOLDER_REQUIRED = "it is not a folder"
-PROTECTED = "it is write-protected"
+LINK_ERROR = "it is a link, and links are not followed there"
+FOLDER_REQUIRED_ERROR = "it is not a folder"
+WRITE_PROTECTED_ERROR = "it is write-protected"
 HARD_LINK_ERROR = "it is a hard link to a file elsewhere"
-PRIVATE = 0o700
+PRIVATE_MODE = 0o700
 """Permissions for the user only; a file has at most those of its folder."""
 _TEMPORARY_NAME = re.compile(r"\.attention-[0-9a-f]{8}\.part")
 """Names of temporary files that are later renamed; no other program uses such names."""
@@ -48,10 +48,10 @@ def make_private_folder(path: Path) -> None:
 
     A folder owned by another user is left unchanged; on Windows, permissions are inherited.
     """
-    path.mkdir(PRIVATE, parents=True, exist_ok=True)
-    if sys.platform != "win32" and path.stat().st_mode & 0o777 & ~PRIVATE:
+    path.mkdir(PRIVATE_MODE, parents=True, exist_ok=True)
+    if sys.platform != "win32" and path.stat().st_mode & 0o777 & ~PRIVATE_MODE:
         with suppress(PermissionError):
-            path.chmod(PRIVATE)
+            path.chmod(PRIVATE_MODE)
 
 
 class ContainedFolder(Struct, frozen=True):
@@ -79,7 +79,7 @@ class ContainedFolder(Struct, frozen=True):
     @property
     def max_permissions(self) -> int:
         """Maximum permissions of files and folders created in it."""
-        return PRIVATE if self.is_private else 0o777
+        return PRIVATE_MODE if self.is_private else 0o777
 
     def file(self, name: str) -> ContainedFile:
         """Return a file in the folder, existing or not."""
@@ -107,7 +107,7 @@ class ContainedFolder(Struct, frozen=True):
         except FileNotFoundError:
             return ()
 
-    def remove_parts(self) -> None:
+    def remove_temporary_files(self) -> None:
         """Remove temporary files left by interrupted writes, but not those being written."""
         with suppress(OSError):
             for name in filter(_TEMPORARY_NAME.fullmatch, self.names()):
@@ -213,8 +213,8 @@ class ContainedFile(Struct, frozen=True):
         with suppress(FileNotFoundError):
             permissions = self.stat().st_mode & self.folder.max_permissions
             if not os.access(self.path, os.W_OK):  # renaming only needs access to the folder
-                raise PermissionError(errno.EACCES, PROTECTED, self.name)
-        self.folder.remove_parts()
+                raise PermissionError(errno.EACCES, WRITE_PROTECTED_ERROR, self.name)
+        self.folder.remove_temporary_files()
         part, descriptor = _create_temporary_file(self.folder)
         try:
             with os.fdopen(descriptor, "wb") as file:
@@ -267,13 +267,13 @@ def _is_link(found: os.stat_result) -> bool:
 
 def _check_no_link(found: os.stat_result, name: str) -> None:
     if _is_link(found):
-        raise OSError(errno.ELOOP, LINK, name)
+        raise OSError(errno.ELOOP, LINK_ERROR, name)
 
 
 def _check_folder(found: os.stat_result, name: str) -> None:
     _check_no_link(found, name)
     if not stat.S_ISDIR(found.st_mode):
-        raise OSError(errno.ENOTDIR, FOLDER_REQUIRED, name)
+        raise OSError(errno.ENOTDIR, FOLDER_REQUIRED_ERROR, name)
 
 
 def _create_temporary_file(folder: ContainedFolder) -> tuple[ContainedFile, int]:
@@ -316,13 +316,13 @@ def _try_lock(descriptor: int) -> bool:
     return True
 
 
-def path_of_open(file: BinaryIO, contained: ContainedFile) -> str:
+def path_of_open_file(file: BinaryIO, contained: ContainedFile) -> str:
     """Return a path through which a path-based library opens this same open file."""
     path = f"/dev/fd/{file.fileno()}"
     return path if os.path.exists(path) else str(contained.path)  # noqa: PTH110
 
 
-def leads_elsewhere(root: Path, path: Path) -> bool:
+def leaves_folder(root: Path, path: Path) -> bool:
     """Whether a path below a folder leaves it through a link."""
     path, real = path.absolute(), os.path.realpath(root)
     for parent in path.parents:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from platformdirs import PlatformDirs
 
-NAME = "attention-visualizer"
+FOLDER_NAME = "attention-visualizer"
 SETTINGS = "settings.json"
 _OLD_NAME = "Attention Visualizer/Attention Visualizer"
 """Name of the folders of versions that let Qt name them: organization and program."""
@@ -26,13 +26,13 @@ def data_folder() -> Path:
     OSError
         If the user has no home folder.
     """
-    old, new = _folders(_OLD_NAME)[0], _folders(NAME)[0]
+    old, new = _folders(_OLD_NAME)[0], _folders(FOLDER_NAME)[0]
     return old if old.is_dir() and not new.exists() else new
 
 
 def settings_path() -> Path:
     """Return the file for settings, which may not exist yet; raise `OSError` as `data_folder`."""
-    return _folders(NAME)[1] / SETTINGS
+    return _folders(FOLDER_NAME)[1] / SETTINGS
 
 
 def cache_folder() -> Path:
@@ -43,7 +43,7 @@ def cache_folder() -> Path:
     OSError
         If the user has no home folder.
     """
-    return _folders(NAME)[2]
+    return _folders(FOLDER_NAME)[2]
 
 
 def move_old_folders() -> None:
@@ -53,7 +53,7 @@ def move_old_folders() -> None:
     """
     with suppress(OSError):
         old_data, old_settings, _ = _folders(_OLD_NAME)
-        data, settings, _ = _folders(NAME)
+        data, settings, _ = _folders(FOLDER_NAME)
         if (old_settings / SETTINGS).is_file() and not (settings / SETTINGS).exists():
             settings.mkdir(0o700, parents=True, exist_ok=True)
             (old_settings / SETTINGS).rename(settings / SETTINGS)
@@ -89,7 +89,7 @@ def free_bytes(folder: Path) -> int:
     return shutil.disk_usage(_nearest_existing(folder)).free
 
 
-def is_in_memory(folder: Path) -> bool:
+def is_memory_backed(folder: Path) -> bool:
     """Whether files in a folder are stored in memory (tmpfs), as far as the system reports."""
     import psutil  # loading it would delay every start
 

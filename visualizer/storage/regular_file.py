@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, BinaryIO
 if TYPE_CHECKING:
     from pathlib import Path
 
-FILE_REQUIRED = "it is not a file"
-INVALID_NAME = "the file name is invalid"
+FILE_REQUIRED_ERROR = "it is not a file"
+INVALID_NAME_ERROR = "the file name is invalid"
 _FILE_KINDS = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a pipe"),
@@ -33,15 +33,15 @@ FileVersion = tuple[int, int, int]
 """Identifies the content of a file: inode, modification time in ns, size."""
 
 
-def version_of(found: os.stat_result) -> FileVersion:
+def file_version(found: os.stat_result) -> FileVersion:
     """Return the version of a file from its status."""
     return found.st_ino, found.st_mtime_ns, found.st_size
 
 
-def version_at(path: Path) -> FileVersion | None:
+def read_file_version(path: Path) -> FileVersion | None:
     """Return the version of the file at a path; None if it does not exist."""
     try:
-        return version_of(path.stat())
+        return file_version(path.stat())
     except FileNotFoundError:
         return None
 
@@ -50,7 +50,7 @@ def check_regular_status(found: os.stat_result, name: str) -> None:
     """Raise `OSError`, with a reason that can be shown, unless the status is of a regular file."""
     if not stat.S_ISREG(found.st_mode):
         kind = next((f", but {words}" for is_of, words in _FILE_KINDS if is_of(found.st_mode)), "")
-        raise OSError(errno.EINVAL, f"{FILE_REQUIRED}{kind}", name)
+        raise OSError(errno.EINVAL, f"{FILE_REQUIRED_ERROR}{kind}", name)
 
 
 def check_regular_file(path: Path) -> os.stat_result:
@@ -64,7 +64,7 @@ def check_regular_file(path: Path) -> os.stat_result:
     try:
         found = path.stat()
     except ValueError as error:  # a NUL, or characters that the file system cannot encode
-        raise OSError(errno.EINVAL, INVALID_NAME, str(path)) from error
+        raise OSError(errno.EINVAL, INVALID_NAME_ERROR, str(path)) from error
     check_regular_status(found, str(path))
     return found
 

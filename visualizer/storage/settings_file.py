@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from visualizer.storage.link_safe_folder import ContainedFolder, make_private_folder
-from visualizer.storage.regular_file import open_regular_file, version_at
+from visualizer.storage.regular_file import open_regular_file, read_file_version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -107,7 +107,7 @@ class SettingsFile:
 
     def _reload_if_changed(self) -> None:
         """Read the file if it has changed; if it cannot be read, the previous values are kept."""
-        version = version_at(self.path)
+        version = read_file_version(self.path)
         if version != self._version:
             found = read_private_json(self.path)
             pairs = found.items() if isinstance(found, dict) else ()

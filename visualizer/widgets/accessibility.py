@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Politeness = QAccessible.AnnouncementPoliteness
 
-VALUE = "accessible value"
+VALUE_PROPERTY = "accessible value"
 
 
 class AccessibleWidget(QAccessibleWidget):
@@ -26,7 +26,7 @@ class AccessibleWidget(QAccessibleWidget):
 
     def text(self, kind: QAccessible.Text) -> str:
         if kind is QAccessible.Text.Value:
-            return str(self.widget().property(VALUE) or "")
+            return str(self.widget().property(VALUE_PROPERTY) or "")
         return super().text(kind)
 
 
@@ -39,14 +39,14 @@ def _create_interface(name: str, thing: QObject) -> AccessibleWidget | None:
 
 
 @cache  # only once: Qt calls every installed factory
-def install() -> None:
+def install_factory() -> None:
     """Register the accessible interface factory with Qt."""
     QAccessible.installFactory(_create_interface)
 
 
 def set_accessible_value(widget: QWidget, value: str) -> None:
     """Set the value that screen readers announce for a widget."""
-    widget.setProperty(VALUE, value)
+    widget.setProperty(VALUE_PROPERTY, value)
 
 
 def announce(widget: QWidget, sentence: str, politeness: Politeness) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QMouseEvent
     from PySide6.QtWidgets import QAbstractButton
 
-SHORTCUTS = Qt.TextFlag.TextShowMnemonic.value
+SHOW_MNEMONIC = Qt.TextFlag.TextShowMnemonic.value
 
 
 class FixedWidthButton(QPushButton):
@@ -70,13 +70,13 @@ class FixedWidthToolButton(QToolButton):
 
 def _text_width(button: QAbstractButton, words: str) -> int:
     """Measure a text exactly as Qt does."""
-    return button.fontMetrics().size(SHORTCUTS, words).width()
+    return button.fontMetrics().size(SHOW_MNEMONIC, words).width()
 
 
 class SoloToggleButton(QToolButton):
     """Button for one of several items; double-clicking it shows only that item."""
 
-    doubled = Signal(object)
+    doubleClicked = Signal(object)
     """Carries the item."""
 
     def __init__(self, item: Any) -> None:
@@ -86,10 +86,10 @@ class SoloToggleButton(QToolButton):
         self.setAutoRaise(True)
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
-        self.doubled.emit(self.item)
+        self.doubleClicked.emit(self.item)
 
 
-class LongWorkWidget(QWidget):
+class LongTaskWidget(QWidget):
     """A row with a start button or progress; hidden if there is no work.
 
     Parameters

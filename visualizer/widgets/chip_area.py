@@ -11,7 +11,7 @@ from PySide6.QtCore import QEvent, QPointF, QRectF, Qt
 from PySide6.QtGui import QHelpEvent
 from PySide6.QtWidgets import QAbstractScrollArea, QFrame
 
-from visualizer.widgets.fonts import metrics, text_scale
+from visualizer.widgets.fonts import font_metrics, text_scale
 from visualizer.widgets.plain_text_tooltips import show_tooltip
 from visualizer.widgets.theme import LIGHT, Theme
 
@@ -109,7 +109,7 @@ class WrappedChips(Sequence[QRectF]):
         line = int((y - self._gaps[1] / 2) // self.pitch)
         return min(max(line, 0), self.lines - 1)
 
-    def in_line(self, line: int) -> range:
+    def chips_in_line(self, line: int) -> range:
         """Return the chips of a line."""
         is_last = line + 1 == self.lines
         return range(self._starts[line], len(self) if is_last else self._starts[line + 1])
@@ -118,7 +118,7 @@ class WrappedChips(Sequence[QRectF]):
         """Return the rectangles of a line's chips."""
         top, left = self._gaps[1] / 2 + line * self.pitch, 0.0
         made = []
-        for chip in self.in_line(line):
+        for chip in self.chips_in_line(line):
             made.append(QRectF(left + 1, top, self._widths[chip], self._height))
             left += self._widths[chip] + self._gaps[0]
         return made
@@ -128,23 +128,23 @@ class WrappedChips(Sequence[QRectF]):
         if not self.lines:
             return None
         line = self.line_at(point.y())
-        boxes = zip(self.in_line(line), self.boxes(line), strict=True)
+        boxes = zip(self.chips_in_line(line), self.boxes(line), strict=True)
         return next((chip for chip, box in boxes if box.contains(point)), None)
 
 
-GAP = 5
+CHIP_GAP_PX = 5
 """Space between chips, at the normal text size."""
-ROUND = 4
+CORNER_RADIUS_PX = 4
 """Corner radius."""
-NUMBER_SIZE = 11
+NUMBER_SIZE_PX = 11
 """Text size of the second line."""
-CENTRE = Qt.AlignmentFlag.AlignCenter
+ALIGN_CENTRE = Qt.AlignmentFlag.AlignCenter
 
 
 def chip_height(has_number: bool) -> float:
     """Return the height of a chip with one or two lines of text."""
-    number_line = metrics(NUMBER_SIZE).height() - 2 if has_number else 0
-    return metrics(12).height() + 6 * text_scale() + number_line
+    number_line = font_metrics(NUMBER_SIZE_PX).height() - 2 if has_number else 0
+    return font_metrics(12).height() + 6 * text_scale() + number_line
 
 
 class ChipScrollArea(QAbstractScrollArea):
@@ -173,7 +173,7 @@ class ChipScrollArea(QAbstractScrollArea):
         return self._wrapped.chip_at(point + QPointF(0, self.verticalScrollBar().value()))
 
     def _flow(self, widths: Iterable[float], height: float, room: float) -> None:
-        gap = GAP * text_scale()
+        gap = CHIP_GAP_PX * text_scale()
         self._chips = self._wrapped = WrappedChips(height, room, (gap, gap))
         self._wrapped.extend(widths)
 

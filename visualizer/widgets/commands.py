@@ -30,7 +30,7 @@ StateT = TypeVar("StateT")
 """State that determines which of a window's commands are enabled and checked."""
 
 
-class Face(Struct, frozen=True):
+class CommandAppearance(Struct, frozen=True):
     """Current appearance of a command whose text or icon changes.
 
     Parameters
@@ -58,11 +58,11 @@ class Command(Struct, Generic[ControllersT, StateT], frozen=True):
         Object name of its action.
     menu : str
         Path of its menu or submenu: ``&View>Co&lours``.
-    do : callable
+    run : callable
         Runs the command, given the window's controllers.
     group : str
         Mutually exclusive commands share a group.
-    divides : bool
+    has_separator : bool
         Whether a separator precedes it in the menu.
     near : bool
         Whether its shortcut works only in the heatmaps and the timeline, because other widgets
@@ -71,7 +71,7 @@ class Command(Struct, Generic[ControllersT, StateT], frozen=True):
         Whether it is enabled; if omitted, always.
     is_checked : callable, optional
         Whether it is checked, or selected in its group; if omitted, it is not checkable.
-    face : callable, optional
+    appearance : callable, optional
         Its current appearance, if that changes.
     tip : str
         Tooltip of its buttons, without the shortcut; if empty, `said`.
@@ -80,15 +80,15 @@ class Command(Struct, Generic[ControllersT, StateT], frozen=True):
     id: str
     menu: str
     text: str
-    do: Callable[[ControllersT], object]
+    run: Callable[[ControllersT], object]
     shortcuts: tuple[str, ...] = ()
     icon: str = ""
     group: str = ""
-    divides: bool = False
+    has_separator: bool = False
     near: bool = False
     is_enabled: Callable[[StateT], bool] | None = None
     is_checked: Callable[[StateT], bool] | None = None
-    face: Callable[[StateT], Face] | None = None
+    appearance: Callable[[StateT], CommandAppearance] | None = None
     tip: str = ""
 
     @property
@@ -98,7 +98,7 @@ class Command(Struct, Generic[ControllersT, StateT], frozen=True):
         return (f"{within}: {self.text}" if within else self.text).replace("&", "")
 
 
-def tip_with_keys(tip: str, action: QAction) -> str:
+def tooltip_with_shortcut(tip: str, action: QAction) -> str:
     """Append the first shortcut of an action to a tooltip."""
     keys = action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
     return f"{tip.removesuffix('…')} ({keys})" if keys else tip
@@ -113,14 +113,14 @@ class CommandAction(QAction):
         self.controllers: object = None
         self.setObjectName(command.id)
         self.setShortcuts([QKeySequence(keys) for keys in command.shortcuts])
-        self.setToolTip(plain_tooltip(tip_with_keys(command.tip or command.said, self)))
+        self.setToolTip(plain_tooltip(tooltip_with_shortcut(command.tip or command.said, self)))
         self.setCheckable(command.is_checked is not None)
         if command.near:
             self.setShortcutContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
         self.triggered.connect(self._run_command)
 
     def _run_command(self) -> None:
-        self.command.do(self.controllers)
+        self.command.run(self.controllers)
 
 
 def add_separator(menu: QMenu, before: QAction | None = None) -> QAction:
@@ -196,12 +196,12 @@ class CommandMenus(Generic[ControllersT, StateT]):
         window.setMenuBar(self._bar)
         self.menus: dict[str, QMenu] = {}
         self._groups: dict[str, QActionGroup] = {}
-        self._faces: dict[str, Face] = {}
+        self._faces: dict[str, CommandAppearance] = {}
         self.by_id = {command.id: self._create_action(command) for command in self._commands}
         rows = [(self.by_id[command.id], command) for command in self._commands]
         self._enabling = [(action, row.is_enabled) for action, row in rows if row.is_enabled]
         self._checking = [(action, row.is_checked) for action, row in rows if row.is_checked]
-        self._facing = [(action, row.face) for action, row in rows if row.face]
+        self._facing = [(action, row.appearance) for action, row in rows if row.appearance]
         self._conditions = StateConditions(
             condition
             for row in (self._enabling, self._checking, self._facing)
@@ -214,7 +214,7 @@ class CommandMenus(Generic[ControllersT, StateT]):
             group = self._groups.setdefault(command.group, QActionGroup(self._window))
             group.addAction(action)
         menu = self.menu(command.menu)
-        if command.divides:
+        if command.has_separator:
             add_separator(menu)
         menu.addAction(action)
         return action
@@ -228,12 +228,12 @@ class CommandMenus(Generic[ControllersT, StateT]):
             parent.addMenu(self.menus[path])
         return self.menus[path]
 
-    def act_on(self, controllers: ControllersT) -> None:
+    def set_controllers(self, controllers: ControllersT) -> None:
         """Set the controllers that the commands act on."""
         for action in self.by_id.values():
             action.controllers = controllers
 
-    def give_keys(self, *widgets: QWidget) -> None:
+    def enable_shortcuts(self, *widgets: QWidget) -> None:
         """Enable the shortcuts of `near` commands in the given widgets."""
         for command in self._commands:
             if command.near:
@@ -258,7 +258,7 @@ class CommandMenus(Generic[ControllersT, StateT]):
         for action, face in self._facing:
             self._show_face(action, results[face], theme)
 
-    def _show_face(self, action: CommandAction, face: Face, theme: Theme) -> None:
+    def _show_face(self, action: CommandAction, face: CommandAppearance, theme: Theme) -> None:
         if self._faces.get(action.command.id) == face:
             return
         self._faces[action.command.id] = face
@@ -268,7 +268,7 @@ class CommandMenus(Generic[ControllersT, StateT]):
         if face.entry:
             action.setText(face.entry)
         if face.tip:
-            action.setToolTip(plain_tooltip(tip_with_keys(face.tip, action)))
+            action.setToolTip(plain_tooltip(tooltip_with_shortcut(face.tip, action)))
 
     def show_theme(self, theme: Theme) -> None:
         """Draw the icons in the theme's text colour."""

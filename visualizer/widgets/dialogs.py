@@ -162,10 +162,12 @@ def _send_deferred_delete(owner: QObject) -> None:
         QCoreApplication.sendEvent(owner, QEvent(QEvent.Type.DeferredDelete))
 
 
-LIST_SIZE = QSize(720, 640)
+SHORTCUT_LIST_SIZE = QSize(720, 640)
 
 
-def message_box(window: QWidget, name: str, icon: QMessageBox.Icon, sentence: str) -> QMessageBox:
+def create_message_box(
+    window: QWidget, name: str, icon: QMessageBox.Icon, sentence: str
+) -> QMessageBox:
     """Create a message box that shows its texts as plain text."""
     box = QMessageBox(window)
     box.setObjectName(name)
@@ -176,12 +178,12 @@ def message_box(window: QWidget, name: str, icon: QMessageBox.Icon, sentence: st
     return box
 
 
-def show_bug(window: QWidget, details: str) -> None:
+def show_exception(window: QWidget, details: str) -> None:
     """Report an unexpected exception with details to copy; shows one box at a time."""
     if window.findChild(QMessageBox, "bug"):
         return
     message = "An unexpected error occurred. The window keeps showing the last valid result."
-    box = message_box(window, "bug", QMessageBox.Icon.Critical, message)
+    box = create_message_box(window, "bug", QMessageBox.Icon.Critical, message)
     box.setDetailedText(details)
     copy = box.addButton("Copy details", QMessageBox.ButtonRole.ActionRole)
     box.addButton(QMessageBox.StandardButton.Close)
@@ -192,7 +194,7 @@ def show_bug(window: QWidget, details: str) -> None:
 def show_out_of_memory(window: QWidget) -> None:
     """Report that memory ran out; shows one box at a time."""
     if not window.findChild(QMessageBox, "memory"):
-        message_box(window, "memory", QMessageBox.Icon.Warning, MEMORY_ERROR).open()
+        create_message_box(window, "memory", QMessageBox.Icon.Warning, MEMORY_ERROR).open()
 
 
 def ask_unsaved(
@@ -202,7 +204,7 @@ def ask_unsaved(
     if window.findChild(QMessageBox, "unsaved"):
         return
     message = f"“{name}” has unsaved changes."
-    box = message_box(window, "unsaved", QMessageBox.Icon.Question, message)
+    box = create_message_box(window, "unsaved", QMessageBox.Icon.Question, message)
     saving = box.addButton(QMessageBox.StandardButton.Save)
     losing = box.addButton("&Don’t save", QMessageBox.ButtonRole.DestructiveRole)
     box.addButton(QMessageBox.StandardButton.Cancel)
@@ -233,7 +235,7 @@ def ask_overwrite(
     """
     if window.findChild(QMessageBox, "overwrite"):
         return
-    box = message_box(window, "overwrite", QMessageBox.Icon.Warning, said)
+    box = create_message_box(window, "overwrite", QMessageBox.Icon.Warning, said)
     box.setInformativeText(f"Overwriting the file discards {lost}.")
     overwriting = box.addButton("&Overwrite", QMessageBox.ButtonRole.DestructiveRole)
     saving_as = box.addButton("Save &as…", QMessageBox.ButtonRole.AcceptRole)
@@ -250,7 +252,7 @@ def ask_recover(
 ) -> None:
     """Offer to recover documents; if cancelled, they are offered again at the next start."""
     message = "The program did not exit normally. These documents have unsaved changes:"
-    box = message_box(window, "recover", QMessageBox.Icon.Information, message)
+    box = create_message_box(window, "recover", QMessageBox.Icon.Information, message)
     box.setInformativeText(names)
     recovering = box.addButton("&Recover", QMessageBox.ButtonRole.AcceptRole)
     discarding = box.addButton("&Discard", QMessageBox.ButtonRole.DestructiveRole)
@@ -263,7 +265,7 @@ def ask_recover(
 
 def refuse(window: QWidget, title: str, sentence: str) -> None:
     """Explain why an action was not performed."""
-    box = message_box(window, "refused", QMessageBox.Icon.Warning, sentence)
+    box = create_message_box(window, "refused", QMessageBox.Icon.Warning, sentence)
     box.setWindowTitle(title)
     box.open()
 
@@ -280,7 +282,7 @@ class ShortcutGroup(Struct, frozen=True):
     title: str
     rows: tuple[tuple[str, str], ...]
 
-    def matching(self, text: str) -> ShortcutGroup:
+    def filter_rows(self, text: str) -> ShortcutGroup:
         """Return the rows that contain every word of a text; all rows if the title does."""
         words = text.casefold().split()
         if all(word in self.title.casefold() for word in words):
@@ -298,7 +300,7 @@ def show_shortcuts(window: QWidget, groups: Iterable[ShortcutGroup]) -> None:
     ShortcutListDialog(window, groups).open()
 
 
-SCROLLS = {Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_PageUp, Qt.Key.Key_PageDown}
+SCROLL_KEYS = {Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_PageUp, Qt.Key.Key_PageDown}
 
 
 class ShortcutListDialog(QDialog):
@@ -322,12 +324,12 @@ class ShortcutListDialog(QDialog):
         column = QVBoxLayout(self)
         for part in (self.search, self.list, close):
             column.addWidget(part)
-        self.resize((LIST_SIZE * text_scale()).boundedTo(window.size() * 0.9))
+        self.resize((SHORTCUT_LIST_SIZE * text_scale()).boundedTo(window.size() * 0.9))
         self._show_matches("")
         self.search.setFocus()
 
     def _show_matches(self, text: str) -> None:
-        found = [group for each in self._groups if (group := each.matching(text)).rows]
+        found = [group for each in self._groups if (group := each.filter_rows(text)).rows]
         tables = _table_row(" ").join(map(_format_group, found))
         none = f"<p>No shortcuts match “{escape(text)}”.</p>"
         self.list.setHtml(f"<table cellpadding=4 width='100%'>{tables}</table>" if found else none)
@@ -335,7 +337,7 @@ class ShortcutListDialog(QDialog):
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Use the keys that have no effect in the search field to scroll the list."""
         pressed = event if event.type() == QEvent.Type.KeyPress else None
-        if isinstance(pressed, QKeyEvent) and pressed.key() in SCROLLS:
+        if isinstance(pressed, QKeyEvent) and pressed.key() in SCROLL_KEYS:
             QApplication.sendEvent(self.list, event)
             return True
         return super().eventFilter(watched, event)
@@ -354,11 +356,11 @@ def _table_row(html: str) -> str:
     return f"<tr><td colspan=2>{html}</td></tr>"
 
 
-LICENCE = "https://opensource.org/license/mit"
-BOOK = "https://github.com/rasbt/LLMs-from-scratch"
+LICENCE_URL = "https://opensource.org/license/mit"
+BOOK_URL = "https://github.com/rasbt/LLMs-from-scratch"
 
 
-def versions() -> tuple[tuple[str, str], ...]:
+def list_versions() -> tuple[tuple[str, str], ...]:
     """List the versions of the program and its libraries; torch only once it is imported."""
     torch = sys.modules.get("torch")
     return (
@@ -372,17 +374,17 @@ def versions() -> tuple[tuple[str, str], ...]:
 
 def show_about(window: QWidget) -> None:
     """Show the about box."""
-    found = versions()
+    found = list_versions()
     rows = "".join(
         f"<tr><td>{escape(name)}</td><td>{escape(version)}</td></tr>" for name, version in found[1:]
     )
     text = "Runs real attention modules and shows every stage of every head."
     links = (
-        f"Free software under the <a href='{LICENCE}'>MIT licence</a>. Lessons follow the book "
-        f"<a href='{BOOK}'>Build a Large Language Model (From Scratch)</a>."
+        f"Free software under the <a href='{LICENCE_URL}'>MIT licence</a>. Lessons follow the book "
+        f"<a href='{BOOK_URL}'>Build a Large Language Model (From Scratch)</a>."
     )
     table = f"<table cellpadding=2>{rows}</table>"
-    box = message_box(window, "told", QMessageBox.Icon.NoIcon, "")
+    box = create_message_box(window, "told", QMessageBox.Icon.NoIcon, "")
     box.setWindowTitle("About")
     box.setTextFormat(Qt.TextFormat.RichText)
     box.setText(f"<h3>Attention Visualizer {__version__}</h3><p>{text}</p>{table}<p>{links}</p>")
@@ -397,7 +399,7 @@ def show_about(window: QWidget) -> None:
 
 def show_message(window: QWidget, title: str, html: str) -> None:
     """Show an HTML message; escape any text from files or the user."""
-    box = message_box(window, "told", QMessageBox.Icon.NoIcon, "")
+    box = create_message_box(window, "told", QMessageBox.Icon.NoIcon, "")
     box.setWindowTitle(title)
     box.setTextFormat(Qt.TextFormat.RichText)
     box.setText(html)

@@ -22,8 +22,8 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QFrame, QTextBrowser, QTextEdit
 
-from visualizer.widgets.documentation_pages import anchor_of
-from visualizer.widgets.fonts import font, text_scale
+from visualizer.widgets.documentation_pages import heading_anchor
+from visualizer.widgets.fonts import scaled_font, text_scale
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
     from visualizer.widgets.documentation_pages import DocumentationPage
 
 TEXT, CODE = 14, 13
-HEADINGS = {1: 24, 2: 18, 3: 14}
+HEADING_SIZES_PX = {1: 24, 2: 18, 3: 14}
 """Font sizes in pixels, at the normal text size."""
 MAX_TEXT_WIDTH = 820
 """Maximum width of the text in pixels, at the normal text size; keeps lines readable."""
 MARGIN, PADDING, ABOVE_HEADING = 24, 6, 24
-LINE = 115
+LINE_HEIGHT_PERCENT = 115
 """Line height in per cent of the font's."""
-MONOSPACE = "monospace"
+MONOSPACE_FAMILY = "monospace"
 """Font family that Qt assigns to keys."""
 MAX_SEARCH_MARKS = 1_000
 
@@ -86,7 +86,7 @@ class DocumentationPageBrowser(QTextBrowser):
 
     # ------------------------------------------------------------------ finding
 
-    def places_of(self, text: str) -> list[QTextCursor]:
+    def find_all(self, text: str) -> list[QTextCursor]:
         """Find all occurrences of a text, ignoring case."""
         found: list[QTextCursor] = []
         place = self.document().find(text, 0) if text else QTextCursor()
@@ -103,7 +103,7 @@ class DocumentationPageBrowser(QTextBrowser):
         marked.setForeground(self.palette().highlightedText())
         marks = []
         for word in words.split():
-            for place in self.places_of(word):
+            for place in self.find_all(word):
                 mark = QTextEdit.ExtraSelection()
                 mark.cursor, mark.format = place, marked
                 marks.append(mark)
@@ -124,7 +124,7 @@ class DocumentationPageBrowser(QTextBrowser):
         if self._appearance != self._present_appearance():
             self._render_page()
         else:  # Qt has set the font for controls
-            self.document().setDefaultFont(font(TEXT))
+            self.document().setDefaultFont(scaled_font(TEXT))
         self._scroll_to(self.document().findBlockByNumber(top))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -151,7 +151,7 @@ class DocumentationPageBrowser(QTextBrowser):
         self._appearance = self._present_appearance()
         made = QTextDocument(self)
         made.setUndoRedoEnabled(False)
-        made.setDefaultFont(font(TEXT))
+        made.setDefaultFont(scaled_font(TEXT))
         made.setMarkdown(self._page.markdown, QTextDocument.MarkdownFeature.MarkdownDialectGitHub)
         raised, border = self.palette().alternateBase(), self.palette().mid()
         self._anchors = format_blocks(made, raised)
@@ -160,7 +160,7 @@ class DocumentationPageBrowser(QTextBrowser):
                 format_table(frame, border)
         self._pictures = [
             (position, name, QImage(str(self._folder / name)))
-            for position, name in pictures_of(made)
+            for position, name in find_images(made)
         ]
         self._width = 0
         self._fit_width(made)
@@ -197,35 +197,35 @@ class DocumentationPageBrowser(QTextBrowser):
         image = QTextImageFormat()
         image.setWidth(scaled.width() / sharp)
         image.setHeight(scaled.height() / sharp)
-        merge(document, position, position + 1, image)
+        merge_format(document, position, position + 1, image)
 
 
 def format_blocks(document: QTextDocument, raised: QBrush) -> dict[str, int]:
     """Format headings, code and text; return the position of each heading."""
     anchors: dict[str, int] = {}
     shapes, spans = [], []
-    for block in blocks_of(document):
+    for block in iterate_blocks(document):
         start, end = block.position(), block.position() + len(block.text())
         if level := block.blockFormat().headingLevel():
-            anchors[anchor_of(block.text())] = start
-            shapes.append((start, heading_shape(is_first=start == 0)))
-            spans.append((start, end, heading(level)))
+            anchors[heading_anchor(block.text())] = start
+            shapes.append((start, heading_block_format(is_first=start == 0)))
+            spans.append((start, end, heading_format(level)))
         elif is_code(block):
-            shapes.append((start, code_shape(block, raised)))
-            spans.append((start, end, code()))
-        elif not any(part.charFormat().isImageFormat() for part in fragments_of(block)):
-            shapes.append((start, text_shape(is_paragraph=is_paragraph(block))))
-            spans.extend(code_and_links_within(block, raised))
+            shapes.append((start, code_block_format(block, raised)))
+            spans.append((start, end, code_format()))
+        elif not any(part.charFormat().isImageFormat() for part in iterate_fragments(block)):
+            shapes.append((start, text_block_format(is_paragraph=is_paragraph(block))))
+            spans.extend(find_code_and_links(block, raised))
     for start, shape in shapes:
         cursor = QTextCursor(document)
         cursor.setPosition(start)
         cursor.mergeBlockFormat(shape)
     for span in spans:
-        merge(document, *span)
+        merge_format(document, *span)
     return anchors
 
 
-def heading_shape(*, is_first: bool) -> QTextBlockFormat:
+def heading_block_format(*, is_first: bool) -> QTextBlockFormat:
     """Return the margins of a heading."""
     shape = QTextBlockFormat()
     shape.setTopMargin(0 if is_first else ABOVE_HEADING)
@@ -233,17 +233,19 @@ def heading_shape(*, is_first: bool) -> QTextBlockFormat:
     return shape
 
 
-def text_shape(*, is_paragraph: bool) -> QTextBlockFormat:
+def text_block_format(*, is_paragraph: bool) -> QTextBlockFormat:
     """Return the line height of text and the margins of a paragraph."""
     shape = QTextBlockFormat()
     if is_paragraph:
         shape.setTopMargin(PADDING)
         shape.setBottomMargin(PADDING)
-    shape.setLineHeight(LINE, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
+    shape.setLineHeight(
+        LINE_HEIGHT_PERCENT, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value
+    )
     return shape
 
 
-def code_shape(block: QTextBlock, raised: QBrush) -> QTextBlockFormat:
+def code_block_format(block: QTextBlock, raised: QBrush) -> QTextBlockFormat:
     """Return the background of a line of code, and the margins of its block."""
     shape = QTextBlockFormat()
     shape.setBackground(raised)
@@ -265,7 +267,7 @@ def is_code(block: QTextBlock) -> bool:
     return block.blockFormat().hasProperty(QTextFormat.Property.BlockCodeFence)
 
 
-def blocks_of(document: QTextDocument) -> Iterator[QTextBlock]:
+def iterate_blocks(document: QTextDocument) -> Iterator[QTextBlock]:
     """Iterate over paragraphs, headings and lines of code."""
     block = document.begin()
     while block.isValid():
@@ -273,14 +275,14 @@ def blocks_of(document: QTextDocument) -> Iterator[QTextBlock]:
         block = block.next()
 
 
-def code_and_links_within(
+def find_code_and_links(
     block: QTextBlock, raised: QBrush
 ) -> Iterator[tuple[int, int, QTextCharFormat]]:
     """Find inline code, keys and links, with their formats."""
-    for part in fragments_of(block):
+    for part in iterate_fragments(block):
         kind, span = part.charFormat(), (part.position(), part.position() + part.length())
-        if kind.fontFixedPitch() or MONOSPACE in (kind.fontFamilies() or ()):
-            style = code()
+        if kind.fontFixedPitch() or MONOSPACE_FAMILY in (kind.fontFamilies() or ()):
+            style = code_format()
             style.setBackground(raised)
             yield *span, style
         if kind.isAnchor():
@@ -289,15 +291,15 @@ def code_and_links_within(
             yield *span, underlined
 
 
-def pictures_of(document: QTextDocument) -> Iterator[tuple[int, str]]:
+def find_images(document: QTextDocument) -> Iterator[tuple[int, str]]:
     """Find the images, with their file names."""
-    for block in blocks_of(document):
-        for part in fragments_of(block):
+    for block in iterate_blocks(document):
+        for part in iterate_fragments(block):
             if part.charFormat().isImageFormat():
                 yield part.position(), part.charFormat().toImageFormat().name()
 
 
-def fragments_of(block: QTextBlock) -> Iterator[QTextFragment]:
+def iterate_fragments(block: QTextBlock) -> Iterator[QTextFragment]:
     """Iterate over the fragments of a block, each with a single format."""
     within = block.begin()
     while not within.atEnd():
@@ -305,7 +307,7 @@ def fragments_of(block: QTextBlock) -> Iterator[QTextFragment]:
         within += 1
 
 
-def merge(document: QTextDocument, start: int, end: int, style: QTextCharFormat) -> None:
+def merge_format(document: QTextDocument, start: int, end: int, style: QTextCharFormat) -> None:
     """Merge a format into a part of the text."""
     cursor = QTextCursor(document)
     cursor.setPosition(start)
@@ -328,14 +330,14 @@ def format_table(table: QTextTable, border: QBrush) -> None:
     table.setFormat(shape)
 
 
-def heading(level: int) -> QTextCharFormat:
+def heading_format(level: int) -> QTextCharFormat:
     """Return the format of a heading."""
     style = QTextCharFormat()
-    style.setFont(font(HEADINGS[level], QFont.Weight.DemiBold))
+    style.setFont(scaled_font(HEADING_SIZES_PX[level], QFont.Weight.DemiBold))
     return style
 
 
-def code() -> QTextCharFormat:
+def code_format() -> QTextCharFormat:
     """Return the format of code and keys."""
     family = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont).family()
     style = QTextCharFormat()

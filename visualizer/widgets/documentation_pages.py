@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-INDEX = "index.md"
+INDEX_PAGE = "index.md"
 """First page; its links determine the order of the others."""
-NOTES = "notes"
+NOTES_SECTION = "notes"
 """Value of `section` for lessons based on the notes rather than the book."""
-FENCE = "```"
-LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]*)\)")
-HEADING = re.compile(r"(#{1,2}) +(.*)")
+CODE_FENCE = "```"
+LINK_PATTERN = re.compile(r"\[([^\]]*)\]\(([^)\s]*)\)")
+HEADING_PATTERN = re.compile(r"(#{1,2}) +(.*)")
 """Heading of a page or section; lower levels belong to their section."""
-MARKS = re.compile(r"</?kbd>|[`*|\\]")
+MARKUP_PATTERN = re.compile(r"</?kbd>|[`*|\\]")
 """Markdown syntax to strip from searchable text."""
 
 
@@ -39,7 +39,7 @@ class PageSection(Struct, frozen=True):
     anchor: str
     text: str
 
-    def has_all(self, words: str) -> bool:
+    def contains_words(self, words: str) -> bool:
         """Whether the section contains every word of a text, ignoring case."""
         text = self.text.casefold()
         return all(word in text for word in words.casefold().split())
@@ -67,13 +67,13 @@ class DocumentationPage(Struct, frozen=True):
 
 def read_pages(folder: Path) -> tuple[DocumentationPage, ...]:
     """Read the index and the pages that it links to, in that order."""
-    index = read_page(folder / INDEX)
-    targets = (target.partition("#")[0] for _, target in links_of(index.markdown))
+    index = read_page(folder / INDEX_PAGE)
+    targets = (target.partition("#")[0] for _, target in find_links(index.markdown))
     names = dict.fromkeys(each for each in targets if _is_other_page(each))
     return (index, *(read_page(folder / name) for name in names))
 
 
-def lesson_pages(folder: Path) -> tuple[DocumentationPage, ...]:
+def read_lesson_pages(folder: Path) -> tuple[DocumentationPage, ...]:
     """Read the lessons in a folder: one page per lesson, one section per lesson page."""
     return tuple(
         _lesson_page(number, path) for number, path in enumerate(sorted(folder.glob("*.toml")), 1)
@@ -83,7 +83,9 @@ def lesson_pages(folder: Path) -> tuple[DocumentationPage, ...]:
 def _lesson_page(number: int, path: Path) -> DocumentationPage:
     lesson = tomllib.loads(path.read_text(encoding="utf-8"))
     title = lesson["title"]
-    about = f"Section {lesson['section']} of the book. " if lesson["section"] != NOTES else ""
+    about = (
+        f"Section {lesson['section']} of the book. " if lesson["section"] != NOTES_SECTION else ""
+    )
     parts = [f"# Lesson {number}: {title}", f"{about}To follow this lesson in the window, choose "
              f"*Lessons > {number} {title}*."]  # fmt: skip
     for page in lesson["page"]:
@@ -93,7 +95,7 @@ def _lesson_page(number: int, path: Path) -> DocumentationPage:
 
 
 def _is_other_page(target: str) -> bool:
-    return target.endswith(".md") and "/" not in target and target != INDEX
+    return target.endswith(".md") and "/" not in target and target != INDEX_PAGE
 
 
 def read_page(path: Path) -> DocumentationPage:
@@ -102,13 +104,13 @@ def read_page(path: Path) -> DocumentationPage:
     return DocumentationPage(path.name, markdown, tuple(_split_sections(markdown)))
 
 
-def links_of(markdown: str) -> list[tuple[str, str]]:
+def find_links(markdown: str) -> list[tuple[str, str]]:
     """List the texts and targets of links and images outside code."""
     plain = re.sub(r"`[^`]*`", "", "\n".join(line for line, _ in _lines_of_text(markdown)))
-    return LINK.findall(plain)
+    return LINK_PATTERN.findall(plain)
 
 
-def anchor_of(heading: str) -> str:
+def heading_anchor(heading: str) -> str:
     """Return the anchor of a heading, in GitHub's format."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
@@ -116,19 +118,19 @@ def anchor_of(heading: str) -> str:
 def _split_sections(markdown: str) -> Iterator[PageSection]:
     title, lines = "", list[str]()
     for line, is_text in _all_lines(markdown):
-        heading = HEADING.fullmatch(line) if is_text else None
+        heading = HEADING_PATTERN.fullmatch(line) if is_text else None
         if heading:
             if title:
                 yield _make_section(title, lines)
-            title, lines = MARKS.sub("", heading[2]), []
+            title, lines = MARKUP_PATTERN.sub("", heading[2]), []
         else:
             lines.append(line)
     yield _make_section(title, lines)
 
 
 def _make_section(title: str, lines: list[str]) -> PageSection:
-    text = MARKS.sub("", LINK.sub(r"\1", "\n".join(lines)))
-    return PageSection(title, anchor_of(title), f"{title}\n{text}")
+    text = MARKUP_PATTERN.sub("", LINK_PATTERN.sub(r"\1", "\n".join(lines)))
+    return PageSection(title, heading_anchor(title), f"{title}\n{text}")
 
 
 def _lines_of_text(markdown: str) -> Iterator[tuple[str, bool]]:
@@ -139,7 +141,7 @@ def _all_lines(markdown: str) -> Iterator[tuple[str, bool]]:
     """Yield each line and whether it is text rather than code, omitting the fences."""
     is_text = True
     for line in markdown.splitlines():
-        if line.startswith(FENCE):
+        if line.startswith(CODE_FENCE):
             is_text = not is_text
         else:
             yield line, is_text

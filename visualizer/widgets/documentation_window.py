@@ -21,10 +21,10 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from visualizer.resources import documentation, resource
+from visualizer.resources import documentation_path, resource_path
 from visualizer.widgets.dialogs import show_message
 from visualizer.widgets.documentation_page_browser import DocumentationPageBrowser
-from visualizer.widgets.documentation_pages import INDEX, lesson_pages, read_pages
+from visualizer.widgets.documentation_pages import INDEX_PAGE, read_lesson_pages, read_pages
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.icons import icon
 from visualizer.widgets.labels import PlainLabel
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 
     from visualizer.widgets.documentation_pages import DocumentationPage
 
-SIZE = QSize(1120, 760)
-CONTENTS_WIDTH = 260
-ENTER = {Qt.Key.Key_Return, Qt.Key.Key_Enter}
-SCROLLS = {Qt.Key.Key_PageUp, Qt.Key.Key_PageDown}
+WINDOW_SIZE = QSize(1120, 760)
+CONTENTS_WIDTH_PX = 260
+ENTER_KEYS = {Qt.Key.Key_Return, Qt.Key.Key_Enter}
+SCROLL_KEYS = {Qt.Key.Key_PageUp, Qt.Key.Key_PageDown}
 """Keys that have no effect in the search field and scroll the page instead."""
 
 
-def open_documentation(window: QWidget, page: str = INDEX) -> None:
+def open_documentation(window: QWidget, page: str = INDEX_PAGE) -> None:
     """Open the documentation at a page; if it is already open, bring it to the front."""
     shown = window.findChild(DocumentationWindow) or DocumentationWindow(window, page)
     shown.show()
@@ -52,7 +52,7 @@ def open_documentation(window: QWidget, page: str = INDEX) -> None:
 
 
 @dataclass(slots=True)
-class VisitedPlace:
+class HistoryEntry:
     """An entry of the navigation history.
 
     Parameters
@@ -107,7 +107,7 @@ class FindBar(QWidget):
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Go to the next match on Enter, to the previous one on Shift+Enter."""
         pressed = event if event.type() == QEvent.Type.KeyPress else None
-        if isinstance(pressed, QKeyEvent) and pressed.key() in ENTER:
+        if isinstance(pressed, QKeyEvent) and pressed.key() in ENTER_KEYS:
             is_back = bool(pressed.modifiers() & Qt.KeyboardModifier.ShiftModifier)
             self.stepped.emit(-1 if is_back else 1)
             return True
@@ -117,24 +117,24 @@ class FindBar(QWidget):
 class DocumentationWindow(QDialog):
     """Shows the documentation and lessons shipped with the program; non-modal."""
 
-    def __init__(self, window: QWidget, page: str = INDEX) -> None:
+    def __init__(self, window: QWidget, page: str = INDEX_PAGE) -> None:
         super().__init__(window)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setWindowFlag(Qt.WindowType.WindowMaximizeButtonHint)
-        pages = (*read_pages(documentation()), *lesson_pages(resource("lessons")))
+        pages = (*read_pages(documentation_path()), *read_lesson_pages(resource_path("lessons")))
         self.pages = {page.name: page for page in pages}
         self._items: dict[tuple[str, str], ContentsItem] = {}
-        self._visited: list[VisitedPlace] = []
+        self._visited: list[HistoryEntry] = []
         self._at = -1
         self._found = 0
         self.search, self.contents = QLineEdit(), QTreeWidget()
-        self.none_found = PlainLabel()
-        self.browser, self.find_bar = DocumentationPageBrowser(documentation()), FindBar()
+        self.no_results_label = PlainLabel()
+        self.browser, self.find_bar = DocumentationPageBrowser(documentation_path()), FindBar()
         self.back, self.forward, self.find_button = QToolButton(), QToolButton(), QPushButton()
         self._lay_out()
         self._fill_contents()
         self._connect_signals()
-        self.resize((SIZE * text_scale()).boundedTo(window.size() * 0.9))
+        self.resize((WINDOW_SIZE * text_scale()).boundedTo(window.size() * 0.9))
         self.open_place(page)
         self._show_theme()
         self.search.setFocus()
@@ -145,8 +145,8 @@ class DocumentationWindow(QDialog):
         self.search.setClearButtonEnabled(True)
         self.contents.setHeaderHidden(True)
         self.contents.setAccessibleName("Contents")
-        self.none_found.setWordWrap(True)
-        self.none_found.hide()
+        self.no_results_label.setWordWrap(True)
+        self.no_results_label.hide()
         for button, words, keys in (
             (self.back, "Back", "Alt+Left"),
             (self.forward, "Forward", "Alt+Right"),
@@ -159,7 +159,7 @@ class DocumentationWindow(QDialog):
         self.find_button.setAutoDefault(False)
         left, right = QWidget(), QWidget()
         column = column_layout(left, (8, 8, 8, 8), spacing=8)
-        for part in (self.search, self.none_found, self.contents):
+        for part in (self.search, self.no_results_label, self.contents):
             column.addWidget(part)
         bar = row_layout(margins=(8, 8, 8, 8), spacing=4)
         bar.addWidget(self.back)
@@ -175,8 +175,8 @@ class DocumentationWindow(QDialog):
         self.splitter.addWidget(left)
         self.splitter.addWidget(right)
         self.splitter.setStretchFactor(1, 1)
-        width = round(CONTENTS_WIDTH * text_scale())
-        self.splitter.setSizes([width, SIZE.width() - width])
+        width = round(CONTENTS_WIDTH_PX * text_scale())
+        self.splitter.setSizes([width, WINDOW_SIZE.width() - width])
         column_layout(self, (0, 0, 0, 0), spacing=0).addWidget(self.splitter)
 
     def _fill_contents(self) -> None:
@@ -216,7 +216,7 @@ class DocumentationWindow(QDialog):
         """Show a page or section, and add it to the history."""
         self._leave_place()
         del self._visited[self._at + 1 :]
-        self._visited.append(VisitedPlace(page, anchor))
+        self._visited.append(HistoryEntry(page, anchor))
         self._at += 1
         self._show_place()
 
@@ -244,7 +244,7 @@ class DocumentationWindow(QDialog):
         self._choose_item(place)
         self._find_text(self.find_bar.field.text() if self.find_bar.isVisible() else "")
 
-    def _choose_item(self, place: VisitedPlace) -> None:
+    def _choose_item(self, place: HistoryEntry) -> None:
         """Select the current place in the contents without opening it again."""
         page = self._items[place.page, ""]
         item = self._items.get((place.page, place.anchor), page)
@@ -281,12 +281,12 @@ class DocumentationWindow(QDialog):
     def _search_pages(self, words: str) -> None:
         """List the sections that contain all words, and highlight the words in the page."""
         is_found = [self._show_found(page, words) for page in self.pages.values()]
-        self.none_found.setText(f"No pages match “{words}”.")
-        self.none_found.setVisible(not any(is_found))
+        self.no_results_label.setText(f"No pages match “{words}”.")
+        self.no_results_label.setVisible(not any(is_found))
         self.browser.mark(words)
 
     def _show_found(self, page: DocumentationPage, words: str) -> bool:
-        found = [section.has_all(words) for section in page.sections]
+        found = [section.contains_words(words) for section in page.sections]
         item = self._items[page.name, ""]
         item.setHidden(not any(found))
         item.setExpanded(bool(words.strip()) and any(found))
@@ -298,7 +298,7 @@ class DocumentationWindow(QDialog):
         words = self.search.text()
         for page in self.pages.values() if words.strip() else ():
             for at, section in enumerate(page.sections):
-                if section.has_all(words):
+                if section.contains_words(words):
                     self.open_place(page.name, section.anchor if at else "")
                     self.browser.setFocus()
                     return
@@ -314,10 +314,10 @@ class DocumentationWindow(QDialog):
 
     def _find_text(self, text: str) -> None:
         self._found = 0
-        self._show_found_place(self.browser.places_of(text))
+        self._show_found_place(self.browser.find_all(text))
 
     def _step_match(self, by: int) -> None:
-        places = self.browser.places_of(self.find_bar.field.text())
+        places = self.browser.find_all(self.find_bar.field.text())
         if places:
             self._found = (self._found + by) % len(places)
         self._show_found_place(places)
@@ -338,7 +338,7 @@ class DocumentationWindow(QDialog):
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """In the search field, Down focuses the contents; Page Up and Down scroll the page."""
         pressed = event if event.type() == QEvent.Type.KeyPress else None
-        if isinstance(pressed, QKeyEvent) and pressed.key() in SCROLLS:
+        if isinstance(pressed, QKeyEvent) and pressed.key() in SCROLL_KEYS:
             QApplication.sendEvent(self.browser, event)
             return True
         if isinstance(pressed, QKeyEvent) and pressed.key() == Qt.Key.Key_Down:

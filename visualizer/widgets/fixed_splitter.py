@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QResizeEvent
 
 
-class SizeKeepingSplitter(QSplitter):
+class FixedSplitter(QSplitter):
     """One widget stretches; the others keep their sizes if there is room.
 
     `QSplitter` forgets the size of a hidden widget, and all sizes if the window is temporarily too
@@ -38,7 +38,7 @@ class SizeKeepingSplitter(QSplitter):
         """The requested sizes of all widgets, hidden ones included."""
         return list(self._wanted)
 
-    def want(self, sizes: Sequence[int]) -> None:
+    def request_result(self, sizes: Sequence[int]) -> None:
         """Set the sizes of all widgets."""
         self._wanted = list(sizes)
         self._apply_sizes()

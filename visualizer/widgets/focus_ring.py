@@ -14,10 +14,10 @@ from visualizer.widgets.theme import LIGHT, Theme
 if TYPE_CHECKING:
     from PySide6.QtGui import QPaintEvent
 
-SHOWS_OWN_FOCUS = "shows own focus"
+OWN_FOCUS_PROPERTY = "shows own focus"
 """Property of widgets without a ring: they show the focus themselves or fill the window."""
-AROUND = 3
-MOVES = {QEvent.Type.Move, QEvent.Type.Resize, QEvent.Type.Show, QEvent.Type.Hide}
+RING_MARGIN_PX = 3
+GEOMETRY_EVENTS = {QEvent.Type.Move, QEvent.Type.Resize, QEvent.Type.Show, QEvent.Type.Hide}
 
 
 class FocusRing(QWidget):
@@ -43,7 +43,7 @@ class FocusRing(QWidget):
     def _follow_focus(self, old: QWidget | None, new: QWidget | None) -> None:
         is_clicked = QGuiApplication.mouseButtons() != Qt.MouseButton.NoButton
         is_ours = new is not None and self._window.isAncestorOf(new)
-        shows_own = new is not None and bool(new.property(SHOWS_OWN_FOCUS))
+        shows_own = new is not None and bool(new.property(OWN_FOCUS_PROPERTY))
         self._around = new if is_ours and not is_clicked and not shows_own else None
         for widget in filter(isValid, self._watched):  # a closing window deletes them first
             widget.removeEventFilter(self)
@@ -61,7 +61,7 @@ class FocusRing(QWidget):
         return chain
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        if event.type() in MOVES:
+        if event.type() in GEOMETRY_EVENTS:
             self._place_ring()
         return False
 
@@ -75,7 +75,7 @@ class FocusRing(QWidget):
             if isinstance(widget.parentWidget(), QAbstractScrollArea):
                 seen = seen.intersected(self._area_in_window(widget))
         self.setVisible(not seen.isEmpty())
-        ring = seen.adjusted(-AROUND, -AROUND, AROUND, AROUND)
+        ring = seen.adjusted(-RING_MARGIN_PX, -RING_MARGIN_PX, RING_MARGIN_PX, RING_MARGIN_PX)
         self.setGeometry(ring.intersected(self._window.rect()))
         self.raise_()
 

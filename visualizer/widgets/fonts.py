@@ -18,9 +18,9 @@ DEFAULT_PX = 13
 """System font height in pixels at which the text scale is 1."""
 
 
-def font(size: int, weight: QFont.Weight = QFont.Weight.Normal) -> QFont:
+def scaled_font(size: int, weight: QFont.Weight = QFont.Weight.Normal) -> QFont:
     """Return the interface font at a size in pixels, scaled by the text scale."""
-    return QFont(_make_font(size, weight, system_font()))
+    return QFont(_make_font(size, weight, system_font_key()))
 
 
 def larger_font(times: float) -> QFont:
@@ -59,14 +59,14 @@ def screen_scale(screen: QSize) -> float:
     return min(MAX_AUTOMATIC_SCALE, max(1.0, min(shares)))
 
 
-def metrics(size: int) -> QFontMetricsF:
+def font_metrics(size: int) -> QFontMetricsF:
     """Return the metrics of the interface font at a size."""
-    return _make_metrics(size, system_font())
+    return _make_metrics(size, system_font_key())
 
 
 def text_scale() -> float:
     """Return the ratio of the system's text size to the normal one, at least 1."""
-    return _text_scale(system_font())
+    return _text_scale(system_font_key())
 
 
 # Cached because creating a font takes longer than drawing a label with it. So does `QFont.key()`
@@ -74,7 +74,7 @@ def text_scale() -> float:
 _named: list[tuple[QFont, str]] = []
 
 
-def system_font() -> str:
+def system_font_key() -> str:
     """Return the system font's key, used as cache key for measurements."""
     present = QGuiApplication.font()
     if not _named or _named[0][0] != present:
@@ -101,7 +101,7 @@ def _text_scale(system: str) -> float:
     return max(1.0, QFontInfo(QGuiApplication.font()).pixelSize() / DEFAULT_PX)
 
 
-def forget_fonts() -> None:
+def clear_font_cache() -> None:
     """Clear the font cache, which must not outlive the application."""
     _named.clear()
     for kept in (_make_font, _make_metrics, _text_scale):

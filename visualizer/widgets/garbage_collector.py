@@ -10,7 +10,7 @@ from threading import Event
 
 from PySide6.QtCore import QCoreApplication, QObject, QTimer, Signal
 
-from visualizer.runtime import collect_by, is_held_off
+from visualizer.runtime import is_collection_suspended, set_collector
 
 CHECK_INTERVAL_MS = 500
 """Interval at which the number of new objects is compared with Python's threshold."""
@@ -25,14 +25,14 @@ class GarbageCollector(QObject):
         super().__init__(application)
         self._count = 0
         self._wanted.connect(self._collect_all)
-        collect_by(self._wanted.emit)
+        set_collector(self._wanted.emit)
         timer = QTimer(self, interval=CHECK_INTERVAL_MS)
         timer.timeout.connect(self.look)
         QTimer.singleShot(delay_ms, timer, timer.start)  # objects created at startup are permanent
 
     def look(self) -> None:
         """Collect if there are enough new objects; each tenth time, include an older generation."""
-        if gc.get_count()[0] > gc.get_threshold()[0] and not is_held_off():
+        if gc.get_count()[0] > gc.get_threshold()[0] and not is_collection_suspended():
             self._count += 1
             gc.collect((self._count % 10 == 0) + (self._count % 100 == 0))
 

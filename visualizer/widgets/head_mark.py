@@ -12,13 +12,13 @@ from visualizer.widgets.theme import head_colour
 if TYPE_CHECKING:
     from visualizer.widgets.theme import Theme
 
-DISC = "disc"
-DIAMOND = ((0.5, 0.0), (1.0, 0.5), (0.5, 1.0), (0.0, 0.5))
-SHAPES: tuple[tuple[str | tuple[tuple[float, float], ...], bool], ...] = (
-    (DISC, True),
-    (DISC, False),
+DISC_SHAPE = "disc"
+DIAMOND_SHAPE = ((0.5, 0.0), (1.0, 0.5), (0.5, 1.0), (0.0, 0.5))
+MARK_SHAPES: tuple[tuple[str | tuple[tuple[float, float], ...], bool], ...] = (
+    (DISC_SHAPE, True),
+    (DISC_SHAPE, False),
     (((0.05, 0.05), (0.95, 0.05), (0.95, 0.95), (0.05, 0.95)), True),
-    (DIAMOND, False),
+    (DIAMOND_SHAPE, False),
     (((0.5, 0.0), (1.0, 0.95), (0.0, 0.95)), True),
     (((0.0, 0.05), (1.0, 0.05), (0.5, 1.0)), False),
     (((0.3, 0.0), (0.7, 0.0), (0.7, 0.3), (1.0, 0.3), (1.0, 0.7), (0.7, 0.7),
@@ -26,13 +26,13 @@ SHAPES: tuple[tuple[str | tuple[tuple[float, float], ...], bool], ...] = (
     (((0.05, 0.05), (0.95, 0.05), (0.95, 0.95), (0.05, 0.95)), False),
 )  # fmt: skip
 """Corners of each shape in the unit square, and whether it is filled."""
-OUTLINE = 0.22
+OUTLINE_SHARE = 0.22
 """Outline width as a fraction of the mark's side."""
 
 
-def shape_of(head: int, theme: Theme) -> int:
+def mark_shape(head: int, theme: Theme) -> int:
     """Return the index of a head's shape, which changes each time the colours repeat."""
-    return head // len(theme.heads) % len(SHAPES)
+    return head // len(theme.heads) % len(MARK_SHAPES)
 
 
 def paint_head_mark(
@@ -45,9 +45,9 @@ def paint_head_mark(
     edge : str, optional
         Colour of an outline for backgrounds with too little contrast.
     """
-    shape, is_filled = SHAPES[shape_of(head, theme)]
+    shape, is_filled = MARK_SHAPES[mark_shape(head, theme)]
     colour = QColor(head_colour(head, theme))
-    width = 0.0 if is_filled else OUTLINE * place.width()
+    width = 0.0 if is_filled else OUTLINE_SHARE * place.width()
     inner = place.adjusted(width / 2, width / 2, -width / 2, -width / 2)
     painter.save()
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)

@@ -8,16 +8,16 @@ from PySide6.QtCore import QByteArray, QRectF, Qt
 from PySide6.QtGui import QIcon, QPainter, QPixmap
 from PySide6.QtSvg import QSvgRenderer
 
-from visualizer.resources import resource
+from visualizer.resources import resource_path
 
-FADED = 0.4
+DISABLED_OPACITY = 0.4
 """Opacity of disabled icons, similar to that of disabled text."""
 
 
 @lru_cache(maxsize=128)
 def icon(name: str, colour: str) -> QIcon:
     """Render an icon in one colour at several sizes; its disabled mode is faded."""
-    drawing = resource("icons", f"{name}.svg").read_text(encoding="utf-8")
+    drawing = resource_path("icons", f"{name}.svg").read_text(encoding="utf-8")
     renderer = QSvgRenderer(QByteArray(drawing.replace("currentColor", colour).encode()))
     made = QIcon()
     for side in (16, 24, 32, 48, 64, 128, 256) if name == "app" else (16, 24, 32, 48):
@@ -34,7 +34,7 @@ def _fade_pixmap(pixmap: QPixmap) -> QPixmap:
     """Fade a pixmap uniformly, including where strokes overlap."""
     faded = _blank_pixmap(pixmap.width())
     painter = QPainter(faded)
-    painter.setOpacity(FADED)
+    painter.setOpacity(DISABLED_OPACITY)
     painter.drawPixmap(0, 0, pixmap)
     painter.end()
     return faded

@@ -22,7 +22,7 @@ class ControlEventFilter(QObject):
         if is_wheel and isinstance(watched, QWidget) and not watched.hasFocus():
             event.ignore()
             return True
-        if event.type() == QEvent.Type.ShortcutOverride and is_of_window(event):
+        if event.type() == QEvent.Type.ShortcutOverride and is_window_shortcut(event):
             event.ignore()
             return True
         if (
@@ -33,12 +33,12 @@ class ControlEventFilter(QObject):
         return False
 
 
-def is_of_window(event: QEvent) -> bool:
+def is_window_shortcut(event: QEvent) -> bool:
     """Whether a key event is a window command that a text field would consume."""
     return isinstance(event, QKeyEvent) and any(event.matches(key) for key in WINDOW_SHORTCUTS)
 
 
-def is_command(event: QKeyEvent) -> bool:
+def has_command_modifier(event: QKeyEvent) -> bool:
     """Whether a key event has a modifier used by shortcuts (Ctrl or Alt)."""
     commanding = Qt.KeyboardModifier.AltModifier | Qt.KeyboardModifier.ControlModifier
     return bool(event.modifiers() & commanding)
@@ -63,7 +63,7 @@ def install_input_filters(widget: QWidget) -> None:
         part.installEventFilter(control_filter)
 
 
-NOTCH = 120
+ROTATION_PER_NOTCH = 120
 """Rotation per notch, in Qt's units of 1/8 degree."""
 
 
@@ -76,6 +76,6 @@ class WheelNotches:
     def count(self, turned: float) -> int:
         """Return the whole notches completed by a rotation; negative towards the user."""
         turned += self._rest
-        notches = int(turned / NOTCH)
-        self._rest = turned - notches * NOTCH
+        notches = int(turned / ROTATION_PER_NOTCH)
+        self._rest = turned - notches * ROTATION_PER_NOTCH
         return notches

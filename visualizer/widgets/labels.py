@@ -14,13 +14,13 @@ from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QFont, QFontMetricsF, QTextDocument
 from PySide6.QtWidgets import QLabel, QSizePolicy, QWidget
 
-from visualizer.widgets.fonts import font, text_scale
+from visualizer.widgets.fonts import scaled_font, text_scale
 from visualizer.widgets.plain_text_tooltips import plain_tooltip
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QResizeEvent
 
-NARROWEST = 100
+MIN_WIDTH_PX = 100
 
 
 class RichLabel(QLabel):
@@ -63,7 +63,7 @@ class WrappingLabel(RichLabel):
         return self._heights[width]
 
     def sizeHint(self) -> QSize:
-        return QSize(NARROWEST, self.heightForWidth(max(self.width(), NARROWEST)))
+        return QSize(MIN_WIDTH_PX, self.heightForWidth(max(self.width(), MIN_WIDTH_PX)))
 
     def minimumSizeHint(self) -> QSize:
         return self.sizeHint()
@@ -86,7 +86,7 @@ class AutoFitLabel(RichLabel):
             self._fit_text()
 
     def sizeHint(self) -> QSize:
-        line = round(QFontMetricsF(font(SIZES[0])).height())
+        line = round(QFontMetricsF(scaled_font(FONT_SIZES_PX[0])).height())
         return QSize(100, self.heightForWidth(self.width()) if self.wordWrap() else line)
 
     def minimumSizeHint(self) -> QSize:
@@ -104,23 +104,23 @@ class AutoFitLabel(RichLabel):
 
     def _fit_text(self) -> None:
         room = self.contentsRect().width()
-        size, is_broken = fitting(self._content, room)
+        size, is_broken = fit_line(self._content, room)
         self.setWordWrap(is_broken)
         pixels = round(size * text_scale())
         self.setText(f"<span style='font-size:{pixels}px'>{self._content}</span>")
         self.updateGeometry()
 
 
-SIZES = (20, 18, 16, 14)
+FONT_SIZES_PX = (20, 18, 16, 14)
 
 
-def fitting(html: str, room: float) -> tuple[int, bool]:
+def fit_line(html: str, room: float) -> tuple[int, bool]:
     """Return the largest size at which a line fits, and whether it must wrap."""
     plain = unescape(sub("<[^>]*>", "", html))
-    for size in SIZES:
-        if QFontMetricsF(font(size, QFont.Weight.DemiBold)).horizontalAdvance(plain) <= room:
+    for size in FONT_SIZES_PX:
+        if QFontMetricsF(scaled_font(size, QFont.Weight.DemiBold)).horizontalAdvance(plain) <= room:
             return size, False
-    return SIZES[-1], True
+    return FONT_SIZES_PX[-1], True
 
 
 class PlainLabel(QLabel):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from visualizer.widgets.layouts import Margins
 
-MORE = "»"
+OVERFLOW_LABEL = "»"
 _RESIZES = {QEvent.Type.LayoutRequest, QEvent.Type.StyleChange, QEvent.Type.FontChange}
 """Events that may change the sizes of controls."""
 
@@ -101,7 +101,7 @@ class OverflowRow(QWidget):
 
     def _add_more(self) -> None:
         self.more.setParent(self)  # also last in the tab order
-        self.more.setText(MORE)
+        self.more.setText(OVERFLOW_LABEL)
         self.more.setAutoRaise(True)
         self.more.setProperty("role", "menu")
         self.more.setAccessibleName(self._more_name)

@@ -6,22 +6,22 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QRectF, Qt
 
-from visualizer.widgets.fonts import font, text_scale
+from visualizer.widgets.fonts import scaled_font, text_scale
 
 if TYPE_CHECKING:
     from PySide6.QtCore import QRect
     from PySide6.QtGui import QPainter
 
-MARGIN = 12
+MARGIN_PX = 12
 """Minimum distance from the edges, in pixels at the normal text size."""
-SIZES = (14, 12, 10)
+FONT_SIZES_PX = (14, 12, 10)
 
 
 def paint_message(
     painter: QPainter,
     area: QRect,
     message: str,
-    largest: int = SIZES[0],
+    largest: int = FONT_SIZES_PX[0],
     *,
     is_on_top: bool = False,
 ) -> None:
@@ -33,17 +33,17 @@ def paint_message(
     Parameters
     ----------
     largest : int
-        Largest size, one of `SIZES`.
+        Largest size, one of `FONT_SIZES_PX`.
     is_on_top : bool
         Whether to align the message at the top even if it fits.
     """
-    margin = min(MARGIN * text_scale(), area.width() / 8, area.height() / 8)
+    margin = min(MARGIN_PX * text_scale(), area.width() / 8, area.height() / 8)
     room = QRectF(area).adjusted(margin, margin, -margin, -margin)
     across = Qt.AlignmentFlag.AlignLeft if is_on_top else Qt.AlignmentFlag.AlignHCenter
     flags = across | Qt.AlignmentFlag.AlignTop | Qt.TextFlag.TextWordWrap
     needed = room
-    for size in (each for each in SIZES if each <= largest):
-        painter.setFont(font(size))
+    for size in (each for each in FONT_SIZES_PX if each <= largest):
+        painter.setFont(scaled_font(size))
         needed = painter.boundingRect(room, flags, message)
         if room.contains(needed):
             break

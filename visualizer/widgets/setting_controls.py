@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from visualizer.attention.settings import BOUNDS, Setting, SettingKind
+from visualizer.attention.settings import CONTROL_RANGES, Setting, SettingKind
 from visualizer.widgets.icons import icon
 from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import PlainLabel, RichLabel
@@ -79,7 +79,7 @@ class SettingControl(QWidget):
         if not self.focusProxy():
             self.setFocusProxy(widget)
 
-    def emit_chosen(self, value: object, going_on: bool = False) -> None:
+    def emit_value(self, value: object, going_on: bool = False) -> None:
         """Emit the user's choice; `going_on` is true while dragging or typing."""
         self.chosen.emit(self.setting.name, value, going_on)
 
@@ -117,7 +117,7 @@ class ChoiceControl(SettingControl):
         self.box.setCurrentIndex(values.index(value))
 
     def _emit_choice(self, index: int) -> None:
-        self.emit_chosen(self.setting.choices[index][0])
+        self.emit_value(self.setting.choices[index][0])
 
 
 class TypedControl(SettingControl):
@@ -133,10 +133,10 @@ class TypedControl(SettingControl):
         self.add(box, part, stretch)
 
     def show_value(self, value: Any) -> None:
-        show_number(self.box, value)
+        set_number(self.box, value)
 
     def _type(self, value: float) -> None:
-        self.emit_chosen(round(value, 3), True)
+        self.emit_value(round(value, 3), True)
 
 
 class CountControl(TypedControl):
@@ -148,9 +148,9 @@ class CountControl(TypedControl):
         self.slider.setRange(1, int(setting.top))
         self.slider.actionTriggered.connect(self._emit_slider)
         self.slider.sliderReleased.connect(self.settled)
-        low, high = BOUNDS[SettingKind.COUNT]
+        low, high = CONTROL_RANGES[SettingKind.COUNT]
         self.box.setRange(int(low), int(high))
-        self.box.setSpecialValueText(setting.zero)
+        self.box.setSpecialValueText(setting.zero_label)
         self.box.setFixedWidth(self.box.fontMetrics().horizontalAdvance("00000") + 44)
         self.add(self.slider, "Slider", 1)
         self.take(self.box, "QSpinBox")
@@ -160,7 +160,7 @@ class CountControl(TypedControl):
         super().show_value(value)
 
     def _emit_slider(self, action: int) -> None:
-        self.emit_chosen(self.slider.sliderPosition(), self.slider.isSliderDown())
+        self.emit_value(self.slider.sliderPosition(), self.slider.isSliderDown())
 
 
 class DecimalSpinBox(QDoubleSpinBox):
@@ -184,7 +184,7 @@ class RateControl(TypedControl):
         self.slider.setPageStep(STEPS_PER_UNIT // 10)
         self.slider.actionTriggered.connect(self._emit_slider)
         self.slider.sliderReleased.connect(self.settled)
-        self.box.setRange(*BOUNDS[SettingKind.RATE])
+        self.box.setRange(*CONTROL_RANGES[SettingKind.RATE])
         self.box.setSingleStep(0.05)
         self.box.setFixedWidth(self.box.fontMetrics().horizontalAdvance("00000") + 44)
         self.add(self.slider, "Slider", 1)
@@ -195,7 +195,7 @@ class RateControl(TypedControl):
         super().show_value(value)
 
     def _emit_slider(self, action: int) -> None:
-        self.emit_chosen(self.slider.sliderPosition() / STEPS_PER_UNIT, self.slider.isSliderDown())
+        self.emit_value(self.slider.sliderPosition() / STEPS_PER_UNIT, self.slider.isSliderDown())
 
 
 class NumberControl(TypedControl):
@@ -204,7 +204,7 @@ class NumberControl(TypedControl):
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
         self.box = DecimalSpinBox()
-        self.box.setRange(*BOUNDS[SettingKind.NUMBER])
+        self.box.setRange(*CONTROL_RANGES[SettingKind.NUMBER])
         self.box.setSingleStep(0.1)
         self.take(self.box, "Decimal", 1)
 
@@ -222,7 +222,7 @@ class SwitchControl(SettingControl):
         self.box.setChecked(value)
 
     def _emit_click(self, is_on: bool) -> None:
-        self.emit_chosen(is_on)
+        self.emit_value(is_on)
 
 
 class SeedControl(TypedControl):
@@ -231,7 +231,7 @@ class SeedControl(TypedControl):
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
         self.box, self.next = QSpinBox(), QToolButton()
-        low, high = BOUNDS[SettingKind.SEED]
+        low, high = CONTROL_RANGES[SettingKind.SEED]
         self.box.setRange(int(low), int(high))
         self.take(self.box, "QSpinBox", 1)
         self.add(self.next, "QToolButton")
@@ -243,17 +243,17 @@ class SeedControl(TypedControl):
         self.next.setIcon(icon("resample", theme.ink))
 
     def _emit_next_seed(self) -> None:
-        self.emit_chosen((self.box.value() + 1) % 2**31)
+        self.emit_value((self.box.value() + 1) % 2**31)
 
 
-def show_number(box: QSpinBox | QDoubleSpinBox, value: Any) -> None:
+def set_number(box: QSpinBox | QDoubleSpinBox, value: Any) -> None:
     """Show a number unless it is already the value of the spin box."""
     if value != box.value():  # do not reformat while typing: “1” would become “1.00” before “.5”
         with QSignalBlocker(box):
             box.setValue(value)
 
 
-CONTROLS: dict[SettingKind, type[SettingControl]] = {
+CONTROL_TYPES: dict[SettingKind, type[SettingControl]] = {
     SettingKind.CHOICE: ChoiceControl,
     SettingKind.COUNT: CountControl,
     SettingKind.RATE: RateControl,
@@ -268,7 +268,7 @@ _DIRECT = Qt.FindChildOption.FindDirectChildrenOnly
 class SettingRow(QWidget):
     """A setting's label, control and error, with a link that fixes the error."""
 
-    remedied = Signal(str)
+    remedyRequested = Signal(str)
 
     def __init__(self, control: SettingControl) -> None:
         super().__init__()
@@ -297,8 +297,8 @@ class SettingRow(QWidget):
         self.control.setEnabled(shown.counts)
         problem = shown.problem
         html = escape(problem.sentence) if problem else ""
-        if shown.mends:
-            html += f" <a href='mend'>{escape(shown.mends)}</a>"
+        if shown.remedy_text:
+            html += f" <a href='mend'>{escape(shown.remedy_text)}</a>"
         if self.problem.text() != html:
             self.problem.setText(html)
         self.problem.setVisible(problem is not None)
@@ -307,4 +307,4 @@ class SettingRow(QWidget):
             part.setAccessibleDescription(description)
 
     def _emit_remedied(self) -> None:
-        self.remedied.emit(self.setting.name)
+        self.remedyRequested.emit(self.setting.name)

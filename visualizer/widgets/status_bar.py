@@ -30,7 +30,7 @@ def add_status_bar(window: QMainWindow, facts: QWidget) -> QStatusBar:
 
 
 # Shorter work would only make the line flicker.
-DELAY_MS = 150
+PROGRESS_DELAY_MS = 150
 READY, WORKING = "Up to date", "Computing…"
 
 
@@ -44,12 +44,12 @@ class ProgressLine(QWidget):
         self.setFixedHeight(2)
         self.setAccessibleName("Progress")
         self._theme = LIGHT
-        self.is_shown_working = False
+        self.is_progress_visible = False
         self._share, self._description = 1.0, WORKING
         set_accessible_value(self, READY)
         self._delay = QTimer(self)
         self._delay.setSingleShot(True)
-        self._delay.setInterval(DELAY_MS)
+        self._delay.setInterval(PROGRESS_DELAY_MS)
         self._delay.timeout.connect(self._show_working)
 
     def show_working(
@@ -65,25 +65,25 @@ class ProgressLine(QWidget):
             Text for screen readers.
         """
         self._theme, self._share, self._description = theme, share, description
-        if is_working and self.is_shown_working:
+        if is_working and self.is_progress_visible:
             set_accessible_value(self, description)
-        if is_working and not self._delay.isActive() and not self.is_shown_working:
+        if is_working and not self._delay.isActive() and not self.is_progress_visible:
             self._delay.start()
         if not is_working:
             self._delay.stop()
-            self.is_shown_working = False
+            self.is_progress_visible = False
             set_accessible_value(self, READY)
         self.update()
 
     def _show_working(self) -> None:
-        self.is_shown_working = True
+        self.is_progress_visible = True
         set_accessible_value(self, self._description)
         self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
         painter.fillRect(0, 1, self.width(), 1, QColor(self._theme.hairline))
-        if self.is_shown_working:
+        if self.is_progress_visible:
             done = round(self._share * self.width())
             painter.fillRect(0, 0, done, 2, QColor(self._theme.accent))
         painter.end()

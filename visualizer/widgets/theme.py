@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 # Okabe and Ito 2008, "Color Universal Design": distinguishable with colour blindness. Their hues in
 # their order; darkened for contrast in the light theme, slightly adjusted in the dark theme.
-ON_LIGHT = (
+LIGHT_HEAD_COLOURS = (
     "#0072B2", "#C18507", "#008D66", "#B36190", "#3A99CD", "#CC5A05", "#979359", "#919191",
 )  # fmt: skip
-ON_DARK = (
+DARK_HEAD_COLOURS = (
     "#0072B2", "#E69F00", "#009E73", "#C577B1", "#56B4E9", "#D55E00", "#F0E442", "#9D9B96",
 )  # fmt: skip
 
 
-class Scheme(StrEnum):
+class ColourScheme(StrEnum):
     """Colour scheme setting; `SYSTEM` follows the desktop."""
 
     SYSTEM = "system"
@@ -69,22 +69,22 @@ class Theme(Struct, frozen=True):
 
 LIGHT = Theme(
     "light", "#FBFBF9", "#FFFFFF", "#F1F1ED", "#1D1F23", "#63686F", "#E3E3DE", "#848990",
-    "#2F6FDE", "#FFFFFF", "#A8380B", "#909089", ON_LIGHT,
+    "#2F6FDE", "#FFFFFF", "#A8380B", "#909089", LIGHT_HEAD_COLOURS,
 )  # fmt: skip
 DARK = Theme(
     "dark", "#16181C", "#1D2025", "#23272D", "#E9E7E2", "#9AA0A8", "#2C3036", "#6C737C",
-    "#7FB0FF", "#10131A", "#FFA27A", "#656C75", ON_DARK,
+    "#7FB0FF", "#10131A", "#FFA27A", "#656C75", DARK_HEAD_COLOURS,
 )  # fmt: skip
 PRINT = Theme(
     "print", "#FFFFFF", "#FFFFFF", "#F4F4F4", "#000000", "#555555", "#DDDDDD", "#777777",
-    "#2F6FDE", "#FFFFFF", "#A8380B", "#8C8C8C", ON_LIGHT,
+    "#2F6FDE", "#FFFFFF", "#A8380B", "#8C8C8C", LIGHT_HEAD_COLOURS,
 )  # fmt: skip
 
 
-def theme_of(scheme: Scheme, stroke: float = 1.0) -> Theme:
+def theme_of(scheme: ColourScheme, stroke: float = 1.0) -> Theme:
     """Return the theme of a colour scheme; the system's is queried from Qt."""
-    is_dark = scheme is Scheme.DARK
-    if scheme is Scheme.SYSTEM:
+    is_dark = scheme is ColourScheme.DARK
+    if scheme is ColourScheme.SYSTEM:
         is_dark = QGuiApplication.styleHints().colorScheme() is Qt.ColorScheme.Dark
     theme = DARK if is_dark else LIGHT
     return theme if stroke == theme.stroke else replace(theme, stroke=stroke)
@@ -95,7 +95,7 @@ def head_colour(head: int, theme: Theme) -> str:
     return theme.heads[head % len(theme.heads)]
 
 
-def mixed(colour: str, paper: str) -> str:
+def mix_with_background(colour: str, paper: str) -> str:
     """Return a colour mixed into the background, opaque."""
     one, other = QColor(colour), QColor(paper)
     pairs = ((one.red(), other.red()), (one.green(), other.green()), (one.blue(), other.blue()))
@@ -132,7 +132,7 @@ def palette(theme: Theme) -> QPalette:
     return made
 
 
-def style_sheet() -> str:
+def create_style_sheet() -> str:
     """Return the style sheet for properties a palette cannot express; uses palette colours."""
     small = round(12 * text_scale())
     return f"""

@@ -28,7 +28,7 @@ class TrackSlider(QSlider):
         self._theme: Theme = LIGHT
 
     @property
-    def tall(self) -> float:
+    def preferred_height(self) -> float:
         """Height in pixels."""
         raise NotImplementedError
 
@@ -37,10 +37,10 @@ class TrackSlider(QSlider):
         raise NotImplementedError
 
     def sizeHint(self) -> QSize:
-        return QSize(DEFAULT_WIDTH_PX, round(self.tall))
+        return QSize(DEFAULT_WIDTH_PX, round(self.preferred_height))
 
     def minimumSizeHint(self) -> QSize:
-        return QSize(self._narrowest, round(self.tall))
+        return QSize(self._narrowest, round(self.preferred_height))
 
     def paint_focus(self, painter: QPainter) -> None:
         if self.hasFocus():

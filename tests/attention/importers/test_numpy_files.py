@@ -18,8 +18,8 @@ import visualizer
 from tests.support.examples import examples
 from tests.support.tensor_files import WRITERS, attention
 from visualizer.attention.captured_attention import CapturedAttention
-from visualizer.attention.captured_run import captured_run
-from visualizer.attention.importers.numpy_files import ALWAYS_FITS, PACKED
+from visualizer.attention.captured_run import create_captured_run
+from visualizer.attention.importers.numpy_files import ALLOWED_UNPACKED_BYTES, MAX_COMPRESSION_RATIO
 from visualizer.attention.importers.readers import read_tensor_file
 from visualizer.attention.spec import AttentionSpec, Dtype
 from visualizer.errors import InputError
@@ -179,7 +179,7 @@ def test_more_heads_than_can_be_shown_are_refused(tmp_path: Path) -> None:
 def test_what_does_not_fit_into_memory_is_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("visualizer.attention.device.free_bytes", lambda device: 1000)
+    monkeypatch.setattr("visualizer.attention.device.free_device_bytes", lambda device: 1000)
     np.save(tmp_path / "a.npy", attention((12, 12)))
     assert "is available. Save fewer layers or heads." in refusal(tmp_path / "a.npy")
 
@@ -231,8 +231,8 @@ def test_tokens_are_read_beside_the_file(name: str, written: str, tmp_path: Path
 def test_a_small_archive_may_be_packed_as_tightly_as_it_likes(tmp_path: Path) -> None:
     array = np.full((2, 200, 200), 0.005)
     np.savez_compressed(tmp_path / "a.npz", array)
-    assert array.nbytes > PACKED * (tmp_path / "a.npz").stat().st_size
-    assert array.nbytes < ALWAYS_FITS
+    assert array.nbytes > MAX_COMPRESSION_RATIO * (tmp_path / "a.npz").stat().st_size
+    assert array.nbytes < ALLOWED_UNPACKED_BYTES
     np.testing.assert_array_equal(opened(tmp_path / "a.npz").array()[0], array)
 
 
@@ -279,13 +279,13 @@ def test_queries_are_the_last_tokens_of_one_text(tmp_path: Path) -> None:
     np.savez(tmp_path / "step.npz", attention=array, tokens=np.array(WORDS))
     captured = opened(tmp_path / "step.npz")
     assert captured.is_continuation
-    run = captured_run(captured)
+    run = create_captured_run(captured)
     assert (run.texts, run.key_tokens) == ((WORDS[-1:],), WORDS)
     measures = run.trace.measured("weights", run.compared_texts)
     np.testing.assert_allclose(measures.distance, 1, rtol=1e-6)  # (2 + 1 + 0) / 3
     np.testing.assert_allclose(measures.previous, 1 / 3, rtol=1e-6)
     np.savez(tmp_path / "other.npz", attention=array, key_tokens=np.array(WORDS))
-    other = captured_run(opened(tmp_path / "other.npz"))
+    other = create_captured_run(opened(tmp_path / "other.npz"))
     assert (other.texts, other.compared_texts) == ((("1",),), ())
     assert np.isnan(other.trace.measured("weights", other.compared_texts).distance).all()
 

@@ -14,7 +14,7 @@ from torch import nn
 from visualizer.attention.attend import attend
 from visualizer.attention.importers.readers import read_tensor_file
 from visualizer.attention.masks import allowed
-from visualizer.attention.mechanisms import Mechanism, spec_of
+from visualizer.attention.mechanisms import Mechanism, apply_mechanism
 from visualizer.attention.modules import (
     CausalAttention,
     MultiHeadAttention,
@@ -22,8 +22,8 @@ from visualizer.attention.modules import (
     SelfAttentionV1,
     SelfAttentionV2,
 )
-from visualizer.attention.parameter_init import draw
-from visualizer.attention.spec import Activation, AttentionSpec, Block, Dtype, Mask
+from visualizer.attention.parameter_init import initialize_parameters
+from visualizer.attention.spec import Activation, AttentionSpec, BlockKind, Dtype, MaskKind
 from visualizer.errors import InputError
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def with_masks(path: Path, masks: list[np.ndarray]) -> None:
 
 
 def computed(spec: AttentionSpec, x: torch.Tensor) -> torch.Tensor:
-    trace = attend(spec, x, draw(spec, len(x), torch.device("cpu")))
+    trace = attend(spec, x, initialize_parameters(spec, len(x), torch.device("cpu")))
     return trace.tensor(trace.last)
 
 
@@ -113,14 +113,14 @@ def test_it_computes_what_torchs_own_module_does(
         (torch.save if suffix == "pt" else save_file)(state, path)
     spec, notice = opened(path, AttentionSpec(d_out=8, heads=heads))
     assert notice.startswith("Multi-head attention, 8 → 8.")
-    assert (spec.bias, spec.mask) == (bias, Mask.NONE)
+    assert (spec.bias, spec.mask) == (bias, MaskKind.NONE)
     x = torch.randn(6, 8)
-    masks = {Mask.NONE: None, Mask.CAUSAL: torch.ones(6, 6, dtype=torch.bool).triu(1)}
+    masks = {MaskKind.NONE: None, MaskKind.CAUSAL: torch.ones(6, 6, dtype=torch.bool).triu(1)}
     for mask, forbidden in masks.items():
         with torch.no_grad():
             expected, weights = module(x, x, x, attn_mask=forbidden, average_attn_weights=False)
             masked = replace(spec, mask=mask, dtype=Dtype.FLOAT32)
-            trace = attend(masked, x, draw(masked, 6, torch.device("cpu")))
+            trace = attend(masked, x, initialize_parameters(masked, 6, torch.device("cpu")))
         torch.testing.assert_close(trace.tensor("output"), expected, rtol=0, atol=1e-6)
         torch.testing.assert_close(trace.tensor("weights"), weights, rtol=0, atol=1e-6)
 
@@ -175,7 +175,7 @@ def test_a_torch_matrix_that_is_not_of_three_layers_is_refused(tmp_path: Path) -
 
 
 def test_a_block_without_an_output_projection_is_known_by_its_layers(tmp_path: Path) -> None:
-    block = replace(spec_of(Mechanism.BLOCK, AttentionSpec(d_in=4)), d_ff=5, heads=1)
+    block = replace(apply_mechanism(Mechanism.BLOCK, AttentionSpec(d_in=4)), d_ff=5, heads=1)
     block = replace(block, output_projection=False)
     state, x = block_state(block), torch.randn(6, 4)
     save_file(state, tmp_path / "a.safetensors")
@@ -190,12 +190,12 @@ def test_a_block_without_an_output_projection_is_known_by_its_layers(tmp_path: P
 def block_state(spec: AttentionSpec) -> dict[str, torch.Tensor]:
     """Draw the state of a block, whose norms and biases are not to be as they are made."""
     generator = torch.Generator().manual_seed(1)
-    drawn = draw(spec, 6, torch.device("cpu"))
+    drawn = initialize_parameters(spec, 6, torch.device("cpu"))
     return {name: torch.randn(each.shape, generator=generator) for name, each in drawn.items()}
 
 
 def test_a_block_is_known_by_its_layers(tmp_path: Path) -> None:
-    block = replace(spec_of(Mechanism.BLOCK, AttentionSpec(d_in=4)), d_ff=5, seed=9)
+    block = replace(apply_mechanism(Mechanism.BLOCK, AttentionSpec(d_in=4)), d_ff=5, seed=9)
     state, x = block_state(block), torch.randn(6, 4)
     save_file(state, tmp_path / "a.safetensors")
     base = AttentionSpec(d_out=4, activation=Activation.GELU)
@@ -209,12 +209,12 @@ def test_a_block_is_known_by_its_layers(tmp_path: Path) -> None:
         assert torch.equal(computed(spec, x), expected)
     del state["ln2.bias"]  # which is no block then
     save_file(state, tmp_path / "b.safetensors")
-    assert opened(tmp_path / "b.safetensors", base)[0].block is Block.NONE
+    assert opened(tmp_path / "b.safetensors", base)[0].block is BlockKind.NONE
 
 
 @pytest.mark.parametrize("shape", [(), (5,), (0, 4), (5, 3)])
 def test_a_block_whose_sizes_do_not_fit_is_refused(shape: tuple[int, ...], tmp_path: Path) -> None:
-    state = block_state(spec_of(Mechanism.BLOCK, AttentionSpec(d_in=4)))
+    state = block_state(apply_mechanism(Mechanism.BLOCK, AttentionSpec(d_in=4)))
     torch.save(state | {"linear1.weight": torch.ones(shape)}, tmp_path / "a.pt")
     with pytest.raises(InputError, match=r"(linear1|linear2) does not fit"):
         opened(tmp_path / "a.pt")
@@ -223,11 +223,11 @@ def test_a_block_whose_sizes_do_not_fit_is_refused(shape: tuple[int, ...], tmp_p
 BLOCKS = np.kron(np.array([[0, 1], [0, 0]]), np.ones((3, 3)))  # the first three are a prefix
 WINDOW = np.ones((6, 6)) - (np.tri(6) - np.tri(6, k=-2))
 MASKS = {
-    "the book's": (np.triu(np.ones((6, 6)), 1), Mask.CAUSAL, ""),
-    "nothing": (np.zeros((6, 6)), Mask.NONE, "Its mask forbids nothing."),
-    "window": (WINDOW, Mask.WINDOW, "Its mask is a sliding window of 2 tokens."),
-    "booleans": (BLOCKS > 0, Mask.OWN, "Its mask is used as a custom mask."),
-    "everything": (np.ones((6, 6)), Mask.OWN, "Its mask is used as a custom mask."),
+    "the book's": (np.triu(np.ones((6, 6)), 1), MaskKind.CAUSAL, ""),
+    "nothing": (np.zeros((6, 6)), MaskKind.NONE, "Its mask forbids nothing."),
+    "window": (WINDOW, MaskKind.WINDOW, "Its mask is a sliding window of 2 tokens."),
+    "booleans": (BLOCKS > 0, MaskKind.OWN, "Its mask is used as a custom mask."),
+    "everything": (np.ones((6, 6)), MaskKind.OWN, "Its mask is used as a custom mask."),
 }
 
 
@@ -256,7 +256,7 @@ def test_a_shorter_mask_is_refused_unless_its_kind_is_known(tmp_path: Path) -> N
     )
     with_masks(tmp_path / "a.pt", [WINDOW, WINDOW])
     spec, notice = opened(tmp_path / "a.pt", tokens=7)
-    assert (spec.mask, spec.window) == (Mask.WINDOW, 2)
+    assert (spec.mask, spec.window) == (MaskKind.WINDOW, 2)
     assert notice.endswith("It was made for at most 6 tokens; this text has 7.")
 
 
@@ -285,7 +285,7 @@ def test_a_mask_too_large_to_be_read_is_taken_for_the_books(tmp_path: Path) -> N
     mask = np.zeros((4_097, 4_097), bool)
     with_masks(tmp_path / "a.pt", [mask])
     spec, notice = opened(tmp_path / "a.pt", tokens=6)
-    assert spec.mask is Mask.CAUSAL
+    assert spec.mask is MaskKind.CAUSAL
     assert "Its mask for 4,097 tokens is too large to read" in notice
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.export.data.test_writers import as_csv, as_json, as_markdown, table
 from tests.support.screens import resolved
 from tests.support.small_runs import KEYS, QUERIES, elsewhere, replayed
-from visualizer.attention.captured_run import captured_run
+from visualizer.attention.captured_run import create_captured_run
 from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
 from visualizer.export.data.exported_matrices import ExportMatrix, shown_matrices
 from visualizer.models.model_source import ModelSource
@@ -56,12 +56,12 @@ def test_a_layer_has_its_number_in_the_model() -> None:
     lines = csv.DictReader(io.StringIO(as_csv(run, *sheets).removeprefix("\ufeff")))
     assert sorted({line["layer"] for line in lines}) == ["3", "6"]
     assert [sheet.title(run) for sheet in sheets] == [
-        f"Weights, head 1, layer {shown.number_on('layer', at)}" for at in (0, 1)
+        f"Weights, head 1, layer {shown.leading_number('layer', at)}" for at in (0, 1)
     ]
 
 
 def test_places_without_a_token_are_numbered() -> None:
-    run = captured_run(elsewhere(is_named=False))
+    run = create_captured_run(elsewhere(is_named=False))
     header, *rows = table(as_csv(run, ExportMatrix("weights", 0, run.trace.leading_index())))
     assert header == ["query", "1", "2", "3", "4", "5"]
     assert [row[0] for row in rows] == ["1", "2", "3"]
@@ -92,7 +92,7 @@ def test_json_has_no_spec_and_the_tokens_of_keys() -> None:
 
 
 def test_one_layer_is_a_matrix_a_head() -> None:
-    run = captured_run(elsewhere((1, 1, 4, 4), is_named=False))
+    run = create_captured_run(elsewhere((1, 1, 4, 4), is_named=False))
     assert ExportMatrix("weights", 0).title(run) == "Weights, head 1"
     read = as_json(run)
     assert read["stages"][0]["dims"] == ["head", "query", "key"]

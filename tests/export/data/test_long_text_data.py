@@ -22,7 +22,7 @@ from visualizer.documents.document_file import document_bytes, read_document
 from visualizer.documents.open_document import open_document
 from visualizer.errors import InputError
 from visualizer.export.data import exported_matrices
-from visualizer.export.data.data_preview import preview_text, size_sentence
+from visualizer.export.data.data_preview import describe_file_size, preview_text
 from visualizer.export.export_settings import ExportSettings
 from visualizer.export.figure_settings import FigureSettings
 from visualizer.export.writers import export_into
@@ -31,7 +31,7 @@ from visualizer.progress import no_progress
 from visualizer.session.cell_address import Cell
 from visualizer.session.token_selection import TokenSelection
 from visualizer.session.view import View
-from visualizer.session.zoom_ranges import Zoom
+from visualizer.session.zoom_ranges import ZoomRange
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,7 +86,7 @@ def ranges(size: int) -> st.SearchStrategy[range]:
 @examples(0.3)
 @given(ranges(TOKENS), ranges(TOKENS))
 def test_the_zoomed_part_is_written_with_its_place(queries: range, keys: range) -> None:
-    lines = rows_of_csv(seen(zoom=Zoom(queries, keys)))
+    lines = rows_of_csv(seen(zoom=ZoomRange(queries, keys)))
     wanted = LONG.run.trace.read("weights", (0,))[queries.start : queries.stop]
     assert [int(line["row"]) - 1 for line in lines] == [*np.repeat([*queries], len(keys))]
     assert [int(line["column"]) - 1 for line in lines] == [*keys] * len(queries)
@@ -116,10 +116,10 @@ def test_too_much_is_refused_with_what_fits(suffix: str, monkeypatch: pytest.Mon
     monkeypatch.setattr(exported_matrices, "MAX_TABLE_NUMBERS", 50_000)
     with pytest.raises(InputError, match="Zoom in to at most 223 × 223 tokens, pin a cell"):
         written(seen(), suffix)
-    fitting = seen(zoom=Zoom(range(223), range(223)))
+    fitting = seen(zoom=ZoomRange(range(223), range(223)))
     assert written(fitting, suffix).count(b"\n") > 223
     with pytest.raises(InputError, match="a table can contain at most 50,000"):
-        size_sentence(seen(), ExportSettings(suffix))
+        describe_file_size(seen(), ExportSettings(suffix))
 
 
 @pytest.mark.usefixtures("read_rows")
@@ -128,7 +128,7 @@ def test_previews_and_sizes_read_few_rows(suffix: str) -> None:
     settings = ExportSettings(suffix)
     one = seen(stages=frozenset({"weights", "context", "queries"}), heads=None)
     assert preview_text(one, settings, no_progress)
-    assert "About" in size_sentence(one, settings)
+    assert "About" in describe_file_size(one, settings)
 
 
 def test_a_preview_reads_the_rows_that_it_shows(read_rows: list[int]) -> None:
@@ -140,11 +140,11 @@ def test_a_preview_reads_the_rows_that_it_shows(read_rows: list[int]) -> None:
 @pytest.mark.usefixtures("read_rows")
 def test_the_size_of_a_part_is_that_of_its_file() -> None:
     for fields in (
-        {"zoom": Zoom(range(20, 90), range(60))},
+        {"zoom": ZoomRange(range(20, 90), range(60))},
         {"pinned": Cell("weights", (0, 9, 1))},
     ):
         one = seen(**fields)
-        said = size_sentence(one, ExportSettings(".csv"))
+        said = describe_file_size(one, ExportSettings(".csv"))
         size = len(written(one, ".csv"))
         number, unit = said.removeprefix("About ").split()[:2]
         times = {"KB": 1e3, "kB": 1e3, "KiB": 1024, "MB": 1e6, "MiB": 2**20}[unit.rstrip(".")]
@@ -160,7 +160,7 @@ def test_whole_files_have_the_vectors_and_open_again(tmp_path: Path) -> None:
     np.testing.assert_array_equal(arrays["keys"], LONG.run.trace.read("keys"))
     whole = json.loads(written(LONG, ".json"))
     assert {stage["name"] for stage in whole["stages"]} == held
-    said = size_sentence(LONG, ExportSettings(".npz"))
+    said = describe_file_size(LONG, ExportSettings(".npz"))
     assert "too long for complete query–key matrices" in said
     for suffix in (".npz", ".json"):
         path = tmp_path / f"a{suffix}"

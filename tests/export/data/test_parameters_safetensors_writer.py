@@ -18,19 +18,19 @@ from tests.support import book_modules
 from tests.support.small_runs import a_run
 from visualizer.attention import modules
 from visualizer.attention.importers.readers import read_tensor_file
-from visualizer.attention.mechanisms import Mechanism, spec_of
+from visualizer.attention.mechanisms import Mechanism, apply_mechanism
 from visualizer.attention.spec import (
     AttentionSpec,
     BooleanMatrix,
     Device,
     Dtype,
-    Mask,
-    Position,
+    MaskKind,
+    PositionKind,
     Projection,
 )
 from visualizer.errors import InputError
 from visualizer.export.data.array_writers import write_safetensors
-from visualizer.export.data.json_writer import plain_spec
+from visualizer.export.data.json_writer import spec_to_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +48,7 @@ def written(run: Run) -> bytes:
 
 
 def spec(mechanism: Mechanism, **fields: object) -> dict[str, Any]:
-    base = spec_of(mechanism, AttentionSpec(d_in=3, d_out=4, heads=2, device=Device.CPU))
+    base = apply_mechanism(mechanism, AttentionSpec(d_in=3, d_out=4, heads=2, device=Device.CPU))
     own = {name: getattr(base, name) for name in base.__struct_fields__}
     return {**own, "dropout": 0.0, **fields}
 
@@ -85,8 +85,8 @@ MODULES: dict[str, tuple[dict[str, Any], Callable[[Modules], nn.Module]]] = {
 ODD = BooleanMatrix.of(np.array([[1, 1, 0, 0, 1, 1], *np.eye(6)[1:]], dtype=bool))
 MASKS: dict[str, dict[str, Any]] = {
     "as it is": {},
-    "window": {"mask": Mask.WINDOW, "window": 2},
-    "own": {"mask": Mask.OWN, "own_mask": ODD},
+    "window": {"mask": MaskKind.WINDOW, "window": 2},
+    "own": {"mask": MaskKind.OWN, "own_mask": ODD},
 }
 
 
@@ -110,7 +110,7 @@ def test_the_books_classes_load_them_strictly_and_give_the_same_numbers(
 @pytest.mark.parametrize("name", ["stacked", "multi-head"])
 def test_heads_without_a_mask_have_one_that_forbids_nothing(name: str) -> None:
     fields, make = MODULES[name]
-    run, module = a_run(**fields | {"mask": Mask.NONE}), make(book_modules)
+    run, module = a_run(**fields | {"mask": MaskKind.NONE}), make(book_modules)
     module.load_state_dict(safetensors.torch.load(written(run)), strict=True)
     output = module(torch.tensor(run.trace.read("input"))).detach().numpy()
     np.testing.assert_allclose(output, run.trace.read(run.trace.last), rtol=1e-6, atol=1e-6)
@@ -129,7 +129,7 @@ def test_they_open_again_with_their_mask(
 ) -> None:
     run = a_run(**spec(mechanism) | MASKS[masking])
     (tmp_path / "a.safetensors").write_bytes(written(run))
-    base = replace(run.trace.spec, mask=Mask.NONE, window=9, own_mask=None)
+    base = replace(run.trace.spec, mask=MaskKind.NONE, window=9, own_mask=None)
     found, _ = read_tensor_file(tmp_path / "a.safetensors", base, TOKENS)
     assert isinstance(found, AttentionSpec)
     fields = ("mask", *MASKS[masking])
@@ -144,7 +144,7 @@ def test_they_open_again_with_their_mask(
 
 @pytest.mark.parametrize("dtype", Dtype)
 def test_every_weight_is_there_in_its_own_type(dtype: Dtype) -> None:
-    run = a_run(dtype=dtype, bias=True, position=Position.LEARNED)
+    run = a_run(dtype=dtype, bias=True, position=PositionKind.LEARNED)
     read = safetensors.numpy.load(written(run))
     assert set(read) == {*run.trace.parameters, "mask"}
     for name in run.trace.parameters:
@@ -166,7 +166,7 @@ def test_the_spec_stands_beside_them() -> None:
     content = written(run)
     size = int.from_bytes(content[:8], "little")
     said = json.loads(content[8 : 8 + size])["__metadata__"]
-    assert json.loads(said["spec"]) == json.loads(json.dumps(plain_spec(run.trace.spec)))
+    assert json.loads(said["spec"]) == json.loads(json.dumps(spec_to_json(run.trace.spec)))
     assert said["program"] == "Attention Visualizer"
 
 

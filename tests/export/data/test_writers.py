@@ -24,27 +24,27 @@ from visualizer.attention.spec import (
     BooleanMatrix,
     Device,
     Dtype,
-    Mask,
-    Normalisation,
+    MaskKind,
+    NormalisationKind,
     NumberMatrix,
 )
-from visualizer.export.data.array_writers import npz
+from visualizer.export.data.array_writers import write_npz
 from visualizer.export.data.data_preview import (
-    size_of_arrays,
-    size_of_csv,
-    size_of_json,
-    size_of_markdown,
+    estimate_array_bytes,
+    estimate_csv_bytes,
+    estimate_json_bytes,
+    estimate_markdown_bytes,
 )
 from visualizer.export.data.exported_matrices import ExportMatrix, shown_matrices
-from visualizer.export.data.json_writer import plain_spec, write_json
+from visualizer.export.data.json_writer import spec_to_json, write_json
 from visualizer.export.data.table_writers import (
     escape_formula,
-    exact_row,
+    format_exact_row,
     write_csv,
     write_markdown,
 )
 from visualizer.format import format_number
-from visualizer.progress import BLOCK
+from visualizer.progress import REPORT_INTERVAL
 from visualizer.session.cell_address import Cell
 from visualizer.session.computation_caption import caption
 from visualizer.session.view import View
@@ -165,7 +165,7 @@ def test_numbers_have_no_more_digits_than_they_need() -> None:
 @given(st.lists(st.floats(width=32), min_size=1, max_size=20))
 def test_any_number_reads_back_from_at_most_nine_digits(numbers: list[float]) -> None:
     row = np.array(numbers, dtype=np.float32)
-    written = exact_row(row)
+    written = format_exact_row(row)
     np.testing.assert_array_equal(np.array([float(one) for one in written], np.float32), row)
     for one in written:
         digits = re.sub(r"e.*|[^0-9]", "", one).lstrip("0")
@@ -183,7 +183,7 @@ def test_a_table_of_commas_says_its_encoding() -> None:
 
 def test_what_is_no_number_is_written_as_others_read_it() -> None:
     large = NumberMatrix.of(np.full((2, 3), 1e20))
-    run = of_tokens(["a", "b"], own_input=large, normalisation=Normalisation.NAIVE_SOFTMAX)
+    run = of_tokens(["a", "b"], own_input=large, normalisation=NormalisationKind.NAIVE_SOFTMAX)
     assert not np.isfinite(run.trace.read("scores", (0,))).all()
     scores = [row[1:] for row in table(as_csv(run, ExportMatrix("scores", 0)))[1:]]
     np.testing.assert_array_equal(np.array(scores).astype("f4"), run.trace.read("scores", (0,)))
@@ -342,12 +342,12 @@ def test_json_says_what_it_is() -> None:
     assert read["caption"] == caption(run)
     assert read["texts"] == [["one", "two"], ["three", "four"]]
     assert read["stages"][0]["dims"][0] == "text"
-    assert read["spec"] == plain_spec(run.trace.spec)
+    assert read["spec"] == spec_to_json(run.trace.spec)
 
 
 def test_what_json_has_no_number_for_is_a_word() -> None:
     large = NumberMatrix.of(np.full((2, 3), 1e20))
-    run = of_tokens(["a", "b"], own_input=large, normalisation=Normalisation.NAIVE_SOFTMAX)
+    run = of_tokens(["a", "b"], own_input=large, normalisation=NormalisationKind.NAIVE_SOFTMAX)
     stages = {stage["name"]: stage["values"] for stage in as_json(run)["stages"]}
     assert stages["masked"][0][0][1] == "-Infinity"
     for name in run.trace.names:
@@ -360,12 +360,12 @@ def test_the_spec_has_all_its_fields_as_plain_values() -> None:
     cells = np.tri(2, dtype=bool)
     weights = np.arange(6).reshape(3, 2) / 3
     spec = AttentionSpec(
-        mask=Mask.OWN,
+        mask=MaskKind.OWN,
         own_mask=BooleanMatrix.of(cells),
         own_weights=(("W_query", NumberMatrix.of(weights)),),
         lengths=(1, 2),
     )
-    read = json.loads(json.dumps(plain_spec(spec), allow_nan=False))
+    read = json.loads(json.dumps(spec_to_json(spec), allow_nan=False))
     assert list(read) == list(spec.__struct_fields__)
     assert read["own_mask"] == [[1, 0], [1, 1]]
     assert np.array_equal(read["own_weights"]["W_query"], weights)
@@ -389,8 +389,8 @@ def test_how_far_it_is_is_told_up_to_the_end() -> None:
     write_json(run, __version__, io.BytesIO(), lambda *far: told.append(far))
     names = (*run.trace.names, *run.trace.parameters)
     total = sum(math.prod(run.trace.tensor(name).shape[:-1]) for name in names)
-    blocks = math.ceil(total / BLOCK)
-    assert told == [(math.ceil(done / BLOCK), blocks) for done in range(1, total + 1)]
+    blocks = math.ceil(total / REPORT_INTERVAL)
+    assert told == [(math.ceil(done / REPORT_INTERVAL), blocks) for done in range(1, total + 1)]
 
 
 @pytest.mark.parametrize("write", [write_csv, write_markdown])
@@ -399,8 +399,8 @@ def test_how_far_tables_are_is_told(write: Any) -> None:
     sheets = shown_matrices(resolved(run, View()))
     write(run, sheets, io.BytesIO(), lambda *far: told.append(far))
     total = sum(len(sheet.read(run)) for sheet in sheets)
-    blocks = math.ceil(total / BLOCK)
-    assert told == [(math.ceil(done / BLOCK), blocks) for done in range(1, total + 1)]
+    blocks = math.ceil(total / REPORT_INTERVAL)
+    assert told == [(math.ceil(done / REPORT_INTERVAL), blocks) for done in range(1, total + 1)]
 
 
 @pytest.mark.parametrize("heads", [1, 4])
@@ -414,13 +414,13 @@ def test_how_large_a_file_will_be_is_told_before(heads: int, stages: set[str]) -
     write_csv(run, sheets, table)
     write_markdown(run, sheets, text)
     write_json(run, __version__, everything)
-    npz(run, arrays)
+    write_npz(run, arrays)
     names = (*run.trace.names, *run.trace.parameters)
     for told, file in (
-        (size_of_csv(run, sheets), table),
-        (size_of_markdown(run, sheets), text),
-        (size_of_json(run), everything),
-        (size_of_arrays(run, names), arrays),
+        (estimate_csv_bytes(run, sheets), table),
+        (estimate_markdown_bytes(run, sheets), text),
+        (estimate_json_bytes(run), everything),
+        (estimate_array_bytes(run, names), arrays),
     ):
         assert told == pytest.approx(len(file.getvalue()), rel=0.2)
 

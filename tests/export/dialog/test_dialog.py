@@ -27,17 +27,22 @@ from tests.support.window_input import name_file
 from visualizer.attention import run as attention_run
 from visualizer.export import export_controller, formats, writers
 from visualizer.export.data import data_preview
-from visualizer.export.data.data_preview import LINES, MAX_LINE_CHARACTERS
+from visualizer.export.data.data_preview import MAX_LINE_CHARACTERS, MAX_PREVIEW_LINES
 from visualizer.export.dialog.film_options_widget import FilmRange
 from visualizer.export.export_settings import ExportSettings, LengthUnit
-from visualizer.export.figure_settings import PRESETS, FigureExtent, FigurePaper, FigureSettings
+from visualizer.export.figure_settings import (
+    FIGURE_PRESETS,
+    FigureExtent,
+    FigurePaper,
+    FigureSettings,
+)
 from visualizer.export.figures import rasterization
-from visualizer.export.figures.figure_page import figure_of, page_of
+from visualizer.export.figures.figure_page import figure_content, lay_out_page
 from visualizer.export.film_settings import FilmSettings
-from visualizer.export.writers import export
+from visualizer.export.writers import export_file
 from visualizer.session.cell_address import Cell
 from visualizer.session.computation_caption import caption
-from visualizer.session.timeline import Grain, Place
+from visualizer.session.timeline import PlaybackPosition, StepSize
 from visualizer.widgets import app_settings
 from visualizer.widgets.theme import DARK
 
@@ -115,7 +120,7 @@ def test_a_preset_is_seen_at_its_shape(hand: Hand) -> None:
     assert image is not None
     assert image.width() / image.height() == pytest.approx(16 / 9, rel=0.01)
     assert dialog.size_.text() == "339 × 190 mm · 1,920 × 1,080 pixels"
-    assert dialog.settings.look == PRESETS["Slide"]
+    assert dialog.settings.look == FIGURE_PRESETS["Slide"]
 
 
 def test_the_preview_is_the_page_that_is_written(hand: Hand) -> None:
@@ -124,8 +129,8 @@ def test_the_preview_is_the_page_that_is_written(hand: Hand) -> None:
     image, snapshot = seen(hand, dialog), hand.window.workspace.snapshot
     assert snapshot
     assert image is not None
-    figure_settings = PRESETS["Paper page"]
-    size = page_of(figure_of(snapshot, figure_settings), figure_settings).size
+    figure_settings = FIGURE_PRESETS["Paper page"]
+    size = lay_out_page(figure_content(snapshot, figure_settings), figure_settings).size
     assert image.width() / image.height() == pytest.approx(size.width() / size.height(), rel=0.01)
 
 
@@ -207,7 +212,7 @@ def test_what_is_on_it(hand: Hand) -> None:
         carries_document=False,
     )
     seen(hand, dialog)
-    (panel,) = figure_of(snapshot, figure_settings).board.heatmaps
+    (panel,) = figure_content(snapshot, figure_settings).board.heatmaps
     assert (panel.stage, panel.head) == ("weights", 1)
 
 
@@ -294,7 +299,7 @@ def test_what_is_hidden_decides_nothing(hand: Hand, monkeypatch: pytest.MonkeyPa
     choose(dialog, dialog.figure.extent, FigureExtent.ALL)
     choose(dialog, dialog.format, ".gif")
     assert dialog.figure.extent.currentText() == "All heads"
-    monkeypatch.setattr(export_controller, "ask_for_file", lambda *parts: parts[-1]("/a.gif"))
+    monkeypatch.setattr(export_controller, "ask_export_path", lambda *parts: parts[-1]("/a.gif"))
     hand.until(dialog.save.isEnabled)
     hand.click(dialog.save)
     assert asked == [FigureSettings(extent=FigureExtent.HEADS, points=24)]
@@ -308,7 +313,7 @@ def film(hand: Hand, figure_settings: FilmSettings) -> ExportDialog:
     return opened(hand)
 
 
-SHORT = FilmSettings((Place("weights"), "weights"), Grain.CELL, 8, width=640)
+SHORT = FilmSettings((PlaybackPosition("weights"), "weights"), StepSize.CELL, 8, width=640)
 
 
 @pytest.mark.slow
@@ -321,18 +326,20 @@ def test_a_film_is_chosen_and_played_before_it_is_written(hand: Hand) -> None:
     choose(dialog, dialog.film.part, FilmRange.STAGES)
     choose(dialog, dialog.film.last, "context")
     choose(dialog, dialog.film.first, "weights")
-    choose(dialog, dialog.film.grain, Grain.CELL)
+    choose(dialog, dialog.film.grain, StepSize.CELL)
     choose(dialog, dialog.film.speed, 8.0)
     choose(dialog, dialog.film.width_, 640)
-    figure_settings = FilmSettings((Place("weights"), "context"), Grain.CELL, 8, width=640)
+    figure_settings = FilmSettings(
+        (PlaybackPosition("weights"), "context"), StepSize.CELL, 8, width=640
+    )
     assert (
         dialog.settings.look.film
         == hand.window.controllers.export_controller.settings.look.film
         == figure_settings
     )
     assert export_controller.load_export_settings().look.film == figure_settings
-    hand.until(lambda: "about" in dialog.film.told.text())
-    assert dialog.film.told.text().startswith("42 frames · 3 s · about ")
+    hand.until(lambda: "about" in dialog.film.description.text())
+    assert dialog.film.description.text().startswith("42 frames · 3 s · about ")
     frames: list[int] = []
     dialog._previewer.made.connect(lambda made: frames.append(made.frame))
     hand.until(lambda: len(frames) > 3)
@@ -362,9 +369,9 @@ def test_a_frame_that_is_seen_is_the_one_that_is_written(hand: Hand) -> None:
 
 @pytest.mark.slow
 def test_a_film_stands_still_for_those_who_want_no_motion(hand: Hand) -> None:
-    app_settings.set_reduced(True)
+    app_settings.set_motion_reduced(True)
     dialog = film(hand, SHORT)
-    hand.until(lambda: "about" in dialog.film.told.text())
+    hand.until(lambda: "about" in dialog.film.description.text())
     assert dialog.pane.shown
     assert dialog.pane.shown.frame == 0
     assert not dialog.film_player.is_playing
@@ -388,7 +395,7 @@ def test_a_film_may_play_when_the_window_is_closed(hand: Hand) -> None:
 
 @pytest.mark.slow
 def test_a_film_goes_on_in_another_room(hand: Hand) -> None:
-    dialog = film(hand, replace(SHORT, grain=Grain.ROW))
+    dialog = film(hand, replace(SHORT, grain=StepSize.ROW))
     hand.until(lambda: dialog.pane.shown is not None and dialog.pane.shown.frame > 0)
     made = dialog.pane.shown
     assert made
@@ -412,11 +419,11 @@ def test_a_film_that_is_too_long_is_said_once_and_not_saved(hand: Hand) -> None:
     hand.settle()
     dialog = opened(hand)
     choose(dialog, dialog.format, ".gif")
-    choose(dialog, dialog.film.grain, Grain.CELL)
+    choose(dialog, dialog.film.grain, StepSize.CELL)
     hand.until(lambda: not dialog.save.isEnabled())
-    assert dialog.film.told.text().startswith("The animation has ")
+    assert dialog.film.description.text().startswith("The animation has ")
     assert not dialog.problem.isVisible()
-    choose(dialog, dialog.film.grain, Grain.STAGE)
+    choose(dialog, dialog.film.grain, StepSize.STAGE)
     hand.until(dialog.save.isEnabled)
 
 
@@ -428,7 +435,7 @@ def test_what_cannot_be_written_here_stands_there_with_the_reason(
         ".mp4", FigureSettings(film=SHORT)
     )  # as it was, elsewhere
     dialog = opened(hand)
-    said = formats.why_not_writable(".mp4")
+    said = formats.unavailable_reason(".mp4")
     assert "pip install" in said
     assert dialog.problem.text() == said
     assert dialog.problem.isVisible()
@@ -445,11 +452,11 @@ def test_of_a_text_its_first_lines_are_seen(hand: Hand, suffix: str, tmp_path: P
     dialog = opened(hand)
     choose(dialog, dialog.format, suffix)
     seen(hand, dialog)
-    path = export(tmp_path / f"a{suffix}", dialog.snapshot, dialog.settings.figure_settings)
+    path = export_file(tmp_path / f"a{suffix}", dialog.snapshot, dialog.settings.figure_settings)
     lines = path.read_text("utf-8-sig").splitlines()
     said = dialog.pane.text.toPlainText().splitlines()
     assert said[-1] == "…"
-    assert len(said) == LINES + 1
+    assert len(said) == MAX_PREVIEW_LINES + 1
     for line, whole in zip(said, lines, strict=False):
         assert line in (whole, f"{whole[:MAX_LINE_CHARACTERS]}…", "…")
     assert dialog.pane.text.isVisible()
@@ -478,7 +485,7 @@ def test_of_weights_that_there_are_not_is_said(hand: Hand) -> None:
 
 
 def test_a_large_text_is_warned_of(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(data_preview, "LARGE", 1000)
+    monkeypatch.setattr(data_preview, "LARGE_FILE_BYTES", 1000)
     dialog = opened(hand)
     choose(dialog, dialog.format, ".json")
     seen(hand, dialog)
@@ -615,8 +622,10 @@ def test_it_remembers_how_it_was(hand: Hand) -> None:
     choose(dialog, dialog.figure.preset, "Poster")
     hand.key(Qt.Key.Key_Escape)
     hand.activate()
-    assert opened(hand).settings == ExportSettings(".svg", PRESETS["Poster"])
-    assert export_controller.load_export_settings() == ExportSettings(".svg", PRESETS["Poster"])
+    assert opened(hand).settings == ExportSettings(".svg", FIGURE_PRESETS["Poster"])
+    assert export_controller.load_export_settings() == ExportSettings(
+        ".svg", FIGURE_PRESETS["Poster"]
+    )
 
 
 def test_a_figure_is_copied_as_pixels_and_as_a_drawing(hand: Hand) -> None:
@@ -703,7 +712,7 @@ def test_an_export_can_be_called_off(
             progress(1, 4)
         progress(2, 4)
 
-    monkeypatch.setattr(writers, "PRINTED", {".png": write})
+    monkeypatch.setattr(writers, "FIGURE_WRITERS", {".png": write})
     saving, snapshot = (
         hand.window.controllers.export_controller.progress.widget,
         hand.window.workspace.snapshot,
@@ -726,7 +735,7 @@ def test_an_export_can_be_called_off(
 def test_a_long_text_is_seen_first_and_written_exactly(
     hand: Hand, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    for name in ("HELD_WHOLE", "MIN_BLOCKWISE_BYTES"):
+    for name in ("MAX_FULL_MATRIX_BYTES", "MIN_BLOCKWISE_BYTES"):
         monkeypatch.setattr(attention_run, name, 0)
     hand.type_sentence("abcdefg " * 25)
     dialog = opened(hand)
@@ -739,7 +748,7 @@ def test_a_long_text_is_seen_first_and_written_exactly(
     choose(dialog, dialog.format, ".csv")
     hand.until(lambda: dialog.pane.shown is not None and "abcdefg" in dialog.pane.shown.text)
     choose(dialog, dialog.format, ".gif")
-    hand.until(lambda: "not available for long texts" in dialog.film.told.text())
+    hand.until(lambda: "not available for long texts" in dialog.film.description.text())
     choose(dialog, dialog.format, ".png")
     seen(hand, dialog)
     hand.click(dialog.save)

@@ -64,7 +64,7 @@ def test_the_ends_that_are_offered_are_taken_and_kept(
     for mm in (MIN_SIDE_MM, MAX_SIDE_MM):
         for field in (widget.width_, widget.height_):
             type_into(field, unit.written(mm, dpi))
-            assert not field.is_wrong
+            assert not field.is_invalid
         look = had[-1].look
         assert look.width_mm == look.height_mm
         assert unit.written(look.width_mm, dpi) == unit.written(mm, dpi)

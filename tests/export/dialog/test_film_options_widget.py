@@ -13,13 +13,13 @@ from tests.support.small_runs import a_run
 from tests.support.window_input import PATIENCE_MS
 from visualizer.export.dialog.film_options_widget import FilmOptionsWidget, FilmRange
 from visualizer.export.figure_settings import FigureSettings
-from visualizer.export.film_plan import HELD_MS, film_plan_of
-from visualizer.export.film_settings import FilmPanels, FilmSettings
-from visualizer.export.films.film_writer import estimate
+from visualizer.export.film_plan import LAST_FRAME_EXTRA_MS, plan_film
+from visualizer.export.film_settings import FilmPanelChoice, FilmSettings
+from visualizer.export.films.film_writer import estimate_film
 from visualizer.format import format_size
 from visualizer.session.document import Document
 from visualizer.session.exportable_snapshot import Snapshot
-from visualizer.session.timeline import Grain, Place, Playhead
+from visualizer.session.timeline import PlaybackPosition, Playhead, StepSize
 from visualizer.session.view import View
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from PySide6.QtWidgets import QApplication, QComboBox
     from pytestqt.qtbot import QtBot
 
-SMALL = FigureSettings(film=FilmSettings((Place("weights"), "weights"), width=640))
+SMALL = FigureSettings(film=FilmSettings((PlaybackPosition("weights"), "weights"), width=640))
 RUN = a_run()
 SOON = " · takes less than a minute"
 
@@ -57,18 +57,18 @@ def choose(box: QComboBox, words: str) -> None:
 
 
 def measured(options: FilmOptionsWidget, qtbot: QtBot) -> str:
-    qtbot.waitUntil(lambda: "about" in options.told.text(), timeout=PATIENCE_MS)
-    return options.told.text()
+    qtbot.waitUntil(lambda: "about" in options.description.text(), timeout=PATIENCE_MS)
+    return options.description.text()
 
 
 @pytest.mark.slow
 def test_a_film_is_told_before_it_is_written(options: FilmOptionsWidget, qtbot: QtBot) -> None:
     options.show_snapshot(shot(), SMALL, ".gif")
-    assert options.told.text() == "6 frames · 14 s"
-    large = format_size(estimate(shot(), SMALL, ".gif").bytes)
+    assert options.description.text() == "6 frames · 14 s"
+    large = format_size(estimate_film(shot(), SMALL, ".gif").bytes)
     assert measured(options, qtbot) == f"6 frames · 14 s · about {large}{SOON}"
     options.show_snapshot(shot(), SMALL, ".apng")
-    small = format_size(estimate(shot(), SMALL, ".apng").bytes)
+    small = format_size(estimate_film(shot(), SMALL, ".apng").bytes)
     assert measured(options, qtbot).endswith(f"{small}{SOON}")
 
 
@@ -88,11 +88,17 @@ def test_what_is_chosen_is_the_film(options: FilmOptionsWidget, qtbot: QtBot) ->
     choose(options.width_, "960 pixels wide")
     QTest.mouseClick(options.motion, Qt.MouseButton.LeftButton)
     film = FilmSettings(
-        (Place("scores"), "context"), Grain.CELL, 8, True, FilmPanels.SPAN, 960, has_motion=False
+        (PlaybackPosition("scores"), "context"),
+        StepSize.CELL,
+        8,
+        True,
+        FilmPanelChoice.SPAN,
+        960,
+        has_motion=False,
     )
     assert told[-1] == options.film == film
-    steps = len(film_plan_of(RUN.trace, film).steps)
-    seconds = steps / 32 + HELD_MS / 1000
+    steps = len(plan_film(RUN.trace, film).steps)
+    seconds = steps / 32 + LAST_FRAME_EXTRA_MS / 1000
     assert measured(options, qtbot).startswith(f"{steps} frames · {seconds:,.0f} s · about ")
 
 
@@ -106,18 +112,21 @@ def test_a_film_may_end(options: FilmOptionsWidget) -> None:
 def test_the_last_stage_is_never_before_the_first(options: FilmOptionsWidget) -> None:
     options.show_snapshot(shot(), SMALL, ".gif")
     choose(options.first, "Context")
-    assert options.film.span == (Place("context"), "context")
+    assert options.film.span == (PlaybackPosition("context"), "context")
     QTest.keyClicks(options.last, "Scores")  # by its letters, as on the way there are others
-    assert options.film.span == (Place("scores"), "scores")
+    assert options.film.span == (PlaybackPosition("scores"), "scores")
 
 
 @pytest.mark.parametrize(
     ("playhead", "parts"),
     [
         (Playhead(), [FilmRange.WHOLE, FilmRange.STAGES]),
-        (Playhead(Place("weights", 2)), [FilmRange.WHOLE, FilmRange.HERE, FilmRange.STAGES]),
         (
-            Playhead(Place("weights", 2), span=(Place("masked"), "weights")),
+            Playhead(PlaybackPosition("weights", 2)),
+            [FilmRange.WHOLE, FilmRange.HERE, FilmRange.STAGES],
+        ),
+        (
+            Playhead(PlaybackPosition("weights", 2), span=(PlaybackPosition("masked"), "weights")),
             [FilmRange.WHOLE, FilmRange.HERE, FilmRange.LESSON, FilmRange.STAGES],
         ),
     ],
@@ -128,14 +137,17 @@ def test_parts_are_those_that_there_are(
     made = Snapshot(Document(), View(playhead=playhead), RUN)
     options.show_snapshot(made, SMALL, ".gif")
     assert [options.part.itemText(at) for at in range(options.part.count())] == parts
-    spans: dict[FilmRange, tuple[Place, str] | None] = {
+    spans: dict[FilmRange, tuple[PlaybackPosition, str] | None] = {
         FilmRange.WHOLE: None,
-        FilmRange.HERE: (Place("weights", 2), "output"),
-        FilmRange.LESSON: (Place("masked"), "weights"),
+        FilmRange.HERE: (PlaybackPosition("weights", 2), "output"),
+        FilmRange.LESSON: (PlaybackPosition("masked"), "weights"),
     }
     for part in parts:
         choose(options.part, part)
-        spans[FilmRange.STAGES] = (Place(options.first.currentData()), options.last.currentData())
+        spans[FilmRange.STAGES] = (
+            PlaybackPosition(options.first.currentData()),
+            options.last.currentData(),
+        )
         assert options.film.span == spans[part]
         assert options.first.isEnabled() == options.last.isEnabled() == (part is FilmRange.STAGES)
         options.show_snapshot(made, replace(SMALL, film=options.film), ".gif")
@@ -147,8 +159,8 @@ def test_too_long_a_film_is_said(options: FilmOptionsWidget) -> None:
     options.show_snapshot(made, SMALL, ".gif")
     choose(options.grain, "by cell")
     choose(options.part, FilmRange.WHOLE)
-    assert options.told.text().startswith("The animation has ")
-    assert options.told.property("role") == "warning"
+    assert options.description.text().startswith("The animation has ")
+    assert options.description.property("role") == "warning"
     choose(options.grain, "by stage")
-    assert options.told.text().startswith("11 frames")
-    assert options.told.property("role") == "quiet"
+    assert options.description.text().startswith("11 frames")
+    assert options.description.property("role") == "quiet"

@@ -10,11 +10,15 @@ import pytest
 from PIL import Image
 
 from tests.support.snapshots import shot
-from visualizer.documents.embedded_document import KEYWORD, NAMESPACE, find_embedded_document
+from visualizer.documents.embedded_document import (
+    PNG_KEYWORD,
+    SVG_NAMESPACE,
+    find_embedded_document,
+)
 from visualizer.documents.open_document import open_document
-from visualizer.documents.schema import without_passing_fields
+from visualizer.documents.schema import saved_part
 from visualizer.export.figure_settings import FigureSettings
-from visualizer.export.figures.document_attachment import put_into_svg
+from visualizer.export.figures.document_attachment import attach_to_svg
 from visualizer.export.writers import WRITERS
 from visualizer.progress import no_progress
 
@@ -38,7 +42,7 @@ def test_what_a_figure_carries_opens_again(suffix: str, has_caption: bool, tmp_p
     path.write_bytes(made(suffix, has_caption=has_caption))
     saved = open_document(path)
     assert saved.document == shot().document
-    assert saved.view == without_passing_fields(shot().view)
+    assert saved.view == saved_part(shot().view)
     assert saved.recorded is None
 
 
@@ -51,15 +55,15 @@ def test_a_figure_carries_nothing_unless_it_is_wished(suffix: str) -> None:
 def test_a_picture_with_a_document_is_a_picture() -> None:
     with Image.open(io.BytesIO(made(".png"))) as image:
         assert image.info["Title"] == "Weights"
-        assert KEYWORD in image.info
+        assert PNG_KEYWORD in image.info
         image.load()
 
 
 @pytest.mark.parametrize("has_caption", [True, False])
 def test_a_drawing_with_a_document_is_one_element(has_caption: bool) -> None:
     drawn = ElementTree.fromstring(made(".svg", has_caption=has_caption))
-    assert drawn.find(f".//{{{NAMESPACE}}}document") is not None
+    assert drawn.find(f".//{{{SVG_NAMESPACE}}}document") is not None
 
 
 def test_nothing_carried_changes_nothing() -> None:
-    assert put_into_svg(b"<svg><desc/></svg>", b"") == b"<svg><desc/></svg>"
+    assert attach_to_svg(b"<svg><desc/></svg>", b"") == b"<svg><desc/></svg>"

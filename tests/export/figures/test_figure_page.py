@@ -14,9 +14,9 @@ from PySide6.QtGui import QColor, QImage, QPainter, QPen
 
 from tests.support.examples import others_slow
 from tests.support.snapshots import cell_colours, shot
-from visualizer.export.figure_settings import PRESETS, FigurePaper, FigureSettings
-from visualizer.export.figures.figure_page import MAX_CELLS, figure_of, page_of
-from visualizer.export.figures.rasterization import picture
+from visualizer.export.figure_settings import FIGURE_PRESETS, FigurePaper, FigureSettings
+from visualizer.export.figures.figure_page import MAX_CELLS, figure_content, lay_out_page
+from visualizer.export.figures.rasterization import render_page
 from visualizer.export.writers import WRITERS
 from visualizer.heatmap import cell_paint
 from visualizer.progress import no_progress
@@ -31,12 +31,12 @@ def words(count: int) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("paper", others_slow(FigurePaper))
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", FIGURE_PRESETS)
 def test_a_picture_has_its_size_and_its_colours(preset: str, paper: FigurePaper) -> None:
-    figure_settings = replace(PRESETS[preset], paper=paper, dpi=150)
+    figure_settings = replace(FIGURE_PRESETS[preset], paper=paper, dpi=150)
     one, file = shot(), io.BytesIO()
     WRITERS[".png"](one, figure_settings, file, no_progress)
-    page = page_of(figure_of(one, figure_settings), figure_settings)
+    page = lay_out_page(figure_content(one, figure_settings), figure_settings)
     with Image.open(file) as image:
         assert image.info["dpi"] == pytest.approx((150, 150), abs=0.02)
         assert image.width == pytest.approx(page.size.width() * 150 / 96, abs=1)
@@ -50,16 +50,16 @@ def test_a_picture_has_its_size_and_its_colours(preset: str, paper: FigurePaper)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", FIGURE_PRESETS)
 @pytest.mark.parametrize("tokens", [1, 6, 64, 300])
 @pytest.mark.parametrize("heads", [2, 12])
 @pytest.mark.parametrize("stages", [("weights",), STAGES])
 def test_all_of_it_is_on_its_page(
     preset: str, tokens: int, heads: int, stages: tuple[str, ...]
 ) -> None:
-    figure_settings = replace(PRESETS[preset], title="A title")
+    figure_settings = replace(FIGURE_PRESETS[preset], title="A title")
     one = shot(words(tokens), stages, heads=heads, d_in=24, d_out=24)
-    page = page_of(figure_of(one, figure_settings), figure_settings)
+    page = lay_out_page(figure_content(one, figure_settings), figure_settings)
     assert page.fits
     paper = QRectF(QPointF(0, 0), page.size / page.scale).adjusted(-0.1, -0.1, 0.1, 0.1)
     for area in (page.title, page.panels, page.caption):
@@ -74,18 +74,18 @@ def test_all_of_it_is_on_its_page(
 
 def test_of_many_large_panels_some_cells_are_pooled() -> None:
     one = shot(words(400), STAGES, heads=48, d_in=96, d_out=96)
-    figure = figure_of(one, PRESETS["Poster"])
+    figure = figure_content(one, FIGURE_PRESETS["Poster"])
     assert sum(panel.values.size for panel in figure.board.heatmaps) <= MAX_CELLS
 
 
 @pytest.mark.slow
 def test_hatching_grows_with_the_picture() -> None:
-    page = page_of(figure_of(shot(), FigureSettings()), FigureSettings())
+    page = lay_out_page(figure_content(shot(), FigureSettings()), FigureSettings())
     slot = page.layout.slots[0]
     place = slot.cells.translated(page.at + page.panels.topLeft())
     counts = []
     for times in (2, 6):
-        image = picture(page, 96 * times)
+        image = render_page(page, 96 * times)
         y = (place.top() + slot.cell_height / 2) * times
         left = (place.right() - 4 * slot.cell_width) * times
         dark = [

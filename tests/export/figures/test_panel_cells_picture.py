@@ -17,22 +17,22 @@ from PySide6.QtCore import QSize
 from tests.support.examples import examples
 from tests.support.long_texts import held_shot, long_shot
 from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
-from visualizer.attention.spec import Mask, Mode, Normalisation
+from visualizer.attention.spec import DropoutMode, MaskKind, NormalisationKind
 from visualizer.documents.open_document import open_document
 from visualizer.errors import InputError
-from visualizer.export.dialog.preview_widget import preview
+from visualizer.export.dialog.preview_widget import render_preview
 from visualizer.export.export_settings import ExportSettings
 from visualizer.export.figure_settings import FigureExtent, FigurePaper, FigureSettings
 from visualizer.export.figures import panel_cells_picture
-from visualizer.export.figures.panel_cells_picture import panel_cells_of
-from visualizer.export.figures.rasterization import pixels
-from visualizer.export.writers import export, export_into
+from visualizer.export.figures.panel_cells_picture import find_panel_cells
+from visualizer.export.figures.rasterization import render_pixels
+from visualizer.export.writers import export_file, export_into
 from visualizer.heatmap import colour_mapping
 from visualizer.progress import CancelledError, no_progress
 from visualizer.session.cell_address import Cell
 from visualizer.session.view import View
 from visualizer.session.view_options import ColourCurve, ColourLimits
-from visualizer.session.zoom_ranges import Zoom
+from visualizer.session.zoom_ranges import ZoomRange
 from visualizer.widgets.theme import LIGHT, PRINT
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ CELLS = FigureSettings(extent=FigureExtent.CELLS)
 TOKENS = 90
 SPECS: tuple[dict[str, Any], ...] = (
     {"heads": 1},
-    {"mode": Mode.TRAIN, "dropout": 0.3, "heads": 2, "d_out": 4},
-    {"normalisation": Normalisation.SUM, "mask": Mask.NONE, "heads": 1},
+    {"mode": DropoutMode.TRAIN, "dropout": 0.3, "heads": 2, "d_out": 4},
+    {"normalisation": NormalisationKind.SUM, "mask": MaskKind.NONE, "heads": 1},
 )
 BOTH = [tuple(make(TOKENS, **spec) for make in (held_shot, long_shot)) for spec in SPECS]
 
@@ -60,9 +60,11 @@ def picture_of(snapshot: Snapshot, settings: FigureSettings = CELLS) -> np.ndarr
 
 def colours_of(snapshot: Snapshot) -> np.ndarray:
     """The colours of the whole panel, made at once from what is held."""
-    cells = panel_cells_of(snapshot, CELLS)
+    cells = find_panel_cells(snapshot, CELLS)
     heatmap = cells._panel_source(cells.extent).heatmap({})
-    words = colour_mapping.table(heatmap.colour.map, PRINT)[colour_mapping.colour_indices(heatmap)]
+    words = colour_mapping.colour_table(heatmap.colour.map, PRINT)[
+        colour_mapping.colour_indices(heatmap)
+    ]
     return np.stack([words >> shift & 255 for shift in (16, 8, 0)], -1).astype(int)
 
 
@@ -92,8 +94,8 @@ def test_bands_have_the_colours_of_the_whole(
     held, long = (replace(each, view=view) for each in both)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(panel_cells_picture, "MAX_SIDE_PX", most)
-        patch.setattr(panel_cells_picture, "ROWS", 7)
-        patch.setattr(panel_cells_picture, "COARSE", 16)
+        patch.setattr(panel_cells_picture, "ROWS_PER_BAND", 7)
+        patch.setattr(panel_cells_picture, "COARSE_SIDE_CELLS", 16)
         wanted, found = picture_of(held), picture_of(long)
         np.testing.assert_array_equal(wanted, colours_of(held))
     if wanted.shape == found.shape:  # else blocks of a long text are powers of two
@@ -103,12 +105,12 @@ def test_bands_have_the_colours_of_the_whole(
 
 def test_it_is_all_of_the_pinned_panel_whatever_is_zoomed_in_on() -> None:
     _, long = BOTH[1]
-    view = View(pinned=Cell("scaled", (1, 40, 30)), zoom=Zoom(range(20, 50), range(10, 40)))
+    view = View(pinned=Cell("scaled", (1, 40, 30)), zoom=ZoomRange(range(20, 50), range(10, 40)))
     shown = replace(long, view=view)
-    cells = panel_cells_of(shown, CELLS)
-    assert (cells.stage.name, cells.whose) == ("scaled", (1, None))
+    cells = find_panel_cells(shown, CELLS)
+    assert (cells.stage.name, cells.head_choice) == ("scaled", (1, None))
     assert cells.size == (TOKENS, TOKENS)
-    np.testing.assert_array_equal(pixels(shown, CELLS)[..., :3], picture_of(shown))
+    np.testing.assert_array_equal(render_pixels(shown, CELLS)[..., :3], picture_of(shown))
     in_light = picture_of(shown, replace(CELLS, paper=FigurePaper.LIGHT))
     assert in_light.shape == (TOKENS, TOKENS, 3)
     assert cells.theme is PRINT is not LIGHT
@@ -116,7 +118,7 @@ def test_it_is_all_of_the_pinned_panel_whatever_is_zoomed_in_on() -> None:
 
 def test_the_window_keeps_its_picture_and_the_file_opens_again(tmp_path: Path) -> None:
     one = long_shot(TOKENS)
-    export(tmp_path / "a.png", one, CELLS)
+    export_file(tmp_path / "a.png", one, CELLS)
     assert one.run.trace.holding("weights").version == 0
     assert open_document(tmp_path / "a.png").document == one.document
     with Image.open(tmp_path / "a.png") as image:
@@ -142,7 +144,7 @@ def test_other_formats_have_the_panel() -> None:
 
 def test_a_preview_is_a_first_picture() -> None:
     one = long_shot(600)
-    made = preview(one, ExportSettings(".png", CELLS), QSize(200, 100), 1, no_progress)
+    made = render_preview(one, ExportSettings(".png", CELLS), QSize(200, 100), 1, no_progress)
     assert made.image is not None
     assert made.image.size() == QSize(100, 100)
     assert made.said == "600 × 600 pixels, each a cell · preview; the file is exact"
@@ -156,13 +158,13 @@ def test_a_cancelled_picture_leaves_nothing(tmp_path: Path) -> None:
             raise CancelledError
 
     with pytest.raises(CancelledError):
-        export(tmp_path / "a.png", one, CELLS, progress)
+        export_file(tmp_path / "a.png", one, CELLS, progress)
     assert not [*tmp_path.iterdir()]
 
 
 def test_progress_grows_and_memory_is_that_of_some_rows() -> None:
     one, told = long_shot(3_000, View(stages=frozenset({"scaled"}))), []
-    cells = panel_cells_of(one, CELLS)
+    cells = find_panel_cells(one, CELLS)
     held = cells.resolved.run.trace.holding("scaled")
     largest = 0
     tracemalloc.start()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from PySide6.QtGui import QImage
 
-from visualizer.export.figures.png_writer import BAND, save
+from visualizer.export.figures.png_writer import ROWS_PER_BAND, save_image
 
 OPAQUE = 0xFF000000
 COLOURS = st.integers(0, 3)
@@ -22,7 +22,7 @@ def written(words: np.ndarray) -> bytes:
     held = np.ascontiguousarray(words | OPAQUE, dtype=np.uint32)
     image = QImage(held.data, columns, rows, 4 * columns, QImage.Format.Format_RGB32)
     file = io.BytesIO()
-    save(image, file)
+    save_image(image, file)
     return file.getvalue()
 
 
@@ -36,7 +36,7 @@ def read(png: bytes) -> np.ndarray:
 
 @given(
     arrays.arrays(np.uint32, st.tuples(st.integers(1, 9), st.integers(1, 9)), elements=COLOURS),
-    st.integers(1, BAND // 3),
+    st.integers(1, ROWS_PER_BAND // 3),
 )
 def test_pixels_come_back(colours: np.ndarray, times: int) -> None:
     words = (colours * 0x5A3C96).repeat(times, 0)  # up to several bands
@@ -45,6 +45,6 @@ def test_pixels_come_back(colours: np.ndarray, times: int) -> None:
 
 def test_rows_like_those_above_cost_next_to_nothing() -> None:
     row = np.random.default_rng(0).integers(0, 2**24, (1, 2_000), dtype=np.uint32)
-    one, many = written(row), written(row.repeat(20 * BAND, 0))
-    assert len(many) < 20 * BAND / 100 * len(one)
+    one, many = written(row), written(row.repeat(20 * ROWS_PER_BAND, 0))
+    assert len(many) < 20 * ROWS_PER_BAND / 100 * len(one)
     np.testing.assert_array_equal(read(many)[-1], row[0] | OPAQUE)

@@ -14,13 +14,13 @@ from visualizer import app
 from visualizer.api.attention_api import attend
 from visualizer.errors import InputError
 from visualizer.export.figure_settings import MIN_POINTS, FigureSettings
-from visualizer.export.figures.figure_page import figure_of, page_of
+from visualizer.export.figures.figure_page import figure_content, lay_out_page
 from visualizer.export.figures.printed_text_size import (
-    READABLE_POINTS,
-    SmallText,
+    MIN_READABLE_POINTS,
+    SmallTextWarning,
     small_text,
 )
-from visualizer.export.writers import export, export_into
+from visualizer.export.writers import export_file, export_into
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,11 +43,13 @@ def sized(width: float, height: float | None = None, points: float = 9) -> Figur
     return FigureSettings(width_mm=width, height_mm=height, points=points, is_trimmed=False)
 
 
-def found(snapshot: Snapshot, settings: FigureSettings) -> SmallText | None:
-    return small_text(page_of(figure_of(snapshot, settings), settings), snapshot, settings)
+def found(snapshot: Snapshot, settings: FigureSettings) -> SmallTextWarning | None:
+    return small_text(
+        lay_out_page(figure_content(snapshot, settings), settings), snapshot, settings
+    )
 
 
-def small(snapshot: Snapshot, settings: FigureSettings) -> SmallText:
+def small(snapshot: Snapshot, settings: FigureSettings) -> SmallTextWarning:
     one = found(snapshot, settings)
     assert one
     return one
@@ -67,8 +69,8 @@ def test_readable_text_is_not_spoken_of() -> None:
 def test_the_change_offered_is_enough(settings: FigureSettings) -> None:
     snapshot = shot(stages=STAGES)
     one = small(snapshot, settings)
-    assert one.points < READABLE_POINTS
-    assert one.is_refused == (one.points < MIN_POINTS)
+    assert one.points < MIN_READABLE_POINTS
+    assert one.is_too_small == (one.points < MIN_POINTS)
     assert one.changes
     assert found(snapshot, replace(settings, **one.changes)) is None
 
@@ -83,22 +85,22 @@ def test_the_width_offered_is_not_far_too_wide() -> None:
     ("one", "sentence"),
     [
         (
-            SmallText(4.29, {"width_mm": 91.0}),
+            SmallTextWarning(4.29, {"width_mm": 91.0}),
             "The smallest text would be 4.2 pt. Use a width of 91 mm.",
         ),
         (
-            SmallText(2.0, {"width_mm": 91.0, "height_mm": None}),
+            SmallTextWarning(2.0, {"width_mm": 91.0, "height_mm": None}),
             "The smallest text would be 2 pt, too small for print. Use a width of 91 mm and "
             "an automatic height.",
         ),
         (
-            SmallText(2.99, {"points": 5.5}),
+            SmallTextWarning(2.99, {"points": 5.5}),
             "The smallest text would be 2.9 pt, too small for print. Use a text size of 5.5 pt.",
         ),
-        (SmallText(3.0, {}), "The smallest text would be 3 pt. Show fewer panels."),
+        (SmallTextWarning(3.0, {}), "The smallest text would be 3 pt. Show fewer panels."),
     ],
 )
-def test_it_is_said_in_words(one: SmallText, sentence: str) -> None:
+def test_it_is_said_in_words(one: SmallTextWarning, sentence: str) -> None:
     assert one.sentence == sentence
 
 
@@ -107,20 +109,20 @@ def test_it_is_said_in_words(one: SmallText, sentence: str) -> None:
 def test_too_small_text_is_not_written(suffix: str, tmp_path: Path) -> None:
     snapshot, path = shot(stages=STAGES), tmp_path / f"a{suffix}"
     with pytest.raises(InputError, match="too small for print") as refused:
-        export(path, snapshot, sized(12))
+        export_file(path, snapshot, sized(12))
     assert refused.value.field == "size"
     assert not path.exists()
     with pytest.raises(InputError, match="too small for print"):
         export_into(io.BytesIO(), suffix, snapshot, sized(12))
     said: list[str] = []
-    export(path, snapshot, sized(25), notice=said.append)
+    export_file(path, snapshot, sized(25), notice=said.append)
     assert said == [small(snapshot, sized(25)).sentence]
     assert path.exists()
 
 
 def test_a_web_page_is_not_printed(tmp_path: Path) -> None:
     said: list[str] = []
-    export(tmp_path / "a.html", shot(stages=STAGES), sized(12), notice=said.append)
+    export_file(tmp_path / "a.html", shot(stages=STAGES), sized(12), notice=said.append)
     assert not said
 
 

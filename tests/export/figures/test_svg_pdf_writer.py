@@ -17,10 +17,15 @@ from PySide6.QtSvg import QSvgRenderer
 
 from tests.support.snapshots import HARD, SENTENCE, cell_colours, numbers, shot
 from visualizer.errors import InputError
-from visualizer.export.figure_settings import MM_AN_INCH, PIXELS_AN_INCH, PRESETS, FigureSettings
+from visualizer.export.figure_settings import (
+    FIGURE_PRESETS,
+    MM_PER_INCH,
+    PIXELS_PER_INCH,
+    FigureSettings,
+)
 from visualizer.export.figures import svg_pdf_writer
-from visualizer.export.figures.figure_page import figure_of, page_of
-from visualizer.export.figures.svg_pdf_writer import pdf, svg
+from visualizer.export.figures.figure_page import figure_content, lay_out_page
+from visualizer.export.figures.svg_pdf_writer import draw_pdf, svg
 from visualizer.export.writers import WRITERS
 from visualizer.progress import CancelledError, no_progress
 
@@ -36,7 +41,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def page(text: str = SENTENCE, **settings: Any) -> FigurePage:
-    return page_of(figure_of(shot(text, **settings), FigureSettings()), FigureSettings())
+    return lay_out_page(figure_content(shot(text, **settings), FigureSettings()), FigureSettings())
 
 
 def texts(drawn: bytes) -> list[str]:
@@ -89,16 +94,16 @@ def test_words_of_every_script_are_valid_and_whole() -> None:
 def test_what_no_xml_may_hold_is_replaced(odd: str) -> None:
     made = page(f"Your {odd} step")
     assert ElementTree.fromstring(svg(made)).tag == f"{SVG}svg"
-    assert pdf(made, b"").startswith(b"%PDF")
+    assert draw_pdf(made, b"").startswith(b"%PDF")
 
 
 def test_a_drawing_is_as_large_as_asked_for() -> None:
-    figure_settings = PRESETS["Paper column"]
-    made = page_of(figure_of(shot(), figure_settings), figure_settings)
+    figure_settings = FIGURE_PRESETS["Paper column"]
+    made = lay_out_page(figure_content(shot(), figure_settings), figure_settings)
     root = ElementTree.fromstring(svg(made))
     assert root.get("width") == "85.0000mm"
     _, _, width, height = map(float, root.get("viewBox", "").split())
-    assert width == pytest.approx(85 / MM_AN_INCH * PIXELS_AN_INCH, abs=0.01)
+    assert width == pytest.approx(85 / MM_PER_INCH * PIXELS_PER_INCH, abs=0.01)
     assert float(root.get("height", "")[:-2]) == pytest.approx(height * 25.4 / 96, abs=0.01)
 
 
@@ -141,15 +146,15 @@ def sides(drawn: bytes) -> tuple[float, float]:
 
 
 def test_a_page_is_exactly_as_large_as_the_figure() -> None:
-    figure_settings = PRESETS["Paper column"]
-    made = page_of(figure_of(shot(), figure_settings), figure_settings)
-    width, height = sides(pdf(made, b""))
+    figure_settings = FIGURE_PRESETS["Paper column"]
+    made = lay_out_page(figure_content(shot(), figure_settings), figure_settings)
+    width, height = sides(draw_pdf(made, b""))
     assert width == pytest.approx(85 / 25.4 * 72, abs=0.5)
     assert height == pytest.approx(made.size.height() * 0.75, abs=0.5)
 
 
 def test_nothing_is_blurred_by_jpeg() -> None:
-    drawn = pdf(page(), b"")
+    drawn = draw_pdf(page(), b"")
     assert b"/DCTDecode" not in drawn
     assert b"/Subtype /Image" in drawn
     assert b"/ToUnicode" in drawn  # its text can be searched
@@ -158,7 +163,7 @@ def test_nothing_is_blurred_by_jpeg() -> None:
 def test_every_word_and_number_is_found_in_a_page(tmp_path: Path) -> None:
     made = page()
     path = tmp_path / "a.pdf"
-    path.write_bytes(pdf(made, b""))
+    path.write_bytes(draw_pdf(made, b""))
     asked = [tool("pdftotext"), "-layout", str(path), "-"]
     said = subprocess.run(asked, check=True, capture_output=True, timeout=60).stdout.decode()
     found = set(unicodedata.normalize("NFKC", said).split())
@@ -168,7 +173,7 @@ def test_every_word_and_number_is_found_in_a_page(tmp_path: Path) -> None:
 
 def test_cells_have_their_colours_on_paper(tmp_path: Path) -> None:
     made = page()
-    (tmp_path / "a.pdf").write_bytes(pdf(made, b""))
+    (tmp_path / "a.pdf").write_bytes(draw_pdf(made, b""))
     asked = [tool("pdftoppm"), "-r", "96", "-png", "-singlefile"]
     subprocess.run([*asked, str(tmp_path / "a.pdf"), str(tmp_path / "a")], check=True, timeout=60)
     assert_colours(QImage(str(tmp_path / "a.png")), made)
@@ -177,7 +182,7 @@ def test_cells_have_their_colours_on_paper(tmp_path: Path) -> None:
 def test_a_page_too_large_for_a_pdf_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(svg_pdf_writer, "MAX_PDF_SIDE_POINTS", 100)
     with pytest.raises(InputError, match="larger than a PDF’s may be"):
-        pdf(page(), b"")
+        draw_pdf(page(), b"")
 
 
 # ------------------------------------------------------------------------------------- both

@@ -21,21 +21,21 @@ from tests.support.screens import resolved
 from tests.support.small_runs import a_run, board
 from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
 from visualizer.attention.run import run as compute
-from visualizer.attention.spec import AttentionSpec, Device, Dtype, Mask
+from visualizer.attention.spec import AttentionSpec, Device, Dtype, MaskKind
 from visualizer.documents.embedded_document import find_embedded_document
 from visualizer.errors import InputError
 from visualizer.export.figures import webpage_writer
-from visualizer.export.figures.webpage_writer import room_for, write_webpage
+from visualizer.export.figures.webpage_writer import max_cells_per_side, write_webpage
 from visualizer.format import format_number
 from visualizer.heatmap import colour_mapping
 from visualizer.heatmap.board import Board
-from visualizer.heatmap.comparison_board_presenter import present_compared
-from visualizer.session.comparison import signed
+from visualizer.heatmap.comparison_board_presenter import present_comparison_board
+from visualizer.session.comparison import format_signed
 from visualizer.session.comparison_state import Comparison, ComparisonKind
 from visualizer.session.computation_caption import caption
 from visualizer.session.view import View
 from visualizer.session.view_options import ColourLimits, ColourOptions
-from visualizer.session.zoom_ranges import Zoom
+from visualizer.session.zoom_ranges import ZoomRange
 from visualizer.widgets.theme import DARK, LIGHT, Theme
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def test_panels_say_what_the_window_says() -> None:
 
 
 def test_a_part_of_a_text_is_said_to_be_one() -> None:
-    shown = usual(zoom=Zoom(range(1, 3), range(2, 6)))
+    shown = usual(zoom=ZoomRange(range(1, 3), range(2, 6)))
     axis = described(page(shown))["columns"][0][0]["columns"]
     assert (axis["start"], axis["stop"], axis["count"]) == (2, 6, 6)
 
@@ -187,10 +187,10 @@ def test_a_page_without_panels_is_a_page() -> None:
 
 @pytest.mark.parametrize("panels", [1, 2, 8, 48, 1000])
 def test_there_is_room_for_so_many_cells(panels: int) -> None:
-    side = room_for(panels)
+    side = max_cells_per_side(panels)
     cells = panels * side**2
-    assert cells * webpage_writer.CELL_BYTES <= webpage_writer.MAX_CELL_BYTES
-    assert panels * (side + 8) ** 2 * webpage_writer.CELL_BYTES > webpage_writer.MAX_CELL_BYTES
+    assert cells * webpage_writer.BYTES_PER_CELL <= webpage_writer.MAX_CELL_BYTES
+    assert panels * (side + 8) ** 2 * webpage_writer.BYTES_PER_CELL > webpage_writer.MAX_CELL_BYTES
 
 
 def test_a_page_that_no_browser_could_show_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,7 +236,7 @@ def test_a_browser_shows_it_in_the_windows_colours_and_complains_of_nothing(
         for heatmap, (width, height, pixels) in zip(shown.heatmaps, seen, strict=True):
             words = np.array(pixels, dtype="<u4").reshape(height, width)
             red, green, blue = (words >> shift & 255 for shift in (0, 8, 16))
-            expected = colour_mapping.table(heatmap.colour.map, theme)[
+            expected = colour_mapping.colour_table(heatmap.colour.map, theme)[
                 colour_mapping.colour_indices(heatmap)
             ]
             np.testing.assert_array_equal(0xFF000000 | red << 16 | green << 8 | blue, expected)
@@ -338,9 +338,9 @@ def test_pooled_cells_say_so_and_stay_within_their_panel(tmp_path: Path) -> None
 @in_a_browser
 def test_a_difference_has_its_sign_and_says_of_what_it_is(tmp_path: Path) -> None:
     kept = Comparison(against=ComparisonKind.KEPT, kept=a_run())
-    live = a_run(mask=Mask.NONE)
+    live = a_run(mask=MaskKind.NONE)
     view = View(stages=frozenset({"weights"}), comparison=kept)
-    shown = present_compared(resolved(live, view), Board())
+    shown = present_comparison_board(resolved(live, view), Board())
     change = shown.columns[2][0]
     script = (
         POINT
@@ -351,8 +351,8 @@ def test_a_difference_has_its_sign_and_says_of_what_it_is(tmp_path: Path) -> Non
     )
     (less, more), said = headless_browser.see(page(shown), script, tmp_path)
     whose = "B − A, weights, head 1: query 1 “Your”, key"
-    assert less == f"{whose} 1 “Your” {signed(float(change.values[0, 0]))}"
-    allowed = signed(float(change.values[0, 1]))
+    assert less == f"{whose} 1 “Your” {format_signed(float(change.values[0, 0]))}"
+    allowed = format_signed(float(change.values[0, 1]))
     assert more == f"{whose} 2 “journey” {allowed}, forbidden in one of the two"
     assert allowed.startswith("+")
     assert said == []

@@ -11,53 +11,63 @@ from hypothesis import strategies as st
 from tests.support.small_runs import a_run
 from visualizer.errors import InputError
 from visualizer.export.film_plan import (
-    HELD_MS,
+    LAST_FRAME_EXTRA_MS,
     MOTION_FRAME_MS,
     MOTION_SHARES,
     FilmPlan,
-    film_plan_of,
+    plan_film,
 )
 from visualizer.export.film_settings import FilmSettings
-from visualizer.export.formats import FORMATS, FormatKind, why_not_writable
+from visualizer.export.formats import FORMATS, FormatKind, unavailable_reason
 from visualizer.heatmap.step_motion_paths import MOTION_MS
 from visualizer.optional_packages import missing_package_message
-from visualizer.session.timeline import SPEEDS, STEPS_PER_SECOND, Grain, Place, Timeline
+from visualizer.session.timeline import (
+    PLAYBACK_SPEEDS,
+    STEPS_PER_SECOND,
+    PlaybackPosition,
+    StepSize,
+    Timeline,
+)
 
 RUN = a_run()
 TRACE = RUN.trace
 
 
-def places(film: FilmPlan) -> list[Place]:
+def places(film: FilmPlan) -> list[PlaybackPosition]:
     """Return the place of each step."""
-    return [frame.place for frame in film.frames if frame.motion_share is None]
+    return [frame.place for frame in film.frames if frame.motion_progress is None]
 
 
-@pytest.mark.parametrize("grain", Grain)
-def test_the_whole_computation_is_every_step(grain: Grain) -> None:
-    film = film_plan_of(TRACE, FilmSettings(grain=grain))
+@pytest.mark.parametrize("grain", StepSize)
+def test_the_whole_computation_is_every_step(grain: StepSize) -> None:
+    film = plan_film(TRACE, FilmSettings(grain=grain))
     assert len(film.steps) == len(Timeline.of(TRACE, grain))
     assert film.stages == TRACE.names
 
 
 def test_a_span_begins_within_a_stage_and_ends_with_one() -> None:
-    film = film_plan_of(TRACE, FilmSettings(span=(Place("masked", 4), "weights")))
-    rows = [Place("masked", 4), Place("masked", 5), *(Place("weights", row) for row in range(6))]
+    film = plan_film(TRACE, FilmSettings(span=(PlaybackPosition("masked", 4), "weights")))
+    rows = [
+        PlaybackPosition("masked", 4),
+        PlaybackPosition("masked", 5),
+        *(PlaybackPosition("weights", row) for row in range(6)),
+    ]
     assert places(film) == rows
     assert film.stages == ("masked", "weights")
 
 
 def test_a_span_that_the_run_has_not_is_the_nearest() -> None:
-    film = film_plan_of(TRACE, FilmSettings(span=(Place("dropped", 9), "dropped")))
-    assert places(film) == [Place("context", 0)]
-    backwards = film_plan_of(TRACE, FilmSettings(span=(Place("weights", 2), "scores")))
-    assert places(backwards) == [Place("weights", 2)]
+    film = plan_film(TRACE, FilmSettings(span=(PlaybackPosition("dropped", 9), "dropped")))
+    assert places(film) == [PlaybackPosition("context", 0)]
+    backwards = plan_film(TRACE, FilmSettings(span=(PlaybackPosition("weights", 2), "scores")))
+    assert places(backwards) == [PlaybackPosition("weights", 2)]
 
 
 def test_beyond_the_last_stage_there_is_the_last_step() -> None:
     trace = a_run(output_projection=False).trace
     assert "output" not in trace.names
-    film = film_plan_of(trace, FilmSettings(span=(Place("output", 3), "output")))
-    assert places(film) == [Timeline.of(trace, Grain.ROW).place(len(film.timeline) - 1)]
+    film = plan_film(trace, FilmSettings(span=(PlaybackPosition("output", 3), "output")))
+    assert places(film) == [Timeline.of(trace, StepSize.ROW).place(len(film.timeline) - 1)]
 
 
 def test_a_long_film_is_planned_by_counting_the_steps_of_each_stage_once(
@@ -70,44 +80,46 @@ def test_a_long_film_is_planned_by_counting_the_steps_of_each_stage_once(
         return count(line, stage, rows, columns)
 
     monkeypatch.setattr(Timeline, "_count_steps", note)
-    assert len(film_plan_of(TRACE, FilmSettings(grain=Grain.CELL))) > 100
+    assert len(plan_film(TRACE, FilmSettings(grain=StepSize.CELL))) > 100
     assert counted == [*TRACE.names]
 
 
 def test_of_one_token_there_is_a_film() -> None:
     run = a_run("one")
-    film = film_plan_of(run.trace, FilmSettings())
+    film = plan_film(run.trace, FilmSettings())
     assert [place.stage for place in places(film)] == [*run.trace.names]
 
 
 @given(
-    grain=st.sampled_from(Grain),
-    speed=st.sampled_from(SPEEDS),
+    grain=st.sampled_from(StepSize),
+    speed=st.sampled_from(PLAYBACK_SPEEDS),
     unit=st.sampled_from([1, 10]),
     first=st.sampled_from(TRACE.names),
 )
-def test_roundings_do_not_add_up(grain: Grain, speed: float, unit: int, first: str) -> None:
-    settings = FilmSettings((Place(first), TRACE.names[-1]), grain, speed, has_motion=False)
-    film = film_plan_of(TRACE, settings)
+def test_roundings_do_not_add_up(grain: StepSize, speed: float, unit: int, first: str) -> None:
+    settings = FilmSettings(
+        (PlaybackPosition(first), TRACE.names[-1]), grain, speed, has_motion=False
+    )
+    film = plan_film(TRACE, settings)
     durations = film.durations(unit)
     assert len(durations) == len(film.steps)
     assert min(durations) >= 1
     step = 1000 / (speed * STEPS_PER_SECOND[grain])
-    assert abs(sum(durations) * unit - len(durations) * step - HELD_MS) <= unit
+    assert abs(sum(durations) * unit - len(durations) * step - LAST_FRAME_EXTRA_MS) <= unit
     assert all(abs(duration * unit - step) <= unit for duration in durations[:-1])
     assert film.seconds == pytest.approx(sum(durations) * unit / 1000, abs=unit / 1000)
 
 
 @given(
-    grain=st.sampled_from(Grain),
-    speed=st.sampled_from(SPEEDS),
+    grain=st.sampled_from(StepSize),
+    speed=st.sampled_from(PLAYBACK_SPEEDS),
     unit=st.sampled_from([1, 10]),
 )
 def test_a_motion_is_at_the_start_of_each_step_that_reads_and_lasts_twice_as_long(
-    grain: Grain, speed: float, unit: int
+    grain: StepSize, speed: float, unit: int
 ) -> None:
-    bare = film_plan_of(TRACE, FilmSettings(grain=grain, speed=speed, has_motion=False))
-    film = film_plan_of(TRACE, FilmSettings(grain=grain, speed=speed))
+    bare = plan_film(TRACE, FilmSettings(grain=grain, speed=speed, has_motion=False))
+    film = plan_film(TRACE, FilmSettings(grain=grain, speed=speed))
     step = 1000 / (speed * STEPS_PER_SECOND[grain])
     assert not bare.has_motion
     assert film.has_motion == (step >= 2 * MOTION_MS)
@@ -118,7 +130,7 @@ def test_a_motion_is_at_the_start_of_each_step_that_reads_and_lasts_twice_as_lon
     assert tuple(sum(durations[at] for at in frames) for frames in each) == bare.durations(unit)
     for frames, place in zip(each, places(bare), strict=True):
         assert film.place(frames[0]) == place
-        shares = [film.frames[at].motion_share for at in frames]
+        shares = [film.frames[at].motion_progress for at in frames]
         is_moving = film.has_motion and place.stage != "input"
         assert shares == [*(MOTION_SHARES if is_moving else ()), None]
         assert all(durations[at] * unit == MOTION_FRAME_MS for at in frames[:-1])
@@ -130,18 +142,18 @@ def test_the_shares_of_a_motion_grow_between_its_start_and_its_end() -> None:
 
 
 def test_a_film_becomes_no_longer_than_can_be_written_by_its_motion() -> None:
-    most = len(film_plan_of(TRACE, FilmSettings()))
-    assert len(film_plan_of(TRACE, FilmSettings(most_frames=most))) == most
-    assert not film_plan_of(TRACE, FilmSettings(most_frames=most - 1)).has_motion
+    most = len(plan_film(TRACE, FilmSettings()))
+    assert len(plan_film(TRACE, FilmSettings(most_frames=most))) == most
+    assert not plan_film(TRACE, FilmSettings(most_frames=most - 1)).has_motion
 
 
 @pytest.mark.parametrize(
     ("grain", "way"),
-    [(Grain.CELL, "animate by row or by stage."), (Grain.ROW, "animate by stage.")],
+    [(StepSize.CELL, "animate by row or by stage."), (StepSize.ROW, "animate by stage.")],
 )
-def test_too_long_a_film_is_refused_with_a_way_out(grain: Grain, way: str) -> None:
+def test_too_long_a_film_is_refused_with_a_way_out(grain: StepSize, way: str) -> None:
     with pytest.raises(InputError) as refused:
-        film_plan_of(TRACE, FilmSettings(grain=grain, most_frames=20))
+        plan_film(TRACE, FilmSettings(grain=grain, most_frames=20))
     assert refused.value.field == "span"
     assert "at most 20 can be written" in refused.value.sentence
     assert refused.value.sentence.endswith(way)
@@ -149,12 +161,12 @@ def test_too_long_a_film_is_refused_with_a_way_out(grain: Grain, way: str) -> No
 
 def test_what_a_format_lacks_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("visualizer.export.formats.is_installed", lambda name: False)
-    assert why_not_writable(".mp4") == missing_package_message("av", "MP4")
+    assert unavailable_reason(".mp4") == missing_package_message("av", "MP4")
     others = [each.suffix for each in FORMATS if each.suffix != ".mp4"]
-    assert [why_not_writable(suffix) for suffix in others] == len(others) * [""]
+    assert [unavailable_reason(suffix) for suffix in others] == len(others) * [""]
     assert {each.suffix for each in FORMATS if each.kind is FormatKind.FILM} > {".mp4", ".gif"}
 
 
 def test_what_is_there_lacks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("visualizer.export.formats.is_installed", lambda name: True)
-    assert why_not_writable(".mp4") == ""
+    assert unavailable_reason(".mp4") == ""

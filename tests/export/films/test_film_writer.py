@@ -18,14 +18,14 @@ from tests.support.examples import others_slow
 from tests.support.small_runs import a_run
 from visualizer.errors import InputError
 from visualizer.export.figure_settings import FigurePaper, FigureSettings
-from visualizer.export.film_plan import HELD_MS, MOTION_FRAME_MS, MOTION_FRAMES
-from visualizer.export.film_settings import FilmPanels, FilmSettings
-from visualizer.export.films.encoders import MAX_COLOURS, ColourPalette, patch
-from visualizer.export.films.film_layout import USUAL_SHAPE, lay_out_film
-from visualizer.export.films.film_writer import estimate
+from visualizer.export.film_plan import LAST_FRAME_EXTRA_MS, MOTION_FRAME_MS, MOTION_FRAMES
+from visualizer.export.film_settings import FilmPanelChoice, FilmSettings
+from visualizer.export.films.encoders import MAX_COLOURS, ColourPalette, find_changed_rectangle
+from visualizer.export.films.film_layout import DEFAULT_MAX_ASPECT_RATIO, lay_out_film
+from visualizer.export.films.film_writer import estimate_film
 from visualizer.export.formats import FORMATS, FormatKind
-from visualizer.export.option_parsing import speed_of
-from visualizer.export.writers import export
+from visualizer.export.option_parsing import parse_speed
+from visualizer.export.writers import export_file
 from visualizer.heatmap import colour_mapping
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.heatmap.step_motion_paths import MOTION_MS
@@ -33,9 +33,9 @@ from visualizer.progress import CancelledError
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.exportable_snapshot import Snapshot
-from visualizer.session.timeline import Grain, Place
+from visualizer.session.timeline import PlaybackPosition, StepSize
 from visualizer.session.view import View
-from visualizer.session.zoom_ranges import Zoom
+from visualizer.session.zoom_ranges import ZoomRange
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,7 +46,9 @@ if TYPE_CHECKING:
     from visualizer.export.films.animation_frames import AnimationFrames
     from visualizer.heatmap.board_layout import PanelSlot
 
-WEIGHTS = FilmSettings((Place("masked", 4), "weights"), speed=4, width=640, has_motion=False)
+WEIGHTS = FilmSettings(
+    (PlaybackPosition("masked", 4), "weights"), speed=4, width=640, has_motion=False
+)
 LOOK = FigureSettings(film=WEIGHTS)
 IMAGES = [".gif", ".apng", ".webp"]
 SUFFIXES = [each.suffix for each in FORMATS if each.kind is FormatKind.FILM]
@@ -85,16 +87,18 @@ def frames(path: Path) -> tuple[list[np.ndarray], list[int]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("suffix", IMAGES)
-@pytest.mark.parametrize("panels", FilmPanels)
-def test_a_film_has_a_frame_for_each_step(suffix: str, panels: FilmPanels, tmp_path: Path) -> None:
+@pytest.mark.parametrize("panels", FilmPanelChoice)
+def test_a_film_has_a_frame_for_each_step(
+    suffix: str, panels: FilmPanelChoice, tmp_path: Path
+) -> None:
     figure_settings = replace(LOOK, film=replace(WEIGHTS, panels=panels))
     animation, path = (
         lay_out_film(shot(), figure_settings),
-        export(tmp_path / f"a{suffix}", shot(), figure_settings),
+        export_file(tmp_path / f"a{suffix}", shot(), figure_settings),
     )
     pictures, durations = frames(path)
     assert len(pictures) == len(animation) == 2 + 6
-    assert durations == 7 * [500] + [500 + HELD_MS]
+    assert durations == 7 * [500] + [500 + LAST_FRAME_EXTRA_MS]
     assert {picture.shape for picture in pictures} == {(animation.size[1], animation.size[0], 3)}
     assert animation.size[0] == 640
     for number, picture in enumerate(pictures):
@@ -105,9 +109,9 @@ def test_a_film_has_a_frame_for_each_step(suffix: str, panels: FilmPanels, tmp_p
 
 @pytest.mark.parametrize("suffix", IMAGES)
 def test_the_slowest_film_that_can_be_asked_for_is_written(suffix: str, tmp_path: Path) -> None:
-    film = replace(WEIGHTS, grain=Grain.STAGE, speed=speed_of("0.05"))
-    path = export(tmp_path / f"a{suffix}", shot(), replace(LOOK, film=film))
-    assert frames(path)[1] == [80_000, 80_000 + HELD_MS]
+    film = replace(WEIGHTS, grain=StepSize.STAGE, speed=parse_speed("0.05"))
+    path = export_file(tmp_path / f"a{suffix}", shot(), replace(LOOK, film=film))
+    assert frames(path)[1] == [80_000, 80_000 + LAST_FRAME_EXTRA_MS]
 
 
 @pytest.mark.slow
@@ -115,7 +119,7 @@ def test_the_slowest_film_that_can_be_asked_for_is_written(suffix: str, tmp_path
 @pytest.mark.parametrize("loops", [True, False])
 def test_a_film_begins_anew_or_not(suffix: str, loops: bool, tmp_path: Path) -> None:
     figure_settings = replace(LOOK, film=replace(WEIGHTS, loops=loops))
-    with Image.open(export(tmp_path / f"a{suffix}", shot(), figure_settings)) as image:
+    with Image.open(export_file(tmp_path / f"a{suffix}", shot(), figure_settings)) as image:
         assert image.info.get("loop") == {True: 0, False: None if suffix == ".gif" else 1}[loops]
 
 
@@ -125,12 +129,12 @@ def test_a_film_as_video(tmp_path: Path) -> None:
     figure_settings = replace(LOOK, film=replace(WEIGHTS, width=1280))
     animation, path = (
         lay_out_film(shot(), figure_settings),
-        export(tmp_path / "a.mp4", shot(), figure_settings),
+        export_file(tmp_path / "a.mp4", shot(), figure_settings),
     )
     with av.open(str(path)) as container:
         (stream,) = container.streams
         decoded = list(container.decode(stream))
-        assert float(stream.duration * stream.time_base) == (8 * 500 + HELD_MS) / 1000
+        assert float(stream.duration * stream.time_base) == (8 * 500 + LAST_FRAME_EXTRA_MS) / 1000
     assert [round(frame.time * 1000) for frame in decoded] == [500 * at for at in range(8)]
     assert {(frame.width, frame.height) for frame in decoded} == {animation.size}
     for number, frame in enumerate(decoded):
@@ -146,7 +150,7 @@ def test_without_its_usual_coder_there_is_a_video_too(
 ) -> None:
     av = pytest.importorskip("av", reason="films as MP4 need the package av")
     monkeypatch.setattr(av, "codecs_available", frozenset())
-    with av.open(str(export(tmp_path / "a.mp4", shot(), LOOK))) as container:
+    with av.open(str(export_file(tmp_path / "a.mp4", shot(), LOOK))) as container:
         (stream,) = container.streams
         assert stream.codec_context.name == "mpeg4"
         first, *others = container.decode(stream)
@@ -176,7 +180,9 @@ def cells_of(
     for slot in page.layout.slots:
         if slot.heatmap.stage == stage == step.stage:
             indices = colour_mapping.colour_indices(slot.heatmap)
-            words = colour_mapping.table(slot.heatmap.colour.map, page.theme)[indices] & 0xFFFFFF
+            words = (
+                colour_mapping.colour_table(slot.heatmap.colour.map, page.theme)[indices] & 0xFFFFFF
+            )
             for row, column in np.ndindex(*indices.shape):
                 if indices[row, column] != colour_mapping.FORBIDDEN or row > step.row:
                     paper = np.array(int(page.theme.paper[1:], 16))
@@ -203,7 +209,7 @@ def test_cells_have_the_colours_of_their_numbers(
 ) -> None:
     figure_settings = replace(LOOK, paper=paper, film=replace(WEIGHTS, width=1280))
     animation = lay_out_film(shot(), figure_settings)
-    pictures, _ = frames(export(tmp_path / f"a{suffix}", shot(), figure_settings))
+    pictures, _ = frames(export_file(tmp_path / f"a{suffix}", shot(), figure_settings))
     for number in (2, 4, 7):
         cells = cells_of(animation, number, "weights")
         assert len(cells) > 20
@@ -212,9 +218,9 @@ def test_cells_have_the_colours_of_their_numbers(
             assert away <= (3 if suffix == ".gif" else 0)
 
 
-@pytest.mark.parametrize("panels", FilmPanels)
+@pytest.mark.parametrize("panels", FilmPanelChoice)
 @pytest.mark.parametrize("tokens", [1, 6, 40])
-def test_nothing_jumps_from_stage_to_stage(panels: FilmPanels, tokens: int) -> None:
+def test_nothing_jumps_from_stage_to_stage(panels: FilmPanelChoice, tokens: int) -> None:
     film = FilmSettings(panels=panels)
     animation = lay_out_film(shot(" ".join(tokens * ["word"]), heads=2), FigureSettings(film=film))
     pages = animation.pages.values()
@@ -222,26 +228,26 @@ def test_nothing_jumps_from_stage_to_stage(panels: FilmPanels, tokens: int) -> N
     heights = {slot.cell_height for page in pages for slot in page.layout.slots}
     assert max(heights) == pytest.approx(min(heights))
     assert len({id(page.layout) for page in pages}) == (
-        1 if panels is FilmPanels.SPAN else len(pages)
+        1 if panels is FilmPanelChoice.SPAN else len(pages)
     )
     for page in pages:
         bottom = (page.panels.top() + page.layout.height) * page.scale
         assert bottom <= animation.around.words.top() * animation.around.scale
         assert page.layout.width <= page.panels.width() + 0.01
     assert animation.size[0] == 1280
-    assert animation.size[1] <= 1280 * USUAL_SHAPE + 2
+    assert animation.size[1] <= 1280 * DEFAULT_MAX_ASPECT_RATIO + 2
     assert all(side % 2 == 0 for side in animation.size)
 
 
-PART = View(zoom=Zoom(range(1, 4), range(2, 5)))
+PART = View(zoom=ZoomRange(range(1, 4), range(2, 5)))
 
 
-@pytest.mark.parametrize("panels", FilmPanels)
+@pytest.mark.parametrize("panels", FilmPanelChoice)
 @pytest.mark.parametrize(
     ("view", "tokens", "heads"),
     [
         (PART, 6, 2),
-        (replace(PART, zoom=Zoom(range(60), range(30))), 100, 8),
+        (replace(PART, zoom=ZoomRange(range(60), range(30))), 100, 8),
         (View(), 100, 8),
         (View(), 97, 4),
         (View(), 200, 16),
@@ -249,9 +255,9 @@ PART = View(zoom=Zoom(range(1, 4), range(2, 5)))
     ],
 )
 def test_a_film_of_a_part_or_of_pooled_panels_is_laid_out(
-    panels: FilmPanels, view: View, tokens: int, heads: int
+    panels: FilmPanelChoice, view: View, tokens: int, heads: int
 ) -> None:
-    film = FilmSettings(grain=Grain.STAGE, panels=panels)
+    film = FilmSettings(grain=StepSize.STAGE, panels=panels)
     snapshot = shot(" ".join(tokens * ["word"]), view=view, heads=heads, d_out=16)
     calls = itertools.count(1)
 
@@ -318,25 +324,29 @@ def test_a_film_tells_what_the_window_tells(viewer: Viewer) -> None:
 
 
 def test_the_shortest_film_is_of_one_step(tmp_path: Path) -> None:
-    film = FilmSettings((Place("weights"), "weights"), Grain.STAGE, width=640, has_motion=False)
+    film = FilmSettings(
+        (PlaybackPosition("weights"), "weights"), StepSize.STAGE, width=640, has_motion=False
+    )
     figure_settings = FigureSettings(film=film)
     for suffix in IMAGES:
-        pictures, durations = frames(export(tmp_path / f"a{suffix}", shot("one"), figure_settings))
+        pictures, durations = frames(
+            export_file(tmp_path / f"a{suffix}", shot("one"), figure_settings)
+        )
         assert len(pictures) == 1
-        assert durations in ([4000 + HELD_MS], [0])  # one picture is none to be timed
-        assert estimate(shot("one"), figure_settings, suffix).bytes > 0
+        assert durations in ([4000 + LAST_FRAME_EXTRA_MS], [0])  # one picture is none to be timed
+        assert estimate_film(shot("one"), figure_settings, suffix).bytes > 0
 
 
 # ------------------------------------------------------------------------------ what moves in it
 
-MOVING = replace(WEIGHTS, span=(Place("scores", 4), "scaled"), has_motion=True)
+MOVING = replace(WEIGHTS, span=(PlaybackPosition("scores", 4), "scaled"), has_motion=True)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("panels", FilmPanels)
+@pytest.mark.parametrize("panels", FilmPanelChoice)
 @pytest.mark.parametrize("paper", [FigurePaper.LIGHT, FigurePaper.DARK])
 def test_what_is_read_moves_between_the_steps_of_a_film(
-    panels: FilmPanels, paper: FigurePaper
+    panels: FilmPanelChoice, paper: FigurePaper
 ) -> None:
     film = replace(MOVING, panels=panels)
     moving = lay_out_film(shot(), FigureSettings(film=film, paper=paper))
@@ -363,13 +373,13 @@ def test_frames_may_be_painted_in_any_order() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("suffix", IMAGES)
 def test_a_film_with_motion_lasts_as_long_as_one_without(suffix: str, tmp_path: Path) -> None:
-    film = replace(MOVING, span=(Place("scaled", 4), "scaled"))
+    film = replace(MOVING, span=(PlaybackPosition("scaled", 4), "scaled"))
     figure_settings = FigureSettings(film=film)
-    path = export(tmp_path / f"a{suffix}", shot(), figure_settings)
+    path = export_file(tmp_path / f"a{suffix}", shot(), figure_settings)
     pictures, durations = frames(path)
     assert len(pictures) == 2 * (MOTION_FRAMES + 1)
     step = MOTION_FRAMES * [MOTION_FRAME_MS] + [500 - MOTION_MS]
-    assert durations == [*step, *step[:-1], step[-1] + HELD_MS]
+    assert durations == [*step, *step[:-1], step[-1] + LAST_FRAME_EXTRA_MS]
     animation = lay_out_film(shot(), figure_settings)
     for number, picture in enumerate(pictures):
         away = np.abs(picture - channels(animation.pixels(number)))
@@ -381,8 +391,8 @@ def test_a_film_with_motion_lasts_as_long_as_one_without(suffix: str, tmp_path: 
 def test_the_size_of_a_film_with_motion_is_told_beforehand(suffix: str, tmp_path: Path) -> None:
     needs(suffix)
     made, figure_settings = shot(), FigureSettings(film=MOVING)
-    size = export(tmp_path / f"a{suffix}", made, figure_settings).stat().st_size
-    assert size / 2 < estimate(made, figure_settings, suffix).bytes < size * 2
+    size = export_file(tmp_path / f"a{suffix}", made, figure_settings).stat().st_size
+    assert size / 2 < estimate_film(made, figure_settings, suffix).bytes < size * 2
 
 
 # ----------------------------------------------------------------------------- on their way
@@ -392,7 +402,7 @@ def test_the_size_of_a_film_with_motion_is_told_beforehand(suffix: str, tmp_path
 def test_progress_is_told_at_each_frame(suffix: str, tmp_path: Path) -> None:
     needs(suffix)
     told: list[tuple[int, int]] = []
-    export(tmp_path / f"a{suffix}", shot(), LOOK, lambda *done: told.append(done))
+    export_file(tmp_path / f"a{suffix}", shot(), LOOK, lambda *done: told.append(done))
     assert told == sorted(told)
     assert {of for _, of in told} == {8}
     assert {done for done, _ in told} == {*range(9)}
@@ -411,7 +421,7 @@ def test_what_is_called_off_leaves_the_old_file(suffix: str, last: int, tmp_path
             raise CancelledError
 
     with pytest.raises(CancelledError):
-        export(path, shot(), LOOK, stop)
+        export_file(path, shot(), LOOK, stop)
     assert path.read_bytes() == b"old"
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
 
@@ -422,27 +432,27 @@ def test_a_longer_film_needs_no_more_memory(suffix: str, tmp_path: Path) -> None
     needs(suffix)
     made, peaks = shot(), []
     frame = lay_out_film(made, LOOK).pixels(0).nbytes
-    for film in (WEIGHTS, FilmSettings((Place("scores"), "weights"), width=640)):
+    for film in (WEIGHTS, FilmSettings((PlaybackPosition("scores"), "weights"), width=640)):
         figure_settings = FigureSettings(film=film)
-        export(
+        export_file(
             tmp_path / f"a{suffix}", made, figure_settings
         )  # what is loaded once is not the film's
         tracemalloc.start()
-        export(tmp_path / f"a{suffix}", made, figure_settings)
+        export_file(tmp_path / f"a{suffix}", made, figure_settings)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < peaks[0] + 3 * frame
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-@pytest.mark.parametrize("panels", FilmPanels)
+@pytest.mark.parametrize("panels", FilmPanelChoice)
 @pytest.mark.slow
-def test_the_size_is_told_beforehand(suffix: str, panels: FilmPanels, tmp_path: Path) -> None:
+def test_the_size_is_told_beforehand(suffix: str, panels: FilmPanelChoice, tmp_path: Path) -> None:
     needs(suffix)
-    film = FilmSettings((Place("keys"), "scaled"), panels=panels, width=960)
+    film = FilmSettings((PlaybackPosition("keys"), "scaled"), panels=panels, width=960)
     made, figure_settings = shot(), FigureSettings(film=film)
-    size = export(tmp_path / f"a{suffix}", made, figure_settings).stat().st_size
-    assert size / 2 < estimate(made, figure_settings, suffix).bytes < size * 2
+    size = export_file(tmp_path / f"a{suffix}", made, figure_settings).stat().st_size
+    assert size / 2 < estimate_film(made, figure_settings, suffix).bytes < size * 2
 
 
 def test_without_its_package_a_video_is_refused(
@@ -450,7 +460,7 @@ def test_without_its_package_a_video_is_refused(
 ) -> None:
     monkeypatch.setattr("visualizer.export.formats.is_installed", lambda name: False)
     with pytest.raises(InputError, match="pip install"):
-        export(tmp_path / "a.mp4", shot(), LOOK)
+        export_file(tmp_path / "a.mp4", shot(), LOOK)
     assert [*tmp_path.iterdir()] == []
 
 
@@ -478,11 +488,11 @@ def test_a_patch_holds_what_changes_and_nothing_else() -> None:
     before = np.zeros((8, 9), np.uint32)
     after = before.copy()
     after[3, 5], after[6, 4] = 0x010203, 0x040506
-    change = patch(before, after)
+    change = find_changed_rectangle(before, after)
     assert (change.left, change.top, change.size) == (4, 2, (2, 5))
     assert change.rgba[1, 1].tolist() == [1, 2, 3, 255]
     assert change.rgba[..., 3].sum() == 2 * 255
-    assert patch(before, before).size == (1, 1)
+    assert find_changed_rectangle(before, before).size == (1, 1)
 
 
 @pytest.mark.slow

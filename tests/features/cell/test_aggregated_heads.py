@@ -10,10 +10,10 @@ import pytest
 from tests.support.screens import present, resolved
 from tests.support.small_runs import a_run
 from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
-from visualizer.attention.spec import Mask
+from visualizer.attention.spec import MaskKind
 from visualizer.features.cell.presenter import (
-    CELL,
-    SHOWN_TERMS,
+    CELL_PANEL,
+    MAX_SHOWN_TERMS,
     _compare_to_others,
     aggregate_cell_panel,
     transform_line,
@@ -81,7 +81,7 @@ def test_a_number_that_all_heads_have_is_more_in_none(place: tuple[int, int], to
     assert readout.plain == told
 
 
-MANY = a_run("one two three", heads=20, d_in=8, d_out=40, mask=Mask.NONE)
+MANY = a_run("one two three", heads=20, d_in=8, d_out=40, mask=MaskKind.NONE)
 
 
 def test_of_many_heads_those_with_the_largest_numbers_are_shown_beside_the_largest() -> None:
@@ -92,7 +92,7 @@ def test_of_many_heads_those_with_the_largest_numbers_are_shown_beside_the_large
     assert readout is not None
     named = [int(term.name.removeprefix("head ")) - 1 for term in readout.terms]
     assert numbers.min() < 0
-    assert sorted(numbers[named]) == sorted(numbers)[-SHOWN_TERMS:]
+    assert sorted(numbers[named]) == sorted(numbers)[-MAX_SHOWN_TERMS:]
     assert [head for head, term in zip(named, readout.terms, strict=True) if term.chosen] == [
         int(numbers.argmax())
     ]
@@ -114,8 +114,8 @@ def test_of_many_heads_the_largest_are_shown_and_the_rest_is_summed_up() -> None
     )
     numbers = run.trace.read("scores").astype(np.float64)[:, 1, 2]
     assert readout is not None
-    assert len(readout.terms) == SHOWN_TERMS
-    shown = np.sort(np.abs(numbers))[::-1][:SHOWN_TERMS]
+    assert len(readout.terms) == MAX_SHOWN_TERMS
+    shown = np.sort(np.abs(numbers))[::-1][:MAX_SHOWN_TERMS]
     named = [int(term.name.removeprefix("head ")) - 1 for term in readout.terms]
     np.testing.assert_allclose(np.sort(np.abs(numbers[named]))[::-1], shown)
     left = np.delete(numbers, named).sum()
@@ -128,7 +128,7 @@ def test_what_is_not_there_is_not_explained() -> None:
         Cell("output", (0, 0), HeadAggregate.MEAN),
     ):
         shown = present(Document(), View(hovered=cell), RUN, None, False, None)
-        assert shown.panel(CELL) is None
+        assert shown.panel(CELL_PANEL) is None
     single = Cell("weights", (0, 1, 0))
     assert aggregate_cell_panel(resolved(RUN, View()), single, is_pinned=False) is None
 

@@ -47,7 +47,10 @@ def test_from_the_output_to_the_input_and_back(hand: Hand) -> None:
     seen = [pinned(hand)]
     while seen[-1].stage != "input":
         seen.append(follow(hand))
-        assert seen[-1].stage in {*hand.stages, hand.sheet}  # its panel comes, if it was not there
+        assert seen[-1].stage in {
+            *hand.stages,
+            hand.overlay_panel,
+        }  # its panel comes, if it was not there
         assert "pinned" in hand.window.panes["Cell"].heading.text()
     assert [cell.stage for cell in seen][:3] == ["output", "concat", "context"]
     for cell in reversed(seen[:-1]):
@@ -69,11 +72,11 @@ def test_a_panel_that_came_with_a_link_goes_with_the_cell(hand: Hand) -> None:
     cell = follow(hand)
     assert cell.stage in {"queries", "keys"}
     assert hand.stages == before  # it is laid over them
-    assert hand.sheet == cell.stage
+    assert hand.overlay_panel == cell.stage
     hand.board.setFocus()
     hand.key(Qt.Key.Key_Escape)
     hand.settle()
-    assert hand.sheet is None
+    assert hand.overlay_panel is None
     assert hand.stages == before
     assert not way(hand, -1).isEnabled()
 

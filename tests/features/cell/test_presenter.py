@@ -18,17 +18,22 @@ from visualizer.attention.masks import allowed
 from visualizer.attention.spec import (
     Arrangement,
     BooleanMatrix,
-    Mask,
-    Normalisation,
-    Position,
+    MaskKind,
+    MaskRoute,
+    NormalisationKind,
+    PositionKind,
     Projection,
-    Route,
-    Scale,
+    ScaleKind,
 )
 from visualizer.attention.stages import Operation
-from visualizer.features.cell.presenter import CELL, SHOWN_TERMS, CellPanel, head_cell_panel
+from visualizer.features.cell.presenter import (
+    CELL_PANEL,
+    MAX_SHOWN_TERMS,
+    CellPanel,
+    head_cell_panel,
+)
 from visualizer.format import format_number, format_share, shorten
-from visualizer.language.tokenizers import visible
+from visualizer.language.tokenizers import visible_token
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.view import View
@@ -83,7 +88,7 @@ def test_every_cell_can_be_told(case: Case) -> None:
             empty = readout.closing == "no allowed keys: 0" and float(readout.value) == 0
             assert empty or readout.closing.endswith(f"= {readout.value}")
             assert not re.match(r"0\.0000 ÷ 0\.0000 = 0", readout.closing)
-            assert 1 <= len(readout.terms) <= SHOWN_TERMS
+            assert 1 <= len(readout.terms) <= MAX_SHOWN_TERMS
             assert readout.formula
             assert all(term.written and term.value for term in readout.terms)
 
@@ -93,7 +98,7 @@ def test_every_cell_can_be_told(case: Case) -> None:
 def test_the_words_of_a_weight_are_true(case: Case) -> None:
     run = case.run()
     for text in range(len(run.texts)):
-        words = [shorten(visible(token)) for token in run.texts[text]]
+        words = [shorten(visible_token(token)) for token in run.texts[text]]
         for stage in sorted(ROWS & set(run.trace.names)):
             for place in places(run, stage):
                 cell = Cell(stage, place)
@@ -129,14 +134,14 @@ def test_the_formula_names_what_the_terms_are_made_of(case: Case) -> None:
         if stage.operation is Operation.INPUT_PROJECTION:
             assert ("bias" in readout.plain) == ("bias" in readout.formula)
         scaled = cell.stage == "scaled"
-        assert ("√d" in readout.formula) == (scaled and spec.scale is not Scale.NONE)
+        assert ("√d" in readout.formula) == (scaled and spec.scale is not ScaleKind.NONE)
         assert ("temperature" in readout.formula) == (scaled and spec.temperature != 1)
-        assert ("√d" in stage.symbol) == (scaled and spec.scale is not Scale.NONE)
+        assert ("√d" in stage.symbol) == (scaled and spec.scale is not ScaleKind.NONE)
         if stage.operation is Operation.SCORES_TO_WEIGHTS:
-            divides = spec.normalisation is Normalisation.SUM
+            divides = spec.normalisation is NormalisationKind.SUM
             assert ("exp(" in readout.formula) == (stage.symbol == "softmax") == (not divides)
         if stage.operation is Operation.EQUAL_WEIGHTS:
-            acts = cell.stage == "weights" and spec.mask is not Mask.NONE
+            acts = cell.stage == "weights" and spec.mask is not MaskKind.NONE
             assert ("allowed" in readout.formula) == acts
 
 
@@ -250,21 +255,21 @@ def test_bias_and_columns_are_named() -> None:
     assert [term.name for term in output.terms] == ["column 1", "column 2", "bias"]
 
 
-@pytest.mark.parametrize("position", [Position.SINUSOIDAL, Position.LEARNED])
-def test_a_position_is_named(position: Position) -> None:
+@pytest.mark.parametrize("position", [PositionKind.SINUSOIDAL, PositionKind.LEARNED])
+def test_a_position_is_named(position: PositionKind) -> None:
     readout = told(a_run(position=position), Cell("position", (1, 0)))
     assert [term.name for term in readout.terms] == ["position"]
     assert readout.plain.startswith("Column 1 of the position of journey (position 2)")
 
 
 def test_an_average_counts_the_allowed_keys() -> None:
-    run = a_run(normalisation=Normalisation.UNIFORM, projection=Projection.NONE, heads=1)
+    run = a_run(normalisation=NormalisationKind.UNIFORM, projection=Projection.NONE, heads=1)
     readout = told(run, Cell("weights", (0, 3, 1)))
     assert readout.value == "0.2500"
     assert readout.formula == "1 ÷ number of allowed keys"
-    after = a_run("a b", "c", normalisation=Normalisation.UNIFORM, route=Route.AFTER)
+    after = a_run("a b", "c", normalisation=NormalisationKind.UNIFORM, route=MaskRoute.AFTER)
     assert told(after, Cell("unmasked", (0, 0, 1))).formula == "1 ÷ number of keys without padding"
-    alone = a_run("a b", normalisation=Normalisation.UNIFORM, route=Route.AFTER)
+    alone = a_run("a b", normalisation=NormalisationKind.UNIFORM, route=MaskRoute.AFTER)
     readout = told(alone, Cell("unmasked", (0, 0, 1)))
     assert readout.formula == "1 ÷ number of keys"
     assert (
@@ -277,7 +282,7 @@ def test_an_average_counts_the_allowed_keys() -> None:
     [
         ({}, "score ÷ √d"),
         ({"temperature": 2.0}, "score ÷ (√d × temperature)"),
-        ({"temperature": 2.0, "scale": Scale.NONE}, "score ÷ temperature"),
+        ({"temperature": 2.0, "scale": ScaleKind.NONE}, "score ÷ temperature"),
     ],
 )
 def test_what_divides_a_score_is_named(fields: dict[str, Any], formula: str) -> None:
@@ -288,13 +293,13 @@ def test_what_divides_a_score_is_named(fields: dict[str, Any], formula: str) -> 
     "fields",
     [
         {},
-        {"normalisation": Normalisation.UNIFORM},
-        {"route": Route.AFTER_RENORMALISED},
+        {"normalisation": NormalisationKind.UNIFORM},
+        {"route": MaskRoute.AFTER_RENORMALISED},
     ],
 )
 def test_a_row_that_may_read_nothing_has_nothing_to_share(fields: dict[str, Any]) -> None:
     nothing = BooleanMatrix.of(np.array([[0, 0], [1, 1]]))
-    run = a_run("a b", mask=Mask.OWN, own_mask=nothing, **fields)
+    run = a_run("a b", mask=MaskKind.OWN, own_mask=nothing, **fields)
     assert told(run, Cell("weights", (0, 0, 1))).closing == "no allowed keys: 0"
     assert told(run, Cell("weights", (0, 1, 1))).closing.endswith("÷ 2.0000 = 0.5000") == (
         "normalisation" in fields
@@ -315,7 +320,7 @@ def test_split_heads_read_columns_of_one_matrix_and_stacked_heads_of_their_own()
 
 
 def test_a_row_that_overflowed_is_said_to_be_no_number() -> None:
-    run = a_run(normalisation=Normalisation.NAIVE_SOFTMAX, temperature=1e-4, mask=Mask.NONE)
+    run = a_run(normalisation=NormalisationKind.NAIVE_SOFTMAX, temperature=1e-4, mask=MaskKind.NONE)
     place = next(p for p in places(run, "weights") if np.isnan(run.trace.read("weights", p)))
     readout = told(run, Cell("weights", place))
     assert "has no weights: its row cannot be computed." in readout.plain
@@ -323,7 +328,7 @@ def test_a_row_that_overflowed_is_said_to_be_no_number() -> None:
 
 
 def test_a_row_that_reads_nothing_has_the_weight_0() -> None:
-    run = a_run("a b", "c", mask=Mask.NONE, route=Route.AFTER_RENORMALISED)
+    run = a_run("a b", "c", mask=MaskKind.NONE, route=MaskRoute.AFTER_RENORMALISED)
     readout = told(run, Cell("weights", (0, 0, 1)), 1)
     assert readout.value == "0.0000"
     assert readout.plain == "c (query 1) may not attend to ⟨pad⟩ (key 2): it is padding."
@@ -346,9 +351,9 @@ def test_the_space_before_a_token_is_marked_in_the_sentence_as_in_labels() -> No
 
 def test_of_many_terms_the_largest_are_shown_and_the_rest_is_named() -> None:
     tokens = 40
-    run = a_run(" ".join(f"w{number_}" for number_ in range(tokens)), mask=Mask.NONE, d_in=8)
+    run = a_run(" ".join(f"w{number_}" for number_ in range(tokens)), mask=MaskKind.NONE, d_in=8)
     readout = told(run, Cell("weights", (0, 5, 7)))
-    assert len(readout.terms) <= SHOWN_TERMS
+    assert len(readout.terms) <= MAX_SHOWN_TERMS
     assert [term.name for term in readout.terms if term.chosen] == ["w7"]
     left = re.fullmatch(r"(\d+) other terms?: ([\d.]+)", readout.rest)
     assert left
@@ -362,9 +367,9 @@ def test_of_many_terms_the_largest_are_shown_and_the_rest_is_named() -> None:
 
 
 def test_few_terms_are_all_shown() -> None:
-    run = a_run(" ".join(SHOWN_TERMS * ["a"]), mask=Mask.NONE)
+    run = a_run(" ".join(MAX_SHOWN_TERMS * ["a"]), mask=MaskKind.NONE)
     readout = told(run, Cell("context", (0, 0, 0)))
-    assert len(readout.terms) == SHOWN_TERMS
+    assert len(readout.terms) == MAX_SHOWN_TERMS
     assert readout.rest == ""
 
 
@@ -379,4 +384,4 @@ def test_few_terms_are_all_shown() -> None:
 )
 def test_a_cell_that_is_not_there_is_not_told(cell: Cell) -> None:
     view = View(hovered=cell, pinned=cell)
-    assert present(Document(), view, a_run(), None, False, None).panel(CELL) is None
+    assert present(Document(), view, a_run(), None, False, None).panel(CELL_PANEL) is None

@@ -16,13 +16,13 @@ from tests.support.shown_arithmetic import cell_faults, evaluate_text, line_faul
 from tests.support.small_runs import a_run, cells
 from visualizer.attention.display_transforms import WeightTransform
 from visualizer.attention.spec import (
-    Block,
+    BlockKind,
     BooleanMatrix,
-    Mask,
-    Normalisation,
+    MaskKind,
+    NormalisationKind,
     NumberMatrix,
     Projection,
-    Scale,
+    ScaleKind,
 )
 from visualizer.explanations.explain import Equation, equation, explain
 from visualizer.features.cell.presenter import CellPanel, head_cell_panel, transform_line
@@ -53,7 +53,7 @@ def test_terms_lead_to_the_number(case: Case) -> None:
 # ------------------------------------------------------------------------ sizes of 1
 
 ONE: dict[str, Any] = {"heads": 1, "d_in": 1, "d_out": 1, "most_tokens": 1}
-ONE_OF_EACH = st.one_of(cases(**ONE), cases(**ONE, block=Block.PRE_NORM, d_ff=1))
+ONE_OF_EACH = st.one_of(cases(**ONE), cases(**ONE, block=BlockKind.PRE_NORM, d_ff=1))
 
 
 @given(ONE_OF_EACH)
@@ -64,12 +64,12 @@ def test_terms_and_lines_lead_to_the_number_where_every_size_is_1(case: Case) ->
     assert not [fault for stage in run.trace.names for fault in line_faults(run, leading, stage)]
 
 
-NORMALISATIONS = [kind for kind in Normalisation if kind is not Normalisation.SUM]
+NORMALISATIONS = [kind for kind in NormalisationKind if kind is not NormalisationKind.SUM]
 
 
 @pytest.mark.parametrize("normalisation", NORMALISATIONS)
 def test_the_weight_of_the_only_key_is_divided_by_the_only_term(
-    normalisation: Normalisation,
+    normalisation: NormalisationKind,
 ) -> None:
     panel = shown_cell(a_run("one", normalisation=normalisation), Cell("weights", (0, 0, 0)))
     (term,) = panel.terms
@@ -86,7 +86,7 @@ def test_where_only_the_first_key_has_a_weight_nothing_else_is_divided() -> None
 
 # ------------------------------------------------------- exponents that were read
 
-PLAIN: dict[str, Any] = {"heads": 1, "projection": Projection.NONE, "scale": Scale.NONE}
+PLAIN: dict[str, Any] = {"heads": 1, "projection": Projection.NONE, "scale": ScaleKind.NONE}
 BOOK = ((0.43, 0.15, 0.89), (0.55, 0.87, 0.66), (0.57, 0.85, 0.64), (0.22, 0.58, 0.33))
 
 
@@ -101,8 +101,8 @@ def exponents(panel: CellPanel) -> list[str]:
 
 def test_the_naive_softmax_shows_the_scores_that_it_read() -> None:
     run = a_run(
-        "a b c d", own_input=NumberMatrix.of(np.array(BOOK)), d_in=3, d_out=3, mask=Mask.NONE,
-        temperature=0.01, normalisation=Normalisation.NAIVE_SOFTMAX, **PLAIN,
+        "a b c d", own_input=NumberMatrix.of(np.array(BOOK)), d_in=3, d_out=3, mask=MaskKind.NONE,
+        temperature=0.01, normalisation=NormalisationKind.NAIVE_SOFTMAX, **PLAIN,
     )  # fmt: skip
     panel = shown_cell(run, Cell("weights", (0, 1, 1)))
     assert panel.value == "NaN"
@@ -116,13 +116,15 @@ def steep_run(**fields: Any) -> Run:
     return a_run("a b c d", own_input=inputs, d_in=1, d_out=1, temperature=0.005, **PLAIN, **fields)
 
 
-@pytest.mark.parametrize("normalisation", [Normalisation.SOFTMAX, Normalisation.NAIVE_SOFTMAX])
+@pytest.mark.parametrize(
+    "normalisation", [NormalisationKind.SOFTMAX, NormalisationKind.NAIVE_SOFTMAX]
+)
 def test_a_key_whose_exponential_is_0_is_not_shown_as_a_masked_one(
-    normalisation: Normalisation,
+    normalisation: NormalisationKind,
 ) -> None:
     run = steep_run(normalisation=normalisation)
     panel, scores = shown_cell(run, Cell("weights", (0, 2, 1))), scores_of(run, 2)
-    is_naive = normalisation is Normalisation.NAIVE_SOFTMAX
+    is_naive = normalisation is NormalisationKind.NAIVE_SOFTMAX
     far = scores[1] - (0 if is_naive else max(scores))
     assert far < -500
     assert exponents(panel)[1] == format_number(far)
@@ -141,7 +143,7 @@ def test_a_line_whose_exponentials_would_all_be_0_shows_what_is_subtracted() -> 
     inputs = NumberMatrix.of(np.array([[-3.0], [3.0], [3.001]]))
     mask = BooleanMatrix.of(np.array([[0, 1, 1], [1, 1, 1], [1, 1, 1]]))
     sizes: dict[str, Any] = {"d_in": 1, "d_out": 1, "temperature": 0.01}
-    run = a_run("a b c", own_input=inputs, mask=Mask.OWN, own_mask=mask, **sizes, **PLAIN)
+    run = a_run("a b c", own_input=inputs, mask=MaskKind.OWN, own_mask=mask, **sizes, **PLAIN)
     assert max(scores_of(run, 0)) < -800
     shown = "".join(part.text for part in line_of(run, "weights", 0, 1).parts)
     weight = float(run.trace.read("weights", (0, 0, 1)))

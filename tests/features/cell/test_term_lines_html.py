@@ -9,10 +9,10 @@ from PySide6.QtGui import QFontMetricsF, QGuiApplication, QTextDocument
 from PySide6.QtWidgets import QApplication
 
 from visualizer.features.cell.presenter import CellPanel, CellTextPiece, TermLine
-from visualizer.features.cell.widget import WIDTH, CellPane
+from visualizer.features.cell.widget import PANE_WIDTH_PX, CellPane
 from visualizer.session.cell_address import Cell
 from visualizer.widgets.fonts import apply_text_size, text_scale
-from visualizer.widgets.theme import LIGHT, style_sheet
+from visualizer.widgets.theme import LIGHT, create_style_sheet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -54,7 +54,7 @@ def made(qtbot: QtBot, terms: tuple[TermLine, ...], width: int) -> CellPane:
     """A pane that shows terms."""
     pane = CellPane()
     qtbot.addWidget(pane)
-    pane.setStyleSheet(style_sheet())
+    pane.setStyleSheet(create_style_sheet())
     pane.resize(width, 400)
     pane.show()
     panel = CellPanel("Scores", "A score.", "1.0000", "Σ a × b", terms, "", "sum", is_pinned=False)
@@ -129,7 +129,7 @@ def test_twelve_columns_stand_in_lines_at_the_usual_width(percent: int, qtbot: Q
 def test_nothing_is_broken_or_cut_in_the_narrowest_pane(
     terms: tuple[TermLine, ...], percent: int, qtbot: QtBot
 ) -> None:
-    pane = made(qtbot, terms, round(WIDTH * text_scale()))
+    pane = made(qtbot, terms, round(PANE_WIDTH_PX * text_scale()))
     assert is_whole(pane)
     assert {each.name for each in terms} <= {row[0] for row in texts(pane)}
 
@@ -146,9 +146,9 @@ def test_digits_stand_below_each_other(qtbot: QtBot) -> None:
 
 def test_factors_go_below_a_long_name_and_back_in_a_wider_pane(qtbot: QtBot) -> None:
     terms = (term("internationalis…", ("−0.1234", "(−0.4418)"), "0.0545"),)
-    pane = made(qtbot, terms, WIDTH)
+    pane = made(qtbot, terms, PANE_WIDTH_PX)
     assert texts(pane) == [["internationalis…"], ["−0.1234", "×", "(−0.4418", ")", "0.0545"]]
-    pane.resize(2 * WIDTH, 400)
+    pane.resize(2 * PANE_WIDTH_PX, 400)
     QApplication.processEvents()
     assert [len(row) for row in texts(pane)] == [6]
     assert is_whole(pane)

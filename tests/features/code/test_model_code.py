@@ -12,15 +12,15 @@ from tests.support.tiny_models import save_tiny_model
 from tests.support.tiny_vision_models import picture, save_vision_model
 from visualizer.attention.model_reading import ModelReading
 from visualizer.attention.spec import Device
-from visualizer.features.code.presenter import model_lines, present_code
-from visualizer.language.trained_example import FOLDER, TEXT
-from visualizer.models.image_file import image_file_at
-from visualizer.models.model_source import ModelSource, heads_off
+from visualizer.features.code.presenter import model_script_lines, present_code
+from visualizer.language.trained_example import EXAMPLE_FOLDER, EXAMPLE_TEXT
+from visualizer.models.image_file import read_image_file
+from visualizer.models.model_source import ModelSource, ablation_edits
 from visualizer.models.text_reading import open_source
 from visualizer.session.document import Document
-from visualizer.session.resolved_view import resolve
+from visualizer.session.resolved_view import resolve_view
 from visualizer.session.view import View
-from visualizer.session.worker_jobs import run_of
+from visualizer.session.worker_jobs import run_document
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,9 +35,9 @@ def test_the_code_gives_the_weights(tmp_path: Path, kind: str) -> None:
     folder = save_tiny_model(tmp_path / "it's a “model”", kind)
     source, _model = open_source(folder, Device.CPU)
     document = replace(Document(text='the "cat" sat\non a mat'), model=source)
-    run = run_of(document, None)
+    run = run_document(document, None)
     view = View(layer=1, heads=frozenset({2}))
-    code = "\n".join(line.text for line in present_code(resolve(document, view, run)).lines)
+    code = "\n".join(line.text for line in present_code(resolve_view(document, view, run)).lines)
     made: dict[str, Any] = {}
     exec(code, made)
     np.testing.assert_allclose(made["weights"], run.trace.read("weights", (1, 2)), atol=1e-6)
@@ -45,7 +45,7 @@ def test_the_code_gives_the_weights(tmp_path: Path, kind: str) -> None:
 
 def made_by(document: Document, run: Run, view: View) -> np.ndarray:
     """Run the code beside a head, and return its weights."""
-    code = "\n".join(line.text for line in present_code(resolve(document, view, run)).lines)
+    code = "\n".join(line.text for line in present_code(resolve_view(document, view, run)).lines)
     made: dict[str, Any] = {}
     exec(code, made)
     weights: np.ndarray = made["weights"].numpy()
@@ -59,11 +59,11 @@ def test_the_code_gives_the_weights_of_each_part_with_a_second_text(
 ) -> None:
     source, _model = open_source(save_tiny_model(tmp_path / kind, kind), Device.CPU)
     source = replace(source, second=second)
-    first = run_of(replace(Document(text="the cat sat"), model=source), None)
+    first = run_document(replace(Document(text="the cat sat"), model=source), None)
     assert first.reading
     for name, _ in first.reading.parts:
         document = replace(Document(text="the cat sat"), model=replace(source, part=name))
-        run = run_of(document, None)
+        run = run_document(document, None)
         weights = made_by(document, run, View(layer=1, heads=frozenset({2})))
         np.testing.assert_allclose(weights, run.trace.read("weights", (1, 2)), atol=1e-6)
 
@@ -71,20 +71,20 @@ def test_the_code_gives_the_weights_of_each_part_with_a_second_text(
 @pytest.mark.parametrize("kind", ["vit", pytest.param("clip", marks=pytest.mark.slow)])
 def test_the_code_gives_the_weights_of_an_image(tmp_path: Path, kind: str) -> None:
     picture(tmp_path / "it's “noise”.png")
-    image = image_file_at(tmp_path / "it's “noise”.png")
+    image = read_image_file(tmp_path / "it's “noise”.png")
     source, _model = open_source(save_vision_model(tmp_path / kind, kind), Device.CPU)
     document = Document(model=replace(source, image=image))
-    run = run_of(document, None)
+    run = run_document(document, None)
     weights = made_by(document, run, View(layer=1, heads=frozenset({2})))
     np.testing.assert_allclose(weights, run.trace.read("weights", (1, 2)), atol=1e-6)
 
 
 def test_the_code_gives_the_weights_of_a_model_of_the_lab() -> None:
-    source, _model = open_source(FOLDER, Device.CPU)
-    document = replace(Document(text=TEXT), model=source)
-    run = run_of(document, None)
+    source, _model = open_source(EXAMPLE_FOLDER, Device.CPU)
+    document = replace(Document(text=EXAMPLE_TEXT), model=source)
+    run = run_document(document, None)
     view = View(layer=1, heads=frozenset({0}))
-    code = "\n".join(line.text for line in present_code(resolve(document, view, run)).lines)
+    code = "\n".join(line.text for line in present_code(resolve_view(document, view, run)).lines)
     made: dict[str, Any] = {}
     exec(code, made)
     np.testing.assert_allclose(made["weights"], run.trace.read("weights", (1, 0)), atol=1e-6)
@@ -92,16 +92,18 @@ def test_the_code_gives_the_weights_of_a_model_of_the_lab() -> None:
 
 def test_heads_that_are_off_are_named(tmp_path: Path) -> None:
     source, _model = open_source(save_tiny_model(tmp_path / "m", "llama"), Device.CPU)
-    document = replace(Document(text="the cat"), model=replace(source, edits=heads_off([(0, 1)])))
-    run = run_of(document, None)
-    code = [line.text for line in present_code(resolve(document, View(), run)).lines]
+    document = replace(
+        Document(text="the cat"), model=replace(source, edits=ablation_edits([(0, 1)]))
+    )
+    run = run_document(document, None)
+    code = [line.text for line in present_code(resolve_view(document, View(), run)).lines]
     assert "# in the window layer 1, head 2: off" in code
 
 
 def test_a_message_is_made_by_the_template() -> None:
     source = ModelSource("/models/tiny", "tiny", "0" * 64, is_chat=True)
     reading = ModelReading("", (0,), {}, frozenset(), True, (), "", None, None)  # type: ignore[arg-type]
-    lines = model_lines(source, reading, "hello", 0, 0)
+    lines = model_script_lines(source, reading, "hello", 0, 0)
     assert "text = tokenizer.apply_chat_template(" in lines
     assert '    text, add_special_tokens=False, return_tensors="pt")' in lines
     compile("\n".join(lines), "code", "exec")

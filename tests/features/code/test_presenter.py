@@ -17,18 +17,18 @@ from visualizer.attention import stages as stage_table
 from visualizer.attention.spec import (
     AttentionSpec,
     BooleanMatrix,
-    Mask,
-    Normalisation,
-    Route,
-    Scale,
+    MaskKind,
+    MaskRoute,
+    NormalisationKind,
+    ScaleKind,
 )
-from visualizer.attention.stages import TABLE, Operation, outside_one_call, stages
-from visualizer.explanations.code_dialects import VOCABULARIES
+from visualizer.attention.stages import STAGE_TABLE, Operation, stages, unfused_stages
+from visualizer.explanations.code_dialects import DIALECTS
 from visualizer.features.code.code_lines import lines
-from visualizer.features.code.presenter import TITLES, CodePanel, code_panel_of
+from visualizer.features.code.presenter import DIALECT_TITLES, CodePanel, present_run_code
 from visualizer.session.view import CodeDialect
 
-NAMES = {row.name for row in TABLE}
+NAMES = {row.name for row in STAGE_TABLE}
 
 BOOK = """\
 x = inputs  # (6, 3) token d_in
@@ -51,7 +51,7 @@ def written(twin: CodePanel) -> str:
 
 
 def lit(twin: CodePanel) -> list[str]:
-    return [line.text for line in twin.lines if line.is_lit]
+    return [line.text for line in twin.lines if line.is_highlighted]
 
 
 def text(spec: AttentionSpec, dialect: CodeDialect, stage: str) -> str:
@@ -60,10 +60,10 @@ def text(spec: AttentionSpec, dialect: CodeDialect, stage: str) -> str:
 
 
 def test_the_default_document_reads_as_in_the_book() -> None:
-    twin = code_panel_of(a_run(), CodeDialect.BOOK, "weights")
+    twin = present_run_code(a_run(), CodeDialect.BOOK, "weights")
     assert written(twin) == BOOK
     assert lit(twin) == ["attn_weights = torch.softmax(masked_scores, dim=-1)"]
-    assert [number for number, line in enumerate(twin.lines) if line.is_lit] == [9]
+    assert [number for number, line in enumerate(twin.lines) if line.is_highlighted] == [9]
     assert twin.title == "Weights in code"
 
 
@@ -71,9 +71,9 @@ def test_one_call_makes_everything_from_the_scores_to_the_context() -> None:
     call = "context = F.scaled_dot_product_attention(queries, keys, values, is_causal=True)"
     run = a_run()
     for stage in ("scores", "scaled", "masked", "weights", "context"):
-        assert lit(code_panel_of(run, CodeDialect.SDPA, stage)) == [call]
+        assert lit(present_run_code(run, CodeDialect.SDPA, stage)) == [call]
     (line,) = (
-        line for line in code_panel_of(run, CodeDialect.SDPA, None).lines if line.text == call
+        line for line in present_run_code(run, CodeDialect.SDPA, None).lines if line.text == call
     )
     assert line.shape == "# (2, 6, 1) head query d_head"
 
@@ -81,17 +81,17 @@ def test_one_call_makes_everything_from_the_scores_to_the_context() -> None:
 @pytest.mark.parametrize(
     ("changes", "word"),
     [
-        ({"normalisation": Normalisation.UNIFORM}, "equal weights for all keys"),
-        ({"normalisation": Normalisation.SUM, "mask": Mask.NONE}, "row's sum"),
-        ({"normalisation": Normalisation.NAIVE_SOFTMAX}, "row maximum"),
-        ({"route": Route.AFTER}, "masks before normalization"),
+        ({"normalisation": NormalisationKind.UNIFORM}, "equal weights for all keys"),
+        ({"normalisation": NormalisationKind.SUM, "mask": MaskKind.NONE}, "row's sum"),
+        ({"normalisation": NormalisationKind.NAIVE_SOFTMAX}, "row maximum"),
+        ({"route": MaskRoute.AFTER}, "masks before normalization"),
         ({"dropout": 0.5}, "chooses the dropped cells itself"),
     ],
 )
 def test_what_the_one_call_cannot_do_is_written_out_and_said(
     changes: dict[str, Any], word: str
 ) -> None:
-    twin = code_panel_of(a_run(**changes), CodeDialect.SDPA, "weights")
+    twin = present_run_code(a_run(**changes), CodeDialect.SDPA, "weights")
     comments = [line.text for line in twin.lines if line.is_comment]
     assert len(comments) == 1
     assert word in comments[0]
@@ -103,13 +103,13 @@ def test_what_the_one_call_cannot_do_is_written_out_and_said(
     ("changes", "arguments"),
     [
         ({}, "is_causal=True"),
-        ({"mask": Mask.NONE}, ""),
-        ({"mask": Mask.NONE, "scale": Scale.NONE}, "scale=1.0"),
-        ({"mask": Mask.NONE, "scale": Scale.NONE, "temperature": 0.5}, "scale=1 / 0.5"),
-        ({"scale": Scale.D_MODEL}, "is_causal=True, scale=1 / x.shape[-1] ** 0.5"),
-        ({"mask": Mask.WINDOW}, "attn_mask=allowed"),
+        ({"mask": MaskKind.NONE}, ""),
+        ({"mask": MaskKind.NONE, "scale": ScaleKind.NONE}, "scale=1.0"),
+        ({"mask": MaskKind.NONE, "scale": ScaleKind.NONE, "temperature": 0.5}, "scale=1 / 0.5"),
+        ({"scale": ScaleKind.D_MODEL}, "is_causal=True, scale=1 / x.shape[-1] ** 0.5"),
+        ({"mask": MaskKind.WINDOW}, "attn_mask=allowed"),
         ({"lengths": (2, 3)}, "attn_mask=allowed & real"),
-        ({"lengths": (2, 3), "mask": Mask.NONE}, "attn_mask=real"),
+        ({"lengths": (2, 3), "mask": MaskKind.NONE}, "attn_mask=real"),
     ],
 )
 def test_the_one_call_is_asked_for_what_the_spec_says(
@@ -126,7 +126,7 @@ def test_a_query_that_may_read_nothing_is_spoken_of_only_where_there_is_one(
     dialect: CodeDialect, row: list[bool]
 ) -> None:
     own = BooleanMatrix.of(np.array([[True, True], row]))
-    spec = AttentionSpec(mask=Mask.OWN, own_mask=own)
+    spec = AttentionSpec(mask=MaskKind.OWN, own_mask=own)
     found = text(spec, dialect, "weights")
     assert (".all(-1, keepdim=True), 0)" in found) is not any(row)
 
@@ -139,9 +139,9 @@ def test_every_stage_is_made_once_and_has_the_shape_of_the_trace(case: Case) -> 
         counted = Counter(stage for line in made for stage in line.stages)
         assert counted == dict.fromkeys(run.trace.names, 1)
         assert all(len(line.stages) <= 1 or dialect is CodeDialect.SDPA for line in made)
-        for shown, line in zip(code_panel_of(run, dialect, None).lines, made, strict=True):
+        for shown, line in zip(present_run_code(run, dialect, None).lines, made, strict=True):
             ast.parse(shown.text)
-            assert not shown.is_lit
+            assert not shown.is_highlighted
             assert bool(shown.shape) == bool(line.stages)
             if line.stages:
                 sizes = tuple(run.trace.tensor(line.stages[-1]).shape)
@@ -156,21 +156,21 @@ def test_every_stage_is_made_once_and_has_the_shape_of_the_trace(case: Case) -> 
 def test_a_line_is_lit_for_what_it_makes_and_for_nothing_else(case: Case) -> None:
     run = case.run()
     for dialect in CodeDialect:
-        names = VOCABULARIES[dialect].names
+        names = DIALECTS[dialect].names
         for stage in run.trace.names:
-            twin = code_panel_of(run, dialect, stage)
+            twin = present_run_code(run, dialect, stage)
             (line,) = (line for line in lines(run.trace.spec, dialect) if stage in line.stages)
             assert lit(twin) == [line.text]
             assert line.text.startswith(f"{names[line.stages[-1]]} = ")
         for absent in {None, *NAMES} - {*run.trace.names}:
-            assert lit(code_panel_of(run, dialect, absent)) == []
+            assert lit(present_run_code(run, dialect, absent)) == []
 
 
 @given(cases())
 def test_a_line_uses_only_what_stands_above_it(case: Case) -> None:
     spec = case.run().trace.spec
     for dialect in CodeDialect:
-        words = VOCABULARIES[dialect]
+        words = DIALECTS[dialect]
         known = {"torch", "F", "inputs", "position_table", "sinusoids", "own_mask", "lengths"}
         known |= {"kept", "float", "W", *words.layers.values()}
         for line in lines(spec, dialect):
@@ -182,24 +182,24 @@ def test_a_line_uses_only_what_stands_above_it(case: Case) -> None:
 
 def test_equal_runs_have_equal_code() -> None:
     one, other = a_run(), a_run()
-    assert code_panel_of(one, CodeDialect.BOOK, "keys") == code_panel_of(
+    assert present_run_code(one, CodeDialect.BOOK, "keys") == present_run_code(
         other, CodeDialect.BOOK, "keys"
     )
-    assert code_panel_of(one, CodeDialect.BOOK, "keys") != code_panel_of(
+    assert present_run_code(one, CodeDialect.BOOK, "keys") != present_run_code(
         one, CodeDialect.BOOK, "values"
     )
-    assert code_panel_of(one, CodeDialect.BOOK, None) != code_panel_of(
+    assert present_run_code(one, CodeDialect.BOOK, None) != present_run_code(
         one, CodeDialect.LECTURE, None
     )
     shorter = a_run("one step")
-    assert code_panel_of(one, CodeDialect.BOOK, None) != code_panel_of(
+    assert present_run_code(one, CodeDialect.BOOK, None) != present_run_code(
         shorter, CodeDialect.BOOK, None
     )
 
 
 def test_every_dialect_has_a_word_for_every_stage() -> None:
-    assert set(TITLES) == set(CodeDialect) == set(VOCABULARIES)
-    for words in VOCABULARIES.values():
+    assert set(DIALECT_TITLES) == set(CodeDialect) == set(DIALECTS)
+    for words in DIALECTS.values():
         assert set(words.names) == NAMES
         assert len({*words.names.values(), *words.layers.values()}) == len(NAMES) + 8
 
@@ -217,9 +217,9 @@ def test_the_words_of_the_dialects_are_their_own() -> None:
 
 def test_what_the_fused_call_does_not_know_is_written_out(monkeypatch: pytest.MonkeyPatch) -> None:
     spec = AttentionSpec()
-    assert outside_one_call(spec) == ()
-    known = stage_table.IN_ONE_CALL - {Operation.SCALE_SCORES}
-    monkeypatch.setattr(stage_table, "IN_ONE_CALL", known)
+    assert unfused_stages(spec) == ()
+    known = stage_table.FUSED_OPERATIONS - {Operation.SCALE_SCORES}
+    monkeypatch.setattr(stage_table, "FUSED_OPERATIONS", known)
     written = [line.text for line in lines(spec, CodeDialect.SDPA)]
     assert "# Written out: scaled_dot_product_attention does not support “Scaled”." in written
     assert not any("= scaled_dot_product_attention" in line for line in written)

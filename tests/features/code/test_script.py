@@ -23,21 +23,21 @@ from tests.support.attention_strategies import Batch, Case, cases
 from tests.support.long_texts import long_shot
 from tests.support.small_runs import a_run
 from visualizer.attention.blockwise_tensor import BlockwiseTensor
-from visualizer.attention.mechanisms import Mechanism, mechanism_of, spec_of
+from visualizer.attention.mechanisms import Mechanism, apply_mechanism, mechanism_of
 from visualizer.attention.spec import (
     Arrangement,
     AttentionSpec,
     BooleanMatrix,
     Device,
+    DropoutMode,
     Dtype,
-    Mask,
-    Mode,
-    Normalisation,
+    MaskKind,
+    MaskRoute,
+    NormalisationKind,
     NumberMatrix,
-    Position,
+    PositionKind,
     Projection,
-    Route,
-    Scale,
+    ScaleKind,
 )
 from visualizer.attention.spec_validation import problems
 from visualizer.errors import InputError
@@ -46,9 +46,9 @@ from visualizer.features.code.script import (
     MAX_ASSERTED_NUMBERS,
     MAX_ROUNDING_UNITS,
     MAX_SCRIPT_BYTES,
-    script,
-    tolerance,
-    unit,
+    rounding_unit,
+    stage_tolerance,
+    write_script,
 )
 from visualizer.session.view import CodeDialect
 
@@ -97,22 +97,26 @@ NOTHING = BooleanMatrix.of(np.array([[1, 0, 0], [0, 0, 0], [1, 1, 1]], dtype=boo
 # One field after the other, and what random documents seldom have together.
 CHOSEN: tuple[dict[str, Any], ...] = (
     {},
-    *({"normalisation": kind, "mask": Mask.NONE} for kind in Normalisation),
-    *({"normalisation": kind, "route": Route.AFTER} for kind in Normalisation),
-    *({"route": route, "mask": mask} for route in Route for mask in (Mask.CAUSAL, Mask.WINDOW)),
-    *({"position": kind} for kind in Position),
-    *({"scale": kind, "temperature": 0.7} for kind in Scale),
+    *({"normalisation": kind, "mask": MaskKind.NONE} for kind in NormalisationKind),
+    *({"normalisation": kind, "route": MaskRoute.AFTER} for kind in NormalisationKind),
+    *(
+        {"route": route, "mask": mask}
+        for route in MaskRoute
+        for mask in (MaskKind.CAUSAL, MaskKind.WINDOW)
+    ),
+    *({"position": kind} for kind in PositionKind),
+    *({"scale": kind, "temperature": 0.7} for kind in ScaleKind),
     *({"projection": kind, "d_in": 4, "d_out": 4} for kind in Projection),
     *({"projection": kind, "arrangement": Arrangement.STACKED} for kind in Projection),
     {"dropout": 0.5, "dropout_seed": 7},
-    {"dropout": 0.25, "dtype": Dtype.FLOAT64, "bias": True, "position": Position.LEARNED},
-    {"normalisation": Normalisation.NAIVE_SOFTMAX, "temperature": 1e-3},
+    {"dropout": 0.25, "dtype": Dtype.FLOAT64, "bias": True, "position": PositionKind.LEARNED},
+    {"normalisation": NormalisationKind.NAIVE_SOFTMAX, "temperature": 1e-3},
     {"heads": 1, "output_projection": False, "d_out": 5},
 )
 THREE: tuple[dict[str, Any], ...] = (
-    {"mask": Mask.OWN, "own_mask": HALF},
-    {"mask": Mask.OWN, "own_mask": NOTHING},
-    {"mask": Mask.OWN, "own_mask": NOTHING, "route": Route.AFTER_RENORMALISED},
+    {"mask": MaskKind.OWN, "own_mask": HALF},
+    {"mask": MaskKind.OWN, "own_mask": NOTHING},
+    {"mask": MaskKind.OWN, "own_mask": NOTHING, "route": MaskRoute.AFTER_RENORMALISED},
     {"dropout": 0.5, "own_kept": HALF},
     {"own_input": NumberMatrix.of(np.arange(9).reshape(3, 3) / 7)},
     {"d_out": 4, "own_weights": (("W_key", OWN),)},
@@ -154,7 +158,7 @@ def documents() -> Iterator[Run]:
     for case in drawn(cases(), 60) + drawn(cases(batch=Batch.RAGGED), 15):
         yield case.run()
     for mechanism in Mechanism:
-        spec = spec_of(mechanism, AttentionSpec(d_in=4, d_out=4, device=Device.CPU))
+        spec = apply_mechanism(mechanism, AttentionSpec(d_in=4, d_out=4, device=Device.CPU))
         yield Case((("Your", "journey", "starts"),), spec).run()
     for fields in CHOSEN:
         if not problems(AttentionSpec(**fields)):
@@ -164,7 +168,7 @@ def documents() -> Iterator[Run]:
             yield a_run("Your journey starts again", "with one", **fields)
     for fields in THREE:
         yield a_run("Your journey starts", **fields)
-    yield a_run("so it is so it is so", "and", d_in=5, mask=Mask.WINDOW, window=2)
+    yield a_run("so it is so it is so", "and", d_in=5, mask=MaskKind.WINDOW, window=2)
 
 
 # -------------------------------------------------------------------------- changing one number
@@ -240,7 +244,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     sources: dict[str, str] = {}
     for place, run in enumerate(documents()):
         for dialect in CodeDialect:
-            name, source = f"{place} {dialect}", script(run, dialect)
+            name, source = f"{place} {dialect}", write_script(run, dialect)
             changed = list(with_one_expected_number_changed(source))
             vector = with_one_vector_changed(source, run)
             made[name] = Made(run, dialect, source, changed, vector or "")
@@ -269,20 +273,20 @@ def test_documents_of_every_kind_are_tried(ran: Ran) -> None:
     assert len(specs) >= 3 * 100
     assert {mechanism_of(spec) for spec in specs} == set(Mechanism)
     kinds = {
-        "normalisation": Normalisation,
-        "route": Route,
-        "mask": Mask,
-        "position": Position,
+        "normalisation": NormalisationKind,
+        "route": MaskRoute,
+        "mask": MaskKind,
+        "position": PositionKind,
         "arrangement": Arrangement,
         "projection": Projection,
-        "scale": Scale,
+        "scale": ScaleKind,
         "dtype": Dtype,
-        "mode": Mode,
+        "mode": DropoutMode,
     }
     for name, kind in kinds.items():
         assert {getattr(spec, name) for spec in specs} == set(kind), name
     assert {bool(spec.lengths) for spec in specs} == {True, False}
-    assert {spec.own_kept is not None for spec in specs if spec.drops} == {True, False}
+    assert {spec.own_kept is not None for spec in specs if spec.is_dropout_active} == {True, False}
     assert any(spec.own_input for spec in specs)
     assert any(spec.own_weights for spec in specs)
 
@@ -340,7 +344,7 @@ def test_of_many_numbers_a_sample_and_the_sum_are_asserted(tmp_path: Path) -> No
     run = a_run(" ".join(f"word{number}" for number in range(70)), d_in=8, d_out=64, heads=2)
     sources = {}
     for dialect in CodeDialect:
-        source = script(run, dialect)
+        source = write_script(run, dialect)
         sources[dialect.value] = source
         for at, other in enumerate(with_one_expected_number_changed(source)):
             sources[f"{dialect} number {at}"] = other
@@ -356,40 +360,40 @@ def test_of_many_numbers_a_sample_and_the_sum_are_asserted(tmp_path: Path) -> No
 
 
 def test_a_script_that_would_be_too_large_is_refused() -> None:
-    wide = spec_of(Mechanism.SIMPLIFIED, AttentionSpec(device=Device.CPU))
+    wide = apply_mechanism(Mechanism.SIMPLIFIED, AttentionSpec(device=Device.CPU))
     for d_in in (40_000, 200_000):  # found in what was written, and before anything is
         run = Case(
             (("Your", "journey", "starts", "with", "one", "step"),), replace(wide, d_in=d_in)
         )
         with pytest.raises(InputError, match="Use a shorter text or a smaller") as refused:
-            script(run.run(), CodeDialect.BOOK)
+            write_script(run.run(), CodeDialect.BOOK)
         assert refused.value.field == "script"
-    assert len(script(a_run(), CodeDialect.BOOK)) < MAX_SCRIPT_BYTES / 100
+    assert len(write_script(a_run(), CodeDialect.BOOK)) < MAX_SCRIPT_BYTES / 100
 
 
 def test_a_run_on_a_gpu_is_said_to_be_one() -> None:
     run = a_run()
     other = replace(run, device="CUDA GPU (Some Card)")
-    assert "Some Card" in script(other, CodeDialect.BOOK)
-    assert "A GPU sums in a different order" in script(other, CodeDialect.BOOK)
-    assert "A GPU" not in script(run, CodeDialect.BOOK)
-    here, there = (tolerance(made, CodeDialect.BOOK, "output") for made in (run, other))
+    assert "Some Card" in write_script(other, CodeDialect.BOOK)
+    assert "A GPU sums in a different order" in write_script(other, CodeDialect.BOOK)
+    assert "A GPU" not in write_script(run, CodeDialect.BOOK)
+    here, there = (stage_tolerance(made, CodeDialect.BOOK, "output") for made in (run, other))
     assert there.absolute > here.absolute
 
 
 def test_a_script_says_what_it_is_and_how_closely_it_agrees() -> None:
-    source = script(a_run(), CodeDialect.BOOK)
+    source = write_script(a_run(), CodeDialect.BOOK)
     assert source.startswith("# Multi-head attention · untrained: random weights, seed 123 · ")
     assert "rtol=1e-05" in source
     assert "# Expected values were computed on CPU in float32." in source
-    summed = a_run(normalisation=Normalisation.SUM, mask=Mask.NONE)
-    assert "magnifies rounding" in script(summed, CodeDialect.BOOK)
+    summed = a_run(normalisation=NormalisationKind.SUM, mask=MaskKind.NONE)
+    assert "magnifies rounding" in write_script(summed, CodeDialect.BOOK)
 
 
 @pytest.mark.slow
 def test_scores_so_large_that_one_call_rounds_otherwise_are_said(tmp_path: Path) -> None:
     run = a_run(temperature=1e-4)
-    sources = {dialect.value: script(run, dialect) for dialect in CodeDialect}
+    sources = {dialect.value: write_script(run, dialect) for dialect in CodeDialect}
     assert "fewer exact" in sources["sdpa"]
     assert "fewer exact" not in sources["book"]
     for told in execute(sources, tmp_path).values():
@@ -400,10 +404,10 @@ def test_scores_so_large_that_one_call_rounds_otherwise_are_said(tmp_path: Path)
 def test_no_tolerance_hides_a_fourth_digit_unless_it_is_said(case: Case) -> None:
     run = case.run()
     for dialect in CodeDialect:
-        found = tolerance(run, dialect, run.trace.last)
-        most = MAX_ROUNDING_UNITS * unit(run.trace.spec)
-        said = "fewer exact" in script(run, dialect)
-        assert (found.relative <= most) is not said
+        found = stage_tolerance(run, dialect, run.trace.last)
+        most = MAX_ROUNDING_UNITS * rounding_unit(run.trace.spec)
+        said = "fewer exact" in write_script(run, dialect)
+        assert (found.relative_tolerance <= most) is not said
         assert dialect is CodeDialect.SDPA or not said
 
 
@@ -411,7 +415,7 @@ def test_no_tolerance_hides_a_fourth_digit_unless_it_is_said(case: Case) -> None
 def test_words_of_every_script_are_written_so_that_they_read_back(tmp_path: Path) -> None:
     odd = ("\ud800", "'", '"', "\\", "\n", "猫", "سلام", "\u2028", "🙂", "# not a comment")
     run = Case((odd,), replace(AttentionSpec(device=Device.CPU), d_in=4)).run()
-    source = script(run, CodeDialect.LECTURE)
+    source = write_script(run, CodeDialect.LECTURE)
     assert source.replace("\n", "").isprintable()
     assert execute({"odd": source}, tmp_path)["odd"].startswith("All numbers agree")
 
@@ -431,7 +435,7 @@ def test_a_long_text_is_asserted_by_rows(
         return numbers
 
     monkeypatch.setattr(BlockwiseTensor, "read", few)
-    written = script(run, dialect)
+    written = write_script(run, dialect)
     assert max(largest) <= run.trace.spec.heads
     assert "rows_of_" in written
     with torch.random.fork_rng(devices=[]), torch.set_grad_enabled(True):

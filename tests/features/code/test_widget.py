@@ -13,9 +13,14 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from visualizer.features.code.presenter import CodePanel, CodePanelLine
-from visualizer.features.code.widget import BAR, EMPTY, WIDTH, CodePane
+from visualizer.features.code.widget import (
+    EMPTY_MESSAGE,
+    LINE_BAR_WIDTH_PX,
+    PANE_WIDTH_PX,
+    CodePane,
+)
 from visualizer.session.view import CodeDialect
-from visualizer.widgets.theme import DARK, LIGHT, style_sheet
+from visualizer.widgets.theme import DARK, LIGHT, create_style_sheet
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QTextCharFormat
@@ -79,13 +84,13 @@ def bars(pane: CodePane) -> set[int]:
 
 
 def test_the_code_is_shown_with_the_shapes_at_the_ends(pane: CodePane) -> None:
-    assert pane.code.placeholderText() == EMPTY
+    assert pane.code.placeholderText() == EMPTY_MESSAGE
     assert not pane.copy.isEnabled()
     pane.show_code(a_twin(), LIGHT)
     expected = [f"{text}  {shape}" if shape else text for text, shape in WRITTEN]
     assert pane.code.toPlainText().splitlines() == expected
     assert pane.running.accessibleDescription() == "Weights in code"
-    pane.allow_copying(True)
+    pane.set_copy_enabled(True)
     assert pane.copy.isEnabled()
     assert bars(pane) == set()
     pane.show_code(None, LIGHT)
@@ -154,7 +159,7 @@ def test_a_bar_stays_in_place_while_the_text_moves_across(pane: CodePane) -> Non
     across.setValue(across.maximum())
     QApplication.processEvents()
     assert bars(pane) == {1}
-    assert BAR > 1
+    assert LINE_BAR_WIDTH_PX > 1
 
 
 def test_a_dialect_is_chosen_by_keys(pane: CodePane, qtbot: QtBot) -> None:
@@ -173,9 +178,9 @@ def test_a_dialect_is_chosen_by_keys(pane: CodePane, qtbot: QtBot) -> None:
 
 def test_a_script_is_asked_for_by_keys(pane: CodePane, qtbot: QtBot) -> None:
     pane.show_code(a_twin(), LIGHT)
-    pane.allow_copying(True)
+    pane.set_copy_enabled(True)
     pane.copy.setFocus()
-    with qtbot.waitSignal(pane.scriptWanted):
+    with qtbot.waitSignal(pane.scriptRequested):
         QTest.keyClick(pane.copy, Qt.Key.Key_Space)
     assert pane.copy.text() == "Copy as script"
 
@@ -195,11 +200,11 @@ def test_the_code_is_read_and_selected_by_keys_and_never_written(pane: CodePane)
 def test_readers_of_the_screen_are_told_the_names(pane: CodePane) -> None:
     assert pane.box.accessibleName() == "Code style"
     assert pane.code.accessibleName() == "Code"
-    assert pane.minimumWidth() >= WIDTH
+    assert pane.minimumWidth() >= PANE_WIDTH_PX
 
 
 def test_the_code_keeps_its_fixed_font_under_the_programs_style(pane: CodePane) -> None:
-    pane.setStyleSheet(style_sheet())
+    pane.setStyleSheet(create_style_sheet())
     pane.show_code(a_twin(), LIGHT)
     QApplication.processEvents()
     family = QFontInfo(pane.code.font()).family()

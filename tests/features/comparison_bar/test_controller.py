@@ -13,9 +13,9 @@ from PySide6.QtWidgets import QSpinBox, QToolButton
 
 from tests.support.window_input import CONTROL, Hand
 from visualizer.attention import cached_tensor, masks
-from visualizer.attention.spec import Mask
-from visualizer.features.cell.presenter import CELL
-from visualizer.features.comparison_bar.presenter import ASIDE, COMPARISON
+from visualizer.attention.spec import MaskKind
+from visualizer.features.cell.presenter import CELL_PANEL
+from visualizer.features.comparison_bar.presenter import COMPARISON_PANEL, PAUSED_NOTICE
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session import dropout_samples
 from visualizer.session.cell_address import Cell, ComparedSide
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
     from tests.support.playback_viewer import Viewer
     from tests.support.window_fixtures import Gate, Open
-    from visualizer.features.comparison_bar.widget import CompareBar
+    from visualizer.features.comparison_bar.widget import ComparisonBar
     from visualizer.heatmap.board import Heatmap
 
 LONG = " ".join(f"w{at}" for at in range(64))
 
 
-def bar(hand: Hand) -> CompareBar:
+def bar(hand: Hand) -> ComparisonBar:
     return hand.window.compare_bar
 
 
@@ -61,7 +61,7 @@ def part(hand: Hand, part: ComparedSide, head: int = 0, stage: str = "weights") 
     )
 
 
-def mask(hand: Hand) -> Mask:
+def mask(hand: Hand) -> MaskKind:
     return hand.window.workspace.document.spec.mask
 
 
@@ -80,7 +80,7 @@ def kept(hand: Hand) -> Hand:
 
 def test_a_b_and_the_difference_are_read_in_one_cell(kept: Hand) -> None:
     assert titles(kept) == ["Weights A", "Weights B", "B − A"]
-    assert bar(kept).lead.text() == "Changed from A to B: mask: causal → none."
+    assert bar(kept).summary.text() == "Changed from A to B: mask: causal → none."
     a, b, change = (
         part(kept, one).values[1, 0]
         for one in (ComparedSide.A, ComparedSide.B, ComparedSide.CHANGE)
@@ -89,14 +89,16 @@ def test_a_b_and_the_difference_are_read_in_one_cell(kept: Hand) -> None:
     for one in (ComparedSide.A, ComparedSide.B, ComparedSide.CHANGE):
         kept.hover(Cell("weights", (0, 1, 0), None, one))
         kept.settle()
-        readout = kept.window.workspace.screen.panel(CELL)
+        readout = kept.window.workspace.screen.panel(CELL_PANEL)
         assert readout
-        assert readout.also[:2] == (f"A {a:.4f}", f"B {b:.4f}")
+        assert readout.additional_sentences[:2] == (f"A {a:.4f}", f"B {b:.4f}")
         assert readout.value == f"{b:.4f}"
         assert f"A {a:.4f}" in kept.window.panes["Cell"].value.text()
     press(kept, Qt.Key.Key_Z)
     assert not part(kept, ComparedSide.CHANGE).values.any()
-    assert bar(kept).lead.text() == "A is the saved state. Change any setting to compare it with B."
+    assert (
+        bar(kept).summary.text() == "A is the saved state. Change any setting to compare it with B."
+    )
     assert bar(kept).said.text() == "No difference."
 
 
@@ -112,7 +114,7 @@ def test_what_is_kept_is_what_was_there(hand: Hand) -> None:
 
 
 def test_one_goes_to_the_largest_difference(kept: Hand) -> None:
-    largest = kept.window.workspace.screen.panel(COMPARISON)
+    largest = kept.window.workspace.screen.panel(COMPARISON_PANEL)
     assert largest
     press(kept, Qt.Key.Key_G)
     assert kept.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned == largest.largest
@@ -143,11 +145,11 @@ def test_arrows_lead_from_a_to_b_to_the_difference(kept: Hand) -> None:
 def test_a_and_b_change_places(kept: Hand) -> None:
     change = part(kept, ComparedSide.CHANGE).values
     press(kept, Qt.Key.Key_B)
-    assert mask(kept) is Mask.CAUSAL
+    assert mask(kept) is MaskKind.CAUSAL
     np.testing.assert_allclose(part(kept, ComparedSide.CHANGE).values, -change, atol=1e-7)
-    assert bar(kept).lead.text() == "Changed from A to B: mask: none → causal."
+    assert bar(kept).summary.text() == "Changed from A to B: mask: none → causal."
     press(kept, Qt.Key.Key_Z)
-    assert mask(kept) is Mask.NONE
+    assert mask(kept) is MaskKind.NONE
 
 
 def test_to_stop_brings_the_stages_back(kept: Hand) -> None:
@@ -187,7 +189,7 @@ def test_a_is_what_is_shown_and_not_what_is_yet_to_come(
     hand.press(Qt.Key.Key_D)
     gate.open()
     hand.settle()
-    assert bar(hand).lead.text() == "Changed from A to B: mask: causal → none."
+    assert bar(hand).summary.text() == "Changed from A to B: mask: causal → none."
 
 
 def test_a_text_of_another_length_says_so(kept: Hand) -> None:
@@ -196,7 +198,7 @@ def test_a_text_of_another_length_says_so(kept: Hand) -> None:
     assert bar(kept).said.text() == "A has 6 tokens and B 8. These values cannot be compared."
     assert titles(kept) == ["Weights A", "Weights B"]
     assert not button(kept, "Go to cell").isEnabled()
-    slot = next(slot for slot in kept.board._layout.slots if slot.heatmap.is_alone)
+    slot = next(slot for slot in kept.board._layout.slots if slot.heatmap.is_only_panel)
     assert slot.has_row_labels
     kept.click(kept.board.viewport(), slot.cell(0, 0).center().toPoint())
     assert kept.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned is None
@@ -209,7 +211,7 @@ def test_a_comparison_waits_while_a_step_is_played(viewer: Viewer) -> None:
     hand = viewer.hand
     press(hand, Qt.Key.Key_D)
     viewer.key(Qt.Key.Key_PageDown)
-    assert bar(hand).said.text() == ASIDE
+    assert bar(hand).said.text() == PAUSED_NOTICE
     assert {heatmap.part for heatmap in hand.shown.heatmaps} == {ComparedSide.PLAIN}
     viewer.key(Qt.Key.Key_End)
     assert titles(hand) == ["Weights A", "Weights B", "B − A"]
@@ -262,7 +264,7 @@ def test_of_fewer_heads_than_were_compared_two_can_be_chosen(
     hand.type_number("heads", "4")
     hand.settle()
     assert bar(hand).said.text() == "There are only 4 heads."
-    assert bar(hand).one.currentText() == bar(hand).other.currentText() == "Head 4"
+    assert bar(hand).first_head_box.currentText() == bar(hand).other.currentText() == "Head 4"
     hand.choose("First head", chosen)
     hand.settle()
     one, other = heads
@@ -311,7 +313,7 @@ def test_the_mean_of_samples_nears_the_weights(hand: Hand) -> None:
 def test_of_a_text_that_grew_long_fewer_samples_are_drawn_and_counted(
     hand: Hand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dropout_samples, "DRAWN_CELLS", 2**16)  # of two heads of 64 tokens, 8
+    monkeypatch.setattr(dropout_samples, "MAX_DRAWN_CELLS", 2**16)  # of two heads of 64 tokens, 8
     hand.window.workspace.set("dropout", 0.5)
     hand.settle()
     press(hand, Qt.Key.Key_U)
@@ -322,7 +324,7 @@ def test_of_a_text_that_grew_long_fewer_samples_are_drawn_and_counted(
     hand.settle()
     assert bar(hand).count.value() == 8
     assert titles(hand)[2] == "Mean of 8 samples"
-    assert "seeds 0 to 7:" in bar(hand).lead.text()
+    assert "seeds 0 to 7:" in bar(hand).summary.text()
     hand.hover(Cell("dropped", (0, 2, 1), None, ComparedSide.CHANGE))
     hand.settle()
     assert "Mean of 8: " in hand.window.panes["Cell"].value.text()
@@ -340,7 +342,7 @@ def test_another_seed_is_another_sample(hand: Hand) -> None:
     before = part(hand, ComparedSide.MEAN, stage="dropped").values
     press(hand, Qt.Key.Key_R)
     assert not np.array_equal(part(hand, ComparedSide.MEAN, stage="dropped").values, before)
-    assert "seed 1:" in bar(hand).lead.text()
+    assert "seed 1:" in bar(hand).summary.text()
 
 
 def test_where_nothing_is_dropped_it_says_so(hand: Hand) -> None:
@@ -369,7 +371,7 @@ def test_the_window_works_nothing_out(hand: Hand, monkeypatch: pytest.MonkeyPatc
         "_subtract_tensors",
         noting(cached_tensor._subtract_tensors),
     )
-    monkeypatch.setattr(dropout_samples, "kept_by_dropout", noting(masks.kept_by_dropout))
+    monkeypatch.setattr(dropout_samples, "draw_keep_mask", noting(masks.draw_keep_mask))
     hand.window.workspace.set("dropout", 0.5)
     hand.settle()
     press(hand, Qt.Key.Key_D)

@@ -16,22 +16,22 @@ from visualizer.attention.model_reading import (
 from visualizer.features.head_scatter.presenter import (
     ADDED,
     MEASURES,
-    NOTHING,
+    NO_HEADS_MESSAGE,
     HeadScatterPanel,
     present_scatter,
 )
 from visualizer.session.document import Document
 from visualizer.session.model_panes import HeadScatterOptions
-from visualizer.session.resolved_view import resolve
+from visualizer.session.resolved_view import resolve_view
 from visualizer.session.view import View
-from visualizer.session.worker_jobs import run_of
+from visualizer.session.worker_jobs import run_document
 
 DOCUMENT = Document(text="a b a b a b")
-RUN = run_of(DOCUMENT, None)
+RUN = run_document(DOCUMENT, None)
 
 
 def panel_of(view: View, reading: ModelReading | None = None) -> HeadScatterPanel:
-    return present_scatter(resolve(DOCUMENT, view, replace(RUN, reading=reading)))
+    return present_scatter(resolve_view(DOCUMENT, view, replace(RUN, reading=reading)))
 
 
 def between(across: str, up: str) -> View:
@@ -72,14 +72,14 @@ def test_what_the_model_said_of_heads_is_an_axis_too() -> None:
 
 
 def test_without_a_repeated_token_there_is_no_induction() -> None:
-    run = run_of(Document(text="a b c"), None)
-    panel = present_scatter(resolve(Document(text="a b c"), View(), run))
-    assert (panel.message, panel.places) == (NOTHING, ())
+    run = run_document(Document(text="a b c"), None)
+    panel = present_scatter(resolve_view(Document(text="a b c"), View(), run))
+    assert (panel.message, panel.places) == (NO_HEADS_MESSAGE, ())
 
 
 def test_an_unchanged_panel_is_kept() -> None:
-    resolved = resolve(DOCUMENT, View(), RUN)
+    resolved = resolve_view(DOCUMENT, View(), RUN)
     panel = present_scatter(resolved)
     assert present_scatter(resolved, panel) is panel
-    other = resolve(DOCUMENT, between("first", "own"), RUN)
+    other = resolve_view(DOCUMENT, between("first", "own"), RUN)
     assert present_scatter(other, panel) is not panel

@@ -41,7 +41,7 @@ def test_the_pointer_measures_the_axes_once_for_all_heads(
 
     monkeypatch.setattr(ScatterAxis, "ends", property(ends))
     last = panel.places[-1]
-    QTest.mouseMove(plot, plot.point_of(last).toPoint())
+    QTest.mouseMove(plot, plot.head_position(last).toPoint())
     plot.grab()
     assert plot._hovered == last
     assert len(measured) < 50

@@ -18,21 +18,21 @@ from visualizer.attention.captured_attention import (
     CapturedVectors,
     LayerMask,
 )
-from visualizer.attention.captured_run import captured_run
-from visualizer.attention.head_measures import measure_each
-from visualizer.attention.spec import BooleanMatrix, Mask, Normalisation, Projection
+from visualizer.attention.captured_run import create_captured_run
+from visualizer.attention.head_measures import measure_layerwise
+from visualizer.attention.spec import BooleanMatrix, MaskKind, NormalisationKind, Projection
 from visualizer.attention.trace import Trace
 from visualizer.features.head_table.presenter import (
     COLUMNS,
-    ENTROPY,
-    HEADS,
-    INDUCTION,
-    NEAR_UNIFORM,
-    PANE,
-    PREVIOUS,
-    VALUE_WEIGHTING,
+    ENTROPY_COLUMN,
+    HEADS_PANEL,
+    INDUCTION_COLUMN,
+    NEAR_UNIFORM_MESSAGE,
+    PANE_TITLE,
+    PREVIOUS_COLUMN,
+    VALUE_WEIGHTING_COLUMN,
     HeadTablePanel,
-    as_tsv,
+    format_tsv,
     present_heads,
 )
 from visualizer.file_opening import read_layer_of_trained_example
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.session.screen import Screen
 
-OPEN = View(panes=frozenset({PANE}))
+OPEN = View(panes=frozenset({PANE_TITLE}))
 
 
 def table(run: Run, **fields: Any) -> HeadTablePanel:
@@ -79,7 +79,7 @@ def test_rows_are_the_heads_and_their_mean() -> None:
     assert [row.name for row in made.rows] == ["1", "2", "3", "Mean"]
     assert [row.full_name for row in made.rows][2:] == ["Head 3", "Mean of the heads"]
     weights = run.trace.read("weights").astype(np.float64)
-    at = made.columns.index(PREVIOUS)
+    at = made.columns.index(PREVIOUS_COLUMN)
     previous = [100 * np.mean([head[q, q - 1] for q in range(1, 6)]) for head in weights]
     found = np.array([row.values[at] for row in made.rows], float)
     np.testing.assert_allclose(found, [*previous, np.mean(previous)], rtol=1e-5)
@@ -117,34 +117,34 @@ def test_heads_that_all_look_at_the_same_have_nothing_that_tells_them_apart() ->
         "All heads have the same attention pattern." not in table(run).sentences
     )  # none reads the previous
     weights = np.stack(4 * [np.eye(6)])
-    every = with_weights(a_run(heads=4, d_out=4, mask=Mask.NONE), weights)
+    every = with_weights(a_run(heads=4, d_out=4, mask=MaskKind.NONE), weights)
     assert not any("most:" in said for said in table(every).sentences)
 
 
-@pytest.mark.parametrize("mask", Mask)
-def test_no_head_stands_out_where_all_read_every_allowed_key_alike(mask: Mask) -> None:
+@pytest.mark.parametrize("mask", MaskKind)
+def test_no_head_stands_out_where_all_read_every_allowed_key_alike(mask: MaskKind) -> None:
     own = BooleanMatrix.of(np.tri(6, k=1, dtype=bool))
-    run = a_run(normalisation=Normalisation.UNIFORM, mask=mask, own_mask=own)
+    run = a_run(normalisation=NormalisationKind.UNIFORM, mask=mask, own_mask=own)
     made = table(run)
-    assert made.sentences == (NEAR_UNIFORM,)
+    assert made.sentences == (NEAR_UNIFORM_MESSAGE,)
     for row in made.rows:
         # How far weights move by the lengths of values differs by head: the last is their mean.
         values = (*row.values[:-1], made.rows[-1].values[-1])
         np.testing.assert_allclose(np.array(values), np.array(made.uniform), rtol=1e-5)
     table_of_twelve = table(a_run(12 * "word ", d_out=12, heads=12))
-    at = table_of_twelve.columns.index(PREVIOUS)
-    assert PREVIOUS.written(table_of_twelve.uniform[at]) == "19.1"
+    at = table_of_twelve.columns.index(PREVIOUS_COLUMN)
+    assert PREVIOUS_COLUMN.written(table_of_twelve.uniform[at]) == "19.1"
 
 
 def test_induction_is_said_of_texts_with_a_repeated_token_alone() -> None:
-    assert INDUCTION not in table(a_run()).columns
+    assert INDUCTION_COLUMN not in table(a_run()).columns
     previous, induction = np.zeros((2, 6, 6))
     previous[range(1, 6), range(5)], previous[0, 0] = 1, 1
     induction[:3, 0], induction[range(3, 6), range(1, 4)] = 1, 0.9
     induction[range(3, 6), 0] = 0.1
     run = with_weights(a_run("a b c a b c", heads=2, d_out=6), np.stack([previous, induction]))
     made = table(run)
-    at = made.columns.index(INDUCTION)
+    at = made.columns.index(INDUCTION_COLUMN)
     assert [row.written[at] for row in made.rows] == ["0.0", "90.0", "45.0"]
     assert made.uniform[at] == pytest.approx(100 * np.mean([1 / 4, 1 / 5, 1 / 6]))
     assert made.sentences[0] == (
@@ -180,9 +180,9 @@ def test_the_reference_follows_the_mask() -> None:
         np.mean(np.log2(counts)), np.mean((counts - 1) / 2),
     ]  # fmt: skip
     np.testing.assert_allclose(np.array(causal[:-1], float), expected, rtol=1e-12)
-    window = table(a_run(twelve, mask=Mask.WINDOW, window=2)).uniform
+    window = table(a_run(twelve, mask=MaskKind.WINDOW, window=2)).uniform
     np.testing.assert_allclose(np.array(window[:2], float), [50, 100 * 1.5 / 12])
-    every = table(a_run(twelve, mask=Mask.NONE)).uniform
+    every = table(a_run(twelve, mask=MaskKind.NONE)).uniform
     np.testing.assert_allclose(np.array(every[:5], float), [*4 * [100 / 12], np.log2(12)])
 
 
@@ -193,7 +193,7 @@ def test_a_weak_leader_does_not_stand_out_and_a_strong_one_does() -> None:
     weak[range(1, 6), range(5)] *= 1.3
     strong[range(1, 6), range(5)] *= 1.6
     run = with_weights(a_run(heads=3, d_out=6), np.stack([uniform, uniform, weak]))
-    assert table(run).sentences == (NEAR_UNIFORM,)
+    assert table(run).sentences == (NEAR_UNIFORM_MESSAGE,)
     run = with_weights(a_run(heads=3, d_out=6), np.stack([uniform, weak, strong]))
     assert table(run).sentences[0] == (
         "Head 3 attends most to the previous token: 46 %, uniform attention 29 %."
@@ -208,28 +208,28 @@ def test_of_captured_attention_the_allowed_keys_are_those_that_are_read() -> Non
     uniform = np.tri(6) / np.arange(1, 7)[:, None]
     other = np.eye(6)
     captured = CapturedAttention.of("a.npz", np.stack([[other, uniform], [other, other]]))
-    made = table(captured_run(captured))
+    made = table(create_captured_run(captured))
     own = table(a_run())
     np.testing.assert_allclose(np.array(made.uniform), np.array(own.uniform[:-1]), rtol=1e-12)
-    assert (made.columns, own.columns[-1]) == (own.columns[:-1], VALUE_WEIGHTING)
-    lean = table(captured_run(elsewhere()))
+    assert (made.columns, own.columns[-1]) == (own.columns[:-1], VALUE_WEIGHTING_COLUMN)
+    lean = table(create_captured_run(elsewhere()))
     assert lean.uniform[0] is None
     assert lean.uniform[1] == pytest.approx(20)
 
 
 def test_the_heads_of_all_layers_are_in_one_table() -> None:
-    run = captured_run(elsewhere((2, 3, 5, 5)))
+    run = create_captured_run(elsewhere((2, 3, 5, 5)))
     made = table(run, layer=1)
     places = [(layer, head) for layer in range(2) for head in range(3)]
     assert [row.place for row in made.rows] == [*places, None]
     assert [row.name for row in made.rows] == ["1.1", "1.2", "1.3", "2.1", "2.2", "2.3", "Mean"]
-    at = made.columns.index(ENTROPY)
+    at = made.columns.index(ENTROPY_COLUMN)
     weights = run.trace.read("weights").astype(np.float64)
     entropies = -(weights * np.log2(weights)).sum(-1).mean(-1)  # layer head
     shown = [row.values[at] for row in made.rows[:-1]]
     np.testing.assert_allclose(np.array(shown, float), entropies.ravel(), rtol=1e-5)
     assert made.rows[-1].values[at] == pytest.approx(entropies.mean(), rel=1e-5)
-    assert as_tsv(made, made.rows).splitlines()[4].startswith("2.1\t")
+    assert format_tsv(made, made.rows).splitlines()[4].startswith("2.1\t")
     assert present_heads(resolved(run, replace(OPEN, layer=0)), made) is made
 
 
@@ -239,18 +239,18 @@ def test_where_layers_differ_in_uniform_attention_there_is_no_number_of_it() -> 
     causal = np.tril(np.ones((4, 4)))
     weights = np.broadcast_to(causal / causal.sum(-1, keepdims=True), (3, 2, 4, 4))
 
-    def with_masks(*masks: Mask) -> HeadTablePanel:
+    def with_masks(*masks: MaskKind) -> HeadTablePanel:
         queries, keys, values = (each.tobytes() for each in numbers)
         layer_masks = tuple(LayerMask(mask, window=2) for mask in masks)
         vectors = CapturedVectors(
-            *(2, 2, queries, keys, values, 1.0, Mask.NONE), layer_masks=layer_masks
+            *(2, 2, queries, keys, values, 1.0, MaskKind.NONE), layer_masks=layer_masks
         )
         captured = CapturedAttention.of("model", weights.astype(np.float32), tuple("abcd"))
-        return table(captured_run(replace(captured, vectors=vectors)))
+        return table(create_captured_run(replace(captured, vectors=vectors)))
 
-    made = with_masks(Mask.CAUSAL, Mask.WINDOW, Mask.CAUSAL)
-    assert made.uniform[made.columns.index(ENTROPY)] is None
-    assert with_masks(*[Mask.CAUSAL] * 3).uniform[made.columns.index(ENTROPY)]
+    made = with_masks(MaskKind.CAUSAL, MaskKind.WINDOW, MaskKind.CAUSAL)
+    assert made.uniform[made.columns.index(ENTROPY_COLUMN)] is None
+    assert with_masks(*[MaskKind.CAUSAL] * 3).uniform[made.columns.index(ENTROPY_COLUMN)]
 
 
 def test_one_head_is_compared_with_none() -> None:
@@ -270,27 +270,28 @@ def test_what_is_no_number_is_a_dash_and_wins_nothing() -> None:
     )
     made = table(a_run("one"))
     assert made.rows[0].written[0] == "–"  # nothing is before the only token
-    assert made.lead == "Averages of the weights over 1 query."
-    assert made.sentences == (NEAR_UNIFORM,)
+    assert made.summary == "Averages of the weights over 1 query."
+    assert made.sentences == (NEAR_UNIFORM_MESSAGE,)
 
 
 def test_it_says_of_what_the_numbers_are_means() -> None:
-    assert table(a_run()).lead == "Averages of the weights over 6 queries."
+    assert table(a_run()).summary == "Averages of the weights over 6 queries."
     assert (
-        table(a_run(dropout=0.5)).lead == "Averages of the weights before dropout over 6 queries."
+        table(a_run(dropout=0.5)).summary
+        == "Averages of the weights before dropout over 6 queries."
     )
     own = np.tri(6, dtype=bool)
     own[2] = False
-    run = a_run(mask=Mask.OWN, own_mask=BooleanMatrix.of(own))
+    run = a_run(mask=MaskKind.OWN, own_mask=BooleanMatrix.of(own))
     said = "Averages of the weights over 5 of 6 queries; the others have no allowed keys."
-    assert table(run).lead == said
+    assert table(run).summary == said
 
 
 def test_it_is_of_the_text_that_is_looked_at() -> None:
     run = a_run("one two three four", "five six")
     first, second, beyond = (table(run, text=text) for text in (0, 1, 9))
-    assert first.lead == "Averages of the weights over 4 queries."
-    assert second.lead == beyond.lead == "Averages of the weights over 2 queries."
+    assert first.summary == "Averages of the weights over 4 queries."
+    assert second.summary == beyond.summary == "Averages of the weights over 2 queries."
     alone = table(a_run("five six"))
     for row, other in zip(second.rows, alone.rows, strict=True):
         np.testing.assert_allclose(
@@ -309,10 +310,10 @@ def test_what_did_not_change_is_the_same_object() -> None:
 
 def test_nothing_is_measured_while_the_pane_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     run = a_run()
-    assert screen(run, View()).panel(HEADS) is None
+    assert screen(run, View()).panel(HEADS_PANEL) is None
     assert needs(run, View()) != needs(run, OPEN)
-    other, measured = a_run(), Mock(side_effect=measure_each)
-    monkeypatch.setattr(trace, "measure_each", measured)
+    other, measured = a_run(), Mock(side_effect=measure_layerwise)
+    monkeypatch.setattr(trace, "measure_layerwise", measured)
     warm(other, View())
     assert measured.call_count == 0
     warm(other, OPEN)
@@ -326,11 +327,11 @@ def screen(run: Run, view: View) -> Screen:
 
 def test_weights_that_are_to_be_predicted_are_not_measured() -> None:
     run = a_run()
-    assert screen(run, OPEN).panel(HEADS) is not None
-    assert screen(run, replace(OPEN, guess=Prediction("weights"))).panel(HEADS) is None
-    assert screen(run, replace(OPEN, guess=Prediction("scores"))).panel(HEADS) is None
+    assert screen(run, OPEN).panel(HEADS_PANEL) is not None
+    assert screen(run, replace(OPEN, guess=Prediction("weights"))).panel(HEADS_PANEL) is None
+    assert screen(run, replace(OPEN, guess=Prediction("scores"))).panel(HEADS_PANEL) is None
     assert (
-        screen(run, replace(OPEN, guess=Prediction("weights", is_revealed=True))).panel(HEADS)
+        screen(run, replace(OPEN, guess=Prediction("weights", is_revealed=True))).panel(HEADS_PANEL)
         is not None
     )
 
@@ -342,13 +343,13 @@ def test_the_lead_follows_dropout_though_the_weights_stay_the_same() -> None:
     then = present_heads(resolved(after, OPEN), before)
     assert then
     assert then.measures is before.measures
-    assert "of the weights before dropout" in then.lead
+    assert "of the weights before dropout" in then.summary
     assert present_heads(resolved(after, OPEN), then) is then
 
 
 def test_a_table_is_copied_with_all_its_digits() -> None:
     made = table(with_weights(a_run(heads=3, d_out=6), three_heads()))
-    lines = [line.split("\t") for line in as_tsv(made, made.rows).splitlines()]
+    lines = [line.split("\t") for line in format_tsv(made, made.rows).splitlines()]
     assert lines[0] == [
         "Head", "Previous (%)", "First (%)", "Current (%)", "Largest (%)", "Entropy (bits)",
         "Distance (tokens)", "Value-weighted (%)",
@@ -356,7 +357,7 @@ def test_a_table_is_copied_with_all_its_digits() -> None:
     assert [line[0] for line in lines[1:]] == ["1", "2", "3", "Mean", "Uniform"]
     entropy = -5 / 6 * (0.8 * np.log2(0.8) + 0.2 * np.log2(0.2))
     assert float(lines[3][5]) == pytest.approx(entropy, rel=1e-6)
-    assert as_tsv(made, made.rows[:1]).count("\n") == 3
+    assert format_tsv(made, made.rows[:1]).count("\n") == 3
 
 
 @pytest.mark.parametrize(
@@ -364,7 +365,7 @@ def test_a_table_is_copied_with_all_its_digits() -> None:
     [(0.0, "0.00"), (-0.0, "0.00"), (-0.001, "0.00"), (-1.5, "−1.50"), (2e9, "2.00e+09")],
 )
 def test_numbers_are_written_as_elsewhere(value: float, written: str) -> None:
-    assert ENTROPY.written(value) == written
+    assert ENTROPY_COLUMN.written(value) == written
 
 
 def test_every_column_says_what_it_is() -> None:

@@ -15,28 +15,28 @@ from PySide6.QtWidgets import QApplication, QTableView
 
 from tests.support.window_input import Hand
 from visualizer.attention import trace
-from visualizer.attention.head_measures import HeadMeasures, measure_each
+from visualizer.attention.head_measures import HeadMeasures, measure_layerwise
 from visualizer.features.head_table.presenter import COLUMNS as ALL
 from visualizer.features.head_table.presenter import (
-    DUPLICATE,
-    HEADS,
-    INDUCTION,
-    NEAR_UNIFORM,
-    VALUE_WEIGHTING,
+    DUPLICATE_COLUMN,
+    HEADS_PANEL,
+    INDUCTION_COLUMN,
+    NEAR_UNIFORM_MESSAGE,
+    VALUE_WEIGHTING_COLUMN,
     HeadColumn,
     HeadRow,
     HeadTablePanel,
 )
 from visualizer.features.head_table.widget import (
-    EMPTY,
-    HEAD,
-    KEYS,
+    CLICK_HELP,
+    EMPTY_MESSAGE,
+    KEYBOARD_HELP,
     HeadTableModel,
     HeadTablePane,
     HeadTableView,
 )
 from visualizer.session.cell_address import Cell
-from visualizer.widgets.theme import DARK, LIGHT, Theme, style_sheet
+from visualizer.widgets.theme import DARK, LIGHT, Theme, create_style_sheet
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QImage
@@ -50,7 +50,11 @@ Role = Qt.ItemDataRole
 SAID = ("Head 3 attends most to the first token: 62 %.", "Head 1 is the sharpest: 0.50 bits.")
 NO_MEASURES = HeadMeasures(*(np.zeros(0) for _ in HeadMeasures.__struct_fields__))
 
-COLUMNS = tuple(column for column in ALL if column not in (INDUCTION, DUPLICATE, VALUE_WEIGHTING))
+COLUMNS = tuple(
+    column
+    for column in ALL
+    if column not in (INDUCTION_COLUMN, DUPLICATE_COLUMN, VALUE_WEIGHTING_COLUMN)
+)
 
 # A head a row; of the last one nothing is known.
 NUMBERS: tuple[tuple[float | None, ...], ...] = (
@@ -76,7 +80,7 @@ def a_table(
         for head, values in enumerate(numbers)
     ]
     given: dict[str, Any] = {
-        "lead": "Averages of the weights over 6 queries.",
+        "summary": "Averages of the weights over 6 queries.",
         "sentences": SAID,
         "columns": columns,
         "rows": (*rows, HeadRow(None, (50.0,) * len(columns), ("50.0",) * len(columns))),
@@ -91,7 +95,7 @@ def a_table(
 def pane(qtbot: QtBot) -> HeadTablePane:
     made = HeadTablePane()
     qtbot.addWidget(made)
-    made.setStyleSheet(style_sheet())
+    made.setStyleSheet(create_style_sheet())
     made.resize(400, 360)
     made.show()
     qtbot.waitExposed(made)
@@ -124,11 +128,11 @@ def click_row(view: HeadTableView, row: int, column: int = 2) -> None:
 
 
 def test_the_sentences_stand_over_the_table(pane: HeadTablePane) -> None:
-    assert pane.said.text() == EMPTY
+    assert pane.said.text() == EMPTY_MESSAGE
     assert not pane.view.isVisible()
     pane.show_heads(a_table(), LIGHT)
     assert pane.said.text().replace("\N{NO-BREAK SPACE}", " ").splitlines() == [*SAID]
-    assert pane.lead.text() == "Averages of the weights over 6 queries."
+    assert pane.summary.text() == "Averages of the weights over 6 queries."
     assert pane.view.isVisible()
     assert pane.said.geometry().bottom() < pane.view.geometry().top()
     assert order(pane.view) == ["1", "2", "3", "4", "Mean"]
@@ -141,7 +145,7 @@ def test_the_sentences_stand_over_the_table(pane: HeadTablePane) -> None:
     pane.show_heads(a_table(sentences=()), LIGHT)
     assert not pane.said.isVisible()
     pane.show_heads(None, LIGHT)
-    assert pane.said.text() == EMPTY
+    assert pane.said.text() == EMPTY_MESSAGE
     assert not pane.view.isVisible()
 
 
@@ -174,9 +178,9 @@ def test_readers_of_the_screen_are_told_what_a_number_is(pane: HeadTablePane) ->
     assert model.headerData(5, across, Role.ToolTipRole).endswith(
         " With the same weight on every allowed key: 1.50 bits."
     )
-    assert model.headerData(0, across, Role.ToolTipRole) == HEAD
+    assert model.headerData(0, across, Role.ToolTipRole) == CLICK_HELP
     assert pane.view.accessibleName() == "Heads"
-    assert pane.view.accessibleDescription() == KEYS
+    assert pane.view.accessibleDescription() == KEYBOARD_HELP
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK])
@@ -267,7 +271,7 @@ def test_it_stays_sorted_by_a_column_that_stands_elsewhere_and_by_head_without_i
 ) -> None:
     with_induction = a_table(
         tuple((row[0], 50.0 - row[1] if row[1] else None, *row[1:]) for row in NUMBERS[:3]),
-        columns=(COLUMNS[0], INDUCTION, *COLUMNS[1:]),
+        columns=(COLUMNS[0], INDUCTION_COLUMN, *COLUMNS[1:]),
         uniform=(*UNIFORM_VALUES, None),
     )
     pane.show_heads(a_table(NUMBERS[:3]), LIGHT)
@@ -387,9 +391,9 @@ def test_the_window_opens_it_by_its_key_and_measures_off_its_own_thread(
 
     def measured(*given: Any) -> HeadMeasures:
         threads.append(threading.get_ident())
-        return measure_each(*given)
+        return measure_layerwise(*given)
 
-    monkeypatch.setattr(trace, "measure_each", measured)
+    monkeypatch.setattr(trace, "measure_layerwise", measured)
     hand.type_number("heads", "1")
     hand.type_number("heads", "2")
     hand.settle()
@@ -402,7 +406,7 @@ def test_the_window_opens_it_by_its_key_and_measures_off_its_own_thread(
     hand.press(Qt.Key.Key_F8, Qt.KeyboardModifier.NoModifier)
     hand.until(lambda: not pane.isVisible())
     hand.settle()
-    assert hand.window.workspace.screen.panel(HEADS) is None
+    assert hand.window.workspace.screen.panel(HEADS_PANEL) is None
 
 
 def test_the_window_sorts_what_the_module_computed(hand: Hand) -> None:
@@ -428,7 +432,7 @@ def test_the_window_sorts_what_the_module_computed(hand: Hand) -> None:
         f"{share:.1f}" for share in uniform
     ]
     assert 100 * first[best - 1] < 1.5 * uniform[1]
-    assert pane.said.text() == NEAR_UNIFORM
+    assert pane.said.text() == NEAR_UNIFORM_MESSAGE
 
 
 def test_the_window_shows_the_text_that_is_looked_at(hand: Hand) -> None:
@@ -436,10 +440,10 @@ def test_the_window_shows_the_text_that_is_looked_at(hand: Hand) -> None:
     hand.choose("lines", "One text per line")
     hand.paste_sentence("one two three four\nfive six")
     hand.settle()
-    assert pane.lead.text() == "Averages of the weights over 4 queries."
+    assert pane.summary.text() == "Averages of the weights over 4 queries."
     hand.press(Qt.Key.Key_PageDown)
     hand.settle()
-    assert pane.lead.text() == "Averages of the weights over 2 queries."
+    assert pane.summary.text() == "Averages of the weights over 2 queries."
 
 
 def test_the_window_sorts_by_head_once_the_column_sorted_by_has_gone(hand: Hand) -> None:
@@ -454,7 +458,7 @@ def test_the_window_sorts_by_head_once_the_column_sorted_by_has_gone(hand: Hand)
     hand.board.setFocus()
     hand.press(Qt.Key.Key_P)
     hand.settle()
-    assert hand.window.workspace.screen.panel(HEADS) is None
+    assert hand.window.workspace.screen.panel(HEADS_PANEL) is None
     hand.key(Qt.Key.Key_Escape)
     hand.press(Qt.Key.Key_P)
     hand.settle()
@@ -481,7 +485,7 @@ def test_all_cells_of_another_table_are_told_to_have_changed_and_none_of_an_empt
         model.show_table(a_table(rows=()))
     assert told == []
     for lead in ("Of the weights.", "Of other weights."):
-        model.show_table(a_table(lead=lead))
+        model.show_table(a_table(summary=lead))
     ((is_valid, last),) = told
     assert is_valid
     assert (last.row(), last.column()) == (model.rowCount() - 1, model.columnCount() - 1)
@@ -502,4 +506,4 @@ def test_columns_are_as_wide_as_all_their_rows_need_though_few_are_measured(qtbo
             for column in range(1 + len(COLUMNS)):
                 of_all = QTableView.sizeHintForColumn(view, column)
                 assert view.sizeHintForColumn(column) == of_all > 0
-                assert len(model.rows_to_measure(column)) <= 8
+                assert len(model.widest_rows(column)) <= 8

@@ -8,11 +8,11 @@ from PySide6.QtGui import QColor, QImage
 
 from tests.features.layer_overview.test_presenter import layers_of, two_layers
 from visualizer.features.layer_overview.paint import (
-    overview_image,
-    overview_picture,
-    side_of_cells,
+    paint_overview,
+    paint_overview_grid,
+    uniform_cell_spacing,
 )
-from visualizer.heatmap.colour_mapping import MAX_COLOUR_INDEX, table
+from visualizer.heatmap.colour_mapping import MAX_COLOUR_INDEX, colour_table
 from visualizer.widgets.theme import LIGHT
 
 pytestmark = pytest.mark.usefixtures("application")
@@ -25,9 +25,9 @@ def colour(image: QImage, x: int, y: int) -> str:
 @pytest.mark.parametrize("side", [11, 22, 66])
 def test_every_cell_has_the_colour_of_its_weight(side: int) -> None:
     panel = layers_of(two_layers())
-    made = overview_image(panel, side, LIGHT)
+    made = paint_overview_grid(panel, side, LIGHT)
     assert (made.width(), made.height()) == (2 * side, 2 * side)
-    colours = table(panel.map_name, LIGHT)
+    colours = colour_table(panel.map_name, LIGHT)
     inner = side - max(1, round(0.09 * side))
     for layer, head, row, column in np.ndindex(2, 2, 5, 5):
         places = [int((at + 0.5) * inner / 5) for at in (column, row)]
@@ -41,16 +41,16 @@ def test_small_heatmaps_keep_the_largest_of_cells_that_share_a_pixel() -> None:
     weights = np.zeros((1, 1, 32, 32))
     weights[0, 0, 13, 7] = 1
     panel = layers_of(weights, tuple(map(str, range(32))))
-    made = overview_image(panel, 9, LIGHT)
-    brightest = QColor(int(table(panel.map_name, LIGHT)[MAX_COLOUR_INDEX])).name()
+    made = paint_overview_grid(panel, 9, LIGHT)
+    brightest = QColor(int(colour_table(panel.map_name, LIGHT)[MAX_COLOUR_INDEX])).name()
     found = [(x, y) for x in range(8) for y in range(8) if colour(made, x, y) == brightest]
     assert found == [(1, 3)]
 
 
 def test_the_picture_has_room_for_its_words() -> None:
     panel = layers_of(two_layers())
-    made = overview_picture(panel, "a title that is wider than two small heatmaps", 24, LIGHT)
-    heads = overview_image(panel, 24, LIGHT)
+    made = paint_overview(panel, "a title that is wider than two small heatmaps", 24, LIGHT)
+    heads = paint_overview_grid(panel, 24, LIGHT)
     assert made.width() > heads.width()
     assert made.height() > heads.height()
     corner = QColor(LIGHT.paper).name()
@@ -59,11 +59,11 @@ def test_the_picture_has_room_for_its_words() -> None:
 
 @pytest.mark.parametrize("cells", range(2, 33))
 def test_cells_of_a_picture_are_all_of_one_size(cells: int) -> None:
-    side = side_of_cells(cells, 64)
+    side = uniform_cell_spacing(cells, 64)
     assert 32 < side < 100
     panel = layers_of(np.eye(cells)[None, None], tuple(map(str, range(cells))))
-    made = overview_image(panel, side, LIGHT)
-    brightest = QColor(int(table(panel.map_name, LIGHT)[MAX_COLOUR_INDEX])).name()
+    made = paint_overview_grid(panel, side, LIGHT)
+    brightest = QColor(int(colour_table(panel.map_name, LIGHT)[MAX_COLOUR_INDEX])).name()
     lit = [[colour(made, x, y) == brightest for x in range(side)] for y in range(side)]
     columns = np.array(lit).sum(0)
     inner = side - max(1, round(0.09 * side))

@@ -12,28 +12,28 @@ import torch
 from visualizer.attention import run as attention_run
 from visualizer.attention.blockwise_captured_run import (
     LayerVectors,
-    LongAttention,
+    LongTextAttention,
     blockwise_captured_run,
 )
 from visualizer.attention.captured_attention import CapturedAttention, LayerMask
-from visualizer.attention.captured_run import captured_run
+from visualizer.attention.captured_run import create_captured_run
 from visualizer.attention.display_transforms import WeightTransform
-from visualizer.attention.spec import AttentionSpec, Mask
+from visualizer.attention.spec import AttentionSpec, MaskKind
 from visualizer.errors import InputError
 from visualizer.features.layer_overview.presenter import (
-    SIDE,
+    MAX_CELLS_PER_SIDE,
     LayerOverviewPanel,
-    likeness_order,
-    overview_of,
     present_layers,
+    present_overview,
+    similarity_order,
 )
 from visualizer.format import format_share
 from visualizer.models.model_source import HeadEdit, HeadEditKind, ModelSource
 from visualizer.session.document import Document, LineSplit
 from visualizer.session.head_order import HeadOrder
-from visualizer.session.resolved_view import resolve
+from visualizer.session.resolved_view import resolve_view
 from visualizer.session.view import View
-from visualizer.session.worker_jobs import run_of
+from visualizer.session.worker_jobs import run_document
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
@@ -42,8 +42,8 @@ TOKENS = ("a", "b", "a", "b", "a")
 
 
 def layers_of(weights: np.ndarray, tokens: tuple[str, ...] = TOKENS) -> LayerOverviewPanel:
-    run = captured_run(CapturedAttention.of("made", weights.astype(np.float32), tokens))
-    return present_layers(resolve(Document(), View(), run), None)
+    run = create_captured_run(CapturedAttention.of("made", weights.astype(np.float32), tokens))
+    return present_layers(resolve_view(Document(), View(), run), None)
 
 
 def previous_token_head(count: int) -> np.ndarray:
@@ -75,8 +75,8 @@ def test_each_head_of_each_layer_is_there_and_named() -> None:
 
 @pytest.mark.parametrize("order", HeadOrder)
 def test_every_order_has_every_head_once(order: HeadOrder) -> None:
-    run = captured_run(CapturedAttention.of("made", two_layers().astype(np.float32), TOKENS))
-    panel = present_layers(resolve(Document(), View(head_order=order), run), None)
+    run = create_captured_run(CapturedAttention.of("made", two_layers().astype(np.float32), TOKENS))
+    panel = present_layers(resolve_view(Document(), View(head_order=order), run), None)
     assert sorted(panel.places) == [(0, 0), (0, 1), (1, 0), (1, 1)]
     first = {
         HeadOrder.LAYER: (0, 0), HeadOrder.PREVIOUS: (0, 1), HeadOrder.OWN: (1, 0),
@@ -87,10 +87,12 @@ def test_every_order_has_every_head_once(order: HeadOrder) -> None:
 
 def test_heads_that_value_weighting_changes_most_stand_first_and_say_by_how_much() -> None:
     document = Document(text="one two three")
-    run = run_of(document, None)
+    run = run_document(document, None)
     view = View(head_order=HeadOrder.VALUE_WEIGHTING)
-    panel = present_layers(resolve(document, view, run), None)
-    shares = run.trace.seen("weights", WeightTransform.TIMES_VALUE).read().astype(np.float64)
+    panel = present_layers(resolve_view(document, view, run), None)
+    shares = (
+        run.trace.displayed_stage("weights", WeightTransform.TIMES_VALUE).read().astype(np.float64)
+    )
     weights = run.trace.read("weights").astype(np.float64)  # head query key
     shares /= shares.sum(-1, keepdims=True)
     moved = (np.abs(shares - weights).sum(-1) / 2).mean(-1)
@@ -101,24 +103,24 @@ def test_heads_that_value_weighting_changes_most_stand_first_and_say_by_how_much
         f"uniform attention"
     )
     assert differ in first
-    assert "‖w·v‖" not in present_layers(resolve(document, View(), run), None).describe((0, 0))
+    assert "‖w·v‖" not in present_layers(resolve_view(document, View(), run), None).describe((0, 0))
 
 
 def test_likeness_puts_alike_heads_beside_each_other() -> None:
-    order = likeness_order(two_layers())
+    order = similarity_order(two_layers())
     assert abs(order.index(0) - order.index(3)) == 1  # both uniform
 
 
 def test_cells_that_are_forbidden_are_blank() -> None:
-    document = Document(text="one two three", spec=AttentionSpec(mask=Mask.CAUSAL))
-    panel = present_layers(resolve(document, View(), run_of(document, None)), None)
+    document = Document(text="one two three", spec=AttentionSpec(mask=MaskKind.CAUSAL))
+    panel = present_layers(resolve_view(document, View(), run_document(document, None)), None)
     assert panel.weights is not None
     blank = np.isnan(panel.weights)
     np.testing.assert_array_equal(blank, np.broadcast_to(~np.tri(3, dtype=bool), blank.shape))
 
 
 def test_long_texts_are_pooled_to_the_largest_of_each_block() -> None:
-    count = 2 * SIDE + 3
+    count = 2 * MAX_CELLS_PER_SIDE + 3
     weights = np.random.default_rng(1).random((1, 1, count, count))
     panel = layers_of(weights, tuple(map(str, range(count))))
     assert panel.block == 3
@@ -133,8 +135,8 @@ def test_long_texts_are_pooled_to_the_largest_of_each_block() -> None:
 
 def test_the_text_of_a_batch_is_the_one_that_is_shown() -> None:
     document = Document(text="one two\nthree four five", lines=LineSplit.APART)
-    run = run_of(document, None)
-    panel = present_layers(resolve(document, View(text=1), run), None)
+    run = run_document(document, None)
+    panel = present_layers(resolve_view(document, View(text=1), run), None)
     assert panel.weights is not None
     wanted = run.trace.read("weights", (1,))
     np.testing.assert_array_equal(np.nan_to_num(panel.weights[0]), wanted)
@@ -143,10 +145,10 @@ def test_the_text_of_a_batch_is_the_one_that_is_shown() -> None:
 
 
 def test_an_unchanged_panel_is_the_same_object() -> None:
-    run = captured_run(CapturedAttention.of("made", two_layers().astype(np.float32), TOKENS))
-    first = present_layers(resolve(Document(), View(), run), None)
-    assert present_layers(resolve(Document(), View(), run), first) is first
-    assert present_layers(resolve(Document(), View(layer=1), run), first) is not first
+    run = create_captured_run(CapturedAttention.of("made", two_layers().astype(np.float32), TOKENS))
+    first = present_layers(resolve_view(Document(), View(), run), None)
+    assert present_layers(resolve_view(Document(), View(), run), first) is first
+    assert present_layers(resolve_view(Document(), View(layer=1), run), first) is not first
 
 
 def test_scores_have_no_overview() -> None:
@@ -157,22 +159,25 @@ def test_scores_have_no_overview() -> None:
 
 def test_runs_of_several_groups_stand_in_the_order_of_their_layers() -> None:
     whole = two_layers().astype(np.float32)
-    runs = [captured_run(CapturedAttention.of("made", whole[at : at + 1], TOKENS)) for at in (1, 0)]
-    panel = overview_of([(runs[0], (1,)), (runs[1], (0,))], HeadOrder.LAYER)
+    runs = [
+        create_captured_run(CapturedAttention.of("made", whole[at : at + 1], TOKENS))
+        for at in (1, 0)
+    ]
+    panel = present_overview([(runs[0], (1,)), (runs[1], (0,))], HeadOrder.LAYER)
     assert panel.layers == (0, 1)
     assert panel.weights is not None
     np.testing.assert_allclose(panel.weights, whole)
-    measured = overview_of([(runs[0], (1,)), (runs[1], (0,))], HeadOrder.PREVIOUS)
+    measured = present_overview([(runs[0], (1,)), (runs[1], (0,))], HeadOrder.PREVIOUS)
     assert measured.places[0] == (0, 1)
     said = "Layer 1, head 2, rank 1 of 4; attends to the previous token: 100 %"
     assert measured.describe((0, 1)).startswith(said)
 
 
 def test_layers_that_differ_in_heads_have_no_overview() -> None:
-    one = captured_run(CapturedAttention.of("a", two_layers()[:1].astype(np.float32)))
-    other = captured_run(CapturedAttention.of("b", two_layers()[:1, :1].astype(np.float32)))
+    one = create_captured_run(CapturedAttention.of("a", two_layers()[:1].astype(np.float32)))
+    other = create_captured_run(CapturedAttention.of("b", two_layers()[:1, :1].astype(np.float32)))
     with pytest.raises(InputError, match="cannot be combined"):
-        overview_of([(one, (0,)), (other, (1,))], HeadOrder.LAYER)
+        present_overview([(one, (0,)), (other, (1,))], HeadOrder.LAYER)
 
 
 @pytest.mark.parametrize(("before", "after"), [(2, 4), (4, 2)])
@@ -183,7 +188,7 @@ def test_another_number_of_heads_with_the_same_text_has_all_its_heads(
     for heads in (before, after):
         document = Document(text="one two three", spec=AttentionSpec(d_in=4, d_out=4, heads=heads))
         view = View(head_order=HeadOrder.SHARPEST)
-        panel = present_layers(resolve(document, view, run_of(document, None)), panel)
+        panel = present_layers(resolve_view(document, view, run_document(document, None)), panel)
     assert panel
     assert sorted(panel.places) == [(0, head) for head in range(after)]
 
@@ -192,7 +197,7 @@ def long_model_run() -> tuple[Run, np.ndarray]:
     """A run of two layers of a long text, and its weights."""
     generator = torch.Generator().manual_seed(1)
     words = tuple(f"word {place % 29}" for place in range(80))
-    rule = LayerMask(Mask.CAUSAL)
+    rule = LayerMask(MaskKind.CAUSAL)
     layers = []
     for _ in range(2):
         queries, keys, values = (
@@ -201,13 +206,13 @@ def long_model_run() -> tuple[Run, np.ndarray]:
         scores = (queries @ keys.repeat_interleave(2, 0).mT / 2).tril()
         scores.masked_fill_(~torch.ones(80, 80).tril().bool(), -math.inf)
         layers.append(LayerVectors(queries, keys, values, scores.logsumexp(-1), rule))
-    run = blockwise_captured_run(LongAttention("made", tuple(layers), words, 0.5), "CPU")
+    run = blockwise_captured_run(LongTextAttention("made", tuple(layers), words, 0.5), "CPU")
     return run, run.trace.read("weights")
 
 
 def test_a_long_text_of_a_model_is_shown_by_one_row_of_each_block() -> None:
     run, weights = long_model_run()
-    panel = present_layers(resolve(Document(), View(), run), None)
+    panel = present_layers(resolve_view(Document(), View(), run), None)
     assert panel.block == 3
     assert panel.weights is not None
     rows = np.minimum(np.arange(27) * 3 + 1, 79)
@@ -224,10 +229,12 @@ def test_a_long_text_of_a_model_is_shown_by_one_row_of_each_block() -> None:
 
 def test_heads_of_a_long_text_stand_by_what_is_measured_of_them() -> None:
     run, weights = long_model_run()
-    panel = present_layers(resolve(Document(), View(head_order=HeadOrder.FIRST), run), None)
+    panel = present_layers(resolve_view(Document(), View(head_order=HeadOrder.FIRST), run), None)
     first = weights[..., 0].mean(-1).flatten()
     assert [4 * layer + head for layer, head in panel.places] == np.argsort(-first).tolist()
-    by_spread = present_layers(resolve(Document(), View(head_order=HeadOrder.SHARPEST), run), None)
+    by_spread = present_layers(
+        resolve_view(Document(), View(head_order=HeadOrder.SHARPEST), run), None
+    )
     assert by_spread.places == tuple((at // 4, at % 4) for at in range(8))
 
 
@@ -235,12 +242,12 @@ def test_heads_of_a_long_text_stand_by_what_is_measured_of_them() -> None:
 def test_a_long_text_of_a_module_has_pictures_without_measures(
     order: HeadOrder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attention_run, "HELD_WHOLE", 0)
+    monkeypatch.setattr(attention_run, "MAX_FULL_MATRIX_BYTES", 0)
     monkeypatch.setattr(attention_run, "MIN_BLOCKWISE_BYTES", 0)
     document = Document(text=" ".join(f"word{place}" for place in range(70)))
-    run = run_of(document, None)
+    run = run_document(document, None)
     assert run.trace.is_blockwise
-    panel = present_layers(resolve(document, View(head_order=order), run), None)
+    panel = present_layers(resolve_view(document, View(head_order=order), run), None)
     assert panel.weights is not None
     assert panel.weights.shape == (1, document.spec.heads, 24, 24)
     assert len(panel.places) == document.spec.heads
@@ -255,6 +262,6 @@ def test_a_module_that_is_still_shown_has_no_edits_of_the_model_that_is_read_nex
     model = ModelSource(
         "folder", "a model", "0", layers=(2,), edits=(HeadEdit(2, 1, HeadEditKind.SCALED, 0.5),)
     )
-    resolved = resolve(Document(model=model), View(), run_of(module, None), module)
+    resolved = resolve_view(Document(model=model), View(), run_document(module, None), module)
     panel = present_layers(resolved, None)
     assert (dict(panel.edits), panel.layers, panel.places) == ({}, (0,), ((0, 0),))

@@ -13,16 +13,16 @@ from tests.architecture.project_graph import ROOT
 from visualizer.attention.run import run
 from visualizer.attention.spec import (
     BooleanMatrix,
-    Mask,
-    Normalisation,
+    MaskKind,
+    NormalisationKind,
     NumberMatrix,
-    Position,
+    PositionKind,
     Projection,
-    Scale,
+    ScaleKind,
 )
 from visualizer.attention.spec_validation import problems
-from visualizer.features.lessons.claim_check import BookNumbers, ClaimResult, check_claim
-from visualizer.features.lessons.lesson import Measure
+from visualizer.features.lessons.claim_check import ClaimResult, PrintedNumbers, check_claim
+from visualizer.features.lessons.lesson import ClaimMeasure
 from visualizer.features.lessons.lesson_file import load_lessons, read_lesson
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from visualizer.session.document import Document
 
 FOLDER = ROOT / "resources" / "lessons"
-PRINTED = BookNumbers.read(*FOLDER.glob("*.json"))
+PRINTED = PrintedNumbers.read(*FOLDER.glob("*.json"))
 LESSONS, _ = load_lessons([FOLDER], PRINTED)
 
 Number = tuple[int, int, int]
@@ -109,23 +109,29 @@ def result(claim: Claim, found: Run) -> ClaimResult:
 def test_a_claim_fails_if_any_of_its_numbers_is_another(number: Number, runs: Runs) -> None:
     claim, found = claim_of(number), runs(page_of(number).document)
     assert result(claim, found) is ClaimResult.MATCHES
-    step = 1 if claim.measure is Measure.SHAPE else 0.0002
-    for place in np.ndindex(claim.printed.shape):
-        for other in (claim.printed[place] + step, claim.printed[place] - step, np.nan):
-            printed = claim.printed.copy()
-            printed[place] = other if np.isfinite(claim.printed[place]) else 0
-            if not np.isnan(printed[place]) or claim.measure is not Measure.SHAPE:
-                assert result(replace(claim, printed=printed), found) is ClaimResult.DIFFERS
+    step = 1 if claim.measure is ClaimMeasure.SHAPE else 0.0002
+    for place in np.ndindex(claim.printed_numbers.shape):
+        for other in (
+            claim.printed_numbers[place] + step,
+            claim.printed_numbers[place] - step,
+            np.nan,
+        ):
+            printed = claim.printed_numbers.copy()
+            printed[place] = other if np.isfinite(claim.printed_numbers[place]) else 0
+            if not np.isnan(printed[place]) or claim.measure is not ClaimMeasure.SHAPE:
+                assert result(replace(claim, printed_numbers=printed), found) is ClaimResult.DIFFERS
 
 
 @pytest.mark.parametrize("number", CLAIMS, ids=name_of)
 def test_a_page_is_not_computed_from_the_numbers_that_it_is_compared_with(number: Number) -> None:
     claim, lesson = claim_of(number), LESSONS[number[0]]
     sections: dict[str, Any] = json.loads(json.dumps(PRINTED.sections))
-    others = np.where(claim.printed == 0, 1.0, 0.0)  # another mask, too, where it is taken for one
+    others = np.where(
+        claim.printed_numbers == 0, 1.0, 0.0
+    )  # another mask, too, where it is taken for one
     sections[claim.section][claim.name] = others.tolist()
     text = (FOLDER / lesson.name).read_text(encoding="utf-8")
-    changed = read_lesson(text, lesson.name, BookNumbers(sections))
+    changed = read_lesson(text, lesson.name, PrintedNumbers(sections))
     assert changed.pages[number[1]].document == page_of(number).document
 
 
@@ -152,7 +158,7 @@ def is_within(part: np.ndarray, whole: np.ndarray) -> bool:
 @pytest.mark.parametrize("number", CLAIMS, ids=name_of)
 def test_a_claim_is_about_computed_numbers(number: Number) -> None:
     claim, page = claim_of(number), page_of(number)
-    printed = np.atleast_2d(claim.printed / claim.factor)
+    printed = np.atleast_2d(claim.printed_numbers / claim.factor)
     is_copy = any(is_within(printed, whole) for whole in own_numbers(page.document))
     assert is_copy == ((page.title, claim.name) in COPIES)
 
@@ -163,13 +169,15 @@ def test_a_claim_is_about_computed_numbers(number: Number) -> None:
 def other_computations(document: Document) -> dict[str, Document]:
     """Valid documents that differ in one setting or matrix, by the name of what differs."""
     spec = document.spec
-    is_uniform = spec.normalisation is Normalisation.UNIFORM
+    is_uniform = spec.normalisation is NormalisationKind.UNIFORM
     others: dict[str, Any] = {
         "temperature": spec.temperature * 2,
-        "mask": Mask.NONE if spec.mask is Mask.CAUSAL else Mask.CAUSAL,
-        "scale": Scale.D_MODEL if spec.scale is Scale.NONE else Scale.NONE,
-        "normalisation": Normalisation.SOFTMAX if is_uniform else Normalisation.UNIFORM,
-        "position": Position.SINUSOIDAL if spec.position is Position.NONE else Position.LEARNED,
+        "mask": MaskKind.NONE if spec.mask is MaskKind.CAUSAL else MaskKind.CAUSAL,
+        "scale": ScaleKind.D_MODEL if spec.scale is ScaleKind.NONE else ScaleKind.NONE,
+        "normalisation": NormalisationKind.SOFTMAX if is_uniform else NormalisationKind.UNIFORM,
+        "position": PositionKind.SINUSOIDAL
+        if spec.position is PositionKind.NONE
+        else PositionKind.LEARNED,
         "dropout": 0.25,
         "seed": spec.seed + 1,
         "d_out": spec.d_out * 2,
@@ -196,7 +204,7 @@ def other_matrix(matrix: NumberMatrix) -> NumberMatrix:
 
 def compared(claim: Claim, found: Run) -> np.ndarray:
     """The numbers of the stage that a claim is about."""
-    if claim.measure is Measure.SHAPE:
+    if claim.measure is ClaimMeasure.SHAPE:
         return np.array(found.trace.shape(claim.stage))
     return found.trace.read(claim.stage, claim.at).astype(float)
 

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QApplication
 
 from tests.support.window_input import words
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
-from visualizer.session.timeline import Place
+from visualizer.session.timeline import PlaybackPosition
 from visualizer.widgets import app_settings
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def test_a_lesson_opened_while_playing_ends_without_playing(hand: Hand) -> None:
     assert not hand.window.workspace.view.playhead.is_playing
     press_button(hand, hand.window.panes["Lesson"].close_button)
     assert not hand.window.workspace.view.playhead.is_playing
-    assert hand.window.workspace.view.playhead.place == Place("input")
+    assert hand.window.workspace.view.playhead.place == PlaybackPosition("input")
 
 
 def test_colours_words_and_speed_chosen_in_a_lesson_stay(hand: Hand) -> None:
@@ -217,14 +217,16 @@ def test_play_ends_where_the_page_says_and_begins_there_again(hand: Hand) -> Non
     player.set_speed(8)
     player.toggle()
     hand.until(lambda: not workspace.view.playhead.is_playing)
-    assert first == Place("weights", 1)
-    assert workspace.view.playhead.place == Place("weights", 5)
+    assert first == PlaybackPosition("weights", 1)
+    assert workspace.view.playhead.place == PlaybackPosition("weights", 5)
     player.toggle()
     hand.until(lambda: workspace.view.playhead.place == first)
     player.go_to_end()
     hand.settle()
     player.toggle()
-    assert workspace.wanted.playhead.place == Place("input")  # the span is left: all is played
+    assert workspace.wanted.playhead.place == PlaybackPosition(
+        "input"
+    )  # the span is left: all is played
     hand.settle()
     player.toggle()
     player.seek_stage("context")
@@ -257,7 +259,7 @@ def test_a_page_sets_the_step_and_play_goes_on_from_there(hand: Hand) -> None:
     assert hand.window.workspace.view.playhead.place == place
     hand.press(Qt.Key.Key_PageDown, Qt.KeyboardModifier.NoModifier)
     hand.settle()
-    assert hand.window.workspace.view.playhead.place == Place(
+    assert hand.window.workspace.view.playhead.place == PlaybackPosition(
         place.stage, place.row, place.column + 1
     )
     assert hand.window.panes["Lesson"].isVisibleTo(hand.window)
@@ -265,7 +267,7 @@ def test_a_page_sets_the_step_and_play_goes_on_from_there(hand: Hand) -> None:
 
 @pytest.fixture
 def own_folder() -> Path:
-    folder = app_settings.own_folder() / app_settings.LESSONS
+    folder = app_settings.user_data_folder() / app_settings.LESSONS
     folder.mkdir(parents=True)
     return folder
 
@@ -340,4 +342,4 @@ def test_leaving_a_lesson_for_a_document_that_cannot_be_used(hand: Hand) -> None
     hand.until(lambda: hand.window.workspace.view == hand.window.workspace.wanted)
     assert hand.problem("heads")
     assert "concat" not in before
-    assert hand.window.workspace.screen.panel(BOARD_CONTENTS).step_lights.leading is None
+    assert hand.window.workspace.screen.panel(BOARD_CONTENTS).step_highlights.leading is None

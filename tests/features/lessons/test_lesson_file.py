@@ -14,20 +14,25 @@ from hypothesis import strategies as st
 from tests.architecture.project_graph import ROOT
 from tests.support.examples import examples
 from visualizer.attention.settings import SETTINGS
-from visualizer.attention.spec import Mask, Route
+from visualizer.attention.spec import MaskKind, MaskRoute
 from visualizer.features.lessons import lesson_file
-from visualizer.features.lessons.claim_check import BookNumbers, UnfitError
-from visualizer.features.lessons.lesson_file import LessonError, line_of, load_lessons, read_lesson
-from visualizer.features.lessons.setting_value_parser import NAMES, value_of
+from visualizer.features.lessons.claim_check import InvalidLessonValueError, PrintedNumbers
+from visualizer.features.lessons.lesson_file import (
+    LessonError,
+    find_line,
+    load_lessons,
+    read_lesson,
+)
+from visualizer.features.lessons.setting_value_parser import SETTING_NAMES, parse_setting_value
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document, LineSplit
-from visualizer.session.timeline import Grain, Place
+from visualizer.session.timeline import PlaybackPosition, StepSize
 
 if TYPE_CHECKING:
     from visualizer.features.lessons.lesson import Lesson
 
 FOLDER = ROOT / "resources" / "lessons"
-PRINTED = BookNumbers.read(*FOLDER.glob("*.json"))
+PRINTED = PrintedNumbers.read(*FOLDER.glob("*.json"))
 
 GOOD = """\
 title = "One"      # line 1
@@ -84,9 +89,12 @@ def test_a_good_one_is_read_whole() -> None:
     assert first.says == "seed = 5, and no setting\n"
     assert first.document == Document("stages = 1").set("mechanism", "simplified")
     assert (first.claims, first.cell, first.place, first.grain) == ((), None, None, None)
-    assert second.document.spec.mask is Mask.CAUSAL
-    assert (second.grain, second.span) == (Grain.CELL, (Place("scores", 1, 2), "scores"))
-    assert second.place == Place("scores", 1, 2)
+    assert second.document.spec.mask is MaskKind.CAUSAL
+    assert (second.grain, second.span) == (
+        StepSize.CELL,
+        (PlaybackPosition("scores", 1, 2), "scores"),
+    )
+    assert second.place == PlaybackPosition("scores", 1, 2)
     assert second.cell == Cell("weights", (0, 1, 1))
     assert [claim.at for claim in second.claims] == [(0,), (0, 1)]
     assert second.stages == {"scores", "weights"}
@@ -268,24 +276,24 @@ def refusal(text: str) -> LessonError | None:
 
 @given(st.text(max_size=80), st.lists(st.integers(-3, 9) | st.text(max_size=5), max_size=4))
 def test_a_line_is_found_in_any_text(text: str, path: list[int | str]) -> None:
-    assert 1 <= line_of(text, tuple(path)) <= text.count("\n") + 1
+    assert 1 <= find_line(text, tuple(path)) <= text.count("\n") + 1
 
 
 # ---------------------------------------------------------------------------------- settings
 
 
 def test_every_setting_there_is_can_be_set() -> None:
-    assert {setting.name for setting in SETTINGS} <= set(NAMES)
-    for name in NAMES:
+    assert {setting.name for setting in SETTINGS} <= set(SETTING_NAMES)
+    for name in SETTING_NAMES:
         assert Document().set(name, Document().get(name)) == Document()
 
 
 def value(name: str, given: object, document: Document | None = None) -> Any:
-    return value_of(name, given, PRINTED, document or Document())
+    return parse_setting_value(name, given, PRINTED, document or Document())
 
 
 def test_values_are_those_that_a_document_takes() -> None:
-    assert value("route", "after") is Route.AFTER
+    assert value("route", "after") is MaskRoute.AFTER
     assert value("lines", "apart") is LineSplit.APART
     assert value("temperature", 2) == 2.0
     assert isinstance(value("temperature", 2), float)
@@ -303,7 +311,7 @@ def test_vectors_can_be_encoded_from_the_text() -> None:
     assert value("own_input", "ids", document).array().tolist() == [[1], [0], [1]]
     one_hot = value("own_input", "one-hot", document).array()
     assert one_hot.tolist() == [[0, 1], [1, 0], [0, 1]]
-    with pytest.raises(UnfitError, match="ids, one-hot"):
+    with pytest.raises(InvalidLessonValueError, match="ids, one-hot"):
         value("own_input", "2-hot", document)
 
 
@@ -331,7 +339,7 @@ set = {{ mechanism = "simplified", text = "abc", tokenizer = "characters" }}
 stages = ["scores"]
 tick = [{{ section = "mine", name = "losses", stage = "scores", {claim} }}]
 """
-    numbers = BookNumbers({"mine": {"losses": [1, 2]}})
+    numbers = PrintedNumbers({"mine": {"losses": [1, 2]}})
     with pytest.raises(LessonError, match="line 8: .*" + said):
         read_lesson(page, "one.toml", numbers)
     lesson = read_lesson(page.replace(claim, GOOD_LOSSES), "one.toml", numbers)
@@ -375,7 +383,7 @@ text_tokens = 6
 """
     document = read_lesson(text, "long.toml", PRINTED).pages[0].document
     assert document.text == repeated
-    assert document.most_tokens == 6
+    assert document.max_text_tokens == 6
 
 
 # ----------------------------------------------------------------------------------- printed
@@ -388,7 +396,7 @@ def test_printed_numbers_are_found_by_how_their_names_begin() -> None:
     assert not numbers.flags.writeable
     assert PRINTED.find("3.3.1", "context")[1] == "context"  # whole, though others begin so
     assert PRINTED.find("3.4.1", "score of")[2].shape == ()
-    with pytest.raises(UnfitError, match="No section starts with"):
+    with pytest.raises(InvalidLessonValueError, match="No section starts with"):
         PRINTED.find("_about", "x")
 
 
@@ -429,7 +437,7 @@ def test_a_lesson_may_tick_numbers_of_its_own(tmp_path: Path) -> None:
     path = tmp_path / "numbers.json"
     sections = {"mine": {"scores": [[1, None]]}, "_about": "x"}
     path.write_text(json.dumps(sections), encoding="utf-8")
-    assert BookNumbers.read(path).find("mine", "scores")[2].tolist() == [[1.0, -np.inf]]
+    assert PrintedNumbers.read(path).find("mine", "scores")[2].tolist() == [[1.0, -np.inf]]
 
 
 def refuse(*asked: object) -> bool:
@@ -475,7 +483,7 @@ def test_a_file_that_fails_in_any_way_is_named_and_the_others_are_there(
         (tmp_path / name).write_text(GOOD, encoding="utf-8")
     read = lesson_file.read_lesson
 
-    def fail(text: str, name: str, printed: BookNumbers) -> Lesson:
+    def fail(text: str, name: str, printed: PrintedNumbers) -> Lesson:
         if name == "a.toml":
             raise MemoryError
         return read(text, name, printed)

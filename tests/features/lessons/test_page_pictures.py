@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from tests.architecture.project_graph import ROOT
 from tests.support.screens import resolved
 from visualizer.attention.run import run
-from visualizer.features.lessons.claim_check import BookNumbers
+from visualizer.features.lessons.claim_check import PrintedNumbers
 from visualizer.features.lessons.lesson_file import load_lessons
-from visualizer.features.lessons.state import page_view
+from visualizer.features.lessons.state import view_of_page
 from visualizer.heatmap.board import Board
 from visualizer.heatmap.board_presenter import present_board
 from visualizer.session.timeline import Playhead
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from visualizer.heatmap.board import Heatmap
 
 FOLDER = ROOT / "resources" / "lessons"
-PRINTED = BookNumbers.read(*FOLDER.glob("*.json"))
+PRINTED = PrintedNumbers.read(*FOLDER.glob("*.json"))
 LESSONS, _ = load_lessons([FOLDER], PRINTED)
 PAGES = {
     page.title: (lesson, number) for lesson in LESSONS for number, page in enumerate(lesson.pages)
@@ -64,7 +64,7 @@ def heatmaps(title: str) -> tuple[Heatmap, ...]:
     """The panels of a page, all of it computed."""
     lesson, number = PAGES[title]
     document = lesson.pages[number].document
-    view = replace(page_view(lesson, number, View()), playhead=Playhead())
+    view = replace(view_of_page(lesson, number, View()), playhead=Playhead())
     shown = resolved(run(document.tokens(), document.spec), view, document)
     return present_board(shown, Board()).heatmaps
 

@@ -20,19 +20,19 @@ from visualizer.attention.modules import (
     SelfAttentionV2,
 )
 from visualizer.attention.run import run
-from visualizer.attention.spec import Device, Mask, Mode, Normalisation
+from visualizer.attention.spec import Device, DropoutMode, MaskKind, NormalisationKind
 from visualizer.attention.spec_validation import problems
-from visualizer.features.lessons.claim_check import BookNumbers, ClaimResult
+from visualizer.features.lessons.claim_check import ClaimResult, PrintedNumbers
 from visualizer.features.lessons.lesson_file import load_lessons
-from visualizer.features.lessons.presenter import LessonPanel, as_html, present_lesson
-from visualizer.features.lessons.state import page_view
-from visualizer.language.tokenizers import Tokenizer
+from visualizer.features.lessons.presenter import LessonPanel, markup_to_html, present_lesson
+from visualizer.features.lessons.state import view_of_page
+from visualizer.language.tokenizers import TokenizerKind
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
-from visualizer.session.timeline import Grain, Timeline
+from visualizer.session.timeline import StepSize, Timeline
 from visualizer.session.view import View
 from visualizer.session.view_options import ColourCurve, ColourOptions
-from visualizer.session.zoom_ranges import Zoom
+from visualizer.session.zoom_ranges import ZoomRange
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from visualizer.features.lessons.lesson import Lesson, Page
 
 FOLDER = ROOT / "resources" / "lessons"
-PRINTED = BookNumbers.read(*FOLDER.glob("*.json"))
+PRINTED = PrintedNumbers.read(*FOLDER.glob("*.json"))
 LESSONS, ERRORS = load_lessons([FOLDER], PRINTED)
 
 Number = tuple[int, int]
@@ -135,8 +135,8 @@ def test_a_page_is_short(number: Number) -> None:
     assert 0 < len(page.says.split()) <= 60
     assert len(page.title) <= 40
     assert "  " not in page.says
-    assert "<p>" in as_html(page.says)
-    assert not re.search(r"[*`]", as_html(page.says))
+    assert "<p>" in markup_to_html(page.says)
+    assert not re.search(r"[*`]", markup_to_html(page.says))
 
 
 def test_every_section_on_attention_is_ticked_somewhere() -> None:
@@ -180,7 +180,7 @@ def is_shown(written: str, page: Page, trace: Trace) -> bool:
 
 def losses_of(page: Page) -> list[np.ndarray]:
     """The losses that a page compares; those of the run agree, as other tests show."""
-    return [claim.printed for claim in page.claims if claim.targets]
+    return [claim.printed_numbers for claim in page.claims if claim.targets]
 
 
 def first_dot_products(trace: Trace) -> bool:
@@ -498,7 +498,7 @@ def with_one_changed(section: str, name: str) -> tuple[tuple[Lesson, ...], int]:
     flat[largest] += 1 if "shape" in name else 0.0002
     changed = flat.reshape(numbers.shape).tolist()
     sections[section][name] = json.loads(json.dumps(changed).replace("-Infinity", "null"))
-    lessons, errors = load_lessons([FOLDER], BookNumbers(sections))
+    lessons, errors = load_lessons([FOLDER], PrintedNumbers(sections))
     assert errors == ()
     return lessons, largest
 
@@ -548,12 +548,12 @@ def test_a_shape_that_is_off_is_named_whole(runs: Runs) -> None:
 
 EDITS: dict[str, list[Any]] = {
     "text": ["Another text", "Your journey starts with one step."],
-    "tokenizer": [Tokenizer.CHARACTERS],
+    "tokenizer": [TokenizerKind.CHARACTERS],
     "seed": [5, 7],
     "temperature": [0.5, 3.0],
-    "mask": list(Mask),
-    "mode": list(Mode),
-    "normalisation": list(Normalisation),
+    "mask": list(MaskKind),
+    "mode": list(DropoutMode),
+    "normalisation": list(NormalisationKind),
     "dropout": [0.1, 0.3],
     "d_in": [5, 6],
     "bias": [True, False],
@@ -607,25 +607,25 @@ def test_a_page_is_looked_at_with_the_readers_colours() -> None:
     number = BY_TITLE["Two loops"]
     before = View(
         text=3,
-        zoom=Zoom(range(2), range(1, 3)),
+        zoom=ZoomRange(range(2), range(1, 3)),
         hovered=Cell("weights", (0, 0, 0)),
         pinned=Cell("weights", (0, 0, 0)),
         colouring=ColourOptions(ColourCurve.LOG, sequential="cividis"),
     )
     before = replace(before, playhead=replace(before.playhead, speed=4.0, is_playing=True))
-    view = page_view(LESSONS[number[0]], number[1], before)
+    view = view_of_page(LESSONS[number[0]], number[1], before)
     assert view.stages == {"queries", "keys", "scores"}
     assert (view.text, view.zoom, view.hovered, view.pinned) == (0, None, None, None)
     assert view.colouring == ColourOptions(ColourCurve.LOG, sequential="cividis")
     playhead = view.playhead
-    assert (playhead.grain, playhead.speed, playhead.is_playing) == (Grain.CELL, 4.0, False)
+    assert (playhead.grain, playhead.speed, playhead.is_playing) == (StepSize.CELL, 4.0, False)
     assert playhead.place
     assert (playhead.place.stage, playhead.place.row, playhead.place.column) == ("scores", 0, 0)
 
 
 def test_a_page_without_play_shows_everything_computed() -> None:
     number = BY_TITLE["Scores are symmetric"]
-    view = page_view(LESSONS[number[0]], number[1], View())
+    view = view_of_page(LESSONS[number[0]], number[1], View())
     assert view.playhead.place is None
     assert view.pinned == Cell("scores", (0, 1, 4))
 
@@ -643,7 +643,7 @@ def test_pages_do_not_build_on_each_other() -> None:
 
 
 def test_light_markup_becomes_html_and_the_rest_is_escaped() -> None:
-    html = as_html("a **bold** `x < y`\n& so\n\n<b>not</b>\n")
+    html = markup_to_html("a **bold** `x < y`\n& so\n\n<b>not</b>\n")
     assert html == (
         "<p>a <b>bold</b> <code>x &lt; y</code>\n&amp; so</p><p>&lt;b&gt;not&lt;/b&gt;</p>"
     )

@@ -12,8 +12,8 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QLabel
 
 from visualizer.features.lessons.claim_check import ClaimCheck, ClaimResult
-from visualizer.features.lessons.presenter import LessonPanel, as_html
-from visualizer.features.lessons.widget import EMPTY, LessonPane
+from visualizer.features.lessons.presenter import LessonPanel, markup_to_html
+from visualizer.features.lessons.widget import EMPTY_MESSAGE, LessonPane
 from visualizer.widgets.theme import DARK, LIGHT
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ DIFFERS = ClaimCheck(
 WAITING = ClaimCheck("weights: computing", ClaimResult.WAITING)
 CHANGED = ClaimCheck("weights: not compared", ClaimResult.CHANGED, "The settings are others.")
 PANEL = LessonPanel(
-    "A <lesson>", "3.3", 3, 7, "One & all", as_html("Some **bold** `code`."), (MATCHES,)
+    "A <lesson>", "3.3", 3, 7, "One & all", markup_to_html("Some **bold** `code`."), (MATCHES,)
 )
 
 
@@ -112,7 +112,7 @@ def test_there_is_nothing_before_the_first_page_nor_after_the_last(
 
 def test_without_a_lesson_it_says_what_would_be_here(pane: LessonPane) -> None:
     pane.show_lesson(None, LIGHT)
-    assert said(pane.text) == EMPTY
+    assert said(pane.text) == EMPTY_MESSAGE
     assert ticks(pane) == []
     buttons = pane.findChildren(QAbstractButton)
     assert [button for button in buttons if button.isVisible()] == []
@@ -130,7 +130,7 @@ def test_every_button_has_a_name_and_so_has_the_pane(pane: LessonPane) -> None:
 
 
 def test_a_long_page_scrolls_and_the_next_begins_at_its_top(pane: LessonPane) -> None:
-    long = replace(PANEL, text=as_html("Many words go here. " * 80))
+    long = replace(PANEL, text=markup_to_html("Many words go here. " * 80))
     pane.show_lesson(long, LIGHT)
     pane.resize(pane.minimumWidth(), 300)
     pane.grab()

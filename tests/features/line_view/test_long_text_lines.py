@@ -12,24 +12,28 @@ from tests.support.screens import resolved
 from visualizer.attention import run as attention_run
 from visualizer.attention.display_transforms import WeightTransform
 from visualizer.attention.run import run
-from visualizer.attention.spec import AttentionSpec, Mask, Mode
+from visualizer.attention.spec import AttentionSpec, DropoutMode, MaskKind
 from visualizer.features.line_view import long_text_lines
 from visualizer.features.line_view.long_text_lines import MAX_LINES, PINNED_QUERY_LINES
-from visualizer.features.line_view.presenter import AWAITED, largest_cell, present_lines
+from visualizer.features.line_view.presenter import (
+    SEARCHING_MESSAGE,
+    present_lines,
+    strongest_line_cell,
+)
 from visualizer.heatmap.cell_cursor import present_cursor
 from visualizer.session.cell_address import Cell
 from visualizer.session.view import View
-from visualizer.session.view_options import PANE, LineOptions, LineSide, LineToken
-from visualizer.session.zoom_ranges import Zoom
+from visualizer.session.view_options import PANE_TITLE, LineOptions, LineSide, LineToken
+from visualizer.session.zoom_ranges import ZoomRange
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.features.line_view.presenter import LinePanel
-    from visualizer.session.resolved_view import Resolved
+    from visualizer.session.resolved_view import ResolvedView
 
-SPEC = AttentionSpec(d_in=16, d_out=16, heads=2, mask=Mask.CAUSAL, mode=Mode.EVAL)
+SPEC = AttentionSpec(d_in=16, d_out=16, heads=2, mask=MaskKind.CAUSAL, mode=DropoutMode.EVAL)
 TOKENS = 300
-SEEN = View(panes=frozenset({PANE}))
+SEEN = View(panes=frozenset({PANE_TITLE}))
 Place = tuple[int, int, int]
 
 
@@ -41,14 +45,14 @@ def whole() -> Run:
 @pytest.fixture
 def long(whole: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
     """The same numbers, of which no matrix is held."""
-    monkeypatch.setattr(attention_run, "HELD_WHOLE", 0)
+    monkeypatch.setattr(attention_run, "MAX_FULL_MATRIX_BYTES", 0)
     monkeypatch.setattr(attention_run, "MIN_BLOCKWISE_BYTES", 0)
     made = run(whole.texts, SPEC)
     assert made.trace.is_blockwise
     return made
 
 
-def show(shown: Resolved, previous: LinePanel | None = None) -> LinePanel:
+def show(shown: ResolvedView, previous: LinePanel | None = None) -> LinePanel:
     panel = present_lines(shown, present_cursor(shown), previous)
     assert panel is not None
     return panel
@@ -56,8 +60,8 @@ def show(shown: Resolved, previous: LinePanel | None = None) -> LinePanel:
 
 def read(made: Run, view: View) -> LinePanel:
     shown = resolved(made, view)
-    long_text_lines.read_more(shown, lambda: False)
-    assert long_text_lines.is_read(shown)
+    long_text_lines.read_more_weights(shown, lambda: False)
+    assert long_text_lines.are_weights_read(shown)
     return show(shown)
 
 
@@ -98,11 +102,11 @@ def test_those_near_the_pinned_query_and_of_itself_are_the_strongest_of_all_its_
     ("zoom", "queries", "whose"),
     [
         (None, range(2, TOKENS, 5), "for one query in 5; pin a query to see lines near it"),
-        (Zoom(range(40, 90), range(TOKENS)), range(40, 90), "for queries 41 to 90"),
+        (ZoomRange(range(40, 90), range(TOKENS)), range(40, 90), "for queries 41 to 90"),
     ],
 )
 def test_without_a_pinned_query_they_are_of_those_that_are_seen(
-    whole: Run, long: Run, zoom: Zoom | None, queries: range, whose: str
+    whole: Run, long: Run, zoom: ZoomRange | None, queries: range, whose: str
 ) -> None:
     panel = read(long, replace(SEEN, zoom=zoom))
     weights = whole.trace.read("weights").astype(np.float64)
@@ -134,14 +138,14 @@ def test_heads_are_read_one_after_another_and_what_was_shown_stays_until_then(lo
     first = read(long, SEEN)
     moved = replace(SEEN, pinned=Cell("weights", (0, 250, 9)))
     shown = resolved(long, moved)
-    assert show(shown).message == AWAITED
+    assert show(shown).message == SEARCHING_MESSAGE
     assert show(shown, first).lines is first.lines
-    long_text_lines.read_more(shown, lambda: True)
-    assert not long_text_lines.is_read(shown)
+    long_text_lines.read_more_weights(shown, lambda: True)
+    assert not long_text_lines.are_weights_read(shown)
     partly = show(shown, first)
     assert set(partly.lines.heads.tolist()) == {0}
     assert "(heads 1 to 1 of 2 so far)" in partly.notes[0]
-    long_text_lines.read_more(shown, lambda: True)
+    long_text_lines.read_more_weights(shown, lambda: True)
     assert set(show(shown, partly).lines.heads.tolist()) == {0, 1}
 
 
@@ -149,7 +153,7 @@ def test_what_was_read_is_known_while_more_is_read(
     long: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown = resolved(long, SEEN)
-    long_text_lines.read_more(shown, lambda: True)
+    long_text_lines.read_more_weights(shown, lambda: True)
     before = show(shown)
     meanwhile: list[LinePanel] = []
     largest = long_text_lines._largest_per_row
@@ -159,7 +163,7 @@ def test_what_was_read_is_known_while_more_is_read(
         return largest(*given)
 
     monkeypatch.setattr(long_text_lines, "_largest_per_row", look_and_read)
-    long_text_lines.read_more(shown, lambda: False)
+    long_text_lines.read_more_weights(shown, lambda: False)
     (panel,) = meanwhile
     assert panel.notes == before.notes
     assert placed(panel) == placed(before)
@@ -171,7 +175,7 @@ def test_the_lines_of_a_listed_token_light_up_and_lead_to_its_largest_cell(
     view = replace(SEEN, pinned=Cell("weights", (0, 200, 7)))
     panel = read(long, view)
     query = int(panel.lines.queries[-1])
-    found = largest_cell(resolved(long, view), LineToken(LineSide.QUERY, query))
+    found = strongest_line_cell(resolved(long, view), LineToken(LineSide.QUERY, query))
     weights = whole.trace.read("weights")
     assert found is not None
     head, _, key = np.unravel_index(weights[:, query].argmax(), weights[:, :1].shape)
@@ -185,5 +189,5 @@ def test_the_lines_of_a_listed_token_light_up_and_lead_to_its_largest_cell(
 
 
 def test_nothing_is_read_while_the_pane_is_closed(long: Run) -> None:
-    assert long_text_lines.is_read(resolved(long, View()))
-    assert not long_text_lines.is_read(resolved(long, SEEN))
+    assert long_text_lines.are_weights_read(resolved(long, View()))
+    assert not long_text_lines.are_weights_read(resolved(long, SEEN))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from visualizer.features.line_view.layout import LineLayout
 from visualizer.features.line_view.paint import (
-    PIECE,
+    MAX_PIECE_LENGTH_PX,
     _curve_path,
     _path_from_elements,
     _piece_elements,
@@ -35,7 +35,7 @@ def test_pieces_follow_the_curve_and_are_short(lines: list[tuple[float, float]])
         assert np.allclose(pieces["y"], y)
         assert (np.diff(pieces["y"]) <= 1e-9).all()  # from the lower end up
         lengths = np.hypot(np.diff(pieces["x"]), np.diff(pieces["y"]))
-        assert (lengths <= 1.5 * PIECE).all()
+        assert (lengths <= 1.5 * MAX_PIECE_LENGTH_PX).all()
 
 
 @given(LINES)

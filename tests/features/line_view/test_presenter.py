@@ -16,26 +16,26 @@ from tests.support.small_runs import a_run
 from tests.support.struct_strategies import structs
 from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
 from visualizer.attention.masks import allowed
-from visualizer.attention.spec import Mask, Normalisation
+from visualizer.attention.spec import MaskKind, NormalisationKind
 from visualizer.features.line_view import line_selection
 from visualizer.features.line_view.presenter import (
-    COVERED,
-    LATER,
-    LINES,
-    NOTHING,
-    largest_cell,
+    HIDDEN_MESSAGE,
+    LINES_PANEL,
+    NO_LINES_MESSAGE,
+    PLAYBACK_PENDING_MESSAGE,
     present_lines,
+    strongest_line_cell,
 )
 from visualizer.heatmap.cell_cursor import present_cursor
-from visualizer.heatmap.panel_colour_scale import SHORT
+from visualizer.heatmap.panel_colour_scale import MIN_PERCENTILE_TOKENS
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
-from visualizer.session.timeline import Grain, Place, Playhead
+from visualizer.session.timeline import PlaybackPosition, Playhead, StepSize
 from visualizer.session.user_prediction import Prediction
 from visualizer.session.view import View
 from visualizer.session.view_options import (
-    FOLLOWS,
-    PANE,
+    FOLLOW_PINNED,
+    PANE_TITLE,
     ColourLimits,
     ColourOptions,
     LineOptions,
@@ -50,12 +50,12 @@ if TYPE_CHECKING:
     from visualizer.features.line_view.line_selection import SelectedLines
     from visualizer.features.line_view.presenter import LinePanel
 
-LONG = " ".join(f"w{number}" for number in range(SHORT + 6))
+LONG = " ".join(f"w{number}" for number in range(MIN_PERCENTILE_TOKENS + 6))
 HALF: dict[str, Any] = {"dropout": 0.5, "dropout_seed": 3}
 
 
 def a_view(options: LineOptions | None = None, **fields: Any) -> View:
-    return View(lines=options or LineOptions(), panes=frozenset({PANE}), **fields)
+    return View(lines=options or LineOptions(), panes=frozenset({PANE_TITLE}), **fields)
 
 
 def show(run: Run, view: View, previous: LinePanel | None = None) -> LinePanel:
@@ -91,8 +91,8 @@ def ranked(
 # ------------------------------------------------------------------------------ which lines
 
 
-@pytest.mark.parametrize("mask", [Mask.NONE, Mask.CAUSAL, Mask.WINDOW])
-def test_every_weight_has_a_line_and_no_forbidden_pair_has_one(mask: Mask) -> None:
+@pytest.mark.parametrize("mask", [MaskKind.NONE, MaskKind.CAUSAL, MaskKind.WINDOW])
+def test_every_weight_has_a_line_and_no_forbidden_pair_has_one(mask: MaskKind) -> None:
     computed = a_run(mask=mask, window=2)
     panel = show(computed, a_view())
     assert placed(panel.lines) == pytest.approx(expected(computed))
@@ -138,7 +138,7 @@ def test_one_head_alone() -> None:
 
 
 def test_the_head_of_the_pinned_cell_is_followed() -> None:
-    computed, options = a_run(), LineOptions(solo=FOLLOWS)
+    computed, options = a_run(), LineOptions(solo=FOLLOW_PINNED)
     assert show(computed, a_view(options)).solo == 0
     assert show(computed, a_view(options, pinned=Cell("scores", (1, 2, 0)))).solo == 1
     assert show(computed, a_view(options, pinned=Cell("output", (1, 1)))).solo == 0
@@ -155,7 +155,7 @@ def test_heads_that_are_not_shown_have_no_lines() -> None:
 
 
 def test_lines_are_seen_through_the_lens_of_the_heatmaps() -> None:
-    computed = a_run(mask=Mask.NONE)
+    computed = a_run(mask=MaskKind.NONE)
     panel = show(computed, a_view(lens=WeightTransform.WITHOUT_FIRST))
     weights = computed.trace.read("weights").astype(np.float64)[..., 1:]
     weights /= weights.sum(axis=-1, keepdims=True)
@@ -209,17 +209,17 @@ def test_what_dropout_leaves_is_drawn_where_its_panel_is_shown() -> None:
 
 
 def test_weights_below_0_have_lines_by_their_size() -> None:
-    computed = a_run(normalisation=Normalisation.SUM, mask=Mask.NONE, d_in=4, seed=5)
+    computed = a_run(normalisation=NormalisationKind.SUM, mask=MaskKind.NONE, d_in=4, seed=5)
     every = expected(computed)
     assert min(every.values()) < 0
     panel = show(computed, a_view(LineOptions(threshold=0.3)))
     large = {at: weight for at, weight in every.items() if abs(weight) >= 0.3}
     assert placed(panel.lines) == pytest.approx(large)
-    assert (panel.lines.strengths >= 0).all()
+    assert (panel.lines.line_strengths >= 0).all()
 
 
 def test_a_text_of_a_batch_has_its_own_lines_and_none_to_padding() -> None:
-    computed = a_run("a b c", "d", mask=Mask.NONE)
+    computed = a_run("a b c", "d", mask=MaskKind.NONE)
     weights = computed.trace.read("weights", (1,))
     panel = show(computed, a_view(text=1))
     assert set(panel.lines.keys.tolist()) == {0}
@@ -229,8 +229,8 @@ def test_a_text_of_a_batch_has_its_own_lines_and_none_to_padding() -> None:
 
 
 def test_a_threshold_above_all_says_how_to_see_more() -> None:
-    panel = show(a_run(mask=Mask.NONE), a_view(LineOptions(threshold=1)))
-    assert (len(panel.lines), panel.message) == (0, NOTHING)
+    panel = show(a_run(mask=MaskKind.NONE), a_view(LineOptions(threshold=1)))
+    assert (len(panel.lines), panel.message) == (0, NO_LINES_MESSAGE)
 
 
 # ------------------------------------------------------------------------------ thinning
@@ -241,17 +241,17 @@ def test_a_threshold_above_all_says_how_to_see_more() -> None:
     tokens=st.integers(1, 9),
     heads=st.integers(1, 4),
     most=st.integers(1, 60),
-    mask=st.sampled_from([Mask.NONE, Mask.CAUSAL, Mask.WINDOW]),
+    mask=st.sampled_from([MaskKind.NONE, MaskKind.CAUSAL, MaskKind.WINDOW]),
     options=structs(
         LineOptions,
         threshold=st.sampled_from([0.0, 0.1, 0.3]),
         top=st.integers(0, 5),
-        solo=st.sampled_from([None, 0, FOLLOWS]),
+        solo=st.sampled_from([None, 0, FOLLOW_PINNED]),
     ),
     seed=st.integers(0, 99),
 )
 def test_no_line_is_smaller_than_one_left_out_of_its_head_and_query(
-    tokens: int, heads: int, most: int, mask: Mask, options: LineOptions, seed: int
+    tokens: int, heads: int, most: int, mask: MaskKind, options: LineOptions, seed: int
 ) -> None:
     text = " ".join(f"w{number}" for number in range(tokens))
     spec: dict[str, Any] = {
@@ -325,10 +325,12 @@ def test_the_same_lines_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
 # ------------------------------------------------------------------------------ strength
 
 
-@pytest.mark.parametrize("mask", [Mask.CAUSAL, Mask.NONE])  # with a weight of 1, and without
-def test_strength_is_the_weight_in_short_texts(mask: Mask) -> None:
+@pytest.mark.parametrize(
+    "mask", [MaskKind.CAUSAL, MaskKind.NONE]
+)  # with a weight of 1, and without
+def test_strength_is_the_weight_in_short_texts(mask: MaskKind) -> None:
     panel = show(a_run(mask=mask), a_view())
-    np.testing.assert_allclose(panel.lines.strengths, panel.lines.weights, rtol=1e-6)
+    np.testing.assert_allclose(panel.lines.line_strengths, panel.lines.weights, rtol=1e-6)
 
 
 @pytest.mark.parametrize("text", ["a b c d", LONG])
@@ -340,14 +342,14 @@ def test_strength_is_in_relation_to_the_querys_largest_where_rows_are_coloured_s
     panel = show(computed, a_view(colouring=ColourOptions(limits=limits)))
     largest = computed.trace.read("weights").astype(np.float64).max(axis=(0, 2))  # query
     wanted = panel.lines.weights / largest[panel.lines.queries]
-    np.testing.assert_allclose(panel.lines.strengths, wanted, rtol=1e-5)
+    np.testing.assert_allclose(panel.lines.line_strengths, wanted, rtol=1e-5)
     assert panel.notes[-1] == "opacity relative to each query’s largest weight"
 
 
 def test_more_than_1_after_dropout_is_full_strength() -> None:
     panel = show(a_run(**HALF), a_view())
     assert panel.lines.weights.max() > 1
-    assert panel.lines.strengths.max() == 1
+    assert panel.lines.line_strengths.max() == 1
 
 
 # ------------------------------------------------------------------------------ the cursor
@@ -369,7 +371,7 @@ def test_a_cell_lights_all_lines_of_its_query() -> None:
 
 def test_a_cell_that_was_come_to_by_its_key_lights_all_lines_to_it() -> None:
     computed = a_run()
-    cell = largest_cell(resolved(computed, a_view()), LineToken(LineSide.KEY, 2))
+    cell = strongest_line_cell(resolved(computed, a_view()), LineToken(LineSide.KEY, 2))
     every = {at: weight for at, weight in expected(computed).items() if at[2] == 2}
     assert cell is not None
     assert computed.trace.read("weights", cell.place) == np.float32(max(every.values()))
@@ -435,19 +437,24 @@ def test_the_picture_is_kept_while_the_cursor_moves() -> None:
 def test_what_is_to_be_predicted_is_covered() -> None:
     view = a_view(pinned=Cell("scores", (0, 1, 0)), guess=Prediction("weights"))
     panel = show(a_run(), view)
-    assert (len(panel.lines), panel.lit, panel.weight, panel.message) == (0, None, None, COVERED)
-    assert largest_cell(resolved(a_run(), view), LineToken(LineSide.QUERY, 3)) is None
+    assert (len(panel.lines), panel.lit, panel.weight, panel.message) == (
+        0,
+        None,
+        None,
+        HIDDEN_MESSAGE,
+    )
+    assert strongest_line_cell(resolved(a_run(), view), LineToken(LineSide.QUERY, 3)) is None
 
 
 def test_lines_come_as_playback_does() -> None:
-    computed, view = a_run(mask=Mask.NONE), a_view()
-    view = replace(view, playhead=Playhead(Place("weights", 2, 2), Grain.CELL))
+    computed, view = a_run(mask=MaskKind.NONE), a_view()
+    view = replace(view, playhead=Playhead(PlaybackPosition("weights", 2, 2), StepSize.CELL))
     panel = show(computed, view)
     there = {at for at in expected(computed) if at[1] < 2 or (at[1] == 2 and at[2] < 3)}
     assert set(placed(panel.lines)) == there
-    assert largest_cell(resolved(computed, view), LineToken(LineSide.QUERY, 3)) is None
-    panel = show(computed, replace(view, playhead=Playhead(Place("scores"))))
-    assert (len(panel.lines), panel.message) == (0, LATER)
+    assert strongest_line_cell(resolved(computed, view), LineToken(LineSide.QUERY, 3)) is None
+    panel = show(computed, replace(view, playhead=Playhead(PlaybackPosition("scores"))))
+    assert (len(panel.lines), panel.message) == (0, PLAYBACK_PENDING_MESSAGE)
 
 
 # ------------------------------------------------------------------------------ reading
@@ -455,7 +462,7 @@ def test_lines_come_as_playback_does() -> None:
 
 def test_nothing_is_made_while_the_pane_is_closed() -> None:
     computed, view = a_run(), replace(a_view(), panes=frozenset())
-    assert present(Document(), view, computed, None, False, None).panel(LINES) is None
+    assert present(Document(), view, computed, None, False, None).panel(LINES_PANEL) is None
     assert needs(computed, view) != needs(computed, a_view())
     warm(computed, view)
     assert not _found(computed)

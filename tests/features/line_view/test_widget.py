@@ -13,12 +13,12 @@ from PySide6.QtWidgets import QApplication
 from tests.support.colour_vision import contrast
 from tests.support.examples import others_slow
 from tests.support.window_input import LEFT, leave, words
-from visualizer.features.line_view.layout import SMALLEST, lay_out
+from visualizer.features.line_view.layout import MIN_ROW_PX, lay_out_lines
 from visualizer.features.line_view.paint import THINNEST, WIDEST, LineBrush, label_box
-from visualizer.features.line_view.presenter import LINES
+from visualizer.features.line_view.presenter import LINES_PANEL
 from visualizer.session.cell_address import Cell
-from visualizer.session.view_options import FOLLOWS, LineSide, LineToken
-from visualizer.widgets.fonts import metrics
+from visualizer.session.view_options import FOLLOW_PINNED, LineSide, LineToken
+from visualizer.widgets.fonts import font_metrics
 from visualizer.widgets.theme import DARK, LIGHT, head_colour
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Lines:
 
     def hover(self, what: Cell | LineToken) -> QPoint:
         view = self.view
-        to = place_of_token(view, what) if isinstance(what, LineToken) else view.place_of(what)
+        to = place_of_token(view, what) if isinstance(what, LineToken) else view.line_position(what)
         self.move(to)
         return to.toPoint()
 
@@ -122,7 +122,7 @@ def test_a_key_opens_and_closes_it(lines: Lines) -> None:
     lines.hand.key(Qt.Key.Key_F9)
     lines.settle()
     assert not lines.pane.isVisibleTo(lines.window)
-    assert lines.window.workspace.screen.panel(LINES) is None
+    assert lines.window.workspace.screen.panel(LINES_PANEL) is None
 
 
 def test_the_line_under_the_pointer_is_the_cell_that_is_told(lines: Lines) -> None:
@@ -171,11 +171,11 @@ def test_a_cell_pinned_in_the_heatmaps_lights_its_lines(lines: Lines) -> None:
     assert lines.panel.cell == Cell("weights", (1, 3, 2))
     picture = lines.picture()
     assert picture != before
-    at = lines.view.place_of(Cell("weights", (1, 3, 2)))
+    at = lines.view.line_position(Cell("weights", (1, 3, 2)))
     assert head_colour(1, LIGHT) in colours(
         picture.copy(round(at.x()) - 40, round(at.y()) - 40, 80, 80)
     )
-    dimmed = lines.view.place_of(Cell("weights", (0, 0, 0))).toPoint()
+    dimmed = lines.view.line_position(Cell("weights", (0, 0, 0))).toPoint()
     assert before.pixelColor(dimmed).saturation() > 2 * picture.pixelColor(dimmed).saturation()
 
 
@@ -254,7 +254,7 @@ def test_heads_are_mixed_or_alone(lines: Lines) -> None:
     QTest.keyClick(box, Qt.Key.Key_Home)
     QTest.keyClick(box, Qt.Key.Key_Down)
     lines.settle()
-    assert lines.hand.window.workspace.view.lines.solo == FOLLOWS
+    assert lines.hand.window.workspace.view.lines.solo == FOLLOW_PINNED
     lines.hand.click_cell(Cell("weights", (1, 2, 1)))
     lines.settle()
     assert lines.panel.solo == 1
@@ -327,7 +327,7 @@ def test_labels_of_neighbours_do_not_touch(lines: Lines) -> None:
     lines.hand.paste_sentence(LONG)
     lines.settle()
     rows = lines.view._rows
-    assert rows.height < metrics(12).height()
+    assert rows.height < font_metrics(12).height()
     before = lines.picture()
     lines.hover(LineToken(LineSide.KEY, 33))
     assert lines.picture() != before
@@ -338,8 +338,8 @@ def test_rows_can_be_read_while_they_are_few_and_pointed_at_always(
     application: QApplication, count: int, scrolls: bool
 ) -> None:
     labels = tuple(f"w{number}" for number in range(count))
-    rows = lay_out(labels, 2, 300, 500)
-    assert rows.height >= (metrics(12).height() if count <= 40 else SMALLEST)
+    rows = lay_out_lines(labels, 2, 300, 500)
+    assert rows.height >= (font_metrics(12).height() if count <= 40 else MIN_ROW_PX)
     assert (rows.bottom > 500) == scrolls
     assert [rows.at(rows.middle(at)) for at in range(count)] == list(range(count))
     assert rows.at(rows.top - 1) is rows.at(rows.middle(count)) is None
@@ -347,7 +347,7 @@ def test_rows_can_be_read_while_they_are_few_and_pointed_at_always(
 
 
 def test_a_narrow_pane_shortens_long_tokens(application: QApplication) -> None:
-    rows = lay_out(("x" * 300, "y"), 2, 200, 500)
+    rows = lay_out_lines(("x" * 300, "y"), 2, 200, 500)
     assert rows.right - rows.left >= 70
     assert label_box(rows, LineSide.QUERY, 0).left() > 0
     assert label_box(rows, LineSide.KEY, 0).right() <= 200
@@ -390,7 +390,7 @@ def test_the_largest_weights_stand_out_at_rest(lines: Lines, scheme: str, heads:
     paper = DARK.paper if scheme == "dark" else LIGHT.paper
     for at in (-1, -2):
         cell = Cell("weights", (drawn.heads[at], drawn.queries[at], drawn.keys[at]))
-        middle = lines.view.place_of(cell).toPoint()
+        middle = lines.view.line_position(cell).toPoint()
         column = [picture.pixelColor(middle + QPoint(0, away)).name() for away in (-1, 0, 1)]
         assert max(contrast(colour, paper) for colour in column) >= 3
 
@@ -424,7 +424,7 @@ def pens(lines: Lines, drawn: SelectedLines) -> dict[tuple[int, int, int], tuple
     brush = LineBrush.of(lines.panel.lines)
     found = {}
     places = zip(drawn.heads.tolist(), drawn.queries.tolist(), drawn.keys.tolist(), strict=True)
-    for place, level in zip(places, brush.levels(drawn.strengths).tolist(), strict=True):
+    for place, level in zip(places, brush.levels(drawn.line_strengths).tolist(), strict=True):
         pen = brush.pen(place[0], level, True, False, LIGHT)
         found[place] = (pen.widthF(), pen.color().alphaF())
     return found

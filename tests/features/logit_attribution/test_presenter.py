@@ -17,20 +17,20 @@ from visualizer.attention.model_reading import (
 )
 from visualizer.errors import InputError
 from visualizer.features.logit_attribution.presenter import (
+    COMPUTING_MESSAGE,
     MODEL_REQUIRED,
-    WORKING,
     AttributionPanel,
     present_attribution,
 )
 from visualizer.models.model_source import ModelSource
 from visualizer.session.document import Document
-from visualizer.session.model_panes import READING, AttributionOptions
-from visualizer.session.resolved_view import resolve
+from visualizer.session.model_panes import RUNNING_MESSAGE, AttributionOptions
+from visualizer.session.resolved_view import resolve_view
 from visualizer.session.view import View
-from visualizer.session.worker_jobs import run_of
+from visualizer.session.worker_jobs import run_document
 
 SOURCE = ModelSource("/models/tiny", "tiny", "0" * 64)
-RUN = run_of(Document(), None)
+RUN = run_document(Document(), None)
 HEADS = np.array([[0.5, -1.0], [0.25, 2.0]])
 REST = np.array([4.0, -3.0])
 PARTS = PartsAnswer(LogitParts(7, 3.25, HEADS, REST, 0.25, 0.25, (2, 3)), " cat", 0.5)
@@ -52,15 +52,15 @@ def panel_of(
 ) -> AttributionPanel:
     run = replace(RUN, reading=found)
     document = replace(Document(), model=model)
-    return present_attribution(resolve(document, view or View(), run), None)
+    return present_attribution(resolve_view(document, view or View(), run), None)
 
 
 def test_only_the_parts_are_asked_unasked() -> None:
     assert panel_of(None, model=None).message == MODEL_REQUIRED
-    assert panel_of(None).message == READING
+    assert panel_of(None).message == RUNNING_MESSAGE
     panel = panel_of(reading())
     assert panel.questions == (question(QuestionKind.PARTS),)
-    assert (panel.message, panel.likely) == (WORKING, (" cat", " dog"))
+    assert (panel.message, panel.top_token_names) == (COMPUTING_MESSAGE, (" cat", " dog"))
     assert panel.ablation == question(QuestionKind.ABLATIONS)
     asked = View(attribution=AttributionOptions(" dog"))
     assert panel_of(reading(), asked).questions == (question(QuestionKind.PARTS, " dog"),)
@@ -74,7 +74,12 @@ def test_the_parts_stand_with_their_sum() -> None:
     assert cells is not None
     np.testing.assert_array_equal(cells.values, [[0.5, -1, 4], [0.25, 2, -3]])
     assert (cells.rows, cells.columns) == (("3", "4"), ("1", "2", "rest"))
-    assert (cells.low, cells.high, cells.apart, cells.apart_high) == (-2, 2, 2, 4)
+    assert (cells.low, cells.high, cells.with_head_axis, cells.separate_upper_limit) == (
+        -2,
+        2,
+        2,
+        4,
+    )
     # Heads are seen at their own scale, beside a rest that is larger than all of them.
     np.testing.assert_array_equal(cells.positions(), [[0.625, 0.25, 1], [0.5625, 1, 0.125]])
     assert cells.marked == {(1, 1)}

@@ -8,22 +8,22 @@ from msgspec.structs import replace
 from visualizer.attention.model_reading import CostlyAnswer, LensAnswer, ModelReading
 from visualizer.errors import InputError
 from visualizer.features.logit_lens.presenter import (
-    ANYWAY,
+    COSTLY_LENS_QUESTION,
+    LENS_QUESTION,
     MODEL_REQUIRED,
-    QUESTION,
     LensPanel,
     present_lens,
 )
 from visualizer.models.model_source import ModelSource
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
-from visualizer.session.model_panes import READING
-from visualizer.session.resolved_view import resolve
+from visualizer.session.model_panes import RUNNING_MESSAGE
+from visualizer.session.resolved_view import resolve_view
 from visualizer.session.view import View
-from visualizer.session.worker_jobs import run_of
+from visualizer.session.worker_jobs import run_document
 
 SOURCE = ModelSource("/models/tiny", "tiny", "0" * 64)
-RUN = run_of(Document(), None)
+RUN = run_document(Document(), None)
 TOKENS = len(RUN.texts[0])
 WORDS = tuple(tuple((f" {layer}{at}", "b") for at in range(TOKENS)) for layer in range(2))
 SHARES = np.tile(np.array([0.75, 0.125], np.float32), (2, TOKENS, 1))
@@ -40,25 +40,25 @@ def panel_of(
 ) -> LensPanel:
     run = replace(RUN, reading=found)
     document = replace(Document(), model=model)
-    return present_lens(resolve(document, view or View(), run), None)
+    return present_lens(resolve_view(document, view or View(), run), None)
 
 
 def test_the_model_is_asked_once_it_has_read() -> None:
     assert panel_of(None, model=None).message == MODEL_REQUIRED
-    assert panel_of(None).message == READING
-    assert panel_of(reading()).questions == (QUESTION,)
+    assert panel_of(None).message == RUNNING_MESSAGE
+    assert panel_of(reading()).questions == (LENS_QUESTION,)
     assert panel_of(reading()).is_working
 
 
 def test_a_row_is_a_layer_and_the_last_is_the_model() -> None:
     read = reading()
-    read.answers.known[QUESTION] = ANSWER
+    read.answers.known[LENS_QUESTION] = ANSWER
     panel = panel_of(read, View(pinned=Cell("weights", (0, 2, 1))))
     cells = panel.cells
     assert cells is not None
     assert not panel.questions
     assert (cells.rows, panel.layers) == (("3", "model"), (2, 3))
-    assert cells.marked_row == 1  # the run's only layer is the model's fourth
+    assert cells.highlighted_row == 1  # the run's only layer is the model's fourth
     assert cells.marked == {(1, 2)}
     assert cells.words[0][1] == "␣01"
     np.testing.assert_array_equal(cells.values, SHARES[..., 0])
@@ -71,17 +71,21 @@ def test_a_row_is_a_layer_and_the_last_is_the_model() -> None:
 
 def test_what_takes_long_is_asked_when_it_is_wanted() -> None:
     read = reading()
-    read.answers.known[QUESTION] = CostlyAnswer("This takes a while.")
+    read.answers.known[LENS_QUESTION] = CostlyAnswer("This takes a while.")
     panel = panel_of(read)
-    assert (panel.message, panel.costly, panel.questions) == ("This takes a while.", ANYWAY, ())
-    read.answers.wanted.add(ANYWAY)
-    assert panel_of(read).questions == (ANYWAY,)
-    read.answers.known[ANYWAY] = ANSWER
+    assert (panel.message, panel.costly, panel.questions) == (
+        "This takes a while.",
+        COSTLY_LENS_QUESTION,
+        (),
+    )
+    read.answers.wanted.add(COSTLY_LENS_QUESTION)
+    assert panel_of(read).questions == (COSTLY_LENS_QUESTION,)
+    read.answers.known[COSTLY_LENS_QUESTION] = ANSWER
     assert panel_of(read).cells is not None
 
 
 def test_a_refusal_is_said_and_not_asked_again() -> None:
     read = reading()
-    read.answers.known[QUESTION] = InputError("model", "It is not known.")
+    read.answers.known[LENS_QUESTION] = InputError("model", "It is not known.")
     panel = panel_of(read)
     assert (panel.message, panel.questions, panel.cells) == ("It is not known.", (), None)

@@ -13,8 +13,8 @@ from PySide6.QtWidgets import QApplication, QMenu
 
 from tests.support.accessible_text import heard
 from tests.support.window_input import CONTROL, LEFT, SHIFT, Hand, words
-from visualizer.attention.spec import Mask, Normalisation, Route
-from visualizer.features.mask_editor.presenter import HINT, MASK_EDIT, SIZE_MISMATCH
+from visualizer.attention.spec import MaskKind, MaskRoute, NormalisationKind
+from visualizer.features.mask_editor.presenter import HINT, MASK_EDIT_PANEL, SIZE_MISMATCH
 from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.session.document import Document, LineSplit
 from visualizer.session.view_options import MaskBrush
@@ -133,7 +133,7 @@ def test_a_click_allows_what_is_forbidden_and_forbids_what_is_allowed(painter: P
     before = painter.document
     painter.stroke(weights(1, 4))
     assert painter.mask == painted((1, 4))
-    assert painter.document.spec.mask is Mask.OWN
+    assert painter.document.spec.mask is MaskKind.OWN
     numbers = painter.hand.panel("weights").values
     assert numbers[1, 4] > 0
     assert numbers.sum(axis=1) == pytest.approx(1, abs=1e-5)
@@ -267,7 +267,7 @@ def test_escape_in_the_bar_ends_it(painter: Painter) -> None:
 def test_escape_ends_it_before_presenter_mode(painter: Painter) -> None:
     painter.key(Qt.Key.Key_F5)
     painter.key(Qt.Key.Key_Escape)
-    assert painter.workspace.screen.panel(MASK_EDIT) is None
+    assert painter.workspace.screen.panel(MASK_EDIT_PANEL) is None
     assert painter.window.controllers.presenter.is_on
     painter.key(Qt.Key.Key_Escape)
     assert not painter.window.controllers.presenter.is_on
@@ -329,11 +329,11 @@ def test_in_a_zoomed_panel_a_drag_paints_and_the_wheel_moves(painter: Painter) -
     painter.settle()
     painter.window.controllers.view_controller.zoom(2, (1.5, 1.5))
     painter.settle()
-    rows = painter.hand.panel("weights").rows.seen
+    rows = painter.hand.panel("weights").rows.displayed_stage
     assert len(rows) < 6
     first, last = rows[0], rows[-1]
     painter.stroke(weights(first, first), weights(last, first))
-    assert painter.hand.panel("weights").rows.seen == rows
+    assert painter.hand.panel("weights").rows.displayed_stage == rows
     own = painter.document.spec.own_mask
     assert own is not None
     assert not own.array()[first : last + 1, first].any()
@@ -421,9 +421,9 @@ def test_what_is_painted_is_seen_before_its_numbers(gated: Painter, gate: Gate) 
     expected = painted((0, 4))
     expected[4][1] = 0
     assert gated.mask == expected
-    painting = gated.workspace.screen.panel(MASK_EDIT)
+    painting = gated.workspace.screen.panel(MASK_EDIT_PANEL)
     assert painting is not None
-    assert painting.fresh == {}
+    assert painting.pending_cells == {}
     assert gated.colours(closed) == hatched
     assert LIGHT.raised not in gated.colours(opened)
 
@@ -448,8 +448,8 @@ def test_of_tiny_cells_the_stroke_is_lit(gate: Gate, open_window: Open, qtbot: Q
 
 
 def test_a_mask_that_cannot_be_used_is_painted_all_the_same(painter: Painter) -> None:
-    painter.workspace.set("mask", Mask.NONE)
-    painter.workspace.set("normalisation", Normalisation.SUM)
+    painter.workspace.set("mask", MaskKind.NONE)
+    painter.workspace.set("normalisation", NormalisationKind.SUM)
     painter.settle()
     before = painter.document
     painter.press(weights(0, 4))
@@ -467,7 +467,7 @@ def test_a_mask_that_cannot_be_used_is_painted_all_the_same(painter: Painter) ->
 
 
 def test_a_stroke_goes_on_where_the_hand_is_when_panels_move(painter: Painter) -> None:
-    painter.workspace.set("mask", Mask.NONE)
+    painter.workspace.set("mask", MaskKind.NONE)
     painter.workspace.look(stages=frozenset({"masked", "weights"}))
     painter.settle()
     assert painter.hand.stages == ["weights"]
@@ -484,8 +484,8 @@ def test_a_stroke_goes_on_where_the_hand_is_when_panels_move(painter: Painter) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("route", Route)
-def test_every_stage_that_the_mask_acts_on_shows_it(painter: Painter, route: Route) -> None:
+@pytest.mark.parametrize("route", MaskRoute)
+def test_every_stage_that_the_mask_acts_on_shows_it(painter: Painter, route: MaskRoute) -> None:
     painter.workspace.set("route", route)
     painter.workspace.set("dropout", 0.5)
     stages = frozenset({"scores", "masked", "zeroed", "weights", "dropped"})

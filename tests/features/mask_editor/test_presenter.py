@@ -11,30 +11,37 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.support.small_runs import a_run, board
-from visualizer.attention.spec import AttentionSpec, BooleanMatrix, Device, Dtype, Mask, Route
+from visualizer.attention.spec import (
+    AttentionSpec,
+    BooleanMatrix,
+    Device,
+    Dtype,
+    MaskKind,
+    MaskRoute,
+)
 from visualizer.features.mask_editor.brush_masks import (
-    all_allowed,
-    between,
-    causal,
-    is_open,
+    apply_stroke,
+    causal_mask,
+    cells_on_line,
+    full_mask,
+    is_allowed,
     mask_of_brush,
     padding,
     prefix,
     window,
-    with_stroke,
 )
 from visualizer.features.mask_editor.presenter import (
     PANEL_REQUIRED,
     SIZE_MISMATCH,
     MaskEditPanel,
-    longest,
-    mask_of,
+    current_mask,
+    longest_text_tokens,
     present_mask_edit,
 )
 from visualizer.session.cell_address import ComparedSide
 from visualizer.session.document import Document, LineSplit
 from visualizer.session.history import History
-from visualizer.session.resolved_view import resolve
+from visualizer.session.resolved_view import resolve_view
 from visualizer.session.user_prediction import Prediction
 from visualizer.session.view import View
 from visualizer.session.view_options import MaskBrush, MaskEditState
@@ -82,8 +89,8 @@ def test_brushes_allow_what_they_say(tokens: int, number: int) -> None:
 
 
 def test_brushes_by_their_names() -> None:
-    assert all_allowed(2).astype(int).tolist() == [[1, 1], [1, 1]]
-    assert causal(3).astype(int).tolist() == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
+    assert full_mask(2).astype(int).tolist() == [[1, 1], [1, 1]]
+    assert causal_mask(3).astype(int).tolist() == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
     assert window(3, 2).astype(int).tolist() == [[1, 0, 0], [1, 1, 0], [0, 1, 1]]
     assert prefix(3, 2).astype(int).tolist() == [[1, 1, 0], [1, 1, 0], [1, 1, 1]]
     assert padding(3, 1).astype(int).tolist() == 3 * [[1, 0, 0]]
@@ -102,13 +109,13 @@ def test_a_stroke_changes_its_cells_alone_and_twice_is_once(
     drawn: tuple[BooleanMatrix, list[tuple[int, int]]], allow: bool
 ) -> None:
     mask, cells = drawn
-    painted = with_stroke(mask, cells, allow)
+    painted = apply_stroke(mask, cells, allow)
     expected = mask.array().tolist()
     for query, key in cells:
         expected[query][key] = allow
     assert painted.array().tolist() == expected
-    assert with_stroke(painted, cells, allow) == painted
-    assert all(is_open(painted, cell) == allow for cell in cells)
+    assert apply_stroke(painted, cells, allow) == painted
+    assert all(is_allowed(painted, cell) == allow for cell in cells)
 
 
 @given(MASKS)
@@ -116,25 +123,25 @@ def test_a_stroke_is_taken_back_whole(
     drawn: tuple[BooleanMatrix, list[tuple[int, int]]],
 ) -> None:
     mask, cells = drawn
-    first = present = Document(spec=AttentionSpec(mask=Mask.CAUSAL, own_mask=None))
+    first = present = Document(spec=AttentionSpec(mask=MaskKind.CAUSAL, own_mask=None))
     history: History[Document] = History()
     for cell in cells:
-        mask = with_stroke(mask, [cell], False)
+        mask = apply_stroke(mask, [cell], False)
         history = history.keep(present, "painted")
         present = present.set("painted", mask)
     assert present.get("painted") == present.spec.own_mask == mask
-    assert present.spec.mask is Mask.OWN
+    assert present.spec.mask is MaskKind.OWN
     assert history.undo(present)[0] is first
 
 
 def test_a_pooled_cell_paints_its_block_up_to_the_edge() -> None:
     mask = own(np.zeros((5, 5)))
-    painted = with_stroke(mask, [(0, 2), (4, 4)], True, (2, 2))
+    painted = apply_stroke(mask, [(0, 2), (4, 4)], True, (2, 2))
     expected = np.zeros((5, 5), int)
     expected[:2, 2:4] = expected[4:, 4:] = 1
     assert painted.array().astype(int).tolist() == expected.tolist()
-    assert is_open(painted, (0, 2), (2, 2))
-    assert not is_open(painted, (2, 2), (2, 2))
+    assert is_allowed(painted, (0, 2), (2, 2))
+    assert not is_allowed(painted, (2, 2), (2, 2))
 
 
 @given(st.tuples(*[st.integers(0, 40)] * 4), st.integers(1, 5))
@@ -142,7 +149,7 @@ def test_a_way_begins_and_ends_where_it_says_and_has_no_gap(
     drawn: tuple[int, int, int, int], block: int
 ) -> None:
     top, left, bottom, right = (at * block for at in drawn)
-    way = between((top, left), (bottom, right), (block, block))
+    way = cells_on_line((top, left), (bottom, right), (block, block))
     assert (way[0], way[-1]) == ((top, left), (bottom, right))
     assert len(way) == max(abs(bottom - top), abs(right - left)) // block + 1
     steps = np.abs(np.diff(np.array(way), axis=0))
@@ -150,24 +157,24 @@ def test_a_way_begins_and_ends_where_it_says_and_has_no_gap(
     assert (np.array(way) % block == 0).all()
 
 
-@pytest.mark.parametrize("mask", [Mask.NONE, Mask.CAUSAL, Mask.WINDOW, Mask.OWN])
-@pytest.mark.parametrize("route", Route)
-def test_the_first_stroke_starts_from_the_present_mask(mask: Mask, route: Route) -> None:
+@pytest.mark.parametrize("mask", [MaskKind.NONE, MaskKind.CAUSAL, MaskKind.WINDOW, MaskKind.OWN])
+@pytest.mark.parametrize("route", MaskRoute)
+def test_the_first_stroke_starts_from_the_present_mask(mask: MaskKind, route: MaskRoute) -> None:
     matrix = own(np.eye(6))
     spec = AttentionSpec(mask=mask, window=2, own_mask=matrix, route=route)
     expected = {
-        Mask.NONE: np.ones((6, 6)),
-        Mask.CAUSAL: np.tri(6),
-        Mask.WINDOW: np.tri(6) - np.tri(6, k=-2),
-        Mask.OWN: np.eye(6),
+        MaskKind.NONE: np.ones((6, 6)),
+        MaskKind.CAUSAL: np.tri(6),
+        MaskKind.WINDOW: np.tri(6) - np.tri(6, k=-2),
+        MaskKind.OWN: np.eye(6),
     }[mask]
-    assert mask_of(Document(spec=spec), 6) == own(expected)
+    assert current_mask(Document(spec=spec), 6) == own(expected)
 
 
 def test_a_matrix_of_another_size_is_none_to_start_from() -> None:
     document = Document().set("painted", own(np.eye(5)))
-    assert mask_of(document, 6) is None
-    assert longest(document) == 6
+    assert current_mask(document, 6) is None
+    assert longest_text_tokens(document) == 6
 
 
 # ------------------------------------------------------------------------------ the numbers
@@ -186,7 +193,7 @@ def softmax(scores: np.ndarray, may: np.ndarray) -> np.ndarray:
 
 @given(masks(6))
 def test_weights_are_shared_out_over_what_is_allowed(mask: BooleanMatrix) -> None:
-    trace = a_run(mask=Mask.OWN, own_mask=mask, dtype=Dtype.FLOAT64, d_in=4, d_out=4).trace
+    trace = a_run(mask=MaskKind.OWN, own_mask=mask, dtype=Dtype.FLOAT64, d_in=4, d_out=4).trace
     queries, keys, values = (trace.read(name) for name in ("queries", "keys", "values"))
     scores = queries @ keys.swapaxes(-1, -2) / np.sqrt(2)
     weights = softmax(scores, mask.array())
@@ -194,22 +201,22 @@ def test_weights_are_shared_out_over_what_is_allowed(mask: BooleanMatrix) -> Non
     np.testing.assert_allclose(trace.read("context"), weights @ values, atol=1e-12)
 
 
-@given(masks(6), st.sampled_from([Route.AFTER, Route.AFTER_RENORMALISED]))
-def test_after_normalising_what_is_forbidden_is_zero(mask: BooleanMatrix, route: Route) -> None:
+@given(masks(6), st.sampled_from([MaskRoute.AFTER, MaskRoute.AFTER_RENORMALISED]))
+def test_after_normalising_what_is_forbidden_is_zero(mask: BooleanMatrix, route: MaskRoute) -> None:
     fields: dict[str, Any] = {"dtype": Dtype.FLOAT64, "route": route}
-    trace = a_run(mask=Mask.OWN, own_mask=mask, **fields).trace
+    trace = a_run(mask=MaskKind.OWN, own_mask=mask, **fields).trace
     queries, keys = (trace.read(name) for name in ("queries", "keys"))
     whole = softmax(queries @ keys.swapaxes(-1, -2), np.ones((6, 6), bool))
     zeroed = whole * mask.array()
     sums = zeroed.sum(-1, keepdims=True)
     shared = np.divide(zeroed, sums, out=np.zeros_like(zeroed), where=sums > 0)
-    expected = zeroed if route is Route.AFTER else shared
+    expected = zeroed if route is MaskRoute.AFTER else shared
     np.testing.assert_allclose(trace.read("weights"), expected, atol=1e-12)
 
 
 def test_every_text_of_a_batch_has_the_mask_and_padding_stays_forbidden() -> None:
     mask = own([[1, 1, 1], [0, 1, 1], [1, 0, 1]])
-    trace = a_run("a b c", "d e", mask=Mask.OWN, own_mask=mask, dtype=Dtype.FLOAT64).trace
+    trace = a_run("a b c", "d e", mask=MaskKind.OWN, own_mask=mask, dtype=Dtype.FLOAT64).trace
     for text, length in ((0, 3), (1, 2)):
         queries, keys = (trace.read(name, (text,)) for name in ("queries", "keys"))
         may = mask.array() & (np.arange(3) < length)
@@ -225,7 +232,7 @@ def painting(
 ) -> MaskEditPanel:
     shown = board(run, **{"stages": frozenset({"scores", "weights"}), **fields})
     view = View(painting=MaskEditState(is_on=True))
-    painted = present_mask_edit(resolve(document, view, run, computed or document), shown)
+    painted = present_mask_edit(resolve_view(document, view, run, computed or document), shown)
     assert painted is not None
     return painted
 
@@ -237,57 +244,57 @@ def a_document(text: str = "", **fields: Any) -> Document:
 
 def test_nothing_is_shown_while_nobody_paints() -> None:
     run = a_run()
-    shown = present_mask_edit(resolve(Document(), View(), run), board(run))
+    shown = present_mask_edit(resolve_view(Document(), View(), run), board(run))
     assert shown is None
 
 
 def test_what_is_painted_is_fresh_until_its_numbers_are_there() -> None:
-    computed = a_document(mask=Mask.CAUSAL)
+    computed = a_document(mask=MaskKind.CAUSAL)
     mask = np.tri(6, dtype=bool)
     mask[0, 5], mask[4, 1] = True, False
     document = computed.set("painted", own(mask))
-    ((stage, *_), fresh), *others = painting(a_run(), document, computed).fresh.items()
+    ((stage, *_), fresh), *others = painting(a_run(), document, computed).pending_cells.items()
     assert (stage, others) == ("weights", [])
     assert np.argwhere(fresh.forbidden).tolist() == [[4, 1]]
     assert np.argwhere(fresh.allowed).tolist() == [[0, 5]]
-    assert painting(a_run(mask=Mask.OWN, own_mask=own(mask)), document).fresh == {}
+    assert painting(a_run(mask=MaskKind.OWN, own_mask=own(mask)), document).pending_cells == {}
 
 
 def test_from_no_mask_at_all_what_is_forbidden_is_fresh() -> None:
-    computed = a_document(mask=Mask.NONE)
+    computed = a_document(mask=MaskKind.NONE)
     document = computed.set("painted", own(np.eye(6)))
-    (fresh,) = painting(a_run(mask=Mask.NONE), document, computed).fresh.values()
+    (fresh,) = painting(a_run(mask=MaskKind.NONE), document, computed).pending_cells.values()
     assert fresh.forbidden.tolist() == (np.eye(6) == 0).tolist()
     assert not fresh.allowed.any()
 
 
 def test_a_block_is_fresh_when_all_of_it_is_forbidden() -> None:
-    computed = a_document(LONG, mask=Mask.NONE)
-    run = a_run(LONG, mask=Mask.NONE)
+    computed = a_document(LONG, mask=MaskKind.NONE)
+    run = a_run(LONG, mask=MaskKind.NONE)
     mask = np.ones((300, 300), bool)
     mask[3:9, :6] = False
     shown = painting(run, computed.set("painted", own(mask)), computed, room=100)
-    (fresh,) = shown.fresh.values()
+    (fresh,) = shown.pending_cells.values()
     assert np.argwhere(fresh.forbidden).tolist() == [[1, 0], [1, 1], [2, 0], [2, 1]]
     assert shown.notes == ("3 × 3 blocks",)
 
 
 def test_padding_is_not_fresh() -> None:
     texts = "a b c\nd e"
-    computed = replace(a_document(texts, mask=Mask.NONE), lines=LineSplit.APART)
-    run = a_run("a b c", "d e", mask=Mask.NONE)
+    computed = replace(a_document(texts, mask=MaskKind.NONE), lines=LineSplit.APART)
+    run = a_run("a b c", "d e", mask=MaskKind.NONE)
     document = computed.set("painted", own([[1, 1, 0], [1, 1, 0], [1, 1, 0]]))
-    assert painting(run, document, computed, text=1).fresh == {}
-    (fresh,) = painting(run, document, computed, text=0).fresh.values()
+    assert painting(run, document, computed, text=1).pending_cells == {}
+    (fresh,) = painting(run, document, computed, text=0).pending_cells.values()
     assert fresh.forbidden.tolist() == [[False, False, True]] * 3
 
 
 def test_texts_side_by_side_are_fresh_each_as_long_as_it_is() -> None:
     texts = "a b c\nd e"
-    computed = replace(a_document(texts, mask=Mask.NONE), lines=LineSplit.APART)
-    run = a_run("a b c", "d e", mask=Mask.NONE)
+    computed = replace(a_document(texts, mask=MaskKind.NONE), lines=LineSplit.APART)
+    run = a_run("a b c", "d e", mask=MaskKind.NONE)
     document = computed.set("painted", own([[1, 1, 0], [0, 1, 1], [1, 1, 1]]))
-    fresh = painting(run, document, computed, spread=True).fresh
+    fresh = painting(run, document, computed, spread=True).pending_cells
     changed = {drawn: np.argwhere(cells.forbidden).tolist() for drawn, cells in fresh.items()}
     assert changed == {
         ("weights", ComparedSide.PLAIN, (0,)): [[0, 2], [1, 0]],
@@ -310,8 +317,8 @@ def test_rows_that_read_nothing_are_said() -> None:
 
 def test_which_brush_the_mask_is_of() -> None:
     run, number = a_run(), {MaskBrush.WINDOW: 3, MaskBrush.PREFIX: 2, MaskBrush.PADDING: 4}
-    assert painting(run, a_document(mask=Mask.CAUSAL)).brush is MaskBrush.CAUSAL
-    assert painting(run, a_document(mask=Mask.NONE)).brush is MaskBrush.ALL
+    assert painting(run, a_document(mask=MaskKind.CAUSAL)).brush is MaskBrush.CAUSAL
+    assert painting(run, a_document(mask=MaskKind.NONE)).brush is MaskBrush.ALL
     for brush in MaskBrush:
         document = a_document().set("painted", mask_of_brush(brush, 6, number.get(brush, 0)))
         assert painting(run, document).brush is brush
@@ -328,7 +335,7 @@ def test_where_there_is_nothing_to_paint_in_is_said() -> None:
     }
     view = View(painting=MaskEditState(is_on=True), guess=Prediction("weights"))
     shown_board = board(run, stages=frozenset({"scores", "weights"}))
-    hidden = present_mask_edit(resolve(document, view, run, document), shown_board)
+    hidden = present_mask_edit(resolve_view(document, view, run, document), shown_board)
     assert hidden is not None
     assert hidden.targets == {("scores", ComparedSide.PLAIN)}
 

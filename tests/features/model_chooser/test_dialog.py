@@ -18,13 +18,13 @@ import visualizer
 from tests.support.hub_folders import cache_config, cache_folder
 from tests.support.hub_server import HubServer, files_of, serving
 from visualizer.attention import device as attention_device
-from visualizer.attention.run import USABLE
+from visualizer.attention.run import USABLE_MEMORY_SHARE
 from visualizer.attention.spec import Device, Dtype
 from visualizer.errors import InputError
-from visualizer.features.model_chooser.presenter import DOWNLOADED, EMPTY_FOLDER
+from visualizer.features.model_chooser.presenter import DOWNLOADED_MESSAGE, EMPTY_FOLDER_MESSAGE
 from visualizer.models import hub_download
 from visualizer.models.forward import DISK_STAGES_NOTICE
-from visualizer.models.model_folder import MISSING, read_model_folder
+from visualizer.models.model_folder import TRANSFORMERS_MISSING_ERROR, read_model_folder
 from visualizer.session import model_opening
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def test_a_device_that_is_not_available_is_rejected(
     hand: Hand, cache: Path, tiny_model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache_folder(cache, "org/tiny", tiny_model_folder)
-    monkeypatch.setattr(attention_device, "available", lambda: (Device.CPU,))
+    monkeypatch.setattr(attention_device, "available_devices", lambda: (Device.CPU,))
     dialog = opened(hand)
     dialog.device.setCurrentIndex(dialog.device.findData(Device.CUDA))
     dialog.device.activated.emit(dialog.device.currentIndex())
@@ -152,8 +152,8 @@ def test_a_model_larger_than_the_memory_is_read_from_the_disk(
     cache_folder(cache, "org/tiny", tiny_model_folder)
     found = read_model_folder(tiny_model_folder)
     wanted = visualizer.open_model(tiny_model_folder).attend(TEXT)["weights"]
-    room = (4 * found.numbers - 100) / USABLE
-    monkeypatch.setattr(attention_device, "free_bytes", lambda device: room)
+    room = (4 * found.numbers - 100) / USABLE_MEMORY_SHARE
+    monkeypatch.setattr(attention_device, "free_device_bytes", lambda device: room)
     dialog = opened(hand)
     assert dialog.disk_button.isHidden()
     press(dialog, Qt.Key.Key_Return)
@@ -174,8 +174,8 @@ def test_the_offer_of_the_disk_is_taken_back(
     hand: Hand, cache: Path, tiny_model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache_folder(cache, "org/tiny", tiny_model_folder)
-    room = (4 * read_model_folder(tiny_model_folder).numbers - 100) / USABLE
-    monkeypatch.setattr(attention_device, "free_bytes", lambda device: room)
+    room = (4 * read_model_folder(tiny_model_folder).numbers - 100) / USABLE_MEMORY_SHARE
+    monkeypatch.setattr(attention_device, "free_device_bytes", lambda device: room)
     dialog = opened(hand)
     press(dialog, Qt.Key.Key_Return)
     idle(hand)
@@ -307,15 +307,15 @@ def test_without_models_or_the_library_it_is_said_what_to_do(
     hand: Hand, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dialog = opened(hand)
-    assert dialog.message.text() == EMPTY_FOLDER
+    assert dialog.message.text() == EMPTY_FOLDER_MESSAGE
     assert dialog.message.geometry().bottom() < dialog.height() / 4, "it is where the list would be"
     assert not dialog.table.isVisible()
     dialog.close()
     QApplication.processEvents()
     hand.activate()
-    monkeypatch.setattr(model_opening, "has_library", lambda: False)
+    monkeypatch.setattr(model_opening, "can_open_models", lambda: False)
     dialog = opened(hand)
-    assert dialog.message.text() == MISSING
+    assert dialog.message.text() == TRANSFORMERS_MISSING_ERROR
     assert not dialog.folder_button.isEnabled()
     dialog.close()
 
@@ -341,16 +341,16 @@ def test_a_model_is_downloaded_and_opened(
         assert dialog.offer.text().startswith("org/tiny: 5 files, ")
         assert dialog.download_button.text().startswith("Download ")
         assert server.downloads == []
-        server.went_on.clear()
+        server.continued_note.clear()
         QTest.mouseClick(dialog.download_button, Qt.MouseButton.LeftButton)
         hand.until(lambda: "model.safetensors" in server.downloads)
         hand.until(lambda: " of " in dialog.words.text())
         press(dialog, Qt.Key.Key_Escape)
-        server.went_on.set()
+        server.continued_note.set()
         idle(hand)
         server.asked.clear()
         QTest.mouseClick(dialog.download_button, Qt.MouseButton.LeftButton)
-        hand.until(lambda: dialog.offer.text() == DOWNLOADED)
+        hand.until(lambda: dialog.offer.text() == DOWNLOADED_MESSAGE)
         hand.until(lambda: len(dialog.table.rows) == 1)
         # What had come whole is not fetched again; the rest may have come before Escape was seen.
         assert {*server.downloads} <= {"model.safetensors"}
@@ -380,7 +380,7 @@ def test_a_hub_that_does_not_answer_is_left_at_once(
         press(dialog, Qt.Key.Key_Return)
         hand.until(lambda: len(server.asked) == 2)
         worker = chooser(hand)._worker
-        hand.window.controllers.document_controller.give_up()
+        hand.window.controllers.document_controller.abandon()
         hand.window.close()
         hand.until(lambda: not isValid(worker))  # its thread has ended
 
@@ -431,7 +431,7 @@ def test_a_window_that_is_closed_stops_what_it_opens(
     press(dialog, Qt.Key.Key_Return)
     hand.until(lambda: bool(held.asked))
     worker = chooser(hand)._worker
-    hand.window.controllers.document_controller.give_up()
+    hand.window.controllers.document_controller.abandon()
     hand.window.close()
     assert not hand.window.isVisible()
     hand.until(lambda: not isValid(worker))  # its thread has ended

@@ -9,25 +9,25 @@ from msgspec.structs import replace
 
 from visualizer.attention.spec import Device, Dtype
 from visualizer.features.model_chooser.presenter import (
-    EMPTY_FOLDER,
-    LISTING,
+    EMPTY_FOLDER_MESSAGE,
+    LISTING_MESSAGE,
     ModelActivity,
     ModelChooserState,
+    describe_offer,
     format_bytes,
     format_parameters,
     format_progress,
-    offer_in_words,
     present_model_chooser,
 )
 from visualizer.models.local_models import ListedModel
-from visualizer.models.model_folder import MISSING
+from visualizer.models.model_folder import TRANSFORMERS_MISSING_ERROR
 from visualizer.models.repository_offer import RepositoryFile, RepositoryOffer
-from visualizer.session.model_opening import ModelPlace
+from visualizer.session.model_opening import DeviceChoice
 
 SMALL = ListedModel("org/small", Path("/s"), "llama", 30, 9, 134_515_008, 538_090_408)
-REFUSED = ListedModel("org/refused", Path("/r"), why_not="It is damaged.")
+REFUSED = ListedModel("org/refused", Path("/r"), unavailable_reason="It is damaged.")
 PLACES = {
-    (Device.AUTO, dtype): ModelPlace(f"Runs in {dtype} on the CPU.", 10**9) for dtype in Dtype
+    (Device.AUTO, dtype): DeviceChoice(f"Runs in {dtype} on the CPU.", 10**9) for dtype in Dtype
 }
 STATE = ModelChooserState(Path("/cache"), (SMALL, REFUSED), PLACES)
 
@@ -37,12 +37,12 @@ def test_a_row_says_what_is_known() -> None:
     small, refused = panel.rows
     assert small.cells == ("org/small", "llama", "30 × 9", "538 MB", "135 M")
     assert (small.can_open, small.note) == (True, "")
-    assert small.in_words == (
+    assert small.description == (
         "org/small: llama, 30 × 9 layers and heads, 135 M parameters, 538 MB."
     )
     assert refused.cells == ("org/refused", "–", "–", "–", "–")
     assert (refused.can_open, refused.note) == (False, "It is damaged.")
-    assert refused.in_words == "org/refused: –. It is damaged."
+    assert refused.description == "org/refused: –. It is damaged."
     assert (panel.message, panel.place) == ("", "Runs in float32 on the CPU.")
 
 
@@ -72,14 +72,14 @@ def test_reading_from_the_disk_is_offered_while_nothing_is_done() -> None:
 
 
 def test_what_stands_in_place_of_the_list() -> None:
-    assert present_model_chooser(ModelChooserState(Path("/c"))).message == LISTING
-    assert present_model_chooser(replace(STATE, models=())).message == EMPTY_FOLDER
+    assert present_model_chooser(ModelChooserState(Path("/c"))).message == LISTING_MESSAGE
+    assert present_model_chooser(replace(STATE, models=())).message == EMPTY_FOLDER_MESSAGE
     opening = replace(STATE, models=(), activity=ModelActivity.OPENING)  # of another folder
     assert present_model_chooser(opening).message == ""
     without = present_model_chooser(
         replace(STATE, has_library=False, selected=SMALL.path, repository="a/b")
     )
-    assert without.message == MISSING
+    assert without.message == TRANSFORMERS_MISSING_ERROR
     assert not any((without.can_open, without.can_choose, without.can_download))
 
 
@@ -107,17 +107,19 @@ def test_a_download_needs_a_name_and_says_its_size() -> None:
     assert not present_model_chooser(replace(STATE, repository="  ")).can_download
     typed = present_model_chooser(replace(STATE, repository="org/x"))
     assert (typed.can_download, typed.download) == (True, "Download")
-    offered = present_model_chooser(replace(STATE, repository="org/x", offer="…", offered=10**9))
+    offered = present_model_chooser(
+        replace(STATE, repository="org/x", offer="…", offered_bytes=10**9)
+    )
     assert offered.download == "Download 1.0 GB"
 
 
 def test_an_offer_in_words() -> None:
     files = (RepositoryFile("a", 10**6, ""), RepositoryFile("b", 2 * 10**6, ""))
     offer = RepositoryOffer("org/x", "c", files, Path("/hub/m"), 3 * 10**6, 5 * 10**9)
-    assert offer_in_words(offer) == "org/x: 2 files, 3.0 MB. 5.0 GB free in /hub."
-    begun = offer_in_words(replace(offer, missing=10**6))
+    assert describe_offer(offer) == "org/x: 2 files, 3.0 MB. 5.0 GB free in /hub."
+    begun = describe_offer(replace(offer, missing=10**6))
     assert begun == "org/x: 2 files, 1.0 MB (2.0 MB already downloaded). 5.0 GB free in /hub."
-    assert offer_in_words(replace(offer, missing=0)).startswith("All 2 files of org/x are already")
+    assert describe_offer(replace(offer, missing=0)).startswith("All 2 files of org/x are already")
 
 
 def test_numbers_of_parameters_and_bytes() -> None:

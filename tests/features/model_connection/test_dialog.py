@@ -21,17 +21,17 @@ from PySide6.QtTest import QTest
 from tests.support.served_models import TOKEN, ServedFolder, served
 from tests.support.slow_network import slow_network
 from tests.support.tiny_models import save_tiny_model
-from visualizer.attention.remote_numbers import NumbersOnTheirWayError, without_waiting
+from visualizer.attention.remote_numbers import NumbersPendingError, forbid_waiting
 from visualizer.attention.spec import Device
-from visualizer.features.cell.presenter import CELL
+from visualizer.features.cell.presenter import CELL_PANEL
 from visualizer.features.model_connection.presenter import HOST_REQUIRED, TOKEN_REQUIRED
 from visualizer.features.setup.widget import CapturedNotice
 from visualizer.models.model_client import connection as client_connection
 from visualizer.models.model_client import token_store
 from visualizer.models.model_client.fetched_numbers import THREAD_NAME
-from visualizer.models.model_client.ssh_server import INVALID_COMMAND, LISTENER
+from visualizer.models.model_client.ssh_server import INVALID_COMMAND_ERROR, LISTENER
 from visualizer.models.model_source import SERVER_SCHEME, ModelSource
-from visualizer.progress import CancelledError, stopped_when
+from visualizer.progress import CancelledError, cancel_when
 from visualizer.session.cell_address import Cell
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def test_what_is_missing_is_said_at_once(hand: Hand) -> None:
     write(dialog.ssh, "rm -rf")
     press_connect(dialog)
     hand.until(lambda: not connection(hand).is_working)
-    assert dialog.problem.text() == INVALID_COMMAND
+    assert dialog.problem.text() == INVALID_COMMAND_ERROR
     QTest.keyClick(dialog, Qt.Key.Key_Escape)
     hand.until(lambda: connection(hand).dialog is None)
 
@@ -229,7 +229,7 @@ def test_a_window_closes_while_the_server_that_reads_stands_still(
     with answered_later(partial(send_to, pids, signal.SIGCONT)) as is_still:
         hand.type_sentence("the dog")
         hand.until(lambda: hand.window.workspace.is_working)
-        hand.window.controllers.document_controller.give_up()
+        hand.window.controllers.document_controller.abandon()
         hand.window.close()
         assert is_still()
         assert not hand.window.isVisible()
@@ -451,7 +451,7 @@ def test_a_store_that_is_locked_is_not_waited_for_by_who_wants_something_else(
     from visualizer.models.text_reading import read_text
 
     source = ModelSource(f"{SERVER_SCHEME}127.0.0.1:{free_port()}", "llama", "")
-    with stopped_when(locked.is_asked.is_set), pytest.raises(CancelledError):
+    with cancel_when(locked.is_asked.is_set), pytest.raises(CancelledError):
         read_text(source, TEXT, Device.CPU)
     assert not locked.is_unlocked.is_set()
 
@@ -523,13 +523,13 @@ def test_the_window_never_waits_for_numbers_on_their_way(hand: Hand, server: Ser
         hand.settle()
         run = hand.window.workspace.run
         assert run is not None
-        with without_waiting(), pytest.raises(NumbersOnTheirWayError):
+        with forbid_waiting(), pytest.raises(NumbersPendingError):
             run.trace.read("scores", (0, 1))
         hand.until(lambda: is_here(run, "scores", (0, 1)))
-        with without_waiting():
+        with forbid_waiting():
             assert run.trace.read("queries", (0, 1)).shape == (7, 8), "they came together"
         hand.hover(Cell("weights", (0, 3, 1)))
-        hand.until(lambda: hand.window.workspace.screen.panel(CELL) is not None)
+        hand.until(lambda: hand.window.workspace.screen.panel(CELL_PANEL) is not None)
         hand.window.workspace.undo()
         hand.settle()
         hand.until(lambda: all(each.name != THREAD_NAME for each in threading.enumerate()))
@@ -537,8 +537,8 @@ def test_the_window_never_waits_for_numbers_on_their_way(hand: Hand, server: Ser
 
 def is_here(run: Run, stage: str, place: tuple[int, ...]) -> bool:
     try:
-        with without_waiting():
+        with forbid_waiting():
             run.trace.read(stage, place)
-    except NumbersOnTheirWayError:
+    except NumbersPendingError:
         return False
     return True

@@ -6,29 +6,29 @@ import numpy as np
 
 from visualizer.features.model_generation.continued_text import NodeReading
 from visualizer.features.model_generation.presenter import (
-    ENDED,
     MAX_ROWS,
     MODEL_REQUIRED,
+    TEXT_ENDED_MESSAGE,
     GenerationState,
     present_model_generation,
 )
-from visualizer.generation.generation_tree import ROOT, GenerationTree
-from visualizer.generation.next_tokens_presenter import present_bars
+from visualizer.generation.generation_tree import ROOT_NODE, GenerationTree
+from visualizer.generation.next_tokens_presenter import present_next_tokens
 from visualizer.language.sampling import Sampling
-from visualizer.session.model_panes import READING
+from visualizer.session.model_panes import RUNNING_MESSAGE
 
 WORDS = ("the", "cat", "sat")
 VOCABULARY = ("the", "cat", "sat", "on", "a")
 
 
 def node_reading(rows: np.ndarray, tokens: int, *, is_end: bool = False) -> NodeReading:
-    bars = present_bars(("x",), np.log([[0.5, 0.2, 0.1, 0.1, 0.1]]), VOCABULARY, Sampling())
+    bars = present_next_tokens(("x",), np.log([[0.5, 0.2, 0.1, 0.1, 0.1]]), VOCABULARY, Sampling())
     return NodeReading({4: rows}, bars, tokens, 2048 * tokens, is_end)
 
 
 def branched() -> GenerationTree:
-    tree = GenerationTree(WORDS).picked(3, " on", 0.5).picked(4, " a", 0.25)
-    return tree.stepped_back().picked(0, " the", 0.125)
+    tree = GenerationTree(WORDS).pick(3, " on", 0.5).pick(4, " a", 0.25)
+    return tree.step_back_node().pick(0, " the", 0.125)
 
 
 def triangle(tokens: int) -> np.ndarray:
@@ -39,20 +39,20 @@ def triangle(tokens: int) -> np.ndarray:
 def state_of(tree: GenerationTree, **changes: object) -> GenerationState:
     whole = triangle(5)
     readings = {
-        ROOT: node_reading(whole[:, :3, :3], 3),
+        ROOT_NODE: node_reading(whole[:, :3, :3], 3),
         0: node_reading(whole[:, 3:4, :4], 4),
         2: node_reading(whole[:, 4:, :], 5, is_end=True),
     }
-    given = {"message": "", "tree": tree, "readings": readings, "head": (4, 1), **changes}
+    given = {"message": "", "tree": tree, "block_readings": readings, "head": (4, 1), **changes}
     return GenerationState(**given)  # type: ignore[arg-type]
 
 
 def test_without_a_model_it_says_so() -> None:
     panel = present_model_generation(GenerationState())
     assert panel.message == MODEL_REQUIRED
-    assert not panel.can_draw
+    assert not panel.can_sample
     assert not panel.can_run
-    assert not panel.can_use
+    assert not panel.can_use_as_text
 
 
 def test_rows_of_text_and_tokens_make_one_matrix() -> None:
@@ -64,34 +64,36 @@ def test_rows_of_text_and_tokens_make_one_matrix() -> None:
     assert np.isnan(rows.weights[~allowed]).all()
     assert (rows.first, rows.given) == (0, 3)
     assert rows.title == "Layer 5, head 2: weights from 0 to 1"
-    assert rows.cell_in_words(0, 1) == ""
-    assert rows.cell_in_words(4, 0).startswith("“␣the” attends to ")
-    assert rows.cell_in_words(4, 0).endswith("attends to “the” with 4200 %")
+    assert rows.describe_cell_at(0, 1) == ""
+    assert rows.describe_cell_at(4, 0).startswith("“␣the” attends to ")
+    assert rows.describe_cell_at(4, 0).endswith("attends to “the” with 4200 %")
 
 
 def test_the_end_of_a_text_is_said_and_nothing_is_drawn_after_it() -> None:
     panel = present_model_generation(state_of(branched()))
-    assert panel.generation.said == f"2 tokens added. Cache: 10.0 KiB, 5 tokens. {ENDED}"
-    assert not panel.can_draw
-    assert panel.can_use
+    assert (
+        panel.generation.said == f"2 tokens added. Cache: 10.0 KiB, 5 tokens. {TEXT_ENDED_MESSAGE}"
+    )
+    assert not panel.can_sample
+    assert panel.can_use_as_text
     assert (panel.step, panel.last_step) == (2, 2)
 
 
 def test_the_token_that_was_taken_is_marked() -> None:
-    tree = branched().stepped_back()
+    tree = branched().step_back_node()
     panel = present_model_generation(state_of(tree))
     assert panel.bars.taken == 0  # the branch that was added last
-    marked = [bar.token for bar in panel.bars.bars if panel.bars.is_taken(bar)]
+    marked = [bar.token for bar in panel.bars.bars if panel.bars.is_on_branch(bar)]
     assert marked == [0]
     assert "“the”: 50 %, next on this branch" in panel.bars.words
     assert (panel.step, panel.last_step) == (1, 2)
-    assert panel.can_draw
+    assert panel.can_sample
 
 
 def test_what_was_not_read_yet_is_waited_for() -> None:
-    panel = present_model_generation(state_of(branched(), readings={}))
+    panel = present_model_generation(state_of(branched(), block_readings={}))
     assert panel.rows is None
-    assert panel.generation.said == f"2 tokens added. {READING}"
+    assert panel.generation.said == f"2 tokens added. {RUNNING_MESSAGE}"
     assert panel.bars.bars == ()
     other = present_model_generation(state_of(branched(), head=(3, 0)))
     assert other.rows is None
@@ -102,7 +104,7 @@ def test_of_long_texts_the_last_rows_are_shown_whole() -> None:
     weights = np.full((1, count, count), 0.5, np.float32)
     tree = GenerationTree(("a",) * count)
     panel = present_model_generation(
-        state_of(tree, readings={ROOT: node_reading(weights, count)}, head=(4, 0))
+        state_of(tree, block_readings={ROOT_NODE: node_reading(weights, count)}, head=(4, 0))
     )
     assert panel.rows
     assert panel.rows.weights.shape == (MAX_ROWS, count)
@@ -113,11 +115,11 @@ def test_of_long_texts_the_last_rows_are_shown_whole() -> None:
 def test_rows_of_a_window_stand_at_its_end() -> None:
     whole = np.full((1, 4, 4), 0.25, np.float32)
     readings = {
-        ROOT: node_reading(whole, 4),
+        ROOT_NODE: node_reading(whole, 4),
         0: node_reading(np.full((1, 1, 2), 0.5, np.float32), 5),
     }
-    tree = GenerationTree(("a",) * 4).picked(3, "on", 0.5)
-    panel = present_model_generation(state_of(tree, readings=readings, head=(4, 0)))
+    tree = GenerationTree(("a",) * 4).pick(3, "on", 0.5)
+    panel = present_model_generation(state_of(tree, block_readings=readings, head=(4, 0)))
     assert panel.rows
     np.testing.assert_array_equal(panel.rows.weights[-1], [np.nan, np.nan, np.nan, 0.5, 0.5])
-    assert panel.rows.of_last == "“on” attends to “a” 50 %, “on” 50 %."
+    assert panel.rows.last_token_sentence == "“on” attends to “a” 50 %, “on” 50 %."

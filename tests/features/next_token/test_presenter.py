@@ -8,7 +8,7 @@ from visualizer.attention.model_reading import ModelReading, NextToken
 from visualizer.errors import InputError
 from visualizer.features.next_token.presenter import (
     ABLATION_UNAVAILABLE,
-    HOW,
+    METHOD_NOTE,
     MODEL_REQUIRED,
     present_next_token,
 )
@@ -17,15 +17,15 @@ from visualizer.models.model_source import (
     HeadEdit,
     HeadEditKind,
     ModelSource,
-    heads_off,
+    ablation_edits,
 )
 from visualizer.session.document import Document
-from visualizer.session.model_panes import READING
-from visualizer.session.resolved_view import resolve
+from visualizer.session.model_panes import RUNNING_MESSAGE
+from visualizer.session.resolved_view import resolve_view
 from visualizer.session.view import View
-from visualizer.session.worker_jobs import run_of
+from visualizer.session.worker_jobs import run_document
 
-SOURCE = ModelSource("/models/tiny", "tiny", "0" * 64, heads_off([(3, 1)]))
+SOURCE = ModelSource("/models/tiny", "tiny", "0" * 64, ablation_edits([(3, 1)]))
 ROWS = (NextToken(" cat", 0.2, 0.5), NextToken(" dog", 0.6, 0.25))
 
 
@@ -43,26 +43,28 @@ def panel_of(  # type: ignore[no-untyped-def]
     model: ModelSource | None = SOURCE,
     refused: InputError | None = None,
 ):
-    run = replace(run_of(Document(), None), reading=found)
-    return present_next_token(resolve(replace(Document(), model=model), view, run), refused)
+    run = replace(run_document(Document(), None), reading=found)
+    return present_next_token(resolve_view(replace(Document(), model=model), view, run), refused)
 
 
 def test_the_likeliest_now_stands_first() -> None:
     panel = panel_of(View(), reading(largest_changes=ROWS[1:]))
     assert [row.token for row in panel.rows] == [" dog", " cat"]
-    assert panel.in_words == ("“ dog” 60 %, without edits 25 %; “ cat” 20 %, without edits 50 %.")
-    assert panel.changes_in_words == "Largest changes: “ dog” 25 % → 60 %."
-    assert panel.hint == HOW
+    assert panel.description == (
+        "“ dog” 60 %, without edits 25 %; “ cat” 20 %, without edits 50 %."
+    )
+    assert panel.changes_description == "Largest changes: “ dog” 25 % → 60 %."
+    assert panel.hint == METHOD_NOTE
 
 
 def test_the_shown_heads_are_edited_together() -> None:
     panel = panel_of(View(), reading())
     assert (panel.heads, panel.head) == (((3, 0), (3, 1)), None)
     assert (panel.is_mixed, panel.kind) == (True, None)
-    both = replace(SOURCE, edits=heads_off([(3, 0), (3, 1)]))
+    both = replace(SOURCE, edits=ablation_edits([(3, 0), (3, 1)]))
     panel = panel_of(View(), reading(), both)
     assert (panel.is_mixed, panel.kind) == (False, HeadEditKind.OFF)
-    assert panel.heads_in_words == "Layer 4, heads 1, 2"
+    assert panel.describe_heads == "Layer 4, heads 1, 2"
 
 
 def test_the_head_that_is_shown_alone_is_edited() -> None:
@@ -83,15 +85,15 @@ def test_all_edits_are_said() -> None:
     )
     cuts = (CutEdges(3, 0, ((2, 0), (2, 1), (2, 2), (40, 0))), CutEdges(4, 2, ((1, 0),)))
     panel = panel_of(View(), reading(), replace(SOURCE, edits=edits, cuts=cuts))
-    assert panel.edits_in_words == (
+    assert panel.describe_edits == (
         f"Edited: layer 4, head 1: × 2.5 · layer 4, head 2: from “a grey wolf {'x' * 28}…” · "
         "layer 5, heads 1, 2: mean.",
         "Cut in layer 4, head 1: “starts” (3) no longer attends to “Your” (1), “journey” (2), "
         "“starts” (3).",
         "Cut in layer 5, head 3: “journey” (2) no longer attends to “Your” (1).",
     )
-    assert panel.can_take_back
-    assert not panel_of(View(), reading(), replace(SOURCE, edits=())).can_take_back
+    assert panel.has_changes
+    assert not panel_of(View(), reading(), replace(SOURCE, edits=())).has_changes
 
 
 def test_what_cannot_be_edited_is_said_there() -> None:
@@ -102,6 +104,6 @@ def test_what_cannot_be_edited_is_said_there() -> None:
 
 def test_without_a_reading_it_says_why() -> None:
     assert panel_of(View(), None, None).message == MODEL_REQUIRED
-    assert panel_of(View(), None).message == READING
+    assert panel_of(View(), None).message == RUNNING_MESSAGE
     silent = reading(next_tokens=(), no_next_token="It does not continue a text.")
-    assert panel_of(View(), silent).in_words == "It does not continue a text."
+    assert panel_of(View(), silent).description == "It does not continue a text."

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PySide6.QtGui import QFontMetricsF
 
-from visualizer.features.next_token.widget import short_share, widest_share
-from visualizer.widgets.fonts import font
+from visualizer.features.next_token.widget import format_short_share, widest_share_width
+from visualizer.widgets.fonts import scaled_font
 
 if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot
 
 
 def test_every_share_fits_its_column(qtbot: QtBot) -> None:
-    metrics = QFontMetricsF(font(12))
-    room = widest_share(metrics)
+    metrics = QFontMetricsF(scaled_font(12))
+    room = widest_share_width(metrics)
     near = np.geomspace(1e-9, 0.5, 500)
     for share in (0.0, *near, *(1 - near), 1.0):
-        assert metrics.horizontalAdvance(short_share(float(share))) <= room
-    assert short_share(1e-6) == "< 0.1 %"
-    assert short_share(1 - 1e-5) == "> 99.9 %"
+        assert metrics.horizontalAdvance(format_short_share(float(share))) <= room
+    assert format_short_share(1e-6) == "< 0.1 %"
+    assert format_short_share(1 - 1e-5) == "> 99.9 %"

@@ -15,11 +15,16 @@ from tests.support.accessible_text import heard
 from tests.support.playback_viewer import NONE
 from tests.support.window_input import words
 from visualizer.features.playback import controller
-from visualizer.features.playback.controller import LATEST_S
-from visualizer.features.playback.presenter import PLAYBACK
+from visualizer.features.playback.controller import MAX_TICK_S
+from visualizer.features.playback.presenter import PLAYBACK_PANEL
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session.cell_address import Cell
-from visualizer.session.timeline import SPEEDS, STEPS_PER_SECOND, Grain, Place
+from visualizer.session.timeline import (
+    PLAYBACK_SPEEDS,
+    STEPS_PER_SECOND,
+    PlaybackPosition,
+    StepSize,
+)
 
 if TYPE_CHECKING:
     from PySide6.QtWidgets import QWidget
@@ -47,7 +52,7 @@ def test_at_first_everything_is_computed_and_nothing_is_said(viewer: Viewer) -> 
 def test_home_is_the_first_step_and_end_shows_all_again(viewer: Viewer) -> None:
     before = viewer.picture()
     viewer.key(Qt.Key.Key_Home)
-    assert viewer.place == Place("input")
+    assert viewer.place == PlaybackPosition("input")
     assert viewer.hand.stages == ["input"]
     assert "Your" in viewer.said
     viewer.key(Qt.Key.Key_End)
@@ -56,25 +61,28 @@ def test_home_is_the_first_step_and_end_shows_all_again(viewer: Viewer) -> None:
     assert viewer.picture() == before
 
 
-@pytest.mark.parametrize("grain", [Grain.ROW, Grain.CELL])
-def test_what_is_seen_follows_the_steps(viewer: Viewer, grain: Grain) -> None:
+@pytest.mark.parametrize("grain", [StepSize.ROW, StepSize.CELL])
+def test_what_is_seen_follows_the_steps(viewer: Viewer, grain: StepSize) -> None:
     viewer.window.controllers.playback_controller.set_grain(grain)
     viewer.window.controllers.view_controller.zoom(3, (5, 5))
     viewer.hand.settle()
-    assert viewer.seen == (range(4, 6), range(4, 6))
+    assert viewer.displayed_stage == (range(4, 6), range(4, 6))
     viewer.key(Qt.Key.Key_Home)
-    assert viewer.place == Place("input")
-    assert viewer.seen == (range(2), range(4, 6))  # columns of the input are no tokens
-    while viewer.place != Place("weights", 4, 0 if grain is Grain.ROW else 3):
+    assert viewer.place == PlaybackPosition("input")
+    assert viewer.displayed_stage == (range(2), range(4, 6))  # columns of the input are no tokens
+    while viewer.place != PlaybackPosition("weights", 4, 0 if grain is StepSize.ROW else 3):
         viewer.key(Qt.Key.Key_PageDown)
-    assert viewer.seen == (range(3, 5), range(4, 6) if grain is Grain.ROW else range(2, 4))
+    assert viewer.displayed_stage == (
+        range(3, 5),
+        range(4, 6) if grain is StepSize.ROW else range(2, 4),
+    )
 
 
 def test_a_step_of_a_whole_stage_leaves_what_is_seen(viewer: Viewer) -> None:
-    viewer.window.controllers.playback_controller.set_grain(Grain.STAGE)
+    viewer.window.controllers.playback_controller.set_grain(StepSize.STAGE)
     viewer.window.controllers.view_controller.zoom(3, (5, 5))
     viewer.key(Qt.Key.Key_Home)
-    assert viewer.seen == (range(4, 6), range(4, 6))
+    assert viewer.displayed_stage == (range(4, 6), range(4, 6))
 
 
 def test_a_clicker_steps_on_and_back_wherever_the_focus_is(viewer: Viewer) -> None:
@@ -93,15 +101,15 @@ def test_arrows_step_and_skip_stages_unless_a_cell_is_pinned(viewer: Viewer) -> 
     viewer.key(Qt.Key.Key_Right)
     viewer.key(Qt.Key.Key_Right)
     viewer.key(Qt.Key.Key_Left)
-    assert viewer.place == Place("input", 1)
+    assert viewer.place == PlaybackPosition("input", 1)
     viewer.key(Qt.Key.Key_Down)
     viewer.key(Qt.Key.Key_Down)
-    assert viewer.place == Place("keys")
+    assert viewer.place == PlaybackPosition("keys")
     viewer.key(Qt.Key.Key_Up)
-    assert viewer.place == Place("queries")
+    assert viewer.place == PlaybackPosition("queries")
     viewer.hand.click_cell(Cell("input", (2, 1)))
     viewer.key(Qt.Key.Key_Right)
-    assert viewer.place == Place("queries")
+    assert viewer.place == PlaybackPosition("queries")
     assert viewer.window.workspace.view.pinned == Cell("input", (2, 2))
 
 
@@ -110,12 +118,12 @@ def test_arrows_with_other_keys_do_not_step(viewer: Viewer) -> None:
     for widget in (viewer.hand.board, viewer.bar.track):
         widget.setFocus()
         viewer.key(Qt.Key.Key_Right, Qt.KeyboardModifier.AltModifier)
-    assert viewer.place == Place("input")
+    assert viewer.place == PlaybackPosition("input")
 
 
 @pytest.mark.slow
 def test_going_back_is_exact(viewer: Viewer) -> None:
-    viewer.window.controllers.playback_controller.set_grain(Grain.CELL)
+    viewer.window.controllers.playback_controller.set_grain(StepSize.CELL)
     viewer.window.controllers.playback_controller.seek_stage("scores")
     viewer.hand.settle()
     pictures = [viewer.picture()]
@@ -233,8 +241,8 @@ def test_a_loop_plays_each_step_from_the_first_to_the_last(viewer: Viewer, clock
     viewer.choose("Steps", "by stage")
     viewer.choose("Speed", "8×")
     play(viewer)
-    step = 1 / (8 * STEPS_PER_SECOND[Grain.STAGE])
-    assert step <= LATEST_S
+    step = 1 / (8 * STEPS_PER_SECOND[StepSize.STAGE])
+    assert step <= MAX_TICK_S
     places = [wait_a_step(viewer, clock, step) for _ in range(viewer.shown.count + 1)]
     assert places == [*range(1, viewer.shown.count), 0, 1]
     viewer.click("playback.toggle")
@@ -244,13 +252,16 @@ def test_after_a_stall_playing_goes_on_where_it_was(viewer: Viewer, clock: Clock
     viewer.choose("Steps", "by cell")
     play(viewer)
     stalled = wait_a_step(viewer, clock, 60.0)
-    assert stalled == LATEST_S * STEPS_PER_SECOND[Grain.CELL]
+    assert stalled == MAX_TICK_S * STEPS_PER_SECOND[StepSize.CELL]
     viewer.click("playback.toggle")
 
 
 def test_faster_and_slower_end_at_the_fastest_and_the_slowest(viewer: Viewer) -> None:
-    for key, end in ((Qt.Key.Key_Semicolon, SPEEDS[0]), (Qt.Key.Key_Period, SPEEDS[-1])):
-        for _ in range(len(SPEEDS) + 1):
+    for key, end in (
+        (Qt.Key.Key_Semicolon, PLAYBACK_SPEEDS[0]),
+        (Qt.Key.Key_Period, PLAYBACK_SPEEDS[-1]),
+    ):
+        for _ in range(len(PLAYBACK_SPEEDS) + 1):
             viewer.key(key, Qt.KeyboardModifier.ControlModifier)
         assert viewer.shown.playhead.speed == end
 
@@ -289,7 +300,7 @@ def test_settings_changed_while_playing_leave_it_where_it_is(viewer: Viewer) -> 
     viewer.hand.settle()
     viewer.hand.type_number("heads", "1")
     viewer.hand.settle()
-    assert viewer.place == Place("weights", 4)
+    assert viewer.place == PlaybackPosition("weights", 4)
     viewer.hand.type_sentence("one two")
     viewer.hand.settle()
     assert viewer.shown.position == viewer.shown.stops[7].start + 1  # the last row there is
@@ -314,7 +325,7 @@ def test_the_rail_jumps_while_playing(viewer: Viewer) -> None:
     viewer.key(Qt.Key.Key_Home)
     viewer.hand.click(viewer.window.stage_bar.button("weights"))
     viewer.hand.settle()
-    assert viewer.place == Place("weights")
+    assert viewer.place == PlaybackPosition("weights")
     assert viewer.hand.stages == ["masked", "weights"]
 
 
@@ -377,12 +388,12 @@ def test_from_a_last_stage_that_went_play_begins_anew(viewer: Viewer) -> None:
     viewer.hand.settle()
     viewer.window.controllers.playback_controller.toggle()
     viewer.hand.settle()
-    assert viewer.place == Place("input")
+    assert viewer.place == PlaybackPosition("input")
     viewer.window.controllers.playback_controller.toggle()
 
 
 def test_the_widget_keeps_no_run_alive(viewer: Viewer) -> None:
-    made = viewer.window.workspace.screen.panel(PLAYBACK)
+    made = viewer.window.workspace.screen.panel(PLAYBACK_PANEL)
     assert made.made_of is not None
     assert viewer.shown == viewer.bar.track._bar == replace(made, made_of=None)
     assert viewer.shown.made_of is viewer.bar.track._bar.made_of is None

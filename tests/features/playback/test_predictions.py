@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QComboBox
 from tests.support.window_input import CONTROL
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session.cell_address import Cell
-from visualizer.session.timeline import Place
+from visualizer.session.timeline import PlaybackPosition
 
 if TYPE_CHECKING:
     from tests.support.playback_viewer import Viewer
@@ -97,7 +97,7 @@ def test_nothing_of_a_covered_stage_is_seen(viewer: Viewer) -> None:
 def test_step_leaves_a_prediction(viewer: Viewer) -> None:
     viewer.click("playback.predict")
     viewer.key(Qt.Key.Key_Home)
-    assert viewer.place == Place("input")
+    assert viewer.place == PlaybackPosition("input")
     assert viewer.bar.findChildren(QComboBox)
     assert not viewer.bar.question.isVisibleTo(viewer.window)
 
@@ -157,7 +157,7 @@ def test_the_rail_leads_out_of_a_prediction_and_leaves_the_panels_alone(viewer: 
     viewer.click("playback.predict")
     viewer.hand.click(viewer.window.stage_bar.button("queries"))
     viewer.hand.settle()
-    assert viewer.place == Place("queries")
+    assert viewer.place == PlaybackPosition("queries")
     viewer.key(Qt.Key.Key_End)
     assert viewer.hand.stages == ["scores", "weights", "context"]
 
@@ -165,7 +165,7 @@ def test_the_rail_leads_out_of_a_prediction_and_leaves_the_panels_alone(viewer: 
 def test_a_step_goes_on_from_the_stage_that_was_predicted(viewer: Viewer) -> None:
     viewer.click("playback.predict")
     viewer.key(Qt.Key.Key_PageDown)
-    assert viewer.place == Place("weights", 1)
+    assert viewer.place == PlaybackPosition("weights", 1)
 
 
 def test_another_text_of_a_batch_is_predicted_anew(viewer: Viewer) -> None:

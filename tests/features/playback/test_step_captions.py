@@ -19,19 +19,19 @@ from visualizer.attention.masks import allowed
 from visualizer.attention.spec import (
     Arrangement,
     BooleanMatrix,
-    Mask,
-    Normalisation,
+    MaskKind,
+    MaskRoute,
+    NormalisationKind,
     NumberMatrix,
-    Position,
+    PositionKind,
     Projection,
-    Route,
-    Scale,
+    ScaleKind,
 )
 from visualizer.attention.stages import Operation
-from visualizer.explanations.step_values import LargestValue, trimmed, vector
-from visualizer.features.playback.presenter import step_caption
+from visualizer.explanations.step_values import LargestValue, format_trimmed, vector
+from visualizer.features.playback.presenter import describe_step
 from visualizer.format import format_number, format_share, shorten
-from visualizer.language.tokenizers import visible
+from visualizer.language.tokenizers import visible_token
 from visualizer.session.timeline import Step
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ class Said:
     head: int
 
     @property
-    def whole(self) -> str:
-        return step_caption(self.run, self.leading, self.step, self.head)
+    def whole_area(self) -> str:
+        return describe_step(self.run, self.leading, self.step, self.head)
 
     @property
     def leading(self) -> tuple[int, ...]:
@@ -61,12 +61,12 @@ class Said:
 
     @property
     def bold(self) -> list[str]:
-        return [unescape(word) for word in re.findall(r"<b>(.*?)</b>", self.whole, re.DOTALL)]
+        return [unescape(word) for word in re.findall(r"<b>(.*?)</b>", self.whole_area, re.DOTALL)]
 
     @property
     def marked(self) -> str:
         """The sentence with @ for each token."""
-        return unescape(re.sub(r"<b>.*?</b>", "@", self.whole, flags=re.DOTALL))
+        return unescape(re.sub(r"<b>.*?</b>", "@", self.whole_area, flags=re.DOTALL))
 
     def matrix(self, stage: str) -> np.ndarray:
         has_heads = "head" in self.run.trace.stage(stage).dims
@@ -89,7 +89,7 @@ class Said:
 
     @property
     def words(self) -> list[str]:
-        return [shorten(visible(token)) or "∅" for token in self.run.texts[self.text]]
+        return [shorten(visible_token(token)) or "∅" for token in self.run.texts[self.text]]
 
     @property
     def numbers(self) -> list[str]:
@@ -171,7 +171,7 @@ def test_every_step_is_told_in_one_sentence(case: Case) -> None:
             assert "  " not in marked
             assert "{" not in marked
             assert all(said.bold)
-            assert said.whole == step_caption(run, said.leading, said.step, said.head)
+            assert said.whole_area == describe_step(run, said.leading, said.step, said.head)
             several = run.trace.spec.heads > 1
             has_heads = "head" in run.trace.stage(said.step.stage).dims
             assert (f"n head {said.head + 1}" in marked) == (several and has_heads)
@@ -218,12 +218,19 @@ def written_of(said: Said) -> set[str]:
     found = {f"{size:,}" for size in sizes}
     found |= {str(at + 1) for at in range(max(run_size(said), spec.width, spec.d_in))}
     found |= {str(count) for count in range(run_size(said) ** 2 + 1)}
-    found |= {trimmed(spec.divisor), trimmed(spec.temperature), f"{factor:.4g}", "0", "1", "100"}
+    found |= {
+        format_trimmed(spec.divisor),
+        format_trimmed(spec.temperature),
+        f"{factor:.4g}",
+        "0",
+        "1",
+        "100",
+    }
     for value in map(float, values):
         found |= {
             format_number(value),
             format_number(value, 2),
-            trimmed(value),
+            format_trimmed(value),
             format_number(round(value, 2), 2),
         }
         if 0 <= value <= 1:
@@ -282,7 +289,7 @@ def assert_masked(said: Said, told: str) -> None:
         assert bool(re.search(r"may attend to (all|both|the only)", told)) == (may == count)
     sums = re.search(r"sums to (\S+)\.$", told)
     if sums:
-        assert sums[1] == trimmed(float(said.rows()[0].sum()))
+        assert sums[1] == format_trimmed(float(said.rows()[0].sum()))
 
 
 def assert_shared_out(said: Said, told: str) -> None:
@@ -342,7 +349,7 @@ def assert_dropped(said: Said, told: str) -> None:
         assert (found[1] == "keeps") == (lost == 0)
     sums = re.search(r"sums to (\S+)\.$", told)
     if sums:
-        assert sums[1] == trimmed(float(dropped.sum()))
+        assert sums[1] == format_trimmed(float(dropped.sum()))
 
 
 def assert_mixed(said: Said, told: str) -> None:
@@ -365,7 +372,7 @@ def assert_mixed(said: Said, told: str) -> None:
     assert said.bold == [said.words[said.step.rows[0]], *named]
     are_shares = bool((weights >= 0).all() and (weights <= 1).all())
     for at in order:
-        assert (format_share(weights[at]) if are_shares else trimmed(weights[at])) in told
+        assert (format_share(weights[at]) if are_shares else format_trimmed(weights[at])) in told
     more = re.search(r"of (\d+) others?", told)
     assert int(more[1] if more else 0) == max(0, len(keys) - 2)
     if len(keys) > 2:
@@ -375,7 +382,7 @@ def assert_mixed(said: Said, told: str) -> None:
 
 def test_equal_weights_are_counted_without_what_is_masked() -> None:
     run = a_run("a a a a")
-    told = [Said(run, 0, row(run, "weights", at), 0).whole for at in (1, 2, 3)]
+    told = [Said(run, 0, row(run, "weights", at), 0).whole_area for at in (1, 2, 3)]
     for share, count, said in zip((50, 33, 25), (2, 3, 4), told, strict=True):
         assert f"each of {count} keys receives {share} %" in said
 
@@ -408,7 +415,7 @@ MADE = (
 def test_a_vector_that_is_made_is_shown(case: Case) -> None:
     for said in every(case.run(), "row"):
         if said.operation in MADE:
-            assert said.whole.endswith(f" {vector(said.rows()[0])}.")
+            assert said.whole_area.endswith(f" {vector(said.rows()[0])}.")
             assert said.bold == [said.words[said.step.rows[0]]]
 
 
@@ -461,8 +468,8 @@ def test_what_is_said_of_a_stage_is_true(case: Case) -> None:
             most = [said.words[int(means.argmax())]]
             assert said.bold == most or (not said.bold and Near(means) == len(means))
         if sums := re.search(r"row sums are now between (\S+) and (\S+)\.$", told):
-            assert sums[1] == trimmed(float(numbers.sum(axis=1).min()))
-            assert sums[2] == trimmed(float(numbers.sum(axis=1).max()))
+            assert sums[1] == format_trimmed(float(numbers.sum(axis=1).min()))
+            assert sums[2] == format_trimmed(float(numbers.sum(axis=1).max()))
         if nothing := re.search(r"but (\d+) rows? ha", told):
             empty = (
                 said.rows("zeroed")
@@ -493,7 +500,7 @@ def assert_largest_is_where(said: Said, told: str, times: Near) -> None:
 
 def told(run: Run, step: Step, head: int = 0, text: int = 0) -> str:
     return unescape(
-        re.sub(r"</?b>", "", step_caption(run, (text,) if run.trace.axes else (), step, head))
+        re.sub(r"</?b>", "", describe_step(run, (text,) if run.trace.axes else (), step, head))
     )
 
 
@@ -549,7 +556,7 @@ def test_the_sentences_of_the_book() -> None:
 
 def test_a_cell_is_told_as_in_its_pane_and_with_its_head() -> None:
     run = a_run(d_out=4)
-    assert step_caption(run, (), cell("weights", 1, 0), 1) == (
+    assert describe_step(run, (), cell("weights", 1, 0), 1) == (
         "In head 2, <b>journey</b> (query 2) attends to <b>Your</b> (key 1) with weight 50 %."
     )
     assert told(run, cell("scores", 1, 0), 9).startswith(
@@ -568,18 +575,18 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "tiny": {"dropout": 1e-9},
     "all kept": {"own_kept": EVERYTHING},
     "none kept": {"own_kept": NOTHING},
-    "no mask": {"mask": Mask.NONE},
-    "nothing": {"mask": Mask.OWN, "own_mask": SECOND_ROW},
-    "everything": {"mask": Mask.OWN, "own_mask": EVERYTHING},
-    "window": {"mask": Mask.WINDOW},
+    "no mask": {"mask": MaskKind.NONE},
+    "nothing": {"mask": MaskKind.OWN, "own_mask": SECOND_ROW},
+    "everything": {"mask": MaskKind.OWN, "own_mask": EVERYTHING},
+    "window": {"mask": MaskKind.WINDOW},
     "one": {"window": 1},
     "two": {"window": 2},
-    "late": {"route": Route.AFTER_RENORMALISED},
-    "uniform": {"normalisation": Normalisation.UNIFORM},
+    "late": {"route": MaskRoute.AFTER_RENORMALISED},
+    "uniform": {"normalisation": NormalisationKind.UNIFORM},
     "overflow": {
-        "normalisation": Normalisation.NAIVE_SOFTMAX,
+        "normalisation": NormalisationKind.NAIVE_SOFTMAX,
         "temperature": 1e-4,
-        "mask": Mask.NONE,
+        "mask": MaskKind.NONE,
     },
     "wide": {"d_out": 8},
     "bias": {"bias": True},
@@ -588,10 +595,10 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "three": {"heads": 3, "d_out": 3},
     "four": {"heads": 2, "d_in": 4},
     "warm": {"temperature": 0.5},
-    "unscaled": {"scale": Scale.NONE},
-    "model": {"scale": Scale.D_MODEL},
-    "learned": {"position": Position.LEARNED},
-    "waves": {"position": Position.SINUSOIDAL},
+    "unscaled": {"scale": ScaleKind.NONE},
+    "model": {"scale": ScaleKind.D_MODEL},
+    "learned": {"position": PositionKind.LEARNED},
+    "waves": {"position": PositionKind.SINUSOIDAL},
 }
 
 
@@ -608,7 +615,7 @@ def test_odd_cases_are_told_as_in_the_golden_file(line: str) -> None:
 
 
 def test_padding_is_said_to_be_padding() -> None:
-    run = a_run("a b c", "d", mask=Mask.NONE)
+    run = a_run("a b c", "d", mask=MaskKind.NONE)
     masked = whole(run, "masked")
     assert told(run, masked) == "In head 1, this text has no padding: all 9 scores are unchanged."
     assert told(run, masked, text=1) == ("In head 1, padding is masked: 6 of 9 scores become −∞.")
@@ -624,7 +631,7 @@ def test_padding_is_said_to_be_padding() -> None:
 
 
 def test_rows_of_padding_are_not_in_the_average() -> None:
-    run = a_run("a b c d", "e f", normalisation=Normalisation.UNIFORM)
+    run = a_run("a b c d", "e f", normalisation=NormalisationKind.UNIFORM)
     assert told(run, whole(run, "weights"), text=1) == (
         "In head 1, each of 2 tokens attends equally to its allowed keys; "
         "on average, e receives the most attention, 75 %."
@@ -633,8 +640,8 @@ def test_rows_of_padding_are_not_in_the_average() -> None:
 
 def test_words_that_look_like_tags_are_words() -> None:
     run = a_run("< b > & c", heads=1)
-    assert "value of <b>&lt;</b>" in step_caption(run, (), row(run, "context", 0), 0)
-    assert "of <b>&amp;</b> (query 4) is multiplied by" in step_caption(
+    assert "value of <b>&lt;</b>" in describe_step(run, (), row(run, "context", 0), 0)
+    assert "of <b>&amp;</b> (query 4) is multiplied by" in describe_step(
         run, (), row(run, "scores", 3), 0
     )
 
@@ -655,12 +662,12 @@ def test_a_vector_is_short(numbers: list[float], written: str) -> None:
 def test_what_differs_by_rounding_is_alike() -> None:
     largest = LargestValue.of(np.array([0.1 + 0.2, 0.3, 0.2]))
     assert largest
-    assert (largest.times, largest.is_shared, largest.is_everywhere) == (2, True, False)
+    assert (largest.times, largest.is_shared, largest.is_constant) == (2, True, False)
     assert LargestValue.of(np.array([1.0, -np.inf])) is None
 
 
-@pytest.mark.parametrize("route", [Route.AFTER, Route.AFTER_RENORMALISED])
-def test_scores_that_cancel_leave_a_row_without_a_sum(route: Route) -> None:
+@pytest.mark.parametrize("route", [MaskRoute.AFTER, MaskRoute.AFTER_RENORMALISED])
+def test_scores_that_cancel_leave_a_row_without_a_sum(route: MaskRoute) -> None:
     """Divided by their sum of 0, they become ∞ and −∞."""
     opposite = NumberMatrix.of(np.array([[1.0, 0.0], [-1.0, 0.0]]))
     run = a_run(
@@ -668,14 +675,14 @@ def test_scores_that_cancel_leave_a_row_without_a_sum(route: Route) -> None:
         d_in=2,
         own_input=opposite,
         projection=Projection.NONE,
-        scale=Scale.NONE,
-        normalisation=Normalisation.SUM,
-        mask=Mask.CAUSAL,
+        scale=ScaleKind.NONE,
+        normalisation=NormalisationKind.SUM,
+        mask=MaskKind.CAUSAL,
         route=route,
         dropout=0.25,
     )
     said = [
-        Said(run, 0, Step(stage, rows, range(run.trace.tensor(stage).shape[-1])), 0).whole
+        Said(run, 0, Step(stage, rows, range(run.trace.tensor(stage).shape[-1])), 0).whole_area
         for stage in run.trace.names
         for rows in (range(1), range(1, 2), range(2))
     ]

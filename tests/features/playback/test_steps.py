@@ -17,7 +17,7 @@ from tests.support.screens import present
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.heatmap.widget import BoardView
 from visualizer.session.document import Document
-from visualizer.session.timeline import Grain, Place, Timeline
+from visualizer.session.timeline import PlaybackPosition, StepSize, Timeline
 from visualizer.session.view import View
 from visualizer.widgets.theme import LIGHT
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from visualizer.session.screen import Screen
 
 SOME = examples(0.15, suppress_health_check=[HealthCheck.function_scoped_fixture])
-GRAINS = st.sampled_from(Grain)
+GRAINS = st.sampled_from(StepSize)
 
 
 class Player:
     """Plays a run on a board of its own, one step after the other."""
 
-    def __init__(self, run: Run, grain: Grain, qtbot: QtBot) -> None:
+    def __init__(self, run: Run, grain: StepSize, qtbot: QtBot) -> None:
         self.run = run
         self.timeline = Timeline.of(run.trace, grain)
         view = View()
@@ -47,11 +47,11 @@ class Player:
             self.board.show()
         self.screen: Screen | None = None
 
-    def show(self, place: Place | None) -> QImage:
+    def show(self, place: PlaybackPosition | None) -> QImage:
         view = replace(self.view, playhead=replace(self.view.playhead, place=place))
         document = Document(spec=self.run.trace.spec)
         self.screen = present(document, view, self.run, None, False, self.screen)
-        highlights = self.screen.panel(BOARD_CONTENTS).step_lights
+        highlights = self.screen.panel(BOARD_CONTENTS).step_highlights
         self.board.show_board(
             self.screen.panel(BOARD_CONTENTS).board,
             self.screen.panel(BOARD_CONTENTS).cursor,
@@ -59,14 +59,14 @@ class Player:
             LIGHT,
             "",
         )
-        self.board.motion.leave_out()
+        self.board.motion.skip_step()
         return self.board.viewport().grab().toImage()
 
 
 @SOME
 @given(case=cases(), grain=GRAINS, data=st.data())
 def test_forward_and_back_is_the_same_picture_and_seeking_equals_playing(
-    case: Case, grain: Grain, data: st.DataObject, qtbot: QtBot
+    case: Case, grain: StepSize, data: st.DataObject, qtbot: QtBot
 ) -> None:
     played, sought = (Player(case.run(), grain, qtbot) for _ in range(2))
     last = len(played.timeline)
@@ -81,7 +81,7 @@ def test_forward_and_back_is_the_same_picture_and_seeking_equals_playing(
 
 @SOME
 @given(case=cases(), grain=GRAINS)
-def test_playing_to_the_end_shows_the_trace(case: Case, grain: Grain, qtbot: QtBot) -> None:
+def test_playing_to_the_end_shows_the_trace(case: Case, grain: StepSize, qtbot: QtBot) -> None:
     player = Player(case.run(), grain, qtbot)
     before = player.show(None)
     shown: dict[tuple[str, int | None, int, int], float] = {}
@@ -111,8 +111,8 @@ def test_playing_to_the_end_shows_the_trace(case: Case, grain: Grain, qtbot: QtB
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("grain", Grain)
-def test_a_step_changes_the_picture(grain: Grain, qtbot: QtBot) -> None:
+@pytest.mark.parametrize("grain", StepSize)
+def test_a_step_changes_the_picture(grain: StepSize, qtbot: QtBot) -> None:
     case = Case((("one", "two", "three"),), Document().spec)
     player = Player(case.run(), grain, qtbot)
     pictures = [player.show(player.timeline.place(at)) for at in range(len(player.timeline))]

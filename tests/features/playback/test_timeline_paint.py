@@ -11,12 +11,12 @@ from PySide6.QtWidgets import QApplication
 
 from visualizer.features.playback.presenter import PlaybackBarState, TimelineSegment
 from visualizer.features.playback.timeline_paint import (
-    CURRENT,
+    CURRENT_STAGE_WEIGHT,
     TimelineSegments,
     paint_track,
     track_height,
 )
-from visualizer.widgets.fonts import apply_text_size, font, text_scale
+from visualizer.widgets.fonts import apply_text_size, scaled_font, text_scale
 from visualizer.widgets.theme import DARK, LIGHT, Theme
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def test_all_names_or_the_current_one(width: int, theme: Theme, percent: int) ->
         assert named(shown, theme) == TITLES
     else:
         columns = np.flatnonzero(inked(shown, theme))
-        needed = QFontMetricsF(font(12, CURRENT)).horizontalAdvance(TITLES[5])
+        needed = QFontMetricsF(scaled_font(12, CURRENT_STAGE_WEIGHT)).horizontalAdvance(TITLES[5])
         middle = shown.all[5][2].center().x()
         assert columns.min() >= middle - needed / 2 - 1
         assert columns.max() <= middle + needed / 2 + 1

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.attention.fixed_weights import weights_as_own
+from visualizer.attention.fixed_weights import custom_weights_of
 from visualizer.attention.spec import NumberMatrix
-from visualizer.features.setup.widget import OwnValuesControl
+from visualizer.features.setup.widget import CustomValuesControl
 
 if TYPE_CHECKING:
     from tests.support.window_input import Hand
 
 
-def own(hand: Hand, name: str) -> OwnValuesControl:
+def own(hand: Hand, name: str) -> CustomValuesControl:
     control = hand.window.panes["Setup"].rows[name].control
-    assert isinstance(control, OwnValuesControl)
+    assert isinstance(control, CustomValuesControl)
     return control
 
 
@@ -33,7 +33,7 @@ def test_what_is_given_is_named_and_can_be_drawn_again_and_undone(hand: Hand) ->
     workspace = hand.window.workspace
     assert workspace.run
     given = {
-        "own_weights": weights_as_own(workspace.run.trace),
+        "own_weights": custom_weights_of(workspace.run.trace),
         "own_input": NumberMatrix.of(np.ones((6, 3))),
     }
     said = {"own_weights": "W_query, W_key, W_value, W_output given", "own_input": "6 × 3 given"}
@@ -66,7 +66,7 @@ def test_vectors_that_no_longer_fit_offer_to_be_drawn(hand: Hand) -> None:
 def test_heads_that_cannot_be_are_said_beside_own_weights(hand: Hand) -> None:
     workspace = hand.window.workspace
     assert workspace.run
-    workspace.set("own_weights", weights_as_own(workspace.run.trace))
+    workspace.set("own_weights", custom_weights_of(workspace.run.trace))
     hand.settle()
     hand.type_number("heads", "0")
     assert "The number of heads must be" in hand.problem("heads")

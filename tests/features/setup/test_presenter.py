@@ -13,18 +13,18 @@ from visualizer.attention.settings import SETTINGS, SettingKind
 from visualizer.attention.spec import (
     Arrangement,
     AttentionSpec,
-    Block,
+    BlockKind,
     BooleanMatrix,
     Device,
+    DropoutMode,
     Dtype,
-    Mask,
-    Mode,
-    Normalisation,
+    MaskKind,
+    MaskRoute,
+    NormalisationKind,
     NumberMatrix,
-    Position,
+    PositionKind,
     Projection,
-    Route,
-    Scale,
+    ScaleKind,
 )
 from visualizer.attention.spec_validation import problems
 from visualizer.errors import InputError
@@ -32,9 +32,9 @@ from visualizer.features.setup.presenter import present_setup
 from visualizer.session.document import Document, LineSplit
 from visualizer.session.setting_definitions import (
     SettingState,
-    own_in_words,
-    remedy_in_words,
-    written_mask,
+    describe_custom_values,
+    describe_remedy,
+    format_mask,
 )
 
 if TYPE_CHECKING:
@@ -69,9 +69,9 @@ WRONG = [
     ({"temperature": 0.0}, "temperature", "The temperature must be greater than 0."),
     ({"seed": -1}, "seed", "The seed must be at least 0"),
     ({"dropout_seed": -1}, "dropout_seed", "The dropout seed must be at least 0"),
-    ({"mask": Mask.WINDOW, "window": 0}, "window", "The window must be at least 1"),
-    ({"mask": Mask.OWN}, "own_mask", "There is no matrix yet."),
-    ({"normalisation": Normalisation.SUM}, "normalisation", "Mask after normalising."),
+    ({"mask": MaskKind.WINDOW, "window": 0}, "window", "The window must be at least 1"),
+    ({"mask": MaskKind.OWN}, "own_mask", "There is no matrix yet."),
+    ({"normalisation": NormalisationKind.SUM}, "normalisation", "Mask after normalising."),
     ({"d_in": 2_000_000}, "d_in", "The embedding size must be at least 1 and at most 1,000,000."),
     (
         {"heads": 1_002, "d_out": 1_002},
@@ -103,7 +103,7 @@ def test_what_is_offered_mends_it(fields: dict[str, object]) -> None:
         for problem in problems(document.spec):
             document = document.set(*problem.remedy) if problem.remedy else document
     left = problems(document.spec)
-    assert [problem.field for problem in left] == ["own_mask"] * (fields == {"mask": Mask.OWN})
+    assert [problem.field for problem in left] == ["own_mask"] * (fields == {"mask": MaskKind.OWN})
 
 
 def test_all_is_well_at_first() -> None:
@@ -119,7 +119,7 @@ def test_all_is_well_at_first() -> None:
 
 def test_what_a_run_refuses_is_said_where_it_belongs() -> None:
     own = BooleanMatrix.of(np.ones((2, 2), dtype=bool))
-    document = Document().set("mask", Mask.OWN).set("own_mask", own)
+    document = Document().set("mask", MaskKind.OWN).set("own_mask", own)
     with pytest.raises(InputError) as refused:
         run(document.tokens(), document.spec)
     problem = shown(document, refused.value)["own_mask"].problem
@@ -128,8 +128,8 @@ def test_what_a_run_refuses_is_said_where_it_belongs() -> None:
 
 
 def test_what_padding_forbids_is_mended_where_it_is_said() -> None:
-    document = Document("a b\nc").set("lines", LineSplit.APART).set("mask", Mask.NONE)
-    document = document.set("normalisation", Normalisation.SUM)
+    document = Document("a b\nc").set("lines", LineSplit.APART).set("mask", MaskKind.NONE)
+    document = document.set("normalisation", NormalisationKind.SUM)
     assert not problems(document.spec)  # it is the run that sees the padding
     with pytest.raises(InputError) as refused:
         run(document.tokens(), document.spec)
@@ -140,13 +140,13 @@ def test_what_padding_forbids_is_mended_where_it_is_said() -> None:
     assert run(document.tokens(), document.spec).trace.leading == (2,)
 
 
-@pytest.mark.parametrize("mask", Mask)
-@pytest.mark.parametrize("normalisation", Normalisation)
+@pytest.mark.parametrize("mask", MaskKind)
+@pytest.mark.parametrize("normalisation", NormalisationKind)
 def test_the_route_counts_whenever_there_is_a_mask(
-    mask: Mask, normalisation: Normalisation
+    mask: MaskKind, normalisation: NormalisationKind
 ) -> None:
     document = Document().set("mask", mask).set("normalisation", normalisation)
-    assert shown(document)["route"].counts == (mask is not Mask.NONE)
+    assert shown(document)["route"].counts == (mask is not MaskKind.NONE)
 
 
 def test_a_text_that_is_refused_is_said_under_the_text() -> None:
@@ -169,14 +169,14 @@ def test_a_problem_of_the_spec_goes_before_a_refusal() -> None:
     [
         ({}, {"mode", "dropout_seed", "window", "own_mask"}),
         ({"dropout": 0.5}, {"window", "own_mask"}),
-        ({"mask": Mask.WINDOW}, {"mode", "dropout_seed", "own_mask"}),
-        ({"mask": Mask.NONE}, {"mode", "dropout_seed", "window", "own_mask", "route"}),
+        ({"mask": MaskKind.WINDOW}, {"mode", "dropout_seed", "own_mask"}),
+        ({"mask": MaskKind.NONE}, {"mode", "dropout_seed", "window", "own_mask", "route"}),
         (
-            {"projection": Projection.NONE, "heads": 1, "normalisation": Normalisation.UNIFORM},
+            {"projection": Projection.NONE, "heads": 1, "normalisation": NormalisationKind.UNIFORM},
             {"d_out", "bias", "arrangement", "scale", "temperature"}
             | {"mode", "dropout_seed", "window", "own_mask"},
         ),
-        ({"block": Block.PRE_NORM}, {"mode", "dropout_seed", "window", "own_mask"}),
+        ({"block": BlockKind.PRE_NORM}, {"mode", "dropout_seed", "window", "own_mask"}),
         (
             {"projection": Projection.UNIFORM},
             {"bias", "mode", "dropout_seed", "window", "own_mask"},
@@ -193,9 +193,14 @@ def test_settings_without_effect_are_known(fields: dict[str, object], idle: set[
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        *(("projection", Projection), ("arrangement", Arrangement), ("position", Position)),
-        *(("scale", Scale), ("normalisation", Normalisation), ("mask", Mask), ("route", Route)),
-        *(("mode", Mode), ("dtype", Dtype), ("device", Device)),
+        *(("projection", Projection), ("arrangement", Arrangement), ("position", PositionKind)),
+        *(
+            ("scale", ScaleKind),
+            ("normalisation", NormalisationKind),
+            ("mask", MaskKind),
+            ("route", MaskRoute),
+        ),
+        *(("mode", DropoutMode), ("dtype", Dtype), ("device", Device)),
     ],
 )
 def test_every_choice_there_is_is_offered(name: str, kind: type[StrEnum]) -> None:
@@ -213,10 +218,10 @@ def test_own_numbers_count_where_they_are_given_and_are_said_in_words() -> None:
     assert rows["own_input"].counts
     assert rows["own_weights"].counts
     assert not shown(document.set("projection", Projection.NONE))["own_weights"].counts
-    said = [own_in_words(rows[name].setting, rows[name].value) for name in OWN]
+    said = [describe_custom_values(rows[name].setting, rows[name].value) for name in OWN]
     assert said == ["3 × 3 given", "W_key given"]
     for row in (shown(Document())[name] for name in OWN):
-        assert own_in_words(row.setting, row.value) == "None: random, from the seed"
+        assert describe_custom_values(row.setting, row.value) == "None: random, from the seed"
 
 
 def test_own_numbers_that_do_not_fit_are_mended_by_drawing() -> None:
@@ -229,15 +234,15 @@ def test_own_numbers_that_do_not_fit_are_mended_by_drawing() -> None:
         assert problem
         assert problem.remedy
         assert problem.sentence == said
-        assert remedy_in_words(*problem.remedy) == "Use random values from the seed"
+        assert describe_remedy(*problem.remedy) == "Use random values from the seed"
         mended = document.set("d_in", 4).set(*problem.remedy)
         assert shown(mended)[name].problem is None
 
 
 def test_remedies_write_numbers_as_they_are_typed() -> None:
-    assert remedy_in_words("d_in", 1_000_000) == "Set embedding size to 1,000,000"
-    assert remedy_in_words("dropout", 0.0) == "Set dropout to 0"
-    assert remedy_in_words("dropout", 0.00001) == "Set dropout to 0.00001"
+    assert describe_remedy("d_in", 1_000_000) == "Set embedding size to 1,000,000"
+    assert describe_remedy("dropout", 0.0) == "Set dropout to 0"
+    assert describe_remedy("dropout", 0.00001) == "Set dropout to 0.00001"
 
 
 OWN = ("own_input", "own_weights")
@@ -254,11 +259,11 @@ def test_the_table_names_each_setting_once() -> None:
 
 
 def test_a_mask_is_written_where_it_is_not_too_long() -> None:
-    text, hint = written_mask(BooleanMatrix.of(np.tri(2, dtype=bool)))
+    text, hint = format_mask(BooleanMatrix.of(np.tri(2, dtype=bool)))
     assert text == "1 0\n1 1"
-    assert written_mask(None) == ("", hint)
+    assert format_mask(None) == ("", hint)
     assert hint.startswith("1 allowed, 0 blocked:")
-    assert written_mask(BooleanMatrix.of(np.eye(64, dtype=bool)))[0].count("1") == 64
-    text, hint = written_mask(BooleanMatrix.of(np.eye(1024, dtype=bool)))
+    assert format_mask(BooleanMatrix.of(np.eye(64, dtype=bool)))[0].count("1") == 64
+    text, hint = format_mask(BooleanMatrix.of(np.eye(1024, dtype=bool)))
     assert text == ""
     assert hint == "1,024 × 1,024: too large to edit here. Enter rows of 0 and 1 to replace it."

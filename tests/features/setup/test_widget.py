@@ -11,8 +11,8 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from tests.support.window_input import CONTROL
-from visualizer.documents.open_document import MAX_TEXT_CHARACTERS, first_part
-from visualizer.features.setup.widget import SentenceEdit, has_longer_word
+from visualizer.documents.open_document import MAX_TEXT_CHARACTERS, permitted_start
+from visualizer.features.setup.widget import InputTextEdit, has_longer_word
 
 if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot
@@ -24,13 +24,13 @@ def test_a_long_word_is_found_wherever_it_stands(text: str, length: int) -> None
 
 
 def test_what_is_offered_of_a_long_text_has_it_where_the_cursor_stands(qtbot: QtBot) -> None:
-    box = SentenceEdit()
+    box = InputTextEdit()
     qtbot.addWidget(box)
     box.setPlainText("😀😁 after")
     QTest.keyClick(box, Qt.Key.Key_Right)
     pasted = "word " * (MAX_TEXT_CHARACTERS // 5)
     QApplication.clipboard().setText(pasted)
-    with qtbot.waitSignal(box.tooLong) as refused:
+    with qtbot.waitSignal(box.textLimitExceeded) as refused:
         QTest.keyClick(box, Qt.Key.Key_V, CONTROL)
-    assert refused.args[1] == first_part(f"😀{pasted}😁 after")
+    assert refused.args[1] == permitted_start(f"😀{pasted}😁 after")
     QApplication.clipboard().clear()

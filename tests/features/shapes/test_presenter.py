@@ -14,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from tests.support.attention_strategies import Case, cases
 from tests.support.screens import resolved
 from tests.support.small_runs import a_run
-from visualizer.attention.mechanisms import Mechanism, spec_of
+from visualizer.attention.mechanisms import Mechanism, apply_mechanism
 from visualizer.attention.run import Run, run
 from visualizer.attention.spec import Arrangement, AttentionSpec, Device, Dtype, Projection
 from visualizer.features.shapes.presenter import (
@@ -27,7 +27,7 @@ from visualizer.features.shapes.presenter import (
     present_shapes,
 )
 from visualizer.session.cell_address import Cell
-from visualizer.session.timeline import Place, Playhead
+from visualizer.session.timeline import PlaybackPosition, Playhead
 from visualizer.session.view import View
 
 WORDS = ("Your", "journey", "starts", "with", "one", "step")
@@ -70,7 +70,7 @@ def test_sizes_are_those_of_the_tensors(case: Case) -> None:
 @pytest.mark.parametrize("mechanism", Mechanism)
 def test_sizes_of_every_mechanism(mechanism: Mechanism) -> None:
     base = AttentionSpec(d_in=6, d_out=4, device=Device.CPU)
-    assert_sizes_are_real(run((WORDS,), spec_of(mechanism, base)))
+    assert_sizes_are_real(run((WORDS,), apply_mechanism(mechanism, base)))
 
 
 @given(cases())
@@ -109,7 +109,7 @@ def test_parameters_are_as_large_as_those_of_the_module(case: Case) -> None:
         if met := one.parameter:
             is_one = re.compile(rf"(heads\.\d+\.)?{met.name}(\.weight)?$")
             found = [tensor for name, tensor in parameters.items() if is_one.match(name)]
-            assert len(found) == met.copies
+            assert len(found) == met.copy_count
             for tensor in found:
                 assert sorted(tensor.shape) == sorted(met.shape)
 
@@ -167,7 +167,7 @@ def test_the_row_is_marked_that_is_looked_at() -> None:
     assert ledger(computed, pinned=Cell("values", (0, 0, 0))).current == "values"
     both = {"pinned": Cell("values", (0, 0, 0)), "hovered": Cell("scores", (0, 0, 0))}
     assert ledger(computed, **both).current == "scores"
-    assert ledger(computed, playhead=Playhead(Place("keys")), **both).current == "keys"
+    assert ledger(computed, playhead=Playhead(PlaybackPosition("keys")), **both).current == "keys"
     assert ledger(computed, pinned=Cell("values", (7, 0, 0))).current is None
 
 
@@ -197,9 +197,9 @@ def test_what_did_not_change_is_the_same_object() -> None:
     ],
 )
 def test_the_matrix_of_the_stage_is_drawn(stage: str | None, drawn: str, is_apart: bool) -> None:
-    playhead = Playhead(Place(stage) if stage else None)
+    playhead = Playhead(PlaybackPosition(stage) if stage else None)
     made = split(a_run(), playhead=playhead)
-    assert (made.stage, made.is_apart) == (drawn, is_apart)
+    assert (made.stage, made.is_split) == (drawn, is_apart)
 
 
 @given(heads=st.integers(1, 40), d_head=st.integers(1, 90), tokens=st.integers(1, 40))
@@ -226,7 +226,7 @@ def test_columns_slide_apart_and_keep_their_order(
     heads: int, d_head: int, progress: float, gap: float
 ) -> None:
     made = HeadSplit("queries", "Q", 6, heads, d_head, Arrangement.SPLIT, True)
-    lefts = made.lefts(progress, gap)
+    lefts = made.left_edges(progress, gap)
     for (head, left), (other, right) in pairwise(zip(made.columns, lefts, strict=True)):
         between = progress * gap if head != other else 0
         assert right - left == pytest.approx(1 + between)
@@ -240,4 +240,4 @@ def test_the_split_in_words() -> None:
     assert split(a_run(heads=1, d_out=1)).says == "One head has the only column."
     wide = split(a_run(d_out=768, heads=12))
     assert wide.left_out == "Drawn: 5 of 64 columns per head."
-    assert (wide.joined, wide.apart) == ("(6, 768)", "(12, 6, 64)")
+    assert (wide.joined, wide.with_head_axis) == ("(6, 768)", "(12, 6, 64)")

@@ -13,11 +13,11 @@ from tests.support.screens import resolved
 from tests.support.small_runs import a_run
 from tests.support.window_input import SHIFT, words
 from visualizer.features.shapes.head_split_widget import DURATION_MS
-from visualizer.features.shapes.presenter import SHAPES, ShapesPanel, present_shapes
-from visualizer.features.shapes.widget import EMPTY, ShapeRowButton, ShapesPane
+from visualizer.features.shapes.presenter import SHAPES_PANEL, ShapesPanel, present_shapes
+from visualizer.features.shapes.widget import EMPTY_MESSAGE, ShapeRowButton, ShapesPane
 from visualizer.session.cell_address import Cell
 from visualizer.session.view import View
-from visualizer.widgets.app_settings import set_reduced
+from visualizer.widgets.app_settings import set_motion_reduced
 from visualizer.widgets.theme import DARK, LIGHT, Theme, head_colour
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def opened(hand: Hand) -> ShapesPane:
 
 def show(pane: ShapesPane, shown: ShapesPanel, theme: Theme = LIGHT) -> None:
     """Show a ledger and let it take its place."""
-    pane.show_ledger(shown, theme)
+    pane.show_shapes(shown, theme)
     QApplication.processEvents()
 
 
@@ -81,12 +81,12 @@ def move(pane: ShapesPane, stage: str, dim: str) -> None:
 
 
 def test_it_says_what_would_be_there(pane: ShapesPane) -> None:
-    assert words(pane.says) == EMPTY
-    assert not pane.turn.isVisible()
+    assert words(pane.says) == EMPTY_MESSAGE
+    assert not pane.next_branch_button.isVisible()
     show(pane, ledger())
-    assert pane.turn.isVisible()
+    assert pane.next_branch_button.isVisible()
     show(pane, ShapesPanel())
-    assert words(pane.says) == EMPTY
+    assert words(pane.says) == EMPTY_MESSAGE
     assert not any(row.isVisible() for row in pane.rows)
 
 
@@ -169,7 +169,7 @@ def test_heads_slide_apart_to_the_end(pane: ShapesPane, qtbot: QtBot) -> None:
     drawing = pane.drawing
     show(pane, ledger("concat"))
     assert drawing.progress == 0
-    pane.show_ledger(ledger("context"), LIGHT)
+    pane.show_shapes(ledger("context"), LIGHT)
     assert (drawing.progress, drawing.goal) == (0, 1)
     arrive(pane, qtbot)
     assert drawing.progress == 1
@@ -193,19 +193,19 @@ def test_it_slides_where_the_heads_are_others(
 ) -> None:
     show(pane, before)
     assert pane.drawing.progress == 1
-    pane.show_ledger(after, LIGHT)
+    pane.show_shapes(after, LIGHT)
     assert pane.drawing.progress == (0 if starts_anew else 1)
     arrive(pane, qtbot)
     assert pane.drawing.progress == 1
 
 
 def test_without_motion_it_jumps(pane: ShapesPane) -> None:
-    set_reduced(True)
+    set_motion_reduced(True)
     show(pane, ledger("concat"))
     for stage, progress in (("values", 1), ("output", 0), ("queries", 1), ("keys", 1)):
         show(pane, ledger(stage))
         assert pane.drawing.progress == progress
-    QTest.mouseClick(pane.turn, Qt.MouseButton.LeftButton)
+    QTest.mouseClick(pane.next_branch_button, Qt.MouseButton.LeftButton)
     assert pane.drawing.progress == 0
 
 
@@ -213,15 +213,15 @@ def test_without_motion_it_jumps(pane: ShapesPane) -> None:
 def test_the_button_plays_it_there_and_back(pane: ShapesPane, qtbot: QtBot) -> None:
     show(pane, ledger())
     for goal in (0, 1):
-        QTest.mouseClick(pane.turn, Qt.MouseButton.LeftButton)
+        QTest.mouseClick(pane.next_branch_button, Qt.MouseButton.LeftButton)
         assert pane.drawing.goal == goal
         arrive(pane, qtbot)
         assert pane.drawing.progress == goal
-    QTest.mouseClick(pane.turn, Qt.MouseButton.LeftButton)
-    QTest.mouseClick(pane.turn, Qt.MouseButton.LeftButton)
+    QTest.mouseClick(pane.next_branch_button, Qt.MouseButton.LeftButton)
+    QTest.mouseClick(pane.next_branch_button, Qt.MouseButton.LeftButton)
     assert pane.drawing.goal == 1
     show(pane, ledger(heads=1))
-    assert not pane.turn.isEnabled()
+    assert not pane.next_branch_button.isEnabled()
 
 
 def test_columns_have_their_heads_colours(pane: ShapesPane) -> None:
@@ -250,10 +250,10 @@ def test_of_a_wide_matrix_the_drawing_stays_inside(
 
 def test_it_is_opened_by_keys_and_made_only_then(hand: Hand) -> None:
     hand.settle()
-    assert hand.window.workspace.screen.panel(SHAPES) == ShapesPanel()
+    assert hand.window.workspace.screen.panel(SHAPES_PANEL) == ShapesPanel()
     hand.press(Qt.Key.Key_F4, SHIFT)
     hand.until(hand.window.panes["Shapes"].isVisible)
-    assert hand.window.workspace.screen.panel(SHAPES).rows
+    assert hand.window.workspace.screen.panel(SHAPES_PANEL).rows
 
 
 def test_the_row_follows_the_pinned_cell_and_the_playhead(

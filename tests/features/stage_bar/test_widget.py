@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from visualizer.features.stage_bar.presenter import STAGE_BAR
+from visualizer.features.stage_bar.presenter import STAGE_BAR_PANEL
 from visualizer.session.cell_address import Cell
 from visualizer.widgets.fonts import larger_font
 from visualizer.widgets.labels import PlainLabel
@@ -74,7 +74,7 @@ def test_stages_without_room_are_in_a_menu(
     QApplication.processEvents()
     assert rail.more.accessibleName() == "More stages"
     assert rail.more.geometry().right() <= rail.width()
-    items = hand.window.workspace.screen.panel(STAGE_BAR)
+    items = hand.window.workspace.screen.panel(STAGE_BAR_PANEL)
     every = [item.title for item in items]
     places = [hand.board.geometry()]
     in_menu = hand.read_menu(rail.more, lambda: places.append(hand.board.geometry()))

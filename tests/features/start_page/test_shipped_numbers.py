@@ -9,16 +9,27 @@ import numpy as np
 import pytest
 
 from tests.support.start_page_files import pictures
-from visualizer.features.start_page.presenter import MAX_RECENT_FILES, picture_numbers, present
+from visualizer.features.start_page.presenter import (
+    MAX_RECENT_FILES,
+    load_picture_data,
+    present_start_page,
+)
 from visualizer.file_opening import (
     read_layer_of_trained_example,
     read_trained_example,
 )
 from visualizer.format import format_number
 from visualizer.language.run_folder import RunFolder
-from visualizer.language.trained_example import CELL, FOLDER, HEAD, LAYER, NEEDED, TEXT
+from visualizer.language.trained_example import (
+    ESSENTIAL_HEAD,
+    EXAMPLE_FOLDER,
+    EXAMPLE_TEXT,
+    EXPECTED_CELL,
+    HEAD,
+    LAYER,
+)
 from visualizer.language.training_settings import TrainingSettings
-from visualizer.session.document import starting_document
+from visualizer.session.document import default_document
 from visualizer.session.worker_jobs import compute
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "chapter3.json"
@@ -27,7 +38,7 @@ ROUNDED = 2e-4
 
 
 def test_the_numbers_of_the_pictures_are_those_that_are_computed() -> None:
-    shown, computed = picture_numbers(), pictures()
+    shown, computed = load_picture_data(), pictures()
     assert shown.book_tokens == tuple(computed["book"]["tokens"])
     np.testing.assert_allclose(shown.lesson, computed["lesson"]["weights"])
     assert shown.lesson_tokens[shown.lesson_query] == "journey"
@@ -39,10 +50,10 @@ def test_the_picture_of_the_book_and_what_it_opens_are_what_section_3_6_1_prints
     printed = json.loads(GOLDEN.read_text(encoding="utf-8"))
     (section,) = [name for name in printed if name.startswith("3.6.1 ")]
     contexts = np.array(printed[section]["context, each item"])  # query, columns of both heads
-    opened = compute(starting_document(), None)
+    opened = compute(default_document(), None)
     assert opened.texts == (tuple(printed["tokens"]),)
     np.testing.assert_allclose(opened.trace.read("concat"), contexts, atol=1e-4)
-    shown = picture_numbers()
+    shown = load_picture_data()
     assert shown.book_tokens == tuple(printed["tokens"])
     np.testing.assert_allclose(np.concatenate([*shown.book], axis=1), contexts, atol=1e-4)
     written = [format_number(each) for each in shown.book[:, 0].ravel()]
@@ -50,7 +61,7 @@ def test_the_picture_of_the_book_and_what_it_opens_are_what_section_3_6_1_prints
 
 
 def test_the_head_forms_on_the_way() -> None:
-    shares = picture_numbers().shares
+    shares = load_picture_data().shares
     assert shares[0] < 0.2
     assert shares[-1] > 0.95
     assert list(shares) == sorted(shares)
@@ -58,15 +69,15 @@ def test_the_head_forms_on_the_way() -> None:
 
 def test_the_trained_example_opens_as_a_layer_of_a_run_whose_head_finds_the_next_letter() -> None:
     saved = read_layer_of_trained_example()
-    assert saved.document.text == TEXT
+    assert saved.document.text == EXAMPLE_TEXT
     assert saved.view.heads == frozenset({HEAD})
     assert saved.view.pinned is not None
-    assert saved.view.pinned.place == (HEAD, *CELL)
+    assert saved.view.pinned.place == (HEAD, *EXPECTED_CELL)
     weights = compute(saved.document, None).trace.read("weights")
-    assert weights[HEAD][CELL] > 0.95
-    np.testing.assert_allclose(weights[HEAD], picture_numbers().learned[-1], atol=ROUNDED)
-    query, key = CELL
-    assert TEXT[key - 1] == TEXT[query]
+    assert weights[HEAD][EXPECTED_CELL] > 0.95
+    np.testing.assert_allclose(weights[HEAD], load_picture_data().learned[-1], atol=ROUNDED)
+    query, key = EXPECTED_CELL
+    assert EXAMPLE_TEXT[key - 1] == EXAMPLE_TEXT[query]
     assert LAYER == 1
 
 
@@ -74,16 +85,16 @@ def test_the_trained_example_opens_as_a_layer_of_a_run_whose_head_finds_the_next
 def test_the_trained_example_opens_as_a_model_which_reads_as_the_layer_does() -> None:
     saved = read_trained_example()
     assert saved.document.model is not None
-    layer, head = NEEDED
+    layer, head = ESSENTIAL_HEAD
     assert (saved.document.text, saved.view.layer, saved.view.heads) == (
-        TEXT,
+        EXAMPLE_TEXT,
         layer,
         frozenset({head}),
     )
     weights = compute(saved.document, None).trace.read("weights")
     of_layer = compute(read_layer_of_trained_example().document, None).trace.read("weights")
     np.testing.assert_allclose(weights[LAYER], of_layer, atol=1e-6)
-    assert weights[(*NEEDED, *CELL)] > 0.95
+    assert weights[(*ESSENTIAL_HEAD, *EXPECTED_CELL)] > 0.95
 
 
 def test_without_transformers_it_opens_as_a_layer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,14 +105,14 @@ def test_without_transformers_it_opens_as_a_layer(monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_run_is_small_and_made_by_the_labs_settings() -> None:
-    about = RunFolder(FOLDER).read_about()
+    about = RunFolder(EXAMPLE_FOLDER).read_metadata()
     usual = TrainingSettings()
     assert (about.settings.source, about.settings.seed) == (usual.source, usual.seed)
-    files = [path for path in FOLDER.parent.rglob("*") if path.is_file()]
+    files = [path for path in EXAMPLE_FOLDER.parent.rglob("*") if path.is_file()]
     assert 0 < sum(path.stat().st_size for path in files) < MOST_BYTES
 
 
 def test_few_recent_documents_are_shown() -> None:
     paths = [Path(f"{number}.attention") for number in range(10)]
-    panel = present(paths, is_shown_at_start=True)
+    panel = present_start_page(paths, is_shown_at_start=True)
     assert panel.recent == tuple(paths[:MAX_RECENT_FILES])

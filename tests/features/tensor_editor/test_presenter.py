@@ -17,23 +17,27 @@ from visualizer.attention import fixed_weights, masks
 from visualizer.attention.display_transforms import HeadAggregate
 from visualizer.attention.run import run
 from visualizer.attention.spec import (
-    LAYERS,
     OWN_LAYERS,
+    PROJECTION_LAYERS,
     Arrangement,
     AttentionSpec,
-    Block,
+    BlockKind,
     Device,
     Dtype,
     NumberMatrix,
-    Position,
+    PositionKind,
     Projection,
 )
 from visualizer.errors import InputError
 from visualizer.features.tensor_editor.presenter import NumberTablePanel, present_table
-from visualizer.features.tensor_editor.tensor_edit import as_drawn, edited, why_not
+from visualizer.features.tensor_editor.tensor_edit import (
+    not_editable_reason,
+    replace_block,
+    reset_to_random,
+)
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import BOOK_SENTENCE, Document, LineSplit
-from visualizer.session.resolved_view import resolve
+from visualizer.session.resolved_view import resolve_view
 from visualizer.session.user_prediction import Prediction
 from visualizer.session.view import TableSelection, View
 
@@ -57,7 +61,7 @@ def computed(document: Document, previous: Run | None = None) -> Run:
 def table(run: Run, name: str, head: int = 0, **fields: Any) -> NumberTablePanel:
     document = Document(spec=replace(run.trace.spec, lengths=()))
     view = View(table=TableSelection(name, head), **fields)
-    return present_table(resolve(document, view, run))
+    return present_table(resolve_view(document, view, run))
 
 
 def one(value: float) -> np.ndarray:
@@ -80,7 +84,7 @@ def test_every_tensor_is_read_as_it_is(case: Case, data: st.DataObject) -> None:
             if shown.is_stage:
                 index = (*ran.trace.leading_index(text=text), *([head] if shown.heads else []))
                 np.testing.assert_array_equal(block.numbers, ran.trace.read(name, index))
-    projected = [name for name, _ in table(ran, "").choices if name in LAYERS]
+    projected = [name for name, _ in table(ran, "").choices if name in PROJECTION_LAYERS]
     for name in projected:
         read = "normed" if case.spec.has_block else "input"
         x = ran.trace.read(read).astype(np.float64) @ table(ran, name).block(*WHOLE).numbers
@@ -116,7 +120,7 @@ def test_forbidden_and_dropped_cells_are_told_from_numbers() -> None:
         for row in range(6):
             for column in range(6):
                 assert (words[row][column] == "masked") == (column > row)
-    kept = masks.kept_by_dropout(0.5, 0, (2, 6, 6))[0]
+    kept = masks.draw_keep_mask(0.5, 0, (2, 6, 6))[0]
     assert [[word == "dropped" for word in row] for row in words] == (
         ~kept & np.tri(6, dtype=bool)
     ).tolist()
@@ -142,7 +146,7 @@ def test_rows_and_columns_have_their_names() -> None:
 
 
 def test_the_layers_of_a_block_have_their_rows_and_columns() -> None:
-    ran = a_run(block=Block.PRE_NORM, d_in=4, d_out=4, d_ff=6)
+    ran = a_run(block=BlockKind.PRE_NORM, d_in=4, d_out=4, d_ff=6)
     titles = dict(table(ran, "input").choices)
     assert {*OWN_LAYERS} <= titles.keys()
     assert titles["linear1.bias"] == "linear1, bias"
@@ -162,7 +166,7 @@ def test_the_layers_of_a_block_have_their_rows_and_columns() -> None:
 
 
 def test_what_a_run_has_not_leaves_the_given_vectors() -> None:
-    ran = a_run(position=Position.LEARNED)
+    ran = a_run(position=PositionKind.LEARNED)
     assert table(ran, "dropped").name == "embedding"
     assert table(ran, "input").note == (
         "Input values are computed. Edit the embedding or the weights instead."
@@ -185,7 +189,7 @@ def test_the_cell_is_the_pinned_one_and_its_head_is_shown() -> None:
 def test_what_is_to_be_predicted_is_covered() -> None:
     ran = a_run()
     view = View(table=TableSelection("weights"), guess=Prediction("scores"))
-    shown = present_table(resolve(Document(), view, ran))
+    shown = present_table(resolve_view(Document(), view, ran))
     assert shown.shape == (0, 0)
     assert shown.note == "Hidden until the prediction is revealed."
 
@@ -193,8 +197,8 @@ def test_what_is_to_be_predicted_is_covered() -> None:
 def test_a_sentence_is_of_the_document_it_was_typed_into() -> None:
     ran, document = a_run(), Document()
     view = View(table=TableSelection("input", 0, "“x” is not a number.", document))
-    assert present_table(resolve(document, view, ran)).problem == "“x” is not a number."
-    assert present_table(resolve(document.set("seed", 7), view, ran)).problem == ""
+    assert present_table(resolve_view(document, view, ran)).problem == "“x” is not a number."
+    assert present_table(resolve_view(document.set("seed", 7), view, ran)).problem == ""
 
 
 # ----------------------------------------------------------------------------------- editing
@@ -212,7 +216,7 @@ def documents(draw: st.DrawFn) -> Document:
 
 
 def editable(ran: Run) -> list[str]:
-    return [name for name, _ in table(ran, "").choices if not why_not(ran, name)]
+    return [name for name, _ in table(ran, "").choices if not not_editable_reason(ran, name)]
 
 
 @given(documents(), st.data())
@@ -225,14 +229,14 @@ def test_an_edited_number_changes_all_that_reads_it_as_numpy_says(
     wanted = table(ran, name).block(*WHOLE).numbers.astype(np.float64)
     row, column = (data.draw(st.integers(0, size - 1)) for size in wanted.shape)
     wanted[row, column] = data.draw(st.integers(-9, 9)) / 4
-    changed = edited(document, ran, name, row, column, one(wanted[row, column]))
+    changed = replace_block(document, ran, name, row, column, one(wanted[row, column]))
     after = computed(changed, ran)
     np.testing.assert_array_equal(table(after, name).block(*WHOLE).numbers, wanted)
     for stage, known in expected(after.trace).items():
         assert_agrees(after.trace, stage, known)
     others = {own for own, _ in changed.spec.own_weights} - {name}
     assert others == {own for own, _ in document.spec.own_weights} - {name}
-    assert as_drawn(changed, after, name) == as_drawn(document, ran, name)
+    assert reset_to_random(changed, after, name) == reset_to_random(document, ran, name)
 
 
 @given(documents(), st.data())
@@ -250,9 +254,9 @@ def test_a_block_is_put_where_it_was_pasted_and_nothing_else_moves(
     if sizes[0] > room[0] or sizes[1] > room[1]:
         said = f"A block of {sizes[0]} × {sizes[1]} does not fit here. The largest that fits is"
         with pytest.raises(InputError, match=said):
-            edited(document, ran, name, row, column, values)
+            replace_block(document, ran, name, row, column, values)
         return
-    after = computed(edited(document, ran, name, row, column, values))
+    after = computed(replace_block(document, ran, name, row, column, values))
     wanted[row : row + sizes[0], column : column + sizes[1]] = values
     np.testing.assert_array_equal(table(after, name).block(*WHOLE).numbers, wanted)
 
@@ -261,8 +265,8 @@ def test_edits_that_follow_each_other_need_no_newer_run() -> None:
     document = a_document()
     ran = computed(document)
     for at in range(3):
-        document = edited(document, ran, "W_key", at, 0, one(at))
-        document = edited(document, ran, "input", at, 0, one(at))
+        document = replace_block(document, ran, "W_key", at, 0, one(at))
+        document = replace_block(document, ran, "input", at, 0, one(at))
     after = computed(document)
     assert after.trace.read("W_key.weight")[0].tolist() == [0, 1, 2]
     assert after.trace.read("input")[:3, 0].tolist() == [0, 1, 2]
@@ -290,16 +294,16 @@ def test_numbers_that_are_on_their_way_are_waited_for(
     for field, value in changed.items():
         newer = newer.set(field, value)
     with pytest.raises(InputError, match="New numbers are being computed"):
-        edited(newer, ran, name, 0, 0, one(1))
-    own = edited(document, ran, name, 0, 0, one(1))
+        replace_block(newer, ran, name, 0, 0, one(1))
+    own = replace_block(document, ran, name, 0, 0, one(1))
     with pytest.raises(InputError, match="New numbers are being computed"):
-        edited(as_drawn(own, ran, name), computed(own), name, 0, 0, one(1))
+        replace_block(reset_to_random(own, ran, name), computed(own), name, 0, 0, one(1))
 
 
 def test_what_does_not_decide_the_weights_need_not_be_waited_for() -> None:
     document = a_document()
     newer = document.set("causal", False).set("text", "some other words").set("dropout", 0.5)
-    own = edited(newer, computed(document), "W_key", 0, 0, one(1))
+    own = replace_block(newer, computed(document), "W_key", 0, 0, one(1))
     assert computed(own).trace.read("W_key.weight")[0, 0] == 1
 
 
@@ -312,7 +316,7 @@ def test_what_does_not_decide_the_weights_need_not_be_waited_for() -> None:
         (a_document("a b", "c"), "input", [[1]], "Use a single text to edit them."),
         (a_document("a b", "c"), "weights", [[1]], "computed. Edit the weights instead."),
         (a_document(bias=True), "W_key.bias", [[1]], "Biases are random values from the seed"),
-        (a_document(position=Position.LEARNED), "position", [[1]], "Positional encodings"),
+        (a_document(position=PositionKind.LEARNED), "position", [[1]], "Positional encodings"),
         (a_document(), "input", [[1, 2, 3, 4]], "A block of 1 × 4 does not fit here."),
         (a_document(), "W_key", [[np.inf]], "inf is out of range for float32."),
         (a_document(), "W_key", [[1e300]], r"1e\+300 is out of range for float32."),
@@ -322,12 +326,12 @@ def test_what_cannot_be_put_is_said(
     document: Document, name: str, values: list[list[float]], said: str
 ) -> None:
     with pytest.raises(InputError, match=said):
-        edited(document, computed(document), name, 0, 0, np.array(values))
+        replace_block(document, computed(document), name, 0, 0, np.array(values))
 
 
 def test_a_double_holds_what_a_single_cannot() -> None:
     document = a_document(dtype=Dtype.FLOAT64)
-    own = edited(document, computed(document), "W_key", 0, 0, one(1e300))
+    own = replace_block(document, computed(document), "W_key", 0, 0, one(1e300))
     assert own.spec.own_weights[0][1].array()[0, 0] == 1e300
 
 
@@ -337,14 +341,14 @@ def test_more_weights_than_a_document_should_hold_are_not_kept(
     monkeypatch.setattr(fixed_weights, "MAX_ELEMENTS", 5)
     document = a_document()
     with pytest.raises(InputError, match="There are 6 weights; at most 5"):
-        edited(document, computed(document), "W_key", 0, 0, one(1))
+        replace_block(document, computed(document), "W_key", 0, 0, one(1))
 
 
 def test_stacked_heads_are_edited_side_by_side() -> None:
     for projection in (Projection.LINEAR, Projection.UNIFORM):
         document = a_document(arrangement=Arrangement.STACKED, projection=projection)
         ran = computed(document)
-        after = computed(edited(document, ran, "W_value", 1, 2, one(5)))
+        after = computed(replace_block(document, ran, "W_value", 1, 2, one(5)))
         own = after.trace.spec.own_weights[0][1].array()
         assert own[1, 2] == 5
         suffix = ".weight" if projection is Projection.LINEAR else ""
@@ -357,7 +361,9 @@ def test_own_matrices_that_no_longer_count_stay_out_of_the_way() -> None:
     document = a_document(output_projection=False, own_weights=own)
     ran = computed(document)
     assert "W_output" not in dict(table(ran, "").choices)
-    assert [name for name, _ in edited(document, ran, "W_key", 0, 0, one(1)).spec.own_weights] == [
+    assert [
+        name for name, _ in replace_block(document, ran, "W_key", 0, 0, one(1)).spec.own_weights
+    ] == [
         "W_key",
         "W_output",
     ]

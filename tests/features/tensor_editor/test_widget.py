@@ -14,9 +14,9 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QComboBox, QLineEdit, QWidget
 
 from tests.support.window_input import CONTROL, SHIFT, Hand, words
-from visualizer.attention.spec import BooleanMatrix, Mask, NumberMatrix
+from visualizer.attention.spec import BooleanMatrix, MaskKind, NumberMatrix
 from visualizer.features.tensor_editor.controller import TensorEditController
-from visualizer.features.tensor_editor.presenter import TABLE
+from visualizer.features.tensor_editor.presenter import NUMBER_TABLE_PANEL
 from visualizer.features.tensor_editor.spreadsheet_clipboard import parse_block
 from visualizer.features.tensor_editor.widget import NumberTableModel
 from visualizer.session.cell_address import Cell
@@ -130,13 +130,13 @@ def clerk(hand: Hand) -> Clerk:
 def test_the_pane_comes_and_goes_with_its_key(hand: Hand) -> None:
     window = hand.window
     assert not window.panes["Numbers"].isVisible()
-    assert window.workspace.screen.panel(TABLE) is None
+    assert window.workspace.screen.panel(NUMBER_TABLE_PANEL) is None
     hand.key(Qt.Key.Key_F7)
     hand.until(window.panes["Numbers"].grid.isVisible)
-    assert window.workspace.screen.panel(TABLE) is not None
+    assert window.workspace.screen.panel(NUMBER_TABLE_PANEL) is not None
     hand.key(Qt.Key.Key_F7)
     hand.until(lambda: not window.panes["Numbers"].isVisible())
-    assert window.workspace.screen.panel(TABLE) is None
+    assert window.workspace.screen.panel(NUMBER_TABLE_PANEL) is None
 
 
 def test_the_table_holds_the_very_numbers_of_the_heatmap(clerk: Clerk) -> None:
@@ -461,7 +461,7 @@ def an_edit(chance: random.Random, hand: Hand) -> None:
         "bias": [True, False],
         "mechanism": ["multi-head", "stacked", "self"],
         "position": ["none", "learned", "sinusoidal"],
-        "mask": [Mask.OWN, Mask.WINDOW],
+        "mask": [MaskKind.OWN, MaskKind.WINDOW],
         "own_kept": [BooleanMatrix.of(np.eye(6, dtype=bool)), None],
         "own_input": [NumberMatrix.of(np.ones((6, 3))), None],
     }
@@ -481,7 +481,7 @@ def an_edit(chance: random.Random, hand: Hand) -> None:
     elif name in shown(hand):
         place = (name, chance.randrange(3), chance.randrange(3))
         if kind == "draw":
-            typist.draw_again(name)
+            typist.resample_tensor(name)
         elif kind == "type":
             typist.type(*place, chance.choice(["1", "-0,5", "x", "2.25"]))
         else:
@@ -536,8 +536,8 @@ def test_a_size_that_no_longer_fits_says_so_and_keeps_what_fits(clerk: Clerk) ->
 def test_a_table_without_rows_is_shown_again(hand: Hand) -> None:
     pane: NumberTablePane = hand.window.panes["Numbers"]
     hand.window.docks.open("Numbers")
-    hand.until(lambda: hand.window.workspace.screen.panel(TABLE) is not None)
-    table = hand.window.workspace.screen.panel(TABLE)
+    hand.until(lambda: hand.window.workspace.screen.panel(NUMBER_TABLE_PANEL) is not None)
+    table = hand.window.workspace.screen.panel(NUMBER_TABLE_PANEL)
     assert table
     empty = replace(table, rows=replace(table.rows, labels=()), current=None)
     changed: list[QModelIndex] = []

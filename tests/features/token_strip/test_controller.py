@@ -145,7 +145,7 @@ def test_a_token_is_found(hand: Hand, pane: TokenPane) -> None:
     assert pane.search.text() == "STx"
     hand.key(Qt.Key.Key_Escape)
     hand.settle()
-    assert not pane.finder.isVisible()
+    assert not pane.search_edit.isVisible()
     assert pane.strip.hasFocus()
     assert pane.search.text() == ""
 
@@ -247,7 +247,7 @@ def test_a_search_after_zooming_into_a_longer_text_leaves_a_document_that_opens(
 @pytest.fixture
 def by_blocks(open_window: Open, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> Hand:
     """A window with a text of which no matrix of queries and keys is held."""
-    monkeypatch.setattr(attention_run, "HELD_WHOLE", 0)
+    monkeypatch.setattr(attention_run, "MAX_FULL_MATRIX_BYTES", 0)
     return reading_words(open_window, qtbot, 1200)
 
 

@@ -17,8 +17,8 @@ from visualizer.attention.captured_attention import ImagePatches
 from visualizer.features.token_strip.patch_strip_widget import (
     FAINTEST,
     MAX_SIDE_PX,
+    MIN_NUMBERED_OPACITY,
     STRONGEST,
-    UNDER_NUMBERS,
     PatchStrip,
 )
 from visualizer.features.token_strip.presenter import TokenPanel, TokenWeights
@@ -106,8 +106,8 @@ def test_weights_lie_over_the_grey_image(strip: PatchStrip, theme: Theme, width:
     strip.resize(width, 240)
     values = np.linspace(0, 1, COUNT)
     strip.show_tokens(panel(weights_of(values)), theme)
-    least = UNDER_NUMBERS if width == 242 else FAINTEST
-    table = colour_mapping.table("viridis", theme)
+    least = MIN_NUMBERED_OPACITY if width == 242 else FAINTEST
+    table = colour_mapping.colour_table("viridis", theme)
     for token in range(1, COUNT):
         grey = QColor(*map(int, PIXELS.reshape(-1, 3)[token - 1]))
         grey_level = (grey.red() * 11 + grey.green() * 16 + grey.blue() * 5) / 32  # as qGray
@@ -122,7 +122,7 @@ def test_signed_numbers_cover_the_image_by_their_size(strip: PatchStrip) -> None
     values = np.zeros(COUNT)
     values[1], values[2] = -1.0, 1.0
     strip.show_tokens(panel(weights_of(values, low=-1.0)), LIGHT)
-    table = colour_mapping.table("viridis", LIGHT)
+    table = colour_mapping.colour_table("viridis", LIGHT)
     ends = (0, colour_mapping.MAX_COLOUR_INDEX)
     for token, entry in zip((1, 2), ends, strict=True):
         over = channels_of(QColor(int(table[entry])))
@@ -132,7 +132,7 @@ def test_signed_numbers_cover_the_image_by_their_size(strip: PatchStrip) -> None
 
 def test_a_click_chooses_a_patch_and_a_second_one_lets_go(strip: PatchStrip) -> None:
     met: list[frozenset[int]] = []
-    strip.chose.connect(met.append)
+    strip.tokensChosen.connect(met.append)
     QTest.mouseClick(strip.viewport(), LEFT, pos=middle(strip, 9))
     strip.show_tokens(replace(panel(), chosen=met[-1], subjects=met[-1]), LIGHT)
     QTest.mouseClick(strip.viewport(), LEFT, pos=middle(strip, 9))
@@ -156,7 +156,7 @@ def is_last(met: list[int | None], token: int) -> bool:
 
 def test_keys_go_from_patch_to_patch(strip: PatchStrip) -> None:
     met: list[frozenset[int]] = []
-    strip.chose.connect(met.append)
+    strip.tokensChosen.connect(met.append)
     strip.setFocus()
     down, up = Qt.Key.Key_Down, Qt.Key.Key_Up
     for key in (down, down, Qt.Key.Key_Right, Qt.Key.Key_Space, up, up, up, Qt.Key.Key_Space):

@@ -17,14 +17,14 @@ from tests.support.screens import needs, present, resolved, warm
 from tests.support.small_runs import EVERYTHING, a_run
 from visualizer.attention import run as attention_run
 from visualizer.attention.display_transforms import HeadAggregate
-from visualizer.attention.spec import Mask, Normalisation
+from visualizer.attention.spec import MaskKind, NormalisationKind
 from visualizer.features.token_strip import presenter as token_strip_presenter
 from visualizer.features.token_strip import token_weight_sums
-from visualizer.features.token_strip.presenter import TOKENS
+from visualizer.features.token_strip.presenter import TOKENS_PANEL
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
-from visualizer.session.timeline import Grain, Place, Playhead
+from visualizer.session.timeline import PlaybackPosition, Playhead, StepSize
 from visualizer.session.token_selection import TokenRole, TokenSelection
 from visualizer.session.user_prediction import Prediction
 from visualizer.session.view import View
@@ -46,7 +46,7 @@ def strip(
     run: Run = BOOK, *chosen: int, role: TokenRole = TokenRole.QUERY, **fields: Any
 ) -> TokenPanel:
     look = TokenSelection(frozenset(chosen), role)
-    return screen(run, **{"tokens": look, **fields}).panel(TOKENS)
+    return screen(run, **{"tokens": look, **fields}).panel(TOKENS_PANEL)
 
 
 def shares(run: Run = BOOK, *chosen: int, **fields: Any) -> TokenWeights:
@@ -94,11 +94,11 @@ def test_forbidden_are_tokens_that_none_of_the_chosen_may_meet(
     made = shares(run, *chosen, role=role, stages=frozenset({"weights"}))
     allowed = np.ones((tokens, tokens), dtype=bool)  # query key
     queries, keys = np.indices((tokens, tokens))
-    if spec.mask in {Mask.CAUSAL, Mask.WINDOW}:
+    if spec.mask in {MaskKind.CAUSAL, MaskKind.WINDOW}:
         allowed &= keys <= queries
-    if spec.mask is Mask.WINDOW:
+    if spec.mask is MaskKind.WINDOW:
         allowed &= keys > queries - spec.window
-    if spec.mask is Mask.OWN and spec.own_mask:
+    if spec.mask is MaskKind.OWN and spec.own_mask:
         allowed &= spec.own_mask.array()
     if spec.lengths:
         allowed &= keys < spec.lengths[0]
@@ -151,17 +151,17 @@ def test_the_mean_is_folded_before_it_is_shown() -> None:
 @pytest.fixture
 def by_blocks(monkeypatch: pytest.MonkeyPatch) -> Run:
     """A run of which no matrix of queries and keys is held, as of a long text."""
-    monkeypatch.setattr(attention_run, "HELD_WHOLE", 0)
+    monkeypatch.setattr(attention_run, "MAX_FULL_MATRIX_BYTES", 0)
     monkeypatch.setattr(attention_run, "MIN_BLOCKWISE_BYTES", 0)
-    monkeypatch.setattr(token_weight_sums, "BAND_CELLS", 36 * 5)  # five rows are read at once
+    monkeypatch.setattr(token_weight_sums, "MAX_BAND_WEIGHTS", 36 * 5)  # five rows are read at once
     return a_run("one two three four five six " * 6, d_out=4)
 
 
 def read_once(run: Run, view: View) -> bool:
     """Read one band as the worker does; return whether all is read then."""
     shown = resolved(run, view)
-    token_strip_presenter.read_more(shown, lambda: True)
-    return token_strip_presenter.is_read(shown)
+    token_strip_presenter.read_more_weights(shown, lambda: True)
+    return token_strip_presenter.are_weights_read(shown)
 
 
 @pytest.mark.parametrize("role", TokenRole)
@@ -223,7 +223,7 @@ def test_many_weights_of_a_held_text_are_read_on_the_worker_too(
 
 
 def test_sums_of_few_selections_are_kept(by_blocks: Run) -> None:
-    for token in range(20, 20 + token_weight_sums.KEPT + 1):
+    for token in range(20, 20 + token_weight_sums.MAX_CACHED_SUMS + 1):
         while not read_once(by_blocks, View(tokens=TokenSelection(frozenset({token})))):
             pass
     assert strip(by_blocks, 20).weights is None
@@ -283,12 +283,12 @@ def test_the_bar_ends_at_one_or_beyond_in_short_texts() -> None:
 def test_in_long_texts_the_bar_ends_at_the_largest() -> None:
     made = shares(LONG, 30)
     assert made.high == pytest.approx(weights(LONG).mean(0)[30].max())
-    nothing = a_run("one two " * 20, mask=Mask.WINDOW, window=1, dropout=0.999)
+    nothing = a_run("one two " * 20, mask=MaskKind.WINDOW, window=1, dropout=0.999)
     assert shares(nothing, 0, 1).high > 0
 
 
 def test_weights_below_zero_have_two_colours() -> None:
-    run = a_run(normalisation=Normalisation.SUM, mask=Mask.NONE, seed=0)
+    run = a_run(normalisation=NormalisationKind.SUM, mask=MaskKind.NONE, seed=0)
     signed = [shares(run, token, pinned=Cell("values", (head, 0, 0)))
               for token in range(6) for head in range(2)]  # fmt: skip
     signed = [made for made in signed if min(made.values) < 0]
@@ -309,7 +309,7 @@ def test_what_is_to_be_predicted_is_not_given_away() -> None:
 
 def test_what_playback_has_not_come_to_is_not_shown() -> None:
     def at(stage: str, row: int = 0, head: int = 0) -> Playhead:
-        return Playhead(Place(stage, row, head), Grain.ROW)
+        return Playhead(PlaybackPosition(stage, row, head), StepSize.ROW)
 
     assert strip(BOOK, 2, playhead=at("scores")).weights is None
     assert strip(BOOK, 2, playhead=at("context")).weights is not None
@@ -344,5 +344,5 @@ def test_chosen_tokens_light_rows_or_columns() -> None:
     ],
 )
 def test_a_search_says_how_many_match(sought: str, match: int | None, found: str) -> None:
-    made = screen(BOOK, tokens=TokenSelection(sought=sought, match=match)).panel(TOKENS)
+    made = screen(BOOK, tokens=TokenSelection(sought=sought, match=match)).panel(TOKENS_PANEL)
     assert (made.sought, made.found) == (sought, found)

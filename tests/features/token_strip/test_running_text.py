@@ -16,8 +16,8 @@ from PySide6.QtTest import QTest
 from tests.support.window_input import CONTROL, LEFT, SHIFT
 from visualizer.features.token_strip.chip_strip_widget import (
     MAX_CHIPS,
-    PART,
     TEXT_LINES,
+    TOKENS_PER_LAYOUT_PART,
     TokenStrip,
     overview_width,
 )
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot
 
 WORDS = tuple(f"w{number}" for number in range(3000))
-MANY = tuple(f"w{number % 500}" for number in range(5 * PART))
+MANY = tuple(f"w{number % 500}" for number in range(5 * TOKENS_PER_LAYOUT_PART))
 
 
 @pytest.fixture
@@ -70,12 +70,12 @@ def background(strip: TokenStrip, token: int) -> str:
 
 
 def colour(entry: int, theme: Theme = LIGHT) -> str:
-    return QColor(int(colour_mapping.table("viridis", theme)[entry])).name()
+    return QColor(int(colour_mapping.colour_table("viridis", theme)[entry])).name()
 
 
 def chosen_by(strip: TokenStrip) -> list[frozenset[int]]:
     found: list[frozenset[int]] = []
-    strip.chose.connect(found.append)
+    strip.tokensChosen.connect(found.append)
     return found
 
 

@@ -46,7 +46,7 @@ class Chosen:
     def __init__(self, strip: TokenStrip, words: tuple[str, ...] = WORDS) -> None:
         self.strip, self.tokens = strip, TokenPanel(words)
         strip.show_tokens(self.tokens, LIGHT)
-        strip.chose.connect(self._take)
+        strip.tokensChosen.connect(self._take)
 
     def _take(self, chosen: frozenset[int]) -> None:
         self.tokens = replace(self.tokens, chosen=chosen, subjects=chosen)
@@ -156,7 +156,7 @@ def test_the_query_is_filled_and_the_key_is_outlined(strip: TokenStrip) -> None:
 @pytest.mark.parametrize("theme", [LIGHT, DARK])
 def test_each_token_has_the_colour_of_its_share(strip: TokenStrip, theme: Theme) -> None:
     strip.show_tokens(TokenPanel(WORDS, subjects=frozenset({3}), query=3, weights=SHARES), theme)
-    table = colour_mapping.table("viridis", theme)
+    table = colour_mapping.colour_table("viridis", theme)
     for token, entry in ((0, 63), (1, 126), (4, 32), (5, colour_mapping.NAN_COLOUR_INDEX)):
         assert fill(strip, token) == QColor(int(table[entry])).name().upper()
     assert theme.hatch.upper() in colours_of(strip, 2)

@@ -17,13 +17,13 @@ from tests.support.zoom_gestures import press
 from visualizer.attention.display_transforms import WeightTransform
 from visualizer.errors import InputError
 from visualizer.features.view_bar.colours_widget import (
-    CURVES,
-    LENSES,
-    LIMITS,
-    SEQUENTIAL,
+    CURVE_LABELS,
+    LIMIT_LABELS,
+    SEQUENTIAL_MAPS,
+    TRANSFORM_LABELS,
     ColoursPane,
 )
-from visualizer.heatmap.panel_margins import limit_texts
+from visualizer.heatmap.panel_margins import format_limits
 from visualizer.session.view_options import ColourCurve, ColourLimits, ColourOptions
 from visualizer.shell.panel_presenters import PanelPresenters
 
@@ -83,7 +83,7 @@ def colouring(hand: Hand) -> ColourOptions:
 
 
 def bar(hand: Hand, stage: str) -> tuple[str, str, str]:
-    return limit_texts(hand.panel(stage))
+    return format_limits(hand.panel(stage))
 
 
 def picture(hand: Hand) -> bytes:
@@ -106,13 +106,13 @@ def test_a_curve_changes_the_picture_and_its_words(
     open_pane: Hand, curve: ColourCurve, weights: tuple[str, ...], scores: str
 ) -> None:
     before = picture(open_pane)
-    choose(open_pane, pane(open_pane).curve, CURVES[curve])
+    choose(open_pane, pane(open_pane).curve, CURVE_LABELS[curve])
     assert picture(open_pane) != before
     assert bar(open_pane, "weights") == weights
     low, middle, high = bar(open_pane, "scores")
     assert middle == scores
     assert low == f"−{high}"
-    choose(open_pane, pane(open_pane).curve, CURVES[ColourCurve.LINEAR])
+    choose(open_pane, pane(open_pane).curve, CURVE_LABELS[ColourCurve.LINEAR])
     assert picture(open_pane) == before
     assert bar(open_pane, "weights") == ("0", "weights", "1.00")
 
@@ -120,9 +120,9 @@ def test_a_curve_changes_the_picture_and_its_words(
 @pytest.mark.parametrize("limits", [ColourLimits.ROW, ColourLimits.PANEL])
 def test_limits_change_the_picture_and_its_words(open_pane: Hand, limits: ColourLimits) -> None:
     before, words_before = picture(open_pane), bar(open_pane, "scores")
-    choose(open_pane, pane(open_pane).limits, LIMITS[limits])
+    choose(open_pane, pane(open_pane).limits, LIMIT_LABELS[limits])
     assert picture(open_pane) != before
-    said = [limit_texts(open_pane.panel("scores", head)) for head in (0, 1)]
+    said = [format_limits(open_pane.panel("scores", head)) for head in (0, 1)]
     if limits is ColourLimits.ROW:
         assert said == 2 * [("−row’s largest", "scores", "row’s largest")] or said == 2 * [
             ("−row's largest", "scores", "row's largest")
@@ -133,31 +133,31 @@ def test_limits_change_the_picture_and_its_words(open_pane: Hand, limits: Colour
             assert float(high) == pytest.approx(largest, abs=0.0051)
             assert low == f"−{high}"
         assert said[0] != said[1]
-    choose(open_pane, pane(open_pane).limits, LIMITS[ColourLimits.SHARED])
+    choose(open_pane, pane(open_pane).limits, LIMIT_LABELS[ColourLimits.SHARED])
     assert bar(open_pane, "scores") == words_before  # as the automatic ones are for these
-    choose(open_pane, pane(open_pane).limits, LIMITS[ColourLimits.AUTO])
+    choose(open_pane, pane(open_pane).limits, LIMIT_LABELS[ColourLimits.AUTO])
     assert picture(open_pane) == before
 
 
-@pytest.mark.parametrize("name", [name for name in SEQUENTIAL if name != "viridis"])
+@pytest.mark.parametrize("name", [name for name in SEQUENTIAL_MAPS if name != "viridis"])
 def test_a_map_changes_the_picture(open_pane: Hand, name: str) -> None:
     before = picture(open_pane)
-    choose(open_pane, pane(open_pane).map, SEQUENTIAL[name])
+    choose(open_pane, pane(open_pane).map, SEQUENTIAL_MAPS[name])
     assert picture(open_pane) != before
     assert open_pane.panel("weights").colour.map == name
-    choose(open_pane, pane(open_pane).map, SEQUENTIAL["viridis"])
+    choose(open_pane, pane(open_pane).map, SEQUENTIAL_MAPS["viridis"])
     assert picture(open_pane) == before
 
 
 def test_weights_without_the_first_token(open_pane: Hand) -> None:
     before = picture(open_pane)
-    choose(open_pane, pane(open_pane).lens, LENSES[WeightTransform.WITHOUT_FIRST])
+    choose(open_pane, pane(open_pane).lens, TRANSFORM_LABELS[WeightTransform.WITHOUT_FIRST])
     assert picture(open_pane) != before
     shown = open_pane.panel("weights")
     assert "without the first token, renormalized" in shown.notes
     np.testing.assert_allclose(shown.values[1:].sum(axis=1), 1, atol=1e-6)
     assert not shown.values[:, 0].any()
-    choose(open_pane, pane(open_pane).lens, LENSES[WeightTransform.PLAIN])
+    choose(open_pane, pane(open_pane).lens, TRANSFORM_LABELS[WeightTransform.PLAIN])
     assert picture(open_pane) == before
 
 
@@ -171,14 +171,14 @@ def test_a_choice_that_cannot_be_shown_is_taken_back(
     box = pane(open_pane).lens
     box.setFocus()
     QTest.keyClick(box, Qt.Key.Key_Down)
-    assert box.currentText() == LENSES[WeightTransform.WITHOUT_FIRST]
+    assert box.currentText() == TRANSFORM_LABELS[WeightTransform.WITHOUT_FIRST]
     open_pane.settle()
-    assert box.currentText() == LENSES[WeightTransform.PLAIN]
+    assert box.currentText() == TRANSFORM_LABELS[WeightTransform.PLAIN]
 
 
 def test_weights_times_the_length_of_their_values(open_pane: Hand) -> None:
     before = picture(open_pane)
-    choose(open_pane, pane(open_pane).lens, LENSES[WeightTransform.TIMES_VALUE])
+    choose(open_pane, pane(open_pane).lens, TRANSFORM_LABELS[WeightTransform.TIMES_VALUE])
     assert picture(open_pane) != before
     assert bar(open_pane, "weights")[1] == "weights × ‖value‖"
     run = open_pane.window.workspace.run
@@ -192,8 +192,8 @@ def test_what_is_chosen_by_keys_is_shown_in_the_pane(open_pane: Hand) -> None:
     press(open_pane, Qt.Key.Key_2)
     press(open_pane, Qt.Key.Key_8)
     shown = pane(open_pane)
-    assert shown.curve.currentText() == CURVES[ColourCurve.LOG]
-    assert shown.limits.currentText() == LIMITS[ColourLimits.ROW]
+    assert shown.curve.currentText() == CURVE_LABELS[ColourCurve.LOG]
+    assert shown.limits.currentText() == LIMIT_LABELS[ColourLimits.ROW]
 
 
 def test_a_choice_is_named_to_readers_of_the_screen(open_pane: Hand) -> None:
@@ -210,7 +210,7 @@ def test_a_choice_is_named_to_readers_of_the_screen(open_pane: Hand) -> None:
 def typed(open_pane: Hand) -> Hand:
     """A pane with boxes for the ends."""
     assert boxes(open_pane) == {}
-    choose(open_pane, pane(open_pane).limits, LIMITS[ColourLimits.TYPED])
+    choose(open_pane, pane(open_pane).limits, LIMIT_LABELS[ColourLimits.TYPED])
     QApplication.processEvents()
     return open_pane
 
@@ -235,7 +235,7 @@ def test_typed_ends_change_the_picture_and_its_words(typed: Hand) -> None:
     assert picture(typed) != before
     for head in (0, 1):
         shown = typed.panel("weights", head)
-        assert limit_texts(shown) == ("0.20", "weights", "0.50")
+        assert format_limits(shown) == ("0.20", "weights", "0.50")
         counts = np.tri(6, dtype=bool)
         above, below = (shown.values[counts] > 0.5).sum(), (shown.values[counts] < 0.2).sum()
         assert shown.notes == (f"▲ {above} above, ▼ {below} below",)
@@ -243,10 +243,10 @@ def test_typed_ends_change_the_picture_and_its_words(typed: Hand) -> None:
     type_end(typed, "scores", "high", "0.25")
     assert bar(typed, "scores") == ("−0.25", "scores", "0.25")
     assert boxes(typed)["scores", "low"].text() == "−0.25"
-    choose(typed, pane(typed).limits, LIMITS[ColourLimits.AUTO])
+    choose(typed, pane(typed).limits, LIMIT_LABELS[ColourLimits.AUTO])
     assert boxes(typed) == {}
     assert bar(typed, "weights") == ("0", "weights", "1.00")
-    choose(typed, pane(typed).limits, LIMITS[ColourLimits.TYPED])
+    choose(typed, pane(typed).limits, LIMIT_LABELS[ColourLimits.TYPED])
     assert bar(typed, "weights") == ("0.20", "weights", "0.50")  # they are remembered
 
 

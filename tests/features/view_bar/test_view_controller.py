@@ -9,11 +9,11 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
 from visualizer.attention.display_transforms import HeadAggregate
-from visualizer.features.view_bar.colours_widget import LIMITS, ColoursPane
+from visualizer.features.view_bar.colours_widget import LIMIT_LABELS, ColoursPane
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session.cell_address import Cell
 from visualizer.session.view_options import ColourLimits
-from visualizer.session.zoom_ranges import Zoom
+from visualizer.session.zoom_ranges import ZoomRange
 
 if TYPE_CHECKING:
     from tests.support.window_input import Hand
@@ -23,7 +23,7 @@ LONG, SHORT = (" ".join(f"w{at}" for at in range(count)) for count in (60, 20))
 CONTROL, SHIFT = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.ShiftModifier
 
 
-def zoom(hand: Hand) -> Zoom | None:
+def zoom(hand: Hand) -> ZoomRange | None:
     return hand.shown.zoom
 
 
@@ -36,16 +36,16 @@ def test_of_a_shorter_text_one_looks_closer_at_what_is_seen(hand: Hand) -> None:
     view_controller = hand.window.controllers.view_controller
     view_controller.zoom_at(6, "weights", 60, 60)
     hand.settle()
-    assert zoom(hand) == Zoom(range(50, 60), range(50, 60))
+    assert zoom(hand) == ZoomRange(range(50, 60), range(50, 60))
     hand.paste_sentence(SHORT)
     hand.settle()
-    assert zoom(hand) == Zoom(range(10, 20), range(10, 20))
+    assert zoom(hand) == ZoomRange(range(10, 20), range(10, 20))
     view_controller.centre(5, 10)
     hand.settle()
-    assert zoom(hand) == Zoom(range(10), range(5, 15))
+    assert zoom(hand) == ZoomRange(range(10), range(5, 15))
     hand.press(Qt.Key.Key_Plus)
     hand.settle()
-    assert zoom(hand) == Zoom(range(2, 8), range(7, 13))
+    assert zoom(hand) == ZoomRange(range(2, 8), range(7, 13))
 
 
 def test_a_pan_of_a_shorter_text_goes_by_a_part_of_what_is_seen(hand: Hand) -> None:
@@ -54,7 +54,7 @@ def test_a_pan_of_a_shorter_text_goes_by_a_part_of_what_is_seen(hand: Hand) -> N
     hand.window.controllers.view_controller.zoom_at(3, "weights", 60, 60)
     hand.paste_sentence(SHORT)
     hand.settle()
-    assert zoom(hand) == Zoom(range(20), range(20)) or zoom(hand) is None
+    assert zoom(hand) == ZoomRange(range(20), range(20)) or zoom(hand) is None
     hand.window.controllers.view_controller.pan(-1, -1)
     hand.settle()
     assert zoom(hand) is None
@@ -86,7 +86,7 @@ def pane(hand: Hand) -> ColoursPane:
     hand.settle()
     pane = hand.window.panes["Colours"]
     assert isinstance(pane, ColoursPane)
-    pane.limits.setCurrentIndex(pane.limits.findText(LIMITS[ColourLimits.TYPED]))
+    pane.limits.setCurrentIndex(pane.limits.findText(LIMIT_LABELS[ColourLimits.TYPED]))
     pane.limits.activated.emit(pane.limits.currentIndex())
     hand.settle()
     return pane

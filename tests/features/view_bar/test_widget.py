@@ -13,8 +13,13 @@ from PySide6.QtWidgets import QApplication, QComboBox
 from tests.support.window_input import CONTROL, LEFT, SHIFT
 from tests.support.zoom_gestures import press, seen, turn
 from visualizer.attention.display_transforms import HeadAggregate
-from visualizer.features.view_bar.presenter import VIEW_CONTROLS
-from visualizer.features.view_bar.widget import FOLDS, LAYOUTS, MAX_HEAD_CHIPS, ViewBar
+from visualizer.features.view_bar.presenter import VIEW_CONTROLS_PANEL
+from visualizer.features.view_bar.widget import (
+    AGGREGATE_LABELS,
+    LAYOUT_LABELS,
+    MAX_HEAD_CHIPS,
+    ViewBar,
+)
 from visualizer.session.cell_address import Cell
 from visualizer.session.view_options import ColourLimits
 
@@ -39,7 +44,7 @@ def give_heads(hand: Hand, count: int) -> None:
 
 
 def bar(hand: Hand) -> ViewBar:
-    return hand.window.viewbar
+    return hand.window.view_bar
 
 
 def heads(hand: Hand) -> list[int | None]:
@@ -138,8 +143,8 @@ def test_the_list_says_what_is_seen_while_a_step_is_played(three: Hand) -> None:
     three.key(Qt.Key.Key_Space)
     three.settle()
     choose(three, bar(three).box, "One stage, all heads")
-    layout = three.window.workspace.screen.panel(VIEW_CONTROLS).layout
-    assert bar(three).box.currentText() == LAYOUTS[layout]
+    layout = three.window.workspace.screen.panel(VIEW_CONTROLS_PANEL).layout
+    assert bar(three).box.currentText() == LAYOUT_LABELS[layout]
 
 
 # ---------------------------------------------------------------------------------------- heads
@@ -291,7 +296,7 @@ def test_a_chip_has_its_heads_colour_and_name(three: Hand) -> None:
 @pytest.mark.parametrize("by", HeadAggregate)
 def test_a_fold_has_a_row_while_its_button_is_down(three: Hand, by: HeadAggregate) -> None:
     button = bar(three).buttons[f"view.toggle_aggregate {by}"]
-    assert button.text() == FOLDS[by]
+    assert button.text() == AGGREGATE_LABELS[by]
     three.click(button)
     three.settle()
     assert button.isChecked()
@@ -461,7 +466,7 @@ def test_typed_limits_open_the_pane_where_they_are(hand: Hand) -> None:
 
 
 def test_without_weights_the_range_is_that_of_the_first_stage(hand: Hand) -> None:
-    hand.window.controllers.view_controller.stage_alone("scores")
+    hand.window.controllers.view_controller.show_stage_alone("scores")
     hand.settle()
     high = hand.panel("scores").colour.high
     assert bar(hand).range.accessibleName() == f"Range: automatic, ±{high:.3g}"

@@ -12,9 +12,9 @@ from tests.support.examples import others_slow
 from tests.support.window_input import CONTROL, SHIFT
 from tests.support.zoom_gestures import NOTCH, pinch, press, pull, roll, seen, turn, under
 from visualizer.attention.display_transforms import HeadAggregate
-from visualizer.heatmap.widget import CLOSER
+from visualizer.heatmap.widget import WHEEL_ZOOM_FACTOR
 from visualizer.session.cell_address import Cell
-from visualizer.session.zoom_ranges import Zoom
+from visualizer.session.zoom_ranges import ZoomRange
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,7 +71,7 @@ def test_the_wheel_looks_closer_at_what_is_under_the_pointer(
         zoom = seen(hand)
         assert zoom
         sizes.append(len(zoom.queries))
-        assert hand.panel(stage).rows.seen.start <= zoom.queries.start
+        assert hand.panel(stage).rows.displayed_stage.start <= zoom.queries.start
         assert off(last, under(hand, at)) <= max(block, hand.panel(stage).rows.block)
     assert off(before, under(hand, at)) <= 3 * whole
     assert sizes == sorted(sizes, reverse=True)
@@ -105,13 +105,13 @@ def test_turns_that_wait_are_looked_at_together(hand: Hand) -> None:
     following = hand.board.zoomed.connect(lambda factor, *_: factors.append(factor))
     for _ in range(6):
         spin(hand, at, 1)
-    assert factors == [CLOSER]  # the first at once
+    assert factors == [WHEEL_ZOOM_FACTOR]  # the first at once
     hand.settle()
     hand.board.zoomed.disconnect(following)
-    assert factors == [CLOSER, CLOSER**5]
+    assert factors == [WHEEL_ZOOM_FACTOR, WHEEL_ZOOM_FACTOR**5]
     zoom = seen(hand)
     assert zoom
-    assert len(zoom.queries) == pytest.approx(1000 / CLOSER**6, abs=3)
+    assert len(zoom.queries) == pytest.approx(1000 / WHEEL_ZOOM_FACTOR**6, abs=3)
 
 
 def spin(hand: Hand, at: QPoint, notches: int) -> None:
@@ -179,7 +179,7 @@ def test_keys_look_closer_further_and_at_all(hand: Hand) -> None:
     write(hand, FORTY)
     press(hand, Qt.Key.Key_Plus)
     once = seen(hand)
-    assert once == Zoom(range(7, 33), range(7, 33))
+    assert once == ZoomRange(range(7, 33), range(7, 33))
     press(hand, Qt.Key.Key_Plus)
     twice = seen(hand)
     assert twice
@@ -234,7 +234,7 @@ def test_keys_move_what_is_seen_up_to_the_edges(hand: Hand) -> None:
     for _ in range(20):
         press(hand, Qt.Key.Key_Left, ALT | SHIFT)
         press(hand, Qt.Key.Key_Down, ALT | SHIFT)
-    assert seen(hand) == Zoom(range(40 - size, 40), range(size))
+    assert seen(hand) == ZoomRange(range(40 - size, 40), range(size))
 
 
 @pytest.mark.slow
@@ -263,7 +263,11 @@ def test_one_walks_out_of_what_is_seen_and_it_follows(hand: Hand, text: str) -> 
 
 def hand_places(hand: Hand, stage: str) -> set[tuple[int, int]]:
     heatmap = hand.panel(stage)
-    return {(row, column) for row in heatmap.rows.seen for column in heatmap.columns.seen}
+    return {
+        (row, column)
+        for row in heatmap.rows.displayed_stage
+        for column in heatmap.columns.displayed_stage
+    }
 
 
 def test_one_begins_to_walk_where_one_looks(hand: Hand) -> None:
@@ -366,9 +370,9 @@ def test_a_shorter_text_is_seen_whole_and_the_longer_one_as_before(hand: Hand) -
     before = seen(hand)
     write(hand, "one two three")
     assert seen(hand) is None
-    assert hand.panel("weights").rows.seen == range(3)
+    assert hand.panel("weights").rows.displayed_stage == range(3)
     press(hand, Qt.Key.Key_Plus)
-    assert seen(hand) == Zoom(range(2), range(2))
+    assert seen(hand) == ZoomRange(range(2), range(2))
     press(hand, Qt.Key.Key_0)
     write(hand, FORTY)
     assert seen(hand) is None

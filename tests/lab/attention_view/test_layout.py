@@ -14,15 +14,20 @@ from PySide6.QtGui import QImage, QPainter
 from tests.support.probe_results import a_reading
 from visualizer.heatmap.board import Board
 from visualizer.heatmap.panel_margins_paint import (
-    are_upright,
+    are_labels_vertical,
     paint_column_heads,
-    paint_own_ends,
-    shown_columns,
+    paint_own_scale,
+    visible_column_labels,
 )
-from visualizer.lab.attention_view.layout import MAX_CELL_PX, SMALLEST, lay_out_layers, layer_room
-from visualizer.lab.attention_view.presenter import board_of
+from visualizer.lab.attention_view.layout import (
+    MAX_CELL_PX,
+    MIN_PATTERN_SIDE_PX,
+    cells_per_side,
+    lay_out_layers,
+)
+from visualizer.lab.attention_view.presenter import create_board
 from visualizer.language.training_settings import ModelKind
-from visualizer.widgets.fonts import metrics
+from visualizer.widgets.fonts import font_metrics
 from visualizer.widgets.theme import LIGHT
 
 pytestmark = pytest.mark.usefixtures("application")
@@ -34,7 +39,7 @@ WIDTHS, HEIGHTS = st.floats(100, 3000), st.floats(60, 2000)
 def a_board(layers: int, heads: int, tokens: int, is_scored: bool = True, room: int = 256) -> Board:
     known = np.full((layers, heads), 0.5) if is_scored else None
     reading = a_reading(layers, heads, tokens, attending=known)
-    return board_of(reading, ModelKind.TRANSFORMER, room)
+    return create_board(reading, ModelKind.TRANSFORMER, room)
 
 
 BOARDS = st.builds(
@@ -50,13 +55,13 @@ def test_panels_never_overlap_and_cells_are_whole_pixels(
     layout = lay_out_layers(board, width, height, ratio)
     assert {id(slot.heatmap) for slot in layout.slots} == {id(one) for one in board.heatmaps}
     for one, other in itertools.combinations(layout.slots, 2):
-        assert not one.whole.adjusted(0.01, 0.01, -0.01, -0.01).intersects(other.whole)
+        assert not one.whole_area.adjusted(0.01, 0.01, -0.01, -0.01).intersects(other.whole_area)
     for slot in layout.slots:
-        assert slot.whole.contains(slot.cells)
-        assert slot.whole.left() >= 0
-        assert slot.whole.top() >= layout.head - 1 / ratio
-        assert slot.whole.right() <= layout.width
-        assert slot.whole.bottom() <= layout.height + 1 / ratio
+        assert slot.whole_area.contains(slot.cells)
+        assert slot.whole_area.left() >= 0
+        assert slot.whole_area.top() >= layout.head - 1 / ratio
+        assert slot.whole_area.right() <= layout.width
+        assert slot.whole_area.bottom() <= layout.height + 1 / ratio
         assert slot.cell_width == slot.cell_height <= MAX_CELL_PX
         for length in (slot.cell_width, slot.cells.left(), slot.cells.top()):
             assert abs(length * ratio - round(length * ratio)) < 1e-6
@@ -67,7 +72,7 @@ def test_no_panel_is_too_small_to_be_read(
     board: Board, width: float, height: float, ratio: float
 ) -> None:
     for slot in lay_out_layers(board, width, height, ratio).slots:
-        assert slot.cells.width() >= min(SMALLEST, MAX_CELL_PX) - 1e-6
+        assert slot.cells.width() >= min(MIN_PATTERN_SIDE_PX, MAX_CELL_PX) - 1e-6
 
 
 @pytest.mark.parametrize(("layers", "heads"), [(1, 1), (2, 2), (3, 4)])
@@ -98,7 +103,7 @@ def test_what_panels_share_is_written_once() -> None:
     image.fill(0xFFFFFF)
     painter = QPainter(image)
     for slot in layout.slots:
-        paint_own_ends(painter, slot, LIGHT)
+        paint_own_scale(painter, slot, LIGHT)
     painter.end()
     blank = image.copy()
     blank.fill(0xFFFFFF)
@@ -115,7 +120,7 @@ def test_room_does_not_depend_on_what_was_pooled(
     layers: int, heads: int, width: float, height: float, ratio: float
 ) -> None:
     cells = {
-        layer_room(a_board(layers, heads, 64, room=room), width, height, ratio)
+        cells_per_side(a_board(layers, heads, 64, room=room), width, height, ratio)
         for room in (8, 32, 256)
     }
     assert len(cells) == 1
@@ -126,7 +131,7 @@ def test_room_does_not_depend_on_what_was_pooled(
 def test_nothing_takes_no_room() -> None:
     layout = lay_out_layers(Board(), 800, 600)
     assert (layout.slots, layout.width, layout.height) == ((), 0, 0)
-    assert layer_room(Board(), 800, 600, 1.0) == 128
+    assert cells_per_side(Board(), 800, 600, 1.0) == 128
 
 
 @given(BOARDS, WIDTHS, HEIGHTS, RATIOS)
@@ -134,9 +139,12 @@ def test_single_characters_are_not_turned_and_those_written_do_not_touch(
     board: Board, width: float, height: float, ratio: float
 ) -> None:
     slot = lay_out_layers(board, width, height, ratio).slots[0]
-    assert not are_upright(slot)
-    wide, cell = metrics(12).horizontalAdvance, slot.cell_width
-    shown = [(slot.heatmap.columns.cell(at) * cell, wide(text)) for at, text in shown_columns(slot)]
+    assert not are_labels_vertical(slot)
+    wide, cell = font_metrics(12).horizontalAdvance, slot.cell_width
+    shown = [
+        (slot.heatmap.columns.cell(at) * cell, wide(text))
+        for at, text in visible_column_labels(slot)
+    ]
     assert shown
     for (left, one), (right, other) in itertools.pairwise(shown):
         assert right - left >= (one + other) / 2 - 0.01
@@ -144,10 +152,10 @@ def test_single_characters_are_not_turned_and_those_written_do_not_touch(
 
 def test_words_are_turned_where_they_are_wider_than_cells() -> None:
     reading = replace(a_reading(1, 1, 4), tokens=("Your", "journey", "starts", "with"))
-    board = board_of(reading, ModelKind.TRANSFORMER)
+    board = create_board(reading, ModelKind.TRANSFORMER)
     narrow, wide = (lay_out_layers(board, side, side).slots[0] for side in (200, 900))
-    widest = metrics(12).horizontalAdvance("journey")
+    widest = font_metrics(12).horizontalAdvance("journey")
     assert narrow.cell_width < widest
-    assert are_upright(narrow)
-    assert are_upright(wide) == (widest > wide.cell_width - 4)
-    assert len(shown_columns(narrow)) == 4
+    assert are_labels_vertical(narrow)
+    assert are_labels_vertical(wide) == (widest > wide.cell_width - 4)
+    assert len(visible_column_labels(narrow)) == 4

@@ -11,12 +11,12 @@ from msgspec.structs import replace
 from tests.support.probe_results import a_reading
 from visualizer.lab.attention_view.presenter import (
     ATTENTION_MISSING,
-    SEES_THE_FUTURE,
+    NON_CAUSAL_NOTE,
     LabAttentionPanel,
     LabCellPointer,
-    board_of,
-    cell_index_of,
-    cell_sentence,
+    create_board,
+    describe_cell,
+    layer_head_index,
     present_attention,
     strongest_cell,
 )
@@ -38,8 +38,8 @@ def shown(
 def test_a_reading_is_what_the_message_says() -> None:
     made = a_reading(2, 3, 5, step=70, attending=np.full((2, 3), 0.5), cut=4)
     assert made.weights is not None
-    assert made.attending is not None
-    arrays = {"weights": made.weights, "logits": made.logits, "attending": made.attending}
+    assert made.partner_weights is not None
+    arrays = {"weights": made.weights, "logits": made.logits, "attending": made.partner_weights}
     sent = Message("read", {"id": 1, "step": 70, "tokens": list(made.tokens), "cut": 4}, arrays)
     (message,) = MessageUnpacker().feed(sent.pack())
     read = ProbeResult.of(message)
@@ -53,7 +53,7 @@ def test_a_reading_is_what_the_message_says() -> None:
 
 def test_a_row_is_a_layer_and_a_column_is_a_head() -> None:
     reading = a_reading(3, 2, 6)
-    board = board_of(reading, ModelKind.TRANSFORMER)
+    board = create_board(reading, ModelKind.TRANSFORMER)
     assert reading.weights is not None
     assert [len(column) for column in board.columns] == [3, 3]
     for head, column in enumerate(board.columns):
@@ -68,7 +68,7 @@ def test_a_row_is_a_layer_and_a_column_is_a_head() -> None:
 
 def test_what_is_later_is_forbidden_but_to_the_average() -> None:
     reading = a_reading(1, 1, 4)
-    (panel,) = board_of(reading, ModelKind.DOT_PRODUCT).heatmaps
+    (panel,) = create_board(reading, ModelKind.DOT_PRODUCT).heatmaps
     assert panel.forbidden is not None
     assert {tuple(at) for at in np.argwhere(panel.forbidden).tolist()} == {
         (query, key) for query in range(4) for key in range(4) if key > query
@@ -76,7 +76,7 @@ def test_what_is_later_is_forbidden_but_to_the_average() -> None:
     uniform = replace(reading, weights=np.full((1, 1, 4, 4), 0.25))
     found = shown(uniform, ModelKind.AVERAGE)
     assert found.board.heatmaps[0].forbidden is None
-    assert found.notices == (SEES_THE_FUTURE,)
+    assert found.notices == (NON_CAUSAL_NOTE,)
 
 
 def test_a_model_without_attention_says_so() -> None:
@@ -87,7 +87,7 @@ def test_a_model_without_attention_says_so() -> None:
 
 
 def test_scores_are_said_and_the_best_head_is_marked() -> None:
-    board = board_of(a_reading(attending=KNOWN), ModelKind.ATTENTION_ONLY)
+    board = create_board(a_reading(attending=KNOWN), ModelKind.ATTENTION_ONLY)
     notes = {(panel.layer, panel.head): panel.notes for panel in board.heatmaps}
     words = {place: " ".join(note[0].split()) for place, note in notes.items()}
     assert words[1, 0] == "94 %"
@@ -101,13 +101,13 @@ def test_the_largest_of_noise_is_not_marked() -> None:
     """Of eight tokens, chance is 0.34: a quarter of the way to 1 is 0.505."""
     for best, marked in ((0.2, []), (0.5, []), (0.51, [(0, 1)]), (1.0, [(0, 1)])):
         reading = a_reading(2, 2, 8, attending=np.array([[0.1, best], [np.nan, 0.15]]))
-        panels = board_of(reading, ModelKind.ATTENTION_ONLY).heatmaps
+        panels = create_board(reading, ModelKind.ATTENTION_ONLY).heatmaps
         assert [(one.layer, one.head) for one in panels if one.is_marked] == marked
 
 
 def test_unknown_scores_are_not_said() -> None:
     unknown = a_reading(attending=np.full((2, 2), np.nan))
-    board = board_of(unknown, ModelKind.ATTENTION_ONLY)
+    board = create_board(unknown, ModelKind.ATTENTION_ONLY)
     assert not any(panel.notes or panel.is_marked for panel in board.heatmaps)
     assert {panel.unit for panel in board.heatmaps} == {"weights"}
     assert unknown.best is None
@@ -133,7 +133,9 @@ def test_of_the_same_it_is_the_same_board() -> None:
 
 def test_colours_by_row_end_at_each_rows_largest() -> None:
     reading = a_reading(2, 2, 6)
-    board = board_of(reading, ModelKind.TRANSFORMER, 256, ColourOptions(limits=ColourLimits.ROW))
+    board = create_board(
+        reading, ModelKind.TRANSFORMER, 256, ColourOptions(limits=ColourLimits.ROW)
+    )
     assert reading.weights is not None
     for panel in board.heatmaps:
         assert panel.row_ends is not None
@@ -145,7 +147,7 @@ def test_colours_by_row_end_at_each_rows_largest() -> None:
 @given(st.integers(1, 40), st.integers(1, 12))
 def test_pooled_cells_are_the_largest_of_their_blocks(tokens: int, room: int) -> None:
     reading = a_reading(1, 2, tokens)
-    board = board_of(reading, ModelKind.TRANSFORMER, room)
+    board = create_board(reading, ModelKind.TRANSFORMER, room)
     assert reading.weights is not None
     for panel in board.heatmaps:
         block, own = panel.rows.block, reading.weights[0, panel.head]
@@ -165,13 +167,13 @@ def test_pooled_cells_are_the_largest_of_their_blocks(tokens: int, room: int) ->
 def test_walking_stays_on_the_board_and_reaches_the_next_layer(
     layers: int, heads: int, tokens: int, data: st.DataObject
 ) -> None:
-    board = board_of(a_reading(layers, heads, tokens), ModelKind.TRANSFORMER)
+    board = create_board(a_reading(layers, heads, tokens), ModelKind.TRANSFORMER)
     pointing = LabCellPointer()
     steps = st.sampled_from([(1, 0), (-1, 0), (0, 1), (0, -1)])
     for down, right in data.draw(st.lists(steps, max_size=30)):
         pointing = pointing.walk(board, down, right)
         assert pointing.pinned is not None
-        assert cell_index_of(board, pointing.pinned) is not None
+        assert layer_head_index(board, pointing.pinned) is not None
     last = LabCellPointer(pinned=Cell("layer 1", (0, tokens - 1, 0))).walk(board, 1, 0).pinned
     expected = Cell("layer 2", (0, 0, 0)) if layers > 1 else Cell("layer 1", (0, tokens - 1, 0))
     assert last == expected
@@ -196,7 +198,7 @@ def test_a_cell_in_words(cell: Cell, said: str) -> None:
     weights[1, 0, 4, 1] = 0.93
     words = ("t", "o", " ", "a", "b", "c", "d", "e")
     reading = replace(reading, weights=weights, tokens=words)
-    assert cell_sentence(reading, board_of(reading, ModelKind.TRANSFORMER), cell) == said
+    assert describe_cell(reading, create_board(reading, ModelKind.TRANSFORMER), cell) == said
 
 
 def test_weights_that_are_no_numbers_are_said() -> None:

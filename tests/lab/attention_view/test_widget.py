@@ -21,7 +21,7 @@ from visualizer.lab.attention_view.presenter import (
 from visualizer.lab.attention_view.widget import LabAttentionView
 from visualizer.language.training_settings import ModelKind
 from visualizer.session.cell_address import Cell
-from visualizer.widgets.accessibility import VALUE
+from visualizer.widgets.accessibility import VALUE_PROPERTY
 from visualizer.widgets.theme import DARK, LIGHT
 
 if TYPE_CHECKING:
@@ -46,10 +46,10 @@ class Looked:
         self.opened: list[tuple[int, int]] = []
         self.view.cellHovered.connect(lambda cell: self.keep(self.pointing.hover(cell)))
         self.view.cellClicked.connect(lambda cell: self.keep(self.pointing.pin(cell)))
-        self.view.walked.connect(
+        self.view.moved.connect(
             lambda *by: self.keep(self.pointing.walk(self.view.board._board, *by))
         )
-        self.view.layerWanted.connect(lambda *place: self.opened.append(place))
+        self.view.layerRequested.connect(lambda *place: self.opened.append(place))
         show(self.view, size)
         self.keep(self.pointing)
 
@@ -125,7 +125,7 @@ def test_where_the_keys_lead_is_said(looked: Looked, monkeypatch: pytest.MonkeyP
         ["(1),", "layer", "1,", "head", "1"],
         ["(1),", "layer", "1,", "head", "1"],
     ]
-    assert board.property(VALUE).startswith("weight ")
+    assert board.property(VALUE_PROPERTY).startswith("weight ")
 
 
 def test_panels_stay_where_they_are_while_scores_change(show: Show) -> None:

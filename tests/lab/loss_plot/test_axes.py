@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from visualizer.lab.loss_plot.model import AxisScale, PlotAxis, ticks_between
+from visualizer.lab.loss_plot.model import AxisScale, PlotAxis, choose_ticks
 
 ENDS = some.tuples(some.floats(1e-3, 1e6), some.floats(1.01, 1e6)).map(
     lambda ends: (ends[0], ends[0] * ends[1])
@@ -21,7 +21,7 @@ def test_ticks_are_round_few_and_inside(
     ends: tuple[float, float], scale: AxisScale, most: int
 ) -> None:
     low, high = ends
-    chosen = ticks_between(low, high, scale, most)
+    chosen = choose_ticks(low, high, scale, most)
     values = [tick.value for tick in chosen]
     assert len(values) <= most
     assert values == sorted(set(values))
@@ -34,7 +34,7 @@ def test_ticks_are_round_few_and_inside(
 
 @given(ENDS, some.sampled_from(AxisScale), some.integers(3, 9))
 def test_labels_say_the_values(ends: tuple[float, float], scale: AxisScale, most: int) -> None:
-    for tick in ticks_between(*ends, scale, most):
+    for tick in choose_ticks(*ends, scale, most):
         said = float(tick.label.replace(",", "").replace("−", "-"))
         assert said == pytest.approx(tick.value, rel=0.05)
 
@@ -53,11 +53,11 @@ def test_labels_say_the_values(ends: tuple[float, float], scale: AxisScale, most
 def test_ticks_that_are_known(
     ends: tuple[float, float], scale: AxisScale, labels: list[str]
 ) -> None:
-    assert [tick.label for tick in ticks_between(*ends, scale, 7)] == labels
+    assert [tick.label for tick in choose_ticks(*ends, scale, 7)] == labels
 
 
 def test_what_is_counted_has_whole_numbers() -> None:
-    assert [tick.label for tick in ticks_between(0, 2, AxisScale.LINEAR, 6, least=1)] == [
+    assert [tick.label for tick in choose_ticks(0, 2, AxisScale.LINEAR, 6, least=1)] == [
         "0",
         "1",
         "2",

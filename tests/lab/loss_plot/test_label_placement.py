@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from visualizer.lab.loss_plot.chart_paint import spread
+from visualizer.lab.loss_plot.chart_paint import spread_boxes
 
 PLACES = st.lists(st.floats(-100, 300), max_size=6).map(sorted)
 
@@ -23,7 +23,7 @@ def tasks(draw: st.DrawFn) -> tuple[list[float], float, float, float]:
 @given(tasks())
 def test_none_overlaps_and_all_are_inside(task: tuple[list[float], float, float, float]) -> None:
     wanted, size, low, high = task
-    places = spread(wanted, size, low, high)
+    places = spread_boxes(wanted, size, low, high)
     assert len(places) == len(wanted)
     for above, below in pairwise(places):
         assert below >= above + size - 1e-9
@@ -42,11 +42,11 @@ def test_no_other_places_are_nearer(
     def far(places: list[float]) -> float:
         return sum((place - want) ** 2 for place, want in zip(places, wanted, strict=True))
 
-    assert far(spread(wanted, size, low, high)) <= far(others) + 1e-6
+    assert far(spread_boxes(wanted, size, low, high)) <= far(others) + 1e-6
 
 
 def test_what_has_room_stays() -> None:
-    assert spread([1, 12, 50], 10, 0, 100) == [1, 12, 50]
-    assert spread([40, 40], 10, 0, 100) == [35, 45]
-    assert spread([95, 96, 97], 10, 0, 100) == pytest.approx([70, 80, 90])
-    assert spread([], 10, 0, 5) == []
+    assert spread_boxes([1, 12, 50], 10, 0, 100) == [1, 12, 50]
+    assert spread_boxes([40, 40], 10, 0, 100) == [35, 45]
+    assert spread_boxes([95, 96, 97], 10, 0, 100) == pytest.approx([70, 80, 90])
+    assert spread_boxes([], 10, 0, 5) == []

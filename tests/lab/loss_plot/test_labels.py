@@ -14,7 +14,7 @@ from PySide6.QtCore import QRectF
 from PySide6.QtGui import QAction
 
 from tests.lab.loss_plot.test_widget import colours, losses
-from visualizer.lab.loss_plot.chart_paint import breaks_of, references_of
+from visualizer.lab.loss_plot.chart_paint import place_gap_labels, place_reference_labels
 from visualizer.lab.loss_plot.model import (
     AxisScale,
     LossCurve,
@@ -24,8 +24,8 @@ from visualizer.lab.loss_plot.model import (
 )
 from visualizer.lab.loss_plot.presenter import present_plot
 from visualizer.lab.loss_plot.widget import PlotPane
-from visualizer.lab.training.recorded_losses import Losses
-from visualizer.widgets.fonts import metrics
+from visualizer.lab.training.recorded_losses import LossHistory
+from visualizer.widgets.fonts import font_metrics
 from visualizer.widgets.theme import LIGHT
 
 if TYPE_CHECKING:
@@ -36,15 +36,15 @@ SIZES = st.tuples(st.integers(160, 850), st.integers(1, 450))
 TO_BEAT = st.lists(st.floats(0.01, 40), max_size=4)
 
 
-def broken(at: int, count: int = 200) -> Losses:
+def broken(at: int, count: int = 200) -> LossHistory:
     """Give losses that are no numbers from a step on."""
     steps = np.arange(1, count + 1)
     values = np.where(steps < at, 3 + np.exp((steps - at) / 5.0 + 6), np.nan)
     nothing = np.empty(0)
-    return Losses.of(steps, values, np.full(count, 1e-3), nothing.astype(int), nothing)
+    return LossHistory.of(steps, values, np.full(count, 1e-3), nothing.astype(int), nothing)
 
 
-def plotted(run: Losses, to_beat: list[float], scale: AxisScale) -> LossPlot:
+def plotted(run: LossHistory, to_beat: list[float], scale: AxisScale) -> LossPlot:
     references = [ReferenceLoss(f"guess {at}", loss) for at, loss in enumerate(to_beat)]
     return present_plot([LossCurve("run", run)], PlotOptions(0.9, scale), references)
 
@@ -60,8 +60,8 @@ def test_words_are_inside_apart_and_in_the_order_of_their_lines(
 ) -> None:
     plot = plotted(losses() if stop is None else broken(stop), to_beat, scale)
     place = QRectF(40, 10, *size)
-    taken = breaks_of(place, plot)
-    words = references_of(place, plot, taken)
+    taken = place_gap_labels(place, plot)
+    words = place_reference_labels(place, plot, taken)
     inner = place.adjusted(-0.01, -0.01, 0.01, 0.01)
     for each in (*words, *taken):
         assert inner.contains(each.box)
@@ -72,14 +72,14 @@ def test_words_are_inside_apart_and_in_the_order_of_their_lines(
         overlaps = [each.box.intersected(other.box) for other in taken]
         assert all(over.height() < 0.01 or over.width() < 0.01 for over in overlaps)
     if not taken:
-        room = int(place.height() / metrics(12).height())
+        room = int(place.height() / font_metrics(12).height())
         assert len(words) == min(len(to_beat), max(0, room))
 
 
 def test_words_with_room_are_at_their_lines(application: QApplication) -> None:
     plot = plotted(losses(), [3.3, 2.5], AxisScale.LINEAR)
     inner = QRectF(40, 30, 640, 270)
-    words = references_of(inner, plot)
+    words = place_reference_labels(inner, plot)
     assert [each.text for each in words] == ["guess 0 3.30", "guess 1 2.50"]
     for each, loss in zip(words, (3.3, 2.5), strict=True):
         y = inner.bottom() - float(plot.y.share(loss)) * inner.height()
@@ -94,7 +94,7 @@ def test_what_the_plot_leaves_out_is_said_once_under_it(
     pane.resize(640, 300)
     pane.show()
     qtbot.waitExposed(pane)
-    plot = replace(plotted(broken(190), [3.3], AxisScale.LINEAR), breaks=())
+    plot = replace(plotted(broken(190), [3.3], AxisScale.LINEAR), loss_gaps=())
     (notice,) = plot.notices
     pane.show_plot(plot, PlotOptions(), LIGHT)
     assert pane.notices.text() == notice

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from visualizer.lab.loss_plot.model import (
-    MESSAGE,
+    EMPTY_MESSAGE,
     AxisScale,
     LossCurve,
     LossLine,
@@ -17,18 +17,18 @@ from visualizer.lab.loss_plot.model import (
     PlotOptions,
     ReferenceLoss,
 )
-from visualizer.lab.loss_plot.presenter import nearest, present_plot, read_at
-from visualizer.lab.training.recorded_losses import Losses
-from visualizer.language.training_progress import TrainingProgress, time_left
+from visualizer.lab.loss_plot.presenter import nearest_step_index, present_plot, read_step
+from visualizer.lab.training.recorded_losses import LossHistory
+from visualizer.language.training_progress import TrainingProgress, format_time_left
 
 BIGRAM = ReferenceLoss("bigram counts", 2.5)
 FREQUENCY = ReferenceLoss("unigram baseline", 3.3)
 STEPS = np.arange(1, 11)
-TEN = Losses.of(STEPS, 4 - STEPS / 5, np.full(10, 1e-3), [0, 5, 10], [4.1, 3.0, 2.2])
+TEN = LossHistory.of(STEPS, 4 - STEPS / 5, np.full(10, 1e-3), [0, 5, 10], [4.1, 3.0, 2.2])
 
 
 def plot_of(
-    *losses: Losses, options: PlotOptions | None = None, shown_step: int | None = None
+    *losses: LossHistory, options: PlotOptions | None = None, shown_step: int | None = None
 ) -> LossPlot:
     curves = [LossCurve(f"run {at}", one, at) for at, one in enumerate(losses, start=1)]
     return present_plot(
@@ -41,12 +41,12 @@ def line(plot: LossPlot, role: LossLineRole, name: str = "") -> LossLine:
 
 
 def test_nothing_says_what_would_be_there() -> None:
-    for plot in (plot_of(), plot_of(Losses.of())):
-        assert (plot.lines, plot.message, plot.told) == ((), MESSAGE, MESSAGE)
+    for plot in (plot_of(), plot_of(LossHistory.of())):
+        assert (plot.lines, plot.message, plot.description) == ((), EMPTY_MESSAGE, EMPTY_MESSAGE)
 
 
 def test_a_measure_before_the_first_step_is_shown() -> None:
-    plot = plot_of(Losses.of(validation_steps=[0], validation=[4.1]))
+    plot = plot_of(LossHistory.of(validation_steps=[0], validation=[4.1]))
     assert [each.role for each in plot.lines] == [LossLineRole.VALIDATION]
     assert plot.message == ""
 
@@ -88,15 +88,15 @@ def test_axes_have_room_for_all() -> None:
     plot = plot_of(TEN)
     assert (plot.x.low, plot.x.high) == (0, 10)
     assert plot.y.low < 2 < 4.1 < plot.y.high
-    far = plot_of(Losses.of([1], [1.0], [0.1]))
+    far = plot_of(LossHistory.of([1], [1.0], [0.1]))
     assert far.y.high > 3.3
     assert (plot.x.title, plot.y.title) == ("step", "loss (nats per token)")
 
 
 def test_no_room_is_left_below_0_where_no_loss_is() -> None:
-    learnt = Losses.of([1, 2], [3.0, 0.001], np.ones(2))
+    learnt = LossHistory.of([1, 2], [3.0, 0.001], np.ones(2))
     assert plot_of(learnt).y.low == 0
-    below = Losses.of([1, 2], [3.0, -1.0], np.ones(2))
+    below = LossHistory.of([1, 2], [3.0, -1.0], np.ones(2))
     assert plot_of(below).y.low < -1
 
 
@@ -105,44 +105,44 @@ def test_no_room_is_left_below_0_where_no_loss_is() -> None:
     "values", [[2.0], [0.0], [0.0, 0.0], [1.0, 1.0], [math.nan], [math.inf], [1e308]]
 )
 def test_axes_of_odd_losses_have_a_length(scale: AxisScale, values: list[float]) -> None:
-    losses = Losses.of(range(1, len(values) + 1), values, np.ones(len(values)))
+    losses = LossHistory.of(range(1, len(values) + 1), values, np.ones(len(values)))
     plot = present_plot([LossCurve("", losses)], PlotOptions(losses=scale, steps=scale))
     for axis in (plot.x, plot.y):
         assert axis.low < axis.high
         assert axis.low > 0 or scale is AxisScale.LINEAR
         assert np.isfinite(axis.share(np.array([axis.low, axis.high]))).all()
-    assert plot.told
+    assert plot.description
 
 
-def diverged() -> Losses:
+def diverged() -> LossHistory:
     values = np.append(4 - STEPS[:6] / 5, [1e9, math.inf, math.nan, math.nan])
-    return Losses.of(STEPS, values, np.ones(10), [5, 10], [3.0, math.nan])
+    return LossHistory.of(STEPS, values, np.ones(10), [5, 10], [3.0, math.nan])
 
 
 def test_a_divergence_does_not_flatten_what_was_before() -> None:
     plot = plot_of(diverged())
     assert plot.y.high < 20
     assert plot.notices == ("Losses up to 1.00e+09 are outside the plot.",)
-    assert [(one.step, one.words) for one in plot.breaks] == [(8, "not a number at step 8")]
+    assert [(one.step, one.words) for one in plot.loss_gaps] == [(8, "not a number at step 8")]
     for said in ("The loss is not a number at step 8.", *plot.notices):
-        assert said in plot.told
+        assert said in plot.description
     on_log = plot_of(diverged(), options=PlotOptions(losses=AxisScale.LOG))
     assert on_log.y.high > 1e9
     assert on_log.notices == ()
 
 
 def test_the_nearest_points_are_read() -> None:
-    reading = read_at(plot_of(TEN), 7)
+    reading = read_step(plot_of(TEN), 7)
     rows = {row.title: row.value for row in reading.rows}
     assert (reading.step, rows["each step"]) == (7, "2.600")
     assert rows["validation"] == "3.000 (step 5)"
     assert rows["learning rate"] == "0.001"
-    assert read_at(plot_of(TEN), 99).step == 10
-    assert read_at(plot_of(TEN), -1).step == 0
+    assert read_step(plot_of(TEN), 99).step == 10
+    assert read_step(plot_of(TEN), -1).step == 0
 
 
 def test_of_several_runs_the_faint_lines_are_not_read() -> None:
-    reading = read_at(plot_of(TEN, TEN), 5)
+    reading = read_step(plot_of(TEN, TEN), 5)
     assert {row.title for row in reading.rows} == {
         f"run {run}, {role}"
         for run in (1, 2)
@@ -153,19 +153,19 @@ def test_of_several_runs_the_faint_lines_are_not_read() -> None:
 def test_nearest_is_the_nearest() -> None:
     steps = np.array([2, 4, 10])
     for step in np.linspace(0, 12, 49):
-        found = nearest(steps, step)
+        found = nearest_step_index(steps, step)
         assert abs(steps[found] - step) == np.abs(steps - step).min()
 
 
 def test_all_of_it_is_told() -> None:
-    told = plot_of(TEN).told
+    told = plot_of(TEN).description
     assert told.startswith("Step 10: ")
     assert "Lowest validation: 2.200 at step 10." in told
     assert "Below bigram counts, 2.500." in told
-    early = plot_of(Losses.of([1], [3.0], [0.1]), shown_step=1).told
+    early = plot_of(LossHistory.of([1], [3.0], [0.1]), shown_step=1).description
     assert "Not below bigram counts, 2.500." in early
     assert "Below unigram baseline, 3.300." in early
-    assert plot_of(TEN, shown_step=5).told.startswith("Step 5: validation 3.000, ")
+    assert plot_of(TEN, shown_step=5).description.startswith("Step 5: validation 3.000, ")
 
 
 def test_what_was_smoothed_is_smoothed_further() -> None:
@@ -176,7 +176,7 @@ def test_what_was_smoothed_is_smoothed_further() -> None:
     anew = present_plot(curves, PlotOptions())
     found, wanted = (line(one, LossLineRole.TRAINING).values for one in (plot, anew))
     np.testing.assert_allclose(found, wanted, rtol=1e-12)
-    assert np.shares_memory(found, plot.smoothed[0].values)
+    assert np.shares_memory(found, plot.smoothed_losses[0].values)
 
 
 # ---------------------------------------------------------------------------------------- pace
@@ -199,7 +199,7 @@ def test_what_was_smoothed_is_smoothed_further() -> None:
     ],
 )
 def test_time_left_in_words(seconds: float, says: str) -> None:
-    assert time_left(seconds) == says
+    assert format_time_left(seconds) == says
 
 
 def test_what_is_not_known_is_not_said() -> None:

@@ -23,7 +23,7 @@ from PySide6.QtWidgets import QApplication, QLabel
 from tests.support.accessible_text import heard
 from tests.support.window_input import LEFT
 from visualizer.lab.loss_plot.model import (
-    MESSAGE,
+    EMPTY_MESSAGE,
     AxisScale,
     LossCurve,
     LossPlot,
@@ -31,8 +31,8 @@ from visualizer.lab.loss_plot.model import (
     ReferenceLoss,
 )
 from visualizer.lab.loss_plot.presenter import present_plot
-from visualizer.lab.loss_plot.widget import KEYS, LossPlotView
-from visualizer.lab.training.recorded_losses import Losses
+from visualizer.lab.loss_plot.widget import KEYBOARD_HELP, LossPlotView
+from visualizer.lab.training.recorded_losses import LossHistory
 from visualizer.widgets import accessibility
 from visualizer.widgets.theme import DARK, LIGHT, Theme, head_colour
 
@@ -44,10 +44,10 @@ STOPS = tuple(range(0, 1001, 100))
 REFERENCES = (ReferenceLoss("unigram baseline", 3.3), ReferenceLoss("bigram counts", 2.5))
 
 
-def losses(count: int = 1000) -> Losses:
+def losses(count: int = 1000) -> LossHistory:
     steps = np.arange(1, count + 1)
     measured = np.arange(0, count + 1, max(1, count // 10))
-    return Losses.of(
+    return LossHistory.of(
         steps,
         2 + 2 * np.exp(-steps / 200) + 0.05 * np.sin(steps),
         np.full(count, 1e-3),
@@ -57,7 +57,7 @@ def losses(count: int = 1000) -> Losses:
 
 
 def plot_of(
-    *runs: Losses,
+    *runs: LossHistory,
     shown_step: int | None = None,
     stops: tuple[int, ...] = STOPS,
     options: PlotOptions | None = None,
@@ -80,8 +80,8 @@ class Reader:
         self.view.setFocus(Qt.FocusReason.TabFocusReason)
         qtbot.waitUntil(self.view.hasFocus)
         self.picked: list[int | None] = []
-        self.view.stepPicked.connect(self.pick)
-        self.view.presentPicked.connect(self.let_go)
+        self.view.stepSelected.connect(self.pick)
+        self.view.currentModelSelected.connect(self.let_go)
 
     def pick(self, step: int | None) -> None:
         self.picked.append(step)
@@ -91,7 +91,7 @@ class Reader:
         self.pick(None)
 
     def move(self, step: float, is_held: bool = False) -> None:
-        self.move_to(self.view.place_of(step), is_held)
+        self.move_to(self.view.line_position(step), is_held)
 
     def move_to(self, at: QPointF, is_held: bool = False) -> None:
         none = Qt.MouseButton.NoButton
@@ -106,7 +106,7 @@ class Reader:
         QApplication.sendEvent(self.view, event)
 
     def press(self, step: float) -> None:
-        QTest.mousePress(self.view, LEFT, pos=self.view.place_of(step).toPoint())
+        QTest.mousePress(self.view, LEFT, pos=self.view.line_position(step).toPoint())
 
     def key(self, key: Qt.Key) -> int | None:
         QTest.keyClick(self.view, key)
@@ -118,7 +118,7 @@ class Reader:
 
 @pytest.fixture
 def reader(application: QApplication, qtbot: QtBot) -> Reader:
-    accessibility.install()
+    accessibility.install_factory()
     return Reader(qtbot, plot_of(losses()))
 
 
@@ -199,7 +199,7 @@ def test_an_empty_plot_says_so_and_takes_nothing(application: QApplication, qtbo
     QTest.mouseClick(reader.view, LEFT, pos=QPoint(300, 150))
     reader.move_to(QPointF(300, 150))
     assert reader.picked == []
-    assert heard(reader.view).value == MESSAGE
+    assert heard(reader.view).value == EMPTY_MESSAGE
     assert LIGHT.quiet in colours(reader.picture())
 
 
@@ -209,8 +209,8 @@ def test_an_empty_plot_says_so_and_takes_nothing(application: QApplication, qtbo
 def test_it_says_what_it_is(reader: Reader) -> None:
     told = heard(reader.view)
     assert (told.role, told.name) == (QAccessible.Role.Chart, "Losses")
-    assert told.description == KEYS
-    assert told.value == plot_of(losses()).told
+    assert told.description == KEYBOARD_HELP
+    assert told.value == plot_of(losses()).description
 
 
 def test_what_keys_lead_to_is_said_and_what_the_pointer_does_is_not(
@@ -269,7 +269,7 @@ def divergent(scale: AxisScale) -> LossPlot:
     held = losses(100)
     values = held.training.copy()
     values[60:] = np.append(np.logspace(0, 300, 30), [np.nan, np.inf] * 5)
-    run = Losses.of(held.steps, values, held.rates, [0, 100], [4.0, np.nan])
+    run = LossHistory.of(held.steps, values, held.rates, [0, 100], [4.0, np.nan])
     return plot_of(run, options=PlotOptions(losses=scale))
 
 
@@ -295,10 +295,10 @@ def test_a_spike_is_seen_however_many_steps_there_are(
     values = np.full(200_000, 3.0)
     values[140_000] = 6.0
     steps = np.arange(1, 200_001)
-    plot = plot_of(Losses.of(steps, values, steps), options=PlotOptions(smoothing=0), stops=())
+    plot = plot_of(LossHistory.of(steps, values, steps), options=PlotOptions(smoothing=0), stops=())
     reader = Reader(qtbot, plot)
     image = reader.picture()
-    x = round(reader.view.place_of(140_000).x())
+    x = round(reader.view.line_position(140_000).x())
     colour = QColor(head_colour(0, LIGHT))
     height = [
         y
@@ -349,7 +349,7 @@ def test_names_of_runs_are_words_and_no_markup(application: QApplication, qtbot:
     reader = Reader(qtbot, present_plot(curves, PlotOptions()))
     assert "<b>x</b> & <img src=y>" in seen_words(reader)
     reader.move(500)
-    pointed = reader.view.chart and reader.view.chart.told
+    pointed = reader.view.chart and reader.view.chart.description
     assert pointed
     assert "<b>x</b> & <img src=y>, training" in pointed.toPlainText()
 
@@ -386,7 +386,7 @@ def test_no_menu_and_no_wheel_change_the_plot(reader: Reader) -> None:
     chart = reader.view.chart
     assert chart
     before = chart.box.viewRange()
-    place = reader.view.place_of(500)
+    place = reader.view.line_position(500)
     none = Qt.KeyboardModifier.NoModifier
     QTest.mouseClick(reader.view, Qt.MouseButton.RightButton, none, place.toPoint())
     assert QApplication.activePopupWidget() is None

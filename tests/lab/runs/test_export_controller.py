@@ -28,10 +28,10 @@ class Asked:
         self.student, self.film_controller = student, TrainingFilmController(student.window.lab)
         self.said: list[str] = []
         self.refused: list[str] = []
-        self.told: list[tuple[int, int]] = []
+        self.description: list[tuple[int, int]] = []
         self.film_controller.said.connect(lambda words, _: self.said.append(words))
         self.film_controller.refused.connect(self.refused.append)
-        self.film_controller.progressed.connect(lambda *by: self.told.append(by))
+        self.film_controller.progressReported.connect(lambda *by: self.description.append(by))
 
     def train(self, steps: int = 40) -> None:
         self.student.type("steps", str(steps))
@@ -60,7 +60,7 @@ def test_every_kept_moment_is_a_frame(asked: Asked, tmp_path: Path) -> None:
     assert asked.said[-1] == f"Exported to {path}"
     with Image.open(path) as image:
         assert getattr(image, "n_frames") == 5  # noqa: B009 - of moving pictures only
-    assert (3, 5) in asked.told
+    assert (3, 5) in asked.description
 
 
 @pytest.mark.slow
@@ -114,16 +114,16 @@ class Filming:
 
     def __init__(self, student: Student, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.window, self.path, self.student = student.window, path, student
-        self.begun, self.goes_on = Event(), Event()
+        self.restart, self.goes_on = Event(), Event()
         student.type("steps", "40")
         student.click("toggle")
         student.until_said("Done")
         monkeypatch.setattr(controller, "write_training_film", self._write)
         self.window.run_export_controller.film_controller.film(path)
-        student.until(self.begun.is_set)
+        student.until(self.restart.is_set)
 
     def _write(self, path: Path, film: object, progress: Progress) -> Path:
-        self.begun.set()
+        self.restart.set()
         while not self.goes_on.wait(0.001):
             progress(1, 2)
         path.touch()

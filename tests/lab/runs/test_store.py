@@ -11,17 +11,17 @@ import pytest
 
 from visualizer.errors import InputError
 from visualizer.lab.runs.store import (
-    delete,
-    keep_probe,
-    kept_probe,
-    losses_of,
-    renamed,
-    stored_runs,
-    unused_folder,
+    choose_run_folder,
+    delete_run,
+    list_runs,
+    read_losses,
+    rename_run,
+    store_probe,
+    stored_probe,
 )
-from visualizer.lab.settings.definitions import put
-from visualizer.lab.settings.preview_controller import sample_of
-from visualizer.language.corpora.corpus import load
+from visualizer.lab.settings.definitions import replace_setting
+from visualizer.lab.settings.preview_controller import read_text_sample
+from visualizer.language.corpora.corpus import load_corpus
 from visualizer.language.run_folder import RunFolder, RunMetadata
 from visualizer.language.training_settings import CorpusKind, TrainingSettings
 from visualizer.storage.link_safe_folder import ContainedFile
@@ -40,8 +40,8 @@ def test_runs_are_listed_newest_first_and_nothing_else(tmp_path: Path) -> None:
     a_run(tmp_path / "old", 1_000)
     a_run(tmp_path / "new", 2_000)
     (tmp_path / "no run").mkdir()
-    assert [run.name for run in stored_runs(tmp_path)] == ["new", "old"]
-    assert stored_runs(tmp_path / "nowhere") == ()
+    assert [run.name for run in list_runs(tmp_path)] == ["new", "old"]
+    assert list_runs(tmp_path / "nowhere") == ()
 
 
 def test_runs_are_listed_while_one_is_deleted(
@@ -58,25 +58,25 @@ def test_runs_are_listed_while_one_is_deleted(
 
     with monkeypatch.context() as patched:
         patched.setattr(ContainedFile, "stat", stat_as_it_goes)
-        assert {run.name for run in stored_runs(tmp_path)} == {"kept", "gone"}
-    assert [run.name for run in stored_runs(tmp_path)] == ["kept"]
+        assert {run.name for run in list_runs(tmp_path)} == {"kept", "gone"}
+    assert [run.name for run in list_runs(tmp_path)] == ["kept"]
 
 
 def test_a_new_run_gets_a_name_of_its_own(tmp_path: Path) -> None:
-    first = unused_folder(tmp_path, TrainingSettings())
+    first = choose_run_folder(tmp_path, TrainingSettings())
     assert first.name == "repeat-attention-only-1"
     a_run(first)
-    second = unused_folder(tmp_path, TrainingSettings())
+    second = choose_run_folder(tmp_path, TrainingSettings())
     assert second.name == "repeat-attention-only-2"
-    third = unused_folder(tmp_path, TrainingSettings(), {second})
+    third = choose_run_folder(tmp_path, TrainingSettings(), {second})
     assert third.name == "repeat-attention-only-3"
 
 
 def test_a_run_is_renamed(tmp_path: Path) -> None:
-    folder = renamed(a_run(tmp_path / "old"), " two words ")
+    folder = rename_run(a_run(tmp_path / "old"), " two words ")
     assert folder == tmp_path / "two words"
-    assert [run.name for run in stored_runs(tmp_path)] == ["two words"]
-    assert renamed(folder, "two words") == folder
+    assert [run.name for run in list_runs(tmp_path)] == ["two words"]
+    assert rename_run(folder, "two words") == folder
 
 
 @pytest.mark.parametrize("name", ["", "  ", "..", "a/b", "a\\b", "a:b", "taken"])
@@ -84,17 +84,17 @@ def test_names_that_cannot_be_are_refused(tmp_path: Path, name: str) -> None:
     a_run(tmp_path / "taken")
     folder = a_run(tmp_path / "run")
     with pytest.raises(InputError):
-        renamed(folder, name)
-    assert len(stored_runs(tmp_path)) == 2
+        rename_run(folder, name)
+    assert len(list_runs(tmp_path)) == 2
 
 
 def test_only_runs_are_deleted(tmp_path: Path) -> None:
-    delete(a_run(tmp_path / "run"))
-    assert stored_runs(tmp_path) == ()
+    delete_run(a_run(tmp_path / "run"))
+    assert list_runs(tmp_path) == ()
     own = tmp_path / "photographs"
     own.mkdir()
     with pytest.raises(InputError, match="does not contain a run"):
-        delete(own)
+        delete_run(own)
     assert own.is_dir()
 
 
@@ -116,41 +116,43 @@ def test_what_is_left_of_a_run_can_be_deleted(
     with monkeypatch.context() as patch:
         patch.setattr(os, "unlink", unlink_some)
         with pytest.raises(InputError, match="“run” could not be deleted: Permission denied"):
-            delete(folder.path)
-    assert [run.name for run in stored_runs(tmp_path)] == ["run"]
-    delete(folder.path)
+            delete_run(folder.path)
+    assert [run.name for run in list_runs(tmp_path)] == ["run"]
+    delete_run(folder.path)
     assert not folder.path.exists()
 
 
 def test_losses_are_read_or_refused(tmp_path: Path) -> None:
     folder = a_run(tmp_path / "run")
     with pytest.raises(InputError, match="Cannot read"):
-        losses_of(folder)
+        read_losses(folder)
     RunFolder(folder).losses.path.write_text(
         "step,training,validation,rate,seconds\n0,3.5,,0.1,0.000\n"
     )
-    assert losses_of(folder).training.tolist() == [3.5]
+    assert read_losses(folder).training.tolist() == [3.5]
 
 
 def test_the_text_begins_as_the_file_or_the_task_does(tmp_path: Path) -> None:
     file = tmp_path / "poem.txt"
     file.write_text("Tyger Tyger", encoding="utf-8")
-    own = put(put(TrainingSettings(), "kind", CorpusKind.FILE), "path", str(file))
-    assert sample_of(own) == "Tyger Tyger"
-    assert sample_of(TrainingSettings()) == load(TrainingSettings()).text[:600]
-    assert sample_of(put(TrainingSettings(), "heads", 3)) == ""
+    own = replace_setting(
+        replace_setting(TrainingSettings(), "kind", CorpusKind.FILE), "path", str(file)
+    )
+    assert read_text_sample(own) == "Tyger Tyger"
+    assert read_text_sample(TrainingSettings()) == load_corpus(TrainingSettings()).text[:600]
+    assert read_text_sample(replace_setting(TrainingSettings(), "heads", 3)) == ""
     with pytest.raises(InputError, match="Cannot read"):
-        sample_of(put(own, "path", str(tmp_path)))
+        read_text_sample(replace_setting(own, "path", str(tmp_path)))
 
 
 @pytest.mark.parametrize("text", ["a b", "“é” ␣ 字\t", "x" * 10_000])
 def test_what_was_read_is_kept_with_the_run(tmp_path: Path, text: str) -> None:
     folder = a_run(tmp_path / "one")
-    assert kept_probe(folder) == ""
-    keep_probe(folder, text)
-    keep_probe(folder, "")
-    assert kept_probe(folder) == text
-    keep_probe(tmp_path / "none", text)
+    assert stored_probe(folder) == ""
+    store_probe(folder, text)
+    store_probe(folder, "")
+    assert stored_probe(folder) == text
+    store_probe(tmp_path / "none", text)
     assert not (tmp_path / "none").exists()
     RunFolder(folder).probe.path.write_bytes(b"\xff\xfe")
-    assert kept_probe(folder) == ""
+    assert stored_probe(folder) == ""

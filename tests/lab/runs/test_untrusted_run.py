@@ -108,7 +108,7 @@ def test_a_run_with_a_way_out_is_listed_and_deleted(
     if name == "losses.csv":
         student.until(lambda: "it is " in student.window.statusBar().currentMessage())
     else:
-        student.until(lambda: "run" in student.window.run_controller.overlaid)
+        student.until(lambda: "run" in student.window.run_controller.overlaid_runs)
     student.press(Qt.Key.Key_2, Qt.KeyboardModifier.AltModifier)
     student.press(Qt.Key.Key_Down, NONE)
     student.window.run_controller._delete_run("run")
@@ -124,9 +124,9 @@ def test_it_does_not_go_on_in_the_background_through_a_link(
     plant(folder / name, kind, outside)
     before = tree(outside)
     with pytest.raises(InputError, match=r"Cannot continue training.*: it is "):
-        detached_controller.go_on(folder, ("/nowhere/python",))
-    detached_controller.take_back(folder)
-    detached_controller.ask_to_stop(folder)
+        detached_controller.continue_run(folder, ("/nowhere/python",))
+    detached_controller.withdraw_order(folder)
+    detached_controller.request_stop(folder)
     assert tree(outside) == before
 
 
@@ -134,7 +134,7 @@ def test_it_does_not_go_on_in_the_background_through_a_link(
 def test_nobody_is_asked_to_stop_through_a_link(folder: Path, outside: Path, kind: str) -> None:
     plant(folder / "stop", kind, outside)
     before = tree(outside)
-    detached_controller.ask_to_stop(folder)
+    detached_controller.request_stop(folder)
     assert tree(outside) == before
 
 
@@ -143,7 +143,7 @@ def test_one_in_the_background_reads_its_orders_and_writes_its_log(
 ) -> None:
     (folder / "background.log").write_text("of another time, and much longer")
     copy = "import sys; sys.stderr.buffer.write(sys.stdin.buffer.read())"
-    detached_controller.go_on(folder, (sys.executable, "-S", "-c", copy))
+    detached_controller.continue_run(folder, (sys.executable, "-S", "-c", copy))
     orders, log = (folder / name for name in ("orders", "background.log"))
     qtbot.waitUntil(lambda: log.read_bytes() == orders.read_bytes(), timeout=30_000)
     assert str(folder).encode() in log.read_bytes()

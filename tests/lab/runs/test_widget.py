@@ -12,7 +12,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLineEdit
 
 from visualizer.lab.runs.store import StoredRun
-from visualizer.lab.runs.widget import BUTTONS, RunsPane
+from visualizer.lab.runs.widget import BUTTON_TEXTS, RunsPane
 
 if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def pane(qtbot: QtBot) -> RunsPane:
-    pane = RunsPane({name: QAction() for name in BUTTONS})
+    pane = RunsPane({name: QAction() for name in BUTTON_TEXTS})
     qtbot.addWidget(pane)
     pane.show()
     qtbot.waitExposed(pane)

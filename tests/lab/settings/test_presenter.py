@@ -7,16 +7,22 @@ from msgspec.structs import replace
 
 from visualizer.attention.settings import SettingKind
 from visualizer.errors import InputError
-from visualizer.lab.settings.definitions import LAB_SETTINGS, OWN, RANGES, get, put
-from visualizer.lab.settings.presenter import present_setup
-from visualizer.language.tokenizers import Tokenizer
-from visualizer.language.training_presets import PRESETS, Preset
+from visualizer.lab.settings.definitions import (
+    CUSTOM_PRESET,
+    INPUT_RANGES,
+    LAB_SETTINGS,
+    get_setting,
+    replace_setting,
+)
+from visualizer.lab.settings.presenter import present_settings
+from visualizer.language.tokenizers import TokenizerKind
+from visualizer.language.training_presets import PRESETS, TrainingPreset
 from visualizer.language.training_settings import (
     CorpusKind,
     CorpusSource,
     ModelKind,
     TrainingSettings,
-    problems,
+    settings_problems,
 )
 
 NAMES = [setting.name for setting in LAB_SETTINGS]
@@ -41,21 +47,23 @@ def test_what_is_put_is_got_and_nothing_else_changes(name: str) -> None:
     }
     setting = next(one for one in LAB_SETTINGS if one.name == name)
     value = values.get(name, setting.choices[-1][0] if setting.choices else 77)
-    before, after = TrainingSettings(), put(TrainingSettings(), name, value)
-    assert get(after, name) == value
+    before, after = TrainingSettings(), replace_setting(TrainingSettings(), name, value)
+    assert get_setting(after, name) == value
     if name != "preset":
         others = [other for other in NAMES if other not in {name, "preset"}]
-        assert [get(after, other) for other in others] == [get(before, other) for other in others]
+        assert [get_setting(after, other) for other in others] == [
+            get_setting(before, other) for other in others
+        ]
 
 
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
-def test_a_preset_that_is_chosen_says_what_is_to_be_seen(preset: Preset) -> None:
-    chosen = put(TrainingSettings(), "preset", preset.name)
+def test_a_preset_that_is_chosen_says_what_is_to_be_seen(preset: TrainingPreset) -> None:
+    chosen = replace_setting(TrainingSettings(), "preset", preset.name)
     assert chosen == preset.settings
-    assert get(chosen, "preset") == preset.name
-    assert present_setup(chosen, None, "").says == preset.says
+    assert get_setting(chosen, "preset") == preset.name
+    assert present_settings(chosen, None, "").says == preset.says
     own = replace(chosen, seed=1)
-    assert (get(own, "preset"), present_setup(own, None, "").says) == (OWN, "")
+    assert (get_setting(own, "preset"), present_settings(own, None, "").says) == (CUSTOM_PRESET, "")
 
 
 def test_one_begins_with_an_induction_head() -> None:
@@ -64,10 +72,12 @@ def test_one_begins_with_an_induction_head() -> None:
 
 
 def test_the_notes_presets_keep_a_file_and_tasks_do_not() -> None:
-    own = put(put(TrainingSettings(), "kind", CorpusKind.FILE), "path", "poem.txt")
-    own = put(own, "tokenizer", Tokenizer.WORDS)
-    notes = put(own, "preset", "notes-transformer")
-    assert (notes.source.path, notes.source.tokenizer) == ("poem.txt", Tokenizer.CHARACTERS)
+    own = replace_setting(
+        replace_setting(TrainingSettings(), "kind", CorpusKind.FILE), "path", "poem.txt"
+    )
+    own = replace_setting(own, "tokenizer", TokenizerKind.WORDS)
+    notes = replace_setting(own, "preset", "notes-transformer")
+    assert (notes.source.path, notes.source.tokenizer) == ("poem.txt", TokenizerKind.CHARACTERS)
     assert (notes.model, notes.block, notes.batch, notes.rate) == (
         ModelKind.NOTES,
         8,
@@ -75,34 +85,34 @@ def test_the_notes_presets_keep_a_file_and_tasks_do_not() -> None:
         1e-3,
     )
     assert (notes.warmup, notes.steps) == (0, 10_000)
-    assert get(notes, "preset") == "notes-transformer"
-    assert get(replace(notes, threads=2), "preset") == "notes-transformer"
-    assert put(own, "preset", PRESETS[0].name) == TrainingSettings()
+    assert get_setting(notes, "preset") == "notes-transformer"
+    assert get_setting(replace(notes, threads=2), "preset") == "notes-transformer"
+    assert replace_setting(own, "preset", PRESETS[0].name) == TrainingSettings()
 
 
 def test_a_problem_is_at_its_setting_with_what_mends_it() -> None:
-    setup = present_setup(replace(TrainingSettings(), heads=3), None, "")
+    setup = present_settings(replace(TrainingSettings(), heads=3), None, "")
     wrong = [one for one in setup.settings if one.problem]
     (heads,) = wrong
     assert heads.setting.name == "heads"
-    assert heads.mends == "Set heads to 2"
+    assert heads.remedy_text == "Set heads to 2"
 
 
 def test_what_was_refused_is_at_its_setting_or_elsewhere() -> None:
-    at_text = present_setup(TrainingSettings(), InputError("text", "One letter only."), "")
+    at_text = present_settings(TrainingSettings(), InputError("text", "One letter only."), "")
     assert [one.setting.name for one in at_text.settings if one.problem] == ["kind"]
-    assert at_text.elsewhere == ()
-    folder = present_setup(TrainingSettings(), InputError("folder", "There is no run."), "")
-    assert folder.elsewhere == ("There is no run.",)
+    assert at_text.other_problems == ()
+    folder = present_settings(TrainingSettings(), InputError("folder", "There is no run."), "")
+    assert folder.other_problems == ("There is no run.",)
 
 
 def test_a_run_holds_all_but_its_steps() -> None:
-    setup = present_setup(TrainingSettings(), None, "", "It was started with these.")
+    setup = present_settings(TrainingSettings(), None, "", "It was started with these.")
     assert [one.setting.name for one in setup.settings if one.counts] == ["steps"]
 
 
 def test_what_has_no_effect_does_not_count() -> None:
-    setup = present_setup(replace(TrainingSettings(), model=ModelKind.BIGRAM), None, "")
+    setup = present_settings(replace(TrainingSettings(), model=ModelKind.BIGRAM), None, "")
     idle = {one.setting.name for one in setup.settings if not one.counts}
     assert idle == {"path", "tokenizer", "heads", "layers", "dropout"}
 
@@ -110,19 +120,22 @@ def test_what_has_no_effect_does_not_count() -> None:
 def test_every_number_can_be_typed_wrong_so_that_it_is_explained() -> None:
     for setting in LAB_SETTINGS:
         if setting.kind in {SettingKind.WHOLE, SettingKind.SMALL}:
-            least, most = RANGES[setting.name]
+            least, most = INPUT_RANGES[setting.name]
             ends = {least, most} if setting.name == "dropout" else {most}
             found = [
-                problems(put(TrainingSettings(), setting.name, type(most)(end))) for end in ends
+                settings_problems(
+                    replace_setting(TrainingSettings(), setting.name, type(most)(end))
+                )
+                for end in ends
             ]
             assert any(found) or setting.name == "seed"
 
 
 def test_a_locked_setting_offers_no_change_that_cannot_be_made() -> None:
     refused = InputError("batch", "It does not fit.", ("batch", 8))
-    free, locked = (present_setup(TrainingSettings(), refused, "", locked=said)
+    free, locked = (present_settings(TrainingSettings(), refused, "", locked=said)
                     for said in ("", "It has begun."))  # fmt: skip
     (one,) = [row for row in free.settings if row.setting.name == "batch"]
-    assert one.mends == "Set batch size to 8"
+    assert one.remedy_text == "Set batch size to 8"
     (one,) = [row for row in locked.settings if row.setting.name == "batch"]
-    assert (one.mends, one.problem and one.problem.sentence) == ("", "It does not fit.")
+    assert (one.remedy_text, one.problem and one.problem.sentence) == ("", "It does not fit.")

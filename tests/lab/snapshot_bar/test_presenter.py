@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from visualizer.lab.snapshot_bar.presenter import SnapshotTimeline, present_scrub
-from visualizer.lab.training.recorded_losses import Measured
+from visualizer.lab.snapshot_bar.presenter import SnapshotTimeline, present_snapshots
+from visualizer.lab.training.recorded_losses import MeasuredLoss
 
 STEPS = st.lists(st.integers(0, 10_000), max_size=20)
 
@@ -18,7 +18,7 @@ STEPS = st.lists(st.integers(0, 10_000), max_size=20)
 def test_stops_go_from_left_to_right_and_end_now(
     steps: list[int], now: int, looked: int | None
 ) -> None:
-    scrub = present_scrub(steps, now, looked)
+    scrub = present_snapshots(steps, now, looked)
     assert scrub.stops[-1] is None
     assert scrub.shares[-1] == 1
     assert list(scrub.shares) == sorted(scrub.shares)
@@ -27,12 +27,12 @@ def test_stops_go_from_left_to_right_and_end_now(
     if looked is None:
         assert scrub.is_last
     elif looked in steps:
-        assert scrub.looked == looked
+        assert scrub.selected_step == looked
 
 
 @given(STEPS, st.integers(1, 10_000), st.floats(-0.5, 1.5))
 def test_the_nearest_stop_is_nearest(steps: list[int], now: int, share: float) -> None:
-    scrub = present_scrub(steps, now, None)
+    scrub = present_snapshots(steps, now, None)
     found = scrub.nearest(share)
     least = min(abs(one - share) for one in scrub.shares)
     assert abs(scrub.shares[found] - share) == pytest.approx(least)
@@ -47,9 +47,9 @@ def test_ten_times_as_many_steps_are_as_far_apart() -> None:
 
 
 def test_what_was_thinned_out_is_looked_at_nearby() -> None:
-    assert present_scrub([0, 10, 100], 500, 60).looked == 100
-    assert present_scrub([0, 10, 100], 500, 50).looked == 10
-    assert present_scrub([], 500, 50).looked is None
+    assert present_snapshots([0, 10, 100], 500, 60).selected_step == 100
+    assert present_snapshots([0, 10, 100], 500, 50).selected_step == 10
+    assert present_snapshots([], 500, 50).selected_step is None
 
 
 @pytest.mark.parametrize(
@@ -57,31 +57,31 @@ def test_what_was_thinned_out_is_looked_at_nearby() -> None:
     [
         (
             10,
-            (Measured(2.5, 10), Measured(2.61234, 10)),
+            (MeasuredLoss(2.5, 10), MeasuredLoss(2.61234, 10)),
             "Step 10 of 1,500: training loss 2.500, validation loss 2.612",
         ),
         (
             100,
-            (Measured(2.5, 100), Measured(2.75, 10)),
+            (MeasuredLoss(2.5, 100), MeasuredLoss(2.75, 10)),
             "Step 100 of 1,500: training loss 2.500, validation loss 2.750 at step 10",
         ),
-        (None, (Measured(2.5, 1499), None), "Current model, step 1,500: training loss 2.500"),
+        (None, (MeasuredLoss(2.5, 1499), None), "Current model, step 1,500: training loss 2.500"),
         (
             None,
-            (Measured(2.5, 1400), None),
+            (MeasuredLoss(2.5, 1400), None),
             "Current model, step 1,500: training loss 2.500 at step 1,400",
         ),
         (0, (None, None), "Step 0 of 1,500 (untrained)"),
     ],
 )
 def test_a_moment_in_words(
-    looked: int | None, losses: tuple[Measured | None, Measured | None], said: str
+    looked: int | None, losses: tuple[MeasuredLoss | None, MeasuredLoss | None], said: str
 ) -> None:
-    assert present_scrub([0, 10, 100], 1500, looked, *losses).said == said
+    assert present_snapshots([0, 10, 100], 1500, looked, *losses).said == said
 
 
 def test_one_goes_no_further_than_the_ends() -> None:
-    scrub = present_scrub([0, 10], 100, 0)
+    scrub = present_snapshots([0, 10], 100, 0)
     assert scrub.beside(-1) == 0
     assert scrub.beside(1) == 1
     assert scrub.beside(9) == 2

@@ -8,9 +8,9 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 
-from visualizer.lab.snapshot_bar.presenter import present_scrub
+from visualizer.lab.snapshot_bar.presenter import present_snapshots
 from visualizer.lab.snapshot_bar.widget import SnapshotBar
-from visualizer.lab.training.recorded_losses import Measured
+from visualizer.lab.training.recorded_losses import MeasuredLoss
 from visualizer.widgets.theme import LIGHT
 
 if TYPE_CHECKING:
@@ -27,20 +27,22 @@ class Scrubbed:
 
     def __init__(self, show: Show) -> None:
         self.bar = SnapshotBar()
-        self.seen: list[int | None] = []
+        self.displayed_stage: list[int | None] = []
         self.is_waiting = False
         show(self.bar, (700, 60))
-        self.bar.stepLooked.connect(self.look)
+        self.bar.stepSelectionChanged.connect(self.look)
         self.show_at(None)
 
     def look(self, step: int | None) -> None:
-        self.seen.append(step)
+        self.displayed_stage.append(step)
         self.show_at(step)
 
     def show_at(self, step: int | None) -> None:
         self.step = step
-        loss = Measured(2.0, 1000 if step is None else step)
-        self.bar.show_scrub(present_scrub(KEPT, 1000, step, loss, None, self.is_waiting), LIGHT)
+        loss = MeasuredLoss(2.0, 1000 if step is None else step)
+        self.bar.show_timeline(
+            present_snapshots(KEPT, 1000, step, loss, None, self.is_waiting), LIGHT
+        )
 
     def drag(self, *stops: int) -> None:
         track = self.bar.track
@@ -58,7 +60,7 @@ def scrubbed(show: Show) -> Scrubbed:
 
 def test_a_drag_looks_at_kept_moments(scrubbed: Scrubbed) -> None:
     scrubbed.drag(0, 1, 2, 3)
-    assert scrubbed.seen == [0, 10, 100, None]
+    assert scrubbed.displayed_stage == [0, 10, 100, None]
 
 
 def test_keys_and_buttons_step(scrubbed: Scrubbed) -> None:
@@ -67,8 +69,8 @@ def test_keys_and_buttons_step(scrubbed: Scrubbed) -> None:
     QTest.keyClick(scrubbed.bar.track, Qt.Key.Key_Home)
     assert not scrubbed.bar.back.isEnabled()
     QTest.mouseClick(scrubbed.bar.on, LEFT)
-    QTest.mouseClick(scrubbed.bar.to_now, LEFT)
-    assert scrubbed.seen == [100, 10, 0, 10, None]
+    QTest.mouseClick(scrubbed.bar.now_button, LEFT)
+    assert scrubbed.displayed_stage == [100, 10, 0, 10, None]
     assert not scrubbed.bar.on.isEnabled()
 
 
@@ -83,7 +85,7 @@ def test_it_plays_from_the_beginning_to_now(scrubbed: Scrubbed, qtbot: QtBot) ->
     QTest.mouseClick(scrubbed.bar.play, LEFT)
     assert scrubbed.bar.play.accessibleName() == "Pause"
     qtbot.waitUntil(lambda: not scrubbed.bar.is_playing)
-    assert scrubbed.seen == [0, 10, 100, None]
+    assert scrubbed.displayed_stage == [0, 10, 100, None]
     assert scrubbed.bar.play.accessibleName() == "Play training"
 
 
@@ -106,11 +108,11 @@ def test_it_waits_for_what_is_on_its_way(scrubbed: Scrubbed) -> None:
     scrubbed.is_waiting = True
     QTest.mouseClick(scrubbed.bar.play, LEFT)
     scrubbed.bar._timer.timeout.emit()
-    assert scrubbed.seen == [0]
+    assert scrubbed.displayed_stage == [0]
     scrubbed.is_waiting = False
     scrubbed.show_at(0)
     scrubbed.bar._timer.timeout.emit()
-    assert scrubbed.seen == [0, 10]
+    assert scrubbed.displayed_stage == [0, 10]
     scrubbed.drag(0)
     assert not scrubbed.bar.is_playing
 
@@ -118,8 +120,8 @@ def test_it_waits_for_what_is_on_its_way(scrubbed: Scrubbed) -> None:
 def test_with_nothing_kept_there_is_nothing_to_play(show: Show) -> None:
     bar = SnapshotBar()
     show(bar, (600, 60))
-    bar.show_scrub(present_scrub([], 0, None), LIGHT)
-    assert not any(one.isEnabled() for one in (bar.back, bar.play, bar.on, bar.to_now))
+    bar.show_timeline(present_snapshots([], 0, None), LIGHT)
+    assert not any(one.isEnabled() for one in (bar.back, bar.play, bar.on, bar.now_button))
     bar.toggle()
     assert not bar.is_playing
     assert bar.grab().width() == 600

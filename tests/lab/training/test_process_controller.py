@@ -13,9 +13,9 @@ import pytest
 from visualizer.lab.training.process_controller import (
     ProcessEnd,
     TrainingProcess,
-    wait_for_trainings,
+    wait_for_processes,
 )
-from visualizer.language.run_folder import plain_settings
+from visualizer.language.run_folder import settings_to_json
 from visualizer.language.training_settings import TrainingSettings
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def ear(qtbot: QtBot) -> Ear:
 
 
 def begin(ear: Ear, folder: Path, settings: TrainingSettings | None = None) -> None:
-    made = plain_settings(settings or TrainingSettings(steps=20))
+    made = settings_to_json(settings or TrainingSettings(steps=20))
     ear.training.tell("open", folder=str(folder), settings=made)
 
 
@@ -138,7 +138,7 @@ def test_those_that_end_one_after_the_other_are_all_waited_for(qtbot: QtBot) -> 
         training.start()
         training.end()
     del trainings, training
-    wait_for_trainings()
+    wait_for_processes()
     assert ended == [ProcessEnd(None)] * 3
 
 

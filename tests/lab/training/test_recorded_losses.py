@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from visualizer.lab.training.recorded_losses import Losses
+from visualizer.lab.training.recorded_losses import LossHistory
 
 LOSS = some.floats(min_value=0) | some.just(math.nan)
 ROWS = some.lists(some.tuples(some.integers(0, 40), LOSS, some.none() | LOSS), max_size=30)
@@ -26,12 +26,12 @@ def lasting(rows: list[tuple[int, float, float | None]]) -> list[tuple[int, floa
     return kept
 
 
-def columns(losses: Losses) -> list[list[float]]:
+def columns(losses: LossHistory) -> list[list[float]]:
     arrays = (losses.steps, losses.training, losses.rates)
     return [part.tolist() for part in (*arrays, losses.validation_steps, losses.validation)]
 
 
-def assert_same(losses: Losses, rows: list[tuple[int, float, float | None]]) -> None:
+def assert_same(losses: LossHistory, rows: list[tuple[int, float, float | None]]) -> None:
     steps, training, rates, validation_steps, validation = columns(losses)
     assert steps == [step for step, _, _ in rows]
     np.testing.assert_array_equal(training, [loss for _, loss, _ in rows])
@@ -48,19 +48,19 @@ def assert_same(losses: Losses, rows: list[tuple[int, float, float | None]]) -> 
 def test_what_is_added_replaces_all_from_its_first_step_on(
     rows: list[tuple[int, float, float | None]],
 ) -> None:
-    losses = Losses.of()
+    losses = LossHistory.of()
     for step, loss, _ in rows:
         losses = losses.extended([step], [loss], [0.5])
     kept = lasting([(step, loss, None) for step, loss, _ in rows])
     assert_same(losses, kept)
-    at_once = Losses.of(
+    at_once = LossHistory.of(
         [step for step, _, _ in rows], [loss for _, loss, _ in rows], [0.5] * len(rows)
     )
     assert_same(at_once, kept)
 
 
 def test_losses_that_were_expected_are_added_without_copying() -> None:
-    first = Losses.expecting(6).extended([0, 1], [3.0, 2.0], [0.5, 0.5])
+    first = LossHistory.reserve(6).extended([0, 1], [3.0, 2.0], [0.5, 0.5])
     more = first.extended([2, 3, 4, 5], [1.0] * 4, [0.5] * 4)
     further = more.extended([6], [1.0], [0.5])
     assert np.shares_memory(first.training, more.training)
@@ -73,7 +73,7 @@ def test_losses_that_were_expected_are_added_without_copying() -> None:
 
 @given(some.lists(some.integers(0, 5), max_size=12))
 def test_earlier_values_stay_and_branches_do_not_meet(lengths: list[int]) -> None:
-    losses, known = Losses.of(), []
+    losses, known = LossHistory.of(), []
     for length in lengths:
         begin = len(losses)
         steps = np.arange(begin, begin + length)
@@ -87,7 +87,7 @@ def test_earlier_values_stay_and_branches_do_not_meet(lengths: list[int]) -> Non
 
 
 def test_values_cannot_be_written_to() -> None:
-    losses = Losses.of([1], [2.0], [0.1], [1], [2.5])
+    losses = LossHistory.of([1], [2.0], [0.1], [1], [2.5])
     parts = (losses.steps, losses.training, losses.rates, losses.validation_steps)
     for array in (*parts, losses.validation):
         with pytest.raises(ValueError, match="read-only"):
@@ -96,12 +96,12 @@ def test_values_cannot_be_written_to() -> None:
 
 def test_columns_of_different_lengths_are_a_bug() -> None:
     with pytest.raises(ValueError, match="columns"):
-        Losses.of([1, 2], [1.0], [0.1])
+        LossHistory.of([1, 2], [1.0], [0.1])
 
 
 def test_a_million_steps_are_extended_as_fast_as_ten() -> None:
     def spent(count: int) -> float:
-        losses = Losses.of(np.arange(count), np.ones(count), np.ones(count))
+        losses = LossHistory.of(np.arange(count), np.ones(count), np.ones(count))
         losses = losses.extended([count], [1.0], [1.0])  # makes room
         begin = perf_counter()
         for at in range(1, 400):
@@ -113,10 +113,10 @@ def test_a_million_steps_are_extended_as_fast_as_ten() -> None:
 
 
 def test_what_continues_is_known() -> None:
-    begun = Losses.of([1, 2], [3.0, 2.0], [1.0, 1.0])
+    begun = LossHistory.of([1, 2], [3.0, 2.0], [1.0, 1.0])
     further = begun.extended([3], [1.0], [1.0])
-    assert further.continues(begun)
-    assert not begun.continues(further)
-    assert not begun.extended([3], [9.0], [1.0]).continues(further)  # another branch
-    assert not further.extended([2], [9.0], [1.0]).continues(further)
-    assert further.extended(validation_steps=[3], validation=[1.0]).continues(further)
+    assert further.extends(begun)
+    assert not begun.extends(further)
+    assert not begun.extended([3], [9.0], [1.0]).extends(further)  # another branch
+    assert not further.extended([2], [9.0], [1.0]).extends(further)
+    assert further.extended(validation_steps=[3], validation=[1.0]).extends(further)

@@ -14,17 +14,17 @@ from tests.support.probe_results import a_reading
 from visualizer.errors import InputError
 from visualizer.export.export_runner import ExportRunner
 from visualizer.export.figure_settings import FigurePaper
-from visualizer.export.figures.figure_page import THEMES
-from visualizer.export.film_plan import HELD_MS
+from visualizer.export.figures.figure_page import PAPER_THEMES
+from visualizer.export.film_plan import LAST_FRAME_EXTRA_MS
 from visualizer.export.formats import FORMATS, FormatKind
 from visualizer.heatmap import colour_mapping
 from visualizer.lab.attention_view.presenter import ATTENTION_MISSING
-from visualizer.lab.training.recorded_losses import Measured
+from visualizer.lab.training.recorded_losses import MeasuredLoss
 from visualizer.lab.training_film.writer import (
     TrainingFilm,
     TrainingFilmSettings,
+    create_training_film,
     lay_out_training_film,
-    training_film,
     write_training_film,
 )
 from visualizer.language.training_settings import ModelKind
@@ -47,18 +47,23 @@ def drawn(application: QApplication) -> None:
 
 def a_film(layers: int = 2, heads: int = 2, tokens: int = 6, **look: Any) -> TrainingFilm:
     readings = [a_reading(layers, heads, tokens, step, seed=step) for step in STEPS]
-    losses = {0: (Measured(4.2, 0), None), 1000: (Measured(1.5, 999), Measured(1.75, 900))}
+    losses = {
+        0: (MeasuredLoss(4.2, 0), None),
+        1000: (MeasuredLoss(1.5, 999), MeasuredLoss(1.75, 900)),
+    }
     wanted = TrainingFilmSettings(**{"width": 480, "ms": 200.0, **look})
-    return training_film(readings, ModelKind.ATTENTION_ONLY, 1000, losses, wanted)
+    return create_training_film(readings, ModelKind.ATTENTION_ONLY, 1000, losses, wanted)
 
 
 def test_moments_are_in_order_with_their_losses() -> None:
     film = a_film()
     assert [reading.step for reading in film.results] == sorted(STEPS)
-    assert film.scrub(0).said == "Step 0 of 1,000 (untrained): training loss 4.200"
-    assert film.scrub(1).said == "Step 10 of 1,000"
-    assert film.scrub(3).said.endswith("training loss 1.500, validation loss 1.750 at step 900")
-    assert film.durations(10) == (20, 20, 20, 20 + HELD_MS // 10)
+    assert film.snapshot_bar(0).said == "Step 0 of 1,000 (untrained): training loss 4.200"
+    assert film.snapshot_bar(1).said == "Step 10 of 1,000"
+    assert film.snapshot_bar(3).said.endswith(
+        "training loss 1.500, validation loss 1.750 at step 900"
+    )
+    assert film.durations(10) == (20, 20, 20, 20 + LAST_FRAME_EXTRA_MS // 10)
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
@@ -95,8 +100,8 @@ def test_cells_have_the_colours_of_their_weights(
     layers: int, heads: int, tokens: int, paper: FigurePaper
 ) -> None:
     film = a_film(layers, heads, tokens, paper=paper, width=960, title="Repeat")
-    frames, theme = lay_out_training_film(film), THEMES[paper]
-    table = colour_mapping.table("viridis", theme)
+    frames, theme = lay_out_training_film(film), PAPER_THEMES[paper]
+    table = colour_mapping.colour_table("viridis", theme)
     for frame in (0, 3):
         pixels = frames.pixels(frame)
         assert pixels.shape[::-1] == frames.size
@@ -106,8 +111,8 @@ def test_cells_have_the_colours_of_their_weights(
             layer, head = slot.heatmap.layer, slot.heatmap.head
             for query in range(tokens):
                 cell = slot.cell(query, 0)
-                x = frames._left + (cell.left() + cell.width() * 0.5) * frames.shrunk
-                y = frames.top + (cell.top() + cell.height() * 0.12) * frames.shrunk
+                x = frames._left + (cell.left() + cell.width() * 0.5) * frames.scale_factor
+                y = frames.top + (cell.top() + cell.height() * 0.12) * frames.scale_factor
                 found = int(pixels[int(y), int(x)])
                 expected = weights[layer, head, query, 0] * colour_mapping.MAX_COLOUR_INDEX
                 near = [int(table[min(max(int(expected) + by, 0), 252)]) for by in (-1, 0, 1)]
@@ -118,7 +123,7 @@ def test_cells_have_the_colours_of_their_weights(
 def test_everything_fits_into_the_width() -> None:
     for heads in (1, 2, 12):
         frames = lay_out_training_film(a_film(6, heads, 24))
-        assert frames.layout.width * frames.shrunk <= 480 + 0.01
+        assert frames.layout.width * frames.scale_factor <= 480 + 0.01
         assert frames.size[0] == 480
         assert not any(side % 2 for side in frames.size)
 
@@ -126,7 +131,7 @@ def test_everything_fits_into_the_width() -> None:
 def test_many_panels_make_a_film_higher_and_not_smaller_ones() -> None:
     usual, many = (lay_out_training_film(a_film(side, side, 60, width=1280)) for side in (2, 6))
     assert usual.size[1] < many.size[1] <= 1280 + 200
-    assert many.layout.slots[0].cells.width() * many.shrunk >= 100
+    assert many.layout.slots[0].cells.width() * many.scale_factor >= 100
     wide = lay_out_training_film(
         a_film(1, 8, 16, width=1280)
     )  # only more width would make these larger
@@ -156,7 +161,7 @@ def test_it_is_written_off_the_gui_thread(tmp_path: Path, qtbot: QtBot) -> None:
 
     said: list[str] = []
     exporter.said.connect(lambda words, _: said.append(words))
-    exporter.ask_to_write(write)
+    exporter.start_writing(write)
     qtbot.waitUntil(lambda: not exporter.is_working, timeout=20_000)
     exporter.close()
     assert threads
@@ -173,7 +178,7 @@ def test_what_is_no_film_is_refused(tmp_path: Path, name: str) -> None:
 
 def test_with_nothing_to_film_it_says_so() -> None:
     def film(*readings: Any) -> None:
-        training_film(readings, ModelKind.BIGRAM, 10, {})
+        create_training_film(readings, ModelKind.BIGRAM, 10, {})
 
     with pytest.raises(InputError, match="This run has no snapshots yet"):
         film()

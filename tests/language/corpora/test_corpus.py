@@ -9,11 +9,11 @@ import pytest
 from msgspec.structs import replace
 
 from visualizer.errors import InputError
-from visualizer.language.corpora.corpus import Split, load
+from visualizer.language.corpora.corpus import CorpusSplit, load_corpus
 from visualizer.language.corpora.synthetic_tasks import ALPHABETS
-from visualizer.language.tokenizers import Tokenizer
+from visualizer.language.tokenizers import TokenizerKind
 from visualizer.language.training_settings import (
-    TASKS,
+    SYNTHETIC_TASKS,
     CorpusKind,
     CorpusSource,
     TrainingSettings,
@@ -35,48 +35,51 @@ def from_file(path: Path, text: str, block: int = 8) -> TrainingSettings:
 
 def test_the_last_tenth_of_a_text_is_for_validation(tmp_path: Path) -> None:
     text = "".join(chr(97 + place * place % 23) for place in range(1_000))
-    corpus = load(from_file(tmp_path / "a.txt", text))
+    corpus = load_corpus(from_file(tmp_path / "a.txt", text))
     assert corpus.text == text
     assert corpus.vocabulary.write(corpus.vocabulary.decode(corpus.training)) == text[:900]
     assert corpus.vocabulary.write(corpus.vocabulary.decode(corpus.validation)) == text[900:]
 
 
-@pytest.mark.parametrize("split", Split)
-def test_a_batch_of_a_text_is_places_of_its_part(tmp_path: Path, split: Split) -> None:
+@pytest.mark.parametrize("split", CorpusSplit)
+def test_a_batch_of_a_text_is_places_of_its_part(tmp_path: Path, split: CorpusSplit) -> None:
     text = "".join(chr(97 + place * place % 23) for place in range(1_000))
-    corpus = load(from_file(tmp_path / "a.txt", text))
-    part = text[:900] if split is Split.TRAINING else text[900:]
+    corpus = load_corpus(from_file(tmp_path / "a.txt", text))
+    part = text[:900] if split is CorpusSplit.TRAINING else text[900:]
     batch = corpus.batch(split, 500, 8, generator())
     assert batch.shape == (500, 9)
     assert batch.dtype == np.int64
     written = {corpus.vocabulary.write(corpus.vocabulary.decode(row)) for row in batch}
     assert written <= {part[start : start + 9] for start in range(len(part) - 8)}
-    assert any(row == part[-9:] for row in written) or split is Split.TRAINING
+    assert any(row == part[-9:] for row in written) or split is CorpusSplit.TRAINING
 
 
 def test_the_same_state_draws_the_same_batches() -> None:
-    corpus, again = load(TrainingSettings()), load(TrainingSettings())
+    corpus, again = load_corpus(TrainingSettings()), load_corpus(TrainingSettings())
     first, second = generator(), generator()
     for _ in range(3):
-        batch = corpus.batch(Split.TRAINING, 4, 32, first)
-        np.testing.assert_array_equal(batch, again.batch(Split.TRAINING, 4, 32, second))
+        batch = corpus.batch(CorpusSplit.TRAINING, 4, 32, first)
+        np.testing.assert_array_equal(batch, again.batch(CorpusSplit.TRAINING, 4, 32, second))
     later = generator(0)
     later.bit_generator.state = first.bit_generator.state
     np.testing.assert_array_equal(
-        corpus.batch(Split.VALIDATION, 4, 32, first), again.batch(Split.VALIDATION, 4, 32, later)
+        corpus.batch(CorpusSplit.VALIDATION, 4, 32, first),
+        again.batch(CorpusSplit.VALIDATION, 4, 32, later),
     )
 
 
 def test_a_batch_of_a_task_is_rows_of_its_part() -> None:
-    corpus = load(TrainingSettings(source=CorpusSource(CorpusKind.REPEAT, size=5_000), block=16))
-    batch = corpus.batch(Split.VALIDATION, 50, 16, generator())
+    corpus = load_corpus(
+        TrainingSettings(source=CorpusSource(CorpusKind.REPEAT, size=5_000), block=16)
+    )
+    batch = corpus.batch(CorpusSplit.VALIDATION, 50, 16, generator())
     assert batch.shape == (50, 17)
     assert {row.tobytes() for row in batch} <= {row.tobytes() for row in corpus.validation}
 
 
-@pytest.mark.parametrize("kind", TASKS)
+@pytest.mark.parametrize("kind", SYNTHETIC_TASKS)
 def test_the_text_of_a_task_is_its_rows(kind: CorpusKind) -> None:
-    corpus = load(TrainingSettings(source=CorpusSource(kind, size=3_400), block=33))
+    corpus = load_corpus(TrainingSettings(source=CorpusSource(kind, size=3_400), block=33))
     lines = corpus.text.split("\n")
     assert len(lines) == len(corpus.training) + len(corpus.validation) == 100
     assert corpus.vocabulary.tokens == tuple(ALPHABETS[kind])
@@ -84,9 +87,9 @@ def test_the_text_of_a_task_is_its_rows(kind: CorpusKind) -> None:
     assert [corpus.vocabulary.read(line)[1].tolist() for line in lines] == rows.tolist()
 
 
-@pytest.mark.parametrize("tokenizer", Tokenizer)
-def test_a_world_has_about_as_many_tokens_as_was_asked_for(tokenizer: Tokenizer) -> None:
-    corpus = load(
+@pytest.mark.parametrize("tokenizer", TokenizerKind)
+def test_a_world_has_about_as_many_tokens_as_was_asked_for(tokenizer: TokenizerKind) -> None:
+    corpus = load_corpus(
         TrainingSettings(source=CorpusSource(CorpusKind.WORLD, size=50_000, tokenizer=tokenizer))
     )
     size = len(corpus.training) + len(corpus.validation)
@@ -94,10 +97,10 @@ def test_a_world_has_about_as_many_tokens_as_was_asked_for(tokenizer: Tokenizer)
     assert len(corpus.validation) == size // 10
 
 
-@pytest.mark.parametrize("kind", [*TASKS, CorpusKind.WORLD])
+@pytest.mark.parametrize("kind", [*SYNTHETIC_TASKS, CorpusKind.WORLD])
 def test_another_seed_makes_another_text(kind: CorpusKind) -> None:
     first, again, other = (
-        load(TrainingSettings(source=CorpusSource(kind, size=5_000, seed=seed)))
+        load_corpus(TrainingSettings(source=CorpusSource(kind, size=5_000, seed=seed)))
         for seed in (1, 1, 2)
     )
     assert first.text == again.text != other.text
@@ -105,7 +108,7 @@ def test_another_seed_makes_another_text(kind: CorpusKind) -> None:
 
 
 def test_what_is_learned_cannot_be_changed() -> None:
-    corpus = load(TrainingSettings(source=CorpusSource(size=1_000)))
+    corpus = load_corpus(TrainingSettings(source=CorpusSource(size=1_000)))
     for part in (corpus.training, corpus.validation):
         with pytest.raises(ValueError, match="read-only"):
             part[0] = 0
@@ -113,7 +116,7 @@ def test_what_is_learned_cannot_be_changed() -> None:
 
 def refused(settings: TrainingSettings) -> InputError:
     with pytest.raises(InputError) as found:
-        load(settings)
+        load_corpus(settings)
     return found.value
 
 
@@ -128,7 +131,11 @@ def test_a_text_that_is_too_short_for_a_block_is_refused_with_what_would_do(
         " 10. Use a block size of 7, or a text of 100 tokens or more."
     )
     assert said.remedy == ("block", 7)
-    assert load(replace(settings, block=7)).batch(Split.VALIDATION, 3, 7, generator()).shape
+    assert (
+        load_corpus(replace(settings, block=7))
+        .batch(CorpusSplit.VALIDATION, 3, 7, generator())
+        .shape
+    )
 
 
 def test_a_text_that_is_too_short_for_any_block_has_no_remedy(tmp_path: Path) -> None:
@@ -151,7 +158,7 @@ def test_one_repeated_character_is_refused(tmp_path: Path, text: str, sentence: 
 
 def test_a_text_without_words_is_refused(tmp_path: Path) -> None:
     settings = from_file(tmp_path / "a.txt", " \n" * 999)
-    settings = replace(settings, source=replace(settings.source, tokenizer=Tokenizer.WORDS))
+    settings = replace(settings, source=replace(settings.source, tokenizer=TokenizerKind.WORDS))
     said = refused(settings)
     sentence = "The text contains no words. Choose another."
     assert (said.field, said.sentence) == ("path", sentence)
@@ -163,21 +170,23 @@ def test_what_only_the_validation_has_is_said(tmp_path: Path) -> None:
         "only in the last tenth of the text, which is used for validation, so the model "
         "cannot learn"
     )
-    (notice,) = load(from_file(tmp_path / "a.txt", text + "ax" * 50)).notices
+    (notice,) = load_corpus(from_file(tmp_path / "a.txt", text + "ax" * 50)).notices
     assert notice == f"“x” occurs {where} it."
-    (notice,) = load(from_file(tmp_path / "a.txt", text + "stuvwxyz" * 12)).notices
+    (notice,) = load_corpus(from_file(tmp_path / "a.txt", text + "stuvwxyz" * 12)).notices
     assert notice == f"“s”, “t”, “u”, “v”, “w” and 3 more occur {where} them."
-    assert load(from_file(tmp_path / "a.txt", text + "ba" * 50)).notices == ()
+    assert load_corpus(from_file(tmp_path / "a.txt", text + "ba" * 50)).notices == ()
 
 
 def test_rows_that_are_in_both_parts_are_said() -> None:
-    (notice,) = load(TrainingSettings(source=CorpusSource(size=2_000), block=1)).notices
-    corpus = load(TrainingSettings(source=CorpusSource(size=2_000), block=1))
+    (notice,) = load_corpus(TrainingSettings(source=CorpusSource(size=2_000), block=1)).notices
+    corpus = load_corpus(TrainingSettings(source=CorpusSource(size=2_000), block=1))
     training = {tuple(row) for row in corpus.training.tolist()}
     known = sum(tuple(row) in training for row in corpus.validation.tolist())
     assert 0 < known < 100
     assert notice.startswith(f"{known} of the 100 validation rows also occur in the training")
-    assert load(TrainingSettings(source=CorpusSource(CorpusKind.COPY), block=32)).notices == ()
+    assert (
+        load_corpus(TrainingSettings(source=CorpusSource(CorpusKind.COPY), block=32)).notices == ()
+    )
 
 
 def test_a_task_of_too_few_rows_is_refused() -> None:
@@ -188,10 +197,10 @@ def test_a_task_of_too_few_rows_is_refused() -> None:
     assert said.remedy
     mended = replace(settings, source=CorpusSource(size=5_130))
     check(mended)
-    assert load(mended).validation.shape == (1, 513)
+    assert load_corpus(mended).validation.shape == (1, 513)
 
 
 def test_a_text_that_was_changed_has_another_digest(tmp_path: Path) -> None:
-    digest = load(from_file(tmp_path / "a.txt", "abc" * 500)).digest
-    assert load(from_file(tmp_path / "b.txt", "abc" * 500)).digest == digest
-    assert load(from_file(tmp_path / "a.txt", "abc" * 499 + "abd")).digest != digest
+    digest = load_corpus(from_file(tmp_path / "a.txt", "abc" * 500)).digest
+    assert load_corpus(from_file(tmp_path / "b.txt", "abc" * 500)).digest == digest
+    assert load_corpus(from_file(tmp_path / "a.txt", "abc" * 499 + "abd")).digest != digest

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from visualizer.language.corpora import encoding
-from visualizer.language.corpora.encoding import number
-from visualizer.language.tokenizers import Tokenizer, Vocabulary, tokenize
+from visualizer.language.corpora.encoding import encode_text
+from visualizer.language.tokenizers import TokenizerKind, Vocabulary, tokenize
 
 # Letters that join their neighbours in all the ways there are, and those that hold them apart.
 JOINING = (
@@ -27,13 +27,13 @@ def texts() -> st.SearchStrategy[str]:
     return st.lists(parts, max_size=40).map("".join)
 
 
-@given(texts(), st.sampled_from(Tokenizer), st.integers(1, 12))
+@given(texts(), st.sampled_from(TokenizerKind), st.integers(1, 12))
 def test_every_text_is_split_as_the_sentence_is(
-    text: str, tokenizer: Tokenizer, piece: int
+    text: str, tokenizer: TokenizerKind, piece: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(encoding, "PIECE", piece)
-        vocabulary, numbers = number(text, tokenizer)
+        patch.setattr(encoding, "CHARACTERS_PER_PIECE", piece)
+        vocabulary, numbers = encode_text(text, tokenizer)
     tokens = tokenize(text, tokenizer)
     assert vocabulary == Vocabulary.of(tokens, tokenizer)
     assert vocabulary.decode(numbers) == tokens
@@ -49,5 +49,5 @@ LETTERS = (
 @pytest.mark.parametrize("letters", LETTERS)
 def test_every_letter_is_split_as_the_sentence_is(letters: range) -> None:
     text = "".join(f"{chr(letter)}a{chr(letter)}" for letter in letters)
-    vocabulary, numbers = number(text, Tokenizer.CHARACTERS)
-    assert vocabulary.decode(numbers) == tokenize(text, Tokenizer.CHARACTERS)
+    vocabulary, numbers = encode_text(text, TokenizerKind.CHARACTERS)
+    assert vocabulary.decode(numbers) == tokenize(text, TokenizerKind.CHARACTERS)

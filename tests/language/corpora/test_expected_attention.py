@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 
 from visualizer.language.corpora.synthetic_tasks import (
     ALPHABETS,
-    NOWHERE,
-    PAIRS,
-    attending,
+    BRACKET_PAIRS,
+    NO_PARTNER,
+    generate_rows,
+    mean_partner_weight,
     partners,
-    rows,
 )
-from visualizer.language.training_settings import TASKS, CorpusKind
+from visualizer.language.training_settings import SYNTHETIC_TASKS, CorpusKind
 
-N = NOWHERE
+N = NO_PARTNER
 BY_HAND = [
     (CorpusKind.REPEAT, "abcabca", [N, N, N, 1, 2, 3, N]),
     (CorpusKind.REPEAT, "abab", [N, N, 1, 2]),
@@ -41,7 +41,7 @@ def test_partners_by_hand(kind: CorpusKind, text: str, found: list[int]) -> None
 
 
 def drawn(kind: CorpusKind, length: int, seed: int) -> str:
-    (row,) = rows(kind, 1, length, np.random.Generator(np.random.PCG64(seed)))
+    (row,) = generate_rows(kind, 1, length, np.random.Generator(np.random.PCG64(seed)))
     return "".join(ALPHABETS[kind][number] for number in row)
 
 
@@ -54,7 +54,7 @@ def test_a_partner_is_the_next_token(kind: CorpusKind, length: int, seed: int) -
     row = drawn(kind, length, seed)
     found = partners(kind, row)
     for query in range(length - 1):
-        if found[query] != NOWHERE:
+        if found[query] != NO_PARTNER:
             assert row[found[query]] == row[query + 1]
 
 
@@ -64,10 +64,10 @@ def test_a_bracket_that_closes_next_closes_its_partner(length: int, seed: int) -
     found = partners(CorpusKind.BRACKETS, row)
     for query in range(length - 1):
         after = row[query + 1]
-        if any(after == pair[1] for pair in PAIRS):
-            assert row[found[query]] + after in PAIRS
+        if any(after == pair[1] for pair in BRACKET_PAIRS):
+            assert row[found[query]] + after in BRACKET_PAIRS
             between = row[found[query] + 1 : query + 1]
-            for pair in PAIRS:
+            for pair in BRACKET_PAIRS:
                 assert between.count(pair[0]) == between.count(pair[1])
 
 
@@ -84,7 +84,9 @@ def test_a_digit_of_a_sum_is_told_by_the_digit_of_the_same_place(length: int, se
             for place, _digit in enumerate(total):
                 key = found[start + len(one) + len(other) + 1 + place]
                 from_the_end = size - place
-                expected = start + len(one) - from_the_end if from_the_end <= len(one) else NOWHERE
+                expected = (
+                    start + len(one) - from_the_end if from_the_end <= len(one) else NO_PARTNER
+                )
                 assert key == expected
         start += len(problem) + 1
 
@@ -95,25 +97,25 @@ def test_any_text_has_partners_or_none(kind: CorpusKind, data: st.DataObject) ->
     tokens = data.draw(st.lists(st.sampled_from(letters) | st.text(max_size=2), max_size=30))
     found = partners(kind, tokens)
     assert found.shape == (len(tokens),)
-    assert ((found >= NOWHERE) & (found <= np.arange(len(tokens)))).all()
+    assert ((found >= NO_PARTNER) & (found <= np.arange(len(tokens)))).all()
 
 
-@pytest.mark.parametrize("kind", TASKS)
+@pytest.mark.parametrize("kind", SYNTHETIC_TASKS)
 def test_every_task_has_some(kind: CorpusKind) -> None:
-    assert (partners(kind, drawn(kind, 33, 0)) != NOWHERE).sum() > 5
+    assert (partners(kind, drawn(kind, 33, 0)) != NO_PARTNER).sum() > 5
 
 
 def test_attending_is_the_mean_weight_on_the_partners() -> None:
     generator = np.random.Generator(np.random.PCG64(1))
     weights = generator.dirichlet(np.ones(4), size=(2, 3, 4)).astype(np.float32)
-    found = attending(weights, np.array([NOWHERE, 0, NOWHERE, 2]))
+    found = mean_partner_weight(weights, np.array([NO_PARTNER, 0, NO_PARTNER, 2]))
     assert found.shape == (2, 3)
     expected = (weights[1, 2, 1, 0] + weights[1, 2, 3, 2]) / 2
     assert found[1, 2] == pytest.approx(expected)
     perfect = np.zeros((1, 1, 4, 4))
     perfect[0, 0, [1, 3], [0, 2]] = 1
-    assert attending(perfect, np.array([NOWHERE, 0, NOWHERE, 2])) == 1
+    assert mean_partner_weight(perfect, np.array([NO_PARTNER, 0, NO_PARTNER, 2])) == 1
 
 
 def test_nothing_to_attend_to_is_no_number() -> None:
-    assert np.isnan(attending(np.ones((1, 2, 3, 3)), np.full(3, NOWHERE))).all()
+    assert np.isnan(mean_partner_weight(np.ones((1, 2, 3, 3)), np.full(3, NO_PARTNER))).all()

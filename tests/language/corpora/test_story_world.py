@@ -7,18 +7,18 @@ import re
 import pytest
 
 from visualizer.language.corpora.story_world import (
+    ADVERBS,
     ANIMALS,
-    DOES,
-    HE,
-    HOW,
-    LIKED,
+    FEMALE_NAMES,
+    LIKED_THINGS,
+    MALE_NAMES,
     ROOMS,
-    SHE,
     THINGS,
-    story,
+    VERBS,
+    generate_stories,
 )
 
-PEOPLE = "|".join((*SHE, *HE))
+PEOPLE = "|".join((*FEMALE_NAMES, *MALE_NAMES))
 WHO = rf"(?P<who>{PEOPLE}|She|He)"
 IT = r"the (?P<thing>\w+ \w+)"
 
@@ -31,16 +31,19 @@ class Reader:
         ("lies", r"An? (?P<thing>\w+ \w+) is (?P<spot>\w+ the \w+) in the (?P<room>\w+)\."),
         ("goes", rf"{WHO} goes to the (?P<room>\w+)\."),
         ("go", rf"(?P<who>{PEOPLE}) and (?P<other>{PEOPLE}) go to the (?P<room>\w+)\."),
-        ("they", rf"They (?:{'|'.join(DOES)}) there\."),
+        ("they", rf"They (?:{'|'.join(VERBS)}) there\."),
         ("takes", rf"{WHO} takes {IT}\."),
         ("gives", rf"{WHO} gives {IT} to (?P<other>{PEOPLE})\."),
         ("puts", rf"{WHO} puts {IT} (?P<spot>\w+ the \w+)\."),
-        ("does", rf"{WHO} (?:{'|'.join(f'{one}s' for one in DOES)}) (?:{'|'.join(HOW)})\."),
-        ("likes", rf"{WHO} likes (?P<liked>{'|'.join(LIKED)})\."),
+        ("does", rf"{WHO} (?:{'|'.join(f'{one}s' for one in VERBS)}) (?:{'|'.join(ADVERBS)})\."),
+        ("likes", rf"{WHO} likes (?P<liked>{'|'.join(LIKED_THINGS)})\."),
         ("asks", rf"What does (?P<who>{PEOPLE}) like\?"),
         ("asks", rf"Where is (?P<who>{PEOPLE})\?"),
-        ("animal", rf"The (?:{'|'.join(ANIMALS)}) (?:{'|'.join(f'{one}s' for one in DOES)}) in .*"),
-        ("animal", rf"The (?:{'|'.join(ANIMALS)})s (?:{'|'.join(DOES)}) in the \w+\."),
+        (
+            "animal",
+            rf"The (?:{'|'.join(ANIMALS)}) (?:{'|'.join(f'{one}s' for one in VERBS)}) in .*",
+        ),
+        ("animal", rf"The (?:{'|'.join(ANIMALS)})s (?:{'|'.join(VERBS)}) in the \w+\."),
         ("asks_thing", rf"Where is {IT}\?|Who has the (?P<held>\w+ \w+)\?"),
         ("it_is", r"It is (?P<spot>\w+ the \w+) in the (?P<room>\w+)\."),
         ("has", rf"(?P<who>{PEOPLE}) has it\."),
@@ -69,7 +72,7 @@ class Reader:
 
     def _person(self, who: str) -> str:
         if who in {"She", "He"}:
-            assert self.last in (SHE if who == "She" else HE)
+            assert self.last in (FEMALE_NAMES if who == "She" else MALE_NAMES)
             return self.last
         return who
 
@@ -127,7 +130,7 @@ class Reader:
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_what_is_told_holds(seed: int) -> None:
-    stories = story(100_000, seed).split("\n")
+    stories = generate_stories(100_000, seed).split("\n")
     assert len(stories) > 100
     for told in stories:
         reader = Reader()
@@ -137,14 +140,14 @@ def test_what_is_told_holds(seed: int) -> None:
 
 
 def test_it_has_a_few_hundred_words() -> None:
-    text = story(1_000_000, 0)
+    text = generate_stories(1_000_000, 0)
     words = set(re.findall(r"\w+", text))
     assert 200 < len(words) < 400
-    assert words > {*SHE, *HE, *ROOMS, *THINGS, *LIKED}
+    assert words > {*FEMALE_NAMES, *MALE_NAMES, *ROOMS, *THINGS, *LIKED_THINGS}
 
 
 def test_it_is_as_long_as_was_asked_and_never_the_same() -> None:
-    text = story(200_000, 7)
+    text = generate_stories(200_000, 7)
     assert 200_000 <= len(text) < 202_000
     assert len(set(text.split("\n"))) == text.count("\n") + 1
-    assert story(1_000, 7) == text[: len(story(1_000, 7))]
+    assert generate_stories(1_000, 7) == text[: len(generate_stories(1_000, 7))]

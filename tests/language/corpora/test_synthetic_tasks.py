@@ -10,35 +10,40 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from visualizer.language.corpora import synthetic_tasks
-from visualizer.language.corpora.synthetic_tasks import ALPHABETS, DEEPEST, PAIRS, rows
-from visualizer.language.training_settings import TASKS, CorpusKind
+from visualizer.language.corpora.synthetic_tasks import (
+    ALPHABETS,
+    BRACKET_PAIRS,
+    MAX_BRACKET_DEPTH,
+    generate_rows,
+)
+from visualizer.language.training_settings import SYNTHETIC_TASKS, CorpusKind
 
 SEEDS = st.integers(0, 999)
 LENGTHS = st.integers(2, 90)
 
 
 def made(kind: CorpusKind, count: int, length: int, seed: int) -> list[str]:
-    numbers = rows(kind, count, length, np.random.Generator(np.random.PCG64(seed)))
+    numbers = generate_rows(kind, count, length, np.random.Generator(np.random.PCG64(seed)))
     assert numbers.shape == (count, length)
     assert numbers.dtype == np.int64
     return ["".join(ALPHABETS[kind][number] for number in row) for row in numbers]
 
 
-@pytest.mark.parametrize("kind", TASKS)
+@pytest.mark.parametrize("kind", SYNTHETIC_TASKS)
 def test_alphabets_are_in_order(kind: CorpusKind) -> None:
     assert list(ALPHABETS[kind]) == sorted(set(ALPHABETS[kind]))
 
 
-@given(st.sampled_from(TASKS), st.integers(1, 9), LENGTHS, SEEDS)
+@given(st.sampled_from(SYNTHETIC_TASKS), st.integers(1, 9), LENGTHS, SEEDS)
 def test_a_seed_makes_the_same_rows(kind: CorpusKind, count: int, length: int, seed: int) -> None:
     assert made(kind, count, length, seed) == made(kind, count, length, seed)
 
 
-@pytest.mark.parametrize("kind", TASKS)
+@pytest.mark.parametrize("kind", SYNTHETIC_TASKS)
 def test_rows_differ_also_where_they_are_made_in_parts(
     kind: CorpusKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(synthetic_tasks, "AT_ONCE", 100)
+    monkeypatch.setattr(synthetic_tasks, "VALUES_PER_BATCH", 100)
     found = made(kind, 50, 33, 1)
     assert len(set(found)) == 50
 
@@ -59,16 +64,16 @@ def test_segments_have_every_size() -> None:
 
 @given(LENGTHS, SEEDS)
 def test_brackets_are_closed_by_their_own(length: int, seed: int) -> None:
-    closes = {pair[1]: pair[0] for pair in PAIRS}
+    closes = {pair[1]: pair[0] for pair in BRACKET_PAIRS}
     for row in made(CorpusKind.BRACKETS, 5, length, seed):
         shrunk = row
         deepest = 0
-        while any(pair in shrunk for pair in PAIRS):
-            shrunk = re.sub("|".join(map(re.escape, PAIRS)), "", shrunk)
+        while any(pair in shrunk for pair in BRACKET_PAIRS):
+            shrunk = re.sub("|".join(map(re.escape, BRACKET_PAIRS)), "", shrunk)
             deepest += 1
         assert not set(shrunk) & closes.keys()  # what is left was opened and not closed yet
-        assert len(shrunk) <= DEEPEST
-        assert deepest <= DEEPEST
+        assert len(shrunk) <= MAX_BRACKET_DEPTH
+        assert deepest <= MAX_BRACKET_DEPTH
 
 
 def test_brackets_use_their_depth() -> None:

@@ -19,14 +19,14 @@ import pytest
 from visualizer.errors import InputError
 from visualizer.models.model_client import connection
 from visualizer.models.model_client.connection import ModelConnection
-from visualizer.models.model_protocol.answers import DEFLATE, answer_body, deflated
+from visualizer.models.model_protocol.answers import DEFLATE_CODING, deflate, encode_body
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PATIENCE_S = 10.0
 GREETING = json.dumps({"program": "attention-visualizer", "nonce": "a"}).encode()
-FACTS = answer_body({"name": "tiny"})
+FACTS = encode_body({"name": "tiny"})
 
 
 class Scripted(ThreadingHTTPServer):
@@ -111,7 +111,7 @@ def test_a_request_takes_the_connection_that_is_there_first(
     greeting = (GREETING, len(GREETING))
     with scripted(greeting, (FACTS, len(FACTS)), greeting) as server:
         asks = ModelConnection("127.0.0.1", server.server_port, "token")
-        asks.open_ahead(1)
+        asks.open_connections(1)
         assert ahead.wait(PATIENCE_S)
         assert asks.ask("/model", {})[0] == {"name": "tiny"}
         assert len(server.script) == 1, "the other one is not there yet"
@@ -133,7 +133,7 @@ def test_a_request_that_cannot_connect_waits_for_no_other(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(connection, "_Channel", Made)
     asks = ModelConnection("127.0.0.1", refusing_port(), "token")
-    asks.open_ahead(1)
+    asks.open_connections(1)
     assert has_begun.wait(PATIENCE_S)
     with pytest.raises(InputError, match="cannot be reached"):
         asks.ask("/model", {})
@@ -183,10 +183,10 @@ def test_the_connection_to_a_stranger_is_closed() -> None:
 
 
 def test_a_compressed_answer_is_read() -> None:
-    long = answer_body({}, {"x": np.zeros(1000)})
-    bodies = [zlib.compress(GREETING), deflated(long) or b""]
+    long = encode_body({}, {"x": np.zeros(1000)})
+    bodies = [zlib.compress(GREETING), deflate(long) or b""]
     with scripted(*[(body, len(body)) for body in bodies]) as server:
-        server.coding = DEFLATE
+        server.coding = DEFLATE_CODING
         connection = ModelConnection("127.0.0.1", server.server_port, "token")
         assert connection.ask("/model", {})[1]["x"].tolist() == [0.0] * 1000
 
@@ -194,7 +194,7 @@ def test_a_compressed_answer_is_read() -> None:
 def test_an_answer_that_only_says_that_it_is_compressed_is_refused() -> None:
     greeting = zlib.compress(GREETING)
     with scripted((greeting, len(greeting)), (FACTS, len(FACTS))) as server:
-        server.coding = DEFLATE
+        server.coding = DEFLATE_CODING
         connection = ModelConnection("127.0.0.1", server.server_port, "token")
         with pytest.raises(InputError, match="Invalid response"):
             connection.ask("/model", {})
@@ -203,7 +203,7 @@ def test_an_answer_that_only_says_that_it_is_compressed_is_refused() -> None:
 
 def test_a_greeting_that_only_says_that_it_is_compressed_is_a_stranger_s() -> None:
     with scripted((GREETING, len(GREETING))) as server:
-        server.coding = DEFLATE
+        server.coding = DEFLATE_CODING
         connection = ModelConnection("127.0.0.1", server.server_port, "token")
         with pytest.raises(InputError, match="model server"):
             connection.ask("/model", {})
@@ -214,7 +214,7 @@ def test_a_job_that_the_server_has_given_up_is_asked_for_again(
 ) -> None:
     """A machine has slept meanwhile, say, and nobody has asked for the result."""
     given_up = 500, json.dumps({"field": "cancelled", "sentence": ""}).encode()
-    begun, done = (200, answer_body({"job": 7})), (200, answer_body({"found": 1}))
+    begun, done = (200, encode_body({"job": 7})), (200, encode_body({"found": 1}))
     answers = [begun, given_up, begun, done]
     asked: list[str] = []
 

@@ -21,8 +21,8 @@ from visualizer.attention.spec import Device
 from visualizer.errors import InputError
 from visualizer.explanations.explain import explain
 from visualizer.models.model_client.remote_model import RemoteModel
-from visualizer.models.model_protocol.answers import answer_body, read_body
-from visualizer.models.model_protocol.requests import AT_ONCE, JOBS
+from visualizer.models.model_protocol.answers import decode_body, encode_body
+from visualizer.models.model_protocol.requests import IMMEDIATE_REQUESTS, JOB_REQUESTS
 from visualizer.models.model_server.served_model import ServedModel
 from visualizer.models.model_source import ModelSource
 from visualizer.models.text_reading import open_source
@@ -83,7 +83,7 @@ class ServedHere:
         self.damage: Damage = lambda says, values, arrays: None
         self._known: dict[str, Answer] = {}
 
-    def open_ahead(self, count: int) -> None:
+    def open_connections(self, count: int) -> None:
         pass
 
     def ask(self, path: str, asked: dict[str, Any]) -> Answer:
@@ -92,9 +92,9 @@ class ServedHere:
             self._known.clear()
         if path + sent not in self._known:
             self._known[path + sent] = self._answered(says, sent)
-        values, arrays = read_body(answer_body(*self._known[path + sent]))
+        values, arrays = decode_body(encode_body(*self._known[path + sent]))
         self.damage(says, values, arrays)
-        return read_body(answer_body(values, arrays))
+        return decode_body(encode_body(values, arrays))
 
     def job(self, path: str, asked: dict[str, Any], *told: object) -> Answer:
         return self.ask(path, asked)
@@ -102,7 +102,7 @@ class ServedHere:
     def _answered(self, says: str, sent: str) -> Answer:
         if says == "model":
             return self.served.facts, {}
-        asked: Any = msgspec.json.decode(sent, type={**JOBS, **AT_ONCE}[says])
+        asked: Any = msgspec.json.decode(sent, type={**JOB_REQUESTS, **IMMEDIATE_REQUESTS}[says])
         match says:
             case "read":
                 return self.served.read(NUMBER, asked)
@@ -123,7 +123,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Opened:
         folder = save_tiny_model(tmp_path_factory.mktemp("models") / kind, kind)
         model = ServedModel(*open_source(folder, Device.CPU), Device.CPU)
         if setting == LONG:
-            model._model.long_texts.most_held = 1
+            model._model.long_texts.max_cached_readings = 1
         return model
 
     return opened_
@@ -176,7 +176,7 @@ def use(model: RemoteModel, refusals: Callable[[], AbstractContextManager[object
     """
     shown = []
     with refusals():
-        model.other_text_of(TEXT)
+        model.replacement_text(TEXT)
     with refusals():
         continued(model)
     with refusals():

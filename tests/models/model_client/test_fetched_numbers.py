@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from visualizer.attention.remote_numbers import (
-    NumbersOnTheirWayError,
-    tell_arrivals,
-    without_waiting,
+    NumbersPendingError,
+    forbid_waiting,
+    notify_arrival,
 )
 from visualizer.errors import InputError
 from visualizer.models.model_client import fetched_numbers
@@ -29,16 +29,16 @@ class Server:
 
     def __init__(self) -> None:
         self.asked = 0
-        self.begun, self.goes_on, self.has_arrived = (threading.Event() for _ in range(3))
+        self.restart, self.goes_on, self.has_arrived = (threading.Event() for _ in range(3))
         self.refused: InputError | None = None
-        tell_arrivals(self.tell)
+        notify_arrival(self.tell)
 
     def tell(self) -> None:
         self.has_arrived.set()
 
     def fetch(self) -> Mapping[str, np.ndarray]:
         self.asked += 1
-        self.begun.set()
+        self.restart.set()
         assert self.goes_on.wait(SECONDS)
         if self.refused:
             raise self.refused
@@ -49,13 +49,13 @@ def test_what_is_waited_for_is_not_asked_for_again_by_who_does_not_wait() -> Non
     server, fetched = Server(), FetchedNumbers()
     waiting = threading.Thread(target=fetched.get, args=("key", server.fetch))
     waiting.start()
-    assert server.begun.wait(SECONDS)
-    with without_waiting(), pytest.raises(NumbersOnTheirWayError):
+    assert server.restart.wait(SECONDS)
+    with forbid_waiting(), pytest.raises(NumbersPendingError):
         fetched.get("key", server.fetch)
     server.goes_on.set()
     waiting.join()
     assert server.has_arrived.wait(SECONDS)
-    with without_waiting():
+    with forbid_waiting():
         assert fetched.get("key", server.fetch)["x"].sum() == 3
     assert server.asked == 1
 
@@ -69,10 +69,10 @@ def test_numbers_whose_fetching_was_given_up_are_fetched_for_the_next_one() -> N
 
     with pytest.raises(CancelledError):
         fetched.get("key", give_up)
-    with without_waiting(), pytest.raises(NumbersOnTheirWayError):
+    with forbid_waiting(), pytest.raises(NumbersPendingError):
         fetched.get("key", server.fetch)
     assert server.has_arrived.wait(SECONDS)
-    with without_waiting():
+    with forbid_waiting():
         assert fetched.get("key", server.fetch)["x"].sum() == 3
 
 
@@ -88,7 +88,7 @@ def test_why_numbers_cannot_be_had_is_known_until_others_come(
         with pytest.raises(InputError, match="The line is cut"):
             fetched.get("key", server.fetch)
     else:
-        with without_waiting(), pytest.raises(NumbersOnTheirWayError):
+        with forbid_waiting(), pytest.raises(NumbersPendingError):
             fetched.get("key", server.fetch)
         assert server.has_arrived.wait(SECONDS)
     refusal = fetched.refusal()

@@ -10,8 +10,8 @@ import pytest
 
 from visualizer.errors import InputError
 from visualizer.models.model_client.connection import ModelConnection
-from visualizer.models.model_client.prefetch import ReadingAhead
-from visualizer.progress import CancelledError, check_stopped, stopped_when
+from visualizer.models.model_client.prefetch import Prefetch
+from visualizer.progress import CancelledError, cancel_when, check_stopped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +30,7 @@ class HeldConnection(ModelConnection):
 
     def __init__(self, outcome: Answer | Exception = ANSWER) -> None:
         super().__init__("127.0.0.1", 1, "token")
-        self.outcome, self.let, self.is_given_up = outcome, Event(), Event()
+        self.outcome, self.let, self.is_terminated = outcome, Event(), Event()
         self.called, self.is_long = 0, False
 
     def job(
@@ -48,7 +48,7 @@ class HeldConnection(ModelConnection):
             try:
                 check_stopped()
             except CancelledError:
-                self.is_given_up.set()
+                self.is_terminated.set()
                 raise
         if isinstance(self.outcome, Exception):
             raise self.outcome
@@ -69,7 +69,7 @@ class HeldConnection(ModelConnection):
 
 def test_it_has_begun_and_its_answer_is_waited_for() -> None:
     connection = HeldConnection()
-    ahead = ReadingAhead(connection, ASKED)
+    ahead = Prefetch(connection, ASKED)
     connection.let.set()
     assert ahead.answer() is ANSWER
     assert ahead.asked == ASKED
@@ -79,21 +79,21 @@ def test_what_fails_is_raised_where_it_is_waited_for() -> None:
     connection = HeldConnection(InputError("text", "There is nothing to read."))
     connection.let.set()
     with pytest.raises(InputError, match="nothing to read"):
-        ReadingAhead(connection, ASKED).answer()
+        Prefetch(connection, ASKED).answer()
 
 
 def test_it_is_given_up_when_nothing_refers_to_it() -> None:
     connection = HeldConnection()
-    ahead = ReadingAhead(connection, ASKED)
-    assert not connection.is_given_up.wait(0.05)
+    ahead = Prefetch(connection, ASKED)
+    assert not connection.is_terminated.wait(0.05)
     del ahead
-    assert connection.is_given_up.wait(PATIENCE_S)
+    assert connection.is_terminated.wait(PATIENCE_S)
 
 
 def test_who_is_to_stop_waits_no_longer() -> None:
     connection = HeldConnection()
-    ahead = ReadingAhead(connection, ASKED)
-    with stopped_when(lambda: True), pytest.raises(CancelledError):
+    ahead = Prefetch(connection, ASKED)
+    with cancel_when(lambda: True), pytest.raises(CancelledError):
         ahead.answer()
     connection.let.set()
     assert ahead.answer() is ANSWER, "the reading itself has gone on"
@@ -103,8 +103,8 @@ def test_who_is_to_stop_waits_no_longer() -> None:
 def test_heads_are_asked_for_before_the_text_is_read(is_long: bool) -> None:
     connection = HeldConnection()
     connection.is_long = is_long
-    ahead = ReadingAhead(connection, ASKED)
-    ahead.ask_for_heads(ABSENT + 1, is_long=is_long)
+    ahead = Prefetch(connection, ASKED)
+    ahead.request_heads(ABSENT + 1, is_long=is_long)
     connection.let.set()
     ahead.answer()
     assert connection.called > 0

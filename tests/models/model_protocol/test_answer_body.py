@@ -17,12 +17,12 @@ from visualizer.models.model_protocol.answers import (
     MAX_COMPRESSED_BYTES,
     MAX_COMPRESSION_RATIO,
     MAX_HEADER_BYTES,
-    VALUES,
+    VALUES_KEY,
     BodyError,
-    answer_body,
-    deflated,
-    inflated,
-    read_body,
+    decode_body,
+    deflate,
+    encode_body,
+    inflate,
 )
 
 JSON = st.recursive(
@@ -41,7 +41,7 @@ NUMBERS = arrays_of.arrays(
     st.dictionaries(st.from_regex(r"[a-z/]{1,9}", fullmatch=True), NUMBERS, max_size=3),
 )
 def test_what_is_written_is_read(values: dict[str, object], found: dict[str, np.ndarray]) -> None:
-    read, arrays = read_body(answer_body(values, found))
+    read, arrays = decode_body(encode_body(values, found))
     assert read == values
     assert arrays.keys() == found.keys()
     for name, array in found.items():
@@ -52,16 +52,16 @@ def test_what_is_written_is_read(values: dict[str, object], found: dict[str, np.
 @given(st.binary(max_size=300))
 def test_anything_else_is_refused(body: bytes) -> None:
     with pytest.raises(BodyError):
-        read_body(body)
+        decode_body(body)
 
 
 @given(st.integers(min_value=0), st.integers(0, 255))
 def test_a_damaged_body_is_read_or_refused(at: int, byte: int) -> None:
-    body = bytearray(answer_body({"a": [1, "b"]}, {"x": np.arange(6.0)}))
+    body = bytearray(encode_body({"a": [1, "b"]}, {"x": np.arange(6.0)}))
     body[at % len(body)] = byte
     values: object = {}
     with suppress(BodyError):
-        values, _ = read_body(bytes(body))
+        values, _ = decode_body(bytes(body))
     assert isinstance(values, dict)
 
 
@@ -77,29 +77,29 @@ def test_a_damaged_body_is_read_or_refused(at: int, byte: int) -> None:
 )
 def test_values_that_are_not_as_written_are_refused(packed: bytes) -> None:
     with pytest.raises(BodyError):
-        read_body(save({}, {VALUES: base64.b64encode(packed).decode()}))
+        decode_body(save({}, {VALUES_KEY: base64.b64encode(packed).decode()}))
 
 
 @given(st.binary(max_size=300) | st.integers(0, MAX_COMPRESSED_BYTES).map(bytes))
 def test_what_is_compressed_is_shorter_and_comes_back(body: bytes) -> None:
-    packed = deflated(body)
+    packed = deflate(body)
     if packed is not None:
         assert len(packed) < MAX_COMPRESSION_RATIO * len(body)
-        assert inflated(packed) == body
+        assert inflate(packed) == body
 
 
 def test_the_zeros_above_a_causal_mask_are_not_sent() -> None:
     scores = np.random.default_rng(1).normal(size=(64, 64)).astype(np.float32)
-    body = answer_body({}, {"weights": np.tril(scores)})
-    packed = deflated(body)
+    body = encode_body({}, {"weights": np.tril(scores)})
+    packed = deflate(body)
     assert packed is not None
     assert len(packed) < 0.6 * len(body)
-    assert deflated(answer_body({}, {"weights": scores})) is None
+    assert deflate(encode_body({}, {"weights": scores})) is None
 
 
 def test_large_bodies_are_sent_as_they_are() -> None:
-    assert deflated(bytes(MAX_COMPRESSED_BYTES)) is not None
-    assert deflated(bytes(MAX_COMPRESSED_BYTES + 1)) is None
+    assert deflate(bytes(MAX_COMPRESSED_BYTES)) is not None
+    assert deflate(bytes(MAX_COMPRESSED_BYTES + 1)) is None
 
 
 @pytest.mark.parametrize(
@@ -109,4 +109,4 @@ def test_large_bodies_are_sent_as_they_are() -> None:
 )
 def test_what_is_compressed_otherwise_is_refused(packed: bytes) -> None:
     with pytest.raises(BodyError):
-        inflated(packed)
+        inflate(packed)

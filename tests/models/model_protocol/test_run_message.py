@@ -14,10 +14,10 @@ from visualizer.attention.stages import Operation
 from visualizer.explanations.explain import explain
 from visualizer.models.model_protocol import run_message
 from visualizer.models.model_protocol.run_message import (
-    RunOnWire,
-    small_weights,
-    whole_run,
-    whole_run_message,
+    RunMessage,
+    build_short_run,
+    inline_weight_names,
+    short_run_message,
 )
 from visualizer.models.text_reading import open_source, read_text
 
@@ -30,8 +30,8 @@ TEXT = "the cat sat on the mat"
 
 
 def sent_and_received(run: Run) -> Run:
-    sent, arrays = whole_run_message(run)
-    weights = {name: run.trace.model_weights[name] for name in small_weights(run)}
+    sent, arrays = short_run_message(run)
+    weights = {name: run.trace.model_weights[name] for name in inline_weight_names(run)}
 
     def elsewhere(name: str, *, is_attention: bool = False) -> CachedTensor:
         return CachedTensor(run.trace.tensor(name))
@@ -39,8 +39,8 @@ def sent_and_received(run: Run) -> Run:
     def measure(*_: object) -> None:
         raise AssertionError("nothing is measured")
 
-    sent = msgspec.convert(msgspec.to_builtins(sent), RunOnWire)
-    return whole_run(sent, arrays, (), None, elsewhere, measure, weights)  # type: ignore[arg-type]
+    sent = msgspec.convert(msgspec.to_builtins(sent), RunMessage)
+    return build_short_run(sent, arrays, (), None, elsewhere, measure, weights)  # type: ignore[arg-type]
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -12,7 +12,7 @@ from tests.support.examples import others_slow
 from tests.support.tiny_models import DECODERS, ENCODERS, PAIRS, save_tiny_model
 from visualizer.attention.spec import Device
 from visualizer.errors import InputError
-from visualizer.models.model_protocol.answers import answer_body, read_body, values_as
+from visualizer.models.model_protocol.answers import decode_body, decode_values, encode_body
 from visualizer.models.model_protocol.requests import ReadRequest
 from visualizer.models.model_protocol.run_message import RunValues
 from visualizer.models.model_protocol.run_validation import check_run
@@ -34,7 +34,7 @@ OTHERS = tuple(kind for kind in (*DECODERS, *ENCODERS, *PAIRS) if kind not in QU
 
 def read(served: ServedModel, part: str = "") -> RunValues:
     answer = served.read(1, ReadRequest(ModelSource("", "", "", part=part), TEXT))
-    return values_as(RunValues, read_body(answer_body(*answer))[0])
+    return decode_values(RunValues, decode_body(encode_body(*answer))[0])
 
 
 def opened(folder: Path, kind: str, **settings: int) -> ServedModel:
@@ -51,7 +51,7 @@ def test_every_part_of_every_kind_is_valid(kind: str, tmp_path: Path) -> None:
     for name, _ in first.run.reading.parts:
         check_run(read(served, name))
     assert "weights" in first.shapes
-    served._model.long_texts.most_held = 1
+    served._model.long_texts.max_cached_readings = 1
     check_run(read(served))
 
 
@@ -132,10 +132,10 @@ def test_what_could_not_be_drawn_or_explained_is_refused(
     what: str, lie: Callable[[dict[str, Any]], object], honest: dict[str, Any]
 ) -> None:
     values = json.loads(json.dumps(honest))
-    check_run(values_as(RunValues, values))
+    check_run(decode_values(RunValues, values))
     lie(values)
     with pytest.raises(InputError, match=rf"invalid run data \({what}") as refused:
-        check_run(values_as(RunValues, values))
+        check_run(decode_values(RunValues, values))
     assert refused.value.field == "server"
 
 
@@ -143,4 +143,4 @@ def test_values_of_other_types_are_refused(honest: dict[str, Any]) -> None:
     for name in ("number", "run"):
         for wrong in (float("inf"), 2**70, None, "x"):
             with pytest.raises(InputError, match="Invalid response"):
-                values_as(RunValues, {**honest, name: wrong})
+                decode_values(RunValues, {**honest, name: wrong})

@@ -7,7 +7,7 @@ import uuid
 
 import pytest
 
-from visualizer.models.model_protocol.authentication import new_token, weakness_of
+from visualizer.models.model_protocol.authentication import new_token, token_weakness
 
 POOR = (
     *("", "short", "a" * 15, "a" * 16, "a" * 200, "ab" * 8, "passwordpassword", "abcdefghijklmnop"),
@@ -19,13 +19,13 @@ POOR = (
 
 @pytest.mark.parametrize("token", POOR)
 def test_a_poor_token_has_a_weakness(token: str) -> None:
-    assert weakness_of(token)
+    assert token_weakness(token)
 
 
 def test_generated_tokens_have_none() -> None:
     for draw in (new_token, lambda: secrets.token_hex(32), lambda: str(uuid.uuid4())):
-        assert [weakness_of(draw()) for _ in range(200)] == [""] * 200
-    assert weakness_of("seven green foxes swim to Oslo") == ""
+        assert [token_weakness(draw()) for _ in range(200)] == [""] * 200
+    assert token_weakness("seven green foxes swim to Oslo") == ""
 
 
 @pytest.mark.parametrize(
@@ -33,4 +33,4 @@ def test_generated_tokens_have_none() -> None:
     [("abc", "3 characters"), ("a" * 16, "1 different character,"), ("ab" * 8, "2 different char")],
 )
 def test_the_weakness_has_the_number(token: str, said: str) -> None:
-    assert said in weakness_of(token)
+    assert said in token_weakness(token)

@@ -19,24 +19,24 @@ from tests.support.hostile_requests import PATHS, VALID, broken_http, spoilt_bod
 from tests.support.served_models import served
 from tests.support.tiny_models import VOCABULARY, save_tiny_model
 from visualizer.attention.blockwise_tensor import FIRST_COLUMNS, FIRST_ROWS
-from visualizer.models.model_protocol.answers import read_body
+from visualizer.models.model_protocol.answers import decode_body
 from visualizer.models.model_protocol.authentication import RequestSigner
 from visualizer.models.model_protocol.requests import (
-    JOBS,
+    JOB_REQUESTS,
     MAX_BODY_BYTES,
     MAX_ROWS,
     MAX_TEXT_LENGTH,
 )
 from visualizer.models.model_server.http_server import (
-    CANCELLED,
+    CANCELLED_ERROR,
     MAX_AUTHENTICATED,
     MAX_UNAUTHENTICATED,
-    UNKNOWN,
+    UNAUTHORIZED_ERROR,
 )
-from visualizer.models.model_server.http_server import FAILED as SERVER_FAILED
-from visualizer.models.model_server.rank_main import FAILED
-from visualizer.models.model_server.served_jobs import TOO_MANY, UNKNOWN_JOB
-from visualizer.models.model_server.served_model import GONE, MAX_CACHED_RUNS
+from visualizer.models.model_server.http_server import INTERNAL_ERROR as SERVER_FAILED
+from visualizer.models.model_server.rank_main import INTERNAL_ERROR
+from visualizer.models.model_server.served_jobs import SERVER_BUSY_ERROR, UNKNOWN_JOB_ERROR
+from visualizer.models.model_server.served_model import MAX_CACHED_RUNS, RUN_EXPIRED_ERROR
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -137,7 +137,7 @@ def test_what_is_not_signed_is_refused(alone: ServedFolder) -> None:
     def refused(sent: bytes, peer: HostilePeer) -> None:
         peer.send(sent)
         found = peer.answer()
-        assert (found.status, found.sentence) == (401, UNKNOWN)
+        assert (found.status, found.sentence) == (401, UNAUTHORIZED_ERROR)
         assert peer.answer().status == 0, "the connection is closed"
 
     def signature(peer: HostilePeer, *of: Any) -> str:
@@ -208,10 +208,10 @@ def attack_signed(server: ServedFolder, chosen: Random, count: int) -> None:
                 says = chosen.choice([*VALID])
                 found = peer.ask(f"/{says}", spoilt_body(chosen, says, run))
                 assert found.status in (200, 400, 409, 422), found
-                if says in JOBS and found.status == 200 and "job" in found.values:
+                if says in JOB_REQUESTS and found.status == 200 and "job" in found.values:
                     found = peer.result(found.values["job"])
                     assert found.status in (200, 409, 422), found
-            assert found.sentence not in (FAILED, SERVER_FAILED), found
+            assert found.sentence not in (INTERNAL_ERROR, SERVER_FAILED), found
             if found.status == 0:
                 peers.remove(peer)
                 peers.append(stack.enter_context(HostilePeer(server.port)))
@@ -396,9 +396,9 @@ def test_no_other_folder_is_opened(server: ServedFolder, peer: HostilePeer, tmp_
 def test_signed_requests_are_kept_within_limits(
     server: ServedFolder, peer: HostilePeer, path: str, asked: dict[str, Any], status: int
 ) -> None:
-    found = peer.job(path, asked) if path[1:] in JOBS else peer.ask(path, asked)
+    found = peer.job(path, asked) if path[1:] in JOB_REQUESTS else peer.ask(path, asked)
     assert found.status == status
-    assert found.sentence not in (FAILED, SERVER_FAILED)
+    assert found.sentence not in (INTERNAL_ERROR, SERVER_FAILED)
     assert len(found.sentence) < 500
     assert said_on_console(server) == ""
 
@@ -416,9 +416,9 @@ def test_numbers_of_a_text_are_kept_within_it(server: ServedFolder, peer: Hostil
     ):  # fmt: skip
         found = peer.ask("/blocks", {**asked, **spoilt})
         assert found.status == status, (spoilt, found)
-        assert found.sentence != FAILED, spoilt
+        assert found.sentence != INTERNAL_ERROR, spoilt
     of_head = {"run": run, "stage": "weights", "place": [0, 0]}
-    picture = read_body(peer.ask("/blocks", of_head).body)[1]["high"]
+    picture = decode_body(peer.ask("/blocks", of_head).body)[1]["high"]
     assert [0, 0] < [*picture.shape] <= [FIRST_ROWS, FIRST_COLUMNS]
     for some in ({"columns": [0, 9]}, {"block": 2}):
         assert peer.ask("/blocks", {**of_head, **some}).status == 422
@@ -431,9 +431,9 @@ def test_numbers_of_a_text_are_kept_within_it(server: ServedFolder, peer: Hostil
         found = peer.job("/answer", question)
         if len({len(row) for row in known["changes"]}) > 1:
             assert found.status == 422
-            assert found.sentence != FAILED
+            assert found.sentence != INTERNAL_ERROR
         else:
-            changes = read_body(found.body)[1]["changes"]
+            changes = decode_body(found.body)[1]["changes"]
             assert changes.shape == (4, 8)
             assert np.isfinite(changes).all(), "all of them are tried"
     assert said_on_console(server) == ""
@@ -448,7 +448,9 @@ def test_all_processes_keep_the_same_texts(spread: ServedFolder) -> None:
         assert runs[0]["owners"][1]["first"] == 4, "head 7 is on the second process"
         assert peer.ask("/blocks", asked).status == 200, "of which the first one does not know"
         read_long(peer, texts[-1])
-        assert peer.job("/measures", {"run": first, "stage": "weights"}).sentence == GONE
+        assert (
+            peer.job("/measures", {"run": first, "stage": "weights"}).sentence == RUN_EXPIRED_ERROR
+        )
         assert peer.job("/measures", {"run": second, "stage": "weights"}).status == 200
 
 
@@ -462,13 +464,13 @@ def test_many_jobs_at_once_are_too_many(server: ServedFolder, peer: HostilePeer)
             each.send(each.request("/read", asked))
         found = [each.answer() for each in peers]
     begun = [number_of(each) for each in found if each.status == 200]
-    assert {each.sentence for each in found if each.status != 200} == {TOO_MANY}
+    assert {each.sentence for each in found if each.status != 200} == {SERVER_BUSY_ERROR}
     assert len(begun) < len(peers)
     for number in begun:
         peer.ask("/cancel", {"job": number})
     results = [peer.result(number) for number in begun]
     assert {each.status for each in results} <= {200, 409, 422}
-    assert all(each.sentence in (UNKNOWN_JOB, CANCELLED, "") for each in results)
+    assert all(each.sentence in (UNKNOWN_JOB_ERROR, CANCELLED_ERROR, "") for each in results)
     assert_right(server.port)
 
 
@@ -484,7 +486,7 @@ def test_jobs_of_others_are_neither_found_nor_cancelled(
             number = peer.ask("/read", asked).values["job"]
             for guess in (*range(50), *range(number - 20, number), *range(number + 1, number + 20)):
                 assert other.ask("/cancel", {"job": guess}).status == 200
-                assert other.ask("/result", {"job": guess}).sentence == UNKNOWN_JOB
+                assert other.ask("/result", {"job": guess}).sentence == UNKNOWN_JOB_ERROR
         finally:
             for pid in held:
                 os.kill(pid, signal.SIGCONT)

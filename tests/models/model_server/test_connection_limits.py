@@ -18,11 +18,11 @@ from tests.architecture.project_graph import ROOT
 from tests.support.hostile_peer import HostilePeer
 from tests.support.served_models import TOKEN
 from visualizer.models.model_client.connection import ModelConnection
-from visualizer.models.model_protocol.answers import answer_body, deflated
+from visualizer.models.model_protocol.answers import deflate, encode_body
 from visualizer.models.model_server import http_server, served_jobs
 from visualizer.models.model_server.http_server import (
-    FAILED,
-    LOADING,
+    INTERNAL_ERROR,
+    LOADING_ERROR,
     MAX_UNAUTHENTICATED,
     ModelServer,
     ServerAddress,
@@ -35,8 +35,8 @@ from visualizer.models.model_server.rank_processes import (
 from visualizer.models.model_server.served_jobs import (
     MAX_JOBS,
     MAX_READS,
-    TOO_MANY,
-    ServedJobs,
+    SERVER_BUSY_ERROR,
+    JobQueue,
 )
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class HeldProcesses(RankProcesses):
                 future.get_loop().call_soon_threadsafe(future.set_result, JobAnswer(body))
 
 
-class FailingJobs(ServedJobs):
+class FailingJobs(JobQueue):
     """Jobs that fail in a way that nobody has thought of."""
 
     async def start(self, says: str, asked: Any) -> bytes:
@@ -76,7 +76,7 @@ class FailingJobs(ServedJobs):
 
 
 @contextmanager
-def listening(jobs: ServedJobs, *, is_loaded: bool = True) -> Iterator[int]:
+def listening(jobs: JobQueue, *, is_loaded: bool = True) -> Iterator[int]:
     """Listen on a thread; yield the port."""
     begun: SimpleQueue[tuple[asyncio.AbstractEventLoop, asyncio.Event, int]] = SimpleQueue()
 
@@ -107,7 +107,7 @@ def held() -> HeldProcesses:
 
 @pytest.fixture
 def port(held: HeldProcesses) -> Iterator[int]:
-    with listening(ServedJobs(held)) as found:
+    with listening(JobQueue(held)) as found:
         yield found
 
 
@@ -224,7 +224,7 @@ def test_a_slow_body_is_cut_off(port: int, monkeypatch: pytest.MonkeyPatch) -> N
 def test_an_answer_that_is_not_read_is_given_up(
     held: HeldProcesses, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_server, "SEND_S", SHORT_S)
+    monkeypatch.setattr(http_server, "SEND_TIMEOUT_S", SHORT_S)
     with HostilePeer(port) as deaf, HostilePeer(port) as other:
         deaf.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         deaf.send(deaf.request("/stage", b'{"run": 1, "stages": ["weights"]}'))
@@ -251,14 +251,14 @@ def sent_ahead(held: HeldProcesses, port: int, peers: tuple[HostilePeer, Hostile
 def test_numbers_of_a_text_are_sent_as_soon_as_it_is_read(
     held: HeldProcesses, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(served_jobs, "START_WAIT_S", LONG_S)
+    monkeypatch.setattr(served_jobs, "START_TIMEOUT_S", LONG_S)
     with HostilePeer(port) as reads, HostilePeer(port) as asks:
         sent_ahead(held, port, (reads, asks))
         assert len(held.asked) == 1, "the numbers are not asked for before the text is read"
-        held.let(answer_body({"number": 1}))
+        held.let(encode_body({"number": 1}))
         assert reads.answer().values == {"number": 1}
         until_asked(held, port, 2)
-        held.let(answer_body({"head": 1}))
+        held.let(encode_body({"head": 1}))
         assert asks.answer().values == {"head": 1}
 
 
@@ -270,25 +270,25 @@ def test_numbers_that_wait_for_their_text_keep_nobody_out(
         sent_ahead(held, port, (reads, asks))
         another.send(another.request("/stage", b'{"run": 1, "stages": ["weights"]}'))
         until_asked(held, port, 2)
-        held.let(answer_body({"head": 0}))
+        held.let(encode_body({"head": 0}))
         assert another.answer().values == {"head": 0}
 
 
 def test_numbers_of_a_text_that_is_not_read_soon_are_refused(
     held: HeldProcesses, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(served_jobs, "READ_WAIT_S", SHORT_S)
+    monkeypatch.setattr(served_jobs, "READ_TIMEOUT_S", SHORT_S)
     with HostilePeer(port) as reads, HostilePeer(port) as asks:
         sent_ahead(held, port, (reads, asks))
         found = asks.answer()
-        assert (found.status, found.sentence) == (422, served_jobs.TEXT_PENDING)
+        assert (found.status, found.sentence) == (422, served_jobs.TEXT_PENDING_ERROR)
 
 
 @pytest.mark.parametrize(
     ("headers", "body", "expected"),
     [
         ((), bytes(9000), bytes(9000)),
-        (("accept-encoding: deflate",), bytes(9000), deflated(bytes(9000))),
+        (("accept-encoding: deflate",), bytes(9000), deflate(bytes(9000))),
         (("accept-encoding: identity",), bytes(9000), bytes(9000)),
         (("accept-encoding: deflate",), b"a", b"a"),
     ],
@@ -311,10 +311,10 @@ def test_numbers_that_are_read_at_once_are_so_many(held: HeldProcesses, port: in
         waiting.append(peer := HostilePeer(port))
         peer.send(peer.request("/blocks", json.dumps(BLOCKS).encode()))
     with HostilePeer(port) as other:
-        while other.ask("/blocks", BLOCKS).sentence != TOO_MANY:
+        while other.ask("/blocks", BLOCKS).sentence != SERVER_BUSY_ERROR:
             pass
     assert len(held.asked) == MAX_READS
-    held.let(answer_body({}))
+    held.let(encode_body({}))
     for peer in waiting:
         peer.close()
 
@@ -322,11 +322,11 @@ def test_numbers_that_are_read_at_once_are_so_many(held: HeldProcesses, port: in
 def test_jobs_that_nobody_asks_for_make_way(
     held: HeldProcesses, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(served_jobs, "START_WAIT_S", SHORT_S / 10)
+    monkeypatch.setattr(served_jobs, "START_TIMEOUT_S", SHORT_S / 10)
     with HostilePeer(port) as peer:
         begun = [peer.ask("/names", {"numbers": [1]}) for _ in range(MAX_JOBS + 1)]
         assert [each.status for each in begun] == [200] * MAX_JOBS + [422]
-        monkeypatch.setattr(served_jobs, "ABANDONED_S", 0.0)
+        monkeypatch.setattr(served_jobs, "ABANDON_TIMEOUT_S", 0.0)
         assert peer.ask("/names", {"numbers": [1]}).status == 200, "they are given up now"
         assert peer.ask("/result", {"job": begun[0].values["job"], "wait": 0}).status == 409
 
@@ -334,23 +334,23 @@ def test_jobs_that_nobody_asks_for_make_way(
 def test_a_job_that_nobody_asks_for_makes_way_for_one_that_waits(
     held: HeldProcesses, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(served_jobs, "START_WAIT_S", SHORT_S / 10)
+    monkeypatch.setattr(served_jobs, "START_TIMEOUT_S", SHORT_S / 10)
     with HostilePeer(port) as peer:
         left, waits = (peer.ask("/names", {"numbers": [1]}).values["job"] for _ in range(2))
-        monkeypatch.setattr(served_jobs, "ABANDONED_S", 0.0)
+        monkeypatch.setattr(served_jobs, "ABANDON_TIMEOUT_S", 0.0)
         assert peer.ask("/result", {"job": waits, "wait": 0}).values["working"]
         assert peer.ask("/result", {"job": left, "wait": 0}).status == 409
 
 
 def test_who_asks_while_the_model_is_loaded_is_told_so(held: HeldProcesses) -> None:
-    with listening(ServedJobs(held), is_loaded=False) as port, HostilePeer(port) as peer:
+    with listening(JobQueue(held), is_loaded=False) as port, HostilePeer(port) as peer:
         found = peer.ask("/model", {})
-        assert (found.status, found.sentence) == (503, LOADING)
+        assert (found.status, found.sentence) == (503, LOADING_ERROR)
 
 
 def test_a_failure_is_not_told_to_who_asks(capsys: pytest.CaptureFixture[str]) -> None:
     with listening(FailingJobs(HeldProcesses())) as port, HostilePeer(port) as peer:
         found = peer.ask("/names", {"numbers": [1]})
-        assert (found.status, found.sentence) == (500, FAILED)
+        assert (found.status, found.sentence) == (500, INTERNAL_ERROR)
         assert peer.ask("/model", {}).status == 200
     assert "a secret" in capsys.readouterr().err

@@ -29,7 +29,7 @@ from visualizer.models.model_client.remote_model import RemoteModel, connect_mod
 from visualizer.models.model_protocol.run_message import MAX_WHOLE_BYTES
 from visualizer.models.model_source import CutEdges, HeadEdit, HeadEditKind, ModelSource
 from visualizer.models.text_reading import open_source, read_text
-from visualizer.progress import CancelledError, no_progress, stopped_when
+from visualizer.progress import CancelledError, cancel_when, no_progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,7 +81,7 @@ def both(
     folder: Path, remote: RemoteModel, text: str, monkeypatch: pytest.MonkeyPatch, **changed: object
 ) -> tuple[Run, Run]:
     """Read a text here and on the server."""
-    monkeypatch.setattr(long_text_reading, "HELD_WHOLE", MAX_WHOLE_BYTES)
+    monkeypatch.setattr(long_text_reading, "MAX_FULL_MATRIX_BYTES", MAX_WHOLE_BYTES)
     source, held = open_source(folder, Device.CPU)
     here = read_text(replace(source, **changed), text, Device.CPU)
     there = read_text(replace(remote.source, **changed), text, Device.CPU)
@@ -180,7 +180,7 @@ def test_numbers_are_those_of_one_process(
         drawn = []
         for run in (here, there):
             held = run.trace.holding("weights")
-            held.sketch(4, 4, (1, 5))
+            held.draw_coarse_rows(4, 4, (1, 5))
             drawn.append(held.read_pooled(4, 4, (1, 5)))
         assert_equal(drawn[0], drawn[1])
         measures = [run.trace.measured("weights", run.compared_texts) for run in (here, there)]
@@ -240,7 +240,7 @@ def test_a_signal_ends_it_while_the_model_is_opened(llama: Path, name: str) -> N
 def test_a_reading_that_is_not_wanted_any_more_is_not_asked_for(llama: Path) -> None:
     with served(llama) as server:
         remote = connect_model("127.0.0.1", server.port, TOKEN)
-        with stopped_when(lambda: True), pytest.raises(CancelledError):
+        with cancel_when(lambda: True), pytest.raises(CancelledError):
             read_text(remote.source, LONG, Device.CPU)
         assert read_text(remote.source, TEXT, Device.CPU).trace.read("weights").shape[-1] == 7
 
@@ -329,7 +329,7 @@ def drawn(run: Run, place: tuple[int, int]) -> np.ndarray:
     if not run.trace.is_blockwise:
         return run.trace.read("weights", place)
     held = run.trace.holding("weights")
-    assert held.sketch(2, 2, place, MOST_CELLS)
+    assert held.draw_coarse_rows(2, 2, place, MOST_CELLS)
     return held.read_pooled(2, 2, place)
 
 

@@ -11,7 +11,7 @@ from visualizer.attention.spec import Device
 from visualizer.errors import InputError
 from visualizer.models.forward import Forward
 from visualizer.models.model_protocol.requests import ReadRequest
-from visualizer.models.model_server.served_model import LONG_TEXT, WARM_UP_TEXT, ServedModel
+from visualizer.models.model_server.served_model import PROBE_TEXT, WARM_UP_TEXT, ServedModel
 from visualizer.models.model_source import ModelSource
 from visualizer.models.opened_model import OpenedModel
 from visualizer.models.text_reading import open_source
@@ -34,14 +34,14 @@ def test_the_model_has_run(served: ServedModel, monkeypatch: pytest.MonkeyPatch)
         return run(self, given)
 
     monkeypatch.setattr(Forward, "run", counted)
-    served.warm_up()
+    served.warm_up_model()
     assert ran
 
 
 def test_what_a_long_text_asks_of_the_model_is_known(
     served: ServedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    served.warm_up()
+    served.warm_up_model()
     ran: list[int] = []
     run = Forward.run
 
@@ -50,7 +50,7 @@ def test_what_a_long_text_asks_of_the_model_is_known(
         return run(self, given)
 
     monkeypatch.setattr(Forward, "run", counted)
-    served._model.long_texts.most_held = 0
+    served._model.long_texts.max_cached_readings = 0
     asked = ReadRequest(ModelSource("", "", ""), " ".join(WORDS * 3))
     with served.job():
         values, _ = served.read(1, asked)
@@ -69,5 +69,5 @@ def test_a_model_that_refuses_is_served_none_the_less(
         raise InputError("model", "It reads nothing.")
 
     monkeypatch.setattr(OpenedModel, "read", refused)
-    served.warm_up()
-    assert asked == [LONG_TEXT, WARM_UP_TEXT]
+    served.warm_up_model()
+    assert asked == [PROBE_TEXT, WARM_UP_TEXT]

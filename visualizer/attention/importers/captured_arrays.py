@@ -14,27 +14,27 @@ from visualizer.attention.captured_attention import (
     MAX_LAYERS,
     MAX_TOKENS,
     CapturedAttention,
-    position_labels,
+    numbered_labels,
 )
 from visualizer.attention.importers.file_contents import (
+    MAX_NAMED_ENTRIES,
     MAX_TEXT_CHARACTERS,
-    NAMED,
-    as_input_errors,
+    convert_read_errors,
     natural_order_key,
     unreadable_file_error,
 )
-from visualizer.attention.run import USABLE
+from visualizer.attention.run import USABLE_MEMORY_SHARE
 from visualizer.attention.spec import MAX_VALUES, Device
-from visualizer.attention.token_labels import readable_tokens
+from visualizer.attention.token_labels import label_tokens
 from visualizer.storage.regular_file import open_regular_file
 
 if TYPE_CHECKING:
     from visualizer.attention.importers.file_contents import ArrayEntry, FileContents
 
-COPIES = 4
+MEMORY_COPIES = 4
 """Number of copies of the attention in memory while it is opened and displayed."""
-LIKELY = re.compile(r"attn|attention|weights", re.IGNORECASE)
-AXES = "[layer, head, query, key], optionally with fewer axes or with a batch of 1"
+ATTENTION_NAME_PATTERN = re.compile(r"attn|attention|weights", re.IGNORECASE)
+AXES_DESCRIPTION = "[layer, head, query, key], optionally with fewer axes or with a batch of 1"
 
 
 class ArrayChoice(NamedTuple):
@@ -64,18 +64,18 @@ def read_captured_attention(name: str, contents: FileContents) -> CapturedAttent
 
 def _choose_arrays(contents: FileContents) -> ArrayChoice:
     usable = [entry for entry in contents.entries if _can_be_attention(entry.shape)]
-    likely = [entry for entry in usable if LIKELY.search(entry.name)] or usable
+    likely = [entry for entry in usable if ATTENTION_NAME_PATTERN.search(entry.name)] or usable
     if not likely:
-        raise unreadable_file_error(f"No array has the axes {AXES}. {contents.said}")
+        raise unreadable_file_error(f"No array has the axes {AXES_DESCRIPTION}. {contents.said}")
     families: dict[tuple[str, tuple[int, ...]], list[ArrayEntry]] = {}
     for entry in likely:
         family = re.sub(r"[0-9]+", "#", entry.name)
         families.setdefault((family, entry.shape), []).append(entry)
     if len(families) > 1:
         descriptions = [_describe_arrays(entries) for entries in families.values()]
-        rest = len(descriptions) - NAMED
+        rest = len(descriptions) - MAX_NAMED_ENTRIES
         more = f" and {rest:,} more" if rest > 0 else ""
-        named = ", ".join(descriptions[:NAMED])
+        named = ", ".join(descriptions[:MAX_NAMED_ENTRIES])
         raise unreadable_file_error(
             f"The file contains different kinds of arrays: {named}{more}. Save only one kind."
         )
@@ -104,7 +104,8 @@ def _combine_sizes(entries: list[ArrayEntry]) -> tuple[int, int, int, int]:
         first = _without_batch(entries[0], first)
     if len(first) > 1:
         raise unreadable_file_error(
-            f"Each of the {count} arrays has too many axes: {entries[0].said}. Expected: {AXES}."
+            f"Each of the {count} arrays has too many axes: {entries[0].said}. Expected: "
+            f"{AXES_DESCRIPTION}."
         )
     if not first and "head" in entries[0].name.lower():
         return 1, count, queries, keys
@@ -130,9 +131,9 @@ def _check_sizes(sizes: tuple[int, int, int, int], count: int) -> None:
             raise unreadable_file_error(
                 f"Attention of shape {shape} has {size:,} {name}; the maximum is {largest:,}."
             )
-    free = USABLE * device.free_bytes(Device.CPU)
-    if COPIES * count > free:
-        needed = f"{COPIES * count / 2**30:,.1f} GiB of memory"
+    free = USABLE_MEMORY_SHARE * device.free_device_bytes(Device.CPU)
+    if MEMORY_COPIES * count > free:
+        needed = f"{MEMORY_COPIES * count / 2**30:,.1f} GiB of memory"
         raise unreadable_file_error(
             f"Opening the file needs {needed}, but only {free / 2**30:,.1f} GiB is available. "
             "Save fewer layers or heads."
@@ -144,17 +145,17 @@ if TYPE_CHECKING:
 
     Texts = dict[str, tuple[str, ...]]
 
-BOTH = ("tokens", "words", "labels")
-QUERIES = ("query_tokens", "queries")
-KEYS = ("key_tokens", "keys")
+TOKEN_ARRAY_NAMES = ("tokens", "words", "labels")
+QUERY_ARRAY_NAMES = ("query_tokens", "queries")
+KEY_ARRAY_NAMES = ("key_tokens", "keys")
 MAX_TOKEN_LENGTH = 200
-NUMBERED_APART = (
+SEPARATE_NUMBERING_NOTICE = (
     "Queries and keys are numbered separately, each from 1. If the queries are the last tokens of "
     "the same text, save the tokens of the whole text as “tokens”."
 )
 
 
-def with_tokens(
+def add_tokens(
     path: Path, captured: CapturedAttention, texts: Texts
 ) -> tuple[CapturedAttention, str]:
     """Add tokens from the file, or else from a file next to it, to captured attention.
@@ -170,11 +171,14 @@ def with_tokens(
         A notice if tokens do not match or about the numbering of positions; else empty.
     """
     found = texts or _read_adjacent_tokens(path)
-    both, queries, keys = (_find_tokens(found, names) for names in (BOTH, QUERIES, KEYS))
+    both, queries, keys = (
+        _find_tokens(found, names)
+        for names in (TOKEN_ARRAY_NAMES, QUERY_ARRAY_NAMES, KEY_ARRAY_NAMES)
+    )
     if len(found) == 1 and not (both or queries or keys):
         (both,) = found.values()
     if keys and not queries and not both:
-        queries = position_labels(captured.queries)
+        queries = numbered_labels(captured.queries)
     queries, keys = queries or both, keys or both
     fitting = replace(
         captured,
@@ -183,7 +187,7 @@ def with_tokens(
     )
     has_some = bool(fitting.query_tokens or fitting.key_tokens)
     if not (queries or keys) and captured.queries < captured.keys:
-        return fitting, NUMBERED_APART
+        return fitting, SEPARATE_NUMBERING_NOTICE
     if has_some or not (queries or keys):
         return fitting, ""
     counts = f"{len(queries or keys):,} tokens for {captured.queries:,} queries"
@@ -195,7 +199,7 @@ def _find_tokens(found: Texts, names: tuple[str, ...]) -> tuple[str, ...]:
     """Return the tokens of the first matching name; in dotted names, only the last part counts."""
     by_last = {name.rpartition(".")[2].lower(): words for name, words in found.items()}
     words = next((by_last[name] for name in names if name in by_last), ())
-    return readable_tokens([word[:MAX_TOKEN_LENGTH] for word in words])
+    return label_tokens([word[:MAX_TOKEN_LENGTH] for word in words])
 
 
 def _read_adjacent_tokens(path: Path) -> Texts:
@@ -208,7 +212,7 @@ def _read_adjacent_tokens(path: Path) -> Texts:
 
 
 def _read_tokens(path: Path) -> Texts:
-    with as_input_errors(path):
+    with convert_read_errors(path):
         with open_regular_file(path) as file:
             content = file.read(MAX_TEXT_CHARACTERS + 1)
         if len(content) > MAX_TEXT_CHARACTERS:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MAX_ENTRIES = 2_000
 MAX_TEXT_CHARACTERS = 2**24
-NAMED = 4
+MAX_NAMED_ENTRIES = 4
 """Maximum number of entries named in a message; the others are only counted."""
 
 
@@ -70,8 +70,12 @@ class FileContents(Struct, frozen=True, eq=False):
     def said(self) -> str:
         """A sentence that lists the contents, for messages."""
         all_ = [*(entry.said for entry in self.entries), *self.left_out]
-        more = f" and {len(all_) - NAMED:,} more" if len(all_) > NAMED else ""
-        return f"Found: {', '.join(all_[:NAMED])}{more}." if all_ else "The file is empty."
+        more = (
+            f" and {len(all_) - MAX_NAMED_ENTRIES:,} more" if len(all_) > MAX_NAMED_ENTRIES else ""
+        )
+        return (
+            f"Found: {', '.join(all_[:MAX_NAMED_ENTRIES])}{more}." if all_ else "The file is empty."
+        )
 
 
 def unreadable_file_error(sentence: str) -> InputError:
@@ -79,7 +83,7 @@ def unreadable_file_error(sentence: str) -> InputError:
     return InputError("open", sentence)
 
 
-def lacks_document(path: Path) -> str:
+def missing_document_message(path: Path) -> str:
     """Return the message for an exported file that does not contain its document."""
     return (
         f"“{path.name}” was exported by an older version and does not contain all settings. "
@@ -87,7 +91,7 @@ def lacks_document(path: Path) -> str:
     )
 
 
-def in_natural_order(entries: list[ArrayEntry]) -> tuple[ArrayEntry, ...]:
+def sort_naturally(entries: list[ArrayEntry]) -> tuple[ArrayEntry, ...]:
     """Sort entries in natural order: layer 2 before layer 10."""
     return tuple(sorted(entries, key=lambda entry: natural_order_key(entry.name)))
 
@@ -107,7 +111,7 @@ def check_declared_size(name: str, shape: tuple[int, ...], itemsize: int, room: 
         )
 
 
-def widened(array: np.ndarray) -> np.ndarray:
+def to_float32_or_float64(array: np.ndarray) -> np.ndarray:
     """Convert numbers to float32, or to float64 if they may need it."""
     return np.ascontiguousarray(array, dtype=np.float64 if is_double(array.dtype) else np.float32)
 
@@ -118,7 +122,7 @@ def is_double(dtype: np.dtype) -> bool:
 
 
 @contextmanager
-def as_input_errors(path: Path) -> Iterator[None]:
+def convert_read_errors(path: Path) -> Iterator[None]:
     """Convert any exception of a file-reading library to an `InputError` with a message.
 
     Raises

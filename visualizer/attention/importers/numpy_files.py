@@ -16,13 +16,13 @@ from visualizer.attention.importers.file_contents import (
     MAX_TEXT_CHARACTERS,
     ArrayEntry,
     FileContents,
-    as_input_errors,
     check_declared_size,
-    in_natural_order,
+    convert_read_errors,
     is_double,
-    lacks_document,
+    missing_document_message,
+    sort_naturally,
+    to_float32_or_float64,
     unreadable_file_error,
-    widened,
 )
 from visualizer.storage.regular_file import open_regular_file
 
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
     Open = Callable[[], AbstractContextManager[IO[bytes]]]
 
-PACKED = 100
-ALWAYS_FITS = 2**26
-"""Archives that unpack to more than `PACKED` times their size and `ALWAYS_FITS` are rejected."""
+MAX_COMPRESSION_RATIO = 100
+ALLOWED_UNPACKED_BYTES = 2**26
+"""Larger archives may unpack to `MAX_COMPRESSION_RATIO` times their size at most."""
 
-DOCUMENT = "document"
+DOCUMENT_MEMBER = "document"
 """Array in an exported NPZ that contains the bytes of the document it was exported from."""
 EXPORT_MEMBERS = {"spec.npy", "tokens.npy", "input.npy"}
 """Members of every NPZ that this program exports from a module."""
@@ -51,22 +51,22 @@ class NpyHeader(NamedTuple):
     dtype: np.dtype
 
 
-def npy(path: Path) -> FileContents:
+def list_npy(path: Path) -> FileContents:
     """List the array of a ``.npy`` file."""
-    with as_input_errors(path), open_regular_file(path) as file:
+    with convert_read_errors(path), open_regular_file(path) as file:
         size = os.fstat(file.fileno()).st_size
         return _combine_arrays([_list_arrays(path, "", file, size, partial(_open_file, path))])
 
 
-def npz(path: Path) -> FileContents:
+def list_npz(path: Path) -> FileContents:
     """List the arrays of a ``.npz`` file; nothing is extracted to disk."""
     found = []
-    with as_input_errors(path), _read_archive(path) as archive:
+    with convert_read_errors(path), _read_archive(path) as archive:
         members = archive.infolist()
         _check_size(path, members)
         names = {member.filename for member in members}
-        if names >= EXPORT_MEMBERS and f"{DOCUMENT}.npy" not in names:
-            raise unreadable_file_error(lacks_document(path))
+        if names >= EXPORT_MEMBERS and f"{DOCUMENT_MEMBER}.npy" not in names:
+            raise unreadable_file_error(missing_document_message(path))
         for member in members:
             if member.filename.endswith(".npy"):
                 name = member.filename.removesuffix(".npy")
@@ -83,7 +83,7 @@ def _check_size(path: Path, members: list[zipfile.ZipInfo]) -> None:
             "Save only the attention."
         )
     unpacked, size = sum(member.file_size for member in members), path.stat().st_size
-    if unpacked > max(ALWAYS_FITS, PACKED * size):
+    if unpacked > max(ALLOWED_UNPACKED_BYTES, MAX_COMPRESSION_RATIO * size):
         times = f"{unpacked / size:,.0f} times its size"
         raise unreadable_file_error(
             f"“{path.name}” was not opened because it would unpack to {times}."
@@ -112,7 +112,7 @@ def _combine_arrays(found: list[FileContents]) -> FileContents:
     entries = [entry for contents in found for entry in contents.entries]
     texts = {name: words for contents in found for name, words in contents.texts.items()}
     left_out = tuple(text for contents in found for text in contents.left_out)
-    return FileContents(in_natural_order(entries), texts, left_out)
+    return FileContents(sort_naturally(entries), texts, left_out)
 
 
 def _list_arrays(path: Path, name: str, file: IO[bytes], size: int, open_: Open) -> FileContents:
@@ -142,9 +142,9 @@ def _read_header(file: IO[bytes]) -> NpyHeader:
 
 
 def _read_numbers(path: Path, open_: Open, header: NpyHeader) -> np.ndarray:
-    with as_input_errors(path), open_() as file:
+    with convert_read_errors(path), open_() as file:
         _read_header(file)
-        return widened(_read_array(file, header))
+        return to_float32_or_float64(_read_array(file, header))
 
 
 def _read_array(file: IO[bytes], header: NpyHeader) -> np.ndarray:

@@ -16,9 +16,9 @@ from visualizer.attention.importers.file_contents import (
     MAX_TEXT_CHARACTERS,
     ArrayEntry,
     FileContents,
-    as_input_errors,
     check_declared_size,
-    in_natural_order,
+    convert_read_errors,
+    sort_naturally,
     unreadable_file_error,
 )
 
@@ -36,7 +36,7 @@ _WIDE = {"F64": 8, "I64": 8, "U64": 8, "U32": 8}
 def safetensors(path: Path) -> FileContents:
     """List the tensors of a ``.safetensors`` file, and the tokens in its metadata."""
     entries, left_out, size = [], [], path.stat().st_size
-    with as_input_errors(path), safe_open(str(path), framework="pt") as file:
+    with convert_read_errors(path), safe_open(str(path), framework="pt") as file:
         texts = _read_tokens(file.metadata() or {})
         names = list(file.keys())
         _check_count(path, len(names))
@@ -49,11 +49,11 @@ def safetensors(path: Path) -> FileContents:
             else:
                 read = partial(_read_safetensors, path, name)
                 entries.append(ArrayEntry(name, shape, dtype in _WIDE, read))
-    return FileContents(in_natural_order(entries), texts, tuple(left_out))
+    return FileContents(sort_naturally(entries), texts, tuple(left_out))
 
 
 def _read_safetensors(path: Path, name: str) -> np.ndarray:
-    with as_input_errors(path), safe_open(str(path), framework="pt") as file:
+    with convert_read_errors(path), safe_open(str(path), framework="pt") as file:
         return _to_array(file.get_tensor(name))
 
 
@@ -71,9 +71,9 @@ def _read_tokens(metadata: dict[str, str]) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def pt(path: Path) -> FileContents:
+def list_pt(path: Path) -> FileContents:
     """List the tensors of a file written by `torch.save`; files with code are rejected."""
-    with as_input_errors(path):
+    with convert_read_errors(path):
         _check_stored(path)
         try:
             held = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
@@ -127,7 +127,7 @@ def _list_tensors(path: Path, held: Any) -> FileContents:
             entries.append(ArrayEntry(name, shape, value.dtype in _DOUBLE, read))
         elif _is_text(value):
             texts[name] = tuple(value)
-    return FileContents(in_natural_order(entries), texts, tuple(left_out))
+    return FileContents(sort_naturally(entries), texts, tuple(left_out))
 
 
 def _walk_entries(name: str, value: Any, depth: int, seen: set[int]) -> Iterator[tuple[str, Any]]:
@@ -148,7 +148,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _read_tensor(path: Path, tensor: torch.Tensor) -> np.ndarray:
-    with as_input_errors(path):
+    with convert_read_errors(path):
         return _to_array(tensor)
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.attention.importers import numpy_files, pt_safetensors_files
-from visualizer.attention.importers.captured_arrays import read_captured_attention, with_tokens
+from visualizer.attention.importers.captured_arrays import add_tokens, read_captured_attention
 from visualizer.attention.importers.file_contents import unreadable_file_error
-from visualizer.attention.importers.state_dict import is_module, spec_in
-from visualizer.errors import reason_of
+from visualizer.attention.importers.state_dict import contains_module, spec_from_file
+from visualizer.errors import system_error_reason
 from visualizer.storage.regular_file import check_regular_file
 
 if TYPE_CHECKING:
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
 
 READERS: dict[str, Callable[[Path], FileContents]] = {
-    ".npy": numpy_files.npy,
-    ".npz": numpy_files.npz,
+    ".npy": numpy_files.list_npy,
+    ".npz": numpy_files.list_npz,
     ".safetensors": pt_safetensors_files.safetensors,
-    ".pt": pt_safetensors_files.pt,
-    ".pth": pt_safetensors_files.pt,
-    ".bin": pt_safetensors_files.pt,
+    ".pt": pt_safetensors_files.list_pt,
+    ".pth": pt_safetensors_files.list_pt,
+    ".bin": pt_safetensors_files.list_pt,
 }
 
 
@@ -54,9 +54,9 @@ def read_tensor_file(
         With the field ``open``: what is wrong with the file and what to do.
     """
     contents = list_arrays(path)
-    if is_module(contents):
-        return spec_in(contents, base, tokens)
-    return with_tokens(path, read_captured_attention(path.name, contents), contents.texts)
+    if contains_module(contents):
+        return spec_from_file(contents, base, tokens)
+    return add_tokens(path, read_captured_attention(path.name, contents), contents.texts)
 
 
 def list_arrays(path: Path) -> FileContents:
@@ -75,6 +75,6 @@ def list_arrays(path: Path) -> FileContents:
         sentence = f"There is no file “{path.name}” in {path.absolute().parent}."
         raise unreadable_file_error(sentence) from error
     except OSError as error:
-        sentence = f"“{path.name}” could not be opened: {reason_of(error)}."
+        sentence = f"“{path.name}” could not be opened: {system_error_reason(error)}."
         raise unreadable_file_error(sentence) from error
     return reader(path)

@@ -18,18 +18,23 @@ from visualizer.attention.importers.file_contents import (
     natural_order_key,
     unreadable_file_error,
 )
-from visualizer.attention.mechanisms import TITLES, Mechanism, mechanism_of, spec_of
+from visualizer.attention.mechanisms import (
+    MECHANISM_TITLES,
+    Mechanism,
+    apply_mechanism,
+    mechanism_of,
+)
 from visualizer.attention.spec import (
-    BIAS,
+    BIAS_SUFFIX,
     BLOCK_LAYERS,
-    LAYERS,
     MAX_VALUES,
-    NORMS,
+    NORM_LAYERS,
+    PROJECTION_LAYERS,
     AttentionSpec,
-    Block,
+    BlockKind,
     BooleanMatrix,
     Dtype,
-    Mask,
+    MaskKind,
     NumberMatrix,
     Projection,
 )
@@ -46,7 +51,7 @@ _SEPARATE = re.compile(r"(?P<module>(?:.*\.)?)(?P<letter>[qkv])_proj_weight")
 _EXTRA = ("bias_k", "bias_v")
 
 
-def with_book_names(entries: Sequence[ArrayEntry]) -> tuple[ArrayEntry, ...]:
+def rename_to_book(entries: Sequence[ArrayEntry]) -> tuple[ArrayEntry, ...]:
     """Rename the entries of torch's modules, and split those that contain three layers.
 
     Raises
@@ -72,7 +77,7 @@ def with_book_names(entries: Sequence[ArrayEntry]) -> tuple[ArrayEntry, ...]:
         found += _convert_entry(entry)
     weights = {f"{module}out_proj.weight" for module in modules}
     for entry in entries:
-        bias = f"{entry.name.removesuffix('.weight')}{BIAS}"
+        bias = f"{entry.name.removesuffix('.weight')}{BIAS_SUFFIX}"
         if entry.name in weights and bias not in names:
             found.append(_zero_bias(entry, bias))
     return tuple(found)
@@ -85,13 +90,13 @@ def _convert_entry(entry: ArrayEntry) -> list[ArrayEntry]:
                 f"{entry.said} is not square: queries, keys and values are computed from "
                 "vectors of different sizes (kdim, vdim), so the module is not self-attention."
             )
-        layer = LAYERS["qkv".index(match["letter"])]
+        layer = PROJECTION_LAYERS["qkv".index(match["letter"])]
         return [replace(entry, name=f"{match['module']}{layer}.weight")]
     match = _PACKED.fullmatch(entry.name)
-    if not match or not entry.shape or entry.shape[0] % len(LAYERS):
+    if not match or not entry.shape or entry.shape[0] % len(PROJECTION_LAYERS):
         return [entry]
     rows, *others = entry.shape
-    width = rows // len(LAYERS)
+    width = rows // len(PROJECTION_LAYERS)
     return [
         replace(
             entry,
@@ -99,7 +104,7 @@ def _convert_entry(entry: ArrayEntry) -> list[ArrayEntry]:
             shape=(width, *others),
             read=lambda start=number * width: entry.read()[start : start + width],
         )
-        for number, layer in enumerate(LAYERS)
+        for number, layer in enumerate(PROJECTION_LAYERS)
     ]
 
 
@@ -109,7 +114,7 @@ def _zero_bias(weight: ArrayEntry, name: str) -> ArrayEntry:
     return replace(weight, name=name, shape=shape, read=lambda: np.zeros(shape, np.float32))
 
 
-OPTIMISER = "optimiser/"
+OPTIMIZER_PREFIX = "optimiser/"
 """Prefix of the names of optimizer state in checkpoints of the lab."""
 MAX_ELEMENTS = 4_000_000
 MAX_MASK_TOKENS = 4_096
@@ -134,12 +139,12 @@ class StateDictModule:
         return [entry for _, entry in sorted(self.parts.get(name, {}).items())]
 
 
-def is_module(contents: FileContents) -> bool:
+def contains_module(contents: FileContents) -> bool:
     """Whether a file contains weights of one of the book's modules."""
     return any(_has_all(module) for module in _find_modules(contents).values())
 
 
-def spec_in(
+def spec_from_file(
     contents: FileContents, base: AttentionSpec, tokens: int | None = None
 ) -> tuple[AttentionSpec, str]:
     """Return the spec of the module in a file, or of the first if there are several.
@@ -176,9 +181,9 @@ def spec_in(
 
 def _find_modules(contents: FileContents) -> dict[str, StateDictModule]:
     found: dict[str, StateDictModule] = {}
-    for entry in with_book_names(contents.entries):
+    for entry in rename_to_book(contents.entries):
         match = _NAME.fullmatch(entry.name)
-        if match and not entry.name.startswith(OPTIMISER):
+        if match and not entry.name.startswith(OPTIMIZER_PREFIX):
             of_head = _HEAD.fullmatch(match["before"])
             module = found.setdefault(
                 of_head["module"] if of_head else match["before"], StateDictModule()
@@ -192,12 +197,14 @@ def _find_modules(contents: FileContents) -> dict[str, StateDictModule]:
 
 
 def _has_all(module: StateDictModule) -> bool:
-    return any(all(layer + kind in module.parts for layer in LAYERS) for kind in ("", ".weight"))
+    return any(
+        all(layer + kind in module.parts for layer in PROJECTION_LAYERS) for kind in ("", ".weight")
+    )
 
 
 def _read_sizes(module: StateDictModule, base: AttentionSpec) -> AttentionSpec:
     """Return the spec of a module from its shapes, without its weights."""
-    is_raw = all(layer in module.parts for layer in LAYERS)
+    is_raw = all(layer in module.parts for layer in PROJECTION_LAYERS)
     first = module.entries("W_query" if is_raw else "W_query.weight")[0]
     if len(first.shape) != 2:
         raise unreadable_file_error(f"{first.said} is not a matrix.")
@@ -210,13 +217,13 @@ def _read_sizes(module: StateDictModule, base: AttentionSpec) -> AttentionSpec:
         mechanism = Mechanism.STACKED
     own_input = base.own_input if base.own_input and base.own_input.columns == d_in else None
     return replace(
-        spec_of(mechanism, base),
+        apply_mechanism(mechanism, base),
         d_in=d_in,
         d_out=d_out,
         heads=heads,
         projection=Projection.UNIFORM if is_raw else Projection.LINEAR,
-        bias=not is_raw and all(f"{layer}.bias" in module.parts for layer in LAYERS),
-        mask=Mask.NONE,
+        bias=not is_raw and all(f"{layer}.bias" in module.parts for layer in PROJECTION_LAYERS),
+        mask=MaskKind.NONE,
         own_input=own_input,
         own_weights=(),
         **_read_block(module),
@@ -226,11 +233,11 @@ def _read_sizes(module: StateDictModule, base: AttentionSpec) -> AttentionSpec:
 
 def _read_block(module: StateDictModule) -> dict[str, Any]:
     """Return the fields of a block if all its layers are present; else an empty dict."""
-    names = [f"{layer}{kind}" for layer in BLOCK_LAYERS for kind in (".weight", BIAS)]
+    names = [f"{layer}{kind}" for layer in BLOCK_LAYERS for kind in (".weight", BIAS_SUFFIX)]
     if not all(name in module.parts for name in names):
         return {}
     (hidden, *_) = *module.entries("linear1.weight")[0].shape, 0
-    return {"block": Block.PRE_NORM, "d_ff": hidden}
+    return {"block": BlockKind.PRE_NORM, "d_ff": hidden}
 
 
 def _with_mask(
@@ -242,7 +249,7 @@ def _with_mask(
         return spec, ""
     size = _mask_size(entries)
     if size > MAX_MASK_TOKENS:
-        return replace(spec, mask=Mask.CAUSAL), (
+        return replace(spec, mask=MaskKind.CAUSAL), (
             f"Its mask for {size:,} tokens is too large to read; a causal mask is used instead."
         )
     forbidden = entries[0].read() != 0  # query key
@@ -252,7 +259,7 @@ def _with_mask(
         )
     spec, notice = _apply_mask(spec, forbidden, tokens)
     if tokens is not None and size < tokens:
-        if spec.mask is Mask.OWN:
+        if spec.mask is MaskKind.OWN:
             raise unreadable_file_error(
                 f"The mask is for {size:,} tokens, but the text has {tokens:,}. "
                 "Shorten the text and open the file again."
@@ -276,19 +283,19 @@ def _apply_mask(
     """Return a spec with a mask [query, key], as a known kind or as a custom mask, and a notice."""
     size, allowed = len(forbidden), ~forbidden
     if np.array_equal(allowed, np.tri(size, dtype=bool)):
-        return replace(spec, mask=Mask.CAUSAL), ""
+        return replace(spec, mask=MaskKind.CAUSAL), ""
     if allowed.all():
-        return replace(spec, mask=Mask.NONE), "Its mask forbids nothing."
+        return replace(spec, mask=MaskKind.NONE), "Its mask forbids nothing."
     window = int(allowed[-1].sum())
     band = np.tri(size, dtype=bool) & ~np.tri(size, k=-window, dtype=bool)
     if window and np.array_equal(allowed, band):
         notice = f"Its mask is a sliding window of {format_count(window, 'token')}."
-        return replace(spec, mask=Mask.WINDOW, window=window), notice
+        return replace(spec, mask=MaskKind.WINDOW, window=window), notice
     notice = "Its mask is used as a custom mask."
     if tokens and tokens < size:
         allowed = allowed[:tokens, :tokens]
         notice = f"Its mask for {size:,} tokens was cut to {tokens:,} and is used as a custom mask."
-    return replace(spec, mask=Mask.OWN, own_mask=BooleanMatrix.of(allowed)), notice
+    return replace(spec, mask=MaskKind.OWN, own_mask=BooleanMatrix.of(allowed)), notice
 
 
 def _fitting_heads(base: AttentionSpec, d_out: int) -> int:
@@ -313,13 +320,13 @@ def _read_matrix(
     module: StateDictModule, spec: AttentionSpec, name: str, size: tuple[int, int]
 ) -> NumberMatrix:
     """Concatenate the heads of a layer or of its bias, [row, width]."""
-    is_bias, layer = name.endswith(BIAS), name.removesuffix(BIAS)
-    is_raw = spec.projection is Projection.UNIFORM and layer in LAYERS
+    is_bias, layer = name.endswith(BIAS_SUFFIX), name.removesuffix(BIAS_SUFFIX)
+    is_raw = spec.projection is Projection.UNIFORM and layer in PROJECTION_LAYERS
     known = layer.replace("W_output", "out_proj")
-    entries = module.entries(known + ("" if is_raw else BIAS if is_bias else ".weight"))
-    parts = 1 if layer not in LAYERS or not module.is_stacked else spec.heads
+    entries = module.entries(known + ("" if is_raw else BIAS_SUFFIX if is_bias else ".weight"))
+    parts = 1 if layer not in PROJECTION_LAYERS or not module.is_stacked else spec.heads
     each = (size[0], size[1] // parts)
-    is_vector = is_bias or layer in NORMS
+    is_vector = is_bias or layer in NORM_LAYERS
     shape = each if is_raw else each[1:] if is_vector else each[::-1]
     if len(entries) != parts or any(entry.shape != shape for entry in entries):
         found = ", ".join(entry.said for entry in entries[:2]) or "nothing"
@@ -339,7 +346,7 @@ def _read_matrix(
 
 def _settings_notice(spec: AttentionSpec, name: str, count: int) -> str:
     mechanism = mechanism_of(spec)
-    sentences = [f"{TITLES[mechanism]}, {spec.d_in} → {spec.d_out}."]
+    sentences = [f"{MECHANISM_TITLES[mechanism]}, {spec.d_in} → {spec.d_out}."]
     if count > 1:
         first = name.rstrip(".")
         sentences.append(f"The file contains {count:,} modules; this is the first: {first}.")

@@ -10,12 +10,12 @@ import numpy as np
 from msgspec.structs import replace
 from safetensors.numpy import save
 
-from visualizer.attention.importers.numpy_files import DOCUMENT
-from visualizer.attention.masks import Masking, allowed_by
+from visualizer.attention.importers.numpy_files import DOCUMENT_MEMBER
+from visualizer.attention.masks import MaskingSpec, cached_allowed_cells
 from visualizer.attention.mechanisms import Mechanism, mechanism_of
-from visualizer.attention.spec import Mask
+from visualizer.attention.spec import MaskKind
 from visualizer.errors import InputError
-from visualizer.export.data.json_writer import PROGRAM, plain_spec
+from visualizer.export.data.json_writer import PROGRAM_NAME, spec_to_json
 from visualizer.format import format_count, format_size
 from visualizer.progress import Progress, ProgressCounter, no_progress
 from visualizer.session.computation_caption import caption
@@ -24,7 +24,7 @@ from visualizer.version import __version__
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
 
-MASK_CELL = 4
+MASK_CELL_BYTES = 4
 """Bytes per mask cell."""
 MAX_MASK_BYTES = 2**29
 
@@ -35,7 +35,7 @@ def write_safetensors(run: Run, file: BinaryIO) -> None:
     The book's class for the mechanism loads the file with ``load_state_dict(strict=True)``, if it
     is created with the sizes of the spec and a ``context_length`` equal to the number of tokens.
     The metadata are ``program``, ``version``, ``caption`` and ``spec``, which is JSON (see
-    `plain_spec`).
+    `spec_to_json`).
 
     Raises
     ------
@@ -46,21 +46,21 @@ def write_safetensors(run: Run, file: BinaryIO) -> None:
     names = mask_names(run)
     _check_masks(run, len(names))
     # safetensors writes memory in its storage order, so transposed views would be scrambled.
-    arrays = {name: np.ascontiguousarray(trace.read(name)) for name in weights_in(run)}
+    arrays = {name: np.ascontiguousarray(trace.read(name)) for name in weight_names(run)}
     if names:
-        arrays |= dict.fromkeys(names, forbidden_cells(run))
+        arrays |= dict.fromkeys(names, mask_buffer(run))
     said = {
-        "program": PROGRAM,
+        "program": PROGRAM_NAME,
         "version": __version__,
         "caption": caption(run),
-        "spec": json.dumps(plain_spec(trace.spec), allow_nan=False),
+        "spec": json.dumps(spec_to_json(trace.spec), allow_nan=False),
     }
     file.write(save(arrays, said))
 
 
 def _check_masks(run: Run, count: int) -> None:
     tokens = run.trace.tokens
-    size = count * tokens**2 * MASK_CELL
+    size = count * tokens**2 * MASK_CELL_BYTES
     if size > MAX_MASK_BYTES:
         sentence = (
             f"The book’s module contains {format_count(count, 'mask')} of {tokens:,} "
@@ -70,7 +70,7 @@ def _check_masks(run: Run, count: int) -> None:
         raise InputError("export", sentence)
 
 
-def weights_in(run: Run) -> tuple[str, ...]:
+def weight_names(run: Run) -> tuple[str, ...]:
     """Return the names of the weights.
 
     Raises
@@ -94,19 +94,21 @@ _MASKED = frozenset({Mechanism.STACKED, Mechanism.MULTI_HEAD})
 def mask_names(run: Run) -> tuple[str, ...]:
     """Return the names of the mask buffers in the book's class: one, or one per head."""
     spec = run.trace.spec
-    if spec.mask is Mask.NONE and mechanism_of(spec) not in _MASKED:
+    if spec.mask is MaskKind.NONE and mechanism_of(spec) not in _MASKED:
         return ()
-    before = (name.partition("W_query")[0] for name in weights_in(run) if "W_query" in name)
+    before = (name.partition("W_query")[0] for name in weight_names(run) if "W_query" in name)
     return tuple(f"{module}mask" for module in dict.fromkeys(before)) or ("mask",)
 
 
-def forbidden_cells(run: Run) -> np.ndarray:
+def mask_buffer(run: Run) -> np.ndarray:
     """Return the mask as the book's buffer has it: float32 [query, key], 1 where forbidden."""
     unpadded = replace(run.trace.spec, lengths=())
-    return (~allowed_by(Masking.of(unpadded), run.trace.tokens)).astype(np.float32)
+    return (~cached_allowed_cells(MaskingSpec.of(unpadded), run.trace.tokens)).astype(np.float32)
 
 
-def npz(run: Run, file: BinaryIO, progress: Progress = no_progress, document: bytes = b"") -> None:
+def write_npz(
+    run: Run, file: BinaryIO, progress: Progress = no_progress, document: bytes = b""
+) -> None:
     """Write a run as NPZ: an array for each stage under its name, the tokens, weights and spec.
 
     The first axis of a batch's arrays is the batch. Tokens are [token] or [text, token]; for
@@ -119,11 +121,11 @@ def npz(run: Run, file: BinaryIO, progress: Progress = no_progress, document: by
     reopened. Captured attention has no such entry and is reopened from its arrays. If a text is too
     long to keep its matrices in memory, only the stages before the scores are written.
     """
-    names = [stage.name for stage in run.trace.held_stages]
+    names = [stage.name for stage in run.trace.stored_stages]
     tell = ProgressCounter(progress, len(names) + len(run.trace.parameters))
     with zipfile.ZipFile(file, "w") as archive:
         if document:
-            _add_array(archive, DOCUMENT, np.frombuffer(document, np.uint8))
+            _add_array(archive, DOCUMENT_MEMBER, np.frombuffer(document, np.uint8))
         for name in names:  # copy one stage at a time from a GPU
             _add_array(archive, name, run.trace.read(name))
             tell()
@@ -137,7 +139,7 @@ def npz(run: Run, file: BinaryIO, progress: Progress = no_progress, document: by
             tell()
         if run.trace.has_module:
             _add_array(
-                archive, "spec", np.array(json.dumps(plain_spec(run.trace.spec), allow_nan=False))
+                archive, "spec", np.array(json.dumps(spec_to_json(run.trace.spec), allow_nan=False))
             )
 
 

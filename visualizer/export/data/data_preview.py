@@ -7,10 +7,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
 from visualizer.export.data import exported_matrices
-from visualizer.export.data.array_writers import MASK_CELL, mask_names, weights_in
-from visualizer.export.data.json_writer import row_text
-from visualizer.export.data.table_writers import exact_row, is_one_table
-from visualizer.export.figure_view import view_of_figure
+from visualizer.export.data.array_writers import MASK_CELL_BYTES, mask_names, weight_names
+from visualizer.export.data.json_writer import format_json_row
+from visualizer.export.data.table_writers import format_exact_row, is_single_table
+from visualizer.export.figure_view import resolve_figure_view
 from visualizer.export.writers import WRITERS
 from visualizer.format import format_number, format_size
 
@@ -26,33 +26,34 @@ if TYPE_CHECKING:
     from visualizer.progress import Progress
     from visualizer.session.exportable_snapshot import Snapshot
 
-ROWS = 7
+SAMPLED_ROWS = 7
 """Number of rows of a matrix sampled for the estimate."""
-HEADER = 256
+ARRAY_HEADER_BYTES = 256
 """Bytes of an array in addition to its numbers."""
 
 
-def size_of_arrays(run: Run, names: Sequence[str]) -> int:
+def estimate_array_bytes(run: Run, names: Sequence[str]) -> int:
     """Return the size in bytes of stages and parameters in binary form."""
     return sum(
-        _count_numbers(run, name) * _some_rows(run, name)[0].itemsize + HEADER for name in names
+        _count_numbers(run, name) * _some_rows(run, name)[0].itemsize + ARRAY_HEADER_BYTES
+        for name in names
     )
 
 
-def size_of_json(run: Run) -> int:
+def estimate_json_bytes(run: Run) -> int:
     """Estimate the bytes of a run as JSON."""
     names = array_names(run, ".json")
     return round(
         sum(
-            _count_numbers(run, name) * _mean_bytes(_some_rows(run, name), row_text)
+            _count_numbers(run, name) * _mean_bytes(_some_rows(run, name), format_json_row)
             for name in names
         )
     )
 
 
-def size_of_csv(run: Run, sheets: Sequence[ExportMatrix]) -> int:
+def estimate_csv_bytes(run: Run, sheets: Sequence[ExportMatrix]) -> int:
     """Estimate the bytes of matrices as CSV."""
-    if is_one_table(sheets):
+    if is_single_table(sheets):
         return round(_estimate_size(run, sheets[0], _as_row))
     return round(
         sum(
@@ -61,7 +62,7 @@ def size_of_csv(run: Run, sheets: Sequence[ExportMatrix]) -> int:
     )
 
 
-def size_of_markdown(run: Run, sheets: Sequence[ExportMatrix]) -> int:
+def estimate_markdown_bytes(run: Run, sheets: Sequence[ExportMatrix]) -> int:
     """Estimate the bytes of matrices as Markdown tables."""
     return round(sum(_estimate_size(run, sheet, _as_cells) for sheet in sheets))
 
@@ -87,7 +88,7 @@ def _mean_prefix_length(run: Run, sheet: ExportMatrix) -> float:
 
 
 def _as_row(numbers: np.ndarray) -> str:
-    return ",".join(exact_row(numbers)) + "\r"
+    return ",".join(format_exact_row(numbers)) + "\r"
 
 
 def _as_cells(numbers: np.ndarray) -> str:
@@ -102,7 +103,7 @@ def _mean_bytes(rows: Sequence[np.ndarray], write: Callable[[np.ndarray], str]) 
 
 def _sample_rows(rows: Sequence[int]) -> list[int]:
     """Choose a few evenly spaced rows."""
-    count = min(ROWS, len(rows))
+    count = min(SAMPLED_ROWS, len(rows))
     return [rows[len(rows) * (2 * part + 1) // (2 * count)] for part in range(count)]
 
 
@@ -121,16 +122,16 @@ def _count_numbers(run: Run, name: str) -> int:
 
 STAGE_FORMATS = frozenset({".npz", ".json"})
 """Formats with whole stages, which therefore omit the matrices of a long text."""
-LEFT_OUT = (
+OMITTED_MATRICES_NOTICE = (
     "The text is too long for complete query–key matrices. Export a part of them as "
     "CSV or Markdown."
 )
-LARGE = 50 * 2**20
+LARGE_FILE_BYTES = 50 * 2**20
 """File size in bytes from which a smaller format is recommended."""
-TEXT_SIZES: dict[str, Callable[[Run, Sequence[ExportMatrix]], int]] = {
-    ".csv": size_of_csv,
-    ".md": size_of_markdown,
-    ".json": lambda run, seen: size_of_json(run),
+TEXT_SIZE_ESTIMATES: dict[str, Callable[[Run, Sequence[ExportMatrix]], int]] = {
+    ".csv": estimate_csv_bytes,
+    ".md": estimate_markdown_bytes,
+    ".json": lambda run, seen: estimate_json_bytes(run),
 }
 """The estimated number of bytes of each text format."""
 
@@ -138,31 +139,33 @@ TEXT_SIZES: dict[str, Callable[[Run, Sequence[ExportMatrix]], int]] = {
 def array_names(run: Run, suffix: str) -> tuple[str, ...]:
     """Return the names of the arrays in a binary export."""
     if suffix == ".safetensors":
-        return weights_in(run)
-    stages = (stage.name for stage in run.trace.held_stages)
+        return weight_names(run)
+    stages = (stage.name for stage in run.trace.stored_stages)
     return (*stages, *run.trace.parameters)
 
 
-def size_sentence(snapshot: Snapshot, settings: ExportSettings) -> str:
+def describe_file_size(snapshot: Snapshot, settings: ExportSettings) -> str:
     """Describe the estimated file size, a smaller format if it is large, and the format's note."""
     said = _size_in_words(snapshot, settings)
     notes = [settings.format.note]
     if snapshot.run.trace.is_blockwise and settings.suffix in STAGE_FORMATS:
-        notes.insert(0, LEFT_OUT)
+        notes.insert(0, OMITTED_MATRICES_NOTICE)
     note = " ".join(filter(None, notes))
     return f"{said.rstrip('.')}. {note}" if note else said
 
 
 def _size_in_words(snapshot: Snapshot, settings: ExportSettings) -> str:
     run, suffix = snapshot.run, settings.suffix
-    arrays = size_of_arrays(run, array_names(run, suffix))
+    arrays = estimate_array_bytes(run, array_names(run, suffix))
     if suffix == ".safetensors":
-        arrays += len(mask_names(run)) * (MASK_CELL * run.trace.tokens**2 + HEADER)
+        arrays += len(mask_names(run)) * (
+            MASK_CELL_BYTES * run.trace.tokens**2 + ARRAY_HEADER_BYTES
+        )
     if not settings.format.is_text:
         return f"About {format_size(arrays)}"
-    seen = exported_matrices.shown_matrices(view_of_figure(snapshot, settings.figure_settings))
-    count = TEXT_SIZES[suffix](run, seen)
-    if count < LARGE:
+    seen = exported_matrices.shown_matrices(resolve_figure_view(snapshot, settings.figure_settings))
+    count = TEXT_SIZE_ESTIMATES[suffix](run, seen)
+    if count < LARGE_FILE_BYTES:
         return f"About {format_size(count)}"
     return (
         f"About {format_size(count)}, which is slow to write and to read. As NPZ, all "
@@ -170,7 +173,7 @@ def _size_in_words(snapshot: Snapshot, settings: ExportSettings) -> str:
     )
 
 
-LINES = 40
+MAX_PREVIEW_LINES = 40
 MAX_LINE_CHARACTERS = 1000
 MAX_PREVIEW_BYTES = 2**18
 
@@ -188,7 +191,7 @@ class PreviewStream:
     def write(self, data: bytes) -> int:
         """Write bytes; raise `PreviewFullError` once the preview is full."""
         self.written += data
-        if self.written.count(b"\n") >= LINES or len(self.written) >= MAX_PREVIEW_BYTES:
+        if self.written.count(b"\n") >= MAX_PREVIEW_LINES or len(self.written) >= MAX_PREVIEW_BYTES:
             raise PreviewFullError
         return len(data)
 
@@ -214,8 +217,8 @@ def preview_text(snapshot: Snapshot, settings: ExportSettings, progress: Progres
             snapshot, settings.figure_settings, cast("BinaryIO", file), progress
         )
     lines = file.written.decode("utf-8-sig", "replace").splitlines()
-    is_cut = len(lines) >= LINES or len(file.written) >= MAX_PREVIEW_BYTES
-    return "\n".join([*map(_truncate_line, lines[:LINES]), *(["…"] if is_cut else [])])
+    is_cut = len(lines) >= MAX_PREVIEW_LINES or len(file.written) >= MAX_PREVIEW_BYTES
+    return "\n".join([*map(_truncate_line, lines[:MAX_PREVIEW_LINES]), *(["…"] if is_cut else [])])
 
 
 def _truncate_line(line: str) -> str:

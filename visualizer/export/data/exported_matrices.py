@@ -16,9 +16,9 @@ from msgspec.structs import replace
 
 from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
 from visualizer.errors import InputError
-from visualizer.heatmap.board import counted_from_one
-from visualizer.language.tokenizers import all_visible, visible
-from visualizer.session.token_selection import TokenRole, runs
+from visualizer.heatmap.board import numbered_labels
+from visualizer.language.tokenizers import visible_token, visible_tokens
+from visualizer.session.token_selection import TokenRole, group_adjacent
 from visualizer.session.zoom_ranges import row_role
 
 if TYPE_CHECKING:
@@ -29,17 +29,20 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.attention.stages import Stage
     from visualizer.attention.trace import LeadingIndex
-    from visualizer.session.resolved_view import Resolved
+    from visualizer.session.resolved_view import ResolvedView
 
-FOLDED = {HeadAggregate.MEAN: "mean of the heads", HeadAggregate.MAX: "largest of the heads"}
-SEEN = {
+AGGREGATE_NAMES = {
+    HeadAggregate.MEAN: "mean of the heads",
+    HeadAggregate.MAX: "largest of the heads",
+}
+TRANSFORM_NAMES = {
     WeightTransform.WITHOUT_FIRST: "without the first token",
     WeightTransform.TIMES_VALUE: "× ‖value‖",
 }
 
 MAX_TABLE_NUMBERS = 2**24
 """Maximum count of numbers of a long text that are written to a table."""
-BAND = 32
+ROWS_PER_READ = 32
 """Rows of a part that are read together."""
 
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
@@ -58,9 +61,9 @@ class ExportMatrix(Struct, frozen=True):
         Layer number in the model, from 0; None for its index in the run.
     lens : WeightTransform
         Transform applied to it, for attention weights.
-    rows_seen : tuple of range
+    visible_rows : tuple of range
         The included rows; empty for all.
-    columns_seen : range or None
+    visible_columns : range or None
         The included columns; None for all.
     """
 
@@ -69,31 +72,31 @@ class ExportMatrix(Struct, frozen=True):
     leading: LeadingIndex = ()
     fold: HeadAggregate | None = None
     lens: WeightTransform = WeightTransform.PLAIN
-    rows_seen: tuple[range, ...] = ()
-    columns_seen: range | None = None
+    visible_rows: tuple[range, ...] = ()
+    visible_columns: range | None = None
     layer: int | None = None
 
     @property
-    def is_part(self) -> bool:
+    def is_partial(self) -> bool:
         """Whether some rows or columns of the stage are not included."""
-        return bool(self.rows_seen) or self.columns_seen is not None
+        return bool(self.visible_rows) or self.visible_columns is not None
 
     def title(self, run: Run) -> str:
         """Name the stage, the head and the text."""
         parts = [self._find_stage(run).title]
         if self._find_lens(run) is not WeightTransform.PLAIN:
-            parts[0] += f" {SEEN[self.lens]}"
+            parts[0] += f" {TRANSFORM_NAMES[self.lens]}"
         if self.fold:
-            parts.append(FOLDED[self.fold])
+            parts.append(AGGREGATE_NAMES[self.fold])
         if self.head is not None:
             parts.append(f"head {self.head + 1}")
         if run.trace.axes:
             named = zip(run.trace.axes, self.leading_numbers(run), strict=True)
             parts += [f"{axis} {number}" for axis, number in named]
-        if self.rows_seen:
-            parts.append(f"rows {', '.join(map(_format_range, self.rows_seen))}")
-        if self.columns_seen is not None:
-            parts.append(f"columns {_format_range(self.columns_seen)}")
+        if self.visible_rows:
+            parts.append(f"rows {', '.join(map(_format_range, self.visible_rows))}")
+        if self.visible_columns is not None:
+            parts.append(f"columns {_format_range(self.visible_columns)}")
         return ", ".join(parts)
 
     def leading_numbers(self, run: Run) -> tuple[int, ...]:
@@ -118,14 +121,14 @@ class ExportMatrix(Struct, frozen=True):
         words = self._labels_at(run, self.axes(run)[0], rows)
         if self.has_keys(run):
             return words, self._labels_at(run, "key", columns)
-        counted = counted_from_one(run.trace.shape(self.stage)[-1])
+        counted = numbered_labels(run.trace.shape(self.stage)[-1])
         return words, counted[columns.start : columns.stop]
 
     def numbers(self, run: Run) -> tuple[tuple[int, ...], range]:
         """Return the numbers of its rows and columns in the stage, from 0."""
         rows, columns = run.trace.shape(self.stage)[-2:]
-        across = range(columns) if self.columns_seen is None else self.columns_seen
-        return tuple(chain(*(self.rows_seen or (range(rows),)))), across
+        across = range(columns) if self.visible_columns is None else self.visible_columns
+        return tuple(chain(*(self.visible_rows or (range(rows),)))), across
 
     def has_keys(self, run: Run) -> bool:
         """Whether its columns are tokens."""
@@ -143,28 +146,28 @@ class ExportMatrix(Struct, frozen=True):
     def read_rows(self, run: Run, rows: slice) -> np.ndarray:
         """Read some rows of the stage, only the columns of the matrix."""
         head = () if self.head is None else (self.head,)
-        held = run.trace.seen(self.stage, self.lens, self.fold)
+        held = run.trace.displayed_stage(self.stage, self.lens, self.fold)
         across = self.numbers(run)[1]
         return held.read((*self.leading, *head, rows, slice(across.start, across.stop)))
 
-    def each_row(self, run: Run) -> Iterator[np.ndarray]:
+    def iterate_rows(self, run: Run) -> Iterator[np.ndarray]:
         """Yield its rows; those of a long text are read a few at a time."""
         if not run.trace.is_blockwise:
             yield from self.read(run)
             return
-        rows = self.rows_seen or (range(run.trace.shape(self.stage)[-2]),)
+        rows = self.visible_rows or (range(run.trace.shape(self.stage)[-2]),)
         for span in rows:
-            for start in range(span.start, span.stop, BAND):
-                yield from self.read_rows(run, slice(start, min(start + BAND, span.stop)))
+            for start in range(span.start, span.stop, ROWS_PER_READ):
+                yield from self.read_rows(run, slice(start, min(start + ROWS_PER_READ, span.stop)))
 
     def _labels_at(self, run: Run, axis: str, places: Sequence[int]) -> tuple[str, ...]:
         words = run.words(self.leading, axis)
-        return tuple(map(_on_one_line, all_visible(tuple(words[at] for at in places))))
+        return tuple(map(_on_one_line, visible_tokens(tuple(words[at] for at in places))))
 
     def rows(self, run: Run) -> int:
         """Return the number of rows."""
-        if self.rows_seen:
-            return sum(map(len, self.rows_seen))
+        if self.visible_rows:
+            return sum(map(len, self.visible_rows))
         return int(run.trace.shape(self.stage)[-2])
 
     def size(self, run: Run) -> int:
@@ -176,14 +179,14 @@ class ExportMatrix(Struct, frozen=True):
 
     def _find_lens(self, run: Run) -> WeightTransform:
         return (
-            run.trace.possible(self.lens)
+            run.trace.supported_transform(self.lens)
             if self._find_stage(run).is_weights
             else WeightTransform.PLAIN
         )
 
 
 def _on_one_line(label: str) -> str:
-    return _UNPRINTABLE.sub(lambda found: visible(found.group()), label)
+    return _UNPRINTABLE.sub(lambda found: visible_token(found.group()), label)
 
 
 def _format_range(span: range) -> str:
@@ -191,7 +194,7 @@ def _format_range(span: range) -> str:
     return f"{span.start + 1:,}" if len(span) == 1 else f"{span.start + 1:,}–{span.stop:,}"
 
 
-def shown_matrices(resolved: Resolved) -> tuple[ExportMatrix, ...]:
+def shown_matrices(resolved: ResolvedView) -> tuple[ExportMatrix, ...]:
     """Return the matrices of the panels that a view shows, stage by stage.
 
     In a comparison, those of the run itself.
@@ -218,13 +221,13 @@ def shown_matrices(resolved: Resolved) -> tuple[ExportMatrix, ...]:
     return found
 
 
-def _matrices_of(resolved: Resolved, stage: Stage) -> Iterator[ExportMatrix]:
+def _matrices_of(resolved: ResolvedView, stage: Stage) -> Iterator[ExportMatrix]:
     rows, columns = _select_cells(resolved, stage)
     for whole in _whole_matrices(resolved, stage):
-        yield replace(whole, rows_seen=rows, columns_seen=columns)
+        yield replace(whole, visible_rows=rows, visible_columns=columns)
 
 
-def _select_cells(resolved: Resolved, stage: Stage) -> tuple[tuple[range, ...], range | None]:
+def _select_cells(resolved: ResolvedView, stage: Stage) -> tuple[tuple[range, ...], range | None]:
     """Return the rows and columns of a stage to write; see `ExportMatrix`."""
     zoom, pinned, tokens = resolved.zoom, resolved.pinned, resolved.view.tokens
     if not resolved.run.trace.is_blockwise:
@@ -238,10 +241,10 @@ def _select_cells(resolved: Resolved, stage: Stage) -> tuple[tuple[range, ...], 
     chosen = [at for at in tokens.chosen if at < count and tokens.role is TokenRole.QUERY]
     if not chosen and pinned and row_role(pinned.stage) == TokenRole.QUERY:
         chosen = [pinned.place[-2]]
-    return runs(chosen), None
+    return group_adjacent(chosen), None
 
 
-def _whole_matrices(resolved: Resolved, stage: Stage) -> Iterator[ExportMatrix]:
+def _whole_matrices(resolved: ResolvedView, stage: Stage) -> Iterator[ExportMatrix]:
     lens = resolved.view.lens
     if resolved.is_spread:
         head = resolved.spread_head(stage)
@@ -254,5 +257,5 @@ def _whole_matrices(resolved: Resolved, stage: Stage) -> Iterator[ExportMatrix]:
         yield ExportMatrix(stage.name, one, resolved.leading, fold, lens, layer=layer)
 
 
-def _layer_number(resolved: Resolved, leading: LeadingIndex) -> int:
+def _layer_number(resolved: ResolvedView, leading: LeadingIndex) -> int:
     return resolved.layer_numbers[resolved.run.trace.at("layer", leading)]

@@ -1,8 +1,8 @@
 """Write a whole run as one JSON object (RFC 8259): spec, all stages and all weights.
 
 The keys are ``format``, ``program``, ``version``, ``caption``, ``texts`` (lists of tokens),
-``spec`` (see `plain_spec`), ``captured``, ``document`` (the document file in base64, from which the
-program opens the file again), ``stages`` in their order (``name``, ``title``,
+``spec`` (see `spec_to_json`), ``captured``, ``document`` (the document file in base64, from which
+the program opens the file again), ``stages`` in their order (``name``, ``title``,
 ``symbol``, ``dims``, ``shape``, ``values``) and ``parameters`` by the names of the book's
 ``state_dict`` (``shape``, ``values``). For captured attention ``spec`` is null, ``texts`` are the
 queries of each layer, and ``captured`` has the ``file`` that it was read from and its
@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 
 from visualizer.attention.spec import BooleanMatrix, NumberMatrix
-from visualizer.documents.embedded_document import as_text
-from visualizer.progress import BLOCK, Progress, ProgressCounter, no_progress
+from visualizer.documents.embedded_document import encode_png_text
+from visualizer.progress import REPORT_INTERVAL, Progress, ProgressCounter, no_progress
 from visualizer.session.computation_caption import caption
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from visualizer.attention.stages import Stage
 
 
-def plain_spec(spec: AttentionSpec) -> dict[str, object]:
+def spec_to_json(spec: AttentionSpec) -> dict[str, object]:
     """Return the fields of a spec as JSON values, by name.
 
     Enum values are their names, the user's matrices are lists of rows (Booleans as 0 and 1), and
@@ -55,8 +55,8 @@ def _to_plain_value(value: object) -> object:
     return list(value) if isinstance(value, tuple) else value
 
 
-FORMAT = 1
-PROGRAM = "Attention Visualizer"
+FORMAT_VERSION = 1
+PROGRAM_NAME = "Attention Visualizer"
 
 
 def write_json(
@@ -78,9 +78,9 @@ def write_json(
         The document file.
     """
     trace = run.trace
-    names = (*(stage.name for stage in run.trace.held_stages), *trace.parameters)
+    names = (*(stage.name for stage in run.trace.stored_stages), *trace.parameters)
     tell = ProgressCounter(
-        progress, sum(math.prod(trace.shape(name)[:-1]) for name in names), BLOCK
+        progress, sum(math.prod(trace.shape(name)[:-1]) for name in names), REPORT_INTERVAL
     )
     for piece in _json_pieces(run, version, document):
         file.write(piece.encode("ascii"))
@@ -90,18 +90,18 @@ def write_json(
 
 def _json_pieces(run: Run, version: str, document: bytes) -> Iterator[str]:
     head = {
-        "format": FORMAT,
-        "program": PROGRAM,
+        "format": FORMAT_VERSION,
+        "program": PROGRAM_NAME,
         "version": version,
         "caption": caption(run),
         "texts": [run.words(leading) for leading in run.trace.leading_indices()],
-        "spec": plain_spec(run.trace.spec) if run.trace.has_module else None,
+        "spec": spec_to_json(run.trace.spec) if run.trace.has_module else None,
         "captured": _describe_capture(run),
-        "document": as_text(document) if document else None,
+        "document": encode_png_text(document) if document else None,
     }
     yield from ("{", json.dumps(head, allow_nan=False)[1:-1])
     yield ',\n"stages": ['
-    for position, stage in enumerate(run.trace.held_stages):
+    for position, stage in enumerate(run.trace.stored_stages):
         yield ",\n" if position else "\n"
         yield from _object_pieces(_describe_stage(run, stage), run.trace.read(stage.name))
     yield '],\n"parameters": {'
@@ -133,7 +133,7 @@ def _object_pieces(described: dict[str, object], numbers: np.ndarray) -> Iterato
 def _nested_list_pieces(numbers: np.ndarray) -> Iterator[str]:
     """Yield [..., row, column] as nested lists, one row at a time."""
     if numbers.ndim == 1:
-        yield row_text(numbers)
+        yield format_json_row(numbers)
         return
     yield "["
     for position, part in enumerate(numbers):
@@ -143,7 +143,7 @@ def _nested_list_pieces(numbers: np.ndarray) -> Iterator[str]:
     yield "]\n" if numbers.ndim == 2 else "]"
 
 
-def row_text(numbers: np.ndarray) -> str:
+def format_json_row(numbers: np.ndarray) -> str:
     """Format a row as a JSON list."""
     values = numbers.tolist()
     if not np.isfinite(numbers).all():

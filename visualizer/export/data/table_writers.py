@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 
 from visualizer.format import format_number
-from visualizer.progress import BLOCK, Progress, ProgressCounter, no_progress
+from visualizer.progress import REPORT_INTERVAL, Progress, ProgressCounter, no_progress
 from visualizer.session.computation_caption import caption
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.export.data.exported_matrices import ExportMatrix
 
-TIDY = ("stage", "head", "row", "column", "row token", "column token", "value")
-STARTS_A_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r")
+CSV_COLUMNS = ("stage", "head", "row", "column", "row token", "column token", "value")
+FORMULA_PREFIXES = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r")
 
 
 def write_csv(
@@ -37,29 +37,29 @@ def write_csv(
 
     A single whole matrix is a table with a header row of column labels and a first column of row
     labels. Several matrices, or a part of one, are in tidy form: one line per number, with the
-    columns of `TIDY` and, after the head, one for each of the run's leading axes (``layer``,
+    columns of `CSV_COLUMNS` and, after the head, one for each of the run's leading axes (``layer``,
     ``text``). Heads, texts, layers, rows and columns are numbered from 1, as in the window. Fields
     that a stage does not have are empty.
     """
-    tell = ProgressCounter(progress, sum(sheet.rows(run) for sheet in sheets), BLOCK)
+    tell = ProgressCounter(progress, sum(sheet.rows(run) for sheet in sheets), REPORT_INTERVAL)
     writer = csv.writer(codecs.getwriter("utf-8-sig")(file))
-    rows = _table_lines if is_one_table(sheets) else _tidy_lines
-    if not is_one_table(sheets):
-        writer.writerow((*TIDY[:2], *run.trace.counted_axes, *TIDY[2:]))
+    rows = _table_lines if is_single_table(sheets) else _tidy_lines
+    if not is_single_table(sheets):
+        writer.writerow((*CSV_COLUMNS[:2], *run.trace.counted_axes, *CSV_COLUMNS[2:]))
     for sheet in sheets:
         writer.writerows(rows(run, sheet, tell))
 
 
-def is_one_table(sheets: Sequence[ExportMatrix]) -> bool:
+def is_single_table(sheets: Sequence[ExportMatrix]) -> bool:
     """Whether the matrices are written as one table instead of one line per number."""
-    return len(sheets) == 1 and not sheets[0].is_part
+    return len(sheets) == 1 and not sheets[0].is_partial
 
 
 def _table_lines(run: Run, sheet: ExportMatrix, tell: ProgressCounter) -> Iterator[list[str]]:
     row_labels, column_labels = sheet.labels(run)
     yield [sheet.axes(run)[0], *map(escape_formula, column_labels)]
-    for label, numbers in zip(row_labels, sheet.each_row(run), strict=True):
-        yield [escape_formula(label), *exact_row(numbers)]
+    for label, numbers in zip(row_labels, sheet.iterate_rows(run), strict=True):
+        yield [escape_formula(label), *format_exact_row(numbers)]
         tell()
 
 
@@ -70,13 +70,13 @@ def _tidy_lines(run: Run, sheet: ExportMatrix, tell: ProgressCounter) -> Iterato
     whose = (sheet.name(run), head, *map(str, sheet.leading_numbers(run)))
     rows, across = sheet.numbers(run)
     columns = [str(column + 1) for column in across]
-    for row, label, numbers in zip(rows, row_labels, sheet.each_row(run), strict=True):
-        for column, token, value in zip(columns, tokens, exact_row(numbers), strict=True):
+    for row, label, numbers in zip(rows, row_labels, sheet.iterate_rows(run), strict=True):
+        for column, token, value in zip(columns, tokens, format_exact_row(numbers), strict=True):
             yield (*whose, str(row + 1), column, label, token, value)
         tell()
 
 
-def exact_row(numbers: np.ndarray) -> list[str]:
+def format_exact_row(numbers: np.ndarray) -> list[str]:
     """Format a row with enough digits to restore the values exactly."""
     written: list[str] = numbers.astype(np.str_).tolist()
     return ["NaN" if one == "nan" else one for one in written]
@@ -87,7 +87,7 @@ def escape_formula(label: str) -> str:
 
     A single minus or equals sign is not a formula and stays unchanged.
     """
-    return f"'{label}" if len(label) > 1 and label.startswith(STARTS_A_FORMULA) else label
+    return f"'{label}" if len(label) > 1 and label.startswith(FORMULA_PREFIXES) else label
 
 
 _MEANS_SOMETHING = re.compile(r"[\\`*_\[\]<>&|~$#]")
@@ -100,7 +100,7 @@ def write_markdown(
 
     Each table has a title with stage, head and text, and a caption that describes the computation.
     """
-    tell = ProgressCounter(progress, sum(sheet.rows(run) for sheet in sheets), BLOCK)
+    tell = ProgressCounter(progress, sum(sheet.rows(run) for sheet in sheets), REPORT_INTERVAL)
     for position, sheet in enumerate(sheets):
         if position:
             file.write(b"\n")
@@ -111,12 +111,17 @@ def write_markdown(
 def _markdown_lines(run: Run, sheet: ExportMatrix, tell: ProgressCounter) -> Iterator[str]:
     row_labels, column_labels = sheet.labels(run)
     rows, columns = sheet.axes(run)
-    yield f"**{plain(sheet.title(run))}** · {plain(caption(run))}"
+    yield f"**{escape_markdown(sheet.title(run))}** · {escape_markdown(caption(run))}"
     yield ""
-    yield _format_row((f"{plain(rows)} ↓ {plain(columns)} →", *map(plain, column_labels)))
+    yield _format_row(
+        (
+            f"{escape_markdown(rows)} ↓ {escape_markdown(columns)} →",
+            *map(escape_markdown, column_labels),
+        )
+    )
     yield _format_row(("---", *("---:" for _ in column_labels)))
-    for label, numbers in zip(row_labels, sheet.each_row(run), strict=True):
-        yield _format_row((plain(label), *map(format_number, numbers.tolist())))
+    for label, numbers in zip(row_labels, sheet.iterate_rows(run), strict=True):
+        yield _format_row((escape_markdown(label), *map(format_number, numbers.tolist())))
         tell()
 
 
@@ -124,6 +129,6 @@ def _format_row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def plain(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """Escape Markdown's special characters."""
     return _MEANS_SOMETHING.sub(r"\\\g<0>", text)

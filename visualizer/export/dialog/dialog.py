@@ -20,10 +20,10 @@ from PySide6.QtWidgets import (
 )
 
 from visualizer.export.dialog.figure_options_widget import FigureOptionsWidget
-from visualizer.export.dialog.film_options_widget import SHRINKS, FilmOptionsWidget
+from visualizer.export.dialog.film_options_widget import SHRINKING_POLICY, FilmOptionsWidget
 from visualizer.export.dialog.preview_widget import FilmPreviewPlayer, PreviewPane
-from visualizer.export.figures.document_attachment import size_of_all_layers
-from visualizer.export.formats import FORMATS, FormatKind, why_not_writable
+from visualizer.export.figures.document_attachment import max_layer_bytes
+from visualizer.export.formats import FORMATS, FormatKind, unavailable_reason
 from visualizer.widgets import app_settings
 from visualizer.widgets.focus_ring import FocusRing
 from visualizer.widgets.fonts import text_scale
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from visualizer.session.exportable_snapshot import Snapshot
     from visualizer.widgets.theme import Theme
 
-USUAL = QSize(1040, 700)
+DEFAULT_SIZE = QSize(1040, 700)
 LABEL_GAP = 8
 OPTIONS_WIDTH = 380
 
@@ -48,8 +48,8 @@ class ExportDialog(QDialog):
     """Export dialog; `settingsChanged` carries changed settings, the other signals an action."""
 
     settingsChanged = Signal(object)
-    saveWanted = Signal(object)
-    copyWanted = Signal(object)
+    saveRequested = Signal(object)
+    copyRequested = Signal(object)
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class ExportDialog(QDialog):
         self._can_write, self._is_refused, self._is_over = True, False, False
         self._build_controls()
         self._connect_signals()
-        self.resize((USUAL * text_scale()).boundedTo(parent.size()))
+        self.resize((DEFAULT_SIZE * text_scale()).boundedTo(parent.size()))
         self.ring = FocusRing(self)
         self.ring.show_theme(theme)
         self._show_settings()
@@ -92,7 +92,7 @@ class ExportDialog(QDialog):
             for each in formats:
                 self._add_format(each)
         self.format.setAccessibleName("Format")
-        self.format.setSizeAdjustPolicy(SHRINKS)
+        self.format.setSizeAdjustPolicy(SHRINKING_POLICY)
         self.format.view().setMinimumWidth(self.format.view().sizeHintForColumn(0) + 8)
         first = QFormLayout()
         label = PlainLabel("&Format")
@@ -100,7 +100,7 @@ class ExportDialog(QDialog):
         first.addRow(label, self.format)
         first.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
         _align_forms(first, self.figure.form, self.film.form)
-        self.figure.show_size_of_all_layers(size_of_all_layers(self.snapshot.run))
+        self.figure.show_size_of_all_layers(max_layer_bytes(self.snapshot.run))
         for said in (self.size_, self.problem):
             said.setWordWrap(True)
         self.size_.setProperty("role", "quiet")
@@ -109,7 +109,7 @@ class ExportDialog(QDialog):
 
     def _add_format(self, each: ExportFormat) -> None:
         """Add a format; if it is not available, disable it and show the reason."""
-        lacking = why_not_writable(each.suffix)
+        lacking = unavailable_reason(each.suffix)
         words = f"{each.suffix[1:].upper()}: {each.words}"
         self.format.addItem(f"{words}. {lacking}" if lacking else words, each.suffix)
         if lacking:
@@ -123,7 +123,7 @@ class ExportDialog(QDialog):
         options.addWidget(self._make_scroll_area(self._build_options()), 1)
         right = QVBoxLayout()
         right.addWidget(self.pane, 1)
-        for said in (self.size_, self.film.told, self.problem):
+        for said in (self.size_, self.film.description, self.problem):
             right.addWidget(said)
         both = QHBoxLayout()
         both.setSpacing(16)
@@ -157,13 +157,13 @@ class ExportDialog(QDialog):
         self.format.activated.connect(self._choose_format)
         self.figure.chosen.connect(self._choose_figure_settings)
         self.figure.unitChosen.connect(self._choose_unit)
-        self.figure.judged.connect(self._update_buttons)
+        self.figure.validated.connect(self._update_buttons)
         self.film.changed.connect(self._choose_film)
         self.pane.resized.connect(self._request_resized_preview)
         self.film_player.wanted.connect(self._ask_for_frame)
         self.finished.connect(self.stop)
         self._previewer.made.connect(self.show_preview)
-        self._previewer.refused.connect(self.refuse)
+        self._previewer.refused.connect(self.show_error)
         self.buttons.accepted.connect(self._request_save)
         self.buttons.rejected.connect(self.reject)
         self.copy.clicked.connect(self._request_copy)
@@ -173,13 +173,13 @@ class ExportDialog(QDialog):
     def _show_settings(self) -> None:
         self.format.setCurrentIndex(self.format.findData(self.settings.suffix))
         self._show_film(self.settings.format.kind is FormatKind.FILM)
-        self.figure.setVisible(bool(self.settings.deciding))
+        self.figure.setVisible(bool(self.settings.deciding_field_names))
         self.figure.show_settings(self.settings)
-        self._show_problem(why_not_writable(self.settings.suffix))
+        self._show_problem(unavailable_reason(self.settings.suffix))
         self._request_preview()
 
     def _show_film(self, is_film: bool) -> None:
-        for part in (self.film, self.film.told):
+        for part in (self.film, self.film.description):
             part.setVisible(is_film)
         if is_film:
             self.film.show_snapshot(
@@ -193,7 +193,7 @@ class ExportDialog(QDialog):
     def _request_preview(self) -> None:
         """Request a preview; the previous one stays visible until it arrives."""
         self.film_player.stop()
-        self._previewer.ask(self.pane.maker(self.snapshot, self.settings))
+        self._previewer.ask(self.pane.frame_painter(self.snapshot, self.settings))
 
     def _request_resized_preview(self) -> None:
         """Request a preview of a different size; a playing film continues."""
@@ -211,36 +211,36 @@ class ExportDialog(QDialog):
         self.pane.show_preview(made, self._theme)
         self.size_.setText(made.said)
         self.figure.show_small_text(made.small_text)
-        self._show_problem(why_not_writable(self.settings.suffix))
-        if made.animation and not app_settings.is_reduced() and not self._is_over:
-            self.film_player.go_on(made.animation, self.settings.look.film.loops)
+        self._show_problem(unavailable_reason(self.settings.suffix))
+        if made.animation and not app_settings.is_motion_reduced() and not self._is_over:
+            self.film_player.resume(made.animation, self.settings.look.film.loops)
 
     def stop(self) -> None:
         """Stop all background work for the preview."""
         self._is_over = True
         self.film_player.stop()
-        self._previewer.call_off()
+        self._previewer.cancel_request()
         self.film.stop()
 
-    def refuse(self, sentence: str) -> None:
+    def show_error(self, sentence: str) -> None:
         """Show an error message that explains why the file cannot be written."""
         self._show_problem(sentence)
 
     def _show_problem(self, problem: str) -> None:
         self.problem.setText(problem)
-        is_told = self.film.told.isVisible() and self.film.told.text() == problem
+        is_told = self.film.description.isVisible() and self.film.description.text() == problem
         self.problem.setVisible(bool(problem) and not is_told)
         self._is_refused = bool(problem)
         self._update_buttons()
 
-    def allow_writing(self, can_write: bool) -> None:
+    def set_writing_enabled(self, can_write: bool) -> None:
         """Enable or disable saving and copying; disabled during an export."""
         self._can_write = can_write
         self._update_buttons()
 
     def _update_buttons(self) -> None:
         kind = self.settings.format.kind
-        is_right = not self.figure.is_wrong and not self._is_refused
+        is_right = not self.figure.is_invalid and not self._is_refused
         self.save.setEnabled(self._can_write and is_right)
         self.copy.setEnabled(self._can_write and is_right and kind is FormatKind.FIGURE)
 
@@ -265,10 +265,10 @@ class ExportDialog(QDialog):
         self._apply_settings(replace(self.settings, unit=unit))
 
     def _request_save(self) -> None:
-        self.saveWanted.emit(self.settings)
+        self.saveRequested.emit(self.settings)
 
     def _request_copy(self) -> None:
-        self.copyWanted.emit(self.settings)
+        self.copyRequested.emit(self.settings)
 
 
 def _align_forms(*forms: QFormLayout) -> None:

@@ -16,15 +16,21 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from visualizer.export.export_settings import OWN, PAPERS, LengthUnit, preset_of, sized_as
+from visualizer.export.export_settings import (
+    CUSTOM_PRESET,
+    PAPER_LABELS,
+    LengthUnit,
+    apply_preset,
+    matching_preset,
+)
 from visualizer.export.figure_settings import (
+    FIGURE_PRESETS,
     MAX_DPI,
     MAX_POINTS,
     MAX_SIDE_MM,
     MIN_DPI,
     MIN_POINTS,
     MIN_SIDE_MM,
-    PRESETS,
     FigureExtent,
     FigurePaper,
 )
@@ -35,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from visualizer.export.export_settings import ExportSettings
-    from visualizer.export.figures.printed_text_size import SmallText
+    from visualizer.export.figures.printed_text_size import SmallTextWarning
 
 
 class NumberField(QWidget):
@@ -43,7 +49,7 @@ class NumberField(QWidget):
 
     typed = Signal(object)
     """Emitted with a valid number or None."""
-    judged = Signal()
+    validated = Signal()
     """Emitted when the input becomes valid or invalid."""
 
     def __init__(self, name: str, open_: str = "", *, is_whole: bool = False) -> None:
@@ -73,7 +79,7 @@ class NumberField(QWidget):
         self.box.textEdited.connect(self._apply_input)
 
     @property
-    def is_wrong(self) -> bool:
+    def is_invalid(self) -> bool:
         """Whether the input is invalid."""
         return bool(self.problem.text())
 
@@ -136,15 +142,15 @@ class NumberField(QWidget):
             self.typed.emit(number)
 
     def _show_problem(self, problem: str) -> None:
-        was_wrong = self.is_wrong
+        was_wrong = self.is_invalid
         self.problem.setText(problem)
         self.problem.setVisible(bool(problem))
         self._update_description()
-        if was_wrong != self.is_wrong:
-            self.judged.emit()
+        if was_wrong != self.is_invalid:
+            self.validated.emit()
 
 
-SWITCHES = {
+SWITCH_LABELS = {
     "has_caption": "C&aption that describes the computation",
     "has_marks": "Pinned cell and selected to&kens",
     "is_trimmed": "Crop &empty margins",
@@ -158,18 +164,18 @@ class FigureOptionsWidget(QWidget):
 
     chosen = Signal(object)
     unitChosen = Signal(object)
-    judged = Signal()
+    validated = Signal()
 
     def __init__(self) -> None:
         super().__init__()
         self._settings: ExportSettings | None = None
-        self._small_text: SmallText | None = None
+        self._small_text: SmallTextWarning | None = None
         self._all_layers_bytes = 0
         self.extent, self.preset, self.paper, self.unit = (QComboBox() for _ in range(4))
         self.width_, self.height_ = NumberField("Width"), NumberField("Height", "automatic")
         self.dpi = NumberField("Resolution, DPI", is_whole=True)
         self.points, self.title = NumberField("Text size in points"), QLineEdit()
-        self.switches = {name: QCheckBox(words) for name, words in SWITCHES.items()}
+        self.switches = {name: QCheckBox(words) for name, words in SWITCH_LABELS.items()}
         self.form = QFormLayout(self)
         self.form.setContentsMargins(0, 0, 0, 0)
         self.form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
@@ -178,8 +184,11 @@ class FigureOptionsWidget(QWidget):
 
     def _build_rows(self) -> None:
         for box, choices in (
-            (self.preset, [*((name, name) for name in PRESETS), (OWN, OWN)]),
-            (self.paper, PAPERS.items()),
+            (
+                self.preset,
+                [*((name, name) for name in FIGURE_PRESETS), (CUSTOM_PRESET, CUSTOM_PRESET)],
+            ),
+            (self.paper, PAPER_LABELS.items()),
             (self.unit, [(unit, unit.value) for unit in LengthUnit]),
         ):
             for value, words in choices:
@@ -217,7 +226,7 @@ class FigureOptionsWidget(QWidget):
         for switch in self.switches.values():
             switch.clicked.connect(self._apply_switches)
         for field in self.fields:
-            field.judged.connect(self.judged)
+            field.validated.connect(self.validated)
 
     @property
     def fields(self) -> tuple[NumberField, ...]:
@@ -225,12 +234,12 @@ class FigureOptionsWidget(QWidget):
         return self.width_, self.height_, self.dpi, self.points
 
     @property
-    def is_wrong(self) -> bool:
+    def is_invalid(self) -> bool:
         """Whether any visible field is invalid or the text is too small to print."""
-        is_small = self._small_text is not None and self._small_text.is_refused
-        return is_small or any(field.is_wrong and not field.isHidden() for field in self.fields)
+        is_small = self._small_text is not None and self._small_text.is_too_small
+        return is_small or any(field.is_invalid and not field.isHidden() for field in self.fields)
 
-    def show_small_text(self, small_text: SmallText | None) -> None:
+    def show_small_text(self, small_text: SmallTextWarning | None) -> None:
         """Show a note on small text next to the width, with a button that fixes it."""
         self._small_text = small_text
         if small_text is None or self._settings is None:
@@ -238,14 +247,14 @@ class FigureOptionsWidget(QWidget):
         else:
             offer = _offer_in_words(small_text, self._settings)
             hint = "" if offer else " Show fewer panels."
-            self.width_.show_note(f"{small_text.finding}{hint}", offer)
-        self.judged.emit()
+            self.width_.show_note(f"{small_text.size_message}{hint}", offer)
+        self.validated.emit()
 
     def show_size_of_all_layers(self, size: int) -> None:
         """Offer to attach all layers, with their maximum size in bytes; 0 for one layer."""
         self._all_layers_bytes = size
         switch = self.switches["has_all_layers"]
-        switch.setText(f"{SWITCHES['has_all_layers']} (up to {format_size(size)})")
+        switch.setText(f"{SWITCH_LABELS['has_all_layers']} (up to {format_size(size)})")
         switch.setAccessibleName(switch.text().replace("&", ""))
 
     def show_settings(self, settings: ExportSettings) -> None:
@@ -254,7 +263,7 @@ class FigureOptionsWidget(QWidget):
         self._show_extents(settings)
         for box, value in (
             (self.extent, settings.figure_settings.extent),
-            (self.preset, preset_of(figure_settings)),
+            (self.preset, matching_preset(figure_settings)),
             (self.paper, figure_settings.paper),
             (self.unit, settings.unit),
         ):
@@ -279,7 +288,7 @@ class FigureOptionsWidget(QWidget):
             switch.setChecked(getattr(figure_settings, name))
         for name, widget in self._setting_rows:
             is_possible = name != "has_all_layers" or self._all_layers_bytes > 0
-            self.form.setRowVisible(widget, name in settings.deciding and is_possible)
+            self.form.setRowVisible(widget, name in settings.deciding_field_names and is_possible)
 
     def _show_extents(self, settings: ExportSettings) -> None:
         offered = {self.extent.itemData(at) for at in range(self.extent.count())}
@@ -325,7 +334,7 @@ class FigureOptionsWidget(QWidget):
 
     def _choose_preset(self) -> None:
         if self._settings:
-            self.chosen.emit(sized_as(self._settings.look, self.preset.currentData()))
+            self.chosen.emit(apply_preset(self._settings.look, self.preset.currentData()))
 
     def _choose_paper(self) -> None:
         self._emit_change(paper=FigurePaper(self.paper.currentData()))
@@ -365,7 +374,7 @@ def _bounded_mm(length: float, settings: ExportSettings) -> float:
     return min(max(mm, MIN_SIDE_MM), MAX_SIDE_MM)
 
 
-def _offer_in_words(small_text: SmallText, settings: ExportSettings) -> str:
+def _offer_in_words(small_text: SmallTextWarning, settings: ExportSettings) -> str:
     """Describe the change that makes small text readable; empty if there is none."""
     width, points = small_text.changes.get("width_mm"), small_text.changes.get("points")
     if width is not None:

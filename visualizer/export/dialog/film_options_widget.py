@@ -12,15 +12,15 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QCheckBox, QComboBox, QFormLayout, QWidget
 
 from visualizer.errors import InputError
-from visualizer.export.film_plan import film_plan_of
-from visualizer.export.film_settings import WIDTHS, FilmPanels, FilmSettings
-from visualizer.export.films.film_writer import estimate
-from visualizer.features.playback.playback_bar_widget import GRAINS
+from visualizer.export.film_plan import plan_film
+from visualizer.export.film_settings import FILM_WIDTHS_PX, FilmPanelChoice, FilmSettings
+from visualizer.export.films.film_writer import estimate_film
+from visualizer.features.playback.playback_bar_widget import GRAIN_LABELS
 from visualizer.format import format_count, format_size
 from visualizer.progress import CancelledError
-from visualizer.session.newest_request_worker import Worker
-from visualizer.session.resolved_view import resolve
-from visualizer.session.timeline import SPEEDS, Grain, Place
+from visualizer.session.newest_request_worker import NewestRequestWorker
+from visualizer.session.resolved_view import resolve_view
+from visualizer.session.timeline import PLAYBACK_SPEEDS, PlaybackPosition, StepSize
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.setting_controls import combo_box
 
@@ -40,15 +40,18 @@ class FilmRange(StrEnum):
     STAGES = "Range of stages"
 
 
-SHRINKS = QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
+SHRINKING_POLICY = QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
 MOTION_TIP = "Inputs move to where they are used, in steps of at least 0.4 seconds"
-PANELS = {FilmPanels.STEP: "those of each step", FilmPanels.SPAN: "all stages, small"}
+PANEL_CHOICES = {
+    FilmPanelChoice.STEP: "those of each step",
+    FilmPanelChoice.SPAN: "all stages, small",
+}
 
 
 class FilmOptionsWidget(QWidget):
     """Film options with the film's length and estimated size.
 
-    The owner adds the label `told` to a layout, and calls `stop`, which ends the estimation,
+    The owner adds the label `description` to a layout, and calls `stop`, which ends the estimation,
     before deleting this widget.
     """
 
@@ -62,25 +65,29 @@ class FilmOptionsWidget(QWidget):
         self._stopped = threading.Event()
         self.part = combo_box("Part", [])
         self.first, self.last = combo_box("First stage", []), combo_box("Last stage", [])
-        self.grain = combo_box("Animation steps", GRAINS.items())
-        self.speed = combo_box("Animation speed", [(speed, f"{speed:g}×") for speed in SPEEDS])
-        self.panels = combo_box("Panels", PANELS.items())
-        self.width_ = combo_box("Pixels", [(width, f"{width:,} pixels wide") for width in WIDTHS])
+        self.grain = combo_box("Animation steps", GRAIN_LABELS.items())
+        self.speed = combo_box(
+            "Animation speed", [(speed, f"{speed:g}×") for speed in PLAYBACK_SPEEDS]
+        )
+        self.panels = combo_box("Panels", PANEL_CHOICES.items())
+        self.width_ = combo_box(
+            "Pixels", [(width, f"{width:,} pixels wide") for width in FILM_WIDTHS_PX]
+        )
         self.loops = QCheckBox("Loop (&begin again at the end)")
         self.loops.setAccessibleName("Loop (begin again at the end)")
         self.motion = QCheckBox("Ani&mate inputs")
         self.motion.setAccessibleName("Animate inputs")
         self.motion.setToolTip(MOTION_TIP)
-        self.told = PlainLabel(parent=self)
-        self.told.setWordWrap(True)
-        self.told.setAccessibleName("Size of the animation")
+        self.description = PlainLabel(parent=self)
+        self.description.setWordWrap(True)
+        self.description.setAccessibleName("Size of the animation")
         self._lay_out()
         self._show_settings(FilmSettings())
         for box in self._choice_boxes:
             box.activated.connect(self._apply_choices)
         for check in (self.motion, self.loops):
             check.clicked.connect(self._apply_choices)
-        self._worker = Worker(self)
+        self._worker = NewestRequestWorker(self)
         self._worker.answered.connect(self._show_size)
         self._worker.failed.connect(self._show_problem)
 
@@ -102,7 +109,7 @@ class FilmOptionsWidget(QWidget):
             ("Pa&nels", self.panels),
             ("Si&ze", self.width_),
         ):
-            box.setSizeAdjustPolicy(SHRINKS)
+            box.setSizeAdjustPolicy(SHRINKING_POLICY)
             form.addRow(words, box)
         form.addRow(self.motion)
         form.addRow(self.loops)
@@ -127,7 +134,7 @@ class FilmOptionsWidget(QWidget):
 
     def _show_parts(self, snapshot: Snapshot) -> None:
         playhead, stages = snapshot.view.playhead, snapshot.run.trace.stages
-        is_here = resolve(snapshot.document, snapshot.view, snapshot.run).place is not None
+        is_here = resolve_view(snapshot.document, snapshot.view, snapshot.run).place is not None
         is_there = {FilmRange.HERE: is_here, FilmRange.LESSON: playhead.span is not None}
         self.part.clear()
         for part in FilmRange:
@@ -178,24 +185,24 @@ class FilmOptionsWidget(QWidget):
         """The chosen film settings."""
         return FilmSettings(
             self._span_of(FilmRange(self.part.currentData() or FilmRange.WHOLE)),
-            Grain(self.grain.currentData()),
+            StepSize(self.grain.currentData()),
             self.speed.currentData(),
             self.loops.isChecked(),
-            FilmPanels(self.panels.currentData()),
+            FilmPanelChoice(self.panels.currentData()),
             self.width_.currentData(),
             has_motion=self.motion.isChecked(),
         )
 
-    def _span_of(self, part: FilmRange) -> tuple[Place, str] | None:
+    def _span_of(self, part: FilmRange) -> tuple[PlaybackPosition, str] | None:
         if self._asked is None or part is FilmRange.WHOLE:
             return None
         snapshot = self._asked[0]
         if part is FilmRange.LESSON:
             return snapshot.view.playhead.span
         if part is FilmRange.HERE:
-            here = resolve(snapshot.document, snapshot.view, snapshot.run).place
+            here = resolve_view(snapshot.document, snapshot.view, snapshot.run).place
             return (here, snapshot.run.trace.names[-1]) if here else None
-        return Place(self.first.currentData()), self.last.currentData()
+        return PlaybackPosition(self.first.currentData()), self.last.currentData()
 
     def _apply_choices(self) -> None:
         if self.first.currentIndex() > self.last.currentIndex():  # move the other end along
@@ -217,7 +224,7 @@ class FilmOptionsWidget(QWidget):
             return
         snapshot, figure_settings, _ = asked = self._asked
         try:
-            film = film_plan_of(snapshot.run.trace, figure_settings.film)
+            film = plan_film(snapshot.run.trace, figure_settings.film)
         except InputError as refused:
             self._show_message(refused.sentence, "warning")
             return
@@ -232,7 +239,7 @@ class FilmOptionsWidget(QWidget):
         if (
             self._asked and (figure_settings, suffix) == self._asked[1:]
         ):  # ignore outdated estimates
-            said = f"about {format_size(film.bytes)} · takes {film.minutes_in_words}"
+            said = f"about {format_size(film.bytes)} · takes {film.duration_text}"
             self._show_message(f"{self._length} · {said}", "quiet")
 
     def _show_problem(self, error: Exception) -> None:
@@ -241,9 +248,9 @@ class FilmOptionsWidget(QWidget):
             self._show_message(error.sentence, "warning")
 
     def _show_message(self, sentence: str, role: str) -> None:
-        self.told.setProperty("role", role)
-        self.told.style().polish(self.told)
-        self.told.setText(sentence)
+        self.description.setProperty("role", role)
+        self.description.style().polish(self.description)
+        self.description.setText(sentence)
 
 
 def _go_on(stopped: threading.Event, done: int, of: int) -> None:
@@ -254,7 +261,7 @@ def _go_on(stopped: threading.Event, done: int, of: int) -> None:
 def _estimate_film(
     snapshot: Snapshot, figure_settings: FigureSettings, suffix: str, progress: Progress
 ) -> tuple[FigureSettings, str, FilmEstimate]:
-    return figure_settings, suffix, estimate(snapshot, figure_settings, suffix, progress)
+    return figure_settings, suffix, estimate_film(snapshot, figure_settings, suffix, progress)
 
 
 def _format_duration(seconds: float) -> str:

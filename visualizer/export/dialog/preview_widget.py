@@ -15,18 +15,18 @@ from PySide6.QtGui import QAccessible, QColor, QFontDatabase, QPainter
 from PySide6.QtWidgets import QPlainTextEdit, QSizePolicy, QWidget
 
 from visualizer.errors import InputError
-from visualizer.export.data.data_preview import preview_text, size_sentence
-from visualizer.export.export_settings import size_in_words
-from visualizer.export.figure_settings import PIXELS_AN_INCH
-from visualizer.export.figures.figure_page import page_of, sketched_figure_of
-from visualizer.export.figures.panel_cells_picture import panel_cells_of
-from visualizer.export.figures.printed_text_size import SmallText, small_text
-from visualizer.export.figures.rasterization import MAX_SIDE_PX, picture
+from visualizer.export.data.data_preview import describe_file_size, preview_text
+from visualizer.export.export_settings import describe_size
+from visualizer.export.figure_settings import PIXELS_PER_INCH
+from visualizer.export.figures.figure_page import lay_out_page, sketched_figure_content
+from visualizer.export.figures.panel_cells_picture import find_panel_cells
+from visualizer.export.figures.printed_text_size import SmallTextWarning, small_text
+from visualizer.export.figures.rasterization import MAX_SIDE_PX, render_page
 from visualizer.export.films.film_layout import lay_out_film
 from visualizer.export.formats import FormatKind
 from visualizer.progress import CancelledError
 from visualizer.session.computation_caption import caption
-from visualizer.session.newest_request_worker import Worker
+from visualizer.session.newest_request_worker import NewestRequestWorker
 from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.theme import LIGHT
 
@@ -42,12 +42,12 @@ if TYPE_CHECKING:
     from visualizer.session.exportable_snapshot import Snapshot
     from visualizer.widgets.theme import Theme
 
-FINER = 2
+SUPERSAMPLING_FACTOR = 2
 """Supersampling factor, which keeps thin lines and single cells visible."""
-FIRST_PICTURE = " · preview; the file is exact"
+PREVIEW_NOTE = " · preview; the file is exact"
 MAX_PREVIEW_ROWS = 512
 """Maximum rows of a panel read for a first picture of all its cells."""
-PIXELS = ".png"
+RASTER_SUFFIX = ".png"
 """Raster format of figures; the other figure formats are vector graphics."""
 
 
@@ -71,10 +71,10 @@ class ExportPreview(Struct, frozen=True, eq=False):
     said: str
     animation: AnimationFrames | None = None
     frame: int = 0
-    small_text: SmallText | None = None
+    small_text: SmallTextWarning | None = None
 
 
-def preview(
+def render_preview(
     snapshot: Snapshot, settings: ExportSettings, room: QSize, ratio: float, progress: Progress
 ) -> ExportPreview:
     """Render the preview of an export.
@@ -90,13 +90,13 @@ def preview(
     """
     if settings.format.kind is FormatKind.NUMBERS:
         return ExportPreview(
-            None, preview_text(snapshot, settings, progress), size_sentence(snapshot, settings)
+            None, preview_text(snapshot, settings, progress), describe_file_size(snapshot, settings)
         )
     if settings.format.kind is FormatKind.DOCUMENT:
         lines = caption(snapshot.run).replace(" · ", "\n")
         return ExportPreview(None, lines, settings.format.words)
     if settings.format.kind is FormatKind.FILM:
-        return frame_of(
+        return paint_film_frame(
             lay_out_film(snapshot, settings.figure_settings, progress), 0, room, ratio, progress
         )
     return _preview_figure(snapshot, settings, room, ratio, progress)
@@ -106,42 +106,44 @@ def _preview_figure(
     snapshot: Snapshot, settings: ExportSettings, room: QSize, ratio: float, progress: Progress
 ) -> ExportPreview:
     figure_settings = settings.figure_settings
-    if settings.is_of_cells:
+    if settings.is_cell_picture:
         return _preview_cells(snapshot, figure_settings, room, ratio)
-    page = page_of(sketched_figure_of(snapshot, figure_settings, progress), figure_settings)
+    page = lay_out_page(
+        sketched_figure_content(snapshot, figure_settings, progress), figure_settings
+    )
     width, height = page.size.width(), page.size.height()
     fitted = min(room.width() * ratio / width, room.height() * ratio / height)
-    dpi = min(figure_settings.dpi, MAX_SIDE_PX / max(width, height) * PIXELS_AN_INCH)
-    is_drawing = settings.suffix != PIXELS
-    is_whole = not is_drawing and fitted >= dpi / PIXELS_AN_INCH
+    dpi = min(figure_settings.dpi, MAX_SIDE_PX / max(width, height) * PIXELS_PER_INCH)
+    is_drawing = settings.suffix != RASTER_SUFFIX
+    is_whole = not is_drawing and fitted >= dpi / PIXELS_PER_INCH
     if is_whole:
-        small = picture(page, dpi)
+        small = render_page(page, dpi)
     else:
-        large = picture(page, fitted * FINER * PIXELS_AN_INCH)
+        large = render_page(page, fitted * SUPERSAMPLING_FACTOR * PIXELS_PER_INCH)
         size = QSize(max(1, round(width * fitted)), max(1, round(height * fitted)))
         small = large.scaled(size, mode=Qt.TransformationMode.SmoothTransformation)
     small.setDevicePixelRatio(ratio)
-    first = FIRST_PICTURE if snapshot.run.trace.is_blockwise else ""
-    if "width_mm" not in settings.deciding:
+    first = PREVIEW_NOTE if snapshot.run.trace.is_blockwise else ""
+    if "width_mm" not in settings.deciding_field_names:
         return ExportPreview(small, "", f"Fits the browser window{first}")
-    said = size_in_words(width, height, None if is_drawing else dpi) + first
+    said = describe_size(width, height, None if is_drawing else dpi) + first
     return ExportPreview(small, "", said, small_text=small_text(page, snapshot, figure_settings))
 
 
 def _preview_cells(
     snapshot: Snapshot, figure_settings: FigureSettings, room: QSize, ratio: float
 ) -> ExportPreview:
-    cells = panel_cells_of(snapshot, figure_settings)
+    cells = find_panel_cells(snapshot, figure_settings)
     most = room * ratio
-    image = cells.sketched(max(8, min(most.width(), most.height(), MAX_PREVIEW_ROWS)))
+    image = cells.render_coarse(max(8, min(most.width(), most.height(), MAX_PREVIEW_ROWS)))
     size = QSize(*cells.size).scaled(most, Qt.AspectRatioMode.KeepAspectRatio)
     image = image.scaled(size.expandedTo(QSize(1, 1)))
     image.setDevicePixelRatio(ratio)
-    first = FIRST_PICTURE if snapshot.run.trace.is_blockwise else ""
-    return ExportPreview(image, "", f"{cells.size_in_words}{first}")
+    first = PREVIEW_NOTE if snapshot.run.trace.is_blockwise else ""
+    return ExportPreview(image, "", f"{cells.describe_size}{first}")
 
 
-def frame_of(
+def paint_film_frame(
     animation: AnimationFrames, frame: int, room: QSize, ratio: float, progress: Progress
 ) -> ExportPreview:
     """Paint a film frame as in the file, scaled down to fit."""
@@ -163,13 +165,13 @@ class PreviewController(QObject):
 
     made = Signal(object)
     refused = Signal(str)
-    broke = Signal(str)
+    failed = Signal(str)
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._called_off = threading.Event()
         self._asked = self._answered = 0
-        self._worker = Worker(self)
+        self._worker = NewestRequestWorker(self)
         self._worker.answered.connect(self._deliver_answer)
         self._worker.failed.connect(self._deliver_error)
 
@@ -180,19 +182,19 @@ class PreviewController(QObject):
 
     def ask(self, make: Callable[[Progress], object]) -> None:
         """Request a preview; cancels a running one if possible."""
-        self.call_off()
+        self.cancel_request()
         self._called_off = threading.Event()
         self._asked += 1
         progress = partial(_raise_if_cancelled, self._called_off)
         self._worker.ask(partial(_call_numbered, self._asked, make, progress))
 
-    def call_off(self) -> None:
+    def cancel_request(self) -> None:
         """Cancel the request."""
         self._called_off.set()
 
     def close(self) -> None:
         """End the worker; no more previews are rendered."""
-        self.call_off()
+        self.cancel_request()
         self._worker.leave()
 
     def _deliver_answer(self, answer: tuple[int, object]) -> None:
@@ -208,7 +210,7 @@ class PreviewController(QObject):
         if isinstance(error, InputError):
             self.refused.emit(error.sentence)
         else:
-            self.broke.emit("".join(traceback.format_exception(error)))
+            self.failed.emit("".join(traceback.format_exception(error)))
 
 
 def _call_numbered(
@@ -247,7 +249,7 @@ class FilmPreviewPlayer(QObject):
         """Whether another frame is due."""
         return self._timer.isActive()
 
-    def go_on(self, animation: AnimationFrames, loops: bool) -> None:
+    def resume(self, animation: AnimationFrames, loops: bool) -> None:
         """Continue from the current frame; a different film starts at its first frame."""
         if animation is not self.animation:
             self.animation, self._loops, self._step = animation, loops, 0
@@ -306,17 +308,21 @@ class PreviewPane(QWidget):
         self.text.hide()
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
 
-    def maker(
+    def frame_painter(
         self, snapshot: Snapshot, settings: ExportSettings
     ) -> Callable[[Progress], ExportPreview]:
         """Return a function that renders a preview at the size of this pane."""
-        return partial(preview, snapshot, settings, self._available_size, self.devicePixelRatioF())
+        return partial(
+            render_preview, snapshot, settings, self._available_size, self.devicePixelRatioF()
+        )
 
     def frame_maker(
         self, animation: AnimationFrames, frame: int
     ) -> Callable[[Progress], ExportPreview]:
         """Return a function that paints a frame at the size of this pane."""
-        return partial(frame_of, animation, frame, self._available_size, self.devicePixelRatioF())
+        return partial(
+            paint_film_frame, animation, frame, self._available_size, self.devicePixelRatioF()
+        )
 
     @property
     def _available_size(self) -> QSize:

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from visualizer.attention.roles import VECTORS, Role
+from visualizer.attention.roles import VECTOR_ROLES, Role
 from visualizer.documents.document_file import document_bytes
 from visualizer.documents.embedded_document import (
-    ATTACHMENT,
-    KEYWORD,
-    as_attachment,
-    as_metadata,
-    as_text,
+    PDF_ATTACHMENT_NAME,
+    PNG_KEYWORD,
+    encode_pdf_attachment,
+    encode_png_text,
+    encode_svg_metadata,
 )
 from visualizer.errors import InputError
-from visualizer.export.figure_view import view_of_figure
+from visualizer.export.figure_view import resolve_figure_view
 from visualizer.format import format_size
-from visualizer.heatmap.panel_colour_scale import SHORT, colour_of
+from visualizer.heatmap.panel_colour_scale import MIN_PERCENTILE_TOKENS, choose_colour_scale
 from visualizer.session.view_options import ColourLimits
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from visualizer.export.figure_settings import FigureSettings
     from visualizer.session.document import Document
     from visualizer.session.exportable_snapshot import Snapshot
-    from visualizer.session.resolved_view import Resolved
+    from visualizer.session.resolved_view import ResolvedView
     from visualizer.session.view import View
     from visualizer.session.view_options import ColourOptions
 
@@ -38,7 +38,7 @@ MAX_ATTACHED_BYTES = 2**22
 """Maximum size of a document's arrays; many programs read at most 8 MB of PNG text."""
 
 
-def attached_document(snapshot: Snapshot, figure_settings: FigureSettings) -> bytes:
+def document_to_attach(snapshot: Snapshot, figure_settings: FigureSettings) -> bytes:
     """Return the document to attach to a figure, without computed results.
 
     For captured attention, it contains the layer that the figure shows, or all layers if
@@ -55,7 +55,7 @@ def attached_document(snapshot: Snapshot, figure_settings: FigureSettings) -> by
     if not figure_settings.carries_document:
         return b""
     part = None if figure_settings.has_all_layers else _shown_part(snapshot, figure_settings)
-    document, view = part or (snapshot.whole_document, snapshot.view)
+    document, view = part or (snapshot.document_with_data, snapshot.view)
     compared = view.comparison and view.comparison.document
     documents = (document, compared) if compared else (document,)
     size = sum(len(part) for document in documents for part in document.held())
@@ -69,12 +69,12 @@ def attached_document(snapshot: Snapshot, figure_settings: FigureSettings) -> by
     return b"" if size > MAX_ATTACHED_BYTES else document_bytes(document, view)
 
 
-def size_of_all_layers(run: Run) -> int:
+def max_layer_bytes(run: Run) -> int:
     """Return the maximum bytes of all layers in a figure; 0 if there is only one layer."""
     trace = run.trace
     if trace.has_module or trace.is_blockwise or trace.count("layer") < 2:
         return 0
-    names = [name for name in (trace.attention, *VECTORS) if name in trace]
+    names = [name for name in (trace.attention, *VECTOR_ROLES) if name in trace]
     numbers = sum(math.prod(trace.shape(name)) for name in names)
     return numbers * trace.holding(trace.attention).dtype.itemsize * 4 // 3  # as base64
 
@@ -86,23 +86,23 @@ def _shown_part(
     trace, view = snapshot.run.trace, snapshot.view
     if trace.has_module or trace.is_blockwise or view.comparison:
         return None
-    shown = view_of_figure(snapshot, figure_settings)
+    shown = resolve_figure_view(snapshot, figure_settings)
     if trace.count("layer") < 2 or shown.view.spread:  # several layers are shown side by side
         return None
     layer = trace.at("layer", shown.leading)
-    document = snapshot.document.with_layer_of(snapshot.run, layer)
+    document = snapshot.document.extract_layer(snapshot.run, layer)
     if document is None:
         return None
     return document, replace(view, layer=0, colouring=_same_colours(shown, view.colouring))
 
 
-def _same_colours(shown: Resolved, chosen: ColourOptions) -> ColourOptions:
+def _same_colours(shown: ResolvedView, chosen: ColourOptions) -> ColourOptions:
     """Return colour options that keep a layer's colours when the other layers are removed.
 
     The colour limits of a stage may depend on all layers.
     """
     trace = shown.run.trace
-    is_by_row = chosen.limits is ColourLimits.AUTO and max(trace.sides) > SHORT
+    is_by_row = chosen.limits is ColourLimits.AUTO and max(trace.sides) > MIN_PERCENTILE_TOKENS
     is_of_all = chosen.limits in {ColourLimits.AUTO, ColourLimits.SHARED} and not is_by_row
     roles = {stage.role for stage in shown.shown_stages}
     is_to_one = roles == {Role.WEIGHTS} and chosen.limits is ColourLimits.AUTO
@@ -110,26 +110,26 @@ def _same_colours(shown: Resolved, chosen: ColourOptions) -> ColourOptions:
         return chosen
     typed = []
     for stage in shown.shown_stages:
-        held, lens = trace.seen(stage.name, shown.view.lens), shown.view.lens
-        colour = colour_of(trace, stage, held, lens, chosen)
+        held, lens = trace.displayed_stage(stage.name, shown.view.lens), shown.view.lens
+        colour = choose_colour_scale(trace, stage, held, lens, chosen)
         typed.append((stage.name, colour.low, colour.high))
     return replace(chosen, limits=ColourLimits.TYPED, typed=tuple(typed))
 
 
-def put_into_png(image: QImage, data: bytes) -> None:
+def attach_to_png(image: QImage, data: bytes) -> None:
     """Attach a document to a PNG as a text chunk."""
     if data:
-        image.setText(KEYWORD, as_text(data))
+        image.setText(PNG_KEYWORD, encode_png_text(data))
 
 
-def put_into_svg(svg: bytes, data: bytes) -> bytes:
+def attach_to_svg(svg: bytes, data: bytes) -> bytes:
     """Attach a document to an SVG as metadata, before the ``<defs>`` that Qt always writes."""
     if not data:
         return svg
-    return svg.replace(b"<defs>", as_metadata(data).encode() + b"\n<defs>", 1)
+    return svg.replace(b"<defs>", encode_svg_metadata(data).encode() + b"\n<defs>", 1)
 
 
-def put_into_pdf(writer: QPdfWriter, data: bytes) -> None:
+def attach_to_pdf(writer: QPdfWriter, data: bytes) -> None:
     """Attach a document to a PDF as an embedded file."""
     if data:
-        writer.addFileAttachment(ATTACHMENT, as_attachment(data), "text/plain")
+        writer.addFileAttachment(PDF_ATTACHMENT_NAME, encode_pdf_attachment(data), "text/plain")

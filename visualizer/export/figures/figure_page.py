@@ -29,24 +29,24 @@ from PySide6.QtGui import (
 )
 
 from visualizer.attention.spec import Dtype
-from visualizer.export.figure_settings import PIXELS_AN_INCH, FigurePaper, FigureSettings
-from visualizer.export.figure_view import view_of_figure
-from visualizer.features.comparison_bar.presenter import lead_of
+from visualizer.export.figure_settings import PIXELS_PER_INCH, FigurePaper, FigureSettings
+from visualizer.export.figure_view import resolve_figure_view
+from visualizer.features.comparison_bar.presenter import describe_comparison
 from visualizer.heatmap import panel_margins_paint, panel_paint
 from visualizer.heatmap.board_arrangement import EDGE
-from visualizer.heatmap.board_placement import lay_out
+from visualizer.heatmap.board_placement import lay_out_board
 from visualizer.heatmap.board_presenter import (
+    draw_panel_previews,
     draw_panels,
     present_board_contents,
-    sketch_panels,
 )
 from visualizer.heatmap.cell_cursor_paint import paint_cursor
 from visualizer.heatmap.highlight_paint import paint_highlights
-from visualizer.heatmap.step_motion_paint import eased, moving_cells, paint_moving_cells
+from visualizer.heatmap.step_motion_paint import ease, moving_cells, paint_moving_cells
 from visualizer.progress import Progress, no_progress
 from visualizer.session.computation_caption import caption
-from visualizer.session.resolved_view import Resolved, resolve
-from visualizer.widgets.fonts import font, text_scale
+from visualizer.session.resolved_view import ResolvedView, resolve_view
+from visualizer.widgets.fonts import scaled_font, text_scale
 from visualizer.widgets.theme import DARK, LIGHT, PRINT, Theme
 
 if TYPE_CHECKING:
@@ -77,19 +77,19 @@ def create_painter_enums() -> None:
 
 create_painter_enums()  # figures are painted on threads
 
-THEMES = {FigurePaper.PRINT: PRINT, FigurePaper.LIGHT: LIGHT, FigurePaper.DARK: DARK}
-NARROWEST = 480
-SHEET = 2**0.5
+PAPER_THEMES = {FigurePaper.PRINT: PRINT, FigurePaper.LIGHT: LIGHT, FigurePaper.DARK: DARK}
+MIN_WIDTH_PX = 480
+SHEET_ASPECT_RATIO = 2**0.5
 """Height / width up to which panels keep their size: the ratio of ISO 216 paper."""
-SMALLER = 0.96
+SCALE_STEP = 0.96
 """Factor between the scales that are tried if a figure does not fit."""
-GALLOP = (1, 2, 4, 8, 16, 32, 64, 96)
+GALLOP_STEPS = (1, 2, 4, 8, 16, 32, 64, 96)
 """Numbers of scale steps tried first, before the binary search between two of them."""
 MAX_CELLS = 8_000_000
 """Maximum number of cells of all panels; more are pooled, to limit time and file size."""
 SKETCHED_ROWS, PREVIEW_ROWS = 512, 32
 """Rows of a long text read for a first picture: over all panels, and at least per panel."""
-TALLEST = 1e6
+UNLIMITED_HEIGHT_PX = 1e6
 """Available height in pixels when measuring wrapped text; practically unlimited."""
 _WRAPPED = Qt.TextFlag.TextWordWrap | Qt.AlignmentFlag.AlignLeft
 
@@ -139,42 +139,45 @@ class FigurePage(Struct, frozen=True, eq=False):
     fits: bool
 
 
-def figure_of(snapshot: Snapshot, figure_settings: FigureSettings) -> FigureContent:
+def figure_content(snapshot: Snapshot, figure_settings: FigureSettings) -> FigureContent:
     """Return the content of a figure, pooled to the available cells.
 
     For a long text, the pictures include only what has been computed so far; see
-    `exact_figure_of`.
+    `exact_figure_content`.
     """
     return _fit_cells(snapshot, figure_settings)[1]
 
 
-def exact_figure_of(
+def exact_figure_content(
     snapshot: Snapshot, figure_settings: FigureSettings, progress: Progress = no_progress
 ) -> FigureContent:
-    """Return the content of a figure as `figure_of` does, with exact pictures of a long text.
+    """Return the content of a figure as `figure_content` does, with exact pictures of a long text.
 
     A window that shows the run is not affected. Drawing takes the first fifth of the progress.
     """
-    snapshot = snapshot.with_own_pictures()
+    snapshot = snapshot.with_separate_tiles()
     framed_at, figure = _fit_cells(snapshot, figure_settings)
     return _draw_figure(framed_at, figure, figure_settings, progress)
 
 
-def sketched_figure_of(
+def sketched_figure_content(
     snapshot: Snapshot, figure_settings: FigureSettings, progress: Progress = no_progress
 ) -> FigureContent:
-    """Return the content of a figure as `figure_of` does, with quick sketches of a long text."""
+    """Return the content of a figure, with quick sketches of a long text."""
     if not snapshot.run.trace.is_blockwise:
-        return figure_of(snapshot, figure_settings)
-    snapshot = snapshot.with_own_pictures()
+        return figure_content(snapshot, figure_settings)
+    snapshot = snapshot.with_separate_tiles()
     framed_at, figure = _fit_cells(snapshot, figure_settings)
     room = max(PREVIEW_ROWS, SKETCHED_ROWS // max(1, len(figure.board.heatmaps)))
-    sketch_panels(framed_at, room, progress)
+    draw_panel_previews(framed_at, room, progress)
     return _read_content(_without_chosen_colours(framed_at), figure_settings)
 
 
 def _draw_figure(
-    framed_at: Resolved, figure: FigureContent, figure_settings: FigureSettings, progress: Progress
+    framed_at: ResolvedView,
+    figure: FigureContent,
+    figure_settings: FigureSettings,
+    progress: Progress,
 ) -> FigureContent:
     """Return a figure with the panels of a long text drawn exactly."""
     if not framed_at.run.trace.is_blockwise:
@@ -185,9 +188,9 @@ def _draw_figure(
 
 def _fit_cells(
     snapshot: Snapshot, figure_settings: FigureSettings
-) -> tuple[Resolved, FigureContent]:
+) -> tuple[ResolvedView, FigureContent]:
     """Choose how many cells fit in a figure and read its content with them."""
-    framed_at = view_of_figure(snapshot, figure_settings)
+    framed_at = resolve_figure_view(snapshot, figure_settings)
     view = framed_at.view
     width, height = (
         figure_settings.width / figure_settings.enlarged,
@@ -200,25 +203,25 @@ def _fit_cells(
     if (space, small) != (view.room, view.small_room):
         framed_at = _with_room(framed_at, space, small)
         figure = _read_content(framed_at, figure_settings)
-    page = page_of(figure, figure_settings)
+    page = lay_out_page(figure, figure_settings)
     if page.scale < figure_settings.enlarged and any(
         one.is_pooled for one in figure.board.heatmaps
     ):
         sides = (max(slot.cells.width(), slot.cells.height()) for slot in page.layout.slots)
-        space = int(max(sides) * page.scale * figure_settings.dpi / PIXELS_AN_INCH) // 8 * 8
+        space = int(max(sides) * page.scale * figure_settings.dpi / PIXELS_PER_INCH) // 8 * 8
         framed_at = _with_room(framed_at, max(8, space))
         figure = _read_content(framed_at, figure_settings)
     return framed_at, figure
 
 
-def figure_within(
+def exact_figure_within(
     snapshot: Snapshot,
     figure_settings: FigureSettings,
     most: Callable[[int], int],
     progress: Progress = no_progress,
 ) -> FigureContent:
     """Return the exact content of a figure, pooled to `most(panels)` cells per side."""
-    resolved = view_of_figure(snapshot.with_own_pictures(), figure_settings)
+    resolved = resolve_figure_view(snapshot.with_separate_tiles(), figure_settings)
     panels = len(_read_content(resolved, figure_settings).board.heatmaps)
     times = 2 if snapshot.run.trace.spec.dtype is Dtype.FLOAT64 else 1
     resolved = _with_room(resolved, most(times * panels))
@@ -227,19 +230,19 @@ def figure_within(
     )
 
 
-def _without_chosen_colours(resolved: Resolved) -> Resolved:
+def _without_chosen_colours(resolved: ResolvedView) -> ResolvedView:
     """Resolve the view again: its colours date from before its pictures were drawn."""
     return _with_room(resolved, resolved.view.room, resolved.view.small_room)
 
 
-def _with_room(resolved: Resolved, room: int, small_room: int = 0) -> Resolved:
+def _with_room(resolved: ResolvedView, room: int, small_room: int = 0) -> ResolvedView:
     """Return the view with these numbers of cells per side, of panels and next to a large one."""
     view = replace(resolved.view, room=room, small_room=small_room)
-    return resolve(resolved.document, view, resolved.run, resolved.computed)
+    return resolve_view(resolved.document, view, resolved.run, resolved.computed)
 
 
-def _read_content(resolved: Resolved, figure_settings: FigureSettings) -> FigureContent:
-    picture, lead = present_board_contents(resolved), lead_of(resolved)
+def _read_content(resolved: ResolvedView, figure_settings: FigureSettings) -> FigureContent:
+    picture, lead = present_board_contents(resolved), describe_comparison(resolved)
     said = [caption(resolved.run), _text_of(resolved), lead] if figure_settings.has_caption else []
     under = " · ".join(part for part in said if part)
     # Print a row of stages unless the user enlarged one of them.
@@ -248,19 +251,19 @@ def _read_content(resolved: Resolved, figure_settings: FigureSettings) -> Figure
     return FigureContent(board, picture.cursor, picture.highlights, figure_settings.title, under)
 
 
-def _text_of(resolved: Resolved) -> str:
+def _text_of(resolved: ResolvedView) -> str:
     """Name the shown text or layer if the run has several."""
-    return "" if resolved.is_spread else resolved.leading_in_words
+    return "" if resolved.is_spread else resolved.leading_description
 
 
-def exact_page_of(
+def lay_out_exact_page(
     snapshot: Snapshot, figure_settings: FigureSettings, progress: Progress = no_progress
 ) -> FigurePage:
-    """Lay out the page of an exact figure; see `exact_figure_of`."""
-    return page_of(exact_figure_of(snapshot, figure_settings, progress), figure_settings)
+    """Lay out the page of an exact figure; see `exact_figure_content`."""
+    return lay_out_page(exact_figure_content(snapshot, figure_settings, progress), figure_settings)
 
 
-def page_of(figure: FigureContent, figure_settings: FigureSettings) -> FigurePage:
+def lay_out_page(figure: FigureContent, figure_settings: FigureSettings) -> FigurePage:
     """Lay a figure out in the width and height of the settings, with cells of whole pixels.
 
     If it does not fit, everything is scaled down by as little as necessary.
@@ -269,8 +272,8 @@ def page_of(figure: FigureContent, figure_settings: FigureSettings) -> FigurePag
     if page.fits or figure_settings.is_trimmed:
         return page
     # A figure that fits at one scale also fits at smaller ones, so a binary search is enough.
-    smaller = cache(lambda step: _place_figure(figure, figure_settings, SMALLER**step))
-    high = next((step for step in GALLOP if smaller(step).fits), 0)
+    smaller = cache(lambda step: _place_figure(figure, figure_settings, SCALE_STEP**step))
+    high = next((step for step in GALLOP_STEPS if smaller(step).fits), 0)
     if not high:
         return page
     between = range(high // 2 + 1, high)
@@ -278,7 +281,7 @@ def page_of(figure: FigureContent, figure_settings: FigureSettings) -> FigurePag
     return smaller(between.start + first)
 
 
-def fits_at(figure: FigureContent, figure_settings: FigureSettings, size: float) -> bool:
+def fits_at_scale(figure: FigureContent, figure_settings: FigureSettings, size: float) -> bool:
     """Whether a figure fits on its page at a text scale; it may also fit at a smaller one."""
     return figure_settings.is_trimmed or _place_figure(figure, figure_settings, size).fits
 
@@ -291,7 +294,7 @@ def _place_figure(
     width, high = figure_settings.width / scale, _layout_height(figure_settings) / scale
     told = text_height(figure.title, 20, width) + text_height(figure.caption, 12, width)
     layout = _lay_out_panels(figure, figure_settings, width, high - told, size)
-    block = max(layout.width, min(width, NARROWEST))  # a caption needs some width
+    block = max(layout.width, min(width, MIN_WIDTH_PX))  # a caption needs some width
     wide = block if figure_settings.is_trimmed else width
     titled, told = text_height(figure.title, 20, block), text_height(figure.caption, 12, block)
     content = titled + layout.height + told
@@ -305,7 +308,7 @@ def _place_figure(
         QRectF(EDGE, EDGE / 2, block - 2 * EDGE, titled),
         QRectF(0, titled, layout.width, layout.height),
         QRectF(EDGE, titled + layout.height, block - 2 * EDGE, told),
-        THEMES[figure_settings.paper],
+        PAPER_THEMES[figure_settings.paper],
         block <= wide + 0.01 and content <= height + 0.01,
     )
 
@@ -322,19 +325,19 @@ def _lay_out_panels(
     Cells are whole dots of the page at the text scale.
     """
     ratio, is_free = figure_settings.pixel_ratio * size, not figure_settings.height
-    return lay_out(figure.board, width, height, ratio, is_height_free=is_free)
+    return lay_out_board(figure.board, width, height, ratio, is_height_free=is_free)
 
 
 def _layout_height(figure_settings: FigureSettings) -> float:
     """Return the target height of the panels; without a fixed height they may exceed it."""
-    return figure_settings.height or figure_settings.width * SHEET
+    return figure_settings.height or figure_settings.width * SHEET_ASPECT_RATIO
 
 
 def text_height(text: str, size: int, width: float) -> float:
     """Return the height of a text with its spacing; 0 for an empty text."""
     if not text:
         return 0
-    area = QRectF(0, 0, width - 2 * EDGE, TALLEST)
+    area = QRectF(0, 0, width - 2 * EDGE, UNLIMITED_HEIGHT_PX)
     return (
         QFontMetricsF(_text_font(size)).boundingRect(area, _WRAPPED, text).height()
         + 14 * text_scale()
@@ -342,7 +345,7 @@ def text_height(text: str, size: int, width: float) -> float:
 
 
 def _text_font(size: int) -> QFont:
-    return font(size, QFont.Weight.DemiBold if size > 12 else QFont.Weight.Normal)
+    return scaled_font(size, QFont.Weight.DemiBold if size > 12 else QFont.Weight.Normal)
 
 
 def paint_page(painter: QPainter, page: FigurePage, progress: Progress = no_progress) -> None:
@@ -373,7 +376,7 @@ def paint_page(painter: QPainter, page: FigurePage, progress: Progress = no_prog
         painter.restore()
 
 
-def cells_in_motion(page: FigurePage) -> tuple[MovingCells, ...]:
+def find_moving_cells(page: FigurePage) -> tuple[MovingCells, ...]:
     """Return the cells that move between the panels of a page in its playback step."""
     figure = page.figure
     slots = [slot for slot in page.layout.slots if figure.board.is_current(slot.heatmap)]
@@ -388,7 +391,7 @@ def paint_motion(
     painter.save()
     painter.scale(page.scale, page.scale)
     painter.translate(page.at + page.panels.topLeft())
-    paint_moving_cells(painter, cells, eased(share), page.theme)
+    paint_moving_cells(painter, cells, ease(share), page.theme)
     painter.restore()
 
 

@@ -13,13 +13,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from visualizer.attention.display_transforms import WeightTransform
-from visualizer.attention.spec import Normalisation
+from visualizer.attention.spec import NormalisationKind
 from visualizer.errors import InputError
 from visualizer.export.figure_settings import FigureExtent
-from visualizer.export.figure_view import view_of_figure
-from visualizer.export.figures.figure_page import THEMES
+from visualizer.export.figure_view import resolve_figure_view
+from visualizer.export.figures.figure_page import PAPER_THEMES
 from visualizer.heatmap import colour_mapping
-from visualizer.heatmap.board_presenter import draw_panel, part_of_sources
+from visualizer.heatmap.board_presenter import draw_panel, source_progress
 from visualizer.heatmap.panel_presenter import PanelSource
 from visualizer.progress import Progress, no_progress
 from visualizer.session.timeline import Playhead
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
     from visualizer.export.figure_settings import FigureSettings
     from visualizer.heatmap.board import Heatmap
     from visualizer.session.exportable_snapshot import Snapshot
-    from visualizer.session.resolved_view import PoolingExtent, Resolved
+    from visualizer.session.resolved_view import PoolingExtent, ResolvedView
     from visualizer.widgets.theme import Theme
 
 MAX_SIDE_PX = 16_384
 """Maximum width and height in pixels."""
-ROWS = 256
+ROWS_PER_BAND = 256
 """Rows of pixels per band; as many rows of a long text are drawn together."""
-COARSE = 512
+COARSE_SIDE_CELLS = 512
 """Cells per side of the coarse picture that gives the colour limits of a long text."""
 
 
@@ -51,15 +51,15 @@ class PanelCells(Struct, frozen=True, eq=False):
 
     Parameters
     ----------
-    whose : tuple
+    head_choice : tuple
         The head and the aggregate of the panel.
     extent : PoolingExtent
         The whole panel, with the numbers of rows and columns per pixel.
     """
 
-    resolved: Resolved
+    resolved: ResolvedView
     stage: Stage
-    whose: tuple[int | None, HeadAggregate | None]
+    head_choice: tuple[int | None, HeadAggregate | None]
     extent: PoolingExtent
     theme: Theme
 
@@ -70,7 +70,7 @@ class PanelCells(Struct, frozen=True, eq=False):
         return columns, rows
 
     @property
-    def size_in_words(self) -> str:
+    def describe_size(self) -> str:
         """The size, and the cells per pixel."""
         width, height = self.size
         down, right = self.extent.blocks
@@ -88,24 +88,26 @@ class PanelCells(Struct, frozen=True, eq=False):
         self._check_colours()
         height = self.extent.side[0]
         if self._needs_ends:
-            draw_panel(self._coarse_source(COARSE), part_of_sources(progress, 0, 2))
-            progress = part_of_sources(progress, 1, 2)
-        for top in range(0, height, ROWS):
-            yield self._render_band(top, part_of_sources(progress, top // ROWS, -(-height // ROWS)))
+            draw_panel(self._coarse_source(COARSE_SIDE_CELLS), source_progress(progress, 0, 2))
+            progress = source_progress(progress, 1, 2)
+        for top in range(0, height, ROWS_PER_BAND):
+            yield self._render_band(
+                top, source_progress(progress, top // ROWS_PER_BAND, -(-height // ROWS_PER_BAND))
+            )
 
-    def sketched(self, room: int) -> QImage:
+    def render_coarse(self, room: int) -> QImage:
         """Return a quick preview with this many cells per side."""
         source = self._coarse_source(room)
-        source.sketch()
+        source.draw_coarse_rows()
         heatmap = source.heatmap({})
         indices = colour_mapping.colour_indices(heatmap)
-        return colour_mapping.image(indices, heatmap.colour.map, self.theme)
+        return colour_mapping.colour_image(indices, heatmap.colour.map, self.theme)
 
     def _coarse_source(self, room: int) -> PanelSource:
-        return self._panel_source(self.resolved.whole_extent(self.stage, room))
+        return self._panel_source(self.resolved.full_extent(self.stage, room))
 
     def _panel_source(self, extent: PoolingExtent) -> PanelSource:
-        return PanelSource(self.resolved, self.stage, *self.whose, extent=extent)
+        return PanelSource(self.resolved, self.stage, *self.head_choice, extent=extent)
 
     @property
     def _needs_ends(self) -> bool:
@@ -113,7 +115,7 @@ class PanelCells(Struct, frozen=True, eq=False):
         view, trace = self.resolved.view, self.resolved.run.trace
         if not trace.is_blockwise:
             return False
-        if self.stage.is_weights and trace.spec.normalisation is Normalisation.SUM:
+        if self.stage.is_weights and trace.spec.normalisation is NormalisationKind.SUM:
             return True  # weights may be negative
         is_to_one = view.colouring.limits in {ColourLimits.AUTO, ColourLimits.UNIT}
         is_share = self.stage.is_weights and view.lens is not WeightTransform.TIMES_VALUE
@@ -122,7 +124,7 @@ class PanelCells(Struct, frozen=True, eq=False):
     def _check_colours(self) -> None:
         colouring, rows = self.resolved.view.colouring, self.extent.side[0]
         is_ranked = colouring.curve is ColourCurve.RANK
-        if is_ranked and colouring.limits is not ColourLimits.ROW and rows > ROWS:
+        if is_ranked and colouring.limits is not ColourLimits.ROW and rows > ROWS_PER_BAND:
             sentence = (
                 "Rank colours compare all cells of a panel, but this image is drawn "
                 "a few rows at a time. Rank per row, or choose another colour scale."
@@ -131,7 +133,7 @@ class PanelCells(Struct, frozen=True, eq=False):
 
     def _render_band(self, top: int, progress: Progress) -> np.ndarray:
         block, count = self.extent.blocks[0], self.resolved.run.trace.shape(self.stage.name)[-2]
-        rows = range(top * block, min((top + ROWS) * block, count))
+        rows = range(top * block, min((top + ROWS_PER_BAND) * block, count))
         source = self._panel_source(replace(self.extent, rows=rows))
         if source.held.is_blockwise:
             draw_panel(source, progress)
@@ -142,29 +144,29 @@ class PanelCells(Struct, frozen=True, eq=False):
         return pixels
 
     def _colour_pixels(self, heatmap: Heatmap) -> np.ndarray:
-        table = colour_mapping.table(heatmap.colour.map, self.theme)
+        table = colour_mapping.colour_table(heatmap.colour.map, self.theme)
         colours = np.stack([table >> shift & 255 for shift in (16, 8, 0)], axis=-1)
         indices = colour_mapping.colour_indices(heatmap)
         pixels: np.ndarray = colours.astype(np.uint8)[indices]
         return pixels.reshape(len(indices), -1)
 
 
-def panel_cells_of(snapshot: Snapshot, figure_settings: FigureSettings) -> PanelCells:
+def find_panel_cells(snapshot: Snapshot, figure_settings: FigureSettings) -> PanelCells:
     """Return the panel to render cell by cell: that of the pinned cell, or of the last weights.
 
     The whole panel is rendered regardless of zoom. A window that shows the run is not affected.
     """
     shown = replace(snapshot.view, zoom=None, comparison=None, playhead=Playhead(), guess=None)
-    snapshot = replace(snapshot.with_own_pictures(), view=shown)
+    snapshot = replace(snapshot.with_separate_tiles(), view=shown)
     panel = replace(figure_settings, extent=FigureExtent.PANEL)
-    resolved = view_of_figure(snapshot, panel)
+    resolved = resolve_figure_view(snapshot, panel)
     stage = resolved.shown_stages[0]
     whose = next(resolved.rows_of(stage))
-    extent = resolved.whole_extent(stage, MAX_SIDE_PX)
-    return PanelCells(resolved, stage, whose, extent, THEMES[figure_settings.paper])
+    extent = resolved.full_extent(stage, MAX_SIDE_PX)
+    return PanelCells(resolved, stage, whose, extent, PAPER_THEMES[figure_settings.paper])
 
 
-def cells_as_array(cells: PanelCells) -> np.ndarray:
+def render_cells(cells: PanelCells) -> np.ndarray:
     """Return the pixels of a panel, uint8 [row, column, 4]: red, green, blue and opacity."""
     width, height = cells.size
     made = np.full((height, width, 4), 255, np.uint8)

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 from PySide6.QtGui import QImage
 
-from visualizer.documents.embedded_document import KEYWORD, as_text
-from visualizer.export.figure_settings import MM_AN_INCH, FigureExtent
-from visualizer.export.figures.document_attachment import attached_document, put_into_png
-from visualizer.export.figures.figure_page import exact_page_of
-from visualizer.export.figures.panel_cells_picture import panel_cells_of
-from visualizer.export.figures.rasterization import picture
-from visualizer.features.layer_overview.paint import overview_picture, side_of_cells
-from visualizer.features.layer_overview.presenter import overview_of
+from visualizer.documents.embedded_document import PNG_KEYWORD, encode_png_text
+from visualizer.export.figure_settings import MM_PER_INCH, FigureExtent
+from visualizer.export.figures.document_attachment import attach_to_png, document_to_attach
+from visualizer.export.figures.figure_page import lay_out_exact_page
+from visualizer.export.figures.panel_cells_picture import find_panel_cells
+from visualizer.export.figures.rasterization import render_page
+from visualizer.features.layer_overview.paint import paint_overview, uniform_cell_spacing
+from visualizer.features.layer_overview.presenter import present_overview
 from visualizer.progress import Progress, no_progress, part_of_progress
-from visualizer.runtime import on_python_thread
+from visualizer.runtime import run_in_thread
 from visualizer.session.computation_caption import caption
 from visualizer.widgets.theme import PRINT
 
@@ -38,16 +38,16 @@ if TYPE_CHECKING:
 
 LEVEL, LARGE_LEVEL = 8, 1
 """zlib levels: small pictures take little time with either, and half the bytes at `LEVEL`."""
-LONG_TEXT = 2**10
+MIN_COMPRESSED_TEXT_BYTES = 2**10
 """Bytes from which metadata are compressed, which makes a base64 document a quarter smaller."""
 MAX_SMALL_PIXELS = 2**23
 """Maximum pixels of a picture that is compressed at `LEVEL`."""
-BAND = 128
+ROWS_PER_BAND = 128
 """Rows that are compressed together: few, so that their memory is reused."""
-UP = 2
+UP_FILTER = 2
 """PNG filter type Up: each byte is the difference to the one above."""
 ZLIB_HEADER = b"\x78\x01"
-SIGNATURE = b"\x89PNG\r\n\x1a\n"
+PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 
 def write_png(
@@ -74,25 +74,25 @@ def write_png(
         return
     if page is None:
         progress(0, 10)
-        page = exact_page_of(snapshot, figure_settings, progress)
-    image = picture(page, figure_settings.dpi, part_of_progress(progress, 20, 60))
-    put_into_png(image, attached_document(snapshot, figure_settings))
-    save(image, file, part_of_progress(progress, 60, 100))
+        page = lay_out_exact_page(snapshot, figure_settings, progress)
+    image = render_page(page, figure_settings.dpi, part_of_progress(progress, 20, 60))
+    attach_to_png(image, document_to_attach(snapshot, figure_settings))
+    save_image(image, file, part_of_progress(progress, 60, 100))
 
 
 def _write_cells(
     snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
 ) -> None:
     """Write a picture with one pixel per cell of a panel."""
-    cells = panel_cells_of(snapshot, figure_settings)
-    dots = round(figure_settings.dpi / MM_AN_INCH * 1000)
+    cells = find_panel_cells(snapshot, figure_settings)
+    dots = round(figure_settings.dpi / MM_PER_INCH * 1000)
     texts = {"Title": cells.stage.title, "Description": caption(snapshot.run)}
-    if document := attached_document(snapshot, figure_settings):
-        texts[KEYWORD] = as_text(document)
-    save_bands(cells.bands(progress), cells.size, file, (dots, dots), texts)
+    if document := document_to_attach(snapshot, figure_settings):
+        texts[PNG_KEYWORD] = encode_png_text(document)
+    save_image_bands(cells.bands(progress), cells.size, file, (dots, dots), texts)
 
 
-def save(image: QImage, file: BinaryIO, progress: Progress = no_progress) -> None:
+def save_image(image: QImage, file: BinaryIO, progress: Progress = no_progress) -> None:
     """Write an image as PNG to an open file, with its text chunks and physical size.
 
     For areas of one colour, unfiltered rows (filter 0) give smaller files than the predictive
@@ -103,17 +103,17 @@ def save(image: QImage, file: BinaryIO, progress: Progress = no_progress) -> Non
     texts = {key: image.text(key) for key in image.textKeys()}
     dots = image.dotsPerMeterX(), image.dotsPerMeterY()
     size = image.width(), image.height()
-    save_bands(_bands_of(image, progress), size, file, dots, texts)
+    save_image_bands(_bands_of(image, progress), size, file, dots, texts)
 
 
-def save_bands(
+def save_image_bands(
     bands: Iterable[np.ndarray],
     size: tuple[int, int],
     file: BinaryIO,
     dots: tuple[int, int],
     texts: Mapping[str, str],
 ) -> None:
-    """Write a picture as PNG from an iterator over bands of rows; see `save`.
+    """Write a picture as PNG from an iterator over bands of rows; see `save_image`.
 
     Parameters
     ----------
@@ -126,20 +126,20 @@ def save_bands(
     texts : mapping of str to str
         Metadata by keyword.
     """
-    file.write(SIGNATURE)
+    file.write(PNG_SIGNATURE)
     _write_chunk(file, b"IHDR", struct.pack(">IIBBBBB", *size, 8, 2, 0, 0, 0))
     _write_chunk(file, b"pHYs", struct.pack(">IIB", *dots, 1))
     for key, text in texts.items():
         _write_chunk(file, b"iTXt", key.encode("latin-1") + _text_chunk_data(_encode_text(text)))
-    on_python_thread(lambda: _write_rows(bands, size, file))
+    run_in_thread(lambda: _write_rows(bands, size, file))
     _write_chunk(file, b"IEND", b"")
 
 
 def _bands_of(image: QImage, progress: Progress) -> Iterator[np.ndarray]:
-    """Yield the rows of an image; see `save_bands`."""
-    for top in range(0, image.height(), BAND):
+    """Yield the rows of an image; see `save_image_bands`."""
+    for top in range(0, image.height(), ROWS_PER_BAND):
         progress(top, image.height())
-        height = min(BAND, image.height() - top)
+        height = min(ROWS_PER_BAND, image.height() - top)
         part = image.copy(0, top, image.width(), height)
         band = part.convertToFormat(QImage.Format.Format_RGB888)
         held = np.frombuffer(band.constBits(), np.uint8).reshape(height, band.bytesPerLine())
@@ -148,7 +148,7 @@ def _bands_of(image: QImage, progress: Progress) -> Iterator[np.ndarray]:
 
 def _text_chunk_data(text: bytes) -> bytes:
     """Return an iTXt chunk's data after the keyword: flags, two empty fields and the text."""
-    if len(text) < LONG_TEXT:
+    if len(text) < MIN_COMPRESSED_TEXT_BYTES:
         return bytes(5) + text
     return b"\0\1\0\0\0" + zlib.compress(text)
 
@@ -195,7 +195,7 @@ def _filter_rows(pixels: np.ndarray, above: bytes | None) -> tuple[np.ndarray, b
     is_like = np.empty(len(pixels), bool)
     is_like[0] = pixels[0].tobytes() == above
     is_like[1:] = (pixels[1:] == pixels[:-1]).all(1)
-    rows[:, 0] = np.where(is_like, UP, 0)
+    rows[:, 0] = np.where(is_like, UP_FILTER, 0)
     rows[:, 1:] = pixels
     rows[is_like, 1:] = 0
     return rows, pixels[-1].tobytes()
@@ -207,12 +207,12 @@ def _write_chunk(file: BinaryIO, kind: bytes, data: bytes) -> None:
         file.write(struct.pack(">I", zlib.crc32(kind + data)))
 
 
-SIDE = 64
+OVERVIEW_SIDE_PX = 64
 """Approximate distance between adjacent small heatmaps in pixels."""
 
 
-def overview_png(
-    runs: Sequence[tuple[Run, tuple[int, ...]]], order: HeadOrder, side: int = SIDE
+def write_overview_png(
+    runs: Sequence[tuple[Run, tuple[int, ...]]], order: HeadOrder, side: int = OVERVIEW_SIDE_PX
 ) -> bytes:
     """Return the overview of several runs of one text as PNG; a Qt application must exist.
 
@@ -226,7 +226,7 @@ def overview_png(
     InputError
         For ``layer``, if the layers differ in their heads.
     """
-    panel = overview_of(runs, order)
+    panel = present_overview(runs, order)
     run = runs[0][0]
     tokens = run.texts[0]
     between = "" if any(token.startswith(" ") for token in tokens) else " "
@@ -234,6 +234,6 @@ def overview_png(
     title = words if len(words) <= 80 else f"{words[:78]}…”"
     file = io.BytesIO()
     assert panel.weights is not None
-    near = side_of_cells(max(panel.weights.shape[-2:]), side)
-    save(overview_picture(panel, title, near, PRINT), file)
+    near = uniform_cell_spacing(max(panel.weights.shape[-2:]), side)
+    save_image(paint_overview(panel, title, near, PRINT), file)
     return file.getvalue()

@@ -9,8 +9,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from visualizer.errors import InputError
-from visualizer.export.figure_settings import MAX_POINTS, MAX_SIDE_MM, MIN_POINTS, PIXELS_AN_INCH
-from visualizer.export.figures.figure_page import figure_of, fits_at, page_of
+from visualizer.export.figure_settings import MAX_POINTS, MAX_SIDE_MM, MIN_POINTS, PIXELS_PER_INCH
+from visualizer.export.figures.figure_page import figure_content, fits_at_scale, lay_out_page
 from visualizer.heatmap.panel_margins_paint import LABEL, label_size
 from visualizer.widgets.fonts import text_scale
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from visualizer.export.figures.figure_page import FigurePage
     from visualizer.session.exportable_snapshot import Snapshot
 
-READABLE_POINTS = 5.0
+MIN_READABLE_POINTS = 5.0
 """Text below this size, in points, is reported."""
 _POINTS_AN_INCH = 72
 _WIDER, _TRIES = 1.1, 12
 
 
-class SmallText(Struct, frozen=True):
+class SmallTextWarning(Struct, frozen=True):
     """Text of a figure that is too small to read comfortably on paper.
 
     Parameters
@@ -42,15 +42,15 @@ class SmallText(Struct, frozen=True):
     changes: dict[str, Any]
 
     @property
-    def is_refused(self) -> bool:
+    def is_too_small(self) -> bool:
         """Whether the text is so small that the figure is not written."""
         return self.points < MIN_POINTS
 
     @property
-    def finding(self) -> str:
+    def size_message(self) -> str:
         """Message with the size of the smallest text."""
         size = math.floor(self.points * 10) / 10
-        end = ", too small for print" if self.is_refused else ""
+        end = ", too small for print" if self.is_too_small else ""
         return f"The smallest text would be {size:g} pt{end}."
 
     @property
@@ -59,10 +59,10 @@ class SmallText(Struct, frozen=True):
         width, points = self.changes.get("width_mm"), self.changes.get("points")
         if width is not None:
             height = " and an automatic height" if "height_mm" in self.changes else ""
-            return f"{self.finding} Use a width of {width:g} mm{height}."
+            return f"{self.size_message} Use a width of {width:g} mm{height}."
         if points is not None:
-            return f"{self.finding} Use a text size of {points:g} pt."
-        return f"{self.finding} Show fewer panels."
+            return f"{self.size_message} Use a text size of {points:g} pt."
+        return f"{self.size_message} Show fewer panels."
 
 
 def check_text_size(page: FigurePage, snapshot: Snapshot, figure_settings: FigureSettings) -> str:
@@ -74,28 +74,28 @@ def check_text_size(page: FigurePage, snapshot: Snapshot, figure_settings: Figur
         For ``size``, if the text is too small to print.
     """
     small = small_text(page, snapshot, figure_settings)
-    if small and small.is_refused:
+    if small and small.is_too_small:
         raise InputError("size", small.sentence)
     return small.sentence if small else ""
 
 
 def small_text(
     page: FigurePage, snapshot: Snapshot, figure_settings: FigureSettings
-) -> SmallText | None:
+) -> SmallTextWarning | None:
     """Return a description of a page's small text; None if all text is readable."""
     points = _smallest_points(page)
-    if points >= READABLE_POINTS:
+    if points >= MIN_READABLE_POINTS:
         return None
-    return SmallText(points, _find_changes(page, points, snapshot, figure_settings))
+    return SmallTextWarning(points, _find_changes(page, points, snapshot, figure_settings))
 
 
 def _smallest_points(page: FigurePage) -> float:
-    return _smallest_px(page) * page.scale * _POINTS_AN_INCH / PIXELS_AN_INCH
+    return _smallest_px(page) * page.scale * _POINTS_AN_INCH / PIXELS_PER_INCH
 
 
 def _full_points(page: FigurePage, figure_settings: FigureSettings) -> float:
     """Return the size that a page's smallest text has if nothing is scaled down."""
-    return _smallest_px(page) * figure_settings.enlarged * _POINTS_AN_INCH / PIXELS_AN_INCH
+    return _smallest_px(page) * figure_settings.enlarged * _POINTS_AN_INCH / PIXELS_PER_INCH
 
 
 def _smallest_px(page: FigurePage) -> float:
@@ -116,14 +116,17 @@ def _find_changes(
     page: FigurePage, points: float, snapshot: Snapshot, figure_settings: FigureSettings
 ) -> dict[str, Any]:
     """Find the first change that makes the smallest text readable."""
-    for changes in _candidate_changes(page, READABLE_POINTS / points, figure_settings):
+    for changes in _candidate_changes(page, MIN_READABLE_POINTS / points, figure_settings):
         changed = replace(figure_settings, **changes)
-        if not fits_at(
-            page.figure, changed, min(1.0, READABLE_POINTS / _full_points(page, changed))
+        if not fits_at_scale(
+            page.figure, changed, min(1.0, MIN_READABLE_POINTS / _full_points(page, changed))
         ):
             continue
         # The content may be pooled to fit the new size, so lay it out again.
-        if _smallest_points(page_of(figure_of(snapshot, changed), changed)) >= READABLE_POINTS:
+        if (
+            _smallest_points(lay_out_page(figure_content(snapshot, changed), changed))
+            >= MIN_READABLE_POINTS
+        ):
             return changes
     return {}
 

@@ -8,9 +8,9 @@ import numpy as np
 from PySide6.QtGui import QImage, QPainter
 
 from visualizer.errors import InputError
-from visualizer.export.figure_settings import MM_AN_INCH, PIXELS_AN_INCH, FigureExtent
-from visualizer.export.figures.figure_page import exact_page_of, paint_page
-from visualizer.export.figures.panel_cells_picture import cells_as_array, panel_cells_of
+from visualizer.export.figure_settings import MM_PER_INCH, PIXELS_PER_INCH, FigureExtent
+from visualizer.export.figures.figure_page import lay_out_exact_page, paint_page
+from visualizer.export.figures.panel_cells_picture import find_panel_cells, render_cells
 from visualizer.progress import Progress, no_progress
 
 if TYPE_CHECKING:
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 MAX_SIDE_PX = 30_000
 
 
-def pixels(snapshot: Snapshot, figure_settings: FigureSettings) -> np.ndarray:
+def render_pixels(snapshot: Snapshot, figure_settings: FigureSettings) -> np.ndarray:
     """Paint a figure as an array, uint8 [row, column, 4]: red, green, blue and alpha."""
     if figure_settings.extent is FigureExtent.CELLS:
-        return cells_as_array(panel_cells_of(snapshot, figure_settings))
-    image = picture(exact_page_of(snapshot, figure_settings), figure_settings.dpi)
+        return render_cells(find_panel_cells(snapshot, figure_settings))
+    image = render_page(lay_out_exact_page(snapshot, figure_settings), figure_settings.dpi)
     image = image.convertToFormat(QImage.Format.Format_RGBA8888)
     return np.array(image.constBits()).reshape(image.height(), image.width(), 4)
 
 
-def picture(page: FigurePage, dpi: float, progress: Progress = no_progress) -> QImage:
+def render_page(page: FigurePage, dpi: float, progress: Progress = no_progress) -> QImage:
     """Paint a page at a resolution, limited by the largest size of an image.
 
     Raises
@@ -40,15 +40,15 @@ def picture(page: FigurePage, dpi: float, progress: Progress = no_progress) -> Q
         When it is too large for the memory.
     """
     width, height = page.size.width(), page.size.height()
-    ratio = min(dpi / PIXELS_AN_INCH, MAX_SIDE_PX / max(width, height))
-    image = blank(round(width * ratio), round(height * ratio))
+    ratio = min(dpi / PIXELS_PER_INCH, MAX_SIDE_PX / max(width, height))
+    image = create_image(round(width * ratio), round(height * ratio))
     painter = QPainter(image)
     painter.scale(ratio, ratio)
     try:
         paint_page(painter, page, progress)
     finally:  # also if cancelled: a painter must end before its image is deleted
         painter.end()
-    dots = round(PIXELS_AN_INCH * ratio / MM_AN_INCH * 1000)
+    dots = round(PIXELS_PER_INCH * ratio / MM_PER_INCH * 1000)
     image.setDotsPerMeterX(dots)
     image.setDotsPerMeterY(dots)
     image.setText("Title", page.figure.name)
@@ -56,7 +56,7 @@ def picture(page: FigurePage, dpi: float, progress: Progress = no_progress) -> Q
     return image
 
 
-def blank(width: int, height: int) -> QImage:
+def create_image(width: int, height: int) -> QImage:
     """Make an image to paint on.
 
     Raises
@@ -74,8 +74,8 @@ def blank(width: int, height: int) -> QImage:
     return image
 
 
-def words_of(image: QImage) -> np.ndarray:
-    """Return an image made by `blank` as 0xrrggbb, uint32 [row, column]."""
+def image_words(image: QImage) -> np.ndarray:
+    """Return an image made by `create_image` as 0xrrggbb, uint32 [row, column]."""
     words = np.frombuffer(image.constBits(), np.uint32)
     rows = words.reshape(image.height(), image.bytesPerLine() // 4)
     found: np.ndarray = rows[:, : image.width()] & np.uint32(0xFFFFFF)

@@ -11,14 +11,14 @@ from PySide6.QtGui import QPageSize, QPainter, QPdfWriter
 from PySide6.QtSvg import QSvgGenerator
 
 from visualizer.errors import InputError
-from visualizer.export.figure_settings import MM_AN_INCH, PIXELS_AN_INCH
+from visualizer.export.figure_settings import MM_PER_INCH, PIXELS_PER_INCH
 from visualizer.export.figures.document_attachment import (
-    attached_document,
-    put_into_pdf,
-    put_into_svg,
+    attach_to_pdf,
+    attach_to_svg,
+    document_to_attach,
 )
-from visualizer.export.figures.figure_page import exact_page_of, paint_page
-from visualizer.export.figures.rasterization import picture
+from visualizer.export.figures.figure_page import lay_out_exact_page, paint_page
+from visualizer.export.figures.rasterization import render_page
 from visualizer.progress import Progress, no_progress, part_of_progress
 
 if TYPE_CHECKING:
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from visualizer.session.exportable_snapshot import Snapshot
 
 CREATOR = "Attention Visualizer"
-PDF_UNITS_AN_INCH = 1200
+PDF_UNITS_PER_INCH = 1200
 MAX_PDF_SIDE_POINTS = 14_400
 """Maximum side of a page; programs do not open larger ones."""
-POINTS_AN_INCH = 72
+POINTS_PER_INCH = 72
 _INVALID_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _STYLE = (
     b'<style>g[stroke="none"] rect{shape-rendering:crispEdges}'
@@ -53,10 +53,10 @@ def write_svg(
     """
     if page is None:
         progress(0, 10)
-        page = exact_page_of(snapshot, figure_settings, progress)
+        page = lay_out_exact_page(snapshot, figure_settings, progress)
     drawn = svg(page, part_of_progress(progress, 20, 95))
     progress(9, 10)
-    file.write(put_into_svg(drawn, attached_document(snapshot, figure_settings)))
+    file.write(attach_to_svg(drawn, document_to_attach(snapshot, figure_settings)))
 
 
 def write_pdf(
@@ -69,9 +69,9 @@ def write_pdf(
     """Write a figure as a one-page PDF of the figure's size; see `write_svg` for `page`."""
     if page is None:
         progress(0, 10)
-        page = exact_page_of(snapshot, figure_settings, progress)
-    drawn = pdf(
-        page, attached_document(snapshot, figure_settings), part_of_progress(progress, 20, 95)
+        page = lay_out_exact_page(snapshot, figure_settings, progress)
+    drawn = draw_pdf(
+        page, document_to_attach(snapshot, figure_settings), part_of_progress(progress, 20, 95)
     )
     progress(9, 10)
     file.write(drawn)
@@ -81,7 +81,7 @@ def svg(page: FigurePage, progress: Progress = no_progress) -> bytes:
     """Draw a page as SVG."""
     buffer, made = _open_buffer(), QSvgGenerator()
     made.setOutputDevice(buffer)
-    made.setResolution(PIXELS_AN_INCH)
+    made.setResolution(PIXELS_PER_INCH)
     made.setSize(page.size.toSize())
     made.setViewBox(QRectF(0, 0, page.size.width(), page.size.height()))
     made.setTitle(_remove_invalid_characters(page.figure.name))
@@ -93,7 +93,7 @@ def svg(page: FigurePage, progress: Progress = no_progress) -> bytes:
 def _correct_svg(drawn: bytes, size: QSizeF) -> bytes:
     """Correct Qt's SVG: exact size, valid XML, and pixels that stay sharp when enlarged."""
     text = drawn.decode("utf-8", "replace")
-    width, height = (side / PIXELS_AN_INCH * MM_AN_INCH for side in (size.width(), size.height()))
+    width, height = (side / PIXELS_PER_INCH * MM_PER_INCH for side in (size.width(), size.height()))
     sizes = f'<svg width="{width:.4f}mm" height="{height:.4f}mm"'
     text = re.sub(r'<svg width="[^"]*" height="[^"]*"', sizes, text, count=1)
     text = _INVALID_XML.sub("\ufffd", text)
@@ -101,7 +101,7 @@ def _correct_svg(drawn: bytes, size: QSizeF) -> bytes:
     return text.encode("utf-8").replace(b"<defs>", _STYLE + b"\n<defs>", 1)
 
 
-def pdf(page: FigurePage, data: bytes, progress: Progress = no_progress) -> bytes:
+def draw_pdf(page: FigurePage, data: bytes, progress: Progress = no_progress) -> bytes:
     """Draw a page as PDF with a document attached.
 
     Raises
@@ -109,24 +109,24 @@ def pdf(page: FigurePage, data: bytes, progress: Progress = no_progress) -> byte
     InputError
         When the page is larger than PDF allows.
     """
-    points = page.size * (POINTS_AN_INCH / PIXELS_AN_INCH)
+    points = page.size * (POINTS_PER_INCH / PIXELS_PER_INCH)
     if max(points.width(), points.height()) > MAX_PDF_SIDE_POINTS:
         sentence = (
-            f"A page of {points.width() / POINTS_AN_INCH:,.0f} × "
-            f"{points.height() / POINTS_AN_INCH:,.0f} inches is larger than a PDF’s may be. "
+            f"A page of {points.width() / POINTS_PER_INCH:,.0f} × "
+            f"{points.height() / POINTS_PER_INCH:,.0f} inches is larger than a PDF’s may be. "
             "Show fewer heads, or export as SVG."
         )
         raise InputError("export", sentence)
     buffer = _open_buffer()
     made = QPdfWriter(buffer)
-    made.setResolution(PDF_UNITS_AN_INCH)
+    made.setResolution(PDF_UNITS_PER_INCH)
     exact = QPageSize.SizeMatchPolicy.ExactMatch
     made.setPageSize(QPageSize(points, QPageSize.Unit.Point, "", exact))
     made.setPageMargins(QMarginsF(0, 0, 0, 0))
     made.setTitle(page.figure.name)
     made.setCreator(CREATOR)
-    put_into_pdf(made, data)
-    _paint_on_device(page, made, PDF_UNITS_AN_INCH / PIXELS_AN_INCH, progress)
+    attach_to_pdf(made, data)
+    _paint_on_device(page, made, PDF_UNITS_PER_INCH / PIXELS_PER_INCH, progress)
     return bytes(buffer.data().data())
 
 
@@ -169,7 +169,7 @@ class ClipboardFigure(Struct, frozen=True, eq=False):
         return data
 
 
-def clipboard_figure(
+def create_clipboard_figure(
     snapshot: Snapshot, figure_settings: FigureSettings, progress: Progress
 ) -> ClipboardFigure:
     """Make a figure for the clipboard.
@@ -180,6 +180,6 @@ def clipboard_figure(
         When it is too large for the memory.
     """
     progress(0, 10)
-    page = exact_page_of(snapshot, figure_settings, progress)
-    image = picture(page, figure_settings.dpi, part_of_progress(progress, 20, 60))
+    page = lay_out_exact_page(snapshot, figure_settings, progress)
+    image = render_page(page, figure_settings.dpi, part_of_progress(progress, 20, 60))
     return ClipboardFigure(image, svg(page, part_of_progress(progress, 60, 100)))

@@ -21,28 +21,28 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 from msgspec.structs import asdict
 
-from visualizer.documents.embedded_document import as_script
+from visualizer.documents.embedded_document import encode_html_script
 from visualizer.errors import InputError
 from visualizer.format import format_number
 from visualizer.heatmap import colour_mapping
-from visualizer.heatmap.board import POOLED
-from visualizer.heatmap.panel_colour_scale import outside_limits
-from visualizer.heatmap.panel_margins import limit_texts
+from visualizer.heatmap.board import POOLING_PREFIX
+from visualizer.heatmap.panel_colour_scale import limit_masks
+from visualizer.heatmap.panel_margins import format_limits
 from visualizer.progress import Progress, ProgressCounter, no_progress
-from visualizer.resources import resource
+from visualizer.resources import resource_path
 from visualizer.session.cell_address import ComparedSide
 from visualizer.session.zoom_ranges import row_role
 from visualizer.widgets.theme import DARK, LIGHT, PRINT, Theme
 
 if TYPE_CHECKING:
-    from visualizer.heatmap.board import Axis, Board, Heatmap
+    from visualizer.heatmap.board import Board, Heatmap, HeatmapAxis
 
-COARSE = 0.05
+MAX_EXACT_DIFFERENCE = 0.05
 """Differences up to this keep all decimals; rounding would turn them all into 0."""
 MAX_CELL_BYTES = 18 * 2**20
 """Maximum size of cell data before compression; such a page has about 9 to 17 MB."""
-CELL_BYTES = 6
-SCRIPTS = ("words.js", "layout.js", "drawing.js", "page.js")
+BYTES_PER_CELL = 6
+SCRIPT_FILES = ("words.js", "layout.js", "drawing.js", "page.js")
 FORBIDDEN, DROPPED, HIDDEN, UNEVEN, BELOW, ABOVE = (1 << bit for bit in range(6))
 
 
@@ -72,7 +72,7 @@ def write_webpage(
     Raises
     ------
     InputError
-        When there are more cells than a browser can handle; see `room_for`.
+        When there are more cells than a browser can handle; see `max_cells_per_side`.
     """
     _check_size(board)
     before, after = (
@@ -90,13 +90,13 @@ def write_webpage(
             ).encode()
         )
     if document:
-        file.write(as_script(document).encode())
+        file.write(encode_html_script(document).encode())
     file.write(after.encode())
 
 
-def room_for(panels: int) -> int:
+def max_cells_per_side(panels: int) -> int:
     """Return the maximum cells per panel side for a number of panels (`View.room`)."""
-    side = math.isqrt(MAX_CELL_BYTES // (CELL_BYTES * max(panels, 1)))
+    side = math.isqrt(MAX_CELL_BYTES // (BYTES_PER_CELL * max(panels, 1)))
     return side if side < 8 else side // 8 * 8
 
 
@@ -113,7 +113,7 @@ def _check_size(board: Board) -> None:
 
 def _fill_template(template: str, title: str) -> str:
     """Insert style and script, and allow only these two, by their hashes."""
-    style, script = _read_resource("page.css"), "\n".join(map(_read_resource, SCRIPTS))
+    style, script = _read_resource("page.css"), "\n".join(map(_read_resource, SCRIPT_FILES))
     rules = (
         "default-src 'none'; base-uri 'none'; form-action 'none'; "
         f"script-src '{_hash_source(script)}'; style-src '{_hash_source(style)}'"
@@ -125,7 +125,7 @@ def _fill_template(template: str, title: str) -> str:
 
 @cache
 def _read_resource(name: str) -> str:
-    return resource("webpage", name).read_text(encoding="utf-8")
+    return resource_path("webpage", name).read_text(encoding="utf-8")
 
 
 def _hash_source(text: str) -> str:
@@ -159,8 +159,8 @@ def _board_to_json(board: Board, title: str, caption: str, theme: Theme | None) 
 
 def _colour_table(map_: str, theme: Theme) -> list[str]:
     """Return a table's colours in hexadecimal, and which of them need dark text."""
-    words = colour_mapping.table(map_, theme) & 0xFFFFFF
-    light = colour_mapping.light_entries(map_, theme).astype(int)
+    words = colour_mapping.colour_table(map_, theme) & 0xFFFFFF
+    light = colour_mapping.dark_text_entries(map_, theme).astype(int)
     return ["".join(f"{word:06x}" for word in words.tolist()), "".join(map(str, light.tolist()))]
 
 
@@ -194,7 +194,7 @@ def _stages_with_labels(board: Board) -> set[int]:
 
 def _describe_panel(heatmap: Heatmap, labels: dict[tuple[str, ...], int]) -> dict[str, object]:
     sums = None if heatmap.sums is None else [format_number(float(one), 2) for one in heatmap.sums]
-    pooled = [note.removeprefix(POOLED) for note in heatmap.notes if POOLED in note]
+    pooled = [note.removeprefix(POOLING_PREFIX) for note in heatmap.notes if POOLING_PREFIX in note]
     return {
         "stage": heatmap.stage,
         "title": heatmap.title,
@@ -209,23 +209,23 @@ def _describe_panel(heatmap: Heatmap, labels: dict[tuple[str, ...], int]) -> dic
         "bytes": _panel_values(heatmap).itemsize,
         "map": heatmap.colour.map,
         "isSigned": heatmap.colour.is_signed,
-        "ends": limit_texts(heatmap),
+        "ends": format_limits(heatmap),
         "notes": heatmap.notes,
         "pooled": pooled[0] if pooled else "",
         "sums": sums,
         "isChange": heatmap.part is ComparedSide.CHANGE,
-        "isCoarse": heatmap.colour.high >= COARSE,
-        "isAlone": heatmap.is_alone,
+        "isCoarse": heatmap.colour.high >= MAX_EXACT_DIFFERENCE,
+        "isAlone": heatmap.is_only_panel,
     }
 
 
-def _describe_axis(axis: Axis, labels: dict[tuple[str, ...], int]) -> dict[str, object]:
+def _describe_axis(axis: HeatmapAxis, labels: dict[tuple[str, ...], int]) -> dict[str, object]:
     return {
         "name": axis.name,
         "labels": labels.setdefault(axis.labels, len(labels)),
         "block": axis.block,
-        "start": axis.seen.start,
-        "stop": axis.seen.stop,
+        "start": axis.displayed_stage.start,
+        "stop": axis.displayed_stage.stop,
         "count": len(axis.labels),
         "isToken": axis.is_token,
     }
@@ -249,13 +249,13 @@ def _panel_values(heatmap: Heatmap) -> np.ndarray:
 
 def _mark_flags(heatmap: Heatmap) -> np.ndarray:
     """Return the marks of each cell as bit flags, uint8 [row, column]."""
-    below, above = outside_limits(heatmap.values, heatmap.marks, heatmap.colour) or (None, None)
+    below, above = limit_masks(heatmap.values, heatmap.marks, heatmap.colour) or (None, None)
     marks = np.zeros(heatmap.values.shape, dtype=np.uint8)
     for bit, cells in (
         (FORBIDDEN, heatmap.forbidden),
         (DROPPED, heatmap.dropped),
         (HIDDEN, heatmap.hidden),
-        (UNEVEN, heatmap.uneven),
+        (UNEVEN, heatmap.uneven_rows),
         (BELOW, below),
         (ABOVE, above),
     ):

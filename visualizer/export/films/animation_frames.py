@@ -15,24 +15,24 @@ from PySide6.QtGui import QColor, QPainter, QTextDocument
 from shiboken6 import Shiboken
 
 from visualizer.export.figures.figure_page import (
-    cells_in_motion,
+    find_moving_cells,
     paint_motion,
     paint_page,
     paint_text,
 )
-from visualizer.export.figures.rasterization import blank, words_of
+from visualizer.export.figures.rasterization import create_image, image_words
 from visualizer.features.playback.presenter import (
     PlaybackBarState,
-    count_of,
+    equation_to_html,
+    format_step_count,
     present_playback,
-    written,
 )
 from visualizer.features.playback.timeline_paint import TimelineSegments, paint_track, track_height
 from visualizer.heatmap.cell_cursor import present_cursor
 from visualizer.heatmap.step_highlights import present_highlights
-from visualizer.session.resolved_view import resolve
-from visualizer.widgets.fonts import font, metrics, text_scale
-from visualizer.widgets.labels import SIZES, fitting
+from visualizer.session.resolved_view import resolve_view
+from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
+from visualizer.widgets.labels import FONT_SIZES_PX, fit_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from visualizer.export.film_plan import FilmPlan
     from visualizer.heatmap.step_motion_paint import MovingCells
     from visualizer.session.exportable_snapshot import Snapshot
-    from visualizer.session.timeline import Place
+    from visualizer.session.timeline import PlaybackPosition
     from visualizer.session.view import View
     from visualizer.widgets.theme import Theme
 
@@ -71,7 +71,7 @@ class FrameMargins(Struct, frozen=True, eq=False):
         painter.scale(self.scale, self.scale)
         paint_text(painter, self.title_at, self.title, 20, theme.ink)
         paint_text(painter, self.caption_at, self.caption, 12, theme.quiet)
-        paint_words(painter, self.words, bar, theme)
+        paint_caption(painter, self.words, bar, theme)
 
 
 class PaintedStep(Struct, frozen=True, eq=False):
@@ -92,7 +92,7 @@ class AnimationFrames(Struct, frozen=True, eq=False):
         The parts over and under the panels.
     size : tuple of int
         Width and height of every frame in pixels; even, as video encoders need.
-    latest : dict
+    latest_steps : dict
         The most recently painted step, by its playback position.
     """
 
@@ -102,7 +102,7 @@ class AnimationFrames(Struct, frozen=True, eq=False):
     around: FrameMargins
     size: tuple[int, int]
     ratio: float
-    latest: dict[Place, PaintedStep] = field(default_factory=dict)
+    latest_steps: dict[PlaybackPosition, PaintedStep] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.film)
@@ -122,7 +122,9 @@ class AnimationFrames(Struct, frozen=True, eq=False):
     def page(self, frame: int) -> tuple[FigurePage, PlaybackBarState]:
         """Return the page of a frame, and its playback bar."""
         snapshot = self.snapshot
-        resolved = resolve(snapshot.document, self.view(frame), snapshot.run, snapshot.document)
+        resolved = resolve_view(
+            snapshot.document, self.view(frame), snapshot.run, snapshot.document
+        )
         highlights = present_highlights(resolved)
         page = self.pages[self.film.place(frame).stage]
         figure = replace(page.figure, cursor=present_cursor(resolved), highlights=highlights)
@@ -132,12 +134,12 @@ class AnimationFrames(Struct, frozen=True, eq=False):
 
     def picture(self, frame: int) -> QImage:
         """Paint a frame; the static part of a step is painted once for all of its frames."""
-        place, share = self.film.place(frame), self.film.frames[frame].motion_share
-        step = self.latest.get(place)
+        place, share = self.film.place(frame), self.film.frames[frame].motion_progress
+        step = self.latest_steps.get(place)
         if step is None:
             step = self._painted_step(frame)
-            self.latest.clear()
-            self.latest[place] = step
+            self.latest_steps.clear()
+            self.latest_steps[place] = step
         image = step.still.copy()
         if share is not None:
             painter = QPainter(image)
@@ -148,47 +150,49 @@ class AnimationFrames(Struct, frozen=True, eq=False):
 
     def _painted_step(self, frame: int) -> PaintedStep:
         page, bar = self.page(frame)
-        image = blank(*self.size)
+        image = create_image(*self.size)
         image.fill(page.theme.paper)
         painter = QPainter(image)
         painter.scale(self.ratio, self.ratio)
         paint_page(painter, page)
         self.around.paint(painter, bar, page.theme)
         painter.end()
-        return PaintedStep(image, cells_in_motion(page) if self.film.has_motion else ())
+        return PaintedStep(image, find_moving_cells(page) if self.film.has_motion else ())
 
     def pixels(self, frame: int) -> np.ndarray:
         """Paint a frame as 0xrrggbb, uint32 [row, column]."""
-        return words_of(self.picture(frame))
+        return image_words(self.picture(frame))
 
 
-SPACE = 6
+SPACING_PX = 6
 
 
-def words_height() -> float:
+def caption_height() -> float:
     """Return the height of the part under the panels, the same for every step."""
-    return 2 * _line_height() + track_height() + 2 * SPACE * text_scale()
+    return 2 * _line_height() + track_height() + 2 * SPACING_PX * text_scale()
 
 
 def _line_height() -> float:
     """Return the height of a line: one in large text, or two in the smallest."""
-    return max(metrics(SIZES[0]).height(), 2 * metrics(SIZES[-1]).height())
+    return max(
+        font_metrics(FONT_SIZES_PX[0]).height(), 2 * font_metrics(FONT_SIZES_PX[-1]).height()
+    )
 
 
-def paint_words(painter: QPainter, area: QRectF, bar: PlaybackBarState, theme: Theme) -> None:
+def paint_caption(painter: QPainter, area: QRectF, bar: PlaybackBarState, theme: Theme) -> None:
     """Draw the sentence and calculation of a step, and the track."""
     sentence = QRectF(area.left(), area.top(), area.width(), _line_height())
-    paint_line(painter, sentence, bar.caption, theme)
-    calculation = sentence.translated(0, _line_height() + SPACE * text_scale())
-    paint_line(painter, calculation, written(bar.equation, theme), theme)
-    count = count_of(bar)
-    longest = metrics(12).horizontalAdvance(f"{bar.count:,} of {bar.count:,}")
+    paint_caption_line(painter, sentence, bar.caption, theme)
+    calculation = sentence.translated(0, _line_height() + SPACING_PX * text_scale())
+    paint_caption_line(painter, calculation, equation_to_html(bar.equation, theme), theme)
+    count = format_step_count(bar)
+    longest = font_metrics(12).horizontalAdvance(f"{bar.count:,} of {bar.count:,}")
     painter.save()
-    painter.translate(area.left(), calculation.bottom() + SPACE * text_scale())
+    painter.translate(area.left(), calculation.bottom() + SPACING_PX * text_scale())
     track = area.width() - longest - 12
-    painter.setFont(font(12))
+    painter.setFont(scaled_font(12))
     painter.setPen(QColor(theme.quiet))
-    place = QRectF(track, 0, area.width() - track, metrics(12).height())
+    place = QRectF(track, 0, area.width() - track, font_metrics(12).height())
     painter.drawText(place, Qt.AlignmentFlag.AlignRight, count)
     paint_track(painter, TimelineSegments(bar, track), theme)
     painter.restore()
@@ -213,11 +217,11 @@ def _text_document() -> QTextDocument:
     return document
 
 
-def paint_line(painter: QPainter, area: QRectF, html: str, theme: Theme) -> None:
+def paint_caption_line(painter: QPainter, area: QRectF, html: str, theme: Theme) -> None:
     """Draw a line as large as fits, wrapped to two lines or smaller if necessary."""
-    size, _ = fitting(html, area.width())
+    size, _ = fit_line(html, area.width())
     document = _text_document()
-    document.setDefaultFont(font(size))
+    document.setDefaultFont(scaled_font(size))
     document.setHtml(f"<span style='color:{theme.ink}'>{html}</span>")
     document.setTextWidth(area.width())
     shrunk = min(1.0, area.height() / document.size().height())

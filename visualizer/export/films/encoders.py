@@ -52,7 +52,7 @@ class FramePatch(Struct, frozen=True, eq=False):
         return words.astype(">u4").view(np.uint8).reshape(*words.shape, 4)
 
 
-def patch(before: np.ndarray | None, after: np.ndarray) -> FramePatch:
+def find_changed_rectangle(before: np.ndarray | None, after: np.ndarray) -> FramePatch:
     """Return the changed rectangle; one pixel where nothing changes."""
     if before is None:
         return FramePatch(0, 0, after, np.ones(after.shape, bool))
@@ -65,7 +65,7 @@ def patch(before: np.ndarray | None, after: np.ndarray) -> FramePatch:
     return FramePatch(left, top, after[area], is_new[area])
 
 
-FOREVER = b"!\xff\x0bNETSCAPE2.0\x03\x01\x00\x00\x00"
+GIF_LOOP_FOREVER = b"!\xff\x0bNETSCAPE2.0\x03\x01\x00\x00\x00"
 
 
 class GifEncoder:
@@ -84,12 +84,12 @@ class GifEncoder:
             b"GIF89a" + struct.pack("<HHBBB", *size, 0xF7, 0, 0) + self._palette.table
         )
         if loops:
-            self._write_bytes(FOREVER)
+            self._write_bytes(GIF_LOOP_FOREVER)
 
     def add(self, pixels: np.ndarray, duration: int) -> None:
         """Write a frame; `duration` is in hundredths of a second."""
         entries = self._palette.entries(pixels)
-        change = patch(self._before, entries)
+        change = find_changed_rectangle(self._before, entries)
         self._before = entries
         data = change.values.copy()
         data[~change.is_new] = MAX_COLOURS
@@ -111,8 +111,8 @@ class GifEncoder:
 
 MAX_COLOURS = 255
 """One of the 256 entries is transparent, for unchanged pixels."""
-EXACT = 96
-RARE = 0.7
+MAX_EXACT_COLOURS = 96
+RARE_COLOUR_EXPONENT = 0.7
 """Exponent of the pixel count that weights a colour's error."""
 
 
@@ -174,9 +174,9 @@ def _choose_colours(colours: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """Choose the most frequent colours, then repeatedly the one with the largest weighted error."""
     channels, chosen = (
         _split_channels(colours).astype(np.float32),
-        [*range(min(EXACT, len(colours)))],
+        [*range(min(MAX_EXACT_COLOURS, len(colours)))],
     )
-    weights = counts**RARE
+    weights = counts**RARE_COLOUR_EXPONENT
     missed = np.full(len(colours), np.inf)
     for at in chosen:
         missed = np.minimum(missed, np.square(channels - channels[at]).sum(axis=1))
@@ -187,8 +187,8 @@ def _choose_colours(colours: np.ndarray, counts: np.ndarray) -> np.ndarray:
     return colours[chosen]
 
 
-RGBA = 6
-OVER = 1
+APNG_RGBA = 6
+BLEND_OVER = 1
 LEVEL = 6
 MAX_FRAME_TIME_UNITS = 2**16 - 1
 """The largest number of time units that a frame can have."""
@@ -205,19 +205,20 @@ class ApngEncoder:
         self._before: np.ndarray | None = None
         self._number = 0
         self._write_bytes(b"\x89PNG\r\n\x1a\n")
-        self._write_chunk(b"IHDR", struct.pack(">IIBBBBB", *size, 8, RGBA, 0, 0, 0))
+        self._write_chunk(b"IHDR", struct.pack(">IIBBBBB", *size, 8, APNG_RGBA, 0, 0, 0))
         self._write_chunk(b"acTL", struct.pack(">II", count, 0 if loops else 1))
 
     def add(self, pixels: np.ndarray, duration: int) -> None:
         """Write a frame; `duration` is in milliseconds."""
-        change = patch(self._before, pixels)
+        change = find_changed_rectangle(self._before, pixels)
         place = (*change.size, change.left, change.top)
         unit = (
             1 if duration <= MAX_FRAME_TIME_UNITS else 10
         )  # of a slow film, in hundredths of a second
         time = (round(duration / unit), 1000 // unit)
         self._write_chunk(
-            b"fcTL", self._next_sequence_number() + struct.pack(">IIIIHHBB", *place, *time, 0, OVER)
+            b"fcTL",
+            self._next_sequence_number() + struct.pack(">IIIIHHBB", *place, *time, 0, BLEND_OVER),
         )
         rows = change.rgba.reshape(len(change.values), -1)
         data = zlib.compress(np.pad(rows, ((0, 0), (1, 0))).tobytes(), LEVEL)
@@ -263,7 +264,7 @@ class WebpEncoder:
 
     def add(self, pixels: np.ndarray, duration: int) -> None:
         """Write a frame; `duration` is in milliseconds."""
-        change = patch(self._before, pixels)
+        change = find_changed_rectangle(self._before, pixels)
         self._before = pixels
         width, height = change.size
         numbers = (change.left // 2, change.top // 2, width - 1, height - 1, duration)

@@ -12,23 +12,23 @@ from msgspec.structs import replace
 from PySide6.QtCore import QPointF, QRectF, QSizeF
 
 from visualizer.errors import InputError
-from visualizer.export.figure_settings import PIXELS_AN_INCH, FigureExtent, FigureSettings
-from visualizer.export.figure_view import view_of_figure
+from visualizer.export.figure_settings import PIXELS_PER_INCH, FigureExtent, FigureSettings
+from visualizer.export.figure_view import resolve_figure_view
 from visualizer.export.figures.figure_page import (
-    THEMES,
+    PAPER_THEMES,
     FigureContent,
     FigurePage,
-    figure_of,
+    figure_content,
     text_height,
 )
-from visualizer.export.film_plan import FilmPlan, film_plan_of
-from visualizer.export.film_settings import FilmPanels
-from visualizer.export.films.animation_frames import AnimationFrames, FrameMargins, words_height
+from visualizer.export.film_plan import FilmPlan, plan_film
+from visualizer.export.film_settings import FilmPanelChoice
+from visualizer.export.films.animation_frames import AnimationFrames, FrameMargins, caption_height
 from visualizer.heatmap.board_arrangement import EDGE
-from visualizer.heatmap.board_placement import lay_out
+from visualizer.heatmap.board_placement import lay_out_board
 from visualizer.progress import Progress, no_progress
-from visualizer.session.resolved_view import resolve
-from visualizer.session.timeline import Place, Playhead
+from visualizer.session.resolved_view import resolve_view
+from visualizer.session.timeline import PlaybackPosition, Playhead
 
 if TYPE_CHECKING:
     from visualizer.heatmap.board import Board
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from visualizer.session.exportable_snapshot import Snapshot
     from visualizer.session.view import View
 
-USUAL_SHAPE = 0.7
+DEFAULT_MAX_ASPECT_RATIO = 0.7
 """Largest height / width without a given height, so that numbers are readable."""
-HIGHEST_SHAPE = 1.25
+TALL_MAX_ASPECT_RATIO = 1.25
 """The same ratio for many heads below each other."""
 MAX_SIDE_PX = 4096
 """Maximum side of a film in pixels that common players support."""
-SPACE = 8
+SPACING_PX = 8
 
 
 def lay_out_film(
@@ -60,12 +60,14 @@ def lay_out_film(
     InputError
         When the film has too many steps, or too many pixels.
     """
-    film = film_plan_of(snapshot.run.trace, figure_settings.film)
+    film = plan_film(snapshot.run.trace, figure_settings.film)
     asked = figure_settings.height
-    height = figure_settings.height_mm or figure_settings.width_mm * USUAL_SHAPE
-    check_pixels(figure_settings)
+    height = figure_settings.height_mm or figure_settings.width_mm * DEFAULT_MAX_ASPECT_RATIO
+    check_film_size(figure_settings)
     figure_settings = replace(
-        figure_settings, dpi=round(ratio_of(figure_settings) * PIXELS_AN_INCH), height_mm=height
+        figure_settings,
+        dpi=round(film_pixel_ratio(figure_settings) * PIXELS_PER_INCH),
+        height_mm=height,
     )
     snapshot = replace(snapshot, view=_played_view(snapshot, figure_settings))
 
@@ -83,9 +85,9 @@ def lay_out_film(
     )
 
 
-def check_pixels(figure_settings: FigureSettings) -> None:
+def check_film_size(figure_settings: FigureSettings) -> None:
     """Raise `InputError` if a side has more pixels than players support."""
-    width, ratio = figure_settings.film.width, ratio_of(figure_settings)
+    width, ratio = figure_settings.film.width, film_pixel_ratio(figure_settings)
     height = round((figure_settings.height or 0) * ratio)
     if max(width, height) > MAX_SIDE_PX:
         size = f"{width:,} × {height:,}" if height else f"{width:,} pixels wide"
@@ -98,7 +100,7 @@ def _played_view(snapshot: Snapshot, figure_settings: FigureSettings) -> View:
     view = replace(
         snapshot.view, playhead=Playhead(), guess=None, comparison=None, spread=False, large=None
     )
-    view = view_of_figure(replace(snapshot, view=view), figure_settings).view
+    view = resolve_figure_view(replace(snapshot, view=view), figure_settings).view
     playhead = Playhead(grain=figure_settings.film.grain, speed=figure_settings.film.speed)
     return replace(view, playhead=playhead, folds=frozenset())
 
@@ -107,25 +109,25 @@ def _read_figures(
     snapshot: Snapshot, film: FilmPlan, figure_settings: FigureSettings, progress: Progress
 ) -> dict[str, FigureContent]:
     """Read the panels of each stage; if all stages are shown, all share one figure."""
-    rows = len(resolve(snapshot.document, snapshot.view, snapshot.run).drawn_heads)
+    rows = len(resolve_view(snapshot.document, snapshot.view, snapshot.run).drawn_heads)
     height = (
         figure_settings.height_mm or figure_settings.width_mm
     ) / rows  # all heads must be visible at once
     figure_settings = replace(
         figure_settings, extent=FigureExtent.SHOWN, has_marks=True, height_mm=height
     )
-    if figure_settings.film.panels is FilmPanels.SPAN:
+    if figure_settings.film.panels is FilmPanelChoice.SPAN:
         reads = (snapshot.run.trace.stage(stage).reads for stage in film.stages)
         stages = frozenset({*film.stages, *(name for names in reads for name in names)})
-        figure = figure_of(
+        figure = figure_content(
             replace(snapshot, view=replace(snapshot.view, stages=stages)), figure_settings
         )
         return dict.fromkeys(film.stages, figure)
     figures = {}
     for stage in film.stages:
         progress(0, 1)
-        playhead = replace(snapshot.view.playhead, place=Place(stage))
-        figures[stage] = figure_of(
+        playhead = replace(snapshot.view.playhead, place=PlaybackPosition(stage))
+        figures[stage] = figure_content(
             replace(snapshot, view=replace(snapshot.view, playhead=playhead)), figure_settings
         )
     return figures
@@ -153,11 +155,13 @@ def _place_stages(
         _panel_room(first, figure_settings),
     )
     if asked is None:
-        most = max(most, min(high, most + width * (HIGHEST_SHAPE - USUAL_SHAPE)))
+        most = max(
+            most, min(high, most + width * (TALL_MAX_ASPECT_RATIO - DEFAULT_MAX_ASPECT_RATIO))
+        )
     shrunk = max(0.01, min(1.0, width / wide, most / high))
     around = _lay_out_margins(first, figure_settings, high * shrunk)
     left = _round_to_pixels((width - wide * shrunk) / 2, figure_settings.pixel_ratio)
-    top = around.words.top() - SPACE - high * shrunk
+    top = around.words.top() - SPACING_PX - high * shrunk
     size = QSizeF(
         figure_settings.width, asked or around.caption_at.bottom() * figure_settings.enlarged
     )
@@ -168,7 +172,7 @@ def _place_stages(
         "title": QRectF(),
         "panels": QRectF(left / shrunk, top / shrunk, wide, high),
         "caption": QRectF(),
-        "theme": THEMES[figure_settings.paper],
+        "theme": PAPER_THEMES[figure_settings.paper],
         "fits": True,
     }
     pages = {
@@ -180,8 +184,8 @@ def _place_stages(
         film,
         pages,
         around,
-        _even_size(size * ratio_of(figure_settings)),
-        ratio_of(figure_settings),
+        _even_size(size * film_pixel_ratio(figure_settings)),
+        film_pixel_ratio(figure_settings),
     )
 
 
@@ -199,18 +203,18 @@ def _lay_out_margins(
     width = figure_settings.width / figure_settings.enlarged
     titled, told = text_height(figure.title, 20, width), text_height(figure.caption, 12, width)
     across = width - 2 * EDGE
-    top = _round_to_pixels(titled, figure_settings.pixel_ratio) + panels + SPACE
+    top = _round_to_pixels(titled, figure_settings.pixel_ratio) + panels + SPACING_PX
     return FrameMargins(
         figure.title,
         QRectF(EDGE, EDGE / 2, across, titled),
-        QRectF(EDGE, top, across, words_height()),
+        QRectF(EDGE, top, across, caption_height()),
         figure.caption,
-        QRectF(EDGE, top + words_height(), across, told),
+        QRectF(EDGE, top + caption_height(), across, told),
         figure_settings.enlarged,
     )
 
 
-def ratio_of(figure_settings: FigureSettings) -> float:
+def film_pixel_ratio(figure_settings: FigureSettings) -> float:
     """Return the pixels of the film for 1/96 inch of its page."""
     return figure_settings.film.width / figure_settings.width
 
@@ -240,7 +244,7 @@ def _lay_out_stages(
         found: dict[Board, BoardLayout] = {}
         for board in boards:
             progress(0, 1)
-            found[board] = lay_out(board, width, high, ratio, cell)
+            found[board] = lay_out_board(board, width, high, ratio, cell)
         sides = [_token_side(board, layout) for board, layout in found.items()]
         if min(sides) > min(cell, max(sides)) - 1e-6:
             break
@@ -256,6 +260,6 @@ def _token_side(board: Board, layout: BoardLayout) -> float:
         for axis in (heatmap.rows, heatmap.columns)
         if axis.is_token
     )
-    assert layout.placed is not None
-    assert layout.placed.arrangement is not None  # no panel of a film is large
-    return layout.placed.arrangement.side / tokens
+    assert layout.place_panels is not None
+    assert layout.place_panels.arrangement is not None  # no panel of a film is large
+    return layout.place_panels.arrangement.side / tokens

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from visualizer.export.figure_settings import FigureSettings
     from visualizer.export.films.animation_frames import AnimationFrames
     from visualizer.session.exportable_snapshot import Snapshot
-    from visualizer.session.timeline import Place
+    from visualizer.session.timeline import PlaybackPosition
 
-SAMPLES = 3
+SAMPLED_STEPS = 3
 """Number of steps of each kind sampled to estimate the size of a film."""
 
-TIMED = 8
+TIMED_STEPS = 8
 """Number of steps rendered to estimate the duration of an export."""
 
 
@@ -148,13 +148,13 @@ class FilmEstimate(Struct, frozen=True):
     seconds: float
 
     @property
-    def minutes_in_words(self) -> str:
+    def duration_text(self) -> str:
         """The rendering time, for messages."""
         minutes = round(self.seconds / 60)
         return f"about {format_count(minutes, 'minute')}" if minutes else "less than a minute"
 
 
-def estimate(
+def estimate_film(
     snapshot: Snapshot,
     figure_settings: FigureSettings,
     suffix: str,
@@ -181,9 +181,9 @@ def estimate(
     stages = [film.place(at).stage for at in range(len(animation))]
     kinds: dict[tuple[bool, float | None], list[int]] = {}
     for at, (one, other) in enumerate(pairwise(stages), 1):
-        kinds.setdefault((one != other, film.frames[at].motion_share), []).append(at)
+        kinds.setdefault((one != other, film.frames[at].motion_progress), []).append(at)
     for frames in kinds.values():
-        count = min(SAMPLES, len(frames))
+        count = min(SAMPLED_STEPS, len(frames))
         for part in range(count):
             progress(0, len(animation))
             frame = frames[len(frames) * (2 * part + 1) // (2 * count)]
@@ -196,11 +196,11 @@ def estimate(
 
 def _seconds_per_frame(animation: AnimationFrames, coder: FilmEncoder, progress: Progress) -> float:
     """Render a few whole steps, because the static part of a step is painted only once."""
-    steps: dict[Place, list[int]] = {}
+    steps: dict[PlaybackPosition, list[int]] = {}
     for at, frame in enumerate(animation.film.frames):
         steps.setdefault(frame.place, []).append(at)
     each = [*steps.values()]
-    count = min(TIMED, len(each))
+    count = min(TIMED_STEPS, len(each))
     frames = [at for part in range(count) for at in each[len(each) * part // count]]
     began = time.perf_counter()
     for at in frames:

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
     from av.video.frame import VideoFrame
 
-H264 = {"crf": "18", "preset": "veryfast", "tune": "zerolatency"}
+H264_OPTIONS = {"crf": "18", "preset": "veryfast", "tune": "zerolatency"}
 """Nearly lossless, and without lookahead, so that no frames are pending at the end."""
-MPEG4 = {"qscale": "2"}
-KEYFRAMES = 24
-BT709 = 1
-MS_A_SECOND = 1000
+MPEG4_OPTIONS = {"qscale": "2"}
+KEYFRAME_INTERVAL = 24
+BT709_COLOUR_SPACE = 1
+MS_PER_SECOND = 1000
 
 
 class Mp4Encoder:
@@ -34,16 +34,16 @@ class Mp4Encoder:
         self._durations: dict[int, int] = {}
         self._container = av.open(file, "w", format="mp4")
         name = "libx264" if "libx264" in av.codecs_available else "mpeg4"
-        stream = self._container.add_stream(name, rate=MS_A_SECOND)
+        stream = self._container.add_stream(name, rate=MS_PER_SECOND)
         assert isinstance(stream, VideoStream)
         self._stream = stream
         self._stream.width, self._stream.height = size
         self._stream.pix_fmt = "yuv420p"
-        self._stream.options = {**H264} if name == "libx264" else {**MPEG4}
+        self._stream.options = {**H264_OPTIONS} if name == "libx264" else {**MPEG4_OPTIONS}
         codec = self._stream.codec_context
-        codec.time_base = self._time_base = Fraction(1, MS_A_SECOND)
-        codec.gop_size = KEYFRAMES
-        codec.colorspace = codec.color_primaries = codec.color_trc = BT709
+        codec.time_base = self._time_base = Fraction(1, MS_PER_SECOND)
+        codec.gop_size = KEYFRAME_INTERVAL
+        codec.colorspace = codec.color_primaries = codec.color_trc = BT709_COLOUR_SPACE
 
     def add(self, pixels: np.ndarray, duration: int) -> None:
         """Write a frame; `duration` is in milliseconds."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def connect(pane: CellPane, to: FeatureControllers) -> None:
     """Connect links to pinning their cell, and buttons that go back and forward."""
     pane.followed.connect(to.cell_selection_controller.follow)
-    pane.add_trail(to.actions["cell.go -1"], to.actions["cell.go 1"])
+    pane.add_history_buttons(to.actions["cell.go -1"], to.actions["cell.go 1"])
 
 
 PANE = Pane(

@@ -19,24 +19,24 @@ from visualizer.attention.layer_operations import ExpertMixture
 from visualizer.attention.roles import Role
 from visualizer.attention.stages import Operation, axis_word
 from visualizer.brief_repr import brief_repr
-from visualizer.explanations.cell_facts import CellFacts
+from visualizer.explanations.cell_facts import CellInfo
 from visualizer.explanations.cell_terms import (
-    CombineRule,
+    CombinationRule,
     Explanation,
     Factor,
-    Group,
-    largest_first,
+    TermGroup,
+    indices_of_largest,
 )
 from visualizer.explanations.explain import EXPLAINERS, explain
-from visualizer.explanations.step_values import LargestValue, bracketed
+from visualizer.explanations.step_values import LargestValue, parenthesize_negative
 from visualizer.format import format_count, format_number, format_share, shorten
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
-from visualizer.heatmap.panel_cells import panel_of
-from visualizer.language.tokenizers import visible
+from visualizer.heatmap.panel_cells import panel_of_cell
+from visualizer.language.tokenizers import visible_token
 from visualizer.session.cell_address import Cell, ComparedSide
-from visualizer.session.comparison import mismatch, signed, tensor_of
+from visualizer.session.comparison import find_tensor, format_signed, mismatch_reason
 from visualizer.session.comparison_state import ComparisonKind
-from visualizer.session.dropout_samples import drawn_samples
+from visualizer.session.dropout_samples import drawable_samples
 from visualizer.session.pane import PanelPresenter
 from visualizer.session.screen import PanelId
 
@@ -44,13 +44,13 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.heatmap.board import Board
     from visualizer.session.comparison_state import Comparison
-    from visualizer.session.resolved_view import Resolved
+    from visualizer.session.resolved_view import ResolvedView
 
 
 # --------------------------------------------------------------------------------------- a cell
 
 
-def comparison_sentences(resolved: Resolved, cell: Cell) -> tuple[str, ...]:
+def comparison_sentences(resolved: ResolvedView, cell: Cell) -> tuple[str, ...]:
     """Describe the cell's number on each compared side, and the difference."""
     comparison, run = resolved.comparison, resolved.run
     if comparison is None:
@@ -60,14 +60,14 @@ def comparison_sentences(resolved: Resolved, cell: Cell) -> tuple[str, ...]:
     if comparison.against is ComparisonKind.HEAD:
         return _describe_heads(resolved, comparison, cell)
     kept, stage = comparison.kept, run.trace.stage(cell.stage)
-    if kept is None or mismatch(kept, run, stage):
+    if kept is None or mismatch_reason(kept, run, stage):
         return ()
     a = _comparison_text(resolved, kept, cell, ComparedSide.A)
     b = _comparison_text(resolved, run, cell, ComparedSide.B)
     return (f"A {a}", f"B {b}", *_describe_difference(resolved, cell, "B − A", f"{a}{b}"))
 
 
-def _comparison_text(resolved: Resolved, run: Run, cell: Cell, part: ComparedSide) -> str:
+def _comparison_text(resolved: ResolvedView, run: Run, cell: Cell, part: ComparedSide) -> str:
     """Format the number of one side, or return "forbidden" if the cell is masked there."""
     if run.trace.is_hatched(cell.stage, resolved.leading, cell.head):
         query, key = cell.place[-2:]
@@ -76,20 +76,22 @@ def _comparison_text(resolved: Resolved, run: Run, cell: Cell, part: ComparedSid
     return format_number(_value_of(resolved, cell, part))
 
 
-def _value_of(resolved: Resolved, cell: Cell, part: ComparedSide) -> float:
-    held, index = tensor_of(resolved, replace(cell, part=part))
+def _value_of(resolved: ResolvedView, cell: Cell, part: ComparedSide) -> float:
+    held, index = find_tensor(resolved, replace(cell, part=part))
     return float(held.read((*index, *cell.place[-2:])))
 
 
-def _describe_difference(resolved: Resolved, cell: Cell, name: str, sides: str) -> tuple[str, ...]:
+def _describe_difference(
+    resolved: ResolvedView, cell: Cell, name: str, sides: str
+) -> tuple[str, ...]:
     """Describe the difference; empty if a score is forbidden."""
     is_share = resolved.run.trace.stage(cell.stage).is_weights
     if "forbidden" in sides and not is_share:
         return ()
-    return (f"{name} = {signed(_value_of(resolved, cell, ComparedSide.CHANGE))}",)
+    return (f"{name} = {format_signed(_value_of(resolved, cell, ComparedSide.CHANGE))}",)
 
 
-def _describe_heads(resolved: Resolved, comparison: Comparison, cell: Cell) -> tuple[str, ...]:
+def _describe_heads(resolved: ResolvedView, comparison: Comparison, cell: Cell) -> tuple[str, ...]:
     if cell.head not in comparison.heads:
         return ()
     one, other = comparison.heads
@@ -101,7 +103,9 @@ def _describe_heads(resolved: Resolved, comparison: Comparison, cell: Cell) -> t
     return (*sentences, *_describe_difference(resolved, cell, name, "".join(sides)))
 
 
-def _describe_samples(resolved: Resolved, comparison: Comparison, cell: Cell) -> tuple[str, ...]:
+def _describe_samples(
+    resolved: ResolvedView, comparison: Comparison, cell: Cell
+) -> tuple[str, ...]:
     if cell.stage not in {Role.WEIGHTS, Role.DROPPED} or cell.fold:
         return ()
     weight, sample, mean, change = (
@@ -116,12 +120,12 @@ def _describe_samples(resolved: Resolved, comparison: Comparison, cell: Cell) ->
     return (
         f"Weight {format_number(weight)}",
         f"One sample {format_number(sample)}",
-        f"Mean of {drawn_samples(resolved.run, comparison.count):,}: {format_number(mean)}",
-        f"Mean − weight = {signed(change)}",
+        f"Mean of {drawable_samples(resolved.run, comparison.count):,}: {format_number(mean)}",
+        f"Mean − weight = {format_signed(change)}",
     )
 
 
-SHOWN_TERMS = 12
+MAX_SHOWN_TERMS = 12
 
 
 class CellTextPiece(Struct, frozen=True):
@@ -158,7 +162,7 @@ class CellPanel(Struct, frozen=True):
         How the terms combine to the value.
     rest : str
         A note on the terms left out; empty if none are.
-    also : tuple of str
+    additional_sentences : tuple of str
         The cell's numbers on the compared sides.
     """
 
@@ -170,7 +174,7 @@ class CellPanel(Struct, frozen=True):
     rest: str
     closing: str
     is_pinned: bool
-    also: tuple[str, ...] = ()
+    additional_sentences: tuple[str, ...] = ()
 
     __repr__ = brief_repr
 
@@ -183,20 +187,24 @@ class CellPanel(Struct, frozen=True):
         sentence = unescape(
             re.sub("  +", " ", self.sentence.replace("<b>", "").replace("</b>", ""))
         )
-        return f"{sentence} {', '.join(self.also)}." if self.also else sentence
+        return (
+            f"{sentence} {', '.join(self.additional_sentences)}."
+            if self.additional_sentences
+            else sentence
+        )
 
 
-def head_cell_panel(resolved: Resolved, cell: Cell, is_pinned: bool) -> CellPanel:
+def head_cell_panel(resolved: ResolvedView, cell: Cell, is_pinned: bool) -> CellPanel:
     """Explain a cell of one head."""
     run = resolved.run
     explanation = explain(run.trace, cell.stage, (*resolved.leading, *cell.place))
-    facts = CellFacts(run, resolved.leading, cell, explanation)
+    facts = CellInfo(run, resolved.leading, cell, explanation)
     order, rest = _choose_terms(explanation)
     text = EXPLAINERS[explanation.stage.operation]
     is_read = explanation.stage.operation is Operation.CAPTURED  # read from a file, not computed
     return CellPanel(
         heading=_cell_heading(facts),
-        sentence=text.cell_sentence(facts),
+        sentence=text.explain_cell(facts),
         value=format_number(explanation.value),
         formula=text.formula(facts),
         terms=() if is_read else tuple(_build_term(facts, position) for position in order),
@@ -214,7 +222,7 @@ def covered_cell_panel(run: Run, cell: Cell) -> CellPanel:
     )
 
 
-def _cell_heading(facts: CellFacts) -> str:
+def _cell_heading(facts: CellInfo) -> str:
     stage, place = facts.explanation.stage, facts.place
     parts = [f"{axis_word(dim)} {facts.run.number(at, dim)}" for dim, at in place.items()]
     return f"{stage.title} · {', '.join(parts)}"
@@ -223,17 +231,19 @@ def _cell_heading(facts: CellFacts) -> str:
 def _choose_terms(explanation: Explanation) -> tuple[list[int], str]:
     """Choose the terms to show: all that fit, else the largest in their original order."""
     terms = explanation.terms
-    if len(terms) <= SHOWN_TERMS:
+    if len(terms) <= MAX_SHOWN_TERMS:
         return list(range(len(terms))), ""
     sizes = explanation.sizes
-    order = set(largest_first(sizes, SHOWN_TERMS - 1).tolist())
-    order.add(explanation.chosen if explanation.rule is CombineRule.SHARE else int(sizes.argmax()))
+    order = set(indices_of_largest(sizes, MAX_SHOWN_TERMS - 1).tolist())
+    order.add(
+        explanation.chosen if explanation.rule is CombinationRule.SHARE else int(sizes.argmax())
+    )
     left = np.delete(terms, sorted(order))
     others = "1 other term" if len(left) == 1 else f"{len(left):,} other terms"
     return sorted(order), f"{others}: {format_number(float(left.sum()))}"
 
 
-def _build_term(facts: CellFacts, position: int) -> TermLine:
+def _build_term(facts: CellInfo, position: int) -> TermLine:
     explanation, group, at = facts.explanation, facts.explanation.groups[0], position
     for group in explanation.groups:
         if at < len(group.terms):
@@ -241,19 +251,21 @@ def _build_term(facts: CellFacts, position: int) -> TermLine:
         at -= len(group.terms)
     pieces = tuple(
         CellTextPiece(
-            _format_factor(factor, at) if is_first else bracketed(_format_factor(factor, at)),
+            _format_factor(factor, at)
+            if is_first
+            else parenthesize_negative(_format_factor(factor, at)),
             _source_cell(facts, factor, at),
         )
         for factor, is_first in zip(group.factors, (True, False, False), strict=False)
     )
-    chosen = explanation.rule is not CombineRule.SUM and position == explanation.chosen
+    chosen = explanation.rule is not CombinationRule.SUM and position == explanation.chosen
     # Terms are float64. A single term is the value, so it is rounded as the value is.
     with np.errstate(over="ignore"):
         term = group.terms[at].astype(facts.run.trace.spec.dtype.value)
     return TermLine(_term_name(facts, group, at), pieces, format_number(float(term)), chosen)
 
 
-def _source_cell(facts: CellFacts, factor: Factor, at: int) -> Cell | None:
+def _source_cell(facts: CellInfo, factor: Factor, at: int) -> Cell | None:
     """The cell that a factor was read from; None for parameters and inputs."""
     trace = facts.run.trace
     if factor.name not in trace or factor.name == facts.cell.stage:
@@ -268,24 +280,36 @@ def _format_factor(factor: Factor, at: int) -> str:
     read = float(factor.read[at if len(factor.read) > 1 else 0])
     if np.isfinite(factor.shift):
         return factor.form.format(format_number(read - factor.shift))
-    return factor.form.format(f"{format_number(read)} − {bracketed(format_number(factor.shift))}")
+    return factor.form.format(
+        f"{format_number(read)} − {parenthesize_negative(format_number(factor.shift))}"
+    )
 
 
-def _term_name(facts: CellFacts, group: Group, at: int) -> str:
+def _term_name(facts: CellInfo, group: TermGroup, at: int) -> str:
     step, factor = facts.explanation.stage.step, group.factors[0]
     if isinstance(step, ExpertMixture):
         return _expert_name(facts, step, group, at)
-    if facts.explanation.rule is CombineRule.SHARE and factor.name in facts.run.trace.model_weights:
+    if (
+        facts.explanation.rule is CombinationRule.SHARE
+        and factor.name in facts.run.trace.model_weights
+    ):
         return "sink"
-    if facts.explanation.rule is CombineRule.SHARE or factor.name in {Role.WEIGHTS, Role.DROPPED}:
-        return facts.word(at, "key") if facts.explanation.rule is not CombineRule.CHOICE else "kept"
+    if facts.explanation.rule is CombinationRule.SHARE or factor.name in {
+        Role.WEIGHTS,
+        Role.DROPPED,
+    }:
+        return (
+            facts.word(at, "key")
+            if facts.explanation.rule is not CombinationRule.CHOICE
+            else "kept"
+        )
     if factor.name.endswith("bias"):
         return "bias"
     if None in factor.index:
         return f"column {at + 1}"
     if factor.name in facts.run.trace:
         return facts.run.trace.stage(factor.name).title
-    if facts.explanation.rule is CombineRule.CHOICE:
+    if facts.explanation.rule is CombinationRule.CHOICE:
         return "else"
     if factor.name in facts.run.trace.model_weights:  # a row of one of the model's tables
         return factor.name.split(".")[-2]
@@ -293,7 +317,7 @@ def _term_name(facts: CellFacts, group: Group, at: int) -> str:
     return "mean" if is_norm and not factor.name else "position"
 
 
-def _expert_name(facts: CellFacts, step: ExpertMixture, group: Group, at: int) -> str:
+def _expert_name(facts: CellInfo, step: ExpertMixture, group: TermGroup, at: int) -> str:
     """Name the expert that a term comes from, from 1; shared experts have no router weight."""
     if len(group.factors) == 1:
         return "shared"
@@ -306,9 +330,9 @@ def _closing_text(explanation: Explanation) -> str:
     value = format_number(explanation.value)
     if explanation.is_empty:
         return "no allowed keys: 0"
-    if explanation.rule is CombineRule.SUM and len(explanation.terms) > 1:
+    if explanation.rule is CombinationRule.SUM and len(explanation.terms) > 1:
         return f"sum = {value}"
-    if explanation.rule is not CombineRule.SHARE:  # the value of the only or the chosen term
+    if explanation.rule is not CombinationRule.SHARE:  # the value of the only or the chosen term
         return f"= {value}"
     with np.errstate(over="ignore", invalid="ignore"):
         total = float(explanation.terms.sum())
@@ -316,20 +340,20 @@ def _closing_text(explanation: Explanation) -> str:
     return f"{chosen} ÷ {format_number(total)} = {value}"
 
 
-def aggregate_cell_panel(resolved: Resolved, cell: Cell, is_pinned: bool) -> CellPanel | None:
+def aggregate_cell_panel(resolved: ResolvedView, cell: Cell, is_pinned: bool) -> CellPanel | None:
     """Explain a cell of aggregated heads by the same cell of each head; None for other cells."""
     run, index, lens = resolved.run, resolved.leading, resolved.view.lens
     if cell.fold is None:
         return None
-    held = run.trace.seen(cell.stage, lens)
+    held = run.trace.displayed_stage(cell.stage, lens)
     numbers = held.read((*index, slice(None), *cell.place))  # head
-    folded = run.trace.seen(cell.stage, lens, cell.fold)
+    folded = run.trace.displayed_stage(cell.stage, lens, cell.fold)
     value = float(folded.read((*index, *cell.place)))
     is_mean, count = cell.fold is HeadAggregate.MEAN, len(numbers)
     known = np.nan_to_num(numbers, nan=-np.inf)
     chosen = int(known.argmax())
     weights = np.abs(np.nan_to_num(numbers)) if is_mean else known
-    order = sorted(np.argsort(-weights, kind="stable")[:SHOWN_TERMS].tolist())
+    order = sorted(np.argsort(-weights, kind="stable")[:MAX_SHOWN_TERMS].tolist())
     return CellPanel(
         heading=_aggregate_heading(run, cell),
         sentence=_aggregate_sentence(resolved, cell, value, numbers, chosen),
@@ -355,12 +379,12 @@ def _aggregate_heading(run: Run, cell: Cell) -> str:
 
 
 def _aggregate_sentence(
-    resolved: Resolved, cell: Cell, value: float, numbers: np.ndarray, chosen: int
+    resolved: ResolvedView, cell: Cell, value: float, numbers: np.ndarray, chosen: int
 ) -> str:
     run, leading, view = resolved.run, resolved.leading, resolved.view
     stage = run.trace.stage(cell.stage)
     words = run.words(leading, stage.dims[-2])
-    row = f"<b>{escape(shorten(visible(words[cell.place[0]])))}</b>"
+    row = f"<b>{escape(shorten(visible_token(words[cell.place[0]])))}</b>"
     heads = run.trace.spec.heads
     which = (
         f"Averaged over {heads} heads"
@@ -372,21 +396,21 @@ def _aggregate_sentence(
     if stage.dims[-1] != "key":
         return f"{which}, column {cell.place[1] + 1} of {row} is {format_number(value)}{most}."
     read = run.words(leading, "key")[cell.place[1]]
-    key = f"<b>{escape(shorten(visible(read)))}</b>"
+    key = f"<b>{escape(shorten(visible_token(read)))}</b>"
     query = f"{row} (query {run.number(cell.place[0], 'query')})"
     pair = query, f"{key} (key {cell.place[1] + 1})"
     if stage.is_weights and view.lens is WeightTransform.WITHOUT_FIRST:
         if cell.place[1] == 0:
             return f"{key} is the first token, which is excluded."
         most += ", excluding the first token"
-    lens = run.trace.possible(view.lens)
+    lens = run.trace.supported_transform(view.lens)
     if stage.is_weights and lens is not WeightTransform.TIMES_VALUE and 0 <= value <= 1:
         attention = f"the attention weight from {pair[0]} to {pair[1]} is {format_share(value)}"
         return f"{which}, {attention}{most}."
     return f"{which}, the value for {pair[0]} and {pair[1]} is {format_number(value)}{most}."
 
 
-def _compare_to_others(resolved: Resolved, cell: Cell, numbers: np.ndarray) -> str:
+def _compare_to_others(resolved: ResolvedView, cell: Cell, numbers: np.ndarray) -> str:
     """Describe whether other heads share the largest number; empty if every head masks the cell."""
     trace, (row, column) = resolved.run.trace, cell.place
     is_masked = trace.is_hatched(cell.stage, resolved.leading)
@@ -413,7 +437,7 @@ def _describe_rest(numbers: np.ndarray, order: list[int], is_mean: bool) -> str:
     return f"{others}: {format_number(float(left.sum()))}" if is_mean else others
 
 
-def transform_line(resolved: Resolved, cell: Cell) -> tuple[str, ...]:
+def transform_line(resolved: ResolvedView, cell: Cell) -> tuple[str, ...]:
     """Explain how the transformed number of a cell derives from its weight."""
     run, view = resolved.run, resolved.view
     is_shown = run.trace.stage(cell.stage).is_weights and view.lens is not WeightTransform.PLAIN
@@ -421,7 +445,7 @@ def transform_line(resolved: Resolved, cell: Cell) -> tuple[str, ...]:
         return ()
     index = (*resolved.leading, *cell.place)
     weight = float(run.trace.read(cell.stage, index))
-    seen = format_number(float(run.trace.seen(cell.stage, view.lens).read(index)))
+    seen = format_number(float(run.trace.displayed_stage(cell.stage, view.lens).read(index)))
     if view.lens is WeightTransform.TIMES_VALUE and Role.VALUES not in run.trace:
         source = "model does not report" if run.reading else "file does not contain"
         return (f"× ‖value‖: not available because the {source} the values.",)
@@ -438,10 +462,12 @@ def transform_line(resolved: Resolved, cell: Cell) -> tuple[str, ...]:
     return (f"Without the first token: {format_number(weight)} ÷ {format_number(total)} = {seen}",)
 
 
-CELL: PanelId[CellPanel | None] = PanelId("Cell")
+CELL_PANEL: PanelId[CellPanel | None] = PanelId("Cell")
 
 
-def present_cell(resolved: Resolved, board: Board, previous: CellPanel | None) -> CellPanel | None:
+def present_cell(
+    resolved: ResolvedView, board: Board, previous: CellPanel | None
+) -> CellPanel | None:
     """Explain the hovered cell, else the pinned one, else the cell of the playback step."""
     cell = resolved.pointed or resolved.step_cell
     if cell is None:
@@ -450,26 +476,28 @@ def present_cell(resolved: Resolved, board: Board, previous: CellPanel | None) -
     return previous if panel == previous else panel
 
 
-def _panel_of_cell(resolved: Resolved, board: Board, cell: Cell) -> CellPanel | None:
-    if cell.stage in resolved.covered:
+def _panel_of_cell(resolved: ResolvedView, board: Board, cell: Cell) -> CellPanel | None:
+    if cell.stage in resolved.hidden_stages:
         return covered_cell_panel(resolved.run, cell)
     explain = aggregate_cell_panel if cell.fold else head_cell_panel
     panel = explain(resolved, cell, is_pinned=cell == resolved.view.pinned)
     if panel is None:
         return None
     also = (*transform_line(resolved, cell), *comparison_sentences(resolved, cell))
-    heatmap = panel_of(board, cell)
+    heatmap = panel_of_cell(board, cell)
     if heatmap is None or not heatmap.is_pooled:
-        return replace(panel, also=also)
+        return replace(panel, additional_sentences=also)
     block = f"{heatmap.rows.block} × {heatmap.columns.block}"
     which = "largest in size" if heatmap.colour.is_signed else "largest"
     return replace(
-        panel, also=also, heading=f"{panel.heading} · {which} in a block of {block} cells"
+        panel,
+        additional_sentences=also,
+        heading=f"{panel.heading} · {which} in a block of {block} cells",
     )
 
 
 PANEL = PanelPresenter(
-    CELL,
+    CELL_PANEL,
     lambda resolved, moment, previous: present_cell(
         resolved, moment.panel(BOARD_CONTENTS).board, previous
     ),

@@ -18,7 +18,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QToolButton, QWidget
 
-from visualizer.features.cell.presenter import CELL
+from visualizer.features.cell.presenter import CELL_PANEL
 from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.labels import WrappingLabel
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
     Measure = Callable[[str, bool], float]
     """The width of a text in pixels; the second argument is whether it is bold."""
 
-TIMES = "×"
-AROUND = 2
+MULTIPLICATION_SIGN = "×"
+SIGN_MARGIN_PX = 2
 """Pixels on each side of a multiplication sign."""
-GAP = 5
+COLUMN_GAP_PX = 5
 """Pixels between a name, its factors and its value."""
-ABOVE = 4
+LINE_MARGIN_PX = 4
 """Pixels above a line."""
-INDENT = 12
+FACTOR_INDENT_PX = 12
 """Pixels before factors that are on a line below their name."""
 
 
@@ -69,18 +69,18 @@ class TermLines(Struct, frozen=True):
     @property
     def beside(self) -> int:
         """The width needed to show the factors next to the names."""
-        return self.names + GAP + sum(self.factors) + GAP + self.values
+        return self.names + COLUMN_GAP_PX + sum(self.factors) + COLUMN_GAP_PX + self.values
 
     @property
     def below(self) -> int:
         """The width needed to show the factors below the names."""
-        return max(self.names, INDENT + sum(self.factors) + GAP + self.values)
+        return max(self.names, FACTOR_INDENT_PX + sum(self.factors) + COLUMN_GAP_PX + self.values)
 
     def tabs(self, room: float) -> tuple[int, ...]:
         """Return the end positions of the factor columns for a given width in pixels."""
-        end = self.names + GAP if self.beside <= room else INDENT
+        end = self.names + COLUMN_GAP_PX if self.beside <= room else FACTOR_INDENT_PX
         return tuple(
-            (end := end + width) - AROUND * _is_sign(column)
+            (end := end + width) - SIGN_MARGIN_PX * _is_sign(column)
             for column, width in enumerate(self.factors)
             if width
         )
@@ -125,7 +125,7 @@ def term_lines(terms: Sequence[TermLine], measure: Measure) -> TermLines:
         names=widest([(term.name, term.chosen) for term in terms]),
         factors=tuple(
             widest([(_column_texts(term, at)[part], False) for term in terms])
-            + 2 * AROUND * _is_sign(3 * at + part)
+            + 2 * SIGN_MARGIN_PX * _is_sign(3 * at + part)
             for at in range(count)
             for part in range(3)
         ),
@@ -150,11 +150,11 @@ def _column_texts(term: TermLine, at: int) -> tuple[str, str, str]:
     if at >= len(term.pieces):
         return "", "", ""
     text = term.pieces[at].text
-    sign = TIMES if at else ""
+    sign = MULTIPLICATION_SIGN if at else ""
     return (sign, text[:-1], ")") if text.startswith("(") else (sign, text, "")
 
 
-def _paragraph_html(*texts: str, above: int = ABOVE) -> str:
+def _paragraph_html(*texts: str, above: int = LINE_MARGIN_PX) -> str:
     return (
         f"<p style='white-space: pre; margin-top: {above}px; margin-bottom: 0'>{''.join(texts)}</p>"
     )
@@ -166,9 +166,11 @@ def _marked_html(text: str, term: TermLine, theme: Theme) -> str:
     return f"<b style='color:{theme.accent}'>{escape(text)}</b>"
 
 
-EMPTY = "Point at a cell to see how its value is computed. Click to pin it; press Esc to unpin."
+EMPTY_MESSAGE = (
+    "Point at a cell to see how its value is computed. Click to pin it; press Esc to unpin."
+)
 
-WIDTH = 252
+PANE_WIDTH_PX = 252
 
 
 class _ScrolledColumn(QWidget):
@@ -224,7 +226,7 @@ class CellPane(QScrollArea):
         super().__init__()
         self.setWidgetResizable(True)
         self.setAccessibleName("Cell")
-        self.setMinimumWidth(round(WIDTH * text_scale()))
+        self.setMinimumWidth(round(PANE_WIDTH_PX * text_scale()))
         inner = _ScrolledColumn()
         self._column = column = column_layout(inner, (12, 8, 6, 16), spacing=10)
         self.heading, self.sentence, self.value = (WrappingLabel() for _ in range(3))
@@ -258,7 +260,7 @@ class CellPane(QScrollArea):
         self._column.invalidate()
         self._column.activate()
 
-    def add_trail(self, *actions: QAction) -> None:
+    def add_history_buttons(self, *actions: QAction) -> None:
         """Add buttons next to the heading that go back and forward through the followed cells."""
         for action in actions:
             button = QToolButton()
@@ -273,7 +275,7 @@ class CellPane(QScrollArea):
             self.followed.emit(panel.terms[term].pieces[piece].source)
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
-        self.show_cell(screen.panel(CELL), theme)
+        self.show_cell(screen.panel(CELL_PANEL), theme)
 
     def show_cell(self, panel: CellPanel | None, theme: Theme) -> None:
         """Show the explanation of a cell, or a placeholder."""
@@ -295,14 +297,14 @@ class CellPane(QScrollArea):
         self.terms.setVisible(panel is not None and bool(panel.formula))
         if panel is None:
             self.heading.setText("")
-            self.sentence.setText(EMPTY)
+            self.sentence.setText(EMPTY_MESSAGE)
             return
         state = "  ·  pinned" if panel.is_pinned else ""
         self.heading.setText(escape(panel.heading) + state)
         self.sentence.setText(
             f"<span style='font-size:{self._scaled_px(14)}px'>{panel.sentence}</span>"
         )
-        also = "".join(f"<br>{escape(line)}" for line in panel.also)
+        also = "".join(f"<br>{escape(line)}" for line in panel.additional_sentences)
         value = f"<span style='font-size:{self._scaled_px(20)}px'>{panel.value}</span>"
         self.value.setText(f"{value}<span style='color:{theme.quiet}'>{also}</span>")
         self._write_terms()

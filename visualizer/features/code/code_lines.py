@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from visualizer.attention.roles import VECTORS, Role
-from visualizer.attention.spec import Mask, Normalisation, Scale
-from visualizer.attention.stages import Operation, outside_one_call, stages
-from visualizer.explanations.code_dialects import VOCABULARIES, ExpressionContext
+from visualizer.attention.roles import VECTOR_ROLES, Role
+from visualizer.attention.spec import MaskKind, NormalisationKind, ScaleKind
+from visualizer.attention.stages import Operation, stages, unfused_stages
+from visualizer.explanations.code_dialects import DIALECTS, ExpressionContext
 from visualizer.explanations.explain import EXPLAINERS
 from visualizer.session.view import CodeDialect
 
@@ -58,7 +58,7 @@ def lines(spec: AttentionSpec, dialect: CodeDialect) -> tuple[CodeLine, ...]:
 
 @lru_cache(maxsize=8)
 def _code_lines(spec: AttentionSpec, dialect: CodeDialect) -> tuple[CodeLine, ...]:
-    words = VOCABULARIES[dialect]
+    words = DIALECTS[dialect]
     rows = stages(spec)
     together = _fused_stages(spec) if dialect is CodeDialect.SDPA else ()
     made, comments = [], []
@@ -88,7 +88,7 @@ def _fused_stages(spec: AttentionSpec) -> tuple[str, ...]:
     return tuple(names[names.index(Role.SCORES) : names.index(Role.CONTEXT) + 1])
 
 
-NAMED_ABOVE = {
+EXPLAINED_OPERATIONS = {
     Operation.EQUAL_WEIGHTS,
     Operation.MASK_AFTER_SOFTMAX,
     Operation.RENORMALISE_MASKED_WEIGHTS,
@@ -100,32 +100,34 @@ def _unsupported_reasons(spec: AttentionSpec) -> Iterator[str]:
     """The reasons why the fused call does not support the spec."""
     call = "scaled_dot_product_attention"
     by_kind = {
-        Normalisation.UNIFORM: f"{call} does not support equal weights for all keys.",
-        Normalisation.SUM: f"{call} only supports softmax, not division by a row's sum.",
-        Normalisation.NAIVE_SOFTMAX: f"{call} subtracts the row maximum before the exp.",
+        NormalisationKind.UNIFORM: f"{call} does not support equal weights for all keys.",
+        NormalisationKind.SUM: f"{call} only supports softmax, not division by a row's sum.",
+        NormalisationKind.NAIVE_SOFTMAX: f"{call} subtracts the row maximum before the exp.",
     }
     if spec.normalisation in by_kind:
         yield by_kind[spec.normalisation]
     if any(stage.operation is Operation.MASK_AFTER_SOFTMAX for stage in stages(spec)):
         yield f"{call} masks before normalization, not after."
-    unknown = (stage for stage in outside_one_call(spec) if stage.operation not in NAMED_ABOVE)
+    unknown = (
+        stage for stage in unfused_stages(spec) if stage.operation not in EXPLAINED_OPERATIONS
+    )
     yield from (f"{call} does not support “{stage.title}”." for stage in unknown)
-    if spec.drops:
+    if spec.is_dropout_active:
         yield f"{call} chooses the dropped cells itself; here they are fixed."
 
 
 def _fused_call(context: ExpressionContext) -> str:
     spec, weights = context.spec, _context_of_stage(Role.WEIGHTS, context)
-    parts = [context.words.names[role] for role in VECTORS]
-    if spec.mask is Mask.CAUSAL and not spec.lengths:
+    parts = [context.words.names[role] for role in VECTOR_ROLES]
+    if spec.mask is MaskKind.CAUSAL and not spec.lengths:
         parts.append("is_causal=True")
     elif weights.masks():
         parts.append(f"attn_mask={weights.allowed()}")
-    if spec.scale is Scale.NONE and spec.temperature == 1:
+    if spec.scale is ScaleKind.NONE and spec.temperature == 1:
         parts.append("scale=1.0")
-    elif spec.scale is not Scale.D_HEAD or spec.temperature != 1:
+    elif spec.scale is not ScaleKind.D_HEAD or spec.temperature != 1:
         parts.append(f"scale=1 / {context.divisor}")
-    return f"F.scaled_dot_product_attention({', '.join(parts)}){weights.where_nothing()}"
+    return f"F.scaled_dot_product_attention({', '.join(parts)}){weights.zero_empty_rows()}"
 
 
 def _context_of_stage(role: Role, context: ExpressionContext) -> ExpressionContext:
@@ -159,7 +161,7 @@ def _helper_lines(spec: AttentionSpec, words: CodeIdentifiers) -> dict[str, str]
     tokens, x = words.tokens, words.names[Role.INPUT]
     made = {tokens: f"*{words.batch}, {tokens}, {words.width} = {x}.shape"}
     made[words.padding] = words.real_tokens
-    if spec.mask is not Mask.NONE:
+    if spec.mask is not MaskKind.NONE:
         made[words.mask_names[spec.mask]] = words.mask_lines[spec.mask].format(
             window=1 - spec.window
         )
@@ -172,37 +174,39 @@ def _helper_lines(spec: AttentionSpec, words: CodeIdentifiers) -> dict[str, str]
     return made
 
 
-LINE = 96
-PER_LINE = 8
+MAX_LINE_LENGTH = 96
+ITEMS_PER_LINE = 8
 
 
-def literal(array: np.ndarray, indent: int = 0) -> str:
+def format_array_literal(array: np.ndarray, indent: int = 0) -> str:
     """Format an array as nested list literals, with the fewest digits its dtype needs."""
     if array.ndim == 1:
-        return listed([str(number) for number in array], indent)
+        return format_list_literal([str(number) for number in array], indent)
     inner = " " * (indent + 4)
-    rows = "".join(f"{inner}{literal(row, indent + 4)},\n" for row in array)
+    rows = "".join(f"{inner}{format_array_literal(row, indent + 4)},\n" for row in array)
     return f"[\n{rows}{' ' * indent}]"
 
 
-def listed(parts: Sequence[str], indent: int = 0) -> str:
+def format_list_literal(parts: Sequence[str], indent: int = 0) -> str:
     """Format a list literal on one line, or with a few items per line if that is too long."""
     line = f"[{', '.join(parts)}]"
-    if len(line) + indent <= LINE:
+    if len(line) + indent <= MAX_LINE_LENGTH:
         return line
     inner = " " * (indent + 4)
-    chunks = (parts[start : start + PER_LINE] for start in range(0, len(parts), PER_LINE))
+    chunks = (
+        parts[start : start + ITEMS_PER_LINE] for start in range(0, len(parts), ITEMS_PER_LINE)
+    )
     rows = "".join(f"{inner}{', '.join(chunk)},\n" for chunk in chunks)
     return f"[\n{rows}{' ' * indent}]"
 
 
-def tensor(name: str, array: np.ndarray, note: str = "") -> str:
+def tensor_line(name: str, array: np.ndarray, note: str = "") -> str:
     """A line that creates a tensor of the script's dtype."""
     comment = f"  # {note}" if note else ""
-    return f"{name} = torch.tensor({literal(array)}, dtype=dtype){comment}"
+    return f"{name} = torch.tensor({format_array_literal(array)}, dtype=dtype){comment}"
 
 
-def cells(name: str, array: np.ndarray, note: str) -> str:
+def boolean_tensor_line(name: str, array: np.ndarray, note: str) -> str:
     """A line that creates a boolean tensor from rows of 1 and 0, with any number of axes."""
     rows = (array.reshape(-1, array.shape[-1]).astype("u1") + ord("0")).tobytes().decode()
     width = array.shape[-1]

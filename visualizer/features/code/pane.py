@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 def connect(pane: CodePane, to: FeatureControllers) -> None:
     """Connect the notation of the code and copying it as a script."""
     pane.dialectChosen.connect(to.view_controller.set_dialect)
-    pane.scriptWanted.connect(to.copy_script)
+    pane.scriptRequested.connect(to.copy_script)
     action = to.actions["export.copy_script"]
-    pane.allow_copying(action.isEnabled())
-    action.enabledChanged.connect(pane.allow_copying)
-    to.name_keys({pane.copy: "export.copy_script"})
+    pane.set_copy_enabled(action.isEnabled())
+    action.enabledChanged.connect(pane.set_copy_enabled)
+    to.name_widgets({pane.copy: "export.copy_script"})
 
 
 PANE = Pane(

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from visualizer.attention.model_reading import AttentionPart, SecondText
+from visualizer.attention.model_reading import AttentionKind, SecondText
 from visualizer.features.code.code_lines import CodeLine, lines
-from visualizer.models.model_source import server_of
+from visualizer.models.model_source import parse_server_address
 from visualizer.session.pane import PanelPresenter
 from visualizer.session.screen import PanelId
 from visualizer.session.view import CodeDialect
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from visualizer.attention.model_reading import ModelReading
     from visualizer.attention.run import Run
     from visualizer.models.model_source import ImageFile, ModelSource
-    from visualizer.session.resolved_view import Resolved
+    from visualizer.session.resolved_view import ResolvedView
 
 MAX_LISTED_STEPS = 3
 _ATTENTIONS: dict[str, str] = {
-    AttentionPart.ENCODER: "encoder_attentions",
-    AttentionPart.DECODER: "decoder_attentions",
-    AttentionPart.CROSS: "cross_attentions",
+    AttentionKind.ENCODER: "encoder_attentions",
+    AttentionKind.DECODER: "decoder_attentions",
+    AttentionKind.CROSS: "cross_attentions",
 }
 """Output attribute for each attention kind of an encoder-decoder model."""
 _VISION = "vision_model"
 """Name of the vision submodule in a model that also reads text."""
 
 
-def model_lines(
+def model_script_lines(
     model: ModelSource, reading: ModelReading, text: str, layer: int, head: int
 ) -> tuple[str, ...]:
     """Return the lines of a program that stores a head's weights in ``weights``, [query, key].
@@ -70,7 +70,7 @@ def model_lines(
 
 
 def _folder_lines(model: ModelSource) -> tuple[str, ...]:
-    server = server_of(model.folder)
+    server = parse_server_address(model.folder)
     if not server:
         return (f"folder = {model.folder!r}",)
     return f"# its folder on the machine that serves it at {server}", f"folder = {model.name!r}"
@@ -140,7 +140,7 @@ def _input_lines(model: ModelSource, reading: ModelReading) -> tuple[str, ...]:
     )
 
 
-TITLES = {
+DIALECT_TITLES = {
     CodeDialect.BOOK: "Book",
     CodeDialect.LECTURE: "Lecture notes",
     CodeDialect.SDPA: "Fused torch call",
@@ -154,13 +154,13 @@ class CodePanelLine(Struct, frozen=True):
     ----------
     shape : str
         A comment with the sizes and names of the axes; empty if no stage is computed.
-    is_lit : bool
+    is_highlighted : bool
         Whether the line computes the stage in focus.
     """
 
     text: str
     shape: str = ""
-    is_lit: bool = False
+    is_highlighted: bool = False
 
     @property
     def is_comment(self) -> bool:
@@ -175,24 +175,24 @@ class CodePanel(Struct, frozen=True):
     lines: tuple[CodePanelLine, ...]
 
 
-CODE: PanelId[CodePanel | None] = PanelId("Code")
+CODE_PANEL: PanelId[CodePanel | None] = PanelId("Code")
 
 
-def present_code(resolved: Resolved) -> CodePanel:
+def present_code(resolved: ResolvedView) -> CodePanel:
     """Present the code; the highlighted line computes the current stage, else the cell's stage."""
     looked_at = resolved.pointed or resolved.step_cell
     stage = resolved.focus or (looked_at.stage if looked_at else None)
     model, reading = resolved.document.model, resolved.run.reading
     if model and reading:
         layer = reading.layers[resolved.run.trace.at("layer", resolved.leading)]
-        head = resolved.heads[0] if len(resolved.heads) == 1 else resolved.told_head
-        code = model_lines(model, reading, resolved.document.text, layer, head)
+        head = resolved.heads[0] if len(resolved.heads) == 1 else resolved.caption_head
+        code = model_script_lines(model, reading, resolved.document.text, layer, head)
         dialect = resolved.view.dialect
         return CodePanel("In code", dialect, tuple(map(CodePanelLine, code)))
-    return code_panel_of(resolved.run, resolved.view.dialect, stage)
+    return present_run_code(resolved.run, resolved.view.dialect, stage)
 
 
-def code_panel_of(run: Run, dialect: CodeDialect, stage: str | None) -> CodePanel:
+def present_run_code(run: Run, dialect: CodeDialect, stage: str | None) -> CodePanel:
     """Present a run's code; equal runs and stages give equal values."""
     if not run.trace.has_module:
         comments = ("# Read from a file:", f"# {run.source}", "# No code is available.")
@@ -217,5 +217,5 @@ def shape_comment(run: Run, line: CodeLine) -> str:
 
 
 PANEL = PanelPresenter(
-    CODE, lambda resolved, moment, previous: present_code(resolved), None, CODE.name
+    CODE_PANEL, lambda resolved, moment, previous: present_code(resolved), None, CODE_PANEL.name
 )

@@ -14,24 +14,30 @@ from msgspec import Struct
 
 from visualizer.attention.roles import Role
 from visualizer.attention.spec import (
-    BIAS,
+    BIAS_SUFFIX,
     BLOCK_LAYERS,
-    LAYERS,
-    NORMS,
+    NORM_LAYERS,
     OWN_BIASES,
     OWN_LAYERS,
+    PROJECTION_LAYERS,
     Arrangement,
     Dtype,
-    Mask,
-    Normalisation,
-    Position,
+    MaskKind,
+    NormalisationKind,
+    PositionKind,
     Projection,
 )
 from visualizer.attention.stages import NORM_EPSILON
 from visualizer.errors import InputError
-from visualizer.explanations.code_dialects import VOCABULARIES
-from visualizer.features.code.code_lines import cells, lines, listed, literal, tensor
-from visualizer.features.code.presenter import TITLES, shape_comment
+from visualizer.explanations.code_dialects import DIALECTS
+from visualizer.features.code.code_lines import (
+    boolean_tensor_line,
+    format_array_literal,
+    format_list_literal,
+    lines,
+    tensor_line,
+)
+from visualizer.features.code.presenter import DIALECT_TITLES, shape_comment
 from visualizer.format import format_size
 from visualizer.session.computation_caption import caption
 from visualizer.session.view import CodeDialect
@@ -44,11 +50,11 @@ if TYPE_CHECKING:
     from visualizer.explanations.code_dialects import CodeIdentifiers
 
 MAX_ASSERTED_NUMBERS = 4_096
-ROWS = 16
+ASSERTED_ROWS = 16
 """Number of rows asserted per stage of a long text."""
-SINGLE_UNIT = 2.0**-23  # the unit of rounding of float32
-DOUBLE_UNIT = 2.0**-40  # float64 has 2**-52; this is strict enough
-USUAL_UNITS = 84  # 1e-5 in float32
+FLOAT32_ROUNDING_UNIT = 2.0**-23  # the unit of rounding of float32
+FLOAT64_ROUNDING_UNIT = 2.0**-40  # float64 has 2**-52; this is strict enough
+DEFAULT_ROUNDING_UNITS = 84  # 1e-5 in float32
 MAX_ROUNDING_UNITS = 335  # 4e-5: less than any change of a fourth digit
 DEVICE_FACTOR = 4  # factor on the tolerance: a GPU sums in a different order
 NEGLIGIBLE_SIZE = 1e-30
@@ -61,83 +67,86 @@ _AFTER_ATTENTION = (Role.OUTPUT, "attended", "normed_attended", "up", "feed_forw
 class Tolerance(Struct, frozen=True):
     """The allowed deviation from an expected number: a relative and an absolute part."""
 
-    relative: float
+    relative_tolerance: float
     absolute: float
 
     @property
     def written(self) -> str:
-        return f"rtol={self.relative:.2g}, atol={self.absolute:.2g}"
+        return f"rtol={self.relative_tolerance:.2g}, atol={self.absolute:.2g}"
 
 
-def checks(run: Run, dialect: CodeDialect) -> Iterator[str]:
+def assertion_lines(run: Run, dialect: CodeDialect) -> Iterator[str]:
     """The assert lines: on the weights, if the dialect has them, and on the last stage."""
-    names = VOCABULARIES[dialect].names
+    names = DIALECTS[dialect].names
     for stage in _asserted_stages(run, dialect):
-        name, numbers = names[stage], read_some(run, stage)
-        if is_by_rows(run, stage):
-            rows = ", ".join(map(str, some_rows(run, stage)))
+        name, numbers = names[stage], read_asserted_rows(run, stage)
+        if is_asserted_by_rows(run, stage):
+            rows = ", ".join(map(str, asserted_rows(run, stage)))
             yield f"rows_of_{name} = {name}[..., [{rows}], :]"
             name = f"rows_of_{name}"
-        yield _format_check(name, numbers, tolerance(run, dialect, stage))
+        yield _format_check(name, numbers, stage_tolerance(run, dialect, stage))
     stage_names = " and ".join(names[stage] for stage in _asserted_stages(run, dialect))
     yield f'print("All numbers agree: {stage_names}.")'
 
 
-def is_odd(run: Run, dialect: CodeDialect) -> bool:
+def is_non_finite(run: Run, dialect: CodeDialect) -> bool:
     """Whether an asserted number is not finite."""
     return not all(
-        np.isfinite(read_some(run, stage)).all() for stage in _asserted_stages(run, dialect)
+        np.isfinite(read_asserted_rows(run, stage)).all()
+        for stage in _asserted_stages(run, dialect)
     )
 
 
-def is_by_rows(run: Run, stage: str) -> bool:
+def is_asserted_by_rows(run: Run, stage: str) -> bool:
     """Whether a stage is not stored, so that only a few of its rows are asserted."""
     return run.trace.holding(stage).is_blockwise
 
 
-def some_rows(run: Run, stage: str) -> tuple[int, ...]:
+def asserted_rows(run: Run, stage: str) -> tuple[int, ...]:
     """The asserted rows of a stage that is not stored, spread evenly over all rows."""
     count = run.trace.shape(stage)[-2]
-    return tuple(dict.fromkeys(np.linspace(0, count - 1, ROWS).round().astype(int).tolist()))
+    return tuple(
+        dict.fromkeys(np.linspace(0, count - 1, ASSERTED_ROWS).round().astype(int).tolist())
+    )
 
 
-def read_some(run: Run, stage: str) -> np.ndarray:
+def read_asserted_rows(run: Run, stage: str) -> np.ndarray:
     """Read a stage, or only its asserted rows, [..., row, column]."""
-    if not is_by_rows(run, stage):
+    if not is_asserted_by_rows(run, stage):
         return run.trace.read(stage)
     before = (slice(None),) * (len(run.trace.shape(stage)) - 2)
-    rows = [run.trace.read(stage, (*before, row)) for row in some_rows(run, stage)]
+    rows = [run.trace.read(stage, (*before, row)) for row in asserted_rows(run, stage)]
     return np.stack(rows, axis=-2)
 
 
 def _value_limits(run: Run, stage: str) -> tuple[float, float]:
     """The smallest and largest finite number of a stage, or of its asserted rows."""
-    if not is_by_rows(run, stage):
+    if not is_asserted_by_rows(run, stage):
         return run.trace.limits(stage)
-    numbers = read_some(run, stage)
+    numbers = read_asserted_rows(run, stage)
     finite = numbers[np.isfinite(numbers)]
     return (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
 
 
-def note(run: Run, dialect: CodeDialect) -> Iterator[str]:
+def tolerance_note(run: Run, dialect: CodeDialect) -> Iterator[str]:
     """The lines of the heading that state the tolerance and when it may be exceeded."""
     spec = run.trace.spec
-    found = tolerance(run, dialect, run.trace.last)
+    found = stage_tolerance(run, dialect, run.trace.last)
     yield (
         f"Expected values were computed on {run.device} in {spec.dtype}. "
-        f"Tolerance: rtol {found.relative:.2g};"
+        f"Tolerance: rtol {found.relative_tolerance:.2g};"
     )
     yield f"atol {found.absolute:.2g} in the last stage, for rounding errors near 0."
     if run.trace.is_blockwise:
         yield "Long text: this script holds whole matrices, and only a few rows are compared."
     if not _is_on_cpu(run):
         yield "A GPU sums in a different order from the CPU, so the last digits may differ."
-    if found.relative > MAX_ROUNDING_UNITS * unit(spec):
+    if found.relative_tolerance > MAX_ROUNDING_UNITS * rounding_unit(spec):
         yield (
             f"Scores reach {_largest_score(run):,.0f}, so {spec.dtype} weights have fewer exact "
             "digits, and the fused call rounds them differently."
         )
-    if spec.normalisation is Normalisation.SUM:
+    if spec.normalisation is NormalisationKind.SUM:
         yield (
             "If the scores of a row nearly cancel, dividing by their sum magnifies rounding "
             "errors, so differences between machines may be larger."
@@ -149,7 +158,7 @@ def _asserted_stages(run: Run, dialect: CodeDialect) -> tuple[str, ...]:
     return tuple(dict.fromkeys(stage for stage in (Role.WEIGHTS, run.trace.last) if stage in made))
 
 
-def tolerance(run: Run, dialect: CodeDialect, stage: str) -> Tolerance:
+def stage_tolerance(run: Run, dialect: CodeDialect, stage: str) -> Tolerance:
     """The tolerance of a stage.
 
     A score's error is its magnitude times the unit of rounding; the exponential turns it into a
@@ -159,17 +168,20 @@ def tolerance(run: Run, dialect: CodeDialect, stage: str) -> Tolerance:
     sharpness = 2 * _largest_score(run)
     is_one_call = dialect is CodeDialect.SDPA and Role.WEIGHTS not in _asserted_stages(run, dialect)
     units = (
-        USUAL_UNITS + sharpness if is_one_call else min(USUAL_UNITS + sharpness, MAX_ROUNDING_UNITS)
+        DEFAULT_ROUNDING_UNITS + sharpness
+        if is_one_call
+        else min(DEFAULT_ROUNDING_UNITS + sharpness, MAX_ROUNDING_UNITS)
     )
-    units = MAX_ROUNDING_UNITS if spec.normalisation is Normalisation.SUM else units
-    if stage == Role.WEIGHTS and spec.normalisation is not Normalisation.SUM:
-        return Tolerance(units * unit(spec), NEGLIGIBLE_SIZE)
+    units = MAX_ROUNDING_UNITS if spec.normalisation is NormalisationKind.SUM else units
+    if stage == Role.WEIGHTS and spec.normalisation is not NormalisationKind.SUM:
+        return Tolerance(units * rounding_unit(spec), NEGLIGIBLE_SIZE)
     hidden = spec.hidden_width if spec.has_block else 0
     summed = math.sqrt(max(spec.d_in, spec.width, hidden, run.trace.tokens)) / 4
     summed = max(summed, sharpness) if is_one_call else summed
     summed *= 1 if _is_on_cpu(run) else DEVICE_FACTOR
     return Tolerance(
-        units * unit(spec), max(summed * unit(spec) * _largest_term(run), NEGLIGIBLE_SIZE)
+        units * rounding_unit(spec),
+        max(summed * rounding_unit(spec) * _largest_term(run), NEGLIGIBLE_SIZE),
     )
 
 
@@ -187,19 +199,23 @@ def _norm_magnification(run: Run) -> float:
     if not run.trace.spec.has_block:
         return 1.0
     smallest = min(
-        float(read_some(run, stage).astype(np.float64).var(axis=-1).min())
+        float(read_asserted_rows(run, stage).astype(np.float64).var(axis=-1).min())
         for stage in (Role.RESIDUAL, "attended")
     )
     return max(1.0, 1 / math.sqrt(smallest + NORM_EPSILON))
 
 
-def unit(spec: AttentionSpec) -> float:
+def rounding_unit(spec: AttentionSpec) -> float:
     """The unit of rounding of a spec's numbers.
 
     Weights are drawn in float32 for every dtype, and processors may round them differently.
     """
     is_drawn = bool(spec.weight_names)
-    return DOUBLE_UNIT if spec.dtype is Dtype.FLOAT64 and not is_drawn else SINGLE_UNIT
+    return (
+        FLOAT64_ROUNDING_UNIT
+        if spec.dtype is Dtype.FLOAT64 and not is_drawn
+        else FLOAT32_ROUNDING_UNIT
+    )
 
 
 def _is_on_cpu(run: Run) -> bool:
@@ -208,7 +224,7 @@ def _is_on_cpu(run: Run) -> bool:
 
 def _largest_score(run: Run) -> float:
     """The largest magnitude of a score before the exponential; 0 if there is none."""
-    if run.trace.spec.normalisation in {Normalisation.UNIFORM, Normalisation.SUM}:
+    if run.trace.spec.normalisation in {NormalisationKind.UNIFORM, NormalisationKind.SUM}:
         return 0.0
     low, high = _value_limits(run, Role.SCALED if Role.SCALED in run.trace else Role.SCORES)
     return max(-low, high)
@@ -217,17 +233,19 @@ def _largest_score(run: Run) -> float:
 def _format_check(name: str, numbers: np.ndarray, found: Tolerance) -> str:
     expected = f"expected_{name}"
     if numbers.size <= MAX_ASSERTED_NUMBERS:
-        return f"{tensor(expected, numbers)}\n{_format_assert(name, expected, found)}"
+        return f"{tensor_line(expected, numbers)}\n{_format_assert(name, expected, found)}"
     step = _sampling_step(numbers)
     sampled, total = f"{name}.flatten()[::{step}]", f"{name}.double().nan_to_num(0, 0, 0).sum()"
     flat = numbers.reshape(-1)
     finite = np.where(np.isfinite(flat), flat, 0).astype(np.float64)
-    added = Tolerance(found.relative, found.relative * float(np.abs(finite).sum()))
+    added = Tolerance(
+        found.relative_tolerance, found.relative_tolerance * float(np.abs(finite).sum())
+    )
     comment = f"# {numbers.size:,} values: compare one in {step}, and the sum of all finite values."
     return "\n".join(
         (
             comment,
-            tensor(expected, flat[::step]),
+            tensor_line(expected, flat[::step]),
             _format_assert(sampled, expected, found),
             f"sum_of_{name} = torch.tensor({float(finite.sum())!r}, dtype=torch.float64)",
             _format_assert(total, f"sum_of_{name}", added),
@@ -249,9 +267,9 @@ def _sampling_step(numbers: np.ndarray) -> int:
 
 
 MAX_SCRIPT_BYTES = 2_000_000
-SMALLEST_LITERAL = 5  # "0.0, "
+MIN_LITERAL_LENGTH = 5  # "0.0, "
 
-SINUSOIDS = '''
+SINUSOIDS_SOURCE = '''
 def sinusoids(tokens, d_in):
     """Vaswani et al. 2017, section 3.5."""
     rows = []
@@ -263,7 +281,7 @@ def sinusoids(tokens, d_in):
 '''
 
 
-def script(run: Run, dialect: CodeDialect) -> str:
+def write_script(run: Run, dialect: CodeDialect) -> str:
     """Return a script that recomputes a run using only torch and asserts its numbers.
 
     Raises
@@ -282,9 +300,9 @@ def script(run: Run, dialect: CodeDialect) -> str:
         _import_lines(run, dialect),
         _input_vectors(run),
         *_other_tensors(run),
-        *_weight_lines(run.trace.spec, VOCABULARIES[dialect], run),
+        *_weight_lines(run.trace.spec, DIALECTS[dialect], run),
         _computation_lines(run, dialect),
-        *checks(run, dialect),
+        *assertion_lines(run, dialect),
     )
     written = "\n\n".join(part for part in parts if part) + "\n"
     if (count := len(written.encode())) > MAX_SCRIPT_BYTES:
@@ -305,25 +323,26 @@ def _least_bytes(run: Run) -> int:
     spec, tokens = run.trace.spec, run.trace.tokens
     vectors = tokens if spec.own_input else len({word for text in run.texts for word in text})
     numbers = vectors * spec.d_in
-    numbers += tokens * spec.d_in if spec.position is Position.LEARNED else 0
+    numbers += tokens * spec.d_in if spec.position is PositionKind.LEARNED else 0
     numbers += sum(matrix.rows * matrix.columns for _, matrix in spec.counting_weights)
-    square = len(run.texts) * spec.heads * tokens**2 if spec.drops else 0
-    square += tokens**2 if spec.mask is Mask.OWN else 0
-    return SMALLEST_LITERAL * numbers + square
+    square = len(run.texts) * spec.heads * tokens**2 if spec.is_dropout_active else 0
+    square += tokens**2 if spec.mask is MaskKind.OWN else 0
+    return MIN_LITERAL_LENGTH * numbers + square
 
 
 def _heading_comments(run: Run, dialect: CodeDialect) -> str:
     comments = (
         caption(run),
-        f"Generated by Attention Visualizer. Style: {TITLES[dialect]}. Requires only torch.",
-        *note(run, dialect),
+        f"Generated by Attention Visualizer. Style: {DIALECT_TITLES[dialect]}. Requires "
+        "only torch.",
+        *tolerance_note(run, dialect),
     )
     return "\n".join(f"# {sentence}" for sentence in comments)
 
 
 def _import_lines(run: Run, dialect: CodeDialect) -> str:
-    needed = ["import math"] if run.trace.spec.position is Position.SINUSOIDAL else []
-    needed += ["from math import inf, nan"] if is_odd(run, dialect) else []
+    needed = ["import math"] if run.trace.spec.position is PositionKind.SINUSOIDAL else []
+    needed += ["from math import inf, nan"] if is_non_finite(run, dialect) else []
     needed += ["", "import torch", "from torch import nn", "from torch.nn import functional as F"]
     needed += ["", "torch.set_grad_enabled(False)", f"dtype = torch.{run.trace.spec.dtype}"]
     return "\n".join(needed).lstrip()
@@ -342,8 +361,10 @@ def _input_vectors(run: Run) -> str:
     words = [word for text in run.texts for word in text]
     for word, row in zip(words, rows, strict=True):
         if by_token.setdefault(word, row).tobytes() != row.tobytes():
-            return f"{_token_lists(run)}\n\n{tensor('inputs', vectors, dims)}"
-    known = "".join(f"    {word!r}: {literal(row, 4)},\n" for word, row in by_token.items())
+            return f"{_token_lists(run)}\n\n{tensor_line('inputs', vectors, dims)}"
+    known = "".join(
+        f"    {word!r}: {format_array_literal(row, 4)},\n" for word, row in by_token.items()
+    )
     found = "[vectors[token] for token in tokens]"
     if run.trace.axes:
         found = "[[vectors[token] for token in text] for text in texts]"
@@ -354,8 +375,8 @@ def _input_vectors(run: Run) -> str:
 def _token_lists(run: Run) -> str:
     written = [[repr(word) for word in text] for text in run.texts]
     if not run.trace.axes:
-        return f"tokens = {listed(written[0])}"
-    rows = "".join(f"    {listed(text, 4)},\n" for text in written)
+        return f"tokens = {format_list_literal(written[0])}"
+    rows = "".join(f"    {format_list_literal(text, 4)},\n" for text in written)
     return f"texts = [\n{rows}]"
 
 
@@ -363,18 +384,21 @@ def _other_tensors(run: Run) -> Iterator[str]:
     """The other tensors that the lines of this spec need."""
     spec, trace = run.trace.spec, run.trace
     if spec.lengths:
-        yield f"lengths = torch.tensor({listed([str(length) for length in spec.lengths])})  # text"
-    if spec.position is Position.LEARNED:
-        yield tensor("position_table", trace.read("position.weight"), "token d_in")
-    if spec.position is Position.SINUSOIDAL:
-        yield SINUSOIDS
-    if spec.mask is Mask.OWN and spec.own_mask:
-        yield cells("own_mask", spec.own_mask.array(), "query key; 1 where allowed")
-    if spec.drops:
+        yield (
+            "lengths = "
+            f"torch.tensor({format_list_literal([str(length) for length in spec.lengths])})  # text"
+        )
+    if spec.position is PositionKind.LEARNED:
+        yield tensor_line("position_table", trace.read("position.weight"), "token d_in")
+    if spec.position is PositionKind.SINUSOIDAL:
+        yield SINUSOIDS_SOURCE
+    if spec.mask is MaskKind.OWN and spec.own_mask:
+        yield boolean_tensor_line("own_mask", spec.own_mask.array(), "query key; 1 where allowed")
+    if spec.is_dropout_active:
         weights = trace.read(trace.stage(Role.DROPPED).reads[0])
         kept = (trace.read(Role.DROPPED) != 0) | (weights == 0)
         dims = " ".join((*trace.axes, "head query key"))
-        yield cells("kept", kept, f"{dims}; 0 where dropout removes a weight")
+        yield boolean_tensor_line("kept", kept, f"{dims}; 0 where dropout removes a weight")
 
 
 # ---------------------------------------------------------------------------- layers and weights
@@ -401,7 +425,7 @@ def _layer_lines(spec: AttentionSpec, words: CodeIdentifiers) -> Iterator[str]:
     layer = f"nn.Linear({spec.d_in}, {spec.d_out}, bias={spec.bias}).to(dtype)"
     if spec.projection is Projection.UNIFORM:
         layer = f"torch.rand({spec.d_in}, {spec.d_out}).to(dtype)"
-    names = [words.layers[name] for name in LAYERS]
+    names = [words.layers[name] for name in PROJECTION_LAYERS]
     if not _is_stacked(spec):
         yield from (f"{name} = {layer}" for name in names)
         return
@@ -430,17 +454,19 @@ def _custom_weight_lines(
     """Lines that replace initialized weights by custom ones."""
     if name in OWN_BIASES:
         return _custom_bias_lines(spec, words, name, matrix)
-    if name in NORMS:
-        return f"{tensor(f'own_{name}', matrix[0], 'd_model')}\n{name}.weight.copy_(own_{name})"
+    if name in NORM_LAYERS:
+        return (
+            f"{tensor_line(f'own_{name}', matrix[0], 'd_model')}\n{name}.weight.copy_(own_{name})"
+        )
     layer, own = words.layers[OWN_LAYERS[name]], f"own_{name}"
-    is_raw = spec.projection is Projection.UNIFORM and name in LAYERS
-    if not _is_stacked(spec) or name not in LAYERS:
+    is_raw = spec.projection is Projection.UNIFORM and name in PROJECTION_LAYERS
+    if not _is_stacked(spec) or name not in PROJECTION_LAYERS:
         put = f"{layer}.copy_({own})" if is_raw else f"{layer}.weight.copy_({own}.T)"
     else:
         each = "layer.copy_(part)" if is_raw else "layer.weight.copy_(part.T)"
         parts = f"{own}.chunk({spec.heads}, dim=1)"
         put = f"for layer, part in zip({layer}, {parts}):\n    {each}"
-    return f"{tensor(own, matrix, _CUSTOM_WEIGHT_DIMS.get(name, 'd_in width'))}\n{put}"
+    return f"{tensor_line(own, matrix, _CUSTOM_WEIGHT_DIMS.get(name, 'd_in width'))}\n{put}"
 
 
 _CUSTOM_WEIGHT_DIMS = {
@@ -453,12 +479,12 @@ _CUSTOM_WEIGHT_DIMS = {
 def _custom_bias_lines(
     spec: AttentionSpec, words: CodeIdentifiers, name: str, matrix: np.ndarray
 ) -> str:
-    layer, own = words.layers[OWN_BIASES[name]], f"own_{name.removesuffix(BIAS)}_bias"
+    layer, own = words.layers[OWN_BIASES[name]], f"own_{name.removesuffix(BIAS_SUFFIX)}_bias"
     put = f"{layer}.bias.copy_({own})"
-    if _is_stacked(spec) and OWN_BIASES[name] in LAYERS:
+    if _is_stacked(spec) and OWN_BIASES[name] in PROJECTION_LAYERS:
         put = f"for layer, part in zip({layer}, {own}.chunk({spec.heads})):\n"
         put += "    layer.bias.copy_(part)"
-    return f"{tensor(own, matrix[0], 'width')}\n{put}"
+    return f"{tensor_line(own, matrix[0], 'width')}\n{put}"
 
 
 # ------------------------------------------------------------------------------- the computation

@@ -22,7 +22,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from visualizer.features.code.presenter import CODE, TITLES
+from visualizer.features.code.presenter import CODE_PANEL, DIALECT_TITLES
 from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.input_filters import install_input_filters
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from visualizer.features.code.presenter import CodePanel, CodePanelLine
     from visualizer.session.screen import Screen
 
-EMPTY = "The code that computes these values appears here."
-WIDTH = 252
-BAR = 3
-GAP = "  "
+EMPTY_MESSAGE = "The code that computes these values appears here."
+PANE_WIDTH_PX = 252
+LINE_BAR_WIDTH_PX = 3
+LINE_INDENT = "  "
 
 
 class CodeTextView(QPlainTextEdit):
@@ -55,10 +55,10 @@ class CodeTextView(QPlainTextEdit):
             Qt.TextInteractionFlag.TextSelectableByMouse
             | Qt.TextInteractionFlag.TextSelectableByKeyboard
         )
-        self.setPlaceholderText(EMPTY)
+        self.setPlaceholderText(EMPTY_MESSAGE)
         self.setAccessibleName("Code")
         self.setFont(_fixed_font())
-        self.document().setDocumentMargin(2 * BAR + 2)
+        self.document().setDocumentMargin(2 * LINE_BAR_WIDTH_PX + 2)
         self._lines: tuple[CodePanelLine, ...] = ()
         self._lit: tuple[int, ...] = ()
         self._theme = LIGHT
@@ -66,7 +66,7 @@ class CodeTextView(QPlainTextEdit):
     def show_lines(self, lines: tuple[CodePanelLine, ...], theme: Theme) -> None:
         """Show lines; if only the current lines changed, only these are reformatted."""
         is_same = theme == self._theme and _line_texts(lines) == _line_texts(self._lines)
-        lit = tuple(number for number, line in enumerate(lines) if line.is_lit)
+        lit = tuple(number for number, line in enumerate(lines) if line.is_highlighted)
         changed = sorted({*self._lit} ^ {*lit}) if is_same else list(range(len(lines)))
         if not is_same:
             self._replace_text(lines)  # before the state is updated: this may run out of memory
@@ -88,7 +88,7 @@ class CodeTextView(QPlainTextEdit):
         for number in self._lit:
             block = self.document().findBlockByNumber(number)
             place = self.blockBoundingGeometry(block).translated(self.contentOffset())
-            bar = QRectF(0, place.top(), BAR, place.height())
+            bar = QRectF(0, place.top(), LINE_BAR_WIDTH_PX, place.height())
             painter.fillRect(bar, QColor(self._theme.accent))
         painter.end()
 
@@ -117,7 +117,7 @@ class CodeTextView(QPlainTextEdit):
         code = 0 if line.is_comment else len(line.text)
         ink = QTextCharFormat()
         ink.setForeground(QColor(self._theme.ink))
-        ink.setFontWeight(QFont.Weight.Bold if line.is_lit else QFont.Weight.Normal)
+        ink.setFontWeight(QFont.Weight.Bold if line.is_highlighted else QFont.Weight.Normal)
         quiet = QTextCharFormat()
         quiet.setForeground(QColor(self._theme.quiet))
         cursor = QTextCursor(self.document())
@@ -145,23 +145,23 @@ class CodeTextView(QPlainTextEdit):
 class CodePane(QWidget):
     """The code, the choice of a dialect, and a button that copies the script.
 
-    `dialectChosen` carries a `CodeDialect`; `scriptWanted` requests a copy of the whole script.
+    `dialectChosen` carries a `CodeDialect`; `scriptRequested` requests a copy of the whole script.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     dialectChosen = Signal(object)
-    scriptWanted = Signal()
+    scriptRequested = Signal()
 
     def __init__(self) -> None:
         super().__init__()
         self.setAccessibleName("Code")
-        self.setMinimumWidth(round(WIDTH * text_scale()))
+        self.setMinimumWidth(round(PANE_WIDTH_PX * text_scale()))
         column = column_layout(self, (12, 8, 12, 8), spacing=8)
         self.box, self.code = QComboBox(), CodeTextView()
         self.code.setMinimumHeight(self.code.fontMetrics().lineSpacing() * 4)
         self.copy = QPushButton("Copy as script")
         self.copy.clicked.connect(self._want_script)
-        self.allow_copying(False)
+        self.set_copy_enabled(False)
         self._build_box()
         row = row_layout(spacing=8)
         row.addWidget(self.box, 1)
@@ -176,9 +176,9 @@ class CodePane(QWidget):
         self.show_code(None, LIGHT)
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
-        self.show_code(screen.panel(CODE), theme)
+        self.show_code(screen.panel(CODE_PANEL), theme)
 
-    def allow_copying(self, is_allowed: bool) -> None:
+    def set_copy_enabled(self, is_allowed: bool) -> None:
         self.copy.setEnabled(is_allowed)
 
     def show_code(self, panel: CodePanel | None, theme: Theme) -> None:
@@ -189,8 +189,8 @@ class CodePane(QWidget):
         self.running.setAccessibleDescription(panel.title if panel else "")
         set_accessible_value(self, panel.title if panel else "")
         if panel:
-            self.box.setCurrentIndex([*TITLES].index(panel.dialect))
-        lit = [line for line in panel.lines if line.is_lit] if panel else []
+            self.box.setCurrentIndex([*DIALECT_TITLES].index(panel.dialect))
+        lit = [line for line in panel.lines if line.is_highlighted] if panel else []
         self.running.setText("<br>".join(_wrapping_html(line, theme) for line in lit))
         self.running.setVisible(bool(lit))
         self.code.show_lines(panel.lines if panel else (), theme)
@@ -199,7 +199,7 @@ class CodePane(QWidget):
         self.box.setAccessibleName("Code style")
         # Screen readers use a combo box's text as its name.
         self.box.setAccessibleDescription(self.box.accessibleName())
-        for title in TITLES.values():
+        for title in DIALECT_TITLES.values():
             self.box.addItem(title)
         self.box.setMinimumContentsLength(8)
         self.box.setSizeAdjustPolicy(
@@ -211,11 +211,11 @@ class CodePane(QWidget):
     def _choose_dialect(self, index: int) -> None:
         panel = self._shown[0] if self._shown else None
         if panel:  # until the next screen confirms the choice
-            self.box.setCurrentIndex([*TITLES].index(panel.dialect))
-        self.dialectChosen.emit([*TITLES][index])
+            self.box.setCurrentIndex([*DIALECT_TITLES].index(panel.dialect))
+        self.dialectChosen.emit([*DIALECT_TITLES][index])
 
     def _want_script(self) -> None:
-        self.scriptWanted.emit()
+        self.scriptRequested.emit()
 
 
 def _fixed_font() -> QFont:
@@ -225,7 +225,7 @@ def _fixed_font() -> QFont:
 
 
 def _full_text(line: CodePanelLine) -> str:
-    return f"{line.text}{GAP}{line.shape}" if line.shape else line.text
+    return f"{line.text}{LINE_INDENT}{line.shape}" if line.shape else line.text
 
 
 def _wrapping_html(line: CodePanelLine, theme: Theme) -> str:

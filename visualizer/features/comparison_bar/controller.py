@@ -8,13 +8,13 @@ from msgspec.structs import replace
 from PySide6.QtCore import QObject
 
 from visualizer.attention.roles import Role
-from visualizer.features.comparison_bar.presenter import COMPARISON
+from visualizer.features.comparison_bar.presenter import COMPARISON_PANEL
 from visualizer.session.cell_address import ComparedSide
 from visualizer.session.comparison_state import Comparison, ComparisonKind
-from visualizer.session.dropout_samples import drawn_samples, most_samples
+from visualizer.session.dropout_samples import drawable_samples, max_samples
 
 if TYPE_CHECKING:
-    from visualizer.features.comparison_bar.widget import CompareBar
+    from visualizer.features.comparison_bar.widget import ComparisonBar
     from visualizer.heatmap.cell_selection_controller import CellSelectionController
     from visualizer.session.workspace import Workspace
 
@@ -29,7 +29,7 @@ class ComparisonController(QObject):
         self._workspace = workspace
         self._cell_selection = cell_selection
 
-    def follow_bar(self, bar: CompareBar) -> None:
+    def follow_bar(self, bar: ComparisonBar) -> None:
         """Connect the comparison bar."""
         bar.headsChosen.connect(self.choose_heads)
         bar.countChosen.connect(self.choose_count)
@@ -40,7 +40,7 @@ class ComparisonController(QObject):
 
     # ------------------------------------------------------------------ A and B
 
-    def keep_as_a(self) -> None:
+    def keep_as_side_a(self) -> None:
         """Keep the current run as A; later changes are B."""
         workspace = self._workspace
         self._start_comparison(ComparisonKind.KEPT, kept=workspace.run, document=workspace.computed)
@@ -88,7 +88,7 @@ class ComparisonController(QObject):
         """Compare the mean of dropout samples with the weights before dropout."""
         self._start_comparison(ComparisonKind.SAMPLES)
 
-    def scale_samples(self, steps: int) -> None:
+    def multiply_samples(self, steps: int) -> None:
         """Double or halve the number of samples."""
         if count := self._sample_count:
             self.choose_count(2 * count if steps > 0 else (count + 1) // 2)
@@ -101,19 +101,19 @@ class ComparisonController(QObject):
     def _sample_count(self) -> int:
         """The number of samples; 0 without a comparison."""
         now, run = self._comparison, self._workspace.run
-        return drawn_samples(run, now.count) if now and run else 0
+        return drawable_samples(run, now.count) if now and run else 0
 
     def choose_count(self, count: int) -> None:
         """Set the number of samples, limited to what can be sampled in time."""
         run = self._workspace.run
         if run:
-            self._change_comparison(count=min(max(count, 1), most_samples(run)))
+            self._change_comparison(count=min(max(count, 1), max_samples(run)))
 
     # ------------------------------------------------------------------ all kinds
 
     def go_to_largest(self) -> None:
         """Pin the cell with the largest difference."""
-        bar = self._workspace.screen.panel(COMPARISON)
+        bar = self._workspace.screen.panel(COMPARISON_PANEL)
         if bar and bar.largest:
             self._cell_selection.follow(bar.largest)
 

@@ -12,19 +12,19 @@ from visualizer.attention.settings import SETTINGS, SettingKind
 from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.session.comparison import (
     LargestChange,
-    cell_name,
-    change_of,
+    describe_cell,
+    difference_tensor,
+    format_signed,
     largest_change,
-    mismatch,
-    signed,
-    size_of,
+    max_magnitude,
+    mismatch_reason,
 )
 from visualizer.session.comparison_state import ComparisonKind
 from visualizer.session.dropout_samples import (
-    MAX_COUNT,
-    drawn_samples,
-    most_samples,
-    seed_of,
+    MAX_SAMPLES,
+    drawable_samples,
+    max_samples,
+    sample_seed,
 )
 from visualizer.session.pane import PanelPresenter, prefetch_only
 from visualizer.session.screen import PanelId
@@ -36,10 +36,12 @@ if TYPE_CHECKING:
     from visualizer.attention.stages import Stage
     from visualizer.session.comparison_state import Comparison
     from visualizer.session.document import Document
-    from visualizer.session.resolved_view import Resolved
+    from visualizer.session.resolved_view import ResolvedView
 
 
-def largest_difference(resolved: Resolved, comparison: Comparison) -> tuple[str, Cell | None]:
+def describe_largest_difference(
+    resolved: ResolvedView, comparison: Comparison
+) -> tuple[str, Cell | None]:
     """Describe the largest difference of the current stage, and return its cell."""
     run, stages = resolved.run, [*resolved.shown_stages]
     if comparison.against is ComparisonKind.SAMPLES:
@@ -48,7 +50,7 @@ def largest_difference(resolved: Resolved, comparison: Comparison) -> tuple[str,
         with_heads = [stage for stage in stages if "head" in stage.dims]
         stages = with_heads or [run.trace.stage(run.trace.attention)]
     if comparison.kept:
-        reasons = {stage.name: mismatch(comparison.kept, run, stage) for stage in stages}
+        reasons = {stage.name: mismatch_reason(comparison.kept, run, stage) for stage in stages}
         fitting = [stage for stage in stages if not reasons[stage.name]]
         if not fitting:
             return f"{next(iter(reasons.values()))}. These values cannot be compared.", None
@@ -59,11 +61,11 @@ def largest_difference(resolved: Resolved, comparison: Comparison) -> tuple[str,
     if change is None:
         return f"No difference{of}.", None
     cell = Cell(stage.name, place, None, ComparedSide.CHANGE)
-    named = cell_name(run, resolved.leading, stage, _indices_to_name(place, comparison))
-    return f"Largest difference{of}: {signed(change.value)}, {named}.", cell
+    named = describe_cell(run, resolved.leading, stage, _indices_to_name(place, comparison))
+    return f"Largest difference{of}: {format_signed(change.value)}, {named}.", cell
 
 
-def _preferred_stage(stages: list[Stage], resolved: Resolved) -> Stage:
+def _preferred_stage(stages: list[Stage], resolved: ResolvedView) -> Stage:
     """The stage of the pinned cell, or else the weights, or else the first stage."""
     by_name = {stage.name: stage for stage in stages}
     pinned = resolved.view.pinned
@@ -71,10 +73,10 @@ def _preferred_stage(stages: list[Stage], resolved: Resolved) -> Stage:
 
 
 def _find_largest_change(
-    resolved: Resolved, comparison: Comparison, stage: Stage
+    resolved: ResolvedView, comparison: Comparison, stage: Stage
 ) -> tuple[LargestChange | None, tuple[int, ...]]:
-    held, index = change_of(resolved, stage.name, None)
-    change = largest_change(held, index, size_of(resolved, stage.name, None))
+    held, index = difference_tensor(resolved, stage.name, None)
+    change = largest_change(held, index, max_magnitude(resolved, stage.name, None))
     place = change.place if change else ()
     return change, (
         comparison.heads[1],
@@ -87,11 +89,11 @@ def _indices_to_name(place: tuple[int, ...], comparison: Comparison) -> tuple[in
     return place[-2:] if comparison.against is ComparisonKind.HEAD else place
 
 
-DERIVED = {"mechanism", "causal", "device"}
+IGNORED_SETTINGS = {"mechanism", "causal", "device"}
 """Settings that follow from others or do not affect any number."""
 
 
-def differences(one: Document, other: Document) -> tuple[str, ...]:
+def describe_differences(one: Document, other: Document) -> tuple[str, ...]:
     """Describe the settings in which two documents differ, the first's value first."""
     if one.model and other.model:
         return _model_differences(one, other)
@@ -108,7 +110,7 @@ def differences(one: Document, other: Document) -> tuple[str, ...]:
     for setting in SETTINGS:
         values = [document.get(setting.name) for document in (one, other)]
         acts = any(setting.acts(document.spec) for document in (one, other))
-        if setting.name not in DERIVED and acts and values[0] != values[1]:
+        if setting.name not in IGNORED_SETTINGS and acts and values[0] != values[1]:
             descriptions.append(_describe_difference(setting, *values))
     return tuple(descriptions)
 
@@ -139,17 +141,17 @@ def _format_value(setting: Setting, value: Any) -> str:
     return words[0].lower() + words[1:] if words else f"{value:g}"
 
 
-NAMED = 3
+MAX_NAMED_SETTINGS = 3
 """Maximum number of differing settings that are named; the others are only counted."""
-ASIDE = "Paused during playback and predictions."
+PAUSED_NOTICE = "Paused during playback and predictions."
 
 
-class ComparePanel(Struct, frozen=True):
+class ComparisonPanel(Struct, frozen=True):
     """The contents of the comparison bar.
 
     Parameters
     ----------
-    lead : str
+    summary : str
         A description of the comparison.
     said : str
         The largest difference as a sentence, or the reason why there is none.
@@ -162,7 +164,7 @@ class ComparePanel(Struct, frozen=True):
     """
 
     against: ComparisonKind
-    lead: str
+    summary: str
     said: str = ""
     largest: Cell | None = None
     head_count: int = 1
@@ -171,10 +173,10 @@ class ComparePanel(Struct, frozen=True):
     can_swap: bool = False
 
 
-COMPARISON: PanelId[ComparePanel | None] = PanelId("Comparison")
+COMPARISON_PANEL: PanelId[ComparisonPanel | None] = PanelId("Comparison")
 
 
-def needs(resolved: Resolved) -> Hashable:
+def prefetch_key(resolved: ResolvedView) -> Hashable:
     """The key of the data to read before `present_comparison`: the comparison and its stage."""
     if resolved.comparison is None:
         return None
@@ -182,67 +184,67 @@ def needs(resolved: Resolved) -> Hashable:
     return id(resolved.comparison), resolved.leading, resolved.drawn_heads, stage
 
 
-def warm(resolved: Resolved) -> None:
+def prefetch(resolved: ResolvedView) -> None:
     """Find the largest difference of a comparison; called on the worker."""
     if resolved.comparison:
         present_comparison(resolved)
 
 
-def lead_of(resolved: Resolved) -> str:
+def describe_comparison(resolved: ResolvedView) -> str:
     """A description of the comparison; empty if there is none."""
     comparison = resolved.view.comparison
     return _LEADS[comparison.against](resolved, comparison) if comparison else ""
 
 
-def present_comparison(resolved: Resolved) -> ComparePanel | None:
+def present_comparison(resolved: ResolvedView) -> ComparisonPanel | None:
     """Present the comparison and its largest difference; None if nothing is compared."""
     comparison, run = resolved.view.comparison, resolved.run
     if comparison is None:
         return None
-    against, spec, trouble = comparison.against, run.trace.spec, resolved.why_not
-    lead = lead_of(resolved)
+    against, spec, trouble = comparison.against, run.trace.spec, resolved.unavailable_reason
+    lead = describe_comparison(resolved)
     if trouble:
         said, largest = trouble, None
     elif resolved.comparison is None:
-        said, largest = ASIDE, None
+        said, largest = PAUSED_NOTICE, None
     else:
-        said, largest = largest_difference(resolved, comparison)
+        said, largest = describe_largest_difference(resolved, comparison)
     has_samples = against is ComparisonKind.SAMPLES and not trouble
-    most = most_samples(run) if has_samples else 1
+    most = max_samples(run) if has_samples else 1
     count = min(comparison.count, most)
     can_swap = against is ComparisonKind.KEPT
-    return ComparePanel(against, lead, said, largest, spec.heads, count, most, can_swap)
+    return ComparisonPanel(against, lead, said, largest, spec.heads, count, most, can_swap)
 
 
-def _describe_kept(resolved: Resolved, comparison: Comparison) -> str:
+def _describe_kept(resolved: ResolvedView, comparison: Comparison) -> str:
     if comparison.document is None or resolved.computed is None:
         return ""
-    descriptions = differences(comparison.document, resolved.computed)
+    descriptions = describe_differences(comparison.document, resolved.computed)
     if not descriptions:
         return "A is the saved state. Change any setting to compare it with B."
-    named, rest = descriptions[:NAMED], len(descriptions) - NAMED
+    named, rest = descriptions[:MAX_NAMED_SETTINGS], len(descriptions) - MAX_NAMED_SETTINGS
     more = f" and {rest} more" if rest > 0 else ""
     return f"Changed from A to B: {', '.join(named)}{more}."
 
 
-def _describe_heads(resolved: Resolved, comparison: Comparison) -> str:
+def _describe_heads(resolved: ResolvedView, comparison: Comparison) -> str:
     one, other = comparison.heads
-    if resolved.why_not:
+    if resolved.unavailable_reason:
         return "Comparing two heads."
     return f"Head {one + 1} compared with head {other + 1}."
 
 
-def _describe_samples(resolved: Resolved, comparison: Comparison) -> str:
+def _describe_samples(resolved: ResolvedView, comparison: Comparison) -> str:
     spec, run = resolved.run.trace.spec, resolved.run
-    if resolved.why_not:
+    if resolved.unavailable_reason:
         return "Dropout samples."
-    count, most = drawn_samples(run, comparison.count), most_samples(run)
-    first, last = seed_of(spec, 0), seed_of(spec, count - 1)
+    count, most = drawable_samples(run, comparison.count), max_samples(run)
+    first, last = sample_seed(spec, 0), sample_seed(spec, count - 1)
     seeds = f"seed {first}" if count == 1 else f"seeds {first} to {last}"
     description = f"Dropout {spec.dropout:g}, {seeds}: the error of the mean falls as 1/√N."
     return (
         f"{description} At most {most:,} samples for a text of this length."
-        if most < MAX_COUNT
+        if most < MAX_SAMPLES
         else description
     )
 
@@ -255,9 +257,9 @@ _LEADS = {
 
 
 PANEL = PanelPresenter(
-    COMPARISON,
+    COMPARISON_PANEL,
     lambda resolved, moment, previous: present_comparison(resolved),
     None,
-    prefetch_key=needs,
-    prefetch=partial(prefetch_only, warm),
+    prefetch_key=prefetch_key,
+    prefetch=partial(prefetch_only, prefetch),
 )

@@ -14,7 +14,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from visualizer.features.comparison_bar.presenter import COMPARISON
+from visualizer.features.comparison_bar.presenter import COMPARISON_PANEL
 from visualizer.session.comparison_state import ComparisonKind
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.input_filters import install_input_filters
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
     from PySide6.QtGui import QAction
 
-    from visualizer.features.comparison_bar.presenter import ComparePanel
+    from visualizer.features.comparison_bar.presenter import ComparisonPanel
     from visualizer.session.comparison_state import Comparison
     from visualizer.session.screen import Screen
 
-HEIGHT = 28
-WORDS = 120
+BAR_HEIGHT_PX = 28
+MIN_TEXT_WIDTH_PX = 120
 """Minimum width of the texts, at the default text size."""
-BUTTONS = {
+BUTTON_TEXTS = {
     "comparison.scale_samples -1": ("Halve", ComparisonKind.SAMPLES),
     "comparison.add_sample": ("+1", ComparisonKind.SAMPLES),
     "comparison.scale_samples 1": ("Double", ComparisonKind.SAMPLES),
@@ -45,7 +45,7 @@ BUTTONS = {
 }
 
 
-class CompareBar(QWidget):
+class ComparisonBar(QWidget):
     """The description of a comparison, with controls for heads, samples and its end."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
@@ -54,17 +54,17 @@ class CompareBar(QWidget):
 
     def __init__(self, actions: Mapping[str, QAction]) -> None:
         super().__init__()
-        self._shown: ComparePanel | None = None
+        self._shown: ComparisonPanel | None = None
         self._buttons: dict[str, QToolButton] = {}
-        self.lead, self.said = PlainLabel(), PlainLabel()
+        self.summary, self.said = PlainLabel(), PlainLabel()
         words = column_layout(spacing=0)
-        for label in (self.lead, self.said):
+        for label in (self.summary, self.said):
             label.setWordWrap(True)
             label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-            label.setMinimumWidth(round(WORDS * text_scale()))
+            label.setMinimumWidth(round(MIN_TEXT_WIDTH_PX * text_scale()))
             words.addWidget(label)
-        self.lead.setProperty("role", "quiet")
-        self.one, self.other = _head_box("First head"), _head_box("Second head")
+        self.summary.setProperty("role", "quiet")
+        self.first_head_box, self.other = _head_box("First head"), _head_box("Second head")
         self.count = QSpinBox()
         self.count.setObjectName("Samples")
         self.count.setAccessibleName("Samples")
@@ -72,10 +72,12 @@ class CompareBar(QWidget):
         self.count.setMinimum(1)
         self.count.setKeyboardTracking(False)
         install_input_filters(self.count)
-        for box in (self.one, self.other):
+        for box in (self.first_head_box, self.other):
             box.activated.connect(self._choose_heads)
         self.count.valueChanged.connect(self._choose_count)
-        self.controls = OverflowRow(HEIGHT, "More comparison controls", (0, 0, 0, 0), spacing=6)
+        self.controls = OverflowRow(
+            BAR_HEIGHT_PX, "More comparison controls", (0, 0, 0, 0), spacing=6
+        )
         self.controls.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         self._add_controls(actions)
         row = row_layout(self, (16, 4, 12, 4), spacing=6)
@@ -84,9 +86,9 @@ class CompareBar(QWidget):
         self.hide()
 
     def _add_controls(self, actions: Mapping[str, QAction]) -> None:
-        items = [RowItem(box, list_entry(box)) for box in (self.one, self.other)]
+        items = [RowItem(box, list_entry(box)) for box in (self.first_head_box, self.other)]
         items.append(RowItem(self.count))
-        for key, (name, _) in BUTTONS.items():
+        for key, (name, _) in BUTTON_TEXTS.items():
             action = actions[key]
             button = QToolButton()
             button.setText(name)
@@ -102,42 +104,42 @@ class CompareBar(QWidget):
 
     def show_screen(self, screen: Screen) -> None:
         """Show the comparison of a screen; hide the bar if there is none."""
-        panel = screen.panel(COMPARISON)
+        panel = screen.panel(COMPARISON_PANEL)
         if panel != self._shown:
             self._show_panel(panel)
         if panel and screen.wanted.comparison:
             self._show_choices(panel, screen.wanted.comparison)
 
-    def _show_panel(self, panel: ComparePanel | None) -> None:
+    def _show_panel(self, panel: ComparisonPanel | None) -> None:
         self._shown = panel
         self.setVisible(panel is not None)
         if panel is None:
             return
-        self.lead.setText(panel.lead)
+        self.summary.setText(panel.summary)
         self.said.setText(panel.said)
-        self.setAccessibleName(f"Comparison. {panel.lead} {panel.said}")
+        self.setAccessibleName(f"Comparison. {panel.summary} {panel.said}")
         self._show_buttons(panel)
         is_head = panel.against is ComparisonKind.HEAD and panel.head_count > 1
-        for box in (self.one, self.other):
+        for box in (self.first_head_box, self.other):
             self.controls.set_wanted(box, is_head)
             _fill_head_box(box, panel.head_count)
         self.controls.set_wanted(self.count, panel.most > 1)
 
-    def _show_choices(self, panel: ComparePanel, wanted: Comparison) -> None:
-        for box, head in zip((self.one, self.other), wanted.heads, strict=True):
+    def _show_choices(self, panel: ComparisonPanel, wanted: Comparison) -> None:
+        for box, head in zip((self.first_head_box, self.other), wanted.heads, strict=True):
             box.setCurrentIndex(min(head, panel.head_count - 1))
         with QSignalBlocker(self.count):
             self.count.setMaximum(panel.most)
             self.count.setValue(wanted.count)
 
-    def _show_buttons(self, panel: ComparePanel) -> None:
+    def _show_buttons(self, panel: ComparisonPanel) -> None:
         enabled = {
             "comparison.scale_samples -1": panel.count > 1,
             "comparison.scale_samples 1": panel.count < panel.most,
             "comparison.add_sample": panel.count < panel.most,
             "comparison.go_to_largest": panel.largest is not None,
         }
-        for key, (_, against) in BUTTONS.items():
+        for key, (_, against) in BUTTON_TEXTS.items():
             is_of_samples = against is ComparisonKind.SAMPLES and panel.most == 1
             is_wanted = against in {None, panel.against} and not is_of_samples
             self.controls.set_wanted(self._buttons[key], is_wanted)
@@ -146,7 +148,7 @@ class CompareBar(QWidget):
     # ------------------------------------------------------------------ user input
 
     def _choose_heads(self) -> None:
-        self.headsChosen.emit(self.one.currentIndex(), self.other.currentIndex())
+        self.headsChosen.emit(self.first_head_box.currentIndex(), self.other.currentIndex())
 
     def _choose_count(self, count: int) -> None:
         self.countChosen.emit(count)

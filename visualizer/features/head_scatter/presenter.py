@@ -25,14 +25,14 @@ from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
     from visualizer.attention.model_reading import ModelAnswer
-    from visualizer.session.resolved_view import Resolved
+    from visualizer.session.resolved_view import ResolvedView
 
-PANE = "Scatter"
-SCORES = "This file contains scores only; head measures need attention weights."
-COVERED = "Hidden during a prediction question."
-NOTHING = "No head has both measures for this text. Choose other measures."
+PANE_TITLE = "Scatter"
+SCORES_ONLY_MESSAGE = "This file contains scores only; head measures need attention weights."
+HIDDEN_MESSAGE = "Hidden during a prediction question."
+NO_HEADS_MESSAGE = "No head has both measures for this text. Choose other measures."
 ADDED, LOST = "added", "lost"
-Place = tuple[int, int]
+LayerHeadIndex = tuple[int, int]
 """A layer index of the run and a head index, from 0."""
 
 
@@ -57,7 +57,7 @@ MEASURES = (
 )
 RETRIEVAL = ScatterMeasure("retrieval", "Retrieval")
 """The weight of the pinned query on a marked position; available if one is marked."""
-ANSWERED = (
+MODEL_MEASURES = (
     ScatterMeasure(ADDED, "Logit contribution"),
     ScatterMeasure(LOST, "Loss when ablated", "nats"),
 )
@@ -93,7 +93,7 @@ class ScatterAxis(Struct, frozen=True, eq=False):
         unit = f" ({self.measure.unit})" if self.measure.unit else ""
         return f"{self.measure.title}{unit}"
 
-    def describe(self, place: Place) -> str:
+    def describe(self, place: LayerHeadIndex) -> str:
         """Describe the value of a head, with that of uniform attention."""
         number = format_short(float(self.values[place]))
         description = f"{self.measure.title} {number} {self.measure.unit}".rstrip()
@@ -129,14 +129,14 @@ class HeadScatterPanel(Struct, frozen=True, eq=False):
     up: ScatterAxis | None = None
     message: str = ""
     layers: tuple[int, ...] = ()
-    shown: frozenset[Place] = frozenset()
+    shown: frozenset[LayerHeadIndex] = frozenset()
     map_name: str = ""
     made_of: tuple[object, ...] = ()
     offer: MeasurementOffer | None = None
     qualifier: str = ""
 
     @property
-    def places(self) -> tuple[Place, ...]:
+    def places(self) -> tuple[LayerHeadIndex, ...]:
         """The heads that have both measures, from left to right."""
         if self.across is None or self.up is None:
             return ()
@@ -145,7 +145,7 @@ class HeadScatterPanel(Struct, frozen=True, eq=False):
         found = [(layer, head) for layer, head in known]
         return tuple(sorted(found, key=lambda place: (across[place], place)))
 
-    def describe(self, place: Place) -> str:
+    def describe(self, place: LayerHeadIndex) -> str:
         """Describe a head by both measures, with the values of uniform attention."""
         descriptions = [axis.describe(place) for axis in (self.across, self.up) if axis]
         head = f"Layer {self.layers[place[0]] + 1}, head {place[1] + 1}"
@@ -163,10 +163,10 @@ class HeadScatterPanel(Struct, frozen=True, eq=False):
         return "".join(f"{line}\n" for line in lines)
 
 
-SCATTER: PanelId[HeadScatterPanel] = PanelId(PANE)
+SCATTER_PANEL: PanelId[HeadScatterPanel] = PanelId(PANE_TITLE)
 
 
-def warm(resolved: Resolved) -> None:
+def prefetch(resolved: ResolvedView) -> None:
     """Measure the heads before `present_scatter`; called on the worker."""
     trace, texts = resolved.run.trace, resolved.run.compared_texts
     if Role.WEIGHTS in trace and trace.is_measured(Role.WEIGHTS, texts):
@@ -175,14 +175,14 @@ def warm(resolved: Resolved) -> None:
 
 
 def present_scatter(
-    resolved: Resolved, previous: HeadScatterPanel | None = None
+    resolved: ResolvedView, previous: HeadScatterPanel | None = None
 ) -> HeadScatterPanel:
     """Present all heads of the current text by the two chosen measures."""
     run, options = resolved.run, resolved.view.scatter
-    if Role.WEIGHTS in resolved.covered:
-        return HeadScatterPanel(message=COVERED)
+    if Role.WEIGHTS in resolved.hidden_stages:
+        return HeadScatterPanel(message=HIDDEN_MESSAGE)
     if Role.WEIGHTS not in run.trace:
-        return HeadScatterPanel(message=SCORES)
+        return HeadScatterPanel(message=SCORES_ONLY_MESSAGE)
     if offer := measurement_offer(run):
         if previous and previous.offer == offer:
             return previous
@@ -209,7 +209,7 @@ def present_scatter(
     answers = _values_by_measure(model_answers, resolved)
     count = run.trace.leading[run.trace.axes.index("layer")] if "layer" in run.trace.axes else 1
     marked = (RETRIEVAL,) if retrieval else ()
-    choices = (*MEASURES, *marked, *(each for each in ANSWERED if each.name in answers))
+    choices = (*MEASURES, *marked, *(each for each in MODEL_MEASURES if each.name in answers))
     by_name = {each.name: each for each in choices}
     across, up = (
         _build_axis(resolved, by_name.get(name, usual), answers, count)
@@ -226,11 +226,11 @@ def present_scatter(
         made_of=made_of,
         qualifier=qualifier,
     )
-    return panel if panel.places else replace(panel, message=NOTHING)
+    return panel if panel.places else replace(panel, message=NO_HEADS_MESSAGE)
 
 
 def _build_axis(
-    resolved: Resolved, measure: ScatterMeasure, answers: dict[str, np.ndarray], layers: int
+    resolved: ResolvedView, measure: ScatterMeasure, answers: dict[str, np.ndarray], layers: int
 ) -> ScatterAxis:
     """Return the axis with the values of all heads, for the text that is shown."""
     if measure.name in answers:
@@ -246,7 +246,7 @@ def _build_axis(
     return ScatterAxis(measure, values.reshape(layers, -1), float(getattr(alike, measure.name)[0]))
 
 
-def _known_answers(resolved: Resolved) -> tuple[ModelAnswer | None, ...]:
+def _known_answers(resolved: ResolvedView) -> tuple[ModelAnswer | None, ...]:
     """Return the known attribution and ablation answers for the selected token."""
     reading, token = resolved.run.reading, resolved.view.attribution.token
     known = reading.answers.known if reading else {}
@@ -255,7 +255,7 @@ def _known_answers(resolved: Resolved) -> tuple[ModelAnswer | None, ...]:
 
 
 def _values_by_measure(
-    answers: tuple[ModelAnswer | None, ...], resolved: Resolved
+    answers: tuple[ModelAnswer | None, ...], resolved: ResolvedView
 ) -> dict[str, np.ndarray]:
     """Return the values of the run's heads from the answers, [layer, head] by measure name."""
     reading, found = resolved.run.reading, {}
@@ -272,12 +272,12 @@ def _values_by_measure(
 
 
 PANEL = PanelPresenter(
-    SCATTER,
+    SCATTER_PANEL,
     lambda resolved, moment, previous: present_scatter(resolved, previous),
     HeadScatterPanel(),
-    SCATTER.name,
+    SCATTER_PANEL.name,
     prefetch_key=lambda resolved: resolved.leading,
-    prefetch=partial(prefetch_only, warm),
+    prefetch=partial(prefetch_only, prefetch),
     is_refined=True,
     needs_retrieval=True,
 )

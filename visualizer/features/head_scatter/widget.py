@@ -9,14 +9,14 @@ from PySide6.QtCore import QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QAccessible, QColor, QGuiApplication, QKeySequence, QPainter, QPen
 from PySide6.QtWidgets import QComboBox, QWidget
 
-from visualizer.features.head_scatter.presenter import SCATTER, HeadScatterPanel
+from visualizer.features.head_scatter.presenter import SCATTER_PANEL, HeadScatterPanel
 from visualizer.format import format_short
-from visualizer.heatmap.colour_mapping import MAX_COLOUR_INDEX, image, table
-from visualizer.session.model_panes import COUNTED, START, START_TIP
+from visualizer.heatmap.colour_mapping import MAX_COLOUR_INDEX, colour_image, colour_table
+from visualizer.session.model_panes import MEASURED_ROWS_LABEL, START, START_TIP
 from visualizer.widgets.accessibility import set_accessible_value
-from visualizer.widgets.buttons import LongWorkWidget
-from visualizer.widgets.focus_ring import SHOWS_OWN_FOCUS
-from visualizer.widgets.fonts import font, metrics, text_scale
+from visualizer.widgets.buttons import LongTaskWidget
+from visualizer.widgets.focus_ring import OWN_FOCUS_PROPERTY
+from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout, row_layout
@@ -28,23 +28,23 @@ if TYPE_CHECKING:
     from PySide6.QtCore import QEvent
     from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent, QPaintEvent
 
-    from visualizer.features.head_scatter.presenter import Place
+    from visualizer.features.head_scatter.presenter import LayerHeadIndex
     from visualizer.session.screen import Screen
 
-WIDTH = 252
+PANE_WIDTH_PX = 252
 DOT, NEAR = 4, 12
 """The radius of a point, and the pointer's hit distance, at the default text size."""
-LINES = 4
+DESCRIPTION_LINES = 4
 HINT = (
     "Each point is a head. Dashed lines mark uniform attention or a contribution of 0. Click a "
     "point to show its head."
 )
-KEYS = (
+KEYBOARD_HELP = (
     "Press Left and Right to move between heads along the horizontal axis, Enter to show a head "
     "in the heatmaps, and Ctrl+C to copy the values."
 )
-LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
-RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+ALIGN_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+ALIGN_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
 
 class HeadScatterPane(QWidget):
@@ -59,10 +59,10 @@ class HeadScatterPane(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.setAccessibleName("Scatter")
-        self.setMinimumWidth(round(WIDTH * text_scale()))
+        self.setMinimumWidth(round(PANE_WIDTH_PX * text_scale()))
         self.across, self.up = QComboBox(), QComboBox()
         self.plot, self.said = HeadScatterPlot(), PlainLabel()
-        self.measuring = LongWorkWidget(START, START_TIP, COUNTED)
+        self.measuring = LongTaskWidget(START, START_TIP, MEASURED_ROWS_LABEL)
         column = column_layout(self, (12, 4, 8, 8), spacing=6)
         for box, title in ((self.up, "Vertical"), (self.across, "Horizontal")):
             box.setAccessibleName(f"{title} measure")
@@ -85,7 +85,7 @@ class HeadScatterPane(QWidget):
         self._show_description("")
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
-        panel = screen.panel(SCATTER)
+        panel = screen.panel(SCATTER_PANEL)
         for box, axis in ((self.across, panel.across), (self.up, panel.up)):
             names = [box.itemData(at) for at in range(box.count())]
             if names != [each.name for each in panel.choices]:
@@ -100,7 +100,7 @@ class HeadScatterPane(QWidget):
             offer is not None, bool(offer and offer.is_measuring), offer.share if offer else 0
         )
         self.said.setVisible(offer is None)
-        self.said.setFixedHeight(LINES * self.said.fontMetrics().lineSpacing())
+        self.said.setFixedHeight(DESCRIPTION_LINES * self.said.fontMetrics().lineSpacing())
         self.plot.show_panel(panel, theme)
 
     def _choose_measures(self) -> None:
@@ -124,18 +124,18 @@ class HeadScatterPlot(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.setAccessibleName("Heads by two measures")
-        self.setAccessibleDescription(KEYS)
-        self.setProperty(SHOWS_OWN_FOCUS, True)
+        self.setAccessibleDescription(KEYBOARD_HELP)
+        self.setProperty(OWN_FOCUS_PROPERTY, True)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setMouseTracking(True)
         self.setMinimumHeight(round(160 * text_scale()))
         self._panel, self._theme = HeadScatterPanel(), LIGHT
-        self._places: tuple[Place, ...] = ()
+        self._places: tuple[LayerHeadIndex, ...] = ()
         self._numbers = np.empty((0, 2))
         """The values of the heads on both axes, [head, axis]."""
-        self._at: Place | None = None
+        self._at: LayerHeadIndex | None = None
         """The current head for keyboard navigation."""
-        self._hovered: Place | None = None
+        self._hovered: LayerHeadIndex | None = None
 
     def show_panel(self, panel: HeadScatterPanel, theme: Theme) -> None:
         """Show the heads, or a message if there are none."""
@@ -156,14 +156,14 @@ class HeadScatterPlot(QWidget):
     @property
     def _plot_area(self) -> QRectF:
         """The rectangle between the axes."""
-        line, radius = metrics(10).height(), (DOT + 2) * text_scale()
+        line, radius = font_metrics(10).height(), (DOT + 2) * text_scale()
         up = self._panel.up
         ends = map(format_short, up.ends if up else (0.0, 1.0))
-        left = max(map(metrics(10).horizontalAdvance, ends)) + 6 + radius
+        left = max(map(font_metrics(10).horizontalAdvance, ends)) + 6 + radius
         whole = QRectF(self.rect())
         return whole.adjusted(left, line + radius, -radius - 2, -3 * line - radius)
 
-    def point_of(self, place: Place) -> QPointF:
+    def head_position(self, place: LayerHeadIndex) -> QPointF:
         """Return the position of a head in the widget."""
         across, up = self._panel.across, self._panel.up
         assert across is not None
@@ -182,7 +182,7 @@ class HeadScatterPlot(QWidget):
         placed: np.ndarray = (area.left(), area.bottom()) + shares * (area.width(), -area.height())
         return placed
 
-    def _place_at(self, point: QPointF) -> Place | None:
+    def _place_at(self, point: QPointF) -> LayerHeadIndex | None:
         if not self._places:
             return None
         distances = np.abs(self._map_points(self._numbers) - (point.x(), point.y())).sum(-1)
@@ -194,7 +194,7 @@ class HeadScatterPlot(QWidget):
     def paintEvent(self, event: QPaintEvent) -> None:
         painter, panel = QPainter(self), self._panel
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setFont(font(10))
+        painter.setFont(scaled_font(10))
         painter.setPen(QColor(self._theme.quiet))
         if panel.message or panel.across is None:
             paint_message(painter, self.rect(), panel.message, 10, is_on_top=True)
@@ -204,7 +204,7 @@ class HeadScatterPlot(QWidget):
         painter.end()
 
     def _paint_axes(self, painter: QPainter) -> None:
-        area, line = self._plot_area, metrics(10).height()
+        area, line = self._plot_area, font_metrics(10).height()
         across, up = self._panel.across, self._panel.up
         assert across is not None
         assert up is not None
@@ -224,32 +224,32 @@ class HeadScatterPlot(QWidget):
             frame.bottom() + 1,
             QRectF(frame.left(), frame.bottom() + 1, frame.width(), line),
         )
-        painter.drawText(room, LEFT, format_short(across.ends[0]))
-        painter.drawText(room, RIGHT, format_short(across.ends[1]))
-        title = metrics(10).elidedText(
+        painter.drawText(room, ALIGN_LEFT, format_short(across.ends[0]))
+        painter.drawText(room, ALIGN_RIGHT, format_short(across.ends[1]))
+        title = font_metrics(10).elidedText(
             f"{across.title} →", Qt.TextElideMode.ElideRight, 0.6 * frame.width()
         )
         painter.drawText(room, Qt.AlignmentFlag.AlignCenter, title)
-        painter.drawText(QRectF(0, 0, self.width(), line), LEFT, f"↑ {up.title}")
+        painter.drawText(QRectF(0, 0, self.width(), line), ALIGN_LEFT, f"↑ {up.title}")
         for value, at in ((up.ends[0], area.bottom()), (up.ends[1], area.top())):
             side = QRectF(0, at - line / 2, frame.left() - 3, line)
-            painter.drawText(side, RIGHT, format_short(value))
+            painter.drawText(side, ALIGN_RIGHT, format_short(value))
         self._paint_layers(painter, QRectF(frame.left(), below + 1.3 * line, frame.width(), line))
 
     def _paint_layers(self, painter: QPainter, room: QRectF) -> None:
         """Paint the colours of the layers with the numbers of the first and the last."""
-        layers, lines = self._panel.layers, metrics(10)
+        layers, lines = self._panel.layers, font_metrics(10)
         first, last = f"layer {layers[0] + 1}", str(layers[-1] + 1)
         left = lines.horizontalAdvance(first) + 6
         width = min(0.5 * room.width(), 100 * text_scale())
-        painter.drawText(room, LEFT, first)
+        painter.drawText(room, ALIGN_LEFT, first)
         bar = QRectF(room.left() + left, room.center().y() - 3, width, 6)
         ramp = np.arange(MAX_COLOUR_INDEX + 1, dtype=np.uint8)[None]
-        painter.drawImage(bar, image(ramp, self._panel.map_name, self._theme))
-        painter.drawText(room.adjusted(left + width + 6, 0, 0, 0), LEFT, last)
+        painter.drawImage(bar, colour_image(ramp, self._panel.map_name, self._theme))
+        painter.drawText(room.adjusted(left + width + 6, 0, 0, 0), ALIGN_LEFT, last)
 
     def _paint_points(self, painter: QPainter) -> None:
-        colours = table(self._panel.map_name, self._theme)
+        colours = colour_table(self._panel.map_name, self._theme)
         radius, count = DOT * text_scale(), max(1, len(self._panel.layers) - 1)
         painter.setPen(QPen(QColor(self._theme.border), 1))
         points = self._map_points(self._numbers).tolist()
@@ -265,10 +265,10 @@ class HeadScatterPlot(QWidget):
         if self._hovered is not None:
             self._paint_ring(painter, self._hovered, self._theme.ink)
 
-    def _paint_ring(self, painter: QPainter, place: Place, colour: str) -> None:
+    def _paint_ring(self, painter: QPainter, place: LayerHeadIndex, colour: str) -> None:
         painter.setPen(QPen(QColor(colour), 2 * self._theme.stroke))
         radius = (DOT + 2) * text_scale()
-        painter.drawEllipse(self.point_of(place), radius, radius)
+        painter.drawEllipse(self.head_position(place), radius, radius)
 
     # ------------------------------------------------------------------ input
 
@@ -308,7 +308,7 @@ class HeadScatterPlot(QWidget):
         self._announce_head()
         self.update()
 
-    def _set_hovered(self, place: Place | None) -> None:
+    def _set_hovered(self, place: LayerHeadIndex | None) -> None:
         if place != self._hovered:
             self._hovered = place
             self._announce_head()

@@ -24,24 +24,24 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.attention.spec import Texts
     from visualizer.attention.trace import LeadingIndex
-    from visualizer.session.resolved_view import Resolved
+    from visualizer.session.resolved_view import ResolvedView
 
-PANE = "Heads"
-NONE = "–"
-APART = (
+PANE_TITLE = "Heads"
+EMPTY_CELL = "–"
+CROSS_ATTENTION_NOTE = (
     " Queries and keys are different tokens, so measures of the previous token, the current token "
     "and distance are not available."
 )
-SCORES = "This file contains scores only; head measures need attention weights."
-NAMED = 3
+SCORES_ONLY_MESSAGE = "This file contains scores only; head measures need attention weights."
+MAX_NAMED_HEADS = 3
 """Maximum number of heads named in a sentence; beyond it, only their count is given."""
-STANDS_OUT = 1.5
+OUTLIER_FACTOR = 1.5
 """How far a head must differ from uniform attention: by this factor, or half way to 100 %."""
-NEAR = 0.9
+NEAR_LEADER_SHARE = 0.9
 """Fraction of the largest value from which a head counts as nearly leading."""
-NEAR_UNIFORM = "No head stands out: all are close to uniform attention."
-UNIFORM = "Uniform"
-UNIFORM_SAYS = "With the same weight on every allowed key"
+NEAR_UNIFORM_MESSAGE = "No head stands out: all are close to uniform attention."
+UNIFORM_LABEL = "Uniform"
+UNIFORM_DESCRIPTION = "With the same weight on every allowed key"
 
 
 class HeadColumn(Struct, frozen=True):
@@ -57,7 +57,7 @@ class HeadColumn(Struct, frozen=True):
         The number of decimals shown.
     measure : str
         The name of the field of `HeadMeasures`.
-    keeps_small : bool
+    is_small_kept : bool
         Whether numbers that would round to 0 are shown with more decimals.
     """
 
@@ -66,7 +66,7 @@ class HeadColumn(Struct, frozen=True):
     says: str
     decimals: int
     measure: str
-    keeps_small: bool = False
+    is_small_kept: bool = False
 
     def values(self, measures: HeadMeasures, leading: LeadingIndex) -> tuple[float | None, ...]:
         """Return the numbers of a layer and text, one per head; None for NaN."""
@@ -77,22 +77,22 @@ class HeadColumn(Struct, frozen=True):
     def written(self, value: float | None) -> str:
         """Format one number of this column."""
         if value is None:
-            return NONE
-        is_lost = self.keeps_small and 0 < abs(value) < 10**-self.decimals
+            return EMPTY_CELL
+        is_lost = self.is_small_kept and 0 < abs(value) < 10**-self.decimals
         if abs(value) >= 1e5 or is_lost:
             return format_number(value)
         return f"{value:.{self.decimals}f}".replace("-", "−" if round(value, self.decimals) else "")
 
 
-PREVIOUS = HeadColumn(
+PREVIOUS_COLUMN = HeadColumn(
     "Previous",
     "%",
     "Weight on the token before the query, averaged over all queries except the first.",
     1,
     "previous",
 )
-FIRST = HeadColumn("First", "%", "Weight on the first token of the text.", 1, "first")
-INDUCTION = HeadColumn(
+FIRST_COLUMN = HeadColumn("First", "%", "Weight on the first token of the text.", 1, "first")
+INDUCTION_COLUMN = HeadColumn(
     "Induction",
     "%",
     "Weight on the tokens that followed earlier occurrences of the query’s token, averaged over "
@@ -100,7 +100,7 @@ INDUCTION = HeadColumn(
     1,
     "induction",
 )
-DUPLICATE = HeadColumn(
+DUPLICATE_COLUMN = HeadColumn(
     "Duplicate",
     "%",
     "Weight on earlier occurrences of the query’s token, averaged over the queries whose token "
@@ -108,9 +108,11 @@ DUPLICATE = HeadColumn(
     1,
     "duplicate",
 )
-OWN = HeadColumn("Current", "%", "Weight on the query’s own position (the diagonal).", 1, "own")
-MAX_WEIGHT = HeadColumn("Largest", "%", "Largest weight of each query.", 1, "largest")
-ENTROPY = HeadColumn(
+CURRENT_COLUMN = HeadColumn(
+    "Current", "%", "Weight on the query’s own position (the diagonal).", 1, "own"
+)
+MAX_WEIGHT_COLUMN = HeadColumn("Largest", "%", "Largest weight of each query.", 1, "largest")
+ENTROPY_COLUMN = HeadColumn(
     "Entropy",
     "bits",
     "Entropy of the attention weights, −Σ w·log₂ w: 0 if one key has all the weight, log₂ n if n "
@@ -118,14 +120,14 @@ ENTROPY = HeadColumn(
     2,
     "entropy",
 )
-DISTANCE = HeadColumn(
+DISTANCE_COLUMN = HeadColumn(
     "Distance",
     "tokens",
     "Mean distance between query and key, weighted by attention: Σ w·|query − key|.",
     2,
     "distance",
 )
-VALUE_WEIGHTING = HeadColumn(
+VALUE_WEIGHTING_COLUMN = HeadColumn(
     "Value-weighted",
     "%",
     "Change in a row’s weights when they are multiplied by the value norms and renormalized: half "
@@ -140,10 +142,11 @@ RETRIEVAL = HeadColumn(
     "key.",
     1,
     "retrieval",
-    keeps_small=True,
+    is_small_kept=True,
 )
 COLUMNS = (
-    PREVIOUS, INDUCTION, DUPLICATE, FIRST, OWN, MAX_WEIGHT, ENTROPY, DISTANCE, VALUE_WEIGHTING,
+    PREVIOUS_COLUMN, INDUCTION_COLUMN, DUPLICATE_COLUMN, FIRST_COLUMN, CURRENT_COLUMN,
+    MAX_WEIGHT_COLUMN, ENTROPY_COLUMN, DISTANCE_COLUMN, VALUE_WEIGHTING_COLUMN,
 )  # fmt: skip
 """All columns except that of a marked position. Induction and duplicate columns need a repeated
 token, the value-weighted one needs values."""
@@ -194,7 +197,7 @@ class HeadTablePanel(Struct, frozen=True, eq=False):
 
     Parameters
     ----------
-    lead : str
+    summary : str
         A description of what the numbers are averaged over.
     sentences : tuple of str
         Sentences that name the leading heads per measure.
@@ -211,7 +214,7 @@ class HeadTablePanel(Struct, frozen=True, eq=False):
         The inputs other than the measures.
     """
 
-    lead: str
+    summary: str
     sentences: tuple[str, ...]
     columns: tuple[HeadColumn, ...]
     rows: tuple[HeadRow, ...]
@@ -224,10 +227,10 @@ class HeadTablePanel(Struct, frozen=True, eq=False):
     made_of: tuple[object, ...] = ()
 
 
-HEADS: PanelId[HeadTablePanel | None] = PanelId(PANE)
+HEADS_PANEL: PanelId[HeadTablePanel | None] = PanelId(PANE_TITLE)
 
 
-def warm(resolved: Resolved) -> None:
+def prefetch(resolved: ResolvedView) -> None:
     """Compute the measures before `present_heads`; called on the worker."""
     trace, texts = resolved.run.trace, resolved.run.compared_texts
     if Role.WEIGHTS in trace and trace.is_measured(Role.WEIGHTS, texts):
@@ -236,16 +239,16 @@ def warm(resolved: Resolved) -> None:
             trace.measured_uniform(Role.WEIGHTS, leading, texts)
 
 
-def present_heads(resolved: Resolved, previous: HeadTablePanel | None) -> HeadTablePanel | None:
+def present_heads(resolved: ResolvedView, previous: HeadTablePanel | None) -> HeadTablePanel | None:
     """Present the measures of all heads, for the current text.
 
     None while the weights are covered by a prediction.
     """
     run, leading = resolved.run, resolved.leading
-    if Role.WEIGHTS in resolved.covered:
+    if Role.WEIGHTS in resolved.hidden_stages:
         return None
     if Role.WEIGHTS not in run.trace:
-        return HeadTablePanel("", (SCORES,), (), (), (), None, ())
+        return HeadTablePanel("", (SCORES_ONLY_MESSAGE,), (), (), (), None, ())
     texts, places = run.compared_texts, _all_layers_leading(run, leading)
     retrieval = known_retrieval(resolved)
     if offer := measurement_offer(run):
@@ -292,7 +295,7 @@ def present_heads(resolved: Resolved, previous: HeadTablePanel | None) -> HeadTa
 
 
 def _retrieval_only_table(
-    resolved: Resolved, layers: int, offer: MeasurementOffer, retrieval: RetrievalWeights | None
+    resolved: ResolvedView, layers: int, offer: MeasurementOffer, retrieval: RetrievalWeights | None
 ) -> HeadTablePanel:
     """Show only the weights on a marked position, for the heads computed so far."""
     if retrieval is None:
@@ -307,7 +310,7 @@ def _retrieval_only_table(
     sentences = (
         _build_sentences({RETRIEVAL: values}, {RETRIEVAL: chance}, [*rows]) if len(rows) > 1 else ()
     )
-    sentences = sentences if retrieval.is_whole and sentences != (NEAR_UNIFORM,) else ()
+    sentences = sentences if retrieval.is_whole and sentences != (NEAR_UNIFORM_MESSAGE,) else ()
     return HeadTablePanel(
         "", sentences, (RETRIEVAL,), rows, (chance,), None, (), offer=offer, retrieval=retrieval
     )
@@ -339,17 +342,17 @@ def _uniform_values(
     for column in COLUMNS:
         values = [column.values(each, ())[0] for each in measured]
         first = values[0]
-        if first is None and column in {INDUCTION, DUPLICATE, VALUE_WEIGHTING}:
+        if first is None and column in {INDUCTION_COLUMN, DUPLICATE_COLUMN, VALUE_WEIGHTING_COLUMN}:
             continue
         same = all(one == first or (one and first and _is_close(one, first)) for one in values)
         found[column] = first if same else None
     return found
 
 
-def as_tsv(table: HeadTablePanel, rows: tuple[HeadRow, ...]) -> str:
+def format_tsv(table: HeadTablePanel, rows: tuple[HeadRow, ...]) -> str:
     """Format rows as tab-separated values, for a spreadsheet."""
     titles = ["Head", *(f"{column.title} ({column.unit})" for column in table.columns)]
-    named = [*((row.name, row.values) for row in rows), (UNIFORM, table.uniform)]
+    named = [*((row.name, row.values) for row in rows), (UNIFORM_LABEL, table.uniform)]
     lines = [[name, *("" if one is None else f"{one:.7g}" for one in values)]
              for name, values in named]  # fmt: skip
     return "".join("\t".join(line) + "\n" for line in [titles, *lines])
@@ -380,7 +383,7 @@ def _describe_scope(run: Run, queries: np.ndarray, leading: LeadingIndex) -> str
     weights = " ".join(filter(None, ("weights", qualifier)))
     counted = min(int(count) for count in queries)
     queries_and_keys = run.trace.sides
-    rest = "" if queries_and_keys[0] == queries_and_keys[1] else APART
+    rest = "" if queries_and_keys[0] == queries_and_keys[1] else CROSS_ATTENTION_NOTE
     every = "1 query" if tokens == 1 else f"{tokens:,} queries"
     if counted == tokens:
         return f"Averages of the {weights} over {every}.{rest}"
@@ -393,59 +396,63 @@ class _LeadingHeadText(Struct, frozen=True):
 
     Parameters
     ----------
-    is_of_all : bool
+    covers_all_heads : bool
         Whether to name the heads even if all of them lead, and also those that nearly lead.
     """
 
     column: HeadColumn
     words: str
     none: str
-    is_most: bool = True
-    is_of_all: bool = False
+    is_maximum: bool = True
+    covers_all_heads: bool = False
 
     def leads(self, values: tuple[float | None, ...]) -> float | None:
         """The value of the leading heads; None if no head has one."""
         found = [one for one in values if one is not None]
-        return (max if self.is_most else min)(found) if found else None
+        return (max if self.is_maximum else min)(found) if found else None
 
     def named(self, values: tuple[float | None, ...], best: float) -> list[int]:
-        """The heads that have the leading value or, if `is_of_all`, nearly."""
-        near = NEAR * best if self.is_of_all else best
+        """The heads that have the leading value or, if `covers_all_heads`, nearly."""
+        near = NEAR_LEADER_SHARE * best if self.covers_all_heads else best
         return [
             head for head, value in enumerate(values)
             if value is not None and (_is_close(value, best) or near < value < best)
         ]  # fmt: skip
 
-    def is_outstanding(self, value: float, uniform: float) -> bool:
+    def is_notable(self, value: float, uniform: float) -> bool:
         """Whether the leading value differs enough from that of uniform attention."""
         if _is_close(value, uniform):
             return False
-        if not self.is_most:
-            return value <= uniform / STANDS_OUT
-        return value >= min(STANDS_OUT * uniform, (100 + uniform) / 2)
+        if not self.is_maximum:
+            return value <= uniform / OUTLIER_FACTOR
+        return value >= min(OUTLIER_FACTOR * uniform, (100 + uniform) / 2)
 
     def written(self, value: float) -> str:
         return (
             f"{self.column.written(value)} bits"
-            if self.column is ENTROPY
+            if self.column is ENTROPY_COLUMN
             else (format_share(value / 100))
         )
 
 
 _LEADING_HEAD_TEXTS = (
     _LeadingHeadText(
-        INDUCTION,
+        INDUCTION_COLUMN,
         "attend{s} to what followed earlier occurrences of the token (induction)",
         "for induction",
-        is_of_all=True,
+        covers_all_heads=True,
     ),
     _LeadingHeadText(
         RETRIEVAL, "attend{s} most to the selected tokens (retrieval)", "for the selected tokens"
     ),
-    _LeadingHeadText(PREVIOUS, "attend{s} most to the previous token", "for the previous token"),
-    _LeadingHeadText(FIRST, "attend{s} most to the first token", "for the first token"),
-    _LeadingHeadText(OWN, "attend{s} most to the current token", "for the current token"),
-    _LeadingHeadText(ENTROPY, "{have} the lowest entropy", "for entropy", is_most=False),
+    _LeadingHeadText(
+        PREVIOUS_COLUMN, "attend{s} most to the previous token", "for the previous token"
+    ),
+    _LeadingHeadText(FIRST_COLUMN, "attend{s} most to the first token", "for the first token"),
+    _LeadingHeadText(
+        CURRENT_COLUMN, "attend{s} most to the current token", "for the current token"
+    ),
+    _LeadingHeadText(ENTROPY_COLUMN, "{have} the lowest entropy", "for entropy", is_maximum=False),
 )
 
 
@@ -467,13 +474,13 @@ def _build_sentences(
         if best is None or not chance:
             continue
         comparison = f"uniform attention {claim.written(chance)}."
-        if not claim.is_outstanding(best, chance):
-            extreme = f"{'highest' if claim.is_most else 'lowest'} {claim.written(best)}"
+        if not claim.is_notable(best, chance):
+            extreme = f"{'highest' if claim.is_maximum else 'lowest'} {claim.written(best)}"
             not_outstanding.append(f"No head stands out {claim.none}: {extreme}, {comparison}")
             continue
         is_any_outstanding = True
         heads = claim.named(values, best)
-        if len(heads) < len(values) or claim.is_of_all:
+        if len(heads) < len(values) or claim.covers_all_heads:
             words = claim.words.format(
                 s="s" * (len(heads) == 1), have="has" if len(heads) == 1 else "have"
             )
@@ -484,7 +491,7 @@ def _build_sentences(
                 f"{_name_heads([rows[at] for at in heads])} {words}: {reach}, {comparison}"
             )
     if not_outstanding and not is_any_outstanding:
-        return (NEAR_UNIFORM,)
+        return (NEAR_UNIFORM_MESSAGE,)
     return (*sentences, *not_outstanding) or ("All heads have the same attention pattern.",)
 
 
@@ -495,19 +502,19 @@ def _is_close(one: float, other: float) -> bool:
 def _name_heads(rows: list[HeadRow]) -> str:
     if len(rows) == 1:
         return rows[0].full_name
-    if len(rows) > NAMED:
+    if len(rows) > MAX_NAMED_HEADS:
         return f"{len(rows)} heads"
     *first, last = [row.name for row in rows]
     return f"Heads {', '.join(first)} and {last}"
 
 
 PANEL = PanelPresenter(
-    HEADS,
+    HEADS_PANEL,
     lambda resolved, moment, previous: present_heads(resolved, previous),
     None,
-    HEADS.name,
+    HEADS_PANEL.name,
     prefetch_key=lambda resolved: True,
-    prefetch=partial(prefetch_only, warm),
+    prefetch=partial(prefetch_only, prefetch),
     is_refined=True,
     needs_retrieval=True,
 )

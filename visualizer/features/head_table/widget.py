@@ -23,11 +23,16 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from visualizer.features.head_table.presenter import HEADS, UNIFORM, UNIFORM_SAYS, as_tsv
-from visualizer.session.model_panes import COUNTED, START, START_TIP
+from visualizer.features.head_table.presenter import (
+    HEADS_PANEL,
+    UNIFORM_DESCRIPTION,
+    UNIFORM_LABEL,
+    format_tsv,
+)
+from visualizer.session.model_panes import MEASURED_ROWS_LABEL, START, START_TIP
 from visualizer.widgets.accessibility import set_accessible_value
-from visualizer.widgets.buttons import LongWorkWidget
-from visualizer.widgets.fonts import font, text_scale
+from visualizer.widgets.buttons import LongTaskWidget
+from visualizer.widgets.fonts import scaled_font, text_scale
 from visualizer.widgets.head_mark import paint_head_mark
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout
@@ -43,19 +48,19 @@ if TYPE_CHECKING:
 if TYPE_CHECKING:
     Index = QModelIndex | QPersistentModelIndex
 
-HEAD = "Click a row or press Enter to show only this head."
-KEYS = f"{HEAD} Click a column title or press Space in a column to sort by it."
-ROWS = 4
+CLICK_HELP = "Click a row or press Enter to show only this head."
+KEYBOARD_HELP = f"{CLICK_HELP} Click a column title or press Space in a column to sort by it."
+MIN_VISIBLE_ROWS = 4
 """Rows of the table that stay visible below the sentences."""
-DOT = 8
-ARROWS = {Qt.SortOrder.AscendingOrder: "↑", Qt.SortOrder.DescendingOrder: "↓"}
+DOT_SIZE_PX = 8
+SORT_ARROWS = {Qt.SortOrder.AscendingOrder: "↑", Qt.SortOrder.DescendingOrder: "↓"}
 
-SHAPE = str.maketrans("123456789", "0" * 9)
+DIGIT_PLACEHOLDERS = str.maketrans("123456789", "0" * 9)
 """Replaces all digits, which are equally wide, so that texts of equal width become equal."""
 
 Role = Qt.ItemDataRole
-RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-ROOT = QModelIndex()
+ALIGN_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+ROOT_INDEX = QModelIndex()
 
 
 class HeadTableModel(QAbstractTableModel):
@@ -96,10 +101,10 @@ class HeadTableModel(QAbstractTableModel):
         columns = _columns_of(self.table)
         return columns.index(self._by) + 1 if self._by in columns else 0
 
-    def rowCount(self, parent: Index = ROOT) -> int:
+    def rowCount(self, parent: Index = ROOT_INDEX) -> int:
         return 0 if parent.isValid() else len(self.rows)
 
-    def columnCount(self, parent: Index = ROOT) -> int:
+    def columnCount(self, parent: Index = ROOT_INDEX) -> int:
         return 0 if parent.isValid() or not self.table else 1 + len(self.table.columns)
 
     def data(self, index: Index, role: int = Role.DisplayRole) -> Any:
@@ -107,9 +112,9 @@ class HeadTableModel(QAbstractTableModel):
         if role == Role.DisplayRole:
             return row.name if column < 0 else row.written[column]
         if role == Role.TextAlignmentRole and column >= 0:
-            return RIGHT
+            return ALIGN_RIGHT
         if role == Role.FontRole:
-            return font(12)
+            return scaled_font(12)
         if role == Role.AccessibleTextRole:
             return self._accessible_text(row, column)
         return None
@@ -120,25 +125,31 @@ class HeadTableModel(QAbstractTableModel):
         if orientation is Qt.Orientation.Vertical or self.table is None:
             return None
         column = self.table.columns[section - 1] if section else None
-        arrow = ARROWS[self._order] if section == self.sorted_by else ""
+        arrow = SORT_ARROWS[self._order] if section == self.sorted_by else ""
         if role == Role.DisplayRole:
             lower = " ".join(filter(None, (arrow, column.unit if column else "")))
             return f"{column.title if column else 'Head'}\n{lower}\n{self._uniform_text(section)}"
         if role in {Role.ToolTipRole, Role.AccessibleDescriptionRole}:
             if column is None:
-                return HEAD
-            return f"{column.says} {UNIFORM_SAYS}: {self._uniform_text(section)} {column.unit}."
+                return CLICK_HELP
+            return (
+                f"{column.says} {UNIFORM_DESCRIPTION}: {self._uniform_text(section)} {column.unit}."
+            )
         if role == Role.AccessibleTextRole:
             sorted_ = ", sorted" if arrow else ""
             return (f"{column.title}, {column.unit}" if column else "Head") + sorted_
         if role == Role.TextAlignmentRole:
-            return RIGHT if column else Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+            return (
+                ALIGN_RIGHT
+                if column
+                else Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+            )
         return None
 
     def _uniform_text(self, section: int) -> str:
         """Return a column's value for uniform attention; for the first column, the row title."""
         if section == 0 or self.table is None:
-            return UNIFORM
+            return UNIFORM_LABEL
         return self.table.columns[section - 1].written(self.table.uniform[section - 1])
 
     def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
@@ -161,11 +172,11 @@ class HeadTableModel(QAbstractTableModel):
         self.changePersistentIndexList(old, new)
         self.layoutChanged.emit()
 
-    def rows_to_measure(self, column: int) -> tuple[int, ...]:
+    def widest_rows(self, column: int) -> tuple[int, ...]:
         """Return rows that include a column's widest text: one for each pattern of characters."""
         if column not in self._shapes:
             texts = [row.written[column - 1] if column else row.name for row in self.rows]
-            places = {text.translate(SHAPE): at for at, text in enumerate(texts)}
+            places = {text.translate(DIGIT_PLACEHOLDERS): at for at, text in enumerate(texts)}
             self._shapes[column] = tuple(places.values())
         return self._shapes[column]
 
@@ -199,8 +210,8 @@ def _columns_of(table: HeadTablePanel | None) -> tuple[HeadColumn, ...]:
     return table.columns if table else ()
 
 
-EMPTY = "Head measures appear here when attention weights are available and not hidden."
-WIDTH = 252
+EMPTY_MESSAGE = "Head measures appear here when attention weights are available and not hidden."
+PANE_WIDTH_PX = 252
 
 
 class HeadTablePane(QWidget):
@@ -213,17 +224,17 @@ class HeadTablePane(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.setAccessibleName("Heads")
-        self.setMinimumWidth(round(WIDTH * text_scale()))
+        self.setMinimumWidth(round(PANE_WIDTH_PX * text_scale()))
         self._column = column = column_layout(self, (12, 8, 8, 8), spacing=6)
-        self.said, self.lead = PlainLabel(), PlainLabel()
-        self.measuring = LongWorkWidget(START, START_TIP, COUNTED)
+        self.said, self.summary = PlainLabel(), PlainLabel()
+        self.measuring = LongTaskWidget(START, START_TIP, MEASURED_ROWS_LABEL)
         self.view = HeadTableView()
-        self.view.headOpened.connect(self.headChosen)
-        for label in (self.said, self.lead):
+        self.view.headActivated.connect(self.headChosen)
+        for label in (self.said, self.summary):
             label.setWordWrap(True)
             label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
             column.addWidget(label)
-        self.lead.setProperty("role", "quiet")
+        self.summary.setProperty("role", "quiet")
         column.addWidget(self.measuring)
         column.addWidget(self.view, 1)
         column.addStretch()
@@ -231,7 +242,7 @@ class HeadTablePane(QWidget):
         self.show_heads(None, LIGHT)
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
-        self.show_heads(screen.panel(HEADS), theme)
+        self.show_heads(screen.panel(HEADS_PANEL), theme)
 
     def show_heads(self, table: HeadTablePanel | None, theme: Theme) -> None:
         """Show the table, or a placeholder if there is none."""
@@ -242,13 +253,13 @@ class HeadTablePane(QWidget):
         self.measuring.show_work(
             offer is not None, bool(offer and offer.is_measuring), offer.share if offer else 0
         )
-        text = "\n".join(table.sentences) if table else EMPTY
+        text = "\n".join(table.sentences) if table else EMPTY_MESSAGE
         text = "\n".join(filter(None, (offer.says, text))) if offer else text
         set_accessible_value(self, text)
         self.said.setText(text.replace(" %", "\N{NO-BREAK SPACE}%"))
         self.said.setVisible(bool(text))
-        self.lead.setText(table.lead if table else "")
-        self.lead.setVisible(table is not None and offer is None)
+        self.summary.setText(table.summary if table else "")
+        self.summary.setVisible(table is not None and offer is None)
         self.view.setVisible(table is not None and bool(table.rows))
         self.view.show_table(table, theme)
         self._fit_label_heights()
@@ -261,7 +272,7 @@ class HeadTablePane(QWidget):
         """Fix the labels' height to their text, because a dock ignores height-for-width."""
         margins = self._column.contentsMargins()
         width = self.width() - margins.left() - margins.right()
-        for label in (self.said, self.lead):
+        for label in (self.said, self.summary):
             label.setMinimumHeight(0)  # otherwise it increases the required height
             label.setFixedHeight(max(0, label.heightForWidth(width)))
 
@@ -276,8 +287,8 @@ class HeadDelegate(QStyledItemDelegate):
     def initStyleOption(self, option: QStyleOptionViewItem, index: Index) -> None:
         super().initStyleOption(option, index)
         option.state &= ~QStyle.StateFlag.State_HasFocus  # the style's own frame is hardly visible
-        if index.column() == 0 and row_of(index).head is not None:
-            side = round(DOT * text_scale())
+        if index.column() == 0 and head_row_at(index).head is not None:
+            side = round(DOT_SIZE_PX * text_scale())
             room = QSize(side + side // 2, side)  # includes the gap between dot and number
             option.features |= QStyleOptionViewItem.ViewItemFeature.HasDecoration
             option.decorationSize = room
@@ -287,7 +298,7 @@ class HeadDelegate(QStyledItemDelegate):
         if option.state & QStyle.StateFlag.State_HasFocus:
             painter.setPen(QPen(QColor(self.theme.on_accent), 1))
             painter.drawRect(option.rect.adjusted(1, 1, -2, -2))
-        head = row_of(index).head
+        head = head_row_at(index).head
         if head is None:
             rect = option.rect
             painter.fillRect(rect.left(), rect.top(), rect.width(), 1, QColor(self.theme.border))
@@ -295,7 +306,10 @@ class HeadDelegate(QStyledItemDelegate):
             self._paint_dot(painter, option, head)
 
     def _paint_dot(self, painter: QPainter, option: QStyleOptionViewItem, head: int) -> None:
-        side, is_lit = DOT * text_scale(), bool(option.state & QStyle.StateFlag.State_Selected)
+        side, is_lit = (
+            DOT_SIZE_PX * text_scale(),
+            bool(option.state & QStyle.StateFlag.State_Selected),
+        )
         left, middle = option.rect.left() + 3, QRectF(option.rect).center().y() + 1
         # Outline the dot in selected rows, where some colours are hard to see on the accent.
         edge = self.theme.on_accent if is_lit else ""
@@ -307,7 +321,7 @@ class HeadDelegate(QStyledItemDelegate):
 class HeadTableView(QTableView):
     """The table view: a click on a title or Space sorts by a column, Enter opens a head."""
 
-    headOpened = Signal(object, int)
+    headActivated = Signal(object, int)
 
     def __init__(self) -> None:
         super().__init__()
@@ -315,7 +329,7 @@ class HeadTableView(QTableView):
         self.setModel(self._model)
         self.setItemDelegate(self._delegate)
         self.setAccessibleName("Heads")
-        self.setAccessibleDescription(KEYS)
+        self.setAccessibleDescription(KEYBOARD_HELP)
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
         self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
@@ -350,7 +364,7 @@ class HeadTableView(QTableView):
             self._model.show_table(table)
             header = self.horizontalHeader()
             header.setSortIndicator(self._model.sorted_by, header.sortIndicatorOrder())
-        self.setMinimumHeight(self.horizontalHeader().sizeHint().height() + ROWS * row)
+        self.setMinimumHeight(self.horizontalHeader().sizeHint().height() + MIN_VISIBLE_ROWS * row)
 
     def sizeHintForColumn(self, column: int) -> int:
         """Measure only a few of the rows: a model with many heads has a thousand."""
@@ -359,7 +373,7 @@ class HeadTableView(QTableView):
         self.initViewItemOption(option)
         hints = (
             self._delegate.sizeHint(option, self._model.index(row, column))
-            for row in self._model.rows_to_measure(column)
+            for row in self._model.widest_rows(column)
         )
         return max((hint.width() for hint in hints), default=0)
 
@@ -374,9 +388,9 @@ class HeadTableView(QTableView):
             super().keyPressEvent(event)
 
     def _open_head(self, index: QModelIndex) -> None:
-        row = row_of(index) if index.isValid() else None
+        row = head_row_at(index) if index.isValid() else None
         if row and row.head is not None:
-            self.headOpened.emit(row.layer, row.head)
+            self.headActivated.emit(row.layer, row.head)
 
     def _sort_by_current(self) -> None:
         """Sort by the current column, or reverse the order if it is sorted already."""
@@ -390,10 +404,10 @@ class HeadTableView(QTableView):
 
     def _copy_table(self) -> None:
         if self._model.table:
-            QGuiApplication.clipboard().setText(as_tsv(self._model.table, self.rows))
+            QGuiApplication.clipboard().setText(format_tsv(self._model.table, self.rows))
 
 
-def row_of(index: Index) -> HeadRow:
+def head_row_at(index: Index) -> HeadRow:
     """The `HeadRow` at an index of a `HeadTableModel`."""
     model = index.model()
     assert isinstance(model, HeadTableModel)

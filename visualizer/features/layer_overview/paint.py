@@ -9,20 +9,25 @@ import numpy as np
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QGuiApplication, QImage, QPainter
 
-from visualizer.heatmap.colour_mapping import FORBIDDEN, MAX_COLOUR_INDEX, image, indexed
+from visualizer.heatmap.colour_mapping import (
+    FORBIDDEN,
+    MAX_COLOUR_INDEX,
+    colour_image,
+    indexed_image,
+)
 from visualizer.session.head_order import HeadOrder
 
 if TYPE_CHECKING:
     from visualizer.features.layer_overview.presenter import LayerOverviewPanel
     from visualizer.widgets.theme import Theme
 
-USUAL_SIDE = 32
+DEFAULT_SPACING_PX = 32
 """The spacing of small heatmaps at which the text has the same size as in the window."""
-GAP = 0.09
+GAP_SHARE = 0.09
 """The gap between two small heatmaps, as a fraction of their spacing."""
 
 
-def overview_picture(panel: LayerOverviewPanel, title: str, side: int, theme: Theme) -> QImage:
+def paint_overview(panel: LayerOverviewPanel, title: str, side: int, theme: Theme) -> QImage:
     """Return the overview with a title, the numbers of layers and heads, and a colour bar.
 
     Parameters
@@ -30,8 +35,8 @@ def overview_picture(panel: LayerOverviewPanel, title: str, side: int, theme: Th
     side : int
         The distance from one small heatmap to the next, in pixels.
     """
-    heads = overview_image(panel, side, theme)
-    scale = max(1.0, side / USUAL_SIDE)
+    heads = paint_overview_grid(panel, side, theme)
+    scale = max(1.0, side / DEFAULT_SPACING_PX)
     written = QFont(QGuiApplication.font())
     written.setPixelSize(round(11 * scale))
     metrics = QFontMetricsF(written)
@@ -53,14 +58,16 @@ def overview_picture(panel: LayerOverviewPanel, title: str, side: int, theme: Th
         _paint_numbers(painter, panel, (left, top), side, metrics)
     foot = top + heads.height()
     bar = QRectF(left, foot + 0.6 * line, min(heads.width(), 120 * scale), 0.5 * line)
-    colours = image(np.arange(MAX_COLOUR_INDEX + 1, dtype=np.uint8)[None], panel.map_name, theme)
+    colours = colour_image(
+        np.arange(MAX_COLOUR_INDEX + 1, dtype=np.uint8)[None], panel.map_name, theme
+    )
     painter.drawImage(bar, colours)
     painter.drawText(QRectF(line / 2, foot + 1.4 * line, width, line), names[1])
     painter.end()
     return made
 
 
-def side_of_cells(cells: int, side: int) -> int:
+def uniform_cell_spacing(cells: int, side: int) -> int:
     """Return a heatmap spacing near the requested one at which all cells have equal size.
 
     Parameters
@@ -79,7 +86,7 @@ def side_of_cells(cells: int, side: int) -> int:
 
 def _heatmap_side(side: int) -> int:
     """Return the side of a small heatmap in pixels for a given spacing."""
-    return side - max(1, round(GAP * side))
+    return side - max(1, round(GAP_SHARE * side))
 
 
 def _describe_scale(panel: LayerOverviewPanel) -> str:
@@ -101,17 +108,17 @@ def _paint_numbers(
     flags = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
     for row, layer in enumerate(panel.layers):
         if row % every == 0:
-            place = QRectF(0, top + row * side, left - 5, (1 - GAP) * side)
+            place = QRectF(0, top + row * side, left - 5, (1 - GAP_SHARE) * side)
             painter.drawText(place, flags | Qt.TextFlag.TextDontClip, str(layer + 1))
     every = max(1, math.ceil(metrics.horizontalAdvance(f"{panel.columns} ") / side))
     for column in range(0, panel.columns, every):
-        place = QRectF(left + column * side, top - line, (1 - GAP) * side, line)
+        place = QRectF(left + column * side, top - line, (1 - GAP_SHARE) * side, line)
         painter.drawText(
             place, Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextDontClip, str(column + 1)
         )
 
 
-def overview_image(
+def paint_overview_grid(
     panel: LayerOverviewPanel, side: int, theme: Theme, columns: int = 0, below: int = 0
 ) -> QImage:
     """Return all small heatmaps in their order.
@@ -133,7 +140,7 @@ def overview_image(
     whole = np.full((rows * columns, high, side), FORBIDDEN, np.uint8)
     whole[: len(cells), :inner, :inner] = cells
     grid = whole.reshape(rows, columns, high, side).swapaxes(1, 2)
-    return indexed(grid.reshape(rows * high, columns * side), panel.map_name, theme)
+    return indexed_image(grid.reshape(rows * high, columns * side), panel.map_name, theme)
 
 
 def _colour_indices(panel: LayerOverviewPanel) -> np.ndarray:

@@ -16,8 +16,8 @@ def connect(pane: LayerOverviewPane, to: FeatureControllers) -> None:
     """Connect the head order and showing a head in the heatmaps."""
     pane.orderChosen.connect(to.view_controller.set_head_order)
     pane.headChosen.connect(to.view_controller.show_head_of_layer)
-    pane.headSwitched.connect(to.head_edit_controller.switch)
-    pane.firstSwitchedOff.connect(to.head_edit_controller.switch_off)
+    pane.headAblationToggled.connect(to.head_edit_controller.toggle_ablation)
+    pane.firstHeadsAblated.connect(to.head_edit_controller.ablate_heads)
 
 
 PANE = Pane(

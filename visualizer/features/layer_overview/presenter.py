@@ -11,15 +11,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from visualizer.attention.head_measures import measure_patterns, measure_uniform_patterns
-from visualizer.attention.masks import Masking, any_allowed_in_blocks
+from visualizer.attention.masks import MaskingSpec, any_allowed_in_blocks
 from visualizer.attention.roles import Role
 from visualizer.errors import InputError
 from visualizer.format import format_count, format_share
-from visualizer.heatmap.panel_colour_scale import SHORT
+from visualizer.heatmap.panel_colour_scale import MIN_PERCENTILE_TOKENS
 from visualizer.session.document import Document
-from visualizer.session.head_order import CHANGE, ORDERS, HeadOrder, order_row
+from visualizer.session.head_order import CHANGE_MEASURE, ORDERS, HeadOrder, find_order_row
 from visualizer.session.pane import PanelPresenter, prefetch_only
-from visualizer.session.resolved_view import resolve
+from visualizer.session.resolved_view import resolve_view
 from visualizer.session.screen import PanelId
 from visualizer.session.view import View
 
@@ -31,24 +31,26 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.attention.trace import LeadingIndex
     from visualizer.models.model_source import ModelSource
-    from visualizer.session.resolved_view import Resolved
+    from visualizer.session.resolved_view import ResolvedView
 
-PANE = "Layers"
-SIDE = 32
+PANE_TITLE = "Layers"
+MAX_CELLS_PER_SIDE = 32
 """Maximum number of cells per side of a small heatmap; each is the largest weight of a block."""
-MEASURES = tuple({*(row.measure for row in ORDERS if row.measure), "entropy"} - {CHANGE})
-PATTERNS = tuple(row for row in ORDERS if row.order is not HeadOrder.VALUE_WEIGHTING)
+MEASURES = tuple({*(row.measure for row in ORDERS if row.measure), "entropy"} - {CHANGE_MEASURE})
+PATTERN_ORDERS = tuple(row for row in ORDERS if row.order is not HeadOrder.VALUE_WEIGHTING)
 """Orders by an attention pattern; the most prominent pattern of a head is named."""
-LIKENESS_SIDE = 8
+SIMILARITY_SIDE_CELLS = 8
 """Number of cells per side to which weights are pooled before heads are compared."""
-SCORES = "This file contains scores only; the overview needs attention weights."
-SAMPLED = (
+SCORES_ONLY_MESSAGE = "This file contains scores only; the overview needs attention weights."
+SAMPLED_NOTICE = (
     "Long text: each heatmap shows one row in {block:,}, and only the last earlier occurrence of a "
     "token is counted."
 )
-UNMEASURED = "Long text: each heatmap shows one row in {block:,}, and heads are sorted by layer."
-COVERED = "Hidden during a prediction question."
-Place = tuple[int, int]
+UNMEASURED_NOTICE = (
+    "Long text: each heatmap shows one row in {block:,}, and heads are sorted by layer."
+)
+HIDDEN_MESSAGE = "Hidden during a prediction question."
+LayerHeadIndex = tuple[int, int]
 """A zero-based layer index in the run, and a head index."""
 
 
@@ -98,10 +100,10 @@ class LayerOverviewPanel(Struct, frozen=True, eq=False):
     message: str = ""
     layers: tuple[int, ...] = ()
     order: HeadOrder = HeadOrder.LAYER
-    places: tuple[Place, ...] = ()
+    places: tuple[LayerHeadIndex, ...] = ()
     columns: int = 1
-    shown: frozenset[Place] = frozenset()
-    edits: Mapping[Place, str] = {}
+    shown: frozenset[LayerHeadIndex] = frozenset()
+    edits: Mapping[LayerHeadIndex, str] = {}
     map_name: str = ""
     is_by_row: bool = False
     block: int = 1
@@ -112,21 +114,21 @@ class LayerOverviewPanel(Struct, frozen=True, eq=False):
     uniform: Mapping[str, float] = {}
     note: str = ""
 
-    def name(self, place: Place) -> str:
+    def name(self, place: LayerHeadIndex) -> str:
         """Return the name of a head."""
         layer, head = place
         return f"Layer {self.layers[layer] + 1}, head {head + 1}"
 
-    def describe(self, place: Place) -> str:
+    def describe(self, place: LayerHeadIndex) -> str:
         """Describe what a head attends to, compared with chance."""
         becomes = f" ({self.edits[place]})" if place in self.edits else ""
         parts = [self.name(place) + becomes]
-        sorted_by = order_row(self.order)
+        sorted_by = find_order_row(self.order)
         sorting = self.values.get(sorted_by.measure)
         is_sorted = sorting is not None and math.isfinite(float(sorting[place]))
         if is_sorted and place in self.places:
             parts[0] += f", rank {self.places.index(place) + 1:,} of {len(self.places):,}"
-        rows = (sorted_by,) if sorted_by.reads else PATTERNS
+        rows = (sorted_by,) if sorted_by.reads else PATTERN_ORDERS
         clear = [
             (float(self.values[row.measure][place]), self.uniform[row.measure], row.reads)
             for row in rows
@@ -142,21 +144,21 @@ class LayerOverviewPanel(Struct, frozen=True, eq=False):
         if math.isfinite(spread):
             alike = self.uniform["entropy"]
             parts.append(f"entropy {spread:.2f} bits, uniform attention {alike:.2f}")
-        if self.values and self.values[CHANGE].any():
-            change = format_share(float(self.values[CHANGE][place]))
+        if self.values and self.values[CHANGE_MEASURE].any():
+            change = format_share(float(self.values[CHANGE_MEASURE][place]))
             parts.append(f"weights changed by the edits: {change}")
         return "; ".join(parts) + "."
 
 
-LAYERS: PanelId[LayerOverviewPanel] = PanelId(PANE)
+LAYERS_PANEL: PanelId[LayerOverviewPanel] = PanelId(PANE_TITLE)
 
 
-def needs(resolved: Resolved) -> tuple[int, HeadOrder]:
+def prefetch_key(resolved: ResolvedView) -> tuple[int, HeadOrder]:
     """Return a key of the data that the overview needs from large tensors."""
     return resolved.run.trace.at("text", resolved.leading), resolved.view.head_order
 
 
-def warm(resolved: Resolved) -> None:
+def prefetch(resolved: ResolvedView) -> None:
     """Pool and measure the weights before `present_layers`; called on the worker."""
     run = resolved.run
     if Role.WEIGHTS in run.trace:
@@ -168,18 +170,20 @@ def warm(resolved: Resolved) -> None:
             _likeness_order(run, weights, text)
 
 
-def present_layers(resolved: Resolved, previous: LayerOverviewPanel | None) -> LayerOverviewPanel:
+def present_layers(
+    resolved: ResolvedView, previous: LayerOverviewPanel | None
+) -> LayerOverviewPanel:
     """Present the heads of all layers, for the current text."""
     run = resolved.run
-    if Role.WEIGHTS in resolved.covered:
-        return LayerOverviewPanel(message=COVERED)
+    if Role.WEIGHTS in resolved.hidden_stages:
+        return LayerOverviewPanel(message=HIDDEN_MESSAGE)
     if Role.WEIGHTS not in run.trace:
-        return LayerOverviewPanel(message=SCORES)
+        return LayerOverviewPanel(message=SCORES_ONLY_MESSAGE)
     text = _text_index(run, resolved.leading)
     panel = _present_weights(resolved, text)
     weights = panel.weights
     assert weights is not None
-    panel = replace(panel, values={CHANGE: _weight_changes(run, weights)})
+    panel = replace(panel, values={CHANGE_MEASURE: _weight_changes(run, weights)})
     if _is_measured(run):
         measures, uniform = _measure_heads(run, resolved.leading)
         values = {name: _select_text(getattr(measures, name), run, text) for name in MEASURES}
@@ -197,7 +201,7 @@ def present_layers(resolved: Resolved, previous: LayerOverviewPanel | None) -> L
     return previous if previous and _is_same(previous, panel) else panel
 
 
-def _present_weights(resolved: Resolved, text: int | None) -> LayerOverviewPanel:
+def _present_weights(resolved: ResolvedView, text: int | None) -> LayerOverviewPanel:
     """Present the weights of the heads without their measures and order."""
     run, view, trace = resolved.run, resolved.view, resolved.run.trace
     weights, numbers = _pool_weights(run, text), resolved.layer_numbers
@@ -218,7 +222,7 @@ def _present_weights(resolved: Resolved, text: int | None) -> LayerOverviewPanel
         frozenset((layer, head) for head in resolved.heads),
         edits,
         view.colouring.sequential,
-        max(trace.sides) > SHORT,
+        max(trace.sides) > MIN_PERCENTILE_TOKENS,
         _block_size(run),
         run.texts[text or 0],
         run.reading is not None and run.reading.are_heads_switchable,
@@ -232,19 +236,21 @@ def _weights_note(run: Run) -> str:
     which = f"Weights {qualifier}." * bool(qualifier)
     if not run.trace.is_blockwise:
         return which
-    template = SAMPLED if _is_measured(run) else UNMEASURED
+    template = SAMPLED_NOTICE if _is_measured(run) else UNMEASURED_NOTICE
     return " ".join(filter(None, (which, template.format(block=_block_size(run)))))
 
 
-def _describe_edits(run: Run, model: ModelSource | None) -> dict[Place, str]:
+def _describe_edits(run: Run, model: ModelSource | None) -> dict[LayerHeadIndex, str]:
     """Describe the edits of heads, including cut edges, by their numbers in the model."""
     if run.reading:
         becomes, cuts = run.reading.edits, run.reading.cuts
     elif model:
-        becomes, cuts = model.becomes, model.cut_cells
+        becomes, cuts = model.short_description, model.cut_cells
     else:
         return {}
-    descriptions: dict[Place, list[str]] = {place: [words] for place, words in becomes.items()}
+    descriptions: dict[LayerHeadIndex, list[str]] = {
+        place: [words] for place, words in becomes.items()
+    }
     for place, cells in cuts.items():
         descriptions.setdefault(place, []).append(f"{format_count(len(cells), 'edge')} cut")
     return {place: ", ".join(words) for place, words in descriptions.items()}
@@ -276,7 +282,7 @@ def _text_index(run: Run, leading: LeadingIndex) -> int | None:
 
 
 def _block_size(run: Run) -> int:
-    return math.ceil(max(run.trace.sides) / SIDE)
+    return math.ceil(max(run.trace.sides) / MAX_CELLS_PER_SIDE)
 
 
 def _pool_weights(run: Run, text: int | None) -> np.ndarray:
@@ -295,7 +301,7 @@ def _pool_weights(run: Run, text: int | None) -> np.ndarray:
         whole.flags.writeable = False
         return whole
 
-    made: np.ndarray = held.keep_result(("overview", block, text), make)
+    made: np.ndarray = held.cached_result(("overview", block, text), make)
     return made
 
 
@@ -305,8 +311,8 @@ def _sample_long_text(run: Run, held: BlockwiseTensor, text: int | None) -> np.n
     layers = []
     for layer in range(trace.count("layer")):
         leading = trace.leading_index(layer=layer, text=text or 0)
-        own = np.stack([held.sampled(block, (*leading, head)) for head in heads])
-        masking = Masking.of(trace.spec_at(leading), Role.WEIGHTS)
+        own = np.stack([held.sample_rows(block, (*leading, head)) for head in heads])
+        masking = MaskingSpec.of(trace.spec_at(leading), Role.WEIGHTS)
         allowed = any_allowed_in_blocks(masking, trace.sides, text or 0, (block, block))
         own[..., ~allowed] = math.nan
         layers.append(own)
@@ -333,15 +339,15 @@ def _measure_heads(run: Run, leading: LeadingIndex) -> tuple[HeadMeasures, HeadM
 def _is_measured(run: Run) -> bool:
     """Whether the heads can be measured without reading all weights of a long text."""
     held = run.trace.holding(Role.WEIGHTS)
-    return not held.is_blockwise or cast("BlockwiseTensor", held).are_rows_known
+    return not held.is_blockwise or cast("BlockwiseTensor", held).are_rows_computed
 
 
 def _pattern_measures(run: Run, leading: LeadingIndex) -> tuple[HeadMeasures, HeadMeasures]:
     """Return the measures that need one key per query, for the heads and for uniform attention."""
     held = cast("BlockwiseTensor", run.trace.holding(Role.WEIGHTS))
-    words, masking = run.words(leading), Masking.of(run.trace.spec_at(leading), Role.WEIGHTS)
-    measures: HeadMeasures = held.keep_result("patterns", lambda: measure_patterns(held, words))
-    uniform: HeadMeasures = held.keep_result(
+    words, masking = run.words(leading), MaskingSpec.of(run.trace.spec_at(leading), Role.WEIGHTS)
+    measures: HeadMeasures = held.cached_result("patterns", lambda: measure_patterns(held, words))
+    uniform: HeadMeasures = held.cached_result(
         ("uniform patterns", masking), lambda: measure_uniform_patterns(masking, words)
     )
     return measures, uniform
@@ -356,11 +362,11 @@ def _select_text(values: np.ndarray, run: Run, text: int | None) -> np.ndarray:
 
 def _order_places(
     panel: LayerOverviewPanel, by_likeness: Callable[[], tuple[int, ...]]
-) -> tuple[Place, ...]:
+) -> tuple[LayerHeadIndex, ...]:
     weights = panel.weights
     assert weights is not None
     places = [(layer, head) for layer in range(len(weights)) for head in range(weights.shape[1])]
-    row = order_row(panel.order)
+    row = find_order_row(panel.order)
     if panel.order is HeadOrder.ALIKE:
         return tuple(places[at] for at in by_likeness())
     if row.measure not in panel.values:
@@ -371,13 +377,13 @@ def _order_places(
 
 
 def _likeness_order(run: Run, weights: np.ndarray, text: int | None) -> tuple[int, ...]:
-    made: tuple[int, ...] = run.trace.holding(Role.WEIGHTS).keep_result(
-        ("likeness", text), lambda: likeness_order(weights)
+    made: tuple[int, ...] = run.trace.holding(Role.WEIGHTS).cached_result(
+        ("likeness", text), lambda: similarity_order(weights)
     )
     return made
 
 
-def likeness_order(weights: np.ndarray) -> tuple[int, ...]:
+def similarity_order(weights: np.ndarray) -> tuple[int, ...]:
     """Order heads by similarity: each is followed by the nearest of the remaining ones.
 
     Parameters
@@ -386,7 +392,7 @@ def likeness_order(weights: np.ndarray) -> tuple[int, ...]:
         Pooled weights, [layer, head, row, column]. The first head is the one farthest from
         the mean of all heads.
     """
-    size = max(1, math.ceil(weights.shape[-1] / LIKENESS_SIDE))
+    size = max(1, math.ceil(weights.shape[-1] / SIMILARITY_SIDE_CELLS))
     small = np.nan_to_num(weights)[..., ::size, ::size]
     vectors = small.reshape(weights.shape[0] * weights.shape[1], -1).astype(np.float64)
     squares = (vectors**2).sum(1)
@@ -401,7 +407,7 @@ def likeness_order(weights: np.ndarray) -> tuple[int, ...]:
     return tuple(found)
 
 
-def overview_of(
+def present_overview(
     runs: Sequence[tuple[Run, tuple[int, ...]]], order: HeadOrder
 ) -> LayerOverviewPanel:
     """Present the heads of several runs of one text as one overview.
@@ -416,11 +422,11 @@ def overview_of(
     InputError
         For ``layer``, if the layers have different numbers of heads or no run has weights.
     """
-    is_measured = bool(order_row(order).measure)  # measuring takes longer than everything else
+    is_measured = bool(find_order_row(order).measure)  # measuring takes longer than everything else
     panels = []
     for run, numbers in runs:
         if Role.WEIGHTS in run.trace:
-            resolved = resolve(Document(), View(), run)
+            resolved = resolve_view(Document(), View(), run)
             panel = (
                 present_layers(resolved, None) if is_measured else _present_weights(resolved, None)
             )
@@ -445,15 +451,15 @@ def overview_of(
         shown=frozenset(),
         values=values,
     )
-    return replace(whole, places=_order_places(whole, lambda: likeness_order(weights[by_number])))
+    return replace(whole, places=_order_places(whole, lambda: similarity_order(weights[by_number])))
 
 
 PANEL = PanelPresenter(
-    LAYERS,
+    LAYERS_PANEL,
     lambda resolved, moment, previous: present_layers(resolved, previous),
     LayerOverviewPanel(),
-    LAYERS.name,
-    prefetch_key=needs,
-    prefetch=partial(prefetch_only, warm),
+    LAYERS_PANEL.name,
+    prefetch_key=prefetch_key,
+    prefetch=partial(prefetch_only, prefetch),
     is_refined=True,
 )

@@ -13,13 +13,13 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from visualizer.features.layer_overview.paint import GAP, overview_image
-from visualizer.features.layer_overview.presenter import LAYERS, LayerOverviewPanel
-from visualizer.heatmap.cell_pointing_widget import STEPS
+from visualizer.features.layer_overview.paint import GAP_SHARE, paint_overview_grid
+from visualizer.features.layer_overview.presenter import LAYERS_PANEL, LayerOverviewPanel
+from visualizer.heatmap.cell_pointing_widget import ARROW_STEPS
 from visualizer.heatmap.cell_table_widget import CellTable
 from visualizer.models.model_source import HeadEditKind
 from visualizer.session.head_order import ORDERS, HeadOrder
-from visualizer.widgets.fonts import font, metrics, text_scale
+from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout, row_layout
@@ -34,29 +34,29 @@ if TYPE_CHECKING:
         QPaintEvent,
     )
 
-    from visualizer.features.layer_overview.presenter import Place
+    from visualizer.features.layer_overview.presenter import LayerHeadIndex
     from visualizer.models.model_source import LayerAndHead
     from visualizer.session.screen import Screen
     from visualizer.widgets.theme import Theme
 
-EMPTY = "Small heatmaps of all heads appear here when attention weights are available."
-KEYS = (
+EMPTY_MESSAGE = "Small heatmaps of all heads appear here when attention weights are available."
+KEYBOARD_HELP = (
     "Press the arrow keys to move between heads, Enter to show a head in the heatmaps, and Delete "
     "to ablate or restore a head of a model."
 )
-WIDTH = 252
-USUAL_FIRST = 10
+PANE_WIDTH_PX = 252
+DEFAULT_ABLATED_COUNT = 10
 """Number of heads ablated together until the user chooses another."""
 SMALLEST, MAX_CELL_PX = 14, 64
-NAMED = 38
+MIN_NAMED_SPACING_PX = 38
 """Spacing of named small heatmaps, in pixels at the default text size."""
-VEIL = 0.6
+ABLATED_OPACITY = 0.6
 """Opacity of the overlay on an ablated head, under its cross."""
 HINT = "Point at a head for a description; click to show it."
 HINT_SWITCHABLE = f"{HINT[:-1]}, right-click to switch it off or on."
-NAMES = "Heads are named by layer and head, for example 5.2."
+NAMING_NOTE = "Heads are named by layer and head, for example 5.2."
 """Note shown if the heatmaps are not arranged in one row per layer."""
-SAID_LINES = 5
+MAX_DESCRIPTION_LINES = 5
 """Maximum number of lines of a head's description."""
 
 
@@ -67,15 +67,15 @@ class LayerOverviewPane(QWidget):
     orderChosen = Signal(str)
     headChosen = Signal(int, int)
     """A layer index in the run and a head to show on the board."""
-    headSwitched = Signal(int, int)
+    headAblationToggled = Signal(int, int)
     """A layer number in the model and a head to ablate or restore."""
-    firstSwitchedOff = Signal(object)
+    firstHeadsAblated = Signal(object)
     """Layer numbers in the model with their heads, to ablate together."""
 
     def __init__(self) -> None:
         super().__init__()
         self.setAccessibleName("Layers")
-        self.setMinimumWidth(round(WIDTH * text_scale()))
+        self.setMinimumWidth(round(PANE_WIDTH_PX * text_scale()))
         self.order, self.said = QComboBox(), PlainLabel()
         for row in ORDERS:
             self.order.addItem(row.title, row.order)
@@ -85,7 +85,7 @@ class LayerOverviewPane(QWidget):
         self.order.activated.connect(self._choose_order)
         self.grid = HeadGrid()
         self.grid.chosen.connect(self.headChosen)
-        self.grid.switched.connect(self.headSwitched)
+        self.grid.ablationToggled.connect(self.headAblationToggled)
         self.grid.pointed.connect(self._show_description)
         self.said.setWordWrap(True)
         self.said.setProperty("role", "quiet")
@@ -100,35 +100,35 @@ class LayerOverviewPane(QWidget):
 
     def _first_heads(self) -> QWidget:
         """Build the row that ablates the first heads of the order."""
-        self.first, self.count, self.off = (
+        self.first, self.count, self.ablate_button = (
             QWidget(),
             QSpinBox(),
             QPushButton("Ablate the first"),
         )
         self.count.setRange(1, 9_999)
-        self.count.setValue(USUAL_FIRST)
+        self.count.setValue(DEFAULT_ABLATED_COUNT)
         self.count.setAccessibleName("Number of heads to ablate")
         self.count.setToolTip(plain_tooltip("Number of heads to ablate"))
-        self.off.setToolTip(plain_tooltip("Ablate the first heads in this order"))
-        self.off.clicked.connect(self._switch_first)
+        self.ablate_button.setToolTip(plain_tooltip("Ablate the first heads in this order"))
+        self.ablate_button.clicked.connect(self._switch_first)
         install_input_filters(self.count)
         row = row_layout(self.first, (0, 0, 0, 0), spacing=6)
-        row.addWidget(self.off)
+        row.addWidget(self.ablate_button)
         row.addWidget(self.count)
         row.addStretch(1)
         return self.first
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
-        panel = screen.panel(LAYERS)
+        panel = screen.panel(LAYERS_PANEL)
         self.first.setVisible(panel.is_switchable and panel.order is not HeadOrder.LAYER)
         self.order.setCurrentIndex(self.order.findData(screen.wanted.head_order))
         self.order.setEnabled(bool(panel.places))
-        self.said.setFixedHeight(SAID_LINES * self.said.fontMetrics().lineSpacing())
+        self.said.setFixedHeight(MAX_DESCRIPTION_LINES * self.said.fontMetrics().lineSpacing())
         self.grid.show_panel(panel, theme)
         self._show_description(self._words)
 
     def _switch_first(self) -> None:
-        self.firstSwitchedOff.emit(self.grid.first(self.count.value()))
+        self.firstHeadsAblated.emit(self.grid.first(self.count.value()))
 
     def _choose_order(self, index: int) -> None:
         self.orderChosen.emit(HeadOrder(self.order.itemData(index)))
@@ -137,17 +137,17 @@ class LayerOverviewPane(QWidget):
         self._words = words
         hint = HINT_SWITCHABLE if self.grid.is_switchable else HINT
         is_by_layer = self.order.currentData() == HeadOrder.LAYER
-        parts = (self.grid.note, "" if is_by_layer else NAMES, hint)
+        parts = (self.grid.note, "" if is_by_layer else NAMING_NOTE, hint)
         self.said.setText(words or " ".join(part for part in parts if part))
 
 
 class HeadGrid(CellTable):
     """The small heatmaps, with layer and head numbers if they are arranged by layer."""
 
-    switched = Signal(int, int)
+    ablationToggled = Signal(int, int)
 
     def __init__(self) -> None:
-        super().__init__("Heads of all layers", KEYS)
+        super().__init__("Heads of all layers", KEYBOARD_HELP)
         self._panel = LayerOverviewPanel()
         self._image: QImage | None = None
         self._made_of: tuple[object, ...] = ()
@@ -175,7 +175,7 @@ class HeadGrid(CellTable):
         """Size of the layer and head labels; empty if each head has its own name."""
         if self._is_named:
             return QSize(0, 0)
-        line = metrics(10).height()
+        line = font_metrics(10).height()
         return QSize(round(24 * text_scale()), round(line + 2))
 
     @property
@@ -183,7 +183,7 @@ class HeadGrid(CellTable):
         """The distance from one small heatmap to the next, in logical pixels."""
         view, labels, scale = self.viewport().size(), self._label_size, text_scale()
         if self._is_named:
-            return round(NAMED * scale)
+            return round(MIN_NAMED_SPACING_PX * scale)
         across = (view.width() - labels.width()) // self._panel.columns
         down = (view.height() - labels.height()) // max(1, self._row_count)
         return max(round(SMALLEST * scale), min(across, down, round(MAX_CELL_PX * scale)))
@@ -201,7 +201,7 @@ class HeadGrid(CellTable):
     @property
     def _name_height(self) -> int:
         """Height of the name under each small heatmap."""
-        return round(metrics(10).height()) if self._is_named else 0
+        return round(font_metrics(10).height()) if self._is_named else 0
 
     @property
     def _row_count(self) -> int:
@@ -210,7 +210,7 @@ class HeadGrid(CellTable):
     def rect_of(self, index: int) -> QRect:
         """Return the rectangle of the small heatmap at an index, in viewport coordinates."""
         row, column = divmod(index, self._column_count)
-        inner = self.side - max(1, round(GAP * self.side))
+        inner = self.side - max(1, round(GAP_SHARE * self.side))
         corner = (
             QPoint(column * self.side, row * (self.side + self._name_height)) + self._grid_origin
         )
@@ -256,11 +256,11 @@ class HeadGrid(CellTable):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self.viewport())
-        painter.setFont(font(10))
+        painter.setFont(scaled_font(10))
         quiet = QColor(self._theme.quiet)
         if self._panel.weights is None:
             painter.setPen(quiet)
-            message = self._panel.message or EMPTY
+            message = self._panel.message or EMPTY_MESSAGE
             paint_message(painter, self.viewport().rect(), message, 10, is_on_top=True)
             return
         labels = self._label_size
@@ -279,7 +279,9 @@ class HeadGrid(CellTable):
         side, below = round(self.side * ratio), round(self._name_height * ratio)
         made_of = (self._panel, self._theme.name, side, self._column_count, below)
         if made_of != self._made_of or self._image is None:
-            self._image = overview_image(self._panel, side, self._theme, self._column_count, below)
+            self._image = paint_overview_grid(
+                self._panel, side, self._theme, self._column_count, below
+            )
             self._made_of = made_of
         size = QSizeF(
             self._column_count * self.side, self._row_count * (self.side + self._name_height)
@@ -287,7 +289,7 @@ class HeadGrid(CellTable):
         target = QRectF(QPointF(self._grid_origin), size)
         painter.drawImage(target, self._image)
         ink, veil = QColor(self._theme.ink), QColor(self._theme.paper)
-        veil.setAlphaF(VEIL)  # keep the weights visible: they are still computed
+        veil.setAlphaF(ABLATED_OPACITY)  # keep the weights visible: they are still computed
         for place, becomes in self._panel.edits.items():
             box = self.rect_of(self._panel.places.index(place))
             painter.fillRect(box, veil)
@@ -323,7 +325,7 @@ class HeadGrid(CellTable):
             painter.drawText(place, Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextDontClip, words)
 
     def _paint_numbers(self, painter: QPainter) -> None:
-        labels, side, lines = self._label_size, self.side, metrics(10)
+        labels, side, lines = self._label_size, self.side, font_metrics(10)
         every = max(1, -(-round(lines.height()) // side))
         painter.save()
         painter.setClipRect(0, labels.height(), labels.width(), self.viewport().height())
@@ -353,8 +355,8 @@ class HeadGrid(CellTable):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         key = Qt.Key(event.key())
-        if key in STEPS and not event.modifiers() and self._panel.places:
-            down, right = STEPS[key]
+        if key in ARROW_STEPS and not event.modifiers() and self._panel.places:
+            down, right = ARROW_STEPS[key]
             to = self._focused + down * self._column_count + right
             if 0 <= to < len(self._panel.places):
                 labels = self._label_size
@@ -384,7 +386,7 @@ class HeadGrid(CellTable):
     def _toggle_head(self, index: int) -> None:
         layer, head = self._place_at_index(index)
         if self._panel.is_switchable:
-            self.switched.emit(self._panel.layers[layer], head)
+            self.ablationToggled.emit(self._panel.layers[layer], head)
 
-    def _place_at_index(self, index: int) -> Place:
+    def _place_at_index(self, index: int) -> LayerHeadIndex:
         return self._panel.places[min(index, len(self._panel.places) - 1)]

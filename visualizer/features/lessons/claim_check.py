@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec import Struct
 
-from visualizer.features.lessons.lesson import Measure
+from visualizer.features.lessons.lesson import ClaimMeasure
 from visualizer.format import format_number
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from visualizer.features.lessons.lesson import Claim
 
 # Half a unit of the fourth decimal, plus the rounding error of float32.
-NEAR = 0.00005 + 0.00001
+CLAIM_TOLERANCE = 0.00005 + 0.00001
 
 
 class ClaimResult(StrEnum):
@@ -42,7 +42,7 @@ class ClaimCheck(Struct, frozen=True):
 
 def check_claim(claim: Claim, run: Run | None, is_changed: bool, is_working: bool) -> ClaimCheck:
     """Check a claim against the run, if there is one and its page was not changed."""
-    is_shape = claim.measure is Measure.SHAPE
+    is_shape = claim.measure is ClaimMeasure.SHAPE
     exactly = "" if is_shape else " to four decimals"
     if is_changed:
         return ClaimCheck(
@@ -59,12 +59,12 @@ def check_claim(claim: Claim, run: Run | None, is_changed: bool, is_working: boo
     return ClaimCheck(f"{claim.called}: matches {claim.source}{exactly}", ClaimResult.MATCHES)
 
 
-def measured_numbers(claim: Claim, run: Run) -> np.ndarray:
+def claimed_run_numbers(claim: Claim, run: Run) -> np.ndarray:
     """The numbers of a run that a claim compares: from a stage, or losses computed from them."""
     numbers = run.trace.read(claim.stage, claim.at).astype(float)
     if claim.targets:
         numbers = _cross_entropies(numbers, claim.targets)
-    if claim.measure is Measure.MEAN_CROSS_ENTROPY:
+    if claim.measure is ClaimMeasure.MEAN_CROSS_ENTROPY:
         numbers = numbers.mean()
     return np.asarray(numbers * claim.factor)
 
@@ -79,10 +79,10 @@ def _cross_entropies(logits: np.ndarray, targets: Sequence[tuple[int, int]]) -> 
 
 def _number_difference(claim: Claim, run: Run) -> str:
     """Describe the first number that differs from the printed one."""
-    here = measured_numbers(claim, run)
-    printed = np.broadcast_to(claim.printed, here.shape)
+    here = claimed_run_numbers(claim, run)
+    printed = np.broadcast_to(claim.printed_numbers, here.shape)
     with np.errstate(invalid="ignore"):
-        is_near = (np.abs(here - printed) <= NEAR) | (here == printed)
+        is_near = (np.abs(here - printed) <= CLAIM_TOLERANCE) | (here == printed)
     if is_near.all():
         return ""
     place = tuple(int(axis) for axis in np.argwhere(~is_near)[0])
@@ -94,18 +94,18 @@ def _number_difference(claim: Claim, run: Run) -> str:
 
 def _shape_difference(claim: Claim, run: Run) -> str:
     here = run.trace.shape(claim.stage)
-    printed = tuple(int(size) for size in claim.printed)
+    printed = tuple(int(size) for size in claim.printed_numbers)
     if tuple(here) == printed:
         return ""
     sizes = (" × ".join(map(str, shape)) for shape in (printed, here))
     return "Expected {}, computed {}.".format(*sizes)
 
 
-class UnfitError(ValueError):
+class InvalidLessonValueError(ValueError):
     """An invalid value in a lesson; the message is a sentence, and the caller adds the line."""
 
 
-class BookNumbers(Struct, frozen=True, eq=False):
+class PrintedNumbers(Struct, frozen=True, eq=False):
     """Printed numbers by section and name.
 
     Parameters
@@ -117,7 +117,7 @@ class BookNumbers(Struct, frozen=True, eq=False):
     sections: Mapping[str, Any]
 
     @classmethod
-    def read(cls, *paths: Path) -> BookNumbers:
+    def read(cls, *paths: Path) -> PrintedNumbers:
         """Read the numbers from JSON files, which must have different sections."""
         sections: dict[str, Any] = {}
         for path in paths:
@@ -143,7 +143,9 @@ class BookNumbers(Struct, frozen=True, eq=False):
         try:
             numbers = np.array(tables[whole][found], dtype=float)  # None becomes NaN
         except (TypeError, ValueError):
-            raise UnfitError(f"“{found}” of “{whole}” is not a matrix of numbers.") from None
+            raise InvalidLessonValueError(
+                f"“{found}” of “{whole}” is not a matrix of numbers."
+            ) from None
         numbers[np.isnan(numbers)] = -np.inf
         numbers.flags.writeable = False
         return whole, found, numbers
@@ -154,4 +156,4 @@ def _match_prefix(kind: str, start: str, table: Mapping[str, Any]) -> str:
     if len(found) == 1 and start:
         return found[0]
     amount = "More than one" if found else "No"
-    raise UnfitError(f"{amount} {kind} starts with “{start}”.")
+    raise InvalidLessonValueError(f"{amount} {kind} starts with “{start}”.")

@@ -11,16 +11,16 @@ from msgspec.structs import replace
 from PySide6.QtCore import QObject
 from PySide6.QtGui import QAction, QKeySequence
 
-from visualizer.features.lessons.lesson import ids_of, turned
+from visualizer.features.lessons.lesson import advance_page, assign_ids
 from visualizer.features.lessons.state import (
-    page_view,
-    with_interaction_options_of,
-    without_limits_of,
-    without_playback,
+    drop_page_limits,
+    keep_interaction_options,
+    pause_playback,
+    view_of_page,
 )
-from visualizer.resources import resource
+from visualizer.resources import resource_path
 from visualizer.session.view import LessonPosition
-from visualizer.widgets.app_settings import LESSONS, own_folder
+from visualizer.widgets.app_settings import LESSONS, user_data_folder
 from visualizer.widgets.commands import add_separator
 from visualizer.widgets.dialogs import open_folder, show_message
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from PySide6.QtWidgets import QMenu, QWidget
 
-    from visualizer.features.lessons.claim_check import BookNumbers
+    from visualizer.features.lessons.claim_check import PrintedNumbers
     from visualizer.features.lessons.lesson import Lesson
     from visualizer.features.lessons.lesson_file import LessonError
     from visualizer.features.lessons.state import LessonState
@@ -43,7 +43,7 @@ MAX_PAGE_KEYS = 10
 MAX_TITLE_LENGTH = 60
 MAX_SECTION_LENGTH = 20
 MAX_LISTED_ERRORS = 12
-NUMBERS = ("chapter3.json", "notebook.json", "by_hand.json")
+PRINTED_NUMBER_FILES = ("chapter3.json", "notebook.json", "by_hand.json")
 
 
 class LessonController(QObject):
@@ -65,7 +65,7 @@ class LessonController(QObject):
         """Fill the menu with the bundled and the user's own lessons, and offer to list errors."""
         from visualizer.features.lessons.lesson_file import load_lessons
 
-        folders = [resource("lessons"), _own_folder()]
+        folders = [resource_path("lessons"), _own_folder()]
         self.lessons, self.errors = load_lessons(folders, _printed_numbers())
         for action in self._menu_actions:
             self._menu.removeAction(action)
@@ -74,7 +74,9 @@ class LessonController(QObject):
             self._add_lesson_action(number) for number in range(len(self.lessons))
         ]
         if self.errors:
-            self._menu_actions.append(self._add_menu_action(self._errors_title(), self.tell_errors))
+            self._menu_actions.append(
+                self._add_menu_action(self._errors_title(), self.show_lesson_errors)
+            )
         first = self._fixed_actions[0]
         self._menu_actions.append(add_separator(self._menu, first))
 
@@ -112,8 +114,8 @@ class LessonController(QObject):
         workspace = self._workspace
         is_first = self.position is None or self._state.before is None
         if is_first:
-            self._state.before = workspace.document, without_playback(workspace.wanted)
-        self._state.by_id = ids_of(self.lessons)
+            self._state.before = workspace.document, pause_playback(workspace.wanted)
+        self._state.by_id = assign_ids(self.lessons)
         history = self._show_page(LessonPosition([*self._state.by_id][number], 0))
         if is_first:
             self._state.history = history
@@ -126,7 +128,7 @@ class LessonController(QObject):
     def step(self, pages: int) -> None:
         """Turn pages forward or back, within the existing pages."""
         position = self.position
-        following = turned(self._state.by_id, position, pages) if position else None
+        following = advance_page(self._state.by_id, position, pages) if position else None
         if following:
             self._show_page(following)
 
@@ -140,16 +142,16 @@ class LessonController(QObject):
         if self.position and self._state.before:
             workspace, (document, view) = self._workspace, self._state.before
             device = workspace.document.spec.device
-            view = with_interaction_options_of(view, self._view_without_page_limits())
-            workspace.show_apart(document.set("device", device), view, self._state.history)
+            view = keep_interaction_options(view, self._view_without_page_limits())
+            workspace.show_separately(document.set("device", device), view, self._state.history)
 
     def _show_page(self, position: LessonPosition) -> History[Document]:
         """Show a page with an empty undo history; return the previous undo history."""
-        return self._workspace.show_apart(*self._document_and_view(position))
+        return self._workspace.show_separately(*self._document_and_view(position))
 
     def _document_and_view(self, position: LessonPosition) -> tuple[Document, View]:
         lesson = self._state.by_id[position.lesson_id]
-        view = page_view(lesson, position.page, self._view_without_page_limits())
+        view = view_of_page(lesson, position.page, self._view_without_page_limits())
         document = lesson.pages[position.page].document
         device = self._workspace.document.spec.device  # the reader's choice
         document = document.set("device", device)
@@ -160,7 +162,7 @@ class LessonController(QObject):
         wanted, position = self._workspace.wanted, self.position
         lesson = self._state.by_id.get(position.lesson_id) if position else None
         pages = lesson.pages[position.page :] if position and lesson else ()
-        return without_limits_of(pages[0], wanted) if pages else wanted
+        return drop_page_limits(pages[0], wanted) if pages else wanted
 
     # ------------------------------------------------------------------ the user's lessons
 
@@ -168,7 +170,7 @@ class LessonController(QObject):
         """Open the folder of the user's own lessons in the file manager."""
         open_folder(self._window, "Lessons", _own_folder())
 
-    def tell_errors(self) -> None:
+    def show_lesson_errors(self) -> None:
         """Show which lesson files have errors, and on which line."""
         message = "".join(
             f"<p>{escape(str(error)[:300])}</p>" for error in self.errors[:MAX_LISTED_ERRORS]
@@ -183,11 +185,11 @@ class LessonController(QObject):
 
 
 @cache
-def _printed_numbers() -> BookNumbers:
-    from visualizer.features.lessons.claim_check import BookNumbers
+def _printed_numbers() -> PrintedNumbers:
+    from visualizer.features.lessons.claim_check import PrintedNumbers
 
-    return BookNumbers.read(*(resource("lessons", name) for name in NUMBERS))
+    return PrintedNumbers.read(*(resource_path("lessons", name) for name in PRINTED_NUMBER_FILES))
 
 
 def _own_folder() -> Path:
-    return own_folder() / LESSONS
+    return user_data_folder() / LESSONS

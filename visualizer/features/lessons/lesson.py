@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
     from visualizer.session.cell_address import Cell
     from visualizer.session.document import Document
-    from visualizer.session.timeline import Grain, Place
+    from visualizer.session.timeline import PlaybackPosition, StepSize
 
 
-class Measure(StrEnum):
+class ClaimMeasure(StrEnum):
     """The property of a stage that a claim compares."""
 
     NUMBERS = auto()
@@ -48,9 +48,9 @@ class Claim(Struct, frozen=True, eq=False):
     name: str
     stage: str
     at: tuple[int, ...]
-    printed: np.ndarray
+    printed_numbers: np.ndarray
     factor: float = 1.0
-    measure: Measure = Measure.NUMBERS
+    measure: ClaimMeasure = ClaimMeasure.NUMBERS
     targets: tuple[tuple[int, int], ...] = ()
 
     @property
@@ -86,13 +86,13 @@ class Page(Struct, frozen=True, eq=False):
     document: Document
     stages: frozenset[str]
     cell: Cell | None = None
-    span: tuple[Place, str] | None = None
-    grain: Grain | None = None
+    span: tuple[PlaybackPosition, str] | None = None
+    grain: StepSize | None = None
     claims: tuple[Claim, ...] = ()
     limits: ColourLimits = ColourLimits.AUTO
 
     @property
-    def place(self) -> Place | None:
+    def place(self) -> PlaybackPosition | None:
         """Where playback starts."""
         return self.span[0] if self.span else None
 
@@ -114,11 +114,11 @@ class Lesson(Struct, frozen=True, eq=False):
     pages: tuple[Page, ...]
 
 
-Lessons = Mapping[str, Lesson]
+LessonsById = Mapping[str, Lesson]
 """Lessons in order, by their ids."""
 
 
-def ids_of(lessons: Iterable[Lesson]) -> Lessons:
+def assign_ids(lessons: Iterable[Lesson]) -> LessonsById:
     """Give every lesson an id: its file's name, numbered if several files share one."""
     found: dict[str, Lesson] = {}
     for lesson in lessons:
@@ -128,7 +128,9 @@ def ids_of(lessons: Iterable[Lesson]) -> Lessons:
     return found
 
 
-def turned(lessons: Lessons, position: LessonPosition, pages: int) -> LessonPosition | None:
+def advance_page(
+    lessons: LessonsById, position: LessonPosition, pages: int
+) -> LessonPosition | None:
     """The position some pages forward or back; the last page is followed by the next lesson."""
     ids, lesson = [*lessons], lessons[position.lesson_id]
     page, number = position.page + pages, ids.index(position.lesson_id)

@@ -13,19 +13,23 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from visualizer.attention.layer_stages import ORDER
+from visualizer.attention.layer_stages import STAGE_ORDER
 from visualizer.attention.roles import Role
 from visualizer.attention.spec_validation import problems
 from visualizer.attention.stages import shape, stages
-from visualizer.errors import reason_of
-from visualizer.features.lessons.claim_check import BookNumbers, UnfitError
-from visualizer.features.lessons.lesson import Claim, Lesson, Measure, Page
-from visualizer.features.lessons.setting_value_parser import WORDS, is_a, value_of
+from visualizer.errors import system_error_reason
+from visualizer.features.lessons.claim_check import InvalidLessonValueError, PrintedNumbers
+from visualizer.features.lessons.lesson import Claim, ClaimMeasure, Lesson, Page
+from visualizer.features.lessons.setting_value_parser import (
+    TYPE_NAMES,
+    is_of_type,
+    parse_setting_value,
+)
 from visualizer.format import shorten
-from visualizer.language.tokenizers import Tokenizer, tokenize
+from visualizer.language.tokenizers import TokenizerKind, tokenize
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
-from visualizer.session.timeline import Grain, Place
+from visualizer.session.timeline import PlaybackPosition, StepSize
 from visualizer.session.view_options import ColourLimits
 from visualizer.storage.regular_file import open_regular_file
 
@@ -80,7 +84,7 @@ class LessonError(ValueError):
 
 
 @lru_cache(maxsize=32)  # every window reads the same files whenever its menu opens
-def read_lesson(text: str, name: str, printed: BookNumbers) -> Lesson:
+def read_lesson(text: str, name: str, printed: PrintedNumbers) -> Lesson:
     """Parse the text of a lesson file.
 
     Parameters
@@ -122,30 +126,30 @@ class TomlSource(Struct, frozen=True):
 
     text: str
     name: str
-    printed: BookNumbers
+    printed_numbers: PrintedNumbers
 
-    def error(self, path: Path, sentence: str) -> LessonError:
-        return LessonError(self.name, line_of(self.text, path), sentence)
+    def error(self, path: KeyPath, sentence: str) -> LessonError:
+        return LessonError(self.name, find_line(self.text, path), sentence)
 
     def check(
-        self, path: Path, table: Table, known: Mapping[str, type], needed: Sequence[str]
+        self, path: KeyPath, table: Table, known: Mapping[str, type], needed: Sequence[str]
     ) -> None:
         """Reject unknown keys, values of a wrong type, and missing keys."""
         for key, value in table.items():
             if key not in known:
                 known_keys = ", ".join(known)
                 raise self.error((*path, key), f"Unknown key “{key}”. Use one of: {known_keys}.")
-            if not is_a(value, known[key]):
-                raise self.error((*path, key), f"“{key}” must be {WORDS[known[key]]}.")
+            if not is_of_type(value, known[key]):
+                raise self.error((*path, key), f"“{key}” must be {TYPE_NAMES[known[key]]}.")
         for key in needed:
             if key not in table:
                 raise self.error(path, f"“{key}” is missing.")
 
-    def check_list(self, path: Path, values: list[object], kind: type) -> None:
-        if not all(is_a(value, kind) for value in values):
-            raise self.error(path, f"Each item of “{path[-1]}” must be {WORDS[kind]}.")
+    def check_list(self, path: KeyPath, values: list[object], kind: type) -> None:
+        if not all(is_of_type(value, kind) for value in values):
+            raise self.error(path, f"Each item of “{path[-1]}” must be {TYPE_NAMES[kind]}.")
 
-    def settings(self, path: Path, document: Document, table: Table) -> Document:
+    def settings(self, path: KeyPath, document: Document, table: Table) -> Document:
         """Apply settings to a document.
 
         The mechanism is applied first, because it sets many others, and the vectors last, because
@@ -153,8 +157,10 @@ class TomlSource(Struct, frozen=True):
         """
         for key in sorted(table, key=lambda key: (key == "own_input", key != "mechanism")):
             try:
-                document = document.set(key, value_of(key, table[key], self.printed, document))
-            except UnfitError as unfit:
+                document = document.set(
+                    key, parse_setting_value(key, table[key], self.printed_numbers, document)
+                )
+            except InvalidLessonValueError as unfit:
                 raise self.error((*path, key), str(unfit)) from unfit
         return document
 
@@ -163,7 +169,7 @@ class PageParser(Struct, frozen=True):
     """Parser of one page's table."""
 
     source: TomlSource
-    path: Path
+    path: KeyPath
     start: Document
 
     def read(self, table: Table) -> Page:
@@ -216,7 +222,7 @@ class PageParser(Struct, frozen=True):
                 "Reduce “text_tokens”."
             )
             raise self.source.error((*self.path, "text_tokens"), sentence)
-        space = " " if document.tokenizer is Tokenizer.WORDS else ""
+        space = " " if document.tokenizer is TokenizerKind.WORDS else ""
         repeated = (space.join(islice(cycle(line), tokens)) for line in lines)
         return document.set("text", "\n".join(repeated))
 
@@ -231,15 +237,15 @@ class PageParser(Struct, frozen=True):
         spec = document.spec
         return {row.name: batch + shape(spec, row.dims, longest) for row in stages(spec)}
 
-    def _check_stage(self, path: Path, stage: str, sizes: Mapping[str, tuple[int, ...]]) -> None:
+    def _check_stage(self, path: KeyPath, stage: str, sizes: Mapping[str, tuple[int, ...]]) -> None:
         if stage not in sizes:
-            known_stages = ", ".join(sizes) if stage in ORDER else ", ".join(ORDER)
-            here = " on this page" if stage in ORDER else ""
+            known_stages = ", ".join(sizes) if stage in STAGE_ORDER else ", ".join(STAGE_ORDER)
+            here = " on this page" if stage in STAGE_ORDER else ""
             sentence = f"There is no stage “{stage}”{here}. Use one of: {known_stages}."
             raise self.source.error((*self.path, *path), sentence)
 
     def _check_indices(
-        self, path: Path, at: list[object], sizes: tuple[int, ...]
+        self, path: KeyPath, at: list[object], sizes: tuple[int, ...]
     ) -> tuple[int, ...]:
         """Check indices against the leading axes of a shape."""
         self.source.check_list((*self.path, *path), at, int)
@@ -267,26 +273,26 @@ class PageParser(Struct, frozen=True):
 
     def _parse_playback(
         self, table: Table | None, sizes: Mapping[str, tuple[int, ...]]
-    ) -> tuple[Grain | None, tuple[Place, str] | None]:
+    ) -> tuple[StepSize | None, tuple[PlaybackPosition, str] | None]:
         if table is None:
             return None, None
         self.source.check((*self.path, "play"), table, _PLAY, ("grain", "from"))
-        if table["grain"] not in list(Grain):
-            sentence = f"“grain” must be one of {', '.join(Grain)}. It is “{table['grain']}”."
+        if table["grain"] not in list(StepSize):
+            sentence = f"“grain” must be one of {', '.join(StepSize)}. It is “{table['grain']}”."
             raise self.source.error((*self.path, "play", "grain"), sentence)
         self._check_stage(("play", "from"), table["from"], sizes)
         place = self._check_indices(("play", "at"), table.get("at", []), sizes[table["from"]][-2:])
         until = str(table.get("until", table["from"]))
         self._check_stage(("play", "until"), until, sizes)
-        if ORDER.index(until) < ORDER.index(table["from"]):
+        if STAGE_ORDER.index(until) < STAGE_ORDER.index(table["from"]):
             raise self.source.error(
                 (*self.path, "play", "until"), "“until” must not come before “from”."
             )
-        return Grain(table["grain"]), (Place(table["from"], *place), until)
+        return StepSize(table["grain"]), (PlaybackPosition(table["from"], *place), until)
 
     def _parse_claim(
         self,
-        path: Path,
+        path: KeyPath,
         table: Table,
         document: Document,
         sizes: Mapping[str, tuple[int, ...]],
@@ -294,24 +300,26 @@ class PageParser(Struct, frozen=True):
         whole = (*self.path, *path)
         self.source.check(whole, table, _TICK, ("section", "name", "stage"))
         try:
-            section, name, printed = self.source.printed.find(table["section"], table["name"])
-        except UnfitError as unfit:
+            section, name, printed = self.source.printed_numbers.find(
+                table["section"], table["name"]
+            )
+        except InvalidLessonValueError as unfit:
             raise self.source.error((*whole, "name"), str(unfit)) from unfit
         self._check_stage((*path, "stage"), table["stage"], sizes)
-        given = table.get("measure", Measure.NUMBERS)
-        if given not in list(Measure):
+        given = table.get("measure", ClaimMeasure.NUMBERS)
+        if given not in list(ClaimMeasure):
             raise self.source.error(
-                (*whole, "measure"), f"“measure” must be one of {', '.join(Measure)}."
+                (*whole, "measure"), f"“measure” must be one of {', '.join(ClaimMeasure)}."
             )
         size = sizes[table["stage"]]
         at = self._check_indices((*path, "at"), table.get("at", []), size)
-        rest = (len(size),) if given == Measure.SHAPE else size[len(at) :]
+        rest = (len(size),) if given == ClaimMeasure.SHAPE else size[len(at) :]
         targets: tuple[tuple[int, int], ...] = ()
-        if given in (Measure.CROSS_ENTROPY, Measure.MEAN_CROSS_ENTROPY):
+        if given in (ClaimMeasure.CROSS_ENTROPY, ClaimMeasure.MEAN_CROSS_ENTROPY):
             targets = self._find_targets(whole, table, document, rest)
-            rest = (len(targets),) if given == Measure.CROSS_ENTROPY else ()
+            rest = (len(targets),) if given == ClaimMeasure.CROSS_ENTROPY else ()
         elif "text" in table:
-            sentence = f"“text” requires measure = “{Measure.CROSS_ENTROPY}”."
+            sentence = f"“text” requires measure = “{ClaimMeasure.CROSS_ENTROPY}”."
             raise self.source.error((*whole, "text"), sentence)
         compared = rest[-printed.ndim :] if table.get("each") and printed.ndim else rest
         if compared != printed.shape:
@@ -319,11 +327,11 @@ class PageParser(Struct, frozen=True):
             sentence = "Shapes differ: expected {}, computed {}.".format(*shapes)
             raise self.source.error(whole, sentence)
         factor = float(table.get("factor", 1))
-        measure = Measure(given)
+        measure = ClaimMeasure(given)
         return Claim(section, name, table["stage"], at, printed, factor, measure, targets)
 
     def _find_targets(
-        self, path: Path, table: Table, document: Document, compared: tuple[int, ...]
+        self, path: KeyPath, table: Table, document: Document, compared: tuple[int, ...]
     ) -> tuple[tuple[int, int], ...]:
         """Rows and columns of the logits: each token of a text with the token that follows it."""
         self.source.check(path, table, _TICK, ("text",))
@@ -345,7 +353,7 @@ class PageParser(Struct, frozen=True):
         return tuple(pairwise(places))
 
 
-Path = tuple[str | int, ...]
+KeyPath = tuple[str | int, ...]
 
 _STRINGS = re.compile(
     r'"""(?:\\.|[^\\])*?"""|' + r"'''.*?'''" + r'|"(?:\\.|[^"\\\n])*"' + r"|'[^'\n]*'|#[^\n]*",
@@ -353,7 +361,7 @@ _STRINGS = re.compile(
 )
 
 
-def line_of(text: str, path: Path) -> int:
+def find_line(text: str, path: KeyPath) -> int:
     """Find the line of a value, or else of its nearest enclosing table that is found.
 
     Parameters
@@ -396,7 +404,7 @@ MAX_FILE_BYTES = 1_000_000
 
 
 def load_lessons(
-    folders: Sequence[pathlib.Path], printed: BookNumbers
+    folders: Sequence[pathlib.Path], printed: PrintedNumbers
 ) -> tuple[tuple[Lesson, ...], tuple[LessonError, ...]]:
     """Read all lessons of some folders, in order of folder, then file name.
 
@@ -407,7 +415,9 @@ def load_lessons(
         try:
             paths = sorted(folder.glob("*.toml"))
         except OSError as error:
-            errors.append(LessonError(folder.name, 0, f"Cannot read it: {reason_of(error)}."))
+            errors.append(
+                LessonError(folder.name, 0, f"Cannot read it: {system_error_reason(error)}.")
+            )
             continue
         for path in paths:
             try:
@@ -425,7 +435,7 @@ def _read_text(path: pathlib.Path) -> str:
         with open_regular_file(path) as file:
             content = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
-        raise LessonError(path.name, 0, f"Cannot read it: {reason_of(error)}.") from error
+        raise LessonError(path.name, 0, f"Cannot read it: {system_error_reason(error)}.") from error
     if len(content) > MAX_FILE_BYTES:
         raise LessonError(path.name, 0, "The file is larger than the maximum of 1 MB.")
     try:

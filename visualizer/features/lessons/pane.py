@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from visualizer.features.lessons.presenter import LESSON
+from visualizer.features.lessons.presenter import LESSON_PANEL
 from visualizer.session.pane import Area, Pane
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ def connect(pane: LessonPane, to: FeatureControllers) -> None:
     pane.stepped.connect(to.lesson_controller.step)
     pane.returned.connect(to.lesson_controller.restore_page)
     pane.closed.connect(to.lesson_controller.close)
-    to.name_keys(
+    to.name_widgets(
         {
             pane.close_button: "lesson.close",
             pane.return_button: "lesson.restore_page",
@@ -37,5 +37,5 @@ PANE = Pane(
     Area.LEFT,
     height=430,
     is_made_at_once=True,
-    opens_with=lambda screen: screen.panel(LESSON) is not None,
+    opens_with=lambda screen: screen.panel(LESSON_PANEL) is not None,
 )

@@ -11,13 +11,13 @@ from msgspec.structs import replace
 
 from visualizer.attention.spec import Device
 from visualizer.features.lessons.claim_check import check_claim
-from visualizer.features.lessons.lesson import turned
+from visualizer.features.lessons.lesson import advance_page
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.features.lessons.claim_check import ClaimCheck
-    from visualizer.features.lessons.lesson import Lesson, Lessons
+    from visualizer.features.lessons.lesson import Lesson, LessonsById
     from visualizer.session.document import Document
     from visualizer.session.view import LessonPosition
 
@@ -53,11 +53,11 @@ class LessonPanel(Struct, frozen=True):
         return self.number < self.count or bool(self.next_lesson)
 
 
-LESSON: PanelId[LessonPanel | None] = PanelId("Lesson")
+LESSON_PANEL: PanelId[LessonPanel | None] = PanelId("Lesson")
 
 
 def present_position(
-    lessons: Lessons,
+    lessons: LessonsById,
     position: LessonPosition,
     document: Document,
     run: Run | None,
@@ -65,7 +65,7 @@ def present_position(
     is_working: bool = True,
 ) -> LessonPanel:
     """Present the page at a position, and the lesson that follows it."""
-    lesson, following = lessons[position.lesson_id], turned(lessons, position, 1)
+    lesson, following = lessons[position.lesson_id], advance_page(lessons, position, 1)
     panel = present_lesson(lesson, position.page, document, run, computed, is_working)
     is_last = following is not None and following.lesson_id != position.lesson_id
     next_lesson = lessons[following.lesson_id].title if following and is_last else ""
@@ -96,7 +96,7 @@ def present_lesson(
     answer = run if run and computed == document else None
     checks = tuple(check_claim(claim, answer, is_changed, is_working) for claim in shown.claims)
     numbers = (page + 1, len(lesson.pages))
-    text = as_html(shown.says)
+    text = markup_to_html(shown.says)
     return LessonPanel(
         lesson.title, lesson.section, *numbers, shown.title, text, checks, is_changed
     )
@@ -107,7 +107,7 @@ def _without_device(document: Document) -> Document:
     return replace(document, spec=replace(document.spec, device=Device.AUTO))
 
 
-def as_html(says: str) -> str:
+def markup_to_html(says: str) -> str:
     """Convert a page's markup to HTML."""
     safe = escape(says.strip(), quote=False)
     marked = re.sub(r"`([^`\n]+)`", r"<code>\1</code>", safe)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from visualizer.attention.settings import BY_NAME, InvalidValueError, choose
+from visualizer.attention.settings import SETTINGS_BY_NAME, InvalidValueError, find_choice
 from visualizer.attention.spec import (
     OWN_BIASES,
     OWN_LAYERS,
@@ -14,7 +14,7 @@ from visualizer.attention.spec import (
     BooleanMatrix,
     NumberMatrix,
 )
-from visualizer.features.lessons.claim_check import UnfitError
+from visualizer.features.lessons.claim_check import InvalidLessonValueError
 from visualizer.format import shorten
 from visualizer.language.tokenizers import Vocabulary
 from visualizer.session.document import Document
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from enum import StrEnum
 
-    from visualizer.features.lessons.claim_check import BookNumbers
+    from visualizer.features.lessons.claim_check import PrintedNumbers
 
-WORDS: dict[type, str] = {
+TYPE_NAMES: dict[type, str] = {
     str: "text in quotes",
     int: "a whole number",
     float: "a number",
@@ -34,13 +34,16 @@ WORDS: dict[type, str] = {
     dict: "a table",
 }
 MAX_NUMBER = 2**63
-ENCODINGS = ("ids", "one-hot")
+ENCODING_NAMES = ("ids", "one-hot")
 """Names of the encodings that compute vectors from the tokens of the text."""
 _DERIVED = ("mechanism", "causal", "text", "tokenizer", "lines")
-NAMES = (*_DERIVED, *(name for name in AttentionSpec.__struct_fields__ if name != "lengths"))
+SETTING_NAMES = (
+    *_DERIVED,
+    *(name for name in AttentionSpec.__struct_fields__ if name != "lengths"),
+)
 
 
-def is_a(value: object, kind: type) -> bool:
+def is_of_type(value: object, kind: type) -> bool:
     """Whether a value of a file has a type; a boolean does not count as a number.
 
     An integer too large for a float does not count as a float.
@@ -50,7 +53,9 @@ def is_a(value: object, kind: type) -> bool:
     return isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
 
 
-def value_of(name: str, given: object, printed: BookNumbers, document: Document) -> Any:
+def parse_setting_value(
+    name: str, given: object, printed: PrintedNumbers, document: Document
+) -> Any:
     """Convert a setting's TOML value to the value that `Document.set` expects.
 
     Parameters
@@ -63,26 +68,26 @@ def value_of(name: str, given: object, printed: BookNumbers, document: Document)
     UnfitError
         If the setting is unknown or does not accept the value.
     """
-    if name not in NAMES:
-        raise UnfitError(f"There is no setting “{name}”.")
+    if name not in SETTING_NAMES:
+        raise InvalidLessonValueError(f"There is no setting “{name}”.")
     if name == "own_input" and isinstance(given, str):
         return _encode_tokens(given, document)
     if name in _MATRICES:
         return _MATRICES[name](given, printed)
     try:
-        if name in BY_NAME:
-            return BY_NAME[name].read(given)
+        if name in SETTINGS_BY_NAME:
+            return SETTINGS_BY_NAME[name].read(given)
         if name == "text":
             return _read_text(given)
         kind: type[StrEnum] = type(Document().get(name))
-        return choose([*kind], given)
+        return find_choice([*kind], given)
     except InvalidValueError as invalid:
-        raise UnfitError(invalid.sentence(f"“{name}”", _quote_value(given))) from None
+        raise InvalidLessonValueError(invalid.sentence(f"“{name}”", _quote_value(given))) from None
 
 
 def _read_text(given: object) -> str:
     if not isinstance(given, str):
-        raise InvalidValueError(f"must be {WORDS[str]}")
+        raise InvalidValueError(f"must be {TYPE_NAMES[str]}")
     return given
 
 
@@ -92,47 +97,53 @@ def _quote_value(given: object) -> str:
 
 def _encode_tokens(encoding: str, document: Document) -> NumberMatrix:
     """Encode each token as its id in the sorted vocabulary of the text, or as a one-hot row."""
-    if encoding not in ENCODINGS:
-        raise UnfitError(f"“own_input” is a matrix, or one of {', '.join(ENCODINGS)}.")
+    if encoding not in ENCODING_NAMES:
+        raise InvalidLessonValueError(
+            f"“own_input” is a matrix, or one of {', '.join(ENCODING_NAMES)}."
+        )
     (tokens, *_) = document.tokens() or ((),)
     vocabulary = Vocabulary.of(tokens, document.tokenizer)
     ids = vocabulary.encode(tokens)
     return NumberMatrix.of(ids[:, None] if encoding == "ids" else np.eye(len(vocabulary))[ids])
 
 
-def matrix_of(given: object, printed: BookNumbers) -> np.ndarray:
+def parse_matrix(given: object, printed: PrintedNumbers) -> np.ndarray:
     """Read a matrix: rows of numbers, or the section and name of printed numbers."""
     if isinstance(given, dict):
         if given.keys() != {"section", "name"}:
-            raise UnfitError("A printed matrix is named by its section and its name.")
+            raise InvalidLessonValueError("A printed matrix is named by its section and its name.")
         *_, found = printed.find(str(given["section"]), str(given["name"]))
         if found.ndim != 2:
-            raise UnfitError(f"“{given['name']}” is no matrix.")
+            raise InvalidLessonValueError(f"“{given['name']}” is no matrix.")
         return found
     rows = given if isinstance(given, list) and all(isinstance(row, list) for row in given) else []
     widths = {len(row) for row in rows}
-    is_all = all(is_a(cell, float) or is_a(cell, bool) for row in rows for cell in row)
+    is_all = all(is_of_type(cell, float) or is_of_type(cell, bool) for row in rows for cell in row)
     if len(widths) != 1 or 0 in widths or not is_all:
-        raise UnfitError("A matrix is a list of rows of numbers, all of one length.")
+        raise InvalidLessonValueError("A matrix is a list of rows of numbers, all of one length.")
     return np.array(rows, dtype=float)
 
 
-def _boolean_matrix(given: object, printed: BookNumbers) -> BooleanMatrix:
-    return BooleanMatrix.of(matrix_of(given, printed) > 0)
+def _boolean_matrix(given: object, printed: PrintedNumbers) -> BooleanMatrix:
+    return BooleanMatrix.of(parse_matrix(given, printed) > 0)
 
 
-def _number_matrix(given: object, printed: BookNumbers) -> NumberMatrix:
-    return NumberMatrix.of(matrix_of(given, printed))
+def _number_matrix(given: object, printed: PrintedNumbers) -> NumberMatrix:
+    return NumberMatrix.of(parse_matrix(given, printed))
 
 
-def _weight_matrices(given: object, printed: BookNumbers) -> tuple[tuple[str, NumberMatrix], ...]:
+def _weight_matrices(
+    given: object, printed: PrintedNumbers
+) -> tuple[tuple[str, NumberMatrix], ...]:
     names = (*OWN_LAYERS, *OWN_BIASES)
     if not isinstance(given, dict) or not given.keys() <= set(names):
-        raise UnfitError(f"Own weights are a table of {', '.join(names)}, or of some of them.")
+        raise InvalidLessonValueError(
+            f"Own weights are a table of {', '.join(names)}, or of some of them."
+        )
     return tuple((name, _number_matrix(given[name], printed)) for name in names if name in given)
 
 
-_MATRICES: dict[str, Callable[[object, BookNumbers], Any]] = {
+_MATRICES: dict[str, Callable[[object, PrintedNumbers], Any]] = {
     "own_mask": _boolean_matrix,
     "own_kept": _boolean_matrix,
     "own_input": _number_matrix,

@@ -12,7 +12,7 @@ from visualizer.session.history import History
 from visualizer.session.view_options import ColourLimits
 
 if TYPE_CHECKING:
-    from visualizer.features.lessons.lesson import Lesson, Lessons, Page
+    from visualizer.features.lessons.lesson import Lesson, LessonsById, Page
     from visualizer.session.document import Document
     from visualizer.session.view import View
 
@@ -31,23 +31,23 @@ class LessonState:
         The undo history of that document; a lesson has a separate history.
     """
 
-    by_id: Lessons = field(default_factory=dict)
+    by_id: LessonsById = field(default_factory=dict)
     before: tuple[Document, View] | None = None
     history: History[Document] = field(default_factory=History)
 
-    def __call__(self) -> Lessons:
+    def __call__(self) -> LessonsById:
         """The lessons by id."""
         return self.by_id
 
 
-def page_view(lesson: Lesson, page: int, view: View) -> View:
+def view_of_page(lesson: Lesson, page: int, view: View) -> View:
     """The view of a page, with the reader's colours and playback speed."""
     shown = lesson.pages[page]
     is_chosen = view.colouring.limits is not ColourLimits.AUTO
     limits = view.colouring.limits if is_chosen else shown.limits
     grain = shown.grain or view.playhead.grain
     playhead = replace(
-        without_playback(view).playhead, place=shown.place, grain=grain, span=shown.span
+        pause_playback(view).playhead, place=shown.place, grain=grain, span=shown.span
     )
     return replace(
         view,
@@ -67,19 +67,19 @@ def page_view(lesson: Lesson, page: int, view: View) -> View:
     )
 
 
-def without_limits_of(page: Page, view: View) -> View:
+def drop_page_limits(page: Page, view: View) -> View:
     """The same view without the colour limits that the page has set."""
     if view.colouring.limits is not page.limits:
         return view
     return replace(view, colouring=replace(view.colouring, limits=ColourLimits.AUTO))
 
 
-def without_playback(view: View) -> View:
+def pause_playback(view: View) -> View:
     """The same view with playback paused."""
     return replace(view, playhead=replace(view.playhead, is_playing=False))
 
 
-def with_interaction_options_of(view: View, other: View) -> View:
+def keep_interaction_options(view: View, other: View) -> View:
     """A view with another view's colours, layout of panes, code dialect and playback speed."""
     playhead = replace(view.playhead, speed=other.playhead.speed, loops=other.playhead.loops)
     manners = {name: getattr(other, name) for name in ("colouring", "room", "dialect", "panes")}

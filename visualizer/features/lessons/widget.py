@@ -15,7 +15,7 @@ from PySide6.QtWidgets import (
 )
 
 from visualizer.features.lessons.claim_check import ClaimResult
-from visualizer.features.lessons.presenter import LESSON
+from visualizer.features.lessons.presenter import LESSON_PANEL
 from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.buttons import FixedWidthButton
 from visualizer.widgets.fonts import text_scale
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from visualizer.features.lessons.presenter import LessonPanel
     from visualizer.session.screen import Screen
 
-EMPTY = "Choose a lesson from the Lessons menu to start it."
+EMPTY_MESSAGE = "Choose a lesson from the Lessons menu to start it."
 NEXT, NEXT_LESSON = "Next", "Next lesson"
-WIDTH = 240
+PANE_WIDTH_PX = 240
 ICON_SIZE = 16
 
 _ICONS = {
@@ -77,7 +77,7 @@ class LessonPane(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.setAccessibleName("Lesson")
-        self.setMinimumWidth(round(WIDTH * text_scale()))
+        self.setMinimumWidth(round(PANE_WIDTH_PX * text_scale()))
         column = column_layout(self, (12, 8, 12, 12), spacing=8)
         # At the top, so that the buttons stay under the pointer: the heights below them change.
         column.addWidget(self._build_page_buttons())
@@ -119,8 +119,8 @@ class LessonPane(QWidget):
         return self.area
 
     def _build_page_buttons(self) -> QWidget:
-        self.turning = QWidget()
-        row = row_layout(self.turning, (0, 0, 0, 0))
+        self.page_buttons = QWidget()
+        row = row_layout(self.page_buttons, (0, 0, 0, 0))
         self.back_button = _make_button("Back", "Previous page")
         self.next_button = FixedWidthButton(NEXT, NEXT_LESSON)
         self.next_button.setAccessibleName("Next page")
@@ -132,12 +132,12 @@ class LessonPane(QWidget):
         row.addWidget(self.back_button)
         row.addWidget(self.number, 1)
         row.addWidget(self.next_button)
-        return self.turning
+        return self.page_buttons
 
     # ------------------------------------------------------------------ showing
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
-        self.show_lesson(screen.panel(LESSON), theme)
+        self.show_lesson(screen.panel(LESSON_PANEL), theme)
 
     def show_lesson(self, panel: LessonPanel | None, theme: Theme) -> None:
         """Show a page, or a placeholder if there is none."""
@@ -145,10 +145,10 @@ class LessonPane(QWidget):
             return
         self._shown = (panel, theme)
         set_accessible_value(self, _describe_place(panel) if panel else "")
-        for part in (self.lesson, self.close_button, self.title, self.turning):
+        for part in (self.lesson, self.close_button, self.title, self.page_buttons):
             part.setVisible(panel is not None)
         if panel is None:
-            self.text.setText(EMPTY)
+            self.text.setText(EMPTY_MESSAGE)
             self.return_button.hide()
             self._show_checks((), theme)
             return

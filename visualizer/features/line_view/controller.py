@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 from PySide6.QtCore import QObject
 
-from visualizer.features.line_view.presenter import largest_cell
+from visualizer.features.line_view.presenter import strongest_line_cell
 from visualizer.session.view_changes import pin_cell
 from visualizer.session.view_options import LineSide
 
@@ -47,7 +47,7 @@ class LineViewController(QObject):
     def pin(self, cell: Cell | None) -> None:
         """Pin a line's cell, or unpin it if it is pinned already."""
         wanted = self._workspace.wanted
-        self._workspace.want(pin_cell(wanted, None if cell == wanted.pinned else cell))
+        self._workspace.request_result(pin_cell(wanted, None if cell == wanted.pinned else cell))
 
     def point(self, token: LineToken) -> None:
         """Highlight the lines of the token under the pointer and hover the largest of them."""
@@ -59,11 +59,13 @@ class LineViewController(QObject):
         cell, wanted = self._largest_cell_of(token), self._workspace.wanted
         options = self._options_for_token(cell, token)
         is_held = cell == wanted.pinned and options == wanted.lines
-        self._workspace.want(replace(pin_cell(wanted, None if is_held else cell), lines=options))
+        self._workspace.request_result(
+            replace(pin_cell(wanted, None if is_held else cell), lines=options)
+        )
 
     def _largest_cell_of(self, token: LineToken) -> Cell | None:
         resolved = self._workspace.screen.resolved
-        return largest_cell(resolved, token) if resolved else None
+        return strongest_line_cell(resolved, token) if resolved else None
 
     def _options_for_token(self, cell: Cell | None, token: LineToken) -> LineOptions:
         own = frozenset({cell}) if cell else frozenset()

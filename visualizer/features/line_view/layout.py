@@ -8,19 +8,19 @@ import numpy as np
 from msgspec import Struct
 
 from visualizer.heatmap.panel_margins import MAX_LABEL_PX, widest_label
-from visualizer.widgets.fonts import metrics, text_scale
+from visualizer.widgets.fonts import font_metrics, text_scale
 
-Places = np.ndarray | int
+Positions = np.ndarray | int
 
 MAX_SPREAD_TOKENS = 40
-SMALLEST = 2.0
+MIN_ROW_PX = 2.0
 MAX_ROW_PX = 64
-GAP = 8
-MARGIN = 12
-HEAD = 26
+LABEL_GAP_PX = 8
+MARGIN_PX = 12
+HEADER_HEIGHT_PX = 26
 MIN_MIDDLE_PX = 72
-MAX_SPREAD = 5
-SPREAD = 0.7
+MAX_SPREAD_HEADS = 5
+HEAD_SPREAD_SHARE = 0.7
 """The fraction of a row's height over which the lines of all heads are spread."""
 
 
@@ -54,7 +54,7 @@ class LineLayout(Struct, frozen=True):
 
     @property
     def bottom(self) -> float:
-        outside = max(0.0, metrics(12).height() - self.height) / 2  # the last label's overhang
+        outside = max(0.0, font_metrics(12).height() - self.height) / 2  # the last label's overhang
         return self.top + self.count * self.height + outside
 
     def token(self, row: int) -> int:
@@ -77,19 +77,19 @@ class LineLayout(Struct, frozen=True):
         at = int((y - self.top) // self.height)
         return at if 0 <= at < self.count else None
 
-    def ends(self, heads: Places, tokens: Places) -> np.ndarray:
+    def ends(self, heads: Positions, tokens: Positions) -> np.ndarray:
         """The y coordinates at which lines of heads meet tokens, all of which must have a row."""
         within = self.first + np.asarray(heads) * self.step
         rows = tokens if self.tokens is None else np.searchsorted(self.tokens, tokens)
         heights: np.ndarray = self.top + (np.asarray(rows) + 0.5) * self.height + within
         return heights
 
-    def way(self, x: float) -> float:
+    def curve_share(self, x: float) -> float:
         """The fraction of a line's vertical distance that is covered at an x coordinate."""
         return float(np.interp((x - self.left) / (self.right - self.left), _ACROSS, _ALONG))
 
 
-def course(pieces: int) -> tuple[np.ndarray, np.ndarray]:
+def line_course(pieces: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the x and y fractions of a line at the ends of its pieces.
 
     A line is a cubic Bézier curve with both control points half way across.
@@ -98,10 +98,10 @@ def course(pieces: int) -> tuple[np.ndarray, np.ndarray]:
     return 1.5 * times * (1 - times) + times**3, 3 * times**2 - 2 * times**3
 
 
-_ACROSS, _ALONG = course(64)
+_ACROSS, _ALONG = line_course(64)
 
 
-def lay_out(
+def lay_out_lines(
     labels: tuple[str, ...],
     heads: int,
     width: float,
@@ -114,20 +114,20 @@ def lay_out(
     to the smallest height that can be pointed at. If only some tokens are listed, every row keeps
     a readable height.
     """
-    scale, line = text_scale(), metrics(12).height()
+    scale, line = text_scale(), font_metrics(12).height()
     count = max(1, len(labels))
-    top = HEAD * scale
-    smallest = line + 2 if count <= MAX_SPREAD_TOKENS or tokens is not None else SMALLEST
+    top = HEADER_HEIGHT_PX * scale
+    smallest = line + 2 if count <= MAX_SPREAD_TOKENS or tokens is not None else MIN_ROW_PX
     row = min((height - top) / count, MAX_ROW_PX * scale)
     outside = max(0.0, line - row) / 2  # overhang of the first and last label
     row = max(row - 2 * outside / count, smallest)
     top += outside
-    most = min(MAX_LABEL_PX * scale, (width - MIN_MIDDLE_PX) / 2 - GAP - MARGIN)
+    most = min(MAX_LABEL_PX * scale, (width - MIN_MIDDLE_PX) / 2 - LABEL_GAP_PX - MARGIN_PX)
     bold = 1.1 * widest_label(labels)  # highlighted labels are bold
-    own = max(bold, metrics(12).horizontalAdvance("query"))
+    own = max(bold, font_metrics(12).horizontalAdvance("query"))
     widest = max(0.0, min(own + 4, most))
-    side = MARGIN + widest + GAP
-    step = min(MAX_SPREAD * scale, row * SPREAD / heads) if heads > 1 else 0.0
+    side = MARGIN_PX + widest + LABEL_GAP_PX
+    step = min(MAX_SPREAD_HEADS * scale, row * HEAD_SPREAD_SHARE / heads) if heads > 1 else 0.0
     first = -step * (heads - 1) / 2
     right = max(width - side, side + 1)
     return LineLayout(len(labels), side, right, row, top, step, first, tokens)

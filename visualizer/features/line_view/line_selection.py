@@ -1,7 +1,7 @@
 """Selection of the weights that are drawn as lines: the largest of each query and head.
 
-Captured attention may have no lines at all; `why_none` returns the reason. A `LineRequest` states
-what is read of a large tensor; the worker reads it before it is shown.
+Captured attention may have no lines at all; `no_lines_reason` returns the reason. A `LineRequest`
+states what is read of a large tensor; the worker reads it before it is shown.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from visualizer.attention.masks import Masking, allowed_in_text
+from visualizer.attention.masks import MaskingSpec, allowed_in_text
 from visualizer.attention.roles import Role
-from visualizer.heatmap.panel_colour_scale import SHORT
-from visualizer.session.view_options import FOLLOWS, ColourLimits
+from visualizer.heatmap.panel_colour_scale import MIN_PERCENTILE_TOKENS
+from visualizer.session.view_options import FOLLOW_PINNED, ColourLimits
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from visualizer.attention.display_transforms import WeightTransform
     from visualizer.attention.run import Run
     from visualizer.attention.trace import LeadingIndex
-    from visualizer.session.resolved_view import Resolved
+    from visualizer.session.resolved_view import ResolvedView
 
 
-def why_none(run: Run) -> str:
+def no_lines_reason(run: Run) -> str:
     """The reason why a run has no lines; empty if it has some."""
     if Role.WEIGHTS not in run.trace:
         return "This file contains scores only; lines need attention weights."
@@ -51,9 +51,9 @@ class SelectedLines(Struct, frozen=True, eq=False):
         Indices of each line.
     weights : numpy.ndarray
         The weight of each line; negative if the spec allows it.
-    strengths : numpy.ndarray
+    line_strengths : numpy.ndarray
         The drawn strength of each line, from 0 to 1.
-    strongest : float
+    strongest_weight : float
         The largest strength in the whole picture, whichever part of it this is.
     is_thinned : bool
         Whether lines were left out because there are too many.
@@ -63,18 +63,20 @@ class SelectedLines(Struct, frozen=True, eq=False):
     queries: np.ndarray
     keys: np.ndarray
     weights: np.ndarray
-    strengths: np.ndarray
+    line_strengths: np.ndarray
     is_thinned: bool = False
-    strongest: float = 1.0
+    strongest_weight: float = 1.0
 
     def __len__(self) -> int:
         return len(self.weights)
 
     def at(self, which: np.ndarray | slice, is_thinned: bool) -> SelectedLines:
         """Return some of the lines, in their order."""
-        held = (self.heads, self.queries, self.keys, self.weights, self.strengths)
+        held = (self.heads, self.queries, self.keys, self.weights, self.line_strengths)
         heads, queries, keys, weights, strengths = (array[which] for array in held)
-        return SelectedLines(heads, queries, keys, weights, strengths, is_thinned, self.strongest)
+        return SelectedLines(
+            heads, queries, keys, weights, strengths, is_thinned, self.strongest_weight
+        )
 
 
 class LineRequest(Struct, frozen=True):
@@ -94,7 +96,7 @@ class LineRequest(Struct, frozen=True):
         The maximum number of lines drawn per query and head.
     top : int
         The maximum number of lines requested per query and head; 0 for all.
-    by_query : bool
+    is_by_query : bool
         Whether strength is relative to the query's largest weight, and not to 1.
     """
 
@@ -105,8 +107,8 @@ class LineRequest(Struct, frozen=True):
     drawn: int
     top: int
     threshold: float
-    masking: Masking
-    by_query: bool
+    masking: MaskingSpec
+    is_by_query: bool
 
     @property
     def count(self) -> int:
@@ -114,7 +116,7 @@ class LineRequest(Struct, frozen=True):
         return max(self.drawn, self.top) + 1
 
 
-def request_of(resolved: Resolved) -> LineRequest:
+def line_request(resolved: ResolvedView) -> LineRequest:
     """The request for the lines of a view."""
     view, trace = resolved.view, resolved.run.trace
     options, colouring, solo = view.lines, view.colouring, _solo_head(resolved)
@@ -122,45 +124,45 @@ def request_of(resolved: Resolved) -> LineRequest:
     heads = resolved.drawn_heads if solo is None else (solo,)
     top = options.top if options.top < trace.tokens else 0
     room = max(1, MAX_LINES // (len(heads) * trace.tokens))
-    is_long = colouring.limits is ColourLimits.AUTO and trace.tokens > SHORT
+    is_long = colouring.limits is ColourLimits.AUTO and trace.tokens > MIN_PERCENTILE_TOKENS
     return LineRequest(
         stage=stage,
-        lens=trace.possible(view.lens),
+        lens=trace.supported_transform(view.lens),
         leading=resolved.leading,
         heads=heads,
         drawn=min(room, top or trace.tokens),
         top=top,
         threshold=options.threshold,
-        masking=Masking.of(trace.spec_at(resolved.leading), stage),
-        by_query=is_long or colouring.limits is ColourLimits.ROW,
+        masking=MaskingSpec.of(trace.spec_at(resolved.leading), stage),
+        is_by_query=is_long or colouring.limits is ColourLimits.ROW,
     )
 
 
-def needs(resolved: Resolved) -> Hashable:
+def prefetch_key(resolved: ResolvedView) -> Hashable:
     """The key of the data to read before `present_lines`; None if there is nothing to read.
 
     Lines of a long text are read later.
     """
-    if resolved.run.trace.is_blockwise or why_none(resolved.run):
+    if resolved.run.trace.is_blockwise or no_lines_reason(resolved.run):
         return None
-    request = request_of(resolved)
+    request = line_request(resolved)
     return request.stage, request.lens, request.count
 
 
-def warm(resolved: Resolved) -> None:
+def prefetch(resolved: ResolvedView) -> None:
     """Read the largest weights before `present_lines`; called on the worker."""
-    if needs(resolved) is not None:
-        _read_largest(resolved.run, request_of(resolved))
+    if prefetch_key(resolved) is not None:
+        _read_largest(resolved.run, line_request(resolved))
 
 
-def tensor_of_lines(run: Run, request: LineRequest) -> CachedTensor:
+def line_tensor(run: Run, request: LineRequest) -> CachedTensor:
     """The cached tensor that lines are read from."""
-    return run.trace.seen(request.stage, request.lens)
+    return run.trace.displayed_stage(request.stage, request.lens)
 
 
-def _solo_head(resolved: Resolved) -> int | None:
+def _solo_head(resolved: ResolvedView) -> int | None:
     solo, last = resolved.view.lines.solo, resolved.run.trace.spec.heads - 1
-    if solo == FOLLOWS:
+    if solo == FOLLOW_PINNED:
         pinned = resolved.pinned
         return (pinned.head or 0) if pinned else 0
     return None if solo is None else min(solo, last)
@@ -169,22 +171,22 @@ def _solo_head(resolved: Resolved) -> int | None:
 def _read_largest(run: Run, request: LineRequest) -> tuple[np.ndarray, np.ndarray]:
     """The largest numbers of each row, and their keys: [head, query, nth]."""
     count = min(request.count, run.trace.tokens)
-    numbers, keys = tensor_of_lines(run, request).read_largest(count, request.leading)
+    numbers, keys = line_tensor(run, request).read_largest(count, request.leading)
     return numbers[list(request.heads)], keys[list(request.heads)]
 
 
-def the_largest(run: Run, request: LineRequest) -> SelectedLines:
+def select_largest_lines(run: Run, request: LineRequest) -> SelectedLines:
     """Select the lines of the whole picture.
 
     If one line per query and head is too many, each query keeps only the lines of its
-    `heads_with_room` strongest heads.
+    `max_heads_per_query` strongest heads.
     """
     weights, keys = _read_largest(run, request)
     queries = np.arange(run.trace.tokens)[:, None]
-    passing = have_lines(weights, request) & _allowed_in_run(run, request)[queries, keys]
+    passing = has_line(weights, request) & _allowed_in_run(run, request)[queries, keys]
     is_thinned = bool(passing[..., request.drawn : request.top or None].any())
     passing = passing[..., : request.drawn]
-    if heads := heads_with_room(run, request):
+    if heads := max_heads_per_query(run, request):
         sizes = np.where(passing[..., 0], np.abs(weights[..., 0]), -1)  # head query
         rank = np.argsort(np.argsort(-sizes, axis=0, kind="stable"), axis=0, kind="stable")
         is_thinned |= bool(passing[rank >= heads].any())
@@ -193,7 +195,7 @@ def the_largest(run: Run, request: LineRequest) -> SelectedLines:
     return _build_selection(run, request, (at[0], at[1], keys[at]), weights[at], is_thinned)
 
 
-def heads_with_room(run: Run, request: LineRequest) -> int:
+def max_heads_per_query(run: Run, request: LineRequest) -> int:
     """The number of heads per query that can have a line; 0 if all can."""
     most = max(1, MAX_LINES // run.trace.tokens)
     return most if most < len(request.heads) else 0
@@ -202,7 +204,7 @@ def heads_with_room(run: Run, request: LineRequest) -> int:
 def of_query(run: Run, request: LineRequest, query: int) -> SelectedLines:
     """Select the lines of one query, over all drawn heads."""
     weights = _read_weights(run, request, query, slice(None))  # head key
-    passing = have_lines(weights, request) & _allowed_in_run(run, request)[query]
+    passing = has_line(weights, request) & _allowed_in_run(run, request)[query]
     if request.top:
         keys = _read_largest(run, request)[1][:, query, : request.top]  # head nth
         among = np.zeros_like(passing)
@@ -216,7 +218,7 @@ def of_query(run: Run, request: LineRequest, query: int) -> SelectedLines:
 def of_key(run: Run, request: LineRequest, key: int) -> SelectedLines:
     """Select the lines to one key, over all drawn heads."""
     weights = _read_weights(run, request, slice(None), key)  # head query
-    passing = have_lines(weights, request) & _allowed_in_run(run, request)[:, key]
+    passing = has_line(weights, request) & _allowed_in_run(run, request)[:, key]
     if request.top:
         keys = _read_largest(run, request)[1][..., : request.top]  # head query nth
         passing = passing & (keys == key).any(axis=-1)
@@ -225,18 +227,18 @@ def of_key(run: Run, request: LineRequest, key: int) -> SelectedLines:
     return _limit_highlighted(_build_selection(run, request, place, weights[at, queries]))
 
 
-def weight_of(run: Run, request: LineRequest, place: tuple[int, ...]) -> float | None:
+def line_weight(run: Run, request: LineRequest, place: tuple[int, ...]) -> float | None:
     """The weight of a head, query and key; None if it has no line."""
     head, query, key = place
     if head not in request.heads or not _allowed_in_run(run, request)[query, key]:
         return None
-    weight = float(tensor_of_lines(run, request).read((*request.leading, *place)))
+    weight = float(line_tensor(run, request).read((*request.leading, *place)))
     return weight if weight and np.isfinite(weight) else None
 
 
-def strength_of(run: Run, request: LineRequest, query: int, weight: float) -> float:
+def line_strength(run: Run, request: LineRequest, query: int, weight: float) -> float:
     """The strength, from 0 to 1, at which a weight of a query is drawn."""
-    full = full_weights(request, _largest_of_queries(run, request))
+    full = full_strength_weights(request, _largest_of_queries(run, request))
     return min(1.0, abs(weight) / float(full[query]))
 
 
@@ -244,23 +246,23 @@ def _read_weights(
     run: Run, request: LineRequest, query: int | slice, key: int | slice
 ) -> np.ndarray:
     """Read a row or a column of all drawn heads."""
-    numbers = tensor_of_lines(run, request).read((*request.leading, slice(None), query, key))
+    numbers = line_tensor(run, request).read((*request.leading, slice(None), query, key))
     return numbers[list(request.heads)]
 
 
-def pairs(run: Run, request: LineRequest) -> int:
+def count_pairs(run: Run, request: LineRequest) -> int:
     """The number of allowed query-key pairs, over all drawn heads."""
     text = run.trace.at("text", request.leading)
     return len(request.heads) * _allowed_count(request.masking, run.trace.sides, text)
 
 
-def reached(lines: SelectedLines, rows: int, columns: int) -> SelectedLines:
+def lines_reached(lines: SelectedLines, rows: int, columns: int) -> SelectedLines:
     """Keep the lines of cells that playback has reached: whole rows, then part of the next."""
     there = (lines.queries < rows) | ((lines.queries == rows) & (lines.keys < columns))
     return lines.at(there, lines.is_thinned)
 
 
-def have_lines(weights: np.ndarray, request: LineRequest) -> np.ndarray:
+def has_line(weights: np.ndarray, request: LineRequest) -> np.ndarray:
     """Whether weights have a line: finite, not 0, and at or above the threshold."""
     sizes = np.abs(weights)
     passing: np.ndarray = np.isfinite(weights) & (sizes > 0) & (sizes >= request.threshold)
@@ -272,13 +274,13 @@ def _allowed_in_run(run: Run, request: LineRequest) -> np.ndarray:
     return _allowed_cells(request.masking, run.trace.sides, text)
 
 
-def _allowed_cells(masking: Masking, sides: tuple[int, int], text: int) -> np.ndarray:
+def _allowed_cells(masking: MaskingSpec, sides: tuple[int, int], text: int) -> np.ndarray:
     queries, keys = sides
     return allowed_in_text(masking, queries, text, None if keys == queries else keys)
 
 
 @lru_cache(maxsize=4)
-def _allowed_count(masking: Masking, sides: tuple[int, int], text: int) -> int:
+def _allowed_count(masking: MaskingSpec, sides: tuple[int, int], text: int) -> int:
     return int(_allowed_cells(masking, sides, text).sum())
 
 
@@ -292,13 +294,13 @@ def _build_selection(
     """Build the selection sorted by weight; heads in `place` are indices into the drawn heads."""
     heads, queries, keys = place
     largest = _largest_of_queries(run, request)
-    full = full_weights(request, largest)
+    full = full_strength_weights(request, largest)
     strongest = float((largest / full).max(initial=0)) or 1.0
     drawn = np.array(request.heads)[heads], queries, keys
-    return lines_in_order(drawn, weights, full[queries], strongest, is_thinned)
+    return sort_lines(drawn, weights, full[queries], strongest, is_thinned)
 
 
-def lines_in_order(
+def sort_lines(
     place: tuple[np.ndarray, np.ndarray, np.ndarray],
     weights: np.ndarray,
     full: np.ndarray,
@@ -329,9 +331,9 @@ def _largest_of_queries(run: Run, request: LineRequest) -> np.ndarray:
     return largest
 
 
-def full_weights(request: LineRequest, largest: np.ndarray) -> np.ndarray:
+def full_strength_weights(request: LineRequest, largest: np.ndarray) -> np.ndarray:
     """The weight of each query that is drawn at full strength."""
-    if not request.by_query:
+    if not request.is_by_query:
         largest = np.full_like(largest, max(1.0, float(largest.max(initial=0))))
     return np.where(largest > 0, largest, 1)
 
@@ -340,7 +342,7 @@ def _limit_highlighted(lines: SelectedLines) -> SelectedLines:
     return lines.at(slice(-MAX_HIGHLIGHTED_LINES, None), len(lines) > MAX_HIGHLIGHTED_LINES)
 
 
-def no_lines() -> SelectedLines:
+def empty_selection() -> SelectedLines:
     """An empty selection."""
     nothing = np.zeros(0, dtype=np.int64)
     return SelectedLines(nothing, nothing, nothing, np.zeros(0), np.zeros(0))

@@ -19,32 +19,32 @@ from visualizer.attention.masks import allowed_cells
 from visualizer.features.line_view.line_selection import (
     LineRequest,
     SelectedLines,
-    full_weights,
-    have_lines,
-    lines_in_order,
-    request_of,
-    tensor_of_lines,
-    why_none,
+    full_strength_weights,
+    has_line,
+    line_request,
+    line_tensor,
+    no_lines_reason,
+    sort_lines,
 )
 from visualizer.heatmap.cell_cursor import cursor_on
-from visualizer.session.view_options import PANE
+from visualizer.session.view_options import PANE_TITLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
     from visualizer.attention.cached_tensor import CachedTensor
     from visualizer.attention.run import Run
-    from visualizer.session.resolved_view import Resolved
+    from visualizer.session.resolved_view import ResolvedView
 
 MAX_LINES = 64
 """Maximum number of lines, over all queries."""
 PINNED_QUERY_LINES = 16
 """Number of the pinned query's lines that are always drawn."""
-NEAR_PINNED = 16
+PINNED_BLOCK_QUERIES = 16
 """Size of the block of queries read with the pinned one, so that the cursor can move within it."""
 MAX_QUERIES = 64
 """Maximum number of queries read if none is pinned."""
-KEPT = 8
+MAX_CACHED_QUERY_SETS = 8
 """Number of query sets per tensor whose weights stay cached."""
 
 
@@ -92,22 +92,22 @@ class QueriesToRead(Struct, frozen=True):
         return request.leading, request.heads, request.masking, self.queries
 
 
-def queries_to_read(resolved: Resolved) -> QueriesToRead:
+def queries_to_read(resolved: ResolvedView) -> QueriesToRead:
     """Return the queries near the pinned one, or else the visible ones, evenly thinned."""
     count = resolved.run.trace.sides[0]
     pinned = pinned_query(resolved)
     if pinned is not None:
-        start = pinned // NEAR_PINNED * NEAR_PINNED
-        near = range(start, min(start + NEAR_PINNED, count))
-        return QueriesToRead(request_of(resolved), near)
+        start = pinned // PINNED_BLOCK_QUERIES * PINNED_BLOCK_QUERIES
+        near = range(start, min(start + PINNED_BLOCK_QUERIES, count))
+        return QueriesToRead(line_request(resolved), near)
     seen = resolved.zoom.queries if resolved.zoom else range(count)
     step = -(-len(seen) // MAX_QUERIES)
-    return QueriesToRead(request_of(resolved), seen[step // 2 :: step])
+    return QueriesToRead(line_request(resolved), seen[step // 2 :: step])
 
 
-def pinned_query(resolved: Resolved) -> int | None:
+def pinned_query(resolved: ResolvedView) -> int | None:
     """Return the query of the pinned cell; None if none is pinned."""
-    pinned = resolved.reached_pinned
+    pinned = resolved.pinned_when_reached
     return cursor_on(resolved, None, pinned).query if pinned else None
 
 
@@ -117,28 +117,28 @@ _CACHE: WeakKeyDictionary[CachedTensor, OrderedDict[Hashable, StrongestWeights]]
 _CACHE = WeakKeyDictionary()
 
 
-def known_of(run: Run, wanted: QueriesToRead) -> StrongestWeights | None:
+def known_weights(run: Run, wanted: QueriesToRead) -> StrongestWeights | None:
     """Return the weights read so far; None before the first head."""
-    kept = _CACHE.get(tensor_of_lines(run, wanted.request))
+    kept = _CACHE.get(line_tensor(run, wanted.request))
     return kept.get(wanted.key) if kept else None
 
 
-def is_read(resolved: Resolved) -> bool:
+def are_weights_read(resolved: ResolvedView) -> bool:
     """Whether the weights of all visible lines are read, or no lines are visible."""
     run = resolved.run
-    if not run.trace.is_blockwise or PANE not in resolved.view.panes or why_none(run):
+    if not run.trace.is_blockwise or PANE_TITLE not in resolved.view.panes or no_lines_reason(run):
         return True
-    known = known_of(run, queries_to_read(resolved))
+    known = known_weights(run, queries_to_read(resolved))
     return known is not None and known.is_whole
 
 
-def read_more(resolved: Resolved, is_over: Callable[[], bool]) -> None:
+def read_more_weights(resolved: ResolvedView, is_over: Callable[[], bool]) -> None:
     """Read heads one by one until `is_over`, but at least one; called on the worker."""
-    if is_read(resolved):
+    if are_weights_read(resolved):
         return
     run, wanted = resolved.run, queries_to_read(resolved)
     request, trace = wanted.request, run.trace
-    held, rows = tensor_of_lines(run, request), np.array(wanted.queries)
+    held, rows = line_tensor(run, request), np.array(wanted.queries)
     text = trace.at("text", request.leading)
     allowed = allowed_cells(request.masking, trace.sides, text, rows)  # query key
     pairs = int(np.count_nonzero(allowed))
@@ -159,7 +159,7 @@ def read_more(resolved: Resolved, is_over: Callable[[], bool]) -> None:
             break
     kept[wanted.key] = known
     kept.move_to_end(wanted.key)
-    while len(kept) > KEPT:
+    while len(kept) > MAX_CACHED_QUERY_SETS:
         kept.popitem(last=False)
 
 
@@ -196,8 +196,8 @@ class StrongestLines:
         self, found: StrongestWeights, request: LineRequest, pinned: int | None = None
     ) -> None:
         self._request, self._queries = request, np.array(found.queries)
-        self._full = full_weights(request, np.abs(found.weights[..., 0]).max(axis=0))
-        passing = have_lines(found.weights, request)
+        self._full = full_strength_weights(request, np.abs(found.weights[..., 0]).max(axis=0))
+        passing = has_line(found.weights, request)
         if request.top:
             passing[..., request.top :] = False
         every = self._collect_lines(found, passing)
@@ -217,30 +217,30 @@ class StrongestLines:
         full = self._full[rows]
         strongest = float((np.abs(found.weights[..., 0]).max(axis=0) / self._full).max(initial=0))
         place = np.array(self._request.heads)[heads], self._queries[rows], found.keys[at]
-        return lines_in_order(place, found.weights[at], full, strongest or 1.0)
+        return sort_lines(place, found.weights[at], full, strongest or 1.0)
 
-    def of_query(self, query: int) -> SelectedLines:
+    def select_query_lines(self, query: int) -> SelectedLines:
         """Select the lines of one query, over all drawn heads."""
         return self._listed.at(self._listed.queries == query, False)
 
-    def of_key(self, key: int) -> SelectedLines:
+    def select_key_lines(self, key: int) -> SelectedLines:
         """Select the lines to one key, over all drawn heads."""
         return self._listed.at(self._listed.keys == key, False)
 
-    def of_cell(self, place: tuple[int, ...]) -> tuple[float | None, float]:
+    def cell_weight(self, place: tuple[int, ...]) -> tuple[float | None, float]:
         """Return the weight of a head, query and key (None without a line), and its strength."""
         head, query, key = place
         lines = self._listed
         at = np.flatnonzero((lines.heads == head) & (lines.queries == query) & (lines.keys == key))
         if not len(at):
             return None, 0.0
-        return float(lines.weights[at[0]]), float(lines.strengths[at[0]])
+        return float(lines.weights[at[0]]), float(lines.line_strengths[at[0]])
 
 
-def strongest_lines(resolved: Resolved) -> StrongestLines | None:
+def strongest_lines(resolved: ResolvedView) -> StrongestLines | None:
     """Return the lines selected from the weights read so far; None before the first head."""
     wanted = queries_to_read(resolved)
-    found = known_of(resolved.run, wanted)
+    found = known_weights(resolved.run, wanted)
     return _select_lines(found, wanted.request, pinned_query(resolved)) if found else None
 
 

@@ -14,11 +14,16 @@ from msgspec import Struct
 from PySide6.QtCore import QByteArray, QDataStream, QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPainterPath, QPen, QPixmap
 
-from visualizer.features.line_view.layout import GAP, HEAD, MARGIN, course
+from visualizer.features.line_view.layout import (
+    HEADER_HEIGHT_PX,
+    LABEL_GAP_PX,
+    MARGIN_PX,
+    line_course,
+)
 from visualizer.format import format_number
-from visualizer.heatmap.panel_margins_paint import LEFT, RIGHT
+from visualizer.heatmap.panel_margins_paint import ALIGN_LEFT, ALIGN_RIGHT
 from visualizer.session.view_options import LineSide
-from visualizer.widgets.fonts import font, metrics, system_font, text_scale
+from visualizer.widgets.fonts import font_metrics, scaled_font, system_font_key, text_scale
 from visualizer.widgets.head_mark import paint_head_mark
 from visualizer.widgets.theme import head_colour
 
@@ -30,19 +35,19 @@ if TYPE_CHECKING:
     from visualizer.features.line_view.presenter import LinePanel
     from visualizer.widgets.theme import Theme
 
-LEVELS = 12
+STRENGTH_LEVELS = 12
 THINNEST, WIDEST = 1.0, 5.0
 """The widths of lines of strength 0 and 1, in logical pixels."""
-FAINTEST = 0.08
+MIN_OPACITY = 0.08
 """The opacity of a line of weight 0."""
-MARK = 8
+HEAD_MARK_SIDE_PX = 8
 """The side of a head's mark, at the usual text size."""
 MAX_OPAQUE_LINES = 60
 THIN, WIDE_COSTS = 1.5, 8
 """Among many lines, narrower ones are drawn thin; a wide line costs as much as 8 thin ones."""
 MAX_WIDE_LINES = 12
 """Among many lines, only so many of the strongest are wide: painting must stay fast."""
-PIECE = 15.0
+MAX_PIECE_LENGTH_PX = 15.0
 """Maximum length of a piece of a thin line, in pixels."""
 PATH_ELEMENT = np.dtype([("kind", ">i4"), ("x", ">f8"), ("y", ">f8")])
 """A path element in the format of Qt's data streams."""
@@ -73,34 +78,40 @@ class LineBrush(Struct, frozen=True):
 
     Parameters
     ----------
-    strongest : float
+    strongest_weight : float
         The largest strength in the picture.
     gamma : float
         The exponent of opacity.
     """
 
-    strongest: float
+    strongest_weight: float
     gamma: float
 
     @classmethod
     def of(cls, lines: SelectedLines) -> LineBrush:
         """Return the brush of a whole picture; its parts use the same one."""
         share = min(1.0, MAX_OPAQUE_LINES / max(1, len(lines)))
-        return cls(lines.strongest, 0.6 + 0.6 * (1 - share))
+        return cls(lines.strongest_weight, 0.6 + 0.6 * (1 - share))
 
     def levels(self, strengths: np.ndarray) -> np.ndarray:
-        """Quantize strengths to `LEVELS` levels."""
-        levels: np.ndarray = (strengths / self.strongest * (LEVELS - 1)).round().astype(int)
-        return levels.clip(0, LEVELS - 1)
+        """Quantize strengths to `STRENGTH_LEVELS` levels."""
+        levels: np.ndarray = (
+            (strengths / self.strongest_weight * (STRENGTH_LEVELS - 1)).round().astype(int)
+        )
+        return levels.clip(0, STRENGTH_LEVELS - 1)
 
     def width(self, level: int) -> float:
         """The width of a line, in logical pixels."""
-        return THINNEST + (WIDEST - THINNEST) * self.strongest * level / (LEVELS - 1)
+        return THINNEST + (WIDEST - THINNEST) * self.strongest_weight * level / (
+            STRENGTH_LEVELS - 1
+        )
 
     def pen(self, head: int, level: int, is_wide: bool, is_negative: bool, theme: Theme) -> QPen:
         """The pen of a head's lines at a level; one device pixel wide if not `is_wide`."""
         colour = QColor(head_colour(head, theme))
-        colour.setAlphaF(FAINTEST + (1 - FAINTEST) * (level / (LEVELS - 1)) ** self.gamma)
+        colour.setAlphaF(
+            MIN_OPACITY + (1 - MIN_OPACITY) * (level / (STRENGTH_LEVELS - 1)) ** self.gamma
+        )
         pen = QPen(colour, self.width(level) if is_wide else 1)
         pen.setCosmetic(not is_wide)  # one device pixel at any scale
         if is_negative:
@@ -118,11 +129,11 @@ def paint_lines(
 ) -> None:
     """Paint lines all at once."""
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-    for stroke in strokes(lines, rows, seen, theme, brush):
+    for stroke in line_strokes(lines, rows, seen, theme, brush):
         painter.strokePath(stroke.path, stroke.pen)
 
 
-def strokes(
+def line_strokes(
     lines: SelectedLines,
     rows: LineLayout,
     seen: tuple[float, float],
@@ -132,12 +143,12 @@ def strokes(
     """The strokes of the lines between two y coordinates, the strongest last."""
     begins, ends = (rows.ends(lines.heads, side) for side in (lines.queries, lines.keys))
     inside = (np.maximum(begins, ends) >= seen[0]) & (np.minimum(begins, ends) <= seen[1])
-    levels = brush.levels(lines.strengths)
+    levels = brush.levels(lines.line_strengths)
     are_few = len(lines) <= MAX_OPAQUE_LINES and rows.count <= MAX_OPAQUE_LINES
-    widths = np.array([brush.width(level) for level in range(LEVELS)])[levels]
+    widths = np.array([brush.width(level) for level in range(STRENGTH_LEVELS)])[levels]
     are_wide = np.full(len(lines), are_few) | (widths >= THIN)
     if not are_few and are_wide.sum() > MAX_WIDE_LINES:
-        are_wide[np.argsort(lines.strengths, kind="stable")[:-MAX_WIDE_LINES]] = False
+        are_wide[np.argsort(lines.line_strengths, kind="stable")[:-MAX_WIDE_LINES]] = False
     kinds = np.stack([are_wide, levels, lines.heads, lines.weights < 0])
     for at in _group_by_kind(kinds, np.nonzero(inside)[0]):
         is_wide, level, head, is_negative = kinds[:, at[0]].tolist()
@@ -179,7 +190,9 @@ def _piece_elements(rows: LineLayout, begins: np.ndarray, ends: np.ndarray) -> n
         Path elements [line, end of a piece].
     """
     steepest = 1.5 * float(np.abs(ends - begins).max(initial=0))
-    across, along = course(math.ceil(max(steepest, rows.right - rows.left) / PIECE))
+    across, along = line_course(
+        math.ceil(max(steepest, rows.right - rows.left) / MAX_PIECE_LENGTH_PX)
+    )
     is_down = (ends > begins)[:, None]
     elements = np.empty((len(begins), len(across)), PATH_ELEMENT)
     elements["kind"] = QPainterPath.ElementType.LineToElement.value
@@ -211,11 +224,11 @@ def paint_cell(painter: QPainter, panel: LinePanel, rows: LineLayout, theme: The
     width = brush.width(level)
     painter.strokePath(path, QPen(QColor(theme.paper), width + 4))
     painter.strokePath(path, QPen(QColor(head_colour(head, theme)), width))
-    painter.setFont(font(12, QFont.Weight.DemiBold))
+    painter.setFont(scaled_font(12, QFont.Weight.DemiBold))
     text = " ".join(filter(None, (format_number(panel.weight), panel.qualifier)))
-    mark = MARK * text_scale()
-    advance = metrics(12).horizontalAdvance(text)
-    box = QRectF(0, 0, advance + mark + 24, metrics(12).height() + 4)
+    mark = HEAD_MARK_SIDE_PX * text_scale()
+    advance = font_metrics(12).horizontalAdvance(text)
+    box = QRectF(0, 0, advance + mark + 24, font_metrics(12).height() + 4)
     box.moveCenter(QPointF((rows.left + rows.right) / 2, (begin + end) / 2))
     painter.setPen(QPen(QColor(head_colour(head, theme)), 1.5))
     painter.setBrush(QColor(theme.paper))
@@ -229,22 +242,22 @@ def paint_cell(painter: QPainter, panel: LinePanel, rows: LineLayout, theme: The
 
 def label_box(rows: LineLayout, side: LineSide, at: int) -> QRectF:
     """The rectangle of a token's label."""
-    height = max(rows.height, metrics(12).height())
+    height = max(rows.height, font_metrics(12).height())
     top = rows.middle(at) - height / 2
-    left = MARGIN if side is LineSide.QUERY else rows.right + GAP
-    return QRectF(left, top, rows.left - GAP - MARGIN, height)
+    left = MARGIN_PX if side is LineSide.QUERY else rows.right + LABEL_GAP_PX
+    return QRectF(left, top, rows.left - LABEL_GAP_PX - MARGIN_PX, height)
 
 
 def paint_labels(
     painter: QPainter, panel: LinePanel, rows: LineLayout, seen: tuple[float, float], theme: Theme
 ) -> None:
     """Paint the tokens on both sides, evenly thinned if needed, highlighted ones on top."""
-    line = metrics(12).height()
+    line = font_metrics(12).height()
     step = max(1, math.ceil(line / rows.height - 0.25))
     first = max(0, rows.at(max(seen[0] - line, rows.top)) or 0) // step * step
     for side, token in ((LineSide.QUERY, panel.query), (LineSide.KEY, panel.key)):
         lit = None if token is None else rows.row(token)
-        painter.setFont(font(12))
+        painter.setFont(scaled_font(12))
         painter.setPen(QColor(theme.ink))
         for at in range(first, rows.count, step):
             if rows.middle(at) > seen[1] + line:
@@ -252,38 +265,40 @@ def paint_labels(
             if lit is None or abs(at - lit) >= step:  # it would overlap the highlighted one
                 _paint_label(painter, panel.labels[at], label_box(rows, side, at), side)
         if lit is not None:
-            painter.setFont(font(12, QFont.Weight.DemiBold))
+            painter.setFont(scaled_font(12, QFont.Weight.DemiBold))
             painter.setPen(QColor(theme.accent))
             _paint_label(painter, panel.labels[lit], label_box(rows, side, lit), side)
 
 
 def _paint_label(painter: QPainter, label: str, box: QRectF, side: LineSide) -> None:
     """Paint a token separately, so that its neighbours do not affect its text direction."""
-    words = _elide_label(label, painter.font().weight(), int(box.width()), system_font())
-    towards = RIGHT if side is LineSide.QUERY else LEFT
+    words = _elide_label(label, painter.font().weight(), int(box.width()), system_font_key())
+    towards = ALIGN_RIGHT if side is LineSide.QUERY else ALIGN_LEFT
     painter.drawText(box, towards | Qt.AlignmentFlag.AlignAbsolute, words)
 
 
 @lru_cache(maxsize=4096)
 def _elide_label(label: str, weight: QFont.Weight, width: int, system: str) -> str:
-    measures = QFontMetrics(font(12, weight))
+    measures = QFontMetrics(scaled_font(12, weight))
     return measures.elidedText(label, Qt.TextElideMode.ElideRight, width)
 
 
 def paint_head(painter: QPainter, rows: LineLayout, theme: Theme) -> None:
     """Paint the titles of both sides."""
-    band = QRectF(0, 0, rows.left + rows.right, HEAD * text_scale())
+    band = QRectF(0, 0, rows.left + rows.right, HEADER_HEIGHT_PX * text_scale())
     painter.fillRect(band, QColor(theme.paper))
-    painter.setFont(font(12))
+    painter.setFont(scaled_font(12))
     painter.setPen(QColor(theme.quiet))
     line = band.adjusted(0, 0, 0, -4 * text_scale())
-    painter.drawText(QRectF(0, line.top(), rows.left - GAP, line.height()), RIGHT, "query")
-    painter.drawText(line.adjusted(rows.right + GAP, 0, 0, 0), LEFT, "key")
+    painter.drawText(
+        QRectF(0, line.top(), rows.left - LABEL_GAP_PX, line.height()), ALIGN_RIGHT, "query"
+    )
+    painter.drawText(line.adjusted(rows.right + LABEL_GAP_PX, 0, 0, 0), ALIGN_LEFT, "key")
 
 
-AT_A_TIME = 20_000
+PIXELS_PER_SLICE = 20_000
 """Thin-line pixels drawn per time slice; input events are handled between slices."""
-HIGHEST = 4096
+MAX_PICTURE_HEIGHT_PX = 4096
 """Maximum height of a picture of all rows; beyond it, only the visible part is drawn."""
 
 
@@ -314,8 +329,8 @@ class LinePictureKey(Struct, frozen=True):
         ratio: float,
         theme: Theme,
     ) -> LinePictureKey:
-        """The key of a picture of all rows, or of the visible ones if they exceed `HIGHEST`."""
-        if rows.bottom > HIGHEST:
+        """The key of a picture of all rows, or of the visible ones if all are too high."""
+        if rows.bottom > MAX_PICTURE_HEIGHT_PX:
             return cls(lines, rows, seen.width(), offset, seen.height(), ratio, theme)
         height = max(seen.height(), round(rows.bottom))
         return cls(lines, rows, seen.width(), 0, height, ratio, theme)
@@ -332,19 +347,19 @@ class IncrementalLinePicture:
         seen = (frame.top, frame.top + frame.height)
         # A generator: strokes are built as they are drawn.
         brush = LineBrush.of(frame.lines)
-        self._pending = strokes(frame.lines, frame.rows, seen, frame.theme, brush)
+        self._pending = line_strokes(frame.lines, frame.rows, seen, frame.theme, brush)
         self._next_stroke = next(self._pending, None)
 
     @property
     def is_complete(self) -> bool:
         return self._next_stroke is None
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         painter = QPainter(self.pixmap)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.translate(0, -self.frame.top)
         spent = 0.0
-        while self._next_stroke and spent < AT_A_TIME:
+        while self._next_stroke and spent < PIXELS_PER_SLICE:
             painter.strokePath(self._next_stroke.path, self._next_stroke.pen)
             spent += self._next_stroke.cost
             self._next_stroke = next(self._pending, None)

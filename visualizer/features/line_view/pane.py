@@ -22,8 +22,8 @@ def connect(pane: LinePane, to: FeatureControllers) -> None:
     pane.view.cellClicked.connect(liner.pin)
     pane.view.tokenHovered.connect(liner.point)
     pane.view.tokenClicked.connect(liner.hold)
-    pane.view.walked.connect(to.walk)
-    to.read_in(pane.view)
+    pane.view.moved.connect(to.walk)
+    to.set_readable(pane.view)
 
 
 PANE = Pane(

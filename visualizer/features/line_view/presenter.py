@@ -14,31 +14,31 @@ from visualizer.features.line_view import line_selection
 from visualizer.features.line_view.line_selection import (
     LineRequest,
     SelectedLines,
-    heads_with_room,
-    no_lines,
+    count_pairs,
+    empty_selection,
+    line_request,
+    line_strength,
+    line_weight,
+    lines_reached,
+    max_heads_per_query,
+    no_lines_reason,
     of_key,
     of_query,
-    pairs,
-    reached,
-    request_of,
-    strength_of,
-    the_largest,
-    weight_of,
-    why_none,
+    select_largest_lines,
 )
 from visualizer.features.line_view.long_text_lines import (
-    known_of,
+    known_weights,
     pinned_query,
     queries_to_read,
     strongest_lines,
 )
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.heatmap.cell_cursor import cursor_on
-from visualizer.language.tokenizers import all_visible
+from visualizer.language.tokenizers import visible_tokens
 from visualizer.session.cell_address import Cell
 from visualizer.session.pane import PanelPresenter, prefetch_only
 from visualizer.session.screen import PanelId
-from visualizer.session.view_options import PANE, LineSide, LineToken
+from visualizer.session.view_options import PANE_TITLE, LineSide, LineToken
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -50,12 +50,12 @@ if TYPE_CHECKING:
         StrongestWeights,
     )
     from visualizer.heatmap.cell_cursor import CellCursor
-    from visualizer.session.resolved_view import Resolved
+    from visualizer.session.resolved_view import ResolvedView
 
-COVERED = "Lines are hidden until the answer is revealed."
-LATER = "Lines appear when playback reaches the attention weights."
-AWAITED = "Finding the strongest lines…"
-NOTHING = "No weight reaches the threshold. Lower it to see lines."
+HIDDEN_MESSAGE = "Lines are hidden until the answer is revealed."
+PLAYBACK_PENDING_MESSAGE = "Lines appear when playback reaches the attention weights."
+SEARCHING_MESSAGE = "Finding the strongest lines…"
+NO_LINES_MESSAGE = "No weight reaches the threshold. Lower it to see lines."
 _NUMBER_NAMES = {
     WeightTransform.PLAIN: "weights",
     WeightTransform.WITHOUT_FIRST: "weights without the first token",
@@ -106,7 +106,7 @@ class LinePanel(Struct, frozen=True, eq=False):
     solo: int | None = None
     labels: tuple[str, ...] = ()
     tokens: tuple[int, ...] | None = None
-    lines: SelectedLines = field(default_factory=no_lines)
+    lines: SelectedLines = field(default_factory=empty_selection)
     held: SelectedLines | None = None
     lit: SelectedLines | None = None
     cell: Cell | None = None
@@ -124,11 +124,11 @@ class LinePanel(Struct, frozen=True, eq=False):
 class LineSource(Struct, frozen=True, eq=False):
     """The inputs of the lines: the run, the request, and how far playback has come."""
 
-    resolved: Resolved
+    resolved: ResolvedView
     request: LineRequest
-    reach: tuple[int, int] | None
+    playback_reach: tuple[int, int] | None
     is_covered: bool
-    of_long: StrongestLines | None = None
+    long_text_lines: StrongestLines | None = None
     """The lines of a long text, the only ones it has; None before any are read."""
 
     @property
@@ -138,78 +138,99 @@ class LineSource(Struct, frozen=True, eq=False):
     @property
     def key(self) -> tuple[Hashable, ...]:
         trace, request = self.run.trace, self.request
-        held, labels = trace.seen(request.stage, request.lens), self.run.words(request.leading)
+        held, labels = (
+            trace.displayed_stage(request.stage, request.lens),
+            self.run.words(request.leading),
+        )
         qualifier = trace.weights_qualifier(request.stage)
-        return held, labels, request, qualifier, self.reach, self.is_covered, self.of_long
+        return (
+            held,
+            labels,
+            request,
+            qualifier,
+            self.playback_reach,
+            self.is_covered,
+            self.long_text_lines,
+        )
 
-    def is_awaited_after(self, previous: LinePanel) -> bool:
+    def is_pending_after(self, previous: LinePanel) -> bool:
         """Whether a long text's lines are still being read while some of its stage are shown."""
-        if not self.run.trace.is_blockwise or self.of_long or self.is_covered:
+        if not self.run.trace.is_blockwise or self.long_text_lines or self.is_covered:
             return False
         return previous.made_of[:2] == self.key[:2] and len(previous.lines) > 0
 
-    def of_query(self, query: int) -> SelectedLines:
+    def select_query_lines(self, query: int) -> SelectedLines:
         """The lines of one query that playback has reached."""
         if self.run.trace.is_blockwise:
-            lines = self.of_long.of_query(query) if self.of_long else no_lines()
+            lines = (
+                self.long_text_lines.select_query_lines(query)
+                if self.long_text_lines
+                else empty_selection()
+            )
         else:
             lines = of_query(self.run, self.request, query)
-        return self.there(lines)
+        return self.visible_lines(lines)
 
-    def of_key(self, key: int) -> SelectedLines:
+    def select_key_lines(self, key: int) -> SelectedLines:
         """The lines to one key that playback has reached."""
         if self.run.trace.is_blockwise:
-            lines = self.of_long.of_key(key) if self.of_long else no_lines()
+            lines = (
+                self.long_text_lines.select_key_lines(key)
+                if self.long_text_lines
+                else empty_selection()
+            )
         else:
             lines = of_key(self.run, self.request, key)
-        return self.there(lines)
+        return self.visible_lines(lines)
 
-    def of_cell(self, place: tuple[int, ...]) -> tuple[float | None, float]:
+    def cell_weight(self, place: tuple[int, ...]) -> tuple[float | None, float]:
         """The weight of a head, query and key (None without a line), and its strength."""
         if self.run.trace.is_blockwise:
-            return self.of_long.of_cell(place) if self.of_long else (None, 0.0)
-        weight = weight_of(self.run, self.request, place)
-        return weight, strength_of(self.run, self.request, place[1], weight or 0.0)
+            return self.long_text_lines.cell_weight(place) if self.long_text_lines else (None, 0.0)
+        weight = line_weight(self.run, self.request, place)
+        return weight, line_strength(self.run, self.request, place[1], weight or 0.0)
 
-    def there(self, lines: SelectedLines) -> SelectedLines:
+    def visible_lines(self, lines: SelectedLines) -> SelectedLines:
         """The lines that playback has reached."""
-        return reached(lines, *self.reach) if self.reach else lines
+        return lines_reached(lines, *self.playback_reach) if self.playback_reach else lines
 
 
-LINES: PanelId[LinePanel | None] = PanelId(PANE)
+LINES_PANEL: PanelId[LinePanel | None] = PanelId(PANE_TITLE)
 
 
 def present_lines(
-    resolved: Resolved, cursor: CellCursor, previous: LinePanel | None
+    resolved: ResolvedView, cursor: CellCursor, previous: LinePanel | None
 ) -> LinePanel | None:
     """Present a text's weights as lines; unchanged lines are the same object as before."""
-    if why := why_none(resolved.run):
+    if why := no_lines_reason(resolved.run):
         return LinePanel(message=why)
     source = _line_source(resolved)
     made_of = source.key
     is_same = previous is not None and previous.made_of == made_of
-    if previous and (is_same or source.is_awaited_after(previous)):
+    if previous and (is_same or source.is_pending_after(previous)):
         picture = previous
     else:
         picture = _build_picture(source, made_of)
     return _highlight_lines(source, picture, cursor)
 
 
-def largest_cell(resolved: Resolved, token: LineToken) -> Cell | None:
+def strongest_line_cell(resolved: ResolvedView, token: LineToken) -> Cell | None:
     """The cell of a token's largest visible line."""
     source = _line_source(resolved)
-    lines = (source.of_key if token.side is LineSide.KEY else source.of_query)(token.at)
+    lines = (source.select_key_lines if token.side is LineSide.KEY else source.select_query_lines)(
+        token.at
+    )
     if source.is_covered or not len(lines):
         return None
     place = tuple(int(column[-1]) for column in (lines.heads, lines.queries, lines.keys))
     return Cell(source.request.stage, place)
 
 
-def _line_source(resolved: Resolved) -> LineSource:
-    request, place = request_of(resolved), resolved.place
-    reach = resolved.timeline.reach(place, request.stage) if place else None
+def _line_source(resolved: ResolvedView) -> LineSource:
+    request, place = line_request(resolved), resolved.place
+    reach = resolved.timeline.playback_reach(place, request.stage) if place else None
     of_long = strongest_lines(resolved) if resolved.run.trace.is_blockwise else None
-    return LineSource(resolved, request, reach, request.stage in resolved.covered, of_long)
+    return LineSource(resolved, request, reach, request.stage in resolved.hidden_stages, of_long)
 
 
 def _build_picture(source: LineSource, made_of: tuple[Hashable, ...]) -> LinePanel:
@@ -221,19 +242,19 @@ def _build_picture(source: LineSource, made_of: tuple[Hashable, ...]) -> LinePan
         qualifier=trace.weights_qualifier(request.stage),
         heads=trace.spec.heads,
         solo=request.heads[0] if source.resolved.view.lines.solo is not None else None,
-        labels=all_visible(run.labels(request.leading)),
+        labels=visible_tokens(run.labels(request.leading)),
     )
     if trace.is_blockwise:
         return _build_long_text_picture(source, panel)
     if source.is_covered:
-        return replace(panel, message=COVERED)
-    whole = the_largest(run, request)
-    lines = source.there(whole)
+        return replace(panel, message=HIDDEN_MESSAGE)
+    whole = select_largest_lines(run, request)
+    lines = source.visible_lines(whole)
     return replace(
         panel,
         lines=lines,
         notes=_build_notes(run, request, _describe_counts(run, request, lines)),
-        message="" if len(lines) else LATER if len(whole) else NOTHING,
+        message="" if len(lines) else PLAYBACK_PENDING_MESSAGE if len(whole) else NO_LINES_MESSAGE,
     )
 
 
@@ -241,15 +262,23 @@ def _build_long_text_picture(source: LineSource, panel: LinePanel) -> LinePanel:
     """The lines of the queries read so far, with rows for their tokens only."""
     resolved, request = source.resolved, source.request
     wanted = queries_to_read(resolved)
-    found, of_long = known_of(source.run, wanted), source.of_long
-    whole = of_long.drawn if of_long else no_lines()
-    lines = source.there(whole)
+    found, of_long = known_weights(source.run, wanted), source.long_text_lines
+    whole = of_long.drawn if of_long else empty_selection()
+    lines = source.visible_lines(whole)
     pinned = pinned_query(resolved)
     tokens = {*lines.queries.tolist(), *lines.keys.tolist(), *(() if pinned is None else (pinned,))}
     listed = tuple(sorted(tokens or wanted.queries))
-    message = "" if len(lines) else LATER if len(whole) else NOTHING if of_long else AWAITED
+    message = (
+        ""
+        if len(lines)
+        else PLAYBACK_PENDING_MESSAGE
+        if len(whole)
+        else NO_LINES_MESSAGE
+        if of_long
+        else SEARCHING_MESSAGE
+    )
     if source.is_covered:
-        message, lines = COVERED, no_lines()
+        message, lines = HIDDEN_MESSAGE, empty_selection()
     return replace(
         panel,
         labels=tuple(f"{token + 1:,} {panel.labels[token]}" for token in listed),
@@ -282,9 +311,9 @@ def _describe_counts(run: Run, request: LineRequest, lines: SelectedLines) -> st
     of_each = _describe_scope(request)
     if not lines.is_thinned:
         return f"{_describe_largest(request.top)} {of_each}" if request.top else ""
-    heads = heads_with_room(run, request)
+    heads = max_heads_per_query(run, request)
     strongest = f", in the {heads} strongest heads per query" if heads else f" {of_each}"
-    counts = f"{len(lines):,} of {pairs(run, request):,} lines"
+    counts = f"{len(lines):,} of {count_pairs(run, request):,} lines"
     return f"{counts}: {_describe_largest(request.drawn)}{strongest}"
 
 
@@ -292,7 +321,7 @@ def _build_notes(run: Run, request: LineRequest, counted: str) -> tuple[str, ...
     notes = [*_describe_numbers(run, request), *filter(None, [counted])]
     if request.threshold:
         notes.append(f"{_NUMBER_NAMES[request.lens]} ≥ {request.threshold:g}")
-    if request.by_query:
+    if request.is_by_query:
         notes.append("opacity relative to each query’s largest weight")
     return tuple(notes)
 
@@ -327,7 +356,7 @@ def _highlight_lines(source: LineSource, panel: LinePanel, cursor: CellCursor) -
         alone = cursor_on(source.resolved, None, cursor.pinned)
         held = _lines_of_cursor(source, alone) if cursor.pinned else None
     cell = _highlighted_cell(source, cursor)
-    weight, strength = source.of_cell(cell.place) if cell else (None, 0.0)
+    weight, strength = source.cell_weight(cell.place) if cell else (None, 0.0)
     return replace(
         dark,
         held=held,
@@ -343,8 +372,8 @@ def _lines_of_cursor(source: LineSource, cursor: CellCursor) -> SelectedLines:
     """The lines of a cell's query, or of its key if the cursor came from a key token."""
     is_by_key = (cursor.hovered or cursor.pinned) in source.resolved.view.lines.by_key
     if cursor.query is not None and not is_by_key:
-        return source.of_query(cursor.query)
-    return source.of_key(cursor.key) if cursor.key is not None else no_lines()
+        return source.select_query_lines(cursor.query)
+    return source.select_key_lines(cursor.key) if cursor.key is not None else empty_selection()
 
 
 def _highlighted_cell(source: LineSource, cursor: CellCursor) -> Cell | None:
@@ -360,13 +389,13 @@ def _is_query_key_cell(run: Run, cell: Cell) -> bool:
 
 
 PANEL = PanelPresenter(
-    LINES,
+    LINES_PANEL,
     lambda resolved, moment, previous: present_lines(
         resolved, moment.panel(BOARD_CONTENTS).cursor, previous
     ),
     None,
-    LINES.name,
-    prefetch_key=line_selection.needs,
-    prefetch=partial(prefetch_only, line_selection.warm),
+    LINES_PANEL.name,
+    prefetch_key=line_selection.prefetch_key,
+    prefetch=partial(prefetch_only, line_selection.prefetch),
     is_refined=True,
 )

@@ -9,7 +9,7 @@ from PySide6.QtCore import QPointF, Qt, QTimer, Signal
 from PySide6.QtGui import QAccessible, QColor, QPainter
 from PySide6.QtWidgets import QComboBox, QSpinBox, QWidget
 
-from visualizer.features.line_view.layout import HEAD, LineLayout, lay_out
+from visualizer.features.line_view.layout import HEADER_HEIGHT_PX, LineLayout, lay_out_lines
 from visualizer.features.line_view.paint import (
     IncrementalLinePicture,
     LineBrush,
@@ -19,11 +19,11 @@ from visualizer.features.line_view.paint import (
     paint_labels,
     paint_lines,
 )
-from visualizer.features.line_view.presenter import LINES, LinePanel
+from visualizer.features.line_view.presenter import LINES_PANEL, LinePanel
 from visualizer.heatmap.cell_pointing_widget import CellScrollArea
 from visualizer.session.cell_address import Cell
 from visualizer.session.view_options import (
-    FOLLOWS,
+    FOLLOW_PINNED,
     MAX_LINES_PER_QUERY,
     LineOptions,
     LineSide,
@@ -35,7 +35,7 @@ from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.painted_message import paint_message
 from visualizer.widgets.plain_text_tooltips import plain_tooltip
-from visualizer.widgets.setting_controls import DecimalSpinBox, show_number
+from visualizer.widgets.setting_controls import DecimalSpinBox, set_number
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QMouseEvent, QPaintEvent, QResizeEvent
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from visualizer.session.screen import Screen
     from visualizer.widgets.theme import Theme
 
-WIDTH = 290
-EMPTY = "Lines from each query to the keys that it attends to appear here."
+PANE_WIDTH_PX = 290
+EMPTY_MESSAGE = "Lines from each query to the keys that it attends to appear here."
 
 
 class LinePane(QWidget):
@@ -57,7 +57,7 @@ class LinePane(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.setAccessibleName("Lines")
-        self.setMinimumWidth(round(WIDTH * text_scale()))
+        self.setMinimumWidth(round(PANE_WIDTH_PX * text_scale()))
         self.view, self.notes = LineView(), PlainLabel()
         self.heads, self.threshold, self.top = QComboBox(), DecimalSpinBox(), QSpinBox()
         self._build_controls()
@@ -96,7 +96,7 @@ class LinePane(QWidget):
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
         """Show the lines of a screen, or a placeholder if there are none."""
-        panel = screen.panel(LINES) or LinePanel(message=EMPTY)
+        panel = screen.panel(LINES_PANEL) or LinePanel(message=EMPTY_MESSAGE)
         self.view.show_lines(panel, theme)
         self._show_options(panel, screen.wanted.lines)
         # Reserve space for the note on highlighted lines, or the picture would jump while pointing.
@@ -110,18 +110,18 @@ class LinePane(QWidget):
         if panel.heads != self.heads.count() - 2:
             self.heads.clear()
             self.heads.addItem("All shown heads", None)
-            self.heads.addItem("The pinned cell’s head", FOLLOWS)
+            self.heads.addItem("The pinned cell’s head", FOLLOW_PINNED)
             for head in range(panel.heads):
                 self.heads.addItem(f"Head {head + 1}", head)
         self.heads.setCurrentIndex(self._head_index(options, panel.heads))
-        show_number(self.threshold, options.threshold)
-        show_number(self.top, options.top)
+        set_number(self.threshold, options.threshold)
+        set_number(self.top, options.top)
 
     @staticmethod
     def _head_index(options: LineOptions, heads: int) -> int:
         if options.solo is None:
             return 0
-        return 1 if options.solo == FOLLOWS else min(options.solo, heads - 1) + 2
+        return 1 if options.solo == FOLLOW_PINNED else min(options.solo, heads - 1) + 2
 
     def _choose_heads(self, index: int) -> None:
         self.chosen.emit("solo", self.heads.itemData(index))
@@ -133,9 +133,9 @@ class LinePane(QWidget):
         self.chosen.emit("top", value)
 
 
-NEAR = 5
-NEAR_QUERY = 0.3
-DIMMED = 0.16
+MAX_POINTING_DISTANCE_PX = 5
+QUERY_SNAP_SHARE = 0.3
+DIMMED_OPACITY = 0.16
 
 
 class LineView(CellScrollArea):
@@ -172,13 +172,13 @@ class LineView(CellScrollArea):
             self._scroll_to_pinned(panel)
         self.viewport().repaint()  # before the window is laid out: the user may be looking here
 
-    def place_of(self, cell: Cell) -> QPointF:
+    def line_position(self, cell: Cell) -> QPointF:
         """The viewport position of a cell's line, near its query, where lines do not overlap."""
         head, query, key = cell.place
         rows = self._rows
-        x = rows.left + (rows.right - rows.left) * NEAR_QUERY
+        x = rows.left + (rows.right - rows.left) * QUERY_SNAP_SHARE
         begin, end = (float(rows.ends(head, at)) for at in (query, key))
-        return QPointF(x, begin + (end - begin) * rows.way(x) - self._scroll_offset())
+        return QPointF(x, begin + (end - begin) * rows.curve_share(x) - self._scroll_offset())
 
     def _scroll_to_pinned(self, panel: LinePanel) -> None:
         """Scroll to the pinned tokens, or to the query if both do not fit."""
@@ -187,14 +187,14 @@ class LineView(CellScrollArea):
         for at in map(self._rows.row, tokens):
             if at is not None:
                 middle = self._rows.middle(at)
-                low, high = middle - HEAD * text_scale() - 20, middle + 20
+                low, high = middle - HEADER_HEIGHT_PX * text_scale() - 20, middle + 20
                 bar.setValue(round(min(max(bar.value(), high - part), low)))
 
     def _lay_out_rows(self) -> None:
         size = self.viewport().size()
         heads = self._panel.heads if self._panel.solo is None else 1
         labels, tokens = self._panel.labels, self._panel.tokens
-        self._rows = lay_out(labels, heads, size.width(), size.height(), tokens)
+        self._rows = lay_out_lines(labels, heads, size.width(), size.height(), tokens)
         bar = self.verticalScrollBar()
         bar.setRange(0, max(0, round(self._rows.bottom) - size.height()))
         bar.setPageStep(size.height())
@@ -242,16 +242,16 @@ class LineView(CellScrollArea):
         frame = LinePictureKey.of(self._panel.lines, self._rows, seen, offset, ratio, self._theme)
         if self._picture is None or self._picture.frame != frame:
             self._picture = IncrementalLinePicture(frame)
-            self._picture.go_on()
+            self._picture.resume()
         if not self._picture.is_complete:
             self._draw_timer.start()  # do not delay this frame
-        painter.setOpacity(1 if self._panel.lit is None else DIMMED)
+        painter.setOpacity(1 if self._panel.lit is None else DIMMED_OPACITY)
         painter.drawPixmap(0, frame.top - offset, self._picture.pixmap)
         painter.setOpacity(1)
 
     def _continue_drawing(self) -> None:
         if self._picture and self.isVisible():  # otherwise it continues when it is painted again
-            self._picture.go_on()
+            self._picture.resume()
             if self._picture.is_complete:
                 self.viewport().update()
             else:
@@ -279,7 +279,7 @@ class LineView(CellScrollArea):
 
     def _target_at(self, point: QPointF) -> Cell | LineToken | None:
         rows, y = self._rows, point.y() + self._scroll_offset()
-        if not self._panel.labels or point.y() < HEAD * text_scale():
+        if not self._panel.labels or point.y() < HEADER_HEIGHT_PX * text_scale():
             return None
         if rows.left <= point.x() <= rows.right:
             return self._line_at(point.x(), y)
@@ -296,11 +296,11 @@ class LineView(CellScrollArea):
         return None
 
     def _nearest_cell(self, lines: SelectedLines, x: float, y: float) -> Cell | None:
-        rows, way = self._rows, self._rows.way(x)
+        rows, way = self._rows, self._rows.curve_share(x)
         begins, ends = (rows.ends(lines.heads, side) for side in (lines.queries, lines.keys))
         away = np.abs(begins + (ends - begins) * way - y)
         near = away.min()
-        if near > NEAR * text_scale():
+        if near > MAX_POINTING_DISTANCE_PX * text_scale():
             return None
         at = int(np.nonzero(away <= near + 0.5)[0][-1])  # the largest of coinciding lines
         place = (int(lines.heads[at]), int(lines.queries[at]), int(lines.keys[at]))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
 
-from visualizer.features.logit_attribution.presenter import ATTRIBUTION, ablation_question
+from visualizer.features.logit_attribution.presenter import ATTRIBUTION_PANEL, ablation_question
 from visualizer.session.model_panes import AttributionOptions
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class AttributionController(QObject):
         """Start ablating each head in turn, or stop."""
         token = self._workspace.view.attribution.token
         question = ablation_question(self._workspace.run, token)
-        if question and self._workspace.screen.panel(ATTRIBUTION).is_ablating:
-            self._questions.give_up(question)
+        if question and self._workspace.screen.panel(ATTRIBUTION_PANEL).is_ablating:
+            self._questions.abandon(question)
         elif question:
-            self._questions.want(question)
+            self._questions.request_result(question)

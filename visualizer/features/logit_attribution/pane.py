@@ -16,9 +16,9 @@ def connect(pane: AttributionPane, to: FeatureControllers) -> None:
     """Connect the token choice, ablations and showing a head in the heatmaps."""
     pane.tokenChosen.connect(to.attribution_controller.choose_token)
     pane.headChosen.connect(to.view_controller.show_head_of_model)
-    pane.ablationWanted.connect(to.model_question_controller.want)
-    pane.ablationCancelled.connect(to.model_question_controller.give_up)
-    to.name_keys(dict.fromkeys((pane.ablate, pane.cancel), "attribution.toggle_ablations"))
+    pane.ablationRequested.connect(to.model_question_controller.request_result)
+    pane.ablationCancelled.connect(to.model_question_controller.abandon)
+    to.name_widgets(dict.fromkeys((pane.ablate, pane.cancel), "attribution.toggle_ablations"))
 
 
 PANE = Pane(

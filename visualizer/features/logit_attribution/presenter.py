@@ -16,27 +16,27 @@ from visualizer.attention.model_reading import (
 )
 from visualizer.errors import InputError
 from visualizer.format import format_number, format_share, format_short
-from visualizer.heatmap.labelled_cells import LabelledCells, largest_size
-from visualizer.session.model_panes import why_unread
+from visualizer.heatmap.labelled_cells import LabelledCells, max_magnitude
+from visualizer.session.model_panes import no_reading_reason
 from visualizer.session.pane import PanelPresenter
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
     from visualizer.attention.model_reading import LogitParts, ModelReading
     from visualizer.attention.run import Run
-    from visualizer.session.resolved_view import Resolved
+    from visualizer.session.resolved_view import ResolvedView
 
-PANE = "Attribution"
+PANE_TITLE = "Attribution"
 MODEL_REQUIRED = (
     "Open a model (File > Open a model…) to see how each head contributes to the next token."
 )
-WORKING = "Computing the logit attribution…"
-TWO_QUESTIONS = (
+COMPUTING_MESSAGE = "Computing the logit attribution…"
+METHOD_NOTE = (
     "A head’s direct contribution to the logit and the effect of ablating it can differ, because "
     "later layers build on its output or compensate for its absence."
 )
-REST = "rest"
-LIKELIEST = "most likely token"
+REST_LABEL = "rest"
+TOP_TOKEN_LABEL = "most likely token"
 
 
 class AttributionPanel(Struct, frozen=True, eq=False):
@@ -62,7 +62,7 @@ class AttributionPanel(Struct, frozen=True, eq=False):
         Whether heads are being ablated.
     token : str
         The token that the user entered; empty for the likeliest.
-    likely : tuple of str
+    top_token_names : tuple of str
         Likely next tokens, to choose from.
     questions : tuple of ModelQuestion
         The questions to send to the model.
@@ -82,7 +82,7 @@ class AttributionPanel(Struct, frozen=True, eq=False):
     count: int = 0
     is_ablating: bool = False
     token: str = ""
-    likely: tuple[str, ...] = ()
+    top_token_names: tuple[str, ...] = ()
     questions: tuple[ModelQuestion, ...] = ()
     layers: tuple[int, ...] = ()
     heads: int = 0
@@ -99,7 +99,7 @@ class AttributionPanel(Struct, frozen=True, eq=False):
         return 0 < self.count == self.done
 
 
-ATTRIBUTION: PanelId[AttributionPanel] = PanelId(PANE)
+ATTRIBUTION_PANEL: PanelId[AttributionPanel] = PanelId(PANE_TITLE)
 
 
 def ablation_question(run: Run | None, token: str) -> ModelQuestion | None:
@@ -111,7 +111,7 @@ def ablation_question(run: Run | None, token: str) -> ModelQuestion | None:
 
 
 def present_attribution(
-    resolved: Resolved,
+    resolved: ResolvedView,
     previous: AttributionPanel | None = None,
     refused: InputError | None = None,
 ) -> AttributionPanel:
@@ -120,7 +120,7 @@ def present_attribution(
     if resolved.document.model is None:
         return AttributionPanel(token=token)
     if reading is None:
-        return AttributionPanel(message=why_unread(resolved.document, refused), token=token)
+        return AttributionPanel(message=no_reading_reason(resolved.document, refused), token=token)
     if reading.no_next_token:
         return AttributionPanel(message=reading.no_next_token, token=token)
     questions = [
@@ -141,7 +141,7 @@ def present_attribution(
     found = parts if isinstance(parts, PartsAnswer) else None
     lost = changes if isinstance(changes, AblationAnswer) else None
     likely = sorted(reading.next_tokens, key=lambda row: -row.probability)
-    message = "" if found else WORKING
+    message = "" if found else COMPUTING_MESSAGE
     return AttributionPanel(
         _parts_cells(found, view) if found else None,
         _describe_sum(found) if found else "",
@@ -161,7 +161,7 @@ def present_attribution(
     )
 
 
-def _shown_heads(resolved: Resolved, reading: ModelReading) -> tuple[int, tuple[int, ...]]:
+def _shown_heads(resolved: ResolvedView, reading: ModelReading) -> tuple[int, tuple[int, ...]]:
     """Return the layer number in the model and the heads shown on the heatmaps."""
     return reading.layers[resolved.run.trace.at("layer", resolved.leading)], resolved.heads
 
@@ -171,21 +171,21 @@ def _parts_cells(
 ) -> LabelledCells:
     parts, (map_name, shown) = answer.parts, view
     values = np.concatenate([parts.heads, parts.rest[:, None]], axis=1)
-    end, rest = largest_size(parts.heads), largest_size(parts.rest)
+    end, rest = max_magnitude(parts.heads), max_magnitude(parts.rest)
     heads = parts.heads.shape[1]
     return LabelledCells(
         values,
         tuple(str(layer + 1) for layer in parts.layers),
-        (*(str(head + 1) for head in range(heads)), REST),
+        (*(str(head + 1) for head in range(heads)), REST_LABEL),
         -end,
         end,
         map_name,
         f"logit contribution (rest: ±{format_short(rest)})",
         marked=_marked_cells(parts.layers, heads, shown),
-        marked_row=parts.layers.index(shown[0]) if shown[0] in parts.layers else None,
-        apart=heads,
-        apart_high=rest,
-        describe=partial(describe_part, parts, answer.token),
+        highlighted_row=parts.layers.index(shown[0]) if shown[0] in parts.layers else None,
+        with_head_axis=heads,
+        separate_upper_limit=rest,
+        describe=partial(describe_contribution, parts, answer.token),
     )
 
 
@@ -193,7 +193,7 @@ def _changes_cells(
     answer: AblationAnswer, view: tuple[str, tuple[int, tuple[int, ...]]]
 ) -> LabelledCells:
     map_name, shown = view
-    end, heads = largest_size(answer.changes), answer.changes.shape[1]
+    end, heads = max_magnitude(answer.changes), answer.changes.shape[1]
     return LabelledCells(
         -answer.changes,  # so that support for the token has the same colours in both maps
         tuple(str(layer + 1) for layer in answer.layers),
@@ -203,8 +203,8 @@ def _changes_cells(
         map_name,
         "decrease in log-probability (nats)",
         marked=_marked_cells(answer.layers, heads, shown),
-        marked_row=answer.layers.index(shown[0]) if shown[0] in answer.layers else None,
-        describe=partial(describe_change, answer),
+        highlighted_row=answer.layers.index(shown[0]) if shown[0] in answer.layers else None,
+        describe=partial(describe_ablation, answer),
     )
 
 
@@ -229,7 +229,7 @@ def _describe_sum(answer: PartsAnswer) -> str:
     )
 
 
-def describe_part(parts: LogitParts, token: str, row: int, column: int) -> str:
+def describe_contribution(parts: LogitParts, token: str, row: int, column: int) -> str:
     """Describe what a head, or the rest of its layer, adds to the logit."""
     layer, heads = parts.layers[row] + 1, parts.heads.shape[1]
     if column == heads:
@@ -246,7 +246,7 @@ def _format_logit(parts: LogitParts) -> str:
     return format_number(parts.logit, 2)
 
 
-def describe_change(answer: AblationAnswer, row: int, column: int) -> str:
+def describe_ablation(answer: AblationAnswer, row: int, column: int) -> str:
     """Describe the effect of ablating a head on the token's probability."""
     change = float(answer.changes[row, column])
     name = f"layer {answer.layers[row] + 1}, head {column + 1}"
@@ -263,8 +263,8 @@ def describe_change(answer: AblationAnswer, row: int, column: int) -> str:
 
 
 PANEL = PanelPresenter(
-    ATTRIBUTION,
+    ATTRIBUTION_PANEL,
     lambda resolved, moment, previous: present_attribution(resolved, previous, moment.refused),
     AttributionPanel(),
-    ATTRIBUTION.name,
+    ATTRIBUTION_PANEL.name,
 )

@@ -9,9 +9,9 @@ from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import QComboBox, QCompleter, QLineEdit, QProgressBar, QPushButton, QWidget
 
 from visualizer.features.logit_attribution.presenter import (
-    ATTRIBUTION,
-    LIKELIEST,
-    TWO_QUESTIONS,
+    ATTRIBUTION_PANEL,
+    METHOD_NOTE,
+    TOP_TOKEN_LABEL,
     AttributionPanel,
 )
 from visualizer.heatmap.labelled_cells_widget import CellColourBar, LabelledCellsView
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from visualizer.session.screen import Screen
     from visualizer.widgets.theme import Theme
 
-WIDTH = 252
+PANE_WIDTH_PX = 252
 MAX_TOKEN_LENGTH = 100
 """Maximum length of a token, in characters."""
-KEYS = (
+KEYBOARD_HELP = (
     "Press the arrow keys to move between heads, Enter to show a head in the heatmaps, and Ctrl+C "
     "to copy the table."
 )
-LINES = 5
+DESCRIPTION_LINES = 5
 """Number of lines reserved for the description of a cell."""
 
 
@@ -48,7 +48,7 @@ class HeadMap(QWidget):
         self.setAccessibleName(title)
         self.title = PlainLabel(title)
         self.table, self.bar = (
-            LabelledCellsView(title, KEYS),
+            LabelledCellsView(title, KEYBOARD_HELP),
             CellColourBar(f"{title}: colour scale"),
         )
         column = column_layout(self, (0, 0, 0, 0), spacing=3)
@@ -70,14 +70,14 @@ class AttributionPane(QWidget):
     """The token to attribute; empty for the likeliest."""
     headChosen = Signal(int, int)
     """A layer number in the model and a head to show on the heatmaps."""
-    ablationWanted = Signal(object)
+    ablationRequested = Signal(object)
     ablationCancelled = Signal(object)
     """The request to ablate each head."""
 
     def __init__(self) -> None:
         super().__init__()
         self.setAccessibleName("Attribution")
-        self.setMinimumWidth(round(WIDTH * text_scale()))
+        self.setMinimumWidth(round(PANE_WIDTH_PX * text_scale()))
         self.message, self.sum, self.said = (PlainLabel() for _ in range(3))
         self.working, self.problem = ProgressLine(), PlainLabel()
         self.parts, self.changes = HeadMap("Direct contribution"), HeadMap("Effect of ablation")
@@ -131,7 +131,7 @@ class AttributionPane(QWidget):
         edit = self.token.lineEdit()
         assert isinstance(edit, QLineEdit)
         edit.setMaxLength(MAX_TOKEN_LENGTH)
-        edit.setPlaceholderText(LIKELIEST)
+        edit.setPlaceholderText(TOP_TOKEN_LABEL)
         edit.setAccessibleName("Next token")
         self.token.activated.connect(self._choose_token)
         edit.editingFinished.connect(self._type_token)
@@ -151,7 +151,7 @@ class AttributionPane(QWidget):
         return self._ablations
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
-        panel = screen.panel(ATTRIBUTION)
+        panel = screen.panel(ATTRIBUTION_PANEL)
         before, self._panel = self._panel, panel
         self.working.show_working(panel.is_asking_parts, theme)
         is_empty = panel.parts is None
@@ -172,8 +172,11 @@ class AttributionPane(QWidget):
         self.problem.setText(panel.changes_message)
         self.problem.setVisible(bool(panel.changes_message))
         self._show_ablation(panel)
-        self.said.setFixedHeight(LINES * self.said.fontMetrics().lineSpacing())
-        if before is None or (before.likely, before.token) != (panel.likely, panel.token):
+        self.said.setFixedHeight(DESCRIPTION_LINES * self.said.fontMetrics().lineSpacing())
+        if before is None or (before.top_token_names, before.token) != (
+            panel.top_token_names,
+            panel.token,
+        ):
             self._show_token(panel)
 
     def _show_ablation(self, panel: AttributionPanel) -> None:
@@ -193,7 +196,7 @@ class AttributionPane(QWidget):
         self.token.blockSignals(True)
         self.token.clear()
         self.token.addItem("")
-        self.token.addItems(list(panel.likely))
+        self.token.addItems(list(panel.top_token_names))
         self.token.setEditText(panel.token)
         self.token.blockSignals(False)
 
@@ -208,7 +211,7 @@ class AttributionPane(QWidget):
 
     def _request_ablation(self) -> None:
         if self._panel and self._panel.ablation:
-            self.ablationWanted.emit(self._panel.ablation)
+            self.ablationRequested.emit(self._panel.ablation)
 
     def _cancel_ablation(self) -> None:
         if self._panel and self._panel.ablation:
@@ -220,4 +223,4 @@ class AttributionPane(QWidget):
             self.headChosen.emit(panel.layers[row], column if column < panel.heads else -1)
 
     def _show_description(self, words: str) -> None:
-        self.said.setText(words or TWO_QUESTIONS)
+        self.said.setText(words or METHOD_NOTE)

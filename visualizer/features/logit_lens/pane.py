@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def connect(pane: LensPane, to: FeatureControllers) -> None:
     """Connect showing a layer and token in the heatmaps, and long computations."""
     pane.placeChosen.connect(to.view_controller.show_token_of_layer)
-    pane.costlyWanted.connect(to.model_question_controller.want)
+    pane.costlyAnswerRequested.connect(to.model_question_controller.request_result)
 
 
 PANE = Pane(

@@ -16,25 +16,25 @@ from visualizer.attention.model_reading import (
 from visualizer.errors import InputError
 from visualizer.format import format_share
 from visualizer.heatmap.labelled_cells import LabelledCells
-from visualizer.language.tokenizers import visible
-from visualizer.session.model_panes import why_unread
+from visualizer.language.tokenizers import visible_token
+from visualizer.session.model_panes import no_reading_reason
 from visualizer.session.pane import PanelPresenter
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
-    from visualizer.session.resolved_view import Resolved
+    from visualizer.session.resolved_view import ResolvedView
 
-PANE = "Lens"
+PANE_TITLE = "Lens"
 MODEL_REQUIRED = (
     "Open a model (File > Open a model…) to see the next token that each layer predicts."
 )
-WORKING = "Computing the logit lens…"
-HOW = (
+COMPUTING_MESSAGE = "Computing the logit lens…"
+METHOD_NOTE = (
     "Applies the final norm and the unembedding to the residual stream after each layer. The last "
     "row is the model’s own prediction."
 )
-QUESTION = ModelQuestion(QuestionKind.LENS)
-ANYWAY = ModelQuestion(QuestionKind.LENS, is_costly=True)
+LENS_QUESTION = ModelQuestion(QuestionKind.LENS)
+COSTLY_LENS_QUESTION = ModelQuestion(QuestionKind.LENS, is_costly=True)
 
 
 class LensPanel(Struct, frozen=True, eq=False):
@@ -67,29 +67,29 @@ class LensPanel(Struct, frozen=True, eq=False):
         return bool(self.questions)
 
 
-LENS: PanelId[LensPanel] = PanelId(PANE)
+LENS_PANEL: PanelId[LensPanel] = PanelId(PANE_TITLE)
 
 
 def present_lens(
-    resolved: Resolved, previous: LensPanel | None = None, refused: InputError | None = None
+    resolved: ResolvedView, previous: LensPanel | None = None, refused: InputError | None = None
 ) -> LensPanel:
     """Present each layer's predictions, or why the document could not be read."""
     reading = resolved.run.reading
     if resolved.document.model is None:
         return LensPanel()
     if reading is None:
-        return LensPanel(message=why_unread(resolved.document, refused))
+        return LensPanel(message=no_reading_reason(resolved.document, refused))
     if reading.no_next_token:
         return LensPanel(message=reading.no_next_token)
     answers = reading.answers
-    question = ANYWAY if ANYWAY in answers.wanted else QUESTION
+    question = COSTLY_LENS_QUESTION if COSTLY_LENS_QUESTION in answers.wanted else LENS_QUESTION
     answer = answers.known.get(question)
     if isinstance(answer, InputError):
         return LensPanel(message=answer.sentence)
     if isinstance(answer, CostlyAnswer):
-        return LensPanel(message=answer.sentence, costly=ANYWAY)
+        return LensPanel(message=answer.sentence, costly=COSTLY_LENS_QUESTION)
     if not isinstance(answer, LensAnswer):
-        return LensPanel(message=WORKING, questions=(question,))
+        return LensPanel(message=COMPUTING_MESSAGE, questions=(question,))
     number = reading.layers[resolved.run.trace.at("layer", resolved.leading)]
     shown = answer.layers.index(number) if number in answer.layers else None
     pinned = _pinned_token(resolved)
@@ -102,12 +102,12 @@ def present_lens(
     cells = LabelledCells(
         answer.probabilities[..., 0],
         tuple(_row_title(answer, row) for row in range(len(answer.layers))),
-        tuple(map(visible, tokens)),
+        tuple(map(visible_token, tokens)),
         0.0,
         1.0,
         map_name,
         "probability of the most likely next token",
-        tuple(tuple(visible(rank[0]) for rank in layer) for layer in answer.words),
+        tuple(tuple(visible_token(rank[0]) for rank in layer) for layer in answer.words),
         frozenset([place] if place else []),
         shown,
         describe=partial(describe, answer, tokens),
@@ -115,7 +115,7 @@ def present_lens(
     return LensPanel(cells, "", None, (), answer.layers, made_of)
 
 
-def _pinned_token(resolved: Resolved) -> int | None:
+def _pinned_token(resolved: ResolvedView) -> int | None:
     """Return the token whose row is pinned; None if there is none."""
     pinned = resolved.pinned
     dims = resolved.run.trace.stage(pinned.stage).dims if pinned else ()
@@ -142,8 +142,8 @@ def describe(answer: LensAnswer, tokens: tuple[str, ...], row: int, column: int)
 
 
 PANEL = PanelPresenter(
-    LENS,
+    LENS_PANEL,
     lambda resolved, moment, previous: present_lens(resolved, previous, moment.refused),
     LensPanel(),
-    LENS.name,
+    LENS_PANEL.name,
 )

@@ -8,7 +8,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import QPushButton, QWidget
 
-from visualizer.features.logit_lens.presenter import HOW, LENS, LensPanel
+from visualizer.features.logit_lens.presenter import LENS_PANEL, METHOD_NOTE, LensPanel
 from visualizer.heatmap.labelled_cells_widget import CellColourBar, LabelledCellsView
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.labels import PlainLabel
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from visualizer.session.screen import Screen
     from visualizer.widgets.theme import Theme
 
-WIDTH = 252
-KEYS = (
+PANE_WIDTH_PX = 252
+KEYBOARD_HELP = (
     "Press the arrow keys to move between cells, Enter to show the layer in the heatmaps, and "
     "Ctrl+C to copy the table."
 )
-LINES = 5
+DESCRIPTION_LINES = 5
 """Number of lines reserved for the description of a cell."""
 
 
@@ -35,20 +35,25 @@ class LensPane(QWidget):
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     placeChosen = Signal(int, int)
     """A layer number in the model and a token to show on the heatmaps."""
-    costlyWanted = Signal(object)
+    costlyAnswerRequested = Signal(object)
     """An expensive question that the user has confirmed."""
 
     def __init__(self) -> None:
         super().__init__()
         self.setAccessibleName("Lens")
-        self.setMinimumWidth(round(WIDTH * text_scale()))
+        self.setMinimumWidth(round(PANE_WIDTH_PX * text_scale()))
         self.message, self.said = PlainLabel(), PlainLabel()
-        self.working, self.table = ProgressLine(), LabelledCellsView("Predictions by layer", KEYS)
-        self.anyway = QPushButton("Compute")
-        self.anyway.setToolTip(plain_tooltip("Compute the logit lens; this may take a while"))
+        self.working, self.table = (
+            ProgressLine(),
+            LabelledCellsView("Predictions by layer", KEYBOARD_HELP),
+        )
+        self.compute_button = QPushButton("Compute")
+        self.compute_button.setToolTip(
+            plain_tooltip("Compute the logit lens; this may take a while")
+        )
         self.bar = CellColourBar("Colour scale of probabilities")
         self._panel: LensPanel | None = None
-        self.anyway.clicked.connect(self._request_costly)
+        self.compute_button.clicked.connect(self._request_costly)
         self.table.chosen.connect(self._choose_place)
         self.table.pointed.connect(self._show_description)
         for label in (self.message, self.said):
@@ -56,7 +61,7 @@ class LensPane(QWidget):
             label.setAlignment(Qt.AlignmentFlag.AlignTop)
         self.said.setProperty("role", "quiet")
         column = column_layout(self, (12, 4, 8, 8), spacing=6)
-        for part in (self.working, self.message, self.anyway):
+        for part in (self.working, self.message, self.compute_button):
             column.addWidget(part)
         column.addWidget(self.table, 1)
         column.addWidget(self.bar)
@@ -65,7 +70,7 @@ class LensPane(QWidget):
         column.addWidget(self._space, 1)
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
-        panel = screen.panel(LENS)
+        panel = screen.panel(LENS_PANEL)
         self._panel = panel
         self.working.show_working(panel.is_working, theme)
         is_empty = panel.cells is None and not (panel.is_working and self.table.cells)
@@ -76,19 +81,19 @@ class LensPane(QWidget):
             self.bar.show_cells(panel.cells, theme)
         self.message.setText(panel.message)
         self.message.setVisible(is_empty)
-        self.anyway.setVisible(panel.costly is not None)
+        self.compute_button.setVisible(panel.costly is not None)
         self._space.setVisible(is_empty)
         self.table.setVisible(not is_empty)
         self.said.setVisible(not is_empty)
-        self.said.setFixedHeight(LINES * self.said.fontMetrics().lineSpacing())
+        self.said.setFixedHeight(DESCRIPTION_LINES * self.said.fontMetrics().lineSpacing())
 
     def _request_costly(self) -> None:
         if self._panel and self._panel.costly:
-            self.costlyWanted.emit(self._panel.costly)
+            self.costlyAnswerRequested.emit(self._panel.costly)
 
     def _choose_place(self, row: int, column: int) -> None:
         if self._panel and self._panel.cells is not None:
             self.placeChosen.emit(self._panel.layers[row], column)
 
     def _show_description(self, words: str) -> None:
-        self.said.setText(words or HOW)
+        self.said.setText(words or METHOD_NOTE)

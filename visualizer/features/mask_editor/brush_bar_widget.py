@@ -14,14 +14,14 @@ from visualizer.widgets.labels import ElidedLabel, PlainLabel
 from visualizer.widgets.layouts import row_layout
 from visualizer.widgets.overflow_row import OverflowRow, RowItem, button_entry
 from visualizer.widgets.plain_text_tooltips import plain_tooltip
-from visualizer.widgets.setting_controls import show_number
+from visualizer.widgets.setting_controls import set_number
 
 if TYPE_CHECKING:
     from visualizer.features.mask_editor.presenter import MaskEditPanel
 
-HEIGHT = 32
+BAR_HEIGHT_PX = 32
 MASK, EDGES = "Mask", "Cut edges"
-BRUSHES = {
+BRUSH_TEXTS = {
     MaskBrush.ALL: ("All", "Every query attends to every key"),
     MaskBrush.CAUSAL: ("Causal", "Each query attends to itself and all earlier tokens"),
     MaskBrush.WINDOW: (
@@ -34,7 +34,7 @@ BRUSHES = {
     ),
     MaskBrush.PADDING: ("Padding", "This many tokens are text; the tokens after them are padding"),
 }
-NUMBERS = {
+BRUSH_NUMBER_LABELS = {
     MaskBrush.WINDOW: "Window size in tokens",
     MaskBrush.PREFIX: "Prefix length in tokens",
     MaskBrush.PADDING: "Number of tokens before the padding",
@@ -48,14 +48,14 @@ class MaskEditBar(OverflowRow):
     brushChosen = Signal(str)
     numberChosen = Signal(str, int)
     settled = Signal()
-    allHeadsChosen = Signal(bool)
+    allHeadsToggled = Signal(bool)
     """Whether strokes cut edges in all shown heads of a model."""
     joined = Signal()
     """The user asked to restore all cut edges."""
     left = Signal()
 
     def __init__(self) -> None:
-        super().__init__(HEIGHT, "More masks", (12, 0, 12, 0), spacing=4)
+        super().__init__(BAR_HEIGHT_PX, "More masks", (12, 0, 12, 0), spacing=4)
         self.setAccessibleName("Mask editor")
         self.buttons: dict[MaskBrush, QToolButton] = {}
         self.boxes: dict[MaskBrush, QSpinBox] = {}
@@ -66,7 +66,7 @@ class MaskEditBar(OverflowRow):
         self.all_heads.setToolTip("Cut edges in all visible heads at once")
         self.all_heads.setCheckable(True)
         self.all_heads.setAutoRaise(True)
-        self.all_heads.clicked.connect(self.allHeadsChosen)
+        self.all_heads.clicked.connect(self.allHeadsToggled)
         self.join = QToolButton()
         self.join.setText("Restore all")
         self.join.setToolTip("Restore all cut edges")
@@ -95,13 +95,13 @@ class MaskEditBar(OverflowRow):
         place = QWidget()
         row = row_layout(place, (0, 0, 0, 0), spacing=4)
         row.addWidget(self._create_button(brush))
-        if brush in NUMBERS:
+        if brush in BRUSH_NUMBER_LABELS:
             row.addWidget(self._create_spin_box(brush))
             row.addSpacing(4)
         return place
 
     def _create_button(self, brush: MaskBrush) -> QToolButton:
-        words, tip = BRUSHES[brush]
+        words, tip = BRUSH_TEXTS[brush]
         button = QToolButton()
         button.setText(words)
         button.setToolTip(plain_tooltip(tip))
@@ -117,8 +117,8 @@ class MaskEditBar(OverflowRow):
     def _create_spin_box(self, brush: MaskBrush) -> QSpinBox:
         box = QSpinBox()
         install_input_filters(box)
-        box.setAccessibleName(NUMBERS[brush])
-        box.setToolTip(NUMBERS[brush])
+        box.setAccessibleName(BRUSH_NUMBER_LABELS[brush])
+        box.setToolTip(BRUSH_NUMBER_LABELS[brush])
         box.setObjectName(brush)
         box.setRange(1, 1)
         box.valueChanged.connect(self._on_number_changed)
@@ -149,7 +149,7 @@ class MaskEditBar(OverflowRow):
             box.blockSignals(True)  # a new limit is not user input
             box.setMaximum(max(1, panel.tokens, number))
             box.blockSignals(False)
-            show_number(box, number)
+            set_number(box, number)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.key() == Qt.Key.Key_Escape:

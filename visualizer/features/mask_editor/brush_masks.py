@@ -21,29 +21,29 @@ if TYPE_CHECKING:
 
     from visualizer.models.model_source import LayerAndHead, ModelSource
 
-Place = tuple[int, int]
+QueryKeyIndex = tuple[int, int]
 """Query and key indices of a cell."""
 
 
-def all_allowed(tokens: int) -> np.ndarray:
+def full_mask(tokens: int) -> np.ndarray:
     """Every query attends to every key."""
     return np.ones((tokens, tokens), dtype=bool)  # query key
 
 
-def causal(tokens: int) -> np.ndarray:
+def causal_mask(tokens: int) -> np.ndarray:
     """Each query attends to itself and all earlier tokens."""
     return np.tri(tokens, dtype=bool)  # query key
 
 
 def window(tokens: int, width: int) -> np.ndarray:
     """Each query attends to `width` tokens: itself and those just before it."""
-    mask: np.ndarray = causal(tokens) & ~np.tri(tokens, k=-width, dtype=bool)  # query key
+    mask: np.ndarray = causal_mask(tokens) & ~np.tri(tokens, k=-width, dtype=bool)  # query key
     return mask
 
 
 def prefix(tokens: int, length: int) -> np.ndarray:
     """Every query attends to the first `length` tokens; the rest of the mask is causal."""
-    mask: np.ndarray = causal(tokens) | padding(tokens, length)  # query key
+    mask: np.ndarray = causal_mask(tokens) | padding(tokens, length)  # query key
     return mask
 
 
@@ -58,11 +58,14 @@ def mask_of_brush(brush: MaskBrush, tokens: int, number: int) -> BooleanMatrix:
     masks = {MaskBrush.WINDOW: window, MaskBrush.PREFIX: prefix, MaskBrush.PADDING: padding}
     if brush in masks:
         return BooleanMatrix.of(masks[brush](tokens, number))
-    return BooleanMatrix.of((all_allowed if brush is MaskBrush.ALL else causal)(tokens))
+    return BooleanMatrix.of((full_mask if brush is MaskBrush.ALL else causal_mask)(tokens))
 
 
-def with_stroke(
-    mask: BooleanMatrix, cells: Iterable[Place], allow: bool, blocks: tuple[int, int] = (1, 1)
+def apply_stroke(
+    mask: BooleanMatrix,
+    cells: Iterable[QueryKeyIndex],
+    allow: bool,
+    blocks: tuple[int, int] = (1, 1),
 ) -> BooleanMatrix:
     """Allow or forbid the cells of a stroke; with pooling, the whole block of each cell."""
     painted = mask.array()  # query key
@@ -71,13 +74,15 @@ def with_stroke(
     return BooleanMatrix.of(painted)
 
 
-def is_open(mask: BooleanMatrix, cell: Place, blocks: tuple[int, int] = (1, 1)) -> bool:
+def is_allowed(mask: BooleanMatrix, cell: QueryKeyIndex, blocks: tuple[int, int] = (1, 1)) -> bool:
     """Whether a cell is drawn as allowed; for a block, whether any of its cells is allowed."""
     query, key = cell
     return bool(mask.array()[query : query + blocks[0], key : key + blocks[1]].any())
 
 
-def between(start: Place, end: Place, blocks: tuple[int, int] = (1, 1)) -> list[Place]:
+def cells_on_line(
+    start: QueryKeyIndex, end: QueryKeyIndex, blocks: tuple[int, int] = (1, 1)
+) -> list[QueryKeyIndex]:
     """Return the drawn cells on a line between two cells, both included, without gaps."""
     down, right = ((to - at) // block for at, to, block in zip(start, end, blocks, strict=True))
     steps = max(abs(down), abs(right))
@@ -86,7 +91,7 @@ def between(start: Place, end: Place, blocks: tuple[int, int] = (1, 1)) -> list[
     return [(start[0] + row * blocks[0], start[1] + column * blocks[1]) for row, column in places]
 
 
-def open_cells(allowed: np.ndarray, cut: tuple[Place, ...]) -> np.ndarray:
+def uncut_cells(allowed: np.ndarray, cut: tuple[QueryKeyIndex, ...]) -> np.ndarray:
     """Return the cells of a head that the model allows and that are not cut."""
     cells: np.ndarray = allowed.copy()  # query key
     within = [place for place in cut if max(place) < len(cells)]
@@ -95,7 +100,7 @@ def open_cells(allowed: np.ndarray, cut: tuple[Place, ...]) -> np.ndarray:
     return cells
 
 
-def with_open_cells(
+def cut_other_cells(
     model: ModelSource, head: LayerAndHead, allowed: np.ndarray, cells: np.ndarray
 ) -> ModelSource:
     """Cut the cells of a head that the model allows and that are not open.

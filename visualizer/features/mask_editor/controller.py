@@ -12,25 +12,29 @@ from visualizer.attention.captured_attention import MAX_CUT_EDGES
 from visualizer.attention.spec import BooleanMatrix
 from visualizer.errors import InputError
 from visualizer.features.mask_editor.brush_masks import (
-    between,
-    is_open,
+    apply_stroke,
+    cells_on_line,
+    cut_other_cells,
+    is_allowed,
     mask_of_brush,
-    open_cells,
-    with_open_cells,
-    with_stroke,
+    uncut_cells,
 )
-from visualizer.features.mask_editor.presenter import MASK_EDIT, longest, mask_of
+from visualizer.features.mask_editor.presenter import (
+    MASK_EDIT_PANEL,
+    current_mask,
+    longest_text_tokens,
+)
 from visualizer.format import format_count
-from visualizer.heatmap.board import target_of
+from visualizer.heatmap.board import stage_and_side
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
-from visualizer.heatmap.cell_pointing_widget import STEPS
-from visualizer.heatmap.panel_cells import moved_cursor, panel_of
+from visualizer.heatmap.cell_pointing_widget import ARROW_STEPS
+from visualizer.heatmap.panel_cells import move_cursor, panel_of_cell
 from visualizer.session.view_options import MaskBrush
-from visualizer.widgets.input_filters import is_command
+from visualizer.widgets.input_filters import has_command_modifier
 
 if TYPE_CHECKING:
     from visualizer.features.mask_editor.brush_bar_widget import MaskEditBar
-    from visualizer.features.mask_editor.brush_masks import Place
+    from visualizer.features.mask_editor.brush_masks import QueryKeyIndex
     from visualizer.features.mask_editor.presenter import MaskEditPanel
     from visualizer.heatmap.board_layout import PanelSlot
     from visualizer.heatmap.cell_selection_controller import CellSelectionController
@@ -39,7 +43,7 @@ if TYPE_CHECKING:
     from visualizer.session.view_options import MaskEditState
     from visualizer.session.workspace import Workspace
 
-TOO_MANY = "At most {most} can be cut. Restore some before you cut more."
+TOO_MANY_CUTS_ERROR = "At most {most} can be cut. Restore some before you cut more."
 
 
 class MaskEditController(QObject):
@@ -55,16 +59,16 @@ class MaskEditController(QObject):
 
     def follow_bar(self, strokes: MaskStrokeController, bar: MaskEditBar) -> None:
         """Connect strokes in the heatmaps and the bar of brushes."""
-        strokes.begun.connect(self.begin)
-        strokes.swept.connect(self.sweep)
+        strokes.restart.connect(self.begin)
+        strokes.strokeContinued.connect(self.continue_stroke)
         strokes.ended.connect(self.end)
         strokes.extended.connect(self.extend)
         strokes.left.connect(self.stop)
-        bar.brushChosen.connect(self.start_from)
+        bar.brushChosen.connect(self.apply_brush)
         bar.numberChosen.connect(self.set_number)
         bar.settled.connect(self.end)
-        bar.allHeadsChosen.connect(self.set_all_heads)
-        bar.joined.connect(self.join_all)
+        bar.allHeadsToggled.connect(self.set_all_heads)
+        bar.joined.connect(self.restore_all_edges)
         bar.left.connect(self.stop)
 
     @property
@@ -85,17 +89,17 @@ class MaskEditController(QObject):
         if mask:
             self.end()
             place = self._block_start(cell)
-            allow = is_open(mask, place, self._block_size(cell)) == spreads
+            allow = is_allowed(mask, place, self._block_size(cell)) == spreads
             self._stroke = cell, allow
             self._paint_cells([place])
 
-    def sweep(self, cell: Cell) -> None:
+    def continue_stroke(self, cell: Cell) -> None:
         """Continue the stroke to a cell, painting all cells in between."""
         if self._stroke:
             before, allow = self._stroke
             self._stroke = cell, allow
             places = self._block_start(before), self._block_start(cell)
-            self._paint_cells(between(*places, self._block_size(cell)))
+            self._paint_cells(cells_on_line(*places, self._block_size(cell)))
 
     def end(self) -> None:
         """End the stroke and its undo step."""
@@ -113,41 +117,41 @@ class MaskEditController(QObject):
         """Copy the pinned cell's value to the next cell, and pin the next cell."""
         screen = self._workspace.screen
         pinned = screen.panel(BOARD_CONTENTS).cursor.pinned
-        following = moved_cursor(screen.panel(BOARD_CONTENTS).board, pinned, down, right)
+        following = move_cursor(screen.panel(BOARD_CONTENTS).board, pinned, down, right)
         if pinned is None or following is None or _panel_key(following) != _panel_key(pinned):
             return
         mask = self._get_mask(pinned)
         if mask:
             self._stroke = (
                 following,
-                is_open(mask, self._block_start(pinned), self._block_size(pinned)),
+                is_allowed(mask, self._block_start(pinned), self._block_size(pinned)),
             )
             self._cell_selection.walk(down, right)
             self._paint_cells([self._block_start(following)])
 
     def _get_mask(self, cell: Cell) -> BooleanMatrix | None:
         """Return the mask, or the uncut cells of a model's head; None if the cell has none."""
-        panel = self._workspace.screen.panel(MASK_EDIT)
-        if panel is None or target_of(cell) not in panel.targets:
+        panel = self._workspace.screen.panel(MASK_EDIT_PANEL)
+        if panel is None or stage_and_side(cell) not in panel.targets:
             return None
         model = self._workspace.document.model
         if model and panel.layer is not None and panel.allowed is not None:
             if cell.head is None:
                 return None
             cut = model.cut_cells.get((panel.layer, cell.head), ())
-            return BooleanMatrix.of(open_cells(panel.allowed, cut))
-        return mask_of(self._workspace.document, panel.tokens)
+            return BooleanMatrix.of(uncut_cells(panel.allowed, cut))
+        return current_mask(self._workspace.document, panel.tokens)
 
     def _block_size(self, cell: Cell) -> tuple[int, int]:
-        panel = panel_of(self._workspace.screen.panel(BOARD_CONTENTS).board, cell)
+        panel = panel_of_cell(self._workspace.screen.panel(BOARD_CONTENTS).board, cell)
         return (panel.rows.block, panel.columns.block) if panel else (1, 1)
 
-    def _block_start(self, cell: Cell) -> Place:
+    def _block_start(self, cell: Cell) -> QueryKeyIndex:
         """Return the first query and key of the pooling block that contains a cell."""
         rows, columns = self._block_size(cell)
         return cell.place[-2] // rows * rows, cell.place[-1] // columns * columns
 
-    def _paint_cells(self, places: list[Place]) -> None:
+    def _paint_cells(self, places: list[QueryKeyIndex]) -> None:
         if self._stroke is None:
             return
         cell, allow = self._stroke
@@ -155,15 +159,15 @@ class MaskEditController(QObject):
         if self._workspace.document.model:
             self._cut_edges(cell, places, allow)
             return
-        painted = mask and with_stroke(mask, places, allow, self._block_size(cell))
+        painted = mask and apply_stroke(mask, places, allow, self._block_size(cell))
         if painted != mask:
             self._workspace.set("painted", painted, going_on=True)
 
     # ------------------------------------------------------------------ edges of a model
 
-    def _cut_edges(self, cell: Cell, places: list[Place], allow: bool) -> None:
+    def _cut_edges(self, cell: Cell, places: list[QueryKeyIndex], allow: bool) -> None:
         """Cut or restore the edges of a stroke, in the cell's head or in all shown heads."""
-        panel, model = self._workspace.screen.panel(MASK_EDIT), self._workspace.document.model
+        panel, model = self._workspace.screen.panel(MASK_EDIT_PANEL), self._workspace.document.model
         if panel is None or panel.layer is None or panel.allowed is None or model is None:
             return
         blocks, changed = self._block_size(cell), model
@@ -171,12 +175,12 @@ class MaskEditController(QObject):
             if head is None:
                 return
             place = panel.layer, head
-            cells = open_cells(panel.allowed, model.cut_cells.get(place, ()))
-            painted = with_stroke(BooleanMatrix.of(cells), places, allow, blocks)
-            changed = with_open_cells(changed, place, panel.allowed, painted.array())
+            cells = uncut_cells(panel.allowed, model.cut_cells.get(place, ()))
+            painted = apply_stroke(BooleanMatrix.of(cells), places, allow, blocks)
+            changed = cut_other_cells(changed, place, panel.allowed, painted.array())
         if sum(len(cut.cells) for cut in changed.cuts) > MAX_CUT_EDGES:
             most = format_count(MAX_CUT_EDGES, "edge")
-            self._workspace.refuse(InputError("cuts", TOO_MANY.format(most=most)))
+            self._workspace.show_error(InputError("cuts", TOO_MANY_CUTS_ERROR.format(most=most)))
         elif changed != model:
             self._workspace.set("model", changed, going_on=True)
 
@@ -184,7 +188,7 @@ class MaskEditController(QObject):
         """Choose whether strokes cut edges in all shown heads or only in the head painted in."""
         self._update_edit_state(is_of_all_heads=is_of_all)
 
-    def join_all(self) -> None:
+    def restore_all_edges(self) -> None:
         """Restore all cut edges."""
         model = self._workspace.document.model
         if model:
@@ -193,23 +197,23 @@ class MaskEditController(QObject):
 
     # ------------------------------------------------------------------ brushes
 
-    def start_from(self, name: str) -> None:
+    def apply_brush(self, name: str) -> None:
         """Replace the mask with that of a brush."""
         self.end()
         brush, document = MaskBrush(name), self._workspace.document
-        tokens = longest(document)
+        tokens = longest_text_tokens(document)
         if tokens and document.has_module and not self._is_too_long:
             mask = mask_of_brush(brush, tokens, self._edit_state.number(brush))
-            if mask != mask_of(document, tokens):
+            if mask != current_mask(document, tokens):
                 self._workspace.set("painted", mask)
 
     def set_number(self, name: str, number: int) -> None:
         """Set the parameter of a brush, and update the mask if it is the mask of that brush."""
         brush, document = MaskBrush(name), self._workspace.document
-        tokens = longest(document)
+        tokens = longest_text_tokens(document)
         if self._is_too_long:
             return
-        is_its = mask_of_brush(brush, tokens, self._edit_state.number(brush)) == mask_of(
+        is_its = mask_of_brush(brush, tokens, self._edit_state.number(brush)) == current_mask(
             document, tokens
         )
         self._update_edit_state(**{brush.value: number})
@@ -218,7 +222,7 @@ class MaskEditController(QObject):
 
     @property
     def _is_too_long(self) -> bool:
-        panel = self._workspace.screen.panel(MASK_EDIT)
+        panel = self._workspace.screen.panel(MASK_EDIT_PANEL)
         return panel is not None and panel.is_too_long
 
     def _update_edit_state(self, **changes: Any) -> None:
@@ -230,15 +234,15 @@ def _panel_key(cell: Cell) -> tuple[object, ...]:
 
 
 SHIFT = Qt.KeyboardModifier.ShiftModifier
-PRESSES = {QEvent.Type.MouseButtonPress, QEvent.Type.MouseButtonDblClick}
+PRESS_EVENTS = {QEvent.Type.MouseButtonPress, QEvent.Type.MouseButtonDblClick}
 
 
 class MaskStrokeController(QObject):
     """Event filter that turns mouse and key events of the heatmaps into strokes."""
 
-    begun = Signal(object, bool)
+    restart = Signal(object, bool)
     """The first cell, and whether the stroke copies its value."""
-    swept = Signal(object)
+    strokeContinued = Signal(object)
     ended = Signal()
     extended = Signal(int, int)
     left = Signal()
@@ -252,7 +256,7 @@ class MaskStrokeController(QObject):
     def show_mask_edit(self, panel: MaskEditPanel | None) -> None:
         """Install the event filter, or remove it without a panel."""
         before, self._panel = self._panel, panel
-        self._board.show_mask_changes(panel.fresh if panel else {})
+        self._board.show_mask_changes(panel.pending_cells if panel else {})
         if bool(panel) == bool(before):
             return
         for widget in (self._board, self._board.viewport()):
@@ -278,12 +282,12 @@ class MaskStrokeController(QObject):
     # ------------------------------------------------------------------ mouse
 
     def _handle_mouse(self, event: QMouseEvent) -> bool:
-        if event.type() in PRESSES:
+        if event.type() in PRESS_EVENTS:
             return self._handle_press(event)
         if self._slot is None:
             return False
         if event.type() == QEvent.Type.MouseMove:
-            self.swept.emit(self._board.cell_nearest(self._slot, event.position()))
+            self.strokeContinued.emit(self._board.nearest_cell(self._slot, event.position()))
             return False  # hovering continues
         self._end_stroke()
         return True
@@ -292,12 +296,12 @@ class MaskStrokeController(QObject):
         slot = self._board.slot_at(event.position())
         targets = self._panel.targets if self._panel else frozenset()
         is_right = event.button() == Qt.MouseButton.RightButton
-        if slot is None or target_of(slot.heatmap) not in targets:
+        if slot is None or stage_and_side(slot.heatmap) not in targets:
             return False
         if self._slot is None and (is_right or event.button() == Qt.MouseButton.LeftButton):
             self._slot = slot  # with its current rectangle: a pending result may move it
             spreads = is_right or bool(event.modifiers() & SHIFT)
-            self.begun.emit(self._board.cell_nearest(slot, event.position()), spreads)
+            self.restart.emit(self._board.nearest_cell(slot, event.position()), spreads)
         return True
 
     def _end_stroke(self) -> None:
@@ -310,9 +314,9 @@ class MaskStrokeController(QObject):
     def _handle_key(self, event: QKeyEvent) -> bool:
         if event.type() == QEvent.Type.KeyRelease and event.key() == Qt.Key.Key_Shift:
             self.ended.emit()
-        if event.type() != QEvent.Type.KeyPress or is_command(event):
+        if event.type() != QEvent.Type.KeyPress or has_command_modifier(event):
             return False
-        step = STEPS.get(Qt.Key(event.key()))
+        step = ARROW_STEPS.get(Qt.Key(event.key()))
         if step and event.modifiers() & SHIFT:
             self.extended.emit(*step)
             return True

@@ -8,17 +8,17 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from visualizer.attention.masks import FORBIDDING, Masking, allowed
+from visualizer.attention.masks import MASKED_STAGES, MaskingSpec, allowed
 from visualizer.attention.roles import Role
 from visualizer.attention.spec import BooleanMatrix
 from visualizer.attention.stages import is_hatched
 from visualizer.errors import InputError
-from visualizer.features.mask_editor.brush_masks import mask_of_brush, open_cells
+from visualizer.features.mask_editor.brush_masks import mask_of_brush, uncut_cells
 from visualizer.format import format_count
-from visualizer.heatmap.board import PendingCells, target_of
+from visualizer.heatmap.board import PendingCells, stage_and_side
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
-from visualizer.heatmap.panel_cells import any_of_blocks, forbidden_in
-from visualizer.models.model_source import cuts_in_words
+from visualizer.heatmap.panel_cells import any_in_blocks, masked_cells
+from visualizer.models.model_source import describe_cuts
 from visualizer.session.cell_address import ComparedSide
 from visualizer.session.pane import PanelPresenter
 from visualizer.session.resolved_view import PoolingExtent
@@ -30,18 +30,20 @@ if TYPE_CHECKING:
 
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.trace import Trace
-    from visualizer.heatmap.board import Board, Drawn, Heatmap, Target
+    from visualizer.heatmap.board import Board, DrawnStage, Heatmap, StageSide
     from visualizer.models.model_source import ModelSource
     from visualizer.session.document import Document
-    from visualizer.session.resolved_view import Resolved
+    from visualizer.session.resolved_view import ResolvedView
     from visualizer.session.view_options import MaskEditState
 
 
 HINT = "Editing the mask: click or drag, or press X; Esc to finish"
 MAX_MASK_TOKENS = 10_000
 """Maximum number of tokens for which a mask matrix is built."""
-TOO_LONG = "the text is too long to edit its mask: choose a mask by name, or shorten it to {most}"
-TOO_LONG_TO_CUT = "the text is too long to cut edges: shorten it to {most}"
+TEXT_TOO_LONG_ERROR = (
+    "the text is too long to edit its mask: choose a mask by name, or shorten it to {most}"
+)
+TEXT_TOO_LONG_TO_CUT_ERROR = "the text is too long to cut edges: shorten it to {most}"
 SIZE_MISMATCH = "the mask does not fit the text: start from a brush"
 CUT_HINT = "Cutting edges: click or drag, or press X; Esc to finish"
 PANEL_REQUIRED = "Show the scores or the weights to edit them"
@@ -60,7 +62,7 @@ class MaskEditPanel(Struct, frozen=True, eq=False):
         Notes on the mask.
     targets : frozenset of Target
         The panels that can be edited.
-    fresh : dict
+    pending_cells : dict
         The changed cells that these panels do not show yet.
     layer : int or None
         Model number of the shown layer, in whose heads edges are cut; None for the mask of a
@@ -77,8 +79,8 @@ class MaskEditPanel(Struct, frozen=True, eq=False):
     tokens: int
     brush: MaskBrush | None
     notes: tuple[str, ...]
-    targets: frozenset[Target]
-    fresh: Mapping[Drawn, PendingCells]
+    targets: frozenset[StageSide]
+    pending_cells: Mapping[DrawnStage, PendingCells]
     layer: int | None = None
     heads: tuple[int, ...] = ()
     allowed: np.ndarray | None = None
@@ -92,12 +94,12 @@ class MaskEditPanel(Struct, frozen=True, eq=False):
         return "  ·  ".join((HINT if self.layer is None else CUT_HINT, *self.notes))
 
 
-def longest(document: Document) -> int:
+def longest_text_tokens(document: Document) -> int:
     """Return the number of tokens of the longest text."""
-    return document.most_tokens
+    return document.max_text_tokens
 
 
-def mask_of(document: Document, tokens: int) -> BooleanMatrix | None:
+def current_mask(document: Document, tokens: int) -> BooleanMatrix | None:
     """Return the current mask as a matrix; None if its size does not fit the text."""
     try:
         return BooleanMatrix.of(allowed(document.spec, tokens))
@@ -105,7 +107,7 @@ def mask_of(document: Document, tokens: int) -> BooleanMatrix | None:
         return None
 
 
-def is_of_text(document: Document, computed: Document | None) -> bool:
+def is_same_text(document: Document, computed: Document | None) -> bool:
     """Whether the computed document has the same text; its mask may differ."""
     names = ("text", "tokenizer", "lines")
     return computed is not None and all(document.get(it) == computed.get(it) for it in names)
@@ -114,11 +116,11 @@ def is_of_text(document: Document, computed: Document | None) -> bool:
 # ------------------------------------------------------------------------------ showing
 
 
-MASK_EDIT: PanelId[MaskEditPanel | None] = PanelId("Painting")
+MASK_EDIT_PANEL: PanelId[MaskEditPanel | None] = PanelId("Painting")
 
 
 def present_mask_edit(
-    resolved: Resolved, board: Board, refused: InputError | None = None
+    resolved: ResolvedView, board: Board, refused: InputError | None = None
 ) -> MaskEditPanel | None:
     """Present the edited mask or the cut edges on the heatmaps of the last run.
 
@@ -132,34 +134,34 @@ def present_mask_edit(
         return _present_cuts(resolved, board, document.model, refused)
     if not (state.is_on and run.trace.has_module and document.has_module):
         return None
-    is_shown = is_of_text(document, resolved.computed)
-    tokens = run.trace.tokens if is_shown else longest(document)
+    is_shown = is_same_text(document, resolved.computed)
+    tokens = run.trace.tokens if is_shown else longest_text_tokens(document)
     if run.trace.is_blockwise or tokens > MAX_MASK_TOKENS:
         most = (
-            min(MAX_MASK_TOKENS, run.most_tokens_held)
-            if run.trace.is_blockwise
-            else MAX_MASK_TOKENS
+            min(MAX_MASK_TOKENS, run.max_full_tokens) if run.trace.is_blockwise else MAX_MASK_TOKENS
         )
-        note = TOO_LONG.format(most=format_count(most, "token"))
+        note = TEXT_TOO_LONG_ERROR.format(most=format_count(most, "token"))
         return MaskEditPanel(state, tokens, None, (note,), frozenset(), {}, is_too_long=True)
-    mask = mask_of(document, tokens)
+    mask = current_mask(document, tokens)
     if mask is None or not is_shown:
         unfit = () if mask else (SIZE_MISMATCH,)
         return MaskEditPanel(state, tokens, None, unfit, frozenset(), {})
-    shown = {(*target_of(panel), panel.leading): panel for panel in board.heatmaps}
-    panels = {drawn: panel for drawn, panel in shown.items() if _is_target(panel, resolved.covered)}
+    shown = {(*stage_and_side(panel), panel.leading): panel for panel in board.heatmaps}
+    panels = {
+        drawn: panel for drawn, panel in shown.items() if _is_target(panel, resolved.hidden_stages)
+    }
     spec = replace(document.spec, lengths=run.trace.spec.lengths)
     pending_by_panel = {
         drawn: _pending_cells(spec, tokens, panel, run.trace) for drawn, panel in panels.items()
     }
     fresh = {drawn: cells for drawn, cells in pending_by_panel.items() if cells}
-    targets = frozenset(target_of(panel) for panel in panels.values())
+    targets = frozenset(stage_and_side(panel) for panel in panels.values())
     notes = _describe_mask(mask, list(panels.values()))
     return MaskEditPanel(state, tokens, _find_brush(mask, state), notes, targets, fresh)
 
 
 def _present_cuts(
-    resolved: Resolved, board: Board, model: ModelSource, refused: InputError | None
+    resolved: ResolvedView, board: Board, model: ModelSource, refused: InputError | None
 ) -> MaskEditPanel | None:
     run, state = resolved.run, resolved.view.painting
     trace, reading = run.trace, run.reading
@@ -167,28 +169,28 @@ def _present_cuts(
         return None
     tokens = trace.tokens
     layer = reading.layers[trace.at("layer", resolved.leading)]
-    if not is_of_text(resolved.document, resolved.computed):
+    if not is_same_text(resolved.document, resolved.computed):
         return MaskEditPanel(state, tokens, None, (), frozenset(), {}, layer)
     if tokens > MAX_MASK_TOKENS:  # not even a temporary matrix is built
-        note = TOO_LONG_TO_CUT.format(most=format_count(MAX_MASK_TOKENS, "token"))
+        note = TEXT_TOO_LONG_TO_CUT_ERROR.format(most=format_count(MAX_MASK_TOKENS, "token"))
         return MaskEditPanel(state, tokens, None, (note,), frozenset(), {}, layer, is_too_long=True)
     allowed = trace.allowed(Role.WEIGHTS, resolved.leading)
     targets, fresh = {}, {}
     for panel in board.heatmaps:
-        if _is_target(panel, resolved.covered) and panel.head is not None:
-            drawn = (*target_of(panel), panel.leading)
+        if _is_target(panel, resolved.hidden_stages) and panel.head is not None:
+            drawn = (*stage_and_side(panel), panel.leading)
             targets[drawn] = panel
-            cells = open_cells(allowed, model.cut_cells.get((layer, panel.head), ()))
-            pending = _pending_cuts(panel, ~cells) if panel.stage in FORBIDDING else None
+            cells = uncut_cells(allowed, model.cut_cells.get((layer, panel.head), ()))
+            pending = _pending_cuts(panel, ~cells) if panel.stage in MASKED_STAGES else None
             if pending:
                 fresh[drawn] = pending
     notes = [] if targets else [PANEL_REQUIRED]
     if refused and refused.field == "cuts":
         notes.append(refused.sentence)
     elif model.cuts:
-        notes.append(f"{cuts_in_words(model.cut_cells)} cut")
+        notes.append(f"{describe_cuts(model.cut_cells)} cut")
     return MaskEditPanel(
-        state, tokens, None, tuple(notes), frozenset(map(target_of, targets.values())), fresh,
+        state, tokens, None, tuple(notes), frozenset(map(stage_and_side, targets.values())), fresh,
         layer, resolved.heads, allowed,
     )  # fmt: skip
 
@@ -200,7 +202,7 @@ def _pending_cuts(panel: Heatmap, closed: np.ndarray) -> PendingCells | None:
         then = np.zeros(panel.values.shape, dtype=bool)
     blocks = panel.rows.block, panel.columns.block
     extent = PoolingExtent(blocks, panel.rows.part, panel.columns.part, panel.side)
-    changed = ~any_of_blocks(~closed, *blocks)[extent.cells] != then
+    changed = ~any_in_blocks(~closed, *blocks)[extent.cells] != then
     return PendingCells(changed & ~then, changed & then) if changed.any() else None
 
 
@@ -240,15 +242,15 @@ def _pending_cells(
     if is_hatched(spec, panel.stage):
         blocks = panel.rows.block, panel.columns.block
         drawn = PoolingExtent(blocks, panel.rows.part, panel.columns.part, panel.side)
-        masking = Masking.of(spec, panel.stage)
+        masking = MaskingSpec.of(spec, panel.stage)
         text = trace.at("text", panel.leading)
-        now = forbidden_in(masking, (tokens, tokens), text, drawn)
+        now = masked_cells(masking, (tokens, tokens), text, drawn)
     changed = now != then
     return PendingCells(changed & now, changed & then) if changed.any() else None
 
 
 PANEL = PanelPresenter(
-    MASK_EDIT,
+    MASK_EDIT_PANEL,
     lambda resolved, moment, previous: present_mask_edit(
         resolved, moment.panel(BOARD_CONTENTS).board, moment.refused
     ),

@@ -17,20 +17,20 @@ from shiboken6 import isValid
 
 from visualizer.errors import InputError
 from visualizer.features.model_chooser.presenter import (
-    DOWNLOADED,
+    DOWNLOADED_MESSAGE,
     ModelActivity,
     ModelChooserState,
-    offer_in_words,
+    describe_offer,
     present_model_chooser,
 )
-from visualizer.models.disk_reading_estimate import INSTEAD
+from visualizer.models.disk_reading_estimate import RUN_FROM_DISK_HINT
 from visualizer.models.local_models import ListedModel, list_models
-from visualizer.models.model_folder import name_of
+from visualizer.models.model_folder import model_name
 from visualizer.models.model_path import hub_cache
 from visualizer.models.repository_offer import RepositoryOffer
 from visualizer.progress import CancelledError
 from visualizer.session import model_opening
-from visualizer.session.newest_request_worker import Worker
+from visualizer.session.newest_request_worker import NewestRequestWorker
 from visualizer.widgets.dialogs import ask_for_folder
 
 if TYPE_CHECKING:
@@ -41,18 +41,18 @@ if TYPE_CHECKING:
     from visualizer.attention.spec import Device, Dtype
     from visualizer.features.model_chooser.dialog import ModelChooserDialog
     from visualizer.progress import Progress
-    from visualizer.session.model_opening import ModelPlace, OpenedSource
+    from visualizer.session.model_opening import DeviceChoice, OpenedSource
     from visualizer.session.workspace import Workspace
 
-OFFER_RESET: Mapping[str, object] = {"problem": "", "on_disk": None, "estimate": ""}
+CLEARED_OFFER: Mapping[str, object] = {"problem": "", "on_disk": None, "estimate": ""}
 """State changes that clear the error message and the offer to stream the model from disk."""
-SHOWN_S = 0.05
+PROGRESS_INTERVAL_S = 0.05
 """Minimum interval between progress updates, in seconds."""
 
 
 class _ModelListing(Struct, frozen=True):
     models: tuple[ListedModel, ...]
-    places: Mapping[tuple[Device, Dtype], ModelPlace]
+    places: Mapping[tuple[Device, Dtype], DeviceChoice]
     has_library: bool
 
 
@@ -95,7 +95,7 @@ class ModelChooserController(QObject):
     opened = Signal(object, object, object, str)
     """The `OpenedSource` of a model, the chosen device and data type, and the text for which it was
     opened."""
-    broke = Signal(str)
+    failed = Signal(str)
 
     def __init__(self, workspace: Workspace, window: QWidget) -> None:
         super().__init__(window)
@@ -107,7 +107,7 @@ class ModelChooserController(QObject):
         self._cancel_event = threading.Event()
         self._next_folder: Path | None = None
         """The folder to open as soon as the current action has been cancelled."""
-        self._worker = Worker(self)
+        self._worker = NewestRequestWorker(self)
         self._worker.answered.connect(self._handle_answer)
         self._worker.failed.connect(self._handle_failure)
         self._worker.reported.connect(self._show_progress)
@@ -168,14 +168,14 @@ class ModelChooserController(QObject):
         self.dialog = dialog = ModelChooserDialog(self._window, self._state.cache)
         dialog.destroyed.connect(self._forget_dialog)
         dialog.selected.connect(partial(self._set_field, "selected"))
-        dialog.openWanted.connect(self._open_selected)
-        dialog.diskWanted.connect(self._open_from_disk)
-        dialog.folderWanted.connect(self._choose_folder)
+        dialog.openRequested.connect(self._open_selected)
+        dialog.diskEstimateRequested.connect(self._open_from_disk)
+        dialog.folderRequested.connect(self._choose_folder)
         dialog.deviceChosen.connect(partial(self._set_field, "device"))
         dialog.dtypeChosen.connect(partial(self._set_field, "dtype"))
         dialog.repositoryTyped.connect(self._type_repository)
-        dialog.downloadWanted.connect(self._look_up_or_download)
-        dialog.cancelWanted.connect(self.cancel)
+        dialog.downloadRequested.connect(self._look_up_or_download)
+        dialog.cancelRequested.connect(self.cancel)
 
     def _raise_dialog(self) -> None:
         assert self.dialog
@@ -188,7 +188,7 @@ class ModelChooserController(QObject):
         self.dialog = None
 
     def _set_field(self, name: str, value: object) -> None:
-        self._update_state(**{name: value}, **OFFER_RESET)
+        self._update_state(**{name: value}, **CLEARED_OFFER)
 
     def _update_state(self, **changes: object) -> None:
         self._state = replace(self._state, **changes)
@@ -201,7 +201,7 @@ class ModelChooserController(QObject):
 
     def _type_repository(self, text: str) -> None:
         self._offer = None
-        self._update_state(repository=text, offer="", offered=0)
+        self._update_state(repository=text, offer="", offered_bytes=0)
 
     def _choose_folder(self) -> None:
         ask_for_folder(
@@ -227,7 +227,7 @@ class ModelChooserController(QObject):
         text = self._workspace.document.text
         opening = _open_model_from_disk if is_from_disk else _open_model
         request = partial(opening, path, device, dtype, text)
-        self._start_action(ModelActivity.OPENING, name_of(path), request)
+        self._start_action(ModelActivity.OPENING, model_name(path), request)
 
     def _look_up_or_download(self) -> None:
         """Look up the repository; if it has been looked up, download it."""
@@ -246,7 +246,7 @@ class ModelChooserController(QObject):
         self._cancel_event = threading.Event()
         self._update_state(
             activity=activity, subject=subject, done=0, of=0, is_cancelling=False,
-            **OFFER_RESET,
+            **CLEARED_OFFER,
         )  # fmt: skip
         self._worker.ask(
             partial(request, _throttle_progress(self._cancel_event, self._worker.report))
@@ -275,11 +275,15 @@ class ModelChooserController(QObject):
         elif isinstance(answer, _DownloadResult):
             self._offer = None
             self._update_state(
-                models=None, selected=answer.path, repository="", offer=DOWNLOADED, offered=0
+                models=None,
+                selected=answer.path,
+                repository="",
+                offer=DOWNLOADED_MESSAGE,
+                offered_bytes=0,
             )
         elif not isinstance(answer, _ActionCancellation) and not was_cancelled:
             self._offer = answer
-            self._update_state(offer=offer_in_words(answer), offered=answer.missing)
+            self._update_state(offer=describe_offer(answer), offered_bytes=answer.missing)
         self._continue_pending()
 
     def _finish_opening(self, answer: _OpenResult) -> None:
@@ -289,7 +293,7 @@ class ModelChooserController(QObject):
         self.opened.emit(answer.opened, answer.device, answer.dtype, answer.text)
 
     def _show_listing(self, listing: _ModelListing) -> None:
-        openable = [model.path for model in listing.models if not model.why_not]
+        openable = [model.path for model in listing.models if not model.unavailable_reason]
         selected = self._state.selected or next(iter(openable), None)
         self._update_state(
             models=listing.models,
@@ -315,7 +319,7 @@ class ModelChooserController(QObject):
         else:
             self._continue_pending()
         if not problem:
-            self.broke.emit("".join(traceback.format_exception(error)))
+            self.failed.emit("".join(traceback.format_exception(error)))
 
 
 # The functions below run on the worker thread.
@@ -332,7 +336,7 @@ def _throttle_progress(
             raise CancelledError
         now = time.monotonic()
         if now >= due:
-            due = now + SHOWN_S
+            due = now + PROGRESS_INTERVAL_S
             report((done, of))
 
     return report_progress
@@ -341,8 +345,8 @@ def _throttle_progress(
 def _list_models(cache: Path) -> _ModelListing:
     models = list_models(cache)
     if models:
-        model_opening.prepare_to_open()
-    return _ModelListing(models, model_opening.model_places(), model_opening.has_library())
+        model_opening.start_imports()
+    return _ModelListing(models, model_opening.device_choices(), model_opening.can_open_models())
 
 
 def _open_model(
@@ -356,11 +360,11 @@ def _open_model(
     except InputError as refused:
         estimate = None
         with suppress(InputError):
-            estimate = model_opening.estimate_from_disk(path, device, dtype)
+            estimate = model_opening.estimate_disk_reading(path, device, dtype)
         if estimate is None:
             raise
-        problem = refused.sentence.removesuffix(INSTEAD).strip()  # the button says it
-        return _DiskOffer(path, problem, estimate.in_words)
+        problem = refused.sentence.removesuffix(RUN_FROM_DISK_HINT).strip()  # the button says it
+        return _DiskOffer(path, problem, estimate.description)
     return _OpenResult(opened, device, dtype, text)
 
 
@@ -380,10 +384,10 @@ def _open_model_from_disk(
 def _look_up_repository(
     name: str, cache: Path, progress: Progress
 ) -> RepositoryOffer | _ActionCancellation:
-    from visualizer.models.hub_download import look_up
+    from visualizer.models.hub_download import look_up_repository
 
     try:
-        return look_up(name, cache, progress=progress)
+        return look_up_repository(name, cache, progress=progress)
     except CancelledError:
         return _ActionCancellation()
 
@@ -391,9 +395,9 @@ def _look_up_repository(
 def _download_model(
     offer: RepositoryOffer, progress: Progress
 ) -> _DownloadResult | _ActionCancellation:
-    from visualizer.models.hub_download import download
+    from visualizer.models.hub_download import download_model
 
     try:
-        return _DownloadResult(download(offer, progress))
+        return _DownloadResult(download_model(offer, progress))
     except CancelledError:
         return _ActionCancellation()

@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
 
 from visualizer.attention.settings import SETTINGS
 from visualizer.attention.spec import Device, Dtype
-from visualizer.features.model_chooser.presenter import COLUMNS
+from visualizer.features.model_chooser.presenter import COLUMN_TITLES
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.labels import ElidedLabel, PlainLabel
 from visualizer.widgets.layouts import column_layout, row_layout
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
     from visualizer.features.model_chooser.presenter import ModelChooserPanel, ModelRow
 
-SIZE = (760, 560)
-LINE = 4
+DIALOG_SIZE_PX = (760, 560)
+PROGRESS_BAR_HEIGHT_PX = 4
 """Height of the progress bar, in pixels."""
-STEPS = 1000
-FIRST_NUMBER = 2
+PROGRESS_STEPS = 1000
+FIRST_NUMERIC_COLUMN = 2
 """Index of the first numeric column."""
 MAX_NAME_LENGTH = 200
-DEVICES = next(setting.choices for setting in SETTINGS if setting.name == "device")
+DEVICE_CHOICES = next(setting.choices for setting in SETTINGS if setting.name == "device")
 
 
 class ModelTable(QTableWidget):
@@ -51,10 +51,10 @@ class ModelTable(QTableWidget):
     """The user asked to open the selected model."""
 
     def __init__(self) -> None:
-        super().__init__(0, len(COLUMNS))
+        super().__init__(0, len(COLUMN_TITLES))
         self.rows: tuple[ModelRow, ...] = ()
         self.setAccessibleName("Models on this machine")
-        for column, title in enumerate(COLUMNS):
+        for column, title in enumerate(COLUMN_TITLES):
             item = QTableWidgetItem(title)
             item.setTextAlignment(_column_alignment(column))
             self.setHorizontalHeaderItem(column, item)
@@ -101,7 +101,7 @@ class ModelTable(QTableWidget):
 
 def _column_alignment(column: int) -> Qt.AlignmentFlag:
     """Align text left and numbers right."""
-    is_number = column >= FIRST_NUMBER
+    is_number = column >= FIRST_NUMERIC_COLUMN
     side = Qt.AlignmentFlag.AlignRight if is_number else Qt.AlignmentFlag.AlignLeft
     return side | Qt.AlignmentFlag.AlignVCenter
 
@@ -109,7 +109,7 @@ def _column_alignment(column: int) -> Qt.AlignmentFlag:
 def _create_item(text: str, row: ModelRow) -> QTableWidgetItem:
     item = QTableWidgetItem(text)
     item.setToolTip(plain_tooltip(row.note or text))
-    item.setData(Qt.ItemDataRole.AccessibleTextRole, row.in_words)
+    item.setData(Qt.ItemDataRole.AccessibleTextRole, row.description)
     return item
 
 
@@ -118,15 +118,15 @@ class ModelChooserDialog(QDialog):
 
     selected = Signal(object)
     """Path of the model selected in the list."""
-    openWanted = Signal()
-    diskWanted = Signal()
+    openRequested = Signal()
+    diskEstimateRequested = Signal()
     """The user asked to stream the model that is larger than memory from disk."""
-    folderWanted = Signal()
+    folderRequested = Signal()
     deviceChosen = Signal(object)
     dtypeChosen = Signal(object)
     repositoryTyped = Signal(str)
-    downloadWanted = Signal()
-    cancelWanted = Signal()
+    downloadRequested = Signal()
+    cancelRequested = Signal()
 
     def __init__(self, window: QWidget, cache: Path) -> None:
         super().__init__(window)
@@ -174,17 +174,17 @@ class ModelChooserDialog(QDialog):
         self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, self)
         self.open_button = self.buttons.addButton("&Open", QDialogButtonBox.ButtonRole.AcceptRole)
         self.open_button.setDefault(True)
-        self.open_button.clicked.connect(self.openWanted)
+        self.open_button.clicked.connect(self.openRequested)
         self.buttons.rejected.connect(self.reject)
         column.addWidget(self.buttons)
-        self.table.opened.connect(self.openWanted)
+        self.table.opened.connect(self.openRequested)
         self.table.itemSelectionChanged.connect(self._on_selection_changed)
-        self.resize(*(round(side * text_scale()) for side in SIZE))
+        self.resize(*(round(side * text_scale()) for side in DIALOG_SIZE_PX))
 
     def _add_device_controls(self, row: QHBoxLayout) -> None:
         self.folder_button = _create_button("Choose &folder…", "Open a model from a folder")
-        self.folder_button.clicked.connect(self.folderWanted)
-        self.device = combo_box("Device", DEVICES)
+        self.folder_button.clicked.connect(self.folderRequested)
+        self.device = combo_box("Device", DEVICE_CHOICES)
         self.dtype = combo_box("Data type", [(each, each.value) for each in Dtype])
         self.device.activated.connect(self._choose_device)
         self.dtype.activated.connect(self._choose_dtype)
@@ -202,7 +202,7 @@ class ModelChooserDialog(QDialog):
         label = PlainLabel("From Hugging Face")
         label.setBuddy(self.repository)
         self.download_button = _create_button("Download", "Look up this repository on Hugging Face")
-        self.download_button.clicked.connect(self.downloadWanted)
+        self.download_button.clicked.connect(self.downloadRequested)
         row.addWidget(label)
         row.addWidget(self.repository, 1)
         row.addWidget(self.download_button)
@@ -211,7 +211,7 @@ class ModelChooserDialog(QDialog):
         self.disk_button = _create_button(
             "Stream from &disk", "Open the model and read one layer at a time from disk"
         )
-        self.disk_button.clicked.connect(self.diskWanted)
+        self.disk_button.clicked.connect(self.diskEstimateRequested)
         row.addWidget(self.estimate, 1)
         row.addWidget(self.disk_button)
 
@@ -220,10 +220,10 @@ class ModelChooserDialog(QDialog):
             QProgressBar(),
             _create_button("&Cancel", "Stop; partial downloads can be resumed"),
         )
-        self.line.setFixedHeight(LINE)
+        self.line.setFixedHeight(PROGRESS_BAR_HEIGHT_PX)
         self.line.setTextVisible(False)
         self.line.setAccessibleName("Progress")
-        self.cancel_button.clicked.connect(self.cancelWanted)
+        self.cancel_button.clicked.connect(self.cancelRequested)
         row = row_layout(spacing=8)
         row.addWidget(self.words, 1)
         row.addWidget(self.cancel_button)
@@ -277,8 +277,8 @@ class ModelChooserDialog(QDialog):
         if panel.progress is None:
             self.line.setRange(0, 0)
         else:
-            self.line.setRange(0, STEPS)
-            self.line.setValue(round(STEPS * panel.progress))
+            self.line.setRange(0, PROGRESS_STEPS)
+            self.line.setValue(round(PROGRESS_STEPS * panel.progress))
 
     # ------------------------------------------------------------------ user input
 
@@ -294,12 +294,12 @@ class ModelChooserDialog(QDialog):
 
     def _request_download(self) -> None:
         if self._panel and self._panel.can_download:
-            self.downloadWanted.emit()
+            self.downloadRequested.emit()
 
     def reject(self) -> None:
         """Cancel the action in progress; if there is none, close the dialog."""
         if self._panel and self._panel.is_working:
-            self.cancelWanted.emit()
+            self.cancelRequested.emit()
         else:
             super().reject()
 

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from visualizer.attention.spec import Device, Dtype
 from visualizer.format import format_count
-from visualizer.models.model_folder import MISSING, bytes_in_memory
+from visualizer.models.model_folder import TRANSFORMERS_MISSING_ERROR, parameter_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,15 +17,17 @@ if TYPE_CHECKING:
 
     from visualizer.models.local_models import ListedModel
     from visualizer.models.repository_offer import RepositoryOffer
-    from visualizer.session.model_opening import ModelPlace
+    from visualizer.session.model_opening import DeviceChoice
 
-COLUMNS = ("Name", "Architecture", "Layers × heads", "Size", "Parameters")
-LISTING = "Searching for models…"
-EMPTY_FOLDER = "No models found in this folder. Choose another folder, or download a model below."
-UNKNOWN = "–"
-IMPORTING = "Loading transformers…"
-DOWNLOADED = "Download complete. Select the model above to open it."
-CANCELLING = "Cancelling…"
+COLUMN_TITLES = ("Name", "Architecture", "Layers × heads", "Size", "Parameters")
+LISTING_MESSAGE = "Searching for models…"
+EMPTY_FOLDER_MESSAGE = (
+    "No models found in this folder. Choose another folder, or download a model below."
+)
+UNKNOWN_VALUE = "–"
+IMPORTING_MESSAGE = "Loading transformers…"
+DOWNLOADED_MESSAGE = "Download complete. Select the model above to open it."
+CANCELLING_MESSAGE = "Cancelling…"
 
 
 class ModelActivity(Enum):
@@ -66,13 +68,13 @@ class ModelChooserState(Struct, frozen=True):
         Name of the repository to download, as typed.
     offer : str
         Description of the download; empty until the repository has been looked up.
-    offered : int
+    offered_bytes : int
         Number of bytes to download.
     """
 
     cache: Path
     models: tuple[ListedModel, ...] | None = None
-    places: Mapping[tuple[Device, Dtype], ModelPlace] = field(default_factory=dict)
+    places: Mapping[tuple[Device, Dtype], DeviceChoice] = field(default_factory=dict)
     has_library: bool = True
     selected: Path | None = None
     device: Device = Device.AUTO
@@ -87,7 +89,7 @@ class ModelChooserState(Struct, frozen=True):
     estimate: str = ""
     repository: str = ""
     offer: str = ""
-    offered: int = 0
+    offered_bytes: int = 0
 
 
 class ModelRow(Struct, frozen=True):
@@ -96,7 +98,7 @@ class ModelRow(Struct, frozen=True):
     Parameters
     ----------
     cells : tuple of str
-        The text for each of `COLUMNS`.
+        The text for each of `COLUMN_TITLES`.
     note : str
         Why the model cannot be opened, or a warning; otherwise empty.
     """
@@ -107,7 +109,7 @@ class ModelRow(Struct, frozen=True):
     note: str
 
     @property
-    def in_words(self) -> str:
+    def description(self) -> str:
         """The row as a sentence, for screen readers."""
         name, kind, shape, size, numbers = self.cells
         known = f"{kind}, {shape} layers and heads, {numbers} parameters, " if self.can_open else ""
@@ -165,11 +167,17 @@ def present_model_chooser(state: ModelChooserState) -> ModelChooserPanel:
     at = next((at for at, row in enumerate(rows) if row.path == state.selected), -1)
     is_working = state.activity is not ModelActivity.NONE
     may_act = state.has_library and not is_working
-    message = LISTING if state.models is None else "" if rows or is_working else EMPTY_FOLDER
+    message = (
+        LISTING_MESSAGE
+        if state.models is None
+        else ""
+        if rows or is_working
+        else EMPTY_FOLDER_MESSAGE
+    )
     of = state.of
     return ModelChooserPanel(
         rows,
-        message if state.has_library else MISSING,
+        message if state.has_library else TRANSFORMERS_MISSING_ERROR,
         at,
         rows[at].note if at >= 0 and not state.problem else "",
         place.sentence if place else "",
@@ -184,23 +192,23 @@ def present_model_chooser(state: ModelChooserState) -> ModelChooserPanel:
         may_act,
         state.repository,
         state.offer,
-        f"Download {format_bytes(state.offered)}" if state.offered else "Download",
+        f"Download {format_bytes(state.offered_bytes)}" if state.offered_bytes else "Download",
         may_act and bool(state.repository.strip()),
         state.estimate if may_act else "",
     )
 
 
-def _build_row(model: ListedModel, dtype: Dtype, place: ModelPlace | None) -> ModelRow:
-    shape = f"{model.layers:,} × {model.heads:,}" if model.layers and model.heads else UNKNOWN
-    size = format_bytes(model.bytes) if model.bytes else UNKNOWN
-    cells = (model.name, model.kind or UNKNOWN, shape, size, format_parameters(model.numbers))
-    needed = bytes_in_memory(model.numbers, dtype)
-    note = model.why_not
+def _build_row(model: ListedModel, dtype: Dtype, place: DeviceChoice | None) -> ModelRow:
+    shape = f"{model.layers:,} × {model.heads:,}" if model.layers and model.heads else UNKNOWN_VALUE
+    size = format_bytes(model.bytes) if model.bytes else UNKNOWN_VALUE
+    cells = (model.name, model.kind or UNKNOWN_VALUE, shape, size, format_parameters(model.numbers))
+    needed = parameter_bytes(model.numbers, dtype)
+    note = model.unavailable_reason
     if not note and place and needed > place.room:
         room = format_bytes(place.room)
         note = f"Requires {format_bytes(needed)} in {dtype}; {room} is available."
     note = note or model.notice
-    return ModelRow(model.path, cells, not model.why_not, note)
+    return ModelRow(model.path, cells, not model.unavailable_reason, note)
 
 
 def format_parameters(count: int) -> str:
@@ -209,10 +217,10 @@ def format_parameters(count: int) -> str:
         if count >= size:
             share = count / size
             return f"{share:,.1f} {unit}" if share < 10 else f"{share:,.0f} {unit}"
-    return str(count) if count else UNKNOWN
+    return str(count) if count else UNKNOWN_VALUE
 
 
-def offer_in_words(offer: RepositoryOffer) -> str:
+def describe_offer(offer: RepositoryOffer) -> str:
     """Describe the size and the destination of a download."""
     count = format_count(len(offer.files), "file")
     free = f"{format_bytes(offer.free)} free in {offer.folder.parent}."
@@ -230,14 +238,16 @@ def _describe_activity(state: ModelChooserState) -> str:
     if state.activity is ModelActivity.NONE:
         return ""
     if state.is_cancelling:
-        return CANCELLING
+        return CANCELLING_MESSAGE
     if state.activity is ModelActivity.LOOKING_UP:
         return f"Looking up {state.subject}…"
     doing = "Opening" if state.activity is ModelActivity.OPENING else "Downloading"
     if not state.of:
         is_opening = state.activity is ModelActivity.OPENING
         return (
-            f"{doing} {state.subject}. {IMPORTING}" if is_opening else f"{doing} {state.subject}…"
+            f"{doing} {state.subject}. {IMPORTING_MESSAGE}"
+            if is_opening
+            else f"{doing} {state.subject}…"
         )
     return f"{doing} {state.subject}: {format_progress(state.done, state.of)}"
 

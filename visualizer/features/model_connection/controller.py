@@ -18,9 +18,9 @@ from visualizer.features.model_connection.presenter import (
     connection_problem,
     present_connection,
 )
-from visualizer.progress import CancelledError, left_when
+from visualizer.progress import CancelledError, abandon_wait_when
 from visualizer.session import model_opening
-from visualizer.session.newest_request_worker import Worker
+from visualizer.session.newest_request_worker import NewestRequestWorker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from visualizer.session.workspace import Workspace
 
 
-LOOK_UP_MS = 300
+TOKEN_LOOKUP_DELAY_MS = 300
 """Delay after the last key press before the server's token is looked up. A locked keyring prompts
 the user at each lookup."""
 
@@ -60,7 +60,7 @@ class ModelConnectionController(QObject):
 
     opened = Signal(object, object, object, str)
     """The `OpenedSource` of a model, the document's device and data type, and its text."""
-    broke = Signal(str)
+    failed = Signal(str)
 
     def __init__(self, workspace: Workspace, window: QWidget) -> None:
         super().__init__(window)
@@ -70,9 +70,9 @@ class ModelConnectionController(QObject):
         self._filled_in = ""
         """Token filled in from the keyring; empty if the user typed it."""
         self._cancel_event = threading.Event()
-        self._lookup_timer = QTimer(self, singleShot=True, interval=LOOK_UP_MS)
+        self._lookup_timer = QTimer(self, singleShot=True, interval=TOKEN_LOOKUP_DELAY_MS)
         self._lookup_timer.timeout.connect(self._look_up)
-        self._worker = Worker(self)
+        self._worker = NewestRequestWorker(self)
         self._worker.answered.connect(self._handle_answer)
         self._worker.failed.connect(self._handle_failure)
 
@@ -88,12 +88,12 @@ class ModelConnectionController(QObject):
                 ModelConnectionDialog,  # imported at first use
             )
 
-            self._state = replace(self._state, problem="", problem_of="")
+            self._state = replace(self._state, problem="", problem_field="")
             self.dialog = dialog = ModelConnectionDialog(self._window)
             dialog.destroyed.connect(self._forget_dialog)
             dialog.changed.connect(self._set_field)
-            dialog.connectWanted.connect(self._start_connecting)
-            dialog.cancelWanted.connect(self.cancel)
+            dialog.connectRequested.connect(self._start_connecting)
+            dialog.cancelRequested.connect(self.cancel)
             self._look_up()
         self._show_state()
         self.dialog.show()
@@ -124,7 +124,7 @@ class ModelConnectionController(QObject):
                 self._state = replace(self._state, token="", is_kept=False)
             self._filled_in = ""
         if name in {"host", "port", "token", "ssh"}:
-            self._state = replace(self._state, problem="", problem_of="")
+            self._state = replace(self._state, problem="", problem_field="")
         if name in {"host", "port"}:
             self._lookup_timer.start()
         self._show_state()
@@ -145,12 +145,12 @@ class ModelConnectionController(QObject):
             return
         state = self._state
         if problem := connection_problem(state):
-            self._state = replace(state, problem=problem.sentence, problem_of=problem.field)
+            self._state = replace(state, problem=problem.sentence, problem_field=problem.field)
             self._show_state()
             return
         self._cancel_event = threading.Event()  # a cancelled attempt may still be running
         self._state = replace(
-            state, is_working=True, is_cancelling=False, problem="", problem_of=""
+            state, is_working=True, is_cancelling=False, problem="", problem_field=""
         )
         self._show_state()
         request = partial(
@@ -191,11 +191,11 @@ class ModelConnectionController(QObject):
             is_working=False,
             is_cancelling=False,
             problem=refused.sentence if refused else "",
-            problem_of=refused.field if refused else "",
+            problem_field=refused.field if refused else "",
         )
         self._show_state()
         if refused is None:
-            self.broke.emit("".join(traceback.format_exception(error)))
+            self.failed.emit("".join(traceback.format_exception(error)))
 
 
 # The functions below run on the worker thread.
@@ -205,8 +205,8 @@ def _find_token(host: str, port: int, is_left: Callable[[], bool]) -> _StoredTok
     """Look up the token of a server; return None if another request has come in."""
     has_store = model_opening.has_token_store()
     try:
-        with left_when(is_left):
-            token = model_opening.stored_token_of(host, port) if has_store else ""
+        with abandon_wait_when(is_left):
+            token = model_opening.stored_server_token(host, port) if has_store else ""
     except CancelledError:
         return None
     return _StoredToken(host, port, token, has_store)
@@ -220,7 +220,7 @@ def _connect_to_server(
             raise CancelledError
 
     try:
-        with left_when(cancel_event.is_set):  # a server may never answer
+        with abandon_wait_when(cancel_event.is_set):  # a server may never answer
             return _ConnectionResult(model_opening.connect_to_model(server, text, check), text)
     except CancelledError:
         return _ConnectionCancellation()

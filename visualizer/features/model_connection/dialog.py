@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
     from visualizer.features.model_connection.presenter import ConnectionPanel
 
-WIDTH = 620
+DIALOG_WIDTH_PX = 620
 MAX_HOST_LENGTH, MAX_TOKEN_LENGTH, MAX_COMMAND_LENGTH = 253, 500, 2000
 INSTRUCTIONS = (
     "If a model is too large for this computer, run it on another one:\n"
     "attention-visualizer serve FOLDER"
 )
-TUNNEL = (
+TUNNEL_INSTRUCTIONS = (
     "By default, the server only accepts local connections. Open an SSH tunnel to reach it:\n"
     "ssh -L {port}:127.0.0.1:{port} user@machine"
 )
-EXAMPLE = "ssh user@machine attention-visualizer serve FOLDER"
+COMMAND_EXAMPLE = "ssh user@machine attention-visualizer serve FOLDER"
 
 
 class ModelConnectionDialog(QDialog):
@@ -44,8 +44,8 @@ class ModelConnectionDialog(QDialog):
 
     changed = Signal(str, object)
     """The name of a field and its new value."""
-    connectWanted = Signal()
-    cancelWanted = Signal()
+    connectRequested = Signal()
+    cancelRequested = Signal()
 
     def __init__(self, window: QWidget) -> None:
         super().__init__(window)
@@ -66,17 +66,17 @@ class ModelConnectionDialog(QDialog):
         row.addWidget(self.words, 1)
         self.cancel_button = QPushButton("&Stop")
         self.cancel_button.setAutoDefault(False)
-        self.cancel_button.clicked.connect(self.cancelWanted)
+        self.cancel_button.clicked.connect(self.cancelRequested)
         row.addWidget(self.cancel_button)
         column.addLayout(row)
         column.addStretch(1)  # leaves room for lines that appear later
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, self)
         self.connect_button = buttons.addButton("&Connect", QDialogButtonBox.ButtonRole.AcceptRole)
         self.connect_button.setDefault(True)
-        self.connect_button.clicked.connect(self.connectWanted)
+        self.connect_button.clicked.connect(self.connectRequested)
         buttons.rejected.connect(self.reject)
         column.addWidget(buttons)
-        self.setMinimumWidth(round(WIDTH * text_scale()))
+        self.setMinimumWidth(round(DIALOG_WIDTH_PX * text_scale()))
 
     def _set_up_fields(self) -> None:
         self.port.setRange(1, 65535)
@@ -84,7 +84,7 @@ class ModelConnectionDialog(QDialog):
         self.port.setAccessibleName("Port")
         self.token.setEchoMode(QLineEdit.EchoMode.Password)
         self.token.setPlaceholderText("printed by “attention-visualizer serve”")
-        self.ssh.setPlaceholderText(EXAMPLE)
+        self.ssh.setPlaceholderText(COMMAND_EXAMPLE)
         for name, longest, spoken in (
             ("host", MAX_HOST_LENGTH, "Host"),
             ("token", MAX_TOKEN_LENGTH, "Token"),
@@ -139,19 +139,19 @@ class ModelConnectionDialog(QDialog):
         for name, line in self._lines.items():
             if line.text() != getattr(panel, name):
                 line.setText(getattr(panel, name))
-            line.setReadOnly(not panel.can_type)  # disabling it would move the focus
+            line.setReadOnly(not panel.is_input_enabled)  # disabling it would move the focus
         with QSignalBlocker(self.port), QSignalBlocker(self.keep):
             self.port.setValue(panel.port)
             self.keep.setChecked(panel.is_kept)
         for part in (self.host, self.port, self.token):
             part.setEnabled(panel.has_server)
-        self.port.setReadOnly(not panel.can_type)
-        self.keep.setEnabled(panel.can_keep)
+        self.port.setReadOnly(not panel.is_input_enabled)
+        self.keep.setEnabled(panel.can_save_token)
         self.keep.setToolTip(plain_tooltip("Stores the token in the system keyring"))
-        self.tunnel.setText(TUNNEL.format(port=panel.port))
+        self.tunnel.setText(TUNNEL_INSTRUCTIONS.format(port=panel.port))
         self.tunnel.setVisible(panel.has_server)
         for label, text in (
-            (self.hint, panel.keeping_hint), (self.problem, panel.problem),
+            (self.hint, panel.save_token_hint), (self.problem, panel.problem),
             (self.words, panel.words),
         ):  # fmt: skip
             label.setText(text)
@@ -160,7 +160,7 @@ class ModelConnectionDialog(QDialog):
         self.cancel_button.setEnabled(panel.can_cancel)
         self.connect_button.setEnabled(panel.can_connect)
         is_new = panel.problem and (before is None or before.problem != panel.problem)
-        if is_new and (at := self._lines.get(panel.problem_of)):
+        if is_new and (at := self._lines.get(panel.problem_field)):
             at.setFocus()
         elif before is None:
             self.token.setFocus()
@@ -168,6 +168,6 @@ class ModelConnectionDialog(QDialog):
     def reject(self) -> None:
         """Cancel the connection attempt; if there is none, close the dialog."""
         if self._panel and self._panel.words:
-            self.cancelWanted.emit()
+            self.cancelRequested.emit()
         else:
             super().reject()

@@ -7,7 +7,7 @@ import re
 from msgspec import Struct
 
 from visualizer.errors import Problem
-from visualizer.models.model_protocol.authentication import SHORTEST_TOKEN
+from visualizer.models.model_protocol.authentication import MIN_TOKEN_LENGTH
 from visualizer.optional_packages import missing_package_message
 from visualizer.session.model_opening import ServerChoice
 
@@ -20,7 +20,7 @@ TOKEN_REQUIRED = (
 CONNECTING, STARTING, CANCELLING = (
     "Connecting…", "Starting the server over SSH…", "Cancelling…",
 )  # fmt: skip
-FROM_SSH = "The token is read from the output of the server."
+SSH_TOKEN_NOTE = "The token is read from the output of the server."
 KEYRING_REQUIRED = missing_package_message("keyring", "Saving the token")
 _HOST = r"[A-Za-z0-9.-]{1,253}"
 
@@ -34,7 +34,7 @@ class ConnectionState(Struct, frozen=True):
         Command that starts the server; empty if the server is already running.
     is_kept, has_store : bool
         Whether to save the token, and whether the system keyring is available.
-    problem, problem_of : str
+    problem, problem_field : str
         Error message, and the name of the invalid field.
     """
 
@@ -47,7 +47,7 @@ class ConnectionState(Struct, frozen=True):
     is_working: bool = False
     is_cancelling: bool = False
     problem: str = ""
-    problem_of: str = ""
+    problem_field: str = ""
 
     @property
     def choice(self) -> ServerChoice:
@@ -74,15 +74,15 @@ class ConnectionPanel(Struct, frozen=True):
     token: str
     ssh: str
     is_kept: bool
-    can_keep: bool
-    keeping_hint: str
+    can_save_token: bool
+    save_token_hint: str
     has_server: bool
-    can_type: bool
+    is_input_enabled: bool
     can_connect: bool
     can_cancel: bool
     words: str
     problem: str
-    problem_of: str
+    problem_field: str
 
 
 def connection_problem(state: ConnectionState) -> Problem | None:
@@ -91,7 +91,7 @@ def connection_problem(state: ConnectionState) -> Problem | None:
         return None
     if re.fullmatch(_HOST, state.host.strip()) is None:
         return Problem("host", HOST_REQUIRED)
-    if len(state.token.strip()) < SHORTEST_TOKEN:
+    if len(state.token.strip()) < MIN_TOKEN_LENGTH:
         return Problem("token", TOKEN_REQUIRED)
     return None
 
@@ -107,12 +107,12 @@ def present_connection(state: ConnectionState) -> ConnectionPanel:
         state.ssh,
         state.is_kept and state.has_store and not has_ssh,
         state.has_store and not has_ssh and not state.is_working,
-        FROM_SSH if has_ssh else "" if state.has_store else KEYRING_REQUIRED,
+        SSH_TOKEN_NOTE if has_ssh else "" if state.has_store else KEYRING_REQUIRED,
         not has_ssh,
         not state.is_working,
         not state.is_working,
         state.is_working and not state.is_cancelling,
         (CANCELLING if state.is_cancelling else words) if state.is_working else "",
         state.problem,
-        state.problem_of,
+        state.problem_field,
     )

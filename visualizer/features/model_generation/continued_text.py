@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
-from visualizer.errors import InputError, memory_error_in_words
-from visualizer.generation.next_tokens_presenter import NextTokensPanel, present_bars
+from visualizer.errors import InputError, convert_memory_error
+from visualizer.generation.next_tokens_presenter import NextTokensPanel, present_next_tokens
 from visualizer.language.sampling import probabilities
-from visualizer.progress import CancelledError, stopped_when
+from visualizer.progress import CancelledError, cancel_when
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from visualizer.generation.generation_tree import GenerationTree
     from visualizer.language.sampling import Sampling
-    from visualizer.models.cached_generation import ReadToken, TokenReader
+    from visualizer.models.cached_generation import TokenReader, TokenReading
     from visualizer.models.model_client.remote_model import RemoteModel, RemoteTokenReader
     from visualizer.models.model_source import LayerAndHead
     from visualizer.models.opened_model import OpenedModel
@@ -73,7 +73,7 @@ class Continuation(Struct, frozen=True, eq=False):
     reading: NodeReading
 
 
-class TextOfBranch(Struct, frozen=True, eq=False):
+class BranchText(Struct, frozen=True, eq=False):
     """The text up to the current node, to be used as the document's text.
 
     Parameters
@@ -87,7 +87,7 @@ class TextOfBranch(Struct, frozen=True, eq=False):
     is_split_alike: bool
 
 
-class RefusedStep(Struct, frozen=True, eq=False):
+class RejectedStep(Struct, frozen=True, eq=False):
     """The error message of a step that was rejected."""
 
     of: ContinuedText
@@ -104,7 +104,7 @@ class FailedStep(Struct, frozen=True, eq=False):
 class ContinuedText:
     """A text, its model and the key-value cache; not thread-safe.
 
-    The parameters are those of `token_reader_of`.
+    The parameters are those of `create_token_reader`.
     """
 
     def __init__(
@@ -124,11 +124,11 @@ class ContinuedText:
 
     @cached_property
     def _token_reader(self) -> TokenReader | RemoteTokenReader:
-        from visualizer.attention.run import leave_core_to_window
-        from visualizer.models.text_reading import token_reader_of
+        from visualizer.attention.run import reserve_window_core
+        from visualizer.models.text_reading import create_token_reader
 
-        leave_core_to_window()
-        return token_reader_of(self.model, self._text, self._factors, is_chat=self._is_chat)
+        reserve_window_core()
+        return create_token_reader(self.model, self._text, self._factors, is_chat=self._is_chat)
 
     def read(self, tree: GenerationTree, sampling: Sampling) -> Continuation:
         """Run the model up to the current node.
@@ -136,11 +136,11 @@ class ContinuedText:
         Raises
         ------
         InputError
-            As in `TokenReader.read`, or if `token_reader_of` rejects the model.
+            As in `TokenReader.read`, or if `create_token_reader` rejects the model.
         """
         reader = self._token_reader
         if not tree.prompt:
-            tree = tree.begun(reader.words)
+            tree = tree.restart(reader.words)
         return self._read_node(tree, tree, sampling)
 
     def draw(self, before: GenerationTree, sampling: Sampling) -> Continuation:
@@ -157,35 +157,35 @@ class ContinuedText:
         reader = self._token_reader
         reader.check_memory(len(before.path) + 1)
         share = float(probabilities(reader.read(_token_ids(before)).logits)[token])
-        tree = before.picked(token, reader.vocabulary[token], share)
+        tree = before.pick(token, reader.vocabulary[token], share)
         return self._read_node(before, tree, sampling)
 
-    def text_of(self, tree: GenerationTree) -> TextOfBranch:
+    def text_of(self, tree: GenerationTree) -> BranchText:
         """Return the text up to the current node."""
-        return TextOfBranch(self, *self._token_reader.continued_text(_token_ids(tree)))
+        return BranchText(self, *self._token_reader.continued_text(_token_ids(tree)))
 
-    def attempt(self, step: Callable[[], Step]) -> Step | RefusedStep | FailedStep:
+    def run_step(self, step: Callable[[], Step]) -> Step | RejectedStep | FailedStep:
         """Run one of the steps above; return errors as values."""
         try:
-            with stopped_when(self._is_closed.is_set):
+            with cancel_when(self._is_closed.is_set):
                 return step()
         except CancelledError:
-            return RefusedStep(self, "")  # ignored: the text is no longer shown
+            return RejectedStep(self, "")  # ignored: the text is no longer shown
         except Exception as error:  # noqa: BLE001 - reported on the GUI thread
-            described = memory_error_in_words(error)
+            described = convert_memory_error(error)
             if isinstance(described, InputError):
-                return RefusedStep(self, described.sentence)
+                return RejectedStep(self, described.sentence)
             return FailedStep(self, error)
 
     def _read_node(
         self, before: GenerationTree, tree: GenerationTree, sampling: Sampling
     ) -> Continuation:
         numbers = _token_ids(tree)
-        read: ReadToken = self._token_reader.read(numbers)
+        read: TokenReading = self._token_reader.read(numbers)
         vocabulary = self._token_reader.vocabulary
         reading = NodeReading(
             read.rows,
-            present_bars(tree.tokens, read.logits[None], vocabulary, sampling),
+            present_next_tokens(tree.tokens, read.logits[None], vocabulary, sampling),
             read.tokens,
             read.cache_bytes,
             bool(numbers) and numbers[-1] in self._token_reader.ends,

@@ -10,26 +10,26 @@ from msgspec.structs import replace
 from PySide6.QtCore import QObject, Signal
 
 from visualizer.features.model_generation.continued_text import (
+    BranchText,
     ContinuedText,
     FailedStep,
     NodeReading,
-    RefusedStep,
-    TextOfBranch,
+    RejectedStep,
 )
 from visualizer.features.model_generation.presenter import (
+    DEFAULT_STEPS,
     MODEL_REQUIRED,
     SPLIT_CHANGED_NOTICE,
-    USUAL_STEPS,
     GenerationState,
     ModelGenerationPanel,
     present_model_generation,
 )
 from visualizer.format import format_size
 from visualizer.generation.controller import GenerationController
-from visualizer.generation.generation_tree import ROOT, GenerationTree
+from visualizer.generation.generation_tree import ROOT_NODE, GenerationTree
 from visualizer.models.model_source import HeadEditKind
-from visualizer.session.model_panes import why_unread
-from visualizer.session.newest_request_worker import Worker
+from visualizer.session.model_panes import no_reading_reason
+from visualizer.session.newest_request_worker import NewestRequestWorker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -47,10 +47,10 @@ TOKEN_EDITS_ERROR = (
     "Cut edges, patched heads and mean-ablated heads apply to the current tokens only. Undo them "
     "to generate text."
 )
-FAILED = "Generation failed at this token."
+GENERATION_FAILED_MESSAGE = "Generation failed at this token."
 MAX_ROW_BYTES = 2**29
 """Maximum memory of the stored attention rows of all branches."""
-TOO_LARGE = (
+TOO_MANY_ROWS_ERROR = (
     "The stored attention rows have reached the limit of {size}. Start over, or use the generated "
     "text."
 )
@@ -59,13 +59,13 @@ TOO_LARGE = (
 class ModelGenerationController(GenerationController):
     """Holds the generation tree of the current text; another text starts a new tree."""
 
-    broke = Signal(str)
+    failed = Signal(str)
     """The full traceback of an unexpected exception."""
 
     def __init__(self, workspace: Workspace, parent: QObject) -> None:
         super().__init__(parent)
         self._workspace = workspace
-        self.steps = USUAL_STEPS
+        self.steps = DEFAULT_STEPS
         self._readings: dict[int, NodeReading] = {}
         self._text: ContinuedText | None = None
         self._tree_source: Hashable = None
@@ -82,8 +82,8 @@ class ModelGenerationController(GenerationController):
         workspace.changed.connect(self._on_workspace_changed)
 
     @cached_property
-    def _worker(self) -> Worker:
-        worker = Worker(self)
+    def _worker(self) -> NewestRequestWorker:
+        worker = NewestRequestWorker(self)
         worker.answered.connect(self._handle_answer)
         worker.failed.connect(self._report_refusal)
         return worker
@@ -135,7 +135,7 @@ class ModelGenerationController(GenerationController):
             return MODEL_REQUIRED
         if reading is not None:
             return reading.no_next_token or (TOKEN_EDITS_ERROR if _has_token_edits(model) else "")
-        return why_unread(self._workspace.document, self._workspace.complaint)
+        return no_reading_reason(self._workspace.document, self._workspace.complaint)
 
     @property
     def _shown_head(self) -> LayerAndHead | None:
@@ -165,7 +165,7 @@ class ModelGenerationController(GenerationController):
 
     def _start_tree(self, reading: ModelReading | None) -> None:
         self._remaining, self._picked, self._is_use_requested = 0, None, False
-        self.tree, self._readings = self.tree.begun(()), {}
+        self.tree, self._readings = self.tree.restart(()), {}
         text = self._workspace.document.text
         self._problem = SPLIT_CHANGED_NOTICE if reading and text == self._used else ""
         self._set_text(reading)
@@ -226,22 +226,20 @@ class ModelGenerationController(GenerationController):
             self._submit_step(text, partial(text.read, self.tree, self.sampling))
 
     def _submit_step(
-        self, text: ContinuedText, step: Callable[[], Continuation | TextOfBranch]
+        self, text: ContinuedText, step: Callable[[], Continuation | BranchText]
     ) -> None:
-        self._worker.ask(partial(text.attempt, step))
+        self._worker.ask(partial(text.run_step, step))
 
-    def _handle_answer(
-        self, answer: Continuation | TextOfBranch | RefusedStep | FailedStep
-    ) -> None:
+    def _handle_answer(self, answer: Continuation | BranchText | RejectedStep | FailedStep) -> None:
         if isinstance(answer, FailedStep):
-            self.broke.emit("".join(traceback.format_exception(answer.error)))
+            self.failed.emit("".join(traceback.format_exception(answer.error)))
         if answer.of is not self._text:
             pass  # belongs to an earlier text
         elif isinstance(answer, FailedStep):
-            self._stop_with_problem(FAILED)
-        elif isinstance(answer, RefusedStep):
+            self._stop_with_problem(GENERATION_FAILED_MESSAGE)
+        elif isinstance(answer, RejectedStep):
             self._stop_with_problem(answer.sentence)
-        elif isinstance(answer, TextOfBranch):
+        elif isinstance(answer, BranchText):
             self._use_branch(answer)
         else:
             self._apply_continuation(answer)
@@ -255,7 +253,7 @@ class ModelGenerationController(GenerationController):
         """Apply the result of a step unless the user has moved within the tree since."""
         is_same = answer.before is self.tree or not self.tree.prompt
         if is_same:
-            is_drawn = answer.tree.draws > answer.before.draws
+            is_drawn = answer.tree.sample_count > answer.before.sample_count
             self.tree = replace(answer.tree, seed=self.tree.seed)
             self._remaining = max(0, self._remaining - is_drawn)
             self._readings[self.tree.at] = answer.reading
@@ -268,7 +266,7 @@ class ModelGenerationController(GenerationController):
         size = sum(each.row_bytes for each in self._readings.values())
         if size > MAX_ROW_BYTES:
             self._remaining = 0
-            self._problem = TOO_LARGE.format(size=format_size(size))
+            self._problem = TOO_MANY_ROWS_ERROR.format(size=format_size(size))
 
     def _stop_with_problem(self, problem: str) -> None:
         self._remaining, self._picked, self._is_use_requested = 0, None, False
@@ -300,8 +298,8 @@ class ModelGenerationController(GenerationController):
 
     def go_to_step(self, step: int) -> None:
         """Go to a token of the current branch by its number; 0 is the end of the given text."""
-        line = (ROOT, *self.tree.path, *self.tree.ahead)
-        self._go_to(self.tree.gone_to(line[min(step, len(line) - 1)]))
+        line = (ROOT_NODE, *self.tree.path, *self.tree.following_nodes)
+        self._go_to(self.tree.go_to_node(line[min(step, len(line) - 1)]))
 
     def _go_to(self, tree: GenerationTree) -> None:
         self._remaining, self._picked = 0, None
@@ -313,8 +311,8 @@ class ModelGenerationController(GenerationController):
     def start_again(self) -> None:
         """Discard all generated tokens."""
         readings = self._readings
-        self._readings = {ROOT: readings.pop(ROOT)} if ROOT in readings else {}
-        self._go_to(self.tree.begun(self.tree.prompt))
+        self._readings = {ROOT_NODE: readings.pop(ROOT_NODE)} if ROOT_NODE in readings else {}
+        self._go_to(self.tree.restart(self.tree.prompt))
 
     def choose(self, sampling: Sampling) -> None:
         self._is_refused = False  # retry the current node
@@ -335,10 +333,10 @@ class ModelGenerationController(GenerationController):
 
     def use_as_text(self) -> None:
         """Use the text up to the current token as the document's text."""
-        self._remaining, self._is_use_requested = 0, self.panel.can_use
+        self._remaining, self._is_use_requested = 0, self.panel.can_use_as_text
         self._run_next_step()
 
-    def _use_branch(self, branch: TextOfBranch) -> None:
+    def _use_branch(self, branch: BranchText) -> None:
         document = self._workspace.document
         if document.model and self._current_reading is not None:  # else edited since
             self._used = "" if branch.is_split_alike else branch.text

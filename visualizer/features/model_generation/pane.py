@@ -24,16 +24,16 @@ def connect(pane: ModelGenerationPane, to: FeatureControllers) -> None:
     pane.stepsChosen.connect(controller.set_steps)
     pane.stepChosen.connect(controller.go_to_step)
     pane.used.connect(controller.use_as_text)
-    pane.startedAgain.connect(controller.start_again)
-    to.name_keys(
+    pane.restarted.connect(controller.start_again)
+    to.name_widgets(
         {
             generation.run: "model_generation.toggle",
             generation.sample: "model_generation.sample",
             generation.back: "model_generation.step_back",
             generation.on: "model_generation.step_forward",
-            generation.turn: "model_generation.switch_branch",
+            generation.next_branch_button: "model_generation.switch_branch",
             pane.use: "model_generation.use_as_text",
-            pane.again: "model_generation.start_again",
+            pane.restart_button: "model_generation.start_again",
         }
     )
     show()

@@ -8,17 +8,17 @@ import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from visualizer.attention.token_labels import join_split_characters
+from visualizer.attention.token_labels import label_split_characters
 from visualizer.format import format_count, format_share, format_size, shorten
 from visualizer.generation.generated_tokens_presenter import (
     GenerationPanel,
     present_generation,
 )
-from visualizer.generation.generation_tree import ROOT, GenerationTree
+from visualizer.generation.generation_tree import ROOT_NODE, GenerationTree
 from visualizer.generation.next_tokens_presenter import NextTokensPanel
 from visualizer.language.sampling import Sampling
-from visualizer.language.tokenizers import visible
-from visualizer.session.model_panes import READING
+from visualizer.language.tokenizers import visible_token
+from visualizer.session.model_panes import RUNNING_MESSAGE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,12 +30,12 @@ MODEL_REQUIRED = "Open a model (File > Open a model…) to generate text."
 SPLIT_CHANGED_NOTICE = (
     "The tokenizer splits this text differently from the generated tokens, so its rows differ."
 )
-ENDED = "The model ended the text here."
-USUAL_STEPS = 20
+TEXT_ENDED_MESSAGE = "The model ended the text here."
+DEFAULT_STEPS = 20
 MAX_STEPS = 1_000
 MAX_ROWS = 256
 """Maximum number of rows drawn; earlier rows are left out."""
-NAMED = 3
+MAX_NAMED_KEYS = 3
 """Number of keys named in the description of a row, largest weights first."""
 
 
@@ -69,14 +69,14 @@ class HeadRows(Struct, frozen=True, eq=False):
         return f"Layer {layer + 1}, head {head + 1}: weights from 0 to 1"
 
     @property
-    def of_last(self) -> str:
+    def last_token_sentence(self) -> str:
         """The keys that the last token attends to most, as a sentence."""
         row = np.nan_to_num(self.weights[-1])
-        most = np.argsort(-row, kind="stable")[:NAMED].tolist()
+        most = np.argsort(-row, kind="stable")[:MAX_NAMED_KEYS].tolist()
         said = [f"“{self.labels[key]}” {format_share(float(row[key]))}" for key in most if row[key]]
         return f"“{self.labels[-1]}” attends to {', '.join(said)}."
 
-    def cell_in_words(self, row: int, key: int) -> str:
+    def describe_cell_at(self, row: int, key: int) -> str:
         """Describe a cell; return an empty text if attention is masked there."""
         weight = float(self.weights[row, key])
         if np.isnan(weight):
@@ -107,12 +107,12 @@ class ModelGenerationPanel(Struct, frozen=True, eq=False):
     rows: HeadRows | None = None
     step: int = 0
     last_step: int = 0
-    steps: int = USUAL_STEPS
+    steps: int = DEFAULT_STEPS
 
     @property
-    def can_draw(self) -> bool:
+    def can_sample(self) -> bool:
         """Whether a token can be sampled now."""
-        return not self.message and self.generation.can_draw
+        return not self.message and self.generation.can_sample
 
     @property
     def can_run(self) -> bool:
@@ -120,7 +120,7 @@ class ModelGenerationPanel(Struct, frozen=True, eq=False):
         return not self.message and self.generation.can_run
 
     @property
-    def can_use(self) -> bool:
+    def can_use_as_text(self) -> bool:
         """Whether generated text can be used as the document's text."""
         return not self.message and self.step > 0 and not self.generation.is_running
 
@@ -130,7 +130,7 @@ class GenerationState(Struct, frozen=True, eq=False):
 
     Parameters
     ----------
-    readings : mapping
+    block_readings : mapping
         Results of the forward passes by node of the tree.
     head : LayerAndHead or None
         The head whose rows are shown.
@@ -139,9 +139,9 @@ class GenerationState(Struct, frozen=True, eq=False):
     message: str = MODEL_REQUIRED
     problem: str = ""
     tree: GenerationTree = field(default_factory=GenerationTree)
-    readings: Mapping[int, NodeReading] = {}
+    block_readings: Mapping[int, NodeReading] = {}
     sampling: Sampling = field(default_factory=Sampling)
-    steps: int = USUAL_STEPS
+    steps: int = DEFAULT_STEPS
     is_running: bool = False
     head: LayerAndHead | None = None
 
@@ -150,12 +150,12 @@ def present_model_generation(state: GenerationState) -> ModelGenerationPanel:
     """Return the contents of the Generate pane."""
     if state.message:
         return ModelGenerationPanel(state.message, steps=state.steps)
-    tree, readings = state.tree, state.readings
+    tree, readings = state.tree, state.block_readings
     reading = readings.get(tree.at)
     is_ended = bool(reading and reading.is_end)
     shown = present_generation(tree, state.is_running, is_readable=not is_ended)
     bars = reading.bars if reading else NextTokensPanel(sampling=state.sampling)
-    taken = tree.nodes[tree.ahead[0]].token if tree.ahead else None
+    taken = tree.nodes[tree.following_nodes[0]].token if tree.following_nodes else None
     return ModelGenerationPanel(
         "",
         state.problem,
@@ -163,31 +163,31 @@ def present_model_generation(state: GenerationState) -> ModelGenerationPanel:
         replace(bars, sampling=state.sampling, taken=taken),
         _join_rows(state),
         len(tree.path),
-        len(tree.path) + len(tree.ahead),
+        len(tree.path) + len(tree.following_nodes),
         state.steps,
     )
 
 
 def _describe_position(added: str, reading: NodeReading | None) -> str:
     if reading is None:
-        return f"{added}. {READING}"
+        return f"{added}. {RUNNING_MESSAGE}"
     size = format_size(reading.cache_bytes)
     cache = f"Cache: {size}, {format_count(reading.tokens, 'token')}."
-    return f"{added}. {cache}" + (f" {ENDED}" if reading.is_end else "")
+    return f"{added}. {cache}" + (f" {TEXT_ENDED_MESSAGE}" if reading.is_end else "")
 
 
 def _join_rows(state: GenerationState) -> HeadRows | None:
     """Join the rows of the head; return None unless all of them are available."""
-    nodes = (ROOT, *state.tree.path)
-    if state.head is None or not all(node in state.readings for node in nodes):
+    nodes = (ROOT_NODE, *state.tree.path)
+    if state.head is None or not all(node in state.block_readings for node in nodes):
         return None
     layer, head = state.head
-    found = [state.readings[node].rows.get(layer) for node in nodes]
+    found = [state.block_readings[node].rows.get(layer) for node in nodes]
     rows = [each[head] for each in found if each is not None and head < len(each)]
     if len(rows) < len(nodes):
         return None
-    words = join_split_characters(state.tree.tokens)
-    labels = tuple(shorten(visible(word)) for word in words)
+    words = label_split_characters(state.tree.tokens)
+    labels = tuple(shorten(visible_token(word)) for word in words)
     given = len(state.tree.prompt)
     return HeadRows(state.head, *_last_rows(rows, len(labels)), given, labels)
 

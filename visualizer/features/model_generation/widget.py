@@ -12,15 +12,15 @@ from PySide6.QtWidgets import QPushButton, QScrollArea, QSizePolicy, QSlider, QS
 from visualizer.features.model_generation.presenter import MAX_STEPS, ModelGenerationPanel
 from visualizer.generation.generated_tokens_widget import GenerationPane
 from visualizer.generation.next_tokens_widget import NextTokensPane
-from visualizer.heatmap.colour_mapping import FORBIDDEN, MAX_COLOUR_INDEX, image
-from visualizer.session.view_options import USUAL
+from visualizer.heatmap.colour_mapping import FORBIDDEN, MAX_COLOUR_INDEX, colour_image
+from visualizer.session.view_options import DEFAULT_MAP
 from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.plain_text_tooltips import plain_tooltip, show_tooltip
-from visualizer.widgets.setting_controls import show_number
+from visualizer.widgets.setting_controls import set_number
 from visualizer.widgets.theme import LIGHT, Theme
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 MAX_CELL_PX = 18
 """Maximum cell size, in pixels at the default text size."""
-TALLEST = 160
+MAX_HEIGHT_PX = 160
 """Maximum height, in pixels at the default text size."""
 
 
@@ -66,8 +66,8 @@ class HeadRowsView(QWidget):
                 0, MAX_COLOUR_INDEX
             )
             colours = np.where(is_blank, FORBIDDEN, sizes).astype(np.uint8)
-            self._image = image(colours, USUAL, theme)
-            set_accessible_value(self, f"{rows.title}. {rows.of_last}")
+            self._image = colour_image(colours, DEFAULT_MAP, theme)
+            set_accessible_value(self, f"{rows.title}. {rows.last_token_sentence}")
         self.updateGeometry()
         self.update()
 
@@ -85,7 +85,7 @@ class HeadRowsView(QWidget):
         if self._rows is None:
             return 1.0, 1.0
         rows, keys = self._rows.weights.shape
-        tallest = TALLEST * text_scale()
+        tallest = MAX_HEIGHT_PX * text_scale()
         side = min(MAX_CELL_PX * text_scale(), (width - 2) / keys, tallest / rows)
         return side, max(1.0, side * rows)
 
@@ -113,7 +113,7 @@ class HeadRowsView(QWidget):
         painter.drawRect(QRectF(1, 1 + (rows - 1) * side, side * keys, side))
         painter.end()
 
-    def words_at(self, point: QPointF) -> str:
+    def describe_at(self, point: QPointF) -> str:
         """Return the description of the cell at a point; empty outside all cells."""
         if self._rows is None:
             return ""
@@ -121,19 +121,19 @@ class HeadRowsView(QWidget):
         side, _ = self._measure_cells(self.width())
         row, key = int((point.y() - 1) // side), int((point.x() - 1) // side)
         is_within = 0 <= row < rows and 0 <= key < keys
-        return self._rows.cell_in_words(row, key) if is_within else ""
+        return self._rows.describe_cell_at(row, key) if is_within else ""
 
     def event(self, event: QEvent) -> bool:
         if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
-            show_tooltip(event.globalPos(), self.words_at(QPointF(event.pos())), self)
+            show_tooltip(event.globalPos(), self.describe_at(QPointF(event.pos())), self)
             return True
         return super().event(event)
 
 
-WIDTH = 284
-LINES = 108
+PANE_WIDTH_PX = 284
+TEXT_HEIGHT_PX = 108
 """Height of the text and its token chips, in pixels at the default text size."""
-USE = "Use as text"
+USE_AS_TEXT_LABEL = "Use as text"
 
 
 class ModelGenerationPane(QScrollArea):
@@ -143,7 +143,7 @@ class ModelGenerationPane(QScrollArea):
     stepsChosen = Signal(int)
     stepChosen = Signal(int)
     used = Signal()
-    startedAgain = Signal()
+    restarted = Signal()
 
     def __init__(self) -> None:
         super().__init__()
@@ -151,20 +151,20 @@ class ModelGenerationPane(QScrollArea):
         self.setWidgetResizable(True)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # its child widgets take the focus
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setMinimumWidth(round(WIDTH * text_scale()))
+        self.setMinimumWidth(round(PANE_WIDTH_PX * text_scale()))
         self._theme: Theme = LIGHT
         self._panel: ModelGenerationPanel | None = None
         self.message, self.problem, self.head, self.reads = (PlainLabel() for _ in range(4))
         self.generation, self.next, self.rows = GenerationPane(), NextTokensPane(), HeadRowsView()
         self.steps, self.step = QSpinBox(), QSlider(Qt.Orientation.Horizontal)
-        self.use, self.again = QPushButton(USE), QPushButton("Start over")
+        self.use, self.restart_button = QPushButton(USE_AS_TEXT_LABEL), QPushButton("Start over")
         self.message.setWordWrap(True)
         self.problem.setWordWrap(True)
         self.problem.setProperty("role", "warning")
         self.reads.setWordWrap(True)
         for label in (self.head, self.reads):
             label.setProperty("role", "quiet")
-        self.generation.strip.setMinimumHeight(round(LINES * text_scale()))
+        self.generation.strip.setMinimumHeight(round(TEXT_HEIGHT_PX * text_scale()))
         self._set_up_step_controls()
         self.body = QWidget()
         self._add_controls(self.body)
@@ -187,7 +187,7 @@ class ModelGenerationPane(QScrollArea):
         self.steps.valueChanged.connect(self.stepsChosen)
         self.step.valueChanged.connect(self.stepChosen)
         self.use.clicked.connect(self.used)
-        self.again.clicked.connect(self.startedAgain)
+        self.restart_button.clicked.connect(self.restarted)
 
     def _add_controls(self, body: QWidget) -> None:
         column = column_layout(body, (0, 0, 0, 0), spacing=6)
@@ -216,7 +216,7 @@ class ModelGenerationPane(QScrollArea):
     def _build_button_row(self) -> QHBoxLayout:
         row = row_layout(None, (12, 0, 12, 0), spacing=6)
         row.addWidget(self.use)
-        row.addWidget(self.again)
+        row.addWidget(self.restart_button)
         row.addStretch(1)
         return row
 
@@ -253,12 +253,12 @@ class ModelGenerationPane(QScrollArea):
             self.step.setValue(panel.step)
         self.step.setEnabled(panel.last_step > 0)
         set_accessible_value(self.step, f"{panel.step} of {panel.last_step}")
-        show_number(self.steps, panel.steps)
-        self.use.setEnabled(panel.can_use)
-        self.again.setEnabled(panel.last_step > 0 and not panel.generation.is_running)
+        set_number(self.steps, panel.steps)
+        self.use.setEnabled(panel.can_use_as_text)
+        self.restart_button.setEnabled(panel.last_step > 0 and not panel.generation.is_running)
         self.rows.show_rows(panel.rows, theme)
         self.head.setText(panel.rows.title if panel.rows else "")
-        self.reads.setText(panel.rows.of_last if panel.rows else "")
+        self.reads.setText(panel.rows.last_token_sentence if panel.rows else "")
 
     def _set_label_text(self, label: PlainLabel, text: str) -> None:
         label.setText(text)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Signal
 
 from visualizer.errors import InputError
-from visualizer.models.image_names import SUFFIXES
-from visualizer.session.newest_request_worker import Worker
+from visualizer.models.image_names import IMAGE_SUFFIXES
+from visualizer.session.newest_request_worker import NewestRequestWorker
 from visualizer.widgets.dialogs import ask_open_path
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from visualizer.models.model_source import ImageFile
     from visualizer.session.workspace import Workspace
 
-KINDS = f"Images ({' '.join(f'*{suffix}' for suffix in SUFFIXES)});;All files (*)"
+IMAGE_FILE_FILTER = f"Images ({' '.join(f'*{suffix}' for suffix in IMAGE_SUFFIXES)});;All files (*)"
 """File filter of the dialog."""
 
 
@@ -29,19 +29,19 @@ class ModelImageController(QObject):
 
     said = Signal(str)
     """A message for the status bar."""
-    broke = Signal(str)
+    failed = Signal(str)
 
     def __init__(self, workspace: Workspace, window: QWidget) -> None:
         super().__init__(window)
         self._workspace, self._window = workspace, window
-        self._worker = Worker(self)
+        self._worker = NewestRequestWorker(self)
         self._worker.answered.connect(self._set_image)
         self._worker.failed.connect(self._report_failure)
 
     @property
     def can_choose(self) -> bool:
         """Whether the document's model takes an image as input."""
-        return self._workspace.document.reads_image
+        return self._workspace.document.takes_image
 
     @property
     def is_working(self) -> bool:
@@ -54,7 +54,7 @@ class ModelImageController(QObject):
             model = self._workspace.document.model
             known = model.image.path if model and model.image else ""
             folder = Path(known).parent if known else Path.home()
-            ask_open_path(self._window, folder, KINDS, self._open_named)
+            ask_open_path(self._window, folder, IMAGE_FILE_FILTER, self._open_named)
 
     def _open_named(self, name: str) -> None:
         self.take(Path(name))
@@ -79,13 +79,13 @@ class ModelImageController(QObject):
     def _report_failure(self, error: Exception) -> None:
         self.said.emit("")
         if isinstance(error, InputError):
-            self._workspace.refuse(error)
+            self._workspace.show_error(error)
         else:
-            self.broke.emit("".join(traceback.format_exception(error)))
+            self.failed.emit("".join(traceback.format_exception(error)))
 
 
 def _read_image(path: Path) -> ImageFile:
     """Read an image file; runs on the worker thread."""
-    from visualizer.models.image_file import image_file_at  # slow import, not needed at startup
+    from visualizer.models.image_file import read_image_file  # slow import, not needed at startup
 
-    return image_file_at(path)
+    return read_image_file(path)

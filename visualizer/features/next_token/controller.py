@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 from PySide6.QtCore import QObject
 
-from visualizer.features.next_token.presenter import NEXT_TOKEN
+from visualizer.features.next_token.presenter import NEXT_TOKEN_PANEL
 from visualizer.models.model_source import HeadEdit, HeadEditKind
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from visualizer.models.model_source import LayerAndHead
     from visualizer.session.workspace import Workspace
 
-FIRST_FACTOR = 0.5
+DEFAULT_HEAD_FACTOR = 0.5
 """Initial factor of a scaled head."""
 
 
@@ -30,35 +30,35 @@ class HeadEditController(QObject):
     @property
     def _current_edits(self) -> dict[LayerAndHead, HeadEdit]:
         model = self._workspace.document.model
-        return model.edited if model else {}
+        return model.edits_by_head if model else {}
 
     def toggle(self) -> None:
         """Switch the only shown head off, or remove its edit."""
-        head = self._workspace.screen.panel(NEXT_TOKEN).head
+        head = self._workspace.screen.panel(NEXT_TOKEN_PANEL).head
         if head is not None:
-            self.switch(*head)
+            self.toggle_ablation(*head)
 
-    def switch(self, layer: int, head: int) -> None:
+    def toggle_ablation(self, layer: int, head: int) -> None:
         """Switch a head off, or remove its edit; numbers are those of the model."""
         head_edits, place = self._current_edits, (layer, head)
         if not head_edits.pop(place, None):
             head_edits[place] = HeadEdit(layer, head)
         self._set_edits(head_edits)
 
-    def switch_off(self, heads: Iterable[LayerAndHead]) -> None:
+    def ablate_heads(self, heads: Iterable[LayerAndHead]) -> None:
         """Switch several heads off; heads that are already edited keep their edit."""
         self._set_edits({**{place: HeadEdit(*place) for place in heads}, **self._current_edits})
 
     def set_kind(self, kind: str) -> None:
         """Set the kind of edit of the shown heads; an empty `kind` removes the edit."""
-        heads = self._workspace.screen.panel(NEXT_TOKEN).heads
+        heads = self._workspace.screen.panel(NEXT_TOKEN_PANEL).heads
         head_edits = {
             place: edit for place, edit in self._current_edits.items() if place not in heads
         }
         if kind:
             factor, text = 0.0, ""
             if kind == HeadEditKind.SCALED:
-                factor = FIRST_FACTOR
+                factor = DEFAULT_HEAD_FACTOR
             if kind == HeadEditKind.PATCHED:
                 text = self._workspace.document.text
             new_edits = {
@@ -90,7 +90,10 @@ class HeadEditController(QObject):
             self._workspace.set("model", replace(model, edits=(), cuts=()))
 
     def _edit_shown(self, kind: HeadEditKind, change: Callable[[HeadEdit], HeadEdit]) -> None:
-        heads, head_edits = self._workspace.screen.panel(NEXT_TOKEN).heads, self._current_edits
+        heads, head_edits = (
+            self._workspace.screen.panel(NEXT_TOKEN_PANEL).heads,
+            self._current_edits,
+        )
         for place in heads:
             if place in head_edits and head_edits[place].kind is kind:
                 head_edits[place] = change(head_edits[place])

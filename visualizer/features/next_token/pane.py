@@ -18,8 +18,8 @@ def connect(pane: NextTokenPane, to: FeatureControllers) -> None:
     pane.factorTyped.connect(to.head_edit_controller.set_factor)
     pane.sourceTyped.connect(to.head_edit_controller.set_source)
     pane.settled.connect(to.head_edit_controller.settle)
-    pane.allOn.connect(to.head_edit_controller.restore_all)
-    to.name_keys({pane.all_on: "head_edit.restore_all"})
+    pane.restoreAllRequested.connect(to.head_edit_controller.restore_all)
+    to.name_widgets({pane.restore_all_button: "head_edit.restore_all"})
 
 
 EDITS = ("head_edit.set_mean", "head_edit.scale", "head_edit.patch")

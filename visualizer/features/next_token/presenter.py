@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from visualizer.format import format_share, shorten
-from visualizer.language.tokenizers import visible
+from visualizer.language.tokenizers import visible_token
 from visualizer.models.model_source import (
     HeadEdit,
     HeadEditKind,
     edits_in_words,
     heads_in_words,
 )
-from visualizer.session.model_panes import why_unread
+from visualizer.session.model_panes import no_reading_reason
 from visualizer.session.pane import PanelPresenter
 from visualizer.session.screen import PanelId
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from visualizer.attention.model_reading import NextToken
     from visualizer.errors import InputError
     from visualizer.models.model_source import LayerAndHead, ModelSource
-    from visualizer.session.resolved_view import Resolved
+    from visualizer.session.resolved_view import ResolvedView
 
 MODEL_REQUIRED = "Open a model (File > Open a model…) to see its next-token probabilities."
-HOW = (
+METHOD_NOTE = (
     "Replaces the output of the heads in the model with zeros, its mean over the text, a multiple, "
     "or, token by token, their output for another text. All later layers use the result."
 )
-HOW_WITH_IMAGE = (
+IMAGE_METHOD_NOTE = (
     "Replaces the output of the heads in the model with zeros, its mean over the image, or a "
     "multiple. All later layers use the result."
 )
@@ -69,7 +69,7 @@ class NextTokenPanel(Struct, frozen=True):
         Why the edits cannot be applied, as a sentence.
     hint : str
         What editing does, or why heads cannot be edited.
-    reads_image : bool
+    takes_image : bool
         Whether the input is an image; heads then cannot be patched from another text.
     """
 
@@ -84,7 +84,7 @@ class NextTokenPanel(Struct, frozen=True):
     largest_changes: tuple[NextToken, ...] = ()
     problem: str = ""
     hint: str = ""
-    reads_image: bool = False
+    takes_image: bool = False
 
     @property
     def head(self) -> LayerAndHead | None:
@@ -97,7 +97,7 @@ class NextTokenPanel(Struct, frozen=True):
         return self.edit is not None and self.head is not None
 
     @property
-    def can_take_back(self) -> bool:
+    def has_changes(self) -> bool:
         """Whether there are head edits or cut edges."""
         return bool(self.edits or self.cuts)
 
@@ -107,19 +107,19 @@ class NextTokenPanel(Struct, frozen=True):
         return self.edit.kind if self.edit and not self.is_mixed else None
 
     @property
-    def heads_in_words(self) -> str:
+    def describe_heads(self) -> str:
         """Description of the heads that a choice applies to."""
         words = heads_in_words(self.heads)
         return words[:1].upper() + words[1:]
 
     @property
-    def edits_in_words(self) -> tuple[str, ...]:
+    def describe_edits(self) -> tuple[str, ...]:
         """Descriptions of all edits, one per line."""
         edits = (f"Edited: {edits_in_words(self.edits)}.",) if self.edits else ()
         return (*edits, *self.cuts)
 
     @property
-    def changes_in_words(self) -> str:
+    def changes_description(self) -> str:
         """Description of the largest changes in probability."""
         sentences = [
             f"“{row.token}” {format_share(row.probability_of_all_heads)} → "
@@ -129,7 +129,7 @@ class NextTokenPanel(Struct, frozen=True):
         return f"Largest changes: {', '.join(sentences)}." if sentences else ""
 
     @property
-    def in_words(self) -> str:
+    def description(self) -> str:
         """The rows as sentences, for screen readers."""
         if not self.rows:
             return self.message
@@ -141,10 +141,10 @@ class NextTokenPanel(Struct, frozen=True):
         return "; ".join(sentences) + "."
 
 
-NEXT_TOKEN: PanelId[NextTokenPanel] = PanelId("Next token")
+NEXT_TOKEN_PANEL: PanelId[NextTokenPanel] = PanelId("Next token")
 
 
-def present_next_token(resolved: Resolved, refused: InputError | None = None) -> NextTokenPanel:
+def present_next_token(resolved: ResolvedView, refused: InputError | None = None) -> NextTokenPanel:
     """Return the contents of the Next token pane.
 
     Parameters
@@ -157,15 +157,15 @@ def present_next_token(resolved: Resolved, refused: InputError | None = None) ->
         return NextTokenPanel()
     cuts = _describe_cuts(model, resolved.run.texts[0])
     if reading is None:
-        message = why_unread(resolved.document, refused)
-        return NextTokenPanel(message=message, edits=model.becomes, cuts=cuts)
+        message = no_reading_reason(resolved.document, refused)
+        return NextTokenPanel(message=message, edits=model.short_description, cuts=cuts)
     rows = sorted(reading.next_tokens, key=lambda row: -row.probability)
     heads = _editable_heads(resolved, reading.layers) if reading.are_heads_switchable else ()
     edit, is_mixed = _common_edit(model, heads)
     return NextTokenPanel(
         tuple(rows),
         reading.no_next_token,
-        model.becomes,
+        model.short_description,
         cuts,
         reading.is_edited,
         heads,
@@ -179,7 +179,7 @@ def present_next_token(resolved: Resolved, refused: InputError | None = None) ->
 
 
 def _editing_hint(model: ModelSource) -> str:
-    return HOW if model.image is None else HOW_WITH_IMAGE
+    return METHOD_NOTE if model.image is None else IMAGE_METHOD_NOTE
 
 
 def _describe_cuts(model: ModelSource, tokens: tuple[str, ...]) -> tuple[str, ...]:
@@ -210,20 +210,20 @@ def _quote_tokens(tokens: tuple[str, ...], places: list[int]) -> str:
 
 
 def _quote_token(tokens: tuple[str, ...], at: int) -> str:
-    return f"“{shorten(visible(tokens[at]))}” ({at + 1})"
+    return f"“{shorten(visible_token(tokens[at]))}” ({at + 1})"
 
 
 def _common_edit(
     model: ModelSource, heads: tuple[LayerAndHead, ...]
 ) -> tuple[HeadEdit | None, bool]:
     """Return the edit of the first head, and whether the edits of the heads differ."""
-    edited = model.edited
+    edited = model.edits_by_head
     found = [edited.get(place) for place in heads]
     alike = {(edit.kind, edit.factor, edit.text) if edit else None for edit in found}
     return (found[0] if found else None), len(alike) > 1
 
 
-def _editable_heads(resolved: Resolved, layers: tuple[int, ...]) -> tuple[LayerAndHead, ...]:
+def _editable_heads(resolved: ResolvedView, layers: tuple[int, ...]) -> tuple[LayerAndHead, ...]:
     layer = layers[resolved.run.trace.at("layer", resolved.leading)]
     pinned = resolved.pinned
     if len(resolved.heads) > 1 and pinned and pinned.head is not None:
@@ -232,7 +232,7 @@ def _editable_heads(resolved: Resolved, layers: tuple[int, ...]) -> tuple[LayerA
 
 
 PANEL = PanelPresenter(
-    NEXT_TOKEN,
+    NEXT_TOKEN_PANEL,
     lambda resolved, moment, previous: present_next_token(resolved, moment.refused),
     NextTokenPanel(),
 )

@@ -15,12 +15,12 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from visualizer.features.next_token.presenter import NEXT_TOKEN, NextTokenPanel
+from visualizer.features.next_token.presenter import NEXT_TOKEN_PANEL, NextTokenPanel
 from visualizer.format import format_share
-from visualizer.language.tokenizers import visible
+from visualizer.language.tokenizers import visible_token
 from visualizer.models.model_source import MAX_HEAD_SCALE, MAX_SOURCE_LENGTH, HeadEditKind
 from visualizer.widgets.accessibility import set_accessible_value
-from visualizer.widgets.fonts import font, text_scale
+from visualizer.widgets.fonts import scaled_font, text_scale
 from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout
@@ -34,24 +34,24 @@ if TYPE_CHECKING:
     from visualizer.attention.model_reading import NextToken
     from visualizer.session.screen import Screen
 
-WIDTH = 252
-LINE = 22
+PANE_WIDTH_PX = 252
+ROW_HEIGHT_PX = 22
 """Height of a row, in pixels at the default text size."""
-KEY = "Bars: with edits. Thin lines and grey numbers: without edits."
-WIDEST = (0.9999, 0.0001, 0.996, 1.0)
+LEGEND = "Bars: with edits. Thin lines and grey numbers: without edits."
+WIDEST_SHARES = (0.9999, 0.0001, 0.996, 1.0)
 """Probabilities with the widest percentages: almost 1, almost 0, with a decimal, and whole."""
 
 
-NOTHING = ""
+NO_EDIT = ""
 """Value of the choice that removes edits of heads."""
-CHOICES = (
-    (NOTHING, "Unedited"),
+EDIT_CHOICES = (
+    (NO_EDIT, "Unedited"),
     (HeadEditKind.OFF, "Ablate (zeros)"),
     (HeadEditKind.MEAN, "Ablate (mean over the text)"),
     (HeadEditKind.SCALED, "Scale"),
     (HeadEditKind.PATCHED, "Patch from another text"),
 )
-MEAN_OF_IMAGE = "Ablate (mean over the image)"
+IMAGE_MEAN_LABEL = "Ablate (mean over the image)"
 
 
 class NextTokenPane(QScrollArea):
@@ -63,7 +63,7 @@ class NextTokenPane(QScrollArea):
     factorTyped = Signal(float)
     sourceTyped = Signal(str)
     settled = Signal()
-    allOn = Signal()
+    restoreAllRequested = Signal()
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,17 +71,19 @@ class NextTokenPane(QScrollArea):
         self.setWidgetResizable(True)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # its child widgets take the focus
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setMinimumWidth(round(WIDTH * text_scale()))
+        self.setMinimumWidth(round(PANE_WIDTH_PX * text_scale()))
         self.message, self.heads, self.problem = (PlainLabel() for _ in range(3))
         self.key, self.edits, self.changes, self.hint = (PlainLabel() for _ in range(4))
         self.bars = TokenBars()
-        self.kind = combo_box("Edit of the shown heads", CHOICES)
+        self.kind = combo_box("Edit of the shown heads", EDIT_CHOICES)
         self.kind.activated.connect(self._choose_kind)
         self.kind.setMinimumContentsLength(12)  # lets the combo box shrink to the width of the pane
         self.factor, self.source = self._factor_box(), self._source_field()
-        self.all_on = QPushButton("Restore all heads")
-        self.all_on.setToolTip(plain_tooltip("Remove all head edits and restore all cut edges"))
-        self.all_on.clicked.connect(self.allOn)
+        self.restore_all_button = QPushButton("Restore all heads")
+        self.restore_all_button.setToolTip(
+            plain_tooltip("Remove all head edits and restore all cut edges")
+        )
+        self.restore_all_button.clicked.connect(self.restoreAllRequested)
         inner = QWidget()
         column = column_layout(inner, (12, 8, 8, 8), spacing=8)
         labels = (self.message, self.heads, self.problem, self.key, self.edits, self.changes)
@@ -92,7 +94,7 @@ class NextTokenPane(QScrollArea):
         self.problem.setProperty("role", "warning")
         for part in (
             self.message, self.heads, self.kind, self.factor, self.source, self.problem,
-            self.all_on, self.changes, self.key, self.bars, self.edits, self.hint,
+            self.restore_all_button, self.changes, self.key, self.bars, self.edits, self.hint,
         ):  # fmt: skip
             column.addWidget(part)
         column.addStretch(1)
@@ -132,31 +134,31 @@ class NextTokenPane(QScrollArea):
         self.ensureWidgetVisible(field)
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
-        panel = screen.panel(NEXT_TOKEN)
+        panel = screen.panel(NEXT_TOKEN_PANEL)
         if self._shown == (panel, theme):
             return
         self._shown = (panel, theme)
         for label, words in (
             (self.message, panel.message),
-            (self.heads, f"{panel.heads_in_words}:" if panel.heads else ""),
+            (self.heads, f"{panel.describe_heads}:" if panel.heads else ""),
             (self.problem, panel.problem),
-            (self.edits, "\n".join(panel.edits_in_words)),
-            (self.key, KEY if panel.rows and panel.is_edited else ""),
-            (self.changes, panel.changes_in_words),
+            (self.edits, "\n".join(panel.describe_edits)),
+            (self.key, LEGEND if panel.rows and panel.is_edited else ""),
+            (self.changes, panel.changes_description),
             (self.hint, panel.hint),
         ):
             label.setText(words)
             label.setVisible(bool(words))
         self._show_choice(panel)
         self.bars.show_rows(panel, theme)
-        self.all_on.setVisible(panel.can_take_back)
+        self.restore_all_button.setVisible(panel.has_changes)
 
     def _show_choice(self, panel: NextTokenPanel) -> None:
         """Show the edit of the shown heads and its field; no choice if the edits differ."""
         kind, edit = panel.kind, panel.edit
         self.kind.setVisible(bool(panel.heads))
-        self._name_choices(reads_image=panel.reads_image)
-        index = -1 if panel.is_mixed else self.kind.findData(kind or NOTHING)
+        self._name_choices(reads_image=panel.takes_image)
+        index = -1 if panel.is_mixed else self.kind.findData(kind or NO_EDIT)
         self.kind.setCurrentIndex(index)
         self.factor.setVisible(kind is HeadEditKind.SCALED)
         self.source.setVisible(kind is HeadEditKind.PATCHED)
@@ -167,12 +169,12 @@ class NextTokenPane(QScrollArea):
             self.source.setText(edit.text)
 
     def _name_choices(self, *, reads_image: bool) -> None:
-        names, at = dict(CHOICES), self.kind.findData(HeadEditKind.PATCHED)
+        names, at = dict(EDIT_CHOICES), self.kind.findData(HeadEditKind.PATCHED)
         if at >= 0 and reads_image:
             self.kind.removeItem(at)
         elif at < 0 and not reads_image:
             self.kind.addItem(names[HeadEditKind.PATCHED], HeadEditKind.PATCHED)
-        mean = MEAN_OF_IMAGE if reads_image else names[HeadEditKind.MEAN]
+        mean = IMAGE_MEAN_LABEL if reads_image else names[HeadEditKind.MEAN]
         self.kind.setItemText(self.kind.findData(HeadEditKind.MEAN), mean)
 
     def _choose_kind(self) -> None:
@@ -198,24 +200,24 @@ class TokenBars(QWidget):
     def show_rows(self, panel: NextTokenPanel, theme: Theme) -> None:
         """Show the rows of a panel."""
         self._panel, self._theme = panel, theme
-        set_accessible_value(self, panel.in_words)
+        set_accessible_value(self, panel.description)
         self.setVisible(bool(panel.rows))
         self.setFixedHeight(max(1, len(panel.rows) * self._line_height))
         self.update()
 
     @property
     def _line_height(self) -> int:
-        return round(LINE * text_scale())
+        return round(ROW_HEIGHT_PX * text_scale())
 
     def sizeHint(self) -> QSize:
-        return QSize(round(WIDTH * text_scale()), len(self._panel.rows) * self._line_height)
+        return QSize(round(PANE_WIDTH_PX * text_scale()), len(self._panel.rows) * self._line_height)
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        painter, label_font = QPainter(self), font(12)
+        painter, label_font = QPainter(self), scaled_font(12)
         painter.setFont(label_font)
         metrics = QFontMetricsF(label_font)
         name_width = min(0.3 * self.width(), 110 * text_scale())
-        share_width = widest_share(metrics) + 4
+        share_width = widest_share_width(metrics) + 4
         columns = 2 if self._panel.is_edited else 1
         room = max(1.0, self.width() - name_width - columns * share_width)
         for at, row in enumerate(self._panel.rows):
@@ -226,7 +228,7 @@ class TokenBars(QWidget):
             painter.setPen(QColor(self._theme.ink))
             flags = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
             place = QRectF(self.width() - columns * share_width, top, share_width, line)
-            painter.drawText(place, flags, short_share(row.probability))
+            painter.drawText(place, flags, format_short_share(row.probability))
             if self._panel.is_edited:
                 self._paint_before(painter, row, place.translated(share_width, 0), name_width, room)
 
@@ -234,7 +236,7 @@ class TokenBars(QWidget):
         self, painter: QPainter, metrics: QFontMetricsF, token: str, place: QRectF
     ) -> None:
         painter.setPen(QColor(self._theme.ink))
-        short = metrics.elidedText(visible(token), Qt.TextElideMode.ElideRight, place.width())
+        short = metrics.elidedText(visible_token(token), Qt.TextElideMode.ElideRight, place.width())
         flags = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
         painter.drawText(place, flags, short)
 
@@ -247,14 +249,14 @@ class TokenBars(QWidget):
         painter.drawLine(round(at), round(place.top() + 3), round(at), round(place.bottom() - 3))
         painter.setPen(quiet)
         flags = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-        painter.drawText(place, flags, short_share(row.probability_of_all_heads))
+        painter.drawText(place, flags, format_short_share(row.probability_of_all_heads))
 
 
-def short_share(share: float) -> str:
+def format_short_share(share: float) -> str:
     """Format a share as a short percentage."""
     return format_share(share).replace("less than", "<").replace("more than", ">")
 
 
-def widest_share(metrics: QFontMetricsF) -> float:
-    """Return the width in pixels of the widest percentage in `WIDEST`."""
-    return max(metrics.horizontalAdvance(short_share(share)) for share in WIDEST)
+def widest_share_width(metrics: QFontMetricsF) -> float:
+    """Return the width in pixels of the widest percentage in `WIDEST_SHARES`."""
+    return max(metrics.horizontalAdvance(format_short_share(share)) for share in WIDEST_SHARES)

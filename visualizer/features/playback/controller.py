@@ -8,17 +8,24 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 from PySide6.QtCore import QObject, Qt, QTimer
 
-from visualizer.session.timeline import SPEEDS, STEPS_PER_SECOND, Grain, Place, Playhead, Timeline
-from visualizer.session.user_prediction import Prediction, PredictionQuestion, without_marks
-from visualizer.session.zoom_ranges import zoom_including
+from visualizer.session.timeline import (
+    PLAYBACK_SPEEDS,
+    STEPS_PER_SECOND,
+    PlaybackPosition,
+    Playhead,
+    StepSize,
+    Timeline,
+)
+from visualizer.session.user_prediction import Prediction, PredictionQuestion, clear_marks
+from visualizer.session.zoom_ranges import zoom_to_show
 
 if TYPE_CHECKING:
     from visualizer.features.playback.playback_bar_widget import PlaybackBar
     from visualizer.session.workspace import Workspace
-    from visualizer.session.zoom_ranges import Zoom
+    from visualizer.session.zoom_ranges import ZoomRange
 
-BEAT_MS = 8
-LATEST_S = 0.5
+TICK_MS = 8
+MAX_TICK_S = 0.5
 """Maximum time that one tick counts, so that playback does not jump after a stall."""
 
 
@@ -28,7 +35,7 @@ class PlaybackController(QObject):
     def __init__(self, workspace: Workspace, parent: QObject) -> None:
         super().__init__(parent)
         self._workspace = workspace
-        self._timer = QTimer(self, interval=BEAT_MS)
+        self._timer = QTimer(self, interval=TICK_MS)
         self._timer.setTimerType(Qt.TimerType.PreciseTimer)
         self._timer.timeout.connect(self._on_tick)
         self._last_tick = 0.0
@@ -49,11 +56,11 @@ class PlaybackController(QObject):
         return self._workspace.wanted.playhead
 
     @property
-    def place(self) -> Place | None:
+    def place(self) -> PlaybackPosition | None:
         """The place that the timeline shows: the playhead, or the stage under prediction."""
         resolved = self._workspace.wanted_resolved
         guess = resolved.prediction if resolved else None
-        return Place(guess.stage) if guess else self.playhead.place
+        return PlaybackPosition(guess.stage) if guess else self.playhead.place
 
     @property
     def timeline(self) -> Timeline | None:
@@ -83,7 +90,7 @@ class PlaybackController(QObject):
 
     def _on_tick(self) -> None:
         now = perf_counter()
-        elapsed, self._last_tick = min(now - self._last_tick, LATEST_S), now
+        elapsed, self._last_tick = min(now - self._last_tick, MAX_TICK_S), now
         if not self.playhead.is_playing:
             self._timer.stop()
             return
@@ -138,7 +145,7 @@ class PlaybackController(QObject):
     def seek_stage(self, stage: str) -> None:
         """Go to the first step of a stage; playback continues."""
         if self.timeline:
-            self._go_to(self.timeline.nearest(Place(stage)))
+            self._go_to(self.timeline.nearest(PlaybackPosition(stage)))
 
     def skip(self, stages: int) -> None:
         """Go to the start of the next or the previous stage; playback continues."""
@@ -154,25 +161,25 @@ class PlaybackController(QObject):
         """Go to the end, where all stages are shown as computed."""
         self._go_to(None, is_playing=False)
 
-    def _go_to(self, place: Place | None, **changes: Any) -> None:
+    def _go_to(self, place: PlaybackPosition | None, **changes: Any) -> None:
         """Go to a place and end any prediction in progress."""
         playhead = replace(self.playhead, place=place, **changes)
         self._workspace.look(playhead=playhead, guess=None, zoom=self._zoom_at(place))
 
-    def _zoom_at(self, place: Place | None) -> Zoom | None:
+    def _zoom_at(self, place: PlaybackPosition | None) -> ZoomRange | None:
         """Return the zoom, panned just far enough to show the row or cell of the step."""
         run, zoom, grain = self._workspace.run, self._workspace.wanted.zoom, self.playhead.grain
-        if run is None or place is None or grain is Grain.STAGE:
+        if run is None or place is None or grain is StepSize.STAGE:
             return zoom
-        column = place.column if grain is Grain.CELL else None
+        column = place.column if grain is StepSize.CELL else None
         stage = run.trace.stage(place.stage)
-        return zoom_including(zoom, run.trace.sides, stage, place.row, column)
+        return zoom_to_show(zoom, run.trace.sides, stage, place.row, column)
 
     # ------------------------------------------------------------------ options
 
-    def set_grain(self, grain: Grain) -> None:
+    def set_grain(self, grain: StepSize) -> None:
         """Set the step size to a stage, a row or a cell; the place is kept."""
-        self._change_playhead(grain=Grain(grain))
+        self._change_playhead(grain=StepSize(grain))
 
     def set_speed(self, speed: float) -> None:
         """Set the playback speed, as a factor."""
@@ -180,8 +187,8 @@ class PlaybackController(QObject):
 
     def change_speed(self, steps: int) -> None:
         """Change the playback speed by a number of presets."""
-        number = SPEEDS.index(self.playhead.speed) + steps
-        self.set_speed(SPEEDS[min(max(number, 0), len(SPEEDS) - 1)])
+        number = PLAYBACK_SPEEDS.index(self.playhead.speed) + steps
+        self.set_speed(PLAYBACK_SPEEDS[min(max(number, 0), len(PLAYBACK_SPEEDS) - 1)])
 
     def toggle_loop(self) -> None:
         self._change_playhead(loops=not self.playhead.loops)
@@ -210,7 +217,7 @@ class PlaybackController(QObject):
         guess = self._workspace.wanted.guess
         if guess:
             self._workspace.look(
-                guess=without_marks(replace(guess, question=PredictionQuestion(question)))
+                guess=clear_marks(replace(guess, question=PredictionQuestion(question)))
             )
 
     def reveal(self) -> None:

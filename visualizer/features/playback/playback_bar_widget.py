@@ -9,14 +9,19 @@ from PySide6.QtCore import QEvent, QSize, Qt, Signal
 from PySide6.QtGui import QAccessible, QPainter
 from PySide6.QtWidgets import QHBoxLayout, QToolButton, QWidget
 
-from visualizer.features.playback.presenter import PLAYBACK, PlaybackBarState, count_of, written
+from visualizer.features.playback.presenter import (
+    PLAYBACK_PANEL,
+    PlaybackBarState,
+    equation_to_html,
+    format_step_count,
+)
 from visualizer.features.playback.timeline_paint import TimelineSegments, paint_track, track_height
-from visualizer.session.timeline import SPEEDS, Grain
+from visualizer.session.timeline import PLAYBACK_SPEEDS, StepSize
 from visualizer.session.user_prediction import PredictionQuestion
 from visualizer.widgets.accessibility import set_accessible_value
-from visualizer.widgets.focus_ring import SHOWS_OWN_FOCUS
+from visualizer.widgets.focus_ring import OWN_FOCUS_PROPERTY
 from visualizer.widgets.fonts import text_scale
-from visualizer.widgets.input_filters import WheelNotches, is_command
+from visualizer.widgets.input_filters import WheelNotches, has_command_modifier
 from visualizer.widgets.labels import AutoFitLabel, PlainLabel
 from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.setting_controls import combo_box
@@ -30,16 +35,16 @@ if TYPE_CHECKING:
     from visualizer.session.screen import Screen
     from visualizer.widgets.theme import Theme
 
-BEFORE = (
+LEFT_COMMANDS = (
     "playback.go_to_start",
     "playback.step -1",
     "playback.toggle",
     "playback.step 1",
     "playback.go_to_end",
 )
-AFTER = ("playback.toggle_loop", "playback.predict")
-GRAINS = {Grain.STAGE: "by stage", Grain.ROW: "by row", Grain.CELL: "by cell"}
-QUESTIONS = {
+RIGHT_COMMANDS = ("playback.toggle_loop", "playback.predict")
+GRAIN_LABELS = {StepSize.STAGE: "by stage", StepSize.ROW: "by row", StepSize.CELL: "by cell"}
+QUESTION_LABELS = {
     PredictionQuestion.LARGEST: "Which is largest?",
     PredictionQuestion.ZERO: "Which are zero?",
 }
@@ -68,9 +73,9 @@ class PlaybackBar(QWidget):
         self.track.sought.connect(self.sought)
         self.track.stepped.connect(self.stepped)
         self.track.skipped.connect(self.skipped)
-        self.grain = combo_box("Steps", GRAINS.items())
-        self.speed = combo_box("Speed", [(speed, f"{speed:g}×") for speed in SPEEDS])
-        self.question = combo_box("Prediction question", QUESTIONS.items())
+        self.grain = combo_box("Steps", GRAIN_LABELS.items())
+        self.speed = combo_box("Speed", [(speed, f"{speed:g}×") for speed in PLAYBACK_SPEEDS])
+        self.question = combo_box("Prediction question", QUESTION_LABELS.items())
         self.grain.activated.connect(self._choose_grain)
         self.speed.activated.connect(self._choose_speed)
         self.question.activated.connect(self._choose_question)
@@ -94,7 +99,7 @@ class PlaybackBar(QWidget):
 
     def _build_control_row(self, actions: Mapping[str, QAction]) -> QHBoxLayout:
         row = row_layout(spacing=4)
-        for key in BEFORE:
+        for key in LEFT_COMMANDS:
             row.addWidget(_create_button(actions[key]))
         row.addSpacing(8)
         row.addWidget(self.track, 1)
@@ -102,7 +107,7 @@ class PlaybackBar(QWidget):
         self.where.setProperty("role", "quiet")
         for widget in (self.where, self.grain, self.speed):
             row.addWidget(widget)
-        for key in AFTER:
+        for key in RIGHT_COMMANDS:
             row.addWidget(_create_button(actions[key]))
         return row
 
@@ -119,7 +124,7 @@ class PlaybackBar(QWidget):
         self.speed.setCurrentIndex(self.speed.findData(wanted.playhead.speed))
         if wanted.guess:
             self.question.setCurrentIndex(self.question.findData(wanted.guess.question))
-        self._show_playback(screen.panel(PLAYBACK), theme)
+        self._show_playback(screen.panel(PLAYBACK_PANEL), theme)
 
     def _show_playback(self, bar: PlaybackBarState, theme: Theme) -> None:
         if self._shown == (bar, theme):
@@ -128,10 +133,10 @@ class PlaybackBar(QWidget):
         self._shown = (bar, theme)
         self.track.show_playback(bar, theme)
         set_accessible_value(self, "Playing" if bar.playhead.is_playing else "Paused")
-        self.where.setText(count_of(bar))
+        self.where.setText(format_step_count(bar))
         self.caption.tell(bar.caption)
         self.caption.setVisible(bool(bar.caption))
-        self.equation.tell(written(bar.equation, theme))
+        self.equation.tell(equation_to_html(bar.equation, theme))
         # Shown even if empty, so that the layout does not jump.
         self.equation.setVisible(bool(bar.caption))
         self.question.setVisible(bar.question is not None)
@@ -146,7 +151,7 @@ class PlaybackBar(QWidget):
     # ------------------------------------------------------------------ user input
 
     def _choose_grain(self, index: int) -> None:
-        self.grainChosen.emit(Grain(self.grain.itemData(index)))
+        self.grainChosen.emit(StepSize(self.grain.itemData(index)))
 
     def _choose_speed(self, index: int) -> None:
         self.speedChosen.emit(self.speed.itemData(index))
@@ -171,8 +176,8 @@ def _icon_size() -> QSize:
 MAX_STEP = 2**31 - 1
 
 # Number of steps or stages to move by, per key.
-STEPS = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}
-STAGES = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}
+STEP_KEYS = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}
+STAGE_KEYS = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}
 
 
 class TimelineSlider(TrackSlider):
@@ -186,11 +191,11 @@ class TimelineSlider(TrackSlider):
     def __init__(self) -> None:
         keys = "Left and Right move by one step, Up and Down by one stage."
         super().__init__("Step", keys, 120)
-        self.setProperty(SHOWS_OWN_FOCUS, True)
+        self.setProperty(OWN_FOCUS_PROPERTY, True)
         self._bar, self._wheel = PlaybackBarState(), WheelNotches()
 
     @property
-    def tall(self) -> float:
+    def preferred_height(self) -> float:
         return track_height()
 
     def show_playback(self, bar: PlaybackBarState, theme: Theme) -> None:
@@ -230,11 +235,11 @@ class TimelineSlider(TrackSlider):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         key = Qt.Key(event.key())
-        if is_command(event):
+        if has_command_modifier(event):
             event.ignore()
-        elif key in STEPS:
-            self.stepped.emit(STEPS[key])
-        elif key in STAGES:
-            self.skipped.emit(STAGES[key])
+        elif key in STEP_KEYS:
+            self.stepped.emit(STEP_KEYS[key])
+        elif key in STAGE_KEYS:
+            self.skipped.emit(STAGE_KEYS[key])
         else:
             event.ignore()

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from visualizer.explanations.cell_facts import CellFacts
+from visualizer.explanations.cell_facts import CellInfo
 from visualizer.explanations.explain import EXPLAINERS, Equation, equation, explain
-from visualizer.explanations.prediction import instruction
-from visualizer.explanations.step_values import EMPTY, StepValues
+from visualizer.explanations.prediction import prediction_instruction
+from visualizer.explanations.step_values import EMPTY_SYMBOL, StepContext
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session.cell_address import Cell
 from visualizer.session.pane import PanelPresenter
 from visualizer.session.screen import PanelId
-from visualizer.session.timeline import Grain, Place, Playhead, Timeline
+from visualizer.session.timeline import PlaybackPosition, Playhead, StepSize, Timeline
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.attention.trace import LeadingIndex
     from visualizer.heatmap.step_highlights import Highlights
-    from visualizer.session.resolved_view import Resolved
+    from visualizer.session.resolved_view import ResolvedView
     from visualizer.session.timeline import Step
     from visualizer.session.user_prediction import PredictionQuestion
     from visualizer.widgets.theme import Theme
 
 
-def step_caption(run: Run, leading: LeadingIndex, step: Step, head: int) -> str:
+def describe_step(run: Run, leading: LeadingIndex, step: Step, head: int) -> str:
     """Describe a step in one sentence with the tokens in bold (HTML).
 
     If a row has only one cell, the caption describes the row.
@@ -42,7 +42,7 @@ def step_caption(run: Run, leading: LeadingIndex, step: Step, head: int) -> str:
     head : int
         The head to describe if the stage has heads.
     """
-    block = StepValues(run, leading, step, min(head, run.trace.spec.heads - 1))
+    block = StepContext(run, leading, step, min(head, run.trace.spec.heads - 1))
     texts = EXPLAINERS[block.stage.operation]
     if len(step.rows) > 1 and run.trace.holding(step.stage).is_blockwise:
         return block.sentence(f"{block.stage.says}, in all {len(step.rows):,} rows")
@@ -53,16 +53,16 @@ def step_caption(run: Run, leading: LeadingIndex, step: Step, head: int) -> str:
     return _describe_cell(block)
 
 
-def _describe_cell(block: StepValues) -> str:
+def _describe_cell(block: StepContext) -> str:
     head = (block.head,) if "head" in block.stage.dims else ()
     cell = Cell(block.stage.name, (*head, block.at, block.step.columns[0]))
     explanation = explain(block.run.trace, cell.stage, (*block.leading, *cell.place))
-    facts = CellFacts(block.run, block.leading, cell, explanation)
-    sentence = EXPLAINERS[block.stage.operation].cell_sentence(facts)
-    sentence = sentence.replace("<b></b>", f"<b>{EMPTY}</b>")
-    if not facts.in_head or facts.in_head in sentence:
+    facts = CellInfo(block.run, block.leading, cell, explanation)
+    sentence = EXPLAINERS[block.stage.operation].explain_cell(facts)
+    sentence = sentence.replace("<b></b>", f"<b>{EMPTY_SYMBOL}</b>")
+    if not facts.head_phrase or facts.head_phrase in sentence:
         return sentence
-    return f"{facts.in_head.strip().capitalize()}, {sentence[0].lower()}{sentence[1:]}"
+    return f"{facts.head_phrase.strip().capitalize()}, {sentence[0].lower()}{sentence[1:]}"
 
 
 class TimelineSegment(Struct, frozen=True):
@@ -103,11 +103,11 @@ class PlaybackBarState(Struct, frozen=True):
     made_of: Hashable = None
 
 
-PLAYBACK: PanelId[PlaybackBarState] = PanelId("Playback")
+PLAYBACK_PANEL: PanelId[PlaybackBarState] = PanelId("Playback")
 
 
 def present_playback(
-    resolved: Resolved, previous: PlaybackBarState, highlights: Highlights
+    resolved: ResolvedView, previous: PlaybackBarState, highlights: Highlights
 ) -> PlaybackBarState:
     """Return the contents of the bar; the same object as before if nothing changed."""
     if previous.made_of == resolved.step_key:
@@ -118,7 +118,7 @@ def present_playback(
         for stage, start in zip(resolved.run.trace.stages, timeline.starts, strict=False)
     )
     bar = PlaybackBarState(
-        timeline.position(Place(guess.stage) if guess else place),
+        timeline.position(PlaybackPosition(guess.stage) if guess else place),
         len(timeline),
         stops,
         resolved.view.playhead,
@@ -126,48 +126,52 @@ def present_playback(
     )
     if guess:
         caption_text = (
-            highlights.verdict.sentence if highlights.verdict else instruction(resolved.run, guess)
+            highlights.verdict.sentence
+            if highlights.verdict
+            else prediction_instruction(resolved.run, guess)
         )
         is_revealed = guess.is_revealed
         return replace(bar, caption=caption_text, question=guess.question, is_revealed=is_revealed)
     return _describe_step(resolved, place, bar) if place else bar
 
 
-def _describe_step(resolved: Resolved, place: Place, bar: PlaybackBarState) -> PlaybackBarState:
-    run, leading, head = resolved.run, resolved.leading, resolved.told_head
+def _describe_step(
+    resolved: ResolvedView, place: PlaybackPosition, bar: PlaybackBarState
+) -> PlaybackBarState:
+    run, leading, head = resolved.run, resolved.leading, resolved.caption_head
     step = resolved.timeline.step(place)
     return replace(
         bar,
         where=_describe_place(run, resolved.timeline, place),
-        caption=step_caption(run, leading, step, head),
+        caption=describe_step(run, leading, step, head),
         equation=equation(run, leading, step, head),
     )
 
 
-def _describe_place(run: Run, timeline: Timeline, place: Place) -> str:
+def _describe_place(run: Run, timeline: Timeline, place: PlaybackPosition) -> str:
     title = run.trace.stage(place.stage).title
     rows, columns = next(size[1:] for size in timeline.sizes if size[0] == place.stage)
-    if timeline.grain is Grain.STAGE:
+    if timeline.grain is StepSize.STAGE:
         return f"{title}, all rows"
     row = f"{title}, row {place.row + 1:,} of {rows:,}"
     column = f", column {place.column + 1:,} of {columns:,}"
-    return row + column * (timeline.grain is Grain.CELL)
+    return row + column * (timeline.grain is StepSize.CELL)
 
 
-def count_of(bar: PlaybackBarState) -> str:
+def format_step_count(bar: PlaybackBarState) -> str:
     """Format the number of the current step and the total."""
     if bar.position >= bar.count:
         return f"{bar.count:,} steps"
     return f"{bar.position + 1:,} of {bar.count:,}"
 
 
-def written(equation: Equation | None, theme: Theme) -> str:
+def equation_to_html(equation: Equation | None, theme: Theme) -> str:
     """Format an equation as HTML with its operands in the accent colour."""
     if equation is None:
         return ""
     parts = "".join(
         f"<span style='color:{theme.accent}'>{escape(part.text)}</span>"
-        if part.is_lit
+        if part.is_highlighted
         else escape(part.text)
         for part in equation.parts
     )
@@ -176,12 +180,12 @@ def written(equation: Equation | None, theme: Theme) -> str:
 
 
 PANEL = PanelPresenter(
-    PLAYBACK,
+    PLAYBACK_PANEL,
     lambda resolved, moment, previous: present_playback(
-        resolved, previous, moment.panel(BOARD_CONTENTS).step_lights
+        resolved, previous, moment.panel(BOARD_CONTENTS).step_highlights
     ),
     PlaybackBarState(),
     prefetch=lambda resolved, made, previous: present_playback(
-        resolved, previous, BOARD_CONTENTS.of(made).step_lights
+        resolved, previous, BOARD_CONTENTS.of(made).step_highlights
     ),
 )

@@ -9,23 +9,23 @@ from msgspec import Struct
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter
 
-from visualizer.widgets.fonts import font, metrics, text_scale
+from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 
 if TYPE_CHECKING:
     from visualizer.features.playback.presenter import PlaybackBarState, TimelineSegment
     from visualizer.widgets.theme import Theme
 
 
-GAP = 3
-BAR = 6
-KNOB = 7
-CURRENT = QFont.Weight.DemiBold
+SEGMENT_GAP_PX = 3
+BAR_HEIGHT_PX = 6
+KNOB_RADIUS_PX = 7
+CURRENT_STAGE_WEIGHT = QFont.Weight.DemiBold
 """Font weight of the current stage's name."""
 
 
 def track_height() -> float:
     """Return the height of the bar, the knob and the stage names in pixels."""
-    return metrics(12).height() + (2 * KNOB + 4) * text_scale()
+    return font_metrics(12).height() + (2 * KNOB_RADIUS_PX + 4) * text_scale()
 
 
 class TimelineSegments(Struct, frozen=True):
@@ -41,15 +41,20 @@ class TimelineSegments(Struct, frozen=True):
         if not stops:
             return []
         scale = text_scale()
-        inner = self.width - 2 * KNOB * scale
-        width = (inner - GAP * (len(stops) - 1)) / len(stops)
+        inner = self.width - 2 * KNOB_RADIUS_PX * scale
+        width = (inner - SEGMENT_GAP_PX * (len(stops) - 1)) / len(stops)
         ends = [*(stop.start for stop in stops[1:]), count]
-        top = (KNOB - BAR / 2 + 1) * scale
+        top = (KNOB_RADIUS_PX - BAR_HEIGHT_PX / 2 + 1) * scale
         return [
             (
                 stop,
                 end - stop.start,
-                QRectF(KNOB * scale + at * (width + GAP), top, width, BAR * scale),
+                QRectF(
+                    KNOB_RADIUS_PX * scale + at * (width + SEGMENT_GAP_PX),
+                    top,
+                    width,
+                    BAR_HEIGHT_PX * scale,
+                ),
             )
             for at, (stop, end) in enumerate(zip(stops, ends, strict=True))
         ]
@@ -57,10 +62,10 @@ class TimelineSegments(Struct, frozen=True):
     @property
     def has_room_for_names(self) -> bool:
         """Whether every name fits below its segment, even in the weight of the current stage."""
-        measure = QFontMetricsF(font(12, CURRENT))
+        measure = QFontMetricsF(scaled_font(12, CURRENT_STAGE_WEIGHT))
         apart = measure.horizontalAdvance(" ")
         return all(
-            measure.horizontalAdvance(stop.title) + apart <= area.width() + GAP
+            measure.horizontalAdvance(stop.title) + apart <= area.width() + SEGMENT_GAP_PX
             for stop, _, area in self.all
         )
 
@@ -78,7 +83,7 @@ class TimelineSegments(Struct, frozen=True):
         if not segments or x >= segments[-1][2].right():
             return self.bar.count
         for stop, steps, area in segments:
-            if x < area.right() + GAP / 2:
+            if x < area.right() + SEGMENT_GAP_PX / 2:
                 share = min(max((x - area.left()) / area.width(), 0), 0.999999999)
                 return stop.start + int(share * steps)
         return self.bar.count
@@ -103,7 +108,7 @@ def paint_track(painter: QPainter, segments: TimelineSegments, theme: Theme) -> 
             _paint_label(painter, stop.title, area, is_here, segments.width, theme)
     painter.setPen(Qt.PenStyle.NoPen)
     painter.setBrush(QColor(ink))
-    radius = (KNOB - 1) * text_scale()
+    radius = (KNOB_RADIUS_PX - 1) * text_scale()
     painter.drawEllipse(QPointF(knob, areas[0][2].center().y()), radius, radius)
 
 
@@ -122,10 +127,10 @@ def _paint_segment(painter: QPainter, area: QRectF, knob: float, ink: str, theme
 def _paint_label(
     painter: QPainter, title: str, area: QRectF, is_here: bool, width: float, theme: Theme
 ) -> None:
-    weight = CURRENT if is_here else QFont.Weight.Normal
-    painter.setFont(font(12, weight))
+    weight = CURRENT_STAGE_WEIGHT if is_here else QFont.Weight.Normal
+    painter.setFont(scaled_font(12, weight))
     painter.setPen(QColor(theme.ink if is_here else theme.quiet))
     needed = QFontMetricsF(painter.font()).horizontalAdvance(title)
     left = min(max(area.center().x() - needed / 2, 0), width - needed)
-    line = QRectF(left, area.bottom() + 4 * text_scale(), needed + 1, metrics(12).height())
+    line = QRectF(left, area.bottom() + 4 * text_scale(), needed + 1, font_metrics(12).height())
     painter.drawText(line, Qt.AlignmentFlag.AlignTop, title)

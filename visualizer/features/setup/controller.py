@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
 
-from visualizer.attention.spec import Device, Mode
-from visualizer.documents.open_document import first_part, too_long
+from visualizer.attention.spec import Device, DropoutMode
+from visualizer.documents.open_document import permitted_start, text_length_problem
 from visualizer.errors import FIRST_CHARACTERS
-from visualizer.features.setup.presenter import SETUP
-from visualizer.session.document import text_of_first_tokens
+from visualizer.features.setup.presenter import SETUP_PANEL
+from visualizer.session.document import truncate_to_tokens
 from visualizer.widgets.app_settings import save_device
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class SetupController(QObject):
 
     def remedy(self, field: str) -> None:
         """Apply the fix offered for an error of a setting or a text."""
-        panel = self._workspace.screen.panel(SETUP)
+        panel = self._workspace.screen.panel(SETUP_PANEL)
         problem = panel.second.problem if field == "second" and panel.second else panel.problem
         if field in {"text", "second"} and problem.remedy:
             self._workspace.set_text(self._first_part(*problem.remedy), field)
@@ -53,12 +53,12 @@ class SetupController(QObject):
         if kind == FIRST_CHARACTERS:
             return str(value)
         document, tokens = self._workspace.document, int(str(value))
-        return text_of_first_tokens(document, tokens)
+        return truncate_to_tokens(document, tokens)
 
-    def take_text(self, text: str) -> None:
+    def replace_text(self, text: str) -> None:
         """Replace the text by a dropped one."""
-        if sentence := too_long(text):
-            self._workspace.refuse_text(sentence, first_part(text))
+        if sentence := text_length_problem(text):
+            self._workspace.report_long_text(sentence, permitted_start(text))
         else:
             self._workspace.set_text(text)
 
@@ -69,7 +69,7 @@ class SetupController(QObject):
 
     def show_next_part(self) -> None:
         """Show the next kind of attention of a model."""
-        parts = self._workspace.screen.panel(SETUP).parts
+        parts = self._workspace.screen.panel(SETUP_PANEL).parts
         names = [name for name, _ in parts.choices]
         if names:
             self.choose_part(names[(names.index(parts.shown) + 1) % len(names)])
@@ -80,5 +80,5 @@ class SetupController(QObject):
 
     def toggle_mode(self) -> None:
         """Toggle between training and evaluation mode of dropout."""
-        trains = self._workspace.document.spec.mode is Mode.TRAIN
-        self._workspace.set("mode", Mode.EVAL if trains else Mode.TRAIN)
+        trains = self._workspace.document.spec.mode is DropoutMode.TRAIN
+        self._workspace.set("mode", DropoutMode.EVAL if trains else DropoutMode.TRAIN)

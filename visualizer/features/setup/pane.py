@@ -16,19 +16,19 @@ def connect(pane: SetupPane, to: FeatureControllers) -> None:
     """Add the strip of tokens, and connect changes to the document's text and settings."""
     pane.add_section(to.token_pane)
     pane.textTyped.connect(to.workspace.set_text)
-    pane.textTooLong.connect(to.workspace.refuse_text)
+    pane.textTooLong.connect(to.workspace.report_long_text)
     pane.secondTyped.connect(partial(to.workspace.set_text, name="second"))
-    pane.secondTooLong.connect(partial(to.workspace.refuse_text, name="second"))
+    pane.secondTooLong.connect(partial(to.workspace.report_long_text, name="second"))
     pane.partChosen.connect(to.setup.choose_part)
-    pane.imageWanted.connect(to.model_image_controller.choose)
+    pane.imageRequested.connect(to.model_image_controller.choose)
     pane.chosen.connect(to.setup.choose)
     pane.settled.connect(to.workspace.seal)
-    pane.remedied.connect(to.setup.remedy)
+    pane.remedyRequested.connect(to.setup.remedy)
     pane.leadingStepped.connect(to.view_controller.step_leading)
-    pane.captured.left.connect(to.workspace.leave_captured)
+    pane.captured.left.connect(to.workspace.return_to_text)
     causal = pane.rows["causal"].control
-    to.name_keys({causal: "module.toggle_causal_mask", pane.more_button: "module.open_settings"})
-    to.name_keys({pane.part: "model.show_next_part", pane.choose_image: "model_image.choose"})
+    to.name_widgets({causal: "module.toggle_causal_mask", pane.more_button: "module.open_settings"})
+    to.name_widgets({pane.part: "model.show_next_part", pane.choose_image: "model_image.choose"})
 
 
 PANE = Pane(

@@ -10,9 +10,9 @@ from visualizer.attention.model_reading import SecondText
 from visualizer.attention.settings import SETTINGS
 from visualizer.errors import FIRST_CHARACTERS, InputError, Problem, Remedy
 from visualizer.format import format_count
-from visualizer.models.model_source import server_of
+from visualizer.models.model_source import parse_server_address
 from visualizer.session.screen import PanelId
-from visualizer.session.setting_definitions import SettingState, remedy_in_words
+from visualizer.session.setting_definitions import SettingState, describe_remedy
 
 if TYPE_CHECKING:
     from visualizer.attention.captured_attention import CapturedAttention
@@ -29,13 +29,13 @@ class TextProblem(Struct, frozen=True):
         The error message; empty if there is no error.
     remedy : Remedy or None
         A change that fixes the error, if there is one.
-    mends : str
+    remedy_text : str
         Description of the remedy; empty without one.
     """
 
     sentence: str = ""
     remedy: Remedy | None = None
-    mends: str = ""
+    remedy_text: str = ""
 
 
 class SecondTextField(Struct, frozen=True):
@@ -68,7 +68,7 @@ class ImageField(Struct, frozen=True):
     problem: TextProblem = TextProblem()
 
 
-class AttentionParts(Struct, frozen=True):
+class AttentionKinds(Struct, frozen=True):
     """The kinds of attention of a model that has several.
 
     Parameters
@@ -99,11 +99,11 @@ class SetupPanel(Struct, frozen=True):
     """None if the model takes no second text."""
     image: ImageField | None = None
     """None if the input is a text."""
-    parts: AttentionParts = AttentionParts()
+    parts: AttentionKinds = AttentionKinds()
     """Empty if there is only one kind of attention."""
 
 
-SETUP: PanelId[SetupPanel] = PanelId("Setup")
+SETUP_PANEL: PanelId[SetupPanel] = PanelId("Setup")
 
 
 SECOND_LABELS = {
@@ -132,7 +132,7 @@ def present_setup(
             document.get(setting.name),
             setting.acts(document.spec),
             problem := found.get(setting.name),
-            remedy_in_words(*problem.remedy) if problem and problem.remedy else "",
+            describe_remedy(*problem.remedy) if problem and problem.remedy else "",
         )
         for setting in SETTINGS
     )
@@ -144,7 +144,7 @@ def present_setup(
         document.get("text"),
         document.tokenizer,
         document.lines,
-        TextProblem() if document.reads_image else _present_text_problem(text),
+        TextProblem() if document.takes_image else _present_text_problem(text),
         rows,
         said,
         document.has_labels,
@@ -158,7 +158,7 @@ def _second_text_field(
     document: Document, problem: Problem | None, reading: ModelReading | None
 ) -> SecondTextField | None:
     """Return the field if the model takes a second text, or one is set or required."""
-    if document.model is None or document.reads_image:
+    if document.model is None or document.takes_image:
         return None
     kind = reading.second if reading else SecondText.NONE
     text = document.model.second
@@ -176,12 +176,12 @@ def _image_field(document: Document, problem: Problem | None) -> ImageField | No
     return ImageField(image.name, image.path, _present_text_problem(problem))
 
 
-def _attention_parts(document: Document, reading: ModelReading | None) -> AttentionParts:
+def _attention_parts(document: Document, reading: ModelReading | None) -> AttentionKinds:
     if reading is None or len(reading.parts) < 2:
-        return AttentionParts()
+        return AttentionKinds()
     wanted = document.model.part if document.model else ""
     is_known = wanted in dict(reading.parts)
-    return AttentionParts(reading.parts, wanted if is_known else reading.part)
+    return AttentionKinds(reading.parts, wanted if is_known else reading.part)
 
 
 def _present_text_problem(problem: Problem | None) -> TextProblem:
@@ -200,9 +200,9 @@ def _describe_text_remedy(remedy: Remedy) -> str:
 
 def _describe_model(document: Document) -> str:
     assert document.model
-    if document.reads_image:
+    if document.takes_image:
         return _describe_image_model(document)
-    server = server_of(document.model.folder)
+    server = parse_server_address(document.model.folder)
     name = f"{document.model.name} at {server}" if server else document.model.name
     if document.captured:
         return (

@@ -23,32 +23,32 @@ from PySide6.QtWidgets import (
 )
 
 from visualizer.attention.settings import SETTINGS, Setting, SettingKind
-from visualizer.documents.open_document import first_part, too_long
+from visualizer.documents.open_document import permitted_start, text_length_problem
 from visualizer.features.setup.presenter import (
-    SETUP,
-    AttentionParts,
+    SETUP_PANEL,
+    AttentionKinds,
     ImageField,
     SecondTextField,
     SetupPanel,
     TextProblem,
 )
-from visualizer.language.tokenizers import Tokenizer
-from visualizer.session.document import LineSplit, changed_span
-from visualizer.session.setting_definitions import own_in_words, written_mask
-from visualizer.widgets.focus_ring import SHOWS_OWN_FOCUS
+from visualizer.language.tokenizers import TokenizerKind
+from visualizer.session.document import LineSplit, find_changed_span
+from visualizer.session.setting_definitions import describe_custom_values, format_mask
+from visualizer.widgets.focus_ring import OWN_FOCUS_PROPERTY
 from visualizer.widgets.icons import icon
 from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import ElidedLabel, PlainLabel, RichLabel
 from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.plain_text_tooltips import plain_tooltip
-from visualizer.widgets.setting_controls import CONTROLS, SettingControl, SettingRow
+from visualizer.widgets.setting_controls import CONTROL_TYPES, SettingControl, SettingRow
 from visualizer.widgets.theme import LIGHT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from visualizer.attention.spec import BooleanMatrix
-    from visualizer.session.resolved_view import Resolved
+    from visualizer.session.resolved_view import ResolvedView
     from visualizer.session.screen import Screen
     from visualizer.widgets.theme import Theme
 
@@ -62,13 +62,13 @@ class MaskMatrixControl(SettingControl):
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
         self.box = QPlainTextEdit()
-        self.box.setPlaceholderText(written_mask(None)[1])
+        self.box.setPlaceholderText(format_mask(None)[1])
         self.box.setTabChangesFocus(True)
         self.box.setFixedHeight(self.box.fontMetrics().lineSpacing() * 6 + 12)
         self.box.textChanged.connect(self._emit_text)
         self.box.setUndoRedoEnabled(False)
         install_input_filters(self.box)
-        self.box.setProperty(SHOWS_OWN_FOCUS, True)
+        self.box.setProperty(OWN_FOCUS_PROPERTY, True)
         self._shown: BooleanMatrix | None = None
         self.add(self.box, "QPlainTextEdit", 1)
 
@@ -76,7 +76,7 @@ class MaskMatrixControl(SettingControl):
         if value == self._shown:
             return
         self._shown = value
-        text, hint = written_mask(value)
+        text, hint = format_mask(value)
         self.box.setPlaceholderText(hint)
         # Typed text may differ in spaces.
         if _bare_rows(text) != _bare_rows(self.box.toPlainText()):
@@ -84,10 +84,10 @@ class MaskMatrixControl(SettingControl):
                 self.box.setPlainText(text)
 
     def _emit_text(self) -> None:
-        self.emit_chosen(self.box.toPlainText(), True)
+        self.emit_value(self.box.toPlainText(), True)
 
 
-class OwnValuesControl(SettingControl):
+class CustomValuesControl(SettingControl):
     """Summary of custom values set elsewhere, with a button to use random values instead."""
 
     def __init__(self, setting: Setting) -> None:
@@ -99,10 +99,10 @@ class OwnValuesControl(SettingControl):
         self.add(self.draw, "QPushButton")
 
     def show_value(self, value: Any) -> None:
-        self.words.setText(own_in_words(self.setting, value))
+        self.words.setText(describe_custom_values(self.setting, value))
 
     def _draw_random_values(self) -> None:
-        self.emit_chosen(self.setting.choices[0][0])
+        self.emit_value(self.setting.choices[0][0])
 
 
 def _bare_rows(text: str) -> list[str]:
@@ -111,13 +111,13 @@ def _bare_rows(text: str) -> list[str]:
 
 
 SETUP_CONTROLS: dict[SettingKind, type[SettingControl]] = {
-    **CONTROLS,
+    **CONTROL_TYPES,
     SettingKind.MATRIX: MaskMatrixControl,
-    SettingKind.OWN: OwnValuesControl,
+    SettingKind.OWN: CustomValuesControl,
 }
 
 # Qt returns an item's StrEnum value as a plain string.
-KINDS = {"tokenizer": Tokenizer, "lines": LineSplit}
+CHOICE_TYPES = {"tokenizer": TokenizerKind, "lines": LineSplit}
 
 
 class SetupPane(QScrollArea):
@@ -129,10 +129,10 @@ class SetupPane(QScrollArea):
     secondTyped = Signal(str)
     secondTooLong = Signal(str, str)
     partChosen = Signal(str)
-    imageWanted = Signal()
+    imageRequested = Signal()
     chosen = Signal(str, object, bool)
     settled = Signal()
-    remedied = Signal(str)
+    remedyRequested = Signal(str)
     leadingStepped = Signal(int)
 
     def __init__(self) -> None:
@@ -159,16 +159,16 @@ class SetupPane(QScrollArea):
         self.setMinimumWidth(inner.minimumSizeHint().width() + bar)
 
     def _add_text_section(self, column: QVBoxLayout) -> None:
-        self.sentence = SentenceEdit()
+        self.sentence = InputTextEdit()
         self.sentence.setFixedHeight(self.sentence.fontMetrics().lineSpacing() * 4 + 12)
         self.sentence.textChanged.connect(self._emit_text)
-        self.sentence.tooLong.connect(self.textTooLong)
+        self.sentence.textLimitExceeded.connect(self.textTooLong)
         self.problem = TextProblemLabel()
         self.problem.linkActivated.connect(self._request_text_fix)
         self.tokenizer = self._create_combo_box(
             "tokenizer",
             "Split the text into words or characters",
-            ((Tokenizer.WORDS, "Words"), (Tokenizer.CHARACTERS, "Characters")),
+            ((TokenizerKind.WORDS, "Words"), (TokenizerKind.CHARACTERS, "Characters")),
         )
         self.lines = self._create_combo_box(
             "lines",
@@ -192,11 +192,11 @@ class SetupPane(QScrollArea):
         self.second_label = PlainLabel()
         self.second_label.setProperty("role", "quiet")
         self.second_label.setWordWrap(True)
-        self.second = SentenceEdit()
+        self.second = InputTextEdit()
         self.second.setObjectName("second text")
         self.second.setFixedHeight(self.second.fontMetrics().lineSpacing() * 2 + 12)
         self.second.textChanged.connect(self._emit_second_text)
-        self.second.tooLong.connect(self.secondTooLong)
+        self.second.textLimitExceeded.connect(self.secondTooLong)
         self.second_label.setBuddy(self.second)
         self.second_problem = TextProblemLabel()
         self.second_problem.linkActivated.connect(self._request_second_fix)
@@ -284,7 +284,7 @@ class SetupPane(QScrollArea):
         row = SettingRow(SETUP_CONTROLS[setting.kind](setting))
         row.control.chosen.connect(self.chosen)
         row.control.settled.connect(self.settled)
-        row.remedied.connect(self.remedied)
+        row.remedyRequested.connect(self.remedyRequested)
         return row
 
     def add_section(self, widget: QWidget) -> None:
@@ -306,13 +306,13 @@ class SetupPane(QScrollArea):
     # ------------------------------------------------------------------ showing
 
     def _request_text_fix(self) -> None:
-        self.remedied.emit("text")
+        self.remedyRequested.emit("text")
 
     def _request_second_fix(self) -> None:
-        self.remedied.emit("second")
+        self.remedyRequested.emit("second")
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
-        setup = screen.panel(SETUP)
+        setup = screen.panel(SETUP_PANEL)
         self._show_theme(theme)
         if setup != self._setup:
             self._setup = setup
@@ -359,7 +359,7 @@ class SetupPane(QScrollArea):
             self.image_name.tell(field.name, field.path)
             self.image_problem.show_problem(field.problem)
 
-    def _show_parts(self, parts: AttentionParts) -> None:
+    def _show_parts(self, parts: AttentionKinds) -> None:
         """Show the kinds of attention if there are several."""
         self.part.setVisible(bool(parts.choices))
         if parts.choices != tuple(
@@ -372,7 +372,7 @@ class SetupPane(QScrollArea):
 
     def _show_captured(self, setup: SetupPanel) -> None:
         """Show the notice and hide the settings if there is no module."""
-        self.captured.show_words(setup.captured)
+        self.captured.show_notice(setup.captured)
         has_module = not setup.captured
         for row in self.rows.values():
             if row.setting.common:
@@ -381,15 +381,17 @@ class SetupPane(QScrollArea):
             widget.setVisible(has_module)
         self.tokenizer.setVisible(has_module or setup.has_labels)
         self.more.setVisible(has_module and self.more_button.isChecked())
-        self.sentence.setPlaceholderText(LABELS if setup.has_labels else TEXT)
+        self.sentence.setPlaceholderText(
+            LABELS_PLACEHOLDER if setup.has_labels else TEXT_PLACEHOLDER
+        )
 
-    def _show_place(self, resolved: Resolved | None) -> None:
+    def _show_place(self, resolved: ResolvedView | None) -> None:
         """Show which text of a batch, or which layer, is current."""
         axes = resolved.run.trace.axes if resolved else ()
         self.texts.setVisible(bool(axes))
         if not resolved or not axes:
             return
-        self.text_number.setText(resolved.leading_in_words.capitalize())
+        self.text_number.setText(resolved.leading_description.capitalize())
         for step, button in self.text_steps.items():
             button.setAccessibleName(f"{'Previous' if step < 0 else 'Next'} {axes[-1]}")
 
@@ -422,7 +424,7 @@ class SetupPane(QScrollArea):
         self.textTyped.emit(self.sentence.toPlainText())
 
     def _request_image(self) -> None:
-        self.imageWanted.emit()
+        self.imageRequested.emit()
 
     def _emit_second_text(self) -> None:
         self.secondTyped.emit(self.second.toPlainText())
@@ -437,7 +439,7 @@ class SetupPane(QScrollArea):
         box = self.sender()
         if isinstance(box, QComboBox):
             name = box.property("setting")
-            self.chosen.emit(name, KINDS[name](box.itemData(index)), False)
+            self.chosen.emit(name, CHOICE_TYPES[name](box.itemData(index)), False)
 
 
 class TextProblemLabel(RichLabel):
@@ -455,20 +457,20 @@ class TextProblemLabel(RichLabel):
 
     def show_problem(self, problem: TextProblem) -> None:
         words = escape(problem.sentence)
-        if problem.mends:
-            words += f" <a href='mend'>{escape(problem.mends)}</a>"
+        if problem.remedy_text:
+            words += f" <a href='mend'>{escape(problem.remedy_text)}</a>"
         self.setText(words)
         self.setVisible(bool(problem.sentence))
 
 
-TEXT = "Type or paste text"
-LABELS = "Type or paste tokens"
+TEXT_PLACEHOLDER = "Type or paste text"
+LABELS_PLACEHOLDER = "Type or paste tokens"
 """Placeholders of the text box; captured attention has token labels instead of a text."""
 MAX_UNBROKEN_WORD_LENGTH = 4_000
 """Length in characters up to which words stay unbroken; longer ones wrap anywhere."""
 
 # Qt replaces these characters when it returns the text.
-AS_SHOWN = str.maketrans({"\u2028": "\n", "\u2029": "\n", "\u00a0": " "})
+DISPLAY_REPLACEMENTS = str.maketrans({"\u2028": "\n", "\u2029": "\n", "\u00a0": " "})
 
 
 def has_longer_word(text: str, length: int) -> bool:
@@ -491,21 +493,22 @@ def _characters_before(place: int, text: str) -> int:
     return len(before.decode("utf-16-le", "surrogatepass"))
 
 
-class SentenceEdit(QPlainTextEdit):
+class InputTextEdit(QPlainTextEdit):
     """Text box for the input text. Undo and redo belong to the document, not to the box.
 
-    `tooLong` is emitted for a rejected text with an error message and the first part of the text.
+    `textLimitExceeded` is emitted for a rejected text with an error message and the first part of
+    the text.
     """
 
-    tooLong = Signal(str, str)
+    textLimitExceeded = Signal(str, str)
 
     def __init__(self) -> None:
         super().__init__()
         self.setUndoRedoEnabled(False)
         install_input_filters(self)
         self.setTabChangesFocus(True)
-        self.setProperty(SHOWS_OWN_FOCUS, True)
-        self.setPlaceholderText(TEXT)
+        self.setProperty(OWN_FOCUS_PROPERTY, True)
+        self.setPlaceholderText(TEXT_PLACEHOLDER)
         self.setAccessibleName("Sentence")
         self.setObjectName("sentence")
 
@@ -519,8 +522,8 @@ class SentenceEdit(QPlainTextEdit):
             for place in (cursor.selectionStart(), cursor.selectionEnd())
         )
         whole = text[:start] + source.text() + text[end:]
-        if sentence := too_long(whole):
-            self.tooLong.emit(sentence, first_part(whole))
+        if sentence := text_length_problem(whole):
+            self.textLimitExceeded.emit(sentence, permitted_start(whole))
         else:
             with self._adapt_wrap_mode(whole):
                 if (start, end) == (0, len(text)):
@@ -548,10 +551,13 @@ class SentenceEdit(QPlainTextEdit):
 
     def show_text(self, text: str) -> None:
         """Show the text of the document, with the cursor at the end of the changed part."""
-        before, shown = self.toPlainText(), text.translate(AS_SHOWN).replace("\r\n", "\n")
+        before, shown = (
+            self.toPlainText(),
+            text.translate(DISPLAY_REPLACEMENTS).replace("\r\n", "\n"),
+        )
         if shown == before:
             return
-        place = _place_after(shown[: changed_span(before, shown)[1]])
+        place = _place_after(shown[: find_changed_span(before, shown)[1]])
         # Signals are blocked, as characters that Qt replaces would otherwise count as an edit.
         with self._adapt_wrap_mode(text), QSignalBlocker(self):
             self.setPlainText(text)
@@ -581,7 +587,7 @@ class CapturedNotice(QWidget):
         column.addWidget(self.back, 0, Qt.AlignmentFlag.AlignLeft)
         self.hide()
 
-    def show_words(self, says: str) -> None:
+    def show_notice(self, says: str) -> None:
         """Show a notice; hide the widget if it is empty."""
         if self.says.text() != says:
             self.says.setText(says)

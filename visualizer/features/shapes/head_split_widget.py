@@ -9,9 +9,9 @@ from PySide6.QtCore import QEasingCurve, QLineF, QRectF, QSize, Qt, QVariantAnim
 from PySide6.QtGui import QAccessible, QColor, QFont, QPainter, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from visualizer.attention.roles import VECTORS
-from visualizer.widgets.app_settings import is_reduced
-from visualizer.widgets.fonts import font, metrics, text_scale
+from visualizer.attention.roles import VECTOR_ROLES
+from visualizer.widgets.app_settings import is_motion_reduced
+from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 from visualizer.widgets.theme import LIGHT, Theme, head_colour
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 DURATION_MS = 200
 MAX_CELL_PX = 22
-ROWS_HEIGHT = (44, 88)
+ROWS_HEIGHT_PX = (44, 88)
 
 
 class HeadSplitView(QWidget):
@@ -35,7 +35,7 @@ class HeadSplitView(QWidget):
         self._split: HeadSplit | None = None
         self._theme = LIGHT
         self._progress = 0.0
-        self._height = float(ROWS_HEIGHT[0])
+        self._height = float(ROWS_HEIGHT_PX[0])
         self._motion = QVariantAnimation(self)
         self._motion.setDuration(DURATION_MS)
         self._motion.setEasingCurve(QEasingCurve.Type.InOutCubic)
@@ -53,11 +53,11 @@ class HeadSplitView(QWidget):
         return float(self._motion.endValue()) if is_moving else self._progress
 
     def sizeHint(self) -> QSize:
-        return QSize(200, round(2 * metrics(12).height() + (self._height + 20) * text_scale()))
+        return QSize(200, round(2 * font_metrics(12).height() + (self._height + 20) * text_scale()))
 
-    def make_room(self, height: float) -> None:
+    def set_available_height(self, height: float) -> None:
         """Set the height available to the rows, within their limits."""
-        least, most = ROWS_HEIGHT
+        least, most = ROWS_HEIGHT_PX
         self._height = min(max(height, least), most)
         self.updateGeometry()
 
@@ -67,23 +67,23 @@ class HeadSplitView(QWidget):
             return
         before, self._split, self._theme = self._split, split, theme
         if split and split != before:
-            self.setAccessibleName(f"{split.symbol}: {split.joined}, split {split.apart}")
+            self.setAccessibleName(f"{split.symbol}: {split.joined}, split {split.with_head_axis}")
             self.setAccessibleDescription(split.says)
-            if before and split.is_apart and _is_different_matrix(before, split):
+            if before and split.is_split and _is_different_matrix(before, split):
                 self._jump_to(0.0)
-            self.slide(1.0 if split.is_apart else 0.0, at_once=before is None)
+            self.animate_split(1.0 if split.is_split else 0.0, at_once=before is None)
         self.update()
 
     def toggle_split(self) -> None:
         """Toggle between joined and separate heads."""
-        self.slide(0.0 if self.goal else 1.0)
+        self.animate_split(0.0 if self.goal else 1.0)
 
-    def slide(self, goal: float, *, at_once: bool = False) -> None:
+    def animate_split(self, goal: float, *, at_once: bool = False) -> None:
         """Go to joined or separate; animated only if motion is enabled and the widget visible."""
         if goal == self.goal:
             return
         self._motion.stop()
-        if at_once or is_reduced() or not self.isVisible():
+        if at_once or is_motion_reduced() or not self.isVisible():
             self._jump_to(goal)
             return
         self._motion.setStartValue(self._progress)
@@ -110,9 +110,9 @@ class HeadSplitView(QWidget):
         whole = count + gap * (heads - 1)
         width = min(MAX_CELL_PX * text_scale(), (self.width() - 2) / whole)
         height = min(self._height * text_scale() / split.rows, 1.2 * MAX_CELL_PX * text_scale())
-        lefts = split.lefts(self._progress, gap)
+        lefts = split.left_edges(self._progress, gap)
         left = (self.width() - width * (lefts[-1] + 1)) / 2
-        top = metrics(12).height() + 10 * text_scale()
+        top = font_metrics(12).height() + 10 * text_scale()
         return [
             (head, QRectF(left + at * width, top, width, height * split.rows))
             for head, at in zip(split.columns, lefts, strict=True)
@@ -144,12 +144,14 @@ class HeadSplitView(QWidget):
             (f"{split.symbol}  ", True),
             (split.joined, not is_apart),
             ("  ⇄  ", False),
-            (split.apart, is_apart),
+            (split.with_head_axis, is_apart),
         )
-        width = sum(metrics(12).horizontalAdvance(text) for text, _ in pieces)
-        left, height = (self.width() - width) / 2, metrics(12).height()
+        width = sum(font_metrics(12).horizontalAdvance(text) for text, _ in pieces)
+        left, height = (self.width() - width) / 2, font_metrics(12).height()
         for text, is_seen in pieces:
-            painter.setFont(font(12, QFont.Weight.DemiBold if is_seen else QFont.Weight.Normal))
+            painter.setFont(
+                scaled_font(12, QFont.Weight.DemiBold if is_seen else QFont.Weight.Normal)
+            )
             painter.setPen(QColor(self._theme.ink if is_seen else self._theme.quiet))
             advance = painter.fontMetrics().horizontalAdvance(text)
             painter.drawText(QRectF(left, 2, advance + 4, height), text)
@@ -167,19 +169,19 @@ class HeadSplitView(QWidget):
 
     def _paint_names(self, painter: QPainter, blocks: dict[int, QRectF]) -> None:
         """Draw the names of heads under their blocks, or as many of their numbers as fit."""
-        painter.setFont(font(12))
+        painter.setFont(scaled_font(12))
         painter.setPen(QColor(self._theme.quiet))
         names = {head: f"head {head + 1}" for head in blocks}
-        widest = max(metrics(12).horizontalAdvance(name) for name in names.values()) + 4
+        widest = max(font_metrics(12).horizontalAdvance(name) for name in names.values()) + 4
         apart = [after.left() - one.left() for one, after in pairwise(blocks.values())]
         if apart and min(apart) < widest:
             names = {head: str(head + 1) for head in blocks}
         right = -9.0
         for head, block in blocks.items():
-            width = metrics(12).horizontalAdvance(names[head])
+            width = font_metrics(12).horizontalAdvance(names[head])
             left = min(block.center().x() - width / 2, self.width() - width)
             if left > right + 2:
-                below = QRectF(left, block.bottom() + 3, width + 4, metrics(12).height())
+                below = QRectF(left, block.bottom() + 3, width + 4, font_metrics(12).height())
                 painter.drawText(below, names[head])
                 right = left + width
 
@@ -188,4 +190,4 @@ def _is_different_matrix(before: HeadSplit, split: HeadSplit) -> bool:
     """Whether the heads differ, or the matrix changed to another of Q, K and V."""
     if (before.heads, before.d_head) != (split.heads, split.d_head):
         return True
-    return before.stage != split.stage and {before.stage, split.stage} <= {*VECTORS}
+    return before.stage != split.stage and {before.stage, split.stage} <= {*VECTOR_ROLES}

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def connect(pane: ShapesPane, to: FeatureControllers) -> None:
     """Connect showing the selected stage."""
     pane.stageChosen.connect(to.show_stage)
-    to.name_keys({pane.turn: "shapes.toggle_split"})
+    to.name_widgets({pane.next_branch_button: "shapes.toggle_split"})
 
 
 PANE = Pane(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from visualizer.attention.roles import VECTORS, Role
+from visualizer.attention.roles import VECTOR_ROLES, Role
 from visualizer.attention.spec import Arrangement, Dtype
 from visualizer.explanations.explain import EXPLAINERS
 from visualizer.explanations.shape_equations import sizes
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from visualizer.attention.stages import Stage
     from visualizer.attention.trace import Trace
     from visualizer.explanations.shape_equations import ShapeParameter
-    from visualizer.session.resolved_view import Resolved
+    from visualizer.session.resolved_view import ResolvedView
 
 # Limits on the columns and rows drawn of a large matrix.
 MAX_COLUMNS = 64
 MAX_HEADS = 16
 MAX_ROWS = 8
 
-_DRAWN = (*VECTORS, Role.CONTEXT, Role.CONCAT)
+_DRAWN = (*VECTOR_ROLES, Role.CONTEXT, Role.CONCAT)
 
 
 class HeadSplit(Struct, frozen=True):
@@ -37,7 +37,7 @@ class HeadSplit(Struct, frozen=True):
     ----------
     stage : str
         The stage that holds the matrix.
-    is_apart : bool
+    is_split : bool
         Whether the heads are separate axes at the stage in focus.
     """
 
@@ -47,7 +47,7 @@ class HeadSplit(Struct, frozen=True):
     heads: int
     d_head: int
     arrangement: Arrangement
-    is_apart: bool
+    is_split: bool
 
     @property
     def width(self) -> int:
@@ -60,7 +60,7 @@ class HeadSplit(Struct, frozen=True):
         return sizes(self.tokens, self.width)
 
     @property
-    def apart(self) -> str:
+    def with_head_axis(self) -> str:
         """Shape with a head axis."""
         return sizes(self.heads, self.tokens, self.d_head)
 
@@ -97,7 +97,7 @@ class HeadSplit(Struct, frozen=True):
         said += [f"{self.rows} of {self.tokens:,} tokens"] if self.rows < self.tokens else []
         return f"Drawn: {', '.join(said)}." if said else ""
 
-    def lefts(self, progress: float, gap: float) -> tuple[float, ...]:
+    def left_edges(self, progress: float, gap: float) -> tuple[float, ...]:
         """Return the left edges of the drawn columns, in column widths.
 
         Parameters
@@ -110,7 +110,7 @@ class HeadSplit(Struct, frozen=True):
         return tuple(at + progress * gap * head for at, head in enumerate(self.columns))
 
 
-def head_split_of(run: Run, current: str | None) -> HeadSplit | None:
+def find_head_split(run: Run, current: str | None) -> HeadSplit | None:
     """Return the split of the stage in focus, or of the nearest stage with heads.
 
     None without such a matrix, as in captured attention.
@@ -135,7 +135,7 @@ def _all_columns_in_words(columns: int) -> str:
 _NAMES = {"token": "tokens", "query": "queries", "key": "keys", "head": "heads"}
 
 
-class Dim(Struct, frozen=True):
+class TensorAxis(Struct, frozen=True):
     """One axis of a tensor: its name and its size."""
 
     name: str
@@ -166,7 +166,7 @@ class ShapeRow(Struct, frozen=True):
     title: str
     symbol: str
     says: str
-    dims: tuple[Dim, ...]
+    dims: tuple[TensorAxis, ...]
     parameter: ShapeParameter | None
     equations: tuple[str, ...]
     multiply_adds: int
@@ -209,21 +209,21 @@ class ShapesPanel(Struct, frozen=True):
         return next((row.stage for row in self.rows if row.is_current), None)
 
 
-SHAPES: PanelId[ShapesPanel] = PanelId("Shapes")
+SHAPES_PANEL: PanelId[ShapesPanel] = PanelId("Shapes")
 
 
-def present_shapes(resolved: Resolved, previous: ShapesPanel) -> ShapesPanel:
+def present_shapes(resolved: ResolvedView, previous: ShapesPanel) -> ShapesPanel:
     """Present the shapes of a run; the stage in playback or under the pointer is current."""
     run, current = resolved.run, _current_stage(resolved)
     rows = tuple(_build_row(run, stage, stage.name == current) for stage in run.trace.stages)
     products = sum(row.multiply_adds for row in rows)
     taken = f"{format_count(products, 'multiply-add')} in matrix products"
     total = f"Total: {taken}; the stages take {format_size(run.trace.bytes)}."
-    made = ShapesPanel(rows, _describe_batch(run), total, head_split_of(run, current))
+    made = ShapesPanel(rows, _describe_batch(run), total, find_head_split(run, current))
     return previous if made == previous else made
 
 
-def _current_stage(resolved: Resolved) -> str | None:
+def _current_stage(resolved: ResolvedView) -> str | None:
     cell = resolved.hovered or resolved.pinned
     return resolved.focus or (cell.stage if cell else None)
 
@@ -238,12 +238,12 @@ def _describe_batch(run: Run) -> str:
     return f"Batch size {texts:,}: texts{padded}. The equations are for one text."
 
 
-def _leading_dims(trace: Trace) -> tuple[Dim, ...]:
+def _leading_dims(trace: Trace) -> tuple[TensorAxis, ...]:
     """Return the leading axes; a single text has a batch axis of size 1."""
     if not trace.has_module:
-        return (Dim("layers", trace.count("layer")),)
-    layers = (Dim("layers", trace.count("layer")),) if "layer" in trace.axes else ()
-    return (*layers, Dim("batch", trace.count("text")))
+        return (TensorAxis("layers", trace.count("layer")),)
+    layers = (TensorAxis("layers", trace.count("layer")),) if "layer" in trace.axes else ()
+    return (*layers, TensorAxis("batch", trace.count("text")))
 
 
 def _build_row(run: Run, stage: Stage, is_current: bool) -> ShapeRow:
@@ -251,7 +251,10 @@ def _build_row(run: Run, stage: Stage, is_current: bool) -> ShapeRow:
     matrices = math.prod(trace.leading)
     sizes = trace.shape(stage.name)[-len(stage.dims) :]
     named = zip(stage.dims, sizes, strict=True)
-    dims = (*_leading_dims(trace), *(Dim(_NAMES.get(name, name), size) for name, size in named))
+    dims = (
+        *_leading_dims(trace),
+        *(TensorAxis(_NAMES.get(name, name), size) for name, size in named),
+    )
     text = EXPLAINERS[stage.operation]
     item = 8 if spec.dtype is Dtype.FLOAT64 else 4
     return ShapeRow(
@@ -269,8 +272,8 @@ def _build_row(run: Run, stage: Stage, is_current: bool) -> ShapeRow:
 
 
 PANEL = PanelPresenter(
-    SHAPES,
+    SHAPES_PANEL,
     lambda resolved, moment, previous: present_shapes(resolved, previous),
     ShapesPanel(),
-    SHAPES.name,
+    SHAPES_PANEL.name,
 )

@@ -15,8 +15,8 @@ from PySide6.QtWidgets import (
 )
 
 from visualizer.features.shapes.head_split_widget import HeadSplitView
-from visualizer.features.shapes.presenter import SHAPES, ShapesPanel
-from visualizer.widgets.fonts import font, metrics, text_scale
+from visualizer.features.shapes.presenter import SHAPES_PANEL, ShapesPanel
+from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.theme import LIGHT, Theme
@@ -24,12 +24,12 @@ from visualizer.widgets.theme import LIGHT, Theme
 if TYPE_CHECKING:
     from PySide6.QtGui import QMouseEvent, QPaintEvent, QResizeEvent
 
-    from visualizer.features.shapes.presenter import Dim, ShapeRow
+    from visualizer.features.shapes.presenter import ShapeRow, TensorAxis
     from visualizer.session.screen import Screen
 
-EMPTY = "The shapes of all stages appear here once attention is computed."
-WIDTH = 252
-FIRST = 2
+EMPTY_MESSAGE = "The shapes of all stages appear here once attention is computed."
+PANE_WIDTH_PX = 252
+FIRST_ROW_INDEX = 2
 """Layout index of the first row, after the labels on the split and the batch."""
 
 
@@ -42,20 +42,20 @@ class ShapesPane(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.setAccessibleName("Shapes")
-        self.setMinimumWidth(round(WIDTH * text_scale()))
+        self.setMinimumWidth(round(PANE_WIDTH_PX * text_scale()))
         self._ledger: ShapesPanel | None = None
         self._theme = LIGHT
         self.drawing, self.rows = HeadSplitView(), list[ShapeRowButton]()
         self.says, self.batch, self.total = (PlainLabel() for _ in range(3))
-        self.turn = QPushButton("Split / join")
-        self.turn.clicked.connect(self.drawing.toggle_split)
+        self.next_branch_button = QPushButton("Split / join")
+        self.next_branch_button.clicked.connect(self.drawing.toggle_split)
         for label in (self.says, self.batch, self.total):
             label.setWordWrap(True)
             label.setProperty("role", "quiet")
         self._build_layout()
-        self.show_ledger(ShapesPanel(), LIGHT)
+        self.show_shapes(ShapesPanel(), LIGHT)
 
-    def show_ledger(self, ledger: ShapesPanel, theme: Theme) -> None:
+    def show_shapes(self, ledger: ShapesPanel, theme: Theme) -> None:
         """Show the shapes of a run, or a placeholder if there are none."""
         if ledger is self._ledger and theme is self._theme:
             return
@@ -64,12 +64,12 @@ class ShapesPane(QWidget):
         split = ledger.split
         self.drawing.show_split(split, theme)
         self.says.setVisible(split is not None or not ledger.rows)
-        for widget in (self.drawing, self.turn, self.total):
+        for widget in (self.drawing, self.next_branch_button, self.total):
             widget.setVisible(split is not None)
-        self.turn.setEnabled(split is not None and split.heads > 1)
+        self.next_branch_button.setEnabled(split is not None and split.heads > 1)
         self.says.setText(f"{split.says} {split.left_out}".strip() if split else "")
         if not ledger.rows:
-            self.says.setText(EMPTY)
+            self.says.setText(EMPTY_MESSAGE)
         self.batch.setText(ledger.batch)
         self.total.setText(ledger.total)
         self._show_rows(ledger, theme)
@@ -77,10 +77,10 @@ class ShapesPane(QWidget):
             self._scroll_to_stage(ledger.current)
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
-        self.show_ledger(screen.panel(SHAPES), theme)
+        self.show_shapes(screen.panel(SHAPES_PANEL), theme)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        self.drawing.make_room(self.height() / 7)
+        self.drawing.set_available_height(self.height() / 7)
         super().resizeEvent(event)
 
     def row(self, stage: str) -> ShapeRowButton:
@@ -91,7 +91,7 @@ class ShapesPane(QWidget):
         self._column = column_layout(inner, (0, 0, 0, 8), spacing=0)
         said = row_layout(margins=(12, 0, 12, 0))
         said.addWidget(self.says, 1)
-        said.addWidget(self.turn, 0, Qt.AlignmentFlag.AlignTop)
+        said.addWidget(self.next_branch_button, 0, Qt.AlignmentFlag.AlignTop)
         self._column.addLayout(said)
         for label in (self.batch, self.total):
             label.setContentsMargins(12, 6, 12, 2)
@@ -113,9 +113,9 @@ class ShapesPane(QWidget):
         while len(self.rows) < len(ledger.rows):
             made = ShapeRowButton()
             made.clicked.connect(self._emit_stage)
-            made.dimPointed.connect(self._highlight_axes)
-            self._column.insertWidget(FIRST + len(self.rows), made)
-            self.setTabOrder([self.turn, *self.rows][-1], made)
+            made.axisHovered.connect(self._highlight_axes)
+            self._column.insertWidget(FIRST_ROW_INDEX + len(self.rows), made)
+            self.setTabOrder([self.next_branch_button, *self.rows][-1], made)
             self.rows.append(made)
         for number, button in enumerate(self.rows):
             button.setVisible(number < len(ledger.rows))
@@ -140,22 +140,22 @@ class ShapesPane(QWidget):
             self._scroll.ensureVisible(0, row.y() + half, 0, half)
 
 
-MARGIN = 12
-BAR = 3
-SIZE = 14
-WRAPPED = Qt.TextFlag.TextWordWrap | Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop
-CENTRED = Qt.AlignmentFlag.AlignCenter
-MIDDLE = Qt.AlignmentFlag.AlignVCenter
-RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+MARGIN_PX = 12
+BAR_WIDTH_PX = 3
+TEXT_SIZE_PX = 14
+WRAPPED_LEFT = Qt.TextFlag.TextWordWrap | Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop
+ALIGN_CENTRE = Qt.AlignmentFlag.AlignCenter
+ALIGN_MIDDLE = Qt.AlignmentFlag.AlignVCenter
+ALIGN_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
 
 class ShapeRowButton(QAbstractButton):
     """One row of the table: sizes and names of the axes of a stage, its equations and cost.
 
-    `dimPointed` is emitted with the unit of the axis under the pointer.
+    `axisHovered` is emitted with the unit of the axis under the pointer.
     """
 
-    dimPointed = Signal(str)
+    axisHovered = Signal(str)
 
     def __init__(self) -> None:
         super().__init__()
@@ -200,10 +200,10 @@ class ShapeRowButton(QAbstractButton):
         return round(self._text_top() + self._text_height(width) + 10 * text_scale())
 
     def _text_top(self) -> float:
-        return 8 * text_scale() + metrics(SIZE).height() + 4 + self._dims_height() + 4
+        return 8 * text_scale() + font_metrics(TEXT_SIZE_PX).height() + 4 + self._dims_height() + 4
 
     def _dims_height(self) -> float:
-        return metrics(SIZE).height() + metrics(12).height() - 2
+        return font_metrics(TEXT_SIZE_PX).height() + font_metrics(12).height() - 2
 
     def _text_lines(self) -> tuple[tuple[str, bool], ...]:
         """Return the lines below the sizes, each with whether it is dimmed."""
@@ -217,21 +217,22 @@ class ShapeRowButton(QAbstractButton):
         )
 
     def _text_height(self, width: int) -> float:
-        room = QRectF(0, 0, width - 2 * MARGIN, 1e5)
+        room = QRectF(0, 0, width - 2 * MARGIN_PX, 1e5)
         return sum(
-            metrics(12).boundingRect(room, WRAPPED, text).height() for text, _ in self._text_lines()
+            font_metrics(12).boundingRect(room, WRAPPED_LEFT, text).height()
+            for text, _ in self._text_lines()
         )
 
-    def dims(self) -> list[tuple[Dim, QRectF]]:
+    def dims(self) -> list[tuple[TensorAxis, QRectF]]:
         """Return each axis with the rectangle of its size and name."""
         if self._row is None:
             return []
-        left, top = MARGIN + metrics(SIZE).horizontalAdvance("("), self._text_top()
+        left, top = MARGIN_PX + font_metrics(TEXT_SIZE_PX).horizontalAdvance("("), self._text_top()
         top -= 4 + self._dims_height()
-        comma, found = metrics(SIZE).horizontalAdvance(", "), []
+        comma, found = font_metrics(TEXT_SIZE_PX).horizontalAdvance(", "), []
         for dim in self._row.dims:
-            number = metrics(SIZE).horizontalAdvance(str(dim.size))
-            width = max(number, metrics(12).horizontalAdvance(dim.name)) + 8 * text_scale()
+            number = font_metrics(TEXT_SIZE_PX).horizontalAdvance(str(dim.size))
+            width = max(number, font_metrics(12).horizontalAdvance(dim.name)) + 8 * text_scale()
             found.append((dim, QRectF(left, top, width, self._dims_height())))
             left += width + comma
         return found
@@ -246,8 +247,8 @@ class ShapeRowButton(QAbstractButton):
         if self.underMouse() or row.is_current:
             painter.fillRect(self.rect(), QColor(theme.raised))
         if row.is_current:
-            painter.fillRect(0, 0, BAR, self.height(), QColor(theme.accent))
-        painter.fillRect(MARGIN, self.height() - 1, self.width(), 1, QColor(theme.hairline))
+            painter.fillRect(0, 0, BAR_WIDTH_PX, self.height(), QColor(theme.accent))
+        painter.fillRect(MARGIN_PX, self.height() - 1, self.width(), 1, QColor(theme.hairline))
         self._paint_title(painter, row)
         self._paint_dims(painter)
         self._paint_words(painter)
@@ -257,25 +258,25 @@ class ShapeRowButton(QAbstractButton):
         painter.end()
 
     def _paint_title(self, painter: QPainter, row: ShapeRow) -> None:
-        left, height = float(MARGIN), metrics(SIZE).height()
+        left, height = float(MARGIN_PX), font_metrics(TEXT_SIZE_PX).height()
         top = 8 * text_scale()
-        painter.setFont(font(SIZE, QFont.Weight.DemiBold))
+        painter.setFont(scaled_font(TEXT_SIZE_PX, QFont.Weight.DemiBold))
         painter.setPen(QColor(self._theme.ink))
         advance = painter.fontMetrics().horizontalAdvance(row.title)
-        painter.drawText(QRectF(left, top, advance + 4, height), MIDDLE, row.title)
+        painter.drawText(QRectF(left, top, advance + 4, height), ALIGN_MIDDLE, row.title)
         left += advance + 8 * text_scale()
-        painter.setFont(font(12))
+        painter.setFont(scaled_font(12))
         painter.setPen(QColor(self._theme.quiet))
-        room = self.width() - MARGIN - left
+        room = self.width() - MARGIN_PX - left
         met = row.parameter.written if row.parameter else ""
-        painter.drawText(QRectF(left, top, room, height), RIGHT, met)
-        room -= metrics(12).horizontalAdvance(met) + 8 * text_scale()
-        symbol = metrics(12).elidedText(row.symbol, Qt.TextElideMode.ElideRight, room)
-        painter.drawText(QRectF(left, top, room, height), MIDDLE, symbol)
+        painter.drawText(QRectF(left, top, room, height), ALIGN_RIGHT, met)
+        room -= font_metrics(12).horizontalAdvance(met) + 8 * text_scale()
+        symbol = font_metrics(12).elidedText(row.symbol, Qt.TextElideMode.ElideRight, room)
+        painter.drawText(QRectF(left, top, room, height), ALIGN_MIDDLE, symbol)
 
     def _paint_dims(self, painter: QPainter) -> None:
         theme, dims = self._theme, self.dims()
-        line = metrics(SIZE).height()
+        line = font_metrics(TEXT_SIZE_PX).height()
         for number, (dim, place) in enumerate(dims):
             is_lit = dim.counts == self._lit
             if is_lit:
@@ -283,30 +284,32 @@ class ShapeRowButton(QAbstractButton):
                 painter.setBrush(QColor(theme.field))
                 painter.drawRoundedRect(place.adjusted(0.5, 0.5, -0.5, -0.5), 3, 3)
             weight = QFont.Weight.DemiBold if is_lit else QFont.Weight.Normal
-            painter.setFont(font(SIZE, weight))
+            painter.setFont(scaled_font(TEXT_SIZE_PX, weight))
             painter.setPen(QColor(theme.ink))
             above = QRectF(place.left(), place.top(), place.width(), line)
-            painter.drawText(above, CENTRED, str(dim.size))
-            painter.setFont(font(12))
+            painter.drawText(above, ALIGN_CENTRE, str(dim.size))
+            painter.setFont(scaled_font(12))
             painter.setPen(QColor(theme.ink if is_lit else theme.quiet))
             below = QRectF(
-                place.left(), place.top() + line - 2, place.width(), metrics(12).height()
+                place.left(), place.top() + line - 2, place.width(), font_metrics(12).height()
             )
-            painter.drawText(below, CENTRED, dim.name)
-            painter.setFont(font(SIZE))
+            painter.drawText(below, ALIGN_CENTRE, dim.name)
+            painter.setFont(scaled_font(TEXT_SIZE_PX))
             painter.setPen(QColor(theme.quiet))
             mark = QRectF(place.right(), place.top(), 20, line)
-            painter.drawText(mark, MIDDLE, ")" if number == len(dims) - 1 else ",")
+            painter.drawText(mark, ALIGN_MIDDLE, ")" if number == len(dims) - 1 else ",")
             if not number:
-                painter.drawText(QRectF(MARGIN, place.top(), 20, line), MIDDLE, "(")
+                painter.drawText(QRectF(MARGIN_PX, place.top(), 20, line), ALIGN_MIDDLE, "(")
 
     def _paint_words(self, painter: QPainter) -> None:
-        painter.setFont(font(12))
-        room = QRectF(MARGIN, self._text_top(), self.width() - 2 * MARGIN, 1e5)
+        painter.setFont(scaled_font(12))
+        room = QRectF(MARGIN_PX, self._text_top(), self.width() - 2 * MARGIN_PX, 1e5)
         for text, is_quiet in self._text_lines():
             painter.setPen(QColor(self._theme.quiet if is_quiet else self._theme.ink))
-            painter.drawText(room, WRAPPED, text)
-            room.setTop(room.top() + metrics(12).boundingRect(room, WRAPPED, text).height())
+            painter.drawText(room, WRAPPED_LEFT, text)
+            room.setTop(
+                room.top() + font_metrics(12).boundingRect(room, WRAPPED_LEFT, text).height()
+            )
 
     # ------------------------------------------------------------------ user input
 
@@ -323,7 +326,7 @@ class ShapeRowButton(QAbstractButton):
     def _set_pointed(self, counts: str) -> None:
         if counts != self._pointed:
             self._pointed = counts
-            self.dimPointed.emit(counts)
+            self.axisHovered.emit(counts)
 
 
 def _prevent_breaks(equation: str) -> str:

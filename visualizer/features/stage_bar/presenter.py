@@ -10,7 +10,7 @@ from visualizer.session.pane import PanelPresenter
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
-    from visualizer.session.resolved_view import Resolved
+    from visualizer.session.resolved_view import ResolvedView
 
 
 class StageBarItem(Struct, frozen=True):
@@ -25,10 +25,10 @@ class StageBarItem(Struct, frozen=True):
     is_current: bool = False
 
 
-STAGE_BAR: PanelId[tuple[StageBarItem, ...]] = PanelId("Rail")
+STAGE_BAR_PANEL: PanelId[tuple[StageBarItem, ...]] = PanelId("Rail")
 
 
-def present_stage_bar(resolved: Resolved) -> tuple[StageBarItem, ...]:
+def present_stage_bar(resolved: ResolvedView) -> tuple[StageBarItem, ...]:
     """Return one item per stage of a run."""
     trace = resolved.run.trace
     return tuple(
@@ -46,5 +46,5 @@ def present_stage_bar(resolved: Resolved) -> tuple[StageBarItem, ...]:
 
 
 PANEL = PanelPresenter(
-    STAGE_BAR, lambda resolved, moment, previous: present_stage_bar(resolved), ()
+    STAGE_BAR_PANEL, lambda resolved, moment, previous: present_stage_bar(resolved), ()
 )

@@ -9,9 +9,9 @@ from PySide6.QtCore import Signal
 from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import QToolButton, QWidget
 
-from visualizer.attention.layer_stages import AROUND, ORDER
+from visualizer.attention.layer_stages import STAGE_ORDER, SURROUNDING_STAGES
 from visualizer.attention.roles import Role
-from visualizer.attention.stages import TABLE
+from visualizer.attention.stages import STAGE_TABLE
 from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.buttons import SoloToggleButton
 from visualizer.widgets.labels import PlainLabel
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from visualizer.features.stage_bar.presenter import StageBarItem
     from visualizer.widgets.theme import Theme
 
-HEIGHT = 36
+BAR_HEIGHT_PX = 36
 
-BESIDE = {
+PARALLEL_STAGES = {
     "position": "embedding",
     Role.KEYS: Role.QUERIES,
     Role.VALUES: Role.QUERIES,
@@ -44,10 +44,10 @@ class StageBar(OverflowRow):
 
     ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
     stageToggled = Signal(str)
-    stageAlone = Signal(object)
+    soloStageRequested = Signal(object)
 
     def __init__(self) -> None:
-        super().__init__(HEIGHT, "More stages", (12, 4, 12, 2), spacing=1)
+        super().__init__(BAR_HEIGHT_PX, "More stages", (12, 4, 12, 2), spacing=1)
         self.setAccessibleName("Stages")
         self._items: tuple[StageBarItem, ...] = ()
         self._buttons: dict[str, QToolButton] = {}
@@ -55,7 +55,9 @@ class StageBar(OverflowRow):
         self._theme: Theme | None = None
         self._places: dict[str, QWidget] = {}
         self._row: dict[str, RowItem] = {}
-        self._add_stages(dict.fromkeys(row.name for row in TABLE if row.name not in AROUND))
+        self._add_stages(
+            dict.fromkeys(row.name for row in STAGE_TABLE if row.name not in SURROUNDING_STAGES)
+        )
 
     def show_items(self, items: tuple[StageBarItem, ...], theme: Theme) -> None:
         """Show the given stages; the buttons of all others are hidden."""
@@ -70,7 +72,7 @@ class StageBar(OverflowRow):
             self._add_stages(missing)
         first = items[0].stage if items else ""
         for stage in self._places:
-            is_led_to = stage != first and BESIDE.get(stage) not in shown
+            is_led_to = stage != first and PARALLEL_STAGES.get(stage) not in shown
             self._arrows[stage].setVisible(is_led_to)
         self.set_all_wanted({place: stage in shown for stage, place in self._places.items()})
         for item in items:
@@ -104,14 +106,14 @@ class StageBar(OverflowRow):
             button = self._create_button(stage)
             row.addWidget(button)
             self._row[stage] = RowItem(place, button_entry(button), is_wanted=False)
-        known = [stage for stage in ORDER if stage in self._row]
+        known = [stage for stage in STAGE_ORDER if stage in self._row]
         self.set_row(self._row[stage] for stage in known)
         for before, after in pairwise((*(self._buttons[stage] for stage in known), self.more)):
             QWidget.setTabOrder(before, after)
 
     def _create_button(self, stage: str) -> QToolButton:
         button = SoloToggleButton(stage)
-        button.doubled.connect(self.stageAlone)
+        button.doubleClicked.connect(self.soloStageRequested)
         button.setObjectName(f"stage {stage}")
         button.clicked.connect(self._emit_toggled)
         self._buttons[stage] = button
@@ -130,7 +132,7 @@ def _overflow_rank(item: StageBarItem) -> int:
     """Return the overflow rank: surrounding stages move to the menu first, shown ones last."""
     if item.is_shown or item.is_current:
         return 0
-    return 2 if item.stage in AROUND else 1
+    return 2 if item.stage in SURROUNDING_STAGES else 1
 
 
 def _style_sheet(theme: Theme) -> str:

@@ -8,16 +8,16 @@ import numpy as np
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QFont, QPainter, QPainterPath, QPen
 
-from visualizer.features.start_page.presenter import Example, PictureNumbers
+from visualizer.features.start_page.presenter import Example, PictureData
 from visualizer.format import format_number
 from visualizer.heatmap.colour_mapping import (
     FORBIDDEN,
     MAX_COLOUR_INDEX,
-    image,
-    light_entries,
+    colour_image,
+    dark_text_entries,
 )
-from visualizer.session.view_options import AUTOMATIC, USUAL
-from visualizer.widgets.fonts import font, metrics, text_scale
+from visualizer.session.view_options import AUTOMATIC_MAP, DEFAULT_MAP
+from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 from visualizer.widgets.head_mark import paint_head_mark
 from visualizer.widgets.theme import head_colour
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
     from visualizer.widgets.theme import Theme
 
-CENTRE = Qt.AlignmentFlag.AlignCenter
-RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+ALIGN_CENTRE = Qt.AlignmentFlag.AlignCenter
+ALIGN_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+ALIGN_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 SMALL, LARGE = 12, 14
-THICKEST = 0.6
+MAX_LINE_WIDTH_SHARE = 0.6
 """Width of the widest line, as a share of a row."""
 MIN_LABELLED_ROW_PX = 10
 """Height in pixels of a row with a letter next to it."""
@@ -39,7 +39,7 @@ MIN_DRAWN_WEIGHT = 0.02
 
 
 def paint_picture(
-    painter: QPainter, area: QRectF, example: Example, numbers: PictureNumbers, theme: Theme
+    painter: QPainter, area: QRectF, example: Example, numbers: PictureData, theme: Theme
 ) -> None:
     """Paint the picture of an example."""
     painter.save()
@@ -48,12 +48,12 @@ def paint_picture(
     painter.restore()
 
 
-def _paint_book(painter: QPainter, area: QRectF, numbers: PictureNumbers, theme: Theme) -> None:
+def _paint_book(painter: QPainter, area: QRectF, numbers: PictureData, theme: Theme) -> None:
     """Paint the context vectors of every head with their numbers, the tokens to the left."""
     tokens, (heads, _, columns) = numbers.book_tokens, numbers.book.shape
-    line, gap = metrics(SMALL).height() + 4, 12 * text_scale()
-    room = max(metrics(SMALL).horizontalAdvance(token) for token in tokens) + 8
-    most = 1.6 * metrics(SMALL).horizontalAdvance("−0.0000")
+    line, gap = font_metrics(SMALL).height() + 4, 12 * text_scale()
+    room = max(font_metrics(SMALL).horizontalAdvance(token) for token in tokens) + 8
+    most = 1.6 * font_metrics(SMALL).horizontalAdvance("−0.0000")
     wide = int(min(most, (area.width() - room - (heads - 1) * gap) / (heads * columns)))
     high = int((area.height() - line) / len(tokens))
     side = wide * columns
@@ -69,11 +69,11 @@ def _paint_book(painter: QPainter, area: QRectF, numbers: PictureNumbers, theme:
         _draw_head_name(painter, above, head, theme)
 
 
-def _paint_training(painter: QPainter, area: QRectF, numbers: PictureNumbers, theme: Theme) -> None:
+def _paint_training(painter: QPainter, area: QRectF, numbers: PictureData, theme: Theme) -> None:
     """Paint the weights of one head at several steps, with the weight on the right letter."""
     count, tokens = len(numbers.steps), len(numbers.letters)
-    line, gap = metrics(SMALL).height() + 2, 8 * text_scale()
-    below = line + metrics(LARGE).height() + 4
+    line, gap = font_metrics(SMALL).height() + 2, 8 * text_scale()
+    below = line + font_metrics(LARGE).height() + 4
     wide = (area.width() - (count - 1) * gap) / count
     side = int(min(wide, area.height() - below) / tokens) * tokens
     left = area.center().x() - (count * side + (count - 1) * gap) / 2
@@ -82,27 +82,27 @@ def _paint_training(painter: QPainter, area: QRectF, numbers: PictureNumbers, th
         box = _aligned_square(left + at * (side + gap), top, side)
         paint_weights(painter, box, numbers.learned[at], theme)
         under = QRectF(box.left() - gap / 2, box.bottom() + 4, side + gap, below - 4)
-        first = QRectF(under.left(), under.top(), under.width(), metrics(LARGE).height())
+        first = QRectF(under.left(), under.top(), under.width(), font_metrics(LARGE).height())
         second = QRectF(under.left(), first.bottom(), under.width(), line)
         _draw_text(
-            painter, first, f"{share:.0%}".replace("%", " %"), theme.ink, CENTRE, LARGE, True
+            painter, first, f"{share:.0%}".replace("%", " %"), theme.ink, ALIGN_CENTRE, LARGE, True
         )
-        _draw_text(painter, second, f"step {step:,}", theme.quiet, CENTRE)
+        _draw_text(painter, second, f"step {step:,}", theme.quiet, ALIGN_CENTRE)
 
 
-def _paint_lesson(painter: QPainter, area: QRectF, numbers: PictureNumbers, theme: Theme) -> None:
+def _paint_lesson(painter: QPainter, area: QRectF, numbers: PictureData, theme: Theme) -> None:
     """Paint lines from the query to every key, as thick as its weight."""
     tokens, weights = numbers.lesson_tokens, numbers.lesson
-    word = max(metrics(LARGE).horizontalAdvance(token) for token in tokens) + 8
-    share = metrics(LARGE).horizontalAdvance("24 %") + 8
-    row = min(area.height() / len(tokens), 1.8 * metrics(LARGE).height())
+    word = max(font_metrics(LARGE).horizontalAdvance(token) for token in tokens) + 8
+    share = font_metrics(LARGE).horizontalAdvance("24 %") + 8
+    row = min(area.height() / len(tokens), 1.8 * font_metrics(LARGE).height())
     wide = min(area.width(), 2 * word + share + 260 * text_scale())
     left, top = area.center().x() - wide / 2, area.center().y() - row * len(tokens) / 2
     start = QPointF(left + word, area.center().y())
     end = left + wide - share - word
     query = QRectF(left, start.y() - row / 2, word - 8, row)
-    _draw_text(painter, query, tokens[numbers.lesson_query], theme.ink, RIGHT, LARGE, True)
-    thickness = THICKEST * row / float(weights.max())
+    _draw_text(painter, query, tokens[numbers.lesson_query], theme.ink, ALIGN_RIGHT, LARGE, True)
+    thickness = MAX_LINE_WIDTH_SHARE * row / float(weights.max())
     source = start.y() - thickness * float(weights.sum()) / 2
     for key, (token, weight) in enumerate(zip(tokens, weights, strict=True)):
         middle, width = top + (key + 0.5) * row, thickness * float(weight)
@@ -110,17 +110,24 @@ def _paint_lesson(painter: QPainter, area: QRectF, numbers: PictureNumbers, them
         source += width
         _paint_link(painter, begin, QPointF(end, middle), width, head_colour(0, theme))
         _draw_text(
-            painter, QRectF(end + 8, middle - row / 2, word, row), token, theme.ink, LEFT, LARGE
+            painter,
+            QRectF(end + 8, middle - row / 2, word, row),
+            token,
+            theme.ink,
+            ALIGN_LEFT,
+            LARGE,
         )
         said = QRectF(left + wide - share, middle - row / 2, share, row)
-        _draw_text(painter, said, f"{weight:.0%}".replace("%", " %"), theme.quiet, RIGHT, LARGE)
+        _draw_text(
+            painter, said, f"{weight:.0%}".replace("%", " %"), theme.quiet, ALIGN_RIGHT, LARGE
+        )
 
 
-def _paint_trained(painter: QPainter, area: QRectF, numbers: PictureNumbers, theme: Theme) -> None:
+def _paint_trained(painter: QPainter, area: QRectF, numbers: PictureData, theme: Theme) -> None:
     """Paint the weights of the trained head, with the attended letters as arcs."""
     letters, weights = numbers.letters, numbers.learned[-1]
-    room = metrics(SMALL).horizontalAdvance("m") + 6
-    line = metrics(SMALL).height() + 2
+    room = font_metrics(SMALL).horizontalAdvance("m") + 6
+    line = font_metrics(SMALL).height() + 2
     gap = 24 * text_scale()
     cell = int(min(area.height() - line, 0.5 * area.width() - room) / len(letters))
     side = cell * len(letters)
@@ -133,16 +140,16 @@ def _paint_trained(painter: QPainter, area: QRectF, numbers: PictureNumbers, the
         _label_rows(painter, QRectF(left, box.top(), room - 6, side), letters, theme)
         for key, letter in enumerate(letters):
             above = QRectF(box.left() + key * cell, box.top() - line, cell, line)
-            _draw_text(painter, above, letter, theme.quiet, CENTRE)
+            _draw_text(painter, above, letter, theme.quiet, ALIGN_CENTRE)
     strip = QRectF(box.right() + gap, box.top(), step * len(letters), side)
     _paint_arcs(painter, strip, numbers, theme)
 
 
-def _paint_arcs(painter: QPainter, area: QRectF, numbers: PictureNumbers, theme: Theme) -> None:
+def _paint_arcs(painter: QPainter, area: QRectF, numbers: PictureData, theme: Theme) -> None:
     """Paint an arc from each letter of the second half to the letter that it attends to."""
     letters, weights = numbers.letters, numbers.learned[-1]
     step = area.width() / len(letters)
-    line = metrics(LARGE).height()
+    line = font_metrics(LARGE).height()
     height = min(area.height() - line, 0.55 * area.width())
     base = area.center().y() + height / 2 - line / 2
     for query in range(len(letters) // 2, len(letters)):
@@ -154,7 +161,7 @@ def _paint_arcs(painter: QPainter, area: QRectF, numbers: PictureNumbers, theme:
     for place, letter in enumerate(letters):
         box = QRectF(area.left() + place * step, base + 2, step, line)
         colour = theme.ink if place >= len(letters) // 2 else theme.quiet
-        _draw_text(painter, box, letter, colour, CENTRE, LARGE)
+        _draw_text(painter, box, letter, colour, ALIGN_CENTRE, LARGE)
 
 
 def _paint_arc(
@@ -202,7 +209,7 @@ def paint_weights(painter: QPainter, box: QRectF, weights: np.ndarray, theme: Th
     allowed = np.tri(len(weights), dtype=bool)
     chosen[~allowed] = FORBIDDEN
     painter.fillRect(box, QColor(theme.paper))
-    painter.drawImage(box, image(chosen, USUAL, theme))
+    painter.drawImage(box, colour_image(chosen, DEFAULT_MAP, theme))
     cell = box.width() / len(weights)
     masked = QPainterPath()
     for query in range(len(weights) - 1):
@@ -217,15 +224,18 @@ def _paint_numbers(
 ) -> None:
     """Paint a matrix from −limit to limit as the heatmaps do, with its numbers if they fit."""
     chosen = ((1 + numbers / limit) / 2 * MAX_COLOUR_INDEX + 0.5).astype(np.uint8)
-    painter.drawImage(box, image(chosen, AUTOMATIC, theme))
+    painter.drawImage(box, colour_image(chosen, AUTOMATIC_MAP, theme))
     wide, high = box.width() / numbers.shape[1], box.height() / len(numbers)
-    if wide < metrics(SMALL).horizontalAdvance("−0.0000") or high < metrics(SMALL).height():
+    if (
+        wide < font_metrics(SMALL).horizontalAdvance("−0.0000")
+        or high < font_metrics(SMALL).height()
+    ):
         return
-    is_light = light_entries(AUTOMATIC, theme)[chosen]
+    is_light = dark_text_entries(AUTOMATIC_MAP, theme)[chosen]
     for (row, column), value in np.ndenumerate(numbers):
         place = QRectF(box.left() + column * wide, box.top() + row * high, wide, high)
         colour = "#000000" if is_light[row, column] else "#ffffff"
-        _draw_text(painter, place, format_number(float(value)), colour, CENTRE)
+        _draw_text(painter, place, format_number(float(value)), colour, ALIGN_CENTRE)
 
 
 def _draw_head_name(painter: QPainter, box: QRectF, head: int, theme: Theme) -> None:
@@ -233,14 +243,14 @@ def _draw_head_name(painter: QPainter, box: QRectF, head: int, theme: Theme) -> 
     dot = 8 * text_scale()
     paint_head_mark(painter, QRectF(box.left(), box.center().y() - dot / 2, dot, dot), head, theme)
     beside = box.adjusted(dot + 6, 0, 0, 0)
-    _draw_text(painter, beside, f"Head {head + 1}", theme.ink, LEFT, bold=True)
+    _draw_text(painter, beside, f"Head {head + 1}", theme.ink, ALIGN_LEFT, bold=True)
 
 
 def _label_rows(painter: QPainter, area: QRectF, labels: Sequence[str], theme: Theme) -> None:
     row = area.height() / len(labels)
     for place, label in enumerate(labels):
         box = QRectF(area.left(), area.top() + place * row, area.width(), row)
-        _draw_text(painter, box, label, theme.quiet, RIGHT)
+        _draw_text(painter, box, label, theme.quiet, ALIGN_RIGHT)
 
 
 def _draw_text(
@@ -252,7 +262,7 @@ def _draw_text(
     size: int = SMALL,
     bold: bool = False,
 ) -> None:
-    painter.setFont(font(size, QFont.Weight.DemiBold if bold else QFont.Weight.Normal))
+    painter.setFont(scaled_font(size, QFont.Weight.DemiBold if bold else QFont.Weight.Normal))
     painter.setPen(QColor(colour))
     painter.drawText(box, align | Qt.TextFlag.TextDontClip, text)
 
@@ -262,7 +272,7 @@ def _aligned_square(left: float, top: float, side: int) -> QRectF:
     return QRectF(round(left), round(top), side, side)
 
 
-_PAINT: dict[Example, Callable[[QPainter, QRectF, PictureNumbers, Theme], None]] = {
+_PAINT: dict[Example, Callable[[QPainter, QRectF, PictureData, Theme], None]] = {
     Example.BOOK: _paint_book,
     Example.TRAINING: _paint_training,
     Example.LESSON: _paint_lesson,

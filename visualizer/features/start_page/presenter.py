@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from visualizer.resources import resource
+from visualizer.resources import resource_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +33,7 @@ class ExampleText(Struct, frozen=True):
     sentence: str
 
 
-TEXTS = {
+EXAMPLE_TEXTS = {
     Example.BOOK: ExampleText(
         "Six words from the book",
         "The context vectors of two heads, as in section 3.6.1 of the book. Change any setting and "
@@ -57,7 +57,7 @@ TEXTS = {
 """In the order of the page."""
 
 
-class PictureNumbers(Struct, frozen=True, eq=False):
+class PictureData(Struct, frozen=True, eq=False):
     """The data that the pictures are painted from, computed by torch.
 
     Parameters
@@ -89,11 +89,11 @@ class PictureNumbers(Struct, frozen=True, eq=False):
 
 
 @cache
-def picture_numbers() -> PictureNumbers:
+def load_picture_data() -> PictureData:
     """Load the bundled data of the pictures."""
-    found = json.loads(resource("start_page", "pictures.json").read_text(encoding="utf-8"))
+    found = json.loads(resource_path("start_page", "pictures.json").read_text(encoding="utf-8"))
     book, lesson, training = (found[name] for name in ("book", "lesson", "training"))
-    return PictureNumbers(
+    return PictureData(
         tuple(book["tokens"]),
         np.array(book["contexts"]),
         tuple(lesson["tokens"]),
@@ -123,6 +123,6 @@ class StartPanel(Struct, frozen=True):
 MAX_RECENT_FILES = 6
 
 
-def present(recent: Sequence[Path], *, is_shown_at_start: bool) -> StartPanel:
+def present_start_page(recent: Sequence[Path], *, is_shown_at_start: bool) -> StartPanel:
     """Present the start page."""
     return StartPanel(tuple(recent[:MAX_RECENT_FILES]), is_shown_at_start)

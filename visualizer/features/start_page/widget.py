@@ -19,8 +19,8 @@ from PySide6.QtWidgets import (
 )
 
 from visualizer.features.start_page.paint import paint_picture
-from visualizer.features.start_page.presenter import TEXTS, Example, picture_numbers
-from visualizer.widgets.fonts import font, metrics, text_scale
+from visualizer.features.start_page.presenter import EXAMPLE_TEXTS, Example, load_picture_data
+from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.plain_text_tooltips import plain_tooltip
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from visualizer.features.start_page.presenter import StartPanel
     from visualizer.widgets.theme import Theme
 
-WRAPPED = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop | Qt.TextFlag.TextWordWrap
+WRAPPED_TOP_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop | Qt.TextFlag.TextWordWrap
 INSIDE, ROUND = 16, 6
 MIN_SIZE = QSize(256, 240)
-BESIDE_WIDTH = 224
-WIDEST = 1240
+SIDEBAR_WIDTH_PX = 224
+MAX_WIDTH_PX = 1240
 
 
 class ExampleCard(QAbstractButton):
@@ -49,7 +49,7 @@ class ExampleCard(QAbstractButton):
     def __init__(self, example: Example) -> None:
         super().__init__()
         self.example, self._theme = example, LIGHT
-        text = TEXTS[example]
+        text = EXAMPLE_TEXTS[example]
         self.setText(text.title)
         self.setAccessibleName(text.title)
         self.setAccessibleDescription(text.sentence)
@@ -90,21 +90,21 @@ class ExampleCard(QAbstractButton):
         painter.setBrush(QColor(theme.field))
         painter.drawRoundedRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), ROUND, ROUND)
         inner = QRectF(self.rect()).adjusted(*(at * INSIDE * scale for at in (1, 1, -1, -1)))
-        text, title = TEXTS[self.example], metrics(14).height()
+        text, title = EXAMPLE_TEXTS[self.example], font_metrics(14).height()
         room = QRectF(0, 0, inner.width(), inner.height())
-        said = metrics(12).boundingRect(room, WRAPPED, text.sentence).height()
-        words = title + 4 * scale + max(said, 2 * metrics(12).height())
+        said = font_metrics(12).boundingRect(room, WRAPPED_TOP_LEFT, text.sentence).height()
+        words = title + 4 * scale + max(said, 2 * font_metrics(12).height())
         picture = QRectF(inner)
         picture.setBottom(inner.bottom() - words - 12 * scale)
-        paint_picture(painter, picture, self.example, picture_numbers(), theme)
+        paint_picture(painter, picture, self.example, load_picture_data(), theme)
         below = QRectF(inner.left(), inner.bottom() - words, inner.width(), words)
-        painter.setFont(font(14, QFont.Weight.DemiBold))
+        painter.setFont(scaled_font(14, QFont.Weight.DemiBold))
         painter.setPen(QColor(theme.ink))
-        painter.drawText(below, WRAPPED, text.title)
+        painter.drawText(below, WRAPPED_TOP_LEFT, text.title)
         below.setTop(below.top() + title + 4 * scale)
-        painter.setFont(font(12))
+        painter.setFont(scaled_font(12))
         painter.setPen(QColor(theme.quiet))
-        painter.drawText(below, WRAPPED, text.sentence)
+        painter.drawText(below, WRAPPED_TOP_LEFT, text.sentence)
         painter.end()
         self.painted.emit()
 
@@ -126,7 +126,7 @@ class StartPage(QWidget):
     exampleChosen = Signal(str)
     documentChosen = Signal(object)
     """Emitted with the path of a recent document."""
-    openWanted = Signal()
+    openRequested = Signal()
     startChosen = Signal(bool)
     """Emitted with whether to show the page at every start."""
     closed = Signal()
@@ -138,16 +138,16 @@ class StartPage(QWidget):
         self.setAccessibleName("Start page")
         self._panel: StartPanel | None = None
         self._theme = LIGHT
-        self.cards = {example: ExampleCard(example) for example in TEXTS}
+        self.cards = {example: ExampleCard(example) for example in EXAMPLE_TEXTS}
         self.recent: list[RecentDocumentButton] = []
         self.none = PlainLabel("Documents you open or save appear here.")
         self.open = QPushButton("Open…")
-        self.at_start = QCheckBox("Show this page at startup")
+        self.show_at_start_box = QCheckBox("Show this page at startup")
         self.close_button = QPushButton("Close")
         inside = QWidget()
         outer = row_layout(inside, (24, 24, 24, 24), spacing=0)
         self._middle = QWidget()
-        self._middle.setMaximumWidth(round(WIDEST * text_scale()))
+        self._middle.setMaximumWidth(round(MAX_WIDTH_PX * text_scale()))
         outer.addWidget(self._middle)
         column = column_layout(self._middle, (0, 0, 0, 0), spacing=20)
         column.addLayout(self._build_header())
@@ -163,7 +163,7 @@ class StartPage(QWidget):
 
     def _build_header(self) -> QHBoxLayout:
         title = PlainLabel("Attention Visualizer")
-        title.setFont(font(20, QFont.Weight.DemiBold))
+        title.setFont(scaled_font(20, QFont.Weight.DemiBold))
         title.setStyleSheet(f"font-size: {round(20 * text_scale())}px")
         said = PlainLabel("Every number behind attention. Choose an example to start.")
         said.setProperty("role", "quiet")
@@ -192,11 +192,13 @@ class StartPage(QWidget):
         self.none.setProperty("role", "quiet")
         self.none.setWordWrap(True)
         for label in (title, self.none):
-            label.setFixedWidth(round(BESIDE_WIDTH * text_scale()))
+            label.setFixedWidth(round(SIDEBAR_WIDTH_PX * text_scale()))
         self.open.setToolTip("Open a document, tensor file or text (Ctrl+O)")
-        self.open.clicked.connect(self.openWanted)
-        self.at_start.setToolTip("Appears if no document is opened; also under Help ▸ Start page")
-        self.at_start.clicked.connect(self.startChosen)
+        self.open.clicked.connect(self.openRequested)
+        self.show_at_start_box.setToolTip(
+            "Appears if no document is opened; also under Help ▸ Start page"
+        )
+        self.show_at_start_box.clicked.connect(self.startChosen)
         column = column_layout(spacing=8)
         column.addWidget(title)
         self._list = column_layout(spacing=0)
@@ -204,7 +206,7 @@ class StartPage(QWidget):
         column.addWidget(self.none)
         column.addWidget(self.open, 0, Qt.AlignmentFlag.AlignLeft)
         column.addStretch(1)
-        column.addWidget(self.at_start)
+        column.addWidget(self.show_at_start_box)
         return column
 
     def show_panel(self, panel: StartPanel, theme: Theme) -> None:
@@ -215,7 +217,7 @@ class StartPage(QWidget):
             for card in self.cards.values():
                 card.show_theme(theme)
         self._panel = panel
-        self.at_start.setChecked(panel.is_shown_at_start)
+        self.show_at_start_box.setChecked(panel.is_shown_at_start)
 
     def _show_recent(self, panel: StartPanel) -> None:
         for old in self.recent:
@@ -223,8 +225,8 @@ class StartPage(QWidget):
         self.recent = [RecentDocumentButton(number) for number in range(len(panel.recent))]
         before: QWidget = self.cards[Example.TRAINED]
         for button, path in zip(self.recent, panel.recent, strict=True):
-            room = round(BESIDE_WIDTH * text_scale()) - 16
-            name = metrics(12).elidedText(path.name, Qt.TextElideMode.ElideMiddle, room)
+            room = round(SIDEBAR_WIDTH_PX * text_scale()) - 16
+            name = font_metrics(12).elidedText(path.name, Qt.TextElideMode.ElideMiddle, room)
             button.setText(name.replace("&", "&&"))
             button.setAccessibleName(path.name)
             button.setAccessibleDescription(str(path.parent))
@@ -233,7 +235,7 @@ class StartPage(QWidget):
             self._list.addWidget(button)
             self.setTabOrder(before, button)
             before = button
-        for last in (self.open, self.at_start, self.close_button):
+        for last in (self.open, self.show_at_start_box, self.close_button):
             self.setTabOrder(before, last)
             before = last
         self.none.setVisible(not self.recent)
@@ -248,7 +250,13 @@ class StartPage(QWidget):
 
     def focusNextPrevChild(self, is_next: bool) -> bool:
         """Keep the focus on the page: the widgets behind it cannot be seen."""
-        stops = [*self.cards.values(), *self.recent, self.open, self.at_start, self.close_button]
+        stops = [
+            *self.cards.values(),
+            *self.recent,
+            self.open,
+            self.show_at_start_box,
+            self.close_button,
+        ]
         present = next((at for at, stop in enumerate(stops) if stop.hasFocus()), -1)
         stops[(present + (1 if is_next else -1)) % len(stops)].setFocus(
             Qt.FocusReason.TabFocusReason if is_next else Qt.FocusReason.BacktabFocusReason

@@ -10,13 +10,13 @@ from PySide6.QtCore import QObject
 from PySide6.QtGui import QGuiApplication
 
 from visualizer.errors import InputError
-from visualizer.features.tensor_editor.presenter import TABLE
+from visualizer.features.tensor_editor.presenter import NUMBER_TABLE_PANEL
 from visualizer.features.tensor_editor.spreadsheet_clipboard import (
     format_block,
     parse_block,
     parse_number,
 )
-from visualizer.features.tensor_editor.tensor_edit import as_drawn, edited
+from visualizer.features.tensor_editor.tensor_edit import replace_block, reset_to_random
 from visualizer.session.cell_address import Cell
 from visualizer.session.view import TableSelection
 
@@ -63,7 +63,7 @@ class TensorEditController(QObject):
 
     def copy(self, rows: slice, columns: slice) -> None:
         """Copy a block of the table to the clipboard, in spreadsheet format."""
-        table = self._workspace.screen.panel(TABLE)
+        table = self._workspace.screen.panel(NUMBER_TABLE_PANEL)
         if table:
             try:
                 text = format_block(table.block(rows, columns).numbers)
@@ -72,17 +72,17 @@ class TensorEditController(QObject):
             else:
                 QGuiApplication.clipboard().setText(text)
 
-    def draw_again(self, name: str) -> None:
+    def resample_tensor(self, name: str) -> None:
         """Replace the custom values of a tensor by random values from the seed."""
         workspace = self._workspace
         if workspace.run:
-            self._show_document(as_drawn(workspace.document, workspace.run, name))
+            self._show_document(reset_to_random(workspace.document, workspace.run, name))
 
     def _set_block(self, name: str, row: int, column: int, values: np.ndarray) -> None:
         workspace = self._workspace
         if workspace.run:
             self._show_document(
-                edited(workspace.document, workspace.run, name, row, column, values)
+                replace_block(workspace.document, workspace.run, name, row, column, values)
             )
 
     def _show_document(self, document: Document) -> None:

@@ -22,8 +22,8 @@ def connect(pane: NumberTablePane, to: FeatureControllers) -> None:
     pane.cellPinned.connect(typist.pin)
     pane.numberTyped.connect(typist.type)
     pane.numbersPasted.connect(typist.paste)
-    pane.copyWanted.connect(typist.copy)
-    pane.drawnAgain.connect(typist.draw_again)
+    pane.copyRequested.connect(typist.copy)
+    pane.resampleRequested.connect(typist.resample_tensor)
 
 
 PANE = Pane(

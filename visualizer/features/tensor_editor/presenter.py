@@ -10,24 +10,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from visualizer.attention.fixed_weights import weights_of
+from visualizer.attention.fixed_weights import read_weights
 from visualizer.attention.roles import Role
-from visualizer.attention.spec import BIAS, NORMS, OWN_LAYERS
+from visualizer.attention.spec import BIAS_SUFFIX, NORM_LAYERS, OWN_LAYERS
 from visualizer.attention.stages import is_hatched, parameter_names
 from visualizer.features.tensor_editor.spreadsheet_clipboard import format_number_plain
-from visualizer.features.tensor_editor.tensor_edit import own_of, why_not
-from visualizer.heatmap.board import Axis, counted_from_one
-from visualizer.language.tokenizers import all_visible
+from visualizer.features.tensor_editor.tensor_edit import custom_values, not_editable_reason
+from visualizer.heatmap.board import HeatmapAxis, numbered_labels
+from visualizer.language.tokenizers import visible_tokens
 from visualizer.session.pane import PanelPresenter
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.attention.trace import LeadingIndex
-    from visualizer.session.resolved_view import Resolved
+    from visualizer.session.resolved_view import ResolvedView
 
 
-COVERED = "Hidden until the prediction is revealed."
+HIDDEN_MESSAGE = "Hidden until the prediction is revealed."
 
 
 class NumberBlock(Struct, frozen=True, eq=False):
@@ -53,7 +53,7 @@ class NumberTablePanel(Struct, frozen=True):
         The tensors to choose from: stages, weights and biases.
     heads, head : int
         Number of heads and index of the shown one; 0 heads if the tensor has no head axis.
-    is_own : bool
+    is_custom : bool
         Whether the values are custom rather than random (from the seed).
     note : str
         Why the tensor cannot be edited, or how to edit it.
@@ -70,10 +70,10 @@ class NumberTablePanel(Struct, frozen=True):
     choices: tuple[tuple[str, str], ...]
     heads: int
     head: int
-    rows: Axis
-    columns: Axis
+    rows: HeatmapAxis
+    columns: HeatmapAxis
     is_editable: bool
-    is_own: bool
+    is_custom: bool
     note: str
     problem: str
     current: tuple[int, int] | None
@@ -88,7 +88,7 @@ class NumberTablePanel(Struct, frozen=True):
         return self.name in self.run.trace
 
     @property
-    def may_have_words(self) -> bool:
+    def can_contain_words(self) -> bool:
         """Whether cells may show a word instead of a number."""
         trace = self.run.trace
         return self.name == trace.dropout_stage or is_hatched(
@@ -121,33 +121,33 @@ class NumberTablePanel(Struct, frozen=True):
 
 def _read_parameter(run: Run, name: str, rows: slice, columns: slice) -> np.ndarray:
     trace = run.trace
-    if not name.endswith(BIAS):
-        return weights_of(trace, name, rows, columns)
-    layer = OWN_LAYERS[name.removesuffix(BIAS)]
-    names = [each for each in parameter_names(trace.spec, layer) if each.endswith(BIAS)]
+    if not name.endswith(BIAS_SUFFIX):
+        return read_weights(trace, name, rows, columns)
+    layer = OWN_LAYERS[name.removesuffix(BIAS_SUFFIX)]
+    names = [each for each in parameter_names(trace.spec, layer) if each.endswith(BIAS_SUFFIX)]
     return np.concatenate([trace.read(each) for each in names])[None][rows, columns]
 
 
 # -------------------------------------------------------------------------------- presenting
 
 
-TABLE: PanelId[NumberTablePanel | None] = PanelId("Numbers")
+NUMBER_TABLE_PANEL: PanelId[NumberTablePanel | None] = PanelId("Numbers")
 
 
-def present_table(resolved: Resolved) -> NumberTablePanel:
+def present_table(resolved: ResolvedView) -> NumberTablePanel:
     """Present the chosen tensor, or the input vectors if the run lacks it."""
     run, document, look = resolved.run, resolved.document, resolved.view.table
     choices = _list_tensors(run)
     name = look.name if look.name in dict(choices) else run.trace.stages[0].name
-    leading, is_covered = resolved.leading, name in resolved.covered
+    leading, is_covered = resolved.leading, name in resolved.hidden_stages
     heads = run.trace.spec.heads if _has_heads(run, name) else 0
     cell = resolved.pinned  # cells of head aggregates are not in the table of a head
     pinned = cell.place if cell and cell.stage == name and cell.fold is None else ()
     head = (pinned[0] if len(pinned) == 3 else look.head) if heads else 0
     rows, columns = _table_axes(run, name, leading)
     if is_covered:
-        rows, columns = Axis(rows.name, (), 1), Axis(columns.name, (), 1)
-    why = why_not(run, name)
+        rows, columns = HeatmapAxis(rows.name, (), 1), HeatmapAxis(columns.name, (), 1)
+    why = not_editable_reason(run, name)
     return NumberTablePanel(
         run=run,
         leading=leading,
@@ -159,8 +159,8 @@ def present_table(resolved: Resolved) -> NumberTablePanel:
         rows=rows,
         columns=columns,
         is_editable=not (why or is_covered),
-        is_own=own_of(document.spec, run, name) is not None,
-        note=COVERED if is_covered else why or "Type a number, or paste a block of numbers.",
+        is_custom=custom_values(document.spec, run, name) is not None,
+        note=HIDDEN_MESSAGE if is_covered else why or "Type a number, or paste a block of numbers.",
         problem=look.problem if look.document == document else "",
         current=(pinned[-2], pinned[-1]) if pinned and not is_covered else None,
     )
@@ -172,9 +172,9 @@ def _list_tensors(run: Run) -> tuple[tuple[str, str], ...]:
     read = {layer for stage in trace.stages for layer in stage.parameters}
     weights = [(name, name) for name in spec.weight_names if OWN_LAYERS[name] in read]
     biases = [
-        (f"{name}{BIAS}", f"{name}, bias")
+        (f"{name}{BIAS_SUFFIX}", f"{name}, bias")
         for name, _ in weights
-        if any(each.endswith(BIAS) for each in parameter_names(spec, OWN_LAYERS[name]))
+        if any(each.endswith(BIAS_SUFFIX) for each in parameter_names(spec, OWN_LAYERS[name]))
     ]
     return (*stages, *weights, *biases)
 
@@ -183,25 +183,25 @@ def _has_heads(run: Run, name: str) -> bool:
     return name in run.trace and "head" in run.trace.stage(name).dims
 
 
-def _table_axes(run: Run, name: str, leading: LeadingIndex) -> tuple[Axis, Axis]:
+def _table_axes(run: Run, name: str, leading: LeadingIndex) -> tuple[HeatmapAxis, HeatmapAxis]:
     if name in run.trace:
         row, column = run.trace.stage(name).dims[-2:]
-        labels = all_visible(run.labels(leading, row))
+        labels = visible_tokens(run.labels(leading, row))
         width = run.trace.shape(name)[-1]
         is_key = column == "key"
-        across = all_visible(run.labels(leading, "key")) if is_key else counted_from_one(width)
-        return Axis(row, labels, 1), Axis(column, across, 1)
+        across = visible_tokens(run.labels(leading, "key")) if is_key else numbered_labels(width)
+        return HeatmapAxis(row, labels, 1), HeatmapAxis(column, across, 1)
     height, width = run.trace.spec.own_sizes[name]
-    row, column = _WEIGHT_AXES.get(name.removesuffix(BIAS), ("d_in", "width"))
-    columns = Axis(column, counted_from_one(width), 1)
-    if name.endswith(BIAS):
-        return Axis("bias", ("bias",), 1), columns
-    return Axis(row, (row,) if name in NORMS else counted_from_one(height), 1), columns
+    row, column = _WEIGHT_AXES.get(name.removesuffix(BIAS_SUFFIX), ("d_in", "width"))
+    columns = HeatmapAxis(column, numbered_labels(width), 1)
+    if name.endswith(BIAS_SUFFIX):
+        return HeatmapAxis("bias", ("bias",), 1), columns
+    return HeatmapAxis(row, (row,) if name in NORM_LAYERS else numbered_labels(height), 1), columns
 
 
 _WEIGHT_AXES = {
     "W_output": (Role.CONCAT, "width"),
-    **dict.fromkeys(NORMS, ("weight", "d_model")),
+    **dict.fromkeys(NORM_LAYERS, ("weight", "d_model")),
     "linear1": ("d_model", "d_ff"),
     "linear2": ("d_ff", "d_model"),
 }
@@ -209,5 +209,8 @@ _WEIGHT_AXES = {
 
 
 PANEL = PanelPresenter(
-    TABLE, lambda resolved, moment, previous: present_table(resolved), None, TABLE.name
+    NUMBER_TABLE_PANEL,
+    lambda resolved, moment, previous: present_table(resolved),
+    None,
+    NUMBER_TABLE_PANEL.name,
 )

@@ -6,8 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.attention.fixed_weights import check_count, weights_of
-from visualizer.attention.spec import BIAS, DRAWN_FROM, OWN_BIASES, OWN_LAYERS, NumberMatrix
+from visualizer.attention.fixed_weights import check_weight_count, read_weights
+from visualizer.attention.spec import (
+    BIAS_SUFFIX,
+    OWN_BIASES,
+    OWN_LAYERS,
+    WEIGHT_FIELDS,
+    NumberMatrix,
+)
 from visualizer.attention.stages import Operation
 from visualizer.errors import InputError
 
@@ -17,13 +23,13 @@ if TYPE_CHECKING:
     from visualizer.session.document import Document
 
 
-def why_not(run: Run, name: str) -> str:
+def not_editable_reason(run: Run, name: str) -> str:
     """Return the reason why a tensor cannot be edited; empty if it can."""
     trace = run.trace
     if not trace.has_module:
         return f"Numbers from {run.source} cannot be edited."
-    if name.endswith(BIAS):
-        is_own = own_of(trace.spec, run, name) is not None
+    if name.endswith(BIAS_SUFFIX):
+        is_own = custom_values(trace.spec, run, name) is not None
         source = "custom values" if is_own else "random values from the seed"
         return f"Biases are {source} and cannot be edited here."
     if name not in trace:
@@ -41,7 +47,7 @@ def why_not(run: Run, name: str) -> str:
     return f"{numbers} are computed.{edit}"
 
 
-def edited(
+def replace_block(
     document: Document, run: Run, name: str, row: int, column: int, values: np.ndarray
 ) -> Document:
     """Replace a block of a tensor whose upper left corner is at a cell; keep the other numbers.
@@ -58,7 +64,7 @@ def edited(
     InputError
         If the tensor cannot be edited, or the numbers exceed its type or its size.
     """
-    if why := why_not(run, name):
+    if why := not_editable_reason(run, name):
         raise _edit_error(run, name, why)
     whole = _values_to_edit(document, run, name)
     height, width = values.shape
@@ -78,7 +84,7 @@ def edited(
     return _with_own_values(document, run, name, NumberMatrix.of(whole))
 
 
-def as_drawn(document: Document, run: Run, name: str) -> Document:
+def reset_to_random(document: Document, run: Run, name: str) -> Document:
     """Return a document in which the tensor has random values from the seed again."""
     return _with_own_values(document, run, name, None)
 
@@ -87,7 +93,7 @@ def _edit_error(run: Run, name: str, sentence: str) -> InputError:
     return InputError("own_input" if name in run.trace else "own_weights", sentence)
 
 
-def own_of(spec: AttentionSpec, run: Run, name: str) -> NumberMatrix | None:
+def custom_values(spec: AttentionSpec, run: Run, name: str) -> NumberMatrix | None:
     """Return the custom values of a tensor; None if the spec has none."""
     if not run.trace.has_module:
         return None
@@ -114,7 +120,7 @@ def _ordered_names(weights: dict[str, NumberMatrix]) -> list[str]:
 
 def _values_to_edit(document: Document, run: Run, name: str) -> np.ndarray:
     """Return the values to edit: the custom ones, or else those shown."""
-    own, shown = own_of(document.spec, run, name), own_of(run.trace.spec, run, name)
+    own, shown = custom_values(document.spec, run, name), custom_values(run.trace.spec, run, name)
     is_input = name in run.trace
     sizes = run.trace.shape(name) if is_input else run.trace.spec.weight_sizes[name]
     if own and (own.rows, own.columns) == sizes:
@@ -123,8 +129,8 @@ def _values_to_edit(document: Document, run: Run, name: str) -> np.ndarray:
         raise _edit_error(run, name, "New numbers are being computed. Edit them when they appear.")
     if is_input:
         return run.trace.read(name)
-    check_count(sizes[0] * sizes[1])
-    return weights_of(run.trace, name)
+    check_weight_count(sizes[0] * sizes[1])
+    return read_weights(run.trace, name)
 
 
 def _is_shown(document: Document, run: Run, name: str) -> bool:
@@ -134,5 +140,5 @@ def _is_shown(document: Document, run: Run, name: str) -> bool:
         if document.tokens() != run.texts:
             return False
     else:
-        fields = tuple(field for field in DRAWN_FROM if field != "own_weights")
+        fields = tuple(field for field in WEIGHT_FIELDS if field != "own_weights")
     return all(getattr(document.spec, each) == getattr(run.trace.spec, each) for each in fields)

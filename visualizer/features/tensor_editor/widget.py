@@ -28,10 +28,10 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from visualizer.features.tensor_editor.presenter import TABLE
+from visualizer.features.tensor_editor.presenter import NUMBER_TABLE_PANEL
 from visualizer.format import format_count, format_number
 from visualizer.session.cell_address import Cell
-from visualizer.widgets.fonts import font, metrics, text_scale
+from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from visualizer.features.tensor_editor.presenter import NumberBlock, NumberTablePanel
-    from visualizer.heatmap.board import Axis
+    from visualizer.heatmap.board import HeatmapAxis
     from visualizer.session.screen import Screen
 
-EMPTY = "Numbers appear here once attention is computed."
-WIDTH = 252
+EMPTY_MESSAGE = "Numbers appear here once attention is computed."
+PANE_WIDTH_PX = 252
 
 
 class NumberTablePane(QWidget):
@@ -61,13 +61,13 @@ class NumberTablePane(QWidget):
     cellPinned = Signal(object)
     numberTyped = Signal(str, int, int, str)
     numbersPasted = Signal(str, int, int, str)
-    copyWanted = Signal(object, object)
-    drawnAgain = Signal(str)
+    copyRequested = Signal(object, object)
+    resampleRequested = Signal(str)
 
     def __init__(self) -> None:
         super().__init__()
         self.setAccessibleName("Numbers")
-        self.setMinimumWidth(round(WIDTH * text_scale()))
+        self.setMinimumWidth(round(PANE_WIDTH_PX * text_scale()))
         self.tensor, self.head, self.grid = QComboBox(), QComboBox(), NumberTableView()
         self.facts, self.note, self.problem = PlainLabel(), PlainLabel(), PlainLabel()
         self.draw = QPushButton("Use random values")
@@ -77,14 +77,14 @@ class NumberTablePane(QWidget):
         self.tensor.activated.connect(self._emit_tensor)
         self.head.activated.connect(self._emit_head)
         self.draw.clicked.connect(self._request_random_values)
-        self.grid.stood.connect(self._emit_pinned)
+        self.grid.currentCellChanged.connect(self._emit_pinned)
         self.grid.typed.connect(self._emit_typed)
         self.grid.pasted.connect(self._emit_pasted)
-        self.grid.copyWanted.connect(self.copyWanted)
+        self.grid.copyRequested.connect(self.copyRequested)
         self._show_table(None)
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
-        self.show_table(screen.panel(TABLE), theme)
+        self.show_table(screen.panel(NUMBER_TABLE_PANEL), theme)
 
     def show_table(self, table: NumberTablePanel | None, theme: Theme) -> None:
         """Show a table, or a placeholder if there is none."""
@@ -128,7 +128,7 @@ class NumberTablePane(QWidget):
         for widget in (self.tensor, self.facts, self.draw, self.grid):
             widget.setVisible(table is not None)
         self.head.setVisible(table is not None and table.heads > 1)
-        self.note.setText(table.note if table else EMPTY)
+        self.note.setText(table.note if table else EMPTY_MESSAGE)
         self.problem.setText(table.problem if table else "")
         self.problem.setVisible(bool(self.problem.text()))
         self.grid.show_table(table, self._theme)
@@ -142,8 +142,8 @@ class NumberTablePane(QWidget):
             self.head.clear()
             self.head.addItems([f"Head {head + 1}" for head in range(table.heads)])
         self.head.setCurrentIndex(table.head)
-        self.draw.setEnabled(table.is_own)
-        self.draw.setVisible(table.is_own or table.is_editable)
+        self.draw.setEnabled(table.is_custom)
+        self.draw.setVisible(table.is_custom or table.is_editable)
         self.facts.setText(_size_in_words(table))
         head = f", head {table.head + 1}" if table.heads else ""
         self.grid.setAccessibleName(f"Numbers of {table.title}{head}")
@@ -160,7 +160,7 @@ class NumberTablePane(QWidget):
 
     def _request_random_values(self) -> None:
         if self._table:
-            self.drawnAgain.emit(self._table.name)
+            self.resampleRequested.emit(self._table.name)
 
     def _emit_pinned(self, row: int, column: int) -> None:
         table = self._table
@@ -186,12 +186,12 @@ def _size_in_words(table: NumberTablePanel) -> str:
 if TYPE_CHECKING:
     Index = QModelIndex | QPersistentModelIndex
 
-NOWHERE = QModelIndex()
-SIDE = 64
+ROOT_INDEX = QModelIndex()
+BLOCK_SIDE_CELLS = 64
 """Number of rows and columns of a block that is read at once."""
-WIDEST_NAME = 104
-ACROSS = Qt.Orientation.Horizontal
-ROLE = Qt.ItemDataRole
+MAX_NAME_WIDTH_PX = 104
+HORIZONTAL = Qt.Orientation.Horizontal
+ItemRole = Qt.ItemDataRole
 
 
 class NumberTableModel(QAbstractTableModel):
@@ -220,10 +220,10 @@ class NumberTableModel(QAbstractTableModel):
             rows, columns = table.shape
             self.dataChanged.emit(self.index(0, 0), self.index(rows - 1, columns - 1))
 
-    def rowCount(self, parent: Index = NOWHERE) -> int:
+    def rowCount(self, parent: Index = ROOT_INDEX) -> int:
         return self.table.shape[0] if self.table and not parent.isValid() else 0
 
-    def columnCount(self, parent: Index = NOWHERE) -> int:
+    def columnCount(self, parent: Index = ROOT_INDEX) -> int:
         return self.table.shape[1] if self.table and not parent.isValid() else 0
 
     def flags(self, index: Index) -> Qt.ItemFlag:
@@ -231,42 +231,46 @@ class NumberTableModel(QAbstractTableModel):
         is_editable = self.table is not None and self.table.is_editable
         return flags | Qt.ItemFlag.ItemIsEditable if is_editable else flags
 
-    def data(self, index: Index, role: int = ROLE.DisplayRole) -> Any:
+    def data(self, index: Index, role: int = ItemRole.DisplayRole) -> Any:
         if self.table is None or not index.isValid():
             return None
-        if role == ROLE.TextAlignmentRole:
+        if role == ItemRole.TextAlignmentRole:
             return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-        if role == ROLE.EditRole:
+        if role == ItemRole.EditRole:
             return self.table.full(index.row(), index.column())
-        if role == ROLE.ForegroundRole:
+        if role == ItemRole.ForegroundRole:
             return QColor(self._theme.quiet if self._cell_content(index)[1] else self._theme.ink)
-        if role in (ROLE.DisplayRole, ROLE.AccessibleTextRole):
+        if role in (ItemRole.DisplayRole, ItemRole.AccessibleTextRole):
             value, word = self._cell_content(index)
             said = word or format_number(value)
-            return said if role == ROLE.DisplayRole else f"{self._describe_position(index)}: {said}"
+            return (
+                said
+                if role == ItemRole.DisplayRole
+                else f"{self._describe_position(index)}: {said}"
+            )
         return None
 
-    def setData(self, index: Index, value: Any, role: int = ROLE.EditRole) -> bool:
+    def setData(self, index: Index, value: Any, role: int = ItemRole.EditRole) -> bool:
         """Emit the typed text; the new number arrives with the next table."""
         if self.table and str(value) != self.table.full(index.row(), index.column()):
             self.typed.emit(index.row(), index.column(), str(value))
         return False
 
     def headerData(
-        self, section: int, orientation: Qt.Orientation, role: int = ROLE.DisplayRole
+        self, section: int, orientation: Qt.Orientation, role: int = ItemRole.DisplayRole
     ) -> Any:
         if self.table is None:
             return None
-        axis = self.table.columns if orientation == ACROSS else self.table.rows
-        if role == ROLE.DisplayRole:
+        axis = self.table.columns if orientation == HORIZONTAL else self.table.rows
+        if role == ItemRole.DisplayRole:
             return _label_of(axis, section)
-        if role == ROLE.ToolTipRole:
+        if role == ItemRole.ToolTipRole:
             return plain_tooltip(_label_of(axis, section))
-        if role == ROLE.AccessibleTextRole:
+        if role == ItemRole.AccessibleTextRole:
             return f"{axis.name} {_label_of(axis, section)}"
-        if role == ROLE.ForegroundRole:
+        if role == ItemRole.ForegroundRole:
             return QColor(self._theme.quiet)
-        if role == ROLE.TextAlignmentRole:
+        if role == ItemRole.TextAlignmentRole:
             return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
         return None
 
@@ -280,13 +284,13 @@ class NumberTableModel(QAbstractTableModel):
         """Return the number of a cell and the word shown instead, if any; blocks are cached."""
         assert self.table
         row, column = index.row(), index.column()
-        place = row // SIDE, column // SIDE
+        place = row // BLOCK_SIDE_CELLS, column // BLOCK_SIDE_CELLS
         if place not in self._read:
             self._read[place] = self.table.block(
-                *(slice(at * SIDE, min(at * SIDE + SIDE, size))
+                *(slice(at * BLOCK_SIDE_CELLS, min(at * BLOCK_SIDE_CELLS + BLOCK_SIDE_CELLS, size))
                   for at, size in zip(place, self.table.shape, strict=True))
             )  # fmt: skip
-        block, inside = self._read[place], (row % SIDE, column % SIDE)
+        block, inside = self._read[place], (row % BLOCK_SIDE_CELLS, column % BLOCK_SIDE_CELLS)
         return float(block.numbers[inside]), block.word(*inside)
 
 
@@ -301,20 +305,20 @@ def _has_same_cells(table: NumberTablePanel | None, other: NumberTablePanel | No
 
 def _column_width(table: NumberTablePanel) -> int:
     """Return the common column width, from the widest possible text."""
-    said = ["−0.0000", *(["masked"] if table.may_have_words else [])]
-    return round(max(map(metrics(12).horizontalAdvance, said)) + 14 * text_scale())
+    said = ["−0.0000", *(["masked"] if table.can_contain_words else [])]
+    return round(max(map(font_metrics(12).horizontalAdvance, said)) + 14 * text_scale())
 
 
 @lru_cache(maxsize=8)
-def _row_header_width(rows: Axis) -> int:
+def _row_header_width(rows: HeatmapAxis) -> int:
     """Return the width of the row names, within limits."""
     longest = nlargest(8, set(rows.labels), key=len)  # measuring every label of a long text is slow
     last = f"{len(rows.labels)} " if rows.is_token else ""
-    needed = max((metrics(12).horizontalAdvance(last + name) for name in longest), default=0)
-    return round(min(needed + 28, WIDEST_NAME * text_scale()))
+    needed = max((font_metrics(12).horizontalAdvance(last + name) for name in longest), default=0)
+    return round(min(needed + 28, MAX_NAME_WIDTH_PX * text_scale()))
 
 
-def _label_of(axis: Axis, section: int) -> str:
+def _label_of(axis: HeatmapAxis, section: int) -> str:
     """Return the name of a row or column; tokens include their position, as they may repeat."""
     label = axis.labels[section]
     is_named = axis.is_token and label != str(section + 1)  # some captured positions have no token
@@ -324,13 +328,13 @@ def _label_of(axis: Axis, section: int) -> str:
 class NumberTableView(QTableView):
     """Table view with arrow keys, copy, paste and typing, as in a spreadsheet.
 
-    `stood` is emitted with the cell that became current by user input.
+    `currentCellChanged` is emitted with the cell that became current by user input.
     """
 
-    stood = Signal(int, int)
+    currentCellChanged = Signal(int, int)
     typed = Signal(int, int, str)
     pasted = Signal(int, int, str)
-    copyWanted = Signal(object, object)
+    copyRequested = Signal(object, object)
 
     def __init__(self) -> None:
         super().__init__()
@@ -338,7 +342,7 @@ class NumberTableView(QTableView):
         self._model.typed.connect(self.typed)
         self._is_gaining_focus = False
         self.setModel(self._model)
-        self.setFont(font(12))
+        self.setFont(scaled_font(12))
         self.setSelectionMode(QAbstractItemView.SelectionMode.ContiguousSelection)
         self.setEditTriggers(
             QAbstractItemView.EditTrigger.DoubleClicked
@@ -361,7 +365,7 @@ class NumberTableView(QTableView):
             self._set_current_cell(*table.current)
 
     def focusInEvent(self, event: QFocusEvent) -> None:
-        """Take the focus without emitting `stood`, so that tabbing through selects no cell."""
+        """Take the focus without `currentCellChanged`, so that tabbing through selects no cell."""
         self._is_gaining_focus = True
         super().focusInEvent(event)
         self._is_gaining_focus = False
@@ -369,7 +373,7 @@ class NumberTableView(QTableView):
     def currentChanged(self, current: Index, previous: Index) -> None:
         super().currentChanged(current, previous)
         if current.isValid() and not self._is_gaining_focus:
-            self.stood.emit(current.row(), current.column())
+            self.currentCellChanged.emit(current.row(), current.column())
 
     def dataChanged(self, first: Index, last: Index, roles: Sequence[int] = ()) -> None:
         """Repaint changed numbers, but keep the text of an open editor."""
@@ -410,10 +414,10 @@ class NumberTableView(QTableView):
             header.setSectionsClickable(True)
             header.setHighlightSections(True)
             header.setTextElideMode(Qt.TextElideMode.ElideRight)
-            header.setFont(font(12))
+            header.setFont(scaled_font(12))
         across.setMinimumSectionSize(1)
         down.setMinimumSectionSize(1)
-        down.setDefaultSectionSize(round(metrics(12).height() + 8))
+        down.setDefaultSectionSize(round(font_metrics(12).height() + 8))
 
     def _set_current_cell(self, row: int, column: int) -> None:
         index = self._model.index(row, column)
@@ -435,7 +439,7 @@ class NumberTableView(QTableView):
     def _request_copy(self) -> None:
         marked = self._selected_range()
         if marked:
-            self.copyWanted.emit(*marked)
+            self.copyRequested.emit(*marked)
 
     def _emit_pasted(self) -> None:
         marked = self._selected_range()

@@ -11,9 +11,9 @@ from PySide6.QtGui import QBrush, QColor, QFont, QPainter, QPen
 
 from visualizer.format import format_short
 from visualizer.heatmap import colour_mapping
-from visualizer.language.tokenizers import SPACE
-from visualizer.widgets.chip_area import CENTRE, NUMBER_SIZE, ROUND, chip_height
-from visualizer.widgets.fonts import font, metrics, text_scale
+from visualizer.language.tokenizers import SPACE_SYMBOL
+from visualizer.widgets.chip_area import ALIGN_CENTRE, CORNER_RADIUS_PX, NUMBER_SIZE_PX, chip_height
+from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 MARGIN, WORD_MARGIN, LETTER_MARGIN = 12, 6, 2
 """Horizontal space around a label: in chips, in running text, and if labels include spaces."""
-SHORTEST_CUT = 20
+MIN_ELIDED_LENGTH = 20
 """Minimum length of labels that may be elided."""
 MAX_CACHED_WIDTHS = 50_000
 """Maximum number of distinct labels with cached widths."""
@@ -41,7 +41,7 @@ class LabelWidths:
 
     def chips(self, labels: Sequence[str], has_number: bool) -> list[float]:
         """Return the widths of chips."""
-        least = metrics(NUMBER_SIZE).horizontalAdvance("−0.00") if has_number else 0
+        least = font_metrics(NUMBER_SIZE_PX).horizontalAdvance("−0.00") if has_number else 0
         found, margin = self._measure_labels(labels), MARGIN * text_scale()
         return [max(found[label], least) + margin for label in labels]
 
@@ -52,7 +52,7 @@ class LabelWidths:
         return [float(ceil(found[label] + margin)) for label in labels]
 
     def _measure_labels(self, labels: Sequence[str]) -> dict[str, float]:
-        measures, distinct = metrics(12), set(labels)
+        measures, distinct = font_metrics(12), set(labels)
         if measures is not self._measures or len(self._found) > MAX_CACHED_WIDTHS:
             self._measures = measures
             self._found.clear()
@@ -78,28 +78,30 @@ def paint_chip(
     inner = box.adjusted(0.75, 0.75, -0.75, -0.75)
     painter.setPen(QPen(QColor(theme.hairline), 1))
     painter.setBrush(QColor(fill))
-    painter.drawRoundedRect(inner, ROUND, ROUND)
+    painter.drawRoundedRect(inner, CORNER_RADIUS_PX, CORNER_RADIUS_PX)
     if weights and weights.forbidden[token]:
         painter.setBrush(QBrush(QColor(theme.hatch), Qt.BrushStyle.BDiagPattern))
-        painter.drawRoundedRect(inner, ROUND, ROUND)
+        painter.drawRoundedRect(inner, CORNER_RADIUS_PX, CORNER_RADIUS_PX)
     painter.setBrush(Qt.BrushStyle.NoBrush)
     if token in tokens.special:
         painter.setPen(QPen(QColor(theme.quiet), 1, Qt.PenStyle.DashLine))
-        painter.drawRoundedRect(inner, ROUND, ROUND)
+        painter.drawRoundedRect(inner, CORNER_RADIUS_PX, CORNER_RADIUS_PX)
     if is_subject:
         _paint_frame(painter, inner, 2.5, theme)
     elif is_key or is_query:
         _paint_frame(painter, inner, 1.5, theme)
     if is_focused:
         painter.setPen(QPen(QColor(theme.ink), 1, Qt.PenStyle.DotLine))
-        painter.drawRoundedRect(box.adjusted(-1.5, -1.5, 1.5, 1.5), ROUND + 2, ROUND + 2)
+        painter.drawRoundedRect(
+            box.adjusted(-1.5, -1.5, 1.5, 1.5), CORNER_RADIUS_PX + 2, CORNER_RADIUS_PX + 2
+        )
     weight = QFont.Weight.DemiBold if is_subject or is_query or is_key else QFont.Weight.Normal
     _draw_label(painter, box, tokens, token, ink, weight)
 
 
 def word_height() -> float:
     """Return the height of a line of running text."""
-    return metrics(12).height() + 3 * text_scale()
+    return font_metrics(12).height() + 3 * text_scale()
 
 
 def paint_words(
@@ -119,14 +121,14 @@ def paint_words(
         The token with the keyboard focus.
     """
     inks = _paint_backgrounds(painter, words, tokens, theme)
-    painter.setFont(font(12))
+    painter.setFont(scaled_font(12))
     for (token, box), ink in zip(words, inks, strict=True):
         label = tokens.labels[token]
-        if len(label) > SHORTEST_CUT:
+        if len(label) > MIN_ELIDED_LENGTH:
             mode = Qt.TextElideMode.ElideRight
-            label = metrics(12).elidedText(label, mode, box.width() - text_scale())
+            label = font_metrics(12).elidedText(label, mode, box.width() - text_scale())
         painter.setPen(QColor(ink))
-        painter.drawText(box, CENTRE, _with_plain_spaces(label))
+        painter.drawText(box, ALIGN_CENTRE, _with_plain_spaces(label))
     painter.setBrush(Qt.BrushStyle.NoBrush)
     for token, box in words:
         inner = box.adjusted(0.75, 0.75, -0.75, -0.75)
@@ -134,7 +136,7 @@ def paint_words(
             _paint_frame(painter, inner, 2.5 if token in tokens.subjects else 1.5, theme)
         if token == focused:
             painter.setPen(QPen(QColor(theme.ink), 1, Qt.PenStyle.DotLine))
-            painter.drawRoundedRect(inner, ROUND, ROUND)
+            painter.drawRoundedRect(inner, CORNER_RADIUS_PX, CORNER_RADIUS_PX)
 
 
 def _paint_backgrounds(
@@ -150,9 +152,9 @@ def _paint_backgrounds(
                 inks[at] = theme.on_accent
         return inks
     hatch, inks = QBrush(QColor(theme.hatch), Qt.BrushStyle.BDiagPattern), []
-    table = colour_mapping.table(weights.map, theme)
-    light = colour_mapping.light_entries(weights.map, theme)
-    entries = position_on_scale(weights.values[[token for token, _ in words]], weights)
+    table = colour_mapping.colour_table(weights.map, theme)
+    light = colour_mapping.dark_text_entries(weights.map, theme)
+    entries = weight_colour_indices(weights.values[[token for token, _ in words]], weights)
     for (token, box), entry in zip(words, entries.tolist(), strict=True):
         if weights.forbidden[token]:
             painter.fillRect(box, hatch)
@@ -167,17 +169,17 @@ def _paint_backgrounds(
 
 def _paint_frame(painter: QPainter, box: QRectF, width: float, theme: Theme) -> None:
     """Paint a frame in the accent colour, outlined in paper to be visible on every colour."""
-    for ink, thickness in ink_of_frame(width, theme):
+    for ink, thickness in frame_strokes(width, theme):
         painter.setPen(QPen(QColor(ink), thickness))
-        painter.drawRoundedRect(box, ROUND, ROUND)
+        painter.drawRoundedRect(box, CORNER_RADIUS_PX, CORNER_RADIUS_PX)
 
 
-def ink_of_frame(width: float, theme: Theme) -> tuple[tuple[str, float], ...]:
+def frame_strokes(width: float, theme: Theme) -> tuple[tuple[str, float], ...]:
     """Return the colours and widths of the strokes of a frame, outer stroke first."""
     return (theme.paper, width + 2), (theme.accent, width)
 
 
-def position_on_scale(values: np.ndarray, weights: TokenWeights) -> np.ndarray:
+def weight_colour_indices(values: np.ndarray, weights: TokenWeights) -> np.ndarray:
     """Return the colour map indices of weights, as uint8 of the same shape."""
     place = np.clip((values - weights.low) / (weights.high - weights.low), 0, 1)
     entries = np.nan_to_num(place * colour_mapping.MAX_COLOUR_INDEX).round()
@@ -187,15 +189,15 @@ def position_on_scale(values: np.ndarray, weights: TokenWeights) -> np.ndarray:
 
 def _chip_colours(weights: TokenWeights, token: int, theme: Theme) -> tuple[str, str]:
     """Return the colour of a token's weight, and a text colour readable on it."""
-    entry = position_on_scale(weights.values[token : token + 1], weights).item()
-    fill = QColor(int(colour_mapping.table(weights.map, theme)[entry])).name()
-    is_light = colour_mapping.light_entries(weights.map, theme)[entry]
+    entry = weight_colour_indices(weights.values[token : token + 1], weights).item()
+    fill = QColor(int(colour_mapping.colour_table(weights.map, theme)[entry])).name()
+    is_light = colour_mapping.dark_text_entries(weights.map, theme)[entry]
     return fill, "#000000" if is_light else "#FFFFFF"
 
 
 def _with_plain_spaces(label: str) -> str:
     """Return a label for running text, with plain spaces in place of visible ones."""
-    word = label.lstrip(SPACE)
+    word = label.lstrip(SPACE_SYMBOL)
     return f"{' ' * (len(label) - len(word))}{word}" if word else label
 
 
@@ -203,18 +205,20 @@ def _draw_label(
     painter: QPainter, box: QRectF, tokens: TokenPanel, token: int, ink: str, weight: QFont.Weight
 ) -> None:
     label = tokens.labels[token]
-    line, has_number = metrics(12).height(), box.height() > chip_height(False) + 1
-    words = metrics(12).elidedText(
+    line, has_number = font_metrics(12).height(), box.height() > chip_height(False) + 1
+    words = font_metrics(12).elidedText(
         label, Qt.TextElideMode.ElideRight, box.width() - 8 * text_scale()
     )
-    painter.setFont(font(12, weight))
+    painter.setFont(scaled_font(12, weight))
     painter.setPen(QColor(ink))
     if tokens.weights is None or not has_number:
-        painter.drawText(box, CENTRE, words)
+        painter.drawText(box, ALIGN_CENTRE, words)
         return
     top = box.top() + 2 * text_scale()
-    painter.drawText(QRectF(box.left(), top, box.width(), line), CENTRE, words)
+    painter.drawText(QRectF(box.left(), top, box.width(), line), ALIGN_CENTRE, words)
     if not tokens.weights.forbidden[token] and token in tokens.weights.known:
-        painter.setFont(font(NUMBER_SIZE))
-        below = QRectF(box.left(), top + line - 2, box.width(), metrics(NUMBER_SIZE).height())
-        painter.drawText(below, CENTRE, format_short(tokens.weights.values[token]))
+        painter.setFont(scaled_font(NUMBER_SIZE_PX))
+        below = QRectF(
+            box.left(), top + line - 2, box.width(), font_metrics(NUMBER_SIZE_PX).height()
+        )
+        painter.drawText(below, ALIGN_CENTRE, format_short(tokens.weights.values[token]))

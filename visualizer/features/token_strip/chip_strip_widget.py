@@ -14,19 +14,19 @@ from visualizer.features.token_strip.chip_paint import (
     LabelWidths,
     paint_chip,
     paint_words,
-    position_on_scale,
+    weight_colour_indices,
     word_height,
 )
 from visualizer.features.token_strip.presenter import TokenPanel, TokenWeights
 from visualizer.format import format_count, format_number
 from visualizer.heatmap import colour_mapping
-from visualizer.heatmap.panel_colour_scale import SHORT
-from visualizer.session.token_selection import span
+from visualizer.heatmap.panel_colour_scale import MIN_PERCENTILE_TOKENS
+from visualizer.session.token_selection import tokens_between
 from visualizer.widgets.accessibility import set_accessible_value
-from visualizer.widgets.chip_area import GAP, ChipScrollArea, WrappedChips, chip_height
-from visualizer.widgets.fonts import metrics, text_scale
+from visualizer.widgets.chip_area import CHIP_GAP_PX, ChipScrollArea, WrappedChips, chip_height
+from visualizer.widgets.fonts import font_metrics, text_scale
 from visualizer.widgets.incremental_gui_task import IncrementalTask
-from visualizer.widgets.input_filters import is_command
+from visualizer.widgets.input_filters import has_command_modifier
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 
     from visualizer.widgets.theme import Theme
 
-WIDTH = 12
+OVERVIEW_WIDTH_PX = 12
 """Width of the overview, in pixels at the default text size."""
 
 
 def overview_width() -> float:
     """Return the width of the overview."""
-    return WIDTH * text_scale()
+    return OVERVIEW_WIDTH_PX * text_scale()
 
 
 class TextOverview(Struct, frozen=True, eq=False):
@@ -67,7 +67,9 @@ class TextOverview(Struct, frozen=True, eq=False):
     weights: QImage | None
     marked: tuple[int, ...]
 
-    def is_of(self, tokens: TokenPanel, chips: WrappedChips, rows: int, theme: Theme) -> bool:
+    def matches_layout(
+        self, tokens: TokenPanel, chips: WrappedChips, rows: int, theme: Theme
+    ) -> bool:
         """Whether the overview matches the current layout of a text."""
         is_same = self.tokens is tokens and self.chips is chips and self.theme is theme
         return is_same and (self.lines, self.rows) == (chips.lines, rows)
@@ -97,7 +99,9 @@ class TextOverview(Struct, frozen=True, eq=False):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
 
 
-def overview_of(tokens: TokenPanel, chips: WrappedChips, rows: int, theme: Theme) -> TextOverview:
+def create_overview(
+    tokens: TokenPanel, chips: WrappedChips, rows: int, theme: Theme
+) -> TextOverview:
     """Create the overview of a text with at least one line, in a number of pixel rows."""
     weights = _render_weights(tokens.weights, chips, rows, theme) if tokens.weights else None
     lines = chips.lines_of(tokens.subjects)
@@ -114,9 +118,9 @@ def _render_weights(weights: TokenWeights, chips: WrappedChips, rows: int, theme
     starts = chips.line_starts[np.arange(count) * chips.lines // count]
     shown = np.where(is_hidden, 0, values)
     high, low = np.maximum.reduceat(shown, starts), np.minimum.reduceat(shown, starts)
-    entries = position_on_scale(np.where(-low > high, low, high), weights)
+    entries = weight_colour_indices(np.where(-low > high, low, high), weights)
     entries[np.logical_and.reduceat(is_hidden, starts)] = colour_mapping.FORBIDDEN
-    return colour_mapping.image(entries[:, None], weights.map, theme)
+    return colour_mapping.colour_image(entries[:, None], weights.map, theme)
 
 
 LINES, TEXT_LINES = 4, 12
@@ -125,27 +129,27 @@ MAX_CHIPS = 1000
 """Maximum number of tokens shown as chips; longer texts are shown as running text."""
 LINE_GAP = 2
 """Space between lines of running text in pixels."""
-PART = 4096
+TOKENS_PER_LAYOUT_PART = 4096
 """Number of tokens laid out at once."""
 LINE_END, SPACES = "⏎", ("␣", " ")
 
 MAX_RANKED_TOKENS = 20
 """Number of largest weights that the command for the next largest weight cycles through."""
-SAID = 100
+MAX_ANNOUNCED_TOKENS = 100
 """Maximum number of selected tokens that screen readers announce."""
 
-CONTROL = Qt.KeyboardModifier.ControlModifier
-SHIFT = Qt.KeyboardModifier.ShiftModifier
+CONTROL_MODIFIER = Qt.KeyboardModifier.ControlModifier
+SHIFT_MODIFIER = Qt.KeyboardModifier.ShiftModifier
 
 
 class TokenStrip(ChipScrollArea):
     """Token chips wrapped over a few lines, or running text for long texts; extra lines scroll.
 
-    Only visible lines are painted. `chose` is emitted with the set of selected tokens.
+    Only visible lines are painted. `tokensChosen` is emitted with the set of selected tokens.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.List
-    chose = Signal(object)
+    tokensChosen = Signal(object)
 
     def __init__(self) -> None:
         super().__init__()
@@ -193,10 +197,10 @@ class TokenStrip(ChipScrollArea):
     def _update_accessibility(self) -> None:
         tokens, weights = self._tokens, self._tokens.weights
         count = format_count(len(tokens.labels), "token")
-        self.setAccessibleName(f"Tokens: {count}, {' '.join(tokens.labels[:SAID])}")
+        self.setAccessibleName(f"Tokens: {count}, {' '.join(tokens.labels[:MAX_ANNOUNCED_TOKENS])}")
         told = ""
         if weights:
-            each = zip(tokens.labels[:SAID], weights.values, strict=False)
+            each = zip(tokens.labels[:MAX_ANNOUNCED_TOKENS], weights.values, strict=False)
             read = ", ".join(f"{label} {format_number(value, 2)}" for label, value in each)
             told = f"{weights.plain}: {read}"
         self.setAccessibleDescription(told)
@@ -225,7 +229,7 @@ class TokenStrip(ChipScrollArea):
         return QSize(60, self.sizeHint().height())
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        measures = (self.maximumViewportSize().width(), metrics(12), text_scale())
+        measures = (self.maximumViewportSize().width(), font_metrics(12), text_scale())
         if measures != self._layout_measures:  # the height does not affect line breaks
             self._layout_measures = measures
             self._lay_out()
@@ -242,7 +246,7 @@ class TokenStrip(ChipScrollArea):
     @property
     def _has_numbers(self) -> bool:
         """Whether a number fits under each token."""
-        return len(self._tokens.labels) <= SHORT
+        return len(self._tokens.labels) <= MIN_PERCENTILE_TOKENS
 
     @property
     def _chip_height(self) -> float:
@@ -250,7 +254,7 @@ class TokenStrip(ChipScrollArea):
 
     @property
     def _chip_gaps(self) -> tuple[float, float]:
-        across, down = (0, LINE_GAP) if self.is_text else (GAP, GAP)
+        across, down = (0, LINE_GAP) if self.is_text else (CHIP_GAP_PX, CHIP_GAP_PX)
         return across * text_scale(), down * text_scale()
 
     @property
@@ -263,7 +267,7 @@ class TokenStrip(ChipScrollArea):
             self._layout_task.stop()
             self._layout_task = None
         labels, first = self._tokens.labels, self._first_visible()
-        measures = (metrics(12), text_scale())
+        measures = (font_metrics(12), text_scale())
         if labels is not self._measured_labels or measures != self._measured_with:
             self._measured_labels, self._measured_with = labels, measures
             self._widths, self._line_ends = [], set()
@@ -285,7 +289,9 @@ class TokenStrip(ChipScrollArea):
             return self._awaited
         down = self.verticalScrollBar().value()
         lines, pitch = self._wrapped.lines, self._wrapped.pitch
-        return self._wrapped.in_line(min(round(down / pitch), lines - 1)).start if lines else 0
+        return (
+            self._wrapped.chips_in_line(min(round(down / pitch), lines - 1)).start if lines else 0
+        )
 
     def _start_wrapping(self, width: float) -> None:
         """Start the layout for a line width with the first tokens."""
@@ -297,10 +303,10 @@ class TokenStrip(ChipScrollArea):
         start = len(self._wrapped)
         if start == len(self._widths):
             self._measure_tokens(start)
-        self._wrapped.extend(self._widths[start : start + PART], self._line_ends)
+        self._wrapped.extend(self._widths[start : start + TOKENS_PER_LAYOUT_PART], self._line_ends)
 
     def _measure_tokens(self, start: int) -> None:
-        labels = self._tokens.labels[start : start + PART]
+        labels = self._tokens.labels[start : start + TOKENS_PER_LAYOUT_PART]
         if self.is_text:
             self._widths += self._label_widths.words(labels, self._has_own_spaces)
             ends = (at for at, label in enumerate(labels, start) if label.endswith(LINE_END))
@@ -311,7 +317,7 @@ class TokenStrip(ChipScrollArea):
     @property
     def _has_own_spaces(self) -> bool:
         """Whether tokens include the spaces of the text."""
-        return any(label.startswith(SPACES) for label in self._tokens.labels[:SAID])
+        return any(label.startswith(SPACES) for label in self._tokens.labels[:MAX_ANNOUNCED_TOKENS])
 
     def _lay_out_rest(self) -> Generator[None]:
         while len(self._wrapped) < len(self._tokens.labels):
@@ -352,7 +358,7 @@ class TokenStrip(ChipScrollArea):
         chips = self._wrapped
         if chips.lines:
             for line in range(chips.line_at(area.top()), chips.line_at(area.bottom()) + 1):
-                yield from zip(chips.in_line(line), chips.boxes(line), strict=True)
+                yield from zip(chips.chips_in_line(line), chips.boxes(line), strict=True)
 
     # ------------------------------------------------------------------ overview
 
@@ -367,8 +373,8 @@ class TokenStrip(ChipScrollArea):
         rows = round(area.height())
         if not chips.lines or not rows:
             return
-        if not self._overview or not self._overview.is_of(tokens, chips, rows, theme):
-            self._overview = overview_of(tokens, chips, rows, theme)
+        if not self._overview or not self._overview.matches_layout(tokens, chips, rows, theme):
+            self._overview = create_overview(tokens, chips, rows, theme)
         painter.resetTransform()
         first = chips.line_at(down)
         self._overview.paint(painter, area, range(first, first + self._max_visible_lines))
@@ -390,16 +396,16 @@ class TokenStrip(ChipScrollArea):
         self._is_held = event.button() == Qt.MouseButton.LeftButton and token is not None
         if token is None or not self._is_held:
             return
-        chosen, is_added = self._tokens.chosen, bool(event.modifiers() & CONTROL)
+        chosen, is_added = self._tokens.chosen, bool(event.modifiers() & CONTROL_MODIFIER)
         self._kept, self._at = chosen if is_added else frozenset(), token
-        if event.modifiers() & SHIFT:
+        if event.modifiers() & SHIFT_MODIFIER:
             self._extend_selection(token)
             return
         self._anchor = token
         if is_added:
-            self.chose.emit(chosen ^ {token})
+            self.tokensChosen.emit(chosen ^ {token})
         else:
-            self.chose.emit(frozenset() if chosen == {token} else frozenset({token}))
+            self.tokensChosen.emit(frozenset() if chosen == {token} else frozenset({token}))
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         if self._is_on_overview:
@@ -417,7 +423,7 @@ class TokenStrip(ChipScrollArea):
         start = self._at if self._anchor is None else self._anchor
         self._anchor = start
         self._go_to(token)
-        self.chose.emit(self._kept | span(start, token))
+        self.tokensChosen.emit(self._kept | tokens_between(start, token))
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         if self.hasFocus():
@@ -430,10 +436,10 @@ class TokenStrip(ChipScrollArea):
     def keyPressEvent(self, event: QKeyEvent) -> None:
         chosen, token = self._tokens.chosen, self._token_for_key(Qt.Key(event.key()))
         if event.matches(QKeySequence.StandardKey.SelectAll):
-            self.chose.emit(frozenset(range(len(self._tokens.labels))))
-        elif not self._tokens.labels or is_command(event):
+            self.tokensChosen.emit(frozenset(range(len(self._tokens.labels))))
+        elif not self._tokens.labels or has_command_modifier(event):
             super().keyPressEvent(event)
-        elif token is not None and event.modifiers() & SHIFT:
+        elif token is not None and event.modifiers() & SHIFT_MODIFIER:
             self._kept = frozenset()
             self._extend_selection(token)
         elif token is not None:
@@ -441,9 +447,9 @@ class TokenStrip(ChipScrollArea):
             self._go_to(token)
         elif event.key() == Qt.Key.Key_Space:
             self._anchor = self._at
-            self.chose.emit(chosen ^ {self._at})
+            self.tokensChosen.emit(chosen ^ {self._at})
         elif event.key() == Qt.Key.Key_Escape and chosen:
-            self.chose.emit(frozenset())
+            self.tokensChosen.emit(frozenset())
         else:
             super().keyPressEvent(event)
 
@@ -484,7 +490,7 @@ class TokenStrip(ChipScrollArea):
             return self._at
         centres = [box.center().x() for box in chips.boxes(there)]
         nearest = min(range(len(centres)), key=lambda at: abs(centres[at] - across))
-        return chips.in_line(there)[nearest]
+        return chips.chips_in_line(there)[nearest]
 
     def _go_to(self, token: int) -> None:
         self._at = token

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 from PySide6.QtCore import QObject, Signal
 
-from visualizer.features.token_strip.presenter import TOKENS, cell_of_token
+from visualizer.features.token_strip.presenter import TOKENS_PANEL, cell_of_token
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
-from visualizer.heatmap.panel_cells import cell_of
-from visualizer.session.token_selection import TokenRole, with_match, with_search
+from visualizer.heatmap.panel_cells import cell_at
+from visualizer.session.token_selection import TokenRole, select_matches, select_next_match
 
 if TYPE_CHECKING:
     from visualizer.features.token_strip.widget import TokenPane
@@ -30,7 +30,7 @@ class TokenSelectionController(QObject):
 
     def follow_pane(self, pane: TokenPane) -> None:
         """Connect the strip of tokens."""
-        pane.chose.connect(self.choose)
+        pane.tokensChosen.connect(self.choose)
         pane.hovered.connect(self.hover)
         pane.roleChosen.connect(self.set_role)
         pane.sought.connect(self.seek)
@@ -63,13 +63,13 @@ class TokenSelectionController(QObject):
 
     def seek(self, sought: str) -> None:
         """Select all tokens that contain a text."""
-        labels = self._workspace.screen.panel(TOKENS).labels
-        self._workspace.look(tokens=with_search(self._current_selection, labels, sought))
+        labels = self._workspace.screen.panel(TOKENS_PANEL).labels
+        self._workspace.look(tokens=select_matches(self._current_selection, labels, sought))
 
     def go(self, steps: int) -> None:
         """Go to the next or the previous match, and scroll it into view."""
-        labels = self._workspace.screen.panel(TOKENS).labels
-        selection = with_match(self._current_selection, labels, steps)
+        labels = self._workspace.screen.panel(TOKENS_PANEL).labels
+        selection = select_next_match(self._current_selection, labels, steps)
         if selection.match is None:
             return
         (token,) = selection.chosen
@@ -80,9 +80,9 @@ class TokenSelectionController(QObject):
         self._workspace.look(tokens=selection, zoom=zoom)
         for panel in self._workspace.screen.panel(BOARD_CONTENTS).board.heatmaps:
             if panel.columns.name == "key":
-                row, column = panel.rows.seen[0], panel.columns.seen[0]
+                row, column = panel.rows.displayed_stage[0], panel.columns.displayed_stage[0]
                 place = (token, column) if key is None else (row, token)
-                self.wanted.emit(cell_of(panel, *place))
+                self.wanted.emit(cell_at(panel, *place))
                 return
 
     def _update_selection(self, **changes: Any) -> None:

@@ -8,13 +8,17 @@ import numpy as np
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QBrush, QColor, QImage, QMouseEvent, QPainter, QPen
 
-from visualizer.features.token_strip.chip_paint import ink_of_frame, paint_chip, position_on_scale
+from visualizer.features.token_strip.chip_paint import (
+    frame_strokes,
+    paint_chip,
+    weight_colour_indices,
+)
 from visualizer.features.token_strip.chip_strip_widget import TokenStrip
 from visualizer.format import format_short
 from visualizer.heatmap import colour_mapping
-from visualizer.heatmap.panel_colour_scale import SHORT
-from visualizer.widgets.chip_area import CENTRE, GAP, NUMBER_SIZE
-from visualizer.widgets.fonts import font, metrics, text_scale
+from visualizer.heatmap.panel_colour_scale import MIN_PERCENTILE_TOKENS
+from visualizer.widgets.chip_area import ALIGN_CENTRE, CHIP_GAP_PX, NUMBER_SIZE_PX
+from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,9 +31,9 @@ if TYPE_CHECKING:
 
 FAINTEST, STRONGEST = 0.3, 0.9
 """Opacity of the colours of the smallest and the largest weight over the grey image."""
-UNDER_NUMBERS = 0.75
+MIN_NUMBERED_OPACITY = 0.75
 """Minimum opacity if numbers are shown."""
-GRID = 0.35
+GRID_OPACITY = 0.35
 """Opacity of the lines between patches."""
 MIN_OUTLINED_PATCH_PX = 12
 """Minimum patch size in pixels for which grid lines are drawn."""
@@ -53,7 +57,7 @@ class PatchPictures:
             3 * patches.width,
             QImage.Format.Format_RGB888,
         ).copy()
-        self.greys = self.colours.convertToFormat(QImage.Format.Format_Grayscale8)
+        self.greyscale = self.colours.convertToFormat(QImage.Format.Format_Grayscale8)
 
 
 def paint_patches(
@@ -76,11 +80,11 @@ def paint_patches(
     first, weights = pictures.patches.first, tokens.weights
     whole = boxes[first].united(boxes[-1])
     painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform)
-    painter.drawImage(whole, pictures.greys if weights else pictures.colours)
+    painter.drawImage(whole, pictures.greyscale if weights else pictures.colours)
     painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform, on=False)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, on=False)
     if weights:
-        least = UNDER_NUMBERS if _has_numbers(boxes, pictures.patches) else FAINTEST
+        least = MIN_NUMBERED_OPACITY if _has_numbers(boxes, pictures.patches) else FAINTEST
         painter.drawImage(whole, _render_overlay(weights, pictures.patches, least, theme))
         _paint_hatching(painter, boxes, weights, first, theme)
     if boxes[first].width() >= MIN_OUTLINED_PATCH_PX:
@@ -100,7 +104,9 @@ def _render_overlay(
     values = weights.values[patches.first :].reshape(patches.rows, patches.columns)
     place = np.clip((values - weights.low) / (weights.high - weights.low), 0, 1)
     size = np.nan_to_num(abs(2 * place - 1) if weights.low < 0 else place, nan=1.0)
-    colours = colour_mapping.table(weights.map, theme)[position_on_scale(values, weights)]
+    colours = colour_mapping.colour_table(weights.map, theme)[
+        weight_colour_indices(values, weights)
+    ]
     opacity = (255 * (least + (STRONGEST - least) * size)).round().astype(np.uint32)
     words = np.ascontiguousarray(colours & 0xFFFFFF | opacity << 24, dtype=np.uint32)
     made = QImage(
@@ -120,7 +126,7 @@ def _paint_hatching(
 
 
 def _paint_grid(painter: QPainter, whole: QRectF, patches: ImagePatches, theme: Theme) -> None:
-    painter.setOpacity(GRID)
+    painter.setOpacity(GRID_OPACITY)
     painter.setPen(QPen(QColor(theme.paper), 1))
     for column in range(1, patches.columns):
         across = whole.left() + whole.width() * column / patches.columns
@@ -133,8 +139,12 @@ def _paint_grid(painter: QPainter, whole: QRectF, patches: ImagePatches, theme: 
 
 def _has_numbers(boxes: Sequence[QRectF], patches: ImagePatches) -> bool:
     """Whether numbers fit into the patches and are shown, as in chips."""
-    box, room = boxes[patches.first], metrics(NUMBER_SIZE).horizontalAdvance("−0.00") + 4
-    return patches.tokens <= SHORT and box.width() >= room and box.height() >= metrics(12).height()
+    box, room = boxes[patches.first], font_metrics(NUMBER_SIZE_PX).horizontalAdvance("−0.00") + 4
+    return (
+        patches.tokens <= MIN_PERCENTILE_TOKENS
+        and box.width() >= room
+        and box.height() >= font_metrics(12).height()
+    )
 
 
 def _paint_numbers(
@@ -144,13 +154,13 @@ def _paint_numbers(
     patches: ImagePatches,
     theme: Theme,
 ) -> None:
-    light = colour_mapping.light_entries(weights.map, theme)
-    entries = position_on_scale(weights.values, weights)
-    painter.setFont(font(NUMBER_SIZE))
+    light = colour_mapping.dark_text_entries(weights.map, theme)
+    entries = weight_colour_indices(weights.values, weights)
+    painter.setFont(scaled_font(NUMBER_SIZE_PX))
     for token in range(patches.first, patches.tokens):
         if not weights.forbidden[token]:
             painter.setPen(QColor("#000000" if light[entries[token]] else "#FFFFFF"))
-            painter.drawText(boxes[token], CENTRE, format_short(weights.values[token]))
+            painter.drawText(boxes[token], ALIGN_CENTRE, format_short(weights.values[token]))
 
 
 def _paint_frames(
@@ -162,7 +172,7 @@ def _paint_frames(
     for width, places in ((1.5, thin), (2.5, tokens.subjects)):
         for token in places:
             if token is not None and first <= token < len(boxes):
-                for ink, thickness in ink_of_frame(width, theme):
+                for ink, thickness in frame_strokes(width, theme):
                     painter.setPen(QPen(QColor(ink), thickness))
                     painter.drawRect(boxes[token])
 
@@ -205,7 +215,7 @@ class PatchStrip(TokenStrip):
 
     def sizeHint(self) -> QSize:
         below = self._chips[-1].bottom() if self._chips else 0.0
-        return QSize(100, round(below + GAP * text_scale() / 2))
+        return QSize(100, round(below + CHIP_GAP_PX * text_scale() / 2))
 
     def _lay_out(self) -> None:
         """Lay out other tokens as chips, and the patches as large as the width allows."""
@@ -215,7 +225,7 @@ class PatchStrip(TokenStrip):
         self.verticalScrollBar().setRange(0, 0)
         labels = self._tokens.labels[: patches.first]
         self._flow(self._label_widths.chips(labels, self._has_numbers), self._chip_height, width)
-        gap = GAP * text_scale()
+        gap = CHIP_GAP_PX * text_scale()
         top = round(self._chips[-1].bottom() + gap) if self._chips else round(gap / 2)
         most = min(width, MAX_SIDE_PX * text_scale())
         scale = min(most / patches.width, MAX_SIDE_PX * text_scale() / patches.height)

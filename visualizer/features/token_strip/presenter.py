@@ -20,18 +20,18 @@ from visualizer.features.token_strip.token_weight_sums import (
     MAX_GUI_THREAD_WEIGHTS,
     WeightQuery,
     known_sums,
-    read_sums,
+    read_more_sums,
 )
 from visualizer.format import format_count, shorten
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.heatmap.cell_cursor import cursor_on, present_cursor
-from visualizer.heatmap.panel_colour_scale import SHORT
-from visualizer.language.tokenizers import all_visible
+from visualizer.heatmap.panel_colour_scale import MIN_PERCENTILE_TOKENS
+from visualizer.language.tokenizers import visible_tokens
 from visualizer.session.cell_address import Cell
 from visualizer.session.pane import PanelPresenter, prefetch_only
 from visualizer.session.screen import PanelId
-from visualizer.session.timeline import Grain
-from visualizer.session.token_selection import TokenRole, matches
+from visualizer.session.timeline import StepSize
+from visualizer.session.token_selection import TokenRole, find_matches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
     from visualizer.attention.captured_attention import ImagePatches
     from visualizer.attention.run import Run
     from visualizer.heatmap.cell_cursor import CellCursor
-    from visualizer.session.resolved_view import Resolved
+    from visualizer.session.resolved_view import ResolvedView
     from visualizer.session.view import View
 
-READ_FOR_S = 0.1
+READ_BATCH_S = 0.1
 """Duration of one batch of reads on the worker, before it returns to refining heatmaps."""
-NAMED = 3
+MAX_NAMED_TOKENS = 3
 """Maximum number of tokens that a sentence names; for more it gives only their number."""
 
 
@@ -147,10 +147,10 @@ class TokenPanel(Struct, frozen=True):
     patches: ImagePatches | None = None
 
 
-TOKENS: PanelId[TokenPanel] = PanelId("Tokens")
+TOKENS_PANEL: PanelId[TokenPanel] = PanelId("Tokens")
 
 
-def present_tokens(resolved: Resolved, cursor: CellCursor) -> TokenPanel:
+def present_tokens(resolved: ResolvedView, cursor: CellCursor) -> TokenPanel:
     """Present the tokens of a text, marked at the cursor or else at the cell of playback."""
     run, selection, patches = resolved.run, resolved.view.tokens, resolved.run.patches
     cursor, cell = _cursor_with_step(resolved, cursor)
@@ -178,15 +178,15 @@ def present_tokens(resolved: Resolved, cursor: CellCursor) -> TokenPanel:
     )
 
 
-def _cursor_with_step(resolved: Resolved, cursor: CellCursor) -> tuple[CellCursor, Cell | None]:
+def _cursor_with_step(resolved: ResolvedView, cursor: CellCursor) -> tuple[CellCursor, Cell | None]:
     """Return the cursor and its cell: those of the pointer, or else of the playback step."""
     cell, step_cell = resolved.pointed, resolved.step_cell
-    if cell is None and step_cell and resolved.view.playhead.grain is not Grain.STAGE:
+    if cell is None and step_cell and resolved.view.playhead.grain is not StepSize.STAGE:
         return cursor_on(resolved, step_cell, None), step_cell
     return cursor, cell
 
 
-def _token_query(resolved: Resolved, cursor: CellCursor, cell: Cell | None) -> TokenQuery:
+def _token_query(resolved: ResolvedView, cursor: CellCursor, cell: Cell | None) -> TokenQuery:
     """Return the query for the weights to show.
 
     Parameters
@@ -196,14 +196,14 @@ def _token_query(resolved: Resolved, cursor: CellCursor, cell: Cell | None) -> T
     """
     run, selection = resolved.run, resolved.view.tokens
     is_query = selection.role is TokenRole.QUERY
-    labels = all_visible(run.words(resolved.leading, "query" if is_query else "key"))
-    chosen = selection.within(len(labels))
+    labels = visible_tokens(run.words(resolved.leading, "query" if is_query else "key"))
+    chosen = selection.trim_to(len(labels))
     at = cursor.query if is_query else cursor.key
     subjects = chosen or (frozenset() if at is None else frozenset({at}))
     cell = resolved.pinned if chosen else cell
-    head = head_read(resolved, cell)
+    head = head_of_cell(resolved, cell)
     if head is None and run.patches:
-        head = resolved.told_head  # pointing at a patch shows one head, and so does a click
+        head = resolved.caption_head  # pointing at a patch shows one head, and so does a click
     stage, is_selection = resolved.weights_stage(cell), bool(selection.chosen)
     weights = WeightQuery(
         run.trace, stage, resolved.leading, head, subjects, is_selection, is_query
@@ -211,7 +211,7 @@ def _token_query(resolved: Resolved, cursor: CellCursor, cell: Cell | None) -> T
     return TokenQuery(resolved, labels, chosen, weights)
 
 
-def cell_of_token(resolved: Resolved, token: int) -> Cell | None:
+def cell_of_token(resolved: ResolvedView, token: int) -> Cell | None:
     """Return the cell to hover when the pointer is on a token.
 
     With one token selected, this is the cell of both tokens; otherwise the largest weight of the
@@ -220,9 +220,9 @@ def cell_of_token(resolved: Resolved, token: int) -> Cell | None:
     run, selection = resolved.run, resolved.view.tokens
     stage = resolved.weights_stage(resolved.pinned)
     is_known = 0 <= token < len(run.words(resolved.leading)) and run.has_same_keys
-    if not is_known or stage in resolved.covered:
+    if not is_known or stage in resolved.hidden_stages:
         return None
-    reads, head = selection.role is TokenRole.QUERY, resolved.told_head
+    reads, head = selection.role is TokenRole.QUERY, resolved.caption_head
     if len(selection.chosen) == 1:
         (chosen,) = selection.chosen
         return Cell(stage, (head, chosen, token) if reads else (head, token, chosen))
@@ -248,7 +248,7 @@ def _describe_role(run: Run, role: TokenRole) -> str:
 class TokenQuery(Struct, frozen=True):
     """A request for weights: the labels, the selected tokens, and the weights to add up."""
 
-    resolved: Resolved
+    resolved: ResolvedView
     labels: tuple[str, ...]
     chosen: frozenset[int]
     weights: WeightQuery
@@ -281,8 +281,8 @@ def _is_hidden(query: TokenQuery) -> bool:
     resolved, last = query.resolved, len(query.labels) - 1
     row = max(query.subjects) if query.reads else last  # playback reaches the other rows first
     heads = resolved.run.trace.spec.heads
-    is_later = resolved.is_later(Cell(query.stage, (heads - 1, row, last)))
-    return query.stage in resolved.covered or is_later
+    is_later = resolved.is_computed_later(Cell(query.stage, (heads - 1, row, last)))
+    return query.stage in resolved.hidden_stages or is_later
 
 
 def _present_weights(query: TokenQuery) -> TokenWeights | None:
@@ -297,7 +297,7 @@ def _present_weights(query: TokenQuery) -> TokenWeights | None:
     if low < 0:
         colours = (chosen.diverging, -largest, largest)
     else:  # in a long text nearly all weights would be indistinguishable on a scale up to 1
-        high = max(1.0, largest) if len(query.labels) <= SHORT else largest or 1.0
+        high = max(1.0, largest) if len(query.labels) <= MIN_PERCENTILE_TOKENS else largest or 1.0
         colours = (chosen.sequential, 0.0, high)
     says, known = _describe_weights(query), range(len(values))
     if not sums.is_whole:
@@ -309,7 +309,7 @@ def _present_weights(query: TokenQuery) -> TokenWeights | None:
 
 def _describe_weights(query: TokenQuery) -> str:
     count, trace = len(query.subjects), query.resolved.run.trace
-    few = sorted(query.subjects) if count <= NAMED else []
+    few = sorted(query.subjects) if count <= MAX_NAMED_TOKENS else []
     names = [f"<b>{escape(shorten(query.labels[at]))}</b>" for at in few]
     named = " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
     named = named or format_count(count, "token")
@@ -329,35 +329,35 @@ def _describe_matches(view: View, labels: tuple[str, ...]) -> str:
     selection = view.tokens
     if not selection.sought:
         return ""
-    count = len(matches(labels, selection.sought))
+    count = len(find_matches(labels, selection.sought))
     if selection.match is None or not count:
         return f"{count:,} found" if count else "no matches"
     return f"{selection.match % count + 1:,} of {count:,}"
 
 
-def head_read(resolved: Resolved, cell: Cell | None) -> int | None:
+def head_of_cell(resolved: ResolvedView, cell: Cell | None) -> int | None:
     """Return the head of a cell; None for all heads."""
     if resolved.run.trace.spec.heads == 1:
         return 0
     return cell.head if cell else None
 
 
-def needs(resolved: Resolved) -> str | None:
+def prefetch_key(resolved: ResolvedView) -> str | None:
     """Return the stage to average over heads for the selected tokens; usually None."""
-    is_folded = head_read(resolved, resolved.pinned) is None and resolved.view.tokens.chosen
+    is_folded = head_of_cell(resolved, resolved.pinned) is None and resolved.view.tokens.chosen
     return resolved.weights_stage(resolved.pinned) if is_folded else None
 
 
-def warm(resolved: Resolved) -> None:
+def prefetch(resolved: ResolvedView) -> None:
     """Prepare the labels and, if needed, the mean over heads; called on the worker."""
     for axis in ("query", "key"):
-        all_visible(resolved.run.words(resolved.leading, axis))
-    stage = needs(resolved)
+        visible_tokens(resolved.run.words(resolved.leading, axis))
+    stage = prefetch_key(resolved)
     if stage:
-        resolved.run.trace.seen(stage, by=HeadAggregate.MEAN)
+        resolved.run.trace.displayed_stage(stage, by=HeadAggregate.MEAN)
 
 
-def is_read(resolved: Resolved) -> bool:
+def are_weights_read(resolved: ResolvedView) -> bool:
     """Whether all shown weights are read; those of long texts are read incrementally."""
     trace = resolved.run.trace
     if (
@@ -372,22 +372,22 @@ def is_read(resolved: Resolved) -> bool:
     return sums is not None and sums.is_whole
 
 
-def read_more(resolved: Resolved, is_over: Callable[[], bool]) -> None:
-    """Read more of the shown weights on the worker, for `READ_FOR_S` or until `is_over()`."""
-    if is_read(resolved):
+def read_more_weights(resolved: ResolvedView, is_over: Callable[[], bool]) -> None:
+    """Read more of the shown weights on the worker, for `READ_BATCH_S` or until `is_over()`."""
+    if are_weights_read(resolved):
         return
-    end = monotonic() + READ_FOR_S
+    end = monotonic() + READ_BATCH_S
     query = _token_query(resolved, *_cursor_with_step(resolved, present_cursor(resolved)))
-    read_sums(query.weights, lambda: is_over() or monotonic() > end)
+    read_more_sums(query.weights, lambda: is_over() or monotonic() > end)
 
 
 PANEL = PanelPresenter(
-    TOKENS,
+    TOKENS_PANEL,
     lambda resolved, moment, previous: present_tokens(
         resolved, moment.panel(BOARD_CONTENTS).cursor
     ),
     TokenPanel(),
-    prefetch_key=needs,
-    prefetch=partial(prefetch_only, warm),
+    prefetch_key=prefetch_key,
+    prefetch=partial(prefetch_only, prefetch),
     is_refined=True,
 )

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 MAX_GUI_THREAD_WEIGHTS = 2**21
 """Maximum number of weights that are read on the GUI thread."""
-BAND_CELLS = 2**23
+MAX_BAND_WEIGHTS = 2**23
 """Maximum number of weights that the worker reads at once."""
 MAX_BAND_ROWS = 256
-KEPT = 8
+MAX_CACHED_SUMS = 8
 """Maximum number of cached sums per trace."""
-SPAN = 2048
+KEY_BLOCK_SIZE = 2048
 """Size of a block of keys; selected keys in the same block are read in one range."""
 
 
@@ -71,13 +71,17 @@ class WeightQuery(Struct, frozen=True):
         if self.head is not None:
             return trace.read(self.stage, (*index, self.head, queries, keys))
         if self._uses_head_mean:
-            return trace.seen(self.stage, by=HeadAggregate.MEAN).read((*index, queries, keys))
+            return trace.displayed_stage(self.stage, by=HeadAggregate.MEAN).read(
+                (*index, queries, keys)
+            )
         every = trace.read(self.stage, (*index, slice(None), queries, keys))
         return np.asarray(every.mean(axis=0, dtype=np.float64))
 
     def rows(self, queries: np.ndarray) -> np.ndarray:
         """Read all weights of some queries, [query, key]."""
-        held = self.trace.seen(self.stage, by=HeadAggregate.MEAN if self._uses_head_mean else None)
+        held = self.trace.displayed_stage(
+            self.stage, by=HeadAggregate.MEAN if self._uses_head_mean else None
+        )
         if self.head is not None:
             return held.read_rows(queries, (*self.leading, self.head))
         if self._uses_head_mean:
@@ -140,7 +144,7 @@ class _SumAccumulator:
 
     def read_more(self, query: WeightQuery, is_over: Callable[[], bool]) -> None:
         """Read at least one band, and more until `is_over()`; takes the constructor's query."""
-        several = max(1, min(MAX_BAND_ROWS, BAND_CELLS // query.trace.sides[1]))
+        several = max(1, min(MAX_BAND_ROWS, MAX_BAND_WEIGHTS // query.trace.sides[1]))
         add = self._add_rows if query.reads else self._add_columns
         while self._read < self._rows:
             band = slice(self._read, min(self._read + several, self._rows))
@@ -180,7 +184,7 @@ class _SumAccumulator:
 
 def _group_keys(keys: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
     """Group nearby keys: yield the range of each group, and the indices of its keys within it."""
-    for group in np.split(keys, np.flatnonzero(np.diff(keys // SPAN)) + 1):
+    for group in np.split(keys, np.flatnonzero(np.diff(keys // KEY_BLOCK_SIZE)) + 1):
         first = int(group[0])
         yield slice(first, int(group[-1]) + 1), group - first
 
@@ -199,11 +203,11 @@ def known_sums(query: WeightQuery) -> WeightSums | None:
     return in_parts.known if in_parts and in_parts.known.read else None
 
 
-def read_sums(query: WeightQuery, is_over: Callable[[], bool]) -> None:
+def read_more_sums(query: WeightQuery, is_over: Callable[[], bool]) -> None:
     """Read more of the sums of a long text until `is_over()`; called on the worker."""
     kept = _CACHED_SUMS.setdefault(query.trace, OrderedDict())
     sums = kept.pop(query.key, None) or _SumAccumulator(query)
     kept[query.key] = sums
-    while len(kept) > KEPT:
+    while len(kept) > MAX_CACHED_SUMS:
         kept.popitem(last=False)
     sums.read_more(query, is_over)

@@ -20,7 +20,7 @@ from visualizer.features.token_strip.chip_strip_widget import TokenStrip
 from visualizer.format import format_count, format_number
 from visualizer.heatmap import colour_mapping
 from visualizer.session.token_selection import TokenRole
-from visualizer.widgets.fonts import font, metrics, text_scale
+from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import PlainLabel, RichLabel
 from visualizer.widgets.layouts import column_layout, row_layout
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from visualizer.features.token_strip.patch_strip_widget import PatchStrip
     from visualizer.features.token_strip.presenter import TokenPanel, TokenWeights
 
-BAR = 48
-SPACE = 6
-LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
-RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+BAR_WIDTH_PX = 48
+SPACING_PX = 6
+ALIGN_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+ALIGN_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
 
 class TokenColourBar(QWidget):
@@ -50,8 +50,10 @@ class TokenColourBar(QWidget):
         self._theme = LIGHT
 
     def sizeHint(self) -> QSize:
-        width = BAR * text_scale() + 2 * (metrics(12).horizontalAdvance("−0.00") + SPACE)
-        return QSize(round(width), round(metrics(12).height()) + 2)
+        width = BAR_WIDTH_PX * text_scale() + 2 * (
+            font_metrics(12).horizontalAdvance("−0.00") + SPACING_PX
+        )
+        return QSize(round(width), round(font_metrics(12).height()) + 2)
 
     def show_weights(self, weights: TokenWeights | None, theme: Theme) -> None:
         """Show the colour map and limits of weights."""
@@ -65,23 +67,23 @@ class TokenColourBar(QWidget):
             return
         low = format_number(weights.low, 2) if weights.low else "0"
         high = format_number(weights.high, 2)
-        left, right = (metrics(12).horizontalAdvance(end) + SPACE for end in (low, high))
+        left, right = (font_metrics(12).horizontalAdvance(end) + SPACING_PX for end in (low, high))
         width = max(0.0, self.width() - left - right)
         painter = QPainter(self)
-        painter.setFont(font(12))
+        painter.setFont(scaled_font(12))
         painter.setPen(QColor(self._theme.quiet))
-        painter.drawText(self.rect(), LEFT, low)
+        painter.drawText(self.rect(), ALIGN_LEFT, low)
         bar = QRectF(left, self.height() / 2 - 3 * text_scale(), width, 6 * text_scale())
         ramp = np.arange(colour_mapping.MAX_COLOUR_INDEX + 1, dtype=np.uint8)[None]
-        painter.drawImage(bar, colour_mapping.image(ramp, weights.map, self._theme))
-        painter.drawText(self.rect(), RIGHT, high)
+        painter.drawImage(bar, colour_mapping.colour_image(ramp, weights.map, self._theme))
+        painter.drawText(self.rect(), ALIGN_RIGHT, high)
         painter.end()
 
 
 HINT = "Point at a cell or select tokens to see attention weights."
 IMAGE_HINT = "Point at a patch to see what it attends to; click to select it."
-WORDS = {TokenRole.QUERY: "attends to", TokenRole.KEY: "attended to by"}
-TIPS = {
+ROLE_LABELS = {TokenRole.QUERY: "attends to", TokenRole.KEY: "attended to by"}
+ROLE_TOOLTIPS = {
     TokenRole.QUERY: "Colour the tokens by the attention of the selected tokens to them",
     TokenRole.KEY: "Colour the tokens by their attention to the selected tokens",
 }
@@ -90,11 +92,12 @@ TIPS = {
 class TokenPane(QWidget):
     """The token strip with its controls.
 
-    `chose` is emitted with the selected tokens, `hovered` with the image patch under the pointer
-    or None, `sought` with the search text, `stepped` with +1 or −1 for the next or previous match.
+    `tokensChosen` is emitted with the selected tokens, `hovered` with the image patch under the
+    pointer or None, `sought` with the search text, `stepped` with +1 or −1 for the next or previous
+    match.
     """
 
-    chose = Signal(object)
+    tokensChosen = Signal(object)
     hovered = Signal(object)
     roleChosen = Signal(object)
     sought = Signal(str)
@@ -106,7 +109,7 @@ class TokenPane(QWidget):
         self.bar = TokenColourBar()
         self.patches: PatchStrip | None = None
         """The strip of image patches, created when the first image is shown."""
-        self.strip.chose.connect(self.chose)
+        self.strip.tokensChosen.connect(self.tokensChosen)
         self.says = RichLabel()
         self.says.setWordWrap(True)
         self.says.setAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop)
@@ -132,14 +135,14 @@ class TokenPane(QWidget):
         )
         self.says.setText(tokens.weights.says if tokens.weights else hint)
         # The cursor moves constantly: the height of this pane must not change with it.
-        lines = 3 if self.shown_strip.is_text else 2  # a long text also shows progress
-        self.says.setMinimumHeight(round(lines * metrics(12).height()) + 1)
+        lines = 3 if self.visible_strip.is_text else 2  # a long text also shows progress
+        self.says.setMinimumHeight(round(lines * font_metrics(12).height()) + 1)
         self.found.setText(tokens.found)
         if self.search.text() != tokens.sought and not self.search.hasFocus():
             self.search.setText(tokens.sought)
 
     @property
-    def shown_strip(self) -> TokenStrip:
+    def visible_strip(self) -> TokenStrip:
         """The strip that is shown: image patches or token chips."""
         return self.patches if self.patches and self._has_image else self.strip
 
@@ -149,8 +152,8 @@ class TokenPane(QWidget):
             self._create_patch_strip()
         strips = [self.strip, *([self.patches] if self.patches else [])]
         for strip in strips:
-            strip.setVisible(strip is self.shown_strip)
-        self.shown_strip.show_tokens(tokens, theme)
+            strip.setVisible(strip is self.visible_strip)
+        self.visible_strip.show_tokens(tokens, theme)
 
     def _create_patch_strip(self) -> None:
         from visualizer.features.token_strip.patch_strip_widget import (
@@ -159,7 +162,7 @@ class TokenPane(QWidget):
 
         self.patches = PatchStrip()
         self._strips.addWidget(self.patches)
-        self.patches.chose.connect(self.chose)
+        self.patches.tokensChosen.connect(self.tokensChosen)
         self.patches.hovered.connect(self.hovered)
         self.setTabOrder(self.strip, self.patches)
 
@@ -170,24 +173,24 @@ class TokenPane(QWidget):
                 button.setStyleSheet(_style_sheet(theme))
 
     def open_search(self) -> None:
-        self.finder.show()
+        self.search_edit.show()
         self.search.setFocus(Qt.FocusReason.ShortcutFocusReason)
         self.search.selectAll()
 
     def close_search(self) -> None:
         """Close the search and keep the selection."""
-        self.finder.hide()
-        self.shown_strip.setFocus()
+        self.search_edit.hide()
+        self.visible_strip.setFocus()
         self.sought.emit("")
 
     def _build_header(self) -> QHBoxLayout:
         row, group = QHBoxLayout(), QButtonGroup(self)
         row.setSpacing(0)
-        for role, words in WORDS.items():
+        for role, words in ROLE_LABELS.items():
             button = QToolButton()
             button.setText(words)
-            button.setToolTip(TIPS[role])
-            button.setAccessibleDescription(TIPS[role])
+            button.setToolTip(ROLE_TOOLTIPS[role])
+            button.setAccessibleDescription(ROLE_TOOLTIPS[role])
             button.setCheckable(True)
             button.setProperty("token role", role)
             button.clicked.connect(self._choose_role)
@@ -200,16 +203,16 @@ class TokenPane(QWidget):
         return row
 
     def _build_search(self) -> QWidget:
-        self.finder, self.search, self.found = QWidget(), TokenSearchEdit(), PlainLabel()
+        self.search_edit, self.search, self.found = QWidget(), TokenSearchEdit(), PlainLabel()
         self.found.setProperty("role", "quiet")
-        row = row_layout(self.finder, (0, 0, 0, 0))
+        row = row_layout(self.search_edit, (0, 0, 0, 0))
         row.addWidget(self.search, 1)
         row.addWidget(self.found)
         self.search.textEdited.connect(self.sought)
         self.search.stepped.connect(self.stepped)
         self.search.left.connect(self.close_search)
-        self.finder.hide()
-        return self.finder
+        self.search_edit.hide()
+        return self.search_edit
 
     def _choose_role(self) -> None:
         self.roleChosen.emit(TokenRole(self.sender().property("token role")))

@@ -16,8 +16,8 @@ from PySide6.QtWidgets import (
 )
 
 from visualizer.attention.display_transforms import WeightTransform
-from visualizer.features.view_bar.presenter import VIEW_CONTROLS, ViewControlsPanel
-from visualizer.session.view_options import ColourCurve, ColourLimits, MapKind, maps_of
+from visualizer.features.view_bar.presenter import VIEW_CONTROLS_PANEL, ViewControlsPanel
+from visualizer.session.view_options import ColourCurve, ColourLimits, MapKind, maps_of_kind
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout
 from visualizer.widgets.theme import LIGHT, Theme
@@ -25,20 +25,20 @@ from visualizer.widgets.theme import LIGHT, Theme
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from visualizer.features.view_bar.presenter import ColourEnds
+    from visualizer.features.view_bar.presenter import StageColourLimits
     from visualizer.session.screen import Screen
 
-LENSES = {
+TRANSFORM_LABELS = {
     WeightTransform.PLAIN: "Unmodified",
     WeightTransform.WITHOUT_FIRST: "Without the first token",
     WeightTransform.TIMES_VALUE: "Weights × value norm",
 }
-CURVES = {
+CURVE_LABELS = {
     ColourCurve.LINEAR: "Linear",
     ColourCurve.LOG: "Log",
     ColourCurve.RANK: "Rank",
 }
-LIMITS = {
+LIMIT_LABELS = {
     ColourLimits.AUTO: "Automatic",
     ColourLimits.UNIT: "0 to 1 (weights)",
     ColourLimits.ROW: "Per row",
@@ -47,18 +47,18 @@ LIMITS = {
     ColourLimits.TYPED: "Custom",
 }
 LIMIT_NAMES = {"low": "lower limit", "high": "upper limit"}
-SEQUENTIAL = {each.id: each.title for each in maps_of(MapKind.SEQUENTIAL)}
+SEQUENTIAL_MAPS = {each.id: each.title for each in maps_of_kind(MapKind.SEQUENTIAL)}
 
 
 class ColoursPane(QScrollArea):
     """Colour options, and two boxes per stage for custom colour limits."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
-    lensChosen = Signal(object)
+    weightTransformChosen = Signal(object)
     curveChosen = Signal(object)
     limitsChosen = Signal(object)
     mapChosen = Signal(object)
-    endsTyped = Signal(str, float, float)
+    limitsTyped = Signal(str, float, float)
 
     def __init__(self) -> None:
         super().__init__()
@@ -67,9 +67,9 @@ class ColoursPane(QScrollArea):
         self._panel, self._theme = ViewControlsPanel(), LIGHT
         inner = QWidget()
         self._column = column_layout(inner, (12, 8, 12, 16), spacing=6)
-        self.lens = self._add_combo_box("Weights", LENSES)
-        self.curve = self._add_combo_box("Colour scale", CURVES)
-        self.limits = self._add_combo_box("Range", LIMITS)
+        self.lens = self._add_combo_box("Weights", TRANSFORM_LABELS)
+        self.curve = self._add_combo_box("Colour scale", CURVE_LABELS)
+        self.limits = self._add_combo_box("Range", LIMIT_LABELS)
         self.problem = PlainLabel()
         self.problem.setProperty("role", "warning")
         self.problem.setWordWrap(True)
@@ -77,7 +77,7 @@ class ColoursPane(QScrollArea):
         self._column.addWidget(self.problem)
         self.grid = QGridLayout()
         self._column.addLayout(self.grid)
-        self.map = self._add_combo_box("Colour map for weights", SEQUENTIAL)
+        self.map = self._add_combo_box("Colour map for weights", SEQUENTIAL_MAPS)
         self._column.addStretch(1)
         self.setWidget(inner)
         self.boxes: dict[tuple[str, str], QLineEdit] = {}
@@ -98,7 +98,7 @@ class ColoursPane(QScrollArea):
     # ------------------------------------------------------------------ showing
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
-        panel, wanted = screen.panel(VIEW_CONTROLS), screen.wanted
+        panel, wanted = screen.panel(VIEW_CONTROLS_PANEL), screen.wanted
         for box, value in (
             (self.lens, wanted.lens),
             (self.curve, wanted.colouring.curve),
@@ -131,7 +131,7 @@ class ColoursPane(QScrollArea):
                     box.setText(f"{value:.6g}".replace("-", "−"))
                 box.setEnabled(side == "high" or not ends.is_signed)
 
-    def _make_boxes(self, wanted: tuple[ColourEnds, ...]) -> None:
+    def _make_boxes(self, wanted: tuple[StageColourLimits, ...]) -> None:
         for widget in (*self.titles, *self.boxes.values()):
             widget.blockSignals(True)  # losing the focus by removal is not an edit
             widget.hide()
@@ -153,7 +153,7 @@ class ColoursPane(QScrollArea):
     def _emit_choice(self, index: int) -> None:
         box = self.sender()
         signals = (
-            (self.lens, self.lensChosen),
+            (self.lens, self.weightTransformChosen),
             (self.curve, self.curveChosen),
             (self.limits, self.limitsChosen),
             (self.map, self.mapChosen),
@@ -175,7 +175,7 @@ class ColoursPane(QScrollArea):
         read = _parse_limits(ends, *(box.text() if box.isModified() else own for box, own in pairs))
         self._show_problem(read if isinstance(read, str) else "")
         if not isinstance(read, str) and read != (ends.low, ends.high):
-            self.endsTyped.emit(stage, *read)
+            self.limitsTyped.emit(stage, *read)
 
     def _show_problem(self, sentence: str) -> None:
         self.problem.setText(sentence)
@@ -198,7 +198,7 @@ def _parse_number(text: str) -> float | None:
     return number if isfinite(number) else None
 
 
-def _parse_limits(ends: ColourEnds, *texts: str) -> tuple[float, float] | str:
+def _parse_limits(ends: StageColourLimits, *texts: str) -> tuple[float, float] | str:
     """Parse the lower and upper limit; return an error message if they are invalid."""
     for text in texts:
         if _parse_number(text) is None:

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 def connect(pane: ColoursPane, to: FeatureControllers) -> None:
     """Connect the colour options."""
-    pane.lensChosen.connect(to.view_controller.set_weight_transform)
+    pane.weightTransformChosen.connect(to.view_controller.set_weight_transform)
     pane.curveChosen.connect(to.view_controller.set_curve)
     pane.limitsChosen.connect(to.view_controller.set_limits)
     pane.mapChosen.connect(to.view_controller.set_map)
-    pane.endsTyped.connect(to.view_controller.type_limits)
+    pane.limitsTyped.connect(to.view_controller.type_limits)
 
 
 PANE = Pane(

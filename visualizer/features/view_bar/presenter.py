@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from visualizer.attention.display_transforms import WeightTransform
 from visualizer.attention.roles import Role
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
-from visualizer.heatmap.panel_colour_scale import SHORT
+from visualizer.heatmap.panel_colour_scale import MIN_PERCENTILE_TOKENS
 from visualizer.session.pane import PanelPresenter
 from visualizer.session.screen import PanelId
 from visualizer.session.view_options import ColourLimits, ColourOptions
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from visualizer.attention.display_transforms import HeadAggregate
     from visualizer.heatmap.board import Board, Heatmap
     from visualizer.heatmap.panel_colour_scale import ColourScale
-    from visualizer.session.resolved_view import Resolved
+    from visualizer.session.resolved_view import ResolvedView
 
 
 class BoardArrangement(StrEnum):
@@ -30,7 +30,7 @@ class BoardArrangement(StrEnum):
     HEAD = "one_head"
 
 
-class ColourEnds(Struct, frozen=True):
+class StageColourLimits(Struct, frozen=True):
     """The colour limits of a stage. If 0 is the centre, the lower limit mirrors the upper one."""
 
     stage: str
@@ -52,9 +52,9 @@ class ViewControlsPanel(Struct, frozen=True):
     range : str
         The range of the colour scale: the choice, and the resulting limits for the weights (or
         for the first stage if there are no weights).
-    range_in_words : str
+    range_description : str
         Explanation of the range, with the resulting limits of each stage.
-    part, part_in_words : str
+    part, part_description : str
         The visible part of the text; empty if all of it is visible.
     has_values : bool
         Whether weights can be multiplied by the norms of the value vectors.
@@ -65,18 +65,18 @@ class ViewControlsPanel(Struct, frozen=True):
     folds: frozenset[HeadAggregate] = frozenset()
     lens: WeightTransform = WeightTransform.PLAIN
     colouring: ColourOptions = field(default_factory=ColourOptions)
-    ends: tuple[ColourEnds, ...] = ()
+    ends: tuple[StageColourLimits, ...] = ()
     range: str = ""
-    range_in_words: str = ""
+    range_description: str = ""
     part: str = ""
-    part_in_words: str = ""
+    part_description: str = ""
     has_values: bool = True
 
 
-VIEW_CONTROLS: PanelId[ViewControlsPanel] = PanelId("Looks")
+VIEW_CONTROLS_PANEL: PanelId[ViewControlsPanel] = PanelId("Looks")
 
 
-def present_view_controls(resolved: Resolved, board: Board) -> ViewControlsPanel:
+def present_view_controls(resolved: ResolvedView, board: Board) -> ViewControlsPanel:
     """Present how a run's panels are shown."""
     heads = tuple(head in resolved.heads for head in range(resolved.run.trace.spec.heads))
     return ViewControlsPanel(
@@ -99,9 +99,9 @@ def _current_layout(board: Board, heads: tuple[bool, ...]) -> BoardArrangement:
     return BoardArrangement.STAGE if is_one else BoardArrangement.ALL
 
 
-def _colour_limits(board: Board) -> list[ColourEnds]:
+def _colour_limits(board: Board) -> list[StageColourLimits]:
     return [
-        ColourEnds(
+        StageColourLimits(
             first.stage, first.title, first.colour.low, first.colour.high, first.colour.is_signed
         )
         for first in _first_panels(board)
@@ -114,7 +114,7 @@ def _first_panels(board: Board) -> list[Heatmap]:
     return [*reversed(firsts.values())]
 
 
-CHOICES = {
+LIMIT_CHOICE_LABELS = {
     ColourLimits.AUTO: "automatic, {}",
     ColourLimits.UNIT: "{}",
     ColourLimits.ROW: "per row",
@@ -122,9 +122,9 @@ CHOICES = {
     ColourLimits.SHARED: "shared, {}",
     ColourLimits.TYPED: "custom, {}",
 }
-WHAT_IT_IS = (
+SCALE_TOOLTIP = (
     "The values at the two ends of the colour scale.  Automatic: 0 to 1 for the weights of up "
-    f"to {SHORT} tokens, and up to the largest weight of each row for longer texts"
+    f"to {MIN_PERCENTILE_TOKENS} tokens, and up to the largest weight of each row for longer texts"
 )
 
 
@@ -135,7 +135,9 @@ def _describe_range(board: Board, chosen: ColourLimits) -> tuple[str, str]:
         return "", ""
     told = next((first for first in firsts if not first.colour.is_signed), firsts[0])
     each = ", ".join(f"{first.title} {_format_limits(first.colour)}" for first in firsts)
-    return CHOICES[chosen].format(_format_limits(told.colour)), f"{WHAT_IT_IS}.  Current: {each}"
+    return LIMIT_CHOICE_LABELS[chosen].format(
+        _format_limits(told.colour)
+    ), f"{SCALE_TOOLTIP}.  Current: {each}"
 
 
 def _format_limits(colour: ColourScale) -> str:
@@ -148,7 +150,7 @@ def _format_limits(colour: ColourScale) -> str:
     return f"{colour.low:.3g} to {colour.high:.3g}"
 
 
-def _describe_zoom(resolved: Resolved) -> tuple[str, str]:
+def _describe_zoom(resolved: ResolvedView) -> tuple[str, str]:
     """Return the visible queries and keys, as a short caption and as a sentence."""
     zoom = resolved.zoom
     if zoom is None:
@@ -162,7 +164,7 @@ def _describe_zoom(resolved: Resolved) -> tuple[str, str]:
 
 
 PANEL = PanelPresenter(
-    VIEW_CONTROLS,
+    VIEW_CONTROLS_PANEL,
     lambda resolved, moment, previous: present_view_controls(
         resolved, moment.panel(BOARD_CONTENTS).board
     ),

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from PySide6.QtCore import QObject
 
 from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
-from visualizer.attention.remote_numbers import NumbersOnTheirWayError, without_waiting
+from visualizer.attention.remote_numbers import NumbersPendingError, forbid_waiting
 from visualizer.attention.roles import Role
 from visualizer.features.view_bar.presenter import BoardArrangement
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
@@ -20,19 +20,19 @@ from visualizer.session.model_panes import HeadScatterOptions
 from visualizer.session.view import CodeDialect, View
 from visualizer.session.view_changes import pin_cell
 from visualizer.session.view_options import ColourCurve, ColourLimits, MapKind
-from visualizer.session.zoom_ranges import Zoom, row_role, zoomed
+from visualizer.session.zoom_ranges import ZoomRange, row_role, zoom_by
 from visualizer.widgets.app_settings import save_colour_map
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.attention.trace import LeadingIndex
     from visualizer.features.view_bar.widget import ViewBar
-    from visualizer.session.resolved_view import Resolved
+    from visualizer.session.resolved_view import ResolvedView
     from visualizer.session.workspace import Workspace
 
-STEP = 1.5
-PAN = 4
-"""A key pans by 1/`PAN` of the visible range."""
+ZOOM_STEP = 1.5
+PAN_DIVISOR = 4
+"""A key pans by 1/`PAN_DIVISOR` of the visible range."""
 
 
 class _PendingPin(Struct, frozen=True, eq=False):
@@ -52,7 +52,7 @@ class _PendingPin(Struct, frozen=True, eq=False):
     query: int
     pinned: Cell | None
 
-    def is_awaited(self, now: Resolved, wanted: View) -> bool:
+    def is_pending(self, now: ResolvedView, wanted: View) -> bool:
         """Whether the row is shown, and no cell has been pinned or unpinned since."""
         is_shown = (now.run, now.leading, now.heads[:1]) == (self.run, self.leading, (self.head,))
         return is_shown and wanted.pinned == self.pinned
@@ -73,14 +73,14 @@ class ViewController(QObject):
         """Connect the view bar."""
         bar.layoutChosen.connect(self.arrange)
         bar.headToggled.connect(self.toggle_head)
-        bar.headAlone.connect(self.solo_clicked_head)
+        bar.soloHeadRequested.connect(self.solo_clicked_head)
 
     @property
     def _wanted(self) -> View:
         return self._workspace.wanted
 
     @property
-    def _visible_range(self) -> Zoom | None:
+    def _visible_range(self) -> ZoomRange | None:
         """Visible range, clamped to the text."""
         resolved = self._workspace.wanted_resolved
         return resolved.zoom if resolved else None
@@ -95,8 +95,8 @@ class ViewController(QObject):
             if seen and at is None:
                 cursor = self._workspace.screen.panel(BOARD_CONTENTS).cursor
                 seen = seen.including(sides, cursor.query, cursor.key)
-            at = at or self._zoom_centre(seen or Zoom.whole(sides))
-            self._workspace.look(zoom=zoomed(seen, sides, factor, at))
+            at = at or self._zoom_centre(seen or ZoomRange.whole_area(sides))
+            self._workspace.look(zoom=zoom_by(seen, sides, factor, at))
 
     def zoom_at(self, factor: float, stage: str, row: float, column: float) -> None:
         """Zoom around a row and column of a stage, which stay under the pointer."""
@@ -104,7 +104,7 @@ class ViewController(QObject):
         if resolved:
             at = self._tokens_at(stage, row, column)
             middle = self._zoom_centre(
-                _drawn_range(resolved) or Zoom.whole(resolved.run.trace.sides)
+                _drawn_range(resolved) or ZoomRange.whole_area(resolved.run.trace.sides)
             )
             query, key = (now if it is None else it for it, now in zip(at, middle, strict=True))
             self.zoom(factor, (query, key))
@@ -125,11 +125,11 @@ class ViewController(QObject):
 
     def zoom_in(self) -> None:
         """Zoom in on the pinned cell, or on the middle."""
-        self.zoom(STEP)
+        self.zoom(ZOOM_STEP)
 
     def zoom_out(self) -> None:
         """Zoom out."""
-        self.zoom(1 / STEP)
+        self.zoom(1 / ZOOM_STEP)
 
     def reset_zoom(self) -> None:
         """Reset the zoom."""
@@ -139,14 +139,14 @@ class ViewController(QObject):
         """Pan by a fraction of the visible range."""
         zoom = self._visible_range
         if zoom:
-            steps = (max(1, len(span) // PAN) for span in (zoom.queries, zoom.keys))
+            steps = (max(1, len(span) // PAN_DIVISOR) for span in (zoom.queries, zoom.keys))
             self.pan_by(down * next(steps), right * next(steps))
 
     def pan_by(self, queries: int, keys: int) -> None:
         """Pan by a number of queries and keys."""
         run, zoom = self._workspace.run, self._visible_range
         if run and zoom:
-            self._workspace.look(zoom=zoom.panned(run.trace.sides, queries, keys))
+            self._workspace.look(zoom=zoom.pan_to(run.trace.sides, queries, keys))
 
     def centre(self, query: int, key: int) -> None:
         """Centre the visible range on a query and a key."""
@@ -155,7 +155,7 @@ class ViewController(QObject):
             now = (span.start + len(span) // 2 for span in (zoom.queries, zoom.keys))
             self.pan_by(query - next(now), key - next(now))
 
-    def _zoom_centre(self, seen: Zoom) -> tuple[float, float]:
+    def _zoom_centre(self, seen: ZoomRange) -> tuple[float, float]:
         cursor = self._workspace.screen.panel(BOARD_CONTENTS).cursor
         query, key = (span.start + len(span) / 2 for span in (seen.queries, seen.keys))
         at_query = query if cursor.query is None else cursor.query + 0.5
@@ -193,7 +193,7 @@ class ViewController(QObject):
         stage = pinned.stage if pinned and pinned.head is not None else last
         self._workspace.look(stages=frozenset({stage}), heads=None)
 
-    def stage_alone(self, stage: str) -> None:
+    def show_stage_alone(self, stage: str) -> None:
         """Show a single stage; a cell pinned in another stage is unpinned."""
         pinned = self._wanted.pinned
         kept = pinned if pinned and pinned.stage == stage else None
@@ -318,17 +318,17 @@ class ViewController(QObject):
         row, now = self._pending_pin, self._workspace.wanted_resolved
         if row is None:
             return
-        if now is None or not row.is_awaited(now, self._workspace.wanted):
+        if now is None or not row.is_pending(now, self._workspace.wanted):
             self._pending_pin = None
             return
-        with without_waiting(), suppress(NumbersOnTheirWayError):
+        with forbid_waiting(), suppress(NumbersPendingError):
             index = (*row.leading, row.head, row.query)
             key = int(row.run.trace.read(Role.WEIGHTS, index).argmax())
             self._pending_pin = None
             pinned = pin_cell(
                 self._workspace.wanted, Cell(Role.WEIGHTS, (row.head, row.query, key))
             )
-            self._workspace.want(pinned)
+            self._workspace.request_result(pinned)
 
     def set_scatter(self, across: str, up: str) -> None:
         """Choose the x and y measure of the head scatter by name."""
@@ -351,7 +351,7 @@ class ViewController(QObject):
         """Show texts or layers side by side, in one head; or one of them in all heads."""
         self._workspace.look(spread=not self._wanted.spread)
 
-    def look_at_leading(self, leading: LeadingIndex) -> None:
+    def select_hovered_leading(self, leading: LeadingIndex) -> None:
         """Make the text or layer of the hovered panel current."""
         run = self._workspace.run
         if run:
@@ -407,8 +407,8 @@ class ViewController(QObject):
         self._workspace.look(colouring=replace(self._wanted.colouring, **changes))
 
 
-def _drawn_range(resolved: Resolved) -> Zoom | None:
+def _drawn_range(resolved: ResolvedView) -> ZoomRange | None:
     """Return the visible range, rounded to whole pooling blocks."""
     trace = resolved.run.trace
     extent = resolved.extent(trace.stage(trace.attention))
-    return Zoom(extent.rows, extent.columns) if extent.rows and extent.columns else None
+    return ZoomRange(extent.rows, extent.columns) if extent.rows and extent.columns else None

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QComboBox, QMenu, QToolButton, QWidget
 
 from visualizer.attention.display_transforms import HeadAggregate
 from visualizer.features.view_bar.presenter import (
-    VIEW_CONTROLS,
+    VIEW_CONTROLS_PANEL,
     BoardArrangement,
     ViewControlsPanel,
 )
@@ -34,22 +34,22 @@ if TYPE_CHECKING:
 
     from visualizer.session.screen import Screen
 
-HEIGHT = 26
-PANES = ("Lines", "Heads", "Colours")
+BAR_HEIGHT_PX = 26
+PANE_BUTTONS = ("Lines", "Heads", "Colours")
 """The ids of the panes with a button in the bar; the menu has all of them."""
 MAX_HEAD_CHIPS = 8
-DOT = 8
-LAYOUTS = {
+DOT_SIZE_PX = 8
+LAYOUT_LABELS = {
     BoardArrangement.ALL: "Stages × heads",
     BoardArrangement.STAGE: "One stage, all heads",
     BoardArrangement.HEAD: "One head, enlarged",
 }
-FOLDS = {HeadAggregate.MEAN: "Mean", HeadAggregate.MAX: "Max"}
+AGGREGATE_LABELS = {HeadAggregate.MEAN: "Mean", HeadAggregate.MAX: "Max"}
 
 
-RANGES = ("Range: automatic, 0 to 1.11", "Range: automatic, per row")
+WIDEST_RANGE_TEXTS = ("Range: automatic, 0 to 1.11", "Range: automatic, per row")
 """The widest common texts, reserved so that nothing next to the button moves."""
-ZOOM = {"view.zoom_out": "−", "view.reset_zoom": "1:1", "view.zoom_in": "+"}
+ZOOM_BUTTON_TEXTS = {"view.zoom_out": "−", "view.reset_zoom": "1:1", "view.zoom_in": "+"}
 
 
 class MenuButton(FixedWidthToolButton):
@@ -74,10 +74,10 @@ class ViewBar(OverflowRow):
     ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
     layoutChosen = Signal(object)
     headToggled = Signal(int)
-    headAlone = Signal(object)
+    soloHeadRequested = Signal(object)
 
     def __init__(self, actions: Mapping[str, QAction]) -> None:
-        super().__init__(HEIGHT, "More view controls", (12, 0, 12, 0), spacing=4)
+        super().__init__(BAR_HEIGHT_PX, "More view controls", (12, 0, 12, 0), spacing=4)
         self.setAccessibleName("View controls")
         self._panel, self._theme = ViewControlsPanel(), LIGHT
         self.buttons: dict[str, QToolButton] = {}
@@ -85,7 +85,7 @@ class ViewBar(OverflowRow):
         self.box.setAccessibleName("Panel layout")
         # Screen readers take a combo box's text as its name.
         self.box.setAccessibleDescription(self.box.accessibleName())
-        for layout, words in LAYOUTS.items():
+        for layout, words in LAYOUT_LABELS.items():
             self.box.addItem(words, layout)
         self.box.activated.connect(self._emit_layout)
         self.chips = QWidget()
@@ -93,17 +93,19 @@ class ViewBar(OverflowRow):
         self.heads: list[SoloToggleButton] = []
         self.many = MenuButton(("Heads: 88 of 88",))
         self.menu = self.many.own_menu
-        self.range = MenuButton(RANGES)
+        self.range = MenuButton(WIDEST_RANGE_TEXTS)
         self.range.own_menu.addActions(
             [actions[f"view.set_limits {each}"] for each in ColourLimits]
         )
         self.part = ElidedLabel()
         folds = [
-            self._create_button(f"view.toggle_aggregate {by}", actions, FOLDS[by])
+            self._create_button(f"view.toggle_aggregate {by}", actions, AGGREGATE_LABELS[by])
             for by in HeadAggregate
         ]
-        zoom = [self._create_button(key, actions, words) for key, words in ZOOM.items()]
-        panes = [self._create_button(pane, actions, actions[pane].text()) for pane in PANES]
+        zoom = [
+            self._create_button(key, actions, words) for key, words in ZOOM_BUTTON_TEXTS.items()
+        ]
+        panes = [self._create_button(pane, actions, actions[pane].text()) for pane in PANE_BUTTONS]
         self.set_row(
             (
                 RowItem(self.box, list_entry(self.box), rank=2),
@@ -128,12 +130,12 @@ class ViewBar(OverflowRow):
         action.toggled.connect(button.setChecked)
         button.clicked.connect(action.trigger)
         self.buttons[id_] = button
-        return RowItem(button, button_entry(button), rank=4 if id_ in ZOOM else 5)
+        return RowItem(button, button_entry(button), rank=4 if id_ in ZOOM_BUTTON_TEXTS else 5)
 
     # ------------------------------------------------------------------ showing
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
-        panel = screen.panel(VIEW_CONTROLS)
+        panel = screen.panel(VIEW_CONTROLS_PANEL)
         if panel == self._panel and theme is self._theme:
             return
         is_new = len(panel.heads) != len(self._panel.heads) or theme is not self._theme
@@ -155,10 +157,10 @@ class ViewBar(OverflowRow):
             self.buttons[key].setEnabled(bool(panel.part))
         self.many.show_choice(f"Heads: {sum(panel.heads)} of {count}")
         self.range.show_choice(f"Range: {panel.range}")
-        self.range.setToolTip(plain_tooltip(panel.range_in_words))
-        self.range.setAccessibleDescription(panel.range_in_words)
+        self.range.setToolTip(plain_tooltip(panel.range_description))
+        self.range.setAccessibleDescription(panel.range_description)
         self.set_wanted(self.range, bool(panel.range))
-        self.part.tell(panel.part, panel.part_in_words)
+        self.part.tell(panel.part, panel.part_description)
         self.fit()  # immediately: the visible range may change with every frame
 
     def _make_heads(self) -> None:
@@ -201,16 +203,18 @@ class ViewBar(OverflowRow):
         button = SoloToggleButton(head)
         button.setText(str(head + 1))
         button.setIcon(self._create_head_icon(head))
-        button.setIconSize(QSize(DOT, DOT) * text_scale())
+        button.setIconSize(QSize(DOT_SIZE_PX, DOT_SIZE_PX) * text_scale())
         button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         button.setAccessibleName(f"Head {head + 1}")
         button.setToolTip("Click to show or hide this head; double-click to show only this head")
         button.clicked.connect(self._emit_head_toggled)
-        button.doubled.connect(self.headAlone)
+        button.doubleClicked.connect(self.soloHeadRequested)
         return button
 
     def _create_head_icon(self, head: int) -> QIcon:
-        return head_icon(head, round(DOT * text_scale()), self.devicePixelRatioF(), self._theme)
+        return head_icon(
+            head, round(DOT_SIZE_PX * text_scale()), self.devicePixelRatioF(), self._theme
+        )
 
     # ------------------------------------------------------------------ user input
 

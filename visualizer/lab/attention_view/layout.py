@@ -16,13 +16,13 @@ from PySide6.QtCore import QRectF
 from visualizer.heatmap.board_layout import (
     BoardLayout,
     PanelSlot,
-    TitlePlace,
-    with_cell_numbers,
+    TitlePlacement,
+    choose_number_formats,
 )
 from visualizer.heatmap.panel_margins import (
-    HEAD,
+    HEAD_HEIGHT_PX,
     MAX_LABEL_PX,
-    foot_height,
+    footer_height,
     label_height,
     narrowest,
     notes_height,
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
     from visualizer.heatmap.board import Board
 
 MAX_CELL_PX = 88
-SMALLEST_SIDE = 130
+MIN_SIDE_PX = 130
 MARGIN, GAP = 16, 16
 MAX_NOTE_LINES = 2
-SMALLEST = 64
+MIN_PATTERN_SIDE_PX = 64
 """Smallest side of a panel in pixels at which a pattern is visible."""
 
 
-def layer_room(board: Board, width: float, height: float, pixel_ratio: float) -> int:
+def cells_per_side(board: Board, width: float, height: float, pixel_ratio: float) -> int:
     """Return the number of cells per panel side, one per device pixel, in a window of this size.
 
     It depends on the number of panels, not on how they are pooled.
@@ -52,7 +52,7 @@ def layer_room(board: Board, width: float, height: float, pixel_ratio: float) ->
         placing.notes = MAX_NOTE_LINES * 16 * text_scale()
         label = min(widest_label(placing.first.columns.labels), MAX_LABEL_PX * text_scale())
         side = min(placing.share, placing.side_of(len(board.columns[0]), label))
-    return int(max(SMALLEST_SIDE, side) * pixel_ratio) // 8 * 8
+    return int(max(MIN_SIDE_PX, side) * pixel_ratio) // 8 * 8
 
 
 def lay_out_layers(
@@ -66,7 +66,7 @@ def lay_out_layers(
     if not board.columns:
         return BoardLayout((), 0, 0, 0)
     layout = LayerPlacement(board, width, height, pixel_ratio, largest_cell).layout()
-    return replace(layout, room=layer_room(board, width, height, pixel_ratio))
+    return replace(layout, room=cells_per_side(board, width, height, pixel_ratio))
 
 
 class LayerPlacement:
@@ -82,13 +82,13 @@ class LayerPlacement:
         widest = min(widest_label(first.rows.labels), MAX_LABEL_PX * self.scale)
         self.gutter = max(64 * self.scale, widest + 14)
         self.notes = max(notes_height(one) for one in board.heatmaps)
-        self.least = max(narrowest(one) for one in board.heatmaps)
+        self.minimum_value = max(narrowest(one) for one in board.heatmaps)
         self.share = (width - self.gutter - 2 * MARGIN + GAP) / len(board.columns) - GAP - 8
 
     def side_of(self, layers: int, label: float) -> float:
         """Return the panel side at which this number of layers is visible at once."""
-        free = self.height - HEAD * self.scale - label - 8 * self.scale
-        return free / layers - self.notes - foot_height(self.first)
+        free = self.height - HEAD_HEIGHT_PX * self.scale - label - 8 * self.scale
+        return free / layers - self.notes - footer_height(self.first)
 
     def _column_label_height(self, cell: float) -> float:
         columns = self.first.columns
@@ -99,7 +99,9 @@ class LayerPlacement:
         """Return the largest cell, in whole device pixels, with which most layers are visible."""
         ratio = self.pixel_ratio
         largest = max(1, int(self.largest * ratio))
-        least = min(largest, max(1, math.ceil(SMALLEST * self.scale / self.rows * ratio)))
+        least = min(
+            largest, max(1, math.ceil(MIN_PATTERN_SIDE_PX * self.scale / self.rows * ratio))
+        )
         most = max(least, min(largest, int(self.share / self.rows * ratio)))
         for layers in range(len(self.columns[0]), 0, -1):
             for pixels in range(most, least - 1, -1):
@@ -113,8 +115,8 @@ class LayerPlacement:
         above = (
             self._column_label_height(cell) + 8 * self.scale
         )  # highlighted labels are bold, and longer
-        step = max(self.rows * cell + 8, self.least) + GAP
-        bottom, slots = HEAD * self.scale, []
+        step = max(self.rows * cell + 8, self.minimum_value) + GAP
+        bottom, slots = HEAD_HEIGHT_PX * self.scale, []
         for layer in range(len(self.columns[0])):
             top = self.notes + above * (layer == 0)
             for at, column in enumerate(self.columns):
@@ -124,11 +126,11 @@ class LayerPlacement:
                     column[layer], cells, cell, cell, top, self.gutter, at == 0,
                     has_column_labels=layer == 0,
                     head_at=(-self.gutter, -top - 2 * self.scale) if at == 0 else None,
-                    title=TitlePlace.PINNED if layer == 0 else TitlePlace.NONE,
+                    title=TitlePlacement.PINNED if layer == 0 else TitlePlacement.NONE,
                 ))  # fmt: skip
-            bottom = slots[-1].whole.bottom()
-        right = max(slot.whole.right() for slot in slots) + MARGIN
-        return BoardLayout(with_cell_numbers(slots), right, bottom, HEAD * self.scale)
+            bottom = slots[-1].whole_area.bottom()
+        right = max(slot.whole_area.right() for slot in slots) + MARGIN
+        return BoardLayout(choose_number_formats(slots), right, bottom, HEAD_HEIGHT_PX * self.scale)
 
     def _round_to_pixel(self, length: float) -> float:
         return round(length * self.pixel_ratio) / self.pixel_ratio

@@ -11,11 +11,11 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from visualizer.format import format_share, shorten
-from visualizer.heatmap.board import Axis, Board, Heatmap, pooling_note
+from visualizer.heatmap.board import Board, Heatmap, HeatmapAxis, pooling_note
 from visualizer.heatmap.cell_cursor import CellCursor
-from visualizer.heatmap.panel_cells import is_of, moved_cursor
+from visualizer.heatmap.panel_cells import move_cursor, shows_cell
 from visualizer.heatmap.panel_colour_scale import ColourScale
-from visualizer.language.tokenizers import all_visible, visible
+from visualizer.language.tokenizers import visible_token, visible_tokens
 from visualizer.language.training_settings import ModelKind
 from visualizer.session.view_options import ColourLimits, ColourOptions
 
@@ -34,7 +34,7 @@ ATTENTION_MISSING = (
     "This model has no attention: it predicts from the current token only, so there are no weights."
 )
 TEXT_REQUIRED = "Type a probe text to see its attention."
-SEES_THE_FUTURE = (
+NON_CAUSAL_NOTE = (
     "Every token attends equally to all tokens, including later ones. The average contains the "
     "tokens to predict, so the loss of this model is misleading: during generation there are no "
     "later tokens."
@@ -94,24 +94,24 @@ def present_attention(
     colouring = colouring or ColourOptions()
     made_of = result, model, room, colouring
     is_same = before is not None and before.made_of == made_of
-    board = before.board if is_same and before else board_of(result, model, room, colouring)
-    cursor = cell_cursor_of(result, board, pointing)
+    board = before.board if is_same and before else create_board(result, model, room, colouring)
+    cursor = create_cell_cursor(result, board, pointing)
     cell = cursor.hovered or cursor.pinned
-    description = cell_sentence(result, board, cell) if cell else ""
+    description = describe_cell(result, board, cell) if cell else ""
     return LabAttentionPanel(
         board, cursor, description, _create_notices(result, model), "", made_of
     )
 
 
 def _create_notices(result: ProbeResult, model: ModelKind) -> tuple[str, ...]:
-    found = [SEES_THE_FUTURE] if model is ModelKind.AVERAGE else []
+    found = [NON_CAUSAL_NOTE] if model is ModelKind.AVERAGE else []
     if result.cut:
         omitted = "token is" if result.cut == 1 else f"{result.cut:,} tokens are"
         found.append(f"The first {omitted} omitted because the text is longer than the block.")
     return tuple(found)
 
 
-def board_of(
+def create_board(
     result: ProbeResult, model: ModelKind, room: int = 256, colouring: ColourOptions | None = None
 ) -> Board:
     """Create the panels: one column per head, one row per layer."""
@@ -133,15 +133,17 @@ class LabPanelSource:
         self.result = result
         count = len(result.tokens)
         self.block = math.ceil(count / max(1, room))
-        labels = all_visible(result.tokens)
-        self.rows, self.columns = (Axis(name, labels, self.block) for name in ("query", "key"))
+        labels = visible_tokens(result.tokens)
+        self.rows, self.columns = (
+            HeatmapAxis(name, labels, self.block) for name in ("query", "key")
+        )
         self.side = math.ceil(count / self.block)
         limits = ColourLimits.ROW if colouring.limits is ColourLimits.ROW else ColourLimits.SHARED
         self.colour = ColourScale(colouring.sequential, colouring.curve, limits, 0.0, 1.0)
         self.unit = SCORED if result.is_scored else UNIT
         self.forbidden = None if model is ModelKind.AVERAGE else _later_keys_mask(self.side)
         assert result.weights is not None
-        self.values = pooled(result.weights, self.block)
+        self.values = max_pool(result.weights, self.block)
         self.ends = self.values.max(axis=-1) if limits is ColourLimits.ROW else None
 
     def panel(self, layer: int, head: int) -> Heatmap:
@@ -174,7 +176,7 @@ def _later_keys_mask(side: int) -> np.ndarray:
     return ~np.tri(side, dtype=bool)
 
 
-def pooled(weights: np.ndarray, block: int) -> np.ndarray:
+def max_pool(weights: np.ndarray, block: int) -> np.ndarray:
     """Return the maximum of each block of queries and keys [layer, head, row, column]."""
     if block == 1:
         return weights
@@ -198,10 +200,10 @@ class LabCellPointer(Struct, frozen=True):
 
     def walk(self, board: Board, down: int, right: int) -> LabCellPointer:
         """Move the pinned cell, across edges into the next layer or head, or pin the first cell."""
-        return LabCellPointer(pinned=moved_cursor(board, self.pinned, down, right))
+        return LabCellPointer(pinned=move_cursor(board, self.pinned, down, right))
 
 
-def cell_cursor_of(result: ProbeResult, board: Board, pointing: LabCellPointer) -> CellCursor:
+def create_cell_cursor(result: ProbeResult, board: Board, pointing: LabCellPointer) -> CellCursor:
     """Return the cursor in all panels; cells that the current text lacks are omitted."""
     hovered, pinned = (
         strongest_cell(result, board, cell) if cell and _panel_of(board, cell) else None
@@ -218,13 +220,15 @@ def _panel_of(board: Board, cell: Cell) -> Heatmap | None:
         (
             panel
             for panel in board.heatmaps
-            if is_of(panel, cell) and row in panel.rows.seen and column in panel.columns.seen
+            if shows_cell(panel, cell)
+            and row in panel.rows.displayed_stage
+            and column in panel.columns.displayed_stage
         ),
         None,
     )
 
 
-def cell_index_of(board: Board, cell: Cell) -> tuple[int, int] | None:
+def layer_head_index(board: Board, cell: Cell) -> tuple[int, int] | None:
     """Return a cell's layer and head, counted from 0."""
     panel = _panel_of(board, cell)
     if panel is None or panel.layer is None or panel.head is None:
@@ -245,7 +249,7 @@ def strongest_cell(result: ProbeResult, board: Board, cell: Cell) -> Cell:
     return replace(cell, place=(*cell.place[:-2], top + down, left + right))
 
 
-def cell_sentence(result: ProbeResult, board: Board, cell: Cell) -> str:
+def describe_cell(result: ProbeResult, board: Board, cell: Cell) -> str:
     """Describe how much a query attends to a key; empty if the cell does not exist."""
     panel = _panel_of(board, cell)
     if panel is None or result.weights is None:
@@ -263,4 +267,4 @@ def cell_sentence(result: ProbeResult, board: Board, cell: Cell) -> str:
 
 
 def _token_label(result: ProbeResult, at: int) -> str:
-    return shorten(visible(result.tokens[at]))
+    return shorten(visible_token(result.tokens[at]))

@@ -9,8 +9,8 @@ from msgspec import Struct
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from visualizer.lab.attention_view.probe_result import ProbeResult
-from visualizer.lab.runs.store import keep_probe
-from visualizer.lab.training.run_state import Phase
+from visualizer.lab.runs.store import store_probe
+from visualizer.lab.training.run_state import RunPhase
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,26 +19,26 @@ if TYPE_CHECKING:
     from visualizer.lab.screen_presenter import LabView
     from visualizer.language.wire_format import Message
 
-REST_MS = 150
+REQUEST_PAUSE_MS = 150
 """Pause after a result before the next request, so that training is not slowed down."""
 MAX_CACHED_BYTES = 128 * 2**20
 
 
-class Refusal(Struct, frozen=True):
+class ProbeError(Struct, frozen=True):
     """Why the model cannot be run on the text of a view.
 
     Parameters
     ----------
-    is_of_text : bool
+    is_text_error : bool
         Whether the text is the cause, so that it cannot be processed at any step.
     """
 
     view: LabView
     sentence: str
-    is_of_text: bool
+    is_text_error: bool
 
-    def concerns(self, view: LabView) -> bool:
-        return view.probe == self.view.probe and (self.is_of_text or view.step == self.view.step)
+    def applies_to(self, view: LabView) -> bool:
+        return view.probe == self.view.probe and (self.is_text_error or view.step == self.view.step)
 
 
 class ProbeController(QObject):
@@ -56,7 +56,7 @@ class ProbeController(QObject):
         self.result: ProbeResult | None = None
         self.text = ""
         """Text of the current result."""
-        self._refusal: Refusal | None = None
+        self._refusal: ProbeError | None = None
         self._folder: Path | None = None
         self._offered_probe = ""
         self._is_own_run = False
@@ -65,7 +65,7 @@ class ProbeController(QObject):
         self._pending: tuple[int, LabView] | None = None
         self._must_request = False
         self._request_count = 0
-        self._rest_timer = QTimer(self, singleShot=True, interval=REST_MS)
+        self._rest_timer = QTimer(self, singleShot=True, interval=REQUEST_PAUSE_MS)
         self._rest_timer.timeout.connect(self.look)
         lab.changed.connect(self.look)
         lab.answered.connect(self._on_answer)
@@ -81,10 +81,10 @@ class ProbeController(QObject):
     def refused(self) -> str:
         """Why the current view cannot be shown; empty if it can be, or that is unknown."""
         refusal = self._refusal
-        return refusal.sentence if refusal and refusal.concerns(self._lab.view) else ""
+        return refusal.sentence if refusal and refusal.applies_to(self._lab.view) else ""
 
     @property
-    def older(self) -> str:
+    def previous_text(self) -> str:
         """Text whose result is still shown while the current probe has none; otherwise empty."""
         run, probe = self._lab.run, self._lab.view.probe
         is_left = bool(probe) and self.result is not None and self.text != probe
@@ -95,12 +95,12 @@ class ProbeController(QObject):
         run, view = self._lab.run, self._lab.view
         if run is None or run.folder != self._folder:
             self._reset_for_run(run.folder if run else None)
-        if run and run.phase is Phase.RUNNING:
+        if run and run.phase is RunPhase.RUNNING:
             self._is_own_run = True
         if run is None or not run.is_open:
             self._pending = None
         else:
-            self._offered_probe = self._lab.offered_probe
+            self._offered_probe = self._lab.suggested_probe
         if run is None or not view.probe:
             return
         step = run.step if view.step is None else view.step
@@ -110,19 +110,19 @@ class ProbeController(QObject):
         elif self._can_request(run.phase):
             self._request(view)
 
-    def want(self) -> None:
+    def request_result(self) -> None:
         """Request the result of the current probe, even if a process has to be started for it."""
         self._must_request = True
         self.look()
 
-    def _can_request(self, phase: Phase) -> bool:
+    def _can_request(self, phase: RunPhase) -> bool:
         if self._pending or self._rest_timer.isActive():
             return False
         view = self._lab.view
         if self.refused:
             return False
-        if phase is Phase.STOPPED:  # the process would have to restart, so only for new results
-            known = self.text or self._lab.offered_probe  # an offered probe can wait
+        if phase is RunPhase.STOPPED:  # the process would have to restart, so only for new results
+            known = self.text or self._lab.suggested_probe  # an offered probe can wait
             return self._must_request or view.step is not None or view.probe != known
         return self._lab.run is not None and self._lab.run.is_open
 
@@ -138,7 +138,7 @@ class ProbeController(QObject):
         self._rest_timer.start()
         if message.says == "refused":
             values = message.values
-            self._refusal = Refusal(
+            self._refusal = ProbeError(
                 requested_view, str(values["sentence"]), values["field"] == "text"
             )
             self.changed.emit()
@@ -165,7 +165,7 @@ class ProbeController(QObject):
         """Store the probe in the user's own run, otherwise only until the window is closed."""
         if self._is_own_run:
             self._lab.typed_probes.pop(folder, None)
-            keep_probe(folder, self.text)
+            store_probe(folder, self.text)
         else:
             self._lab.typed_probes[folder] = self.text
 

@@ -13,7 +13,7 @@ from visualizer.attention.roles import Role
 if TYPE_CHECKING:
     from visualizer.language.wire_format import Message
 
-CLEARLY = 0.25
+MIN_CLEAR_WEIGHT = 0.25
 
 
 class ProbeResult(Struct, frozen=True, eq=False, dict=True):
@@ -29,7 +29,7 @@ class ProbeResult(Struct, frozen=True, eq=False, dict=True):
         [token, vocabulary]: next-token logits after each token.
     weights : numpy.ndarray or None
         [layer, head, query, key]; None for a model without attention.
-    attending : numpy.ndarray or None
+    partner_weights : numpy.ndarray or None
         [layer, head]: mean weight on the target key, if the target is known.
     cut : int
         Number of tokens removed from the beginning because the context is full.
@@ -39,7 +39,7 @@ class ProbeResult(Struct, frozen=True, eq=False, dict=True):
     tokens: tuple[str, ...]
     logits: np.ndarray
     weights: np.ndarray | None = None
-    attending: np.ndarray | None = None
+    partner_weights: np.ndarray | None = None
     cut: int = 0
 
     @classmethod
@@ -58,7 +58,7 @@ class ProbeResult(Struct, frozen=True, eq=False, dict=True):
     @property
     def nbytes(self) -> int:
         """Size of the arrays in bytes."""
-        arrays = (self.logits, self.weights, self.attending)
+        arrays = (self.logits, self.weights, self.partner_weights)
         return sum(array.nbytes for array in arrays if array is not None)
 
     @property
@@ -74,7 +74,7 @@ class ProbeResult(Struct, frozen=True, eq=False, dict=True):
     @property
     def is_scored(self) -> bool:
         """Whether the target keys are known."""
-        return self.attending is not None and bool(np.isfinite(self.attending).any())
+        return self.partner_weights is not None and bool(np.isfinite(self.partner_weights).any())
 
     @cached_property
     def best(self) -> tuple[int, int] | None:
@@ -82,17 +82,19 @@ class ProbeResult(Struct, frozen=True, eq=False, dict=True):
 
         None if scores are unknown or none is high enough. By chance, a query attends uniformly to
         all tokens up to its own: the mean of 1/1, 1/2, … 1/n for n tokens. A score is clearly above
-        chance if it is at least `CLEARLY` of the way from there to 1; without this margin, noise
-        would be marked.
+        chance if it is at least `MIN_CLEAR_WEIGHT` of the way from there to 1; without this margin,
+        noise would be marked.
         """
-        if self.attending is None or not self.is_scored:
+        if self.partner_weights is None or not self.is_scored:
             return None
-        layer, head = np.unravel_index(np.nanargmax(self.attending), self.attending.shape)
+        layer, head = np.unravel_index(
+            np.nanargmax(self.partner_weights), self.partner_weights.shape
+        )
         chance = float(np.mean(1 / np.arange(1, len(self.tokens) + 1)))
-        is_clear = self.attending[layer, head] >= chance + CLEARLY * (1 - chance)
+        is_clear = self.partner_weights[layer, head] >= chance + MIN_CLEAR_WEIGHT * (1 - chance)
         return (int(layer), int(head)) if is_clear else None
 
     def score(self, layer: int, head: int) -> float | None:
         """Return the mean weight of a head on the target key; None if unknown."""
-        score = np.nan if self.attending is None else float(self.attending[layer, head])
+        score = np.nan if self.partner_weights is None else float(self.partner_weights[layer, head])
         return None if np.isnan(score) else score

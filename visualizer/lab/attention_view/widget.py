@@ -10,11 +10,11 @@ from PySide6.QtWidgets import QWidget
 from visualizer.heatmap.step_highlights import Highlights
 from visualizer.heatmap.widget import BoardView
 from visualizer.lab.attention_view.layout import lay_out_layers
-from visualizer.lab.attention_view.presenter import cell_index_of
+from visualizer.lab.attention_view.presenter import layer_head_index
 from visualizer.widgets.accessibility import (
     Politeness,
     announce,
-    install,
+    install_factory,
     set_accessible_value,
 )
 from visualizer.widgets.labels import PlainLabel
@@ -29,21 +29,21 @@ if TYPE_CHECKING:
     from visualizer.widgets.theme import Theme
 
 HINT = "Point at a cell to see its weight; double-click to open its layer and head."
-EMPTY_HIGHLIGHTS = Highlights()
+NO_HIGHLIGHTS = Highlights()
 
 
 class LabAttentionView(QWidget):
     """Shows all layers and heads, and emits the cells that the user points at.
 
-    `cellHovered` and `cellClicked` carry a `Cell` or None, `walked` a number of rows down and
+    `cellHovered` and `cellClicked` carry a `Cell` or None, `moved` a number of rows down and
     columns right, and `roomChanged` the number of cells that fit the side of a panel.
     """
 
     cellHovered = Signal(object)
     cellClicked = Signal(object)
-    walked = Signal(int, int)
+    moved = Signal(int, int)
     roomChanged = Signal(int)
-    layerWanted = Signal(int, int)
+    layerRequested = Signal(int, int)
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,19 +60,19 @@ class LabAttentionView(QWidget):
         column = column_layout(self, (0, 0, 0, 0), spacing=0)
         for widget, stretch in ((self.notices, 0), (self.board, 1), (self.said, 0)):
             column.addWidget(widget, stretch)
-        for name in ("cellHovered", "cellClicked", "walked", "roomChanged"):
+        for name in ("cellHovered", "cellClicked", "moved", "roomChanged"):
             getattr(self.board, name).connect(getattr(self, name))
-        self.board.layerWanted.connect(self.layerWanted)
+        self.board.layerRequested.connect(self.layerRequested)
         self.setFocusProxy(self.board)
         self._pinned: Cell | None = None
-        install()
+        install_factory()
 
     def show_attention(self, panel: LabAttentionPanel, theme: Theme) -> None:
         self.notices.setText("\n".join(panel.notices))
         self.notices.setVisible(bool(panel.notices))
         self.said.setText(panel.said or (HINT if panel.board.columns else ""))
         self._announce_cell(panel)
-        self.board.show_board(panel.board, panel.cursor, EMPTY_HIGHLIGHTS, theme, panel.message)
+        self.board.show_board(panel.board, panel.cursor, NO_HIGHLIGHTS, theme, panel.message)
 
     def _announce_cell(self, panel: LabAttentionPanel) -> None:
         """Announce a cell selected with the keyboard to screen readers, but not a hovered one."""
@@ -86,7 +86,7 @@ class LabAttentionView(QWidget):
 class LayerBoard(BoardView):
     """Heatmaps of layers × heads; a double click or the Enter key opens one."""
 
-    layerWanted = Signal(int, int)
+    layerRequested = Signal(int, int)
     """Carries the layer and the head, counted from 0."""
 
     def __init__(self) -> None:
@@ -99,9 +99,9 @@ class LayerBoard(BoardView):
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
         if event.button() == Qt.MouseButton.LeftButton:
             slot = self.slot_at(event.position())
-            self._open_cell(self.cell_nearest(slot, QPointF(event.position())) if slot else None)
+            self._open_cell(self.nearest_cell(slot, QPointF(event.position())) if slot else None)
 
     def _open_cell(self, cell: Cell | None) -> None:
-        place = cell_index_of(self._board, cell) if cell else None
+        place = layer_head_index(self._board, cell) if cell else None
         if place:
-            self.layerWanted.emit(*place)
+            self.layerRequested.emit(*place)

@@ -15,10 +15,10 @@ from PySide6.QtWidgets import QGraphicsPathItem, QGraphicsSimpleTextItem
 
 from visualizer.format import format_number
 from visualizer.lab.loss_plot.model import LossLineRole, LossPlot
-from visualizer.lab.loss_plot.presenter import nearest, read_at
-from visualizer.lab.loss_plot.smoothing import distinct, thinned
-from visualizer.widgets.fonts import font, metrics, text_scale
-from visualizer.widgets.theme import LIGHT, head_colour, mixed
+from visualizer.lab.loss_plot.presenter import nearest_step_index, read_step
+from visualizer.lab.loss_plot.smoothing import thin_line, unique_sorted
+from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
+from visualizer.widgets.theme import LIGHT, head_colour, mix_with_background
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from visualizer.widgets.theme import Theme
 
 
-def spread(wanted: Sequence[float], size: float, low: float, high: float) -> list[float]:
+def spread_boxes(wanted: Sequence[float], size: float, low: float, high: float) -> list[float]:
     """Place boxes without overlaps, in the given order.
 
     The sum of the squared displacements is minimal.
@@ -77,12 +77,12 @@ class PlotLabel(Struct, frozen=True):
     line: float
 
 
-def breaks_of(inner: QRectF, plot: LossPlot) -> list[PlotLabel]:
+def place_gap_labels(inner: QRectF, plot: LossPlot) -> list[PlotLabel]:
     """Place the labels of gaps at the top, next to their lines."""
     labels = []
-    for at, each in enumerate(plot.breaks):
+    for at, each in enumerate(plot.loss_gaps):
         x = inner.left() + float(plot.x.share(each.step)) * inner.width()
-        box = _label_box(inner, each.words).translated(0, at * metrics(12).height())
+        box = _label_box(inner, each.words).translated(0, at * font_metrics(12).height())
         box.moveLeft(x - GAP - box.width() if x > inner.center().x() else x + GAP)
         box.moveLeft(max(inner.left(), min(box.left(), inner.right() - box.width())))
         if box.bottom() <= inner.bottom():
@@ -90,7 +90,7 @@ def breaks_of(inner: QRectF, plot: LossPlot) -> list[PlotLabel]:
     return labels
 
 
-def references_of(
+def place_reference_labels(
     inner: QRectF, plot: LossPlot, taken: Sequence[PlotLabel] = ()
 ) -> list[PlotLabel]:
     """Place the labels of reference losses at the right end, as close to their lines as possible.
@@ -98,12 +98,12 @@ def references_of(
     They are in the order of their lines, and overlap neither each other nor `taken`. If there is
     not enough space for all, the lowest losses are labelled.
     """
-    height = metrics(12).height()
+    height = font_metrics(12).height()
     ys = (
         inner.bottom()
-        - plot.y.share(np.array([one.loss for one in plot.references])) * inner.height()
+        - plot.y.share(np.array([one.loss for one in plot.reference_losses])) * inner.height()
     )
-    named = list(zip(ys.tolist(), plot.references, strict=True))
+    named = list(zip(ys.tolist(), plot.reference_losses, strict=True))
     named.sort(key=lambda each: each[0])
     texts = [f"{one.name} {format_number(one.loss, 2)}" for _, one in named]
     boxes = [_label_box(inner, text) for text in texts]
@@ -112,30 +112,30 @@ def references_of(
     seen = min(len(boxes), max(0, int((inner.bottom() - low) / height)))
     kept = range(len(boxes) - seen, len(boxes))
     preferred = [named[at][0] - height / 2 for at in kept]
-    tops = spread(preferred, height, low, inner.bottom())
+    tops = spread_boxes(preferred, height, low, inner.bottom())
     for at, top in zip(kept, tops, strict=True):
         boxes[at].moveTopRight(QPointF(inner.right(), top))
     return [PlotLabel(texts[at], boxes[at], named[at][0]) for at in kept]
 
 
 def _label_box(inner: QRectF, text: str) -> QRectF:
-    wide = min(metrics(12).horizontalAdvance(text) + 2 * AROUND, inner.width())
-    return QRectF(inner.left(), inner.top(), wide, metrics(12).height())
+    wide = min(font_metrics(12).horizontalAdvance(text) + 2 * AROUND, inner.width())
+    return QRectF(inner.left(), inner.top(), wide, font_metrics(12).height())
 
 
 EDGE, TICK, DOT = 12, 4, 2.6
 """Pixels: the margin, the length of an axis tick, the radius of a point."""
-WIDTHS = {LossLineRole.EACH: 1.0, LossLineRole.TRAINING: 1.8, LossLineRole.VALIDATION: 1.8}
+LINE_WIDTHS = {LossLineRole.EACH: 1.0, LossLineRole.TRAINING: 1.8, LossLineRole.VALIDATION: 1.8}
 """Stroke widths of lines."""
-DOTS_APART = 14.0
+MIN_DOT_DISTANCE_PX = 14.0
 """Minimum distance in pixels between the dots of a validation line."""
-COLUMN = 2.0
+COLUMN_WIDTH_PX = 2.0
 """Width of a column in device pixels; its first, lowest, highest and last point are drawn."""
-BEYOND = 1.0
+MAX_OUTSIDE_HEIGHTS = 1.0
 """How far lines continue outside, in heights of the plot: Qt's coordinates are limited."""
 BELOW, ABOVE = -1000.0, 10.0
 """Z values of the axes and of labels over the lines."""
-FILLING = 20.0
+MIN_FILLING_WIDTHS = 20.0
 """A line longer than this many plot widths fills an area, so it is drawn one pixel wide."""
 
 
@@ -161,7 +161,7 @@ class LossChart:
         self._plot, self._theme = LossPlot(), LIGHT
         self._plot_items: list[Any] = []
         self._hover_items: list[Any] = []
-        self.told: Any = None
+        self.description: Any = None
         """Readout next to the hovered step."""
 
     # ------------------------------------------------------------------ geometry
@@ -172,7 +172,7 @@ class LossChart:
         corners = (self.box.mapViewToScene(QPointF(*share)) for share in ((0, 1), (1, 0)))
         return QRectF(*corners)
 
-    def place_of(self, step: float) -> QPointF:
+    def line_position(self, step: float) -> QPointF:
         """Return the point of a step, at half the height."""
         share = float(self._plot.x.share(step))
         place: QPointF = self.box.mapViewToScene(QPointF(share, 0.5))
@@ -221,7 +221,7 @@ class LossChart:
         self.y.setGeometry(QRectF(0, place.top(), place.left(), place.height()))
         for axis in (self.x, self.y):
             axis.setTextPen(theme.quiet)
-            axis.setTickFont(font(12))
+            axis.setTickFont(scaled_font(12))
         self.x.setPen(theme.quiet)
         self.y.setTickPen(theme.hairline)
         self.x.setTicks([[(float(plot.x.share(each.value)), each.label) for each in plot.x.ticks]])
@@ -230,7 +230,7 @@ class LossChart:
     def _draw_stops(self, inner: QRectF) -> None:
         """Mark the saved steps on the axis; overlapping marks are drawn once."""
         width, height = max(1.0, inner.width()), max(1.0, inner.height())
-        shares = distinct(np.round(self._plot.x.share(self._plot.stops) * width)) / width
+        shares = unique_sorted(np.round(self._plot.x.share(self._plot.stops) * width)) / width
         self._add_item(pg.VTickGroup(shares, [0, TICK / height], _make_pen(self._theme.accent)))
 
     def _draw_line(self, line: LossLine, width: float) -> Any:
@@ -238,10 +238,12 @@ class LossChart:
         xs, ys = _thinned_points(line, self._plot, width * self.view.devicePixelRatioF())
         colour = head_colour(line.colour, self._theme)
         if line.role is LossLineRole.EACH:  # opaque, so that crossings are not darker
-            colour = mixed(colour, self._theme.paper)
+            colour = mix_with_background(colour, self._theme.paper)
         is_drawn = np.isfinite(ys)
         length = np.nansum(np.abs(np.diff(ys))) * self.inner.height()
-        pen = _make_pen(colour, 1 if length > FILLING * width else WIDTHS[line.role])
+        pen = _make_pen(
+            colour, 1 if length > MIN_FILLING_WIDTHS * width else LINE_WIDTHS[line.role]
+        )
         curve = pg.PlotCurveItem(xs, ys, pen=pen, antialias=True, connect="finite")
         curve.setSegmentedLineMode("on")
         if is_drawn.any():
@@ -266,11 +268,15 @@ class LossChart:
         plot, theme = self._plot, self._theme
         ground = QColor(theme.paper)
         ground.setAlphaF(0.85)
-        broken = breaks_of(inner, plot)
-        ys = [float(plot.y.share(one.loss)) for one in plot.references]
-        xs = [float(plot.x.share(one.step)) for one in plot.breaks]
+        broken = place_gap_labels(inner, plot)
+        ys = [float(plot.y.share(one.loss)) for one in plot.reference_losses]
+        xs = [float(plot.x.share(one.step)) for one in plot.loss_gaps]
         for colour, lines, words in (
-            (theme.quiet, [([0, 1], [y, y]) for y in ys], references_of(inner, plot, broken)),
+            (
+                theme.quiet,
+                [([0, 1], [y, y]) for y in ys],
+                place_reference_labels(inner, plot, broken),
+            ),
             (theme.warning, [([x, x], [0, 1]) for x in xs], broken),
         ):
             pen = _make_pen(colour, style=Qt.PenStyle.DashLine)
@@ -288,7 +294,7 @@ class LossChart:
             ABOVE
         )
         box = QRectF(0, inner.bottom() + TICK, wide(words) + 10, line + 2)
-        left = self.place_of(shown_step).x() - box.width() / 2
+        left = self.line_position(shown_step).x() - box.width() / 2
         box.moveLeft(min(max(left, 0), self.view.width() - box.width()))
         self._draw_background(box, theme.accent, radius=3 * text_scale())
         self._draw_text(words, box, theme.on_accent, 0.5)
@@ -299,35 +305,39 @@ class LossChart:
         """Draw a line at a step, a ring at each line's nearest point, and the readout."""
         for item in self._hover_items:
             self.view.scene().removeItem(item)
-        self._hover_items, self.told = [], None
+        self._hover_items, self.description = [], None
         if step is None:
             return
-        plot, theme, at = self._plot, self._theme, self.place_of(step).x()
+        plot, theme, at = self._plot, self._theme, self.line_position(step).x()
         across = pg.InfiniteLine(float(plot.x.share(step)), 90, _make_pen(theme.quiet))
         rings = pg.ScatterPlotItem(size=8, pen=_make_pen(theme.paper, 1.5), antialias=True)
         rings.addPoints(list(_ring_points(plot, step, theme)))
         for item in (across, rings):
             item.setZValue(ABOVE + 1)
             self.box.addItem(item, ignoreBounds=True)
-        html = readout_html(read_at(plot, step), theme)
+        html = readout_html(read_step(plot, step), theme)
         readout = pg.TextItem(html=html, fill=theme.raised, border=theme.border)
         readout.textItem.document().setDocumentMargin(8)
-        readout.setFont(font(12))
+        readout.setFont(scaled_font(12))
         readout.setZValue(ABOVE + 2)
         self.view.addItem(readout)
         wide = readout.boundingRect().width()
-        left = at + AWAY if at + AWAY + wide <= self.view.width() - 2 else at - AWAY - wide
+        left = (
+            at + READOUT_DISTANCE_PX
+            if at + READOUT_DISTANCE_PX + wide <= self.view.width() - 2
+            else at - READOUT_DISTANCE_PX - wide
+        )
         readout.setPos(max(left, 2), self.inner.top() + 4)
-        self._hover_items, self.told = [across, rings, readout], readout
+        self._hover_items, self.description = [across, rings, readout], readout
 
     # ------------------------------------------------------------------ words
 
     def _draw_text(self, words: str, box: QRectF, colour: str, side: float = 0) -> None:
         """Draw text into a box: left-aligned for side 0, centred for 0.5."""
         line, wide = _text_metrics()
-        cut = metrics(12).elidedText(words, Qt.TextElideMode.ElideRight, box.width() + 1)
+        cut = font_metrics(12).elidedText(words, Qt.TextElideMode.ElideRight, box.width() + 1)
         item = QGraphicsSimpleTextItem(cut)
-        item.setFont(font(12))
+        item.setFont(scaled_font(12))
         item.setBrush(QColor(colour))
         left = box.left() + side * (box.width() - wide(cut))
         item.setPos(left, box.center().y() - line / 2)
@@ -355,7 +365,7 @@ def _make_pen(
 
 def _text_metrics() -> tuple[float, Callable[[str], float]]:
     """Return the height of a text line, and a function that measures text widths."""
-    return metrics(12).height(), metrics(12).horizontalAdvance
+    return font_metrics(12).height(), font_metrics(12).horizontalAdvance
 
 
 def _axis_limits(length: float) -> tuple[float, float]:
@@ -376,27 +386,27 @@ def _grid_lines(plot: LossPlot, apart: float) -> Iterator[tuple[float, str]]:
 
 def _thinned_points(line: LossLine, plot: LossPlot, width: float) -> tuple[np.ndarray, ...]:
     """Return a line's points as fractions, thinned to device pixels; NaN at gaps."""
-    columns = max(2, round(width / COLUMN))
+    columns = max(2, round(width / COLUMN_WIDTH_PX))
     edges = plot.x.value(np.linspace(0, 1, columns + 1))
     edges[-1] += 1  # the last step is in the last column
-    steps, values = thinned(line.steps, line.values, edges)
-    ys = np.clip(plot.y.share(values), -BEYOND, 1 + BEYOND)
+    steps, values = thin_line(line.steps, line.values, edges)
+    ys = np.clip(plot.y.share(values), -MAX_OUTSIDE_HEIGHTS, 1 + MAX_OUTSIDE_HEIGHTS)
     ys[~np.isfinite(values)] = np.nan
     return plot.x.share(steps), ys
 
 
 def _spaced_points(xs: np.ndarray, there: np.ndarray) -> np.ndarray:
-    """Mark points that are at least `DOTS_APART` from each other, bool [point]."""
+    """Mark points that are at least `MIN_DOT_DISTANCE_PX` from each other, bool [point]."""
     chosen, last = np.zeros(len(xs), dtype=bool), -math.inf
     for at in np.flatnonzero(there).tolist():
-        if xs[at] - last >= DOTS_APART:
+        if xs[at] - last >= MIN_DOT_DISTANCE_PX:
             chosen[at], last = True, xs[at]
     return chosen
 
 
 def _ring_points(plot: LossPlot, step: int, theme: Theme) -> Iterator[dict[str, Any]]:
     for line in plot.lines:
-        at = nearest(line.steps, step)
+        at = nearest_step_index(line.steps, step)
         y = float(plot.y.share(float(line.values[at])))
         if line.role is not LossLineRole.EACH and math.isfinite(y) and y < 1:
             place = float(plot.x.share(float(line.steps[at]))), y
@@ -405,9 +415,9 @@ def _ring_points(plot: LossPlot, step: int, theme: Theme) -> Iterator[dict[str, 
 
 MAX_NAME_PX = 240
 """Maximum width of a run's name in pixels."""
-APART = f"{'&nbsp;' * 5} "
+KEY_SEPARATOR = f"{'&nbsp;' * 5} "
 """Separator of two keys, the only possible line break."""
-SIGNS = {
+LINE_SYMBOLS = {
     None: "■",
     LossLineRole.TRAINING: "━━",
     LossLineRole.EACH: "──",
@@ -421,15 +431,15 @@ def legend_html(plot: LossPlot, theme: Theme) -> str:
         return f'<span style="color: {theme.quiet}">{escape(plot.message)}</span>'
     titles = _without_breaks(f"{plot.y.title} by {plot.x.title}")
     keys = [_key_html(key, theme) for key in plot.keys]
-    return APART.join([*keys, f'<span style="color: {theme.quiet}">{titles}</span>'])
+    return KEY_SEPARATOR.join([*keys, f'<span style="color: {theme.quiet}">{titles}</span>'])
 
 
 def _key_html(key: LegendKey, theme: Theme) -> str:
     colour = theme.quiet if key.colour is None else head_colour(key.colour, theme)
     if key.role is LossLineRole.EACH:
-        colour = mixed(colour, theme.paper)
-    words = metrics(12).elidedText(key.words, Qt.TextElideMode.ElideMiddle, MAX_NAME_PX)
-    sign = f'<span style="color: {colour}">{SIGNS[key.role]}</span>'
+        colour = mix_with_background(colour, theme.paper)
+    words = font_metrics(12).elidedText(key.words, Qt.TextElideMode.ElideMiddle, MAX_NAME_PX)
+    sign = f'<span style="color: {colour}">{LINE_SYMBOLS[key.role]}</span>'
     return f'{sign}&nbsp;<span style="color: {theme.ink}">{_without_breaks(words)}</span>'
 
 
@@ -439,7 +449,7 @@ def _without_breaks(words: str) -> str:
 
 MAX_TITLE_PX = 260.0
 """Maximum width of a line's name in pixels."""
-AWAY = 14.0
+READOUT_DISTANCE_PX = 14.0
 """Distance from the step in pixels."""
 
 
@@ -456,7 +466,7 @@ def _table_rows(readout: PlotReadout, theme: Theme) -> Iterator[str]:
     middle = Qt.TextElideMode.ElideMiddle
     for row in readout.rows:
         colour = "transparent" if row.colour is None else head_colour(row.colour, theme)
-        title = escape(metrics(12).elidedText(row.title, middle, MAX_TITLE_PX))
+        title = escape(font_metrics(12).elidedText(row.title, middle, MAX_TITLE_PX))
         yield (
             f'<tr><td style="color: {colour}">■&nbsp;</td>'
             f'<td style="color: {theme.quiet}; padding-right: 16px">{title}</td>'

@@ -41,7 +41,7 @@ class LossPlotController(QObject):
 
     def show(self, theme: Theme) -> None:
         """Show the losses; the plot is rebuilt only if they have changed."""
-        run, overlaid = self._lab.run, self._run_controller.overlaid
+        run, overlaid = self._lab.run, self._run_controller.overlaid_runs
         losses = run.losses if run else None
         stops = (*run.snapshots, run.step) if run else ()
         shown_step = self._lab.view.step
@@ -89,4 +89,4 @@ class LossPlotController(QObject):
         """Select the step that was clicked, or the current model at the end of training."""
         run = self._lab.run
         if run:
-            self._lab.scrub(None if step >= run.step else step)
+            self._lab.snapshot_bar(None if step >= run.step else step)

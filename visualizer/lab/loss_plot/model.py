@@ -11,9 +11,9 @@ from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from visualizer.lab.loss_plot.smoothing import SmoothedLosses
-    from visualizer.lab.training.recorded_losses import Losses
+    from visualizer.lab.training.recorded_losses import LossHistory
 
-MESSAGE = "Losses appear here during training."
+EMPTY_MESSAGE = "Losses appear here during training."
 LOSS, STEP = "loss (nats per token)", "step"
 MAX_PLAIN, MIN_PLAIN = 1e7, 1e-4
 """Numbers outside this range are written with an exponent."""
@@ -69,7 +69,7 @@ def _to_scale(values: np.ndarray, scale: AxisScale) -> np.ndarray:
     return np.log10(values) if scale is AxisScale.LOG else values
 
 
-def ticks_between(
+def choose_ticks(
     low: float, high: float, scale: AxisScale, most: int, least: float = 0.0
 ) -> tuple[AxisTick, ...]:
     """Choose at most `most` round tick values for an axis.
@@ -150,7 +150,7 @@ class LossCurve(Struct, frozen=True, eq=False):
     """
 
     name: str
-    losses: Losses
+    losses: LossHistory
     colour: int = 0
 
 
@@ -234,25 +234,25 @@ class LossPlot(Struct, frozen=True, eq=False):
         Text shown instead of the plot if there is nothing to plot.
     notices : tuple of str
         Sentences about what is outside the plot.
-    told : str
+    description : str
         Description for screen readers.
-    smoothed : tuple of SmoothedLosses
+    smoothed_losses : tuple of SmoothedLosses
         Smoothed losses, kept so that the next plot smooths only new ones.
     """
 
     lines: tuple[LossLine, ...] = ()
-    references: tuple[ReferenceLoss, ...] = ()
+    reference_losses: tuple[ReferenceLoss, ...] = ()
     keys: tuple[LegendKey, ...] = ()
-    breaks: tuple[LossGap, ...] = ()
+    loss_gaps: tuple[LossGap, ...] = ()
     x: PlotAxis = field(default_factory=lambda: PlotAxis(STEP, 0, 1))
     y: PlotAxis = field(default_factory=lambda: PlotAxis(LOSS, 0, 1))
     shown_step: int | None = None
     stops: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    message: str = MESSAGE
+    message: str = EMPTY_MESSAGE
     notices: tuple[str, ...] = ()
-    told: str = MESSAGE
+    description: str = EMPTY_MESSAGE
     rates: tuple[np.ndarray, np.ndarray] | None = None
-    smoothed: tuple[SmoothedLosses, ...] = ()
+    smoothed_losses: tuple[SmoothedLosses, ...] = ()
 
     @property
     def last(self) -> int:

@@ -24,15 +24,15 @@ from visualizer.lab.loss_plot.model import (
     LossLineRole,
     LossPlot,
     PlotAxis,
-    ticks_between,
+    choose_ticks,
 )
-from visualizer.lab.loss_plot.smoothing import SmoothedLosses, smooth
+from visualizer.lab.loss_plot.smoothing import SmoothedLosses, smooth_losses
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from visualizer.lab.loss_plot.model import LossCurve, PlotOptions, ReferenceLoss
-    from visualizer.lab.training.recorded_losses import Losses
+    from visualizer.lab.training.recorded_losses import LossHistory
 
 
 def present_plot(
@@ -60,14 +60,14 @@ def present_plot(
     if not lines:
         return LossPlot()
     x, (y, notices) = (
-        steps_axis(lines, options.steps),
-        losses_axis(lines, references, options.losses),
+        choose_step_axis(lines, options.steps),
+        choose_loss_axis(lines, references, options.losses),
     )
     plot = LossPlot(
         lines=lines,
-        references=tuple(references),
+        reference_losses=tuple(references),
         keys=tuple(_legend_keys(shown, lines, options)),
-        breaks=tuple(_find_gaps(shown)),
+        loss_gaps=tuple(_find_gaps(shown)),
         x=x,
         y=y,
         shown_step=shown_step,
@@ -75,14 +75,18 @@ def present_plot(
         message="",
         notices=notices,
         rates=(shown[0].losses.steps, shown[0].losses.rates),
-        smoothed=smoothed,
+        smoothed_losses=smoothed,
     )
-    return replace(plot, told=plot_description(plot))
+    return replace(plot, description=describe_plot(plot))
 
 
-def _smooth_losses(losses: Losses, options: PlotOptions, before: LossPlot | None) -> SmoothedLosses:
-    known = (one for one in (before.smoothed if before else ()) if losses.continues(one.losses))
-    return smooth(losses, options.smoothing, next(known, None))
+def _smooth_losses(
+    losses: LossHistory, options: PlotOptions, before: LossPlot | None
+) -> SmoothedLosses:
+    known = (
+        one for one in (before.smoothed_losses if before else ()) if losses.extends(one.losses)
+    )
+    return smooth_losses(losses, options.smoothing, next(known, None))
 
 
 def _all_lines(
@@ -139,26 +143,24 @@ def _find_gaps(curves: Sequence[LossCurve]) -> Iterator[LossGap]:
 
 MAX_STEP_TICKS, MAX_LOSS_TICKS = 6, 6
 """Maximum number of ticks of an axis."""
-MARGIN = 0.05
+AXIS_MARGIN_SHARE = 0.05
 """Margin above the highest and below the lowest loss, as a fraction of the height."""
-FURTHEST = 3.0
+MAX_INITIAL_LOSS_RATIO = 3.0
 """A linear axis ends at this multiple of the first losses: a divergence would flatten the rest."""
 
 MAX_PLOTTED_LOSS = 1e100
 """Larger losses are drawn at the end of the axis; training in float32 has none."""
 
 
-def steps_axis(lines: Sequence[LossLine], scale: AxisScale) -> PlotAxis:
+def choose_step_axis(lines: Sequence[LossLine], scale: AxisScale) -> PlotAxis:
     """Choose the step axis; on a logarithmic one, step 0 is drawn at 1."""
     high = max(float(line.steps[-1]) for line in lines)
     low, least = (1.0, 10.0) if scale is AxisScale.LOG else (0.0, 1.0)
     high = max(high, least)
-    return PlotAxis(
-        STEP, low, high, scale, ticks_between(low, high, scale, MAX_STEP_TICKS, least=1)
-    )
+    return PlotAxis(STEP, low, high, scale, choose_ticks(low, high, scale, MAX_STEP_TICKS, least=1))
 
 
-def losses_axis(
+def choose_loss_axis(
     lines: Sequence[LossLine], references: Sequence[ReferenceLoss], scale: AxisScale
 ) -> tuple[PlotAxis, tuple[str, ...]]:
     """Choose the loss axis, and return it with notices about losses outside it."""
@@ -172,14 +174,12 @@ def losses_axis(
         low = max(low if low > 0 else _lowest_positive_loss(lines), 1 / MAX_PLOTTED_LOSS)
         low, high = _with_margin(low, max(low, high), scale)
     else:
-        most = FURTHEST * _largest_usual_loss(lines, references)
+        most = MAX_INITIAL_LOSS_RATIO * _largest_usual_loss(lines, references)
         if high > most > low:
             notices = (f"Losses up to {format_number(high, 1)} are outside the plot.",)
             high = most
         low, high = _with_margin(low, high, scale)
-    return PlotAxis(
-        LOSS, low, high, scale, ticks_between(low, high, scale, MAX_LOSS_TICKS)
-    ), notices
+    return PlotAxis(LOSS, low, high, scale, choose_ticks(low, high, scale, MAX_LOSS_TICKS)), notices
 
 
 def _finite_range(values: np.ndarray) -> tuple[float, float] | None:
@@ -209,13 +209,13 @@ def _largest_usual_loss(lines: Sequence[LossLine], references: Sequence[Referenc
 def _with_margin(low: float, high: float, scale: AxisScale) -> tuple[float, float]:
     """Add a margin at both ends so that they differ."""
     if scale is AxisScale.LOG:
-        margin = max((high / low) ** MARGIN, 1.02)
+        margin = max((high / low) ** AXIS_MARGIN_SHARE, 1.02)
         return low / margin, high * margin
-    margin = max(MARGIN * (high - low), 0.01 * abs(high), 1e-6)
+    margin = max(AXIS_MARGIN_SHARE * (high - low), 0.01 * abs(high), 1e-6)
     return max(0.0, low - margin) if low >= 0 else low - margin, high + margin
 
 
-DECIMALS = 3
+LOSS_DECIMALS = 3
 
 
 class PlotReadoutRow(Struct, frozen=True):
@@ -245,7 +245,7 @@ class PlotReadout(Struct, frozen=True):
         return f"Step {self.step:,}: {values}."
 
 
-def read_at(plot: LossPlot, step: float) -> PlotReadout:
+def read_step(plot: LossPlot, step: float) -> PlotReadout:
     """Read the nearest point of every line; its step is added if it differs."""
     at = round(min(max(step, plot.x.low), plot.x.high))
     is_one_run = len({line.name for line in plot.lines}) == 1
@@ -255,11 +255,13 @@ def read_at(plot: LossPlot, step: float) -> PlotReadout:
     rows = [PlotReadoutRow(line.title, _format_value(line, at), line.colour) for line in shown]
     if is_one_run and plot.rates and len(plot.rates[0]):
         steps, rates = plot.rates
-        rows.append(PlotReadoutRow("learning rate", f"{rates[nearest(steps, at)]:.3g}", None))
+        rows.append(
+            PlotReadoutRow("learning rate", f"{rates[nearest_step_index(steps, at)]:.3g}", None)
+        )
     return PlotReadout(at, tuple(rows))
 
 
-def nearest(steps: np.ndarray, step: float) -> int:
+def nearest_step_index(steps: np.ndarray, step: float) -> int:
     """Return the index of the nearest step; steps ascend."""
     after = int(np.searchsorted(steps, step))
     if after == len(steps) or (after and step - steps[after - 1] <= steps[after] - step):
@@ -268,8 +270,8 @@ def nearest(steps: np.ndarray, step: float) -> int:
 
 
 def _format_value(line: LossLine, step: int) -> str:
-    at = nearest(line.steps, step)
-    value, there = format_number(float(line.values[at]), DECIMALS), int(line.steps[at])
+    at = nearest_step_index(line.steps, step)
+    value, there = format_number(float(line.values[at]), LOSS_DECIMALS), int(line.steps[at])
     return value if there == step else f"{value} (step {there:,})"
 
 
@@ -282,22 +284,22 @@ def _index_of_lowest(values: np.ndarray) -> int | None:
     return int((values == least).argmax()) if np.isfinite(least) else None
 
 
-def plot_description(plot: LossPlot) -> str:
+def describe_plot(plot: LossPlot) -> str:
     """Describe the plot: current and best loss, and which reference losses are beaten."""
     step = plot.last if plot.shown_step is None else plot.shown_step
-    sentences = [read_at(plot, step).said]
+    sentences = [read_step(plot, step).said]
     first = [line for line in plot.lines if line.name == plot.lines[-1].name]
     lowest = (
         (line, at) for line in reversed(first) if (at := _index_of_lowest(line.values)) is not None
     )
     judged, at = next(lowest, (None, 0))
     if judged:
-        least = format_number(float(judged.values[at]), DECIMALS)
+        least = format_number(float(judged.values[at]), LOSS_DECIMALS)
         sentences.append(f"Lowest {judged.title}: {least} at step {int(judged.steps[at]):,}.")
         sentences += [
             f"{'Below' if judged.values[at] < one.loss else 'Not below'} {one.name}, "
-            f"{format_number(one.loss, DECIMALS)}."
-            for one in plot.references
+            f"{format_number(one.loss, LOSS_DECIMALS)}."
+            for one in plot.reference_losses
         ]
-    sentences += [f"The loss is {each.words}." for each in plot.breaks]
+    sentences += [f"The loss is {each.words}." for each in plot.loss_gaps]
     return " ".join([*sentences, *plot.notices])

@@ -16,14 +16,14 @@ from msgspec import Struct
 from visualizer.lab.training.recorded_losses import GrowingArray
 
 if TYPE_CHECKING:
-    from visualizer.lab.training.recorded_losses import Losses
+    from visualizer.lab.training.recorded_losses import LossHistory
 
-FURTHEST_POWER = 100.0
+MAX_BLOCK_EXPONENT = 100.0
 """Powers of e that a block of the average spans, so that its sums do not overflow float64."""
 
 
 class SmoothedLosses(Struct, frozen=True, eq=False):
-    """The training losses of a run, smoothed; created by `smooth`.
+    """The training losses of a run, smoothed; created by `smooth_losses`.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class SmoothedLosses(Struct, frozen=True, eq=False):
         The average after the last step before bias correction, and the same of ones.
     """
 
-    losses: Losses
+    losses: LossHistory
     strength: float
     average: float
     weight: float
@@ -43,7 +43,9 @@ class SmoothedLosses(Struct, frozen=True, eq=False):
         return self._values.values
 
 
-def smooth(losses: Losses, strength: float, before: SmoothedLosses | None = None) -> SmoothedLosses:
+def smooth_losses(
+    losses: LossHistory, strength: float, before: SmoothedLosses | None = None
+) -> SmoothedLosses:
     """Smooth training losses by a bias-corrected exponential average.
 
     After each step, average ← strength · average + (1 − strength) · loss, starting at 0; the result
@@ -57,7 +59,7 @@ def smooth(losses: Losses, strength: float, before: SmoothedLosses | None = None
     before : SmoothedLosses, optional
         An earlier result: if these losses continue it, only the new ones are smoothed.
     """
-    if before is None or before.strength != strength or not losses.continues(before.losses):
+    if before is None or before.strength != strength or not losses.extends(before.losses):
         values = GrowingArray.of((), capacity=losses.capacity)
         before = SmoothedLosses(losses, strength, 0.0, 0.0, values)
     new = losses.training[len(before.values) :]
@@ -81,7 +83,7 @@ def _correct_bias(averages: np.ndarray, strength: float, weight: float) -> np.nd
 
 
 def _block_length(strength: float) -> int:
-    return max(1, int(FURTHEST_POWER / -math.log(strength))) if strength else 0
+    return max(1, int(MAX_BLOCK_EXPONENT / -math.log(strength))) if strength else 0
 
 
 def _exponential_average(values: np.ndarray, strength: float, average: float) -> np.ndarray:
@@ -102,7 +104,7 @@ def _exponential_average(values: np.ndarray, strength: float, average: float) ->
     return averages
 
 
-def distinct(rising: np.ndarray) -> np.ndarray:
+def unique_sorted(rising: np.ndarray) -> np.ndarray:
     """Remove repeated values from ascending numbers.
 
     Replaces `numpy.unique`, whose first use imports a part of numpy: a visible pause.
@@ -112,7 +114,7 @@ def distinct(rising: np.ndarray) -> np.ndarray:
     return found
 
 
-def thinned(
+def thin_line(
     steps: np.ndarray, values: np.ndarray, edges: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Thin a line to the first, minimum, maximum and last point of each pixel column (M4).
@@ -138,7 +140,7 @@ def thinned(
     if len(steps) <= 4 * (len(edges) - 1):
         return steps, values
     begins = np.searchsorted(steps, edges)
-    begins = distinct(np.append(0, begins[begins < len(steps)]))
+    begins = unique_sorted(np.append(0, begins[begins < len(steps)]))
     ends = np.append(begins[1:], len(steps)) - 1
     of_column = (
         values[begins],

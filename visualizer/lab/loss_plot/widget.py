@@ -10,19 +10,19 @@ from PySide6.QtCore import QEvent, QPointF, QSize, Qt, Signal
 from PySide6.QtGui import QAccessible, QColor, QPainter, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from visualizer.heatmap.cell_pointing_widget import BY_KEYS
+from visualizer.heatmap.cell_pointing_widget import KEYBOARD_FOCUS_REASONS
 from visualizer.lab.loss_plot.chart_paint import LossChart, legend_html
 from visualizer.lab.loss_plot.model import LossPlot, PlotOptions
-from visualizer.lab.loss_plot.presenter import nearest, read_at
-from visualizer.lab.loss_plot.smoothing import distinct
-from visualizer.lab.training.bar_widget import text_button
+from visualizer.lab.loss_plot.presenter import nearest_step_index, read_step
+from visualizer.lab.loss_plot.smoothing import unique_sorted
+from visualizer.lab.training.bar_widget import create_text_button
 from visualizer.widgets.accessibility import (
     Politeness,
     announce,
     set_accessible_value,
 )
-from visualizer.widgets.fonts import font
-from visualizer.widgets.input_filters import is_command
+from visualizer.widgets.fonts import scaled_font
+from visualizer.widgets.input_filters import has_command_modifier
 from visualizer.widgets.labels import PlainLabel, RichLabel
 from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.setting_controls import TypedSlider
@@ -42,14 +42,14 @@ if TYPE_CHECKING:
     )
 
 USUAL, MIN_SIZE = QSize(640, 300), QSize(220, 110)
-KEYS = (
+KEYBOARD_HELP = (
     "Press Left and Right to move through training, Page Up and Page Down for larger steps, Home "
     "and End for the first and last step, and Esc to return to the current step."
 )
 PARTS, FAR = 100, 10
 """Number of arrow-key steps along the axis without snapshots, and of those per page-key step."""
 
-WALKS = {
+STEP_KEYS = {
     Qt.Key.Key_Left: -1,
     Qt.Key.Key_Right: 1,
     Qt.Key.Key_PageDown: -FAR,
@@ -64,8 +64,8 @@ class LossPlotView(QWidget):
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.Chart
-    stepPicked = Signal(int)
-    presentPicked = Signal()
+    stepSelected = Signal(int)
+    currentModelSelected = Signal()
     """The current model was selected, instead of a snapshot."""
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class LossPlotView(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         self.setMouseTracking(True)
         self.setAccessibleName("Losses")
-        self.setAccessibleDescription(KEYS)
+        self.setAccessibleDescription(KEYBOARD_HELP)
         self._plot, self._theme = LossPlot(), LIGHT
         self.chart: LossChart | None = None
         self._legend = RichLabel()
@@ -85,7 +85,7 @@ class LossPlotView(QWidget):
         self._column.addWidget(self._legend)
         self._hovered_point: QPointF | None = None
         self._has_focus_frame = self._is_dragging = self._is_moved_by_keys = False
-        set_accessible_value(self, self._plot.told)
+        set_accessible_value(self, self._plot.description)
 
     def sizeHint(self) -> QSize:
         return USUAL
@@ -100,18 +100,18 @@ class LossPlotView(QWidget):
             return
         is_elsewhere = plot.shown_step != self._plot.shown_step
         self._plot, self._theme = plot, theme
-        set_accessible_value(self, plot.told)
+        set_accessible_value(self, plot.description)
         if is_elsewhere and self._is_moved_by_keys and self.hasFocus():
             step = plot.last if plot.shown_step is None else plot.shown_step
-            announce(self, read_at(plot, step).said, Politeness.Assertive)
+            announce(self, read_step(plot, step).said, Politeness.Assertive)
         self._is_moved_by_keys = self._is_moved_by_keys and not is_elsewhere
         self.setCursor(Qt.CursorShape.ArrowCursor if plot.message else Qt.CursorShape.CrossCursor)
         self._redraw()
 
-    def place_of(self, step: float) -> QPointF:
+    def line_position(self, step: float) -> QPointF:
         """Return the point of a step in the drawn plot, at half the height."""
         assert self.chart
-        return QPointF(self.chart.view.pos()) + self.chart.place_of(step)
+        return QPointF(self.chart.view.pos()) + self.chart.line_position(step)
 
     # ------------------------------------------------------------------ drawing
 
@@ -122,7 +122,7 @@ class LossPlotView(QWidget):
         plot, theme = self._plot, self._theme
         alignment = Qt.AlignmentFlag.AlignCenter if plot.message else Qt.AlignmentFlag.AlignLeft
         self._legend.setAlignment(alignment)
-        self._legend.setFont(font(12))
+        self._legend.setFont(scaled_font(12))
         self._legend.setText(legend_html(plot, theme))
         if not plot.message and self.chart is None:
             self.chart = LossChart()
@@ -145,7 +145,7 @@ class LossPlotView(QWidget):
         assert self.chart
         step = self.chart.step_at(place.x() - self.chart.view.x())
         stops = self._plot.stops
-        return int(stops[nearest(stops, step)]) if len(stops) else round(step)
+        return int(stops[nearest_step_index(stops, step)]) if len(stops) else round(step)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
@@ -194,18 +194,18 @@ class LossPlotView(QWidget):
 
     def _pick_step(self, step: int) -> None:
         if step != self._plot.shown_step:
-            self.stepPicked.emit(step)
+            self.stepSelected.emit(step)
 
     # ------------------------------------------------------------------ keys
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         key = Qt.Key(event.key())
-        if is_command(event) or self._plot.message:
+        if has_command_modifier(event) or self._plot.message:
             event.ignore()
         elif key == Qt.Key.Key_Escape and self._plot.shown_step is not None:
             self._is_moved_by_keys = True
-            self.presentPicked.emit()
-        elif key in {*WALKS, Qt.Key.Key_Home, Qt.Key.Key_End}:
+            self.currentModelSelected.emit()
+        elif key in {*STEP_KEYS, Qt.Key.Key_Home, Qt.Key.Key_End}:
             self._is_moved_by_keys = True
             self._pick_step(self._step_for_key(key))
         else:
@@ -213,21 +213,21 @@ class LossPlotView(QWidget):
 
     def _step_for_key(self, key: Qt.Key) -> int:
         stops = self._plot.stops if len(self._plot.stops) else self._even_stops()
-        if key not in WALKS:
+        if key not in STEP_KEYS:
             return int(stops[0 if key == Qt.Key.Key_Home else -1])
         shown_step = self._plot.last if self._plot.shown_step is None else self._plot.shown_step
         before = int(np.searchsorted(stops, shown_step))
         after = int(np.searchsorted(stops, shown_step, "right"))
-        at = after - 1 + WALKS[key] if WALKS[key] > 0 else before + WALKS[key]
+        at = after - 1 + STEP_KEYS[key] if STEP_KEYS[key] > 0 else before + STEP_KEYS[key]
         return int(stops[min(max(at, 0), len(stops) - 1)])
 
     def _even_stops(self) -> np.ndarray:
         axis = self._plot.x
         last = min(axis.high, self._plot.last)
-        return distinct(np.linspace(axis.low, last, PARTS + 1).round().astype(np.int64))
+        return unique_sorted(np.linspace(axis.low, last, PARTS + 1).round().astype(np.int64))
 
     def focusInEvent(self, event: QFocusEvent) -> None:
-        self._show_focus_frame(event.reason() in BY_KEYS)
+        self._show_focus_frame(event.reason() in KEYBOARD_FOCUS_REASONS)
 
     def focusOutEvent(self, event: QFocusEvent) -> None:
         self._show_focus_frame(False)
@@ -237,15 +237,17 @@ class LossPlotView(QWidget):
         self.update()
 
 
-SMOOTHINGS = (0.0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999)
+SMOOTHING_STRENGTHS = (0.0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999)
 """Each averages over about twice as many steps as the one before."""
-AXES = {"losses": "Log loss", "steps": "Log steps"}
+AXIS_LABELS = {"losses": "Log loss", "steps": "Log steps"}
 
 
 def smoother(options: PlotOptions, by: int) -> PlotOptions:
-    """Return options smoothed by this many more entries of `SMOOTHINGS`, within its limits."""
-    at = SMOOTHINGS.index(options.smoothing) + by
-    return replace(options, smoothing=SMOOTHINGS[min(max(at, 0), len(SMOOTHINGS) - 1)])
+    """Return options that are smoothed by this many more steps, within the limits."""
+    at = SMOOTHING_STRENGTHS.index(options.smoothing) + by
+    return replace(
+        options, smoothing=SMOOTHING_STRENGTHS[min(max(at, 0), len(SMOOTHING_STRENGTHS) - 1)]
+    )
 
 
 class PlotPane(QWidget):
@@ -262,7 +264,7 @@ class PlotPane(QWidget):
         self.notices.setProperty("role", "quiet")
         self.notices.setWordWrap(True)
         self.notices.setContentsMargins(16, 0, 16, 0)
-        self.smoothing.setRange(0, len(SMOOTHINGS) - 1)
+        self.smoothing.setRange(0, len(SMOOTHING_STRENGTHS) - 1)
         self.smoothing.setPageStep(2)
         self.smoothing.setMaximumWidth(120)
         self.smoothing.setAccessibleName("Smoothing of the training loss")
@@ -274,8 +276,8 @@ class PlotPane(QWidget):
         row.addWidget(label)
         row.addWidget(self.smoothing)
         row.addStretch(1)
-        for name, words in AXES.items():
-            row.addWidget(text_button(actions[name], words), 0, Qt.AlignmentFlag.AlignRight)
+        for name, words in AXIS_LABELS.items():
+            row.addWidget(create_text_button(actions[name], words), 0, Qt.AlignmentFlag.AlignRight)
         column = column_layout(self, (0, 0, 0, 0), spacing=2)
         column.addLayout(row)
         column.addWidget(self.view, 1)
@@ -284,12 +286,12 @@ class PlotPane(QWidget):
 
     def show_plot(self, plot: LossPlot, options: PlotOptions, theme: Theme) -> None:
         self._options = options
-        self.smoothing.setValue(SMOOTHINGS.index(options.smoothing))
+        self.smoothing.setValue(SMOOTHING_STRENGTHS.index(options.smoothing))
         set_accessible_value(self.smoothing, f"{options.smoothing:g}")
         self.view.show_plot(plot, theme)
         self.notices.setText("\n".join(plot.notices))
         self.notices.setVisible(bool(plot.notices))
 
     def _set_smoothing(self, at: int) -> None:
-        if SMOOTHINGS[at] != self._options.smoothing:
-            self.optionsChosen.emit(replace(self._options, smoothing=SMOOTHINGS[at]))
+        if SMOOTHING_STRENGTHS[at] != self._options.smoothing:
+            self.optionsChosen.emit(replace(self._options, smoothing=SMOOTHING_STRENGTHS[at]))

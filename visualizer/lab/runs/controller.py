@@ -18,22 +18,22 @@ from PySide6.QtWidgets import (
 from visualizer.errors import InputError
 from visualizer.lab.runs import store
 from visualizer.lab.training import detached_controller
-from visualizer.lab.training.run_state import Phase
+from visualizer.lab.training.run_state import RunPhase
 from visualizer.language.run_folder import RunFolder
-from visualizer.session.newest_request_worker import Worker
+from visualizer.session.newest_request_worker import NewestRequestWorker
 from visualizer.widgets import app_settings
-from visualizer.widgets.dialogs import ask_for_folder, message_box
+from visualizer.widgets.dialogs import ask_for_folder, create_message_box
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from visualizer.lab.controller import LabStateController
     from visualizer.lab.runs.widget import RunsPane
-    from visualizer.lab.training.recorded_losses import Losses
+    from visualizer.lab.training.recorded_losses import LossHistory
     from visualizer.lab.training.run_state import RunState
 
 
-def ask_leaving(
+def ask_stop_training(
     window: QWidget,
     name: str,
     lost: str,
@@ -48,7 +48,7 @@ def ask_leaving(
     for open_dialog in window.findChildren(QMessageBox, "leaving"):
         open_dialog.close()
     question = f"“{name}” is training. {lost}".rstrip()
-    box = message_box(window, "leaving", QMessageBox.Icon.Question, question)
+    box = create_message_box(window, "leaving", QMessageBox.Icon.Question, question)
     box.setInformativeText(
         "Stop now (you can resume from the checkpoint), or keep training in the background? Reopen "
         "the run at any time to see its progress."
@@ -62,11 +62,11 @@ def ask_leaving(
     box.open()
 
 
-def ask_losing(window: QWidget, name: str, lost: str, close: Callable[[], object]) -> None:
+def ask_close_run(window: QWidget, name: str, lost: str, close: Callable[[], object]) -> None:
     """Ask whether to close a run that may lose steps, as described by ``lost``."""
     for open_dialog in window.findChildren(QMessageBox, "losing"):
         open_dialog.close()
-    box = message_box(window, "losing", QMessageBox.Icon.Warning, f"Close “{name}”? {lost}")
+    box = create_message_box(window, "losing", QMessageBox.Icon.Warning, f"Close “{name}”? {lost}")
     closing = box.addButton("C&lose anyway", QMessageBox.ButtonRole.DestructiveRole)
     cancel = box.addButton(QMessageBox.StandardButton.Cancel)
     box.setDefaultButton(cancel)
@@ -74,12 +74,12 @@ def ask_losing(window: QWidget, name: str, lost: str, close: Callable[[], object
     box.open()
 
 
-def ask_delete(window: QWidget, name: str, delete: Callable[[], object]) -> None:
+def ask_delete_run(window: QWidget, name: str, delete: Callable[[], object]) -> None:
     """Ask whether to delete a run permanently."""
     if window.findChild(QMessageBox, "delete"):
         return
     question = f"Delete “{name}”, its losses and all saved weights?"
-    box = message_box(window, "delete", QMessageBox.Icon.Question, question)
+    box = create_message_box(window, "delete", QMessageBox.Icon.Question, question)
     box.setInformativeText("This cannot be undone.")
     deleting = box.addButton("&Delete", QMessageBox.ButtonRole.DestructiveRole)
     cancel = box.addButton(QMessageBox.StandardButton.Cancel)
@@ -88,11 +88,11 @@ def ask_delete(window: QWidget, name: str, delete: Callable[[], object]) -> None
     box.open()
 
 
-REST_S = 0.004
+READ_PAUSE_S = 0.004
 """Pause after each part when reading losses, in seconds. A part takes about a millisecond; a thread
 that runs Python without pauses blocks the window.
 """
-LOOK_MS = 2000
+POLL_INTERVAL_MS = 2000
 """Interval at which background training runs are checked, in milliseconds."""
 
 
@@ -100,8 +100,8 @@ class RunController(QObject):
     """Opens, overlays, renames and deletes runs; asks before one is interrupted or lost."""
 
     said = Signal(str)
-    broke = Signal(str)
-    settingsWanted = Signal()
+    failed = Signal(str)
+    settingsRequested = Signal()
     changed = Signal()
     """The list of runs or the overlaid runs have changed."""
 
@@ -109,20 +109,20 @@ class RunController(QObject):
         super().__init__(window)
         self._lab, self._pane, self._window = lab, pane, window
         self.runs: tuple[store.StoredRun, ...] = ()
-        self.at_work: frozenset[str] = frozenset()
+        self.training_runs: frozenset[str] = frozenset()
         """Runs that are training in the background."""
-        self.overlaid: dict[str, Losses] = {}
+        self.overlaid_runs: dict[str, LossHistory] = {}
         self._pending_overlays: set[str] = set()
         self._is_closed = Event()
-        self._worker = Worker(self)
+        self._worker = NewestRequestWorker(self)
         self._worker.answered.connect(self._on_losses)
         self._worker.failed.connect(self._on_failure)
         self._pending_deletions: list[Path] = []
         """Runs to be deleted, one after another."""
-        self._deleter = Worker(self)
+        self._deleter = NewestRequestWorker(self)
         self._deleter.answered.connect(self._on_deleted)
         self._deleter.failed.connect(self._on_deleted)
-        self._watch_timer = QTimer(self, interval=LOOK_MS)
+        self._watch_timer = QTimer(self, interval=POLL_INTERVAL_MS)
         self._watch_timer.timeout.connect(self.look)
         lab.opened.connect(self._save_last_run)
         lab.opened.connect(self.look)
@@ -130,10 +130,12 @@ class RunController(QObject):
 
     def look(self) -> None:
         """Refresh the list of runs."""
-        stored = store.stored_runs(self._lab.home)
+        stored = store.list_runs(self._lab.home)
         self.runs = tuple(run for run in stored if run.folder not in self._pending_deletions)
         names = {run.name for run in self.runs}
-        self.overlaid = {name: one for name, one in self.overlaid.items() if name in names}
+        self.overlaid_runs = {
+            name: one for name, one in self.overlaid_runs.items() if name in names
+        }
         self._pending_overlays &= names
         self._update_background_runs()
         self.changed.emit()
@@ -146,16 +148,16 @@ class RunController(QObject):
     def _update_background_runs(self) -> None:
         own = self._lab.run.folder if self._lab.run else None
         others = (run for run in self.runs if run.folder != own)
-        self.at_work = frozenset(
-            run.name for run in others if detached_controller.is_at_work(run.folder)
+        self.training_runs = frozenset(
+            run.name for run in others if detached_controller.is_training(run.folder)
         )
-        if bool(self.at_work) != self._watch_timer.isActive():
-            (self._watch_timer.start if self.at_work else self._watch_timer.stop)()
+        if bool(self.training_runs) != self._watch_timer.isActive():
+            (self._watch_timer.start if self.training_runs else self._watch_timer.stop)()
 
     @property
-    def ticked(self) -> frozenset[str]:
+    def overlaid_names(self) -> frozenset[str]:
         """Runs overlaid on the plot, including those whose losses are still being read."""
-        return frozenset(self._pending_overlays.union(self.overlaid))
+        return frozenset(self._pending_overlays.union(self.overlaid_runs))
 
     def close(self) -> None:
         """Stop reading and checking runs; pending deletions still complete."""
@@ -178,7 +180,7 @@ class RunController(QObject):
         answer.
         """
         run, lab = self._lab.run, self._lab
-        if run is None or lab.is_safe_to_leave:
+        if run is None or lab.is_safe_to_close:
             self._leave_and_continue(False, then)
             return True
         stop, go_on = (
@@ -186,9 +188,9 @@ class RunController(QObject):
         )
         lost = _lost_steps_message(run.folder) if lab.is_unsaved else ""
         if lab.is_training:
-            ask_leaving(self._window, run.name, lost, stop, go_on)
+            ask_stop_training(self._window, run.name, lost, stop, go_on)
         else:
-            ask_losing(self._window, run.name, lost, stop)
+            ask_close_run(self._window, run.name, lost, stop)
         return False
 
     def _leave_and_continue(self, goes_on: bool, then: Callable[[], object], *_: object) -> None:
@@ -205,9 +207,9 @@ class RunController(QObject):
 
     def _unlock_settings(self) -> None:
         self.look()
-        self.settingsWanted.emit()
+        self.settingsRequested.emit()
 
-    def choose_to_open(self) -> None:
+    def ask_and_open(self) -> None:
         ask_for_folder(self._window, "Open run folder", self._lab.home, self.open)
 
     def open_selected(self) -> None:
@@ -230,12 +232,12 @@ class RunController(QObject):
     def _must_reopen(self, run: RunState) -> bool:
         """Whether the open run failed, or was changed by another program."""
         refused = self._lab.refused
-        return run.phase is Phase.FAILED or (refused is not None and refused.field == "held")
+        return run.phase is RunPhase.FAILED or (refused is not None and refused.field == "held")
 
     def _contains_run(self, folder: Path) -> bool:
         """Whether a folder contains a run that can be opened; otherwise show why not."""
         try:
-            RunFolder(folder).read_about()
+            RunFolder(folder).read_metadata()
         except InputError as refused:
             self.said.emit(refused.sentence)
             return False
@@ -246,9 +248,9 @@ class RunController(QObject):
     def overlay(self, name: str, is_overlaid: bool) -> None:
         """Overlay the losses of a run on the plot, or remove them."""
         if not is_overlaid:
-            self.overlaid.pop(name, None)
+            self.overlaid_runs.pop(name, None)
             self._pending_overlays.discard(name)
-        elif name not in self.overlaid:
+        elif name not in self.overlaid_runs:
             self._pending_overlays.add(name)
             self._read_next()
         self.changed.emit()
@@ -261,14 +263,14 @@ class RunController(QObject):
                 partial(_read_losses, self._lab.home / min(self._pending_overlays), rest)
             )
 
-    def _on_losses(self, answer: tuple[str, Losses | InputError]) -> None:
+    def _on_losses(self, answer: tuple[str, LossHistory | InputError]) -> None:
         name, read = answer
         if name in self._pending_overlays:
             self._pending_overlays.discard(name)
             if isinstance(read, InputError):
                 self.said.emit(read.sentence)
             else:
-                self.overlaid[name] = read
+                self.overlaid_runs[name] = read
             self.changed.emit()
         self._read_next()
 
@@ -277,7 +279,7 @@ class RunController(QObject):
         self._report_bug(error)
 
     def _report_bug(self, error: Exception) -> None:
-        self.broke.emit("".join(traceback.format_exception(error)))
+        self.failed.emit("".join(traceback.format_exception(error)))
 
     def rename(self) -> None:
         """Start editing the name of the selected run."""
@@ -288,11 +290,11 @@ class RunController(QObject):
         folder = self._lab.home / name
         try:
             self._check_unused(folder, "renamed")
-            store.renamed(folder, other)
+            store.rename_run(folder, other)
             if app_settings.load_last_run() == name:
                 app_settings.save_last_run(other.strip())
-            if name in self.overlaid:
-                self.overlaid[other.strip()] = self.overlaid.pop(name)
+            if name in self.overlaid_runs:
+                self.overlaid_runs[other.strip()] = self.overlaid_runs.pop(name)
             elif name in self._pending_overlays:
                 self._pending_overlays = self._pending_overlays - {name} | {other.strip()}
         except InputError as refused:
@@ -303,7 +305,7 @@ class RunController(QObject):
         """Ask whether to delete the selected run."""
         name = self._pane.chosen
         if name:
-            ask_delete(self._window, name, partial(self._delete_run, name))
+            ask_delete_run(self._window, name, partial(self._delete_run, name))
 
     def _delete_run(self, name: str, *_: object) -> None:
         folder = self._lab.home / name
@@ -318,7 +320,7 @@ class RunController(QObject):
 
     def _delete_next(self) -> None:
         if self._pending_deletions and not self._deleter.is_working:
-            self._deleter.ask(partial(store.delete, self._pending_deletions[0]))
+            self._deleter.ask(partial(store.delete_run, self._pending_deletions[0]))
 
     def _on_deleted(self, refused: Exception | None) -> None:
         self._pending_deletions.pop(0)
@@ -334,7 +336,7 @@ class RunController(QObject):
         if run and run.folder == folder:
             sentence = f"“{folder.name}” is open and cannot be {done}. Open another run first."
             raise InputError("folder", sentence)
-        if detached_controller.is_at_work(folder):
+        if detached_controller.is_training(folder):
             sentence = f"“{folder.name}” is training in the background. Open and stop it first."
             raise InputError("folder", sentence)
 
@@ -349,18 +351,18 @@ def _lost_steps_message(folder: Path) -> str:
 
 def _yield_to_window(is_closed: Event) -> None:
     """Yield to the window while losses are read; abort once it is closed."""
-    if is_closed.wait(REST_S):
+    if is_closed.wait(READ_PAUSE_S):
         raise InputError("losses", "The lab was closed.")
 
 
 def _delete_all(folders: tuple[Path, ...]) -> None:
     for folder in folders:
         with suppress(InputError):  # the window that would report it is closed
-            store.delete(folder)
+            store.delete_run(folder)
 
 
-def _read_losses(folder: Path, rest: Callable[[], None]) -> tuple[str, Losses | InputError]:
+def _read_losses(folder: Path, rest: Callable[[], None]) -> tuple[str, LossHistory | InputError]:
     try:
-        return folder.name, store.losses_of(folder, rest)
+        return folder.name, store.read_losses(folder, rest)
     except InputError as refused:
         return folder.name, refused

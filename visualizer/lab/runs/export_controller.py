@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
-from visualizer.export.formats import FORMATS, FormatKind, why_not_writable
-from visualizer.export.progress_controller import CLOSES_THEN, ExportProgressController
+from visualizer.export.formats import FORMATS, FormatKind, unavailable_reason
+from visualizer.export.progress_controller import CLOSING_NOTICE, ExportProgressController
 from visualizer.lab.training_film.controller import TrainingFilmController
 from visualizer.lab.training_film.writer import TrainingFilmSettings
 from visualizer.session.view_options import ColourOptions
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from visualizer.language.wire_format import Message
 
 
-WEIGHTS = "Weights (*.safetensors)"
-FILMS = tuple(
-    each for each in FORMATS if each.kind is FormatKind.FILM and not why_not_writable(each.suffix)
+WEIGHTS_FILE_FILTER = "Weights (*.safetensors)"
+FILM_FORMATS = tuple(
+    each for each in FORMATS if each.kind is FormatKind.FILM and not unavailable_reason(each.suffix)
 )
 
 
@@ -40,7 +40,7 @@ class RunExportController(QObject):
         self.film_controller = TrainingFilmController(lab, self)
         self.film_controller.said.connect(self._show_message)
         self.film_controller.refused.connect(self.said)
-        self.film_controller.progressed.connect(self._show_progress)
+        self.film_controller.progressReported.connect(self._show_progress)
         self.progress = ExportProgressController(self.film_controller, self)
         self.colouring = ColourOptions()
         """Colour options of films: those of the window."""
@@ -54,13 +54,13 @@ class RunExportController(QObject):
         if run:
             step = run.step if view.step is None else view.step
             self._ask_for_path(
-                "Save weights", f"step-{step}.safetensors", WEIGHTS, self._request_save
+                "Save weights", f"step-{step}.safetensors", WEIGHTS_FILE_FILTER, self._request_save
             )
 
     def save_film(self) -> None:
-        kinds = ";;".join(f"{each.words} (*{each.suffix})" for each in FILMS)
+        kinds = ";;".join(f"{each.words} (*{each.suffix})" for each in FILM_FORMATS)
         self._ask_for_path(
-            "Save training animation", f"training{FILMS[0].suffix}", kinds, self._start_film
+            "Save training animation", f"training{FILM_FORMATS[0].suffix}", kinds, self._start_film
         )
 
     def _ask_for_path(
@@ -91,7 +91,7 @@ class RunExportController(QObject):
         self.said.emit(sentence)
 
     def _show_progress(self, done: int, of: int) -> None:
-        what = CLOSES_THEN if self.progress.is_closing else "Saving animation"
+        what = CLOSING_NOTICE if self.progress.is_closing else "Saving animation"
         self.said.emit(f"{what}: {done:,} of {of:,}")
 
     def close(self) -> None:

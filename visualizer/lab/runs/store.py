@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from visualizer.errors import InputError, reason_of
-from visualizer.lab.training.recorded_losses import Losses
-from visualizer.language.first_probe_text import first_probe_of
-from visualizer.language.loss_log import EMPTY_ROWS, MAX_FILE_BYTES, curves, tables
+from visualizer.errors import InputError, system_error_reason
+from visualizer.lab.training.recorded_losses import LossHistory
+from visualizer.language.first_probe_text import choose_probe_text
+from visualizer.language.loss_log import MAX_FILE_BYTES, NO_ROWS, loss_curves, parse_tables
 from visualizer.language.run_folder import RunFolder
-from visualizer.storage.atomic_file import write
+from visualizer.storage.atomic_file import write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -47,7 +47,7 @@ class StoredRun(Struct, frozen=True):
         return self.folder.name
 
 
-def stored_runs(home: Path) -> tuple[StoredRun, ...]:
+def list_runs(home: Path) -> tuple[StoredRun, ...]:
     """List the runs in a folder, newest first."""
     folders = [one for one in home.glob("*") if RunFolder(one).about.is_file()]
     found = [StoredRun(one, _last_change(one)) for one in folders]
@@ -62,7 +62,7 @@ def _last_change(folder: Path) -> float:
     return max(found)
 
 
-def unused_folder(home: Path, settings: TrainingSettings, taken: Collection[Path] = ()) -> Path:
+def choose_run_folder(home: Path, settings: TrainingSettings, taken: Collection[Path] = ()) -> Path:
     """Return an unused folder for a new run.
 
     Parameters
@@ -75,7 +75,7 @@ def unused_folder(home: Path, settings: TrainingSettings, taken: Collection[Path
     return next(one for one in folders if one not in taken and not os.path.lexists(one))
 
 
-def renamed(folder: Path, name: str) -> Path:
+def rename_run(folder: Path, name: str) -> Path:
     """Rename a run and return its folder.
 
     Raises
@@ -94,11 +94,11 @@ def renamed(folder: Path, name: str) -> Path:
     try:
         return folder.rename(target)
     except OSError as error:
-        reason = reason_of(error)
+        reason = system_error_reason(error)
         raise InputError("name", f"“{folder.name}” could not be renamed: {reason}.") from error
 
 
-def delete(folder: Path) -> None:
+def delete_run(folder: Path) -> None:
     """Delete a run with its files, without following links; many snapshots take seconds.
 
     Raises
@@ -120,19 +120,19 @@ def delete(folder: Path) -> None:
                 path.unlink()
         shutil.rmtree(folder)  # the metadata last, so that a partly deleted folder is still a run
     except OSError as error:
-        reason = reason_of(error)
+        reason = system_error_reason(error)
         raise InputError("folder", f"“{folder.name}” could not be deleted: {reason}.") from error
 
 
-def keep_probe(folder: Path, text: str) -> None:
+def store_probe(folder: Path, text: str) -> None:
     """Store the last probe of a run; a folder that cannot be written is ignored."""
     if text and RunFolder(folder).about.is_file():
         with suppress(InputError):
             probe = RunFolder(folder).probe
-            write(probe, lambda file: file.write(text.encode()), waits_for_disk=False)
+            write_atomically(probe, lambda file: file.write(text.encode()), waits_for_disk=False)
 
 
-def kept_probe(folder: Path) -> str:
+def stored_probe(folder: Path) -> str:
     """Return the last probe of a run; empty if none is stored, or it is invalid."""
     try:
         return RunFolder(folder).probe.read_bytes(MAX_PROBE_BYTES).decode()
@@ -140,7 +140,7 @@ def kept_probe(folder: Path) -> str:
         return ""
 
 
-def losses_of(folder: Path, rest: Callable[[], None] = lambda: None) -> Losses:
+def read_losses(folder: Path, rest: Callable[[], None] = lambda: None) -> LossHistory:
     """Read the losses of a run.
 
     Parameters
@@ -155,17 +155,17 @@ def losses_of(folder: Path, rest: Callable[[], None] = lambda: None) -> Losses:
     """
     try:
         with TextIOWrapper(RunFolder(folder).losses.open(MAX_FILE_BYTES), "utf-8") as lines:
-            parts = [EMPTY_ROWS]
-            for table in tables(lines):
+            parts = [NO_ROWS]
+            for table in parse_tables(lines):
                 parts.append(table)
                 rest()
     except (OSError, UnicodeDecodeError) as error:
         reason = f": {error.strerror}" if isinstance(error, OSError) and error.strerror else ""
         sentence = f"Cannot read the losses of “{folder.name}”{reason}."
         raise InputError("losses", sentence) from error
-    return Losses.of(**curves(np.concatenate(parts)))
+    return LossHistory.of(**loss_curves(np.concatenate(parts)))
 
 
-def opening_probe(folder: Path, sample: str, settings: TrainingSettings) -> str:
+def initial_probe(folder: Path, sample: str, settings: TrainingSettings) -> str:
     """Return the first probe of an opened run: the stored one, or one from the sample."""
-    return kept_probe(folder) or first_probe_of(sample, settings)
+    return stored_probe(folder) or choose_probe_text(sample, settings)

@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
 )
 
 from visualizer.format import format_date, format_date_and_time, format_time
-from visualizer.lab.training.bar_widget import text_button
+from visualizer.lab.training.bar_widget import create_text_button
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout
 from visualizer.widgets.plain_text_tooltips import plain_tooltip
@@ -30,20 +30,22 @@ if TYPE_CHECKING:
     from visualizer.lab.runs.store import StoredRun
 
 
-BUTTONS = {"open_chosen": "Open", "rename": "Rename", "delete": "Delete…"}
-EMPTY = "Training runs appear here once started."
-OVERLAY = "Select the checkbox to add the run’s losses to the plot; press Enter to open the run."
-AT_WORK = "Training in the background. Open the run to see its progress."
+BUTTON_TEXTS = {"open_chosen": "Open", "rename": "Rename", "delete": "Delete…"}
+EMPTY_MESSAGE = "Training runs appear here once started."
+OVERLAY_TOOLTIP = (
+    "Select the checkbox to add the run’s losses to the plot; press Enter to open the run."
+)
+TRAINING_TOOLTIP = "Training in the background. Open the run to see its progress."
 
 
 class RunRow(Struct, frozen=True):
     """A row of the list as it is shown; the list is rebuilt if any row changes."""
 
     name: str
-    went_on: str
+    continued_note: str
     tooltip: str
     is_overlaid: bool
-    is_present: bool
+    is_in_plot: bool
 
 
 class RunsPane(QWidget):
@@ -51,7 +53,7 @@ class RunsPane(QWidget):
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     opened = Signal(str)
-    overlaid = Signal(str, bool)
+    overlaid_runs = Signal(str, bool)
     renamed = Signal(str, str)
 
     def __init__(self, actions: Mapping[str, QAction]) -> None:
@@ -59,7 +61,7 @@ class RunsPane(QWidget):
         self._rows: tuple[RunRow, ...] = ()
         self._shown_rows: object = None
         self._actions = tuple(actions.values())
-        self.hint, self.list = PlainLabel(EMPTY), QTreeWidget()
+        self.hint, self.list = PlainLabel(EMPTY_MESSAGE), QTreeWidget()
         self.hint.setWordWrap(True)
         self.hint.setProperty("role", "quiet")
         self.list.setAccessibleName("Runs")
@@ -80,8 +82,8 @@ class RunsPane(QWidget):
         )
         self.list.currentItemChanged.connect(self._update_actions)
         row = QHBoxLayout()
-        for name, words in BUTTONS.items():
-            row.addWidget(text_button(actions[name], words))
+        for name, words in BUTTON_TEXTS.items():
+            row.addWidget(create_text_button(actions[name], words))
         row.addStretch(1)
         column = column_layout(self, (16, 8, 16, 16))
         column.addWidget(self.hint)
@@ -141,7 +143,7 @@ class RunsPane(QWidget):
             self.list.addTopLevelItems([_make_item(row) for row in self._rows])
             self.choose(chosen)  # this scrolls to it
         scroll_bar.setValue(place)
-        self.hint.setText(OVERLAY if self._rows else EMPTY)
+        self.hint.setText(OVERLAY_TOOLTIP if self._rows else EMPTY_MESSAGE)
         self._update_actions()
 
     def _update_actions(self) -> None:
@@ -158,12 +160,12 @@ class RunsPane(QWidget):
             self._shown_rows = None  # the edited name may be rejected
             self.renamed.emit(name, item.text(0))
         else:
-            self.overlaid.emit(name, item.checkState(0) is Qt.CheckState.Checked)
+            self.overlaid_runs.emit(name, item.checkState(0) is Qt.CheckState.Checked)
 
 
 def _make_row(run: StoredRun, is_overlaid: bool, is_at_work: bool, is_present: bool) -> RunRow:
     if is_at_work:
-        return RunRow(run.name, "training", AT_WORK, is_overlaid, is_present)
+        return RunRow(run.name, "training", TRAINING_TOOLTIP, is_overlaid, is_present)
     when = datetime.fromtimestamp(run.changed)
     is_today = when.date() == datetime.now().date()
     went_on = format_time(when) if is_today else format_date(when)
@@ -171,12 +173,12 @@ def _make_row(run: StoredRun, is_overlaid: bool, is_at_work: bool, is_present: b
 
 
 def _make_item(row: RunRow) -> QTreeWidgetItem:
-    item = QTreeWidgetItem([row.name, row.went_on])
+    item = QTreeWidgetItem([row.name, row.continued_note])
     item.setToolTip(0, plain_tooltip(row.name))
     item.setToolTip(1, plain_tooltip(row.tooltip))
     item.setData(0, Qt.ItemDataRole.UserRole, row.name)
     flags = item.flags() | Qt.ItemFlag.ItemIsEditable
-    if row.is_present:
+    if row.is_in_plot:
         bold = item.font(0)
         bold.setBold(True)
         item.setFont(0, bold)

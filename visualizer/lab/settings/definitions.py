@@ -8,20 +8,20 @@ from msgspec.structs import replace
 
 from visualizer.attention.settings import Setting, SettingKind, unless, when
 from visualizer.attention.spec import Device
-from visualizer.language.tokenizers import Tokenizer
-from visualizer.language.training_presets import PRESETS, preset_of, with_preset
+from visualizer.language.tokenizers import TokenizerKind
+from visualizer.language.training_presets import PRESETS, apply_preset, matching_preset
 from visualizer.language.training_settings import (
-    LAYERED,
-    LIMITS,
-    TITLES,
+    LAYERED_MODELS,
+    MODEL_TITLES,
+    SETTING_LIMITS,
     CorpusKind,
     LearningRateDecay,
     TrainingSettings,
 )
 
-OWN = ""
+CUSTOM_PRESET = ""
 """Preset name of settings that match no preset."""
-TEXTS = {
+CORPUS_LABELS = {
     CorpusKind.FILE: "A text file",
     CorpusKind.WORLD: "Generated stories",
     CorpusKind.REPEAT: "Task: repeat segments",
@@ -35,19 +35,19 @@ TEXTS = {
 _SOURCE_FIELDS = {"kind", "path", "size", "tokenizer"}
 
 
-_IS_LAYERED = when("is_layered", True, words=f"without --model {' or '.join(LAYERED)}")
+_IS_LAYERED = when("is_layered", True, words=f"without --model {' or '.join(LAYERED_MODELS)}")
 
 # fmt: off
 LAB_SETTINGS: tuple[Setting, ...] = (
     Setting("preset", "Start from", SettingKind.CHOICE, True,
         "Presets that produce clear patterns",
-            ((OWN, "Custom settings"), *((one.name, one.title) for one in PRESETS))),
+            ((CUSTOM_PRESET, "Custom settings"), *((one.name, one.title) for one in PRESETS))),
     Setting("kind", "Text", SettingKind.CHOICE, True,
-        "Training text", tuple(TEXTS.items())),
+        "Training text", tuple(CORPUS_LABELS.items())),
     Setting("path", "File", SettingKind.FILE, True, "UTF-8 text file, up to 100 MB",
             where=(when("source.kind", CorpusKind.FILE, words="without a text file"),)),
     Setting("tokenizer", "Tokens", SettingKind.CHOICE, True, "How the text is split into tokens", (
-        (Tokenizer.CHARACTERS, "Characters"), (Tokenizer.WORDS, "Words")),
+        (TokenizerKind.CHARACTERS, "Characters"), (TokenizerKind.WORDS, "Words")),
             where=(when("source.kind", CorpusKind.FILE, CorpusKind.WORLD,
                         words="with a generated task"),)),
     Setting("size", "Text length", SettingKind.WHOLE, True,
@@ -55,7 +55,7 @@ LAB_SETTINGS: tuple[Setting, ...] = (
             where=(unless("source.kind", CorpusKind.FILE, words="with a text file"),)),
     Setting("model", "Model", SettingKind.CHOICE, True,
         "Model architecture, from bigram to transformer",
-            tuple(TITLES.items())),
+            tuple(MODEL_TITLES.items())),
     Setting("block", "Block size", SettingKind.WHOLE, True,
         "Maximum context length, in tokens"),
     Setting("width", "Embedding size", SettingKind.WHOLE, True, "Dimensions of a token’s vector"),
@@ -84,31 +84,31 @@ LAB_SETTINGS: tuple[Setting, ...] = (
 
 
 # fmt: on
-STAYING = frozenset({"steps"})
+SETTINGS_OF_OPEN_RUN = frozenset({"steps"})
 """Settings that can still be changed in an open run."""
 
 
-RANGES: dict[str, tuple[float, float]] = {
-    **{name: (0, 10 * most) for name, (_, most) in LIMITS.items()},
-    "seed": (0, LIMITS["seed"][1]),
+INPUT_RANGES: dict[str, tuple[float, float]] = {
+    **{name: (0, 10 * most) for name, (_, most) in SETTING_LIMITS.items()},
+    "seed": (0, SETTING_LIMITS["seed"][1]),
     "dropout": (0, 9),
     "rate": (0, 1_000),
 }
 """Input ranges, wider than the valid ones, so that invalid values are explained, not blocked."""
 
 
-def get(settings: TrainingSettings, name: str) -> Any:
+def get_setting(settings: TrainingSettings, name: str) -> Any:
     """Return a setting by its name in the table."""
     if name == "preset":
-        preset = preset_of(settings)
-        return preset.name if preset else OWN
+        preset = matching_preset(settings)
+        return preset.name if preset else CUSTOM_PRESET
     return getattr(settings.source if name in _SOURCE_FIELDS else settings, name)
 
 
-def put(settings: TrainingSettings, name: str, value: Any) -> TrainingSettings:
+def replace_setting(settings: TrainingSettings, name: str, value: Any) -> TrainingSettings:
     """Return settings with one changed, by its name in the table."""
     if name == "preset":
-        return settings if value == OWN else with_preset(settings, value)
+        return settings if value == CUSTOM_PRESET else apply_preset(settings, value)
     if name in _SOURCE_FIELDS:
         return replace(settings, source=replace(settings.source, **{name: value}))
     return replace(settings, **{name: value})

@@ -10,31 +10,31 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 from PySide6.QtCore import QObject, Signal
 
-from visualizer.errors import InputError, reason_of
-from visualizer.language.corpora.corpus import load
+from visualizer.errors import InputError, system_error_reason
+from visualizer.language.corpora.corpus import load_corpus
 from visualizer.language.tokenizers import tokenize
-from visualizer.language.training_settings import CorpusKind, TrainingSettings, problems
-from visualizer.session.newest_request_worker import Worker
+from visualizer.language.training_settings import CorpusKind, TrainingSettings, settings_problems
+from visualizer.session.newest_request_worker import NewestRequestWorker
 from visualizer.storage.regular_file import open_regular_file
 
 if TYPE_CHECKING:
     from visualizer.lab.controller import LabStateController
 
 MAX_PREVIEW_CHARACTERS = 600
-MADE_SOON = 5_000_000
+MAX_GENERATED_SAMPLE_TOKENS = 5_000_000
 """Tokens that are generated in a second or two; longer texts are sampled at this length."""
 
 
 class TextSampleController(QObject):
     """Shows the beginning of the text while settings are edited."""
 
-    broke = Signal(str)
+    failed = Signal(str)
 
     def __init__(self, lab: LabStateController) -> None:
         super().__init__(lab)
         self._lab = lab
         self._sampled_settings: TrainingSettings | None = None
-        self._worker = Worker(self)
+        self._worker = NewestRequestWorker(self)
         self._worker.answered.connect(self._on_sample)
         self._worker.failed.connect(self._on_failure)
         lab.changed.connect(self.look)
@@ -58,12 +58,12 @@ class TextSampleController(QObject):
             self._sampled_settings = None  # read again once the settings are unlocked
         elif isinstance(read, InputError):
             self._lab.show_sample("")
-            self._lab.refuse(read)
+            self._lab.show_error(read)
         else:
             self._lab.show_sample(read)
 
     def _on_failure(self, error: Exception) -> None:
-        self.broke.emit("".join(traceback.format_exception(error)))
+        self.failed.emit("".join(traceback.format_exception(error)))
 
     def close(self) -> None:
         """Stop reading."""
@@ -72,14 +72,14 @@ class TextSampleController(QObject):
 
 def _read_sample(settings: TrainingSettings) -> tuple[TrainingSettings, str | InputError]:
     try:
-        sample = sample_of(settings)
+        sample = read_text_sample(settings)
         tokenize(sample, settings.source.effective_tokenizer)  # imports the tokenizer early
         return settings, sample
     except InputError as refused:
         return settings, refused
 
 
-def sample_of(settings: TrainingSettings) -> str:
+def read_text_sample(settings: TrainingSettings) -> str:
     """Return the beginning of the text; empty while the settings are invalid.
 
     Raises
@@ -87,13 +87,15 @@ def sample_of(settings: TrainingSettings) -> str:
     InputError
         If the text cannot be read.
     """
-    if problems(settings):
+    if settings_problems(settings):
         return ""
     source = settings.source
     if source.kind is CorpusKind.FILE:
         return _read_beginning(Path(source.path))
-    soon = replace(settings, source=replace(source, size=min(MADE_SOON, source.size)))
-    return load(soon).text[:MAX_PREVIEW_CHARACTERS]
+    soon = replace(
+        settings, source=replace(source, size=min(MAX_GENERATED_SAMPLE_TOKENS, source.size))
+    )
+    return load_corpus(soon).text[:MAX_PREVIEW_CHARACTERS]
 
 
 def _read_beginning(path: Path) -> str:
@@ -101,5 +103,7 @@ def _read_beginning(path: Path) -> str:
         with open_regular_file(path) as file:
             read = file.read(4 * MAX_PREVIEW_CHARACTERS)
     except OSError as error:
-        raise InputError("path", f"Cannot read “{path.name}”: {reason_of(error)}.") from error
+        raise InputError(
+            "path", f"Cannot read “{path.name}”: {system_error_reason(error)}."
+        ) from error
     return read.decode("utf-8-sig", errors="replace")[:MAX_PREVIEW_CHARACTERS]

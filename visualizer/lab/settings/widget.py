@@ -21,25 +21,30 @@ from PySide6.QtWidgets import (
 )
 
 from visualizer.attention.settings import Setting, SettingKind
-from visualizer.lab.settings.definitions import LAB_SETTINGS, RANGES
+from visualizer.lab.settings.definitions import INPUT_RANGES, LAB_SETTINGS
 from visualizer.widgets.dialogs import ask_open_path
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout
-from visualizer.widgets.setting_controls import CONTROLS, SettingControl, SettingRow, TypedControl
+from visualizer.widgets.setting_controls import (
+    CONTROL_TYPES,
+    SettingControl,
+    SettingRow,
+    TypedControl,
+)
 
 if TYPE_CHECKING:
     from visualizer.lab.settings.presenter import LabSettingsPanel
     from visualizer.widgets.theme import Theme
 
-LINES = (
+SETTING_ROWS = (
     ("preset",), ("kind",), ("path",), ("tokenizer",), ("size",), ("model",),
     ("block", "width"), ("heads", "layers"), ("dropout", "batch"), ("rate", "decay"),
     ("warmup", "steps"), ("seed", "device"),
 )  # fmt: skip
 """Settings by row; those of one row are shown side by side."""
-COMING = frozenset({"path", "tokenizer", "size"})
+CONDITIONAL_SETTINGS = frozenset({"path", "tokenizer", "size"})
 """Settings that are hidden if they do not apply."""
-SAMPLE_LINES = 7
+VISIBLE_SAMPLE_LINES = 7
 
 
 class SettingsPane(QScrollArea):
@@ -47,8 +52,8 @@ class SettingsPane(QScrollArea):
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     chosen = Signal(str, object)
-    remedied = Signal(str)
-    anotherWanted = Signal()
+    remedyRequested = Signal(str)
+    newDocumentRequested = Signal()
 
     def __init__(self) -> None:
         super().__init__()
@@ -58,17 +63,17 @@ class SettingsPane(QScrollArea):
         self.rows = {one.name: self._make_row(LAB_CONTROLS[one.kind](one)) for one in LAB_SETTINGS}
         self._shown: LabSettingsPanel | None = None
         self._theme: Theme | None = None
-        self.locked, self.another = PlainLabel(), QPushButton("New run with these settings…")
+        self.locked, self.another_button = PlainLabel(), QPushButton("New run with these settings…")
         self.says = PlainLabel()
         for label in (self.locked, self.says):
             label.setWordWrap(True)
             label.setProperty("role", "quiet")
-        self.another.clicked.connect(self.anotherWanted)
+        self.another_button.clicked.connect(self.newDocumentRequested)
         self._content = inner = QWidget()
         column = column_layout(inner, (16, 8, 16, 16), spacing=8)
-        for widget in (self.locked, self.another):
+        for widget in (self.locked, self.another_button):
             column.addWidget(widget)
-        for names in LINES:
+        for names in SETTING_ROWS:
             column.addLayout(self._make_line(names))
             if names == ("preset",):
                 column.addWidget(self.says)
@@ -96,7 +101,7 @@ class SettingsPane(QScrollArea):
     def _make_row(self, control: SettingControl) -> SettingRow:
         row = SettingRow(control)
         control.chosen.connect(self._emit_chosen)
-        row.remedied.connect(self.remedied)
+        row.remedyRequested.connect(self.remedyRequested)
         return row
 
     def _add_sample(self, column: QVBoxLayout) -> None:
@@ -107,7 +112,9 @@ class SettingsPane(QScrollArea):
         self.sample.setTabChangesFocus(True)
         self.sample.setAccessibleName("Text preview")
         self.sample.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
-        self.sample.setFixedHeight(self.sample.fontMetrics().lineSpacing() * SAMPLE_LINES + 12)
+        self.sample.setFixedHeight(
+            self.sample.fontMetrics().lineSpacing() * VISIBLE_SAMPLE_LINES + 12
+        )
         self.notes = PlainLabel()
         self.notes.setWordWrap(True)
         self.notes.setProperty("role", "quiet")
@@ -127,10 +134,10 @@ class SettingsPane(QScrollArea):
         for shown in setup.settings:
             row = self.rows[shown.setting.name]
             row.show_setting(shown)
-            if shown.setting.name in COMING:
-                row.setVisible(shown.is_of_use)
+            if shown.setting.name in CONDITIONAL_SETTINGS:
+                row.setVisible(shown.has_effect)
         self.locked.setText(setup.locked)
-        for widget in (self.locked, self.another):
+        for widget in (self.locked, self.another_button):
             widget.setVisible(bool(setup.locked))
         for box in self.findChildren(QSpinBox):
             # In an open run, the first typed digits could be a smaller number of steps, which would
@@ -146,10 +153,10 @@ class SettingsPane(QScrollArea):
         self.chosen.emit(name, value)
 
 
-TEXTS = "Text files (*.txt *.md *.csv *.json *.py);;All files (*)"
-NARROW = 72
+TEXT_FILE_FILTER = "Text files (*.txt *.md *.csv *.json *.py);;All files (*)"
+NUMBER_WIDTH_PX = 72
 """Width in pixels for a typical number; Qt reserves space for the longest one."""
-ADAPTIVE = QAbstractSpinBox.StepType.AdaptiveDecimalStepType
+ADAPTIVE_STEP = QAbstractSpinBox.StepType.AdaptiveDecimalStepType
 
 
 class WholeNumberControl(TypedControl):
@@ -158,10 +165,10 @@ class WholeNumberControl(TypedControl):
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
         self.box = QSpinBox()
-        least, most = RANGES[setting.name]
+        least, most = INPUT_RANGES[setting.name]
         self.box.setRange(int(least), int(min(most, 2**31 - 1)))
-        self.box.setStepType(ADAPTIVE)
-        self.box.setMinimumWidth(NARROW)
+        self.box.setStepType(ADAPTIVE_STEP)
+        self.box.setMinimumWidth(NUMBER_WIDTH_PX)
         self.take(self.box, "QSpinBox", 1)
 
 
@@ -171,7 +178,7 @@ class ScientificSpinBox(QDoubleSpinBox):
     def __init__(self) -> None:
         super().__init__()
         self.setDecimals(8)
-        self.setStepType(ADAPTIVE)
+        self.setStepType(ADAPTIVE_STEP)
 
     def textFromValue(self, value: float) -> str:
         return f"{value:.8f}".rstrip("0").rstrip(".")
@@ -183,12 +190,12 @@ class SmallNumberControl(TypedControl):
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
         self.box = ScientificSpinBox()
-        self.box.setRange(*RANGES[setting.name])
-        self.box.setMinimumWidth(NARROW)
+        self.box.setRange(*INPUT_RANGES[setting.name])
+        self.box.setMinimumWidth(NUMBER_WIDTH_PX)
         self.take(self.box, "Tiny", 1)
 
     def _type(self, value: float) -> None:
-        self.emit_chosen(value, True)
+        self.emit_value(value, True)
 
 
 class FileControl(SettingControl):
@@ -211,15 +218,15 @@ class FileControl(SettingControl):
                 self.box.setText(value)
 
     def _ask_for_file(self) -> None:
-        ask_open_path(self, Path(self.box.text()).parent, TEXTS, self.emit_chosen)
+        ask_open_path(self, Path(self.box.text()).parent, TEXT_FILE_FILTER, self.emit_value)
 
     def _type(self) -> None:
         if self.box.text() != self._shown:
-            self.emit_chosen(self.box.text())
+            self.emit_value(self.box.text())
 
 
 LAB_CONTROLS: dict[SettingKind, type[SettingControl]] = {
-    **CONTROLS,
+    **CONTROL_TYPES,
     SettingKind.WHOLE: WholeNumberControl,
     SettingKind.SMALL: SmallNumberControl,
     SettingKind.FILE: FileControl,

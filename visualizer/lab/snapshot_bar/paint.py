@@ -8,48 +8,48 @@ from msgspec import Struct
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter
 
-from visualizer.widgets.fonts import font, metrics, text_scale
+from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 
 if TYPE_CHECKING:
     from visualizer.lab.snapshot_bar.presenter import SnapshotTimeline
     from visualizer.widgets.theme import Theme
 
-KNOB = 7
-BAR = 4
-DOT = 2.5
-APART = 12
-NOW = "now"
-CENTRE = Qt.AlignmentFlag.AlignCenter
+KNOB_RADIUS_PX = 7
+BAR_HEIGHT_PX = 4
+DOT_RADIUS_PX = 2.5
+MIN_LABEL_DISTANCE_PX = 12
+NOW_LABEL = "now"
+ALIGN_CENTRE = Qt.AlignmentFlag.AlignCenter
 
 
 def axis_height() -> float:
     """Return the height of the knob and the labels."""
-    return metrics(12).height() + (2 * KNOB + 6) * text_scale()
+    return font_metrics(12).height() + (2 * KNOB_RADIUS_PX + 6) * text_scale()
 
 
 class SnapshotAxis(Struct, frozen=True):
     """Places and paints the stops on an axis of a given width."""
 
-    scrub: SnapshotTimeline
+    snapshot_bar: SnapshotTimeline
     width: float
 
     def x(self, share: float) -> float:
-        knob = KNOB * text_scale()
+        knob = KNOB_RADIUS_PX * text_scale()
         return knob + share * (self.width - 2 * knob)
 
     def x_of(self, stop: int) -> float:
-        return self.x(self.scrub.shares[stop])
+        return self.x(self.snapshot_bar.shares[stop])
 
-    def stop_at(self, x: float) -> int:
+    def snapshot_at(self, x: float) -> int:
         start, end = self.x(0), self.x(1)
-        return self.scrub.nearest((x - start) / max(1.0, end - start))
+        return self.snapshot_bar.nearest((x - start) / max(1.0, end - start))
 
     def paint(self, painter: QPainter, theme: Theme) -> None:
         """Draw the axis up to the selected stop, a dot for each stop, and a knob."""
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(Qt.PenStyle.NoPen)
-        scale, scrub = text_scale(), self.scrub
-        middle, bar = (KNOB + 1) * scale, BAR * scale
+        scale, scrub = text_scale(), self.snapshot_bar
+        middle, bar = (KNOB_RADIUS_PX + 1) * scale, BAR_HEIGHT_PX * scale
         here = self.x_of(scrub.at)
         ink = theme.border if scrub.is_last else theme.accent
         for end, colour in ((self.x(1), theme.hairline), (here, ink)):
@@ -58,29 +58,34 @@ class SnapshotAxis(Struct, frozen=True):
             painter.drawRoundedRect(area, bar / 2, bar / 2)
         painter.setBrush(QColor(theme.quiet))
         for stop in range(len(scrub.stops)):
-            painter.drawEllipse(QPointF(self.x_of(stop), middle), DOT * scale, DOT * scale)
+            painter.drawEllipse(
+                QPointF(self.x_of(stop), middle), DOT_RADIUS_PX * scale, DOT_RADIUS_PX * scale
+            )
         painter.setBrush(QColor(ink))
-        knob = (KNOB - 1) * scale
+        knob = (KNOB_RADIUS_PX - 1) * scale
         painter.drawEllipse(QPointF(here, middle), knob, knob)
         self._paint_labels(painter, middle + knob + 3 * scale, theme)
 
     def _paint_labels(self, painter: QPainter, top: float, theme: Theme) -> None:
         """Draw the selected step, the current one, and as many round numbers as fit."""
-        looked = self.scrub.looked
-        labels = [(1.0, NOW, theme.ink if looked is None else theme.quiet)]
+        looked = self.snapshot_bar.selected_step
+        labels = [(1.0, NOW_LABEL, theme.ink if looked is None else theme.quiet)]
         if looked is not None:
-            labels.insert(0, (self.scrub.share(looked), f"{looked:,}", theme.ink))
-        labels += [(share, f"{step:,}", theme.quiet) for step, share in self.scrub.ticks]
+            labels.insert(0, (self.snapshot_bar.share(looked), f"{looked:,}", theme.ink))
+        labels += [(share, f"{step:,}", theme.quiet) for step, share in self.snapshot_bar.ticks]
         taken: list[QRectF] = []
         for share, text, ink in labels:
             weight = QFont.Weight.DemiBold if ink == theme.ink else QFont.Weight.Normal
-            painter.setFont(font(12, weight))
+            painter.setFont(scaled_font(12, weight))
             painter.setPen(QColor(ink))
             box = self._label_box(share, QFontMetricsF(painter.font()).horizontalAdvance(text), top)
-            if not any(box.intersects(other.adjusted(-APART, 0, APART, 0)) for other in taken):
-                painter.drawText(box, CENTRE, text)
+            if not any(
+                box.intersects(other.adjusted(-MIN_LABEL_DISTANCE_PX, 0, MIN_LABEL_DISTANCE_PX, 0))
+                for other in taken
+            ):
+                painter.drawText(box, ALIGN_CENTRE, text)
                 taken.append(box)
 
     def _label_box(self, share: float, width: float, top: float) -> QRectF:
         left = min(max(self.x(share) - width / 2 - 1, 0), self.width - width - 2)
-        return QRectF(left, top, width + 2, metrics(12).height())
+        return QRectF(left, top, width + 2, font_metrics(12).height())

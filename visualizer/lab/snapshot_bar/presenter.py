@@ -17,9 +17,9 @@ from visualizer.format import format_number
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from visualizer.lab.training.recorded_losses import Measured
+    from visualizer.lab.training.recorded_losses import MeasuredLoss
 
-DECIMALS = 3
+LOSS_DECIMALS = 3
 
 
 class SnapshotTimeline(Struct, frozen=True, dict=True):
@@ -46,7 +46,7 @@ class SnapshotTimeline(Struct, frozen=True, dict=True):
     is_waiting: bool = False
 
     @property
-    def looked(self) -> int | None:
+    def selected_step(self) -> int | None:
         """Selected step; None for the current model."""
         return self.stops[self.at]
 
@@ -84,12 +84,12 @@ class SnapshotTimeline(Struct, frozen=True, dict=True):
         return ((0, 0.0), *((step, self.share(step)) for step in powers if step < self.now))
 
 
-def present_scrub(
+def present_snapshots(
     snapshots: Iterable[int],
     now: int,
     looked: int | None,
-    training: Measured | None = None,
-    validation: Measured | None = None,
+    training: MeasuredLoss | None = None,
+    validation: MeasuredLoss | None = None,
     is_waiting: bool = False,
 ) -> SnapshotTimeline:
     """Present the snapshot bar.
@@ -98,7 +98,7 @@ def present_scrub(
     ----------
     snapshots : iterable of int
         The steps of saved snapshots.
-    looked : int or None
+    selected_step : int or None
         The selected step, or the nearest one if it is no longer saved; None for the current model.
     training, validation : Measured or None
         The losses at that step, or the last ones before it, if known.
@@ -115,7 +115,7 @@ def present_scrub(
 
 
 def _describe_stop(
-    looked: int | None, now: int, training: Measured | None, validation: Measured | None
+    looked: int | None, now: int, training: MeasuredLoss | None, validation: MeasuredLoss | None
 ) -> str:
     when = f"Current model, step {now:,}" if looked is None else f"Step {looked:,} of {now:,}"
     step = now if looked is None else looked
@@ -129,7 +129,7 @@ def _describe_stop(
     return ": ".join(filter(None, (when, ", ".join(losses))))
 
 
-def _format_loss(name: str, measured: Measured, here: set[int]) -> str:
+def _format_loss(name: str, measured: MeasuredLoss, here: set[int]) -> str:
     """Format a loss, with its step if that differs."""
-    text = f"{name} loss {format_number(measured.loss, DECIMALS)}"
+    text = f"{name} loss {format_number(measured.loss, LOSS_DECIMALS)}"
     return text if measured.step in here else f"{text} at step {measured.step:,}"

@@ -13,7 +13,7 @@ from visualizer.lab.snapshot_bar.presenter import SnapshotTimeline
 from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.icons import icon
-from visualizer.widgets.input_filters import is_command
+from visualizer.widgets.input_filters import has_command_modifier
 from visualizer.widgets.labels import ElidedLabel
 from visualizer.widgets.layouts import row_layout
 from visualizer.widgets.plain_text_tooltips import plain_tooltip
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     from PySide6.QtGui import QKeyEvent, QPaintEvent, QResizeEvent, QWheelEvent
 
-SAYING = 600
+MIN_TEXT_WIDTH_PX = 600
 """Minimum width in pixels for text in the bar; in a narrower bar, it is only a tooltip."""
-SPEEDS = (0.5, 1.0, 2.0, 4.0, 8.0)
+PLAYBACK_SPEEDS = (0.5, 1.0, 2.0, 4.0, 8.0)
 FRAME_MS = 300
 """Duration of each step when playing at normal speed."""
 
@@ -36,12 +36,12 @@ FRAME_MS = 300
 class SnapshotBar(QWidget):
     """Shows the selected training step, and selects another.
 
-    `stepLooked` carries a saved step, or None for the current model. While playing, it selects the
-    next step once the previous one is shown.
+    `stepSelectionChanged` carries a saved step, or None for the current model. While playing, it
+    selects the next step once the previous one is shown.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
-    stepLooked = Signal(object)
+    stepSelectionChanged = Signal(object)
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,9 +56,9 @@ class SnapshotBar(QWidget):
         self.back = self._add_button("step-back", "Previous snapshot", self.step_back)
         self.play = self._add_button("play", "Play training", self.toggle)
         self.on = self._add_button("step-on", "Next snapshot", self.step_on)
-        self.to_now = self._add_button("to-end", "Current model", self.go_to_now)
-        self.speed = combo_box("Speed", [(speed, f"{speed:g}×") for speed in SPEEDS])
-        self.speed.setCurrentIndex(SPEEDS.index(1.0))
+        self.now_button = self._add_button("to-end", "Current model", self.go_to_now)
+        self.speed = combo_box("Speed", [(speed, f"{speed:g}×") for speed in PLAYBACK_SPEEDS])
+        self.speed.setCurrentIndex(PLAYBACK_SPEEDS.index(1.0))
         self.speed.currentIndexChanged.connect(self._set_speed)
         row.addWidget(self.speed)
         row.addSpacing(4)
@@ -81,15 +81,15 @@ class SnapshotBar(QWidget):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self.said.setVisible(self.width() >= SAYING * text_scale())
+        self.said.setVisible(self.width() >= MIN_TEXT_WIDTH_PX * text_scale())
 
     # ------------------------------------------------------------------ content
 
-    def show_scrub(self, scrub: SnapshotTimeline, theme: Theme) -> None:
+    def show_timeline(self, scrub: SnapshotTimeline, theme: Theme) -> None:
         if scrub == self._timeline and theme is self._theme and self.said.text():
             return
         self._timeline, self._theme = scrub, theme
-        self.track.show_scrub(scrub, theme)
+        self.track.show_timeline(scrub, theme)
         self.said.tell(scrub.said)
         self.track.setToolTip(plain_tooltip(scrub.said))
         self._widest_text = max(self._widest_text, self.said.sizeHint().width())
@@ -100,7 +100,7 @@ class SnapshotBar(QWidget):
             (self.back, scrub.at > 0),
             (self.play, not is_alone),
             (self.on, not scrub.is_last),
-            (self.to_now, not scrub.is_last),
+            (self.now_button, not scrub.is_last),
         ):
             button.setEnabled(can)
         if is_alone:
@@ -110,7 +110,7 @@ class SnapshotBar(QWidget):
     def _show_icons(self) -> None:
         self.play.setToolTip("Pause" if self.is_playing else "Play training")
         self.play.setAccessibleName(self.play.toolTip())
-        for button in (self.back, self.play, self.on, self.to_now):
+        for button in (self.back, self.play, self.on, self.now_button):
             name = "pause" if button is self.play and self.is_playing else button.objectName()
             button.setIcon(icon(name, self._theme.ink))
 
@@ -141,7 +141,7 @@ class SnapshotBar(QWidget):
         self.speed.setCurrentIndex(min(max(at, 0), self.speed.count() - 1))
 
     def _set_speed(self, at: int) -> None:
-        self._timer.setInterval(round(FRAME_MS / SPEEDS[at]))
+        self._timer.setInterval(round(FRAME_MS / PLAYBACK_SPEEDS[at]))
 
     def step_back(self) -> None:
         self._seek(self._timeline.beside(-1))
@@ -158,7 +158,7 @@ class SnapshotBar(QWidget):
 
     def _show_stop(self, stop: int) -> None:
         if stop != self._timeline.at:
-            self.stepLooked.emit(self._timeline.stops[stop])
+            self.stepSelectionChanged.emit(self._timeline.stops[stop])
 
     def _show_next(self) -> None:
         if self._timeline.is_waiting:
@@ -169,7 +169,7 @@ class SnapshotBar(QWidget):
             self._show_stop(self._timeline.beside(1))
 
 
-STEPS = {
+STEP_KEYS = {
     Qt.Key.Key_Left: -1,
     Qt.Key.Key_Down: -1,
     Qt.Key.Key_Right: 1,
@@ -191,10 +191,10 @@ class SnapshotSlider(TrackSlider):
         self._timeline = SnapshotTimeline()
 
     @property
-    def tall(self) -> float:
+    def preferred_height(self) -> float:
         return axis_height()
 
-    def show_scrub(self, scrub: SnapshotTimeline, theme: Theme) -> None:
+    def show_timeline(self, scrub: SnapshotTimeline, theme: Theme) -> None:
         self._timeline, self._theme = scrub, theme
         self.setRange(0, max(1, len(scrub.stops) - 1))
         self.setValue(scrub.at)
@@ -214,7 +214,7 @@ class SnapshotSlider(TrackSlider):
     # ------------------------------------------------------------------ mouse and keys
 
     def point_at(self, x: float) -> None:
-        self._seek(self._current_axis.stop_at(x))
+        self._seek(self._current_axis.snapshot_at(x))
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         self._seek(self._timeline.beside(-1 if event.angleDelta().y() > 0 else 1))
@@ -222,10 +222,10 @@ class SnapshotSlider(TrackSlider):
     def keyPressEvent(self, event: QKeyEvent) -> None:
         key, last = Qt.Key(event.key()), len(self._timeline.stops) - 1
         ends = {Qt.Key.Key_Home: 0, Qt.Key.Key_End: last}
-        if is_command(event) or not (key in STEPS or key in ends):
+        if has_command_modifier(event) or not (key in STEP_KEYS or key in ends):
             event.ignore()
         else:
-            self._seek(ends[key] if key in ends else self._timeline.beside(STEPS[key]))
+            self._seek(ends[key] if key in ends else self._timeline.beside(STEP_KEYS[key]))
 
     def _seek(self, stop: int) -> None:
         if stop != self._timeline.at:

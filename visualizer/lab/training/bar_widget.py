@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from visualizer.lab.screen_presenter import BUTTONS
+from visualizer.lab.screen_presenter import ALL_MAIN_BUTTON_TEXTS
 from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.buttons import FixedWidthToolButton
 from visualizer.widgets.fonts import text_scale
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QAction
 
     from visualizer.lab.screen_presenter import TrainingBarState
-    from visualizer.lab.training.run_state import Failure
+    from visualizer.lab.training.run_state import RunFailure
 
-MANY_MORE = 1_000
+MORE_STEPS = 1_000
 
 
 class TrainingBar(QWidget):
@@ -50,14 +50,16 @@ class TrainingBar(QWidget):
         self.bar.setAccessibleName("Training progress")
         self.more = QSpinBox()
         self.more.setRange(1, 10_000_000)
-        self.more.setValue(MANY_MORE)
+        self.more.setValue(MORE_STEPS)
         self.more.setStepType(QAbstractSpinBox.StepType.AdaptiveDecimalStepType)
         self.more.setAccessibleName("Additional steps")
         self.more.setSuffix(" steps")
         install_input_filters(self.more)
         row = row_layout(margins=(16, 4, 16, 4), spacing=6)
         self.buttons = {name: _action_button(actions[name]) for name in ("step", "stop", "more")}
-        self.buttons["toggle"] = _action_button(actions["toggle"], FixedWidthToolButton(BUTTONS))
+        self.buttons["toggle"] = _action_button(
+            actions["toggle"], FixedWidthToolButton(ALL_MAIN_BUTTON_TEXTS)
+        )
         self.buttons["toggle"].setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         self.buttons["more"].setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextOnly)
         for name in ("toggle", "step", "stop"):
@@ -86,7 +88,7 @@ def _action_button(action: QAction, made: QToolButton | None = None) -> QToolBut
     return button
 
 
-def text_button(action: QAction, words: str) -> QToolButton:
+def create_text_button(action: QAction, words: str) -> QToolButton:
     """Create a button for an action with a shorter text."""
     action.setIconText(words)
     button = _action_button(action)
@@ -109,7 +111,7 @@ class RunNotices(QWidget):
         row.addWidget(self.said, 1)
         row.addWidget(self.copy)
 
-    def show_notices(self, notices: tuple[str, ...], failure: Failure | None) -> None:
+    def show_notices(self, notices: tuple[str, ...], failure: RunFailure | None) -> None:
         """Show the failure and then the notices."""
         sentences = (*([failure.sentence] if failure else []), *notices)
         self._details = failure.details if failure else ""

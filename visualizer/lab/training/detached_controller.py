@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QProcess, QTimer, Signal
 
-from visualizer.console import say
-from visualizer.errors import InputError, reason_of
-from visualizer.lab.training.process_controller import SERVICE, environment, is_stopping
+from visualizer.console import print_message
+from visualizer.errors import InputError, system_error_reason
+from visualizer.lab.training.process_controller import (
+    TRAINING_COMMAND,
+    is_stopping,
+    process_environment,
+)
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.wire_format import Message
-from visualizer.storage.atomic_file import write
+from visualizer.storage.atomic_file import write_atomically
 from visualizer.storage.file_lock import is_held
-from visualizer.storage.link_safe_folder import path_of_open
+from visualizer.storage.link_safe_folder import path_of_open_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,18 +58,18 @@ def order(folder: Path) -> None:
     content = b"".join(order.pack() for order in orders)
     try:
         orders_file = RunFolder(folder).orders
-        write(orders_file, lambda file: file.write(content), waits_for_disk=False)
+        write_atomically(orders_file, lambda file: file.write(content), waits_for_disk=False)
     except InputError as refused:
         sentence = f"{DETACH_ERROR.format(folder.name)}: {refused.sentence}"
         raise InputError("folder", sentence) from refused
 
 
-def order_later(folder: Path) -> None:
+def write_pending_order(folder: Path) -> None:
     """Continue a run later, without orders yet: its process would remove them when it starts."""
     _pending_orders.add(folder)
 
 
-def go_on(folder: Path, command: Sequence[str] = SERVICE) -> None:
+def continue_run(folder: Path, command: Sequence[str] = TRAINING_COMMAND) -> None:
     """Continue a run that has orders in a process that outlives this program.
 
     Raises
@@ -76,7 +80,7 @@ def go_on(folder: Path, command: Sequence[str] = SERVICE) -> None:
     order(folder)  # written again, because `MAX_START_S` counts from now
     why = _start_process(RunFolder(folder), command)
     if why:
-        take_back(folder)
+        withdraw_order(folder)
         resume = "It can be resumed from its last checkpoint."
         sentence = f"{DETACH_ERROR.format(folder.name)}: {why}. {resume}"
         raise InputError("folder", sentence)
@@ -85,22 +89,22 @@ def go_on(folder: Path, command: Sequence[str] = SERVICE) -> None:
 def _start_process(run: RunFolder, command: Sequence[str]) -> str:
     """Start a detached process that reads a run's orders; return an error, or an empty string."""
     process = QProcess()
-    process.setProcessEnvironment(environment())
+    process.setProcessEnvironment(process_environment())
     process.setProgram(command[0])
     process.setArguments(list(command[1:]))
     process.setStandardOutputFile(QProcess.nullDevice())
     try:
         with run.orders.open(MAX_ORDERS_BYTES) as orders, run.log.create() as log:
-            process.setStandardInputFile(path_of_open(orders, run.orders))
-            process.setStandardErrorFile(path_of_open(log, run.log))
+            process.setStandardInputFile(path_of_open_file(orders, run.orders))
+            process.setStandardErrorFile(path_of_open_file(log, run.log))
             started: bool | tuple[bool, int] = process.startDetached()
     except OSError as error:
-        return reason_of(error)
+        return system_error_reason(error)
     is_started = started if isinstance(started, bool) else started[0]
     return "" if is_started else process.errorString()
 
 
-def take_over(
+def continue_closed_run(
     folder: Path, command: Sequence[str], said: SignalInstance, ended: ProcessEnd
 ) -> None:
     """Continue a run whose window was closed; emit an error message if that fails."""
@@ -109,25 +113,27 @@ def take_over(
     if not is_wanted:
         return  # it was stopped while the window's process was ending
     try:
-        if ended.failure and not ended.is_given_up:  # a killed one resumes from its last checkpoint
-            take_back(folder)
+        if (
+            ended.failure and not ended.is_terminated
+        ):  # a killed one resumes from its last checkpoint
+            withdraw_order(folder)
             raise InputError("folder", ended.failure.sentence)
-        go_on(folder, command)
+        continue_run(folder, command)
     except InputError as refused:
         try:
             said.emit(refused.sentence)
         except RuntimeError:  # the window is closed
-            say(refused.sentence)
+            print_message(refused.sentence)
 
 
-def take_back(folder: Path) -> None:
+def withdraw_order(folder: Path) -> None:
     """Withdraw a run's orders."""
     _pending_orders.discard(folder)
     with suppress(OSError):
         RunFolder(folder).orders.unlink(missing_ok=True)
 
 
-def is_at_work(folder: Path) -> bool:
+def is_training(folder: Path) -> bool:
     """Whether a process is training a run, or about to; writes nothing."""
     return folder in _pending_orders or _has_orders(folder) or _is_held(folder)
 
@@ -146,7 +152,7 @@ def _is_held(folder: Path) -> bool:
         return True
 
 
-def ask_to_stop(folder: Path) -> None:
+def request_stop(folder: Path) -> None:
     """Ask the process that trains a run to write a checkpoint and exit."""
     with suppress(OSError):  # its folder no longer exists
         RunFolder(folder).stop.touch()
@@ -195,25 +201,25 @@ class BackgroundTrainingWatcher(QObject):
         """
         assert self._folder
         if not goes_on:
-            take_back(self._folder)  # for a process that has not locked the run yet
+            withdraw_order(self._folder)  # for a process that has not locked the run yet
             self._request_stop()
         elif self._was_held and not _withdraw_stop_request(self._folder):
-            go_on(self._folder, command)
+            continue_run(self._folder, command)
         self.stop()
 
     def _request_stop(self) -> None:
         assert self._folder
         if _is_held(self._folder) and not is_stopping(self._folder):
             self._was_held = True
-            ask_to_stop(self._folder)
+            request_stop(self._folder)
 
     def _check_run(self) -> None:
         assert self._folder
-        if is_at_work(self._folder):
+        if is_training(self._folder):
             self._request_stop()  # again, because the process may have just locked the run
             return
         self.stop()
-        was_trained = self._was_held and not RunFolder(self._folder).has_rested
+        was_trained = self._was_held and not RunFolder(self._folder).was_idle
         if self._was_held:
             _withdraw_stop_request(self._folder)
         self.free.emit(was_trained)

@@ -16,7 +16,7 @@ from PySide6.QtCore import (
     Signal,
 )
 
-from visualizer.lab.training.run_state import Failure
+from visualizer.lab.training.run_state import RunFailure
 from visualizer.language.wire_format import Message, MessageUnpacker
 from visualizer.resources import import_path_with_package
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-SERVICE = (sys.executable, "-P", "-m", "visualizer.language.training_process_main")
+TRAINING_COMMAND = (sys.executable, "-P", "-m", "visualizer.language.training_process_main")
 """Command line of the training program, which imports torch; the window does not.
 
 ``-P`` keeps the working directory out of the module search path.
 """
 MAX_DETAILS_BYTES = 64 * 1024
-PATIENCE_MS = 60_000
+EXIT_TIMEOUT_MS = 60_000
 """Time for a process to write its checkpoint before it is killed, in milliseconds."""
-GIVEN_UP = "Training did not stop within a minute and was terminated."
+TERMINATED_MESSAGE = "Training did not stop within a minute and was terminated."
 _KILLED = 9
-NOTHING = "It had not started, so nothing has changed."
+NOT_STARTED_MESSAGE = "It had not started, so nothing has changed."
 
 
 class ProcessEnd(Struct, frozen=True):
@@ -44,12 +44,12 @@ class ProcessEnd(Struct, frozen=True):
     ----------
     failure : Failure or None
         The reason, if it ended without being asked to by this or another window.
-    is_given_up : bool
+    is_terminated : bool
         Whether it was killed here because it took too long to end.
     """
 
-    failure: Failure | None = None
-    is_given_up: bool = False
+    failure: RunFailure | None = None
+    is_terminated: bool = False
 
 
 class TrainingProcess(QObject):
@@ -69,7 +69,9 @@ class TrainingProcess(QObject):
     ended = Signal(object)
     """Carries a `ProcessEnd`."""
 
-    def __init__(self, command: Sequence[str] = SERVICE, parent: QObject | None = None) -> None:
+    def __init__(
+        self, command: Sequence[str] = TRAINING_COMMAND, parent: QObject | None = None
+    ) -> None:
         super().__init__(parent)
         self._command = tuple(command)
         self._unpacker = MessageUnpacker()
@@ -80,12 +82,12 @@ class TrainingProcess(QObject):
         self.has_opened = False
         """Whether it has opened or created its run."""
         self._process = QProcess(self)
-        self._process.setProcessEnvironment(environment())
+        self._process.setProcessEnvironment(process_environment())
         self._process.readyReadStandardOutput.connect(self._read_messages)
         self._process.readyReadStandardError.connect(self._append_details)
         self._process.finished.connect(self._on_finished)
         self._process.errorOccurred.connect(self._on_error)
-        self._kill_timer = QTimer(self, singleShot=True, interval=PATIENCE_MS)
+        self._kill_timer = QTimer(self, singleShot=True, interval=EXIT_TIMEOUT_MS)
         self._kill_timer.timeout.connect(self._kill_unresponsive)
 
     def start(self) -> None:
@@ -106,7 +108,7 @@ class TrainingProcess(QObject):
         self._kill_timer.start()
 
     def end(self) -> None:
-        """Make it exit, with a checkpoint if one can be written; see `wait_for_trainings`."""
+        """Make it exit, with a checkpoint if one can be written; see `wait_for_processes`."""
         if self.is_over or self._is_closing:
             return
         self._is_closing = True
@@ -140,7 +142,7 @@ class TrainingProcess(QObject):
         if error is QProcess.ProcessError.FailedToStart:
             why = self._process.errorString()
             sentence = f"Cannot start training: {why}."
-            self._emit_ended(Failure(sentence, " ".join(self._command)))
+            self._emit_ended(RunFailure(sentence, " ".join(self._command)))
 
     def _on_finished(self, code: int, status: QProcess.ExitStatus) -> None:
         self._read_messages()
@@ -151,11 +153,11 @@ class TrainingProcess(QObject):
         ):  # or another window asked it to exit
             self._emit_ended(None)
             return
-        why = GIVEN_UP if self._was_killed else _exit_reason(code, status)
-        sentence = why if self.has_opened else f"{why} {NOTHING}"
-        self._emit_ended(Failure(sentence, self._details.decode(errors="replace").strip()))
+        why = TERMINATED_MESSAGE if self._was_killed else _exit_reason(code, status)
+        sentence = why if self.has_opened else f"{why} {NOT_STARTED_MESSAGE}"
+        self._emit_ended(RunFailure(sentence, self._details.decode(errors="replace").strip()))
 
-    def _emit_ended(self, failure: Failure | None) -> None:
+    def _emit_ended(self, failure: RunFailure | None) -> None:
         if self.is_over:
             return
         self.is_over = True
@@ -165,7 +167,7 @@ class TrainingProcess(QObject):
             self.deleteLater()
 
 
-def wait_for_trainings() -> None:
+def wait_for_processes() -> None:
     """Wait for the processes that were asked to exit; their windows are already closed."""
     while ending := _ending_processes():  # queried each time, because others end in the meantime
         loop = QEventLoop()
@@ -191,7 +193,7 @@ def _exit_reason(code: int, status: QProcess.ExitStatus) -> str:
     return "The training process was terminated by another program."
 
 
-def environment() -> QProcessEnvironment:
+def process_environment() -> QProcessEnvironment:
     """Return the environment in which a training process imports this copy of the package."""
     variables = QProcessEnvironment.systemEnvironment()
     variables.insert("PYTHONPATH", import_path_with_package(variables.value("PYTHONPATH")))

@@ -78,14 +78,14 @@ class GrowingArray:
         return GrowingArray(self._buffer, length)
 
 
-class Measured(NamedTuple):
+class MeasuredLoss(NamedTuple):
     """A loss in nats per token, and the step at which it was measured."""
 
     loss: float
     step: int
 
 
-class EarlierLosses:
+class LossHistoryId:
     """Identity shared by losses that extend each other without replacing any."""
 
     __slots__ = ("longest",)
@@ -94,7 +94,7 @@ class EarlierLosses:
         self.longest = 0
 
 
-class Losses(Struct, frozen=True, eq=False):
+class LossHistory(Struct, frozen=True, eq=False):
     """The losses of a run so far; extending them costs only what is added.
 
     Create it with `Losses.of` and `extended`, which ensure that steps ascend.
@@ -102,7 +102,7 @@ class Losses(Struct, frozen=True, eq=False):
 
     _training: tuple[GrowingArray, GrowingArray, GrowingArray]
     _validation: tuple[GrowingArray, GrowingArray]
-    _past: EarlierLosses = field(default_factory=EarlierLosses)
+    _past: LossHistoryId = field(default_factory=LossHistoryId)
 
     @classmethod
     def of(
@@ -112,7 +112,7 @@ class Losses(Struct, frozen=True, eq=False):
         rates: ArrayLike = (),
         validation_steps: ArrayLike = (),
         validation: ArrayLike = (),
-    ) -> Losses:
+    ) -> LossHistory:
         """Create losses from arrays.
 
         Parameters
@@ -122,10 +122,10 @@ class Losses(Struct, frozen=True, eq=False):
         validation_steps, validation : array_like
             The steps of validation, and the losses in nats per token.
         """
-        return cls.expecting(0).extended(steps, training, rates, validation_steps, validation)
+        return cls.reserve(0).extended(steps, training, rates, validation_steps, validation)
 
     @classmethod
-    def expecting(cls, steps: int) -> Losses:
+    def reserve(cls, steps: int) -> LossHistory:
         """Return empty losses with memory for a number of steps, up to which nothing is copied."""
         whole, real = GrowingArray.of((), np.int64), GrowingArray.of(())
         training = (
@@ -175,7 +175,7 @@ class Losses(Struct, frozen=True, eq=False):
         rates: ArrayLike = (),
         validation_steps: ArrayLike = (),
         validation: ArrayLike = (),
-    ) -> Losses:
+    ) -> LossHistory:
         """Return these losses with further ones appended.
 
         A killed run resumes from its checkpoint and repeats steps: added losses replace all from
@@ -186,11 +186,11 @@ class Losses(Struct, frozen=True, eq=False):
             self._validation, (validation_steps, validation)
         )
         is_further = is_further and is_measured_further and self._past.longest == len(self)
-        past = self._past if is_further else EarlierLosses()
+        past = self._past if is_further else LossHistoryId()
         past.longest = len(grown[0])
-        return Losses((grown[0], grown[1], grown[2]), (measured[0], measured[1]), past)
+        return LossHistory((grown[0], grown[1], grown[2]), (measured[0], measured[1]), past)
 
-    def continues(self, before: Losses) -> bool:
+    def extends(self, before: LossHistory) -> bool:
         """Whether the training losses begin with another's, without comparing values."""
         return self._past is before._past and len(before) <= len(self)
 

@@ -9,8 +9,8 @@ import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from visualizer.lab.training.recorded_losses import Losses, Measured
-from visualizer.language.run_folder import settings_of
+from visualizer.lab.training.recorded_losses import LossHistory, MeasuredLoss
+from visualizer.language.run_folder import settings_from_json
 from visualizer.language.wire_format import Message
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from visualizer.language.training_settings import TrainingSettings
 
 
-class Phase(StrEnum):
+class RunPhase(StrEnum):
     """Activity of a run; the training process sends the middle values."""
 
     WAITING = "waiting"
@@ -36,13 +36,15 @@ class Phase(StrEnum):
     FAILED = "failed"
 
 
-BUSY = frozenset({Phase.WAITING, Phase.OPENING, Phase.ENDING})
+BUSY_PHASES = frozenset({RunPhase.WAITING, RunPhase.OPENING, RunPhase.ENDING})
 """Phases in which the user has to wait."""
-OPEN = frozenset({Phase.RUNNING, Phase.PAUSED, Phase.DONE, Phase.STOPPED, Phase.DIVERGED})
+OPEN_PHASES = frozenset(
+    {RunPhase.RUNNING, RunPhase.PAUSED, RunPhase.DONE, RunPhase.STOPPED, RunPhase.DIVERGED}
+)
 """Phases in which its model can be queried."""
 
 
-class Failure(Struct, frozen=True):
+class RunFailure(Struct, frozen=True):
     """Why a run ended unexpectedly.
 
     Parameters
@@ -84,7 +86,7 @@ class RunState(Struct, frozen=True, eq=False):
 
     folder: Path
     settings: TrainingSettings
-    phase: Phase = Phase.OPENING
+    phase: RunPhase = RunPhase.OPENING
     step: int = 0
     seconds: float = 0.0
     tokens_a_second: float = 0.0
@@ -98,8 +100,8 @@ class RunState(Struct, frozen=True, eq=False):
     bigram: float = 0.0
     notices: tuple[str, ...] = ()
     sample: str = ""
-    losses: Losses = field(default_factory=Losses.of)
-    failure: Failure | None = None
+    losses: LossHistory = field(default_factory=LossHistory.of)
+    failure: RunFailure | None = None
     notice: str = ""
     is_saved: bool = True
     final: tuple[float, float] | None = None
@@ -109,19 +111,19 @@ class RunState(Struct, frozen=True, eq=False):
         return self.folder.name
 
     @property
-    def losses_now(self) -> tuple[Measured | None, Measured | None]:
+    def losses_now(self) -> tuple[MeasuredLoss | None, MeasuredLoss | None]:
         """The current losses: for a finished run, those measured at its end."""
         if self.final is None:
             return self.losses_at(self.step)
-        training, validation = (Measured(loss, self.step) for loss in self.final)
+        training, validation = (MeasuredLoss(loss, self.step) for loss in self.final)
         return training, validation
 
     @property
     def is_open(self) -> bool:
         """Whether its model can be queried."""
-        return self.phase in OPEN
+        return self.phase in OPEN_PHASES
 
-    def losses_at(self, step: int) -> tuple[Measured | None, Measured | None]:
+    def losses_at(self, step: int) -> tuple[MeasuredLoss | None, MeasuredLoss | None]:
         """Return the last training and validation loss up to a step."""
         losses = self.losses
         return (
@@ -136,22 +138,22 @@ _OPENED_FIELDS = ("step", "parameters", "device", "frequency", "bigram", "sample
 _PROGRESS_FIELDS = ("step", "seconds", "tokens_a_second", "seconds_left", "rate")
 
 
-def with_opened_run(run: RunState, message: Message) -> RunState:
+def apply_opened_run(run: RunState, message: Message) -> RunState:
     """Apply the message that a training process sends after it has opened a run."""
     values = message.values
-    is_without_text = values["state"] == Phase.STOPPED  # the last notice gives the reason
-    settings = settings_of(values["settings"])
+    is_without_text = values["state"] == RunPhase.STOPPED  # the last notice gives the reason
+    settings = settings_from_json(values["settings"])
     # The losses of a long run arrive in parts.
     expected = min(settings.steps, max(int(values["step"]), MAX_RESERVED_STEPS))
     return replace(
         run,
-        phase=run.phase if run.phase is Phase.ENDING else Phase(values["state"]),
+        phase=run.phase if run.phase is RunPhase.ENDING else RunPhase(values["state"]),
         notice=values["notices"][-1] if is_without_text and values["notices"] else "",
         settings=settings,
         tokens=tuple(values["tokens"]),
         snapshots=tuple(values["snapshots"]),
         notices=tuple(values["notices"]),
-        losses=Losses.expecting(expected).extended(**message.arrays),
+        losses=LossHistory.reserve(expected).extended(**message.arrays),
         rate=run.settings.rate_at(int(values["step"])),
         failure=None,
         is_saved=True,
@@ -160,13 +162,13 @@ def with_opened_run(run: RunState, message: Message) -> RunState:
     )
 
 
-def with_progress(run: RunState, message: Message) -> RunState:
+def apply_progress(run: RunState, message: Message) -> RunState:
     """Apply a progress message of a training process."""
     values = message.values
-    ending = run.phase is Phase.ENDING or values["state"] == Phase.STOPPED
+    ending = run.phase is RunPhase.ENDING or values["state"] == RunPhase.STOPPED
     return replace(
         run,
-        phase=Phase.ENDING if ending else Phase(values["state"]),
+        phase=RunPhase.ENDING if ending else RunPhase(values["state"]),
         # It may have done further steps before it was told to stop.
         settings=replace(run.settings, steps=max(run.settings.steps, int(values["step"]))),
         snapshots=tuple(values["snapshots"]),
@@ -178,7 +180,7 @@ def with_progress(run: RunState, message: Message) -> RunState:
     )
 
 
-def with_step_to_go_on_from(failure: Failure, step: int | None) -> Failure:
+def add_resume_step(failure: RunFailure, step: int | None) -> RunFailure:
     """Add the step from which the run resumes to a failure; None if it cannot be read."""
     if step is None:
         then = "The checkpoint cannot be read."
@@ -189,7 +191,7 @@ def with_step_to_go_on_from(failure: Failure, step: int | None) -> Failure:
     return replace(failure, sentence=f"{failure.sentence} {then}")
 
 
-def refused_as(failure: Failure, values: Mapping[str, Any]) -> Message:
+def rejected_request(failure: RunFailure, values: Mapping[str, Any]) -> Message:
     """Create the rejection of a request that a failed run will not answer."""
     fields = {"field": "folder", "sentence": failure.sentence}
     return Message("refused", {"id": values.get("id"), **fields})
@@ -199,6 +201,6 @@ def _known_values(names: tuple[str, ...], values: Any) -> dict[str, Any]:
     return {name: values[name] for name in names if values.get(name) is not None}
 
 
-def _last_measured(steps: np.ndarray, values: np.ndarray, step: int) -> Measured | None:
+def _last_measured(steps: np.ndarray, values: np.ndarray, step: int) -> MeasuredLoss | None:
     last = int(np.searchsorted(steps, step, "right")) - 1
-    return Measured(float(values[last]), int(steps[last])) if last >= 0 else None
+    return MeasuredLoss(float(values[last]), int(steps[last])) if last >= 0 else None

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
-from visualizer.errors import InputError, memory_error_in_words
-from visualizer.export.export_runner import CALLED_OFF, SAID_MS, ExportRunner
+from visualizer.errors import InputError, convert_memory_error
+from visualizer.export.export_runner import CANCELLED_MESSAGE, MESSAGE_MS, ExportRunner
 from visualizer.lab.attention_view.probe_result import ProbeResult
-from visualizer.lab.training.run_state import Phase
+from visualizer.lab.training.run_state import RunPhase
 from visualizer.lab.training_film.writer import (
     TrainingFilmSettings,
+    create_training_film,
     film_format,
-    training_film,
     write_training_film,
 )
 from visualizer.language.run_folder import RunFolder
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from visualizer.lab.training.run_state import RunState
     from visualizer.language.wire_format import Message
 
-GONE = "step"
+MISSING_SNAPSHOT_FIELD = "step"
 """Rejected field if a snapshot is no longer saved: long training runs drop some."""
 
-ENDED = frozenset({Phase.ENDING, Phase.FAILED})
+ENDED_PHASES = frozenset({RunPhase.ENDING, RunPhase.FAILED})
 """Phases in which a run no longer answers."""
 
 INCOMPLETE_FILM_ERROR = (
@@ -48,9 +48,9 @@ class TrainingFilmController(QObject):
     """
 
     said = Signal(str, int)
-    progressed = Signal(int, int)
+    progressReported = Signal(int, int)
     refused = Signal(str)
-    broke = Signal(str)
+    failed = Signal(str)
     changed = Signal()
 
     def __init__(self, lab: LabStateController, parent: QObject | None = None) -> None:
@@ -63,7 +63,7 @@ class TrainingFilmController(QObject):
         self._thinning_note = ""
         self._exporter = ExportRunner(self)
         self._exporter.said.connect(self._show_message)
-        for name in ("progressed", "refused", "broke", "changed"):
+        for name in ("progressReported", "refused", "failed", "changed"):
             getattr(self._exporter, name).connect(getattr(self, name))
         lab.answered.connect(self._on_answer)
         lab.changed.connect(self._on_lab_changed)
@@ -97,7 +97,7 @@ class TrainingFilmController(QObject):
     def cancel(self) -> None:
         """Discard the film that is being created."""
         if self._film:
-            self._end_film(CALLED_OFF)
+            self._end_film(CANCELLED_MESSAGE)
         else:
             self._exporter.cancel()
 
@@ -123,18 +123,18 @@ class TrainingFilmController(QObject):
             self._add_reading(message)
         except Exception as error:  # noqa: BLE001 - otherwise it would seem to run forever
             self._end_film("")
-            self._exporter.report(memory_error_in_words(error))
+            self._exporter.report(convert_memory_error(error))
 
     def _add_reading(self, message: Message) -> None:
         if message.says != "refused":
             self._readings.append(ProbeResult.of(message))
             if len(self._readings) == 1:
                 self._thin_steps(self._readings[0].nbytes)
-        elif message.values.get("field") != GONE:
+        elif message.values.get("field") != MISSING_SNAPSHOT_FIELD:
             self._cancel_with_error(str(message.values["sentence"]))
             return
         read = len(self._readings)
-        self.progressed.emit(read, read + len(self._pending_steps))
+        self.progressReported.emit(read, read + len(self._pending_steps))
         self._request_next()
 
     def _thin_steps(self, size: int) -> None:
@@ -159,8 +159,8 @@ class TrainingFilmController(QObject):
         if self._film is None:
             return
         if run is None or run.folder != self._film[1].folder:
-            self._end_film(CALLED_OFF)
-        elif run.phase in ENDED:
+            self._end_film(CANCELLED_MESSAGE)
+        elif run.phase in ENDED_PHASES:
             self._cancel_with_error(INCOMPLETE_FILM_ERROR)
 
     def _export_film(self) -> None:
@@ -169,12 +169,14 @@ class TrainingFilmController(QObject):
         run = self._lab.run or run
         losses = {one.step: run.losses_at(one.step) for one in self._readings}
         try:
-            film = training_film(self._readings, run.settings.model, run.step, losses, settings)
+            film = create_training_film(
+                self._readings, run.settings.model, run.step, losses, settings
+            )
         except InputError as error:
             self._cancel_with_error(error.sentence)
             return
         self._film, self._readings = None, []
-        self._exporter.ask_to_write(partial(write_training_film, path, film))
+        self._exporter.start_writing(partial(write_training_film, path, film))
 
     def _cancel_with_error(self, sentence: str) -> None:
         self._end_film("")
@@ -182,5 +184,5 @@ class TrainingFilmController(QObject):
 
     def _end_film(self, said: str) -> None:
         self._film, self._readings = None, []
-        self.said.emit(said, SAID_MS)
+        self.said.emit(said, MESSAGE_MS)
         self.changed.emit()

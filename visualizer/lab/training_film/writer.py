@@ -12,21 +12,32 @@ from PySide6.QtGui import QColor, QImage, QPainter
 
 from visualizer.errors import InputError
 from visualizer.export.figure_settings import FigurePaper
-from visualizer.export.figures.figure_page import THEMES, paint_text, text_height
-from visualizer.export.figures.rasterization import blank, words_of
+from visualizer.export.figures.figure_page import PAPER_THEMES, paint_text, text_height
+from visualizer.export.figures.rasterization import create_image, image_words
 from visualizer.export.film_plan import durations
 from visualizer.export.films.film_writer import write_frames
-from visualizer.export.formats import FORMATS, FormatKind, format_of, suffixes, why_not_writable
+from visualizer.export.formats import (
+    FORMATS,
+    FormatKind,
+    format_of,
+    list_suffixes,
+    unavailable_reason,
+)
 from visualizer.heatmap import panel_margins_paint, panel_paint
-from visualizer.lab.attention_view.layout import MARGIN, MAX_CELL_PX, SMALLEST, lay_out_layers
-from visualizer.lab.attention_view.presenter import ATTENTION_MISSING, board_of
+from visualizer.lab.attention_view.layout import (
+    MARGIN,
+    MAX_CELL_PX,
+    MIN_PATTERN_SIDE_PX,
+    lay_out_layers,
+)
+from visualizer.lab.attention_view.presenter import ATTENTION_MISSING, create_board
 from visualizer.lab.snapshot_bar.paint import SnapshotAxis, axis_height
-from visualizer.lab.snapshot_bar.presenter import SnapshotTimeline, present_scrub
-from visualizer.optional_packages import FIELD as MISSING_PACKAGE
+from visualizer.lab.snapshot_bar.presenter import SnapshotTimeline, present_snapshots
+from visualizer.optional_packages import PACKAGE_FIELD as MISSING_PACKAGE
 from visualizer.progress import Progress, no_progress
 from visualizer.session.view_options import ColourOptions
 from visualizer.storage import atomic_file
-from visualizer.widgets.fonts import font, metrics
+from visualizer.widgets.fonts import font_metrics, scaled_font
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -38,10 +49,10 @@ if TYPE_CHECKING:
     from visualizer.heatmap.board import Board
     from visualizer.heatmap.board_layout import BoardLayout
     from visualizer.lab.attention_view.probe_result import ProbeResult
-    from visualizer.lab.training.recorded_losses import Measured
+    from visualizer.lab.training.recorded_losses import MeasuredLoss
     from visualizer.language.training_settings import ModelKind
 
-Losses = tuple["Measured | None", "Measured | None"]
+TrainingAndValidationLoss = tuple["MeasuredLoss | None", "MeasuredLoss | None"]
 """The training and the validation loss, if known."""
 
 
@@ -67,12 +78,12 @@ class TrainingFilmSettings(Struct, frozen=True):
 
 
 class TrainingFilm(Struct, frozen=True, eq=False):
-    """The steps of a film, one frame each; created by `training_film`."""
+    """The steps of a film, one frame each; created by `create_training_film`."""
 
     results: tuple[ProbeResult, ...]
     model: ModelKind
     now: int
-    losses: Mapping[int, Losses]
+    losses: Mapping[int, TrainingAndValidationLoss]
     settings: TrainingFilmSettings
 
     def __len__(self) -> int:
@@ -80,24 +91,24 @@ class TrainingFilm(Struct, frozen=True, eq=False):
 
     def board(self, frame: int) -> Board:
         """Return the panels of a frame."""
-        return board_of(self.results[frame], self.model, colouring=self.settings.colouring)
+        return create_board(self.results[frame], self.model, colouring=self.settings.colouring)
 
-    def scrub(self, frame: int) -> SnapshotTimeline:
+    def snapshot_bar(self, frame: int) -> SnapshotTimeline:
         """Return the snapshot bar of a frame, with its step and losses in words."""
         step = self.results[frame].step
         steps = (result.step for result in self.results)
-        return present_scrub(steps, self.now, step, *self.losses.get(step, (None, None)))
+        return present_snapshots(steps, self.now, step, *self.losses.get(step, (None, None)))
 
     def durations(self, unit_ms: int) -> tuple[int, ...]:
         """Return the number of time units for which each frame is shown."""
         return durations(len(self), self.settings.ms, unit_ms)
 
 
-def training_film(
+def create_training_film(
     results: Iterable[ProbeResult],
     model: ModelKind,
     now: int,
-    losses: Mapping[int, Losses],
+    losses: Mapping[int, TrainingAndValidationLoss],
     settings: TrainingFilmSettings | None = None,
 ) -> TrainingFilm:
     """Create a film from probe results.
@@ -129,8 +140,8 @@ def training_film(
     return TrainingFilm(ordered, model, now, losses, settings or TrainingFilmSettings())
 
 
-SAMPLES = 5
-SPACE = 8
+SAMPLED_FRAMES = 5
+SPACING_PX = 8
 
 
 class TrainingFilmFrames(Struct, frozen=True, eq=False):
@@ -140,7 +151,7 @@ class TrainingFilmFrames(Struct, frozen=True, eq=False):
     ----------
     layout : BoardLayout
         The layout of the panels, the same in every frame.
-    shrunk : float
+    scale_factor : float
         Scale of the panels relative to the window.
     top : float
         The y at which panels start, in pixels of the film, as for all margins.
@@ -148,7 +159,7 @@ class TrainingFilmFrames(Struct, frozen=True, eq=False):
 
     film: TrainingFilm
     layout: BoardLayout
-    shrunk: float
+    scale_factor: float
     top: float
     size: tuple[int, int]
 
@@ -162,36 +173,36 @@ class TrainingFilmFrames(Struct, frozen=True, eq=False):
     def samples(self) -> list[int]:
         """Return a few frame numbers spread over the training."""
         last = len(self) - 1
-        return sorted({round(last * part / (SAMPLES - 1)) for part in range(SAMPLES)})
+        return sorted({round(last * part / (SAMPLED_FRAMES - 1)) for part in range(SAMPLED_FRAMES)})
 
     def pixels(self, frame: int) -> np.ndarray:
         """Paint a frame as 0xrrggbb, uint32 [row, column]."""
-        return words_of(self.picture(frame))
+        return image_words(self.picture(frame))
 
     def picture(self, frame: int) -> QImage:
-        image, settings = blank(*self.size), self.film.settings
-        theme = THEMES[settings.paper]
+        image, settings = create_image(*self.size), self.film.settings
+        theme = PAPER_THEMES[settings.paper]
         image.fill(QColor(theme.paper))
         painter = QPainter(image)
         titled = QRectF(MARGIN, MARGIN / 2, settings.width - 2 * MARGIN, self.top)
         paint_text(painter, titled, settings.title, 20, theme.ink)
         self._paint_panels(painter, frame)
-        scrub = self.film.scrub(frame)
-        line = metrics(14).height()
-        under = self.top + self.layout.height * self.shrunk + SPACE
-        painter.setFont(font(14))
+        scrub = self.film.snapshot_bar(frame)
+        line = font_metrics(14).height()
+        under = self.top + self.layout.height * self.scale_factor + SPACING_PX
+        painter.setFont(scaled_font(14))
         painter.setPen(QColor(theme.ink))
-        painter.drawText(QPointF(MARGIN, under + metrics(14).ascent()), scrub.said)
-        painter.translate(MARGIN, under + line + SPACE)
+        painter.drawText(QPointF(MARGIN, under + font_metrics(14).ascent()), scrub.said)
+        painter.translate(MARGIN, under + line + SPACING_PX)
         SnapshotAxis(scrub, settings.width - 2 * MARGIN).paint(painter, theme)
         painter.end()
         return image
 
     def _paint_panels(self, painter: QPainter, frame: int) -> None:
-        theme = THEMES[self.film.settings.paper]
+        theme = PAPER_THEMES[self.film.settings.paper]
         painter.save()
         painter.translate(self._left, self.top)
-        painter.scale(self.shrunk, self.shrunk)
+        painter.scale(self.scale_factor, self.scale_factor)
         panels = {(one.layer, one.head): one for one in self.film.board(frame).heatmaps}
         for slot in self.layout.slots:
             panel = panels[slot.heatmap.layer, slot.heatmap.head]
@@ -202,14 +213,14 @@ class TrainingFilmFrames(Struct, frozen=True, eq=False):
     @property
     def _left(self) -> float:
         """The x at which centred panels start, a whole pixel."""
-        return max(0, round((self.film.settings.width - self.layout.width * self.shrunk) / 2))
+        return max(0, round((self.film.settings.width - self.layout.width * self.scale_factor) / 2))
 
 
-SHAPES = (0.62, 0.8, 1.0)
-"""Limits of height / width of the panels, tried until a panel has `WISHED` pixels."""
-WISHED = 120
+ASPECT_RATIO_LIMITS = (0.62, 0.8, 1.0)
+"""Limits of height / width of the panels, tried until a panel has `PREFERRED_SIDE_PX` pixels."""
+PREFERRED_SIDE_PX = 120
 """Preferred side of a panel in pixels; for smaller ones the film becomes higher."""
-LARGER = (1.0, 1.15, 1.3, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0)
+ENLARGEMENT_FACTORS = (1.0, 1.15, 1.3, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0)
 """Factors by which the layout area is enlarged, and the panels then scaled down, to fit all."""
 
 
@@ -218,7 +229,7 @@ def lay_out_training_film(film: TrainingFilm) -> TrainingFilmFrames:
     layout, shrunk = _best_layout(film)
     settings = film.settings
     top = math.ceil(text_height(settings.title, 20, settings.width))
-    under = 3 * SPACE + metrics(14).height() + axis_height()
+    under = 3 * SPACING_PX + font_metrics(14).height() + axis_height()
     high = top + layout.height * shrunk + under
     return TrainingFilmFrames(
         film, layout, shrunk, top, (_round_up_to_even(settings.width), _round_up_to_even(high))
@@ -227,9 +238,9 @@ def lay_out_training_film(film: TrainingFilm) -> TrainingFilmFrames:
 
 def _best_layout(film: TrainingFilm) -> tuple[BoardLayout, float]:
     """Find the largest cells with which all panels fit, in a film no higher than necessary."""
-    wished = WISHED * film.settings.width / TrainingFilmSettings().width
+    wished = PREFERRED_SIDE_PX * film.settings.width / TrainingFilmSettings().width
     found: list[tuple[BoardLayout, float]] = []
-    for shape in SHAPES:
+    for shape in ASPECT_RATIO_LIMITS:
         found.append(_fit_layout(film, shape))
         if _panel_side(*found[-1]) >= wished:
             break
@@ -244,9 +255,9 @@ def _fit_layout(film: TrainingFilm, shape: float) -> tuple[BoardLayout, float]:
     """Find the largest cells with which all panels fit; if none fit, everything is scaled down."""
     board, width = film.board(0), film.settings.width
     rows = board.heatmaps[0].side[0]
-    for larger in LARGER:
+    for larger in ENLARGEMENT_FACTORS:
         wide, ratio = width * larger, 1 / larger
-        smallest = max(1, math.ceil(SMALLEST / rows * ratio))
+        smallest = max(1, math.ceil(MIN_PATTERN_SIDE_PX / rows * ratio))
         largest = max(smallest, int(min(MAX_CELL_PX, wide * shape / rows) * ratio))
         for pixels in range(largest, smallest - 1, -1):
             layout = lay_out_layers(board, wide, wide * shape, ratio, pixels * larger)
@@ -273,7 +284,7 @@ def write_training_film(path: Path, film: TrainingFilm, progress: Progress = no_
         If the format is not a film format, or the file cannot be written.
     """
     suffix, frames = film_format(path).suffix, lay_out_training_film(film)
-    atomic_file.write(
+    atomic_file.write_atomically(
         path, lambda file: write_frames(suffix, frames, film.settings.loops, file, progress)
     )
     return path
@@ -293,8 +304,9 @@ def film_format(path: Path) -> ExportFormat:
     )
     if known not in films:
         raise InputError(
-            "export", f"“{path.suffix}” is not a supported animation format. Use {suffixes(films)}."
+            "export",
+            f"“{path.suffix}” is not a supported animation format. Use {list_suffixes(films)}.",
         )
-    if missing := why_not_writable(known.suffix):
+    if missing := unavailable_reason(known.suffix):
         raise InputError(MISSING_PACKAGE, missing)
     return known

@@ -15,21 +15,26 @@ import numpy as np
 from msgspec import Struct
 
 from visualizer.errors import InputError
-from visualizer.language.corpora.encoding import number
-from visualizer.language.corpora.story_world import LETTERS, story
-from visualizer.language.corpora.synthetic_tasks import ALPHABETS, rows
+from visualizer.language.corpora.encoding import encode_text
+from visualizer.language.corpora.story_world import CHARACTERS_PER_TOKEN, generate_stories
+from visualizer.language.corpora.synthetic_tasks import ALPHABETS, generate_rows
 from visualizer.language.corpora.text_file import read_text
-from visualizer.language.tokenizers import MAX_LISTED_CHARACTERS, Tokenizer, Vocabulary, visible
-from visualizer.language.training_settings import TASKS, CorpusKind
+from visualizer.language.tokenizers import (
+    MAX_LISTED_CHARACTERS,
+    TokenizerKind,
+    Vocabulary,
+    visible_token,
+)
+from visualizer.language.training_settings import SYNTHETIC_TASKS, CorpusKind
 
 if TYPE_CHECKING:
     from visualizer.language.training_settings import CorpusSource, TrainingSettings
 
-TESTED = 10
+VALIDATION_DIVISOR = 10
 """Reciprocal of the validation part's share."""
 
 
-class Split(StrEnum):
+class CorpusSplit(StrEnum):
     """A part of a corpus."""
 
     TRAINING = "training"
@@ -55,11 +60,11 @@ class Corpus(Struct, frozen=True, eq=False, dict=True):
     text: str
     notices: tuple[str, ...] = ()
 
-    def part(self, split: Split) -> np.ndarray:
-        return self.training if split is Split.TRAINING else self.validation
+    def part(self, split: CorpusSplit) -> np.ndarray:
+        return self.training if split is CorpusSplit.TRAINING else self.validation
 
     def batch(
-        self, split: Split, count: int, block: int, generator: np.random.Generator
+        self, split: CorpusSplit, count: int, block: int, generator: np.random.Generator
     ) -> np.ndarray:
         """Sample blocks with the next token after each: int64 [count, block + 1].
 
@@ -84,7 +89,7 @@ class Corpus(Struct, frozen=True, eq=False, dict=True):
         return hasher.hexdigest()
 
 
-def load(settings: TrainingSettings) -> Corpus:
+def load_corpus(settings: TrainingSettings) -> Corpus:
     """Read or generate the settings' text; equal settings give equal text.
 
     Raises
@@ -92,17 +97,19 @@ def load(settings: TrainingSettings) -> Corpus:
     InputError
         If it cannot be used; its field is ``"path"``, ``"block"`` or ``"size"``.
     """
-    return _load_task(settings) if settings.source.kind in TASKS else _load_prose(settings)
+    return (
+        _load_task(settings) if settings.source.kind in SYNTHETIC_TASKS else _load_prose(settings)
+    )
 
 
 def _load_prose(settings: TrainingSettings) -> Corpus:
     source = settings.source
     is_file = source.kind is CorpusKind.FILE
     text = read_text(source.path) if is_file else _generate_story(source)
-    vocabulary, numbers = number(text, source.tokenizer)
+    vocabulary, numbers = encode_text(text, source.tokenizer)
     if len(vocabulary) < 2:
         raise InputError("path", _nothing_to_learn(vocabulary))
-    cut = len(numbers) - len(numbers) // TESTED
+    cut = len(numbers) - len(numbers) // VALIDATION_DIVISOR
     training, validation = _read_only(numbers)[:cut], numbers[cut:]
     _check_length(len(validation), settings)
     notices = _notice_new_tokens(vocabulary, training, validation)
@@ -110,21 +117,21 @@ def _load_prose(settings: TrainingSettings) -> Corpus:
 
 
 def _generate_story(source: CorpusSource) -> str:
-    is_words = source.tokenizer is Tokenizer.WORDS
-    return story(source.size * (LETTERS if is_words else 1), source.seed)
+    is_words = source.tokenizer is TokenizerKind.WORDS
+    return generate_stories(source.size * (CHARACTERS_PER_TOKEN if is_words else 1), source.seed)
 
 
 def _load_task(settings: TrainingSettings) -> Corpus:
     source = settings.source
     count = source.size // (settings.block + 1)
-    if count < TESTED:
-        least = TESTED * (settings.block + 1)
+    if count < VALIDATION_DIVISOR:
+        least = VALIDATION_DIVISOR * (settings.block + 1)
         sentence = f"{source.size:,} tokens are not enough for rows of {settings.block + 1:,}"
         raise InputError("size", f"{sentence}. Use {least:,} or more.", ("size", least))
     generator = np.random.Generator(np.random.PCG64(source.seed))
-    task_rows = _read_only(rows(source.kind, count, settings.block + 1, generator))
-    vocabulary = Vocabulary(tuple(ALPHABETS[source.kind]), Tokenizer.CHARACTERS)
-    cut = count - count // TESTED
+    task_rows = _read_only(generate_rows(source.kind, count, settings.block + 1, generator))
+    vocabulary = Vocabulary(tuple(ALPHABETS[source.kind]), TokenizerKind.CHARACTERS)
+    cut = count - count // VALIDATION_DIVISOR
     notices = _notice_known_rows(task_rows[:cut], task_rows[cut:])
     return Corpus(
         vocabulary, task_rows[:cut], task_rows[cut:], _decode_rows(vocabulary, task_rows), notices
@@ -134,7 +141,7 @@ def _load_task(settings: TrainingSettings) -> Corpus:
 def _nothing_to_learn(vocabulary: Vocabulary) -> str:
     if not len(vocabulary):
         return "The text contains no words. Choose another."
-    only = visible(vocabulary.tokens[0])
+    only = visible_token(vocabulary.tokens[0])
     return f"The text only repeats “{only}”, so there is nothing to learn. Choose another."
 
 
@@ -145,7 +152,7 @@ def _check_length(tested: int, settings: TrainingSettings) -> None:
         return
     what = f"The validation part (the last tenth of the text) has {tested:,} tokens"
     sentence = f"{what}, but a block size of {settings.block:,} needs {least:,}"
-    more = f"a text of {TESTED * least:,} tokens"
+    more = f"a text of {VALIDATION_DIVISOR * least:,} tokens"
     if tested < 3:
         raise InputError("block", f"{sentence}. Use {more} or more.")
     block = tested - 2
@@ -162,7 +169,7 @@ def _notice_new_tokens(
     tokens = vocabulary.decode(np.flatnonzero(new).tolist())
     if not tokens:
         return ()
-    listed = ", ".join(f"“{visible(token)}”" for token in tokens[:MAX_LISTED_CHARACTERS])
+    listed = ", ".join(f"“{visible_token(token)}”" for token in tokens[:MAX_LISTED_CHARACTERS])
     more = (
         f" and {len(tokens) - MAX_LISTED_CHARACTERS:,} more"
         if len(tokens) > MAX_LISTED_CHARACTERS

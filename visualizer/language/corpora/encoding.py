@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.language.tokenizers import Tokenizer, Vocabulary, tokenize
+from visualizer.language.tokenizers import TokenizerKind, Vocabulary, tokenize
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import regex
 
-PIECE = 1 << 20
+CHARACTERS_PER_PIECE = 1 << 20
 """Approximate number of characters in a piece."""
 _LINE_END = 0x110000
 """Represents a carriage return with a line feed, which are one token; not a code point."""
@@ -28,7 +28,7 @@ _UNKNOWN = -1
 _JOINING = -2
 
 
-def number(text: str, tokenizer: Tokenizer) -> tuple[Vocabulary, np.ndarray]:
+def encode_text(text: str, tokenizer: TokenizerKind) -> tuple[Vocabulary, np.ndarray]:
     """Encode a text with the vocabulary of all its tokens.
 
     Returns
@@ -38,7 +38,7 @@ def number(text: str, tokenizer: Tokenizer) -> tuple[Vocabulary, np.ndarray]:
     ndarray of int64
         [token]; equal to ``Vocabulary.of(tokenize(text)).encode(tokenize(text))``.
     """
-    counter = CharacterEncoder() if tokenizer is Tokenizer.CHARACTERS else WordEncoder()
+    counter = CharacterEncoder() if tokenizer is TokenizerKind.CHARACTERS else WordEncoder()
     numbers = np.empty(len(text), np.int64)  # at least one per token; unused pages take
     end = 0  # no memory
     for piece in _split_pieces(text):
@@ -49,15 +49,15 @@ def number(text: str, tokenizer: Tokenizer) -> tuple[Vocabulary, np.ndarray]:
     return _sort_vocabulary(list(counter.known), numbers, tokenizer), numbers
 
 
-def _sort_vocabulary(known: list[str], numbers: np.ndarray, tokenizer: Tokenizer) -> Vocabulary:
+def _sort_vocabulary(known: list[str], numbers: np.ndarray, tokenizer: TokenizerKind) -> Vocabulary:
     """Replace indices of known tokens, in place, by ids in the vocabulary of the used tokens."""
     is_used = np.bincount(numbers, minlength=len(known)) > 0
     used = [token for token, is_one in zip(known, is_used, strict=True) if is_one]
     vocabulary = Vocabulary.of(used, tokenizer)
     places = np.zeros(len(known), np.int64)
     places[is_used] = vocabulary.encode(used)
-    for start in range(0, len(numbers), PIECE):
-        part = numbers[start : start + PIECE]
+    for start in range(0, len(numbers), CHARACTERS_PER_PIECE):
+        part = numbers[start : start + CHARACTERS_PER_PIECE]
         part[:] = places[part]
     return vocabulary
 
@@ -66,7 +66,7 @@ def _split_pieces(text: str) -> Iterator[str]:
     """Split a text after a space or line feed, where that is always a token boundary."""
     start = 0
     while start < len(text):
-        cut = _cut_pattern().search(text, min(start + PIECE, len(text)))
+        cut = _cut_pattern().search(text, min(start + CHARACTERS_PER_PIECE, len(text)))
         end = cut.end() if cut else len(text)
         yield text[start:end]
         start = end
@@ -106,7 +106,9 @@ class CharacterEncoder:
         edges = np.flatnonzero(np.diff(near, prepend=False, append=False)).reshape(-1, 2)
         # All parts to split are joined into one text, separated by line feeds.
         lines = np.insert(codes[near], np.cumsum(edges[:, 1] - edges[:, 0])[:-1], ord("\n"))
-        split = tokenize(lines.tobytes().decode("utf-32-le", "surrogatepass"), Tokenizer.CHARACTERS)
+        split = tokenize(
+            lines.tobytes().decode("utf-32-le", "surrogatepass"), TokenizerKind.CHARACTERS
+        )
         places = np.fromiter(
             (_index_of(self.known, token) for token in split), np.int32, len(split)
         )
@@ -131,7 +133,7 @@ class WordEncoder:
         runs = [piece] if joined else piece.replace("\n", " ").split(" ")
         for run in dict.fromkeys(runs):
             if run not in self._runs:
-                split = tokenize(run, Tokenizer.WORDS)
+                split = tokenize(run, TokenizerKind.WORDS)
                 self._runs[run] = [_index_of(self.known, token) for token in split]
         indices = chain.from_iterable(map(self._runs.__getitem__, runs))
         return np.fromiter(indices, np.int32)

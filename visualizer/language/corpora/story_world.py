@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-SHE = (
+FEMALE_NAMES = (
     *("Ada", "Anna", "Clara", "Ella", "Emma", "Grace", "Ida", "Jane", "Kate", "Lily"),
     *("Lucy", "Maria", "Mina", "Nora", "Olga", "Rosa", "Ruth", "Sara", "Tara", "Vera"),
 )
-HE = (
+MALE_NAMES = (
     *("Adam", "Ben", "Carl", "Dan", "Emil", "Finn", "Hugo", "Ivan", "Jack", "Karl"),
     *("Leo", "Max", "Nick", "Omar", "Otto", "Paul", "Sam", "Tom", "Viktor", "Will"),
 )
@@ -36,7 +36,7 @@ THINGS = (
     *("pan", "paper", "pear", "pen", "pillow", "plate", "pot", "ring", "rope", "scarf"),
     *("shell", "shoe", "spoon", "stick", "stone", "ticket", "towel", "toy", "watch", "wheel"),
 )
-SPOTS = (
+LOCATIONS = (
     *("on the table", "on the chair", "on the shelf", "on the floor", "on the bench"),
     *("under the table", "under the chair", "under the bench", "under the window"),
     *("behind the door", "behind the curtain", "beside the door", "beside the wall"),
@@ -51,31 +51,31 @@ ANIMALS = (
     *("bear", "bird", "cat", "cow", "dog", "duck", "frog", "goat", "hen", "horse"),
     *("lion", "owl", "pig", "rabbit", "snake", "spider"),
 )
-LIKED = (
+LIKED_THINGS = (
     *("apples", "birds", "bread", "cats", "cheese", "chess", "dogs", "films", "flowers"),
     *("games", "honey", "horses", "jokes", "milk", "music", "nuts", "plums", "poems"),
     *("rain", "rice", "snow", "soup", "stories", "sugar", "sunshine", "tea"),
 )
-DOES = (
+VERBS = (
     *("climb", "cough", "dance", "dream", "eat", "hum", "jump", "laugh", "listen", "play"),
     *("read", "rest", "run", "shout", "sing", "sleep", "smile", "sneeze", "wait", "walk"),
     *("whisper", "work", "yawn"),
 )
 """Verbs; the third person singular adds an s."""
-HOW = (
+ADVERBS = (
     *("again", "alone", "badly", "happily", "loudly", "quickly", "quietly", "sadly"),
     *("slowly", "softly", "well", "wildly"),
 )
 
 T = TypeVar("T")
 
-LETTERS = 4
+CHARACTERS_PER_TOKEN = 4
 """Approximate characters per word token: a word and a space, or a full stop."""
-SENTENCES = 16
+SENTENCES_PER_STORY = 16
 """Number of sentences of a story after its introduction."""
 
 
-def story(size: int, seed: int) -> str:
+def generate_stories(size: int, seed: int) -> str:
     """Generate stories of at least ``size`` characters; the last story is complete."""
     # Of the methods of Random, only random() gives the same numbers in every version of Python.
     draw = Random(seed).random
@@ -92,14 +92,14 @@ class StoryPerson:
     """A person in a story, with room, likes and held things."""
 
     name: str
-    is_she: bool
+    is_female: bool
     room: str
     likes: str
     holds: list[StoryThing] = field(default_factory=list)
 
     @property
     def pronoun(self) -> str:
-        return "She" if self.is_she else "He"
+        return "She" if self.is_female else "He"
 
 
 @dataclass(slots=True)
@@ -109,7 +109,7 @@ class StoryThing:
     noun: str
     look: str
     room: str
-    spot: str
+    location: str
 
     @property
     def name(self) -> str:
@@ -122,15 +122,15 @@ class StoryWriter:
     def __init__(self, draw: Callable[[], float]) -> None:
         self._draw = draw
         self._rooms = self._sample(ROOMS, 3)
-        names = self._sample((*SHE, *HE), 3)
-        likes = self._sample(LIKED, 3)
+        names = self._sample((*FEMALE_NAMES, *MALE_NAMES), 3)
+        likes = self._sample(LIKED_THINGS, 3)
         self._people = [
             StoryPerson(name, name in _FEMALE_NAMES, self._choose(self._rooms), liked)
             for name, liked in zip(names, likes, strict=True)
         ]
         looks = self._sample(COLOURS, 3)
         self._things = [
-            StoryThing(noun, look, self._choose(self._rooms), self._choose(SPOTS))
+            StoryThing(noun, look, self._choose(self._rooms), self._choose(LOCATIONS))
             for noun, look in zip(self._sample(THINGS, 3), looks, strict=True)
         ]
         self._subject: StoryPerson | None = None  # of the last sentence
@@ -138,10 +138,10 @@ class StoryWriter:
     def tell(self) -> str:
         sentences = [f"{person.name} is in the {person.room}." for person in self._people]
         sentences += [
-            f"{_with_article(thing.look)} {thing.noun} is {thing.spot} in the {thing.room}."
+            f"{_with_article(thing.look)} {thing.noun} is {thing.location} in the {thing.room}."
             for thing in self._things
         ]
-        sentences += [self._next_sentence() for _ in range(SENTENCES)]
+        sentences += [self._next_sentence() for _ in range(SENTENCES_PER_STORY)]
         return " ".join(sentences)
 
     def _next_sentence(self) -> str:
@@ -161,7 +161,7 @@ class StoryWriter:
         self._go_alone(person)
         other.room = person.room
         self._subject = None
-        how = f"They {self._choose(DOES)} there."
+        how = f"They {self._choose(VERBS)} there."
         return f"{person.name} and {other.name} go to the {person.room}. {how}"
 
     def _take_thing(self, person: StoryPerson) -> str:
@@ -182,15 +182,15 @@ class StoryWriter:
             other = self._choose(near)
             other.holds.append(thing)
             return f"{self._refer_to(person)} gives {thing.name} to {other.name}."
-        thing.room, thing.spot = person.room, self._choose(SPOTS)
-        return f"{self._refer_to(person)} puts {thing.name} {thing.spot}."
+        thing.room, thing.location = person.room, self._choose(LOCATIONS)
+        return f"{self._refer_to(person)} puts {thing.name} {thing.location}."
 
     def _do_something(self, person: StoryPerson) -> str:
-        return f"{self._refer_to(person)} {self._choose(DOES)}s {self._choose(HOW)}."
+        return f"{self._refer_to(person)} {self._choose(VERBS)}s {self._choose(ADVERBS)}."
 
     def _describe_animal(self, _: StoryPerson) -> str:
         self._subject = None
-        animal, does, room = self._choose(ANIMALS), self._choose(DOES), self._choose(self._rooms)
+        animal, does, room = self._choose(ANIMALS), self._choose(VERBS), self._choose(self._rooms)
         if self._draw() < 0.5:
             return f"The {animal} {does}s in the {room}."
         return f"The {animal}s {does} in the {room}."
@@ -211,7 +211,7 @@ class StoryWriter:
         for person in self._people:
             if thing in person.holds:
                 return f"Who has {thing.name}? {person.name} has it."
-        return f"Where is {thing.name}? It is {thing.spot} in the {thing.room}."
+        return f"Where is {thing.name}? It is {thing.location} in the {thing.room}."
 
     def _refer_to(self, person: StoryPerson) -> str:
         """Return a name, or mostly a pronoun if the last sentence had the same subject."""
@@ -236,7 +236,7 @@ def _with_article(word: str) -> str:
     return f"An {word}" if word[0] in "aeiou" else f"A {word}"
 
 
-_FEMALE_NAMES = frozenset(SHE)
+_FEMALE_NAMES = frozenset(FEMALE_NAMES)
 _SENTENCE_KINDS: tuple[Callable[[StoryWriter, StoryPerson], str], ...] = (
     *(
         StoryWriter._go_alone,

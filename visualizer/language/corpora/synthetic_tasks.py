@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 ARROW, END = ">", "."
-PAIRS = ("()", "<>", "[]", "{}", "«»", "“”")
+BRACKET_PAIRS = ("()", "<>", "[]", "{}", "«»", "“”")
 ALPHABETS = {
     CorpusKind.REPEAT: ascii_lowercase,
     CorpusKind.COPY: END + ARROW + ascii_lowercase,
-    CorpusKind.BRACKETS: "".join(PAIRS),
+    CorpusKind.BRACKETS: "".join(BRACKET_PAIRS),
     CorpusKind.SORTING: END + ARROW + ascii_lowercase,
     CorpusKind.ADDITION: "+.0123456789=",
 }
@@ -38,18 +38,20 @@ ALPHABETS = {
 
 MAX_TASK_LETTERS = 8
 """Maximum number of letters to copy or sort."""
-DEEPEST = 4
+MAX_BRACKET_DEPTH = 4
 """Maximum number of open brackets."""
-BELOW = 100
+ADDEND_LIMIT = 100
 """Exclusive limit of the numbers to add."""
-AT_ONCE = 1 << 20
+VALUES_PER_BATCH = 1 << 20
 """Approximate number of values generated at once, which limits the temporary memory."""
 
 
-def rows(kind: CorpusKind, count: int, length: int, generator: np.random.Generator) -> np.ndarray:
+def generate_rows(
+    kind: CorpusKind, count: int, length: int, generator: np.random.Generator
+) -> np.ndarray:
     """Generate rows of a task, int64 [count, length], as indices into its alphabet."""
     result = np.empty((count, length), np.int64)
-    step = max(1, AT_ONCE // length)
+    step = max(1, VALUES_PER_BATCH // length)
     for start in range(0, count, step):
         part = result[start : start + step]
         part[:] = _ROW_GENERATORS[kind](len(part), length, generator)
@@ -65,14 +67,14 @@ def _repeat_rows(count: int, length: int, generator: np.random.Generator) -> np.
 
 
 def _bracket_rows(count: int, length: int, generator: np.random.Generator) -> np.ndarray:
-    """Open a bracket or close the innermost with equal probability, to a depth of `DEEPEST`."""
+    """Open a bracket or close the innermost, each with probability 1/2, up to a maximum depth."""
     result = np.empty((count, length), np.int64)
-    opened = np.zeros((count, DEEPEST), np.int64)  # row depth
+    opened = np.zeros((count, MAX_BRACKET_DEPTH), np.int64)  # row depth
     depth = np.zeros(count, np.int64)
     every = np.arange(count)
     for place in range(length):
-        opens = (depth == 0) | ((depth < DEEPEST) & (generator.random(count) < 0.5))
-        kinds = generator.integers(len(PAIRS), size=count)
+        opens = (depth == 0) | ((depth < MAX_BRACKET_DEPTH) & (generator.random(count) < 0.5))
+        kinds = generator.integers(len(BRACKET_PAIRS), size=count)
         result[:, place] = np.where(opens, 2 * kinds, 2 * opened[every, depth - 1] + 1)
         opened[every[opens], depth[opens]] = kinds[opens]
         depth += np.where(opens, 1, -1)
@@ -106,16 +108,22 @@ def _answer_rows(
 
 
 def _addition_rows(count: int, length: int, generator: np.random.Generator) -> np.ndarray:
-    numbers = generator.integers(BELOW, size=(count * _max_problems(length, len("0+0=0.")), 2))
+    numbers = generator.integers(
+        ADDEND_LIMIT, size=(count * _max_problems(length, len("0+0=0.")), 2)
+    )
     known, sizes = _all_sums()
-    places = numbers[:, 0] * BELOW + numbers[:, 1]
+    places = numbers[:, 0] * ADDEND_LIMIT + numbers[:, 1]
     return _pack_rows(count, length, known[places], sizes[places])
 
 
 @cache
 def _all_sums() -> tuple[np.ndarray, np.ndarray]:
     """Return all sums, [sum, character], and their lengths, [sum]."""
-    texts = [f"{one}+{other}={one + other}." for one in range(BELOW) for other in range(BELOW)]
+    texts = [
+        f"{one}+{other}={one + other}."
+        for one in range(ADDEND_LIMIT)
+        for other in range(ADDEND_LIMIT)
+    ]
     sizes = np.array([len(text) for text in texts])
     place = ALPHABETS[CorpusKind.ADDITION].index
     known = np.array([[place(sign) for sign in text.ljust(sizes.max(), END)] for text in texts])
@@ -153,16 +161,16 @@ _ROW_GENERATORS: dict[CorpusKind, Callable[[int, int, np.random.Generator], np.n
 }
 
 
-NOWHERE = -1
+NO_PARTNER = -1
 
-_OPENING_OF = {pair[1]: pair[0] for pair in PAIRS}
+_OPENING_OF = {pair[1]: pair[0] for pair in BRACKET_PAIRS}
 _OPENING = set(_OPENING_OF.values())
 
 
 def partners(kind: CorpusKind, tokens: Sequence[str]) -> np.ndarray:
     """Return for each query the key that determines the next token, int64 [token].
 
-    It is `NOWHERE` if none is known, and never after the query. Any tokens are accepted: a text
+    It is `NO_PARTNER` if none is known, and never after the query. Any tokens are accepted: a text
     that is
     not a row of the task has few partners or none.
 
@@ -180,7 +188,7 @@ def partners(kind: CorpusKind, tokens: Sequence[str]) -> np.ndarray:
     return np.array(_PARTNERS.get(kind, _no_partners)(tokens), np.int64)
 
 
-def attending(weights: np.ndarray, partners: np.ndarray) -> np.ndarray:
+def mean_partner_weight(weights: np.ndarray, partners: np.ndarray) -> np.ndarray:
     """Return each head's mean weight on the partners.
 
     Parameters
@@ -195,7 +203,7 @@ def attending(weights: np.ndarray, partners: np.ndarray) -> np.ndarray:
     ndarray of float64
         [layer, head], from 0 to 1; NaN if no query has a partner.
     """
-    (queries,) = np.nonzero(partners != NOWHERE)
+    (queries,) = np.nonzero(partners != NO_PARTNER)
     if not len(queries):
         return np.full(weights.shape[:2], np.nan)
     read: np.ndarray = weights[:, :, queries, partners[queries]].mean(axis=-1, dtype=np.float64)
@@ -203,7 +211,7 @@ def attending(weights: np.ndarray, partners: np.ndarray) -> np.ndarray:
 
 
 def _no_partners(tokens: Sequence[str]) -> list[int]:
-    return [NOWHERE] * len(tokens)
+    return [NO_PARTNER] * len(tokens)
 
 
 def _repeat_partners(tokens: Sequence[str]) -> list[int]:
@@ -211,7 +219,7 @@ def _repeat_partners(tokens: Sequence[str]) -> list[int]:
     partners = []
     for place, token in enumerate(tokens):
         before = seen.setdefault(token, [])
-        partners.append(before[0] + 1 if len(before) == 1 else NOWHERE)
+        partners.append(before[0] + 1 if len(before) == 1 else NO_PARTNER)
         before.append(place)
     return partners
 
@@ -224,7 +232,7 @@ def _bracket_partners(tokens: Sequence[str]) -> list[int]:
             opened.append(place)
         elif opened and tokens[opened[-1]] == _OPENING_OF.get(token):
             opened.pop()
-        partners.append(opened[-1] if opened else NOWHERE)
+        partners.append(opened[-1] if opened else NO_PARTNER)
     return partners
 
 

@@ -9,7 +9,7 @@ import codecs
 import stat
 from pathlib import Path
 
-from visualizer.errors import InputError, reason_of
+from visualizer.errors import InputError, system_error_reason
 from visualizer.storage.regular_file import open_regular_file
 
 MAX_FILE_BYTES = 100 * 10**6
@@ -49,7 +49,7 @@ def read_text(path: str) -> str:
         sentence = f"Not enough memory to read {subject}. Choose a shorter text."
         raise _rejection_error(sentence) from error
     except OSError as error:
-        raise _rejection_error(f"Cannot read {subject}: {reason_of(error)}.") from error
+        raise _rejection_error(f"Cannot read {subject}: {system_error_reason(error)}.") from error
 
 
 def _read_content(path: Path, subject: str) -> bytes:

@@ -15,19 +15,19 @@ from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
-from visualizer.errors import InputError, reason_of
+from visualizer.errors import InputError, system_error_reason
 from visualizer.models.model_protocol.answers import (
-    DEFLATE,
+    DEFLATE_CODING,
     BodyError,
     JobProgress,
-    inflated,
-    read_body,
-    values_as,
+    decode_body,
+    decode_values,
+    inflate,
 )
-from visualizer.models.model_protocol.authentication import HEADER, RequestSigner
+from visualizer.models.model_protocol.authentication import SIGNATURE_HEADER, RequestSigner
 from visualizer.models.model_protocol.requests import MAX_BODY_BYTES, too_large_message
 from visualizer.progress import CancelledError, check_stopped, no_progress
-from visualizer.runtime import LOOK_S, on_python_thread
+from visualizer.runtime import POLL_INTERVAL_S, run_in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -48,18 +48,18 @@ CHECKS_PER_RETRY = 12
 MAX_RESPONSE_BYTES = 2**31
 """Maximum size of a response."""
 MAX_MESSAGE_LENGTH = 2_000
-PROGRAM = "attention-visualizer"
-UNREACHED = "The model server at {address} cannot be reached: {why}."
-LOST = (
+PROGRAM_NAME = "attention-visualizer"
+UNREACHABLE_ERROR = "The model server at {address} cannot be reached: {why}."
+CONNECTION_LOST_ERROR = (
     "The connection to the model server at {address} was lost: {why}. The program reconnects at "
     "the next change."
 )
-NOT_A_SERVER = "The program at {address} is not an Attention Visualizer model server."
-JOB_ABANDONED = (
+NOT_A_SERVER_ERROR = "The program at {address} is not an Attention Visualizer model server."
+JOB_ABANDONED_ERROR = (
     "The model server at {address} cancelled the job because its result was not requested in time. "
     "Try again."
 )
-INVALID_RESPONSE = "Invalid response from the model server at {address}: {why}."
+INVALID_RESPONSE_ERROR = "Invalid response from the model server at {address}: {why}."
 
 
 class _ConnectionLostError(Exception):
@@ -78,18 +78,20 @@ class _Channel:
         try:
             status, greeting = self._send_and_receive("GET", "/", b"", {})
             fields = json.loads(greeting)
-            nonce = fields["nonce"] if status == 200 and fields["program"] == PROGRAM else None
+            nonce = fields["nonce"] if status == 200 and fields["program"] == PROGRAM_NAME else None
         except (ValueError, LookupError, TypeError):
             nonce = None
         if not isinstance(nonce, str):
             self.close()
-            raise InputError("server", NOT_A_SERVER.format(address=f"{host}:{port}"))
+            raise InputError("server", NOT_A_SERVER_ERROR.format(address=f"{host}:{port}"))
         self._signer = RequestSigner(token, nonce)
         if self._http.sock:
             self._http.sock.settimeout(ANSWER_S)
 
     def ask(self, path: str, body: bytes) -> tuple[int, bytes]:
-        return self._send_and_receive("POST", path, body, {HEADER: self._signer.header(path, body)})
+        return self._send_and_receive(
+            "POST", path, body, {SIGNATURE_HEADER: self._signer.header(path, body)}
+        )
 
     def close(self) -> None:
         self._http.close()
@@ -98,17 +100,17 @@ class _Channel:
         self, method: str, path: str, body: bytes, headers: Mapping[str, str]
     ) -> tuple[int, bytes]:
         try:
-            self._http.request(method, path, body, {**headers, "Accept-Encoding": DEFLATE})
+            self._http.request(method, path, body, {**headers, "Accept-Encoding": DEFLATE_CODING})
             with self._http.getresponse() as answer:
                 content = answer.read(MAX_RESPONSE_BYTES)
                 if answer.length and len(content) < MAX_RESPONSE_BYTES:
                     raise IncompleteRead(content, answer.length)
-                is_packed = answer.getheader("content-encoding") == DEFLATE
+                is_packed = answer.getheader("content-encoding") == DEFLATE_CODING
         except (OSError, HTTPException, ValueError) as error:
             self.close()
             raise _ConnectionLostError(_failure_reason(error)) from error
         try:
-            return answer.status, inflated(content) if is_packed else content
+            return answer.status, inflate(content) if is_packed else content
         except BodyError:
             self.close()
             raise
@@ -118,7 +120,7 @@ def _failure_reason(error: Exception) -> str:
     """Return why a request failed, for use in a sentence."""
     if isinstance(error, IncompleteRead):
         return "the response is incomplete"
-    reason = reason_of(error) if isinstance(error, OSError) else ""
+    reason = system_error_reason(error) if isinstance(error, OSError) else ""
     return reason or type(error).__name__
 
 
@@ -150,7 +152,7 @@ class ModelConnection:
         """The host and the port."""
         return f"{self.host}:{self.port}"
 
-    def open_ahead(self, count: int) -> None:
+    def open_connections(self, count: int) -> None:
         """Open connections in the background, for concurrent requests that follow soon."""
         for _ in range(count):
             self._start_opening()
@@ -221,19 +223,19 @@ class ModelConnection:
             raise InputError("text", too_large_message(len(body)))
         while True:
             try:
-                status, content = on_python_thread(
+                status, content = run_in_thread(
                     partial(self._send_request, path, body), may_be_left=True
                 )
                 return self._parse_response(status, content)
             except _ConnectionLostError as lost:
                 if not self._was_reached or time.monotonic() > end:
-                    message = LOST if self._was_reached else UNREACHED
+                    message = CONNECTION_LOST_ERROR if self._was_reached else UNREACHABLE_ERROR
                     sentence = message.format(address=self.address, why=lost)
                     raise InputError("server", sentence) from lost
             except BodyError as damaged:
                 raise self._invalid_response_error(damaged) from damaged
             for _ in range(CHECKS_PER_RETRY):
-                time.sleep(LOOK_S)
+                time.sleep(POLL_INTERVAL_S)
                 check_stopped()
 
     def job(
@@ -280,7 +282,7 @@ class ModelConnection:
                 answer = self.ask("/result", {"job": number, "wait": POLL_S})
                 values = answer[0]
                 if values.get("working") is True:
-                    state = values_as(JobProgress, values)
+                    state = decode_values(JobProgress, values)
                     progress(state.done, state.of)
                 elif values.get("is_part") is True:
                     report(answer)
@@ -312,7 +314,7 @@ class ModelConnection:
     def _parse_response(self, status: int, content: bytes) -> Answer:
         try:
             if status == 200:
-                return read_body(content)
+                return decode_body(content)
             refusal = json.loads(content)
             field, sentence = (
                 str(refusal["field"])[:60],
@@ -321,10 +323,10 @@ class ModelConnection:
         except (BodyError, ValueError, LookupError, TypeError) as error:
             raise self._invalid_response_error(error) from error
         if field == "cancelled":
-            raise _AbandonedJobError("server", JOB_ABANDONED.format(address=self.address))
+            raise _AbandonedJobError("server", JOB_ABANDONED_ERROR.format(address=self.address))
         raise InputError(field, sentence)
 
     def _invalid_response_error(self, error: Exception) -> InputError:
         """Return the error for an invalid response."""
-        sentence = INVALID_RESPONSE.format(address=self.address, why=error)
+        sentence = INVALID_RESPONSE_ERROR.format(address=self.address, why=error)
         return InputError("server", sentence[:MAX_MESSAGE_LENGTH])

@@ -9,9 +9,9 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from visualizer.attention.remote_numbers import (
-    NumbersOnTheirWayError,
+    NumbersPendingError,
     may_wait,
-    numbers_arrived,
+    report_arrival,
 )
 from visualizer.errors import InputError
 from visualizer.progress import CancelledError, check_stopped
@@ -27,11 +27,11 @@ MAX_CACHED_BYTES = 2**28
 """Maximum size of the cache; the least recently used entries are dropped first."""
 RETRY_S = 3.0
 """Time before a failed request is retried automatically."""
-AT_ONCE = 12
+MAX_CONCURRENT_REQUESTS = 12
 """Maximum number of concurrent prefetch requests: a slow connection that loses packets transfers
 more over several connections than over one.
 """
-WAIT_S = 0.1
+CANCEL_CHECK_INTERVAL_S = 0.1
 """Time between two cancellation checks while waiting."""
 THREAD_NAME = "fetch from model server"
 """Name of the threads that fetch."""
@@ -71,11 +71,11 @@ class FetchedNumbers:
                 if not may_wait():
                     self._awaited.add(key)
                     self._start_fetch(key, fetch)
-                    raise NumbersOnTheirWayError
+                    raise NumbersPendingError
                 if key not in self._under_way:
                     self._under_way.add(key)
                     break
-                self._fetch_ended.wait(WAIT_S)
+                self._fetch_ended.wait(CANCEL_CHECK_INTERVAL_S)
                 check_stopped()
         return self._fetch_and_store(key, fetch)
 
@@ -83,10 +83,10 @@ class FetchedNumbers:
         """Return the error of the last request; None if it succeeded."""
         return self._refusal
 
-    def fetch_ahead(self, key: Hashable, fetch: Callable[[], Fetched]) -> None:
+    def prefetch(self, key: Hashable, fetch: Callable[[], Fetched]) -> None:
         """Prefetch arrays that are likely needed next, unless many requests are in progress."""
         with self._lock:
-            if key not in self._cached and len(self._under_way) < AT_ONCE:
+            if key not in self._cached and len(self._under_way) < MAX_CONCURRENT_REQUESTS:
                 self._start_fetch(key, fetch)
 
     def has(self, key: Hashable) -> bool:
@@ -131,7 +131,7 @@ class FetchedNumbers:
             self._awaited.discard(key)
             self._fetch_ended.notify_all()
         if is_awaited:
-            numbers_arrived()
+            report_arrival()
 
     def keep(self, key: Hashable, arrays: Fetched) -> None:
         """Cache arrays that have arrived."""

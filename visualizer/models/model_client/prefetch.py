@@ -13,7 +13,7 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
-from visualizer.progress import check_stopped, stopped_when, tell_progress
+from visualizer.progress import cancel_when, check_stopped, report_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 MAX_RUN_ID = 2**53
 """Number of random run ids, large enough to be unguessable."""
 WEIGHTS = "weights"
-MATRIX = ("/stage", {"stages": [WEIGHTS]})
-PICTURE = ("/blocks", {"stage": WEIGHTS})
+MATRIX_REQUEST = ("/stage", {"stages": [WEIGHTS]})
+PICTURE_REQUEST = ("/blocks", {"stage": WEIGHTS})
 """Path and fields of a request for a matrix, and for a reduced picture of one."""
-LOOK_S = 0.1
+CANCEL_CHECK_INTERVAL_S = 0.1
 """Interval between two cancellation checks while waiting for the answer."""
 
 
-class ReadingAhead:
+class Prefetch:
     """Pending answer of a server that is reading a text.
 
     The reading is cancelled when this object is no longer referenced.
@@ -51,7 +51,7 @@ class ReadingAhead:
         called = {**asked, "called": self._run_id}
         self._pending_answer = _request_in_thread(partial(_read_text, connection, called, progress))
 
-    def ask_for_heads(self, count: int, *, is_long: bool) -> None:
+    def request_heads(self, count: int, *, is_long: bool) -> None:
         """Request the weights of the first heads of layer 0, before the text has been read.
 
         Parameters
@@ -59,7 +59,7 @@ class ReadingAhead:
         is_long : bool
             Whether the matrices are too large, so that only a `FirstPicture` of each is requested.
         """
-        path, stage = PICTURE if is_long else MATRIX
+        path, stage = PICTURE_REQUEST if is_long else MATRIX_REQUEST
         requests = [{"run": self._run_id, **stage, "place": [0, at]} for at in range(count)]
         self.heads = tuple(
             _request_in_thread(partial(self._connection.ask, path, request)) for request in requests
@@ -75,9 +75,9 @@ class ReadingAhead:
         CancelledError
             If the work on this thread was cancelled.
         """
-        while not wait([self._pending_answer], LOOK_S).done:
+        while not wait([self._pending_answer], CANCEL_CHECK_INTERVAL_S).done:
             check_stopped()
-            tell_progress(*self._reading_progress.progress)
+            report_progress(*self._reading_progress.progress)
         return self._pending_answer.result()
 
 
@@ -95,7 +95,7 @@ def _read_text(
     def report(done: int, of: int) -> None:
         progress.progress = (done, of)
 
-    with stopped_when(progress.is_cancelled.is_set):
+    with cancel_when(progress.is_cancelled.is_set):
         return connection.job("/read", asked, report)
 
 

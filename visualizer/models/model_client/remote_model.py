@@ -12,7 +12,7 @@ import msgspec
 import torch
 from msgspec.structs import replace
 
-from visualizer.attention.blockwise_captured_run import run_by_blocks, stages_of_long_text
+from visualizer.attention.blockwise_captured_run import create_blockwise_run, long_text_stages
 from visualizer.attention.head_measures import HeadMeasures
 from visualizer.attention.model_reading import (
     AblationAnswer,
@@ -24,42 +24,42 @@ from visualizer.attention.model_reading import (
 )
 from visualizer.attention.roles import Role
 from visualizer.errors import InputError
-from visualizer.models.cached_generation import ReadToken, TokensByNumber
+from visualizer.models.cached_generation import LazyVocabulary, TokenReading
 from visualizer.models.model_client.connection import ModelConnection
-from visualizer.models.model_client.fetched_numbers import AT_ONCE, FetchedNumbers
-from visualizer.models.model_client.prefetch import WEIGHTS, ReadingAhead
+from visualizer.models.model_client.fetched_numbers import MAX_CONCURRENT_REQUESTS, FetchedNumbers
+from visualizer.models.model_client.prefetch import WEIGHTS, Prefetch
 from visualizer.models.model_client.remote_stages import (
-    AttentionFromServer,
-    MatricesOnServer,
-    StageFromServer,
-    WeightsFromServer,
+    RemoteAttention,
+    RemoteMatrices,
+    RemoteStage,
+    RemoteWeights,
 )
 from visualizer.models.model_client.token_store import stored_token
 from visualizer.models.model_protocol.answers import (
-    ROWS,
+    ROWS_PREFIX,
     CostlyValues,
     LensValues,
-    ModelFacts,
+    ModelMetadata,
     PartsValues,
     QuestionValues,
-    TextRead,
+    ReadResponse,
     TextTokens,
     TokenNames,
-    numbers_of,
-    unreadable,
-    values_as,
+    checked_array,
+    decode_values,
+    invalid_response_error,
 )
 from visualizer.models.model_protocol.run_message import (
-    FIRST_LAYER,
+    FIRST_LAYER_ARRAY,
     MAX_INLINE_BYTES,
     MAX_WHOLE_BYTES,
-    MEASURES,
+    MEASURES_PREFIX,
     RunValues,
-    whole_run,
+    build_short_run,
 )
 from visualizer.models.model_protocol.run_validation import check_run
-from visualizer.models.model_source import SERVER_SCHEME, ModelSource, server_of
-from visualizer.progress import is_to_stop, left_when, tell_progress
+from visualizer.models.model_source import SERVER_SCHEME, ModelSource, parse_server_address
+from visualizer.progress import abandon_wait_when, is_cancelled, report_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -76,8 +76,8 @@ if TYPE_CHECKING:
 CONNECTION_REQUIRED = (
     "This model runs on the server {server}. To connect, choose File > Connect to a model…."
 )
-FILES_CHANGED = "The model files of {name} have changed since the document was saved."
-SERVED = "{device} on {server}"
+FILES_CHANGED_ERROR = "The model files of {name} have changed since the document was saved."
+DEVICE_ON_SERVER = "{device} on {server}"
 
 MAX_LAYER_DIGITS = 10
 """Maximum number of digits of a layer number."""
@@ -105,10 +105,10 @@ class RemoteModel:
         self._connection, self._started = connection, started
         self._run_sizes: dict[int, tuple[int, int]] = {}
         """Number of heads and of tokens of each text that was read."""
-        connection.open_ahead(AT_ONCE)
+        connection.open_connections(MAX_CONCURRENT_REQUESTS)
         request = _read_request(ModelSource("", "", ""), text)
-        self._ahead = ReadingAhead(connection, request) if text.strip() else None
-        facts = values_as(ModelFacts, connection.ask("/model", {})[0])
+        self._ahead = Prefetch(connection, request) if text.strip() else None
+        facts = decode_values(ModelMetadata, connection.ask("/model", {})[0])
         if self._ahead:
             _ask_for_heads_shown_first(self._ahead, facts, text)
         self.name, self.kind = facts.name[:200], facts.kind[:60]
@@ -124,11 +124,13 @@ class RemoteModel:
         """Where a document finds the model."""
         return ModelSource(f"{SERVER_SCHEME}{self.server}", self.name, self.fingerprint)
 
-    def other_text_of(self, text: str) -> str:
+    def replacement_text(self, text: str) -> str:
         """Return a text that the model can read instead; empty if it can read this text."""
         if not text.strip():
             return ""
-        return values_as(TextTokens, self._connection.ask("/tokens", {"text": text})[0]).other_text
+        return decode_values(
+            TextTokens, self._connection.ask("/tokens", {"text": text})[0]
+        ).other_text
 
     def read(self, source: ModelSource, text: str, made_of: Hashable) -> Run:
         """Read a text on the server, and return the run.
@@ -146,11 +148,11 @@ class RemoteModel:
             values, arrays = ahead.answer()
             heads = ahead.heads
         else:
-            values, arrays = self._connection.job("/read", request, tell_progress)
+            values, arrays = self._connection.job("/read", request, report_progress)
             heads = ()
-        run = self._build_run(values_as(RunValues, values), arrays, made_of, heads)
+        run = self._build_run(decode_values(RunValues, values), arrays, made_of, heads)
         if self.fingerprint != source.fingerprint:
-            notice = FILES_CHANGED.format(name=source.name)
+            notice = FILES_CHANGED_ERROR.format(name=source.name)
             run = replace(run, notices=(*run.notices, notice))
         return run
 
@@ -164,10 +166,10 @@ class RemoteModel:
         check_run(values)
         sent, number = values.run, values.number
         header = sent.captured
-        sent = replace(sent, device=SERVED.format(device=sent.device, server=self.server))
+        sent = replace(sent, device=DEVICE_ON_SERVER.format(device=sent.device, server=self.server))
         sizes = (header.layers, header.heads)
         self._run_sizes[number] = (header.heads, header.queries)
-        changes = numbers_of(arrays, "changes", sizes) if "changes" in arrays else None
+        changes = checked_array(arrays, "changes", sizes) if "changes" in arrays else None
         ask = partial(self._fetch_arrays, number)
         dtype = getattr(torch, header.dtype.value)
         fetched = FetchedNumbers()
@@ -176,30 +178,30 @@ class RemoteModel:
             # Stages by head are read together for one cell; the others, one at a time.
             of_heads = tuple(row.name for row in sent.stages if row.dims[0] == "head")
 
-            def fetch_stage(name: str, *, is_attention: bool = False) -> StageFromServer:
+            def fetch_stage(name: str, *, is_attention: bool = False) -> RemoteStage:
                 if is_attention:
-                    first = arrays.get(FIRST_LAYER)
-                    return AttentionFromServer(
+                    first = arrays.get(FIRST_LAYER_ARRAY)
+                    return RemoteAttention(
                         name, values.shapes[name], dtype, values.limits, first, heads, fetched, ask
                     )
                 together = of_heads if name in of_heads else (name,)
-                return StageFromServer(name, values.shapes[name], dtype, together, fetched, ask)
+                return RemoteStage(name, values.shapes[name], dtype, together, fetched, ask)
 
             known = {
-                name.removeprefix(MEASURES): array
+                name.removeprefix(MEASURES_PREFIX): array
                 for name, array in arrays.items()
-                if name.startswith(MEASURES)
+                if name.startswith(MEASURES_PREFIX)
             }
-            weights = WeightsFromServer(values.weights, fetched, ask)
+            weights = RemoteWeights(values.weights, fetched, ask)
             measure = partial(measured, known)
-            run = whole_run(sent, arrays, made_of, self, fetch_stage, measure, weights)
+            run = build_short_run(sent, arrays, made_of, self, fetch_stage, measure, weights)
             assert run.reading is not None
             reading = replace(run.reading, number=number, refusal=fetched.refusal)
             return replace(run, reading=reading)
-        sinks = numbers_of(arrays, "sinks", sizes) if "sinks" in arrays else None
-        rows = stages_of_long_text(header, has_sinks=sinks is not None)
-        matrices = MatricesOnServer(header, dtype, rows, fetched, ask)
-        run = run_by_blocks(
+        sinks = checked_array(arrays, "sinks", sizes) if "sinks" in arrays else None
+        rows = long_text_stages(header, has_sinks=sinks is not None)
+        matrices = RemoteMatrices(header, dtype, rows, fetched, ask)
+        run = create_blockwise_run(
             header,
             rows,
             {row.name: matrices.stage(row, heads if row.name == WEIGHTS else ()) for row in rows},
@@ -230,7 +232,7 @@ class RemoteModel:
             arrays = self._connection.job("/measures", sent, progress)[1]
         own = sizes[sizes[0] == 1 :]
         names = HeadMeasures.__struct_fields__
-        return HeadMeasures(*(numbers_of(arrays, name, own) for name in names))
+        return HeadMeasures(*(checked_array(arrays, name, own) for name in names))
 
     def answer(
         self,
@@ -281,7 +283,7 @@ class RemoteTokenReader:
             "factors": [(*place, factor) for place, factor in factors.items()],
             "is_chat": is_chat,
         }
-        self._last: tuple[list[int], ReadToken, TextRead] | None = None
+        self._last: tuple[list[int], TokenReading, ReadResponse] | None = None
         self._names: dict[int, str] = {}
         """Known tokens, by token id."""
         self.read([])
@@ -290,13 +292,15 @@ class RemoteTokenReader:
     def vocabulary(self) -> Sequence[str]:
         """All tokens; unknown ones are fetched when they are accessed."""
         assert self._last
-        return TokensByNumber(self._look_up_names, len(self._last[1].logits))
+        return LazyVocabulary(self._look_up_names, len(self._last[1].logits))
 
     def _look_up_names(self, numbers: Sequence[int]) -> list[str]:
         if unknown := [number for number in numbers if number not in self._names]:
-            names = values_as(TokenNames, self._connection.job("/names", {"numbers": unknown})[0])
+            names = decode_values(
+                TokenNames, self._connection.job("/names", {"numbers": unknown})[0]
+            )
             if len(names.tokens) != len(unknown):
-                raise unreadable("it names a different number of tokens")
+                raise invalid_response_error("it names a different number of tokens")
             self._names |= zip(unknown, names.tokens, strict=True)
         return [self._names[number] for number in numbers]
 
@@ -315,27 +319,28 @@ class RemoteTokenReader:
     def check_memory(self, tokens: int) -> None:
         """Do nothing: the server checks its own memory."""
 
-    def read(self, numbers: Sequence[int]) -> ReadToken:
+    def read(self, numbers: Sequence[int]) -> TokenReading:
         """Read tokens after the text, given by their ids; see `TokenReader.read`."""
         wanted = list(numbers)
         if self._last and self._last[0] == wanted:
             return self._last[1]
         fields, arrays = self._connection.job("/next_token", {**self._asked, "numbers": wanted})
-        values = values_as(TextRead, fields)
+        values = decode_values(ReadResponse, fields)
         if values.tokens != len(values.words) + len(wanted):
-            raise unreadable("it read a different number of tokens")
+            raise invalid_response_error("it read a different number of tokens")
         queries = 1 if wanted else len(values.words)
         rows = {
-            int(layer): numbers_of(arrays, name, (None, queries, None))
+            int(layer): checked_array(arrays, name, (None, queries, None))
             for name in arrays
-            if name.startswith(ROWS) and (layer := name.removeprefix(ROWS)).isdecimal()
+            if name.startswith(ROWS_PREFIX)
+            and (layer := name.removeprefix(ROWS_PREFIX)).isdecimal()
             if len(layer) < MAX_LAYER_DIGITS
         }
         if any(one.shape[-1] > values.tokens for one in rows.values()):
-            raise unreadable("it has attention weights for more tokens than it read")
-        logits = numbers_of(arrays, "logits", (None,))
+            raise invalid_response_error("it has attention weights for more tokens than it read")
+        logits = checked_array(arrays, "logits", (None,))
         self._names |= values.names
-        read = ReadToken(rows, logits, values.tokens, values.cache_bytes)
+        read = TokenReading(rows, logits, values.tokens, values.cache_bytes)
         self._last = wanted, read, values
         return read
 
@@ -346,14 +351,16 @@ class RemoteTokenReader:
         return self._last[2].text, self._last[2].is_split_alike
 
 
-def _ask_for_heads_shown_first(ahead: ReadingAhead, facts: ModelFacts, text: str) -> None:
+def _ask_for_heads_shown_first(ahead: Prefetch, facts: ModelMetadata, text: str) -> None:
     """Prefetch the heads of the first layer, or reduced pictures of them if the text is long.
 
     The heads of a short text are part of the answer.
     """
     size = 4 * facts.layers * facts.heads * (len(text) / CHARACTERS_PER_TOKEN) ** 2
     if facts.layers > 1 and size > MAX_INLINE_BYTES:
-        ahead.ask_for_heads(min(AT_ONCE, facts.heads), is_long=size > MAX_WHOLE_BYTES)
+        ahead.request_heads(
+            min(MAX_CONCURRENT_REQUESTS, facts.heads), is_long=size > MAX_WHOLE_BYTES
+        )
 
 
 def _read_request(source: ModelSource, text: str) -> dict[str, Any]:
@@ -386,9 +393,9 @@ def connect_model(
     return model
 
 
-def connected_model(source: ModelSource) -> RemoteModel | None:
+def find_connected_model(source: ModelSource) -> RemoteModel | None:
     """Return the model of a server source, by its newest connection; None if there is none."""
-    server = server_of(source.folder)
+    server = parse_server_address(source.folder)
     with _connections_lock:
         held = {number: model for (of, number), model in _connected_models.items() if of == server}
     return held[max(held)] if held else None
@@ -402,10 +409,10 @@ def read_on_server(source: ModelSource, text: str, made_of: Hashable) -> Run:
     InputError
         As `RemoteModel.read`; with field ``model`` if there is no connection.
     """
-    server, model = server_of(source.folder), connected_model(source)
+    server, model = parse_server_address(source.folder), find_connected_model(source)
     if model is None:
         host, _, port = server.rpartition(":")
-        with left_when(is_to_stop):  # a locked keyring blocks
+        with abandon_wait_when(is_cancelled):  # a locked keyring blocks
             token = stored_token(server)
         if not token:
             raise InputError("model", CONNECTION_REQUIRED.format(server=server))
@@ -421,32 +428,32 @@ def _parse_answer(kind: QuestionKind, sizes: tuple[int, int], answer: Answer) ->
     InputError
         With field ``server`` if it is not an answer to this kind of question.
     """
-    values: QuestionValues = values_as(QuestionValues, answer[0])  # type: ignore[arg-type]
+    values: QuestionValues = decode_values(QuestionValues, answer[0])  # type: ignore[arg-type]
     arrays = answer[1]
     if isinstance(values, CostlyValues):
         return CostlyAnswer(values.sentence)
     if values.__struct_config__.tag != kind.value:
-        raise unreadable("it answers a different question")
+        raise invalid_response_error("it answers a different question")
     (heads, tokens), count = sizes, len(values.layers)
     if not count or len({*values.layers}) != count:
-        raise unreadable("its layers are missing or repeated")
+        raise invalid_response_error("its layers are missing or repeated")
     if isinstance(values, LensValues):
-        probabilities = numbers_of(arrays, "probabilities", (count, tokens, None))
+        probabilities = checked_array(arrays, "probabilities", (count, tokens, None))
         if not _are_words(values.words, probabilities.shape):
-            raise unreadable("its tokens and probabilities differ in number")
+            raise invalid_response_error("its tokens and probabilities differ in number")
         return LensAnswer(values.layers, values.words, probabilities)
     if isinstance(values, PartsValues):
         parts = LogitParts(
             values.number,
             values.logit,
-            numbers_of(arrays, "heads", (count, heads)),
-            numbers_of(arrays, "rest", (count,)),
+            checked_array(arrays, "heads", (count, heads)),
+            checked_array(arrays, "rest", (count,)),
             values.embedding,
             values.bias,
             values.layers,
         )
         return PartsAnswer(parts, values.token, values.probability)
-    changes = numbers_of(arrays, "changes", (count, heads))
+    changes = checked_array(arrays, "changes", (count, heads))
     return AblationAnswer(values.token, values.layers, changes)
 
 

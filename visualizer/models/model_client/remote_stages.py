@@ -11,20 +11,20 @@ import numpy as np
 import torch
 
 from visualizer.attention.blockwise_stages import MatrixBlocks
-from visualizer.attention.blockwise_tensor import BlockSource, BlockwiseTensor, FirstPicture
+from visualizer.attention.blockwise_tensor import BlockSource, BlockwiseTensor, PreviewLayout
 from visualizer.attention.cached_tensor import CachedTensor, readable
-from visualizer.attention.captured_attention import with_mask
-from visualizer.attention.roles import VECTORS, Role
+from visualizer.attention.captured_attention import apply_layer_mask
+from visualizer.attention.roles import VECTOR_ROLES, Role
 from visualizer.attention.stages import shape
 from visualizer.errors import InputError
-from visualizer.models.model_client.fetched_numbers import AT_ONCE
-from visualizer.models.model_protocol.answers import SIZE_MISMATCH, checked_numbers
+from visualizer.models.model_client.fetched_numbers import MAX_CONCURRENT_REQUESTS
+from visualizer.models.model_protocol.answers import SIZE_MISMATCH_ERROR, check_array
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from concurrent.futures import Future
 
-    from visualizer.attention.blockwise_tensor import Ends, Place
+    from visualizer.attention.blockwise_tensor import BlockExtremes, LeadingIndices
     from visualizer.attention.cached_tensor import Index
     from visualizer.attention.captured_attention import CapturedAttention
     from visualizer.attention.spec import AttentionSpec
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 
 FETCHED_ROWS = 8
 """Number of rows that are fetched, and cached, around the cell or token under the pointer."""
-SMALL = 2**14
+MAX_PREFETCHED_BYTES = 2**14
 """Largest answer, in bytes, that is also prefetched for the next layers."""
 
 
-class StageFromServer(CachedTensor):
+class RemoteStage(CachedTensor):
     """A stage that fetches its matrices when they are read, or the whole stage if it is needed.
 
     Parameters
@@ -96,16 +96,16 @@ class StageFromServer(CachedTensor):
             return super().row_ends()
         return CachedTensor(torch.tensor(self.read(index))).row_ends()
 
-    def _fetch_matrix(self, place: Place) -> np.ndarray | None:
+    def _fetch_matrix(self, place: LeadingIndices) -> np.ndarray | None:
         arrays = self._fetched.get(
             (self._stages_together, place), partial(self._request_values, place)
         )
         return arrays.get(self._name)
 
-    def _request_values(self, place: Place) -> dict[str, np.ndarray]:
+    def _request_values(self, place: LeadingIndices) -> dict[str, np.ndarray]:
         return self._ask("stage", {"stages": [*self._stages_together], "place": [*place]})
 
-    is_held = False
+    is_in_memory = False
 
     @property
     def dtype(self) -> torch.dtype:
@@ -124,7 +124,7 @@ class StageFromServer(CachedTensor):
         return self._shape
 
 
-class AttentionFromServer(StageFromServer):
+class RemoteAttention(RemoteStage):
     """The attention weights of a text, fetched in parts over several connections.
 
     One head is fetched together with the others of its layer; all of it, layer by layer.
@@ -157,7 +157,7 @@ class AttentionFromServer(StageFromServer):
         for head, answer in enumerate(heads):
             ask_for_it = partial(self._request_values, (0, head))
             ahead = partial(_prefetched_or_fetch, answer, name, ask_for_it)
-            fetched.fetch_ahead((self._stages_together, (0, head)), ahead)
+            fetched.prefetch((self._stages_together, (0, head)), ahead)
         self._known_limits = limits
         self._whole: Tensor | None = None
 
@@ -178,8 +178,8 @@ class AttentionFromServer(StageFromServer):
     def _request_all(self) -> dict[str, np.ndarray]:
         parts, count = [], self._shape[0]
         for at in range(count):
-            for one in range(at, min(at + AT_ONCE, count)):
-                self._fetched.fetch_ahead(
+            for one in range(at, min(at + MAX_CONCURRENT_REQUESTS, count)):
+                self._fetched.prefetch(
                     (self._stages_together, (one,)), partial(self._request_values, (one,))
                 )
             part = self._fetched.get(
@@ -188,17 +188,15 @@ class AttentionFromServer(StageFromServer):
             parts.append(_checked_tensor(part.get(self._name), self._shape[1:]).numpy())
         return {self._name: np.stack(parts)}
 
-    def _fetch_matrix(self, place: Place) -> np.ndarray | None:
+    def _fetch_matrix(self, place: LeadingIndices) -> np.ndarray | None:
         *layer, _ = place
         for head in range(self._shape[-3]):
             one = (*layer, head)
-            self._fetched.fetch_ahead(
-                (self._stages_together, one), partial(self._request_values, one)
-            )
+            self._fetched.prefetch((self._stages_together, one), partial(self._request_values, one))
         return super()._fetch_matrix(place)
 
 
-class WeightsFromServer(Mapping[str, "Tensor"]):
+class RemoteWeights(Mapping[str, "Tensor"]):
     """Parameters of a model, all fetched when one is read.
 
     Parameters
@@ -225,10 +223,10 @@ class WeightsFromServer(Mapping[str, "Tensor"]):
         sizes = self._shape[name]
         values = self._fetched.get("weights", lambda: self._ask("weights", {})).get(name)
         # The ids of experts are integers.
-        return torch.from_numpy(checked_numbers(values, sizes, "fi").copy())
+        return torch.from_numpy(check_array(values, sizes, "fi").copy())
 
 
-class MatricesOnServer(MatrixBlocks):
+class RemoteMatrices(MatrixBlocks):
     """The shapes and settings of the matrices of a long text, without their values.
 
     Parameters
@@ -248,7 +246,7 @@ class MatricesOnServer(MatrixBlocks):
         super().__init__(header.spec, dtype, rows)
         self._header, self._fetched, self._ask = header, fetched, ask
         masks = header.vectors.layer_masks if header.vectors else ()
-        self._specs = tuple(with_mask(header.spec, mask) for mask in masks)
+        self._specs = tuple(apply_layer_mask(header.spec, mask) for mask in masks)
 
     @property
     def leading(self) -> tuple[int, ...]:
@@ -257,10 +255,10 @@ class MatricesOnServer(MatrixBlocks):
     def sides(self) -> tuple[int, int]:
         return self._header.queries, self._header.keys
 
-    def of_head(self, name: str, place: Place) -> Tensor:
-        raise InputError("server", SIZE_MISMATCH)
+    def read_head(self, name: str, place: LeadingIndices) -> Tensor:
+        raise InputError("server", SIZE_MISMATCH_ERROR)
 
-    def spec_at(self, place: Place) -> AttentionSpec:
+    def spec_at(self, place: LeadingIndices) -> AttentionSpec:
         return self._specs[place[0]] if self._specs else self.spec
 
     def stage(self, row: Stage, ahead: Sequence[Future[Answer]] = ()) -> BlockwiseTensor:
@@ -275,24 +273,24 @@ class MatricesOnServer(MatrixBlocks):
         vectors = self._header.vectors
         assert vectors is not None
         sizes = (*self.leading, *shape(self.spec, row.dims, self.sides()[0]))
-        if row.role in VECTORS or row.dims[-1] != "key":
+        if row.role in VECTOR_ROLES or row.dims[-1] != "key":
             width = vectors.d_head if row.role in {Role.QUERIES, Role.KEYS} else vectors.d_value
             sizes = (*sizes[:-1], width)
-        source = BlocksFromServer(self, row, self._fetched, self._ask)
-        source.take_ahead(FirstPicture.of(sizes), ahead)
+        source = RemoteBlockSource(self, row, self._fetched, self._ask)
+        source.use_prefetched(PreviewLayout.of(sizes), ahead)
         return BlockwiseTensor(sizes, source)
 
 
-class BlocksFromServer(BlockSource):
+class RemoteBlockSource(BlockSource):
     """Requests blocks of one stage; prefetches if heads are requested one after another."""
 
     has_first_picture = True
 
     def __init__(
-        self, matrices: MatricesOnServer, row: Stage, fetched: FetchedNumbers, ask: Ask
+        self, matrices: RemoteMatrices, row: Stage, fetched: FetchedNumbers, ask: Ask
     ) -> None:
         self._matrices, self._row, self._fetched, self._ask = matrices, row, fetched, ask
-        self._is_of_keys = row.dims[-1] == "key" and row.role not in VECTORS
+        self._is_of_keys = row.dims[-1] == "key" and row.role not in VECTOR_ROLES
         self._local = matrices.source(row) if self._is_of_keys else None
         self.is_signed = self._local.is_signed if self._local else True
         self.outside = self._local.outside if self._local else 0.0
@@ -302,7 +300,7 @@ class BlocksFromServer(BlockSource):
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError("A source of values on a server cannot be pickled or copied.")
 
-    def take_ahead(self, first: FirstPicture, answers: Sequence[Future[Answer]]) -> None:
+    def use_prefetched(self, first: PreviewLayout, answers: Sequence[Future[Answer]]) -> None:
         """Use the prefetched first pictures of heads of the first layer."""
         block_request = (tuple(first.rows.tolist()), 0, first.sizes[1], first.blocks[1])
         for head, answer in enumerate(answers):
@@ -313,27 +311,29 @@ class BlocksFromServer(BlockSource):
                 "high",
                 partial(self._fetch_block, place, block_request),
             )
-            self._fetched.fetch_ahead(self._cache_key(place, block_request), ahead)
+            self._fetched.prefetch(self._cache_key(place, block_request), ahead)
 
     @property
     def dtype(self) -> torch.dtype:
         return self._matrices.dtype
 
-    def readable(self, place: Place, rows: Tensor, columns: range) -> range:
+    def readable(self, place: LeadingIndices, rows: Tensor, columns: range) -> range:
         return self._local.readable(place, rows, columns) if self._local else columns
 
-    def cells(self, place: Place, rows: Tensor, columns: slice) -> Tensor:
+    def cells(self, place: LeadingIndices, rows: Tensor, columns: slice) -> Tensor:
         values = self._request_values(place, rows, columns.start, columns.stop, 0).get("cells")
         return _checked_tensor(values, (len(rows), columns.stop - columns.start))
 
-    def column_ends(self, place: Place, rows: Tensor, columns: range, block: int) -> Ends:
+    def column_ends(
+        self, place: LeadingIndices, rows: Tensor, columns: range, block: int
+    ) -> BlockExtremes:
         arrays = self._request_values(place, rows, columns.start, columns.stop, block)
         sizes = (len(rows), math.ceil(len(columns) / block))
         high = _checked_tensor(arrays.get("high"), sizes)
         return high, _checked_tensor(arrays["low"], sizes) if "low" in arrays else None
 
     def _request_values(
-        self, place: Place, rows: Tensor, start: int, stop: int, block: int
+        self, place: LeadingIndices, rows: Tensor, start: int, stop: int, block: int
     ) -> dict[str, np.ndarray]:
         block_request = (tuple(rows.tolist()), start, stop, block)
         if not block and len(rows) > FETCHED_ROWS:  # a tile, which is cached as a tile
@@ -349,10 +349,12 @@ class BlocksFromServer(BlockSource):
             )
         }
 
-    def _cache_key(self, place: Place, block_request: _BlockRequest) -> tuple[object, ...]:
+    def _cache_key(self, place: LeadingIndices, block_request: _BlockRequest) -> tuple[object, ...]:
         return (self._row.name, tuple(place), *block_request)
 
-    def _fetch_block(self, place: Place, block_request: _BlockRequest) -> dict[str, np.ndarray]:
+    def _fetch_block(
+        self, place: LeadingIndices, block_request: _BlockRequest
+    ) -> dict[str, np.ndarray]:
         rows, start, stop, block = block_request
         return self._ask(
             "blocks",
@@ -360,17 +362,21 @@ class BlocksFromServer(BlockSource):
              "columns": [start, stop], "block": block},
         )  # fmt: skip
 
-    def _prefetch_next_heads(self, place: Place, block_request: _BlockRequest, size: int) -> None:
+    def _prefetch_next_heads(
+        self, place: LeadingIndices, block_request: _BlockRequest, size: int
+    ) -> None:
         """Prefetch the same block of the next heads if heads are requested in order."""
         layers, heads = (*self._matrices.leading, 1)[0], self._matrices.spec.heads
         *layer, head = place
         at = (layer[0] if layer else 0) * heads + head
         is_in_turn = head == 0 or self._last == (at - 1, block_request)
         self._last = at, block_request
-        end = layers * heads if size <= SMALL else at - head + heads
-        for after in range(at + 1, min(at + 1 + AT_ONCE, end)) if is_in_turn else ():
+        end = layers * heads if size <= MAX_PREFETCHED_BYTES else at - head + heads
+        for after in (
+            range(at + 1, min(at + 1 + MAX_CONCURRENT_REQUESTS, end)) if is_in_turn else ()
+        ):
             then = divmod(after, heads)[1 - len(layer) :]
-            self._fetched.fetch_ahead(
+            self._fetched.prefetch(
                 self._cache_key(then, block_request),
                 partial(self._fetch_block, then, block_request),
             )
@@ -393,4 +399,4 @@ def _checked_tensor(array: np.ndarray | None, sizes: tuple[int, ...]) -> Tensor:
     InputError
         With field ``server`` if the shape differs from the requested one.
     """
-    return torch.from_numpy(checked_numbers(array, sizes).copy())
+    return torch.from_numpy(check_array(array, sizes).copy())

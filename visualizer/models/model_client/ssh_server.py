@@ -19,7 +19,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 from weakref import finalize
 
-from visualizer.errors import InputError, reason_of
+from visualizer.errors import InputError, system_error_reason
 from visualizer.progress import no_progress
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 LISTENER, ENDER = "SSH output reader", "SSH exit watcher"
 """Names of the threads that read the output of SSH and wait for it to exit."""
-OPTIONS = (
+SSH_OPTIONS = (
     *("-o", "BatchMode=yes"),
     *("-o", "ExitOnForwardFailure=yes"),
     # A shared connection would outlive this one and keep the port.
@@ -41,7 +41,7 @@ POLL_S = 0.1
 MAX_START_S = 600.0
 """Maximum time for the model to load."""
 MAX_LINES, MAX_LINE_LENGTH = 5, 300
-PORT = 8763
+DEFAULT_PORT = 8763
 _SERVED_PATTERN = re.compile(r"is served at \S+:(\d{1,5})$")
 _TOKEN_PATTERN = re.compile(r"Token: (\S.*)$")
 _PORT_PATTERN = re.compile(r"--port[ =](\d{1,5})\b")
@@ -49,16 +49,16 @@ SSH_MISSING = (
     "The program “ssh” was not found on this computer. Install OpenSSH, or connect by host and "
     "port."
 )
-INVALID_COMMAND = (
+INVALID_COMMAND_ERROR = (
     "Enter an SSH command, such as: ssh user@machine attention-visualizer serve FOLDER"
 )
-EXITED = "SSH exited before the model was served: {why}"
-NO_OUTPUT = "it printed nothing."
+EXITED_ERROR = "SSH exited before the model was served: {why}"
+NO_OUTPUT_REASON = "it printed nothing."
 PORT_ERROR = "No port is available on this computer."
-TIMED_OUT = "The model was not served within 10 minutes."
+TIMEOUT_ERROR = "The model was not served within 10 minutes."
 
 
-class ServerBySsh:
+class SshServer:
     """A server on another machine, which runs as long as this object is referenced.
 
     Parameters
@@ -78,16 +78,16 @@ class ServerBySsh:
     def __init__(self, line: str, progress: Progress = no_progress) -> None:
         command = _parse_command(line)
         match = _PORT_PATTERN.search(line)
-        remote = int(match[1]) if match else PORT
+        remote = int(match[1]) if match else DEFAULT_PORT
         self.port = _free_port(remote)
         tunnel = f"{self.port}:127.0.0.1:{remote}"
         try:
             self._process = subprocess.Popen(
-                [command[0], *OPTIONS, "-L", tunnel, *command[1:]], stdin=subprocess.PIPE,
+                [command[0], *SSH_OPTIONS, "-L", tunnel, *command[1:]], stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
             )  # fmt: skip
         except OSError as error:
-            sentence = f"Cannot start SSH: {reason_of(error)}."
+            sentence = f"Cannot start SSH: {system_error_reason(error)}."
             raise InputError("ssh", sentence) from error
         self._output_lines: SimpleQueue[str | None] = SimpleQueue()
         # The thread must not refer to this object, or it would never be released.
@@ -111,13 +111,13 @@ class ServerBySsh:
             except Empty:
                 continue
             if line is None:
-                why = " ".join(output) or NO_OUTPUT
-                raise InputError("ssh", EXITED.format(why=why))
+                why = " ".join(output) or NO_OUTPUT_REASON
+                raise InputError("ssh", EXITED_ERROR.format(why=why))
             is_served = is_served or _SERVED_PATTERN.search(line) is not None
             if is_served and (match := _TOKEN_PATTERN.search(line)):
                 return match[1]
             output.append(line)
-        raise InputError("ssh", TIMED_OUT)
+        raise InputError("ssh", TIMEOUT_ERROR)
 
 
 def _read_output(process: subprocess.Popen[str], lines: SimpleQueue[str | None]) -> None:
@@ -134,7 +134,7 @@ def _parse_command(line: str) -> list[str]:
     except ValueError:
         command = []
     if len(command) < 2 or command[0].rpartition("/")[2] not in {"ssh", "ssh.exe"}:
-        raise InputError("ssh", INVALID_COMMAND)
+        raise InputError("ssh", INVALID_COMMAND_ERROR)
     if shutil.which(command[0]) is None:
         raise InputError("ssh", SSH_MISSING)
     return command

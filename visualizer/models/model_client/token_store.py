@@ -13,10 +13,10 @@ from threading import Lock
 from typing import Any
 
 from visualizer.optional_packages import is_installed
-from visualizer.runtime import on_python_thread
+from visualizer.runtime import run_in_thread
 
-LIBRARY = "keyring"
-SERVICE = "attention-visualizer"
+KEYRING_PACKAGE = "keyring"
+SERVICE_NAME = "attention-visualizer"
 _lookups_lock = Lock()
 _pending_lookups: dict[str, Future[str]] = {}
 """Lookups in progress, by server."""
@@ -24,7 +24,7 @@ _pending_lookups: dict[str, Future[str]] = {}
 
 def has_store() -> bool:
     """Whether the library that accesses the system's keyring is installed."""
-    return is_installed(LIBRARY)
+    return is_installed(KEYRING_PACKAGE)
 
 
 def stored_token(server: str) -> str:
@@ -37,7 +37,7 @@ def stored_token(server: str) -> str:
     """
     if not has_store():
         return ""
-    return on_python_thread(partial(_look_up_once, server), may_be_left=True)
+    return run_in_thread(partial(_look_up_once, server), may_be_left=True)
 
 
 def _look_up_once(server: str) -> str:
@@ -55,7 +55,7 @@ def _look_up_once(server: str) -> str:
 def _read_token(server: str) -> str:
     # Backends raise various errors; without a token, the user is asked for it.
     with suppress(Exception):
-        return str(_import_keyring().get_password(SERVICE, server) or "")
+        return str(_import_keyring().get_password(SERVICE_NAME, server) or "")
     return ""
 
 
@@ -64,7 +64,7 @@ def store_token(server: str, token: str) -> bool:
     if not has_store():
         return False
     with suppress(Exception):
-        _import_keyring().set_password(SERVICE, server, token)
+        _import_keyring().set_password(SERVICE_NAME, server, token)
         return True
     return False
 
@@ -73,8 +73,8 @@ def forget_token(server: str) -> None:
     """Delete the token of a server."""
     if has_store():
         with suppress(Exception):
-            _import_keyring().delete_password(SERVICE, server)
+            _import_keyring().delete_password(SERVICE_NAME, server)
 
 
 def _import_keyring() -> Any:
-    return importlib.import_module(LIBRARY)
+    return importlib.import_module(KEYRING_PACKAGE)

@@ -22,17 +22,17 @@ from visualizer.models.model_protocol.requests import Count  # noqa: TC001 - dec
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-UNREADABLE = "Invalid response from the model server: {why}."
-SIZE_MISMATCH = (
+INVALID_RESPONSE_ERROR = "Invalid response from the model server: {why}."
+SIZE_MISMATCH_ERROR = (
     "Invalid response from the model server: an array is missing or has an unexpected shape."
 )
 
-ROWS = "rows/"
+ROWS_PREFIX = "rows/"
 """Prefix of the names of each layer's attention weights during generation."""
 Values = TypeVar("Values")
 
 
-class ModelFacts(Struct, frozen=True):
+class ModelMetadata(Struct, frozen=True):
     """Model metadata."""
 
     name: str
@@ -65,7 +65,7 @@ class TokenNames(Struct, frozen=True):
     tokens: tuple[str, ...]
 
 
-class TextRead(Struct, frozen=True):
+class ReadResponse(Struct, frozen=True):
     """Response for a text that was read with the tokens generated after it; see `TokenReader`.
 
     Parameters
@@ -128,7 +128,7 @@ class CostlyValues(Struct, frozen=True, tag_field="kind", tag="costly"):
 QuestionValues = LensValues | PartsValues | AblationsValues | CostlyValues
 
 
-def values_as(kind: type[Values], values: Mapping[str, object]) -> Values:
+def decode_values(kind: type[Values], values: Mapping[str, object]) -> Values:
     """Decode the values of an answer.
 
     Raises
@@ -139,10 +139,10 @@ def values_as(kind: type[Values], values: Mapping[str, object]) -> Values:
     try:
         return msgspec.convert(values, kind)
     except msgspec.ValidationError as error:
-        raise unreadable(error) from error
+        raise invalid_response_error(error) from error
 
 
-def numbers_of(
+def checked_array(
     arrays: Mapping[str, np.ndarray], name: str, sizes: tuple[int | None, ...]
 ) -> np.ndarray:
     """Return an array of floats of an answer, after checking its shape.
@@ -157,10 +157,10 @@ def numbers_of(
     InputError
         With field ``server`` if the array is missing or has another shape or type.
     """
-    return checked_numbers(arrays.get(name), sizes)
+    return check_array(arrays.get(name), sizes)
 
 
-def checked_numbers(
+def check_array(
     array: np.ndarray | None, sizes: tuple[int | None, ...], kinds: str = "f"
 ) -> np.ndarray:
     """Return an array after checking its shape and its NumPy dtype kind.
@@ -168,25 +168,25 @@ def checked_numbers(
     Raises
     ------
     InputError
-        As `numbers_of`.
+        As `checked_array`.
     """
     if array is not None and array.dtype.kind in kinds and len(array.shape) == len(sizes):
         pairs = zip(array.shape, sizes, strict=True)
         if all(actual == size or (size is None and actual > 0) for actual, size in pairs):
             return array
-    raise InputError("server", SIZE_MISMATCH)
+    raise InputError("server", SIZE_MISMATCH_ERROR)
 
 
-def unreadable(why: object) -> InputError:
+def invalid_response_error(why: object) -> InputError:
     """Return the error for an invalid answer."""
-    return InputError("server", UNREADABLE.format(why=why))
+    return InputError("server", INVALID_RESPONSE_ERROR.format(why=why))
 
 
-VALUES = "values"
+VALUES_KEY = "values"
 MAX_HEADER_BYTES = 2**26
 """Maximum size of the header, which contains the values, and of the decompressed values."""
 
-DEFLATE = "deflate"
+DEFLATE_CODING = "deflate"
 """HTTP content coding of a compressed body; see RFC 9110, §8.4.1.2."""
 MAX_COMPRESSED_BYTES = 2**17
 """Maximum size of a body that is compressed, which blocks the server for a few milliseconds."""
@@ -198,17 +198,17 @@ class BodyError(ValueError):
     """The received data is not a valid body of an answer."""
 
 
-def answer_body(values: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | None = None) -> bytes:
+def encode_body(values: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | None = None) -> bytes:
     """Encode values and arrays."""
     contiguous = {name: np.ascontiguousarray(array) for name, array in (arrays or {}).items()}
     packed = zlib.compress(
         json.dumps(dict(values)).encode(), 1
     )  # a tenth of the size, which matters on a slow connection
-    return save(contiguous, {VALUES: base64.b64encode(packed).decode()})
+    return save(contiguous, {VALUES_KEY: base64.b64encode(packed).decode()})
 
 
-def read_body(body: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Decode a body that `answer_body` has encoded.
+def decode_body(body: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Decode a body that `encode_body` has encoded.
 
     Raises
     ------
@@ -220,7 +220,7 @@ def read_body(body: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         if not 2 <= length <= min(MAX_HEADER_BYTES, len(body) - 8):
             raise BodyError("the header has an invalid length")
         header = json.loads(body[8 : 8 + length])
-        values = json.loads(_decode_values(header["__metadata__"][VALUES]))
+        values = json.loads(_decode_values(header["__metadata__"][VALUES_KEY]))
         arrays = load(body)
     except (
         ValueError, LookupError, TypeError, RecursionError, SafetensorError, zlib.error
@@ -244,7 +244,7 @@ def _decompress_bytes(packed: bytes, max_bytes: int) -> bytes:
     return data
 
 
-def deflated(body: bytes) -> bytes | None:
+def deflate(body: bytes) -> bytes | None:
     """Return the compressed body, or None if it is too large or compression gains too little."""
     if len(body) > MAX_COMPRESSED_BYTES:
         return None
@@ -252,13 +252,13 @@ def deflated(body: bytes) -> bytes | None:
     return packed if len(packed) < MAX_COMPRESSION_RATIO * len(body) else None
 
 
-def inflated(body: bytes) -> bytes:
-    """Decompress a body that `deflated` has compressed.
+def inflate(body: bytes) -> bytes:
+    """Decompress a body that `deflate` has compressed.
 
     Raises
     ------
     BodyError
-        If the data is anything else, or longer than `deflated` accepts.
+        If the data is anything else, or longer than `deflate` accepts.
     """
     try:
         return _decompress_bytes(body, MAX_COMPRESSED_BYTES)

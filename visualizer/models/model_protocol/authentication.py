@@ -12,7 +12,7 @@ import re
 import secrets
 from hashlib import sha256
 
-HEADER = "x-attention-signature"
+SIGNATURE_HEADER = "x-attention-signature"
 """Header with the value ``count:digest:signature``, where the digest is that of the body."""
 _HEADER_PATTERN = re.compile(r"([0-9]{1,15}):([0-9a-f]{64}):([0-9a-f]{64})")
 TOKEN_BYTES = 24
@@ -67,7 +67,7 @@ def _compute_signature(token: str, nonce: str, count: int, path: str, digest: st
     return hmac.new(token.encode(), signed, sha256).hexdigest()
 
 
-SHORTEST_TOKEN = 16
+MIN_TOKEN_LENGTH = 16
 """Minimum number of characters in a token."""
 MIN_DISTINCT_CHARACTERS = 8
 """Minimum number of different characters in a token."""
@@ -81,10 +81,10 @@ _MIN_RUN = 3
 """Length from which characters count as a repetition or sequence."""
 
 
-def weakness_of(token: str) -> str:
+def token_weakness(token: str) -> str:
     """Return why a token is too easy to guess, as the end of a sentence; empty if it is strong."""
-    if len(token) < SHORTEST_TOKEN:
-        return f"it has {len(token)} characters, but at least {SHORTEST_TOKEN} are required"
+    if len(token) < MIN_TOKEN_LENGTH:
+        return f"it has {len(token)} characters, but at least {MIN_TOKEN_LENGTH} are required"
     if (different := len(set(token.lower()))) < MIN_DISTINCT_CHARACTERS:
         found = f"it has {different} different character{'s' * (different != 1)}"
         return f"{found}, but at least {MIN_DISTINCT_CHARACTERS} are required"

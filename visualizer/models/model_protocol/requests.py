@@ -141,7 +141,7 @@ class CancelRequest(Struct, frozen=True, forbid_unknown_fields=True):
     job: Count
 
 
-JOBS: dict[str, type[Struct]] = {
+JOB_REQUESTS: dict[str, type[Struct]] = {
     "names": NamesRequest,
     "read": ReadRequest,
     "answer": AnswerRequest,
@@ -149,7 +149,7 @@ JOBS: dict[str, type[Struct]] = {
     "measures": MeasuresRequest,
 }
 """Requests that run the model, one after another, and report progress."""
-AT_ONCE: dict[str, type[Struct]] = {
+IMMEDIATE_REQUESTS: dict[str, type[Struct]] = {
     "tokens": TokensRequest,
     "stage": StageRequest,
     "blocks": BlocksRequest,

@@ -13,20 +13,20 @@ import torch
 from msgspec import Struct
 from msgspec.structs import replace
 
-from visualizer.attention.blockwise_captured_run import header_of
+from visualizer.attention.blockwise_captured_run import run_header
 from visualizer.attention.cached_tensor import CachedTensor
 from visualizer.attention.captured_attention import CapturedAttention, LayerMask
 from visualizer.attention.layer_operations import LayerStep, ResidualStream, weight_names
-from visualizer.attention.layer_stages import always
+from visualizer.attention.layer_stages import is_always_present
 from visualizer.attention.model_reading import ModelReading, NextToken, SecondText
-from visualizer.attention.remote_numbers import NumbersOnTheirWayError
-from visualizer.attention.roles import VECTORS, Role
+from visualizer.attention.remote_numbers import NumbersPendingError
+from visualizer.attention.roles import VECTOR_ROLES, Role
 from visualizer.attention.run import Run
 from visualizer.attention.saved_numbers import captured_header
 from visualizer.attention.stages import Operation, Stage
 from visualizer.attention.trace import Trace
 from visualizer.errors import InputError
-from visualizer.models.model_protocol.answers import numbers_of
+from visualizer.models.model_protocol.answers import checked_array
 from visualizer.models.model_protocol.requests import Count  # noqa: TC001 - decoded
 
 if TYPE_CHECKING:
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from visualizer.progress import Progress
 
 
-ATTENTION = "attention"
+ATTENTION_ARRAY = "attention"
 """Name of the array with the attention weights, or the scores."""
-FIRST_LAYER = "first layer"
+FIRST_LAYER_ARRAY = "first layer"
 """Name of the array with those of the first layer, if not all layers are sent."""
-MEASURES = "measures/"
+MEASURES_PREFIX = "measures/"
 """Prefix of the names of the head measures."""
-LARGE_VECTORS = (*VECTORS, "bias", "sinks")
+LARGE_VECTORS = (*VECTOR_ROLES, "bias", "sinks")
 """Fields of the vectors of captured attention that can be large."""
 MAX_WHOLE_BYTES = 2**24
 """Maximum size of the attention weights of all layers; if larger, the client requests blocks."""
@@ -57,7 +57,7 @@ MAX_PARAMETER_BYTES = 2**16
 them."""
 
 
-class StageOnWire(Struct, frozen=True):
+class StageMessage(Struct, frozen=True):
     """A row of a layer's stage table, without the parts that depend on the spec."""
 
     name: str
@@ -68,10 +68,10 @@ class StageOnWire(Struct, frozen=True):
     reads: tuple[str, ...]
     says: str
     step: LayerStep | None = None
-    by_layer: tuple[StageOnWire, ...] = ()
+    by_layer: tuple[StageMessage, ...] = ()
 
     @classmethod
-    def of(cls, row: Stage, weights: Collection[str]) -> StageOnWire:
+    def of(cls, row: Stage, weights: Collection[str]) -> StageMessage:
         """Return a row as it is sent, given the names of the weights that are sent."""
         step, operation, reads = row.step, row.operation, row.reads
         if isinstance(step, ResidualStream):
@@ -88,7 +88,8 @@ class StageOnWire(Struct, frozen=True):
         """The row of the stage table."""
         return Stage(
             self.name, self.title, self.symbol, self.dims, self.operation, self.reads, (), (),
-            self.says, always, step=self.step, by_layer=tuple(each.row for each in self.by_layer),
+            self.says, is_always_present, step=self.step,
+            by_layer=tuple(each.row for each in self.by_layer),
         )  # fmt: skip
 
 
@@ -97,7 +98,7 @@ def _has_weights(step: LayerStep, weights: Collection[str]) -> bool:
     return set(weight_names(step)).issubset(weights)
 
 
-class ReadingOnWire(Struct, frozen=True):
+class ReadingMessage(Struct, frozen=True):
     """Further results of a reading; see `ModelReading`."""
 
     layers: tuple[int, ...]
@@ -118,7 +119,7 @@ class ReadingOnWire(Struct, frozen=True):
     training_step: int | None = None
 
     @classmethod
-    def of(cls, reading: ModelReading) -> ReadingOnWire:
+    def of(cls, reading: ModelReading) -> ReadingMessage:
         """Return the parts of a reading that are sent."""
         own = {name: getattr(reading, name) for name in cls.__struct_fields__}
         own["edits"] = tuple((*place, edit) for place, edit in reading.edits.items())
@@ -146,7 +147,7 @@ class StageFetcher(Protocol):
         """Return a stage by its name; `is_attention` marks the attention that the run shows."""
 
 
-class RunOnWire(Struct, frozen=True):
+class RunMessage(Struct, frozen=True):
     """A run without its arrays.
 
     Parameters
@@ -162,8 +163,8 @@ class RunOnWire(Struct, frozen=True):
     """
 
     captured: CapturedAttention
-    stages: tuple[StageOnWire, ...]
-    reading: ReadingOnWire
+    stages: tuple[StageMessage, ...]
+    reading: ReadingMessage
     device: str
     notices: tuple[str, ...]
     tokens: tuple[str, ...]
@@ -206,7 +207,7 @@ class RunValues(Struct, frozen=True):
         For a long text, whose stages are computed when they are read; None for a short one.
     """
 
-    run: RunOnWire
+    run: RunMessage
     number: Count
     shapes: dict[str, tuple[int, ...]] = {}
     weights: dict[str, tuple[int, ...]] = {}
@@ -214,21 +215,21 @@ class RunValues(Struct, frozen=True):
     owners: tuple[HeadsOfProcess, ...] | None = None
 
 
-def whole_run_message(run: Run) -> tuple[RunOnWire, dict[str, np.ndarray]]:
+def short_run_message(run: Run) -> tuple[RunMessage, dict[str, np.ndarray]]:
     """Return the message for a short text's run, and its arrays: the weights, or the scores."""
     reading, trace = run.reading, run.trace
     assert reading is not None
     header = captured_header(run)
     assert header is not None
-    arrays = {ATTENTION: trace.read(trace.attention)}
+    arrays = {ATTENTION_ARRAY: trace.read(trace.attention)}
     if reading.changes is not None:
         arrays["changes"] = reading.changes
-    weights = small_weights(run)
-    rows = tuple(StageOnWire.of(row, weights) for row in trace.stages)
+    weights = inline_weight_names(run)
+    rows = tuple(StageMessage.of(row, weights) for row in trace.stages)
     return _build_run_message(run, _without_numbers(header), rows, reading), arrays
 
 
-def small_weights(run: Run) -> tuple[str, ...]:
+def inline_weight_names(run: Run) -> tuple[str, ...]:
     """Return the names of the model weights that are sent when the client reads them."""
     tensors = run.trace.model_weights.items()
     return tuple(name for name, tensor in tensors if tensor.nbytes <= MAX_PARAMETER_BYTES)
@@ -236,7 +237,7 @@ def small_weights(run: Run) -> tuple[str, ...]:
 
 def long_run_message(
     run: Run, layers: tuple[int, ...], heads: int, masks: Sequence[Mapping[str, Any]]
-) -> RunOnWire:
+) -> RunMessage:
     """Return the message for a long text's run, even if this process holds only a part of it.
 
     Parameters
@@ -248,7 +249,7 @@ def long_run_message(
     masks : sequence of mapping
         Mask of each layer, as JSON.
     """
-    reading, header = run.reading, header_of(run)
+    reading, header = run.reading, run_header(run)
     assert reading is not None
     vectors = header.vectors
     assert vectors is not None
@@ -267,16 +268,16 @@ def long_run_message(
 
 
 def _build_run_message(
-    run: Run, captured: CapturedAttention, rows: tuple[StageOnWire, ...], reading: ModelReading
-) -> RunOnWire:
-    return RunOnWire(
-        captured, rows, ReadingOnWire.of(reading), run.device, run.notices, run.texts[0],
+    run: Run, captured: CapturedAttention, rows: tuple[StageMessage, ...], reading: ModelReading
+) -> RunMessage:
+    return RunMessage(
+        captured, rows, ReadingMessage.of(reading), run.device, run.notices, run.texts[0],
         run.key_tokens,
     )  # fmt: skip
 
 
-def whole_run(
-    sent: RunOnWire,
+def build_short_run(
+    sent: RunMessage,
     arrays: Mapping[str, np.ndarray],
     made_of: Hashable,
     model: object,
@@ -284,7 +285,7 @@ def whole_run(
     measure_remotely: Callable[[str, Progress], HeadMeasures],
     weights: Mapping[str, Tensor],
 ) -> Run:
-    """Build the run from the message that `whole_run_message` returned.
+    """Build the run from the message that `short_run_message` returned.
 
     Parameters
     ----------
@@ -311,9 +312,9 @@ def whole_run(
 
     held = {name: fetch_stage(name) for name in _stage_names(rows) if name != attention}
     given, fetch = None, None
-    if ATTENTION in arrays:
+    if ATTENTION_ARRAY in arrays:
         sizes = (header.layers, header.heads, header.queries, header.keys)
-        values = numbers_of(arrays, ATTENTION, sizes[header.layers == 1 :])
+        values = checked_array(arrays, ATTENTION_ARRAY, sizes[header.layers == 1 :])
         held[attention] = CachedTensor(torch.tensor(values))
         given = captured(values)
     else:
@@ -322,7 +323,7 @@ def whole_run(
         def fetch() -> CapturedAttention | None:
             try:
                 return captured(remote.read())
-            except (InputError, NumbersOnTheirWayError):  # the caller that shows it reads it again
+            except (InputError, NumbersPendingError):  # the caller that shows it reads it again
                 return None
 
     held = {name: held[name] for name in _stage_names(rows)}

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from visualizer.attention.captured_attention import (
     MAX_CUT_EDGES,
     MAX_LAYERS,
-    claims_of_header,
-    possible_dims,
+    check_header,
+    possible_stage_axes,
 )
 from visualizer.attention.layer_operations import (
     ACTIVATIONS,
@@ -28,18 +28,18 @@ from visualizer.attention.layer_operations import (
     SinkSoftmax,
     weight_names,
 )
-from visualizer.attention.layer_stages import ORDER, STEP_OPERATIONS
+from visualizer.attention.layer_stages import STAGE_ORDER, STEP_OPERATIONS
 from visualizer.attention.roles import Role
 from visualizer.attention.spec import MAX_VALUES
-from visualizer.attention.stages import CELLS, Operation
-from visualizer.models.model_protocol.answers import unreadable
+from visualizer.attention.stages import SCORE_AXES, Operation
+from visualizer.models.model_protocol.answers import invalid_response_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from visualizer.attention.captured_attention import CapturedAttention, Claim
+    from visualizer.attention.captured_attention import CapturedAttention, NumberCheck
     from visualizer.attention.layer_operations import LayerStep
-    from visualizer.models.model_protocol.run_message import ReadingOnWire, RunValues, StageOnWire
+    from visualizer.models.model_protocol.run_message import ReadingMessage, RunValues, StageMessage
 
     Sizes = tuple[int, ...]
 
@@ -74,13 +74,13 @@ def check_run(values: RunValues) -> None:
     """
     for holds, subject in _run_claims(values):
         if not holds:
-            raise unreadable(f"invalid run data ({subject})")
+            raise invalid_response_error(f"invalid run data ({subject})")
 
 
-def _run_claims(values: RunValues) -> Iterator[Claim]:
+def _run_claims(values: RunValues) -> Iterator[NumberCheck]:
     sent = values.run
     header = sent.captured
-    yield from claims_of_header(header)
+    yield from check_header(header)
     yield not any(header.held()), "attention values"
     yield len(sent.tokens) == header.queries, "number of query tokens"
     yield len(sent.key_tokens) == header.keys, "number of key tokens"
@@ -91,10 +91,10 @@ def _run_claims(values: RunValues) -> Iterator[Claim]:
         yield header.vectors is not None, "attention of a long text"
         return
     names = [row.name for row in sent.stages]
-    yield bool(names) and names == [name for name in ORDER if name in names], "set of stages"
+    yield bool(names) and names == [name for name in STAGE_ORDER if name in names], "set of stages"
     yield {*names} == values.shapes.keys(), "set of shapes"
     attention = next((row for row in sent.stages if row.name == Role.WEIGHTS), sent.stages[-1])
-    yield attention.dims == CELLS, "attention"
+    yield attention.dims == SCORE_AXES, "attention"
     for row in sent.stages:
         yield _has_size(header, row, values.shapes[row.name]), f"shape of {row.name}"
         yield len(row.by_layer) in (0, header.layers), f"number of rows of {row.name}"
@@ -105,7 +105,7 @@ def _run_claims(values: RunValues) -> Iterator[Claim]:
             yield from _stage_claims(values, own, range(layer, layer + 1))
 
 
-def _reading_claims(header: CapturedAttention, reading: ReadingOnWire) -> Iterator[Claim]:
+def _reading_claims(header: CapturedAttention, reading: ReadingMessage) -> Iterator[NumberCheck]:
     layers = reading.layers
     yield len(layers) == header.layers, "number of layers"
     are_layers = all(0 <= layer < MAX_LAYERS for layer in layers)
@@ -116,7 +116,7 @@ def _reading_claims(header: CapturedAttention, reading: ReadingOnWire) -> Iterat
     yield are_edges and len(edges) <= MAX_CUT_EDGES, "cut edges"
 
 
-def _has_size(header: CapturedAttention, row: StageOnWire, sizes: Sizes) -> bool:
+def _has_size(header: CapturedAttention, row: StageMessage, sizes: Sizes) -> bool:
     """Whether a stage has the axes that belong to its name, with valid sizes."""
     known = {
         "layer": (header.layers,),
@@ -126,16 +126,16 @@ def _has_size(header: CapturedAttention, row: StageOnWire, sizes: Sizes) -> bool
         "token": (header.queries, header.keys),
     }
     axes = ("layer",)[: header.layers - 1] + row.dims
-    is_known = row.dims in possible_dims(row.name) and len(axes) == len(sizes)
+    is_known = row.dims in possible_stage_axes(row.name) and len(axes) == len(sizes)
     return is_known and all(
         size in known.get(axis, (size,)) and 1 <= size <= MAX_VALUES["d_ff"]
         for axis, size in zip(axes, sizes, strict=True)
     )
 
 
-def _stage_claims(values: RunValues, row: StageOnWire, layers: range) -> Iterator[Claim]:
+def _stage_claims(values: RunValues, row: StageMessage, layers: range) -> Iterator[NumberCheck]:
     """Yield whether the inputs and the operation of a stage are valid in some layers."""
-    earlier = ORDER[: ORDER.index(row.name)]
+    earlier = STAGE_ORDER[: STAGE_ORDER.index(row.name)]
     exist = all(name in values.shapes and name in earlier for name in row.reads)
     yield exist, f"inputs of {row.name}"
     axes = {one.name: len(one.dims) for one in values.run.stages}
@@ -144,10 +144,10 @@ def _stage_claims(values: RunValues, row: StageOnWire, layers: range) -> Iterato
     yield _step_fits(values, row, own, layers), f"operation of {row.name}"
 
 
-def _reads_fit(row: StageOnWire, own: Sizes, read: Sequence[Sizes]) -> bool:
+def _reads_fit(row: StageMessage, own: Sizes, read: Sequence[Sizes]) -> bool:
     """Whether the number and shapes of the inputs of a stage are valid for its operation."""
     operation = row.operation
-    if operation in SCORE_OPERATIONS and len(own) != len(CELLS):
+    if operation in SCORE_OPERATIONS and len(own) != len(SCORE_AXES):
         return False
     match operation, own, read:
         case ((Operation.CAPTURED | Operation.RESIDUAL_STREAM), _, _):
@@ -167,7 +167,7 @@ def _reads_fit(row: StageOnWire, own: Sizes, read: Sequence[Sizes]) -> bool:
     return keeps_shape and 1 <= len(read) <= max_inputs and {*read} == {own}
 
 
-def _step_fits(values: RunValues, row: StageOnWire, own: Sizes, layers: range) -> bool:
+def _step_fits(values: RunValues, row: StageMessage, own: Sizes, layers: range) -> bool:
     """Whether the heads, columns and weights that a step uses in these layers exist."""
     sent, step = values.run, row.step
     header = sent.captured
@@ -250,11 +250,11 @@ def _have_min_sizes(weights: Mapping[str, Sizes], step: LayerStep, min_sizes: Si
     )
 
 
-def _matrix_fits(values: RunValues, row: StageOnWire, step: LinearLayer, own: Sizes) -> bool:
+def _matrix_fits(values: RunValues, row: StageMessage, step: LinearLayer, own: Sizes) -> bool:
     """Whether a matrix fits its input vectors and has all output columns that are used."""
     firsts, columns = step.first_columns, own[-1]
     made = step.own_columns if isinstance(step, LatentKeys) else columns
-    heads = own[0] if len(own) == len(CELLS) else 1
+    heads = own[0] if len(own) == len(SCORE_AXES) else 1
     if len(firsts) != heads or min(firsts) < 0 or not 0 <= made <= columns:
         return False
     if isinstance(step, LatentKeys) and values.shapes[row.reads[1]][-1] != columns - made:

@@ -19,11 +19,11 @@ import h11
 import msgspec
 from msgspec import Struct
 
-from visualizer.models.model_protocol.answers import DEFLATE, answer_body, deflated
-from visualizer.models.model_protocol.authentication import HEADER, RequestGuard
+from visualizer.models.model_protocol.answers import DEFLATE_CODING, deflate, encode_body
+from visualizer.models.model_protocol.authentication import SIGNATURE_HEADER, RequestGuard
 from visualizer.models.model_protocol.requests import (
-    AT_ONCE,
-    JOBS,
+    IMMEDIATE_REQUESTS,
+    JOB_REQUESTS,
     MAX_BODY_BYTES,
     CancelRequest,
     ResultRequest,
@@ -33,17 +33,17 @@ from visualizer.models.model_server.rank_processes import JobCancelledError, Job
 from visualizer.version import __version__
 
 if TYPE_CHECKING:
-    from visualizer.models.model_server.served_jobs import ServedJobs
+    from visualizer.models.model_server.served_jobs import JobQueue
 
 MAX_HEADER_BYTES = 2**14
 """Maximum size of a request's header."""
-PIECE = 2**16
+BYTES_PER_READ = 2**16
 """Number of bytes read from a connection at a time."""
 HEAD_S, BODY_S, IDLE_S = 10.0, 30.0, 900.0
 """Time limits for a header and a body, and for an authenticated connection without requests."""
-SEND_S = 60.0
+SEND_TIMEOUT_S = 60.0
 """Time limit for the client to receive each piece of a response."""
-SENT_PIECE = 2**20
+BYTES_PER_SEND = 2**20
 """Size of such a piece, in bytes."""
 MAX_UNAUTHENTICATED = 512
 """Maximum number of connections without a signed request; the oldest are closed first.
@@ -54,13 +54,15 @@ MAX_AUTHENTICATED = 32
 """Maximum number of connections with a signed request; unsigned ones cannot displace them."""
 MAX_OPEN_FILES = 2 * (MAX_UNAUTHENTICATED + MAX_AUTHENTICATED)
 """Number of open files that this many connections require."""
-UNKNOWN = "The token is incorrect, or the request has already been used. Check the token."
-LENGTH_REQUIRED = "The request has no Content-Length header."
-FAILED = "The server encountered an internal error. See its console for details."
-MALFORMED = "Invalid request: {why}."
-LOADING = "The server is still loading the model. Try again in a moment."
-UNKNOWN_PATH = "Unknown request path."
-CANCELLED = "The job was cancelled."
+UNAUTHORIZED_ERROR = (
+    "The token is incorrect, or the request has already been used. Check the token."
+)
+LENGTH_REQUIRED_ERROR = "The request has no Content-Length header."
+INTERNAL_ERROR = "The server encountered an internal error. See its console for details."
+MALFORMED_REQUEST_ERROR = "Invalid request: {why}."
+LOADING_ERROR = "The server is still loading the model. Try again in a moment."
+UNKNOWN_PATH_ERROR = "Unknown request path."
+CANCELLED_ERROR = "The job was cancelled."
 
 
 class _ErrorResponse(Exception):  # noqa: N818 - a response, not an error of this program
@@ -68,7 +70,12 @@ class _ErrorResponse(Exception):  # noqa: N818 - a response, not an error of thi
 
     def __init__(self, status: int, field: str, sentence: str, *, closes: bool = False) -> None:
         super().__init__(sentence)
-        self.status, self.field, self.sentence, self.closes = status, field, sentence, closes
+        self.status, self.field, self.sentence, self.closes_connection = (
+            status,
+            field,
+            sentence,
+            closes,
+        )
 
 
 class _Connection:
@@ -86,7 +93,7 @@ class _Connection:
 
     async def next_event(self) -> Any:
         while (event := self.http.next_event()) is h11.NEED_DATA:
-            self.http.receive_data(await self.reader.read(PIECE))
+            self.http.receive_data(await self.reader.read(BYTES_PER_READ))
         return event
 
     @property
@@ -98,7 +105,7 @@ class _Connection:
     async def wait_for_data(self) -> None:
         """Wait for the start of the next request, unless it has been received already."""
         if not self.http.trailing_data[0]:
-            self.http.receive_data(await self.reader.read(PIECE))
+            self.http.receive_data(await self.reader.read(BYTES_PER_READ))
 
     async def body(self, headers: dict[bytes, bytes], max_bytes: int) -> bytes:
         """Read the body of the request.
@@ -109,7 +116,7 @@ class _Connection:
             If the body is too large or its length is not stated.
         """
         if b"transfer-encoding" in headers:
-            raise _ErrorResponse(411, "server", LENGTH_REQUIRED, closes=True)
+            raise _ErrorResponse(411, "server", LENGTH_REQUIRED_ERROR, closes=True)
         if (size := int(headers.get(b"content-length", b"0"))) > max_bytes:
             raise _ErrorResponse(413, "server", too_large_message(size), closes=True)
         content = bytearray()
@@ -123,21 +130,21 @@ class _Connection:
         self, status: int, kind: str, body: bytes, *, closes: bool, may_deflate: bool
     ) -> None:
         headers = [("content-type", kind)]
-        if may_deflate and (packed := deflated(body)):
+        if may_deflate and (packed := deflate(body)):
             body = packed
-            headers.append(("content-encoding", DEFLATE))
+            headers.append(("content-encoding", DEFLATE_CODING))
         headers.append(("content-length", str(len(body))))
         if closes:
             headers.append(("connection", "close"))
         data = self.http.send(h11.Response(status_code=status, headers=headers)) or b""
         self.writer.write(data)
         # Sent in pieces, so that the transport does not buffer a copy of the whole body.
-        for start in range(0, len(body), SENT_PIECE):
-            piece = body[start : start + SENT_PIECE]
+        for start in range(0, len(body), BYTES_PER_SEND):
+            piece = body[start : start + BYTES_PER_SEND]
             self.writer.write(self.http.send(h11.Data(data=piece)) or b"")
-            await asyncio.wait_for(self.writer.drain(), SEND_S)
+            await asyncio.wait_for(self.writer.drain(), SEND_TIMEOUT_S)
         self.writer.write(self.http.send(h11.EndOfMessage()) or b"")
-        await asyncio.wait_for(self.writer.drain(), SEND_S)
+        await asyncio.wait_for(self.writer.drain(), SEND_TIMEOUT_S)
 
 
 class ServerAddress(Struct, frozen=True):
@@ -156,7 +163,7 @@ class ModelServer:
         Key with which requests are signed.
     """
 
-    def __init__(self, jobs: ServedJobs, token: str) -> None:
+    def __init__(self, jobs: JobQueue, token: str) -> None:
         self._jobs, self._token = jobs, token
         self._facts: dict[str, Any] = {}
         self._connections_by_state: dict[bool, dict[_Connection, None]] = {False: {}, True: {}}
@@ -195,7 +202,7 @@ class ModelServer:
             while await self._answer_one(connection):
                 pass
             writer.close()
-            await asyncio.wait_for(writer.wait_closed(), SEND_S)
+            await asyncio.wait_for(writer.wait_closed(), SEND_TIMEOUT_S)
         except (TimeoutError, OSError, h11.RemoteProtocolError, h11.LocalProtocolError):
             pass  # the client disconnected, is too slow, or does not speak HTTP
         except asyncio.CancelledError:
@@ -241,10 +248,10 @@ class ModelServer:
             else:
                 body = await self._answer_signed_request(connection, event, path)
         except _ErrorResponse as refused:
-            status, kind, closes = refused.status, "application/json", refused.closes
+            status, kind, closes = refused.status, "application/json", refused.closes_connection
             body = json.dumps({"field": refused.field, "sentence": refused.sentence}).encode()
         accepted = dict(event.headers).get(b"accept-encoding", b"")
-        may_deflate = accepted == DEFLATE.encode()
+        may_deflate = accepted == DEFLATE_CODING.encode()
         await connection.send(status, kind, body, closes=closes, may_deflate=may_deflate)
         if closes or connection.http.our_state is h11.MUST_CLOSE:
             return False
@@ -260,42 +267,42 @@ class ModelServer:
     ) -> bytes:
         """Check the signature of a request, and return the body of the response."""
         headers = dict(event.headers)
-        signature = headers.get(HEADER.encode(), b"").decode("ascii", "replace")
+        signature = headers.get(SIGNATURE_HEADER.encode(), b"").decode("ascii", "replace")
         digest = connection.guard.digest_of(signature, path)
         if event.method != b"POST" or digest is None:
-            raise _ErrorResponse(401, "token", UNKNOWN, closes=True)
+            raise _ErrorResponse(401, "token", UNAUTHORIZED_ERROR, closes=True)
         self._mark_authenticated(connection)
         body = await asyncio.wait_for(connection.body(headers, MAX_BODY_BYTES), BODY_S)
         if sha256(body).hexdigest() != digest:
-            raise _ErrorResponse(401, "token", UNKNOWN, closes=True)
+            raise _ErrorResponse(401, "token", UNAUTHORIZED_ERROR, closes=True)
         try:
             return await self._handle_request(path.removeprefix("/"), body)
         except JobFailedError as failed:
             raise _ErrorResponse(422, failed.field, failed.sentence) from failed
         except JobCancelledError as cancelled:
-            raise _ErrorResponse(409, "cancelled", CANCELLED) from cancelled
+            raise _ErrorResponse(409, "cancelled", CANCELLED_ERROR) from cancelled
         except _ErrorResponse:
             raise
         except Exception as error:  # only the console shows details
             traceback.print_exception(error, file=sys.stderr)
-            raise _ErrorResponse(500, "server", FAILED) from error
+            raise _ErrorResponse(500, "server", INTERNAL_ERROR) from error
 
     async def _handle_request(self, path: str, body: bytes) -> bytes:
         if not self._facts:
-            raise _ErrorResponse(503, "server", LOADING)
+            raise _ErrorResponse(503, "server", LOADING_ERROR)
         if path == "model":
-            return answer_body(self._facts)
-        if path in JOBS:
-            return await self._jobs.start(path, _parse_request(body, JOBS[path]))
-        if path in AT_ONCE:
-            return await self._jobs.answer_now(path, _parse_request(body, AT_ONCE[path]))
+            return encode_body(self._facts)
+        if path in JOB_REQUESTS:
+            return await self._jobs.start(path, _parse_request(body, JOB_REQUESTS[path]))
+        if path in IMMEDIATE_REQUESTS:
+            return await self._jobs.answer_now(path, _parse_request(body, IMMEDIATE_REQUESTS[path]))
         if path == "result":
             request = _parse_request(body, ResultRequest)
             return await self._jobs.result(request["job"], request["wait"])
         if path == "cancel":
             self._jobs.cancel(_parse_request(body, CancelRequest)["job"])
-            return answer_body({})
-        raise _ErrorResponse(404, "server", UNKNOWN_PATH)
+            return encode_body({})
+        raise _ErrorResponse(404, "server", UNKNOWN_PATH_ERROR)
 
 
 def _raise_open_file_limit() -> None:
@@ -316,4 +323,4 @@ def _parse_request(body: bytes, kind: type[Struct]) -> Any:
         return msgspec.to_builtins(msgspec.json.decode(body, type=kind))
     except (ValueError, RecursionError) as error:  # invalid JSON, types or UTF-8
         why = str(error).splitlines()[0][:200]
-        raise _ErrorResponse(400, "server", MALFORMED.format(why=why)) from error
+        raise _ErrorResponse(400, "server", MALFORMED_REQUEST_ERROR.format(why=why)) from error

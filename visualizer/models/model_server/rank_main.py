@@ -17,17 +17,17 @@ import msgspec
 import numpy as np
 
 from visualizer.attention.spec import Device
-from visualizer.errors import InputError, memory_error_in_words
-from visualizer.language.wire_format import PIECE, Message, MessageUnpacker
-from visualizer.models.model_protocol.answers import answer_body
-from visualizer.models.model_protocol.requests import AT_ONCE, JOBS
+from visualizer.errors import InputError, convert_memory_error
+from visualizer.language.wire_format import BYTES_PER_READ, Message, MessageUnpacker
+from visualizer.models.model_protocol.answers import encode_body
+from visualizer.models.model_protocol.requests import IMMEDIATE_REQUESTS, JOB_REQUESTS
 from visualizer.models.model_ranks import Parallelism
-from visualizer.models.model_server.rank_processes import ADDRESS, SECRET
+from visualizer.models.model_server.rank_processes import ADDRESS_VARIABLE, SECRET_VARIABLE
 from visualizer.progress import (
     CancelledError,
+    cancel_when,
     check_stopped,
-    progress_told_to,
-    stopped_when,
+    report_progress_to,
 )
 
 if TYPE_CHECKING:
@@ -35,14 +35,16 @@ if TYPE_CHECKING:
 
     from visualizer.models.model_server.served_model import Answer, ServedModel
 
-FAILED = "A model process encountered an internal error. See the server’s console for details."
+INTERNAL_ERROR = (
+    "A model process encountered an internal error. See the server’s console for details."
+)
 
 
 class _ServerLink:
     """The connection to the server process."""
 
     def __init__(self) -> None:
-        host, _, port = os.environ[ADDRESS].rpartition(":")
+        host, _, port = os.environ[ADDRESS_VARIABLE].rpartition(":")
         self._socket = socket.create_connection((host, int(port)))
         # Otherwise, consecutive small answers would wait for a delayed acknowledgement.
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -54,7 +56,7 @@ class _ServerLink:
 
     def messages(self) -> Iterator[Message]:
         unpacker = MessageUnpacker()
-        while piece := self._socket.recv(PIECE):
+        while piece := self._socket.recv(BYTES_PER_READ):
             yield from unpacker.feed(piece)
 
 
@@ -82,7 +84,7 @@ class RankProcess:
                 if message.says == "cancel":
                     self._cancelled.add(message.values["id"])
                 else:
-                    (self._reads if message.says in AT_ONCE else self._jobs).put(message)
+                    (self._reads if message.says in IMMEDIATE_REQUESTS else self._jobs).put(message)
         finally:
             os._exit(0)
 
@@ -98,13 +100,15 @@ class RankProcess:
     def _serve_reads(self, model: ServedModel) -> None:
         while True:
             message = self._reads.get()
-            request: Any = msgspec.convert(message.values["asked"], AT_ONCE[message.says])
-            answer = getattr(model, message.says)  # one of `AT_ONCE`
+            request: Any = msgspec.convert(
+                message.values["asked"], IMMEDIATE_REQUESTS[message.says]
+            )
+            answer = getattr(model, message.says)  # one of `IMMEDIATE_REQUESTS`
             self._run_and_answer(message, partial(answer, request))
 
     def _run_job(self, model: ServedModel, message: Message) -> Answer:
         number = message.values["id"]
-        request: Any = msgspec.convert(message.values["asked"], JOBS[message.says])
+        request: Any = msgspec.convert(message.values["asked"], JOB_REQUESTS[message.says])
 
         def report_progress(done: int, of: int) -> None:
             if self._rank == 0:
@@ -118,8 +122,8 @@ class RankProcess:
             if self._rank == 0:
                 self._send_answer("part", number, part)
 
-        stopping = stopped_when(lambda: number in self._cancelled)
-        with progress_told_to(report_progress), stopping, model.job():
+        stopping = cancel_when(lambda: number in self._cancelled)
+        with report_progress_to(report_progress), stopping, model.job():
             check_stopped()  # the job may have been cancelled while it was queued
             if message.says == "read":
                 return model.read(number, request)
@@ -142,19 +146,19 @@ class RankProcess:
         except CancelledError:
             self._link.send(Message("cancelled", {"id": number}))
         except Exception as error:  # noqa: BLE001 - reported to the client
-            reported = memory_error_in_words(error)
+            reported = convert_memory_error(error)
             if not isinstance(reported, InputError):
                 traceback.print_exception(error, file=sys.stderr)
-                if self._is_spread and message.says in JOBS:
+                if self._is_spread and message.says in JOB_REQUESTS:
                     os._exit(1)  # other processes may wait for this one in the model
-                reported = InputError("model", FAILED)
+                reported = InputError("model", INTERNAL_ERROR)
             refused = {"id": number, "field": reported.field, "sentence": reported.sentence}
             self._link.send(Message("refused", refused))
 
     def _send_answer(self, kind: str, number: int, answer: Answer | None) -> None:
         values, arrays = answer or ({}, {})
         envelope = {"id": number, "owners": values.get("owners")}
-        body = answer_body(values, arrays) if answer else b""
+        body = encode_body(values, arrays) if answer else b""
         self._link.send(Message(kind, envelope, {"body": np.frombuffer(body, np.uint8)}))
 
 
@@ -166,7 +170,7 @@ def main() -> None:
     parser.add_argument("--parallelism", type=Parallelism, default=Parallelism.NONE)
     options = parser.parse_args()
     rank, link = int(os.environ.get("RANK", "0")), _ServerLink()
-    link.send(Message("hello", {"rank": rank, "secret": os.environ.pop(SECRET)}))
+    link.send(Message("hello", {"rank": rank, "secret": os.environ.pop(SECRET_VARIABLE)}))
     is_spread = options.parallelism is not Parallelism.NONE
     process = RankProcess(link, rank, is_spread=is_spread)
     Thread(target=process.receive, daemon=True).start()
@@ -187,7 +191,7 @@ def main() -> None:
             progress=report_progress,
             parallelism=options.parallelism,
         )
-        if model.reads_images:
+        if model.takes_images:
             sentence = (
                 f"Cannot serve {model.folder.name}: models that read images are not supported."
             )
@@ -196,7 +200,7 @@ def main() -> None:
         link.send(Message("unable", {"sentence": refused.sentence}))
         sys.exit(1)
     served = ServedModel(source, model, options.device)
-    served.warm_up()
+    served.warm_up_model()
     link.send(Message("ready", served.facts))
     process.serve(served)
 

@@ -21,33 +21,35 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from visualizer.attention.spec import Device
-from visualizer.errors import reason_of
-from visualizer.language.wire_format import PIECE, Message, MessageUnpacker
+from visualizer.errors import system_error_reason
+from visualizer.language.wire_format import BYTES_PER_READ, Message, MessageUnpacker
 from visualizer.resources import import_path_with_package
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-ADDRESS = "ATTENTION_VISUALIZER_FRONT"
+ADDRESS_VARIABLE = "ATTENTION_VISUALIZER_FRONT"
 """Address at which the server listens for its processes."""
-SECRET = "ATTENTION_VISUALIZER_FRONT_SECRET"
+SECRET_VARIABLE = "ATTENTION_VISUALIZER_FRONT_SECRET"
 """Secret by which a process proves that the server started it."""
-STORE = "ATTENTION_VISUALIZER_RANK_STORE"
+STORE_VARIABLE = "ATTENTION_VISUALIZER_RANK_STORE"
 """File that serves as the rendezvous store of torch.distributed."""
 
 
 RANK_MODULE = "visualizer.models.model_server.rank_main"
-LOOPBACK = ("lo", "lo0")
+LOOPBACK_INTERFACES = ("lo", "lo0")
 """Names of the loopback interface on Linux and macOS."""
 INTERFACE_VARIABLES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 """Environment variables for the network interface that torch.distributed uses."""
-GPUS = "CUDA_VISIBLE_DEVICES"
+GPUS_VARIABLE = "CUDA_VISIBLE_DEVICES"
 """Environment variable for the visible GPUs; transformers splits a model over them if possible."""
 MAX_HELLO_BYTES = 1_000
 """Maximum size of the message by which a process authenticates itself."""
 STOP_TIMEOUT_S = 10.0
 """Time that processes have to exit before they are terminated, and again before being killed."""
-LOST = "A model process exited unexpectedly ({why}). The server is shutting down; start it again."
+PROCESS_LOST_ERROR = (
+    "A model process exited unexpectedly ({why}). The server is shutting down; start it again."
+)
 START_ERROR = "Cannot start a model process: {why}."
 
 
@@ -133,7 +135,7 @@ class RankProcesses:
             self._listener = await asyncio.start_server(self._receive_messages, "127.0.0.1", 0)
             await self._start_processes()
         except OSError as error:
-            raise StartError(START_ERROR.format(why=reason_of(error))) from error
+            raise StartError(START_ERROR.format(why=system_error_reason(error))) from error
         self._watch_task = asyncio.create_task(self._watch_processes(self._listener))
         return await self._started
 
@@ -160,16 +162,16 @@ class RankProcesses:
     def _rank_environment(self, rank: int, address: str) -> dict[str, str]:
         threads = max(1, (os.cpu_count() or 1) // self.count)
         shared = {"OMP_NUM_THREADS": str(threads)} if self.count > 1 else {}
-        loopback = [name for _, name in socket.if_nameindex() if name in LOOPBACK]
-        hidden = {GPUS: ""} if self._device == Device.CPU else {}
+        loopback = [name for _, name in socket.if_nameindex() if name in LOOPBACK_INTERFACES]
+        hidden = {GPUS_VARIABLE: ""} if self._device == Device.CPU else {}
         return {
             **shared,
             **{name: loopback[0] for name in INTERFACE_VARIABLES if loopback},
             **os.environ,
             **hidden,
-            ADDRESS: address,
-            SECRET: self._secret,
-            STORE: str(Path(self._store.name) / "store"),
+            ADDRESS_VARIABLE: address,
+            SECRET_VARIABLE: self._secret,
+            STORE_VARIABLE: str(Path(self._store.name) / "store"),
             "RANK": str(rank),
             "LOCAL_RANK": str(rank),
             "WORLD_SIZE": str(self.count),
@@ -182,7 +184,7 @@ class RankProcesses:
         status = next(iter(ended)).result()
         listener.close()
         why = f"signal {-status}" if status < 0 else f"status {status}"
-        self._fail_pending(LOST.format(why=why))
+        self._fail_pending(PROCESS_LOST_ERROR.format(why=why))
         await asyncio.wait(waits)
 
     def _fail_pending(self, sentence: str) -> None:
@@ -243,7 +245,7 @@ class RankProcesses:
         """Handle the messages of one process, after it has authenticated itself."""
         unpacker, rank = MessageUnpacker(), -1
         try:
-            while piece := await reader.read(MAX_HELLO_BYTES if rank < 0 else PIECE * 16):
+            while piece := await reader.read(MAX_HELLO_BYTES if rank < 0 else BYTES_PER_READ * 16):
                 for message in unpacker.feed(piece):
                     if rank < 0:
                         rank = self._register_process(message, writer)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from visualizer.models.model_protocol.answers import JobProgress, answer_body
+from visualizer.models.model_protocol.answers import JobProgress, encode_body
 from visualizer.models.model_server.rank_processes import JobCancelledError, JobFailedError
 
 if TYPE_CHECKING:
@@ -22,20 +22,20 @@ MAX_CACHED_BYTES = 2**28
 """Maximum size of stored answers; the oldest are dropped first."""
 MAX_READS = 32
 """Maximum number of active reads. Reads that wait for their text are limited by the connections."""
-ABANDONED_S = 60.0
+ABANDON_TIMEOUT_S = 60.0
 """A job is cancelled if its result has not been requested for this time while another one is."""
 MAX_ID = 2**53
 """Number of random job and run ids, large enough to be unguessable."""
 MAX_FINISHED_JOBS = 64
 """Maximum number of stored answers, and of runs whose parts are located."""
-READ_WAIT_S = 15.0
+READ_TIMEOUT_S = 15.0
 """Time that a request for values waits for the text to be read."""
-START_WAIT_S = 0.5
+START_TIMEOUT_S = 0.5
 """Time that a request for a job waits for its answer, which can save a round trip."""
-TOO_MANY = "The server is busy. Try again in a moment."
-TEXT_PENDING = "The server is still reading the text. Try again in a moment."
-UNKNOWN_JOB = "The job no longer exists. Repeat the request."
-UNKNOWN_PLACE = "The layer or head does not exist."
+SERVER_BUSY_ERROR = "The server is busy. Try again in a moment."
+TEXT_PENDING_ERROR = "The server is still reading the text. Try again in a moment."
+UNKNOWN_JOB_ERROR = "The job no longer exists. Repeat the request."
+UNKNOWN_HEAD_ERROR = "The layer or head does not exist."
 
 
 class _Job:
@@ -66,7 +66,7 @@ class _Job:
         return self.task is not None and not self.task.done()
 
 
-class ServedJobs:
+class JobQueue:
     """Sends jobs to the processes of a model, and stores their answers until they are fetched."""
 
     def __init__(self, processes: RankProcesses) -> None:
@@ -86,7 +86,7 @@ class ServedJobs:
             If too many jobs are open, or the job fails at once.
         """
         if self._cancel_abandoned_jobs(asyncio.get_running_loop().time()) >= MAX_JOBS:
-            raise JobFailedError("server", TOO_MANY)
+            raise JobFailedError("server", SERVER_BUSY_ERROR)
         job = _Job(secrets.randbelow(MAX_ID))
         self._jobs[job.number] = job
         job.task = asyncio.create_task(self._run_job(job, kind, request))
@@ -95,19 +95,19 @@ class ServedJobs:
             while len(self._runs_by_request) > MAX_JOBS:
                 self._runs_by_request.popitem(last=False)
         self._drop_old_answers()
-        await asyncio.wait([job.task], timeout=START_WAIT_S)
+        await asyncio.wait([job.task], timeout=START_TIMEOUT_S)
         if job.task.done():
             try:
                 return await self.result(job.number, 0)
             finally:
                 self._jobs.pop(job.number, None)  # its id was not sent to the client
-        return answer_body({"job": job.number})
+        return encode_body({"job": job.number})
 
     def _cancel_abandoned_jobs(self, now: float) -> int:
         """Cancel abandoned jobs; return the number of other open jobs."""
         active = 0
         for each in self._jobs.values():
-            if each.is_open and now - each.requested_at > ABANDONED_S:
+            if each.is_open and now - each.requested_at > ABANDON_TIMEOUT_S:
                 self._processes.cancel(each.number)
             else:
                 active += each.is_open
@@ -148,7 +148,7 @@ class ServedJobs:
         """
         job = self._jobs.get(number)
         if job is None:
-            raise JobFailedError("server", UNKNOWN_JOB)
+            raise JobFailedError("server", UNKNOWN_JOB_ERROR)
         job.requested_at = asyncio.get_running_loop().time()
         self._cancel_abandoned_jobs(job.requested_at)  # abandoned jobs may be queued before it
         with suppress(TimeoutError):
@@ -161,7 +161,7 @@ class ServedJobs:
             job.is_new_part = False
             job.changed.clear()
             return job.part
-        return answer_body(msgspec.to_builtins(JobProgress(*job.progress)))
+        return encode_body(msgspec.to_builtins(JobProgress(*job.progress)))
 
     def cancel(self, number: int) -> None:
         """Cancel a job that is queued or running."""
@@ -180,7 +180,7 @@ class ServedJobs:
         if called := self._runs_by_request.get(request.get("run")):
             request = {**request, "run": await _wait_for_run(*called)}
         if self._active_reads >= MAX_READS:
-            raise JobFailedError("server", TOO_MANY)
+            raise JobFailedError("server", SERVER_BUSY_ERROR)
         owners = self._owners.get(request.get("run"))
         rank = _find_owner(owners, request["place"]) if owners and request.get("place") else 0
         self._active_reads += 1
@@ -204,9 +204,9 @@ class ServedJobs:
 
 async def _wait_for_run(run: int, reading: asyncio.Task[bool]) -> int:
     """Wait until a text is read, and return the id of its run."""
-    await asyncio.wait([reading], timeout=READ_WAIT_S)
+    await asyncio.wait([reading], timeout=READ_TIMEOUT_S)
     if not (reading.done() and reading.result()):
-        raise JobFailedError("text", TEXT_PENDING)
+        raise JobFailedError("text", TEXT_PENDING_ERROR)
     return run
 
 
@@ -217,4 +217,4 @@ def _find_owner(owners: list[dict[str, Any]], place: list[int]) -> int:
     for owner in owners:
         if layer in owner["layers"] and owner["first"] <= head < owner["first"] + owner["heads"]:
             return int(owner["rank"])
-    raise JobFailedError("place", UNKNOWN_PLACE)
+    raise JobFailedError("place", UNKNOWN_HEAD_ERROR)

@@ -16,9 +16,9 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from visualizer.attention.blockwise_captured_run import header_of
-from visualizer.attention.blockwise_tensor import BlockwiseTensor, FirstPicture
-from visualizer.attention.captured_attention import SINKS
+from visualizer.attention.blockwise_captured_run import run_header
+from visualizer.attention.blockwise_tensor import BlockwiseTensor, PreviewLayout
+from visualizer.attention.captured_attention import SINKS_NAME
 from visualizer.attention.model_reading import (
     AblationAnswer,
     CostlyAnswer,
@@ -33,30 +33,30 @@ from visualizer.models.answer_model_question import answer_model_question
 from visualizer.models.cached_generation import TokenReader
 from visualizer.models.chunked_prefill import PROBE_TOKENS
 from visualizer.models.model_protocol.answers import (
-    ROWS,
+    ROWS_PREFIX,
     AblationsValues,
     CostlyValues,
     LensValues,
-    ModelFacts,
+    ModelMetadata,
     PartsValues,
-    TextRead,
+    ReadResponse,
     TextTokens,
     TokenNames,
 )
 from visualizer.models.model_protocol.run_message import (
-    ATTENTION,
-    FIRST_LAYER,
+    ATTENTION_ARRAY,
+    FIRST_LAYER_ARRAY,
     MAX_INLINE_BYTES,
     MAX_WHOLE_BYTES,
-    MEASURES,
+    MEASURES_PREFIX,
     HeadsOfProcess,
     RunValues,
+    inline_weight_names,
     long_run_message,
-    small_weights,
-    whole_run_message,
+    short_run_message,
 )
-from visualizer.models.model_source import claims_of_changes
-from visualizer.models.text_reading import other_text_of, read_text
+from visualizer.models.model_source import check_changes
+from visualizer.models.text_reading import read_text, replacement_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -90,16 +90,16 @@ MAX_BLOCK_NUMBERS = 2**22
 MAX_ROW_BYTES = 2**29
 """Maximum size of the attention weights in one answer during generation."""
 WARM_UP_TEXT = "A few words. "
-LONG_TEXT = WARM_UP_TEXT * PROBE_TOKENS
+PROBE_TEXT = WARM_UP_TEXT * PROBE_TOKENS
 """Text with enough tokens to determine how a model reads long texts."""
-UNKNOWN_STAGE = "The stage does not exist."
-UNKNOWN_TOKEN = "The token id is not in the vocabulary."
-UNKNOWN_PLACE = "The layer or head does not exist."
-TOO_MANY_ROWS = (
+UNKNOWN_STAGE_ERROR = "The stage does not exist."
+UNKNOWN_TOKEN_ERROR = "The token id is not in the vocabulary."
+UNKNOWN_HEAD_ERROR = "The layer or head does not exist."
+TOO_MANY_ROWS_ERROR = (
     "The attention weights of {tokens:,} tokens exceed what the server sends during generation. "
     "Use a shorter text."
 )
-GONE = (
+RUN_EXPIRED_ERROR = (
     "The server no longer holds the results for this text. Change the text and undo the change to "
     "have it read again."
 )
@@ -119,7 +119,7 @@ class ServedModel:
 
     def __init__(self, source: ModelSource, model: OpenedModel, device: Device) -> None:
         self._source, self._model, self._device = source, model, device
-        model.long_texts.most_held = MAX_WHOLE_BYTES
+        model.long_texts.max_cached_readings = MAX_WHOLE_BYTES
         self._runs: OrderedDict[int, Run] = OrderedDict()
         self._owned: dict[int, _OwnPart] = {}
         self._lock = Lock()
@@ -129,7 +129,7 @@ class ServedModel:
     def facts(self) -> dict[str, Any]:
         """Metadata of the model, as sent to clients."""
         folder, ranks = self._model.folder, self._model.ranks
-        facts = ModelFacts(
+        facts = ModelMetadata(
             folder.name, folder.kind, folder.fingerprint, folder.layers, folder.heads, ranks.count,
             ranks.parallelism.value,
         )  # fmt: skip
@@ -138,13 +138,13 @@ class ServedModel:
 
     # ------------------------------------------------------------------ on all processes
 
-    def warm_up(self) -> None:
+    def warm_up_model(self) -> None:
         """Read a long and a short text, so that a client's first text takes no longer than others.
 
         Determining how the model reads a long text takes several forward passes.
         """
-        for text, most_held in ((LONG_TEXT, 0), (WARM_UP_TEXT, MAX_WHOLE_BYTES)):
-            self._model.long_texts.most_held = most_held
+        for text, most_held in ((PROBE_TEXT, 0), (WARM_UP_TEXT, MAX_WHOLE_BYTES)):
+            self._model.long_texts.max_cached_readings = most_held
             with suppress(InputError), self.job():  # reported when a client reads a text
                 self._model.read(text, by_blocks=True)
 
@@ -155,7 +155,7 @@ class ServedModel:
     def read(self, number: int, request: ReadRequest) -> Answer:
         """Read a text, and keep the run under an id."""
         own, other = self._source, request.source
-        for holds, subject in claims_of_changes(other):
+        for holds, subject in check_changes(other):
             if not holds:
                 raise InputError("edits", f"The request contains an invalid value: {subject}.")
         source = replace(
@@ -173,22 +173,25 @@ class ServedModel:
                 gone, _ = self._runs.popitem(last=False)
                 self._owned.pop(gone, None)
         if not run.trace.is_blockwise:
-            sent, arrays = whole_run_message(run)
-            if arrays[ATTENTION].nbytes > MAX_INLINE_BYTES:
-                layers = arrays.pop(ATTENTION)
+            sent, arrays = short_run_message(run)
+            if arrays[ATTENTION_ARRAY].nbytes > MAX_INLINE_BYTES:
+                layers = arrays.pop(ATTENTION_ARRAY)
                 if layers.ndim > 3 and layers[0].nbytes <= MAX_INLINE_BYTES:
-                    arrays[FIRST_LAYER] = layers[0]
+                    arrays[FIRST_LAYER_ARRAY] = layers[0]
             values = RunValues(
                 sent,
                 number,
                 {name: run.trace.shape(name) for name in run.trace.names},
-                {name: tuple(run.trace.model_weights[name].shape) for name in small_weights(run)},
+                {
+                    name: tuple(run.trace.model_weights[name].shape)
+                    for name in inline_weight_names(run)
+                },
                 run.trace.holding(run.trace.attention).limits(),
             )
             if Role.WEIGHTS in run.trace:  # the window shows these measures of all heads at once
                 measures = run.trace.measured(Role.WEIGHTS, run.compared_texts)
                 names = type(measures).__struct_fields__
-                arrays |= {f"{MEASURES}{name}": getattr(measures, name) for name in names}
+                arrays |= {f"{MEASURES_PREFIX}{name}": getattr(measures, name) for name in names}
             return msgspec.to_builtins(values), arrays
         return self._gather_long_text(number, run)
 
@@ -196,7 +199,7 @@ class ServedModel:
         """Describe a long text's run, combining the parts of all processes."""
         reading, ranks, trace = run.reading, self._model.ranks, run.trace
         assert reading is not None
-        header = header_of(run)
+        header = run_header(run)
         first = ranks.first_head(header.heads)
         description = {
             "key": [reading.part, header.queries, header.vectors and header.vectors.d_head],
@@ -204,8 +207,8 @@ class ServedModel:
             "first": first,
             "heads": header.heads,
         }
-        sinks = {SINKS: trace.read(SINKS)} if SINKS in trace.model_weights else {}
-        parts = ranks.gathered(Message("part", description, sinks))
+        sinks = {SINKS_NAME: trace.read(SINKS_NAME)} if SINKS_NAME in trace.model_weights else {}
+        parts = ranks.gather_messages(Message("part", description, sinks))
         matching = [
             (rank, one) for rank, one in enumerate(parts)
             if one.values["key"] == parts[0].values["key"]
@@ -225,11 +228,13 @@ class ServedModel:
         self._owned[number] = _OwnPart(at, first)
         arrays = {}
         if sinks:
-            whole = np.zeros((len(layers), heads), sinks[SINKS].dtype)
+            whole = np.zeros((len(layers), heads), sinks[SINKS_NAME].dtype)
             for owner, (_, one) in zip(owners, matching, strict=True):
-                _copy_heads(whole, owner.layers, owner.first, one.arrays[SINKS])
+                _copy_heads(whole, owner.layers, owner.first, one.arrays[SINKS_NAME])
             arrays["sinks"] = whole
-        masks = [message.values["masks"] for message in ranks.gathered(_mask_message(run, at))]
+        masks = [
+            message.values["masks"] for message in ranks.gather_messages(_mask_message(run, at))
+        ]
         by_layer = {place: mask for one in masks for place, mask in one}
         sent = long_run_message(run, layers, heads, [by_layer[at] for at in range(len(layers))])
         return msgspec.to_builtins(RunValues(sent, number, owners=owners)), arrays
@@ -251,10 +256,10 @@ class ServedModel:
         reading = replace(reading, answers=answers)
 
         def report_part(part: ModelAnswer) -> None:
-            values, arrays = answer_values(part)
+            values, arrays = encode_answer(part)
             report(({**values, "is_part": True}, arrays))
 
-        return answer_values(
+        return encode_answer(
             answer_model_question(reading, request.question, progress, report_part)
         )
 
@@ -273,10 +278,10 @@ class ServedModel:
         reader.check_memory(len(request.numbers))
         read = reader.read(request.numbers)
         if sum(rows.nbytes for rows in read.rows.values()) > MAX_ROW_BYTES:
-            raise InputError("text", TOO_MANY_ROWS.format(tokens=read.tokens))
+            raise InputError("text", TOO_MANY_ROWS_ERROR.format(tokens=read.tokens))
         text, is_split_alike = reader.continued_text(request.numbers)
         likely = np.argsort(read.logits)[: -1 - MAX_NEXT_TOKENS : -1].tolist()
-        values = TextRead(
+        values = ReadResponse(
             tuple(reader.words),
             tuple(sorted(reader.ends)),
             read.tokens,
@@ -285,7 +290,7 @@ class ServedModel:
             is_split_alike,
             tuple(zip(likely, self._model.tokens(likely), strict=True)),
         )
-        rows = {f"{ROWS}{layer}": rows for layer, rows in read.rows.items()}
+        rows = {f"{ROWS_PREFIX}{layer}": rows for layer, rows in read.rows.items()}
         return msgspec.to_builtins(values), {"logits": read.logits, **rows}
 
     def names(self, numbers: tuple[int, ...]) -> Answer:
@@ -296,21 +301,23 @@ class ServedModel:
     def _check_numbers(self, numbers: tuple[int, ...]) -> None:
         """Raise an error for token ids that are not in the vocabulary."""
         if max(numbers, default=0) >= self._model.size("vocab_size"):
-            raise InputError("tokens", UNKNOWN_TOKEN)
+            raise InputError("tokens", UNKNOWN_TOKEN_ERROR)
 
     def measures(self, request: MeasuresRequest, progress: Progress) -> Answer:
         """Compute the head measures of a stage of attention weights."""
         run, ranks = self._find_run(request.run), self._model.ranks
         rows = {row.name: row for row in run.trace.stages}
         if request.stage not in rows or rows[request.stage].dims[-1] != "key":
-            raise InputError("stage", UNKNOWN_STAGE)
+            raise InputError("stage", UNKNOWN_STAGE_ERROR)
         measures = run.trace.measured(request.stage, run.compared_texts, progress)
         own = self._owned.get(request.run, _OwnPart([*range(run.trace.count("layer"))], 0))
         arrays = {
             name: np.atleast_2d(getattr(measures, name))
             for name in type(measures).__struct_fields__
         }
-        parts = ranks.gathered(Message("measures", {"at": own.layers, "first": own.first}, arrays))
+        parts = ranks.gather_messages(
+            Message("measures", {"at": own.layers, "first": own.first}, arrays)
+        )
         layers = 1 + max(at for one in parts for at in one.values["at"])
         heads = max(one.values["first"] + one.arrays["entropy"].shape[1] for one in parts)
         joined = {}
@@ -325,7 +332,7 @@ class ServedModel:
 
     def tokens(self, request: TokensRequest) -> Answer:
         """Tokenize a text; if the model cannot read it, return a text that it can read instead."""
-        other = other_text_of(self._model, request.text)
+        other = replacement_text(self._model, request.text)
         words = () if other else self._model.inputs(request.text)[1]
         return msgspec.to_builtins(TextTokens(tuple(words), other)), {}
 
@@ -334,23 +341,23 @@ class ServedModel:
         trace, arrays = self._find_run(request.run).trace, {}
         for name in request.stages:
             if name not in trace or trace.is_blockwise:
-                raise InputError("stage", UNKNOWN_STAGE)
+                raise InputError("stage", UNKNOWN_STAGE_ERROR)
             sizes, place = trace.shape(name), request.place
             if len(place) >= len(sizes) or any(map(ge, place, sizes)):
-                raise InputError("place", UNKNOWN_PLACE)
+                raise InputError("place", UNKNOWN_HEAD_ERROR)
             arrays[name] = trace.read(name, request.place)
         return {}, arrays
 
     def weights(self, request: WeightsRequest) -> Answer:
         """Return the small model weights that are needed to explain the stages of a run."""
         run = self._find_run(request.run)
-        return {}, {name: run.trace.read(name) for name in small_weights(run)}
+        return {}, {name: run.trace.read(name) for name in inline_weight_names(run)}
 
     def blocks(self, request: BlocksRequest) -> Answer:
         """Compute rows of some columns of a long text's stage, or the extremes of column blocks."""
         held, place = self._block_place(request)
         if not (request.rows or any(request.columns) or request.block):
-            first = FirstPicture.of(held.shape)
+            first = PreviewLayout.of(held.shape)
             few, whole = tuple(first.rows.tolist()), (0, first.sizes[1])
             request = replace(request, rows=few, columns=whole, block=first.blocks[1])
         _check_block_request(held, place, request)
@@ -364,14 +371,14 @@ class ServedModel:
         run = self._find_run(request.run)
         held = run.trace.holding(request.stage) if request.stage in run.trace else None
         if not isinstance(held, BlockwiseTensor):
-            raise InputError("stage", UNKNOWN_STAGE)
+            raise InputError("stage", UNKNOWN_STAGE_ERROR)
         own = self._owned.get(request.run)
         if own is None:
-            raise InputError("text", GONE)
+            raise InputError("text", RUN_EXPIRED_ERROR)
         *layer, head = request.place
         at = layer[0] if layer else 0
         if at not in own.layers:
-            raise InputError("place", UNKNOWN_PLACE)
+            raise InputError("place", UNKNOWN_HEAD_ERROR)
         local = (own.layers.index(at), head - own.first)
         return held, local if len(own.layers) > 1 else local[1:]
 
@@ -379,7 +386,7 @@ class ServedModel:
         with self._lock:
             run = self._runs.get(number)
             if run is None:
-                raise InputError("text", GONE)
+                raise InputError("text", RUN_EXPIRED_ERROR)
         return run
 
 
@@ -398,7 +405,7 @@ def _copy_heads(whole: np.ndarray, layers: Iterable[int], first: int, part: np.n
 
 def _mask_message(run: Run, at: list[int]) -> Message:
     """Return the mask of each layer of this process, with the layer's index in the run."""
-    vectors = header_of(run).vectors
+    vectors = run_header(run).vectors
     assert vectors is not None
     masks = vectors.layer_masks or (vectors.common_mask,) * len(at)
     return Message("masks", {"masks": [*zip(at, map(msgspec.to_builtins, masks), strict=True)]})
@@ -422,7 +429,7 @@ def _check_block_request(
         raise InputError("place", f"An answer holds at most {MAX_BLOCK_NUMBERS:,} values.")
 
 
-def answer_values(answer: ModelAnswer) -> Answer:
+def encode_answer(answer: ModelAnswer) -> Answer:
     """Convert an answer to values and arrays."""
     if isinstance(answer, InputError):
         raise answer
