@@ -14,6 +14,7 @@ from PySide6.QtTest import QTest
 from tests.support.window_input import CONTROL, LEFT, SHIFT
 from visualizer.features.token_strip.chip_strip_widget import LINES, TokenStrip
 from visualizer.features.token_strip.presenter import TokenPanel, TokenWeights
+from visualizer.features.token_strip.widget import TokenColourBar
 from visualizer.heatmap import colour_mapping
 from visualizer.session.token_selection import TokenSelection
 from visualizer.widgets.theme import DARK, LIGHT, Theme
@@ -300,3 +301,15 @@ def test_what_was_chosen_of_a_text_is_not_chosen_of_another(hand: Hand) -> None:
     QTest.keyClicks(hand.sentence, " cat")  # typed on, it is the same text
     hand.settle()
     assert hand.window.workspace.view.tokens.chosen == frozenset({0})
+
+
+@pytest.mark.parametrize(("part_of_width", "is_painted"), [(1.0, True), (0.4, False)])
+def test_a_colour_bar_without_room_for_colours_is_empty(
+    qtbot: QtBot, part_of_width: float, is_painted: bool
+) -> None:
+    bar = TokenColourBar()
+    qtbot.addWidget(bar)
+    bar.resize(round(bar.sizeHint().width() * part_of_width), bar.sizeHint().height())
+    empty = bar.grab().toImage()
+    bar.show_weights(SHARES, LIGHT)
+    assert (bar.grab().toImage() != empty) is is_painted

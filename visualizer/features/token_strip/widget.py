@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from visualizer.features.token_strip.patch_strip_widget import PatchStrip
     from visualizer.features.token_strip.presenter import TokenPanel, TokenWeights
 
-BAR_WIDTH_PX = 48
+BAR_WIDTH_PX, MIN_BAR_WIDTH_PX = 48, 12
 SPACING_PX = 6
 ALIGN_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 ALIGN_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
 
 class TokenColourBar(QWidget):
-    """Colour bar with its limits; it keeps its size while it is empty."""
+    """Colour bar with its limits, where there is room; it keeps its size while it is empty."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Graphic
 
@@ -68,7 +68,9 @@ class TokenColourBar(QWidget):
         low = format_number(weights.low, 2) if weights.low else "0"
         high = format_number(weights.high, 2)
         left, right = (font_metrics(12).horizontalAdvance(end) + SPACING_PX for end in (low, high))
-        width = max(0.0, self.width() - left - right)
+        width = self.width() - left - right
+        if width < MIN_BAR_WIDTH_PX * text_scale():
+            return  # limits without colours would say nothing
         painter = QPainter(self)
         painter.setFont(scaled_font(12))
         painter.setPen(QColor(self._theme.quiet))
