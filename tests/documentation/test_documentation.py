@@ -441,7 +441,10 @@ def test_what_was_captured_with_nnsight_is_opened_as_it_was() -> None:
 def test_the_lesson_that_is_shown_can_be_read() -> None:
     (lesson,) = blocks(TEXTS["lessons.md"], "toml")
     read = read_lesson(lesson, "mine.toml", PrintedNumbers({}))
-    assert [page.title for page in read.pages] == ["No word reads ahead", "Without the mask"]
+    assert [page.title for page in read.pages] == [
+        "No word attends to later words",
+        "Without the mask",
+    ]
 
 
 def test_every_block_is_run_or_stands_in_the_table() -> None:

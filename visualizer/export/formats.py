@@ -38,8 +38,8 @@ class ExportFormat(Struct, frozen=True):
     note : str
         Note on its files for the user; may be empty.
     is_text : bool
-        Whether its first lines can be previewed; its size then needs an entry in ``TEXT_SIZES`` of
-        ``data/file_size_estimate.py``.
+        Whether its first lines can be previewed; its size then needs an entry in
+        ``TEXT_SIZE_ESTIMATES`` of ``data/data_preview.py``.
     deciding_fields : tuple of str
         Fields of `FigureSettings` that it uses, if they differ from those of its kind.
     """

@@ -209,7 +209,7 @@ class SetupPane(QScrollArea):
         self.image_part = QWidget()
         column = column_layout(self.image_part, (0, 0, 0, 0), spacing=4)
         row = row_layout(spacing=8)
-        self.choose_image, self.image_name = QPushButton("Choose image…"), ElidedLabel()
+        self.choose_image, self.image_name = QPushButton("Choose an image…"), ElidedLabel()
         self.choose_image.setObjectName("choose an image")
         self.choose_image.clicked.connect(self._request_image)
         install_input_filters(self.choose_image)
