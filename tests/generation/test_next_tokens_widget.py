@@ -100,7 +100,7 @@ def test_what_is_filled_is_what_is_drawn_from(chosen: Chosen, theme: Theme) -> N
     chosen.keep(Sampling(top_k=2), theme)
     bars = chosen.pane.bars
     image = bars.grab().toImage()
-    left, right, _ = bars._column_edges()
+    left, right, _ = bars.column_edges()
     for row, share in enumerate((0.4 / 0.65, 0.25 / 0.65, 0, 0, 0)):
         middle = round(bars.row(row).center().y())
         colours = [image.pixelColor(x, middle) for x in range(round(left) + 1, round(right) - 1)]

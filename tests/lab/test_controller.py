@@ -44,10 +44,10 @@ def test_what_waits_for_a_run_to_open_is_forgotten_when_it_is_left(
     monkeypatch.setattr(TrainingProcess, "tell", note)
     lab.toggle()  # to be trained as soon as it is open
     lab.ask("generate", count=3)
-    first = lab._training
+    first = lab.training
     lab.leave()
     lab.toggle()
-    second = lab._training
+    second = lab.training
     assert second is not first
     with qtbot.waitSignal(lab.opened, timeout=20_000):
         pass

@@ -61,7 +61,7 @@ def test_a_layer_is_opened_with_the_numbers_of_the_model(real: Student) -> None:
     assert reading.weights is not None
     opened: list[SavedDocument] = []
     real.window.layerOpened.connect(opened.append)
-    panel = real.window.attention.board._board.columns[1][1]  # layer 2, head 2
+    panel = real.window.training_views_controller.panel.board.columns[1][1]  # layer 2, head 2
     real.window.training_views_controller.pin(cell_at(panel, 3, 2))
     real.press(Qt.Key.Key_E)
     real.until(lambda: bool(opened))
@@ -131,8 +131,8 @@ def test_one_that_is_killed_names_the_step_it_goes_on_from(real: Student) -> Non
     saved = step_of(lab)
     real.click("toggle")
     real.until(lambda: step_of(lab) > saved)
-    assert lab._training
-    os.kill(lab._training._process.processId(), signal.SIGKILL)
+    assert lab.training
+    os.kill(lab.training.process_id, signal.SIGKILL)
     real.until(lambda: real.button == "Reopen")
     assert lab.run
     step = RunFolder(lab.run.folder).checkpoint_step()

@@ -109,7 +109,7 @@ def test_parts_are_as_large_after_any_number_of_starts(
         student = Student(qtbot, window)
         if start in {1, 3}:  # the text's column is there only with a run
             watch(student)
-        wanted.append({name: each.wanted for name, each in window._splitters.items()})
+        wanted.append({name: each.wanted for name, each in window.splitters.items()})
         window.close()
         let_go(window)
     assert wanted == 5 * wanted[:1]

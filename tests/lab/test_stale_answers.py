@@ -58,7 +58,7 @@ def test_a_text_that_cannot_be_read_is_told_from_what_is_shown(watching: Student
     watching.until(lambda: "“z” is not known." in problem(watching))
     assert "The attention shown is for “abba” at step 100." in problem(watching)
     assert can_draw(watching) == (False,) * 4
-    assert watching.window.next.bars._bars.bars == ()
+    assert watching.window.next.bars.panel.bars == ()
     retype(watching, "abb")
     watching.until(lambda: watching.window.generation_controller.result is not None)
     assert problem(watching) == ""
@@ -89,8 +89,8 @@ def test_an_empty_text_has_no_pictures_and_no_sentence_of_another(watching: Stud
     retype(watching, "")
     assert problem(watching) == ""
     assert can_draw(watching) == (False,) * 4
-    assert watching.window.training_views_controller._panel.message == TEXT_REQUIRED
-    assert watching.window.next.bars._bars.bars == ()
+    assert watching.window.training_views_controller.panel.message == TEXT_REQUIRED
+    assert watching.window.next.bars.panel.bars == ()
     retype(watching, "ab")
     watching.until(lambda: watching.window.generation_controller.result is not None)
     assert watching.window.training_views_controller.has_layers
@@ -99,11 +99,11 @@ def test_an_empty_text_has_no_pictures_and_no_sentence_of_another(watching: Stud
 @pytest.mark.slow
 def test_what_a_run_says_after_another_was_begun_is_not_heard(watching: Student) -> None:
     lab = watching.window.lab
-    former = lab._training
+    former = lab.training
     assert former
     lab.leave()
     lab.toggle()
-    assert lab._training is not former
+    assert lab.training is not former
     former.said.emit(Message("failed", {"sentence": "Too late."}, {}))
     assert lab.run
     assert lab.run.failure is None
@@ -115,7 +115,7 @@ def test_another_run_begins_with_nothing_of_the_one_before(watching: Student) ->
     window = watching.window
     window.attention.board.setFocus()
     watching.press(Qt.Key.Key_Down, NONE)
-    assert window.attention.board._cursor.pinned
+    assert window.training_views_controller.pointer.pinned
     window.next.take("temperature", 0.5)
     window.next.take("top_p", 0)
     assert window.next.problem.isVisibleTo(window)
@@ -124,9 +124,9 @@ def test_another_run_begins_with_nothing_of_the_one_before(watching: Student) ->
     watching.click("toggle")
     assert watching.line == "Preparing…"
     assert not window.right.isVisibleTo(window)
-    assert not window.attention.board._board.columns
+    assert not window.training_views_controller.panel.board.columns
     watching.until(lambda: window.generation_controller.result is not None)
-    assert window.attention.board._cursor.pinned is None
+    assert window.training_views_controller.pointer.pinned is None
     assert window.generation_controller.sampling == Sampling()
     assert getattr(window.next.controls["temperature"], "box").value() == 1  # noqa: B009
     assert not window.next.problem.isVisibleTo(window)

@@ -34,7 +34,7 @@ def watching(student: Student) -> Student:
 
 
 def plot(student: Student) -> LossPlot:
-    return student.window.plot_pane.view._plot
+    return student.window.plot_pane.view.plot
 
 
 def story(student: Student) -> GenerationTree:
@@ -140,8 +140,8 @@ def test_a_text_is_drawn_token_by_token_and_gone_back(watching: Student) -> None
     assert len(window.probe.text()) == 9
     (node,) = story(watching).nodes
     assert node.is_sampled
-    board = window.attention.board
-    watching.until(lambda: len(board._board.heatmaps[0].rows.labels) == 9)  # a row more
+    views = window.training_views_controller
+    watching.until(lambda: len(views.panel.board.heatmaps[0].rows.labels) == 9)  # a row more
     watching.press(Qt.Key.Key_Left, ALT)
     assert window.probe.text() == "abcdabcd"
     watching.press(Qt.Key.Key_Right, ALT)
@@ -159,7 +159,7 @@ def test_of_a_long_text_one_count_is_left_out_and_nothing_grows(watching: Studen
     left = "The first 768 tokens are omitted because the text is longer than the block."
     assert window.attention.notices.text() == left
     assert window.generation_pane.said.text() == "0 tokens added"
-    assert len(window.generation_pane.strip._panel.chips) == 32
+    assert len(window.generation_pane.strip.panel.chips) == 32
     assert window.across.sizes() == widths
 
 

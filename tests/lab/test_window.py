@@ -36,6 +36,7 @@ from visualizer.language.run_folder import IDLE_STOP_CONTENT, RunFolder, RunMeta
 from visualizer.language.training_presets import PRESETS
 from visualizer.language.training_settings import ModelKind, TrainingSettings
 from visualizer.language.wire_format import Message
+from visualizer.session.newest_request_worker import NewestRequestWorker
 from visualizer.session.view_options import ColourLimits
 from visualizer.storage.file_lock import FileLock
 from visualizer.widgets.theme import DARK, LIGHT, ColourScheme, palette, theme_of
@@ -194,7 +195,7 @@ def test_a_text_that_was_read_while_a_run_began_is_shown_for_the_next(
     student.type("block", "20")
     begin(student)
     goes_on.set()
-    student.until(lambda: not student.window.text_sample_controller._worker.is_working)
+    student.until(lambda: not student.window.text_sample_controller.is_reading)
     student.press(Qt.Key.Key_N)
     student.answer("leaving", "&Stop")
     sample = student.window.settings_pane.sample
@@ -242,16 +243,16 @@ def test_a_run_is_begun_after_a_wrong_folder(student: Student, tmp_path: Path) -
 def test_colours_go_up_to_each_rows_largest(student: Student) -> None:
     student.type("steps", "2000")
     student.click("toggle")
-    board = student.window.attention.board
-    student.until(lambda: len(board._board.heatmaps) == 4)
+    views = student.window.training_views_controller
+    student.until(lambda: len(views.panel.board.heatmaps) == 4)
     student.press(Qt.Key.Key_5)
-    panel = board._board.heatmaps[0]
+    panel = views.panel.board.heatmaps[0]
     assert panel.colour.limits is ColourLimits.ROW
     assert panel.row_ends is not None
     np.testing.assert_array_equal(panel.row_ends, panel.values.max(axis=-1))
     assert student.window.menus.by_id["heatmaps.toggle_row_limits"].isChecked()
     student.press(Qt.Key.Key_5)
-    assert board._board.heatmaps[0].colour.limits is ColourLimits.SHARED
+    assert views.panel.board.heatmaps[0].colour.limits is ColourLimits.SHARED
     assert not student.window.menus.by_id["heatmaps.toggle_row_limits"].isChecked()
 
 
@@ -293,17 +294,17 @@ def test_a_task_that_is_chosen_after_words_is_written_on_by_characters(student: 
 def test_the_attention_to_the_probe_is_live(student: Student) -> None:
     student.type("steps", "2000")
     student.click("toggle")
-    board = student.window.attention.board
-    student.until(lambda: len(board._board.heatmaps) == 4)
-    panel = board._board.heatmaps[0]
+    views = student.window.training_views_controller
+    student.until(lambda: len(views.panel.board.heatmaps) == 4)
+    panel = views.panel.board.heatmaps[0]
     assert panel.rows.labels == tuple("abcdabcd")
     student.until_said("Done")
     student.type_probe("abba")
-    student.until(lambda: board._board.heatmaps[0].rows.labels == tuple("abba"))
-    np.testing.assert_allclose(board._board.heatmaps[0].values[3], 0.25)
+    student.until(lambda: views.panel.board.heatmaps[0].rows.labels == tuple("abba"))
+    np.testing.assert_allclose(views.panel.board.heatmaps[0].values[3], 0.25)
     student.type_probe("abbaz")
     student.until(lambda: "“z” is not known." in words(student.window.probe_problem))
-    assert board._board.heatmaps[0].rows.labels == tuple("abba")  # the last good picture stays
+    assert views.panel.board.heatmaps[0].rows.labels == tuple("abba")  # the last good picture stays
 
 
 @pytest.mark.slow
@@ -340,9 +341,9 @@ def test_one_that_was_killed_is_opened_again_and_goes_on(student: Student) -> No
     student.type("steps", "1000000")
     student.click("toggle")
     student.until(lambda: bool(student.window.lab.run and student.window.lab.run.step))
-    training = student.window.lab._training
+    training = student.window.lab.training
     assert training
-    os.kill(training._process.processId(), signal.SIGKILL)
+    os.kill(training.process_id, signal.SIGKILL)
     student.until(lambda: student.button == "Reopen")
     assert "There was no checkpoint yet: reopen the run to start from step 0." in student.notices
     student.click("toggle")
@@ -536,10 +537,10 @@ def test_a_run_that_was_paused_is_paused_however_soon_it_is_opened_again(student
     folder = begin(student)
     student.click("toggle")
     student.until_said("Paused")
-    training, run = student.window.lab._training, student.window.lab.run
+    training, run = student.window.lab.training, student.window.lab.run
     assert training
     assert run
-    number = training._process.processId()
+    number = training.process_id
     os.kill(number, signal.SIGSTOP)  # it slow to write to write the checkpoint
     QTest.mouseClick(student.window.settings_pane.another_button, LEFT)
     student.window.open_run(folder)
@@ -654,9 +655,9 @@ def test_one_that_was_waited_for_before_it_held_the_run_is_stopped(
 @pytest.mark.slow
 def test_one_that_is_to_go_on_is_stopped_while_its_window_process_ends(student: Student) -> None:
     folder = begin(student)
-    training = student.window.lab._training
+    training = student.window.lab.training
     assert training
-    number = training._process.processId()
+    number = training.process_id
     os.kill(number, signal.SIGSTOP)
     leave(student, "&Keep training")
     wait_for(student, folder)
@@ -671,9 +672,9 @@ def test_one_that_takes_too_long_to_stop_says_so(
 ) -> None:
     monkeypatch.setattr(process_controller, "EXIT_TIMEOUT_MS", 100)
     begin(student)
-    training = student.window.lab._training
+    training = student.window.lab.training
     assert training
-    os.kill(training._process.processId(), signal.SIGSTOP)  # as in a long step
+    os.kill(training.process_id, signal.SIGSTOP)  # as in a long step
     student.click("stop")
     student.until(lambda: student.notices.startswith(process_controller.TERMINATED_MESSAGE))
     assert "reopen the run to start from step 0" in student.notices
@@ -684,9 +685,9 @@ def test_one_that_takes_too_long_goes_on_in_the_background_all_the_same(
 ) -> None:
     monkeypatch.setattr(process_controller, "EXIT_TIMEOUT_MS", 100)
     folder = begin(student)
-    training = student.window.lab._training
+    training = student.window.lab.training
     assert training
-    os.kill(training._process.processId(), signal.SIGSTOP)
+    os.kill(training.process_id, signal.SIGSTOP)
     leave(student, "&Keep training")
     end_of_all(student)
     assert (folder / "background.log").exists()
@@ -697,8 +698,8 @@ def test_one_that_has_just_been_started_goes_on_in_the_background(student: Stude
     student.click("toggle")
     lab = student.window.lab
     assert lab.run
-    assert lab._training
-    assert not lab._training.has_opened
+    assert lab.training
+    assert not lab.training.has_opened
     folder = lab.run.folder
     leave(student, "&Keep training")
     end_of_all(student)
@@ -710,10 +711,10 @@ def test_one_that_has_just_been_started_goes_on_in_the_background(student: Stude
 def test_one_whose_process_ends_while_it_is_asked_goes_on_all_the_same(student: Student) -> None:
     folder = begin(student)
     QTest.mouseClick(student.window.settings_pane.another_button, LEFT)
-    training = student.window.lab._training
+    training = student.window.lab.training
     assert training
-    training._process.kill()
-    student.until(lambda: student.window.lab._training is None)
+    os.kill(training.process_id, signal.SIGKILL)
+    student.until(lambda: student.window.lab.training is None)
     student.answer("leaving", "&Keep training")
     assert student.window.lab.run is None
     student.until(lambda: (folder / "background.log").exists())
@@ -783,7 +784,7 @@ def test_one_that_cannot_go_on_alone_is_not_let_go_of(student: Student) -> None:
 @pytest.mark.slow
 def test_one_that_goes_on_is_at_work_before_it_holds_the_run(student: Student) -> None:
     folder = begin(student)
-    student.window.lab._command = (sys.executable, "-S", "-c", "pass")  # it never does
+    student.window.lab.command = (sys.executable, "-S", "-c", "pass")  # it never does
     QTest.mouseClick(student.window.settings_pane.another_button, LEFT)
     student.answer("leaving", "&Keep training")
     end_of_all(student)
@@ -811,7 +812,7 @@ def test_a_wrong_folder_leaves_the_run_that_is_open(student: Student, tmp_path: 
 
 def test_a_background_that_does_not_start_is_said(student: Student) -> None:
     folder = begin(student)
-    student.window.lab._command = ("/nowhere/python",)
+    student.window.lab.command = ("/nowhere/python",)
     QTest.mouseClick(student.window.settings_pane.another_button, LEFT)
     student.answer("leaving", "&Keep training")
     student.until(lambda: "Cannot continue training" in student.window.statusBar().currentMessage())
@@ -887,12 +888,12 @@ def test_escape_lets_go_of_the_cell_wherever_the_focus_is(student: Student) -> N
             continue
         window.attention.board.setFocus()
         student.press(Qt.Key.Key_Down, NONE)
-        assert views._pointer.pinned is not None
+        assert views.pointer.pinned is not None
         widget.setFocus()
         student.press(Qt.Key.Key_Escape, NONE)
-        if widget is window.plot_pane.view and views._pointer.pinned is not None:
+        if widget is window.plot_pane.view and views.pointer.pinned is not None:
             student.press(Qt.Key.Key_Escape, NONE)  # first it goes back to the present
-        assert views._pointer.pinned is None, widget
+        assert views.pointer.pinned is None, widget
         tried += 1
     assert tried > 20
 
@@ -904,14 +905,14 @@ def test_what_is_asked_while_it_ends_is_answered_after(student: Student, tmp_pat
     run = student.window.lab.run
     assert run
     assert run.phase is RunPhase.ENDING
-    student.window.run_export_controller._request_save(str(tmp_path / "own.safetensors"))
+    student.window.run_export_controller.save_weights_to(str(tmp_path / "own.safetensors"))
     student.until((tmp_path / "own.safetensors").exists)
     student.until(lambda: "Weights saved to" in student.window.statusBar().currentMessage())
 
 
 def test_one_that_is_refused_a_step_while_it_ends_stays_open(student: Student) -> None:
     folder = begin(student)
-    training = student.window.lab._training
+    training = student.window.lab.training
     assert training
     student.click("stop")
     sentence = "The loss is no number any more."
@@ -927,12 +928,12 @@ def test_what_is_asked_of_one_that_breaks_while_it_ends_is_refused(
     student: Student, tmp_path: Path
 ) -> None:
     begin(student)
-    training = student.window.lab._training
+    training = student.window.lab.training
     assert training
-    os.kill(training._process.processId(), signal.SIGSTOP)
+    os.kill(training.process_id, signal.SIGSTOP)
     student.click("stop")
-    student.window.run_export_controller._request_save(str(tmp_path / "own.safetensors"))
-    os.kill(training._process.processId(), signal.SIGKILL)
+    student.window.run_export_controller.save_weights_to(str(tmp_path / "own.safetensors"))
+    os.kill(training.process_id, signal.SIGKILL)
     student.until(lambda: "terminated" in student.window.statusBar().currentMessage())
 
 
@@ -1037,9 +1038,10 @@ def test_closing_waits_for_no_long_reading(
     monkeypatch.setattr(store, "read_losses", reading)
     run_controller.overlay("repeat-attention-only-1", True)
     assert begun.wait(10)
-    worker = run_controller._worker
+    workers = run_controller.findChildren(NewestRequestWorker)
+    assert workers
     student.window.close()
-    student.until(lambda: not isValid(worker))  # its thread has ended
+    student.until(lambda: not any(map(isValid, workers)))  # their threads have ended
 
 
 def test_the_theme_chosen_is_that_of_the_program(student: Student) -> None:
@@ -1129,10 +1131,11 @@ def test_runs_are_deleted_after_the_window_is_closed(
     folders = stored(student, "one", "two")
     for _ in folders:
         delete_first(student)
-    deleter = student.window.run_controller._deleter
+    workers = student.window.run_controller.findChildren(NewestRequestWorker)
+    assert workers
     student.window.close()
     held_deleting.set()
-    student.until(lambda: not isValid(deleter))  # its thread has ended
+    student.until(lambda: not any(map(isValid, workers)))  # their threads have ended
     assert not any(folder.exists() for folder in folders)
 
 
@@ -1169,12 +1172,12 @@ def test_one_that_others_changed_is_opened_again_from_the_list(student: Student)
     begin(student, "40")
     student.until_said("Done")
     lab = student.window.lab
-    process = lab._training
+    process = lab.training
     open_first(student)
-    assert lab._training is process  # it can go on as it is
+    assert lab.training is process  # it can go on as it is
     lab.show_error(InputError("held", "The run has changed since it was opened. Reopen it."))
     open_first(student)
-    student.until(lambda: lab._training is not process)
+    student.until(lambda: lab.training is not process)
     student.until_said("Done")
     assert student.notices == ""
 

@@ -111,7 +111,7 @@ def test_the_lab_does_not_come_after_the_end(
 def lab_in_training(windows: WindowManager, qtbot: QtBot) -> LabWindow:
     windows.open_lab()
     lab = opened(windows, qtbot)
-    lab.lab._command = FAKE
+    lab.lab.command = FAKE
     lab.lab.set("steps", 1_000_000)
     qtbot.waitUntil(lambda: lab.lab.screen.progress.can_toggle, timeout=PATIENCE_MS)
     lab.lab.toggle()

@@ -181,7 +181,7 @@ class GeneratedTokenStrip(ChipScrollArea):
             "Press Left and Right to step back and forward, Up and Down to switch branches, "
             "and Enter to sample a token."
         )
-        self._panel = GenerationPanel()
+        self.panel = GenerationPanel()
 
     def sizeHint(self) -> QSize:
         return QSize(300, round(3 * self._row_height))
@@ -192,10 +192,10 @@ class GeneratedTokenStrip(ChipScrollArea):
     # ------------------------------------------------------------------ content
 
     def show_generation(self, panel: GenerationPanel, theme: Theme) -> None:
-        is_other = panel.chips != self._panel.chips
+        is_other = panel.chips != self.panel.chips
         if not is_other and theme is self._theme:
             return
-        self._panel, self._theme = panel, theme
+        self.panel, self._theme = panel, theme
         if is_other:
             self._arrange_chips()
             self._scroll_to_current()
@@ -207,7 +207,7 @@ class GeneratedTokenStrip(ChipScrollArea):
         self.viewport().update()
 
     def tip(self, chip: int) -> str:
-        return self._panel.chips[chip].words
+        return self.panel.chips[chip].words
 
     @property
     def _row_height(self) -> float:
@@ -215,7 +215,7 @@ class GeneratedTokenStrip(ChipScrollArea):
 
     def _arrange_chips(self) -> None:
         room = self.maximumViewportSize().width() - self.verticalScrollBar().sizeHint().width()
-        self._flow(map(_chip_width, self._panel.chips), chip_height(True), room)
+        self._flow(map(_chip_width, self.panel.chips), chip_height(True), room)
         bottom = self._chips[-1].bottom() if self._chips else 0.0
         bar, view = self.verticalScrollBar(), self.viewport().height()
         bar.setRange(0, max(0, round(bottom + CHIP_GAP_PX * text_scale()) - view))
@@ -224,9 +224,7 @@ class GeneratedTokenStrip(ChipScrollArea):
 
     def _scroll_to_current(self) -> None:
         """Scroll to the current token."""
-        here = next(
-            (at for at, chip in enumerate(self._panel.chips) if chip.is_current_token), None
-        )
+        here = next((at for at, chip in enumerate(self.panel.chips) if chip.is_current_token), None)
         if here is not None:
             box, bar = self._chips[here], self.verticalScrollBar()
             low = box.bottom() + CHIP_GAP_PX - self.viewport().height()
@@ -242,7 +240,7 @@ class GeneratedTokenStrip(ChipScrollArea):
         painter = QPainter(self.viewport())
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         seen = QRectF(event.rect())
-        for at, chip in enumerate(self._panel.chips):
+        for at, chip in enumerate(self.panel.chips):
             if self.box(at).intersects(seen):
                 self._paint_chip(painter, self.box(at), chip)
         if self.hasFocus():
@@ -284,7 +282,7 @@ class GeneratedTokenStrip(ChipScrollArea):
     def mousePressEvent(self, event: QMouseEvent) -> None:
         chip = self._chip_at(event.position())
         if chip is not None and event.button() == Qt.MouseButton.LeftButton:
-            self.nodeChosen.emit(self._panel.chips[chip].node)
+            self.nodeChosen.emit(self.panel.chips[chip].node)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         key = Qt.Key(event.key())

@@ -172,12 +172,12 @@ class NextTokenBarView(QWidget):
         self.setAccessibleDescription(
             "Press Up and Down to move between tokens, and Enter to pick one."
         )
-        self._bars, self._theme = NextTokensPanel(), LIGHT
+        self.panel, self._theme = NextTokensPanel(), LIGHT
         self._at: int | None = None
         self._pointed: int | None = None
 
     def sizeHint(self) -> QSize:
-        rows = min(self._bars.vocabulary or MAX_TOKENS + 1, MAX_TOKENS + 1)
+        rows = min(self.panel.vocabulary or MAX_TOKENS + 1, MAX_TOKENS + 1)
         return QSize(280, round((rows + 1) * self._row_height))
 
     def minimumSizeHint(self) -> QSize:
@@ -188,11 +188,11 @@ class NextTokenBarView(QWidget):
         return font_metrics(12).height() + 6 * text_scale()
 
     def show_bars(self, bars: NextTokensPanel, theme: Theme) -> None:
-        if bars == self._bars and theme is self._theme:
+        if bars == self.panel and theme is self._theme:
             return
-        if bars.vocabulary != self._bars.vocabulary:
+        if bars.vocabulary != self.panel.vocabulary:
             self.updateGeometry()
-        self._bars, self._theme = bars, theme
+        self.panel, self._theme = bars, theme
         if self._at is not None and self._at >= len(bars.bars):
             self._at = None
         set_accessible_value(self, bars.words)
@@ -209,16 +209,16 @@ class NextTokenBarView(QWidget):
         return self.width() < MIN_TWO_SHARES_WIDTH_PX * text_scale()
 
     def _format_shares(self, bar: NextTokenBar) -> str:
-        if not self._bars.legend:
+        if not self.panel.legend:
             return format_share(bar.expected)
         return format_share(bar.chosen) if self._is_narrow else bar.shares
 
-    def _column_edges(self) -> tuple[float, float, float]:
+    def column_edges(self) -> tuple[float, float, float]:
         """Return the x coordinates where the bars start and end, and where the shares start."""
         measures = font_metrics(12)
-        names = (measures.horizontalAdvance(bar.label) for bar in self._bars.bars)
+        names = (measures.horizontalAdvance(bar.label) for bar in self.panel.bars)
         name = min(max(names, default=0.0), MAX_NAME_PX * text_scale())
-        has_both = self._bars.legend and not self._is_narrow
+        has_both = self.panel.legend and not self._is_narrow
         shares = measures.horizontalAdvance(WIDEST if has_both else ALONE)
         right = self.width() - MARGIN_PX - shares
         left = MARGIN_PX + name + SPACING_PX
@@ -228,10 +228,10 @@ class NextTokenBarView(QWidget):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
-        columns = self._column_edges()
-        for at, bar in enumerate(self._bars.bars):
+        columns = self.column_edges()
+        for at, bar in enumerate(self.panel.bars):
             self._paint_row(painter, at, bar, columns)
-        if self._bars.bars:
+        if self.panel.bars:
             self._paint_axis(painter, columns)
         painter.end()
 
@@ -243,7 +243,7 @@ class NextTokenBarView(QWidget):
         is_lit = bar.token is not None and at == self._pointed
         if is_lit:
             painter.fillRect(row, QColor(theme.raised))
-        is_taken = self._bars.is_on_branch(bar)
+        is_taken = self.panel.is_on_branch(bar)
         is_bold = is_lit or is_taken
         painter.setFont(scaled_font(12, QFont.Weight.DemiBold if is_bold else QFont.Weight.Normal))
         painter.setPen(QColor(theme.quiet if bar.is_excluded or bar.token is None else theme.ink))
@@ -268,7 +268,7 @@ class NextTokenBarView(QWidget):
         self, painter: QPainter, row: QRectF, bar: NextTokenBar, left: float, right: float
     ) -> None:
         """Fill to the sampling probability, outline the model's; hatch excluded tokens."""
-        theme, width = self._theme, (right - left) / self._bars.end
+        theme, width = self._theme, (right - left) / self.panel.end
         inner = row.adjusted(0, 3 * text_scale(), 0, -3 * text_scale())
         filled = QRectF(left, inner.top(), width * bar.chosen, inner.height())
         painter.fillRect(filled, QColor(theme.quiet if bar.token is not None else theme.border))
@@ -278,26 +278,26 @@ class NextTokenBarView(QWidget):
         if bar.is_excluded:
             painter.setPen(QPen(QColor(theme.border), 1))
             painter.setBrush(QBrush(QColor(theme.hatch), Qt.BrushStyle.BDiagPattern))
-        if self._bars.legend:
+        if self.panel.legend:
             painter.drawRect(outline.adjusted(0.5, 0.5, -0.5, -0.5))
         painter.setPen(QColor(theme.quiet if bar.is_excluded else theme.ink))
 
     def _paint_axis(self, painter: QPainter, columns: tuple[float, float, float]) -> None:
         left, right, _ = columns
-        top = self.row(len(self._bars.bars)).top()
+        top = self.row(len(self.panel.bars)).top()
         painter.setPen(QColor(self._theme.hairline))
         painter.drawLine(QPointF(left, top), QPointF(right, top))
         painter.setFont(scaled_font(12))
         painter.setPen(QColor(self._theme.quiet))
         line = QRectF(left, top, right - left, self._row_height)
         painter.drawText(line, ALIGN_LEFT, "0")
-        painter.drawText(line, ALIGN_RIGHT, format_share(self._bars.end))
+        painter.drawText(line, ALIGN_RIGHT, format_share(self.panel.end))
 
     # ------------------------------------------------------------------ mouse and keyboard
 
     def _bar_at(self, point: QPointF) -> int | None:
         at = int(point.y() / self._row_height)
-        return at if point.y() >= 0 and at < len(self._bars.bars) else None
+        return at if point.y() >= 0 and at < len(self.panel.bars) else None
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         self._highlight_bar(self._bar_at(event.position()))
@@ -316,19 +316,19 @@ class NextTokenBarView(QWidget):
             self._pick_token()
 
     def _pick_token(self) -> None:
-        bar = None if self._at is None else self._bars.bars[self._at]
+        bar = None if self._at is None else self.panel.bars[self._at]
         if bar and bar.token is not None:
             self.tokenChosen.emit(bar.token)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         steps = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}
-        key, last = Qt.Key(event.key()), len(self._bars.bars) - 1
+        key, last = Qt.Key(event.key()), len(self.panel.bars) - 1
         if has_command_modifier(event) or last < 0:
             super().keyPressEvent(event)
         elif key in steps:
             at = -1 if self._at is None else self._at
             self._at = min(max(at + steps[key], 0), last)
-            words = self._bars.describe_bar(self._bars.bars[self._at])
+            words = self.panel.describe_bar(self.panel.bars[self._at])
             announce(self, words, Politeness.Assertive)
             self.update()
         elif key in PICK_KEYS:
@@ -338,14 +338,14 @@ class NextTokenBarView(QWidget):
 
     def focusInEvent(self, event: QFocusEvent) -> None:
         super().focusInEvent(event)
-        if self._at is None and self._bars.bars:
+        if self._at is None and self.panel.bars:
             self._at = 0
         self.update()
 
     def event(self, event: QEvent) -> bool:
         if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
             at = self._bar_at(QPointF(event.pos()))
-            words = "" if at is None else self._bars.describe_bar(self._bars.bars[at])
+            words = "" if at is None else self.panel.describe_bar(self.panel.bars[at])
             show_tooltip(event.globalPos(), words, self)
             return True
         return super().event(event)

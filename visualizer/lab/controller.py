@@ -53,7 +53,8 @@ class LabStateController(QObject):
 
     def __init__(self, command: Sequence[str], parent: QObject) -> None:
         super().__init__(parent)
-        self._command = tuple(command)
+        self.command = tuple(command)
+        """The training program and its arguments, for processes that are yet to start."""
         self.home = user_data_folder() / RUNS
         self.draft = TrainingSettings()
         self.run: RunState | None = None
@@ -68,7 +69,8 @@ class LabStateController(QObject):
         """Why a run could not be opened."""
         self._started_folders: set[Path] = set()
         """Folders of runs started here, which their processes create after a delay."""
-        self._training: TrainingProcess | None = None
+        self.training: TrainingProcess | None = None
+        """Process of the open run."""
         self._pending_messages: list[tuple[str, dict[str, Any]]] = []
         self._is_starting = False
         """Whether the training process was told to run and has not answered yet."""
@@ -95,7 +97,7 @@ class LabStateController(QObject):
     @property
     def is_unsaved(self) -> bool:
         """Whether closing would lose steps, unless a checkpoint can be written by then."""
-        return self._training is not None and self.run is not None and not self.run.is_saved
+        return self.training is not None and self.run is not None and not self.run.is_saved
 
     @property
     def is_safe_to_close(self) -> bool:
@@ -166,13 +168,13 @@ class LabStateController(QObject):
 
     def stop(self) -> None:
         """Write a checkpoint and end the training process; the run stays open."""
-        if self._training and self.run and self.screen.progress.can_stop:
+        if self.training and self.run and self.screen.progress.can_stop:
             # While it opens, also cancel the pending start.
             self._pending_messages = [
                 one for one in self._pending_messages if one[0] not in {"run", "step"}
             ]
             self._change_run(phase=RunPhase.ENDING)
-            self._training.stop()
+            self.training.stop()
 
     def train_more(self, steps: int) -> None:
         """Extend the training by a number of steps."""
@@ -230,9 +232,9 @@ class LabStateController(QObject):
         InputError
             With the field ``folder``, if it cannot continue; the run then stays open.
         """
-        training, run = self._training, self.run
+        training, run = self.training, self.run
         if run and run.phase is RunPhase.WAITING:
-            self._background_watcher.leave(goes_on, self._command)
+            self._background_watcher.leave(goes_on, self.command)
         if run and goes_on:
             self._continue_in_background(run, training)
         for says, values in self._pending_messages:
@@ -241,7 +243,7 @@ class LabStateController(QObject):
         if run:
             self.draft = run.settings
         self._background_watcher.stop()
-        self._training = self.run = None
+        self.training = self.run = None
         self._pending_messages, self.refused, self.view = [], None, LabView()
         self._is_starting = False
         if training:
@@ -253,20 +255,18 @@ class LabStateController(QObject):
         """Continue a run in the background once its process has ended."""
         if training is None:
             if run.phase is not RunPhase.WAITING:  # its process has already ended
-                detached_controller.continue_run(run.folder, self._command)
+                detached_controller.continue_run(run.folder, self.command)
             return
         if training.has_opened and not self._is_starting:
             detached_controller.order(run.folder)
         else:  # the process creates the folder on start, and removes older orders there
             detached_controller.write_pending_order(run.folder)
-        over = partial(
-            detached_controller.continue_closed_run, run.folder, self._command, self.said
-        )
+        over = partial(detached_controller.continue_closed_run, run.folder, self.command, self.said)
         training.ended.connect(over)
 
     def _open_run(self, run: RunState, settings: TrainingSettings | None = None) -> None:
         self.run, self.refused, self.broken = run, None, None
-        training = self._training = TrainingProcess(self._command, self)
+        training = self.training = TrainingProcess(self.command, self)
         training.said.connect(self._on_message)
         training.ended.connect(self._on_ended)
         training.start()
@@ -282,10 +282,10 @@ class LabStateController(QObject):
 
     def _send(self, says: str, **values: Any) -> None:
         """Send a message to the training process, now or once it is open."""
-        if self.run and self._training is None and self.run.phase not in run_state.BUSY_PHASES:
+        if self.run and self.training is None and self.run.phase not in run_state.BUSY_PHASES:
             self._open_run(replace(self.run, phase=RunPhase.OPENING, failure=None))
-        if self._training and self.run and self.run.is_open:
-            self._training.tell(says, **values)
+        if self.training and self.run and self.run.is_open:
+            self.training.tell(says, **values)
             self._is_starting |= says == "run"
         elif self.run:
             self._pending_messages.append((says, values))
@@ -299,7 +299,7 @@ class LabStateController(QObject):
                 self._send(says, **values)
 
     def _on_message(self, message: Message) -> None:
-        if self.sender() is not self._training:
+        if self.sender() is not self.training:
             return  # from a run that was closed
         take = {
             "opened": self._on_opened,
@@ -340,7 +340,7 @@ class LabStateController(QObject):
             self.answered.emit(message)
             return
         self._is_starting = False
-        if self._training and not self._training.has_opened:  # there is no run to open
+        if self.training and not self.training.has_opened:  # there is no run to open
             self.leave()
         fields = message.values
         remedy = tuple(fields["remedy"]) if fields.get("remedy") else None
@@ -351,11 +351,11 @@ class LabStateController(QObject):
         self._change_run(failure=RunFailure(fields["sentence"], fields.get("details", "")))
 
     def _on_ended(self, ended: ProcessEnd) -> None:
-        if self._training is None or self.sender() is not self._training:
+        if self.training is None or self.sender() is not self.training:
             return
         if ended.failure:  # otherwise the process deletes itself
-            self._training.deleteLater()
-        self._training, self._is_starting = None, False
+            self.training.deleteLater()
+        self.training, self._is_starting = None, False
         then, self._pending_messages = self._pending_messages, []
         failure = (self.run and self.run.failure) or ended.failure
         if self.run and not self.run.tokens and ended.failure:

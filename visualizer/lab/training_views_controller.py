@@ -84,8 +84,8 @@ class TrainingViewsController(QObject):
             generation_controller,
             widgets,
         )
-        self._panel = LabAttentionPanel(message=BEFORE_TRAINING_MESSAGE)
-        self._pointer = LabCellPointer()
+        self.panel = LabAttentionPanel(message=BEFORE_TRAINING_MESSAGE)
+        self.pointer = LabCellPointer()
         self._max_cells = 256
         self.colouring = ColourOptions()
         """Colour options of the weights."""
@@ -98,7 +98,7 @@ class TrainingViewsController(QObject):
 
     @property
     def has_layers(self) -> bool:
-        return bool(self._panel.board.columns)
+        return bool(self.panel.board.columns)
 
     @property
     def can_sample(self) -> bool:
@@ -109,10 +109,10 @@ class TrainingViewsController(QObject):
         run = self._lab.run
         if (run.folder if run else None) != self._folder:
             self._folder = run.folder if run else None
-            self._pointer = LabCellPointer()
+            self.pointer = LabCellPointer()
             self._widgets.next.forget()
-        self._panel = self._read_panel()
-        self._widgets.attention.show_attention(self._panel, theme)
+        self.panel = self._read_panel()
+        self._widgets.attention.show_attention(self.panel, theme)
         self._show_probe()
         self._show_scrub(theme)
         self._show_generation(theme)
@@ -124,7 +124,7 @@ class TrainingViewsController(QObject):
         if lab.run.is_open and not lab.view.probe:
             return LabAttentionPanel(message=TEXT_REQUIRED)
         model, look = lab.run.settings.model, self.colouring
-        return present_attention(result, model, self._pointer, self._max_cells, look, self._panel)
+        return present_attention(result, model, self.pointer, self._max_cells, look, self.panel)
 
     @property
     def _is_known(self) -> bool:
@@ -194,18 +194,18 @@ class TrainingViewsController(QObject):
     # ------------------------------------------------------------------ pointer and keys
 
     def hover(self, cell: Cell | None) -> None:
-        self._set_pointer(self._pointer.hover(cell))
+        self._set_pointer(self.pointer.hover(cell))
 
     def pin(self, cell: Cell | None) -> None:
         """Pin a cell, or unpin it."""
-        self._set_pointer(self._pointer.pin(cell))
+        self._set_pointer(self.pointer.pin(cell))
 
     def walk(self, down: int, right: int) -> None:
         """Move the pinned cell."""
-        self._set_pointer(self._pointer.walk(self._panel.board, down, right))
+        self._set_pointer(self.pointer.walk(self.panel.board, down, right))
 
     def _set_pointer(self, pointing: LabCellPointer) -> None:
-        self._pointer = pointing
+        self.pointer = pointing
         self.changed.emit()
 
     def set_available_height(self, room: int) -> None:
@@ -233,8 +233,8 @@ class TrainingViewsController(QObject):
 
     def _pointed_cells(self) -> Iterator[tuple[tuple[int, int], Cell]]:
         """Yield the pinned and then the hovered cell, with their layers and heads."""
-        for cell in (self._pointer.pinned, self._pointer.hovered):
-            place = layer_head_index(self._panel.board, cell) if cell else None
+        for cell in (self.pointer.pinned, self.pointer.hovered):
+            place = layer_head_index(self.panel.board, cell) if cell else None
             if cell and place:
                 yield place, cell
 

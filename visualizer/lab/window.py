@@ -216,13 +216,13 @@ class LabWindow(QMainWindow):
         if not app_settings.restore_window(self, app_settings.LAB_WINDOW):
             screen = self.screen().availableGeometry().size()
             self.resize(QSize(1280, 800).boundedTo(screen - QSize(8, 40)))  # minus the frame
-        for key, splitter in self._splitters.items():
+        for key, splitter in self.splitters.items():
             sizes = app_settings.load_sizes(key)
             if len(sizes) == splitter.count() and all(sizes):
                 splitter.request_result(sizes)
 
     @property
-    def _splitters(self) -> dict[str, FixedSplitter]:
+    def splitters(self) -> dict[str, FixedSplitter]:
         return {
             app_settings.ACROSS: self.across,
             app_settings.MIDDLE: self.middle,
@@ -364,7 +364,7 @@ class LabWindow(QMainWindow):
             return
         self.lab.leave()
         app_settings.save_window(self, app_settings.LAB_WINDOW)
-        for key, splitter in self._splitters.items():
+        for key, splitter in self.splitters.items():
             app_settings.save_sizes(key, splitter.wanted)
         self.hide()
         for part in (self.text_sample_controller, self.run_export_controller, self.run_controller):

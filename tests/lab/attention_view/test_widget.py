@@ -46,12 +46,14 @@ class Looked:
         self.opened: list[tuple[int, int]] = []
         self.view.cellHovered.connect(lambda cell: self.keep(self.pointing.hover(cell)))
         self.view.cellClicked.connect(lambda cell: self.keep(self.pointing.pin(cell)))
-        self.view.moved.connect(
-            lambda *by: self.keep(self.pointing.walk(self.view.board._board, *by))
-        )
+        self.view.moved.connect(self.walk)
         self.view.layerRequested.connect(lambda *place: self.opened.append(place))
         show(self.view, size)
         self.keep(self.pointing)
+
+    def walk(self, *by: int) -> None:
+        assert self.panel
+        self.keep(self.pointing.walk(self.panel.board, *by))
 
     def keep(self, pointing: LabCellPointer) -> None:
         self.pointing = pointing

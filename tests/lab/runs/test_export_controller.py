@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from threading import Event
 from typing import TYPE_CHECKING
 
@@ -180,10 +182,10 @@ def test_a_film_whose_training_ends_while_it_is_read_is_said_not_to_be_written(
     asked: Asked, tmp_path: Path
 ) -> None:
     asked.train()
-    training = asked.student.window.lab._training
+    training = asked.student.window.lab.training
     assert training
     asked.film_controller.film(tmp_path / "training.gif")
-    training._process.kill()
+    os.kill(training.process_id, signal.SIGKILL)
     asked.finish()
     assert asked.refused == [controller.INCOMPLETE_FILM_ERROR]
     assert not [*tmp_path.glob("training*")]

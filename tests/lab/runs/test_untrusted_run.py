@@ -111,7 +111,7 @@ def test_a_run_with_a_way_out_is_listed_and_deleted(
         student.until(lambda: "run" in student.window.run_controller.overlaid_runs)
     student.press(Qt.Key.Key_2, Qt.KeyboardModifier.AltModifier)
     student.press(Qt.Key.Key_Down, NONE)
-    student.window.run_controller._delete_run("run")
+    student.window.run_controller.delete_run("run")
     student.until(lambda: not own.exists())
     assert tree(outside) == before
 

@@ -46,7 +46,7 @@ class Scrubbed:
 
     def drag(self, *stops: int) -> None:
         track = self.bar.track
-        places = [QPoint(round(track._current_axis.x_of(stop)), 8) for stop in stops]
+        places = [QPoint(round(track.axis.x_of(stop)), 8) for stop in stops]
         QTest.mousePress(track, LEFT, pos=places[0])
         for place in places[1:]:
             QTest.mouseMove(track, place)
@@ -81,7 +81,7 @@ def test_the_step_and_its_loss_are_said(scrubbed: Scrubbed) -> None:
 
 
 def test_it_plays_from_the_beginning_to_now(scrubbed: Scrubbed, qtbot: QtBot) -> None:
-    scrubbed.bar._timer.setInterval(1)
+    scrubbed.bar.timer.setInterval(1)
     QTest.mouseClick(scrubbed.bar.play, LEFT)
     assert scrubbed.bar.play.accessibleName() == "Pause"
     qtbot.waitUntil(lambda: not scrubbed.bar.is_playing)
@@ -90,28 +90,28 @@ def test_it_plays_from_the_beginning_to_now(scrubbed: Scrubbed, qtbot: QtBot) ->
 
 
 def test_it_plays_as_fast_as_is_chosen(scrubbed: Scrubbed) -> None:
-    speed, usual = scrubbed.bar.speed, scrubbed.bar._timer.interval()
+    speed, usual = scrubbed.bar.speed, scrubbed.bar.timer.interval()
     assert speed.currentText() == "1×"
     speed.setFocus()
     for _ in range(9):
         QTest.keyClick(speed, Qt.Key.Key_Down)
     assert speed.currentText() == "8×"
-    assert scrubbed.bar._timer.interval() == round(usual / 8)
+    assert scrubbed.bar.timer.interval() == round(usual / 8)
     scrubbed.bar.change_speed(-1)
     assert speed.currentText() == "4×"
     for _ in range(9):
         scrubbed.bar.change_speed(-1)
-    assert scrubbed.bar._timer.interval() == usual * 2
+    assert scrubbed.bar.timer.interval() == usual * 2
 
 
 def test_it_waits_for_what_is_on_its_way(scrubbed: Scrubbed) -> None:
     scrubbed.is_waiting = True
     QTest.mouseClick(scrubbed.bar.play, LEFT)
-    scrubbed.bar._timer.timeout.emit()
+    scrubbed.bar.timer.timeout.emit()
     assert scrubbed.displayed_stage == [0]
     scrubbed.is_waiting = False
     scrubbed.show_at(0)
-    scrubbed.bar._timer.timeout.emit()
+    scrubbed.bar.timer.timeout.emit()
     assert scrubbed.displayed_stage == [0, 10]
     scrubbed.drag(0)
     assert not scrubbed.bar.is_playing

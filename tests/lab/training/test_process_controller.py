@@ -93,7 +93,7 @@ def test_one_that_is_killed_is_named_with_what_it_said_last(ear: Ear, tmp_path: 
 def test_one_that_is_ended_from_outside_is_named(ear: Ear, tmp_path: Path) -> None:
     begin(ear, tmp_path / "run")
     ear.hear("opened")
-    os.kill(ear.training._process.processId(), signal.SIGSEGV)
+    os.kill(ear.training.process_id, signal.SIGSEGV)
     failure = ear.hear_the_end().failure
     assert failure
     assert "terminated by another program" in failure.sentence

@@ -111,7 +111,7 @@ def test_cells_have_the_colours_of_their_weights(
             layer, head = slot.heatmap.layer, slot.heatmap.head
             for query in range(tokens):
                 cell = slot.cell(query, 0)
-                x = frames._left + (cell.left() + cell.width() * 0.5) * frames.scale_factor
+                x = frames.left + (cell.left() + cell.width() * 0.5) * frames.scale_factor
                 y = frames.top + (cell.top() + cell.height() * 0.12) * frames.scale_factor
                 found = int(pixels[int(y), int(x)])
                 expected = weights[layer, head, query, 0] * colour_mapping.MAX_COLOUR_INDEX

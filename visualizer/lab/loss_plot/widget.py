@@ -75,7 +75,7 @@ class LossPlotView(QWidget):
         self.setMouseTracking(True)
         self.setAccessibleName("Losses")
         self.setAccessibleDescription(KEYBOARD_HELP)
-        self._plot, self._theme = LossPlot(), LIGHT
+        self.plot, self._theme = LossPlot(), LIGHT
         self.chart: LossChart | None = None
         self._legend = RichLabel()
         self._legend.setWordWrap(True)
@@ -85,7 +85,7 @@ class LossPlotView(QWidget):
         self._column.addWidget(self._legend)
         self._hovered_point: QPointF | None = None
         self._has_focus_frame = self._is_dragging = self._is_moved_by_keys = False
-        set_accessible_value(self, self._plot.description)
+        set_accessible_value(self, self.plot.description)
 
     def sizeHint(self) -> QSize:
         return USUAL
@@ -96,10 +96,10 @@ class LossPlotView(QWidget):
     # ------------------------------------------------------------------ content
 
     def show_plot(self, plot: LossPlot, theme: Theme) -> None:
-        if plot is self._plot and theme is self._theme:
+        if plot is self.plot and theme is self._theme:
             return
-        is_elsewhere = plot.shown_step != self._plot.shown_step
-        self._plot, self._theme = plot, theme
+        is_elsewhere = plot.shown_step != self.plot.shown_step
+        self.plot, self._theme = plot, theme
         set_accessible_value(self, plot.description)
         if is_elsewhere and self._is_moved_by_keys and self.hasFocus():
             step = plot.last if plot.shown_step is None else plot.shown_step
@@ -119,7 +119,7 @@ class LossPlotView(QWidget):
         """Draw the lines; a hidden plot is drawn when it is shown."""
         if not self.isVisible():
             return
-        plot, theme = self._plot, self._theme
+        plot, theme = self.plot, self._theme
         alignment = Qt.AlignmentFlag.AlignCenter if plot.message else Qt.AlignmentFlag.AlignLeft
         self._legend.setAlignment(alignment)
         self._legend.setFont(scaled_font(12))
@@ -135,7 +135,7 @@ class LossPlotView(QWidget):
         self.update()
 
     def _show_hovered_step(self) -> None:
-        if self.chart and not self._plot.message:
+        if self.chart and not self.plot.message:
             self.chart.point(
                 self._selectable_step_at(self._hovered_point) if self._hovered_point else None
             )
@@ -144,7 +144,7 @@ class LossPlotView(QWidget):
         """Return the step at a position, or the nearest snapshot if there are any."""
         assert self.chart
         step = self.chart.step_at(place.x() - self.chart.view.x())
-        stops = self._plot.stops
+        stops = self.plot.stops
         return int(stops[nearest_step_index(stops, step)]) if len(stops) else round(step)
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -169,7 +169,7 @@ class LossPlotView(QWidget):
     # ------------------------------------------------------------------ mouse
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        if event.button() == Qt.MouseButton.LeftButton and not self._plot.message:
+        if event.button() == Qt.MouseButton.LeftButton and not self.plot.message:
             self._is_dragging = True
             self._update_pointer(event.position())
 
@@ -193,16 +193,16 @@ class LossPlotView(QWidget):
         self._show_hovered_step()
 
     def _pick_step(self, step: int) -> None:
-        if step != self._plot.shown_step:
+        if step != self.plot.shown_step:
             self.stepSelected.emit(step)
 
     # ------------------------------------------------------------------ keys
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         key = Qt.Key(event.key())
-        if has_command_modifier(event) or self._plot.message:
+        if has_command_modifier(event) or self.plot.message:
             event.ignore()
-        elif key == Qt.Key.Key_Escape and self._plot.shown_step is not None:
+        elif key == Qt.Key.Key_Escape and self.plot.shown_step is not None:
             self._is_moved_by_keys = True
             self.currentModelSelected.emit()
         elif key in {*STEP_KEYS, Qt.Key.Key_Home, Qt.Key.Key_End}:
@@ -212,18 +212,18 @@ class LossPlotView(QWidget):
             event.ignore()
 
     def _step_for_key(self, key: Qt.Key) -> int:
-        stops = self._plot.stops if len(self._plot.stops) else self._even_stops()
+        stops = self.plot.stops if len(self.plot.stops) else self._even_stops()
         if key not in STEP_KEYS:
             return int(stops[0 if key == Qt.Key.Key_Home else -1])
-        shown_step = self._plot.last if self._plot.shown_step is None else self._plot.shown_step
+        shown_step = self.plot.last if self.plot.shown_step is None else self.plot.shown_step
         before = int(np.searchsorted(stops, shown_step))
         after = int(np.searchsorted(stops, shown_step, "right"))
         at = after - 1 + STEP_KEYS[key] if STEP_KEYS[key] > 0 else before + STEP_KEYS[key]
         return int(stops[min(max(at, 0), len(stops) - 1)])
 
     def _even_stops(self) -> np.ndarray:
-        axis = self._plot.x
-        last = min(axis.high, self._plot.last)
+        axis = self.plot.x
+        last = min(axis.high, self.plot.last)
         return unique_sorted(np.linspace(axis.low, last, PARTS + 1).round().astype(np.int64))
 
     def focusInEvent(self, event: QFocusEvent) -> None:

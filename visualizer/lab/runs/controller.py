@@ -305,9 +305,9 @@ class RunController(QObject):
         """Ask whether to delete the selected run."""
         name = self._pane.chosen
         if name:
-            ask_delete_run(self._window, name, partial(self._delete_run, name))
+            ask_delete_run(self._window, name, partial(self.delete_run, name))
 
-    def _delete_run(self, name: str, *_: object) -> None:
+    def delete_run(self, name: str, *_: object) -> None:
         folder = self._lab.home / name
         try:
             self._check_unused(folder, "deleted")

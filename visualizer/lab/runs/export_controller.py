@@ -54,7 +54,10 @@ class RunExportController(QObject):
         if run:
             step = run.step if view.step is None else view.step
             self._ask_for_path(
-                "Save weights", f"step-{step}.safetensors", WEIGHTS_FILE_FILTER, self._request_save
+                "Save weights",
+                f"step-{step}.safetensors",
+                WEIGHTS_FILE_FILTER,
+                self.save_weights_to,
             )
 
     def save_film(self) -> None:
@@ -70,7 +73,7 @@ class RunExportController(QObject):
         if run:
             ask_save_path(self._window, title, Path.home() / f"{run.name}-{name}", kinds, then)
 
-    def _request_save(self, name: str) -> None:
+    def save_weights_to(self, name: str) -> None:
         self._save_count += 1
         self._pending_save = (f"save {self._save_count}", Path(name))
         self._lab.ask("save", id=self._pending_save[0], path=name, step=self._lab.view.step)

@@ -39,6 +39,10 @@ class TextSampleController(QObject):
         self._worker.failed.connect(self._on_failure)
         lab.changed.connect(self.look)
 
+    @property
+    def is_reading(self) -> bool:
+        return self._worker.is_working
+
     def look(self) -> None:
         """Read the sample again if the settings select another text."""
         draft, is_free = self._lab.draft, self._lab.run is None

@@ -48,8 +48,8 @@ class SnapshotBar(QWidget):
         self.setObjectName("scrub")
         self.setAccessibleName("Training timeline")
         self._timeline, self._theme, self._widest_text = SnapshotTimeline(), LIGHT, 1
-        self._timer = QTimer(self, interval=FRAME_MS)
-        self._timer.timeout.connect(self._show_next)
+        self.timer = QTimer(self, interval=FRAME_MS)
+        self.timer.timeout.connect(self._show_next)
         self.track, self.said = SnapshotSlider(), ElidedLabel(lines=2)
         self.track.sought.connect(self._seek)
         row = row_layout(self, (8, 4, 8, 4), spacing=2)
@@ -118,21 +118,21 @@ class SnapshotBar(QWidget):
 
     @property
     def is_playing(self) -> bool:
-        return self._timer.isActive()
+        return self.timer.isActive()
 
     def toggle(self) -> None:
         """Pause, or play from the selected step; from the first step if the last is selected."""
         if self.is_playing:
             self.pause()
         elif len(self._timeline.stops) > 1:
-            self._timer.start()
+            self.timer.start()
             self._show_icons()
             self._show_stop(0 if self._timeline.is_last else self._timeline.beside(1))
 
     def pause(self) -> None:
         """Stop playing at the selected step."""
         if self.is_playing:
-            self._timer.stop()
+            self.timer.stop()
             self._show_icons()
 
     def change_speed(self, by: int) -> None:
@@ -141,7 +141,7 @@ class SnapshotBar(QWidget):
         self.speed.setCurrentIndex(min(max(at, 0), self.speed.count() - 1))
 
     def _set_speed(self, at: int) -> None:
-        self._timer.setInterval(round(FRAME_MS / PLAYBACK_SPEEDS[at]))
+        self.timer.setInterval(round(FRAME_MS / PLAYBACK_SPEEDS[at]))
 
     def step_back(self) -> None:
         self._seek(self._timeline.beside(-1))
@@ -202,19 +202,19 @@ class SnapshotSlider(TrackSlider):
         self.update()
 
     @property
-    def _current_axis(self) -> SnapshotAxis:
+    def axis(self) -> SnapshotAxis:
         return SnapshotAxis(self._timeline, self.width())
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
-        self._current_axis.paint(painter, self._theme)
+        self.axis.paint(painter, self._theme)
         self.paint_focus(painter)
         painter.end()
 
     # ------------------------------------------------------------------ mouse and keys
 
     def point_at(self, x: float) -> None:
-        self._seek(self._current_axis.snapshot_at(x))
+        self._seek(self.axis.snapshot_at(x))
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         self._seek(self._timeline.beside(-1 if event.angleDelta().y() > 0 else 1))

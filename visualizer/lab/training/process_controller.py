@@ -90,6 +90,10 @@ class TrainingProcess(QObject):
         self._kill_timer = QTimer(self, singleShot=True, interval=EXIT_TIMEOUT_MS)
         self._kill_timer.timeout.connect(self._kill_unresponsive)
 
+    @property
+    def process_id(self) -> int:
+        return self._process.processId()
+
     def start(self) -> None:
         self._process.start(self._command[0], self._command[1:])
 

@@ -201,7 +201,7 @@ class TrainingFilmFrames(Struct, frozen=True, eq=False):
     def _paint_panels(self, painter: QPainter, frame: int) -> None:
         theme = PAPER_THEMES[self.film.settings.paper]
         painter.save()
-        painter.translate(self._left, self.top)
+        painter.translate(self.left, self.top)
         painter.scale(self.scale_factor, self.scale_factor)
         panels = {(one.layer, one.head): one for one in self.film.board(frame).heatmaps}
         for slot in self.layout.slots:
@@ -211,7 +211,7 @@ class TrainingFilmFrames(Struct, frozen=True, eq=False):
         painter.restore()
 
     @property
-    def _left(self) -> float:
+    def left(self) -> float:
         """The x at which centred panels start, a whole pixel."""
         return max(0, round((self.film.settings.width - self.layout.width * self.scale_factor) / 2))
 
