@@ -316,7 +316,7 @@ REFUSED: list[tuple[Any, str]] = [
         lambda: attend([SENTENCE, "word " * 1_000_000]),
         "text must have at most 4,194,304 characters. It has 5,000,000.",
     ),
-    (lambda: attend("a", heads=3), "2 does not divide into 3 heads. Use 2 heads"),
+    (lambda: attend("a", heads=3), "The output size 2 is not divisible by 3 heads. Use 2 heads"),
     (lambda: attend("a", heads="two"), "heads must be a whole number. It is 'two'."),  # type: ignore[arg-type]
     (lambda: attend("a", heads=1.5), "heads must be a whole number. It is 1.5."),  # type: ignore[arg-type]
     (lambda: attend("a", causal="no"), "causal must be true or false. It is 'no'."),  # type: ignore[arg-type]
@@ -339,7 +339,10 @@ REFUSED: list[tuple[Any, str]] = [
     (lambda: attend(["a", "b"], vectors=[[1]]), "The custom vectors are for one text"),
     (lambda: attend("a", embedding_size=3, vectors=[[1]]), "the embedding size is 3."),
     (lambda: attend("a", weights={"Q": [[1]]}), "Unknown weights “Q”. The names are W_query"),
-    (lambda: attend("a", embedding_size=2, weights={"W_key": [[1, 2]]}), "W_key is 1 × 2 and"),
+    (
+        lambda: attend("a", embedding_size=2, weights={"W_key": [[1, 2]]}),
+        "W_key is 1 × 2, but the settings need",
+    ),
     (lambda: attend("a b", own_mask=[1, 0]), "own_mask must be a matrix"),
     (lambda: attend("a")["sums"], "This module has no stage “sums”. It has input, queries"),
     (lambda: attend("a").dims("dropped"), "This module has no stage “dropped”."),

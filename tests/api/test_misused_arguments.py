@@ -297,11 +297,11 @@ MISUSED: list[tuple[Callable[[], Any], str]] = [
         lambda: attend(
             "a", weights={"W_query.bias": [1.0, 2.0, 3.0], "W_key.bias": [1.0]}, heads=1
         ),
-        "weights: W_query.bias is 1 × 3 and the sizes need 1 × 1.",
+        "weights: W_query.bias is 1 × 3, but the settings need 1 × 1.",
     ),
     (
         lambda: attend("a", output_size=4, weights={"W_output": np.eye(2)}),
-        "weights: W_output is 2 × 2 and the sizes need 4 × 4.",
+        "weights: W_output is 2 × 2, but the settings need 4 × 4.",
     ),
     (
         lambda: attend("a")[0],

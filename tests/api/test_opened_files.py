@@ -246,10 +246,13 @@ def test_what_is_in_a_file_of_weights_is_said(
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        ("--embedding-size 8", "argument --embedding-size: invalid value '8': W_query is 6 × 4 "),
+        (
+            "--embedding-size 8",
+            "--embedding-size: invalid value '8': W_query is 6 × 4, but",
+        ),
         (
             "--heads 2",
-            "argument --heads: invalid value '2': W_query is 6 × 4 and the sizes need 6 × 8.",
+            "argument --heads: invalid value '2': W_query is 6 × 4, but the settings need 6 × 8.",
         ),
     ],
 )

@@ -143,7 +143,7 @@ def test_weights_of_an_output_that_is_not_there_do_not_act() -> None:
 def test_what_still_fits_stays_when_the_rest_is_drawn_again() -> None:
     spec = replace(SPEC, own_weights=custom_weights_of(run(TEXT, SPEC).trace), d_in=4)
     (problem,) = problems(spec)
-    assert problem.sentence == "W_query is 3 × 2 and the sizes need 4 × 2."
+    assert problem.sentence == "W_query is 3 × 2, but the settings need 4 × 2."
     assert problem.remedy
     mended = replace(spec, own_weights=problem.remedy[1])
     assert [name for name, _ in mended.own_weights] == ["W_output"]
@@ -225,7 +225,7 @@ def test_whatever_was_before_the_numbers_are_those_of_a_fresh_run(
         (
             {"own_input": matrix(6, 2)},
             "own_input",
-            "The vectors are 6 × 2 and the embedding size is 3.",
+            "The vectors are 6 × 2, but the embedding size is 3.",
         ),
         (
             {"own_input": matrix(5, 3)},
@@ -240,12 +240,13 @@ def test_whatever_was_before_the_numbers_are_those_of_a_fresh_run(
         (
             {"own_weights": (("W_value", matrix(2, 3)),)},
             "own_weights",
-            "W_value is 2 × 3 and the sizes need 3 × 2.",
+            "W_value is 2 × 3, but the settings need 3 × 2.",
         ),
         (
             {"own_weights": (("W_value", matrix(3, 2)), ("W_out", matrix(3, 2)))},
             "own_weights",
-            "There are no weights “W_out”, only W_query, W_key, W_value, W_output, ln1, ln2, "
+            "There are no weights named “W_out”. Use one of: W_query, W_key, W_value, W_output, "
+            "ln1, ln2, "
             "linear1, linear2.",
         ),
         (

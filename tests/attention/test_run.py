@@ -88,7 +88,7 @@ def test_padding_needs_a_row_that_can_be_normalised() -> None:
     spec = replace(SPEC, mask=MaskKind.NONE, normalisation=NormalisationKind.SUM)
     assert run((TEXT, TEXT), spec).trace.leading == (2,)
     for route in MaskRoute:
-        with pytest.raises(InputError, match="Padding puts −∞ in a row") as refused:
+        with pytest.raises(InputError, match="Padding sets scores to −∞") as refused:
             run((TEXT, TEXT[:2]), replace(spec, route=route))
         assert refused.value.remedy
         field, value = refused.value.remedy

@@ -71,7 +71,7 @@ def test_beside_own_weights_no_other_size_is_offered_for_heads() -> None:
     """Another size would not fit the weights, and its remedy would take them away."""
     own = (("W_query", NumberMatrix.of(np.zeros((3, 4)))),)
     (problem,) = problems(AttentionSpec(d_in=3, d_out=4, heads=3, own_weights=own))
-    assert problem.sentence == "4 does not divide into 3 heads. Use 2 or 4 heads."
+    assert problem.sentence == "The output size 4 is not divisible by 3 heads. Use 2 or 4 heads."
     assert problem.remedy == ("heads", 4)
 
 
@@ -98,22 +98,25 @@ def test_check_raises_the_first_problem(spec: AttentionSpec) -> None:
         (
             {"d_out": 6, "heads": 4},
             "heads",
-            "6 does not divide into 4 heads. Use 3 or 6 heads, or the output size 8.",
+            "The output size 6 is not divisible by 4 heads. Use 3 or 6 heads, or the output size "
+            "8.",
         ),
         (
             {"d_out": 5, "heads": 2},
             "heads",
-            "5 does not divide into 2 heads. Use 1 or 5 heads, or the output size 6.",
+            "The output size 5 is not divisible by 2 heads. Use 1 or 5 heads, or the output size "
+            "6.",
         ),
         (
             {"d_out": 2, "heads": 3},
             "heads",
-            "2 does not divide into 3 heads. Use 2 heads, or the output size 3.",
+            "The output size 2 is not divisible by 3 heads. Use 2 heads, or the output size 3.",
         ),
         (
             {"d_in": 1, "heads": 2, "projection": Projection.NONE},
             "heads",
-            "1 does not divide into 2 heads. Use 1 head, or the embedding size 2.",
+            "The embedding size 1 is not divisible by 2 heads. Use 1 head, or the embedding size "
+            "2.",
         ),
         (
             {"dropout": 1.0},
@@ -149,7 +152,8 @@ def test_check_raises_the_first_problem(spec: AttentionSpec) -> None:
         (
             {"d_out": 1_000_000, "heads": 3},
             "heads",
-            "1000000 does not divide into 3 heads. Use 2 or 4 heads, or the output size 999999.",
+            "The output size 1000000 is not divisible by 3 heads. Use 2 or 4 heads, or the "
+            "output size 999999.",
         ),
         (
             {"mask": MaskKind.WINDOW, "window": 10**30},
@@ -171,12 +175,12 @@ def test_check_raises_the_first_problem(spec: AttentionSpec) -> None:
         (
             {"mask": MaskKind.OWN},
             "own_mask",
-            "There is no matrix yet. Write a row of 0s and 1s for every query.",
+            "There is no matrix yet. Enter one row of 0s and 1s for each query.",
         ),
         (
             {"normalisation": NormalisationKind.SUM},
             "normalisation",
-            "A row with −∞ in it has no sum to divide by. Mask after normalising.",
+            "A row that contains −∞ has no finite sum to divide by. Mask after normalising.",
         ),
     ],
 )

@@ -168,7 +168,7 @@ def test_a_wrong_shape_is_a_bug() -> None:
     held = {stage.name: whole.holding(stage.name) for stage in whole.stages}
     held["scores"] = CachedTensor(torch.zeros(2, 6, 5))
     broken = Trace(whole.spec, whole.stages, whole.parameters, held, frozenset())
-    said = r"scores has shape \(2, 6, 5\) and not \(2, 6, 6\)"
+    said = r"scores has shape \(2, 6, 5\); expected \(2, 6, 6\)"
     with pytest.raises(AssertionError, match=said):
         broken.check()
 

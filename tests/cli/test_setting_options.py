@@ -178,7 +178,8 @@ WRONG = [
     ),
     (
         "--normalisation sum",
-        "argument --normalisation: invalid value 'sum': A row with −∞ in it has no sum to divide "
+        "argument --normalisation: invalid value 'sum': A row that contains −∞ has no finite sum "
+        "to divide "
         "by. Mask after normalising.",
     ),
     ("--vectors a.txt", "argument --vectors: Cannot open “a.txt”: unsupported file type."),
@@ -190,7 +191,7 @@ WRONG = [
     ("--vectors nan.npy", "argument --vectors: an array (1 × 3) contains infinite or NaN values."),
     (
         "--vectors two.npy --embedding-size 5",
-        "argument --vectors: The vectors are 2 × 3 and the embedding size is 5.",
+        "argument --vectors: The vectors are 2 × 3, but the embedding size is 5.",
     ),
     (
         "--vectors two.npy --text one --export a.npz",
@@ -202,7 +203,7 @@ WRONG = [
     ),
     (
         "--weights query.npz --embedding-size 5",
-        "argument --weights: W_query is 3 × 4 and the sizes need 5 × 4.",
+        "argument --weights: W_query is 3 × 4, but the settings need 5 × 4.",
     ),
     (
         "--weights query.npz --mechanism simplified",

@@ -179,9 +179,9 @@ def test_panels_that_did_not_change_are_the_very_same() -> None:
 @pytest.mark.parametrize(
     ("fields", "text", "said"),
     [
-        ({}, "a b c d e f g", "A has 6 tokens and B 7"),
-        ({"heads": 1}, "", "A has 2 heads and B 1"),
-        ({"d_out": 8}, "", "A has 1 number per vector and B 4"),
+        ({}, "a b c d e f g", "A has 6 tokens, B has 7"),
+        ({"heads": 1}, "", "A has 2 heads, B has 1"),
+        ({"d_out": 8}, "", "A has 1 number per vector, B has 4"),
     ],
 )
 def test_what_does_not_fit_stands_beside_and_says_why(

@@ -176,10 +176,10 @@ def assert_watched(run: RunFolder) -> None:
         pytest.param("SIGTERM", 0, "143", "stopped at step", marks=pytest.mark.release),
         pytest.param("SIGTERM", 1, "143", "stopped at step", marks=pytest.mark.release),
         pytest.param(
-            "SIGKILL", 0, "-9", "process 2 of 2: stopped because another process",
+            "SIGKILL", 0, "-9", "process 2 of 2: another process of this training run exited",
             marks=pytest.mark.release,
         ),
-        ("SIGKILL", 1, "-9", "another process of this training run ended; stopped at step"),
+        ("SIGKILL", 1, "-9", "another process of this training run exited; stopped at step"),
     ],
 )  # fmt: skip
 def test_all_end_and_the_run_goes_on(

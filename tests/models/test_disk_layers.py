@@ -250,7 +250,7 @@ def test_what_is_quantised_or_spread_is_refused(tmp_path: Path) -> None:
     config = json.loads((folder / "config.json").read_text())
     config["quantization_config"] = {"quant_method": "gptq", "bits": 4}
     (folder / "config.json").write_text(json.dumps(config))
-    with pytest.raises(InputError, match="quantised"):
+    with pytest.raises(InputError, match="quantized"):
         open_model(folder, Device.CPU, is_from_disk=True)
 
 

@@ -277,7 +277,7 @@ def test_weights_in_several_files(
 def test_a_name_that_is_none_is_not_asked_for(
     server: HubServer, cache: Path, environment: dict[str, str], name: str
 ) -> None:
-    assert "organisation/name" in refusal(look_up_repository, name, cache, environment)
+    assert "organization/name" in refusal(look_up_repository, name, cache, environment)
     assert server.asked == []
 
 

@@ -205,7 +205,7 @@ def test_an_own_matrix_is_typed(hand: Hand) -> None:
     hand.type_sentence("a b")
     hand.choose("mask QComboBox", "Custom matrix")
     assert hand.problem("own_mask") == (
-        "There is no matrix yet. Write a row of 0s and 1s for every query."
+        "There is no matrix yet. Enter one row of 0s and 1s for each query."
     )
     box = hand.window.panes["Setup"].rows["own_mask"].control
     box.setFocus()

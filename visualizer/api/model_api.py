@@ -54,7 +54,7 @@ def open_model(
     ----------
     path : str or path
         A folder with ``config.json``, weights in ``.safetensors`` files and a tokenizer; the name
-        ``organisation/name`` of a model in the local Hugging Face cache; or the folder of a
+        ``organization/name`` of a model in the local Hugging Face cache; or the folder of a
         language lab run, one of its snapshots, or weights saved by the lab.
     device : str or torch.device
         ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"mps"``. A device that is not available is rejected.

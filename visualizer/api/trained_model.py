@@ -46,7 +46,7 @@ class TrainedModel:
     and ``out_proj.bias`` of the first layer's attention, the same as ``attention_states[0]``: the
     ``state_dict`` of the book's ``MultiHeadAttention`` without its mask. The transformer of the
     notes has no ``out_proj``. All other parameters are stored under ``model/`` in the same way, and
-    the optimiser's state under ``optimiser/``. The files in ``snapshots/``, one per saved step,
+    the optimizer's state under ``optimiser/``. The files in ``snapshots/``, one per saved step,
     contain only the parameters, without the prefix ``model/``.
     """
 

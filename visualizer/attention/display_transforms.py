@@ -26,7 +26,7 @@ class WeightTransform(StrEnum):
 
 
 def drop_first_key(weights: Tensor) -> Tensor:
-    """Set the first key's weights to 0 and renormalise each row, [..., head, query, key].
+    """Set the first key's weights to 0 and renormalize each row, [..., head, query, key].
 
     A row without other weights becomes zeros.
     """

@@ -225,7 +225,7 @@ class JoinedHeads(Struct, frozen=True, tag=True):
     ----------
     edits : frozenset of (layer, head, factor)
         The edited heads, by the index of the layer in the run, and the factor that multiplies them:
-        0 for heads that are switched off, None if the vectors are replaced by others.
+        0 for ablated heads, None if the vectors are replaced by others.
     """
 
     edits: frozenset[tuple[int, int, float | None]]

@@ -119,7 +119,7 @@ class AblationAnswer(Struct, frozen=True, eq=False):
     layers : tuple of int
         Layer numbers in the model.
     changes : ndarray
-        Change of the token's log-probability, in nats, when only this head is switched off,
+        Change of the token's log-probability, in nats, when only this head is ablated,
         [layer, head]; NaN for heads that have not been measured yet.
     """
 

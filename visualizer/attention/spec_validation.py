@@ -60,8 +60,8 @@ def _range_problems(spec: AttentionSpec) -> list[Problem]:
 def _block_problems(spec: AttentionSpec) -> list[Problem]:
     found = []
     if spec.width != spec.d_in:
-        sentence = "A block adds what attention gives to its input, so both need one size: "
-        sentence += f"{spec.d_in:,}, not {spec.width:,}."
+        sentence = "A block adds the output of attention to its input, so both must have the same "
+        sentence += f"size: {spec.d_in:,}, not {spec.width:,}."
         parts = spec.heads if spec.arrangement is Arrangement.STACKED else 1
         if spec.projection is Projection.NONE or spec.d_in % parts:
             remedy: Remedy = ("arrangement", Arrangement.SPLIT)
@@ -96,19 +96,20 @@ def _head_problems(spec: AttentionSpec) -> list[Problem]:
     nearest = f"{below} or {above} heads" if above else f"{below} head{'s' * (below > 1)}"
     wider = min(math.ceil(total / heads), MAX_VALUES[field] // heads) * heads
     if spec.own_weights or (field == "d_in" and spec.own_input):  # they have the size they have
-        sentence = f"{total} does not divide into {heads} heads. Use {nearest}."
+        sentence = f"The {size} {total} is not divisible by {heads} heads. Use {nearest}."
         return [Problem("heads", sentence, ("heads", above or below))]
-    sentence = f"{total} does not divide into {heads} heads. Use {nearest}, or the {size} {wider}."
+    sentence = f"The {size} {total} is not divisible by {heads} heads. "
+    sentence += f"Use {nearest}, or the {size} {wider}."
     return [Problem("heads", sentence, (field, wider))]
 
 
 def _mask_problems(spec: AttentionSpec) -> list[Problem]:
     found = []
     if spec.mask is MaskKind.OWN and spec.own_mask is None:
-        sentence = "There is no matrix yet. Write a row of 0s and 1s for every query."
+        sentence = "There is no matrix yet. Enter one row of 0s and 1s for each query."
         found.append(Problem("own_mask", sentence))
     if spec.normalisation is NormalisationKind.SUM and spec.lengths:
-        sentence = "Padding puts −∞ in a row, which then has no sum to divide by. Use softmax."
+        sentence = "Padding sets scores to −∞, so the row has no finite sum. Use softmax."
         remedy: Remedy = ("normalisation", NormalisationKind.SOFTMAX)
         found.append(Problem("normalisation", sentence, remedy))
     elif (
@@ -116,7 +117,7 @@ def _mask_problems(spec: AttentionSpec) -> list[Problem]:
         and spec.is_masked
         and spec.route is MaskRoute.BEFORE
     ):
-        sentence = "A row with −∞ in it has no sum to divide by. Mask after normalising."
+        sentence = "A row that contains −∞ has no finite sum to divide by. Mask after normalising."
         remedy = ("route", MaskRoute.AFTER_RENORMALISED)
         found.append(Problem("normalisation", sentence, remedy))
     return found
@@ -125,7 +126,7 @@ def _mask_problems(spec: AttentionSpec) -> list[Problem]:
 def _own_weight_problems(spec: AttentionSpec) -> list[Problem]:
     found, given = [], spec.own_input
     if given and given.columns != spec.d_in:
-        sentence = f"The vectors are {given.rows} × {given.columns} and the embedding size is "
+        sentence = f"The vectors are {given.rows} × {given.columns}, but the embedding size is "
         found.append(Problem("own_input", f"{sentence}{spec.d_in}.", ("own_input", None)))
     fitting = tuple(own for own in spec.own_weights if not _misfit_message(spec, *own))
     wrong = [own for own in spec.own_weights if own not in fitting][:1]
@@ -136,7 +137,7 @@ def _own_weight_problems(spec: AttentionSpec) -> list[Problem]:
 def _misfit_message(spec: AttentionSpec, name: str, own: NumberMatrix) -> str:
     """Return why own weights do not fit; empty if they fit or do not act."""
     if name not in OWN_LAYERS and name not in OWN_BIASES:
-        return f"There are no weights “{name}”, only {', '.join(OWN_LAYERS)}."
+        return f"There are no weights named “{name}”. Use one of: {', '.join(OWN_LAYERS)}."
     rows, columns = spec.own_sizes.get(name, (own.rows, own.columns))
-    sentence = f"{name} is {own.rows} × {own.columns} and the sizes need {rows} × {columns}."
+    sentence = f"{name} is {own.rows} × {own.columns}, but the settings need {rows} × {columns}."
     return "" if (own.rows, own.columns) == (rows, columns) else sentence

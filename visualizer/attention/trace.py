@@ -530,7 +530,7 @@ class Trace:
             expected = self.leading + shape(self.spec, stage.dims, self.tokens)
             actual = self.shape(stage.name)
             if actual != expected:
-                raise AssertionError(f"{stage.name} has shape {actual} and not {expected}")
+                raise AssertionError(f"{stage.name} has shape {actual}; expected {expected}")
 
 
 def _reads_of_layer_before(row: Stage) -> tuple[str, ...]:

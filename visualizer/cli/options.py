@@ -257,7 +257,7 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
                 "a document, or an exported image, web page, .npz or .json "
                 "file that contains one; attention or weights in .npy, "
                 ".npz, .safetensors or .pt; a .txt file; or the folder of a "
-                "training run, of which one layer is opened"
+                "training run, which opens one layer"
             ),
         },
         "--text": {
@@ -381,8 +381,8 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
             "type": option_types.convert_input_error(parse_stage_range),
             "metavar": "FROM..TO",
             "help": (
-                "stages to play, such as scores..context, or from a row "
-                "on: scores:2..weights (default: all)"
+                "stages to play, such as scores..context; can start at a row: scores:2..weights "
+                "(default: all)"
             ),
         },
         "--grain": _enum_option(StepSize, "amount that each frame computes", _FIGURE.film.grain),
@@ -393,7 +393,7 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
         },
         "--no-motion": {
             "action": "store_true",
-            "help": ("omit the frames in which inputs move to where they are used"),
+            "help": "omit the frames that show inputs moving to the cells computed from them",
         },
     },
 }

@@ -41,7 +41,7 @@ Enter the printed token in the window, under File > Connect to a Model. A new to
 each time unless ATTENTION_VISUALIZER_TOKEN is set. The server listens on this machine only; to
 connect from another machine, use SSH:
   ssh -L 8763:127.0.0.1:8763 user@machine
-The exit status is 0 after Ctrl+C; 1 if the model cannot be served or one of its processes ended;
+The exit status is 0 after Ctrl+C; 1 if the model cannot be served or one of its processes exited;
 2 if an option is invalid or a package is missing.
 """
 

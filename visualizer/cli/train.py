@@ -382,7 +382,7 @@ def _start_other_processes(
     try:
         return lead_processes(running, group)
     except LostProcessError as error:
-        sentence = "another process of this training run ended before it started"
+        sentence = "another process of this training run exited before it started"
         raise InputError("folder", f"{sentence}; {_resume_hint(running)}") from error
 
 
@@ -398,7 +398,7 @@ def _stop_after_lost_process(running: TrainingRun, progress: TrainingConsoleProg
     progress.clear()
     if running.notice:
         print_message(running.notice)
-    print_message(f"another process of this training run ended; {_resume_hint(running)}")
+    print_message(f"another process of this training run exited; {_resume_hint(running)}")
     return progress.asked.status if progress.asked else 1
 
 
@@ -512,7 +512,7 @@ def _follow_first_process(group: DistributedProcessGroup) -> int:
             return follow_orders(group)
     except LostProcessError:
         if group.rank == 1:  # the first process prints more, unless it is the one that was lost
-            print_message(f"{name}: stopped because another process of this training run ended.")
+            print_message(f"{name}: stopped because another process of this training run exited.")
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise

@@ -93,7 +93,7 @@ def _largest_difference(entry: ArrayEntry, run: Run) -> float:
     return float(np.nan_to_num(apart[is_far], nan=math.inf, posinf=math.inf).max())
 
 
-# ------------------------------------------------------------------------------ recognising
+# ------------------------------------------------------------------------------ recognizing
 
 
 def is_exported_npz(start: bytes) -> bool:

@@ -96,7 +96,7 @@ def _check_settings(document: Document) -> Iterator[NumberCheck]:
     yield len(document.weights_source) <= MAX_PATH_LENGTH, "a source of weights"
     names = [name for name, _ in spec.own_weights]
     are_known = set(names) <= OWN_LAYERS.keys() | OWN_BIASES.keys()
-    yield are_known and len(set(names)) == len(names), "a set of own weights"
+    yield are_known and len(set(names)) == len(names), "a set of custom weights"
     if wrong := first_unsettable(spec):
         value = format_number(getattr(spec, wrong.name))
         yield False, f"“{wrong.label}” of {value}"

@@ -111,9 +111,7 @@ class LateSinkExplainer(Explainer):
         head, token, _ = facts.cell.place
         name = facts.explanation.stage.layer_step(LateSink).kept
         kept = format_share(float(facts.run.trace.read(name, (facts.layer, head, token))))
-        made = (
-            f"is that of the context vector times {kept}, the share that the sink leaves of the row"
-        )
+        made = f"is that of the context vector times {kept}, the share of the row left by the sink"
         return f"{column_name(facts)} {made}: {format_number(facts.value)}."
 
     def row_sentence(self, block: StepContext) -> str:
@@ -124,13 +122,13 @@ class LateSinkExplainer(Explainer):
 
     def stage_sentence(self, block: StepContext) -> str:
         made = (
-            f"each {VECTOR_NAMES[block.reads]} is multiplied by the share that the sink "
-            "leaves of its row"
+            f"each {VECTOR_NAMES[block.reads]} is multiplied by the share of its row that the "
+            "sink leaves"
         )
         return f"{made}; {largest_number_phrase(block)}"
 
     def formula(self, facts: CellInfo) -> str:
-        return "number × share that the sink leaves"
+        return "number × share left by the sink"
 
 
 EXPLAINERS: tuple[Explainer, ...] = (

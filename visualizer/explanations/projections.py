@@ -363,7 +363,7 @@ class RotaryPositionExplainer(Explainer):
         )
         if not block.stage.layer_step(RotaryPosition).pairs:
             query = f"the {VECTOR_NAMES[block.reads]} of {block.query}"
-            turned = f"{query} is unchanged, as this layer rotates nothing"
+            turned = f"{query} is unchanged, as this layer applies no rotation"
         return f"{turned}: {vector(block.row())}"
 
     def stage_sentence(self, block: StepContext) -> str:
@@ -372,7 +372,9 @@ class RotaryPositionExplainer(Explainer):
             "columns at a time"
         )
         if not block.stage.layer_step(RotaryPosition).pairs:
-            turned = f"each {VECTOR_NAMES[block.reads]} is unchanged, as this layer rotates nothing"
+            turned = (
+                f"each {VECTOR_NAMES[block.reads]} is unchanged, as this layer applies no rotation"
+            )
         return f"{turned}; {largest_number_phrase(block)}"
 
     def formula(self, facts: CellInfo) -> str:

@@ -287,7 +287,9 @@ class MaskAfterSoftmaxExplainer(Explainer):
         weights = block.row()
         total = format_trimmed(float(row_sums(weights)))
         sums = (
-            f"the row now sums to {total}" if np.isfinite(weights).all() else "the row has no sum"
+            f"the row now sums to {total}"
+            if np.isfinite(weights).all()
+            else "the row sum is not finite"
         )
         if not rest:
             stays = "its weight is" if block.tokens == 1 else "every weight is"
@@ -391,7 +393,7 @@ class DropoutExplainer(Explainer):
         sums = (
             f"the row now sums to {format_trimmed(total)}"
             if np.isfinite(total)
-            else "the row has no sum"
+            else "the row sum is not finite"
         )
         if lost == count:
             return f"dropout drops {all_count_phrase(count, kind)} of {block.query}"
@@ -415,7 +417,7 @@ class DropoutExplainer(Explainer):
         low, high = format_trimmed(float(sums.min())), format_trimmed(float(sums.max()))
         lie = f"row sums are now between {low} and {high}"
         run = f"every row now sums to {low}" if low == high else lie
-        run = run if np.isfinite(sums).all() else "not every row has a sum"
+        run = run if np.isfinite(sums).all() else "not every row sum is finite"
         kind = "weight" if count == block.allowed().sum() else "nonzero weight"
         if lost == count:
             return f"dropout drops {all_count_phrase(count, kind)}"

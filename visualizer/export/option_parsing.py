@@ -126,7 +126,7 @@ def parse_stage_range(text: str) -> tuple[PlaybackPosition, str]:
     is_row = not colon or (row.isascii() and row.isdigit() and int(row) > 0)
     if not (dots and is_row) or STAGE_ORDER.index(name) > STAGE_ORDER.index(last):
         sentence = f"invalid value '{text}': must be stages in order, such as scores..context"
-        raise InputError("span", f"{sentence}, or from a row on: scores:2..weights")
+        raise InputError("span", f"{sentence}, or start at a row: scores:2..weights")
     return PlaybackPosition(name, int(row) - 1 if row else 0), last
 
 

@@ -308,17 +308,17 @@ def _load_parameters(model: nn.Module, tensors: dict[str, Tensor]) -> None:
 def _optimiser_state(
     tensors: dict[str, Tensor], name: str, parameter: nn.Parameter
 ) -> dict[str, Tensor]:
-    """Return the optimiser's state of a parameter, which has all of its tensors or none."""
+    """Return the optimizer's state of a parameter, which has all of its tensors or none."""
     paths = {state: f"optimiser/{state}/{name}" for state in _ADAMW_STATES}
     state_tensors = {state: tensors[path] for state, path in paths.items() if path in tensors}
     if state_tensors and len(state_tensors) < len(_ADAMW_STATES):
-        raise KeyError("incomplete optimiser state")
+        raise KeyError("incomplete optimizer state")
     for state, tensor in state_tensors.items():
         shape = torch.Size([]) if state == "step" else parameter.shape
         if tensor.shape != shape or tensor.dtype != torch.float32:
             raise RuntimeError("different shapes")
     if state_tensors and not 0 <= state_tensors["step"].item() < math.inf:
-        raise ValueError("invalid optimiser step")
+        raise ValueError("invalid optimizer step")
     return state_tensors
 
 

@@ -140,7 +140,7 @@ class ResidualLayer(MixingLayer):
         self.feed_forward = _create_feed_forward(width, rate) if feeds else None
 
     def displayed_stage(self, stream: Tensor) -> Tensor:
-        """Return the input of attention: the vectors after layer normalisation."""
+        """Return the input of attention: the vectors after layer normalization."""
         seen: Tensor = self.attention_norm(stream)
         return seen
 

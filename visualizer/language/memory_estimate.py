@@ -41,7 +41,7 @@ VECTORS_PER_TOKEN = dict.fromkeys(FEED_FORWARD_MODELS, 30)
 VECTORS_WITHOUT_FEED_FORWARD = 16
 """Vectors per token and layer stored for the backward pass; fewer without a feed-forward block."""
 LOGIT_COPIES = 4
-"""Copies of the logits: raw, normalised, and the gradients of both."""
+"""Copies of the logits: raw, normalized, and the gradients of both."""
 TORCH_BYTES = 100 * 2**20
 """Memory in bytes that torch allocates at its first computation."""
 

@@ -95,7 +95,7 @@ MAX_THREADS = 8
 
 
 class Trainer:
-    """A model, its optimiser and the states of its random generators.
+    """A model, its optimizer and the states of its random generators.
 
     Random numbers come from the trainer's own generators, whose states are saved in checkpoints:
     other use of random numbers in the program does not affect training.
@@ -196,7 +196,7 @@ class Trainer:
         except (RuntimeError, MemoryError):
             self.generator.bit_generator.state, self.randomness = drawn, randomness
             self.optimiser.zero_grad()
-            if not self.step:  # the first step may have created a part of the optimiser's state
+            if not self.step:  # the first step may have created a part of the optimizer's state
                 self.optimiser.state.clear()
             raise
 

@@ -77,13 +77,14 @@ PRESETS = (
     TrainingPreset(
         "world-bigram",
         "Generated stories: bigram",
-        "An embedding and a projection only: the loss reaches the bigram baseline but not less.",
+        "An embedding and a projection only: the loss falls to the bigram baseline, but not below.",
         replace(_WORLD_SETTINGS, model=ModelKind.BIGRAM, rate=1e-2, steps=1_000),
     ),
     TrainingPreset(
         "world-average",
         "Generated stories: average of the block",
-        "Averages all words of the block, even later ones, ignoring order; worse than a bigram.",
+        "Averages all words of the block, including later ones, and ignores their order; worse "
+        "than a bigram model.",
         replace(_WORLD_SETTINGS, model=ModelKind.AVERAGE, rate=1e-2, steps=1_000),
     ),
     TrainingPreset(

@@ -3,7 +3,7 @@
 The models are steps towards the transformer: each adds one element to the previous one.
 
 Sources: lecture notes on self-attention and character models, partly adapted from Karpathy 2023,
-"Let's build GPT" (the steps, the block size, the optimiser); Elhage et al.
+"Let's build GPT" (the steps, the block size, the optimizer); Elhage et al.
 2021, "A Mathematical Framework for Transformer Circuits" (attention-only models); Xiong et al.
 2020, "On Layer Normalization in the Transformer Architecture" (pre-norm layers).
 """

@@ -296,7 +296,7 @@ class _RecordingSession:
             sample = WeightSample.of(held[0], COMPARED_CELLS)
             held = held.to("meta")
         call = infer_or_none(
-            f"what the attention of {name} was given",
+            f"the inputs of the attention of {name}",
             lambda: AttentionCall(
                 name,
                 RecordingMethod.INTERFACE,

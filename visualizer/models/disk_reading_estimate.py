@@ -28,7 +28,7 @@ RUN_FROM_DISK_HINT = (
     "“attention-visualizer model --from-disk”, or from_disk=True in Python."
 )
 LAB_MODEL_REASON = "models of the language lab are small and always loaded completely"
-QUANTIZED_REASON = "its weights are quantised"
+QUANTIZED_REASON = "its weights are quantized"
 SEVERAL_STACKS_REASON = "its layers do not form a single stack"
 
 

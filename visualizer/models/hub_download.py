@@ -167,7 +167,7 @@ def look_up_repository(
     endpoint = _hub_endpoint(environment)
     name = repository.strip().removeprefix(f"{endpoint}/").rstrip("/")
     if not REPOSITORY_PATTERN.fullmatch(name) or "--" in name or ".." in name:
-        raise _download_error("Enter a repository name in the form organisation/name.")
+        raise _download_error("Enter a repository name in the form organization/name.")
     with _explain_errors(name, endpoint):
         url = f"{endpoint}/api/models/{name}/revision/main?blobs=true"
         with _open_url(url, environment, partial(progress, 0, 0)) as answer:

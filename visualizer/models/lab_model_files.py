@@ -42,7 +42,7 @@ class LabModelFiles(Struct, frozen=True):
     weights : ContainedFile
         The file with the weights.
     is_checkpoint : bool
-        Whether the file also contains the state of the optimiser.
+        Whether the file also contains the state of the optimizer.
     """
 
     path: Path

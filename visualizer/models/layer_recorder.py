@@ -119,7 +119,7 @@ def record_layers(
             is_whole = not sizes_only or isinstance(module, nn.Embedding)
             both = (given, first) if is_whole else (_without_values(given), _without_values(first))
             each = infer_or_none(
-                f"what {name} was given",
+                f"the inputs of {name}",
                 lambda: ModuleCall(*both, _find_rotation(every), _find_routing(every)),
             )
             passed[name] = each or ModuleCall(*both)

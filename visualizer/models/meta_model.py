@@ -38,7 +38,7 @@ MAX_BUILD_S = 120.0
 MAX_BUFFER_BYTES = 2**28
 """Maximum size of buffers that are in no file, such as causal masks, in a small model."""
 MAX_NUMBERS_PER_BYTE = 8
-"""Maximum number of quantised parameters per byte."""
+"""Maximum number of quantized parameters per byte."""
 _TYPES = {
     "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16,
     "I64": torch.int64, "I32": torch.int32, "I16": torch.int16, "I8": torch.int8,
@@ -155,7 +155,7 @@ def _shape_in_words(shape: Sequence[int]) -> str:
 
 
 def _check_size(model: Any, folder: ModelFolder) -> None:
-    """Reject quantised weights and buffers that are too large for the files."""
+    """Reject quantized weights and buffers that are too large for the files."""
     parameters = sum(each.numel() for each in model.parameters())
     if parameters > MAX_NUMBERS_PER_BYTE * folder.bytes:
         sentence = (

@@ -126,7 +126,7 @@ class ModelFolder(Struct, frozen=True):
     layer_sizes : LayerSizes
         Sizes of the layers in the files.
     is_quantised : bool
-        Whether the weights are quantised.
+        Whether the weights are quantized.
     notices : tuple of str
         Sentences on parts of the folder that are not used.
     """

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 ABSENT_ADAPTER_FOLDER = "no adapter"
 """A subfolder that does not exist, so that peft finds no adapter."""
 DISTRIBUTED_DISK_ERROR = "a model can be split over processes or run from disk, but not both"
-CPU_ONLY_ERROR = "models run from disk on the CPU only"
+CPU_ONLY_ERROR = "running from disk is supported on the CPU only"
 LOADING_LABEL = "Loading weights"
 """Description of the progress bar of the loop in which transformers assigns weights."""
 

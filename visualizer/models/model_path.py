@@ -72,7 +72,7 @@ def _modification_time(path: Path) -> float:
 
 
 def repository_name(path: Path) -> str:
-    """Return ``organisation/name`` of a cached repository or snapshot; empty for other folders."""
+    """Return ``organization/name`` of a cached repository or snapshot; empty for other folders."""
     whole = path.resolve()
     for folder in (whole, whole.parent, whole.parent.parent):
         if folder.name.startswith(CACHE_PREFIX) and (folder / SNAPSHOTS_FOLDER).is_dir():
@@ -92,7 +92,7 @@ def find_model_folder(path: Path, environment: Mapping[str, str] = os.environ) -
     ----------
     path : Path
         That folder; the folder of a repository in the Hugging Face cache, for its snapshot of the
-        main branch; or ``organisation/name`` of such a repository.
+        main branch; or ``organization/name`` of such a repository.
 
     Raises
     ------

@@ -347,7 +347,7 @@ def create_layer_run(
     )
     if group.calls[0].queries is not None:
         found = infer_or_none(
-            f"how weights of {group.name} follow from queries and keys",
+            f"how the weights of {group.name} are computed from queries and keys",
             lambda: _build_run(group, replace(captured, vectors=_describe_vectors(group)), device),
         )
         if found:

@@ -55,7 +55,7 @@ class TextModel:
     def no_next_token_reason(self) -> str:
         """Why the model predicts no next token, as a sentence; empty if it does."""
         if self.has_decoder or not self.model.can_generate():
-            return f"{self.folder.name} does not generate text, so it predicts no next token."
+            return f"{self.folder.name} does not generate text or predict a next token."
         return ""
 
     @property

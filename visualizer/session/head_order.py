@@ -77,7 +77,7 @@ ORDERS: tuple[OrderRow, ...] = (
         HeadOrder.VALUE_WEIGHTING,
         "Value-weighting first",
         "value_weighting",
-        reads="weights differ from ‖w·v‖, both normalized per row",
+        reads="weights change when multiplied by ‖v‖ and renormalized",
     ),
     OrderRow(HeadOrder.ALIKE, "Similar heads together"),
     OrderRow(HeadOrder.CHANGED, "Most changed first", CHANGE_MEASURE),

@@ -257,7 +257,7 @@ def test_a_shorter_mask_is_refused_unless_its_kind_is_known(tmp_path: Path) -> N
     with_masks(tmp_path / "a.pt", [WINDOW, WINDOW])
     spec, notice = opened(tmp_path / "a.pt", tokens=7)
     assert (spec.mask, spec.window) == (MaskKind.WINDOW, 2)
-    assert notice.endswith("It was made for at most 6 tokens; this text has 7.")
+    assert notice.endswith("It was created for at most 6 tokens; this text has 7.")
 
 
 @pytest.mark.parametrize(

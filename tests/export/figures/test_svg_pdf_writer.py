@@ -181,7 +181,7 @@ def test_cells_have_their_colours_on_paper(tmp_path: Path) -> None:
 
 def test_a_page_too_large_for_a_pdf_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(svg_pdf_writer, "MAX_PDF_SIDE_POINTS", 100)
-    with pytest.raises(InputError, match="larger than a PDF’s may be"):
+    with pytest.raises(InputError, match="too large for a PDF"):
         draw_pdf(page(), b"")
 
 

@@ -195,7 +195,7 @@ def test_a_is_what_is_shown_and_not_what_is_yet_to_come(
 def test_a_text_of_another_length_says_so(kept: Hand) -> None:
     kept.type_sentence("a b c d e f g h")
     kept.settle()
-    assert bar(kept).said.text() == "A has 6 tokens and B 8. These values cannot be compared."
+    assert bar(kept).said.text() == "A has 6 tokens, B has 8. These values cannot be compared."
     assert titles(kept) == ["Weights A", "Weights B"]
     assert not button(kept, "Go to cell").isEnabled()
     slot = next(slot for slot in kept.board._layout.slots if slot.heatmap.is_only_panel)

@@ -99,11 +99,11 @@ def test_heads_that_value_weighting_changes_most_stand_first_and_say_by_how_much
     assert [head for _, head in panel.places] == np.argsort(-moved).tolist()
     first = panel.describe(panel.places[0])
     differ = (
-        f"weights differ from ‖w·v‖, both normalized per row: {format_share(moved.max())}, "
+        f"weights change when multiplied by ‖v‖ and renormalized: {format_share(moved.max())}, "
         f"uniform attention"
     )
     assert differ in first
-    assert "‖w·v‖" not in present_layers(resolve_view(document, View(), run), None).describe((0, 0))
+    assert "‖v‖" not in present_layers(resolve_view(document, View(), run), None).describe((0, 0))
 
 
 def test_likeness_puts_alike_heads_beside_each_other() -> None:

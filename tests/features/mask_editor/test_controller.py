@@ -455,7 +455,7 @@ def test_a_mask_that_cannot_be_used_is_painted_all_the_same(painter: Painter) ->
     painter.press(weights(0, 4))
     painter.release(weights(0, 4))
     QApplication.processEvents()
-    assert "A row with −∞ in it has no sum" in words(painter.window.notice)
+    assert "A row that contains −∞ has no finite sum" in words(painter.window.notice)
     painter.hand.leave()
     assert painter.colours(weights(0, 4)) == {LIGHT.paper, LIGHT.hatch}
     painter.window.controllers.setup.remedy("normalisation")

@@ -56,7 +56,7 @@ def test_vectors_that_no_longer_fit_offer_to_be_drawn(hand: Hand) -> None:
     workspace.set("own_input", NumberMatrix.of(np.ones((6, 3))))
     workspace.set("d_in", 4)
     row = hand.window.panes["Setup"].rows["own_input"]
-    assert "The vectors are 6 × 3 and the embedding size is 4." in row.problem.text()
+    assert "The vectors are 6 × 3, but the embedding size is 4." in row.problem.text()
     assert "Use random values from the seed" in row.problem.text()
     hand.window.controllers.setup.remedy("own_input")
     assert workspace.document.spec.own_input is None

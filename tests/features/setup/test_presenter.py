@@ -47,12 +47,13 @@ WRONG = [
     (
         {"d_out": 6, "heads": 4},
         "heads",
-        "6 does not divide into 4 heads. Use 3 or 6 heads, or the output size 8.",
+        "The output size 6 is not divisible by 4 heads. Use 3 or 6 heads, or the output size 8.",
     ),
     (
         {"d_in": 3, "heads": 2, "projection": Projection.NONE},
         "heads",
-        "3 does not divide into 2 heads. Use 1 or 3 heads, or the embedding size 4.",
+        "The embedding size 3 is not divisible by 2 heads. Use 1 or 3 heads, or the embedding "
+        "size 4.",
     ),
     ({"d_out": 2, "heads": 3}, "heads", "Use 2 heads, or the output size 3."),
     ({"dropout": 1.0}, "dropout", "The dropout rate must be at least 0 and less than 1. It is 1."),
@@ -227,8 +228,8 @@ def test_own_numbers_count_where_they_are_given_and_are_said_in_words() -> None:
 def test_own_numbers_that_do_not_fit_are_mended_by_drawing() -> None:
     document = Document().set("own_weights", (("W_key", SQUARE),)).set("own_input", SQUARE)
     for name, said in (
-        ("own_weights", "W_key is 3 × 3 and the sizes need 4 × 2."),
-        ("own_input", "The vectors are 3 × 3 and the embedding size is 4."),
+        ("own_weights", "W_key is 3 × 3, but the settings need 4 × 2."),
+        ("own_input", "The vectors are 3 × 3, but the embedding size is 4."),
     ):
         problem = shown(document.set("d_in", 4))[name].problem
         assert problem

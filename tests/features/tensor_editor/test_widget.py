@@ -527,7 +527,7 @@ def test_a_size_that_no_longer_fits_says_so_and_keeps_what_fits(clerk: Clerk) ->
         hand.settle()
     hand.window.workspace.set("d_in", 5)
     said = hand.problem("own_weights")
-    assert said.startswith("W_key is 3 × 2 and the sizes need 5 × 2.")
+    assert said.startswith("W_key is 3 × 2, but the settings need 5 × 2.")
     hand.window.controllers.setup.remedy("own_weights")
     hand.settle()
     assert [name for name, _ in clerk.document.spec.own_weights] == ["W_output"]

@@ -264,7 +264,7 @@ def _with_mask(
                 f"The mask is for {size:,} tokens, but the text has {tokens:,}. "
                 "Shorten the text and open the file again."
             )
-        limit = f"It was made for at most {size:,} tokens; this text has {tokens:,}."
+        limit = f"It was created for at most {size:,} tokens; this text has {tokens:,}."
         notice = f"{notice} {limit}".strip()
     return spec, notice
 

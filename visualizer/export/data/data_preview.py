@@ -168,7 +168,7 @@ def _size_in_words(snapshot: Snapshot, settings: ExportSettings) -> str:
     if count < LARGE_FILE_BYTES:
         return f"About {format_size(count)}"
     return (
-        f"About {format_size(count)}, which is slow to write and to read. As NPZ, all "
+        f"About {format_size(count)}, which is slow to write and read. As NPZ, all "
         f"stages take {format_size(arrays)}."
     )
 

@@ -41,7 +41,7 @@ class FilmRange(StrEnum):
 
 
 SHRINKING_POLICY = QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
-MOTION_TIP = "Inputs move to where they are used, in steps of at least 0.4 seconds"
+MOTION_TIP = "Show inputs moving to the cells computed from them, in steps of at least 0.4 seconds"
 PANEL_CHOICES = {
     FilmPanelChoice.STEP: "those of each step",
     FilmPanelChoice.SPAN: "all stages, small",

@@ -113,7 +113,7 @@ def draw_pdf(page: FigurePage, data: bytes, progress: Progress = no_progress) ->
     if max(points.width(), points.height()) > MAX_PDF_SIDE_POINTS:
         sentence = (
             f"A page of {points.width() / POINTS_PER_INCH:,.0f} × "
-            f"{points.height() / POINTS_PER_INCH:,.0f} inches is larger than a PDF’s may be. "
+            f"{points.height() / POINTS_PER_INCH:,.0f} inches is too large for a PDF. "
             "Show fewer heads, or export as SVG."
         )
         raise InputError("export", sentence)

@@ -205,7 +205,7 @@ class HeadTablePanel(Struct, frozen=True, eq=False):
         The value of uniform attention over the allowed keys, one per column; None if layers
         differ in it.
     measures, leading, numbers : HeadMeasures, tuple of int
-        The inputs, used to recognise an unchanged panel.
+        The inputs, used to recognize an unchanged panel.
     offer : MeasurementOffer or None
         The offer to measure the heads of a long text, shown until they are measured.
     retrieval : RetrievalWeights or None

@@ -87,7 +87,7 @@ class LayerOverviewPanel(Struct, frozen=True, eq=False):
     is_switchable : bool
         Whether its heads can be ablated.
     measures : HeadMeasures or None
-        The source of the values, used to recognise an unchanged panel.
+        The source of the values, used to recognize an unchanged panel.
     values : mapping
         Each measure of every head, [layer, head]; NaN if a head has none.
     uniform : mapping

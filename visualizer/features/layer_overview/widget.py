@@ -53,7 +53,7 @@ MIN_NAMED_SPACING_PX = 38
 ABLATED_OPACITY = 0.6
 """Opacity of the overlay on an ablated head, under its cross."""
 HINT = "Point at a head for a description; click to show it."
-HINT_SWITCHABLE = f"{HINT[:-1]}, right-click to switch it off or on."
+HINT_SWITCHABLE = f"{HINT[:-1]}, right-click to ablate or restore it."
 NAMING_NOTE = "Heads are named by layer and head, for example 5.2."
 """Note shown if the heatmaps are not arranged in one row per layer."""
 MAX_DESCRIPTION_LINES = 5

@@ -99,7 +99,7 @@ def _encode_tokens(encoding: str, document: Document) -> NumberMatrix:
     """Encode each token as its id in the sorted vocabulary of the text, or as a one-hot row."""
     if encoding not in ENCODING_NAMES:
         raise InvalidLessonValueError(
-            f"“own_input” is a matrix, or one of {', '.join(ENCODING_NAMES)}."
+            f"“own_input” must be a matrix, or one of {', '.join(ENCODING_NAMES)}."
         )
     (tokens, *_) = document.tokens() or ((),)
     vocabulary = Vocabulary.of(tokens, document.tokenizer)
@@ -111,16 +111,18 @@ def parse_matrix(given: object, printed: PrintedNumbers) -> np.ndarray:
     """Read a matrix: rows of numbers, or the section and name of printed numbers."""
     if isinstance(given, dict):
         if given.keys() != {"section", "name"}:
-            raise InvalidLessonValueError("A printed matrix is named by its section and its name.")
+            raise InvalidLessonValueError("A printed matrix must have a “section” and a “name”.")
         *_, found = printed.find(str(given["section"]), str(given["name"]))
         if found.ndim != 2:
-            raise InvalidLessonValueError(f"“{given['name']}” is no matrix.")
+            raise InvalidLessonValueError(f"“{given['name']}” is not a matrix.")
         return found
     rows = given if isinstance(given, list) and all(isinstance(row, list) for row in given) else []
     widths = {len(row) for row in rows}
     is_all = all(is_of_type(cell, float) or is_of_type(cell, bool) for row in rows for cell in row)
     if len(widths) != 1 or 0 in widths or not is_all:
-        raise InvalidLessonValueError("A matrix is a list of rows of numbers, all of one length.")
+        raise InvalidLessonValueError(
+            "A matrix must be a list of rows of numbers, all of the same length."
+        )
     return np.array(rows, dtype=float)
 
 
@@ -138,7 +140,7 @@ def _weight_matrices(
     names = (*OWN_LAYERS, *OWN_BIASES)
     if not isinstance(given, dict) or not given.keys() <= set(names):
         raise InvalidLessonValueError(
-            f"Own weights are a table of {', '.join(names)}, or of some of them."
+            f"“own_weights” must be a table with one or more of: {', '.join(names)}."
         )
     return tuple((name, _number_matrix(given[name], printed)) for name in names if name in given)
 

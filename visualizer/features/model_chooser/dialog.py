@@ -195,7 +195,7 @@ class ModelChooserDialog(QDialog):
     def _add_download(self, row: QHBoxLayout) -> None:
         self.repository = QLineEdit()
         self.repository.setMaxLength(MAX_NAME_LENGTH)
-        self.repository.setPlaceholderText("organisation/name")
+        self.repository.setPlaceholderText("organization/name")
         self.repository.setAccessibleName("Repository to download from Hugging Face")
         self.repository.textEdited.connect(self.repositoryTyped)
         self.repository.returnPressed.connect(self._request_download)

@@ -28,12 +28,13 @@ if TYPE_CHECKING:
 
 MODEL_REQUIRED = "Open a model (File > Open a model…) to see its next-token probabilities."
 METHOD_NOTE = (
-    "Replaces the output of the heads in the model with zeros, its mean over the text, a multiple, "
-    "or, token by token, their output for another text. All later layers use the result."
+    "Replaces the output of the heads in the model with zeros, with its mean over the text, with a "
+    "multiple of it or, token by token, with the output for another text. All later layers use the "
+    "result."
 )
 IMAGE_METHOD_NOTE = (
-    "Replaces the output of the heads in the model with zeros, its mean over the image, or a "
-    "multiple. All later layers use the result."
+    "Replaces the output of the heads in the model with zeros, with its mean over the image, or "
+    "with a multiple of it. All later layers use the result."
 )
 ABLATION_UNAVAILABLE = "Heads of this model cannot be edited individually."
 MAX_LISTED_CUT_ROWS, MAX_LISTED_CUT_KEYS = 4, 3

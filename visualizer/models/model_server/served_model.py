@@ -100,8 +100,8 @@ TOO_MANY_ROWS_ERROR = (
     "Use a shorter text."
 )
 RUN_EXPIRED_ERROR = (
-    "The server no longer holds the results for this text. Change the text and undo the change to "
-    "have it read again."
+    "The server no longer holds the results for this text. To read it again, change the text and "
+    "undo the change."
 )
 
 Answer = tuple[dict[str, Any], dict[str, np.ndarray]]
