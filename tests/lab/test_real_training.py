@@ -61,7 +61,7 @@ def test_a_layer_is_opened_with_the_numbers_of_the_model(real: Student) -> None:
     assert reading.weights is not None
     opened: list[SavedDocument] = []
     real.window.layerOpened.connect(opened.append)
-    panel = real.window.attention.board._board.columns[1][1]  # layer 2, head 2
+    panel = real.window.attention.board.board.columns[1][1]  # layer 2, head 2
     real.window.training_views_controller.pin(cell_at(panel, 3, 2))
     real.press(Qt.Key.Key_E)
     real.until(lambda: bool(opened))

@@ -115,7 +115,7 @@ def test_another_run_begins_with_nothing_of_the_one_before(watching: Student) ->
     window = watching.window
     window.attention.board.setFocus()
     watching.press(Qt.Key.Key_Down, NONE)
-    assert window.attention.board._cursor.pinned
+    assert window.attention.board.cell_cursor.pinned
     window.next.take("temperature", 0.5)
     window.next.take("top_p", 0)
     assert window.next.problem.isVisibleTo(window)
@@ -124,9 +124,9 @@ def test_another_run_begins_with_nothing_of_the_one_before(watching: Student) ->
     watching.click("toggle")
     assert watching.line == "Preparing…"
     assert not window.right.isVisibleTo(window)
-    assert not window.attention.board._board.columns
+    assert not window.attention.board.board.columns
     watching.until(lambda: window.generation_controller.result is not None)
-    assert window.attention.board._cursor.pinned is None
+    assert window.attention.board.cell_cursor.pinned is None
     assert window.generation_controller.sampling == Sampling()
     assert getattr(window.next.controls["temperature"], "box").value() == 1  # noqa: B009
     assert not window.next.problem.isVisibleTo(window)

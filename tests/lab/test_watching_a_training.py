@@ -141,7 +141,7 @@ def test_a_text_is_drawn_token_by_token_and_gone_back(watching: Student) -> None
     (node,) = story(watching).nodes
     assert node.is_sampled
     board = window.attention.board
-    watching.until(lambda: len(board._board.heatmaps[0].rows.labels) == 9)  # a row more
+    watching.until(lambda: len(board.board.heatmaps[0].rows.labels) == 9)  # a row more
     watching.press(Qt.Key.Key_Left, ALT)
     assert window.probe.text() == "abcdabcd"
     watching.press(Qt.Key.Key_Right, ALT)

@@ -243,15 +243,15 @@ def test_colours_go_up_to_each_rows_largest(student: Student) -> None:
     student.type("steps", "2000")
     student.click("toggle")
     board = student.window.attention.board
-    student.until(lambda: len(board._board.heatmaps) == 4)
+    student.until(lambda: len(board.board.heatmaps) == 4)
     student.press(Qt.Key.Key_5)
-    panel = board._board.heatmaps[0]
+    panel = board.board.heatmaps[0]
     assert panel.colour.limits is ColourLimits.ROW
     assert panel.row_ends is not None
     np.testing.assert_array_equal(panel.row_ends, panel.values.max(axis=-1))
     assert student.window.menus.by_id["heatmaps.toggle_row_limits"].isChecked()
     student.press(Qt.Key.Key_5)
-    assert board._board.heatmaps[0].colour.limits is ColourLimits.SHARED
+    assert board.board.heatmaps[0].colour.limits is ColourLimits.SHARED
     assert not student.window.menus.by_id["heatmaps.toggle_row_limits"].isChecked()
 
 
@@ -294,16 +294,16 @@ def test_the_attention_to_the_probe_is_live(student: Student) -> None:
     student.type("steps", "2000")
     student.click("toggle")
     board = student.window.attention.board
-    student.until(lambda: len(board._board.heatmaps) == 4)
-    panel = board._board.heatmaps[0]
+    student.until(lambda: len(board.board.heatmaps) == 4)
+    panel = board.board.heatmaps[0]
     assert panel.rows.labels == tuple("abcdabcd")
     student.until_said("Done")
     student.type_probe("abba")
-    student.until(lambda: board._board.heatmaps[0].rows.labels == tuple("abba"))
-    np.testing.assert_allclose(board._board.heatmaps[0].values[3], 0.25)
+    student.until(lambda: board.board.heatmaps[0].rows.labels == tuple("abba"))
+    np.testing.assert_allclose(board.board.heatmaps[0].values[3], 0.25)
     student.type_probe("abbaz")
     student.until(lambda: "“z” is not known." in words(student.window.probe_problem))
-    assert board._board.heatmaps[0].rows.labels == tuple("abba")  # the last good picture stays
+    assert board.board.heatmaps[0].rows.labels == tuple("abba")  # the last good picture stays
 
 
 @pytest.mark.slow

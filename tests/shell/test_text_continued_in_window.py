@@ -129,7 +129,7 @@ def test_the_greedy_text_is_that_of_transformers(continuing: Continuing) -> None
     panel = continuing.controller.panel
     assert panel.generation.said.startswith("6 tokens added. Cache: ")
     assert panel.generation.said.endswith(f"{7 + 6} tokens.")
-    chips = continuing.pane.generation.strip._panel.chips
+    chips = continuing.controller.panel.generation.chips
     assert [chip.probability is not None for chip in chips] == [False] * 7 + [True] * 6
     assert continuing.pane.step.value() == 6
 

@@ -47,7 +47,7 @@ class Looked:
         self.view.cellHovered.connect(lambda cell: self.keep(self.pointing.hover(cell)))
         self.view.cellClicked.connect(lambda cell: self.keep(self.pointing.pin(cell)))
         self.view.moved.connect(
-            lambda *by: self.keep(self.pointing.walk(self.view.board._board, *by))
+            lambda *by: self.keep(self.pointing.walk(self.view.board.board, *by))
         )
         self.view.layerRequested.connect(lambda *place: self.opened.append(place))
         show(self.view, size)
