@@ -104,7 +104,7 @@ def open_panes(hand: Hand) -> Callable[[SavedDocument], None]:
 
     def open_(saved: SavedDocument) -> None:
         workspace.open(saved.document, saved.view, partial(app.computed_run_and_view, saved))
-        hand.until(lambda: not workspace.is_working and hand.window._half_shown is None)
+        hand.until(lambda: not workspace.is_working and hand.window.pending_screen is None)
         assert workspace.document == saved.document
         assert len(hand.window.panes) == len(PANES)
         assert bugs == []

@@ -76,14 +76,14 @@ class Reader(Stand):
         return {**told, "size": size, "seen": seen}
 
     def _panels_seen(self) -> int:
-        size, layout = self.board.viewport().size(), self.board._layout
+        size, layout = self.board.viewport().size(), self.board.board_layout
         return sum(
             slot.cells.left() < size.width() and slot.cells.top() < size.height()
             for slot in layout.slots
         )
 
     def _place(self, chance: random.Random) -> tuple[float, float]:
-        size, slots = self.board.viewport().size(), self.board._layout.slots
+        size, slots = self.board.viewport().size(), self.board.board_layout.slots
         seen = [slot for slot in slots if slot.cells.bottom() < size.height()]
         cells = chance.choice(seen or slots[:1]).cells
         x = cells.left() + cells.width() * chance.random()
@@ -120,7 +120,7 @@ class Reader(Stand):
         return self.until_painted(self._shows_zoom, act=lambda: act(by, by) is None) - start
 
     def _shows_zoom(self) -> bool:
-        return self.board._board.zoom == self.workspace.wanted.zoom
+        return self.board.board.zoom == self.workspace.wanted.zoom
 
 
 def _read(repeats: int) -> dict[str, object]:

@@ -186,7 +186,9 @@ class Stand:
         """How many panels of weights can be seen without scrolling."""
         size = self.board.viewport().size()
         whole = [
-            slot.whole_area for slot in self.board._layout.slots if slot.heatmap.stage == "weights"
+            slot.whole_area
+            for slot in self.board.board_layout.slots
+            if slot.heatmap.stage == "weights"
         ]
         return sum(one.right() <= size.width() and one.bottom() <= size.height() for one in whole)
 
@@ -321,7 +323,7 @@ class Stand:
         run, board = self.workspace.run, self.workspace.screen.panel(BOARD_CONTENTS).board
         if run is None or self.workspace.computed != self.workspace.document:
             return False
-        return self.board._board is board and self._is_drawn(self._shown())
+        return self.board.board is board and self._is_drawn(self._shown())
 
     def _shown(self) -> Heatmap:
         """The first panel of weights."""

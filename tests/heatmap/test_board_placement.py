@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, NamedTuple
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pytest
@@ -650,18 +650,13 @@ def test_a_foot_has_room_for_letters_that_reach_below_the_line(notes: tuple[str,
     assert {below.pixel(x, y) & 0xFFFFFF for x in range(1280) for y in range(30)} == {0xFFFFFF}
 
 
-class EvictedPlaces(OrderedDict[Any, Any]):
-    """Kept places, of which another thread drops each as soon as it was looked for."""
-
-    def __contains__(self, key: object) -> bool:
-        return self.get(key) is not None
-
-    def get(self, key: Any, default: Any = None) -> Any:
-        return self.pop(key, default)
-
-
 def test_another_thread_may_drop_kept_places(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(board_placement, "_PLACED_BY_KEY", EvictedPlaces())
-    board = a_board(stages=1, heads=1, tokens=2)
-    first, second = (lay_out_board(board, 400, 300) for _ in range(2))
-    assert [slot.whole_area for slot in first.slots] == [slot.whole_area for slot in second.slots]
+    monkeypatch.setattr(board_placement, "MAX_CACHED_LAYOUTS", 1)
+    board, widths = a_board(stages=1, heads=1, tokens=2), (400, 500, 600)
+    expected = {width: lay_out_board(board, width, 300).slots[0].whole_area for width in widths}
+
+    def lay_out(width: int) -> bool:
+        return lay_out_board(board, width, 300).slots[0].whole_area == expected[width]
+
+    with ThreadPoolExecutor(4) as threads:
+        assert all(threads.map(lay_out, widths * 200))

@@ -50,12 +50,12 @@ def test_the_cell_under_the_pointer_is_the_one_that_is_told(hand: Hand, cell: Ce
 def test_pointing_lights_the_tokens_and_leaving_lets_go(hand: Hand) -> None:
     hand.hover(JOURNEY)
     assert (hand.said, hand.status) == (SENTENCE, SENTENCE)
-    tokens = hand.window.token_pane.strip._tokens
+    tokens = hand.window.token_pane.strip.tokens
     assert (tokens.query, tokens.key) == (1, 0)
     hand.leave()
     assert "Point at a cell" in hand.said
     assert hand.status.startswith("CPU")
-    assert hand.window.token_pane.strip._tokens.query is None
+    assert hand.window.token_pane.strip.tokens.query is None
 
 
 def test_the_cursor_is_painted_in_every_panel(hand: Hand) -> None:
@@ -226,12 +226,12 @@ def test_a_cell_can_be_copied(hand: Hand) -> None:
 
 def test_the_rail_shows_and_hides_stages(hand: Hand) -> None:
     weights = hand.panel("weights")
-    hand.click(hand.window.stage_bar.button("scaled"))
+    hand.click(hand.window.stage_bar.buttons["scaled"])
     hand.settle()
     assert hand.stages == ["scores", "scaled", "weights", "context"]
     assert hand.panel("weights") is weights
-    hand.click(hand.window.stage_bar.button("scores"))
-    hand.click(hand.window.stage_bar.button("context"))
+    hand.click(hand.window.stage_bar.buttons["scores"])
+    hand.click(hand.window.stage_bar.buttons["context"])
     hand.settle()
     assert hand.stages == ["scaled", "weights"]
     checked = [
@@ -244,19 +244,19 @@ def test_the_rail_shows_and_hides_stages(hand: Hand) -> None:
 
 def test_the_last_stage_stays(hand: Hand) -> None:
     for stage in ("scores", "context", "weights", "weights"):
-        hand.click(hand.window.stage_bar.button(stage))
+        hand.click(hand.window.stage_bar.buttons[stage])
     hand.settle()
     assert hand.stages == ["weights"]
-    assert hand.window.stage_bar.button("weights").isChecked()
+    assert hand.window.stage_bar.buttons["weights"].isChecked()
 
 
 def test_the_last_stage_stays_when_a_mask_takes_others_away(hand: Hand) -> None:
-    hand.click(hand.window.stage_bar.button("masked"))
+    hand.click(hand.window.stage_bar.buttons["masked"])
     for stage in ("scores", "context", "weights"):
-        hand.click(hand.window.stage_bar.button(stage))
+        hand.click(hand.window.stage_bar.buttons[stage])
     hand.settle()
     assert hand.stages == ["masked"]
     hand.click(hand.find(QCheckBox, "causal QCheckBox"), QPoint(8, 8))
     hand.settle()
     assert hand.stages != []
-    assert [button for button in hand.window.stage_bar._buttons.values() if button.isChecked()]
+    assert [button for button in hand.window.stage_bar.buttons.values() if button.isChecked()]

@@ -25,7 +25,7 @@ def test_cells_at_the_edges_are_drawn_in_a_long_text(window: MainWindow, qtbot: 
     with qtbot.waitSignal(board.painted, timeout=20_000):
         board.viewport().update()
     picture = board.viewport().grab().toImage()
-    slot = next(slot for slot in board._layout.slots if slot.heatmap.stage == "scores")
+    slot = next(slot for slot in board.board_layout.slots if slot.heatmap.stage == "scores")
     indices = colour_mapping.colour_indices(slot.heatmap)
     table = colour_mapping.colour_table(slot.heatmap.colour.map, window.theme)
     last = len(indices) - 1

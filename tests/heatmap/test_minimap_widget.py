@@ -45,7 +45,7 @@ def look_closer(hand: Hand, text: str = FORTY, notches: int = 6) -> ZoomRange:
 
 
 def area(hand: Hand) -> QRectF:
-    return minimap(hand)._map_area()
+    return minimap(hand).map_area()
 
 
 def place(hand: Hand, tokens: int, query: float, key: float) -> QPoint:

@@ -102,7 +102,7 @@ def test_the_numbers_are_there_before_anything_moves(moves: MotionViewer) -> Non
     after = moves.viewer.shown.position + 1
 
     def look() -> None:
-        step = moves.board._highlights.step
+        step = moves.board.highlights.step
         assert step
         seen.append((step.position, moves.motion.is_moving))
 
@@ -123,7 +123,7 @@ def test_each_frame_paints_no_more_than_what_moves(moves: MotionViewer) -> None:
         pictures.append(moves.image())
     changed = list(zip(*(pictures[0] != pictures[1]).nonzero(), strict=True))
     assert changed
-    offset = moves.board._scroll_offset().toPoint()
+    offset = moves.board.scroll_offset().toPoint()
     for y, x in changed:
         assert areas[-1].contains(QPoint(int(x), int(y)) + offset)
     whole = moves.board.viewport().rect()
@@ -155,10 +155,10 @@ def test_a_drag_of_the_timeline_begins_no_motion(moves: MotionViewer) -> None:
         track,
         Qt.MouseButton.LeftButton,
         NONE,
-        QPoint(round(track._timeline_segments.x_of(here)), 8),
+        QPoint(round(track.segments.x_of(here)), 8),
     )
     for position in (here + 1, here + 2, here + 3):
-        QTest.mouseMove(track, QPoint(round(track._timeline_segments.x_of(position)), 8))
+        QTest.mouseMove(track, QPoint(round(track.segments.x_of(position)), 8))
         moves.viewer.hand.settle()
         assert not moves.motion.is_moving
         moves.painted()
@@ -169,13 +169,12 @@ def test_a_drag_of_the_timeline_begins_no_motion(moves: MotionViewer) -> None:
 
 def test_a_new_step_ends_the_motion_of_the_last(moves: MotionViewer) -> None:
     moves.step()
-    first = moves.motion._cells
     ended: list[bool] = []
     moves.motion.ended.connect(lambda: ended.append(True))
     with moves.qtbot.waitSignal(moves.motion.began, timeout=PATIENCE_MS):
         moves.viewer.click("playback.step 1")
     assert ended == [True]
-    assert moves.motion._cells is not first
+    assert moves.motion.is_moving
     assert moves.began == [moves.began[0], moves.began[0] + 1]
 
 

@@ -40,13 +40,13 @@ def texts(open_window: Open, qtbot: QtBot) -> Hand:
 
 
 def place(hand: Hand, text: int, row: int, column: int) -> QPoint:
-    slots = hand.board._layout.slots
+    slots = hand.board.board_layout.slots
     (slot,) = (
         slot
         for slot in slots
         if slot.heatmap.stage == "weights" and slot.heatmap.leading == (text,)
     )
-    return slot.cell(row, column).center().toPoint() - hand.board._scroll_offset().toPoint()
+    return slot.cell(row, column).center().toPoint() - hand.board.scroll_offset().toPoint()
 
 
 def test_every_text_has_its_own_panel_of_its_own_words(texts: Hand) -> None:

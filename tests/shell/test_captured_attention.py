@@ -213,7 +213,7 @@ def test_every_pane_shows_captured_attention_or_says_why_not(opened: Opened) -> 
         dock.raise_()
         hand.settle()
         assert dock.widget().isVisible()
-    assert hand.window.panes["Lines"].view._panel.message.startswith("Lines need one text")
+    assert hand.window.panes["Lines"].view.panel.message.startswith("Lines need one text")
 
 
 def test_weights_of_a_module_are_opened_and_computed_with(hand: Hand, tmp_path: Path) -> None:

@@ -189,14 +189,14 @@ def test_the_sentence_of_a_cell_is_told_to_readers_of_the_screen(hand: Hand) -> 
     assert heard(hand.board).value.endswith(
         "journey (query 2) attends to Your (key 1) with weight 48 %."
     )
-    button = hand.window.stage_bar.button("weights")
+    button = hand.window.stage_bar.buttons["weights"]
     assert button.accessibleDescription() == "each row normalized to sum to 1, shape 2 × 6 × 6"
     assert "6 tokens" in hand.window.token_pane.strip.accessibleName()
 
 
 def test_who_clicks_sees_no_ring(hand: Hand) -> None:
     ring = hand.window.focus_ring
-    hand.click(hand.window.stage_bar.button("queries"))
+    hand.click(hand.window.stage_bar.buttons["queries"])
     hand.click(hand.window.panes["Setup"].rows["heads"].control.focusProxy() or hand.window)
     assert not ring.isVisible()
     hand.key(Qt.Key.Key_Tab)

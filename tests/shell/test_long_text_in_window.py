@@ -46,7 +46,7 @@ def until_drawn(hand: Hand) -> None:
 
     def is_exact() -> bool:
         resolved = workspace.screen.resolved
-        if resolved is None or resolved.run is not workspace.run or hand.window._half_shown:
+        if resolved is None or resolved.run is not workspace.run or hand.window.pending_screen:
             return False
         is_told = not workspace._worker.is_working
         return is_told and is_fully_drawn(resolved) and "exact" not in hand.status

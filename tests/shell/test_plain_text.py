@@ -193,10 +193,10 @@ def test_the_tips_of_tokens_are_plain(captured: Hand) -> None:
     strip, grid = captured.window.token_pane.strip, captured.window.panes["Numbers"].grid
     captured.window.docks.by_id["Numbers"].raise_()
     captured.until(lambda: grid.model().rowCount() == len(TOKENS))
-    tips = []
-    for chip in strip._chips:
-        centre = chip.center().toPoint() - QPoint(0, strip.verticalScrollBar().value())
-        tips.append(tip_at(strip.viewport(), centre))
+    tips = [
+        tip_at(strip.viewport(), strip.box(chip).center().toPoint())
+        for chip in range(len(strip.chips))
+    ]
     assert {mark for mark in MARKS for tip in tips if mark in tip} == set(MARKS)
     header = grid.verticalHeader()
     for row in range(len(TOKENS)):

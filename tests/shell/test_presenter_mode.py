@@ -130,7 +130,7 @@ def test_escape_lets_go_first_and_then_leaves(teacher: Hand) -> None:
 
 
 def test_escape_leaves_from_wherever_the_keys_are(teacher: Hand) -> None:
-    teacher.window.stage_bar.button("queries").setFocus()
+    teacher.window.stage_bar.buttons["queries"].setFocus()
     teacher.key(Key.Key_Escape)
     assert not teacher.window.controllers.presenter.is_on
 

@@ -89,7 +89,7 @@ def test_it_opens_once_and_every_control_has_a_name(hand: Hand) -> None:
 
 def test_a_size_that_comes_with_a_theme_is_filled(hand: Hand) -> None:
     def places() -> list[QRectF]:
-        return [slot.whole_area for slot in hand.window.board._layout.slots]
+        return [slot.whole_area for slot in hand.window.board.board_layout.slots]
 
     hand.window.resize(1600, 1000)
     hand.settle()

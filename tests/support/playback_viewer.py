@@ -32,8 +32,8 @@ class Viewer:
 
     @property
     def shown(self) -> PlaybackBarState:
-        assert self.bar._shown is not None
-        return self.bar._shown[0]
+        assert self.bar.shown is not None
+        return self.bar.shown[0]
 
     @property
     def place(self) -> PlaybackPosition | None:
@@ -63,7 +63,7 @@ class Viewer:
 
     def click_track(self, position: int) -> None:
         track = self.bar.track
-        x = round(track._timeline_segments.x_of(position))
+        x = round(track.segments.x_of(position))
         QTest.mouseClick(track, Qt.MouseButton.LeftButton, pos=QPoint(x, 8))
         self.hand.settle()
 

@@ -275,7 +275,7 @@ def set_back(window: MainWindow, start: Start) -> bool:
     window.resize(*SIZE)
     _restore_panes(window, start)  # first, as the screen is then made for these alone
     _reload(window, start)
-    window.token_pane.strip._anchor = None
+    window.token_pane.strip.anchor = None
     window.token_pane.search_edit.hide()
     window.panes["Setup"].more_button.setChecked(False)
     try:

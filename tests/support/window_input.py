@@ -47,9 +47,9 @@ def leave(area: CellScrollArea, *, at_once: bool = False) -> None:
     """Move the pointer away from cells, and wait until that counts, unless it is to at once."""
     QApplication.sendEvent(area.viewport(), QEvent(QEvent.Type.Leave))
     if at_once:
-        area._leaving.stop()
-        area._forget_pointed()
-    wait_until(lambda: not area._leaving.isActive(), PATIENCE_MS)
+        area.leave_timer.stop()
+        area.forget_pointed()
+    wait_until(lambda: not area.leave_timer.isActive(), PATIENCE_MS)
 
 
 class Hand:
@@ -132,13 +132,13 @@ class Hand:
 
     def settle(self) -> None:
         """Wait until the document's numbers are shown, and no turn of the wheel waits."""
-        workspace, is_turned = self.window.workspace, self.board._zoom_timer.isActive
+        workspace, is_turned = self.window.workspace, self.board.zoom_timer.isActive
         assert problems(workspace.document.spec) == ()
         self.until(
             lambda: (
                 not workspace.is_working
                 and not is_turned()
-                and self.window._half_shown is None
+                and self.window.pending_screen is None
                 and workspace.computed == workspace.document
                 and workspace.view == workspace.wanted
             )
@@ -251,7 +251,7 @@ class Hand:
     @property
     def shown(self) -> Board:
         """The board that the heatmaps are painted from."""
-        return self.board._board
+        return self.board.board
 
     def panel(self, stage: str, head: int | None = 0) -> Heatmap:
         return next(

@@ -85,7 +85,7 @@ def pull(hand: Hand, widget: QWidget, *points: QPoint) -> None:
 
 def under(hand: Hand, point: QPoint) -> Cell | None:
     """Return the cell drawn at a point; the first one of a pooled block."""
-    return hand.board._cell_at(QPointF(point))
+    return hand.board.cell_at(QPointF(point))
 
 
 def seen(hand: Hand) -> ZoomRange | None:

@@ -216,7 +216,7 @@ class GeneratedTokenStrip(ChipScrollArea):
     def _arrange_chips(self) -> None:
         room = self.maximumViewportSize().width() - self.verticalScrollBar().sizeHint().width()
         self._flow(map(_chip_width, self.panel.chips), chip_height(True), room)
-        bottom = self._chips[-1].bottom() if self._chips else 0.0
+        bottom = self.chips[-1].bottom() if self.chips else 0.0
         bar, view = self.verticalScrollBar(), self.viewport().height()
         bar.setRange(0, max(0, round(bottom + CHIP_GAP_PX * text_scale()) - view))
         bar.setSingleStep(round(self._row_height))
@@ -226,7 +226,7 @@ class GeneratedTokenStrip(ChipScrollArea):
         """Scroll to the current token."""
         here = next((at for at, chip in enumerate(self.panel.chips) if chip.is_current_token), None)
         if here is not None:
-            box, bar = self._chips[here], self.verticalScrollBar()
+            box, bar = self.chips[here], self.verticalScrollBar()
             low = box.bottom() + CHIP_GAP_PX - self.viewport().height()
             bar.setValue(round(min(max(bar.value(), low), box.top())))
 

@@ -67,10 +67,10 @@ class CellScrollArea(QAbstractScrollArea):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         viewport = _Viewport()
-        self._leaving = QTimer(self, singleShot=True, interval=LEAVE_DELAY_MS)
+        self.leave_timer = QTimer(self, singleShot=True, interval=LEAVE_DELAY_MS)
         """Started when the pointer leaves."""
-        self._leaving.timeout.connect(self._forget_pointed)
-        viewport.left.connect(self._leaving.start)
+        self.leave_timer.timeout.connect(self.forget_pointed)
+        viewport.left.connect(self.leave_timer.start)
         self.setViewport(viewport)
         viewport.setMouseTracking(True)
         self._theme: Theme = LIGHT
@@ -85,10 +85,10 @@ class CellScrollArea(QAbstractScrollArea):
         raise NotImplementedError
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        self._leaving.stop()
+        self.leave_timer.stop()
         self._point(event.position())
 
-    def _forget_pointed(self) -> None:
+    def forget_pointed(self) -> None:
         self._pointed = None
         self.cellHovered.emit(None)
 

@@ -69,7 +69,7 @@ class MinimapWidget(QWidget):
         painter.fillRect(self.rect(), QColor(theme.paper))
         painter.setPen(QPen(QColor(theme.border), 1))
         painter.drawRect(self.rect().adjusted(0, 0, -1, -1))
-        area = self._map_area()
+        area = self.map_area()
         if self._is_complete(board.overview):
             painter.drawPixmap(area.toRect(), self._pixmap_of(board.overview))
         else:
@@ -84,7 +84,7 @@ class MinimapWidget(QWidget):
         paint_frame(painter, seen.united(smallest), 1.5, theme)
         painter.end()
 
-    def _map_area(self) -> QRectF:
+    def map_area(self) -> QRectF:
         return QRectF(self.rect()).adjusted(
             EDGE_MARGIN_PX, EDGE_MARGIN_PX, -EDGE_MARGIN_PX, -EDGE_MARGIN_PX
         )
@@ -113,7 +113,7 @@ class MinimapWidget(QWidget):
             self._centre_on(event.position())
 
     def _centre_on(self, point: QPointF) -> None:
-        board, area = self._board, self._map_area()
+        board, area = self._board, self.map_area()
         if board and board.overview:
             overview = board.overview
             query = (point.y() - area.top()) / area.height() * len(overview.rows.labels)

@@ -63,13 +63,13 @@ class BoardCanvas(CellScrollArea):
         super().__init__(parent)
         self.setAccessibleName("Heatmaps")
         self.setAccessibleDescription("Arrow keys move from cell to cell; Esc unpins the cell.")
-        self._board = Board()
-        self._cursor = CellCursor()
-        self._highlights = Highlights()
+        self.board = Board()
+        self.cell_cursor = CellCursor()
+        self.highlights = Highlights()
         self._fresh: Mapping[DrawnStage, PendingCells] = {}
         self._message = ""
         self._is_stale = self._is_to_arrange = False
-        self._layout = BoardLayout((), 0, 0, 0)
+        self.board_layout = BoardLayout((), 0, 0, 0)
         self._seen = QSize()
         self._stages: list[Hashable] = []
         """Keys of the layout's columns."""
@@ -91,13 +91,13 @@ class BoardCanvas(CellScrollArea):
         self, board: Board, cursor: CellCursor, highlights: Highlights, theme: Theme, message: str
     ) -> None:
         """Show panels, cursor and highlights, or `message` if there are no panels."""
-        is_newly_pinned = cursor.pinned is not None and cursor.pinned != self._cursor.pinned
-        self._cursor, before = cursor, self._cursor
-        self._highlights, highlights_before = highlights, self._highlights
-        if board is not self._board or theme is not self._theme or message != self._message:
+        is_newly_pinned = cursor.pinned is not None and cursor.pinned != self.cell_cursor.pinned
+        self.cell_cursor, before = cursor, self.cell_cursor
+        self.highlights, highlights_before = highlights, self.highlights
+        if board is not self.board or theme is not self._theme or message != self._message:
             if theme is not self._theme:
                 self._pictures.clear()
-            self._board, self._theme, self._message = board, theme, message
+            self.board, self._theme, self._message = board, theme, message
             self._arrange_panels()
         self.minimap.show_board(board, highlights, theme)
         self.motion.show_highlights(highlights)
@@ -124,18 +124,18 @@ class BoardCanvas(CellScrollArea):
         self.viewport().update()
 
     def _moving_scene(self) -> tuple[tuple[PanelSlot, ...], QRectF, Theme]:
-        slots = (slot for slot in self._layout.slots if self._board.is_current(slot.heatmap))
-        seen = QRectF(self.viewport().rect()).translated(self._scroll_offset())
+        slots = (slot for slot in self.board_layout.slots if self.board.is_current(slot.heatmap))
+        seen = QRectF(self.viewport().rect()).translated(self.scroll_offset())
         return tuple(slots), seen, self._theme
 
     def _paint_part(self, area: QRegion) -> None:
-        self.viewport().update(area.translated(-self._scroll_offset().toPoint()))
+        self.viewport().update(area.translated(-self.scroll_offset().toPoint()))
 
     def reveal(self, cell: Cell) -> None:
         """Scroll to a cell."""
         found = self._find_slot(cell)
         if found:
-            above = round(self._layout.head) + 24  # column titles overlay the cells
+            above = round(self.board_layout.head) + 24  # column titles overlay the cells
             area = found[0].cell(*cell.place[-2:]).toAlignedRect().adjusted(-24, -above, 24, 24)
             with QSignalBlocker(self):  # do not hover the cell that scrolls under the pointer
                 self._scroll_to(area)
@@ -143,7 +143,7 @@ class BoardCanvas(CellScrollArea):
     def _reveal_if_hidden(self, cell: Cell | None) -> None:
         """Scroll to a cell if it is not fully visible."""
         area = self.area_of(cell) if cell else None
-        seen = self.viewport().rect().adjusted(0, round(self._layout.head), 0, 0)
+        seen = self.viewport().rect().adjusted(0, round(self.board_layout.head), 0, 0)
         if cell and area and not seen.contains(area):
             self.reveal(cell)
 
@@ -152,25 +152,25 @@ class BoardCanvas(CellScrollArea):
         found = self._find_slot(cell)
         if not found:
             return None
-        return found[0].cell(*cell.place[-2:]).translated(-self._scroll_offset()).toAlignedRect()
+        return found[0].cell(*cell.place[-2:]).translated(-self.scroll_offset()).toAlignedRect()
 
     def _arrange_panels(self) -> None:
         self._is_to_arrange = False
         ratio = self.devicePixelRatioF()
         width, height = self._canvas_size()
-        board, layout = self._board, self._compute_layout(width, height, ratio)
+        board, layout = self.board, self._compute_layout(width, height, ratio)
         seen, self._seen = self._seen, self.viewport().size()  # smaller with scroll bars
-        is_moved = self._seen != seen or not layout.has_same_positions(self._layout)
+        is_moved = self._seen != seen or not layout.has_same_positions(self.board_layout)
         if layout.room:
             self.roomChanged.emit(layout.room, layout.small_room)
-        if self._board is not board:
+        if self.board is not board:
             return  # the signal has already replaced the board by one with this many cells
-        self._stages = [column[0].column for column in self._board.columns]
-        old = {id(slot.heatmap): slot for slot in self._layout.all_slots}
-        self._layout = layout
+        self._stages = [column[0].column for column in self.board.columns]
+        old = {id(slot.heatmap): slot for slot in self.board_layout.all_slots}
+        self.board_layout = layout
         unmoved = {
             id(slot.heatmap)
-            for slot in self._layout.all_slots
+            for slot in self.board_layout.all_slots
             if _has_same_appearance(old.get(id(slot.heatmap)), slot)
         }
         pictures, self._pictures = self._pictures, {}
@@ -188,11 +188,11 @@ class BoardCanvas(CellScrollArea):
 
     def _compute_layout(self, width: float, height: float, ratio: float) -> BoardLayout:
         present = None
-        if self._layout.place_panels and self._stages == [
-            one[0].column for one in self._board.columns
+        if self.board_layout.place_panels and self._stages == [
+            one[0].column for one in self.board.columns
         ]:
-            present = self._layout.place_panels.arrangement
-        return lay_out_board(self._board, width, height, ratio, present=present, is_paged=True)
+            present = self.board_layout.place_panels.arrangement
+        return lay_out_board(self.board, width, height, ratio, present=present, is_paged=True)
 
     def _place_minimap(self) -> None:
         self.minimap.resize(self.minimap.sizeHint())
@@ -205,7 +205,7 @@ class BoardCanvas(CellScrollArea):
         return size.width() - self.verticalScrollBar().sizeHint().width(), size.height()
 
     def _set_ranges(self) -> None:
-        size, layout = self.viewport().size(), self._layout
+        size, layout = self.viewport().size(), self.board_layout
         for bar, whole, part in (
             (self.horizontalScrollBar(), layout.width, size.width()),
             (self.verticalScrollBar(), layout.height, size.height()),
@@ -220,7 +220,9 @@ class BoardCanvas(CellScrollArea):
             bar.setSingleStep(round(page))
 
     def _find_slot(self, cell: Cell) -> tuple[PanelSlot, Cell] | None:
-        current = [slot for slot in self._layout.all_slots if self._board.is_current(slot.heatmap)]
+        current = [
+            slot for slot in self.board_layout.all_slots if self.board.is_current(slot.heatmap)
+        ]
         slots = [slot for slot in current if is_cell_visible(slot.heatmap, cell)]
         own = [slot for slot in slots if belongs_to_panel(slot.heatmap, cell)]
         return next(((slot, cell) for slot in (*own, *slots)), None)
@@ -239,7 +241,7 @@ class BoardCanvas(CellScrollArea):
     @property
     def _page_height(self) -> float | None:
         """Height of a page of heads; None without pages."""
-        return self._layout.place_panels.page if self._layout.place_panels else None
+        return self.board_layout.place_panels.page if self.board_layout.place_panels else None
 
     def turn_page(self, pages: int) -> None:
         """Turn by a number of pages of heads."""
@@ -249,7 +251,7 @@ class BoardCanvas(CellScrollArea):
                 round((round(bar.value() / self._page_height) + pages) * self._page_height)
             )
 
-    def _scroll_offset(self) -> QPointF:
+    def scroll_offset(self) -> QPointF:
         down: float = self.verticalScrollBar().value()
         if self._page_height:  # only whole pages are shown
             down = round(down / self._page_height) * self._page_height
@@ -260,15 +262,15 @@ class BoardCanvas(CellScrollArea):
     def paintEvent(self, event: QPaintEvent) -> None:
         self._is_stale = False
         painter = QPainter(self.viewport())
-        offset = self._scroll_offset()
+        offset = self.scroll_offset()
         seen = QRectF(event.rect()).translated(offset)
         near = seen.adjusted(
             -PANEL_MARGIN_PX, -PANEL_MARGIN_PX, PANEL_MARGIN_PX, PANEL_MARGIN_PX
         )  # excludes other pages
-        slots = [slot for slot in self._layout.slots if slot.cells.intersects(near)]
+        slots = [slot for slot in self.board_layout.slots if slot.cells.intersects(near)]
         wholes = [self._whole_pixels(slot.whole_area.adjusted(-4, -4, 4, 4)) for slot in slots]
         self._fill_between(painter, event.rect(), [whole.translated(-offset) for whole in wholes])
-        if not self._layout.slots:
+        if not self.board_layout.slots:
             self._paint_message(painter)
         painter.translate(-offset)
         for slot, whole in zip(slots, wholes, strict=True):
@@ -277,17 +279,17 @@ class BoardCanvas(CellScrollArea):
                 fresh = self._fresh.get((*stage_and_side(slot.heatmap), slot.heatmap.leading))
                 if fresh:
                     paint_mask_changes(painter, slot, fresh, self._theme)
-                if self._board.is_current(slot.heatmap):
-                    paint_highlights(painter, slot, self._highlights, self._theme)
-                    paint_cursor(painter, slot, self._cursor, self._theme)
+                if self.board.is_current(slot.heatmap):
+                    paint_highlights(painter, slot, self.highlights, self._theme)
+                    paint_cursor(painter, slot, self.cell_cursor, self._theme)
         self.motion.paint(painter)
         self._spare.clear()
         painter.translate(0, offset.y())
-        if event.rect().top() <= self._layout.head:
+        if event.rect().top() <= self.board_layout.head:
             self._paint_titles(painter)
-        if self._layout.overlay_panel:
+        if self.board_layout.overlay_panel:
             painter.translate(0, -offset.y())
-            self._paint_sheet(painter, self._layout.overlay_panel)
+            self._paint_sheet(painter, self.board_layout.overlay_panel)
         self._paint_mark(painter)
         painter.end()
         self.painted.emit()
@@ -309,10 +311,12 @@ class BoardCanvas(CellScrollArea):
         paint_message(painter, self.viewport().rect(), self._message)
 
     def _paint_titles(self, painter: QPainter) -> None:
-        if self._layout.column_heads:
-            width = max(self._layout.width, self.viewport().width())
+        if self.board_layout.column_heads:
+            width = max(self.board_layout.width, self.viewport().width())
             ratio = self.devicePixelRatioF()
-            painter.drawPixmap(0, 0, self._frames.titles(self._layout, width, self._theme, ratio))
+            painter.drawPixmap(
+                0, 0, self._frames.titles(self.board_layout, width, self._theme, ratio)
+            )
 
     def _paint_sheet(self, painter: QPainter, slot: PanelSlot) -> None:
         """Draw the panel that a link led to as an overlay."""
@@ -320,8 +324,8 @@ class BoardCanvas(CellScrollArea):
         painter.fillRect(area, QColor(self._theme.paper))
         whole = self._whole_pixels(slot.whole_area)
         painter.drawPixmap(whole.topLeft(), self._panel_pixmap(slot, whole))
-        paint_highlights(painter, slot, self._highlights, self._theme)
-        paint_cursor(painter, slot, self._cursor, self._theme)
+        paint_highlights(painter, slot, self.highlights, self._theme)
+        paint_cursor(painter, slot, self.cell_cursor, self._theme)
         painter.setBrush(Qt.BrushStyle.NoBrush)
         painter.setPen(QPen(QColor(self._theme.border), 1))
         painter.drawRect(area.adjusted(0.5, 0.5, -0.5, -0.5))
@@ -411,9 +415,9 @@ class BoardView(BoardCanvas):
         self._is_dragging = False
         self._wheel = WheelNotches()
         self._pending_notches, self._zoom_point = 0, QPointF()
-        self._zoom_timer = QTimer(self, singleShot=True, interval=0)
+        self.zoom_timer = QTimer(self, singleShot=True, interval=0)
         """Active until pending events are handled: wheel events may arrive faster than frames."""
-        self._zoom_timer.timeout.connect(self._emit_zoom)
+        self.zoom_timer.timeout.connect(self._emit_zoom)
         self.verticalScrollBar().valueChanged.connect(self._report_page)
         self.arranged.connect(self._later.start)  # a different cell may be under the pointer
 
@@ -426,14 +430,14 @@ class BoardView(BoardCanvas):
             super().mouseMoveEvent(event)
 
     def _point(self, point: QPointF) -> None:
-        cell = self._cell_at(point)
+        cell = self.cell_at(point)
         self._report_leading(self.slot_at(point))
         if cell != self._pointed:
             self._pointed = cell
             self.cellHovered.emit(cell)
 
     def _report_leading(self, slot: PanelSlot | None) -> None:
-        if slot and not self._board.is_current(slot.heatmap):
+        if slot and not self.board.is_current(slot.heatmap):
             self.leadingHovered.emit(slot.heatmap.leading)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
@@ -444,15 +448,15 @@ class BoardView(BoardCanvas):
         if slot and slot.heatmap.is_zoomed:  # dragging pans, clicking pins
             self._grip = (slot, event.position(), event.position())
         else:
-            self.cellClicked.emit(self._cell_at(event.position()))
+            self.cellClicked.emit(self.cell_at(event.position()))
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
-        cell = self._cell_at(event.position())
+        cell = self.cell_at(event.position())
         if cell and event.button() == Qt.MouseButton.LeftButton:
             self.enlarged.emit(cell)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        cell = self._cursor.pinned or self._cursor.hovered
+        cell = self.cell_cursor.pinned or self.cell_cursor.hovered
         if cell and event.key() in ENTER_KEYS and not has_command_modifier(event):
             self.enlarged.emit(cell)
         else:
@@ -460,7 +464,7 @@ class BoardView(BoardCanvas):
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         if self._grip and not self._is_dragging:
-            self.cellClicked.emit(self._cell_at(event.position()))
+            self.cellClicked.emit(self.cell_at(event.position()))
         self._grip, self._is_dragging = None, False
         self.viewport().unsetCursor()
 
@@ -497,11 +501,11 @@ class BoardView(BoardCanvas):
     def _report_page(self) -> None:
         if not self._page_height:
             return
-        seen = QRectF(0, self._scroll_offset().y(), self._layout.width, self._page_height)
-        labels = [slot.heatmap.label for slot in self._layout.slots
+        seen = QRectF(0, self.scroll_offset().y(), self.board_layout.width, self._page_height)
+        labels = [slot.heatmap.label for slot in self.board_layout.slots
                   if slot.heatmap.label and seen.contains(slot.cells.center())]  # fmt: skip
         named = " to ".join(dict.fromkeys((labels[0], labels[-1]))) if labels else ""
-        pages = round(self._layout.height / self._page_height)
+        pages = round(self.board_layout.height / self._page_height)
         self.pageChanged.emit(
             f"Page {round(seen.top() / self._page_height) + 1} of {pages}: {named}", PAGE_MESSAGE_MS
         )
@@ -510,15 +514,15 @@ class BoardView(BoardCanvas):
         """Zoom by whole notches; those of events that arrive before the next frame are added up."""
         self._pending_notches += self._wheel.count(turned)
         self._zoom_point = point
-        if not self._zoom_timer.isActive():
+        if not self.zoom_timer.isActive():
             self._emit_zoom()
 
     def _emit_zoom(self) -> None:
         notches, self._pending_notches = self._pending_notches, 0
         slot = self.slot_at(self._zoom_point)
         if slot and notches:
-            self._zoom_timer.start()
-            within = self._zoom_point + self._scroll_offset()
+            self.zoom_timer.start()
+            within = self._zoom_point + self.scroll_offset()
             self.zoomed.emit(WHEEL_ZOOM_FACTOR**notches, slot.heatmap.stage, *slot.between(within))
 
     def viewportEvent(self, event: QEvent) -> bool:
@@ -536,19 +540,19 @@ class BoardView(BoardCanvas):
         """Return the panel whose cells are under a point of the viewport."""
         return (
             None
-            if point.y() < self._layout.head
-            else self._layout.slot_at(point + self._scroll_offset())
+            if point.y() < self.board_layout.head
+            else self.board_layout.slot_at(point + self.scroll_offset())
         )
 
-    def _cell_at(self, point: QPointF) -> Cell | None:
+    def cell_at(self, point: QPointF) -> Cell | None:
         slot = self.slot_at(point)
-        place = slot.at(point + self._scroll_offset()) if slot else None
+        place = slot.at(point + self.scroll_offset()) if slot else None
         is_free = slot is None or not slot.heatmap.is_only_panel
         return cell_at(slot.heatmap, *place) if slot and place and is_free else None
 
     def nearest_cell(self, slot: PanelSlot, point: QPointF) -> Cell:
         """Return the cell of a panel that is nearest to a point of the viewport."""
-        at, area = point + self._scroll_offset(), slot.cells
+        at, area = point + self.scroll_offset(), slot.cells
         x = min(max(at.x(), area.left()), area.right())
         y = min(max(at.y(), area.top()), area.bottom())
         return cell_at(slot.heatmap, *(slot.at(QPointF(x, y)) or (0, 0)))

@@ -83,7 +83,7 @@ class MainWindow(QMainWindow):
         self._had_weights = False
         self._panes_later = QTimer(self, singleShot=True, interval=0)
         """Updates the panes after the heatmaps of a long text and pending events."""
-        self._half_shown: Screen | None = None
+        self.pending_screen: Screen | None = None
         """The screen of which only the heatmaps have been shown so far."""
         self._panes_of = ""
         """Fingerprint of the model that the panes show; empty for a module."""
@@ -190,7 +190,7 @@ class MainWindow(QMainWindow):
         self.stroke_controller.show_mask_edit(mask_edit)
         self._paint_first(screen)
         if _is_long_text(screen) or _model_fingerprint(screen) != self._panes_of:
-            self._half_shown = screen
+            self.pending_screen = screen
             self._panes_later.start()
         else:
             self._show_panes()
@@ -201,7 +201,7 @@ class MainWindow(QMainWindow):
         self._drawn_later.stop()
         if self.workspace.is_screen_outdated:
             return
-        self._half_shown = None
+        self.pending_screen = None
         screen = self.workspace.screen
         self._panes_of = _model_fingerprint(screen)
         self.stage_bar.show_items(screen.panel(STAGE_BAR_PANEL), self.theme)
@@ -230,14 +230,14 @@ class MainWindow(QMainWindow):
         if not self._show_board(screen):
             return
         self._paint_first(screen)
-        self._half_shown = screen
+        self.pending_screen = screen
         if not self._panes_later.isActive():  # otherwise the pending update shows this too
             self._drawn_later.start()
 
     def _show_drawn_panes(self) -> None:
         if self.workspace.is_screen_outdated:
             return
-        self._half_shown = None
+        self.pending_screen = None
         screen = self.workspace.screen
         for pane in PANES:
             is_refined = pane.panel is not None and pane.panel.is_refined
@@ -252,8 +252,8 @@ class MainWindow(QMainWindow):
 
     def _show_board(self, screen: Screen) -> bool:
         """Show the panels of a screen; return whether it is still the newest one."""
-        if self._half_shown is not screen:
-            self._forget_half_shown()
+        if self.pending_screen is not screen:
+            self._forget_pending_screen()
         shown = screen.panel(BOARD_CONTENTS)
         board = (shown.board, shown.cursor, shown.highlights)
         self.board.show_board(*board, self.theme, shown.message)
@@ -269,11 +269,11 @@ class MainWindow(QMainWindow):
             if pane.is_painted_first and pane.id in self.panes:
                 self.panes[pane.id].show_screen(screen, self.theme)
 
-    def _forget_half_shown(self) -> None:
+    def _forget_pending_screen(self) -> None:
         """Release the data held for the panels of a screen that were not shown yet."""
-        if self._half_shown:
-            self._half_shown.panels.forget()
-        self._half_shown = None
+        if self.pending_screen:
+            self.pending_screen.panels.forget()
+        self.pending_screen = None
 
     def _show_facts(self, screen: Screen) -> None:
         status, cell_panel = screen.panel(STATUS_PANEL), screen.panel(CELL_PANEL)
@@ -376,7 +376,7 @@ class MainWindow(QMainWindow):
         self.hide()
         for timer in (self._panes_later, self._drawn_later):
             timer.stop()
-        self._forget_half_shown()
+        self._forget_pending_screen()
         self.controllers.close()
         event.accept()
         self.closed.emit(self)

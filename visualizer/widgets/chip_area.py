@@ -158,7 +158,7 @@ class ChipScrollArea(QAbstractScrollArea):
         self.viewport().setAutoFillBackground(False)
         self._theme: Theme = LIGHT
         self._wrapped = WrappedChips(0, 0, (0, 0))
-        self._chips: Sequence[QRectF] = self._wrapped
+        self.chips: Sequence[QRectF] = self._wrapped
         """Rectangle of each chip, ignoring the scroll position."""
 
     def tip(self, chip: int) -> str:
@@ -167,14 +167,14 @@ class ChipScrollArea(QAbstractScrollArea):
 
     def box(self, chip: int) -> QRectF:
         """Return the rectangle of a chip in the viewport."""
-        return self._chips[chip].translated(0, -self.verticalScrollBar().value())
+        return self.chips[chip].translated(0, -self.verticalScrollBar().value())
 
     def _chip_at(self, point: QPointF) -> int | None:
         return self._wrapped.chip_at(point + QPointF(0, self.verticalScrollBar().value()))
 
     def _flow(self, widths: Iterable[float], height: float, room: float) -> None:
         gap = CHIP_GAP_PX * text_scale()
-        self._chips = self._wrapped = WrappedChips(height, room, (gap, gap))
+        self.chips = self._wrapped = WrappedChips(height, room, (gap, gap))
         self._wrapped.extend(widths)
 
     def scrollContentsBy(self, across: int, down: int) -> None:

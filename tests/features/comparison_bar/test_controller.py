@@ -164,7 +164,7 @@ def test_to_stop_brings_the_stages_back(kept: Hand) -> None:
 
 
 def test_stages_chosen_while_comparing_stay(kept: Hand) -> None:
-    kept.click(kept.window.stage_bar.button("scores"))
+    kept.click(kept.window.stage_bar.buttons["scores"])
     kept.settle()
     assert {*kept.stages} == {"scores", "weights"}
     click(kept, "Stop")
@@ -198,7 +198,7 @@ def test_a_text_of_another_length_says_so(kept: Hand) -> None:
     assert bar(kept).said.text() == "A has 6 tokens, B has 8. These values cannot be compared."
     assert titles(kept) == ["Weights A", "Weights B"]
     assert not button(kept, "Go to cell").isEnabled()
-    slot = next(slot for slot in kept.board._layout.slots if slot.heatmap.is_only_panel)
+    slot = next(slot for slot in kept.board.board_layout.slots if slot.heatmap.is_only_panel)
     assert slot.has_row_labels
     kept.click(kept.board.viewport(), slot.cell(0, 0).center().toPoint())
     assert kept.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned is None

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from tests.support.screens import resolved
 from visualizer.attention import run as attention_run
+from visualizer.attention.blockwise_tensor import BlockwiseTensor
 from visualizer.attention.display_transforms import WeightTransform
 from visualizer.attention.run import run
 from visualizer.attention.spec import AttentionSpec, DropoutMode, MaskKind
@@ -156,13 +157,15 @@ def test_what_was_read_is_known_while_more_is_read(
     long_text_lines.read_more_weights(shown, lambda: True)
     before = show(shown)
     meanwhile: list[LinePanel] = []
-    largest = long_text_lines._largest_per_row
+    read_rows = BlockwiseTensor.read_rows
 
-    def look_and_read(*given: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def look_and_read(
+        tensor: BlockwiseTensor, rows: np.ndarray, index: tuple[int, ...] = ()
+    ) -> np.ndarray:
         meanwhile.append(show(shown))
-        return largest(*given)
+        return read_rows(tensor, rows, index)
 
-    monkeypatch.setattr(long_text_lines, "_largest_per_row", look_and_read)
+    monkeypatch.setattr(BlockwiseTensor, "read_rows", look_and_read)
     long_text_lines.read_more_weights(shown, lambda: False)
     (panel,) = meanwhile
     assert panel.notes == before.notes

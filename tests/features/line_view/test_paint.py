@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from visualizer.features.line_view.layout import LineLayout
 from visualizer.features.line_view.paint import (
     MAX_PIECE_LENGTH_PX,
-    _curve_path,
-    _path_from_elements,
-    _piece_elements,
+    curve_path,
+    path_from_elements,
+    piece_elements,
 )
 
 ROWS = LineLayout(count=64, left=90.0, right=430.0, height=20.0, top=30.0)
@@ -22,8 +22,8 @@ LINES = st.lists(st.tuples(PLACES, PLACES), min_size=1, max_size=5)
 @given(LINES)
 def test_pieces_follow_the_curve_and_are_short(lines: list[tuple[float, float]]) -> None:
     begins, ends = np.array(lines).T
-    for pieces, begin, end in zip(_piece_elements(ROWS, begins, ends), begins, ends, strict=True):
-        curve = _curve_path(ROWS, np.array([begin]), np.array([end]))
+    for pieces, begin, end in zip(piece_elements(ROWS, begins, ends), begins, ends, strict=True):
+        curve = curve_path(ROWS, np.array([begin]), np.array([end]))
         corners = np.array([(point.x, point.y) for point in map(curve.elementAt, range(4))])
         times = np.linspace(0, 1, len(pieces))
         if end > begin:
@@ -43,8 +43,8 @@ def test_a_path_has_every_piece_and_a_beginning_for_each_line(
     lines: list[tuple[float, float]],
 ) -> None:
     begins, ends = np.array(lines).T
-    pieces = _piece_elements(ROWS, begins, ends)
-    path = _path_from_elements(pieces)
+    pieces = piece_elements(ROWS, begins, ends)
+    path = path_from_elements(pieces)
     assert path.elementCount() == pieces.size
     elements = [path.elementAt(at) for at in range(pieces.size)]
     assert [one.isMoveTo() for one in elements] == [at % len(pieces[0]) == 0

@@ -33,7 +33,7 @@ HEBREW = "אב ב"
 
 
 def place_of_token(view: LineView, token: LineToken) -> QPointF:
-    box = label_box(view._rows, token.side, token.at)
+    box = label_box(view.rows, token.side, token.at)
     return box.center() - QPointF(0, view.verticalScrollBar().value())
 
 
@@ -51,7 +51,7 @@ class Lines:
     @property
     def panel(self) -> LinePanel:
         """What the lines are painted from."""
-        return self.view._panel
+        return self.view.panel
 
     @property
     def pinned(self) -> Cell | None:
@@ -85,7 +85,7 @@ class Lines:
 
     def label(self, side: LineSide, at: int) -> QImage:
         """A label and a little around it."""
-        box = label_box(self.view._rows, side, at)
+        box = label_box(self.view.rows, side, at)
         box.translate(0, -self.view.verticalScrollBar().value())
         return self.view.viewport().grab(box.adjusted(-2, 0, 2, 0).toAlignedRect()).toImage()
 
@@ -152,7 +152,7 @@ def test_what_is_pointed_at_next_stays_told_when_the_pane_before_lets_go(lines: 
 def test_a_click_pins_the_cell_in_the_heatmaps_and_a_second_lets_go(lines: Lines) -> None:
     lines.click(JOURNEY)
     assert lines.pinned == JOURNEY
-    assert lines.hand.board._cursor.pinned == JOURNEY
+    assert lines.hand.board.cell_cursor.pinned == JOURNEY
     lines.click(JOURNEY)
     assert lines.pinned is None
     lines.click(JOURNEY)
@@ -183,7 +183,7 @@ def test_a_query_lights_what_it_reads_and_a_key_who_reads_it(lines: Lines) -> No
     lines.hover(LineToken(LineSide.QUERY, 4))
     assert lines.panel.lit is not None
     assert set(lines.panel.lit.queries.tolist()) == {4}
-    assert (lines.panel.query, lines.hand.board._cursor.query) == (4, 4)
+    assert (lines.panel.query, lines.hand.board.cell_cursor.query) == (4, 4)
     lines.hover(LineToken(LineSide.KEY, 2))
     assert lines.panel.lit is not None
     assert set(lines.panel.lit.keys.tolist()) == {2}
@@ -326,7 +326,7 @@ def test_tokens_are_drawn_right_to_left_where_they_are(lines: Lines) -> None:
 def test_labels_of_neighbours_do_not_touch(lines: Lines) -> None:
     lines.hand.paste_sentence(LONG)
     lines.settle()
-    rows = lines.view._rows
+    rows = lines.view.rows
     assert rows.height < font_metrics(12).height()
     before = lines.picture()
     lines.hover(LineToken(LineSide.KEY, 33))
@@ -384,7 +384,7 @@ def test_the_largest_weights_stand_out_at_rest(lines: Lines, scheme: str, heads:
     lines.window.set_scheme(scheme)
     lines.settle()
     lines.picture()  # begins to paint the lines
-    lines.hand.until(lambda: bool(lines.view._picture and lines.view._picture.is_complete))
+    lines.hand.until(lambda: bool(lines.view.picture and lines.view.picture.is_complete))
     drawn, picture = lines.panel.lines, lines.picture()
     assert drawn.weights.max() < 0.9
     paper = DARK.paper if scheme == "dark" else LIGHT.paper

@@ -323,7 +323,7 @@ def test_what_is_computed_later_is_empty_and_cannot_be_asked(viewer: Viewer) -> 
 
 def test_the_rail_jumps_while_playing(viewer: Viewer) -> None:
     viewer.key(Qt.Key.Key_Home)
-    viewer.hand.click(viewer.window.stage_bar.button("weights"))
+    viewer.hand.click(viewer.window.stage_bar.buttons["weights"])
     viewer.hand.settle()
     assert viewer.place == PlaybackPosition("weights")
     assert viewer.hand.stages == ["masked", "weights"]
@@ -395,5 +395,5 @@ def test_from_a_last_stage_that_went_play_begins_anew(viewer: Viewer) -> None:
 def test_the_widget_keeps_no_run_alive(viewer: Viewer) -> None:
     made = viewer.window.workspace.screen.panel(PLAYBACK_PANEL)
     assert made.made_of is not None
-    assert viewer.shown == viewer.bar.track._bar == replace(made, made_of=None)
-    assert viewer.shown.made_of is viewer.bar.track._bar.made_of is None
+    assert viewer.shown == viewer.bar.track.bar_state == replace(made, made_of=None)
+    assert viewer.shown.made_of is viewer.bar.track.bar_state.made_of is None

@@ -155,7 +155,7 @@ def test_a_pooled_panel_does_not_give_its_largest_cell_away(viewer: Viewer) -> N
 
 def test_the_rail_leads_out_of_a_prediction_and_leaves_the_panels_alone(viewer: Viewer) -> None:
     viewer.click("playback.predict")
-    viewer.hand.click(viewer.window.stage_bar.button("queries"))
+    viewer.hand.click(viewer.window.stage_bar.buttons["queries"])
     viewer.hand.settle()
     assert viewer.place == PlaybackPosition("queries")
     viewer.key(Qt.Key.Key_End)

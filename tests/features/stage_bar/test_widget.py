@@ -39,7 +39,7 @@ def usual_font(hand: Hand) -> Iterator[None]:
 
 def shown(rail: StageBar) -> list[str]:
     """The stages with a button in the bar, all of which is seen."""
-    buttons = [button for button in rail._buttons.values() if button.isVisible()]
+    buttons = [button for button in rail.buttons.values() if button.isVisible()]
     assert all(button.visibleRegion().boundingRect() == button.rect() for button in buttons)
     assert all(button.sizeHint().width() <= button.width() for button in buttons)
     return [button.accessibleName() for button in buttons]
@@ -47,7 +47,7 @@ def shown(rail: StageBar) -> list[str]:
 
 def test_a_stage_that_goes_while_the_mouse_is_down_on_it_is_not_toggled(hand: Hand) -> None:
     everything(hand)
-    button, left = hand.window.stage_bar.button("dropped"), Qt.MouseButton.LeftButton
+    button, left = hand.window.stage_bar.buttons["dropped"], Qt.MouseButton.LeftButton
     toggled: list[str] = []
     hand.window.stage_bar.stageToggled.connect(toggled.append)
     QTest.mousePress(button, left)
@@ -100,7 +100,7 @@ def test_the_menu_of_stages_is_reached_by_keys(hand: Hand) -> None:
     hand.window.resize(800, 600)
     rail = hand.window.stage_bar
     hand.until(rail.more.isVisible)
-    last = [button for button in rail._buttons.values() if button.isVisible()][-1]
+    last = [button for button in rail.buttons.values() if button.isVisible()][-1]
     last.setFocus(Qt.FocusReason.TabFocusReason)
     QTest.keyClick(last, Qt.Key.Key_Tab)
     assert rail.more.hasFocus()
@@ -144,7 +144,7 @@ def test_in_a_wide_window_all_of_it_is_seen(hand: Hand) -> None:
 
 def test_a_double_click_shows_a_stage_alone(hand: Hand) -> None:
     hand.click_cell(Cell("scores", (0, 1, 0)))
-    button = hand.window.stage_bar.button("masked")
+    button = hand.window.stage_bar.buttons["masked"]
     hand.click(button)  # as a double click begins
     QTest.mouseDClick(button, Qt.MouseButton.LeftButton)
     hand.settle()
@@ -166,6 +166,6 @@ def test_an_arrow_leads_to_all_but_what_is_beside_another_stage(hand: Hand) -> N
 
 
 def has_arrow(rail: StageBar, stage: str) -> bool:
-    place = rail.button(stage).parentWidget()
+    place = rail.buttons[stage].parentWidget()
     assert place
     return any(label.isVisibleTo(place) for label in place.findChildren(PlainLabel))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
 from tests.support.image_pixels import rgb_of
@@ -36,13 +36,12 @@ def pane(hand: Hand) -> TokenPane:
 
 def click(hand: Hand, token: int, modifiers: Qt.KeyboardModifier) -> None:
     strip = hand.window.token_pane.strip
-    at = strip._chips[token].center().toPoint() - QPoint(0, strip.verticalScrollBar().value())
-    QTest.mouseClick(strip.viewport(), LEFT, modifiers, at)
+    QTest.mouseClick(strip.viewport(), LEFT, modifiers, strip.box(token).center().toPoint())
     hand.settle()
 
 
 def shown(hand: Hand) -> TokenWeights:
-    weights = hand.window.token_pane.strip._tokens.weights
+    weights = hand.window.token_pane.strip.tokens.weights
     assert weights is not None
     return weights
 
@@ -54,7 +53,7 @@ def weights(hand: Hand) -> np.ndarray:
 
 
 def found_now(pane: TokenPane) -> tuple[set[int], str]:
-    return set(pane.strip._tokens.chosen), words(pane.found)
+    return set(pane.strip.tokens.chosen), words(pane.found)
 
 
 NO = Qt.KeyboardModifier.NoModifier
@@ -212,15 +211,7 @@ def test_a_found_token_is_seen_in_the_heatmaps(long: Hand, role: TokenRole) -> N
     area = long.board.area_of(Cell("scores", place))
     assert area is not None
     assert long.board.viewport().rect().intersects(area)
-    assert (
-        pane.strip.viewport()
-        .rect()
-        .intersects(
-            pane.strip._chips[290]
-            .translated(0, -pane.strip.verticalScrollBar().value())
-            .toAlignedRect()
-        )
-    )
+    assert pane.strip.viewport().rect().intersects(pane.strip.box(290).toAlignedRect())
 
 
 def test_a_search_after_zooming_into_a_longer_text_leaves_a_document_that_opens(
@@ -257,7 +248,7 @@ def test_what_is_read_in_a_long_text_comes_without_waiting_for_it(by_blocks: Han
     assert window.workspace.run.trace.is_blockwise
     QTest.keyClick(pane.strip, Qt.Key.Key_End)
     click(by_blocks, 1190, NO)
-    by_blocks.until(lambda: pane.strip._tokens.weights is not None)
+    by_blocks.until(lambda: pane.strip.tokens.weights is not None)
     assert words(pane.says) == "Attention of w1190, mean of 2 heads"
     row = window.workspace.run.trace.read("weights", (slice(None), 1190)).mean(axis=0)
     assert shown(by_blocks).values == pytest.approx(row, rel=1e-4)

@@ -56,6 +56,29 @@ def weights_of(values: np.ndarray, known: int | None = None) -> TokenWeights:
     return TokenWeights(values, forbidden, "viridis", 0, 1, "<b>x</b> reads", range(known))
 
 
+def line_of(strip: TokenStrip, token: int) -> int:
+    tops = sorted({box.top() for box in strip.chips})
+    return tops.index(strip.chips[token].top())
+
+
+def first_visible(strip: TokenStrip) -> int:
+    return next(token for token in range(len(strip.chips)) if strip.box(token).top() >= 0)
+
+
+def scroll_to(strip: TokenStrip, token: int) -> None:
+    """Scroll a token's line to the middle of the strip."""
+    bar, half = strip.verticalScrollBar(), strip.viewport().height() / 2
+    bar.setValue(round(strip.chips[token].top() - half))
+
+
+def focused_token(strip: TokenStrip) -> int:
+    """The token that the space bar selects."""
+    chosen = chosen_by(strip)
+    QTest.keyClick(strip, Qt.Key.Key_Space)
+    (token,) = chosen[-1]
+    return token
+
+
 def middle(strip: TokenStrip, token: int) -> QPoint:
     return strip.box(token).center().toPoint()
 
@@ -85,12 +108,12 @@ def chosen_by(strip: TokenStrip) -> list[frozenset[int]]:
 def test_words_adjoin_in_lines_that_scroll(strip: TokenStrip) -> None:
     show(strip, TokenPanel(WORDS))
     lines: dict[float, list[int]] = {}
-    for token, box in enumerate(strip._chips):
+    for token, box in enumerate(strip.chips):
         lines.setdefault(box.top(), []).append(token)
         assert box.right() <= strip.viewport().width() - overview_width()
     assert len([top for top in lines if top < strip.viewport().height()]) == TEXT_LINES
     for tokens in lines.values():
-        boxes = [strip._chips[token] for token in tokens]
+        boxes = [strip.chips[token] for token in tokens]
         assert all(one.right() == other.left() for one, other in pairwise(boxes))
     assert [*chain(*lines.values())] == [*range(len(WORDS))]
     bar = strip.verticalScrollBar()
@@ -101,57 +124,59 @@ def test_words_adjoin_in_lines_that_scroll(strip: TokenStrip) -> None:
 
 def test_as_many_as_fit_are_chips_and_more_are_text(strip: TokenStrip) -> None:
     show(strip, TokenPanel(WORDS[:MAX_CHIPS]))
-    chips = strip._chips[0].width(), strip._chips[0].height()
+    chips = strip.chips[0].width(), strip.chips[0].height()
     show(strip, TokenPanel(WORDS[: MAX_CHIPS + 1]))
-    assert strip._chips[0].width() < chips[0]
-    assert strip._chips[0].height() < chips[1]
+    assert strip.chips[0].width() < chips[0]
+    assert strip.chips[0].height() < chips[1]
     show(strip, TokenPanel(WORDS[:6]))
-    assert len(strip._chips) == 6
+    assert len(strip.chips) == 6
 
 
 def test_a_line_break_ends_a_line(strip: TokenStrip) -> None:
     labels = ("a", "␣", "b", "⏎") * 500
     show(strip, TokenPanel(labels))
-    tops = [strip._chips[token].top() for token in range(12)]
+    tops = [strip.chips[token].top() for token in range(12)]
     assert tops[0] == tops[3] < tops[4] == tops[7] < tops[8]
-    assert strip._wrapped.lines == 500
+    assert len({box.top() for box in strip.chips}) == 500
 
 
 def test_a_text_is_laid_out_in_parts(strip: TokenStrip, qtbot: QtBot) -> None:
     show(strip, TokenPanel(MANY))
     first = strip.verticalScrollBar().maximum()
-    assert len(strip._chips) < len(MANY)
-    qtbot.waitUntil(lambda: len(strip._chips) == len(MANY))
+    assert len(strip.chips) < len(MANY)
+    qtbot.waitUntil(lambda: len(strip.chips) == len(MANY))
     assert strip.verticalScrollBar().maximum() > 3 * first
 
 
 def test_a_token_is_gone_to_before_it_is_laid_out(strip: TokenStrip, qtbot: QtBot) -> None:
     show(strip, TokenPanel(MANY))
-    assert len(strip._chips) < len(MANY)
+    assert len(strip.chips) < len(MANY)
     QTest.keyClick(strip, Qt.Key.Key_End)
     QTest.keyClick(strip, Qt.Key.Key_Up)  # nobody knows what is above it
     chosen = chosen_by(strip)
     QTest.keyClick(strip, Qt.Key.Key_Space)
     assert chosen == [{len(MANY) - 1}]
-    assert len(strip._chips) < len(MANY)
-    qtbot.waitUntil(lambda: strip._layout_task is None)
+    assert len(strip.chips) < len(MANY)
+    qtbot.waitUntil(lambda: len(strip.chips) == len(MANY))
     assert is_in_sight(strip, len(MANY) - 1)
-    assert [*strip._wrapped.line_starts] == sorted({*strip._wrapped.line_starts})
-    assert len(strip._chips) == len(MANY)
+    assert all(
+        one.right() == other.left() if one.top() == other.top() else one.top() < other.top()
+        for one, other in pairwise(strip.chips)
+    )
 
 
 def test_what_is_read_comes_into_sight_when_it_is_laid_out_in_the_new_width(
     strip: TokenStrip, qtbot: QtBot
 ) -> None:
     show(strip, TokenPanel(MANY))
-    qtbot.waitUntil(lambda: strip._layout_task is None)
+    qtbot.waitUntil(lambda: len(strip.chips) == len(MANY))
     bar = strip.verticalScrollBar()
     bar.setValue(bar.maximum() - 40 * bar.singleStep())
-    first = strip._first_visible()
+    first = first_visible(strip)
     for width in (180, 400):  # again before that of the first is laid out
         strip.resize(width, strip.height())
-        assert len(strip._chips) < first
-    qtbot.waitUntil(lambda: strip._layout_task is None)
+        assert len(strip.chips) < first
+    qtbot.waitUntil(lambda: len(strip.chips) == len(MANY))
     assert is_in_sight(strip, first)
 
 
@@ -159,15 +184,15 @@ def test_another_text_replaces_one_that_is_not_laid_out(strip: TokenStrip, qtbot
     show(strip, TokenPanel(MANY))
     show(strip, TokenPanel(WORDS))
     QTest.keyClick(strip, Qt.Key.Key_End)
-    qtbot.waitUntil(lambda: strip._layout_task is None)
-    assert len(strip._chips) == len(WORDS)
+    qtbot.waitUntil(lambda: len(strip.chips) == len(WORDS))
+    assert is_in_sight(strip, len(WORDS) - 1)
 
 
 def test_only_lines_in_sight_are_painted(
     strip: TokenStrip, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     show(strip, TokenPanel(WORDS))
-    strip._scroll_to(1500)
+    scroll_to(strip, 1500)
     painted: list[int] = []
     boxes = WrappedChips.boxes
 
@@ -178,14 +203,14 @@ def test_only_lines_in_sight_are_painted(
     monkeypatch.setattr(WrappedChips, "boxes", noted)
     strip.viewport().grab()
     assert TEXT_LINES <= len(painted) <= TEXT_LINES + 2
-    assert strip._wrapped.line_of(1500) in painted
+    assert line_of(strip, 1500) in painted
 
 
 def test_what_is_read_stays_in_sight_when_the_width_changes(strip: TokenStrip) -> None:
     show(strip, TokenPanel(WORDS))
     bar = strip.verticalScrollBar()
     bar.setValue(40 * bar.singleStep())
-    first = strip._first_visible()
+    first = first_visible(strip)
     assert first > 100
     for width in (180, 400, 301):
         strip.resize(width, strip.height())
@@ -210,10 +235,10 @@ def test_up_and_down_go_from_line_to_line(strip: TokenStrip) -> None:
     show(strip, TokenPanel(WORDS))
     for _ in range(30):
         QTest.keyClick(strip, Qt.Key.Key_Down)
-    assert strip._wrapped.line_of(strip._at) == 30
-    assert is_in_sight(strip, strip._at)
+    assert line_of(strip, focused_token(strip)) == 30
+    assert is_in_sight(strip, focused_token(strip))
     QTest.keyClick(strip, Qt.Key.Key_Up)
-    assert strip._wrapped.line_of(strip._at) == 29
+    assert line_of(strip, focused_token(strip)) == 29
 
 
 def test_a_search_goes_to_the_next_match(strip: TokenStrip) -> None:
@@ -222,7 +247,7 @@ def test_a_search_goes_to_the_next_match(strip: TokenStrip) -> None:
     found = frozenset({700, 1500, 2500})
     strip.show_tokens(replace(tokens, sought="x", chosen=found, subjects=found), LIGHT)
     assert is_in_sight(strip, 700)
-    strip._scroll_to(1400)
+    scroll_to(strip, 1400)
     strip.show_tokens(replace(tokens, sought="xy", chosen=found, subjects=found), LIGHT)
     assert is_in_sight(strip, 1500)
 
@@ -242,7 +267,7 @@ def test_the_colour_of_a_word_is_that_of_its_weight(strip: TokenStrip, theme: Th
     )
     for token, entry in ((1, 63), (2, 126), (3, 252), (4, 0)):
         assert background(strip, token) == colour(entry, theme)
-    strip._scroll_to(2050)
+    scroll_to(strip, 2050)
     assert background(strip, 2050) in {theme.paper.lower(), theme.hatch.lower()}
 
 
@@ -259,9 +284,9 @@ def test_words_whose_weights_are_not_known_have_no_colour(strip: TokenStrip) -> 
 
 def over(strip: TokenStrip, token: int) -> QPoint:
     """The place of a token in the overview."""
-    area, chips = strip._overview_area, strip._wrapped
-    down = (chips.line_of(token) + 0.5) * area.height() / chips.lines
-    return QPoint(round(area.right()) - 3, int(down))
+    lines = len({box.top() for box in strip.chips})
+    down = (line_of(strip, token) + 0.5) * strip.viewport().height() / lines
+    return QPoint(strip.viewport().width() - 3, int(down))
 
 
 def test_the_overview_shows_where_large_weights_are_and_leads_there(strip: TokenStrip) -> None:
@@ -287,8 +312,8 @@ def test_the_overview_shows_where_large_weights_are_and_leads_there(strip: Token
 def test_the_overview_follows_new_weights_and_marks_whose_they_are(strip: TokenStrip) -> None:
     tokens = TokenPanel(WORDS)
     show(strip, tokens)
-    strip._scroll_to(2900)
-    left = QPoint(round(strip._overview_area.left()) + 2, over(strip, 1000).y())
+    scroll_to(strip, 2900)
+    left = QPoint(round(strip.viewport().width() - overview_width()) + 2, over(strip, 1000).y())
     assert strip.viewport().grab().toImage().pixelColor(left).name() == LIGHT.raised.lower()
     chosen = frozenset({1000, 2900})
     strip.show_tokens(replace(tokens, chosen=chosen, subjects=chosen), LIGHT)
@@ -336,7 +361,7 @@ def test_a_strip_that_is_laid_out_may_be_closed(qtbot: QtBot) -> None:
         for _ in range(parts):
             with qtbot.waitSignal(strip.verticalScrollBar().rangeChanged):
                 pass
-        assert strip._layout_task
+        assert len(strip.chips) < len(MANY)
         with qtbot.waitSignal(strip.destroyed):
             strip.close()
             strip.deleteLater()

@@ -64,8 +64,7 @@ def chosen(strip: TokenStrip) -> Chosen:
 
 
 def middle(strip: TokenStrip, token: int) -> QPoint:
-    down = QPoint(0, strip.verticalScrollBar().value())
-    return strip._chips[token].center().toPoint() - down
+    return strip.box(token).center().toPoint()
 
 
 def click(strip: TokenStrip, token: int, modifiers: Qt.KeyboardModifier = NONE) -> None:
@@ -73,7 +72,7 @@ def click(strip: TokenStrip, token: int, modifiers: Qt.KeyboardModifier = NONE) 
 
 
 def colours_of(strip: TokenStrip, token: int) -> set[str]:
-    image = strip.viewport().grab(strip._chips[token].toAlignedRect()).toImage()
+    image = strip.viewport().grab(strip.chips[token].toAlignedRect()).toImage()
     area = ((x, y) for x in range(image.width()) for y in range(image.height()))
     return {image.pixelColor(x, y).name().upper() for x, y in area}
 
@@ -81,7 +80,7 @@ def colours_of(strip: TokenStrip, token: int) -> set[str]:
 def fill(strip: TokenStrip, token: int) -> str:
     """The colour of a chip beside its words."""
     image = strip.viewport().grab().toImage()
-    at = strip._chips[token].topLeft().toPoint() + QPoint(4, 4)
+    at = strip.chips[token].topLeft().toPoint() + QPoint(4, 4)
     return image.pixelColor(at).name().upper()
 
 
@@ -90,7 +89,7 @@ def fill(strip: TokenStrip, token: int) -> str:
 
 def test_chips_flow_over_lines_and_do_not_overlap(strip: TokenStrip) -> None:
     strip.show_tokens(TokenPanel(WORDS), LIGHT)
-    boxes = strip._chips
+    boxes = strip.chips
     assert len(boxes) == len(WORDS)
     assert len({box.top() for box in boxes}) > 1
     for number, box in enumerate(boxes):
@@ -102,20 +101,20 @@ def test_chips_flow_over_lines_and_do_not_overlap(strip: TokenStrip) -> None:
 def test_of_many_tokens_a_few_lines_are_shown_and_all_can_be_reached(strip: TokenStrip) -> None:
     strip.show_tokens(TokenPanel(WORDS * 160), LIGHT)
     strip.resize(216, strip.sizeHint().height())
-    seen = {box.top() for box in strip._chips if box.bottom() <= strip.viewport().height()}
+    seen = {box.top() for box in strip.chips if box.bottom() <= strip.viewport().height()}
     assert len(seen) == LINES
-    assert all(box.right() <= strip.viewport().width() for box in strip._chips)
+    assert all(box.right() <= strip.viewport().width() for box in strip.chips)
     bar = strip.verticalScrollBar()
     bar.setValue(bar.maximum())
-    last = strip._chips[-1].translated(0, -bar.value())
+    last = strip.box(len(strip.chips) - 1)
     assert 0 < last.top() < last.bottom() <= strip.viewport().height()
     assert strip.accessibleName().startswith("Tokens: 960 tokens, Your journey")
 
 
 def test_a_long_token_is_cut_to_the_width(strip: TokenStrip) -> None:
     strip.show_tokens(TokenPanel(("x" * 500, "y")), LIGHT)
-    assert strip._chips[0].width() <= strip.width()
-    assert len(strip._chips) == 2
+    assert strip.chips[0].width() <= strip.width()
+    assert len(strip.chips) == 2
 
 
 def test_a_narrower_strip_has_more_lines(strip: TokenStrip) -> None:
@@ -127,7 +126,7 @@ def test_a_narrower_strip_has_more_lines(strip: TokenStrip) -> None:
 
 def test_no_tokens_take_no_chips(strip: TokenStrip) -> None:
     strip.show_tokens(TokenPanel(), LIGHT)
-    assert not strip._chips
+    assert not strip.chips
     assert not strip.grab().isNull()
     for key in (Qt.Key.Key_Right, Qt.Key.Key_Down, Qt.Key.Key_Space, Qt.Key.Key_End):
         QTest.keyClick(strip, key)
@@ -135,9 +134,9 @@ def test_no_tokens_take_no_chips(strip: TokenStrip) -> None:
 
 def test_nothing_moves_when_colours_come_and_go(strip: TokenStrip) -> None:
     strip.show_tokens(TokenPanel(WORDS), LIGHT)
-    before = list(strip._chips)
+    before = list(strip.chips)
     strip.show_tokens(TokenPanel(WORDS, subjects=frozenset({1}), weights=SHARES), LIGHT)
-    assert list(strip._chips) == before
+    assert list(strip.chips) == before
 
 
 # ----------------------------------------------------------------------------------- colours
@@ -250,7 +249,9 @@ def test_keys_walk_toggle_extend_and_clear(strip: TokenStrip, chosen: Chosen) ->
 
 def test_up_and_down_go_to_the_nearest_of_the_next_line(strip: TokenStrip) -> None:
     strip.show_tokens(TokenPanel(tuple(f"w{number}" for number in range(100))), LIGHT)
-    line = [box.top() for box in strip._chips].count(strip._chips[0].top())
+    chosen: list[frozenset[int]] = []
+    strip.tokensChosen.connect(chosen.append)
+    line = [box.top() for box in strip.chips].count(strip.chips[0].top())
     for key, token in (
         (Qt.Key.Key_Right, 1),
         (Qt.Key.Key_Down, 1 + line),
@@ -261,8 +262,10 @@ def test_up_and_down_go_to_the_nearest_of_the_next_line(strip: TokenStrip) -> No
         (Qt.Key.Key_Up, 0),
     ):
         QTest.keyClick(strip, key)
-        assert strip._chips[strip._at].center().y() == strip._chips[token].center().y()
-        assert abs(strip._at - token) <= 1
+        QTest.keyClick(strip, Qt.Key.Key_Space)  # selects the token that the keys are on
+        (reached,) = chosen[-1]
+        assert strip.chips[reached].center().y() == strip.chips[token].center().y()
+        assert abs(reached - token) <= 1
 
 
 def test_keys_scroll_to_where_they_are(strip: TokenStrip) -> None:

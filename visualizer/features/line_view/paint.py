@@ -158,7 +158,7 @@ def line_strokes(
         cuts = np.nonzero(np.diff(np.cumsum(costs) // MAX_PATH_LENGTH))[0] + 1
         for some, each in zip(np.split(at, cuts), np.split(costs, cuts), strict=True):
             part = (rows, begins[some], ends[some])
-            path = _curve_path(*part) if is_wide else _path_from_elements(_piece_elements(*part))
+            path = curve_path(*part) if is_wide else path_from_elements(piece_elements(*part))
             yield LineStroke(path, pen, float(each.sum()))
 
 
@@ -169,7 +169,8 @@ def _group_by_kind(kinds: np.ndarray, some: np.ndarray) -> list[np.ndarray]:
     return np.split(order, np.nonzero(changes)[0] + 1) if len(order) else []
 
 
-def _curve_path(rows: LineLayout, begins: np.ndarray, ends: np.ndarray) -> QPainterPath:
+def curve_path(rows: LineLayout, begins: np.ndarray, ends: np.ndarray) -> QPainterPath:
+    """Return the curves of lines, given the heights of their ends."""
     path, middle = QPainterPath(), (rows.left + rows.right) / 2
     for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
         path.moveTo(rows.left, begin)
@@ -177,7 +178,7 @@ def _curve_path(rows: LineLayout, begins: np.ndarray, ends: np.ndarray) -> QPain
     return path
 
 
-def _piece_elements(rows: LineLayout, begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
+def piece_elements(rows: LineLayout, begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
     """Approximate the same curves by short straight pieces, each starting at its lower end.
 
     Qt blends a thin translucent line piece by piece if each piece begins above the previous one,
@@ -203,7 +204,7 @@ def _piece_elements(rows: LineLayout, begins: np.ndarray, ends: np.ndarray) -> n
     return elements
 
 
-def _path_from_elements(elements: np.ndarray) -> QPainterPath:
+def path_from_elements(elements: np.ndarray) -> QPainterPath:
     """Read a path from bytes; adding thousands of elements one call at a time would take longer."""
     count = np.array(elements.size, ">i4").tobytes()
     path = QPainterPath()
@@ -217,7 +218,7 @@ def paint_cell(painter: QPainter, panel: LinePanel, rows: LineLayout, theme: The
         return
     head, query, key = panel.cell.place
     begin, end = (float(rows.ends(head, at)) for at in (query, key))
-    path = _curve_path(rows, np.array([begin]), np.array([end]))
+    path = curve_path(rows, np.array([begin]), np.array([end]))
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     brush = LineBrush.of(panel.lines)
     level = int(brush.levels(np.array([panel.strength]))[0])

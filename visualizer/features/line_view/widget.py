@@ -148,16 +148,16 @@ class LineView(CellScrollArea):
         super().__init__()
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setAccessibleName("Lines from queries to keys")
-        self._panel = LinePanel()
-        self._rows = LineLayout(0, 0, 1, 1, 0)
-        self._picture: IncrementalLinePicture | None = None
+        self.panel = LinePanel()
+        self.rows = LineLayout(0, 0, 1, 1, 0)
+        self.picture: IncrementalLinePicture | None = None
         self._draw_timer = QTimer(self, singleShot=True, interval=0)
         self._draw_timer.timeout.connect(self._continue_drawing)
 
     # ------------------------------------------------------------------ showing
 
     def show_lines(self, panel: LinePanel, theme: Theme) -> None:
-        before, self._panel = self._panel, panel
+        before, self.panel = self.panel, panel
         is_pinned_anew = panel.pinned is not None and panel.pinned != before.pinned
         is_moved = (panel.labels, panel.tokens, panel.heads, panel.solo) != (
             before.labels, before.tokens, before.heads, before.solo
@@ -175,7 +175,7 @@ class LineView(CellScrollArea):
     def line_position(self, cell: Cell) -> QPointF:
         """The viewport position of a cell's line, near its query, where lines do not overlap."""
         head, query, key = cell.place
-        rows = self._rows
+        rows = self.rows
         x = rows.left + (rows.right - rows.left) * QUERY_SNAP_SHARE
         begin, end = (float(rows.ends(head, at)) for at in (query, key))
         return QPointF(x, begin + (end - begin) * rows.curve_share(x) - self._scroll_offset())
@@ -184,19 +184,19 @@ class LineView(CellScrollArea):
         """Scroll to the pinned tokens, or to the query if both do not fit."""
         bar, part = self.verticalScrollBar(), self.viewport().height()
         tokens = (token for token in (panel.key, panel.query) if token is not None)
-        for at in map(self._rows.row, tokens):
+        for at in map(self.rows.row, tokens):
             if at is not None:
-                middle = self._rows.middle(at)
+                middle = self.rows.middle(at)
                 low, high = middle - HEADER_HEIGHT_PX * text_scale() - 20, middle + 20
                 bar.setValue(round(min(max(bar.value(), high - part), low)))
 
     def _lay_out_rows(self) -> None:
         size = self.viewport().size()
-        heads = self._panel.heads if self._panel.solo is None else 1
-        labels, tokens = self._panel.labels, self._panel.tokens
-        self._rows = lay_out_lines(labels, heads, size.width(), size.height(), tokens)
+        heads = self.panel.heads if self.panel.solo is None else 1
+        labels, tokens = self.panel.labels, self.panel.tokens
+        self.rows = lay_out_lines(labels, heads, size.width(), size.height(), tokens)
         bar = self.verticalScrollBar()
-        bar.setRange(0, max(0, round(self._rows.bottom) - size.height()))
+        bar.setRange(0, max(0, round(self.rows.bottom) - size.height()))
         bar.setPageStep(size.height())
         bar.setSingleStep(40)
         self._later.start()
@@ -208,7 +208,7 @@ class LineView(CellScrollArea):
     # ------------------------------------------------------------------ drawing
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        painter, panel, theme = QPainter(self.viewport()), self._panel, self._theme
+        painter, panel, theme = QPainter(self.viewport()), self.panel, self._theme
         painter.fillRect(self.viewport().rect(), QColor(theme.paper))
         offset, height = self._scroll_offset(), self.viewport().height()
         seen = (offset, offset + height)
@@ -218,19 +218,19 @@ class LineView(CellScrollArea):
         painter.translate(0, -offset)
         if panel.lit is not None:
             brush = LineBrush.of(panel.lines)
-            paint_lines(painter, panel.lit, self._rows, seen, theme, brush)
-            paint_cell(painter, panel, self._rows, theme)
+            paint_lines(painter, panel.lit, self.rows, seen, theme, brush)
+            paint_cell(painter, panel, self.rows, theme)
         if panel.labels:
-            paint_labels(painter, panel, self._rows, seen, theme)
+            paint_labels(painter, panel, self.rows, seen, theme)
             painter.translate(0, offset)
-            paint_head(painter, self._rows, theme)
+            paint_head(painter, self.rows, theme)
         self._paint_mark(painter)
         painter.end()
         self.painted.emit()
 
     def _paint_message(self, painter: QPainter) -> None:
         painter.setPen(QColor(self._theme.quiet))
-        paint_message(painter, self.viewport().rect(), self._panel.message, 12)
+        paint_message(painter, self.viewport().rect(), self.panel.message, 12)
 
     def _paint_picture(self, painter: QPainter) -> None:
         """Paint the picture of all lines as far as it is done, dimmed under highlights."""
@@ -239,20 +239,20 @@ class LineView(CellScrollArea):
             self._scroll_offset(),
             self.devicePixelRatioF(),
         )
-        frame = LinePictureKey.of(self._panel.lines, self._rows, seen, offset, ratio, self._theme)
-        if self._picture is None or self._picture.frame != frame:
-            self._picture = IncrementalLinePicture(frame)
-            self._picture.resume()
-        if not self._picture.is_complete:
+        frame = LinePictureKey.of(self.panel.lines, self.rows, seen, offset, ratio, self._theme)
+        if self.picture is None or self.picture.frame != frame:
+            self.picture = IncrementalLinePicture(frame)
+            self.picture.resume()
+        if not self.picture.is_complete:
             self._draw_timer.start()  # do not delay this frame
-        painter.setOpacity(1 if self._panel.lit is None else DIMMED_OPACITY)
-        painter.drawPixmap(0, frame.top - offset, self._picture.pixmap)
+        painter.setOpacity(1 if self.panel.lit is None else DIMMED_OPACITY)
+        painter.drawPixmap(0, frame.top - offset, self.picture.pixmap)
         painter.setOpacity(1)
 
     def _continue_drawing(self) -> None:
-        if self._picture and self.isVisible():  # otherwise it continues when it is painted again
-            self._picture.resume()
-            if self._picture.is_complete:
+        if self.picture and self.isVisible():  # otherwise it continues when it is painted again
+            self.picture.resume()
+            if self.picture.is_complete:
                 self.viewport().update()
             else:
                 self._draw_timer.start()  # do not repaint yet: it would redraw highlighted lines
@@ -278,8 +278,8 @@ class LineView(CellScrollArea):
             self.cellClicked.emit(found)
 
     def _target_at(self, point: QPointF) -> Cell | LineToken | None:
-        rows, y = self._rows, point.y() + self._scroll_offset()
-        if not self._panel.labels or point.y() < HEADER_HEIGHT_PX * text_scale():
+        rows, y = self.rows, point.y() + self._scroll_offset()
+        if not self.panel.labels or point.y() < HEADER_HEIGHT_PX * text_scale():
             return None
         if rows.left <= point.x() <= rows.right:
             return self._line_at(point.x(), y)
@@ -289,14 +289,14 @@ class LineView(CellScrollArea):
 
     def _line_at(self, x: float, y: float) -> Cell | None:
         """The cell of the line nearest to a point; lines of the pinned cell take precedence."""
-        for lines in (self._panel.held, self._panel.lines):
+        for lines in (self.panel.held, self.panel.lines):
             found = self._nearest_cell(lines, x, y) if lines is not None and len(lines) else None
             if found:
                 return found
         return None
 
     def _nearest_cell(self, lines: SelectedLines, x: float, y: float) -> Cell | None:
-        rows, way = self._rows, self._rows.curve_share(x)
+        rows, way = self.rows, self.rows.curve_share(x)
         begins, ends = (rows.ends(lines.heads, side) for side in (lines.queries, lines.keys))
         away = np.abs(begins + (ends - begins) * way - y)
         near = away.min()
@@ -304,7 +304,7 @@ class LineView(CellScrollArea):
             return None
         at = int(np.nonzero(away <= near + 0.5)[0][-1])  # the largest of coinciding lines
         place = (int(lines.heads[at]), int(lines.queries[at]), int(lines.keys[at]))
-        return Cell(self._panel.stage, place)
+        return Cell(self.panel.stage, place)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         self._lay_out_rows()

@@ -65,7 +65,7 @@ class PlaybackBar(QWidget):
         super().__init__()
         self.setObjectName("transport")
         self.setAccessibleName("Playback")
-        self._shown: tuple[PlaybackBarState, Theme] | None = None
+        self.shown: tuple[PlaybackBarState, Theme] | None = None
         self.caption = AutoFitLabel("Step description")
         self.equation = AutoFitLabel("Step equation")
         self.where = PlainLabel()
@@ -127,10 +127,10 @@ class PlaybackBar(QWidget):
         self._show_playback(screen.panel(PLAYBACK_PANEL), theme)
 
     def _show_playback(self, bar: PlaybackBarState, theme: Theme) -> None:
-        if self._shown == (bar, theme):
+        if self.shown == (bar, theme):
             return
         bar = replace(bar, made_of=None)  # it would keep the run alive until the bar changes
-        self._shown = (bar, theme)
+        self.shown = (bar, theme)
         self.track.show_playback(bar, theme)
         set_accessible_value(self, "Playing" if bar.playhead.is_playing else "Paused")
         self.where.setText(format_step_count(bar))
@@ -192,16 +192,16 @@ class TimelineSlider(TrackSlider):
         keys = "Left and Right move by one step, Up and Down by one stage."
         super().__init__("Step", keys, 120)
         self.setProperty(OWN_FOCUS_PROPERTY, True)
-        self._bar, self._wheel = PlaybackBarState(), WheelNotches()
+        self.bar_state, self._wheel = PlaybackBarState(), WheelNotches()
 
     @property
     def preferred_height(self) -> float:
         return track_height()
 
     def show_playback(self, bar: PlaybackBarState, theme: Theme) -> None:
-        if bar is self._bar and theme is self._theme:
+        if bar is self.bar_state and theme is self._theme:
             return
-        self._bar, self._theme = bar, theme
+        self.bar_state, self._theme = bar, theme
         largest = min(max(1, bar.count), MAX_STEP)
         self.setRange(0, largest)
         self.setValue(bar.position * largest // max(1, bar.count))
@@ -209,24 +209,24 @@ class TimelineSlider(TrackSlider):
         self.update()
 
     @property
-    def _timeline_segments(self) -> TimelineSegments:
-        return TimelineSegments(self._bar, self.width())
+    def segments(self) -> TimelineSegments:
+        return TimelineSegments(self.bar_state, self.width())
 
     # ------------------------------------------------------------------ drawing
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        if not self._bar.stops:
+        if not self.bar_state.stops:
             return
         painter = QPainter(self)
-        paint_track(painter, self._timeline_segments, self._theme)
+        paint_track(painter, self.segments, self._theme)
         self.paint_focus(painter)
         painter.end()
 
     # ------------------------------------------------------------------ user input
 
     def point_at(self, x: float) -> None:
-        position = self._timeline_segments.position_at(x)
-        if position != self._bar.position:
+        position = self.segments.position_at(x)
+        if position != self.bar_state.position:
             self.sought.emit(position)
 
     def wheelEvent(self, event: QWheelEvent) -> None:

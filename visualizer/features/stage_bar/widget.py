@@ -50,7 +50,8 @@ class StageBar(OverflowRow):
         super().__init__(BAR_HEIGHT_PX, "More stages", (12, 4, 12, 2), spacing=1)
         self.setAccessibleName("Stages")
         self._items: tuple[StageBarItem, ...] = ()
-        self._buttons: dict[str, QToolButton] = {}
+        self.buttons: dict[str, QToolButton] = {}
+        """The button of each stage, including those that are hidden."""
         self._arrows: dict[str, PlainLabel] = {}
         self._theme: Theme | None = None
         self._places: dict[str, QWidget] = {}
@@ -76,12 +77,9 @@ class StageBar(OverflowRow):
             self._arrows[stage].setVisible(is_led_to)
         self.set_all_wanted({place: stage in shown for stage, place in self._places.items()})
         for item in items:
-            self._show_item(self._buttons[item.stage], item)
+            self._show_item(self.buttons[item.stage], item)
         self.set_ranks({self._places[item.stage]: _overflow_rank(item) for item in items})
         set_accessible_value(self, ", ".join(item.title for item in items if item.is_shown))
-
-    def button(self, stage: str) -> QToolButton:
-        return self._buttons[stage]
 
     @staticmethod
     def _show_item(button: QToolButton, item: StageBarItem) -> None:
@@ -108,7 +106,7 @@ class StageBar(OverflowRow):
             self._row[stage] = RowItem(place, button_entry(button), is_wanted=False)
         known = [stage for stage in STAGE_ORDER if stage in self._row]
         self.set_row(self._row[stage] for stage in known)
-        for before, after in pairwise((*(self._buttons[stage] for stage in known), self.more)):
+        for before, after in pairwise((*(self.buttons[stage] for stage in known), self.more)):
             QWidget.setTabOrder(before, after)
 
     def _create_button(self, stage: str) -> QToolButton:
@@ -116,7 +114,7 @@ class StageBar(OverflowRow):
         button.doubleClicked.connect(self.soloStageRequested)
         button.setObjectName(f"stage {stage}")
         button.clicked.connect(self._emit_toggled)
-        self._buttons[stage] = button
+        self.buttons[stage] = button
         return button
 
     def _emit_toggled(self) -> None:

@@ -154,7 +154,7 @@ class TokenStrip(ChipScrollArea):
     def __init__(self) -> None:
         super().__init__()
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
-        self._tokens = TokenPanel()
+        self.tokens = TokenPanel()
         self._label_widths = LabelWidths()
         self._widths: list[float] = []
         """Widths of the tokens measured so far, from the first token on."""
@@ -167,7 +167,7 @@ class TokenStrip(ChipScrollArea):
         """The token to scroll to once it is laid out."""
         self._is_awaited_on_top = False
         self._at = 0
-        self._anchor: int | None = None
+        self.anchor: int | None = None
         self._kept: frozenset[int] = frozenset()
         self._ranked: TokenWeights | None = None
         self._rank = -1
@@ -178,11 +178,11 @@ class TokenStrip(ChipScrollArea):
     # ------------------------------------------------------------------ showing
 
     def show_tokens(self, tokens: TokenPanel, theme: Theme) -> None:
-        if tokens == self._tokens and theme is self._theme:
+        if tokens == self.tokens and theme is self._theme:
             return
-        before, self._tokens, self._theme = self._tokens, tokens, theme
+        before, self.tokens, self._theme = self.tokens, tokens, theme
         if tokens.labels != before.labels:
-            self._at, self._anchor, self._awaited = 0, None, None
+            self._at, self.anchor, self._awaited = 0, None, None
             self._lay_out()
         if len(tokens.subjects) == 1 and tokens.subjects != before.subjects:
             self._scroll_to(min(tokens.subjects))
@@ -195,7 +195,7 @@ class TokenStrip(ChipScrollArea):
         self.viewport().update()
 
     def _update_accessibility(self) -> None:
-        tokens, weights = self._tokens, self._tokens.weights
+        tokens, weights = self.tokens, self.tokens.weights
         count = format_count(len(tokens.labels), "token")
         self.setAccessibleName(f"Tokens: {count}, {' '.join(tokens.labels[:MAX_ANNOUNCED_TOKENS])}")
         told = ""
@@ -208,7 +208,7 @@ class TokenStrip(ChipScrollArea):
 
     def tip(self, token: int) -> str:
         """Return the full text of a token, and its number."""
-        tokens = self._tokens
+        tokens = self.tokens
         said = f"{tokens.labels[token]}, token {token + 1:,}"
         if token in tokens.special:
             said += f" ({tokens.special[token]})"
@@ -237,7 +237,7 @@ class TokenStrip(ChipScrollArea):
     @property
     def is_text(self) -> bool:
         """Whether tokens are shown as running text rather than chips."""
-        return len(self._tokens.labels) > MAX_CHIPS and self._tokens.patches is None
+        return len(self.tokens.labels) > MAX_CHIPS and self.tokens.patches is None
 
     @property
     def _max_visible_lines(self) -> int:
@@ -246,7 +246,7 @@ class TokenStrip(ChipScrollArea):
     @property
     def _has_numbers(self) -> bool:
         """Whether a number fits under each token."""
-        return len(self._tokens.labels) <= MIN_PERCENTILE_TOKENS
+        return len(self.tokens.labels) <= MIN_PERCENTILE_TOKENS
 
     @property
     def _chip_height(self) -> float:
@@ -266,7 +266,7 @@ class TokenStrip(ChipScrollArea):
         if self._layout_task:
             self._layout_task.stop()
             self._layout_task = None
-        labels, first = self._tokens.labels, self._first_visible()
+        labels, first = self.tokens.labels, self._first_visible()
         measures = (font_metrics(12), text_scale())
         if labels is not self._measured_labels or measures != self._measured_with:
             self._measured_labels, self._measured_with = labels, measures
@@ -295,7 +295,7 @@ class TokenStrip(ChipScrollArea):
 
     def _start_wrapping(self, width: float) -> None:
         """Start the layout for a line width with the first tokens."""
-        self._chips = self._wrapped = WrappedChips(self._chip_height, width, self._chip_gaps)
+        self.chips = self._wrapped = WrappedChips(self._chip_height, width, self._chip_gaps)
         self._lay_out_part()
 
     def _lay_out_part(self) -> None:
@@ -306,7 +306,7 @@ class TokenStrip(ChipScrollArea):
         self._wrapped.extend(self._widths[start : start + TOKENS_PER_LAYOUT_PART], self._line_ends)
 
     def _measure_tokens(self, start: int) -> None:
-        labels = self._tokens.labels[start : start + TOKENS_PER_LAYOUT_PART]
+        labels = self.tokens.labels[start : start + TOKENS_PER_LAYOUT_PART]
         if self.is_text:
             self._widths += self._label_widths.words(labels, self._has_own_spaces)
             ends = (at for at, label in enumerate(labels, start) if label.endswith(LINE_END))
@@ -317,10 +317,10 @@ class TokenStrip(ChipScrollArea):
     @property
     def _has_own_spaces(self) -> bool:
         """Whether tokens include the spaces of the text."""
-        return any(label.startswith(SPACES) for label in self._tokens.labels[:MAX_ANNOUNCED_TOKENS])
+        return any(label.startswith(SPACES) for label in self.tokens.labels[:MAX_ANNOUNCED_TOKENS])
 
     def _lay_out_rest(self) -> Generator[None]:
-        while len(self._wrapped) < len(self._tokens.labels):
+        while len(self._wrapped) < len(self.tokens.labels):
             self._lay_out_part()
             self._set_scroll_range()
             self.viewport().update()
@@ -346,11 +346,11 @@ class TokenStrip(ChipScrollArea):
         focused = self._at if self.hasFocus() else None
         if self.is_text:
             words = [*self._chips_within(seen)]
-            paint_words(painter, words, self._tokens, self._theme, focused)
+            paint_words(painter, words, self.tokens, self._theme, focused)
             self._paint_overview(painter, down)
         else:
             for token, box in self._chips_within(seen):
-                paint_chip(painter, box, self._tokens, token, self._theme, token == focused)
+                paint_chip(painter, box, self.tokens, token, self._theme, token == focused)
         painter.end()
 
     def _chips_within(self, area: QRectF) -> Iterator[tuple[int, QRectF]]:
@@ -369,7 +369,7 @@ class TokenStrip(ChipScrollArea):
         return QRectF(view.width() - width, 0, width, view.height())
 
     def _paint_overview(self, painter: QPainter, down: int) -> None:
-        area, chips, tokens, theme = self._overview_area, self._wrapped, self._tokens, self._theme
+        area, chips, tokens, theme = self._overview_area, self._wrapped, self.tokens, self._theme
         rows = round(area.height())
         if not chips.lines or not rows:
             return
@@ -396,12 +396,12 @@ class TokenStrip(ChipScrollArea):
         self._is_held = event.button() == Qt.MouseButton.LeftButton and token is not None
         if token is None or not self._is_held:
             return
-        chosen, is_added = self._tokens.chosen, bool(event.modifiers() & CONTROL_MODIFIER)
+        chosen, is_added = self.tokens.chosen, bool(event.modifiers() & CONTROL_MODIFIER)
         self._kept, self._at = chosen if is_added else frozenset(), token
         if event.modifiers() & SHIFT_MODIFIER:
             self._extend_selection(token)
             return
-        self._anchor = token
+        self.anchor = token
         if is_added:
             self.tokensChosen.emit(chosen ^ {token})
         else:
@@ -420,8 +420,8 @@ class TokenStrip(ChipScrollArea):
 
     def _extend_selection(self, token: int) -> None:
         """Select the span from the anchor to a token."""
-        start = self._at if self._anchor is None else self._anchor
-        self._anchor = start
+        start = self._at if self.anchor is None else self.anchor
+        self.anchor = start
         self._go_to(token)
         self.tokensChosen.emit(self._kept | tokens_between(start, token))
 
@@ -434,19 +434,19 @@ class TokenStrip(ChipScrollArea):
     # ------------------------------------------------------------------ keys
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        chosen, token = self._tokens.chosen, self._token_for_key(Qt.Key(event.key()))
+        chosen, token = self.tokens.chosen, self._token_for_key(Qt.Key(event.key()))
         if event.matches(QKeySequence.StandardKey.SelectAll):
-            self.tokensChosen.emit(frozenset(range(len(self._tokens.labels))))
-        elif not self._tokens.labels or has_command_modifier(event):
+            self.tokensChosen.emit(frozenset(range(len(self.tokens.labels))))
+        elif not self.tokens.labels or has_command_modifier(event):
             super().keyPressEvent(event)
         elif token is not None and event.modifiers() & SHIFT_MODIFIER:
             self._kept = frozenset()
             self._extend_selection(token)
         elif token is not None:
-            self._anchor = None
+            self.anchor = None
             self._go_to(token)
         elif event.key() == Qt.Key.Key_Space:
-            self._anchor = self._at
+            self.anchor = self._at
             self.tokensChosen.emit(chosen ^ {self._at})
         elif event.key() == Qt.Key.Key_Escape and chosen:
             self.tokensChosen.emit(frozenset())
@@ -455,20 +455,20 @@ class TokenStrip(ChipScrollArea):
 
     def go_to_largest(self) -> None:
         """Go to the token with the largest weight, then to the next largest, in a cycle."""
-        weights = self._tokens.weights
+        weights = self.tokens.weights
         if weights != self._ranked:
             self._ranked, self._rank = weights, -1
         places = weights.largest(MAX_RANKED_TOKENS) if weights else ()
         if not places:
             return
         self._rank = (self._rank + 1) % len(places)
-        self._anchor = None
+        self.anchor = None
         self.setFocus(Qt.FocusReason.ShortcutFocusReason)
         self._go_to(places[self._rank])
 
     def _token_for_key(self, key: Qt.Key) -> int | None:
         """Return the token that a navigation key moves to; None for other keys."""
-        last = len(self._tokens.labels) - 1
+        last = len(self.tokens.labels) - 1
         sides = {Qt.Key.Key_Left: self._at - 1, Qt.Key.Key_Right: self._at + 1}
         ends = {Qt.Key.Key_Home: 0, Qt.Key.Key_End: last}
         if key in sides or key in ends:
@@ -476,7 +476,7 @@ class TokenStrip(ChipScrollArea):
         lines = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}
         return (
             self._token_in_adjacent_line(lines[key])
-            if key in lines and self._tokens.labels
+            if key in lines and self.tokens.labels
             else None
         )
 
@@ -485,7 +485,7 @@ class TokenStrip(ChipScrollArea):
         chips, here = self._wrapped, self._wrapped.line_of(self._at)
         if self._at >= len(chips):  # not laid out yet
             return self._at
-        there, across = here + lines, self._chips[self._at].center().x()
+        there, across = here + lines, self.chips[self._at].center().x()
         if not 0 <= there < chips.lines:
             return self._at
         centres = [box.center().x() for box in chips.boxes(there)]
@@ -502,7 +502,7 @@ class TokenStrip(ChipScrollArea):
         self._awaited, self._is_awaited_on_top = (token if is_late else None), is_on_top
         if is_late:
             return
-        box, bar = self._chips[token], self.verticalScrollBar()
+        box, bar = self.chips[token], self.verticalScrollBar()
         if is_on_top:
             bar.setValue(round(self._wrapped.line_of(token) * self._line_pitch))
             return

@@ -206,7 +206,7 @@ class PatchStrip(TokenStrip):
         if patches is not known:
             self._pictures = PatchPictures(patches) if patches else None
             self._pointed = None
-        is_same_layout = self._tokens.labels == tokens.labels
+        is_same_layout = self.tokens.labels == tokens.labels
         super().show_tokens(tokens, theme)
         if is_same_layout and patches is not known:
             self._lay_out()
@@ -214,7 +214,7 @@ class PatchStrip(TokenStrip):
     # ------------------------------------------------------------------ layout
 
     def sizeHint(self) -> QSize:
-        below = self._chips[-1].bottom() if self._chips else 0.0
+        below = self.chips[-1].bottom() if self.chips else 0.0
         return QSize(100, round(below + CHIP_GAP_PX * text_scale() / 2))
 
     def _lay_out(self) -> None:
@@ -223,18 +223,18 @@ class PatchStrip(TokenStrip):
             return
         patches, width = self._pictures.patches, self.maximumViewportSize().width() - 2.0
         self.verticalScrollBar().setRange(0, 0)
-        labels = self._tokens.labels[: patches.first]
+        labels = self.tokens.labels[: patches.first]
         self._flow(self._label_widths.chips(labels, self._has_numbers), self._chip_height, width)
         gap = CHIP_GAP_PX * text_scale()
-        top = round(self._chips[-1].bottom() + gap) if self._chips else round(gap / 2)
+        top = round(self.chips[-1].bottom() + gap) if self.chips else round(gap / 2)
         most = min(width, MAX_SIDE_PX * text_scale())
         scale = min(most / patches.width, MAX_SIDE_PX * text_scale() / patches.height)
         wide, high = (
             patches.width * scale / patches.columns,
             patches.height * scale / patches.rows,
         )
-        self._chips = [
-            *self._chips,
+        self.chips = [
+            *self.chips,
             *(
                 QRectF(1 + column * wide, top + row * high, wide, high)
                 for row in range(patches.rows)
@@ -248,16 +248,16 @@ class PatchStrip(TokenStrip):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         pictures = self._pictures
-        if pictures is None or len(self._chips) != pictures.patches.tokens:
+        if pictures is None or len(self.chips) != pictures.patches.tokens:
             return
         painter = QPainter(self.viewport())
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         focused = self._at if self.hasFocus() else None
         for token in range(pictures.patches.first):
             paint_chip(
-                painter, self._chips[token], self._tokens, token, self._theme, token == focused
+                painter, self.chips[token], self.tokens, token, self._theme, token == focused
             )
-        paint_patches(painter, self._chips, pictures, self._tokens, self._theme, focused)
+        paint_patches(painter, self.chips, pictures, self.tokens, self._theme, focused)
         painter.end()
 
     # ------------------------------------------------------------------ mouse and keys
@@ -272,7 +272,7 @@ class PatchStrip(TokenStrip):
         return super().viewportEvent(event)
 
     def _chip_at(self, point: QPointF) -> int | None:
-        return next((at for at, box in enumerate(self._chips) if box.contains(point)), None)
+        return next((at for at, box in enumerate(self.chips) if box.contains(point)), None)
 
     def _set_pointed(self, token: int | None) -> None:
         if token != self._pointed:

@@ -94,7 +94,7 @@ class LayerBoard(BoardView):
         self.enlarged.connect(self._open_cell)
 
     def _compute_layout(self, width: float, height: float, ratio: float) -> BoardLayout:
-        return lay_out_layers(self._board, width, height, ratio)
+        return lay_out_layers(self.board, width, height, ratio)
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
         if event.button() == Qt.MouseButton.LeftButton:
@@ -102,6 +102,6 @@ class LayerBoard(BoardView):
             self._open_cell(self.nearest_cell(slot, QPointF(event.position())) if slot else None)
 
     def _open_cell(self, cell: Cell | None) -> None:
-        place = layer_head_index(self._board, cell) if cell else None
+        place = layer_head_index(self.board, cell) if cell else None
         if place:
             self.layerRequested.emit(*place)
