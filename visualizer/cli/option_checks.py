@@ -46,7 +46,7 @@ FILE_OPTIONS = (
     *("format", "quiet"),
 )
 """Options that only affect exported files."""
-_NOT_GIVEN = (None, False)
+_UNSET_VALUES = (None, False)
 _FIGURE_FIELDS = {
     "layout": "extent",
     "theme": "paper",
@@ -204,7 +204,7 @@ def _find_idle_setting(options: argparse.Namespace, document: Document) -> str |
 
 def _find_idle_option(options: argparse.Namespace) -> str | None:
     """Return an error for the first option without effect on the exported files."""
-    given = [name for name in FILE_OPTIONS if getattr(options, name, None) not in _NOT_GIVEN]
+    given = [name for name in FILE_OPTIONS if getattr(options, name, None) not in _UNSET_VALUES]
     if given and not options.export:
         return f"{option_name(given[0])} has no effect without --export. Remove it."
     if options.format and STANDARD_OUTPUT_PATH not in options.export:

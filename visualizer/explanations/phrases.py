@@ -52,7 +52,7 @@ VECTOR_NAMES = {
 """Name of one vector of a stage."""
 WEIGHTS_PHRASE = "weights that sum to 1"
 NON_FINITE_PHRASE = "not every number is finite"
-NO_KEYS_PHRASE = "no token may attend to any key: all weights are 0"
+MASKED_ROW_PHRASE = "no token may attend to any key: all weights are 0"
 
 
 def column_name(facts: CellInfo) -> str:

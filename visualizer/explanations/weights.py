@@ -30,7 +30,7 @@ from visualizer.explanations.cell_terms import (
 )
 from visualizer.explanations.explainer import Explainer
 from visualizer.explanations.phrases import (
-    NO_KEYS_PHRASE,
+    MASKED_ROW_PHRASE,
     WEIGHTS_PHRASE,
     allowed_keys_phrase,
     dropout_factor_phrase,
@@ -115,7 +115,7 @@ class ScoresToWeightsExplainer(Explainer):
 
     def stage_sentence(self, block: StepContext) -> str:
         if block.stage.has_masked_input and not block.allowed().any():
-            return NO_KEYS_PHRASE
+            return MASKED_ROW_PHRASE
         made = f"{softmax_name(block.spec)} turns each row of scores into {WEIGHTS_PHRASE}"
         if block.spec.normalisation is NormalisationKind.SUM:
             made = "each score is divided by its row’s sum"
@@ -246,7 +246,7 @@ class EqualWeightsExplainer(Explainer):
         who = f"each of {count:,} tokens" if count > 1 else "the only token"
         each = f"{block.before}{who} {'would attend' if block.is_before_mask else 'attends'}"
         if not allowed.any():
-            return NO_KEYS_PHRASE
+            return MASKED_ROW_PHRASE
         if allowed.all():
             return f"{each} equally to all keys, with weight {format_share(1 / block.tokens)}"
         some = f"{each} equally to its allowed keys"

@@ -66,7 +66,7 @@ class LossRow(NamedTuple):
         return f"{self.step},{written},{self.seconds:.3f}\n"
 
 
-NO_ROWS = np.empty((0, len(LossRow._fields)))
+EMPTY_ROWS = np.empty((0, len(LossRow._fields)))
 
 
 def parse_tables(lines: Iterable[str]) -> Iterator[np.ndarray]:
@@ -93,7 +93,7 @@ def _parse_lines(lines: Sequence[str]) -> np.ndarray:
         return _parse_valid_lines(lines)
     except ValueError:
         if len(lines) == 1:
-            return NO_ROWS
+            return EMPTY_ROWS
     half = len(lines) // 2
     first = _parse_lines(lines[:half])
     return first if len(first) < half else np.concatenate([first, _parse_lines(lines[half:])])

@@ -41,7 +41,7 @@ class ModuleCall(Struct, frozen=True, eq=False):
     routing: tuple[Tensor, Tensor] | None = None
 
 
-NO_MODULE_PASSES: dict[str, ModuleCall] = {}
+EMPTY_MODULE_PASSES: dict[str, ModuleCall] = {}
 
 
 class LayerInput(Struct, frozen=True, eq=False):

@@ -17,9 +17,9 @@ from torch import nn
 from visualizer.attention.float64_conversion import float64_on_cpu
 from visualizer.attention.model_reading import LogitParts
 from visualizer.errors import InputError
-from visualizer.models.layer_inference import recognized_norm
 from visualizer.models.layer_recorder import layer_path
 from visualizer.models.model_ranks import Parallelism
+from visualizer.models.recorded_layer import recognized_norm
 from visualizer.progress import no_progress
 
 if TYPE_CHECKING:

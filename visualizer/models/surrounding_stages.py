@@ -15,7 +15,7 @@ from visualizer.format import format_size
 from visualizer.models.chunked_prefill import cache_disabling_argument
 from visualizer.models.layer_inference import StepMismatchError, infer_layers
 from visualizer.models.layer_recorder import (
-    NO_MODULE_PASSES,
+    EMPTY_MODULE_PASSES,
     LayerInput,
     ModuleCall,
     record_layer_inputs,
@@ -63,7 +63,7 @@ class RecordedLayers(Struct, frozen=True, eq=False):
         Why these stages are not available, as a sentence; empty if they are.
     """
 
-    passed: Mapping[str, ModuleCall] = NO_MODULE_PASSES
+    passed: Mapping[str, ModuleCall] = EMPTY_MODULE_PASSES
     inputs: Mapping[str, LayerInput] = {}
     is_repeated: bool = False
     notice: str = ""

@@ -679,14 +679,14 @@ COMMANDS: tuple[WindowCommand, ...] = (
 # fmt: on
 
 
-_NOT_COVERED = {
+_UNCOVERED = {
     *(FILE, RECENT_MENU, LAB, HELP),
     *("reduced_motion.toggle", "settings.open"),
     "scheme",
 }
 """Menus, commands and groups that do not act on the content under the start page."""
 START_PAGE_CLOSING_COMMANDS = tuple(
-    row.id for row in COMMANDS if not {row.menu, row.id, row.group} & _NOT_COVERED
+    row.id for row in COMMANDS if not {row.menu, row.id, row.group} & _UNCOVERED
 )
 """Commands that act on the content under the start page, so they close it."""
 

@@ -16,7 +16,7 @@ from visualizer.attention.model_reading import (
 from visualizer.features.head_scatter.presenter import (
     ADDED,
     MEASURES,
-    NO_HEADS_MESSAGE,
+    UNMEASURED_MESSAGE,
     HeadScatterPanel,
     present_scatter,
 )
@@ -74,7 +74,7 @@ def test_what_the_model_said_of_heads_is_an_axis_too() -> None:
 def test_without_a_repeated_token_there_is_no_induction() -> None:
     run = run_document(Document(text="a b c"), None)
     panel = present_scatter(resolve_view(Document(text="a b c"), View(), run))
-    assert (panel.message, panel.places) == (NO_HEADS_MESSAGE, ())
+    assert (panel.message, panel.places) == (UNMEASURED_MESSAGE, ())
 
 
 def test_an_unchanged_panel_is_kept() -> None:

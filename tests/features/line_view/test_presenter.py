@@ -19,9 +19,9 @@ from visualizer.attention.masks import allowed
 from visualizer.attention.spec import MaskKind, NormalisationKind
 from visualizer.features.line_view import line_selection
 from visualizer.features.line_view.presenter import (
+    BELOW_THRESHOLD_MESSAGE,
     HIDDEN_MESSAGE,
     LINES_PANEL,
-    NO_LINES_MESSAGE,
     PLAYBACK_PENDING_MESSAGE,
     present_lines,
     strongest_line_cell,
@@ -230,7 +230,7 @@ def test_a_text_of_a_batch_has_its_own_lines_and_none_to_padding() -> None:
 
 def test_a_threshold_above_all_says_how_to_see_more() -> None:
     panel = show(a_run(mask=MaskKind.NONE), a_view(LineOptions(threshold=1)))
-    assert (len(panel.lines), panel.message) == (0, NO_LINES_MESSAGE)
+    assert (len(panel.lines), panel.message) == (0, BELOW_THRESHOLD_MESSAGE)
 
 
 # ------------------------------------------------------------------------------ thinning

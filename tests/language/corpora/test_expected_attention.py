@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from visualizer.language.corpora.synthetic_tasks import (
     ALPHABETS,
     BRACKET_PAIRS,
-    NO_PARTNER,
+    MISSING_PARTNER,
     generate_rows,
     mean_partner_weight,
     partners,
 )
 from visualizer.language.training_settings import SYNTHETIC_TASKS, CorpusKind
 
-N = NO_PARTNER
+N = MISSING_PARTNER
 BY_HAND = [
     (CorpusKind.REPEAT, "abcabca", [N, N, N, 1, 2, 3, N]),
     (CorpusKind.REPEAT, "abab", [N, N, 1, 2]),
@@ -54,7 +54,7 @@ def test_a_partner_is_the_next_token(kind: CorpusKind, length: int, seed: int) -
     row = drawn(kind, length, seed)
     found = partners(kind, row)
     for query in range(length - 1):
-        if found[query] != NO_PARTNER:
+        if found[query] != MISSING_PARTNER:
             assert row[found[query]] == row[query + 1]
 
 
@@ -85,7 +85,7 @@ def test_a_digit_of_a_sum_is_told_by_the_digit_of_the_same_place(length: int, se
                 key = found[start + len(one) + len(other) + 1 + place]
                 from_the_end = size - place
                 expected = (
-                    start + len(one) - from_the_end if from_the_end <= len(one) else NO_PARTNER
+                    start + len(one) - from_the_end if from_the_end <= len(one) else MISSING_PARTNER
                 )
                 assert key == expected
         start += len(problem) + 1
@@ -97,25 +97,25 @@ def test_any_text_has_partners_or_none(kind: CorpusKind, data: st.DataObject) ->
     tokens = data.draw(st.lists(st.sampled_from(letters) | st.text(max_size=2), max_size=30))
     found = partners(kind, tokens)
     assert found.shape == (len(tokens),)
-    assert ((found >= NO_PARTNER) & (found <= np.arange(len(tokens)))).all()
+    assert ((found >= MISSING_PARTNER) & (found <= np.arange(len(tokens)))).all()
 
 
 @pytest.mark.parametrize("kind", SYNTHETIC_TASKS)
 def test_every_task_has_some(kind: CorpusKind) -> None:
-    assert (partners(kind, drawn(kind, 33, 0)) != NO_PARTNER).sum() > 5
+    assert (partners(kind, drawn(kind, 33, 0)) != MISSING_PARTNER).sum() > 5
 
 
 def test_attending_is_the_mean_weight_on_the_partners() -> None:
     generator = np.random.Generator(np.random.PCG64(1))
     weights = generator.dirichlet(np.ones(4), size=(2, 3, 4)).astype(np.float32)
-    found = mean_partner_weight(weights, np.array([NO_PARTNER, 0, NO_PARTNER, 2]))
+    found = mean_partner_weight(weights, np.array([MISSING_PARTNER, 0, MISSING_PARTNER, 2]))
     assert found.shape == (2, 3)
     expected = (weights[1, 2, 1, 0] + weights[1, 2, 3, 2]) / 2
     assert found[1, 2] == pytest.approx(expected)
     perfect = np.zeros((1, 1, 4, 4))
     perfect[0, 0, [1, 3], [0, 2]] = 1
-    assert mean_partner_weight(perfect, np.array([NO_PARTNER, 0, NO_PARTNER, 2])) == 1
+    assert mean_partner_weight(perfect, np.array([MISSING_PARTNER, 0, MISSING_PARTNER, 2])) == 1
 
 
 def test_nothing_to_attend_to_is_no_number() -> None:
-    assert np.isnan(mean_partner_weight(np.ones((1, 2, 3, 3)), np.full(3, NO_PARTNER))).all()
+    assert np.isnan(mean_partner_weight(np.ones((1, 2, 3, 3)), np.full(3, MISSING_PARTNER))).all()

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 PANE_TITLE = "Scatter"
 SCORES_ONLY_MESSAGE = "This file contains scores only; head measures need attention weights."
 HIDDEN_MESSAGE = "Hidden during a prediction question."
-NO_HEADS_MESSAGE = "No head has both measures for this text. Choose other measures."
+UNMEASURED_MESSAGE = "No head has both measures for this text. Choose other measures."
 ADDED, LOST = "added", "lost"
 LayerHeadIndex = tuple[int, int]
 """A layer index of the run and a head index, from 0."""
@@ -226,7 +226,7 @@ def present_scatter(
         made_of=made_of,
         qualifier=qualifier,
     )
-    return panel if panel.places else replace(panel, message=NO_HEADS_MESSAGE)
+    return panel if panel.places else replace(panel, message=UNMEASURED_MESSAGE)
 
 
 def _build_axis(

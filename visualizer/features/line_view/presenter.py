@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 HIDDEN_MESSAGE = "Lines are hidden until the answer is revealed."
 PLAYBACK_PENDING_MESSAGE = "Lines appear when playback reaches the attention weights."
 SEARCHING_MESSAGE = "Finding the strongest lines…"
-NO_LINES_MESSAGE = "No weight reaches the threshold. Lower it to see lines."
+BELOW_THRESHOLD_MESSAGE = "No weight reaches the threshold. Lower it to see lines."
 _NUMBER_NAMES = {
     WeightTransform.PLAIN: "weights",
     WeightTransform.WITHOUT_FIRST: "weights without the first token",
@@ -254,7 +254,11 @@ def _build_picture(source: LineSource, made_of: tuple[Hashable, ...]) -> LinePan
         panel,
         lines=lines,
         notes=_build_notes(run, request, _describe_counts(run, request, lines)),
-        message="" if len(lines) else PLAYBACK_PENDING_MESSAGE if len(whole) else NO_LINES_MESSAGE,
+        message=""
+        if len(lines)
+        else PLAYBACK_PENDING_MESSAGE
+        if len(whole)
+        else BELOW_THRESHOLD_MESSAGE,
     )
 
 
@@ -273,7 +277,7 @@ def _build_long_text_picture(source: LineSource, panel: LinePanel) -> LinePanel:
         if len(lines)
         else PLAYBACK_PENDING_MESSAGE
         if len(whole)
-        else NO_LINES_MESSAGE
+        else BELOW_THRESHOLD_MESSAGE
         if of_long
         else SEARCHING_MESSAGE
     )

@@ -42,10 +42,10 @@ WIDEST_SHARES = (0.9999, 0.0001, 0.996, 1.0)
 """Probabilities with the widest percentages: almost 1, almost 0, with a decimal, and whole."""
 
 
-NO_EDIT = ""
+UNEDITED = ""
 """Value of the choice that removes edits of heads."""
 EDIT_CHOICES = (
-    (NO_EDIT, "Unedited"),
+    (UNEDITED, "Unedited"),
     (HeadEditKind.OFF, "Ablate (zeros)"),
     (HeadEditKind.MEAN, "Ablate (mean over the text)"),
     (HeadEditKind.SCALED, "Scale"),
@@ -158,7 +158,7 @@ class NextTokenPane(QScrollArea):
         kind, edit = panel.kind, panel.edit
         self.kind.setVisible(bool(panel.heads))
         self._name_choices(reads_image=panel.takes_image)
-        index = -1 if panel.is_mixed else self.kind.findData(kind or NO_EDIT)
+        index = -1 if panel.is_mixed else self.kind.findData(kind or UNEDITED)
         self.kind.setCurrentIndex(index)
         self.factor.setVisible(kind is HeadEditKind.SCALED)
         self.source.setVisible(kind is HeadEditKind.PATCHED)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from visualizer.widgets.theme import Theme
 
 HINT = "Point at a cell to see its weight; double-click to open its layer and head."
-NO_HIGHLIGHTS = Highlights()
+EMPTY_HIGHLIGHTS = Highlights()
 
 
 class LabAttentionView(QWidget):
@@ -72,7 +72,7 @@ class LabAttentionView(QWidget):
         self.notices.setVisible(bool(panel.notices))
         self.said.setText(panel.said or (HINT if panel.board.columns else ""))
         self._announce_cell(panel)
-        self.board.show_board(panel.board, panel.cursor, NO_HIGHLIGHTS, theme, panel.message)
+        self.board.show_board(panel.board, panel.cursor, EMPTY_HIGHLIGHTS, theme, panel.message)
 
     def _announce_cell(self, panel: LabAttentionPanel) -> None:
         """Announce a cell selected with the keyboard to screen readers, but not a hovered one."""

@@ -15,7 +15,7 @@ from msgspec import Struct
 from visualizer.errors import InputError, system_error_reason
 from visualizer.lab.training.recorded_losses import LossHistory
 from visualizer.language.first_probe_text import choose_probe_text
-from visualizer.language.loss_log import MAX_FILE_BYTES, NO_ROWS, loss_curves, parse_tables
+from visualizer.language.loss_log import EMPTY_ROWS, MAX_FILE_BYTES, loss_curves, parse_tables
 from visualizer.language.run_folder import RunFolder
 from visualizer.storage.atomic_file import write_atomically
 
@@ -155,7 +155,7 @@ def read_losses(folder: Path, rest: Callable[[], None] = lambda: None) -> LossHi
     """
     try:
         with TextIOWrapper(RunFolder(folder).losses.open(MAX_FILE_BYTES), "utf-8") as lines:
-            parts = [NO_ROWS]
+            parts = [EMPTY_ROWS]
             for table in parse_tables(lines):
                 parts.append(table)
                 rest()

@@ -34,7 +34,7 @@ EXIT_TIMEOUT_MS = 60_000
 """Time for a process to write its checkpoint before it is killed, in milliseconds."""
 TERMINATED_MESSAGE = "Training did not stop within a minute and was terminated."
 _KILLED = 9
-NOT_STARTED_MESSAGE = "It had not started, so nothing has changed."
+UNSTARTED_MESSAGE = "It had not started, so nothing has changed."
 
 
 class ProcessEnd(Struct, frozen=True):
@@ -158,7 +158,7 @@ class TrainingProcess(QObject):
             self._emit_ended(None)
             return
         why = TERMINATED_MESSAGE if self._was_killed else _exit_reason(code, status)
-        sentence = why if self.has_opened else f"{why} {NOT_STARTED_MESSAGE}"
+        sentence = why if self.has_opened else f"{why} {UNSTARTED_MESSAGE}"
         self._emit_ended(RunFailure(sentence, self._details.decode(errors="replace").strip()))
 
     def _emit_ended(self, failure: RunFailure | None) -> None:

@@ -161,7 +161,7 @@ _ROW_GENERATORS: dict[CorpusKind, Callable[[int, int, np.random.Generator], np.n
 }
 
 
-NO_PARTNER = -1
+MISSING_PARTNER = -1
 
 _OPENING_OF = {pair[1]: pair[0] for pair in BRACKET_PAIRS}
 _OPENING = set(_OPENING_OF.values())
@@ -170,9 +170,8 @@ _OPENING = set(_OPENING_OF.values())
 def partners(kind: CorpusKind, tokens: Sequence[str]) -> np.ndarray:
     """Return for each query the key that determines the next token, int64 [token].
 
-    It is `NO_PARTNER` if none is known, and never after the query. Any tokens are accepted: a text
-    that is
-    not a row of the task has few partners or none.
+    It is `MISSING_PARTNER` if none is known, and never after the query. Any tokens are accepted: a
+    text that is not a row of the task has few partners or none.
 
     - repeat: the token after the previous occurrence of the query's token. With several previous
       occurrences there is none: the token after each is the same, and a head that has learned to
@@ -203,7 +202,7 @@ def mean_partner_weight(weights: np.ndarray, partners: np.ndarray) -> np.ndarray
     ndarray of float64
         [layer, head], from 0 to 1; NaN if no query has a partner.
     """
-    (queries,) = np.nonzero(partners != NO_PARTNER)
+    (queries,) = np.nonzero(partners != MISSING_PARTNER)
     if not len(queries):
         return np.full(weights.shape[:2], np.nan)
     read: np.ndarray = weights[:, :, queries, partners[queries]].mean(axis=-1, dtype=np.float64)
@@ -211,7 +210,7 @@ def mean_partner_weight(weights: np.ndarray, partners: np.ndarray) -> np.ndarray
 
 
 def _no_partners(tokens: Sequence[str]) -> list[int]:
-    return [NO_PARTNER] * len(tokens)
+    return [MISSING_PARTNER] * len(tokens)
 
 
 def _repeat_partners(tokens: Sequence[str]) -> list[int]:
@@ -219,7 +218,7 @@ def _repeat_partners(tokens: Sequence[str]) -> list[int]:
     partners = []
     for place, token in enumerate(tokens):
         before = seen.setdefault(token, [])
-        partners.append(before[0] + 1 if len(before) == 1 else NO_PARTNER)
+        partners.append(before[0] + 1 if len(before) == 1 else MISSING_PARTNER)
         before.append(place)
     return partners
 
@@ -232,7 +231,7 @@ def _bracket_partners(tokens: Sequence[str]) -> list[int]:
             opened.append(place)
         elif opened and tokens[opened[-1]] == _OPENING_OF.get(token):
             opened.pop()
-        partners.append(opened[-1] if opened else NO_PARTNER)
+        partners.append(opened[-1] if opened else MISSING_PARTNER)
     return partners
 
 

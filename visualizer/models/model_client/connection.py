@@ -54,7 +54,7 @@ CONNECTION_LOST_ERROR = (
     "The connection to the model server at {address} was lost: {why}. The program reconnects at "
     "the next change."
 )
-NOT_A_SERVER_ERROR = "The program at {address} is not an Attention Visualizer model server."
+FOREIGN_SERVER_ERROR = "The program at {address} is not an Attention Visualizer model server."
 JOB_ABANDONED_ERROR = (
     "The model server at {address} cancelled the job because its result was not requested in time. "
     "Try again."
@@ -83,7 +83,7 @@ class _Channel:
             nonce = None
         if not isinstance(nonce, str):
             self.close()
-            raise InputError("server", NOT_A_SERVER_ERROR.format(address=f"{host}:{port}"))
+            raise InputError("server", FOREIGN_SERVER_ERROR.format(address=f"{host}:{port}"))
         self._signer = RequestSigner(token, nonce)
         if self._http.sock:
             self._http.sock.settimeout(ANSWER_S)

@@ -53,7 +53,7 @@ INVALID_COMMAND_ERROR = (
     "Enter an SSH command, such as: ssh user@machine attention-visualizer serve FOLDER"
 )
 EXITED_ERROR = "SSH exited before the model was served: {why}"
-NO_OUTPUT_REASON = "it printed nothing."
+EMPTY_OUTPUT_REASON = "it printed nothing."
 PORT_ERROR = "No port is available on this computer."
 TIMEOUT_ERROR = "The model was not served within 10 minutes."
 
@@ -111,7 +111,7 @@ class SshServer:
             except Empty:
                 continue
             if line is None:
-                why = " ".join(output) or NO_OUTPUT_REASON
+                why = " ".join(output) or EMPTY_OUTPUT_REASON
                 raise InputError("ssh", EXITED_ERROR.format(why=why))
             is_served = is_served or _SERVED_PATTERN.search(line) is not None
             if is_served and (match := _TOKEN_PATTERN.search(line)):

@@ -1,0 +1,423 @@
+"""Infers how a layer computes its queries, keys, values and attention output."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING
+
+import torch
+from msgspec.structs import replace
+
+from visualizer.attention.float64_conversion import float64_on_cpu
+from visualizer.attention.layer_operations import (
+    HiddenActivation,
+    JoinedHeads,
+    LatentKeys,
+    LateSink,
+    LinearLayer,
+    NormLayer,
+    ResidualStream,
+    RotaryPosition,
+)
+from visualizer.attention.roles import Role
+from visualizer.models.layer_numbers import (
+    concatenated_heads,
+    context_with_sinks,
+    dot_product_vectors,
+    find_factor,
+    gated_context,
+    head_norm_values,
+    head_vectors,
+    latent_keys,
+    module_columns,
+    module_heads,
+    module_input,
+    module_output,
+    unedited_context,
+    vectors,
+)
+from visualizer.models.recorded_layer import ROTARY_KEY, RecordedLayer, are_close, are_equal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torch import Tensor
+
+    from visualizer.models.layer_recorder import ModuleCall
+
+
+KEPT_SHARE_KEY = "kept_by_sinks"
+"""Key, in the weights of a trace, of the share that sinks leave to each row."""
+
+
+class AttentionReader:
+    """Recognizes the steps from the input of a layer to the output of its attention."""
+
+    def __init__(self, layer: RecordedLayer) -> None:
+        self.layer = layer
+
+    def enter(self, stream: Tensor) -> str | None:
+        """Find the input of the attention's matrices: the stream, or its norm."""
+        self.layer.add_stage(Role.RESIDUAL, module_input(self.layer.path), ResidualStream((None,)))
+        inputs = [vectors(each.given) for each in self.layer.attention_matrices.values()]
+        if any(are_equal(one, stream) for one in inputs):
+            return Role.RESIDUAL
+        for name, each in self.layer.norms_of_input(stream):
+            numbers = vectors(each.result)
+            if numbers is not None and any(are_equal(one, numbers) for one in inputs):
+                step = self.layer.norm_step(name, stream, numbers)
+                if step:
+                    self.layer.add_stage(Role.NORMED, module_output(name), step, Role.RESIDUAL)
+                    return Role.NORMED
+        return None
+
+    def project_heads(self, entered: str) -> None:
+        """Find how queries, keys and values are computed from the input of the attention."""
+        call = self.layer.call
+        parts = {Role.QUERIES: call.queries, Role.KEYS: call.keys, Role.VALUES: call.values}
+        heads = call.weights.shape[1]
+        sizes = [(part.shape[1], part.shape[3]) for part in parts.values() if part is not None]
+        self._keys_of_latent(entered)
+        for role, (name, part) in enumerate(parts.items()):
+            assert part is not None
+            if name in self.layer.found.steps:
+                continue
+            whole = part[0]  # head token d_head
+            shared = tuple(at // (heads // len(whole)) for at in range(heads))
+            if self._find_projection(entered, name, whole, shared, role, sizes):
+                continue
+            if name != Role.QUERIES or not self._queries_of_latent(entered, whole, shared, sizes):
+                self.layer.add_stage(name, dot_product_vectors(name, shared), None)
+
+    def _find_latents(self, entered: str) -> Iterator[tuple[str, str, NormLayer, Tensor]]:
+        """Yield latent vectors: projections of the stream to fewer columns, then normalized.
+
+        Each with the path of its matrix, whose first columns it may be, and the path of its norm.
+        """
+        for path, each in self.layer.attention_matrices.items():
+            numbers = vectors(each.result)
+            if numbers is None or not are_equal(
+                vectors(each.given), self.layer.at.tensors[entered]
+            ):
+                continue
+            for norm in self.layer.norms:
+                given, normed = (
+                    vectors(part)
+                    for part in (self.layer.passed[norm].given, self.layer.passed[norm].result)
+                )
+                if given is None or normed is None or given.shape[-1] > numbers.shape[-1]:
+                    continue
+                if are_equal(given, numbers[:, : given.shape[-1]]):
+                    step = self.layer.norm_step(norm, given, normed)
+                    if step:
+                        yield path, norm, step, normed
+
+    def _add_latent(self, name: str, path: str, norm: str, step: NormLayer, entered: str) -> str:
+        size = self.layer.at.vectors(norm, is_input=True).shape[-1]
+        self.layer.add_stage(
+            name, module_columns(path, 0, size), self.layer.linear_step(path), entered
+        )
+        self.layer.add_stage(f"normed_{name}", module_output(norm), step, name)
+        return f"normed_{name}"
+
+    def _queries_of_latent(
+        self, entered: str, whole: Tensor, shared: tuple[int, ...], sizes: list[tuple[int, int]]
+    ) -> bool:
+        """Find queries computed from a latent vector per token."""
+        for path, norm, step, _ in self._find_latents(entered):
+            read = self._add_latent("latent_queries", path, norm, step, entered)
+            if self._find_projection(read, Role.QUERIES, whole, shared, 0, sizes):
+                return True
+            self.layer.remove_stages("latent_queries", read)
+        return False
+
+    def _keys_of_latent(self, entered: str) -> None:
+        """Find keys and values computed from one latent vector per token, as in DeepSeek.
+
+        The rotary columns of the keys are shared by all heads.
+        """
+        keys, values = self.layer.call.keys, self.layer.call.values
+        assert keys is not None
+        assert values is not None
+        heads, _, size = keys.shape[1:]
+        for path, norm, step, normed in self._find_latents(entered):
+            for to, each in self.layer.attention_matrices.items():
+                numbers = vectors(each.result)
+                if numbers is None or not are_equal(vectors(each.given), normed):
+                    continue
+                wide, left = divmod(numbers.shape[-1], heads)
+                own = wide - values.shape[-1]
+                if left or values.shape[1] != heads or not 0 < own < size:
+                    continue
+                first = tuple(range(0, heads * wide, wide))
+                after = tuple(at + own for at in first)
+                if not torch.equal(
+                    module_heads(to, after, values.shape[-1])(self.layer.at), values[0]
+                ):
+                    continue
+                start = normed.shape[-1]
+                keys_source = latent_keys(to, first, own, path, start, size - own)
+                rotary = self._find_rotation(keys_source(self.layer.at), keys[0])
+                if rotary is None:
+                    continue
+                read = self._add_latent("latent_keys", path, norm, step, entered)
+                others = module_columns(path, start, size - own)
+                self.layer.add_stage(
+                    "shared_keys", others, self.layer.linear_step(path, (start,)), entered
+                )
+                linear = self.layer.linear_step(to, first)
+                projected = LatentKeys(
+                    linear.modules, linear.has_bias, linear.is_transposed, first, own_columns=own
+                )
+                self.layer.add_stage("projected_keys", keys_source, projected, read, "shared_keys")
+                every = tuple(range(heads))
+                self.layer.add_stage(
+                    Role.KEYS, dot_product_vectors(Role.KEYS, every), rotary, "projected_keys"
+                )
+                self.layer.add_stage(
+                    Role.VALUES,
+                    dot_product_vectors(Role.VALUES, every),
+                    self.layer.linear_step(to, after),
+                    read,
+                )
+                return
+
+    def _find_projection(
+        self,
+        entered: str,
+        name: str,
+        whole: Tensor,
+        shared: tuple[int, ...],
+        role: int,
+        sizes: list[tuple[int, int]],
+    ) -> bool:
+        """Find the matrix that computes queries, keys or values, and the steps after it."""
+        source = self.layer.at.tensors[entered]
+        for path, each in self.layer.attention_matrices.items():
+            numbers = vectors(each.result)
+            if numbers is None or not are_equal(vectors(each.given), source):
+                continue
+            for first in _first_columns(role, sizes, numbers.shape[-1]):
+                width = whole.shape[-1]
+                projected = module_heads(path, first, width)(self.layer.at)
+                columns = tuple(first[head] for head in shared)
+                step = self.layer.linear_step(path, columns)
+                factor = find_factor(projected, whole)
+                if factor is not None:
+                    self.layer.add_stage(
+                        name,
+                        dot_product_vectors(name, shared),
+                        replace(step, factor=factor),
+                        entered,
+                    )
+                    return True
+                if name != Role.VALUES and self._find_head_transforms(
+                    name, projected, whole, shared, step, entered
+                ):
+                    return True
+        return False
+
+    def _find_head_transforms(
+        self,
+        name: str,
+        made: Tensor,
+        whole: Tensor,
+        shared: tuple[int, ...],
+        step: LinearLayer,
+        entered: str,
+    ) -> bool:
+        """Find the steps from projected to final queries or keys: norm, rotary embedding."""
+        read, columns = f"projected_{name}", step.first_columns
+        projected = module_heads(step.modules[0], columns, whole.shape[-1])
+        sizes = (len(whole), whole.shape[-1], shared)
+        for now, normed in (*self._norms_of_heads(shared, given=made), (made, None)):
+            rotary = self._find_rotation(now, whole)
+            if rotary is None and not torch.equal(now, whole):
+                continue
+            self.layer.add_stage(read, projected, step, entered)
+            if normed and rotary:
+                target = f"normed_{name}"
+                source = head_norm_values(normed.modules[0], *sizes, is_input=False)
+                self.layer.add_stage(target, source, normed, read)
+                read = target
+            self.layer.add_stage(name, dot_product_vectors(name, shared), rotary or normed, read)
+            return True
+        for turned, normed in self._norms_of_heads(shared, result=whole):
+            rotary = self._find_rotation(made, turned)
+            if rotary:
+                self.layer.add_stage(read, projected, step, entered)
+                source = head_norm_values(normed.modules[0], *sizes, is_input=True)
+                self.layer.add_stage(f"turned_{name}", source, rotary, read)
+                self.layer.add_stage(
+                    name, dot_product_vectors(name, shared), normed, f"turned_{name}"
+                )
+                return True
+        return False
+
+    def _norms_of_heads(
+        self, shared: tuple[int, ...], given: Tensor | None = None, result: Tensor | None = None
+    ) -> Iterator[tuple[Tensor, NormLayer]]:
+        """Yield norms of queries or keys with this input or result, and the other tensor.
+
+        A norm applies to each head's vectors, or to the vectors of all heads together.
+        """
+        known = given if given is not None else result
+        assert known is not None
+        heads, _, width = known.shape
+        for path in self.layer.norms:
+            each = self.layer.passed[path]
+            if not path.startswith(f"{self.layer.call.module}."):
+                continue
+            ends = [head_vectors(part, heads, width) for part in (each.given, each.result)]
+            before, after = ends
+            if before is None or after is None:
+                continue
+            if not are_equal(before if given is not None else after, known):
+                continue
+            is_over_heads = each.given.shape[-1] != width
+            if is_over_heads:
+                before, after = (part.transpose(0, 1).flatten(1) for part in (before, after))
+            step = self.layer.norm_step(path, before, after)
+            if step:
+                step = replace(step, is_over_heads=is_over_heads, heads=shared)
+                other = ends[1] if given is not None else ends[0]
+                assert other is not None
+                yield other, step
+
+    def _find_rotation(self, before: Tensor, after: Tensor) -> RotaryPosition | None:
+        """Find the rotation that explains the last token's vectors."""
+        each = self.layer.passed.get(self.layer.call.module)
+        if each is None or each.rotation is None:
+            return None
+        columns = each.rotation[0].shape[-1]
+        given, wanted = float64_on_cpu(before[:, -1]), float64_on_cpu(after[:, -1])  # head d_head
+        size = given.shape[-1]
+        kinds = product((columns // 2, columns), (False, True), (1, 2), (False, True))
+        for pairs, is_interleaved, stride, is_backward in kinds:
+            if not 0 < 2 * pairs <= size or pairs * stride > columns:
+                continue
+            step = RotaryPosition(ROTARY_KEY, pairs, is_interleaved, stride, is_backward)
+            cosines, sines = (float64_on_cpu(part[-1]) for part in rotation_angles(each, step))
+            starts = dict.fromkeys((0, size - 2 * pairs))
+            for start, is_regrouped in product(starts, (False, True)[: 1 + is_interleaved]):
+                candidate = replace(step, start=start, is_regrouped=is_regrouped)
+                if are_close(_rotate_pairs(given, cosines, sines, candidate), wanted):
+                    return candidate
+        return None
+
+    def join_heads(self, entered: str, result: Tensor) -> str | None:
+        """Find the matrix that mixes the heads, if any; return the last stage."""
+        context = self.layer.call.context
+        assert context is not None
+        joined = concatenated_heads(self.layer.at)
+        for path, each in self.layer.attention_matrices.items():
+            given = vectors(each.given)
+            if given is None or given.shape != joined.shape or vectors(each.result) is None:
+                continue
+            is_plain = are_equal(given, joined)
+            if not is_plain and not self._find_context_gate(entered, given, joined):
+                continue
+            numbers_of = module_input(path)
+            is_whole = is_plain and not self._has_late_sinks()
+            read = Role.CONTEXT if is_whole else "gated_context"
+            self.layer.add_stage(Role.CONCAT, numbers_of, JoinedHeads(frozenset()), read)
+            self.layer.add_stage(
+                Role.OUTPUT, module_output(path), self.layer.linear_step(path), Role.CONCAT
+            )
+            return Role.OUTPUT
+        stream = self.layer.at.tensors[Role.RESIDUAL]
+        if joined.shape == stream.shape and self.layer.is_read_or_result(stream + joined, result):
+            self.layer.add_stage(
+                Role.CONCAT, concatenated_heads, JoinedHeads(frozenset()), Role.CONTEXT
+            )
+            return Role.CONCAT
+        return None
+
+    def _has_late_sinks(self) -> bool:
+        """Whether sinks took their share of the context vectors after the softmax."""
+        context, sinks = self.layer.call.context, self.layer.call.arguments.get("s_aux")
+        assert context is not None
+        if not isinstance(sinks, torch.Tensor) or sinks.numel() != context.shape[2]:
+            return False
+        pairs = zip(context_with_sinks(self.layer.at), unedited_context(self.layer.at), strict=True)
+        outputs = context[0].transpose(0, 1)  # head token d_value
+        # For an edited head, neither matches its output.
+        are_reduced = [
+            are_close(left, wanted) and not are_close(left, own)
+            for (left, own), wanted in zip(pairs, outputs, strict=True)
+        ]
+        if any(are_reduced):
+            self.layer.add_stage(
+                "gated_context", context_with_sinks, LateSink(KEPT_SHARE_KEY), Role.CONTEXT
+            )
+        return any(are_reduced)
+
+    def _find_context_gate(self, entered: str, given: Tensor, joined: Tensor) -> bool:
+        """Find the gate whose sigmoid multiplies the context vectors: a matrix or its columns."""
+        assert self.layer.call.context is not None
+        source, (_, _, heads, width) = self.layer.at.tensors[entered], self.layer.call.context.shape
+        for path, each in self.layer.attention_matrices.items():
+            numbers = vectors(each.result)
+            if numbers is None or not are_equal(vectors(each.given), source):
+                continue
+            kinds = {heads * width: (width, 0), 2 * heads * width: (2 * width, width)}
+            if numbers.shape[-1] not in kinds:
+                continue
+            stride, start = kinds[numbers.shape[-1]]
+            first = tuple(start + stride * head for head in range(heads))
+            gates = module_heads(path, first, width)(self.layer.at)  # head token d_head
+            if are_close(gates.transpose(0, 1).flatten(1).sigmoid() * joined, given):
+                self.layer.add_stage(
+                    "context_gate",
+                    module_heads(path, first, width),
+                    self.layer.linear_step(path, first),
+                    entered,
+                )
+                self.layer.add_stage(
+                    "gated_context",
+                    gated_context(path, first, width),
+                    HiddenActivation("sigmoid"),
+                    "context_gate",
+                    Role.CONTEXT,
+                )
+                return True
+        return False
+
+
+def _first_columns(role: int, sizes: list[tuple[int, int]], width: int) -> Iterator[list[int]]:
+    """Yield candidates for the first column of each head's queries, keys or values."""
+    heads, size = sizes[role]
+    if width == 2 * heads * size:  # each head's columns are followed by a gate of the same size
+        yield [2 * head * size for head in range(heads)]
+    if width == heads * size:
+        yield [head * size for head in range(heads)]
+    elif width == sum(count * wide for count, wide in sizes):
+        start = sum(count * wide for count, wide in sizes[:role])
+        yield [start + head * size for head in range(heads)]
+        if len({*sizes}) == 1:
+            yield [(3 * head + role) * size for head in range(heads)]
+
+
+def rotation_angles(each: ModuleCall, step: RotaryPosition) -> tuple[Tensor, Tensor]:
+    """Return the cosines and sines of a rotation, [token, pair]."""
+    assert each.rotation is not None
+    cosines, sines = (part[0].detach() for part in each.rotation)
+    # The first tokens may have no position, e.g. class and register tokens of an image model.
+    if (first := each.given.shape[-2] - len(cosines)) > 0:
+        unturned = cosines.new_ones(first, cosines.shape[-1])
+        cosines = torch.cat([unturned, cosines])
+        sines = torch.cat([torch.zeros_like(unturned), sines])
+    kept = slice(None, step.pairs * step.stride, step.stride)
+    return cosines[:, kept], sines[:, kept] * (-1 if step.is_backward else 1)
+
+
+def _rotate_pairs(vectors: Tensor, cosines: Tensor, sines: Tensor, step: RotaryPosition) -> Tensor:
+    """Rotate pairs of columns of vectors [head, d_head] by angles [pair]."""
+    rotated, columns = vectors.clone(), torch.arange(step.pairs)
+    halves, adjacent = (columns, columns + step.pairs), (2 * columns, 2 * columns + 1)
+    first, second = (step.start + each for each in (adjacent if step.is_interleaved else halves))
+    is_apart = step.is_regrouped or not step.is_interleaved
+    to_first, to_second = (step.start + each for each in (halves if is_apart else adjacent))
+    rotated[:, to_first] = vectors[:, first] * cosines - vectors[:, second] * sines
+    rotated[:, to_second] = vectors[:, second] * cosines + vectors[:, first] * sines
+    return rotated

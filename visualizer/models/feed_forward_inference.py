@@ -1,0 +1,374 @@
+"""Infers what a layer computes between its attention output and its result."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from msgspec.structs import replace
+
+from visualizer.attention.float64_conversion import float64_on_cpu
+from visualizer.attention.layer_operations import (
+    ACTIVATIONS,
+    ExpertMixture,
+    HiddenActivation,
+    ResidualAddition,
+    ScaledVector,
+)
+from visualizer.attention.roles import Role
+from visualizer.models.layer_numbers import (
+    RoutedExperts,
+    module_columns,
+    module_input,
+    module_output,
+    scaled_stage,
+    sum_stages,
+    vectors,
+)
+from visualizer.models.recorded_layer import (
+    VALUE_TOLERANCE,
+    RecordedLayer,
+    are_equal,
+    is_matrix,
+    is_norm,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from torch import Tensor
+
+
+CHECKED_HIDDEN_VALUES = 64
+"""Approximate number of hidden values on which activation functions are compared."""
+FACTOR_DIGITS = (2, 3, 4, 5, 6)
+"""Numbers of significant digits with which a config may give a layer's multiplier."""
+_Part = tuple[str, "Tensor", int]
+"""Part of a matrix's result: the module path, the values, and their first column."""
+
+
+class FeedForwardReader:
+    """Recognizes the steps from the output of attention to the result of the layer."""
+
+    def __init__(self, layer: RecordedLayer) -> None:
+        self.layer = layer
+
+    def follow(self, written: str, result: Tensor) -> None:
+        """Trace the stream from the attention output to the result of the layer."""
+        tensors, stream = self.layer.at.tensors, self.layer.at.tensors[Role.RESIDUAL]
+        written = self._follow_output_scaling(
+            self._follow_output_norm(written, stream), stream, result
+        )
+        attended = stream + tensors[written]
+        if not self.layer.is_read_or_result(attended, result):
+            self._follow_parallel_feed_forward(written, result)
+            return
+        self.layer.add_stage(
+            "attended",
+            sum_stages(Role.RESIDUAL, written),
+            ResidualAddition(),
+            Role.RESIDUAL,
+            written,
+        )
+        read = self._follow_norm("attended", "normed_attended")
+        base, read = self._follow_cross_attention("attended", read)
+        output = self._find_feed_forward(read)
+        if output is None:
+            self.layer.add_result(None)
+            return
+        output = self._follow_feed_forward_norm(output)
+        output = (
+            self._find_scaling(output, tensors[base], [result], "scaled_feed_forward") or output
+        )
+        for before in dict.fromkeys((base, read)):
+            whole = tensors[before] + tensors[output]
+            if torch.equal(whole, result):
+                self.layer.add_result(ResidualAddition(), before, output)
+                return
+            for name, each in self.layer.norms_of_input(whole):
+                if are_equal(vectors(each.result), result):
+                    step = self.layer.norm_step(name, whole, result)
+                    if step:
+                        parts = (before, output)
+                        self.layer.add_stage(
+                            "added", sum_stages(*parts), ResidualAddition(), *parts
+                        )
+                        self.layer.add_result(step, "added")
+                        return
+        self.layer.add_result(None)
+
+    def _follow_norm(self, name: str, normed: str) -> str:
+        """Trace a norm of a stream; return the last stage."""
+        stream = self.layer.at.tensors[name]
+        for path, each in self.layer.norms_of_input(stream):
+            numbers = vectors(each.result)
+            step = None if numbers is None else self.layer.norm_step(path, stream, numbers)
+            if step:
+                self.layer.add_stage(normed, module_output(path), step, name)
+                return normed
+        return name
+
+    def _follow_cross_attention(self, base: str, read: str) -> tuple[str, str]:
+        """Trace cross-attention, a module of the same class as the self-attention.
+
+        Returns
+        -------
+        tuple of str
+            The stream after it, and the input of the next part; both unchanged if there is none.
+        """
+        tensors, kind = self.layer.at.tensors, type(self.layer.modules[self.layer.call.module])
+        others = [
+            path
+            for path, module in self.layer.modules.items()
+            if type(module) is kind and path != self.layer.call.module and path in self.layer.passed
+        ]
+        for path in others:
+            numbers = vectors(self.layer.passed[path].result)
+            if (
+                not are_equal(vectors(self.layer.passed[path].given), tensors[read])
+                or numbers is None
+            ):
+                continue
+            for before in dict.fromkeys((base, read)):
+                if numbers.shape == tensors[before].shape and self.layer.is_read(
+                    tensors[before] + numbers
+                ):
+                    self.layer.add_stage("cross_output", module_output(path), None)
+                    parts = (before, "cross_output")
+                    self.layer.add_stage("crossed", sum_stages(*parts), ResidualAddition(), *parts)
+                    return "crossed", self._follow_norm("crossed", "normed_crossed")
+        return base, read
+
+    def _follow_parallel_feed_forward(self, written: str, result: Tensor) -> None:
+        """Trace a feed-forward block parallel to the attention: both use the layer's input."""
+        tensors, stream = self.layer.at.tensors, self.layer.at.tensors[Role.RESIDUAL]
+        read = Role.NORMED if Role.NORMED in tensors else Role.RESIDUAL
+        output = self._find_feed_forward(read)
+        if output is None:
+            for name, each in self.layer.norms_of_input(stream):
+                numbers = vectors(each.result)
+                step = None if numbers is None else self.layer.norm_step(name, stream, numbers)
+                if (
+                    numbers is not None
+                    and step
+                    and not are_equal(numbers, tensors.get(Role.NORMED))
+                ):
+                    self.layer.add_stage(
+                        "normed_attended", module_output(name), step, Role.RESIDUAL
+                    )
+                    output = self._find_feed_forward("normed_attended")
+                    break
+        if output is not None:
+            names = (Role.RESIDUAL, written, output)
+            parts = {name: tensors[name] for name in names}
+            for one, two, three in ((0, 1, 2), (1, 2, 0), (0, 2, 1)):
+                first, second, third = (parts[names[at]] for at in (one, two, three))
+                if torch.equal(first + second + third, result):
+                    self.layer.add_result(ResidualAddition(), *names)
+                    return
+        self.layer.add_result(None)
+
+    def _follow_output_scaling(self, written: str, stream: Tensor, result: Tensor) -> str:
+        """Trace a factor on the attention output, if the scaled output is added to the stream."""
+        if self.layer.is_read_or_result(stream + self.layer.at.tensors[written], result):
+            return written
+        given = [vectors(each.given) for each in self.layer.passed.values()]
+        return self._find_scaling(written, stream, given, "scaled_output") or written
+
+    def _find_scaling(
+        self, name: str, stream: Tensor, sums: Sequence[Tensor | None], scaled: str
+    ) -> str | None:
+        """Find the factor by which a part is multiplied before it is added to the stream.
+
+        Parameters
+        ----------
+        sums : sequence of Tensor or None
+            Candidates for the stream after the addition.
+        scaled : str
+            Name of the scaled stage.
+
+        Returns
+        -------
+        str or None
+            The same name; None if no candidate is explained by a factor.
+        """
+        numbers = self.layer.at.tensors[name]
+        gains = [*self._column_factors(numbers.shape[-1])]
+        for whole in sums:
+            if whole is None or whole.shape != stream.shape or are_equal(whole, stream + numbers):
+                continue
+            for path, gain in gains:
+                if torch.equal(stream + numbers * gain, whole):
+                    self.layer.add_stage(
+                        scaled, scaled_stage(name, gain), ScaledVector((path,)), name
+                    )
+                    self.layer.found.weights[path] = gain
+                    return scaled
+            for factor in _likely_factors(numbers, whole - stream):
+                if torch.equal(stream + numbers * factor, whole):
+                    self.layer.add_stage(
+                        scaled, scaled_stage(name, factor), ScaledVector(("",), factor), name
+                    )
+                    return scaled
+        return None
+
+    def _column_factors(self, columns: int) -> Iterator[tuple[str, Tensor]]:
+        """Yield the vector parameters of the layer that do not belong to a norm or a matrix."""
+        for name, part in self.layer.module.named_parameters():
+            path = f"{self.layer.path}.{name}"
+            owner = self.layer.modules.get(path.rpartition(".")[0])
+            is_part = owner is not None and (is_norm(owner) or is_matrix(owner))
+            if part.shape == (columns,) and not is_part:
+                yield path, part.detach()
+
+    def _follow_output_norm(self, written: str, stream: Tensor) -> str:
+        """Trace a norm of the attention output, if its result is added to the stream."""
+        numbers = self.layer.at.tensors[written]
+        if self.layer.is_read_or_result(stream + numbers, stream):
+            return written
+        for name, each in self.layer.norms_of_input(numbers):
+            normed = vectors(each.result)
+            step = None if normed is None else self.layer.norm_step(name, numbers, normed)
+            if normed is not None and step:
+                self.layer.add_stage("normed_output", module_output(name), step, written)
+                return "normed_output"
+        return written
+
+    def _follow_feed_forward_norm(self, made: str) -> str:
+        """Trace a norm of the feed-forward output."""
+        numbers = self.layer.at.tensors[made]
+        for name, each in self.layer.norms_of_input(numbers):
+            normed = vectors(each.result)
+            step = None if normed is None else self.layer.norm_step(name, numbers, normed)
+            if normed is not None and step:
+                self.layer.add_stage("normed_feed_forward", module_output(name), step, made)
+                return "normed_feed_forward"
+        return made
+
+    def _find_feed_forward(self, read: str) -> str | None:
+        """Find the matrices of the feed-forward block and the activation between them."""
+        if self._find_experts(read):
+            return "feed_forward"
+        source = self.layer.at.tensors[read]
+        first = [
+            (path, numbers)
+            for path, each in self.layer.feed_forward_matrices.items()
+            if are_equal(vectors(each.given), source)
+            and (numbers := vectors(each.result)) is not None
+        ]
+        for path, each in self.layer.feed_forward_matrices.items():
+            given, numbers = vectors(each.given), vectors(each.result)
+            if given is None or numbers is None or any(path == known for known, _ in first):
+                continue
+            activated = self._find_activation(first, given)
+            if activated is None:
+                continue
+            gate, up, function = activated
+            size = given.shape[-1]
+            for name, part in (("gate", gate), ("up", up)):
+                if part is not None:
+                    module, _, at = part
+                    step = self.layer.linear_step(module, (at,))
+                    self.layer.add_stage(name, module_columns(module, at, size), step, read)
+            reads = ("gate", "up") if gate is not None else ("up",)
+            self.layer.add_stage("hidden", module_input(path), HiddenActivation(function), *reads)
+            self.layer.add_stage(
+                "feed_forward", module_output(path), self.layer.linear_step(path), "hidden"
+            )
+            return "feed_forward"
+        return self._unknown_feed_forward(read)
+
+    def _find_experts(self, read: str) -> bool:
+        """Find experts to which the tokens of a stream are routed, and any shared expert."""
+        source = self.layer.at.tensors[read]
+        for path, each in self.layer.passed.items():
+            if each.routing is None or not are_equal(vectors(each.given), source):
+                continue
+            block = path.rpartition(".")[0]
+            whole = self.layer.passed.get(block)
+            numbers = None if whole is None else vectors(whole.result)
+            if numbers is None:
+                continue
+            experts = RoutedExperts(path, self.layer.modules[path])
+            if not experts.is_weighted_mixture(self.layer.passed):
+                continue
+            for one in (experts, *self._with_shared_experts(experts, block, source)):
+                if one.is_shared_only(self.layer.passed, numbers):
+                    step = ExpertMixture((path,), has_shared=bool(one.shared))
+                    self.layer.add_stage("feed_forward", module_output(block), step, read)
+                    self.layer.found.experts[path] = one
+                    return True
+        return False
+
+    def _with_shared_experts(
+        self, experts: RoutedExperts, block: str, source: Tensor
+    ) -> Iterator[RoutedExperts]:
+        """Yield the experts with each sibling module that may be a shared expert, gated or not."""
+        beside = [
+            path
+            for path, each in self.layer.passed.items()
+            if path.startswith(f"{block}.")
+            and path != experts.path
+            and are_equal(vectors(each.given), source)
+        ]
+        gates = [path for path in beside if self.layer.passed[path].result.shape[-1] == 1]
+        for path in beside:
+            if self.layer.passed[path].result.shape[-1] == source.shape[-1]:
+                for gate in ("", *gates):
+                    yield replace(experts, shared=path, shared_gate=gate)
+
+    def _unknown_feed_forward(self, read: str) -> str | None:
+        """Add the output of a child module as it is, without knowing how it is computed."""
+        for path, each in self.layer.passed.items():
+            numbers, is_whole = (
+                vectors(each.result),
+                path.count(".") == self.layer.path.count(".") + 1,
+            )
+            if (
+                is_whole
+                and numbers is not None
+                and not path.startswith(self.layer.attention_prefix.rstrip("."))
+                and path not in self.layer.norms
+                and are_equal(vectors(each.given), self.layer.at.tensors[read])
+            ):
+                self.layer.add_stage("feed_forward", module_output(path), None)
+                return "feed_forward"
+        return None
+
+    def _find_activation(
+        self, first: list[tuple[str, Tensor]], hidden: Tensor
+    ) -> tuple[_Part | None, _Part, str] | None:
+        """Return the gate, the gated part and the activation that explain the hidden values."""
+        size = hidden.shape[-1]
+        parts = [
+            (path, numbers[:, at : at + size], at)
+            for path, numbers in first
+            for at in range(0, numbers.shape[-1] - size + 1, size)
+        ]
+        some = slice(None, None, max(1, size // CHECKED_HIDDEN_VALUES))
+        wanted = float64_on_cpu(hidden[-1, some]).numpy()
+        last = {id(part): float64_on_cpu(part[1][-1, some]).numpy() for part in parts}
+        limit = VALUE_TOLERANCE * max(float(np.abs(wanted).max()), 1e-12)
+        best: tuple[float, tuple[_Part | None, _Part, str]] | None = None
+        for one in parts:
+            others = [part for part in parts if part is not one]
+            for name, function in ACTIVATIONS.items():
+                activated = np.array([function(value) for value in last[id(one)].tolist()])
+                pairs = [
+                    (None, one, activated),
+                    *((one, two, activated * last[id(two)]) for two in others),
+                ]
+                for gate, up, numbers in pairs:
+                    error = float(np.abs(numbers - wanted).max())
+                    if error <= limit and (best is None or error < best[0]):
+                        best = error, (gate, up, name)
+        return best[1] if best else None
+
+
+def _likely_factors(numbers: Tensor, product: Tensor) -> Iterator[float]:
+    """Yield factors of few digits that may relate a tensor to a rounded product."""
+    largest = numbers.abs().argmax()
+    ratio = float64_on_cpu(product.flatten()[largest]) / float64_on_cpu(numbers.flatten()[largest])
+    if bool(ratio.isfinite()) and ratio:
+        yield from dict.fromkeys(float(f"{float(ratio):.{digits}g}") for digits in FACTOR_DIGITS)

@@ -1,0 +1,278 @@
+"""The recorded passes of one layer of a model, and the stages recognized in it."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING
+
+import torch
+from msgspec import Struct, field
+from msgspec.structs import replace
+from torch import nn
+
+from visualizer.attention.float64_conversion import float64_on_cpu
+from visualizer.attention.layer_operations import (
+    LayerStep,
+    LinearLayer,
+    NormLayer,
+    ResidualAddition,
+    RotaryPosition,
+)
+from visualizer.attention.layer_stages import StageStep
+from visualizer.attention.roles import Role
+from visualizer.models.layer_numbers import (
+    LayerPass,
+    RoutedExperts,
+    StageReader,
+    module_input,
+    module_output,
+    vectors,
+)
+from visualizer.models.layer_recorder import layer_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from torch import Tensor
+
+    from visualizer.models.attention_recorder import AttentionCall
+    from visualizer.models.layer_recorder import ModuleCall
+
+
+ROTARY_KEY = "rotary"
+VALUE_TOLERANCE = 1e-5
+"""Tolerance for recomputed values, relative to the largest value."""
+CHECKED_VALUES = 8
+"""Number of values recomputed from each matrix's result."""
+EPSILON_ATTRIBUTES = ("eps", "variance_epsilon", "epsilon")
+DEFAULT_EPSILONS = (1e-5, 1e-6)
+"""Values that norms add to the mean square if the module does not name one."""
+
+
+class LayerSteps(Struct, eq=False):
+    """The stages of one layer and how they are computed.
+
+    Parameters
+    ----------
+    steps : dict
+        By stage name; the per-layer tuples of a step contain only this layer.
+    sources : dict
+        How to obtain the values of each stage.
+    weights : dict
+        Parameters used by the steps, by their name in the model.
+    experts : dict
+        Expert mixtures, by module path.
+    """
+
+    steps: dict[str, StageStep] = field(default_factory=dict)
+    sources: dict[str, StageReader] = field(default_factory=dict)
+    weights: dict[str, Tensor] = field(default_factory=dict)
+    experts: dict[str, RoutedExperts] = field(default_factory=dict)
+
+
+class RecordedLayer:
+    """The recorded passes of one layer, and the stages recognized so far.
+
+    Parameters
+    ----------
+    path : str
+        Module path of the layer.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        call: AttentionCall,
+        passed: Mapping[str, ModuleCall],
+        path: str,
+    ) -> None:
+        self.call = call
+        self.path = path
+        within = f"{self.path}."
+        self.module = model.get_submodule(self.path)
+        self.modules = {within + name: part for name, part in self.module.named_modules() if name}
+        self.passed = {path: passed[path] for path in self.modules if path in passed}
+        self.whole_pass = passed.get(self.path)
+        self.found, self.at = LayerSteps(), LayerPass(call, passed)
+        inner = layer_path(call.module)
+        is_part = inner != path
+        self.attention_prefix = f"{inner}." if is_part else _attention_block(path, call.module)
+        # In BERT, ``attention.output.dense`` is a sibling of ``attention.self``.
+        self.attention_matrices: dict[str, ModuleCall] = {}
+        self.feed_forward_matrices: dict[str, ModuleCall] = {}
+        for name, each in self.passed.items():
+            if self._is_product(name, each):
+                is_inside = name.startswith(self.attention_prefix)
+                matrices = self.attention_matrices if is_inside else self.feed_forward_matrices
+                matrices[name] = each
+        self.norms = [path for path in self.passed if is_norm(self.modules[path])]
+
+    def add_stage(
+        self, name: str, numbers_of: StageReader, step: LayerStep | None, *reads: str
+    ) -> None:
+        """Add a stage: the source of its values, how it is computed, and its inputs."""
+        self.found.sources[name] = numbers_of
+        self.found.steps[name] = StageStep(step, reads)
+        self.at.tensors[name] = numbers_of(self.at)
+
+    def remove_stages(self, *names: str) -> None:
+        """Remove stages that turned out to lead nowhere."""
+        for name in names:
+            for known in (self.found.steps, self.found.sources, self.at.tensors):
+                known.pop(name, None)
+
+    def add_result(self, step: LayerStep | None, *reads: str) -> None:
+        """Add the result of the layer.
+
+        If its step is unknown, an unknown feed-forward stage is removed, since it is not known to
+        contribute to the result.
+        """
+        unknown = self.found.steps.get("feed_forward")
+        if step is None and unknown and unknown.step is None:
+            self.remove_stages("feed_forward", "normed_feed_forward")
+        self.add_stage("result", module_output(self.path), step, *reads)
+
+    def is_read_or_result(self, stream: Tensor, result: Tensor) -> bool:
+        """Whether a stream is the input of a module of the layer, or the layer's result."""
+        return torch.equal(stream, result) or self.is_read(stream)
+
+    def is_read(self, stream: Tensor) -> bool:
+        """Whether a stream is the input of a module of the layer."""
+        others = (vectors(each.given) for each in self.passed.values())
+        return any(are_equal(one, stream) for one in others)
+
+    def _is_product(self, path: str, each: ModuleCall) -> bool:
+        """Whether a module is a matrix whose recorded result is still its own.
+
+        A model may add to a matrix's result in place. This is detected by recomputing some values
+        of the last token, which takes almost no time.
+        """
+        module = self.modules[path]
+        given, result = vectors(each.given), vectors(each.result)
+        if not is_matrix(module) or given is None or result is None:
+            return False
+        weights = own_weights(module)
+        matrix = weights["weight"] if isinstance(module, nn.Linear) else weights["weight"].T
+        some = torch.linspace(0, len(matrix) - 1, min(CHECKED_VALUES, len(matrix))).long()
+        recomputed = float64_on_cpu(matrix[some]) @ float64_on_cpu(given[-1])
+        if "bias" in weights:
+            recomputed = recomputed + float64_on_cpu(weights["bias"][some])
+        last = float64_on_cpu(result[-1])
+        error = (recomputed - last[some]).abs().max()
+        return bool(error <= VALUE_TOLERANCE * last.abs().max().clamp_min(1e-12))
+
+    def norms_of_input(self, given: Tensor) -> Iterator[tuple[str, ModuleCall]]:
+        """Yield the norms with this input."""
+        for path in self.norms:
+            if are_equal(vectors(self.passed[path].given), given):
+                yield path, self.passed[path]
+
+    def linear_step(self, path: str, first: tuple[int, ...] = (0,)) -> LinearLayer:
+        """Return the step of a matrix, keeping its parameters."""
+        module = self.modules[path]
+        weights = own_weights(module)
+        self._keep_weights(path, weights)
+        return LinearLayer((path,), "bias" in weights, not isinstance(module, nn.Linear), first)
+
+    def _keep_weights(self, path: str, weights: dict[str, Tensor]) -> None:
+        self.found.weights |= {f"{path}.{name}": each for name, each in weights.items()}
+
+    def norm_step(self, path: str, given: Tensor, result: Tensor) -> NormLayer | None:
+        """Return the step of a norm, keeping its parameters; None if it is not recognized."""
+        module = self.modules[path]
+        step = recognized_norm(module, path, given, result)
+        if step:
+            self._keep_weights(path, own_weights(module))
+        return step
+
+    @property
+    def is_output_known(self) -> bool:
+        """Whether the layer's result is known to follow from its input."""
+        end = self.found.steps.get("result")
+        return end is not None and end.step is not None
+
+    def add_identity_norm(self) -> None:
+        """Add an identity norm stage as the input of stages that use the stream directly."""
+        for name, each in self.found.steps.items():
+            if name != "attended" and Role.RESIDUAL in each.reads and len(each.reads) == 1:
+                self.found.steps[name] = replace(each, reads=(Role.NORMED,))
+        self.add_stage(Role.NORMED, module_input(self.path), ResidualAddition(), Role.RESIDUAL)
+
+    def add_identity_rotation(self, name: str, source: str) -> None:
+        """Treat unrotated queries or keys as the result of an empty rotation."""
+        self.add_stage(source, self.found.sources[name], self.found.steps[name].step,
+                  *self.found.steps[name].reads)  # fmt: skip
+        self.found.steps[name] = StageStep(RotaryPosition(ROTARY_KEY, 0), (source,))
+
+
+def recognized_norm(
+    module: nn.Module, path: str, given: Tensor, result: Tensor, within: float = VALUE_TOLERANCE
+) -> NormLayer | None:
+    """Return the kind of norm that explains the last vectors; None if none does.
+
+    Parameters
+    ----------
+    given, result : Tensor
+        Input and output of the module, [query, d_model].
+    within : float
+        Tolerance, relative to the largest value.
+    """
+    weight, bias = (getattr(module, name, None) for name in ("weight", "bias"))
+    named = [float(value) for name in EPSILON_ATTRIBUTES if (value := getattr(module, name, None))]
+    vector, wanted = float64_on_cpu(given[..., -1, :]), float64_on_cpu(result[..., -1, :])
+    if any(part is not None and part.shape != vector.shape[-1:] for part in (weight, bias)):
+        return None
+    # If the mean of the vectors is 0, both kinds give the same result; the class name decides.
+    kinds = (False, True) if "RMS" in type(module).__name__ else (True, False)
+    for is_centred, adds_one, epsilon in product(
+        kinds, (False, True) if weight is not None else (False,), named or DEFAULT_EPSILONS
+    ):
+        moved = vector - vector.mean(-1, keepdim=True) if is_centred else vector
+        recomputed = moved * (moved.square().mean(-1, keepdim=True) + epsilon).rsqrt()
+        if weight is not None:
+            recomputed = recomputed * (float64_on_cpu(weight) + adds_one)
+        if bias is not None:
+            recomputed = recomputed + float64_on_cpu(bias)
+        if are_close(recomputed, wanted, within):
+            has_gain, has_bias = weight is not None, bias is not None
+            return NormLayer((path,), epsilon, is_centred, has_gain, has_bias, adds_one)
+    return None
+
+
+def _attention_block(layer: str, module: str) -> str:
+    """Return the path prefix of the attention's parts, which may be siblings of its module."""
+    step = module[len(layer) + 1 :].split(".")[0]
+    return f"{layer}.{step}."
+
+
+def own_weights(module: nn.Module) -> dict[str, Tensor]:
+    """Return the parameters of a module without those of its children."""
+    return {name: each.detach() for name, each in module.named_parameters(recurse=False)}
+
+
+def are_equal(one: Tensor | None, other: Tensor | None) -> bool:
+    """Whether both tensors exist and have the same values."""
+    if one is None or other is None or one.shape != other.shape:
+        return False
+    is_one = one.data_ptr() == other.data_ptr() and one.stride() == other.stride()
+    return is_one or torch.equal(one, other)
+
+
+def are_close(made: Tensor, wanted: Tensor, within: float = VALUE_TOLERANCE) -> bool:
+    """Whether values differ by at most a tolerance, relative to the largest value."""
+    return bool((made - wanted).abs().max() <= within * wanted.abs().max().clamp_min(1e-12))
+
+
+def is_matrix(module: nn.Module) -> bool:
+    """Whether a module is a plain matrix product: torch's Linear or transformers' Conv1D."""
+    return type(module) is nn.Linear or type(module).__name__ == "Conv1D"
+
+
+def is_norm(module: nn.Module) -> bool:
+    """Whether a module may be a norm: no child modules and only vector parameters."""
+    sizes = [part.ndim for part in module.parameters(recurse=False)]
+    return (
+        not [*module.children()]
+        and all(size == 1 for size in sizes)
+        and "Norm" in type(module).__name__
+    )
