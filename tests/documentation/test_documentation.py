@@ -93,8 +93,6 @@ NOT_RUN = {
     "README.md": {
         "python3 -m venv .venv && .venv/bin/pip install -c constraints.txt . "
         "&& .venv/bin/attention-visualizer": INSTALLS,
-        '.venv/bin/pip install -c constraints.txt ".[test]" '
-        "&& .venv/bin/python -m pytest -n logical": INSTALLS,
     },
     "CONTRIBUTING.md": {
         "python -m venv .venv": INSTALLS,

@@ -135,11 +135,11 @@ def test_a_link_leads_to_its_section_and_back(pages: DocumentationWindow) -> Non
     click(pages, "presenter mode")
     left_at = pages._visited[0].scroll
     assert shown(pages) == "The window"
-    assert pages.browser.textCursor().block().text() == "For a projector"
+    assert pages.browser.textCursor().block().text() == "Presenter mode"
     assert pages.browser.viewport().rect().contains(pages.browser.cursorRect())
     current = pages.contents.currentItem()
     assert current
-    assert current.text(0) == "For a projector"
+    assert current.text(0) == "Presenter mode"
     press(pages, Qt.Key.Key_Left, ALT)
     assert shown(pages) == "Documentation"
     assert pages.browser.verticalScrollBar().value() == left_at
@@ -192,7 +192,7 @@ def test_going_to_another_section_does_not_render_the_page_again(
     made = pages.browser.document()
     pages.contents.setFocus()
     press(pages, Qt.Key.Key_Down)
-    assert pages.browser.textCursor().block().text() == "What is where"
+    assert pages.browser.textCursor().block().text() == "Parts of the window"
     assert pages.browser.verticalScrollBar().value() > 0
     press(pages, Qt.Key.Key_Up)
     assert pages.browser.verticalScrollBar().value() == 0
@@ -206,7 +206,7 @@ def test_the_search_lists_sections_of_all_pages(pages: DocumentationWindow) -> N
     assert pages.search.hasFocus()
     every = listed(pages)
     QTest.keyClicks(pages.search, "projector BLANKS")
-    assert listed(pages) == ["For a projector"]
+    assert listed(pages) == ["Presenter mode"]
     press(pages, Qt.Key.Key_Return)
     assert shown(pages) == "The window"
     assert pages.browser.hasFocus()
@@ -333,17 +333,17 @@ def test_the_page_follows_the_theme(pages: DocumentationWindow, hand: Hand) -> N
 def test_the_page_follows_the_text_size(pages: DocumentationWindow, hand: Hand) -> None:
     usual = pages.browser.document().defaultFont().pixelSize()
     pages.open_place("window.md")
-    pages.browser.go_to("compare")
+    pages.browser.go_to("playback")
     try:
         app_settings.save_text_size(200)
         hand.window.resize_text()
         assert pages.browser.document().defaultFont().pixelSize() == 2 * usual
-        assert top_of(pages) == "Compare"
+        assert top_of(pages) == "Playback"
     finally:
         app_settings.save_text_size(100)
         hand.window.resize_text()
     assert pages.browser.document().defaultFont().pixelSize() == usual
-    assert top_of(pages) == "Compare"
+    assert top_of(pages) == "Playback"
 
 
 def test_pictures_and_lines_fit_a_narrow_window(pages: DocumentationWindow) -> None:
