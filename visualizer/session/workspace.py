@@ -22,7 +22,7 @@ from visualizer.session.document import Document, detect_typed_text
 from visualizer.session.exportable_snapshot import Snapshot
 from visualizer.session.history import DocumentHistory, History
 from visualizer.session.provenance import describe_provenance
-from visualizer.session.request_queue import RequestQueue
+from visualizer.session.request_controller import RequestController
 from visualizer.session.resolved_view import ResolvedView, resolve_view
 from visualizer.session.screen import Screen, ScreenInputs
 from visualizer.session.user_prediction import clear_marks
@@ -157,7 +157,7 @@ class Workspace(QObject):
         self._compute, self._presenter = compute, presenter
         self._patience_timer = QTimer(self, singleShot=True, interval=PROGRESS_DELAY_MS)
         self._patience_timer.timeout.connect(self._update_screen)
-        self.requests = RequestQueue(presenter, rest, self)
+        self.requests = RequestController(presenter, rest, self)
         self.requests.refinement_due.connect(self._refine_pictures)
         self.requests.worker.answered.connect(self._handle_result)
         self.requests.worker.failed.connect(self._handle_failure)

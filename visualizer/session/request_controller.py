@@ -23,7 +23,7 @@ REFINEMENT_DELAY_MS = 80
 """Delay of exact pictures after a user action; drawing them slows the window down."""
 
 
-class RequestQueue(QObject):
+class RequestController(QObject):
     """Sends requests to the worker, and refines the pictures of a long text while it is idle.
 
     Parameters
