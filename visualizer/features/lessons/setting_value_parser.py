@@ -114,7 +114,7 @@ def parse_matrix(given: object, printed: PrintedNumbers) -> np.ndarray:
             raise InvalidLessonValueError("A printed matrix is named by its section and its name.")
         *_, found = printed.find(str(given["section"]), str(given["name"]))
         if found.ndim != 2:
-            raise InvalidLessonValueError(f"“{given['name']}” is no matrix.")
+            raise InvalidLessonValueError(f"“{given['name']}” is not a matrix.")
         return found
     rows = given if isinstance(given, list) and all(isinstance(row, list) for row in given) else []
     widths = {len(row) for row in rows}
