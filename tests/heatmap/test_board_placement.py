@@ -27,7 +27,12 @@ from tests.support.hand_made_panels import (
 )
 from visualizer.heatmap import board_placement
 from visualizer.heatmap.board import Board, Heatmap, HeatmapAxis
-from visualizer.heatmap.board_arrangement import MAX_CELL_PX, MIN_SIDE_PX, BoardArranger
+from visualizer.heatmap.board_arrangement import (
+    MAX_CELL_PX,
+    MIN_SIDE_PX,
+    BoardArranger,
+    BoardMeasures,
+)
 from visualizer.heatmap.board_layout import TitlePlacement
 from visualizer.heatmap.board_placement import lay_out_board
 from visualizer.heatmap.panel_colour_scale import ColourScale
@@ -315,16 +320,17 @@ def test_in_any_window_panels_are_as_large_as_the_room_allows(
     sketch: Sketch, window: tuple[int, int], ratio: float, data: st.DataObject
 ) -> None:
     """Compare the arrangement with another, tried with every size."""
-    arranger = BoardArranger(sketch.board(), *window, ratio)
+    measures = BoardMeasures(sketch.board(), *window, ratio)
+    arranger = BoardArranger(measures)
     chosen = arranger.best
     candidates = [*arranger.candidates(chosen.heads)]
     other, worth = data.draw(st.sampled_from(candidates))
-    sizes = [one for one in arranger.sizes(MIN_SIDE_PX) if arranger.fits(other, one, window[1])]
-    side = data.draw(st.sampled_from(arranger.sizes(MIN_SIDE_PX)))
-    assert arranger.height_of(other, side) == pytest.approx(arranger.top_edges(other, side)[1])
+    sizes = [one for one in measures.sizes(MIN_SIDE_PX) if measures.fits(other, one, window[1])]
+    side = data.draw(st.sampled_from(measures.sizes(MIN_SIDE_PX)))
+    assert measures.height_of(other, side) == pytest.approx(measures.top_edges(other, side)[1])
     for band in other.bands:
-        wide = arranger.left_edges(other, band, side)[1]
-        assert arranger.width_of(other, band, side) == pytest.approx(wide)
+        wide = measures.left_edges(other, band, side)[1]
+        assert measures.width_of(other, band, side) == pytest.approx(wide)
     own = next(
         worth
         for one, worth in candidates

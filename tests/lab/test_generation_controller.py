@@ -64,3 +64,11 @@ def test_no_token_is_drawn_after_a_step_back(teller: Teller) -> None:
     teller.story.step_back()
     teller.arrive()
     assert teller.story.tree.at == ROOT_NODE
+
+
+def test_a_step_back_from_the_prompt_reports_that_generation_stopped(teller: Teller) -> None:
+    teller.story.run(True)
+    reported = []
+    teller.story.changed.connect(lambda: reported.append(teller.story.is_running))
+    teller.story.step_back()
+    assert reported == [False]

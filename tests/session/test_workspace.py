@@ -280,7 +280,7 @@ def test_closing_waits_for_nothing_and_computes_nothing_more(
     hand.press(Qt.Key.Key_M)
     qtbot.waitUntil(lambda: len(gate.asked) == 2)
     hand.press(Qt.Key.Key_R, CONTROL | SHIFT)
-    worker, shown = gated.workspace._worker, gated.workspace.run
+    worker, shown = gated.workspace.requests.worker, gated.workspace.run
     gated.controllers.document_controller.abandon()
     assert gated.close()
     assert not gated.isVisible()
@@ -296,7 +296,7 @@ def test_a_window_can_be_closed_before_its_first_numbers(
 ) -> None:
     window = open_window()
     qtbot.waitUntil(lambda: len(gate.asked) == 1)
-    worker = window.workspace._worker
+    worker = window.workspace.requests.worker
     assert window.close()
     assert worker.isRunning()
     gate.open()

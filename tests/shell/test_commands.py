@@ -87,7 +87,7 @@ def test_every_action_can_be_used(hand: Hand, key: str) -> None:
 
 
 def test_the_window_can_be_closed_by_its_keys(hand: Hand) -> None:
-    worker = hand.window.workspace._worker
+    worker = hand.window.workspace.requests.worker
     hand.press(Qt.Key.Key_W)
     assert not hand.window.isVisible()
     hand.until(lambda: not isValid(worker))  # its thread has ended

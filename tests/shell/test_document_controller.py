@@ -169,7 +169,7 @@ def test_what_was_saved_comes_back(
     other.settle()
     assert other.window.workspace.document == document
     assert other.window.workspace.view.pinned == Cell("weights", (1, 2, 1))
-    assert not other.window.workspace.can_undo
+    assert not other.window.workspace.history.can_undo
     assert other.window.windowTitle().startswith("mine")
 
 

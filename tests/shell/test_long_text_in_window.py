@@ -48,7 +48,7 @@ def until_drawn(hand: Hand) -> None:
         resolved = workspace.screen.resolved
         if resolved is None or resolved.run is not workspace.run or hand.window.pending_screen:
             return False
-        is_told = not workspace._worker.is_working
+        is_told = not workspace.requests.worker.is_working
         return is_told and is_fully_drawn(resolved) and "exact" not in hand.status
 
     hand.until(is_exact)
@@ -126,13 +126,13 @@ def test_what_takes_little_is_exact_while_the_hand_acts(
     hand.paste_sentence(WORDS * 40)
     until_drawn(hand)
     workspace = hand.window.workspace
-    workspace._rest_timer.setInterval(10**6)  # it never rests
+    workspace.requests.rest_timer.setInterval(10**6)  # it never rests
     hand.window.controllers.view_controller.zoom(2, (300, 100))
     until_drawn(hand)
-    assert workspace._is_resting
+    assert workspace.requests.is_resting
     monkeypatch.setattr(board_presenter, "CELLS_PER_CHECK", 520 * 100)
     hand.window.controllers.view_controller.pan_by(-200, 200)  # to what was not seen yet
-    hand.until(lambda: not workspace._worker.is_working)
+    hand.until(lambda: not workspace.requests.worker.is_working)
     resolved = workspace.screen.resolved
     assert resolved
     assert board_presenter.has_preview(resolved)
@@ -147,7 +147,7 @@ def test_drawing_is_not_interrupted_by_asking_for_the_same(
     hand.paste_sentence(WORDS * 40)
     until_drawn(hand)
     asked: list[object] = []
-    worker = hand.window.workspace._worker
+    worker = hand.window.workspace.requests.worker
     ask = worker.ask
 
     def note(request: Callable[[], object]) -> None:
@@ -176,11 +176,11 @@ def test_a_picture_that_cannot_be_drawn_is_not_tried_for_ever(
     hand.paste_sentence(WORDS * 20)
     hand.settle()
     hand.until(lambda: bool(hand.text_problem or hand.boxes()))
-    hand.until(lambda: not workspace._worker.is_working)
+    hand.until(lambda: not workspace.requests.worker.is_working)
     count = len(asked)
     assert count in (1, 2)  # one may have been asked for while the first was under way
     workspace.refresh_screen()
-    assert not workspace._worker.is_working
+    assert not workspace.requests.worker.is_working
     if isinstance(error, MemoryError):
         assert (hand.text_problem, hand.boxes()) == (MEMORY_ERROR, [])
     for box in hand.boxes():
@@ -248,12 +248,12 @@ def test_a_dialog_over_it_has_the_cores_until_it_is_closed(
     hand.paste_sentence(WORDS * 40)
     hand.settle()
     workspace = hand.window.workspace
-    workspace._rest_timer.setInterval(10**6)  # it never rests by itself
-    workspace._end_rest()
-    workspace.pause_refinement(True)
-    hand.until(lambda: not workspace._worker.is_working)
+    workspace.requests.rest_timer.setInterval(10**6)  # it never rests by itself
+    workspace.requests.end_rest()
+    workspace.requests.pause_refinement(True)
+    hand.until(lambda: not workspace.requests.worker.is_working)
     resolved = workspace.screen.resolved
     assert resolved
     assert not is_fully_drawn(resolved)
-    workspace.pause_refinement(False)
+    workspace.requests.pause_refinement(False)
     until_drawn(hand)

@@ -543,14 +543,14 @@ def test_a_model_that_cannot_read_the_text_is_not_opened(hand: Hand, folder: Pat
     hand.type_sentence(text)
     hand.settle()
     workspace, controller = hand.window.workspace, hand.window.controllers.document_controller
-    before, past = workspace.document, workspace.undo_description
+    before, past = workspace.document, workspace.history.undo_description(workspace.document)
     keeps, stages = controller.saves_numbers, workspace.wanted.stages
     said = open_and_fail(hand, folder)
     assert said.startswith("Cannot open tiny.")
     assert said.endswith(f"tokens; tiny supports at most {POSITIONS}. Use a shorter text.")
     assert workspace.document == before
     assert workspace.wanted.stages == stages
-    assert workspace.undo_description == past
+    assert workspace.history.undo_description(workspace.document) == past
     assert controller.saves_numbers == keeps
     run = workspace.run
     assert run

@@ -324,7 +324,11 @@ def _restore_panes(window: MainWindow, start: Start) -> bool:
 def _reload(window: MainWindow, start: Start) -> None:
     """Take in a new document, where the window's own, its history or file is another."""
     workspace, document_controller = window.workspace, window.controllers.document_controller
-    has_past = workspace.can_undo or workspace.can_redo or document_controller.path is not None
+    has_past = (
+        workspace.history.can_undo
+        or workspace.history.can_redo
+        or document_controller.path is not None
+    )
     if has_past or workspace.document != Document():
         document_controller.show_opened(SavedDocument(Document(), start.view), None)
     else:
@@ -337,7 +341,7 @@ def traits(window: MainWindow) -> Traits:
     found: Traits = {
         "document": workspace.document,
         "view": workspace.wanted,
-        "undone": (workspace.can_undo, workspace.can_redo),
+        "undone": (workspace.history.can_undo, workspace.history.can_redo),
         "title": (window.windowTitle(), window.isWindowModified()),
         "style": (window.styleSheet(), QApplication.font().toString()),
     }

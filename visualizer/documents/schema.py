@@ -79,10 +79,6 @@ _SPEC_BEFORE_7: Tree = {"block": "none", "d_ff": 0, "activation": "relu"}
 """Fields of a module specification that schema 7 added, with their defaults."""
 
 
-_MODEL_BEFORE_7: Tree = {"cuts": [], "second": "", "is_chat": False, "part": "", "image": None}
-"""Fields of a model that schema 7 added, with their defaults."""
-
-
 def _with_layer_of_cells(tree: Tree) -> Tree:
     """Add layers of cells, head edits, and fields of specs and vectors (schema 6 to 7)."""
     view = tree.get("view")

@@ -111,7 +111,7 @@ class ExportController(QObject):
         dialog.copyRequested.connect(self._copy_figure)
         dialog.finished.connect(self._forget_dialog)
         self.dialog = dialog
-        self._workspace.pause_refinement(True)
+        self._workspace.requests.pause_refinement(True)
         dialog.open()
 
     def _report_failure(self, error: Exception) -> None:
@@ -152,7 +152,7 @@ class ExportController(QObject):
 
     def _forget_dialog(self) -> None:
         self.dialog = None
-        self._workspace.pause_refinement(False)
+        self._workspace.requests.pause_refinement(False)
 
     def _copy_figure(self, settings: ExportSettings) -> None:
         if self.dialog:

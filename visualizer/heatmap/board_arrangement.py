@@ -150,8 +150,8 @@ class ColumnMeasures:
         self.short_head_width = max(head_label_width(one, is_short=True) for one in column)
 
 
-class BoardArranger:
-    """Chooses an arrangement for a canvas.
+class BoardMeasures:
+    """Lengths of a board's parts on a canvas, in any arrangement.
 
     Parameters
     ----------
@@ -161,12 +161,6 @@ class BoardArranger:
         Device pixels per logical pixel.
     largest_cell : float
         Maximum side of a cell.
-    present : PanelArrangement, optional
-        The arrangement that is shown.
-    is_paged : bool
-        Whether heads may be split into pages.
-    is_height_free : bool
-        Whether the board may exceed the height if panels would otherwise be too small.
     """
 
     def __init__(
@@ -176,14 +170,10 @@ class BoardArranger:
         height: float,
         pixel_ratio: float,
         largest_cell: float = math.inf,
-        present: PanelArrangement | None = None,
-        is_paged: bool = True,
-        is_height_free: bool = False,
     ) -> None:
         self.width, self.height, self.pixel_ratio = width, height, pixel_ratio
-        self.scale, self.present = text_scale(), present
+        self.scale = text_scale()
         self.line = font_metrics(12).height()
-        self.is_paged, self.is_height_free = is_paged, is_height_free
         self.largest_cell = min(MAX_CELL_PX * self.scale, largest_cell)
         rows = [column[0].rows.labels for column in board.columns]
         self.columns = [
@@ -203,104 +193,6 @@ class BoardArranger:
         self.has_other_keys = any(one.has_other_keys for one in self.columns)
         self.notes_lines = max(len(shared_notes(column)) for column in board.columns)
 
-    # ------------------------------------------------------------------ the search
-
-    @cached_property
-    def best(self) -> PanelArrangement:
-        """The best arrangement."""
-        if self.is_height_free:
-            return self._best_with_free_height()
-        if not self.is_paged:
-            return self._best_with_heads(self.heads, self.height) or self._scrolled_arrangement()
-        by_heads: dict[int, PanelArrangement | None] = {}
-        for least in (self._readable_side(), self._comfortable_side()):
-            for heads in self._heads_per_page_options():
-                if heads not in by_heads:
-                    by_heads[heads] = self._best_with_heads(heads, self.height)
-                one = by_heads[heads]
-                if one and one.side >= least:
-                    return one
-        chosen: PanelArrangement | None = None
-        for one in by_heads.values():
-            if one and (chosen is None or one.side >= MIN_PAGING_GAIN * chosen.side):
-                chosen = one
-        return chosen or self._scrolled_arrangement()
-
-    def _best_with_free_height(self) -> PanelArrangement:
-        """Return the best arrangement of any height, in as few bands as are comfortable."""
-        for height in (self.height, math.inf):
-            for bands in range(1, MAX_BANDS + 1):
-                found = self._best_with_heads(self.heads, height, bands)
-                if found and found.side >= self._comfortable_side():
-                    return found
-        return self._best_with_heads(self.heads, math.inf) or self._scrolled_arrangement()
-
-    def _readable_side(self) -> float:
-        """Return the panel side at which all numbers are readable; ∞ for many tokens."""
-        is_wanted = self.tokens <= MAX_SHORT_TEXT_TOKENS and not self.is_grid
-        return READABLE_CELL_PX * self.scale * self.tokens if is_wanted else math.inf
-
-    def _heads_per_page_options(self) -> list[int]:
-        """Return the possible numbers of heads per page, for equal pages, in descending order."""
-        return list(dict.fromkeys(-(-self.heads // pages) for pages in range(1, self.heads + 1)))
-
-    def _comfortable_side(self) -> float:
-        side = COMFORTABLE_GRID_SIDE_PX if self.is_grid else COMFORTABLE_SIDE
-        return min(side, COMFORTABLE_CELL * self.tokens) * self.scale
-
-    def _best_with_heads(
-        self, heads: int, height: float, most_bands: int = MAX_BANDS
-    ) -> PanelArrangement | None:
-        """Return the best arrangement with `heads` heads per page, or None if none fits."""
-        best, most = None, 0.0
-        for one, worth in self.candidates(heads):
-            if len(one.bands) > most_bands:
-                continue
-            if one.has_same_arrangement(self.present):
-                worth *= CURRENT_ARRANGEMENT_WEIGHT
-            at = self._largest_size(one, height, most / worth)
-            if at is not None and worth * self._panel_sides[at] > most:
-                best, most = (
-                    self._with_side(one, self._panel_sides[at]),
-                    worth * self._panel_sides[at],
-                )
-        return best
-
-    def candidates(self, heads: int) -> Iterator[tuple[PanelArrangement, float]]:
-        """Yield arrangements with `heads` heads per page, with their weight per pixel of side."""
-        groups = dict.fromkeys(-(-heads // rows) for rows in range(heads, 0, -1))
-        for (longest, named), bands, count in itertools.product(
-            LABEL_LENGTH_WEIGHTS, self._band_cuts(), groups
-        ):
-            further = 0 if self.is_grid else len(bands) - 1 + count - 1
-            one = PanelArrangement(bands, count, heads, longest * self.scale)
-            yield one, named * EXTRA_BAND_WEIGHT**further
-
-    def _band_cuts(self) -> list[tuple[tuple[int, ...], ...]]:
-        """Return the ways to cut the stages into bands.
-
-        Cuts are before the first stage of queries and keys, before the first stage after them, and
-        into bands of approximately equal width.
-        """
-        count = len(self.columns)
-        squares = [at for at, one in enumerate(self.columns) if one.is_token]
-        natural = {squares[0], squares[-1] + 1} if squares else set()
-        cuts = [(), *((at,) for at in sorted(natural) if 0 < at < count)]
-        widths = [1.0 if one.is_token else FEATURE_WIDTH_SHARE for one in self.columns]
-        for bands in range(2, min(MAX_BANDS, count) + 1):
-            edges = [sum(widths) * band / bands for band in range(1, bands)]
-            ends = list(itertools.accumulate(widths, initial=0.0))
-            nearest = tuple(min(range(count + 1), key=lambda at: abs(ends[at] - edge))
-                            for edge in edges)  # fmt: skip
-            if len({0, *nearest, count}) == bands + 1:
-                cuts.append(nearest)
-        edged = [(0, *cut, count) for cut in dict.fromkeys(cuts)]
-        return [tuple(tuple(range(*ends)) for ends in itertools.pairwise(cut)) for cut in edged]
-
-    @cached_property
-    def _panel_sides(self) -> list[float]:
-        return self.sizes(MIN_SIDE_PX)
-
     def sizes(self, smallest: float) -> list[float]:
         """Return the panel sides that fill whole pixels, in ascending order: pooled, then unpooled.
 
@@ -314,17 +206,6 @@ class BoardArranger:
         whole = [tokens * pixels for pixels in range(first, largest + 1)]
         sides, most = [*sorted(pooled), *whole], tokens * self.largest_cell * ratio + 1e-6
         return [side / ratio for side in sides if side <= most] or [sides[0] / ratio]
-
-    def _largest_size(self, one: PanelArrangement, height: float, least: float) -> int | None:
-        """Return the index of the largest side that fits and exceeds `least`, or None."""
-        sizes = self._panel_sides
-        low = bisect.bisect_right(sizes, least)
-        if low == len(sizes) or not self.fits(one, sizes[low], height):
-            return None
-        return (
-            bisect.bisect_left(sizes, True, low, key=lambda side: not self.fits(one, side, height))
-            - 1
-        )
 
     def fits(self, one: PanelArrangement, side: float, height: float) -> bool:
         """Whether panels with this side fit in this arrangement."""
@@ -382,23 +263,6 @@ class BoardArranger:
                 for lane, count in times
             )
         )
-
-    def _with_side(self, one: PanelArrangement, side: float) -> PanelArrangement:
-        is_paged = self.is_paged and one.heads < self.heads
-        return PanelArrangement(one.bands, one.groups, one.heads, one.longest, side, is_paged)
-
-    def _scrolled_arrangement(self) -> PanelArrangement:
-        """Return the arrangement that scrolls least, for a canvas that is too small."""
-        side = self._panel_sides[0]
-
-        def beyond(one: PanelArrangement) -> tuple[float, float]:
-            across = max(self.left_edges(one, band, side)[1] for band in one.bands)
-            return max(0.0, across - self.width), self.top_edges(one, side)[1]
-
-        ways = [one for one, _ in self.candidates(self.heads) if one.groups == 1]
-        return self._with_side(min(ways, key=beyond), side)
-
-    # ------------------------------------------------------------------ measures of an arrangement
 
     def gutter(self, longest: float) -> float:
         """Return the width of the row labels, including their margin."""
@@ -620,6 +484,163 @@ class BoardArranger:
         """Return the maximum width of the cells of a panel of features."""
         columns = self.columns[at].columns
         return (WIDEST_ONLY_FEATURE if columns == 1 else WIDEST_FEATURE * columns) * self.scale
+
+
+class BoardArranger:
+    """Chooses an arrangement for a canvas.
+
+    Parameters
+    ----------
+    present : PanelArrangement, optional
+        The arrangement that is shown.
+    is_paged : bool
+        Whether heads may be split into pages.
+    is_height_free : bool
+        Whether the board may exceed the height if panels would otherwise be too small.
+    """
+
+    def __init__(
+        self,
+        measures: BoardMeasures,
+        present: PanelArrangement | None = None,
+        is_paged: bool = True,
+        is_height_free: bool = False,
+    ) -> None:
+        self.measures, self.present = measures, present
+        self.is_paged, self.is_height_free = is_paged, is_height_free
+
+    @cached_property
+    def best(self) -> PanelArrangement:
+        """The best arrangement."""
+        if self.is_height_free:
+            return self._best_with_free_height()
+        if not self.is_paged:
+            return (
+                self._best_with_heads(self.measures.heads, self.measures.height)
+                or self._scrolled_arrangement()
+            )
+        by_heads: dict[int, PanelArrangement | None] = {}
+        for least in (self._readable_side(), self._comfortable_side()):
+            for heads in self._heads_per_page_options():
+                if heads not in by_heads:
+                    by_heads[heads] = self._best_with_heads(heads, self.measures.height)
+                one = by_heads[heads]
+                if one and one.side >= least:
+                    return one
+        chosen: PanelArrangement | None = None
+        for one in by_heads.values():
+            if one and (chosen is None or one.side >= MIN_PAGING_GAIN * chosen.side):
+                chosen = one
+        return chosen or self._scrolled_arrangement()
+
+    def _best_with_free_height(self) -> PanelArrangement:
+        """Return the best arrangement of any height, in as few bands as are comfortable."""
+        for height in (self.measures.height, math.inf):
+            for bands in range(1, MAX_BANDS + 1):
+                found = self._best_with_heads(self.measures.heads, height, bands)
+                if found and found.side >= self._comfortable_side():
+                    return found
+        return self._best_with_heads(self.measures.heads, math.inf) or self._scrolled_arrangement()
+
+    def _readable_side(self) -> float:
+        """Return the panel side at which all numbers are readable; ∞ for many tokens."""
+        is_wanted = self.measures.tokens <= MAX_SHORT_TEXT_TOKENS and not self.measures.is_grid
+        return (
+            READABLE_CELL_PX * self.measures.scale * self.measures.tokens if is_wanted else math.inf
+        )
+
+    def _heads_per_page_options(self) -> list[int]:
+        """Return the possible numbers of heads per page, for equal pages, in descending order."""
+        return list(
+            dict.fromkeys(
+                -(-self.measures.heads // pages) for pages in range(1, self.measures.heads + 1)
+            )
+        )
+
+    def _comfortable_side(self) -> float:
+        side = COMFORTABLE_GRID_SIDE_PX if self.measures.is_grid else COMFORTABLE_SIDE
+        return min(side, COMFORTABLE_CELL * self.measures.tokens) * self.measures.scale
+
+    def _best_with_heads(
+        self, heads: int, height: float, most_bands: int = MAX_BANDS
+    ) -> PanelArrangement | None:
+        """Return the best arrangement with `heads` heads per page, or None if none fits."""
+        best, most = None, 0.0
+        for one, worth in self.candidates(heads):
+            if len(one.bands) > most_bands:
+                continue
+            if one.has_same_arrangement(self.present):
+                worth *= CURRENT_ARRANGEMENT_WEIGHT
+            at = self._largest_size(one, height, most / worth)
+            if at is not None and worth * self._panel_sides[at] > most:
+                best, most = (
+                    self._with_side(one, self._panel_sides[at]),
+                    worth * self._panel_sides[at],
+                )
+        return best
+
+    def candidates(self, heads: int) -> Iterator[tuple[PanelArrangement, float]]:
+        """Yield arrangements with `heads` heads per page, with their weight per pixel of side."""
+        groups = dict.fromkeys(-(-heads // rows) for rows in range(heads, 0, -1))
+        for (longest, named), bands, count in itertools.product(
+            LABEL_LENGTH_WEIGHTS, self._band_cuts(), groups
+        ):
+            further = 0 if self.measures.is_grid else len(bands) - 1 + count - 1
+            one = PanelArrangement(bands, count, heads, longest * self.measures.scale)
+            yield one, named * EXTRA_BAND_WEIGHT**further
+
+    def _band_cuts(self) -> list[tuple[tuple[int, ...], ...]]:
+        """Return the ways to cut the stages into bands.
+
+        Cuts are before the first stage of queries and keys, before the first stage after them, and
+        into bands of approximately equal width.
+        """
+        count = len(self.measures.columns)
+        squares = [at for at, one in enumerate(self.measures.columns) if one.is_token]
+        natural = {squares[0], squares[-1] + 1} if squares else set()
+        cuts = [(), *((at,) for at in sorted(natural) if 0 < at < count)]
+        widths = [1.0 if one.is_token else FEATURE_WIDTH_SHARE for one in self.measures.columns]
+        for bands in range(2, min(MAX_BANDS, count) + 1):
+            edges = [sum(widths) * band / bands for band in range(1, bands)]
+            ends = list(itertools.accumulate(widths, initial=0.0))
+            nearest = tuple(min(range(count + 1), key=lambda at: abs(ends[at] - edge))
+                            for edge in edges)  # fmt: skip
+            if len({0, *nearest, count}) == bands + 1:
+                cuts.append(nearest)
+        edged = [(0, *cut, count) for cut in dict.fromkeys(cuts)]
+        return [tuple(tuple(range(*ends)) for ends in itertools.pairwise(cut)) for cut in edged]
+
+    @cached_property
+    def _panel_sides(self) -> list[float]:
+        return self.measures.sizes(MIN_SIDE_PX)
+
+    def _largest_size(self, one: PanelArrangement, height: float, least: float) -> int | None:
+        """Return the index of the largest side that fits and exceeds `least`, or None."""
+        sizes = self._panel_sides
+        low = bisect.bisect_right(sizes, least)
+        if low == len(sizes) or not self.measures.fits(one, sizes[low], height):
+            return None
+        return (
+            bisect.bisect_left(
+                sizes, True, low, key=lambda side: not self.measures.fits(one, side, height)
+            )
+            - 1
+        )
+
+    def _with_side(self, one: PanelArrangement, side: float) -> PanelArrangement:
+        is_paged = self.is_paged and one.heads < self.measures.heads
+        return PanelArrangement(one.bands, one.groups, one.heads, one.longest, side, is_paged)
+
+    def _scrolled_arrangement(self) -> PanelArrangement:
+        """Return the arrangement that scrolls least, for a canvas that is too small."""
+        side = self._panel_sides[0]
+
+        def beyond(one: PanelArrangement) -> tuple[float, float]:
+            across = max(self.measures.left_edges(one, band, side)[1] for band in one.bands)
+            return max(0.0, across - self.measures.width), self.measures.top_edges(one, side)[1]
+
+        ways = [one for one, _ in self.candidates(self.measures.heads) if one.groups == 1]
+        return self._with_side(min(ways, key=beyond), side)
 
 
 def shared_notes(column: tuple[Heatmap, ...]) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from visualizer.heatmap.board_arrangement import (
     GAP,
     HEAD_LABEL_HEIGHT_PX,
     BoardArranger,
+    BoardMeasures,
     PanelArrangement,
     shared_notes,
 )
@@ -76,9 +77,9 @@ class LargePanelArrangement(Struct, frozen=True):
     rows: tuple[tuple[int, ...], ...]
 
 
-def place_around_large(board: Board, arranger: BoardArranger) -> PlacedPanels | None:
+def place_around_large(board: Board, measures: BoardMeasures) -> PlacedPanels | None:
     """Place the panels of one head around a large one; None if they do not fit."""
-    placement = LargePanelPlacement(board, arranger)
+    placement = LargePanelPlacement(board, measures)
     found = placement.best()
     return placement.place_panels(found) if found else None
 
@@ -86,13 +87,13 @@ def place_around_large(board: Board, arranger: BoardArranger) -> PlacedPanels | 
 class LargePanelPlacement:
     """Finds the largest panel size that leaves room for all others."""
 
-    def __init__(self, board: Board, arranger: BoardArranger) -> None:
-        self.arranger, self.scale = arranger, arranger.scale
+    def __init__(self, board: Board, measures: BoardMeasures) -> None:
+        self.measures, self.scale = measures, measures.scale
         self.columns = [column[0] for column in board.columns]
         self.large = next(at for at, one in enumerate(self.columns) if one.stage == board.large)
         self.others = [at for at in range(len(self.columns)) if at != self.large]
         self.titles = [line_title_width(one) for one in self.columns]
-        self.alone = PanelArrangement(((self.large,),), 1, 1, arranger.longest())
+        self.alone = PanelArrangement(((self.large,),), 1, 1, measures.longest())
 
     def best(self) -> LargePanelArrangement | None:
         """Return the arrangement with the largest panel, and then with the largest others."""
@@ -116,7 +117,7 @@ class LargePanelPlacement:
     def _largest_arrangement(
         self, is_below: bool, rows: tuple[tuple[int, ...], ...], least: float
     ) -> LargePanelArrangement | None:
-        sizes = [one for one in self.arranger.sizes(least) if one >= least * self.scale]
+        sizes = [one for one in self.measures.sizes(least) if one >= least * self.scale]
         if not sizes:
             return None
         side = self._largest_fitting(
@@ -141,7 +142,7 @@ class LargePanelPlacement:
 
     def _fits_canvas(self, one: LargePanelArrangement) -> bool:
         width, height = self._total_size(one)
-        return width <= self.arranger.width and height <= self.arranger.height
+        return width <= self.measures.width and height <= self.measures.height
 
     def _total_size(self, one: LargePanelArrangement) -> tuple[float, float]:
         right, bottom = self._corner_of_large(one)
@@ -155,15 +156,15 @@ class LargePanelPlacement:
 
     def _corner_of_large(self, one: LargePanelArrangement) -> tuple[float, float]:
         """Return the bottom-right corner of the large panel, including its margins."""
-        arranger = self.arranger
-        right = arranger.left_edges(self.alone, (self.large,), one.side)[1]
-        return right - EDGE * self.scale, arranger.top_edges(self.alone, one.side)[1]
+        measures = self.measures
+        right = measures.left_edges(self.alone, (self.large,), one.side)[1]
+        return right - EDGE * self.scale, measures.top_edges(self.alone, one.side)[1]
 
     def _others_size(self, one: LargePanelArrangement) -> tuple[float, float]:
         widths = self._other_widths(one)
         line, gap = HEAD_LABEL_HEIGHT_PX * self.scale, GAP * self.scale
         height = one.small_size + line + BOTTOM_MARGIN_PX * self.scale
-        feet = max(self.arranger.columns[at].footer_height for at in self.others)
+        feet = max(self.measures.columns[at].footer_height for at in self.others)
         return sum(widths) + gap * (len(widths) - 1), len(one.rows) * (height + feet)
 
     def _other_widths(self, one: LargePanelArrangement) -> list[float]:
@@ -179,33 +180,33 @@ class LargePanelPlacement:
         ]
 
     def _outer_width(self, at: int, small: float) -> float:
-        width = max(self.arranger.min_width(at, small), self.titles[at])
-        return width + self.arranger.columns[at].sums
+        width = max(self.measures.min_width(at, small), self.titles[at])
+        return width + self.measures.columns[at].sums
 
     # ------------------------------------------------------------------ places
 
     def place_panels(self, one: LargePanelArrangement) -> PlacedPanels:
         """Place all panels."""
-        arranger = self.arranger
-        lefts, _ = arranger.left_edges(self.alone, (self.large,), one.side)
-        top = arranger.top_edges(self.alone, one.side)[0][0]
-        spare = max(0.0, arranger.width - self._total_size(one)[0])
-        width = arranger.min_width(self.large, one.side)
+        measures = self.measures
+        lefts, _ = measures.left_edges(self.alone, (self.large,), one.side)
+        top = measures.top_edges(self.alone, one.side)[0][0]
+        spare = max(0.0, measures.width - self._total_size(one)[0])
+        width = measures.min_width(self.large, one.side)
         if one.is_below:  # on the right there are others
-            width = max(width, min(width + spare, arranger.widest_features(self.large)))
+            width = max(width, min(width + spare, measures.widest_features(self.large)))
         places = {
             self.large: self._place_panel(self.large, (lefts[0, self.large], top), one, width)
         }
         right, bottom = self._corner_of_large(one)
         line, below = HEAD_LABEL_HEIGHT_PX * self.scale, BOTTOM_MARGIN_PX * self.scale
-        feet = max(arranger.columns[at].footer_height for at in self.others)
+        feet = max(measures.columns[at].footer_height for at in self.others)
         start = EDGE * self.scale if one.is_below else right + GAP * self.scale
         y = bottom if one.is_below else 0.0
         widths = self._other_widths(one)
         for row in one.rows:
             x = start
             for place, at in enumerate(row):
-                wide = min(widths[place], arranger.widest_features(at))
+                wide = min(widths[place], measures.widest_features(at))
                 places[at] = self._place_panel(at, (x, y + line), one, wide)
                 x += widths[place] + GAP * self.scale
             y += line + one.small_size + feet + below
@@ -213,33 +214,33 @@ class LargePanelPlacement:
         ordered = tuple((at, places[at]) for at in (self.large, *self.others))
         return PlacedPanels(
             ordered, width, height, 0.0, None,
-            arranger.room(one.side), arranger.room(one.small_size),
+            measures.room(one.side), measures.room(one.small_size),
         )  # fmt: skip
 
     def _place_panel(
         self, at: int, corner: tuple[float, float], one: LargePanelArrangement, width: float
     ) -> PanelPosition:
-        arranger, is_large = self.arranger, at == self.large
-        measures = arranger.columns[at]
+        measures, is_large = self.measures, at == self.large
+        column = measures.columns[at]
         side = one.side if is_large else one.small_size
-        ratio = arranger.pixel_ratio
-        drawn = max(measures.drawn[0], measures.drawn[1] if measures.is_token else 0)
-        of_all = side * max(measures.rows, measures.columns * measures.is_token) / arranger.tokens
+        ratio = measures.pixel_ratio
+        drawn = max(column.drawn[0], column.drawn[1] if column.is_token else 0)
+        of_all = side * max(column.rows, column.columns * column.is_token) / measures.tokens
         cell = max(1, int(of_all * ratio / drawn + 1e-6)) / ratio
         across = cell
-        if not measures.is_token:
-            across = max(1, int(width * ratio / measures.drawn[1] + 1e-6)) / ratio
+        if not column.is_token:
+            across = max(1, int(width * ratio / column.drawn[1] + 1e-6)) / ratio
         above = HEAD_LABEL_HEIGHT_PX * self.scale
         head_at = None
-        gutter = arranger.gutter(self.alone.longest)
+        gutter = measures.gutter(self.alone.longest)
         if is_large:
-            above = arranger.head(side) + arranger.above(self.alone, (at,), 0, side)
+            above = measures.head(side) + measures.above(self.alone, (at,), 0, side)
             line = HEAD_LABEL_HEIGHT_PX * self.scale + label_overhang(cell)
-            head_at = (-gutter, -line) if measures.is_headed else None
+            head_at = (-gutter, -line) if column.is_headed else None
         left, top = (round(length * ratio) / ratio for length in corner)
         return PanelPosition(
             left, top, across, cell, above, gutter, self.alone.longest, is_large, is_large,
-            not measures.has_shared_notes, head_at, arranger.has_short_heads(self.alone),
+            not column.has_shared_notes, head_at, measures.has_short_heads(self.alone),
             TitlePlacement.OWN if is_large else TitlePlacement.LINE,
         )  # fmt: skip
 
@@ -345,11 +346,11 @@ def lay_out_board(
     with _LOCK:
         placed = _PLACED_BY_KEY.get(key)
     if placed is None:
-        arranger = BoardArranger(
-            board, width, height, pixel_ratio, largest_cell, present, is_paged, is_height_free
-        )
-        beside = place_around_large(board, arranger) if board.large else None
-        placed = beside or BoardPlacement(board, arranger).place_panels()
+        measures = BoardMeasures(board, width, height, pixel_ratio, largest_cell)
+        placed = place_around_large(board, measures) if board.large else None
+        if placed is None:
+            arranger = BoardArranger(measures, present, is_paged, is_height_free)
+            placed = BoardPlacement(board, arranger).place_panels()
     with _LOCK:
         _PLACED_BY_KEY[key] = placed
         _PLACED_BY_KEY.move_to_end(key)
@@ -400,44 +401,45 @@ class BoardPlacement:
     """Places panels according to an arrangement."""
 
     def __init__(self, board: Board, arranger: BoardArranger) -> None:
-        self.columns, self.arranger = board.columns, arranger
+        self.columns, self.measures = board.columns, arranger.measures
+        measures = self.measures
         self.arrangement = one = arranger.best
         self.numbers = {heatmap: at for at, heatmap in enumerate(board.heatmaps)}
-        self.pixel_ratio, self.scale = arranger.pixel_ratio, arranger.scale
+        self.pixel_ratio, self.scale = measures.pixel_ratio, measures.scale
         drawn = max(
             max(column.drawn[0], column.drawn[1] if column.is_token else 0)
-            for column in arranger.columns
+            for column in measures.columns
         )
         self.cell = max(1, int(one.side * self.pixel_ratio / drawn + 1e-6)) / self.pixel_ratio
         # Larger if panels are not yet pooled as far as there is room for.
         self.side = max(one.side, self.cell * drawn)
-        self.widths = arranger.spread(one, self.side)
-        self.gutter = arranger.gutter(one.longest)
+        self.widths = measures.spread(one, self.side)
+        self.gutter = measures.gutter(one.longest)
 
     def place_panels(self) -> PlacedPanels:
         """Place all panels."""
-        arranger, one = self.arranger, self.arrangement
-        pages = -(-arranger.heads // one.heads) if one.is_paged else 1
-        tops, height = arranger.top_edges(one, self.side)
+        measures, one = self.measures, self.arrangement
+        pages = -(-measures.heads // one.heads) if one.is_paged else 1
+        tops, height = measures.top_edges(one, self.side)
         spare = 0.0
-        if arranger.height < math.inf and len(tops) > len(one.bands):
-            spare = (arranger.height - height) / (len(tops) - len(one.bands))
+        if measures.height < math.inf and len(tops) > len(one.bands):
+            spare = (measures.height - height) / (len(tops) - len(one.bands))
             spare = min(MAX_ROW_SPACING_PX * self.scale, max(0.0, spare))
-            tops, height = arranger.top_edges(one, self.side, spare)
+            tops, height = measures.top_edges(one, self.side, spare)
         places: list[tuple[int, PanelPosition]] = []
-        width, page_height = 0.0, arranger.height if pages > 1 else 0.0
+        width, page_height = 0.0, measures.height if pages > 1 else 0.0
         for page in range(pages):
             rows = iter(tops)
             for band in one.bands:
-                lefts, wide = arranger.left_edges(one, band, self.side, self.widths)
+                lefts, wide = measures.left_edges(one, band, self.side, self.widths)
                 width = max(width, wide)
-                for row in range(arranger.rows_of(one, band)):
+                for row in range(measures.rows_of(one, band)):
                     top = next(rows) + page * page_height
                     places += self._place_row(band, page, row, top, lefts)
         whole = pages * page_height if pages > 1 else height
         return PlacedPanels(
-            tuple(places), width, whole, arranger.head(self.side), one,
-            arranger.room(one.side), page=arranger.height if pages > 1 else None,
+            tuple(places), width, whole, measures.head(self.side), one,
+            measures.room(one.side), page=measures.height if pages > 1 else None,
         )  # fmt: skip
 
     def _place_row(
@@ -449,28 +451,28 @@ class BoardPlacement:
         lefts: dict[tuple[int, int], float],
     ) -> list[tuple[int, PanelPosition]]:
         """Place the panels of one row of a band, for all groups."""
-        arranger, one = self.arranger, self.arrangement
-        lanes = arranger.lanes(band, one.rows)
+        measures, one = self.measures, self.arrangement
+        lanes = measures.lanes(band, one.rows)
         places: list[tuple[int, PanelPosition]] = []
         is_first, before = True, 0
         is_named = False  # whether the panels of the present group have a head label already
         for (group, at), left in sorted(lefts.items(), key=lambda one: (one[1], one[0])):
-            measures = arranger.columns[at]
+            column = measures.columns[at]
             lane = next(lane for lane in lanes if at in lane)
-            if measures.is_headed:
+            if column.is_headed:
                 number = self._head_index(page, row, group)
                 if number >= min(len(self.columns[at]), (page + 1) * one.heads):
                     continue
                 if group != before:
-                    is_first = not arranger.is_grid or not arranger.has_alike_rows
+                    is_first = not measures.is_grid or not measures.has_alike_rows
                     is_named = False
             else:
                 number = 0
                 if lane.index(at) != row:
                     continue
             before = group
-            has_rows = is_first or measures.has_own_labels
-            says_whose = measures.is_headed and not is_named
+            has_rows = is_first or column.has_own_labels
+            says_whose = column.is_headed and not is_named
             is_named |= says_whose
             heatmap = self.columns[at][number]
             places.append((
@@ -486,7 +488,7 @@ class BoardPlacement:
         Heads run down and then right; in a grid, they run right.
         """
         one = self.arrangement
-        if self.arranger.is_grid:
+        if self.measures.is_grid:
             within = row * one.groups + group
         else:
             within = group * one.rows + row if row < one.rows else one.heads
@@ -514,14 +516,14 @@ class BoardPlacement:
         has_rows, says_whose : bool
             Whether it shows row labels, and whether it shows its head label.
         """
-        arranger, one, (band, number) = self.arranger, self.arrangement, row
-        measures = arranger.columns[at]
-        above = arranger.above(one, band, number, self.side)
-        names_keys = arranger.has_key_labels(number) and (number == 0 or measures.is_headed)
-        line = HEAD_LABEL_HEIGHT_PX * self.scale + label_overhang(self.cell, self.arranger.line)
+        measures, one, (band, number) = self.measures, self.arrangement, row
+        column = measures.columns[at]
+        above = measures.above(one, band, number, self.side)
+        names_keys = measures.has_key_labels(number) and (number == 0 or column.is_headed)
+        line = HEAD_LABEL_HEIGHT_PX * self.scale + label_overhang(self.cell, self.measures.line)
         head_at = None
-        if says_whose and arranger.has_heads_above(band):
-            keys = arranger.keys_height(one, band, self.side) if names_keys else 0.0
+        if says_whose and measures.has_heads_above(band):
+            keys = measures.keys_height(one, band, self.side) if names_keys else 0.0
             head_at = (
                 0.0,
                 -(keys + 4 * self.scale + HEAD_LABEL_HEIGHT_PX * self.scale) if keys else -line,
@@ -531,26 +533,26 @@ class BoardPlacement:
         title = TitlePlacement.NONE
         if number == 0:
             title = TitlePlacement.PINNED if band is one.bands[0] else TitlePlacement.OWN
-            if arranger.is_grid and heatmap is not self.columns[at][0]:
+            if measures.is_grid and heatmap is not self.columns[at][0]:
                 title = TitlePlacement.NONE  # one title for the whole grid
-        elif not measures.is_headed:
+        elif not column.is_headed:
             title = TitlePlacement.LINE
         if title is TitlePlacement.OWN:
-            above += arranger.head(self.side)
+            above += measures.head(self.side)
         return PanelPosition(
             self._round_to_pixel(corner[0]), self._round_to_pixel(corner[1]),
             self._cell_width(at), self.cell, above, self.gutter, one.longest, has_rows,
             names_keys,
-            not measures.has_shared_notes, head_at,
-            arranger.has_short_heads(one), title,
+            not column.has_shared_notes, head_at,
+            measures.has_short_heads(one), title,
         )  # fmt: skip
 
     def _cell_width(self, at: int) -> float:
         """Return the width of a column's cells: square for tokens, otherwise in whole pixels."""
-        measures = self.arranger.columns[at]
-        if measures.is_token:
+        column = self.measures.columns[at]
+        if column.is_token:
             return self.cell
-        whole = int(self.widths[at] * self.pixel_ratio / measures.drawn[1] + 1e-6)
+        whole = int(self.widths[at] * self.pixel_ratio / column.drawn[1] + 1e-6)
         return max(1, whole) / self.pixel_ratio
 
     def _round_to_pixel(self, length: float) -> float:

@@ -104,4 +104,6 @@ class LabGenerationController(GenerationController):
 
     def _go_to(self, tree: GenerationTree) -> None:
         self._is_running = self._is_sample_pending = False
+        if tree is self.tree:  # at the prompt, only the running state changes
+            self.changed.emit()
         self._set_tree(tree)

@@ -19,7 +19,7 @@ from visualizer.attention.model_reading import LogitParts
 from visualizer.errors import InputError
 from visualizer.models.layer_recorder import layer_path
 from visualizer.models.model_ranks import Parallelism
-from visualizer.models.recorded_layer import recognized_norm
+from visualizer.models.recorded_layer import are_close, recognized_norm
 from visualizer.progress import no_progress
 
 if TYPE_CHECKING:
@@ -269,15 +269,9 @@ def _find_unembedding(
     if matrix is None or names[matrix] not in passed:
         raise _unsupported_error(model, "its unembedding is not a plain matrix")
     norm = _last_norm(model, passed, names[matrix], _values_of(model, passed, last).result)
-    if not _are_close(passed[names[matrix]].result, passed[LOGITS_PATH].result):
+    if not are_close(passed[names[matrix]].result, passed[LOGITS_PATH].result, VECTOR_TOLERANCE):
         raise _unsupported_error(model, "its logits are scaled or capped after the unembedding")
     return matrix, norm
-
-
-def _are_close(one: Tensor, other: Tensor) -> bool:
-    if one.shape != other.shape:
-        return False
-    return bool((one - other).abs().max() <= VECTOR_TOLERANCE * other.abs().max().clamp_min(1e-12))
 
 
 def _last_norm(
@@ -287,7 +281,11 @@ def _last_norm(
     wanted = passed[matrix].given
     for name, each in passed.items():
         is_own = name != matrix and not list(model.model.get_submodule(name).children())
-        if is_own and _are_close(each.result, wanted) and _are_close(each.given, stream):
+        if (
+            is_own
+            and are_close(each.result, wanted, VECTOR_TOLERANCE)
+            and are_close(each.given, stream, VECTOR_TOLERANCE)
+        ):
             return name
     raise _unsupported_error(
         model, "there is more than a norm between its last layer and its unembedding"
@@ -303,7 +301,7 @@ def _linearize_norm(
     """
     module: Any = model.model.get_submodule(name)
     stream = passed.given
-    if _are_close(stream, passed.result):
+    if are_close(stream, passed.result, VECTOR_TOLERANCE):
         return torch.ones_like(stream), torch.zeros_like(stream), False
     norm = recognized_norm(module, name, stream[None], passed.result[None], VECTOR_TOLERANCE)
     if norm is None:
@@ -328,7 +326,7 @@ def _added_by_heads(
         if (
             path not in passed
             or weight is None
-            or not _are_close(passed[path].given, context.reshape(-1))
+            or not are_close(passed[path].given, context.reshape(-1), VECTOR_TOLERANCE)
         ):
             continue
         with model.forward.weights_in_memory(path):

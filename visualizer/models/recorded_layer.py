@@ -259,7 +259,9 @@ def are_equal(one: Tensor | None, other: Tensor | None) -> bool:
 
 
 def are_close(made: Tensor, wanted: Tensor, within: float = VALUE_TOLERANCE) -> bool:
-    """Whether values differ by at most a tolerance, relative to the largest value."""
+    """Whether the shapes are equal and values differ little relative to the largest value."""
+    if made.shape != wanted.shape:
+        return False
     return bool((made - wanted).abs().max() <= within * wanted.abs().max().clamp_min(1e-12))
 
 

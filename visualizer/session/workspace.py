@@ -18,14 +18,13 @@ from visualizer.attention.spec import MaskKind
 from visualizer.errors import FIRST_CHARACTERS, InputError
 from visualizer.progress import CancelledError
 from visualizer.session import worker_jobs
-from visualizer.session.change_description import ChangeDescription
 from visualizer.session.document import Document, detect_typed_text
 from visualizer.session.exportable_snapshot import Snapshot
-from visualizer.session.history import History
-from visualizer.session.newest_request_worker import NewestRequestWorker
+from visualizer.session.history import DocumentHistory, History
 from visualizer.session.provenance import describe_provenance
+from visualizer.session.request_controller import RequestController
 from visualizer.session.resolved_view import ResolvedView, resolve_view
-from visualizer.session.screen import ReadingProgress, Screen, ScreenInputs
+from visualizer.session.screen import Screen, ScreenInputs
 from visualizer.session.user_prediction import clear_marks
 from visualizer.session.view import View
 from visualizer.session.view_changes import toggled
@@ -43,10 +42,6 @@ if TYPE_CHECKING:
 
 PROGRESS_DELAY_MS = 16
 """Delay before the screen shows that a computation is in progress."""
-REFINEMENT_DELAY_MS = 80
-"""Delay of exact pictures after a user action; drawing them slows the window down."""
-MAX_UNDO_BYTES = 2**28
-"""Maximum memory of custom matrices and long texts kept for undo."""
 
 
 class _StateBeforeModel(Struct, frozen=True, eq=False):
@@ -62,6 +57,53 @@ class _StateBeforeModel(Struct, frozen=True, eq=False):
     view: View
     history: History[Document]
     read: str = ""
+
+
+class _InputErrors:
+    """Errors of inputs that were rejected, of the document, and of the view.
+
+    Attributes
+    ----------
+    document_error : InputError or None
+        Why the document has no result, or the current view cannot be read.
+    """
+
+    def __init__(self) -> None:
+        self.document_error: InputError | None = None
+        self._view_error: InputError | None = None
+        """The error in `document_error` that explains why the current view cannot be read."""
+        self._rejected: dict[str, InputError] = {}
+        """Errors of rejected inputs, by field."""
+
+    def add(self, error: InputError) -> None:
+        """Record why an input was rejected."""
+        self._rejected[error.field] = error
+
+    def remove(self, field: str) -> bool:
+        """Remove the error of an input; return whether there was one."""
+        return self._rejected.pop(field, None) is not None
+
+    def resolve(self, old: Document, new: Document) -> None:
+        """Drop the errors that a change of the document resolves."""
+        self.document_error = None
+        fields = [name for name in ("text", "second", "own_mask") if old.get(name) != new.get(name)]
+        if old.model != new.model:
+            fields.append("image")
+        for name in (*fields, "own_weights", "cuts"):
+            self.remove(name)
+
+    def report_view(self, error: InputError | None) -> None:
+        """Report that the current view cannot be read; None clears the report."""
+        if self.document_error is self._view_error:
+            self.document_error = None
+        self._view_error = error and InputError("text", error.sentence)
+        self.document_error = self.document_error or self._view_error
+
+    def current(self, document: Document) -> InputError | None:
+        """Return the error to show for a document; None if its inputs are valid."""
+        is_own = document.spec.mask is MaskKind.OWN  # otherwise the custom mask has no effect
+        names = (name for name in self._rejected if name != "own_mask" or is_own)
+        return next((self._rejected[name] for name in names), self.document_error)
 
 
 class Workspace(QObject):
@@ -103,23 +145,11 @@ class Workspace(QObject):
         self.view = view or View()
         self.run: Run | None = None
         self.computed: Document | None = None
-        self._history: History[Document] = History()
-        self._refused: InputError | None = None
-        self._refused_view: InputError | None = None
-        """The error in `_refused` that explains why the current view cannot be read."""
-        self._complaints: dict[str, InputError] = {}
+        self.history = DocumentHistory()
+        self._errors = _InputErrors()
         self._pending_document: Document | None = None
         self._wanted = self.view
         self._has_started = False
-        self._refining: tuple[Run | None, View] | None = None
-        """Run and view that the worker is refining; None during any other request."""
-        self._failed_refinement: tuple[Run | None, View] | None = None
-        """Run and view that are not refined any more because refining them failed."""
-        self._undo_description, self._redo_description = ChangeDescription(), ChangeDescription()
-        self._request: Callable[[], object] | None = None
-        """The last request to the worker."""
-        self._progress: ReadingProgress | None = None
-        """Progress of the model in that request, if it reports any."""
         self._held_models: list[object] = []
         """Keeps an opened model open until a run of it exists, which then keeps it open."""
         self._before_model: _StateBeforeModel | None = None
@@ -127,17 +157,19 @@ class Workspace(QObject):
         self._compute, self._presenter = compute, presenter
         self._patience_timer = QTimer(self, singleShot=True, interval=PROGRESS_DELAY_MS)
         self._patience_timer.timeout.connect(self._update_screen)
-        self._is_resting = self._is_covered = False
-        """Also read by the worker."""
-        self._rest_timer = QTimer(self, singleShot=True, interval=REFINEMENT_DELAY_MS)
-        self._rest_timer.timeout.connect(self._end_rest)
-        self._worker = NewestRequestWorker(self, rest)
-        self._worker.answered.connect(self._handle_result)
-        self._worker.failed.connect(self._handle_failure)
-        self._worker.progressReported.connect(self._show_progress)
+        self.requests = RequestController(presenter, rest, self)
+        self.requests.refinement_due.connect(self._refine_pictures)
+        self.requests.worker.answered.connect(self._handle_result)
+        self.requests.worker.failed.connect(self._handle_failure)
+        self.requests.worker.progressReported.connect(self._show_progress)
         self._data_arrived.connect(self.refresh_screen)
         notify_arrival(self._announce_arrival)
         self.screen: Screen = self._build_screen({}, None)
+
+    @property
+    def complaint(self) -> InputError | None:
+        """The error of the last input; None if it is valid."""
+        return self._errors.current(self.document)
 
     # ------------------------------------------------------------------ the document
 
@@ -157,7 +189,7 @@ class Workspace(QObject):
         document = self.document.set(name, value)
         if document == self.document:
             return
-        self._record_undo(name if going_on else "")
+        self.history.record(self.document, name if going_on else "")
         self._change_to(document, may_wait=is_seen)
 
     def set_text(self, text: str, name: str = "text") -> None:
@@ -168,28 +200,28 @@ class Workspace(QObject):
             return
         is_typed, written = detect_typed_text(self.document.get(name), text)
         if not is_typed:  # pasted, cut or overwritten: a separate undo step
-            self.seal()
+            self.history.seal()
             # Selected token positions are meaningless in another text.
             self.look(tokens=replace(self._wanted.tokens, chosen=frozenset(), match=None))
         self.set(name, text, going_on=is_typed, is_seen=True)
         if not is_typed or written.isspace():
-            self.seal()
+            self.history.seal()
 
     def return_to_text(self) -> None:
         """Return from a model or captured attention to computing the text with a module."""
-        self.seal()
+        self.history.seal()
         self.set("captured", None)
 
     def set_image(self, image: ImageFile) -> None:
         """Run the vision model on an image."""
-        if self._complaints.pop("image", None):
+        if self._errors.remove("image"):
             self._update_screen()
-        self.seal()
+        self.history.seal()
         self.set("image", image)
 
     def show_error(self, refused: InputError) -> None:
         """Report why an input was rejected; the current one remains."""
-        self._complaints[refused.field] = refused
+        self._errors.add(refused)
         self._update_screen()
 
     def report_long_text(self, sentence: str, first_part: str, name: str = "text") -> None:
@@ -203,7 +235,7 @@ class Workspace(QObject):
         except InputError as refused:
             self.show_error(refused)
         else:
-            if self._complaints.pop("own_mask", None):
+            if self._errors.remove("own_mask"):
                 self._update_screen()
             self.set("own_mask", own)
 
@@ -215,11 +247,13 @@ class Workspace(QObject):
         opened_model : object
             Keeps the model open that was opened to run the document; None if no model was opened.
         """
-        before = self._before_model or _StateBeforeModel(self.document, self._wanted, self._history)
+        before = self._before_model or _StateBeforeModel(
+            self.document, self._wanted, self.history.changes
+        )
         self._before_model = replace(before, read=document.text) if opened_model else None
         if document != self.document:
-            self.seal()
-            self._record_undo()
+            self.history.seal()
+            self.history.record(self.document)
         self._replace_document(document, view, opened_model)
 
     def show_separately(
@@ -232,7 +266,7 @@ class Workspace(QObject):
         history : History, optional
             History of the document; by default, nothing can be undone yet.
         """
-        before, self._history = self._history, history or History()
+        before = self.history.replace(history or History())
         self._replace_document(document, view)
         return before
 
@@ -251,12 +285,13 @@ class Workspace(QObject):
         """
         self._catch_up()
         self._before_model = None
-        self._history, self._complaints = History(), {}
-        self._forget_complaints(document)
+        self.history.replace(History())
+        self._errors = _InputErrors()
+        self._set_document(document)
         self._pending_document, self._has_started = document, True
         self._wanted = adapt_view(view, self._wanted)  # it may be saved before it is shown
         self.view = available_view(self._wanted, self.view)
-        self._request_work(
+        self.requests.ask(
             partial(worker_jobs.open_and_compute, restore, self._presenter, self._current_state())
         )
         self._update_screen()
@@ -265,7 +300,7 @@ class Workspace(QObject):
         """Keep an opened model open instead of the previous one."""
         before, self._held_models = self._held_models, [*models]
         if before:
-            self._worker.discard(before)
+            self.requests.worker.discard(before)
 
     def keep_weights(self) -> None:
         """Toggle between fixing the current weights for all modules and sampling them again."""
@@ -279,41 +314,12 @@ class Workspace(QObject):
             except InputError as refused:
                 self.show_error(refused)
                 return
-            self._record_undo()
+            self.history.record(self.document)
             self._change_to(replace(kept, weights_source=describe_provenance(self.run)))
-
-    def _record_undo(self, key: str = "") -> None:
-        """Add the current document to the undo history before it changes."""
-        kept = self._history.keep(self.document, key)
-        self._history = kept.trim_to(MAX_UNDO_BYTES, Document.large_objects)
-
-    def seal(self) -> None:
-        """End an edit that merges successive changes."""
-        self._history = self._history.seal()
 
     def resample(self, name: str) -> None:
         """Advance a seed by one."""
         self.set(name, (self.document.get(name) + 1) % 2**31)
-
-    @property
-    def can_undo(self) -> bool:
-        return bool(self._history.past)
-
-    @property
-    def can_redo(self) -> bool:
-        return bool(self._history.future)
-
-    @property
-    def undo_description(self) -> str:
-        """Description of the change that undo reverts; empty if it has no short name."""
-        past = self._history.past
-        return self._undo_description.between(past[-1], self.document) if past else ""
-
-    @property
-    def redo_description(self) -> str:
-        """Description of the change that redo restores; empty if it has no short name."""
-        future = self._history.future
-        return self._redo_description.between(self.document, future[-1]) if future else ""
 
     @property
     def can_keep_weights(self) -> bool:
@@ -322,12 +328,10 @@ class Workspace(QObject):
         return self.run is not None and self.computed == self.document and has_weights
 
     def undo(self) -> None:
-        document, self._history = self._history.undo(self.document)
-        self._change_to(document)
+        self._change_to(self.history.undo(self.document))
 
     def redo(self) -> None:
-        document, self._history = self._history.redo(self.document)
-        self._change_to(document)
+        self._change_to(self.history.redo(self.document))
 
     # ------------------------------------------------------------------ the view
 
@@ -372,15 +376,8 @@ class Workspace(QObject):
         self._catch_up()
         reading = self.run.reading if self.run else None
         if reading and reading.refusal:
-            self._refuse_view(reading.refusal())
+            self._errors.report_view(reading.refusal())
         self._update_screen()
-
-    def _refuse_view(self, refused: InputError | None) -> None:
-        """Report that the current view cannot be read; None clears the report."""
-        if self._refused is self._refused_view:
-            self._refused = None
-        self._refused_view = refused and InputError("text", refused.sentence)
-        self._refused = self._refused or self._refused_view
 
     def resolved(self, view: View) -> ResolvedView:
         """Resolve a view against the last valid run."""
@@ -406,7 +403,7 @@ class Workspace(QObject):
     @property
     def is_working(self) -> bool:
         """Whether a computation is in progress or waits for the window to be visible."""
-        return not self._has_started or (self._worker.is_working and self._refining is None)
+        return not self._has_started or self.requests.is_working
 
     @property
     def snapshot(self) -> Snapshot | None:
@@ -428,55 +425,23 @@ class Workspace(QObject):
     def close(self) -> None:
         """Stop all computation; a running request ends at its next interruption point."""
         self._patience_timer.stop()
-        self._rest_timer.stop()
-        self._worker.leave()
-
-    def _request_work(self, request: Callable[[], object]) -> None:
-        self._refining, self._request, self._progress = None, request, None
-        self._worker.ask(request)
+        self.requests.close()
 
     def _refine_pictures(self) -> None:
-        """Refine the pictures of a long text while the worker is idle."""
-        resolved, wanted = self.screen.resolved, (self.run, self.view)
-        # A second request for the same pictures would only interrupt the first.
-        is_busy = self._worker.is_working and self._refining in (None, wanted)
-        if is_busy or resolved is None or self._failed_refinement == wanted:
-            return
-        if self._presenter.is_sampled(resolved):
-            return
-        if self._is_refinement_paused() and self._presenter.has_preview(resolved):
-            return
-        is_wanted = partial(getattr, self._worker, "is_wanted")  # also for the next view
-        later = self._is_refinement_paused
-        self._request_work(
-            partial(worker_jobs.refine_pictures, self._presenter, resolved, is_wanted, later)
-        )
-        self._refining = wanted
-
-    def _is_refinement_paused(self) -> bool:
-        return self._is_resting or self._is_covered
-
-    def pause_refinement(self, is_covered: bool) -> None:
-        """Pause refinement while a dialog covers the pictures and needs the CPU cores."""
-        self._is_covered = is_covered
-        self._refine_pictures()
-
-    def _end_rest(self) -> None:
-        self._is_resting = False
-        self._refine_pictures()
+        self.requests.refine(self.run, self.view, self.screen.resolved)
 
     def _change_to(self, document: Document, *, may_wait: bool = False) -> None:
         """Replace the document and request its computation; the screen may wait briefly for it."""
         if not may_wait:
             self._catch_up()
-        self._forget_complaints(document)
+        self._set_document(document)
         self._has_started = True
         if not document.problems():
             self._pending_document = document
             request = partial(
                 worker_jobs.compute_shown, self._compute, self._presenter, self._current_state()
             )
-            self._request_work(request)
+            self.requests.ask(request)
             if may_wait:
                 self._show_soon()
                 return
@@ -484,21 +449,15 @@ class Workspace(QObject):
             self._request_prefetch()
         self._update_screen()
 
-    def _forget_complaints(self, document: Document) -> None:
+    def _set_document(self, document: Document) -> None:
         """Set the document and drop the input errors that the change resolves."""
-        old, self.document, self._refused = self.document, document, None
-        for name in ("text", "second", "own_mask"):
-            if old.get(name) != document.get(name):
-                self._complaints.pop(name, None)
-        if old.model != document.model:
-            self._complaints.pop("image", None)
-        for name in ("own_weights", "cuts"):
-            self._complaints.pop(name, None)
+        self._errors.resolve(self.document, document)
+        self.document = document
 
     def _request_prefetch(self) -> None:
         """Request a prefetch of the wanted view, unless a pending computation covers it."""
         if self.run and self._pending_document is None:
-            self._request_work(
+            self.requests.ask(
                 partial(worker_jobs.prefetch_view, self._presenter, self._current_state())
             )
 
@@ -516,7 +475,7 @@ class Workspace(QObject):
     def _handle_result(
         self, answer: worker_jobs.WorkerResult | worker_jobs.RefinementResult
     ) -> None:
-        self._drop_answered_request()
+        self.requests.drop_answered()
         if isinstance(answer, worker_jobs.RefinementResult):
             if answer.run is self.run:
                 self._show_drawn()
@@ -527,7 +486,7 @@ class Workspace(QObject):
 
     def _handle_run_result(self, answer: worker_jobs.WorkerResult) -> None:
         if answer.document is None:
-            self._refuse_view(None)
+            self._errors.report_view(None)
             if self.view == self._wanted:
                 self._update_screen()  # the shown view has been requested again in the meantime
                 return
@@ -541,7 +500,7 @@ class Workspace(QObject):
             if self._pending_document is None:  # otherwise an opened model may still have to run
                 self._hold_models()
         if answer.document == self.document:
-            self._refused = answer.refused
+            self._errors.document_error = answer.refused
         if (
             answer.opened and answer.document == self.document
         ):  # otherwise the document has changed since
@@ -549,7 +508,7 @@ class Workspace(QObject):
         is_read = self._is_read_with(self._wanted, answer.view)
         self.view = self._wanted if is_read else available_view(self._wanted, answer.view)
         self._update_screen(answer)
-        self._worker.discard(replaced)
+        self.requests.worker.discard(replaced)
         if not is_read:
             self._request_prefetch()
 
@@ -568,37 +527,31 @@ class Workspace(QObject):
         assert document.model
         self._before_model = self._pending_document = None
         self._hold_models()
-        self._history = before.history
+        self.history.replace(before.history)
         self._wanted = adapt_view(before.view, self._wanted)
         text, back = document.text, before.document
         if text != before.read:
-            self._history, back = self._history.keep(back), back.set("text", text)
+            self.history.record(back)
+            back = back.set("text", text)
         self._change_to(back)
         self.modelRefused.emit(document.model.name, refused)
 
-    def _drop_answered_request(self) -> None:
-        """Drop the last request after it is answered, as it references the previous run."""
-        if not self._worker.is_working:
-            self._request = None
-
     def _show_progress(self, request: Callable[[], object], done: int, of: int) -> None:
         """Show the progress of the last request."""
-        if request is self._request and self.is_working:
-            self._progress = ReadingProgress(done, of)
+        if self.requests.report_progress(request, done, of) and self.is_working:
             self._show_drawn()
 
     def _handle_failure(self, error: Exception) -> None:
         if isinstance(error, CancelledError):  # a newer request is waiting or running
             return
         was_read = self._pending_document is None
-        if not self._worker.is_working:  # otherwise a newer request is pending
+        if not self.requests.worker.is_working:  # otherwise a newer request is pending
             self._pending_document = None
         if was_read:  # the same view would fail again
             self._wanted = available_view(self._wanted, self.view)
-        if self._refining:  # refining the same view would fail again
-            self._failed_refinement = (self.run, self.view)
+        self.requests.mark_failed(self.run, self.view)
         if isinstance(error, InputError) and was_read:
-            self._refuse_view(error)
+            self._errors.report_view(error)
         elif (
             self._before_model
             and self.document.model
@@ -607,7 +560,7 @@ class Workspace(QObject):
         ):
             self._leave_model(error if isinstance(error, InputError) else None)
         elif isinstance(error, InputError):
-            self._refused = InputError("text", error.sentence)
+            self._errors.document_error = InputError("text", error.sentence)
         self._update_screen()
         if not self._is_read_with(self._wanted, self.view):
             self._request_prefetch()
@@ -633,8 +586,7 @@ class Workspace(QObject):
         self.screen = self._build_screen(panels, known)
         self.changed.emit()
         if self.run and self.run.trace.is_blockwise:
-            self._is_resting = True
-            self._rest_timer.start()
+            self.requests.rest()
         self._refine_pictures()
 
     def _show_drawn(self) -> None:
@@ -647,13 +599,6 @@ class Workspace(QObject):
         self.screen = self._presenter.present_drawn(moment, shown.panels)
         self.drawn.emit()
         self._refine_pictures()
-
-    @property
-    def complaint(self) -> InputError | None:
-        """The error of the last input; None if it is valid."""
-        is_own = self.document.spec.mask is MaskKind.OWN  # otherwise the custom mask has no effect
-        said = (name for name in self._complaints if name != "own_mask" or is_own)
-        return next((self._complaints[name] for name in said), self._refused)
 
     def _build_screen(self, panels: Mapping[str, object], known: ResolvedView | None) -> Screen:
         """Build the screen.
@@ -673,6 +618,6 @@ class Workspace(QObject):
         self, document: Document, view: View, resolved: ResolvedView | None
     ) -> ScreenInputs:
         is_working = self.is_working
-        progress = self._progress if is_working else None
+        progress = self.requests.progress if is_working else None
         wanted, refused = self._wanted, self.complaint
         return ScreenInputs(document, view, resolved, wanted, refused, is_working, progress)

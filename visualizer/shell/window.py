@@ -292,8 +292,8 @@ class MainWindow(QMainWindow):
 
     def show_history(self) -> None:
         """Update only undo and redo, because the worker waits for this thread in the meantime."""
-        self.actions_.by_id["workspace.undo"].setEnabled(self.workspace.can_undo)
-        self.actions_.by_id["workspace.redo"].setEnabled(self.workspace.can_redo)
+        self.actions_.by_id["workspace.undo"].setEnabled(self.workspace.history.can_undo)
+        self.actions_.by_id["workspace.redo"].setEnabled(self.workspace.history.can_redo)
 
     def show_name(self) -> None:
         """Show the document's name and whether it is saved."""

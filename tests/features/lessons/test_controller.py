@@ -133,7 +133,7 @@ def test_undo_after_a_lesson_continues_with_the_changes_before_it(hand: Hand) ->
     open_lesson(hand, 2)
     press_button(hand, hand.window.panes["Lesson"].next_button)
     page = workspace.document
-    assert (workspace.can_undo, workspace.can_redo) == (False, False)
+    assert (workspace.history.can_undo, workspace.history.can_redo) == (False, False)
     workspace.set("seed", 5)
     press_button(hand, hand.window.panes["Lesson"].return_button)
     assert workspace.document == page
@@ -146,7 +146,7 @@ def test_undo_after_a_lesson_continues_with_the_changes_before_it(hand: Hand) ->
     workspace.undo()
     workspace.undo()
     assert workspace.document == first
-    assert not workspace.can_undo
+    assert not workspace.history.can_undo
 
 
 def test_a_reader_may_change_everything_and_return(hand: Hand) -> None:

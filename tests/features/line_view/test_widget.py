@@ -274,7 +274,7 @@ def test_a_threshold_and_the_largest_are_typed(lines: Lines) -> None:
     assert (options.threshold, options.top) == (0.3, 1)
     assert (abs(lines.panel.lines.weights) >= 0.3).all()
     assert words(lines.pane.notes) == "the largest per query and head\nweights ≥ 0.3"
-    assert not lines.window.workspace.can_undo
+    assert not lines.window.workspace.history.can_undo
 
 
 def test_every_control_says_what_it_is(lines: Lines) -> None:

@@ -500,7 +500,7 @@ def test_two_hundred_edits_are_undone_to_the_very_same_document(hand: Hand) -> N
     while len(seen) <= 200:
         before = workspace.document
         an_edit(chance, hand)
-        workspace.seal()
+        workspace.history.seal()
         if workspace.document != before:
             seen.append(workspace.document)
             edited += bool(before.spec.own_weights != workspace.document.spec.own_weights)
@@ -510,11 +510,11 @@ def test_two_hundred_edits_are_undone_to_the_very_same_document(hand: Hand) -> N
     for wanted in seen[-2::-1]:
         hand.window.actions_.by_id["workspace.undo"].trigger()
         assert workspace.document == wanted
-    assert not workspace.can_undo
+    assert not workspace.history.can_undo
     for wanted in seen[1:]:
         hand.window.actions_.by_id["workspace.redo"].trigger()
         assert workspace.document == wanted
-    assert not workspace.can_redo
+    assert not workspace.history.can_redo
     hand.until(lambda: not workspace.is_working)
 
 

@@ -104,7 +104,7 @@ class MaskEditController(QObject):
     def end(self) -> None:
         """End the stroke and its undo step."""
         self._stroke = None
-        self._workspace.seal()
+        self._workspace.history.seal()
 
     def paint_pinned(self) -> None:
         """Invert the pinned cell."""

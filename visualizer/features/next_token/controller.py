@@ -80,13 +80,13 @@ class HeadEditController(QObject):
 
     def settle(self) -> None:
         """End the undo step of the current input."""
-        self._workspace.seal()
+        self._workspace.history.seal()
 
     def restore_all(self) -> None:
         """Remove all head edits and restore all cut edges."""
         model = self._workspace.document.model
         if model:
-            self._workspace.seal()
+            self._workspace.history.seal()
             self._workspace.set("model", replace(model, edits=(), cuts=()))
 
     def _edit_shown(self, kind: HeadEditKind, change: Callable[[HeadEdit], HeadEdit]) -> None:
@@ -103,6 +103,6 @@ class HeadEditController(QObject):
         model = self._workspace.document.model
         if model:
             if not going_on:
-                self._workspace.seal()
+                self._workspace.history.seal()
             edits = tuple(edited[place] for place in sorted(edited))
             self._workspace.set("model", replace(model, edits=edits), going_on=going_on)

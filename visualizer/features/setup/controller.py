@@ -64,7 +64,7 @@ class SetupController(QObject):
 
     def choose_part(self, name: str) -> None:
         """Show one of the kinds of attention of a model, by its name in the model."""
-        self._workspace.seal()
+        self._workspace.history.seal()
         self._workspace.set("part", name)
 
     def show_next_part(self) -> None:

@@ -22,7 +22,7 @@ def connect(pane: SetupPane, to: FeatureControllers) -> None:
     pane.partChosen.connect(to.setup.choose_part)
     pane.imageRequested.connect(to.model_image_controller.choose)
     pane.chosen.connect(to.setup.choose)
-    pane.settled.connect(to.workspace.seal)
+    pane.settled.connect(to.workspace.history.seal)
     pane.remedyRequested.connect(to.setup.remedy)
     pane.leadingStepped.connect(to.view_controller.step_leading)
     pane.captured.left.connect(to.workspace.return_to_text)

@@ -1,0 +1,126 @@
+"""Requests of the workspace to its worker, and refinement of pictures between them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from visualizer.session import worker_jobs
+from visualizer.session.newest_request_worker import NewestRequestWorker
+from visualizer.session.screen import ReadingProgress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from visualizer.attention.run import Run
+    from visualizer.session.resolved_view import ResolvedView
+    from visualizer.session.screen import Presenter
+    from visualizer.session.view import View
+
+REFINEMENT_DELAY_MS = 80
+"""Delay of exact pictures after a user action; drawing them slows the window down."""
+
+
+class RequestController(QObject):
+    """Sends requests to the worker, and refines the pictures of a long text while it is idle.
+
+    Parameters
+    ----------
+    presenter : Presenter
+        Refines the pictures.
+    rest : callable or None
+        Called on the worker's thread when it is idle.
+    """
+
+    refinement_due = Signal()
+    """The delay after a user action has ended, or pictures are no longer covered."""
+
+    def __init__(
+        self, presenter: Presenter, rest: Callable[[], object] | None, parent: QObject
+    ) -> None:
+        super().__init__(parent)
+        self.worker = NewestRequestWorker(self, rest)
+        self.progress: ReadingProgress | None = None
+        """Progress of the model in the last request, if it reports any."""
+        self._presenter = presenter
+        self._request: Callable[[], object] | None = None
+        """The last request to the worker."""
+        self._refining: tuple[Run | None, View] | None = None
+        """Run and view that the worker is refining; None during any other request."""
+        self._failed_refinement: tuple[Run | None, View] | None = None
+        """Run and view that are not refined any more because refining them failed."""
+        self.is_resting = self._is_covered = False
+        """Also read by the worker."""
+        self.rest_timer = QTimer(self, singleShot=True, interval=REFINEMENT_DELAY_MS)
+        self.rest_timer.timeout.connect(self.end_rest)
+
+    @property
+    def is_working(self) -> bool:
+        """Whether the worker has a request other than refining pictures."""
+        return self.worker.is_working and self._refining is None
+
+    def ask(self, request: Callable[[], object]) -> None:
+        """Send a request, which replaces the one that is waiting."""
+        self._refining, self._request, self.progress = None, request, None
+        self.worker.ask(request)
+
+    def drop_answered(self) -> None:
+        """Drop the last request after it is answered, as it references the previous run."""
+        if not self.worker.is_working:
+            self._request = None
+
+    def report_progress(self, request: Callable[[], object], done: int, of: int) -> bool:
+        """Record the progress of a request; return whether it is the last one."""
+        is_last = request is self._request
+        if is_last:
+            self.progress = ReadingProgress(done, of)
+        return is_last
+
+    def refine(self, run: Run | None, view: View, resolved: ResolvedView | None) -> None:
+        """Refine the pictures of a view unless another request is running."""
+        wanted = run, view
+        # A second request for the same pictures would only interrupt the first.
+        is_busy = self.worker.is_working and self._refining in (None, wanted)
+        if is_busy or resolved is None or self._failed_refinement == wanted:
+            return
+        if self._presenter.is_sampled(resolved):
+            return
+        if self._is_paused() and self._presenter.has_preview(resolved):
+            return
+        is_wanted = partial(getattr, self.worker, "is_wanted")  # also for the next view
+        self.ask(
+            partial(
+                worker_jobs.refine_pictures, self._presenter, resolved, is_wanted, self._is_paused
+            )
+        )
+        self._refining = wanted
+
+    def mark_failed(self, run: Run | None, view: View) -> None:
+        """Stop refining a view if refining failed, as it would fail again."""
+        if self._refining:
+            self._failed_refinement = run, view
+
+    def rest(self) -> None:
+        """Delay refinement after a user action."""
+        self.is_resting = True
+        self.rest_timer.start()
+
+    def end_rest(self) -> None:
+        """Resume refinement."""
+        self.is_resting = False
+        self.refinement_due.emit()
+
+    def pause_refinement(self, is_covered: bool) -> None:
+        """Pause refinement while a dialog covers the pictures and needs the CPU cores."""
+        self._is_covered = is_covered
+        self.refinement_due.emit()
+
+    def _is_paused(self) -> bool:
+        return self.is_resting or self._is_covered
+
+    def close(self) -> None:
+        """Stop all computation; a running request ends at its next interruption point."""
+        self.rest_timer.stop()
+        self.worker.leave()
