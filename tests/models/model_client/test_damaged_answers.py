@@ -121,10 +121,10 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Opened:
     @cache
     def opened_(kind: str, setting: str) -> ServedModel:
         folder = save_tiny_model(tmp_path_factory.mktemp("models") / kind, kind)
-        model = ServedModel(*open_source(folder, Device.CPU), Device.CPU)
+        source, model = open_source(folder, Device.CPU)
         if setting == LONG:
-            model._model.long_texts.max_cached_readings = 1
-        return model
+            model.long_texts.max_cached_readings = 1
+        return ServedModel(source, model, Device.CPU)
 
     return opened_
 
