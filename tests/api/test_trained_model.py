@@ -238,7 +238,7 @@ def test_a_run_in_between_is_read_at_its_checkpoint(tmp_path: Path) -> None:
     assert at_snapshot.step == opened.folder.snapshots()[-1]
     opened.running.save()
     finish(opened, 8)
-    opened.running._journal.flush()
+    opened.running.collect_rows()  # which writes them
     trained = load(tmp_path / "run")
     opened.close()
     assert trained.step == 5

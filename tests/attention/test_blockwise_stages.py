@@ -365,7 +365,7 @@ def test_first_pictures_of_many_heads_keep_no_others_out(monkeypatch: pytest.Mon
             rounds += 1
         assert rounds < 10
         assert held.drawn_share(4, 4, cells) == 1
-    assert len(held._firsts) == 8
+    assert len(held.previews) == 8
     assert np.isfinite(held.read_pooled(2, 2, (11, slice(0, 50), slice(0, 50)))).all()
 
 
@@ -444,13 +444,13 @@ def test_dropout_drops_the_same_cells() -> None:
 def test_rows_are_read_once_for_what_they_are_divided_by(monkeypatch: pytest.MonkeyPatch) -> None:
     trace = long_run(500).trace
     found: list[int] = []
-    find = BlockwiseStages._compute_divisors
+    find = BlockwiseStages.compute_divisors
 
     def count(own: BlockwiseStages, row: Stage, place: tuple[int, ...], rows: Tensor) -> None:
         found.append(len(rows))
         find(own, row, place, rows)
 
-    monkeypatch.setattr(BlockwiseStages, "_compute_divisors", count)
+    monkeypatch.setattr(BlockwiseStages, "compute_divisors", count)
     trace.read("weights", (0, slice(10, 20)))
     trace.read("weights", (0, slice(0, 20), 3))
     assert found == [10, 10]

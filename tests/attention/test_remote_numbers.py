@@ -22,16 +22,16 @@ class Waiting:
 
 
 def test_who_is_there_is_told_and_who_is_gone_leaves_nothing() -> None:
-    before = len(remote_numbers._listeners)
+    before = len(remote_numbers.listeners)
     waiting, gone = Waiting(), Waiting()
     notify_arrival(waiting.tell)
     notify_arrival(gone.tell)
     del gone
-    assert len(remote_numbers._listeners) == before + 1
+    assert len(remote_numbers.listeners) == before + 1
     report_arrival()
     assert waiting.description == 1
     del waiting
-    assert len(remote_numbers._listeners) == before
+    assert len(remote_numbers.listeners) == before
 
 
 def test_only_within_the_context_nothing_is_waited_for() -> None:

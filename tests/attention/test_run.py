@@ -335,7 +335,7 @@ RAN_OUT = ("CUDA GPU (imagined) ran out of memory; computed on the CPU.",)
 def test_a_gpu_whose_memory_runs_out_leaves_it_to_the_cpu(
     wanted: Device, error: RuntimeError, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    computed = attention_run._compute_stages
+    computed = attention_run.compute_stages
 
     def compute(
         texts: Texts, spec: AttentionSpec, device: Device, *others: Any, by_blocks: bool
@@ -344,7 +344,7 @@ def test_a_gpu_whose_memory_runs_out_leaves_it_to_the_cpu(
             raise error
         return computed(texts, spec, device, *others, by_blocks=by_blocks)
 
-    monkeypatch.setattr(attention_run, "_compute_stages", compute)
+    monkeypatch.setattr(attention_run, "compute_stages", compute)
     monkeypatch.setattr(attention_device, "free_device_bytes", lambda device: 2**40)
     result = run((TEXT,), replace(SPEC, device=wanted))
     assert (result.device, result.notices) == ("CPU", RAN_OUT)

@@ -16,7 +16,7 @@ MADE = {row.operation for row in STAGE_TABLE}  # others are of models: read, not
 
 
 def test_every_operation_is_computed_explained_and_told() -> None:
-    assert set(stage_computation._COMPUTE) == MADE
+    assert set(stage_computation.COMPUTATIONS) == MADE
     assert set(EXPLAINERS) == set(Operation)
     with_code = {name for name, row in EXPLAINERS.items() if type(row).code is not Explainer.code}
     assert with_code == MADE

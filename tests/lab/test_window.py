@@ -1012,7 +1012,8 @@ def test_losses_that_are_no_longer_wanted_when_they_arrive_are_not_shown(
 
     monkeypatch.setattr(store, "read_losses", reading)
     arrived: list[object] = []
-    run_controller._worker.answered.connect(arrived.append)
+    for worker in run_controller.findChildren(NewestRequestWorker):
+        worker.answered.connect(arrived.append)
     run_controller.overlay(name, True)
     assert begun.wait(10)
     run_controller.overlay(name, False)

@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.small_trainings import quick, rows_of
 from visualizer.language.run_folder import RunFolder, settings_to_json
-from visualizer.language.training_process_main import Inbox, _read_messages
+from visualizer.language.training_process_main import Inbox, fill_inbox
 from visualizer.language.wire_format import Message, MessageUnpacker, open_message_sender
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ def test_words_that_cannot_be_understood_leave_nobody_waiting(tmp_path: Path) ->
     (tmp_path / "orders").write_bytes(b"Hello, world")
     inbox: Inbox = queue.SimpleQueue()
     with (tmp_path / "orders").open("rb") as source, pytest.raises(ValueError, match="Hello"):
-        _read_messages(source, inbox)
+        fill_inbox(source, inbox)
     assert inbox.get(block=False) is None
 
 

@@ -281,7 +281,11 @@ def test_without_a_snapshot_it_goes_back_to_the_beginning(
     running = opened.running
     assert running
     before = running.training.evaluate(CorpusSplit.VALIDATION, 2)
-    monkeypatch.setattr(training_run.TrainingRun, "_keep_snapshot", lambda _: None)
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(training_run, "write_weights", full)
     with pytest.raises(DivergedError, match="was restored to step 0"):
         finish(opened)
     assert running.training.evaluate(CorpusSplit.VALIDATION, 2) == before

@@ -35,9 +35,9 @@ class Client:
     """Speaks to a server as the window does, and trains it while it waits."""
 
     def __init__(self) -> None:
-        self._came: list[Message] = []
+        self.came: list[Message] = []
         self.server = TrainingServer(
-            lambda message: self._came.extend(MessageUnpacker().feed(message.pack()))
+            lambda message: self.came.extend(MessageUnpacker().feed(message.pack()))
         )
 
     def say(self, says: str, **values: Any) -> None:
@@ -52,8 +52,8 @@ class Client:
     def wait(self, says: str, holds: Callable[[Message], bool] = lambda _: True) -> Message:
         """Take messages until one of a kind comes, and train meanwhile."""
         while True:
-            while self._came:
-                message = self._came.pop(0)
+            while self.came:
+                message = self.came.pop(0)
                 if message.says == says and holds(message):
                     return message
             assert self.server.is_training, f"it never said {says!r}"
@@ -103,7 +103,7 @@ def test_a_long_run_is_told_a_part_at_a_time(
     client.say("stop")
     again = Client()
     again.say("open", folder=str(tmp_path / "run"), settings=None)
-    parts = again._came.copy()
+    parts = again.came.copy()
     assert [part.says for part in parts] == ["opened", "progress", "progress"]
     assert [len(part.arrays["steps"]) for part in parts] == [10, 10, 4]
     steps = np.concatenate([part.arrays["steps"] for part in parts])

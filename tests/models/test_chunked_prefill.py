@@ -127,13 +127,13 @@ def test_numbers_in_float64_are_more_exact() -> None:
 
 
 def test_a_wrong_kernel_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    flash = long_text_recorder._flash_attention
+    flash = long_text_recorder.compute_flash_attention
 
-    def without_past(call: long_text_recorder._CallVectors, keys: slice, **more: Any) -> Any:
+    def without_past(call: long_text_recorder.CallVectors, keys: slice, **more: Any) -> Any:
         output, logarithms = flash(call, keys, **more)
         return output, logarithms - float(keys == slice(0, call.start))
 
-    monkeypatch.setattr(long_text_recorder, "_flash_attention", without_past)
+    monkeypatch.setattr(long_text_recorder, "compute_flash_attention", without_past)
     model = tiny_model("llama")
     calls, _ = in_chunks(model)
     with torch.inference_mode(), record_long_text(model) as whole:

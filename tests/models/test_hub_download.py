@@ -323,7 +323,8 @@ def test_a_full_disk_is_said(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(hub_download, "_link_blob", full)
+    monkeypatch.setattr(Path, "symlink_to", full)
+    monkeypatch.setattr(shutil, "copyfile", full)
     assert "The disk is full" in refusal(download_model, offer, no_progress, environment)
 
 

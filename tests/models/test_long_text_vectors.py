@@ -133,7 +133,7 @@ def test_a_text_without_room_is_refused_before_it_is_read_and_what_fits_is_read(
         monkeypatch.setattr(long_text_vectors, "MAX_FILE_BYTES", room)
     else:
         free_memory = room / USABLE_MEMORY_SHARE + 1
-        monkeypatch.setattr(long_text_vectors, "_free_memory", lambda: int(free_memory))
+        monkeypatch.setattr(long_text_vectors, "free_memory_bytes", lambda: int(free_memory))
         monkeypatch.setattr(long_text_vectors, "is_memory_backed", lambda _: True)
     read: list[int] = []
     model.model.register_forward_pre_hook(

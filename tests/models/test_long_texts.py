@@ -205,13 +205,13 @@ def test_masks_of_layers_differ() -> None:
 
 
 def test_a_wrong_kernel_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    by_kernel = long_text_recorder._compute_by_kernel
+    by_kernel = long_text_recorder.compute_by_kernel
 
-    def off_by_ln_2(call: long_text_recorder._CallVectors) -> tuple[torch.Tensor, torch.Tensor]:
+    def off_by_ln_2(call: long_text_recorder.CallVectors) -> tuple[torch.Tensor, torch.Tensor]:
         output, logarithms = by_kernel(call)
         return output, logarithms + np.log(2)
 
-    monkeypatch.setattr(long_text_recorder, "_compute_by_kernel", off_by_ln_2)
+    monkeypatch.setattr(long_text_recorder, "compute_by_kernel", off_by_ln_2)
     whole, (found,) = both("llama")
     for layer, call in enumerate(whole):
         weights = found.run.trace.read("weights", (layer,))
@@ -222,13 +222,13 @@ def test_a_wrong_kernel_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_old_kernel_is_not_given_keys_that_heads_share(
     monkeypatch: pytest.MonkeyPatch, key_heads: int, is_used: bool
 ) -> None:
-    by_kernel, given_keys = long_text_recorder._compute_by_kernel, []
+    by_kernel, given_keys = long_text_recorder.compute_by_kernel, []
 
-    def watched(call: long_text_recorder._CallVectors) -> tuple[torch.Tensor, torch.Tensor]:
+    def watched(call: long_text_recorder.CallVectors) -> tuple[torch.Tensor, torch.Tensor]:
         given_keys.append(len(call.keys))
         return by_kernel(call)
 
-    monkeypatch.setattr(long_text_recorder, "_compute_by_kernel", watched)
+    monkeypatch.setattr(long_text_recorder, "compute_by_kernel", watched)
     monkeypatch.setattr(long_text_recorder, "HAS_SHARED_KEYS", False)
     both("llama", num_key_value_heads=key_heads)
     assert given_keys == [4, 4] * is_used

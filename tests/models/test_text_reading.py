@@ -226,7 +226,7 @@ def test_memory_is_returned_when_idle_and_closed_models_are_forgotten_once(
     forgotten: list[int] = []
     monkeypatch.setattr(worker_jobs, "trim_freed_memory", lambda: trims.append(1))
     monkeypatch.setattr(tokenizer_process, "release_closed_tokenizers", lambda: forgotten.append(1))
-    monkeypatch.setattr(text_reading, "_opened", WeakValueDictionary())
+    monkeypatch.setattr(text_reading, "opened_models", WeakValueDictionary())
     _source, model = open_source(tiny_model_folder, Device.CPU)
     return_idle_memory()
     assert forgotten == []

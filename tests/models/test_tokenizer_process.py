@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import psutil
 import pytest
@@ -20,7 +20,12 @@ from visualizer.attention.spec import Device
 from visualizer.errors import InputError
 from visualizer.models import model_tokenizer, text_reading
 from visualizer.models.opened_model import OpenedModel, open_model
-from visualizer.models.tokenizer_process import PROCESS_COMMAND, AnswerLimits, tokenizer_process
+from visualizer.models.tokenizer_process import (
+    PROCESS_COMMAND,
+    AnswerError,
+    AnswerLimits,
+    tokenizer_process,
+)
 from visualizer.progress import CancelledError
 from visualizer.session import model_opening
 
@@ -200,23 +205,14 @@ def test_models_share_a_process_and_closed_ones_are_forgotten(
     other = open_model(bert_folder(tmp_path / "bert"))
     assert [model.inputs("the fox")[1][-1] for model in (opened, other)] == ["x", "[SEP]"]
     (process,) = processes()
-    sent: list[Any] = []
-    started = tokenizer_process._started
-    assert started
-    ask = started.ask
-
-    def watch(says: str, values: Any, limits: AnswerLimits) -> Any:
-        sent.append((says, values))
-        return ask(says, values, limits)
-
-    started.ask = watch  # type: ignore[method-assign]
     assert isinstance(other.tokenizer, model_tokenizer.FolderTokenizer)
-    number = other.tokenizer._folder.number
+    location, numbers = other.tokenizer.location, {"numbers": [1]}
+    asked = location, "words", numbers, model_tokenizer.SPLIT_LIMITS
+    assert tokenizer_process.ask(*asked)
     del other
     tokenizer_process.release_closed_tokenizers()
-    ((says, values),) = sent
-    assert says == "forget"
-    assert number in values["numbers"]
+    with pytest.raises(AnswerError, match=f"^{location.number}$"):  # it is not known any more
+        tokenizer_process.ask(*asked)
     assert opened.inputs("the fox")[1][-1] == "x"
     assert processes() == [process]
 

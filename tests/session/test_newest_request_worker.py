@@ -125,11 +125,19 @@ def test_an_answer_arrives_and_is_told_in_one_event(worker: NewestRequestWorker)
     assert listener.heard == ["answer"]
 
 
+class Request:
+    def __call__(self) -> str:
+        return "answer"
+
+
 def test_it_works_until_its_answer_has_arrived(worker: NewestRequestWorker, qtbot: QtBot) -> None:
     was_working: list[bool] = []
     worker.answered.connect(lambda _: was_working.append(worker.is_working))
-    worker.ask(lambda: "answer")
-    while worker._is_running or worker._waiting:  # no event is handled meanwhile
+    request = Request()
+    asked = weakref.ref(request)
+    worker.ask(request)
+    del request
+    while asked():  # no event is handled meanwhile
         QThread.yieldCurrentThread()
     assert worker.is_working
     qtbot.waitUntil(lambda: not worker.is_working)

@@ -17,6 +17,7 @@ from visualizer.attention.remote_numbers import report_arrival
 from visualizer.attention.spec import PROJECTION_LAYERS, NumberMatrix
 from visualizer.documents.document_file import SavedDocument
 from visualizer.errors import MEMORY_ERROR, InputError
+from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.view import View
@@ -51,7 +52,7 @@ def test_the_window_is_there_before_the_numbers(
     assert window.isVisible()
     assert hand.sentence.toPlainText() == Document().text
     assert hand.shown.columns == ()
-    assert window.board._message == LOADING_TORCH_MESSAGE
+    assert window.workspace.screen.panel(BOARD_CONTENTS).message == LOADING_TORCH_MESSAGE
     assert not window.actions_.by_id["export.open"].isEnabled()
     qtbot.waitUntil(lambda: window.progress.is_progress_visible)
     gate.let_through()
@@ -178,7 +179,7 @@ def test_the_first_numbers_may_be_refused(gate: Gate, open_window: Open, qtbot: 
     window = open_window(Document(""))
     hand = Hand(qtbot, window)
     hand.until(lambda: bool(hand.text_problem))
-    assert window.board._message == EMPTY_MESSAGE
+    assert window.workspace.screen.panel(BOARD_CONTENTS).message == EMPTY_MESSAGE
     hand.compose("now")
     hand.settle()
     assert hand.chips == ("now",)
@@ -226,7 +227,7 @@ def test_after_a_bug_the_newer_wish_is_computed(
     gate.error = None
     hand.until(lambda: bool(hand.boxes()))
     assert gated.workspace.is_working
-    assert gated.workspace._pending_document == gated.workspace.document  # it is still waited for
+    assert gated.workspace.pending_document == gated.workspace.document  # it is still waited for
     gated.workspace.toggle_stage("scaled")
     gate.let_through()
     hand.settle()
@@ -331,7 +332,7 @@ def test_what_was_read_for_a_view_that_is_no_longer_wanted_is_not_shown(
 
 
 def test_the_real_computation_is_what_the_program_uses(window: MainWindow) -> None:
-    assert window.workspace._compute is app.compute
+    assert window.workspace.compute is app.compute
     assert window.workspace.computed == Document()
 
 

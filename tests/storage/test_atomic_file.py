@@ -21,7 +21,6 @@ from tests.support.small_runs import a_run
 from visualizer.attention.spec import Dtype
 from visualizer.errors import InputError
 from visualizer.export.data.array_writers import write_npz
-from visualizer.storage import link_safe_folder
 from visualizer.storage.atomic_file import write_atomically
 from visualizer.storage.link_safe_folder import ContainedFolder, make_private_folder
 
@@ -359,29 +358,34 @@ def test_what_is_being_written_is_not_taken_for_left(tmp_path: Path) -> None:
 def test_what_is_removed_before_it_is_locked_is_made_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lock = link_safe_folder._try_lock
+    import fcntl
+
+    lock = fcntl.flock
     taken: list[Path] = []
 
-    def lock_late(descriptor: int) -> bool:
+    def lock_late(descriptor: int, how: int) -> None:
         if not taken:  # another program is faster
             taken.extend(tmp_path.glob(".attention-*.part"))
             taken[0].unlink()
-        return lock(descriptor)
+        lock(descriptor, how)
 
-    monkeypatch.setattr(link_safe_folder, "_try_lock", lock_late)
+    monkeypatch.setattr(fcntl, "flock", lock_late)
     write_atomically(tmp_path / "a", content(b"new"))
     assert taken
     assert (tmp_path / "a").read_bytes() == b"new"
     assert left(tmp_path) == ["a"]
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="what is open cannot be removed there")
 def test_where_there_are_no_locks_it_is_written_and_nothing_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(_: int) -> bool:
+    import fcntl
+
+    def refuse(*_: int) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
-    monkeypatch.setattr(link_safe_folder, "_try_lock", refuse)
+    monkeypatch.setattr(fcntl, "flock", refuse)
     (tmp_path / LEFT).write_bytes(b"half")
     write_atomically(tmp_path / "a", content(b"new"))
     assert left(tmp_path) == [LEFT, "a"]

@@ -215,7 +215,7 @@ class MatrixBlocks(ABC):
         known = self.numbers(row, place)
         unknown = rows[~known.is_known[rows]]
         if len(unknown):
-            self._compute_divisors(row, place, unknown)
+            self.compute_divisors(row, place, unknown)
         return known.values[rows]
 
     def numbers(self, row: Stage, place: LeadingIndices) -> _RowNumbers:
@@ -226,7 +226,7 @@ class MatrixBlocks(ABC):
             self._known.setdefault(key, _RowNumbers(self.sides()[0], wide))
         return self._known[key]
 
-    def _compute_divisors(self, row: Stage, place: LeadingIndices, rows: Tensor) -> None:
+    def compute_divisors(self, row: Stage, place: LeadingIndices, rows: Tensor) -> None:
         if _is_softmax(self, row):
             for _ in _softmax_chunks(self, row, place, rows, 1):
                 pass

@@ -313,7 +313,7 @@ class BlockwiseTensor(CachedTensor):
         self._shape, self._source, self._keeps_all = shape, source, keeps_all
         self._kept = {}
         self._tiles: OrderedDict[TileKey, _Tile] = OrderedDict()
-        self._firsts: OrderedDict[LeadingIndices, np.ndarray] = OrderedDict()
+        self.previews: OrderedDict[LeadingIndices, np.ndarray] = OrderedDict()
         """Cells of coarse previews, by matrix."""
         self._rows: OrderedDict[tuple[LeadingIndices, int], np.ndarray] = OrderedDict()
         self._row_ends: dict[LeadingIndices, np.ndarray] = {}
@@ -332,7 +332,7 @@ class BlockwiseTensor(CachedTensor):
         made = BlockwiseTensor(self._shape, self._source, keeps_all=True)
         with self._lock:
             made._tiles.update((key, tile.copy()) for key, tile in self._tiles.items())
-            made._firsts.update(self._firsts)
+            made.previews.update(self.previews)
             made._row_ends = {place: ends.copy() for place, ends in self._row_ends.items()}
             made._low, made._high = self._low, self._high
         made._kept = {key: _copy_with_own_tiles(kept) for key, kept in [*self._kept.items()]}
@@ -361,7 +361,7 @@ class BlockwiseTensor(CachedTensor):
         """Bytes of tiles, of cached rows, and of the data needed to compute it."""
         tiles = sum(tile.bytes for tile in [*self._tiles.values()])
         rows = sum(row.nbytes for row in [*self._rows.values()])
-        firsts = sum(cells.nbytes for cells in [*self._firsts.values()])
+        firsts = sum(cells.nbytes for cells in [*self.previews.values()])
         return self._source.bytes + tiles + rows + firsts
 
     @property
@@ -621,7 +621,7 @@ class BlockwiseTensor(CachedTensor):
         part = self.part(rows, columns, index)
         with self._lock:
             is_begun, _ = self._known_rows(part)
-            has_first = part.place in self._firsts
+            has_first = part.place in self.previews
         found = [round(rows / float(is_begun.mean()))] if is_begun.any() else []
         if has_first:
             found.append(max(rows, PreviewLayout.of(self._shape).blocks[0]))
@@ -664,9 +664,9 @@ class BlockwiseTensor(CachedTensor):
             is_known |= wanted
             if is_known.all():
                 return
-        if part.place in self._firsts:
+        if part.place in self.previews:
             at = np.ix_(*self._cells_of_other(part, PreviewLayout.of(self._shape).blocks))
-            np.copyto(drawn, self._firsts[part.place][at], where=~is_known)
+            np.copyto(drawn, self.previews[part.place][at], where=~is_known)
             is_known[:] = True
 
     def _cells_of_other(self, part: DrawnPart, blocks: tuple[int, int]) -> list[np.ndarray]:
@@ -713,18 +713,18 @@ class BlockwiseTensor(CachedTensor):
         """
         first, place = PreviewLayout.of(self._shape), part.place
         with self._lock:
-            is_known = place in self._firsts or any(key[0] == place for key in self._tiles)
+            is_known = place in self.previews or any(key[0] == place for key in self._tiles)
         if is_known or first.blocks[0] <= part.blocks[0]:
             return False
         rows, columns = torch.from_numpy(first.rows), range(first.sizes[1])
         high, low = self._source.column_ends(place, rows, columns, first.blocks[1])
         self._note_ends(place, first.rows, high, low)
         with self._lock:
-            self._firsts[place] = _largest_magnitude(
+            self.previews[place] = _largest_magnitude(
                 _to_array(high), None if low is None else _to_array(low)
             )
-            while len(self._firsts) > MAX_CACHED_PREVIEWS:
-                self._firsts.popitem(last=False)
+            while len(self.previews) > MAX_CACHED_PREVIEWS:
+                self.previews.popitem(last=False)
             self.version += 1
         return True
 
@@ -817,7 +817,7 @@ class BlockwiseTensor(CachedTensor):
         """Return the rows that a pooled row represents so far: all of its rows, or a single one."""
         *place, row = index
         every = super().rows_represented(rows, columns, index)
-        is_first = tuple(place) in self._firsts
+        is_first = tuple(place) in self.previews
         for (where, blocks, down, _), tile in [*self._tiles.items()]:
             if (where, blocks, down) != (tuple(place), (rows, columns), row // TILE_CELLS):
                 continue

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 _may_wait: ContextVar[bool] = ContextVar("may wait for numbers", default=True)
-_listeners: list[WeakMethod[Callable[[], object]]] = []
+listeners: list[WeakMethod[Callable[[], object]]] = []
+"""Methods to call when numbers arrive."""
 
 
 class NumbersPendingError(Exception):
@@ -39,11 +40,11 @@ def notify_arrival(method: Callable[[], object]) -> None:
 
     The method is called for as long as its object exists.
     """
-    _listeners.append(WeakMethod(method, _listeners.remove))
+    listeners.append(WeakMethod(method, listeners.remove))
 
 
 def report_arrival() -> None:
     """Call the registered methods, as numbers have arrived; can be called on any thread."""
-    for one in [*_listeners]:
+    for one in [*listeners]:
         if (method := one()) is not None:
             method()

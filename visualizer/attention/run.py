@@ -275,7 +275,7 @@ def _compute_trace(
         by_blocks = is_blockwise(texts, spec, device)
         needed = estimate_bytes(spec, len(texts[0]), len(texts), by_blocks=by_blocks)
         _ensure_memory(needed, device, pool)
-        return _compute_stages(texts, spec, device, previous, pool, by_blocks=by_blocks)
+        return compute_stages(texts, spec, device, previous, pool, by_blocks=by_blocks)
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
@@ -299,7 +299,7 @@ def _ensure_memory(needed: int, device: Device, pool: BufferPool | None) -> None
     _ensure_memory(needed, device, pool)
 
 
-def _compute_stages(
+def compute_stages(
     texts: Texts,
     spec: AttentionSpec,
     device: Device,
@@ -308,6 +308,7 @@ def _compute_stages(
     *,
     by_blocks: bool,
 ) -> Trace:
+    """Compute all stages on a device, reusing unchanged ones of a previous run."""
     target = torch.device(device)
     old = previous.trace if previous and _is_on_device(previous, target) else None
     is_same = previous and old and previous.texts == texts and _has_same_input(spec, old.spec)

@@ -70,7 +70,7 @@ class StageInputs(Struct, frozen=True, eq=False):
 
 def compute_stage(work: StageInputs, stage: Stage, read: Sequence[Tensor]) -> Tensor:
     """Compute a stage from its inputs; for stages of vectors, some rows of the inputs suffice."""
-    return _COMPUTE[stage.operation](work, stage, *read)
+    return COMPUTATIONS[stage.operation](work, stage, *read)
 
 
 def _position_vectors(work: StageInputs, stage: Stage) -> Tensor:
@@ -189,7 +189,7 @@ def _add_vectors(work: StageInputs, stage: Stage, x: Tensor, *others: Tensor) ->
     return sum(others, start=x)
 
 
-_COMPUTE: dict[Operation, Callable[..., Tensor]] = {
+COMPUTATIONS: dict[Operation, Callable[..., Tensor]] = {
     Operation.INPUT_VECTORS: lambda work, stage: work.given,  # token d_in
     Operation.POSITION_VECTORS: _position_vectors,  # token d_in
     Operation.ADD_POSITION: lambda work, stage, embedding, position: (

@@ -37,7 +37,7 @@ def main() -> int:
             signal.signal(number, lambda *_: inbox.put(Message("end")))
     with suppress(AttributeError, OSError):  # niceness may not be supported
         os.nice(PROCESS_NICENESS)
-    threading.Thread(target=_read_messages, args=(source, inbox), daemon=True).start()
+    threading.Thread(target=fill_inbox, args=(source, inbox), daemon=True).start()
     try:
         run_server(TrainingServer(send), inbox)
     except Exception as error:  # noqa: BLE001 - the window shows it
@@ -73,7 +73,8 @@ def run_server(server: TrainingServer, inbox: Inbox) -> None:
             server.end()
 
 
-def _read_messages(source: BinaryIO, inbox: Inbox) -> None:
+def fill_inbox(source: BinaryIO, inbox: Inbox) -> None:
+    """Put each message into the inbox, and None at the end or after an invalid message."""
     try:
         for message in read_messages(source.fileno()):
             inbox.put(message)

@@ -104,7 +104,7 @@ class _LayerQueries(Struct, eq=False):
     logarithms: Tensor
     mask: LayerMask
 
-    def is_continued_by(self, name: str, call: _CallVectors, mask: LayerMask) -> bool:
+    def is_continued_by(self, name: str, call: CallVectors, mask: LayerMask) -> bool:
         """Whether a call for the next chunk is of the same layer and follows the same rule."""
         before, now = self.mask, mask
         is_longer = before.mask is MaskKind.CAUSAL and now.mask is MaskKind.WINDOW
@@ -156,7 +156,7 @@ class _LongTextSession:
             _, query, _, value, *_ = given
             return value.new_zeros(1, query.shape[-2], query.shape[1], value.shape[-1]), None
 
-    def start_call(self, call: _CallVectors) -> None:
+    def start_call(self, call: CallVectors) -> None:
         """Count the calls of the current chunk."""
         chunk = range(call.start, call.tokens)
         if chunk != self._current_chunk:
@@ -167,7 +167,7 @@ class _LongTextSession:
             raise UnsupportedAttentionError("Tokens of this model attend to later tokens.")
         self._calls_in_chunk += 1
 
-    def end_call(self, name: str, call: _CallVectors, mask: LayerMask, logarithms: Tensor) -> None:
+    def end_call(self, name: str, call: CallVectors, mask: LayerMask, logarithms: Tensor) -> None:
         """Store a call, and report how much of the text has been read."""
         if self.keeps:
             self._store_call(name, call, mask, logarithms)
@@ -180,7 +180,7 @@ class _LongTextSession:
             )
 
     def _store_call(
-        self, name: str, call: _CallVectors, mask: LayerMask, logarithms: Tensor
+        self, name: str, call: CallVectors, mask: LayerMask, logarithms: Tensor
     ) -> None:
         tokens = self._tokens or call.tokens
         at = self._calls_in_chunk - 1 if self._tokens else len(self._layer_queries)
@@ -203,7 +203,7 @@ class _LongTextSession:
         if call.tokens == tokens:
             self.calls.append(self._complete_call(kept, call))
 
-    def _complete_call(self, kept: _LayerQueries, last: _CallVectors) -> LongTextCall:
+    def _complete_call(self, kept: _LayerQueries, last: CallVectors) -> LongTextCall:
         """Return the call for the whole text, whose last chunk has all keys."""
         whole = replace(last, queries=kept.queries, start=0)
         if last.start and not _are_logarithms_of(whole, kept.logarithms):
@@ -344,7 +344,7 @@ def _allowed_cells(
 # ---------------------------------------------------------------------- attention
 
 
-class _CallVectors(Struct, frozen=True, eq=False):
+class CallVectors(Struct, frozen=True, eq=False):
     """Tensors of one call, [head, token, d].
 
     Parameters
@@ -437,7 +437,7 @@ def _attend_and_record(
             "The attention scores are not just products of queries and keys."
         )
     mask, scaling, sinks = (attention_mask.mask, *map(arguments.get, ("scaling", "s_aux")))
-    call = _CallVectors(
+    call = CallVectors(
         query[0],
         key[0],
         value[0],
@@ -462,7 +462,7 @@ def _attend_and_record(
     return output, None
 
 
-def _part_of_edit(edit: ContextEdit, call: _CallVectors) -> ContextEdit:
+def _part_of_edit(edit: ContextEdit, call: CallVectors) -> ContextEdit:
     """Return the part of an edit that applies to a chunk, if it has one vector per query."""
     if isinstance(edit, torch.Tensor) and edit.ndim > 1:
         return edit[..., call.start : call.tokens, :]
@@ -470,7 +470,7 @@ def _part_of_edit(edit: ContextEdit, call: _CallVectors) -> ContextEdit:
 
 
 def _compute_and_check(
-    call: _CallVectors, own: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]], mask: LayerMask
+    call: CallVectors, own: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]], mask: LayerMask
 ) -> tuple[Tensor, Tensor]:
     """Return the context vectors [query, head, d_value] and logarithms [head, query] of a call.
 
@@ -491,7 +491,7 @@ def _compute_and_check(
     added.masked_fill_(~allowed, torch.finfo(queries.dtype).min)
     wanted = own(queries, added[None, None])
     methods = (
-        (_compute_by_kernel, _compute_by_blocks)
+        (compute_by_kernel, _compute_by_blocks)
         if _has_kernel(call, mask)
         else (_compute_by_blocks,)
     )
@@ -503,7 +503,7 @@ def _compute_and_check(
 
 
 def _matches_model(
-    call: _CallVectors,
+    call: CallVectors,
     rows: Tensor,
     context: Tensor,
     logarithms: Tensor,
@@ -520,7 +520,7 @@ def _matches_model(
     )
 
 
-def _are_logarithms_of(whole: _CallVectors, logarithms: Tensor) -> bool:
+def _are_logarithms_of(whole: CallVectors, logarithms: Tensor) -> bool:
     """Whether the keys of the last chunk reproduce the logarithms of earlier chunks."""
     device, only = whole.keys.device, torch.zeros(1, dtype=torch.long)
     for row in {0, whole.count // 3, whole.count // 2}:
@@ -533,7 +533,7 @@ def _are_logarithms_of(whole: _CallVectors, logarithms: Tensor) -> bool:
     return True
 
 
-def _has_kernel(call: _CallVectors, mask: LayerMask) -> bool:
+def _has_kernel(call: CallVectors, mask: LayerMask) -> bool:
     on_cpu = call.queries.device.type == "cpu"
     if call.softcap or not on_cpu or call.queries.shape[-1] != call.values.shape[-1]:
         return False
@@ -546,19 +546,20 @@ def _has_kernel(call: _CallVectors, mask: LayerMask) -> bool:
     )
 
 
-def _compute_by_kernel(call: _CallVectors) -> tuple[Tensor, Tensor]:
+def compute_by_kernel(call: CallVectors) -> tuple[Tensor, Tensor]:
+    """Compute context vectors and logarithms with torch's flash attention kernel."""
     if call.masking.mask is MaskKind.WINDOW:
         rows = torch.arange(call.count)
         keys = call.readable(rows)
         added = call.queries.new_zeros(()).masked_fill(~call.allowed(rows, keys), -torch.inf)
-        output, logarithms = _flash_attention(call, keys, added=added[None, None])
+        output, logarithms = compute_flash_attention(call, keys, added=added[None, None])
     elif not call.start:
-        output, logarithms = _flash_attention(
+        output, logarithms = compute_flash_attention(
             call, slice(None), is_causal=call.masking.mask is MaskKind.CAUSAL
         )
     else:  # tokens before the chunk and tokens of it, each with its own sum
-        output, logarithms = _flash_attention(call, slice(0, call.start))
-        others, own = _flash_attention(call, slice(call.start, None), is_causal=True)
+        output, logarithms = compute_flash_attention(call, slice(0, call.start))
+        others, own = compute_flash_attention(call, slice(call.start, None), is_causal=True)
         both = torch.logaddexp(logarithms, own)
         output = output * (logarithms - both).exp_().mT[..., None]
         output += others * (own - both).exp_().mT[..., None]
@@ -570,8 +571,8 @@ def _compute_by_kernel(call: _CallVectors) -> tuple[Tensor, Tensor]:
     return output, logarithms
 
 
-def _flash_attention(
-    call: _CallVectors, keys: slice, *, is_causal: bool = False, added: Tensor | None = None
+def compute_flash_attention(
+    call: CallVectors, keys: slice, *, is_causal: bool = False, added: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """Return context vectors [query, head, d_value] and logarithms [head, query] of keys."""
     output, logarithms = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
@@ -587,7 +588,7 @@ def _flash_attention(
     return output[0].transpose(0, 1), logarithms[0]
 
 
-def _compute_by_blocks(call: _CallVectors) -> tuple[Tensor, Tensor]:
+def _compute_by_blocks(call: CallVectors) -> tuple[Tensor, Tensor]:
     heads, count = call.queries.shape[:2]
     context = call.values.new_empty((count, heads, call.values.shape[-1]))
     logarithms = call.queries.new_empty((heads, count))

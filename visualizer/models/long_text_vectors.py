@@ -85,7 +85,7 @@ def reserve_vector_file(bytes_of_token: int, tokens: int) -> TensorFile | None:
         where += f" in {folder}"
         room = max(0, min(MAX_FILE_BYTES, free_bytes(folder) - RESERVED_DISK_BYTES))
         if is_memory_backed(folder):
-            room = min(room, int(USABLE_MEMORY_SHARE * _free_memory()))
+            room = min(room, int(USABLE_MEMORY_SHARE * free_memory_bytes()))
         if size <= room:
             return TensorFile(folder, size)
     except OSError as error:
@@ -97,8 +97,9 @@ def reserve_vector_file(bytes_of_token: int, tokens: int) -> TensorFile | None:
 
 
 def _max_bytes_in_memory() -> int:
-    return min(MAX_MEMORY_BYTES, _free_memory() // FREE_MEMORY_DIVISOR)
+    return min(MAX_MEMORY_BYTES, free_memory_bytes() // FREE_MEMORY_DIVISOR)
 
 
-def _free_memory() -> int:
+def free_memory_bytes() -> int:
+    """Return the free memory of the CPU."""
     return attention_device.free_device_bytes(Device.CPU)

@@ -152,13 +152,13 @@ class FolderTokenizer:
     """
 
     def __init__(self, folder: ModelFolder) -> None:
-        self._folder = TokenizerLocation(next(_numbers), str(folder.path.absolute()), folder.name)
+        self.location = TokenizerLocation(next(_numbers), str(folder.path.absolute()), folder.name)
         self._words: dict[int, str] = {}
         """Cached texts of tokens."""
-        finalize(self, tokenizer_process.close, self._folder.number)
+        finalize(self, tokenizer_process.close, self.location.number)
         sentence = f"Cannot load the tokenizer of {folder.name}"
         try:
-            found = tokenizer_process.load(self._folder)
+            found = tokenizer_process.load(self.location)
         except AnswerError as error:
             raise InputError("model", f"{sentence}.") from error
         except ProcessEndedError as ended:
@@ -193,16 +193,16 @@ class FolderTokenizer:
             raise missing_template_error(name)
         try:
             return str(
-                tokenizer_process.ask(self._folder, "message", {"text": text}, CHAT_LIMITS)["text"]
+                tokenizer_process.ask(self.location, "message", {"text": text}, CHAT_LIMITS)["text"]
             )
         except (AnswerError, ProcessEndedError) as error:
             raise invalid_template_error(name, str(error)) from error
 
     def _ask_process(self, says: str, **values: Any) -> Mapping[str, Any]:
         try:
-            return tokenizer_process.ask(self._folder, says, values, SPLIT_LIMITS)
+            return tokenizer_process.ask(self.location, says, values, SPLIT_LIMITS)
         except (AnswerError, ProcessEndedError) as error:
-            sentence = f"The tokenizer of {self._folder.name} failed on this text: {error}."
+            sentence = f"The tokenizer of {self.location.name} failed on this text: {error}."
             raise InputError("text", sentence) from error
 
 

@@ -67,7 +67,8 @@ IMAGE_REQUIRED_ERROR = "{name} takes images. Choose an image, or drop an image f
 TEXT_MODEL_OPTIONS: dict[str, Any] = {"is_text_alone": False}
 FILES_CHANGED_ERROR = "The files of {name} have changed since the document was saved."
 
-_opened: WeakValueDictionary[tuple[str, str, str], OpenedModel] = WeakValueDictionary()
+opened_models: WeakValueDictionary[tuple[str, str, str], OpenedModel] = WeakValueDictionary()
+"""Models in use, by folder, device and data type."""
 _from_disk: set[str] = set()
 """Folders of models that are run from disk, as requested by the user."""
 _since_forgotten: set[str] = set()
@@ -129,13 +130,13 @@ def replacement_text(model: OpenedModel, text: str) -> str:
 
 
 def _remember_model(source: ModelSource, device: Device, dtype: Dtype, model: OpenedModel) -> None:
-    _opened[source.folder, device, dtype] = model
+    opened_models[source.folder, device, dtype] = model
     _since_forgotten.add(source.folder)
 
 
 def forget_closed_models() -> None:
     """Free the tokenizers of closed models once no model is open."""
-    if _since_forgotten and not _opened:
+    if _since_forgotten and not opened_models:
         _since_forgotten.clear()
         tokenizer_process.release_closed_tokenizers()
 
@@ -176,7 +177,7 @@ def read_text(
         return previous
     if is_on_server:
         return read_on_server(source, text, made_of)
-    model = _opened.get((source.folder, device, dtype))
+    model = opened_models.get((source.folder, device, dtype))
     if model is None:
         is_from_disk = source.folder in _from_disk
         opening = partial(open_model, source.path, device, dtype, is_from_disk=is_from_disk)

@@ -147,14 +147,14 @@ class Workspace(QObject):
         self.computed: Document | None = None
         self.history = DocumentHistory()
         self._errors = _InputErrors()
-        self._pending_document: Document | None = None
+        self.pending_document: Document | None = None
         self._wanted = self.view
         self._has_started = False
         self._held_models: list[object] = []
         """Keeps an opened model open until a run of it exists, which then keeps it open."""
         self._before_model: _StateBeforeModel | None = None
         """State to restore if the first run of an opened model fails."""
-        self._compute, self._presenter = compute, presenter
+        self.compute, self._presenter = compute, presenter
         self._patience_timer = QTimer(self, singleShot=True, interval=PROGRESS_DELAY_MS)
         self._patience_timer.timeout.connect(self._update_screen)
         self.requests = RequestController(presenter, rest, self)
@@ -288,7 +288,7 @@ class Workspace(QObject):
         self.history.replace(History())
         self._errors = _InputErrors()
         self._set_document(document)
-        self._pending_document, self._has_started = document, True
+        self.pending_document, self._has_started = document, True
         self._wanted = adapt_view(view, self._wanted)  # it may be saved before it is shown
         self.view = available_view(self._wanted, self.view)
         self.requests.ask(
@@ -437,9 +437,9 @@ class Workspace(QObject):
         self._set_document(document)
         self._has_started = True
         if not document.problems():
-            self._pending_document = document
+            self.pending_document = document
             request = partial(
-                worker_jobs.compute_shown, self._compute, self._presenter, self._current_state()
+                worker_jobs.compute_shown, self.compute, self._presenter, self._current_state()
             )
             self.requests.ask(request)
             if may_wait:
@@ -456,7 +456,7 @@ class Workspace(QObject):
 
     def _request_prefetch(self) -> None:
         """Request a prefetch of the wanted view, unless a pending computation covers it."""
-        if self.run and self._pending_document is None:
+        if self.run and self.pending_document is None:
             self.requests.ask(
                 partial(worker_jobs.prefetch_view, self._presenter, self._current_state())
             )
@@ -491,13 +491,13 @@ class Workspace(QObject):
                 self._update_screen()  # the shown view has been requested again in the meantime
                 return
         replaced: list[object] = [self.run]
-        if answer.document == self._pending_document:
-            self._pending_document = None
+        if answer.document == self.pending_document:
+            self.pending_document = None
         if answer.run and answer.document and answer.document.model == self.document.model:
             self._before_model = None
         if answer.run:
             self.run, self.computed = answer.run, answer.document
-            if self._pending_document is None:  # otherwise an opened model may still have to run
+            if self.pending_document is None:  # otherwise an opened model may still have to run
                 self._hold_models()
         if answer.document == self.document:
             self._errors.document_error = answer.refused
@@ -525,7 +525,7 @@ class Workspace(QObject):
         before, document = self._before_model, self.document
         assert before
         assert document.model
-        self._before_model = self._pending_document = None
+        self._before_model = self.pending_document = None
         self._hold_models()
         self.history.replace(before.history)
         self._wanted = adapt_view(before.view, self._wanted)
@@ -544,9 +544,9 @@ class Workspace(QObject):
     def _handle_failure(self, error: Exception) -> None:
         if isinstance(error, CancelledError):  # a newer request is waiting or running
             return
-        was_read = self._pending_document is None
+        was_read = self.pending_document is None
         if not self.requests.worker.is_working:  # otherwise a newer request is pending
-            self._pending_document = None
+            self.pending_document = None
         if was_read:  # the same view would fail again
             self._wanted = available_view(self._wanted, self.view)
         self.requests.mark_failed(self.run, self.view)
@@ -556,7 +556,7 @@ class Workspace(QObject):
             self._before_model
             and self.document.model
             and not was_read
-            and not self._pending_document
+            and not self.pending_document
         ):
             self._leave_model(error if isinstance(error, InputError) else None)
         elif isinstance(error, InputError):

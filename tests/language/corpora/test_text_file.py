@@ -123,7 +123,7 @@ def test_memory_that_runs_out_is_said(tmp_path: Path, monkeypatch: pytest.Monkey
 
     path = tmp_path / "a.txt"
     path.write_text("text")
-    monkeypatch.setattr(text_file, "_decode_text", run_out)
+    monkeypatch.setattr(text_file, "open_regular_file", run_out)
     sentence = "Not enough memory to read “a.txt”. Choose a shorter text."
     assert refusal(path) == sentence
 

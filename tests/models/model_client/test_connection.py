@@ -9,6 +9,7 @@ import threading
 import weakref
 import zlib
 from contextlib import contextmanager
+from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
@@ -42,6 +43,10 @@ class Scripted(ThreadingHTTPServer):
         self.script, self.was_closed = script, Event()
         self.coding = ""
         """How all bodies are said to be compressed."""
+        self.failures: set[bytes] = set()
+        """Bodies of answers that report an error."""
+        self.asked: list[str] = []
+        """Paths of the requests that are signed."""
         super().__init__(("127.0.0.1", 0), _Handler)
 
 
@@ -51,7 +56,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         body, sent = self.server.script.pop(0)
-        self.send_response(200)
+        self.send_response(500 if body in self.server.failures else 200)
         self.send_header("Content-Length", str(len(body)))
         if self.server.coding:
             self.send_header("Content-Encoding", self.server.coding)
@@ -61,6 +66,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.asked.append(self.path)
         self.do_GET()
 
     def finish(self) -> None:
@@ -96,18 +102,18 @@ def test_a_request_takes_the_connection_that_is_there_first(
 ) -> None:
     ahead, own, late = Event(), Event(), Event()
 
-    class Made(connection._Channel):
+    class Made(HTTPConnection):
         """The connection opened ahead is the first, and that of the request the second."""
 
-        def __init__(self, *where: Any) -> None:
+        def __init__(self, *where: Any, **more: Any) -> None:
             is_own = ahead.is_set()
             (own if is_own else ahead).set()
             assert own.wait(PATIENCE_S)
             if is_own == is_own_late:
                 assert late.wait(PATIENCE_S)
-            super().__init__(*where)
+            super().__init__(*where, **more)
 
-    monkeypatch.setattr(connection, "_Channel", Made)
+    monkeypatch.setattr(connection, "HTTPConnection", Made)
     greeting = (GREETING, len(GREETING))
     with scripted(greeting, (FACTS, len(FACTS)), greeting) as server:
         asks = ModelConnection("127.0.0.1", server.server_port, "token")
@@ -121,17 +127,17 @@ def test_a_request_takes_the_connection_that_is_there_first(
 def test_a_request_that_cannot_connect_waits_for_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     late, has_begun, has_ended = Event(), Event(), Event()
 
-    class Made(connection._Channel):
+    class Made(HTTPConnection):
         """The connection opened ahead takes long, and others are refused."""
 
-        def __init__(self, *where: Any) -> None:
+        def __init__(self, *where: Any, **more: Any) -> None:
             if not has_begun.is_set():
                 has_begun.set()
                 late.wait(PATIENCE_S)
                 has_ended.set()
-            super().__init__(*where)
+            super().__init__(*where, **more)
 
-    monkeypatch.setattr(connection, "_Channel", Made)
+    monkeypatch.setattr(connection, "HTTPConnection", Made)
     asks = ModelConnection("127.0.0.1", refusing_port(), "token")
     asks.open_connections(1)
     assert has_begun.wait(PATIENCE_S)
@@ -209,27 +215,20 @@ def test_a_greeting_that_only_says_that_it_is_compressed_is_a_stranger_s() -> No
             connection.ask("/model", {})
 
 
-def test_a_job_that_the_server_has_given_up_is_asked_for_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_job_that_the_server_has_given_up_is_asked_for_again() -> None:
     """A machine has slept meanwhile, say, and nobody has asked for the result."""
-    given_up = 500, json.dumps({"field": "cancelled", "sentence": ""}).encode()
-    begun, done = (200, encode_body({"job": 7})), (200, encode_body({"found": 1}))
-    answers = [begun, given_up, begun, done]
-    asked: list[str] = []
-
-    def answer(self: ModelConnection, path: str, body: bytes) -> tuple[int, bytes]:
-        asked.append(path)
-        return answers.pop(0)
-
-    monkeypatch.setattr(ModelConnection, "_send_request", answer)
-    connection = ModelConnection("127.0.0.1", 1, "token")
-    assert connection.job("/read", {})[0] == {"found": 1}
-    assert asked == ["/read", "/result", "/read", "/result"]
-    answers[:] = [begun, given_up] * 2
-    with pytest.raises(InputError, match="cancelled the job") as caught:
-        connection.job("/read", {})
-    assert caught.value.field == "server"
+    given_up = json.dumps({"field": "cancelled", "sentence": ""}).encode()
+    begun, done = encode_body({"job": 7}), encode_body({"found": 1})
+    bodies = (GREETING, begun, given_up, begun, done, *(begun, given_up) * 2)
+    with scripted(*((body, len(body)) for body in bodies)) as server:
+        server.failures = {given_up}
+        connection = ModelConnection("127.0.0.1", server.server_port, "token")
+        assert connection.job("/read", {})[0] == {"found": 1}
+        assert server.asked == ["/read", "/result", "/read", "/result"]
+        with pytest.raises(InputError, match="cancelled the job") as caught:
+            connection.job("/read", {})
+        assert caught.value.field == "server"
+        assert server.script == []
 
 
 def test_a_request_that_is_too_large_is_not_sent() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -22,7 +23,7 @@ from visualizer.models.model_protocol.run_message import (
 from visualizer.models.text_reading import open_source, read_text
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
     from visualizer.attention.run import Run
 
@@ -43,14 +44,27 @@ def sent_and_received(run: Run) -> Run:
     return build_short_run(sent, arrays, (), None, elsewhere, measure, weights)  # type: ignore[arg-type]
 
 
+@pytest.fixture(scope="module")
+def read(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Run]:
+    folder = tmp_path_factory.mktemp("models")
+    models = []  # a run reads the weights of its model
+
+    @cache
+    def read_(kind: str) -> Run:
+        source, model = open_source(save_tiny_model(folder / kind, kind), Device.CPU)
+        models.append(model)
+        return read_text(source, TEXT, Device.CPU)
+
+    return read_
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", ["llama", "gpt2", "mixtral", "gemma2", "gpt_oss"])
 @pytest.mark.parametrize("most", [0, 100, 600, 2**16])
 def test_every_cell_is_explained_by_the_weights_that_are_sent(
-    kind: str, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, most: int, read: Callable[[str], Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source, model = open_source(save_tiny_model(tmp_path / kind, kind), Device.CPU)
-    run = read_text(source, TEXT, Device.CPU)
+    run = read(kind)
     monkeypatch.setattr(run_message, "MAX_PARAMETER_BYTES", most)
     there = sent_and_received(run)
     given = 0
@@ -60,4 +74,3 @@ def test_every_cell_is_explained_by_the_weights_that_are_sent(
         given += stage.operation is Operation.CAPTURED
     before = sum(row.operation is Operation.CAPTURED for row in run.trace.stages)
     assert given > before if most < 2**16 else given == before
-    del model

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from visualizer.models.opened_model import OpenedModel
+
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
 
 TEXT = "the cat sat on the mat"
@@ -38,20 +40,27 @@ def read(served: ServedModel, part: str = "") -> RunValues:
 
 
 def opened(folder: Path, kind: str, **settings: int) -> ServedModel:
-    return ServedModel(
-        *open_source(save_tiny_model(folder / kind, kind, **settings), Device.CPU), Device.CPU
-    )
+    return serve(*open_tiny(folder, kind, **settings))
+
+
+def open_tiny(folder: Path, kind: str, **settings: int) -> tuple[ModelSource, OpenedModel]:
+    return open_source(save_tiny_model(folder / kind, kind, **settings), Device.CPU)
+
+
+def serve(source: ModelSource, model: OpenedModel) -> ServedModel:
+    return ServedModel(source, model, Device.CPU)
 
 
 @pytest.mark.parametrize("kind", others_slow((*QUICK, *OTHERS), len(QUICK)))
 def test_every_part_of_every_kind_is_valid(kind: str, tmp_path: Path) -> None:
-    served = opened(tmp_path, kind)
+    source, model = open_tiny(tmp_path, kind)
+    served = serve(source, model)
     first = read(served)
     check_run(first)
     for name, _ in first.run.reading.parts:
         check_run(read(served, name))
     assert "weights" in first.shapes
-    served._model.long_texts.max_cached_readings = 1
+    model.long_texts.max_cached_readings = 1
     check_run(read(served))
 
 

@@ -21,8 +21,13 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def served(tmp_path: Path) -> ServedModel:
-    return ServedModel(*open_source(save_tiny_model(tmp_path), Device.CPU), Device.CPU)
+def opened(tmp_path: Path) -> tuple[ModelSource, OpenedModel]:
+    return open_source(save_tiny_model(tmp_path), Device.CPU)
+
+
+@pytest.fixture
+def served(opened: tuple[ModelSource, OpenedModel]) -> ServedModel:
+    return ServedModel(*opened, Device.CPU)
 
 
 def test_the_model_has_run(served: ServedModel, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,7 +44,7 @@ def test_the_model_has_run(served: ServedModel, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_what_a_long_text_asks_of_the_model_is_known(
-    served: ServedModel, monkeypatch: pytest.MonkeyPatch
+    opened: tuple[ModelSource, OpenedModel], served: ServedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     served.warm_up_model()
     ran: list[int] = []
@@ -50,7 +55,7 @@ def test_what_a_long_text_asks_of_the_model_is_known(
         return run(self, given)
 
     monkeypatch.setattr(Forward, "run", counted)
-    served._model.long_texts.max_cached_readings = 0
+    opened[1].long_texts.max_cached_readings = 0
     asked = ReadRequest(ModelSource("", "", ""), " ".join(WORDS * 3))
     with served.job():
         values, _ = served.read(1, asked)
