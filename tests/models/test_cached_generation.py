@@ -75,9 +75,9 @@ def test_the_same_seed_draws_the_same(model: Model) -> None:
 
 
 def test_what_cannot_be_is_said(model: Model) -> None:
-    with pytest.raises(InputError, match=r"tokens must be from 1 to 10,000\. It is 0"):
+    with pytest.raises(InputError, match=r"tokens must be at least 1 and at most 10,000\. It is 0"):
         model.generate(TEXT, 0)
-    with pytest.raises(InputError, match="The temperature must be from 0"):
+    with pytest.raises(InputError, match="The temperature must be at least 0"):
         model.generate(TEXT, temperature=-1)
     with pytest.raises(InputError, match="The text is empty"):
         model.generate(" ")

@@ -97,7 +97,9 @@ def generate(
     reader = TokenReader(model, text, is_chat=is_chat)
     start = len(reader.words)
     if not 1 <= steps <= MAX_STEPS:
-        raise InputError("tokens", f"tokens must be from 1 to {MAX_STEPS:,}. It is {steps:,}.")
+        raise InputError(
+            "tokens", f"tokens must be at least 1 and at most {MAX_STEPS:,}. It is {steps:,}."
+        )
     try:
         model.check_length(start + steps - 1)
     except InputError as refused:
