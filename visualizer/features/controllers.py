@@ -51,7 +51,7 @@ class FeatureControllers:
         The strip of tokens, shown within the pane of the text.
     actions : mapping
         The actions of the commands, by id.
-    set_readable : callable
+    read_in : callable
         Enables the heatmaps' shortcuts and cell announcements in a widget.
     """
 

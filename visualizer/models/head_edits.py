@@ -79,7 +79,7 @@ def context_edits(
     ------
     InputError
         With field ``edits`` if another text differs in its number of tokens; otherwise as
-        `OpenedModel.read_plainly`.
+        `OpenedModel.read_unedited_text`.
     """
     given = partial(model.inputs, second=second, is_chat=is_chat)
     contexts = partial(model.read_unedited_text, second=second, is_chat=is_chat)
