@@ -85,7 +85,7 @@ def test_what_cannot_be_is_said(model: Model) -> None:
 
 def test_models_without_a_cache_that_can_be_read_are_refused(tmp_path: Path) -> None:
     model = visualizer.open_model(save_tiny_model(tmp_path / "bloom", "bloom"))
-    with pytest.raises(InputError, match="does not support a key–value cache"):
+    with pytest.raises(InputError, match="does not support a key/value cache"):
         model.generate(TEXT, 3)
 
 

@@ -107,7 +107,7 @@ class FeatureControllers:
         self.token_selection_controller.wanted.connect(board.reveal)
 
     def name_widgets(self, buttons: Mapping[QWidget, str]) -> None:
-        """Give buttons the tool tips of equivalent commands, by command id."""
+        """Give buttons the tooltips of equivalent commands, by command id."""
         for button, id_ in buttons.items():
             button.setToolTip(plain_tooltip(self.actions[id_].toolTip()))
 

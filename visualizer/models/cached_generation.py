@@ -1,4 +1,4 @@
-"""Generates text token by token with a key-value cache, and records every row of weights."""
+"""Generates text token by token with a key/value cache, and records every row of weights."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MAX_STEPS = 10_000
 MAX_REPR_CHARACTERS = 160
 """Maximum number of characters of the generated text in its representation."""
-CACHE_MISSING = "does not support a key–value cache, so it cannot generate text here."
+CACHE_MISSING = "does not support a key/value cache, so it cannot generate text here."
 
 
 class GeneratedText(Struct, frozen=True, eq=False):
@@ -47,7 +47,7 @@ class GeneratedText(Struct, frozen=True, eq=False):
     layers : tuple of int
         The layers' numbers.
     cache_bytes : int
-        Size of the key-value cache.
+        Size of the key/value cache.
     """
 
     tokens: tuple[str, ...]
@@ -163,7 +163,7 @@ class TokenReading(Struct, frozen=True, eq=False):
 
 
 class TokenReader:
-    """Reads a text and the tokens generated after it, with one key-value cache.
+    """Reads a text and the tokens generated after it, with one key/value cache.
 
     The cache is truncated when another branch begins. A cache that cannot be truncated, because it
     keeps only a window or a state, is rebuilt.

@@ -211,7 +211,7 @@ def ablation_changes(
     Parameters
     ----------
     token : str, optional
-        The token; by default, the likeliest one.
+        The token; by default, the most likely one.
     edits, cuts : mapping, optional
         Edits that are always applied, as in `OpenedModel.next_token_log_probabilities`.
     known : AblationAnswer, optional

@@ -160,7 +160,7 @@ class OpenedModel(TextModel):
         Parameters
         ----------
         second : str, optional
-            The second text of a pair; for an encoder–decoder model, the start of the decoder text.
+            The second text of a pair; for an encoder-decoder model, the start of the decoder text.
         is_chat : bool
             Whether the text is a user message that is put into the tokenizer's chat template.
         kept : PartsToKeep
