@@ -51,7 +51,7 @@ def test_another_output_size_is_said_and_mended(hand: Hand) -> None:
     a_block(hand)
     board = hand.shown
     hand.type_number("d_out", "6")
-    assert "both need one size: 4, not 6." in hand.problem("d_out")
+    assert "both must have the same size: 4, not 6." in hand.problem("d_out")
     assert hand.shown is board
     mend(hand, "d_out")
     hand.settle()
