@@ -149,7 +149,7 @@ def restore_document(saved: SavedDocument, compute: ComputeFunction) -> tuple[Ru
     Raises
     ------
     InputError
-        If the document cannot be computed. If only side A cannot, the comparison is dropped.
+        If the document cannot be computed. If only side A fails, the comparison is dropped.
     """
     from visualizer.attention.captured_run import create_recorded_run
 

@@ -32,8 +32,8 @@ def run_in_thread(work: Callable[[], Value], *, may_be_left: bool = False) -> Va
     Parameters
     ----------
     may_be_left : bool
-        Whether to stop waiting as determined by `left_when`, leaving the thread to finish; the work
-        may be waiting for another machine.
+        Whether to stop waiting as determined by `abandon_wait_when`, leaving the thread to finish;
+        the work may be waiting for another machine.
 
     Raises
     ------

@@ -248,7 +248,7 @@ def test_what_is_in_a_file_of_weights_is_said(
     [
         (
             "--embedding-size 8",
-            "--embedding-size: invalid value '8': W_query is 6 × 4, but",
+            "argument --embedding-size: invalid value '8': W_query is 6 × 4, but",
         ),
         (
             "--heads 2",

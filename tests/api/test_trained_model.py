@@ -142,8 +142,11 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"tokens": True}, "tokens must be a whole number. It is True."),
     ({"seed": -1}, "seed must be at least 0 and at most 2,147,483,647. It is -1."),
     ({"seed": "1"}, "seed must be a whole number. It is '1'."),
-    ({"temperature": -1}, "The temperature must be from 0 to 100. The default is 1."),
-    ({"temperature": float("nan")}, "The temperature must be from 0 to 100. The default is 1."),
+    ({"temperature": -1}, "The temperature must be at least 0 and at most 100. The default is 1."),
+    (
+        {"temperature": float("nan")},
+        "The temperature must be at least 0 and at most 100. The default is 1.",
+    ),
     ({"temperature": "hot"}, "temperature must be a number. It is 'hot'."),
     ({"top_k": 0}, "Top-k must be at least 1. Leave it empty to keep all tokens."),
     ({"top_k": True}, "top_k must be a whole number. It is True."),

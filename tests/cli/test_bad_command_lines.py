@@ -134,7 +134,7 @@ BAD = [
     ),
     (
         "run --embedding-size 5",
-        "argument --embedding-size: invalid value '5': The vectors are 10 × 16 ",
+        "argument --embedding-size: invalid value '5': The vectors are 10 × 16, but",
     ),
     ("lab nowhere", "argument RUN: 'nowhere' is not the folder of a training run"),
     ("lab run more", "unrecognized argument: more. See --help."),
@@ -208,7 +208,7 @@ BAD = [
     ),
     (
         "generate run --temperature -1",
-        "argument --temperature: The temperature must be from 0 to 100.",
+        "argument --temperature: The temperature must be at least 0 and at most 100.",
     ),
     (
         "generate run --temperature nan",

@@ -75,9 +75,9 @@ def test_the_same_seed_draws_the_same(model: Model) -> None:
 
 
 def test_what_cannot_be_is_said(model: Model) -> None:
-    with pytest.raises(InputError, match=r"tokens must be from 1 to 10,000\. It is 0"):
+    with pytest.raises(InputError, match=r"tokens must be at least 1 and at most 10,000\. It is 0"):
         model.generate(TEXT, 0)
-    with pytest.raises(InputError, match="The temperature must be from 0"):
+    with pytest.raises(InputError, match="The temperature must be at least 0"):
         model.generate(TEXT, temperature=-1)
     with pytest.raises(InputError, match="The text is empty"):
         model.generate(" ")
@@ -85,7 +85,7 @@ def test_what_cannot_be_is_said(model: Model) -> None:
 
 def test_models_without_a_cache_that_can_be_read_are_refused(tmp_path: Path) -> None:
     model = visualizer.open_model(save_tiny_model(tmp_path / "bloom", "bloom"))
-    with pytest.raises(InputError, match="does not support a key–value cache"):
+    with pytest.raises(InputError, match="does not support a key/value cache"):
         model.generate(TEXT, 3)
 
 

@@ -102,7 +102,7 @@ def test_the_map_of_all_heads_is_that_of_each_alone(model: Model) -> None:
         ({"heads": [(0, -1)]}, "Head -1 of layer 0 does not exist."),
         ({"heads": [3]}, "heads must be a list of (layer, head), such as [(5, 1)]. It is [3]."),
         ({"heads": 3}, "heads must be a list of (layer, head), such as [(5, 1)]. It is 3."),
-        ({"heads": [(0, 0)], "most": 0}, "most must be from 1 to 331. It is 0."),
+        ({"heads": [(0, 0)], "most": 0}, "most must be at least 1 and at most 331. It is 0."),
     ],
 )
 def test_what_is_not_there_is_said(model: Model, given: dict[str, Any], sentence: str) -> None:

@@ -51,7 +51,7 @@ def test_another_output_size_is_said_and_mended(hand: Hand) -> None:
     a_block(hand)
     board = hand.shown
     hand.type_number("d_out", "6")
-    assert "both need one size: 4, not 6." in hand.problem("d_out")
+    assert "both must have the same size: 4, not 6." in hand.problem("d_out")
     assert hand.shown is board
     mend(hand, "d_out")
     hand.settle()
@@ -105,7 +105,7 @@ def test_every_step_is_told_with_its_numbers(hand: Hand) -> None:
     assert "is unchanged" in told[0]
     assert "divided by its standard deviation" in told[1]
     assert "add up to the stream after attention" in told[2]
-    assert "ReLU of the up-projection gives" in told[4]
+    assert "ReLU of the up projection gives" in told[4]
     assert "add up to the layer output" in told[5]
 
 

@@ -391,7 +391,7 @@ def test_a_model_without_a_cache_that_can_be_read_is_refused(
     hand: Hand, bloom_folder: Path
 ) -> None:
     continuing = Continuing(hand, bloom_folder)
-    assert "does not support a key–value cache" in continuing.problem
+    assert "does not support a key/value cache" in continuing.problem
     assert continuing.controller.tree.nodes == ()
 
 

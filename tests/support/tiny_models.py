@@ -80,7 +80,7 @@ CAUSAL_HEADS = tuple(
         "bigbird_pegasus",
     )
 )  # fmt: skip
-"""Decoders of encoder–decoder models as models by themselves, which continue a text."""
+"""Decoders of encoder-decoder models as models by themselves, which continue a text."""
 BY_THEMSELVES = (
     "bloom", "gptj", "gpt_neo", "mpt", "codegen", "falcon", "deberta", "deberta-v2", "mpnet",
     "openai-gpt", "xlnet",

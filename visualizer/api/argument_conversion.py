@@ -365,7 +365,7 @@ def _check_own_matrices(document: Document, given: Mapping[str, object]) -> None
 def _convert_own_weights(
     weights: Mapping[str, ArrayLike] | None,
 ) -> tuple[tuple[str, NumberMatrix], ...]:
-    """Return own weights and biases by name; a vector becomes a matrix of one row."""
+    """Return custom weights and biases by name; a vector becomes a matrix of one row."""
     if weights is None:
         return ()
     if not isinstance(weights, Mapping):

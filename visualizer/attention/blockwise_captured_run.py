@@ -223,7 +223,7 @@ def long_text_stages(header: CapturedAttention, *, has_sinks: bool) -> tuple[Sta
     Parameters
     ----------
     header : CapturedAttention
-        Sizes and settings, from `LongAttention.header`.
+        Sizes and settings, from `LongTextAttention.header`.
     has_sinks : bool
         Whether the softmax of each row includes a sink logit.
     """

@@ -670,7 +670,7 @@ def measure_patterns(weights: BlockwiseTensor, words: tuple[str, ...]) -> HeadMe
     Parameters
     ----------
     weights : BlockwiseTensor
-        A tensor that can compute single numbers of a row (`BlockwiseTensor.are_rows_known`).
+        A tensor that can compute single numbers of a row (`BlockwiseTensor.are_rows_computed`).
     words : tuple of str
         The tokens of the text.
     """

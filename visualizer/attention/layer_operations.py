@@ -193,7 +193,7 @@ class HiddenActivation(Struct, frozen=True, tag=True):
     Parameters
     ----------
     function : str
-        Its name in `activation_functions`.
+        Its name in `ACTIVATIONS`.
     """
 
     function: str

@@ -52,7 +52,7 @@ class StageStep(Struct, frozen=True):
         None if the computation in the model is unknown.
     reads : tuple of str
         Its input stages in the same layer.
-    by_layer : tuple of StepOfStage
+    by_layer : tuple of StageStep
         How each layer computes it, if the layers differ; else empty.
     """
 

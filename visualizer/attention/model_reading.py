@@ -31,7 +31,7 @@ class ModelQuestion(Struct, frozen=True):
     Parameters
     ----------
     token : str
-        The candidate for the next token; empty for the most probable one.
+        The candidate for the next token; empty for the most likely one.
     is_costly : bool
         Whether to answer even if it takes long.
     """
@@ -42,7 +42,7 @@ class ModelQuestion(Struct, frozen=True):
 
 
 class LensAnswer(Struct, frozen=True, eq=False):
-    """Logit lens: the next tokens predicted from each layer, the most probable first.
+    """Logit lens: the next tokens predicted from each layer, the most likely first.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ class SecondText(StrEnum):
 
 
 class AttentionKind(StrEnum):
-    """Names of the kinds of attention of an encoder–decoder model."""
+    """Names of the kinds of attention of an encoder-decoder model."""
 
     ENCODER = "Encoder"
     DECODER = "Decoder"
@@ -208,7 +208,7 @@ class ModelReading(Struct, frozen=True, eq=False):
     are_heads_switchable : bool
         Whether heads of this model can be edited.
     next_tokens : tuple of NextToken
-        The most probable candidates, with or without edits.
+        The most likely candidates, with or without edits.
     no_next_token : str
         Why there are no candidates, as a sentence; else empty.
     captured : CapturedAttention or None
@@ -237,7 +237,7 @@ class ModelReading(Struct, frozen=True, eq=False):
         How the model uses a second text.
     parts : tuple of (name, words)
         The kinds of attention of the model, each by its path in the model and its display name;
-        encoder–decoder models have several.
+        encoder-decoder models have several.
     part : str
         Path of the kind of attention in the run.
     number : int

@@ -1,4 +1,4 @@
-"""A spec's weights as tensors: initialized from its seed, or given as own matrices.
+"""A spec's weights as tensors: initialized from its seed, or given as custom matrices.
 
 Source: Raschka 2024, §3.4 to §3.6; `torch.nn.Linear.reset_parameters` for the distribution.
 """

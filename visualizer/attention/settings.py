@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     Wording = Callable[[str, object], str]
-    """Words a setting with a value, such as ``--mask window``; only the setting if it is None."""
+    """Formats a setting with its value, such as ``--mask window``; only its name for None."""
 
 Choice = TypeVar("Choice", bound=str)
 
@@ -86,7 +86,7 @@ class InvalidValueError(ValueError):
         self.requirement, self.suggestion = requirement, suggestion
 
     def sentence(self, subject: str, value: str) -> str:
-        """Word the error for a subject, such as ``mask``, and a value as it is shown."""
+        """Format the message for a subject, such as ``mask``, and the displayed value."""
         meant = f" Did you mean {self.suggestion}?" if self.suggestion else ""
         return f"{subject} {self.requirement}. It is {value}.{meant}"
 

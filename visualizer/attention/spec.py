@@ -49,7 +49,7 @@ WEIGHT_FIELDS = (
 
 
 class Projection(StrEnum):
-    """How queries, keys and values come from the input."""
+    """How queries, keys and values are computed from the input."""
 
     NONE = "none"
     UNIFORM = "uniform"
@@ -241,7 +241,7 @@ class AttentionSpec(Struct, frozen=True):
         Weights named in `OWN_LAYERS` [d_in, width], all heads concatenated, so that queries are
         ``x @ W``; W_output is [width, width], a block's linear layers are [in, out], its norms
         [1, d_in]; biases named in `OWN_BIASES` are [1, width]. Other weights are random.
-    block : Block
+    block : BlockKind
         A pre-norm block is x + out_proj(heads(ln1(x))), and then, of that sum, x +
         linear2(activation(linear1(ln2(x)))). Its width is d_in. Without `output_projection`, the
         concatenated heads are added directly.

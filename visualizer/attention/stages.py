@@ -236,7 +236,7 @@ class Stage(Struct, frozen=True):
 
     @property
     def role(self) -> Role | None:
-        """What it is in attention; None for stages of a layer before and after attention."""
+        """Role of the stage; None for the stages of a layer before and after attention."""
         return Role.of(self.name)
 
     @property

@@ -89,7 +89,7 @@ class Trace:
         The mask of each layer if the layers differ; otherwise the mask of the spec applies to all.
     cut : sequence of (layer, head, query, key)
         Cells that are forbidden in single heads, in addition to those of the spec's mask.
-    remote_measure : callable, optional
+    measure_elsewhere : callable, optional
         Measures the heads of a stage remotely if its numbers are on another machine.
     """
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from visualizer.errors import Problem
     from visualizer.session.document import Document
 SIZE_FIELDS = ("d_in", "d_out", "heads", "mechanism")
-"""Fields that determine the sizes of own matrices."""
+"""Fields that determine the sizes of custom matrices."""
 FILE_OPTIONS = (
     *("stages", "heads_shown", "layer", "text_shown", "colour_map", "layout", "theme", "size"),
     *("dpi", "title", "no_caption", "all_layers", "span", "grain", "speed", "no_motion"),

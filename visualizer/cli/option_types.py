@@ -352,7 +352,7 @@ def list_weights(name: str) -> FileContents:
     Raises
     ------
     InputError
-        If it contains neither own weights nor the weights of a module.
+        If it contains neither custom weights nor the weights of a module.
     """
     contents = _list_arrays(name)
     if not (_has_only_own_weights(contents) or contains_module(contents)):
@@ -362,7 +362,7 @@ def list_weights(name: str) -> FileContents:
 
 
 def read_own_weights(contents: FileContents) -> tuple[tuple[str, NumberMatrix], ...]:
-    """Read own weights, in their order; return none if the file contains a module's state."""
+    """Read custom weights, in their order; return none if the file contains a module's state."""
     if not _has_only_own_weights(contents):
         return ()
     entries = {entry.name: entry for entry in contents.entries}

@@ -78,8 +78,8 @@ class SavedDocument(Struct, frozen=True, eq=False):
     Parameters
     ----------
     view : View
-        The view as returned by `lasting`. A comparison with a kept side A includes its document but
-        not its run, which `visualizer.file_opening.restore_document` adds.
+        The view as returned by `saved_part`. A comparison with a kept side A includes its document
+        but not its run, which `visualizer.file_opening.restore_document` adds.
     recorded : RecordedNumbers or None
         The document's numbers as computed when it was saved.
     kept : RecordedNumbers or None

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Explainer(ABC):
-    """Everything that is written about one operation, from the numbers that it is given."""
+    """Sentences, formulas and code that describe one operation and its numbers."""
 
     operation: ClassVar[Operation]
 

@@ -44,7 +44,7 @@ VECTOR_NAMES = {
     "attended": "stream after attention", "normed_attended": "normalized stream after attention",
     "cross_output": "cross-attention output", "crossed": "stream after cross-attention",
     "normed_crossed": "normalized stream after cross-attention",
-    "gate": "gate", "up": "up-projection", "hidden": "hidden activation",
+    "gate": "gate", "up": "up projection", "hidden": "hidden activation",
     "feed_forward": "feed-forward output", "normed_feed_forward": "normalized feed-forward output",
     "scaled_output": "scaled output", "scaled_feed_forward": "scaled feed-forward output",
     "added": "sum", "result": "layer output",

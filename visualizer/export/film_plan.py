@@ -36,7 +36,7 @@ class FilmFrame(Struct, frozen=True):
 
     Parameters
     ----------
-    place : Place
+    place : PlaybackPosition
         The playback position of its step.
     motion_progress : float or None
         Fraction of the step's motion; None for the last frame of a step, which has no motion.

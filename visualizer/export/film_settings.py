@@ -23,7 +23,7 @@ class FilmSettings(Struct, frozen=True):
 
     Parameters
     ----------
-    span : tuple of (Place, str) or None
+    span : tuple of (PlaybackPosition, str) or None
         The first step and the last stage; None for the whole computation.
     speed : float
         Multiple of the normal playback speed.

@@ -25,7 +25,7 @@ _UNSEEN = {"Cc", "Cf", "Cs", "Zs"}
 def describe_missing_characters(snapshot: Snapshot, figure_settings: FigureSettings) -> str:
     """Describe the characters without a glyph, which appear as boxes; empty if there are none.
 
-    Call within `qt_for_drawing`.
+    Call within `offscreen_qt`.
     """
     from PySide6.QtGui import QFontMetricsF, QGuiApplication
 

@@ -51,7 +51,7 @@ class FeatureControllers:
         The strip of tokens, shown within the pane of the text.
     actions : mapping
         The actions of the commands, by id.
-    set_readable : callable
+    read_in : callable
         Enables the heatmaps' shortcuts and cell announcements in a widget.
     """
 
@@ -107,7 +107,7 @@ class FeatureControllers:
         self.token_selection_controller.wanted.connect(board.reveal)
 
     def name_widgets(self, buttons: Mapping[QWidget, str]) -> None:
-        """Give buttons the tool tips of equivalent commands, by command id."""
+        """Give buttons the tooltips of equivalent commands, by command id."""
         for button, id_ in buttons.items():
             button.setToolTip(plain_tooltip(self.actions[id_].toolTip()))
 

@@ -48,8 +48,8 @@ RUN, STOP = "Generate", "Stop"
 class GenerationPane(QWidget):
     """The generated text and its controls.
 
-    `nodeChosen` carries a node of the tree (`ROOT` for the prompt), `turned` the number of siblings
-    to move by, and `runToggled` whether to sample continuously.
+    `nodeChosen` carries a node of the tree (`ROOT_NODE` for the prompt), `turned` the number of
+    siblings to move by, and `runToggled` whether to sample continuously.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping

@@ -179,7 +179,7 @@ class Board(Struct, frozen=True, eq=False):
     ----------
     overview : Heatmap or None
         A whole panel for the minimap, while the others are zoomed.
-    zoom : Zoom or None
+    zoom : ZoomRange or None
         The visible part.
     current : tuple of int or None
         The leading index of the selected text or layer, if there are panels of several.

@@ -136,7 +136,7 @@ class PanelSlot(Struct, frozen=True, dict=True):
         Position of its head label, relative to the corner of its cells; None if it has none.
     is_head_short : bool
         Whether there is room for the head number only.
-    title : TitlePlace
+    title : TitlePlacement
         Placement of its title.
     """
 

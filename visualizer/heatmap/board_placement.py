@@ -64,11 +64,11 @@ class LargePanelArrangement(Struct, frozen=True):
     Parameters
     ----------
     side, small_size : float
-        The sides of the large panel and of the others.
+        The sides of the large panel and of the other panels.
     is_below : bool
-        Whether the others are below it, rather than to its right.
+        Whether the other panels are below it, rather than to its right.
     rows : tuple of tuple of int
-        The board's columns of the others, row by row.
+        The board's columns of the other panels, row by row.
     """
 
     side: float
@@ -109,7 +109,7 @@ class LargePanelPlacement:
         return None
 
     def _row_arrangements(self) -> Iterator[tuple[tuple[int, ...], ...]]:
-        """Yield the ways to arrange the others in rows of equal length."""
+        """Yield the ways to arrange the other panels in rows of equal length."""
         for across in range(1, len(self.others) + 1):
             starts = range(0, len(self.others), across)
             yield tuple(tuple(self.others[at : at + across]) for at in starts)
@@ -168,7 +168,7 @@ class LargePanelPlacement:
         return sum(widths) + gap * (len(widths) - 1), len(one.rows) * (height + feet)
 
     def _other_widths(self, one: LargePanelArrangement) -> list[float]:
-        """Return the widths of the columns of the others."""
+        """Return the column widths of the other panels."""
         across = len(one.rows[0])
         return [
             max(
@@ -252,7 +252,7 @@ def place_overlay(
 
     It is at the left only if the origin of the link is on the right.
 
-    Its rows are level with those of the panel that the link came from.
+    Its rows are aligned with those of the panel that contains the link.
     """
     sheet = board.overlay_panel
     if sheet is None or not slots:

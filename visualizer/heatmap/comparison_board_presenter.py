@@ -52,10 +52,13 @@ class SidePanelSource(PanelSource):
 
     Parameters
     ----------
-    resolved : Resolved
+    resolved : ResolvedView
         The resolved view of the panel's run.
     other : Run or None
         The run that it is compared with; None if the two do not match.
+
+    Attributes
+    ----------
     live_run : Run
         The run whose token counts and dropout rate set the ends of the colour scale.
     """

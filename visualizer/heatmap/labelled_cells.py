@@ -35,7 +35,7 @@ class LabelledCells(Struct, frozen=True, eq=False):
         What the values are, for the colour bar.
     words : tuple
         Text of the cells, [row][column]; empty if cells have no text.
-    marked : frozenset of Place
+    marked : frozenset of RowColumnIndex
         Cells with a frame.
     highlighted_row : int or None
         The row whose title is marked.

@@ -71,7 +71,7 @@ class PanelMarginsPixmapCache:
 
         Parameters
         ----------
-        pixmap_without_panel : list of SparePixmap
+        spare : list of SparePixmap
             Unused pixmaps, one of which may be reused, preferably one with the same margins.
             Painting on any of them takes a tenth of the time of a new one, since its memory is
             already allocated.

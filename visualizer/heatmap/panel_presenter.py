@@ -321,7 +321,7 @@ class PanelSource:
 
 
 class SpreadPanelSource(PanelSource):
-    """A panel among those of other texts, or of other layers."""
+    """A panel shown next to the panels of other texts or layers."""
 
     def _panel_label(self) -> str:
         axis = self.trace.axes[-1]

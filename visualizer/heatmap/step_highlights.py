@@ -184,13 +184,13 @@ class Highlights(Struct, frozen=True):
         Computed part of each stage; empty if everything is computed.
     leading : Cell or None
         Cell that the step's explanation refers to.
-    step : ShownStep or None
+    step : HighlightedStep or None
         The step that the blocks belong to.
     hidden_stages : frozenset of str
         Stages whose numbers the user predicts, or that would reveal the answer.
     marks : tuple of Cell
         Cells marked as a prediction.
-    verdict : Verdict or None
+    verdict : PredictionVerdict or None
         The verdict on the marks.
     """
 

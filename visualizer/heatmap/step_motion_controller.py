@@ -1,4 +1,4 @@
-"""Animates the inputs of a playback step: cells move to where they are used."""
+"""Animates the inputs of a playback step, which move to the cells computed from them."""
 
 from __future__ import annotations
 

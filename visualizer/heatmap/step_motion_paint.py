@@ -1,4 +1,4 @@
-"""Paints the cells that move from a playback step's inputs to where they are used."""
+"""Paints the inputs of a playback step while they move to the cells computed from them."""
 
 from __future__ import annotations
 

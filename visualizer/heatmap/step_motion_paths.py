@@ -76,7 +76,7 @@ def motion_paths(
 
 
 def _pair_blocks(reading: BlockReading) -> Iterator[tuple[HighlightBlock, HighlightBlock]]:
-    """Pair inputs with the cells computed from them; concatenated heads each have a part."""
+    """Pair inputs with the cells computed from them; a concatenated head with its columns."""
     made = reading.made
     for source in reading.read:
         heads = [block for block in reading.read if block.stage == source.stage]

@@ -56,7 +56,7 @@ class BoardCanvas(CellScrollArea):
     """Shows all panels of a board, with highlights, cursor and minimap."""
 
     roomChanged = Signal(int, int)
-    """Number of cells that fit along a panel's side, and the same next to a large panel."""
+    """Number of cells that fit along the side of a panel, and of one next to a large panel."""
     arranged = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:

@@ -31,8 +31,7 @@ class OpenRun:
     """A run opened for reading, and for training once its lock is held.
 
     Without the lock, nothing in its folder is written. Without its text, it cannot be trained, but
-    its
-    models can be read.
+    its models can be read.
 
     Parameters
     ----------
@@ -40,7 +39,7 @@ class OpenRun:
         Folder of the existing or new run.
     settings : TrainingSettings or None
         Settings of a new run; None opens the existing one.
-    is_in_memory : bool
+    is_held : bool
         Whether to acquire the lock at once; a new run always does.
     sharing : BatchSharing
         The processes that will train it, which need enough memory.

@@ -107,7 +107,7 @@ def layer(
     Returns
     -------
     dict
-        The fields of the spec by name, without those of own matrices.
+        The fields of the spec by name, without those of custom matrices.
     dict
         ``input`` [token, d_in], and weights by the names of `AttentionSpec.own_weights`.
 

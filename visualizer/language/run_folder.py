@@ -128,7 +128,7 @@ def metadata_from_json(values: object) -> RunMetadata:
 
 
 def _validity_checks(about: RunMetadata) -> Iterator[tuple[bool, str]]:
-    """Yield conditions on the metadata of any run, with the problem if one is not met."""
+    """Yield each condition on the metadata of a run, and the problem if it is not met."""
     tokens = about.tokens
     yield len(tokens) > 0, "no tokens"
     if repeated := next((token for token, count in Counter(tokens).items() if count > 1), None):
@@ -350,7 +350,7 @@ class RunFolder(Struct, frozen=True):
             folder.remove_temporary_files()
 
     def write_metadata(self, about: RunMetadata) -> None:
-        """Write the metadata; see `visualizer.storage.atomic_file.write`."""
+        """Write the metadata; see `visualizer.storage.atomic_file.write_atomically`."""
         text = json.dumps(metadata_to_json(about), ensure_ascii=True, indent=1)
         write_atomically(self.about, lambda file: file.write(text.encode()))
 

@@ -45,7 +45,9 @@ class Sampling(Struct, frozen=True):
 def check_sampling(sampling: Sampling) -> None:
     """Raise `InputError` for invalid sampling settings."""
     if not 0 <= sampling.temperature <= MAX_TEMPERATURE:
-        sentence = f"The temperature must be from 0 to {MAX_TEMPERATURE:g}. The default is 1."
+        sentence = (
+            f"The temperature must be at least 0 and at most {MAX_TEMPERATURE:g}. The default is 1."
+        )
         raise InputError("temperature", sentence, ("temperature", 1.0))
     if sampling.top_k is not None and sampling.top_k < 1:
         sentence = "Top-k must be at least 1. Leave it empty to keep all tokens."

@@ -43,7 +43,7 @@ class SavedModel(Struct, frozen=True, eq=False):
     step : int
         Number of training steps done.
     losses : dict of str to numpy.ndarray
-        The losses until then; see `visualizer.language.loss_log.curves`.
+        The losses until then; see `visualizer.language.loss_log.loss_curves`.
     model : LanguageModel
         On the CPU, in evaluation mode.
     """

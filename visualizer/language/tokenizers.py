@@ -45,7 +45,7 @@ class TokenizerKind(StrEnum):
 
 
 def tokenize(text: str, tokenizer: TokenizerKind) -> tuple[str, ...]:
-    """Split a text into tokens; words omit white space, characters keep it."""
+    """Split a text into tokens; words omit whitespace, characters keep it."""
     # One match at a time: finding all matches of a novel at once would block all other threads.
     return tuple(match.group() for match in _token_pattern(tokenizer).finditer(text))
 

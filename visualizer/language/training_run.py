@@ -360,7 +360,7 @@ class TrainingRun:
         rate = self.settings.rate
         return (
             f"The loss {why} at step {step:,}: the learning rate {rate:g} is too large. The model "
-            f"was restored to step {good:,}. Start a new run with {rate / 10:g}."
+            f"was restored to step {good:,}. Start a new run with a learning rate of {rate / 10:g}."
         )
 
     def _restore_snapshot(self, bad: int) -> int:

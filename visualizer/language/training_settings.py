@@ -44,7 +44,7 @@ class CorpusSource(Struct, frozen=True):
         Approximate number of generated tokens.
     seed : int
         Seed of generated text.
-    tokenizer : Tokenizer
+    tokenizer : TokenizerKind
         How a text in prose is split; see `effective_tokenizer`.
     """
 
@@ -201,7 +201,9 @@ def settings_problems(settings: TrainingSettings) -> tuple[Problem, ...]:
     found = [problem for name in SETTING_LIMITS for problem in _check_integer(settings, name)]
     least, most = SETTING_LIMITS["seed"]
     if not least <= settings.source.seed <= most:
-        found.append(Problem("kind", f"The text seed must be from {least} to {most:,}."))
+        found.append(
+            Problem("kind", f"The text seed must be at least {least} and at most {most:,}.")
+        )
     if not 0 <= settings.dropout < 1:
         found.append(
             Problem(

@@ -1,4 +1,4 @@
-"""Generates text token by token with a key-value cache, and records every row of weights."""
+"""Generates text token by token with a key/value cache, and records every row of weights."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MAX_STEPS = 10_000
 MAX_REPR_CHARACTERS = 160
 """Maximum number of characters of the generated text in its representation."""
-CACHE_MISSING = "does not support a key–value cache, so it cannot generate text here."
+CACHE_MISSING = "does not support a key/value cache, so it cannot generate text here."
 
 
 class GeneratedText(Struct, frozen=True, eq=False):
@@ -47,7 +47,7 @@ class GeneratedText(Struct, frozen=True, eq=False):
     layers : tuple of int
         The layers' numbers.
     cache_bytes : int
-        Size of the key-value cache.
+        Size of the key/value cache.
     """
 
     tokens: tuple[str, ...]
@@ -97,7 +97,9 @@ def generate(
     reader = TokenReader(model, text, is_chat=is_chat)
     start = len(reader.words)
     if not 1 <= steps <= MAX_STEPS:
-        raise InputError("tokens", f"tokens must be from 1 to {MAX_STEPS:,}. It is {steps:,}.")
+        raise InputError(
+            "tokens", f"tokens must be at least 1 and at most {MAX_STEPS:,}. It is {steps:,}."
+        )
     try:
         model.check_length(start + steps - 1)
     except InputError as refused:
@@ -161,7 +163,7 @@ class TokenReading(Struct, frozen=True, eq=False):
 
 
 class TokenReader:
-    """Reads a text and the tokens generated after it, with one key-value cache.
+    """Reads a text and the tokens generated after it, with one key/value cache.
 
     The cache is truncated when another branch begins. A cache that cannot be truncated, because it
     keeps only a window or a state, is rebuilt.

@@ -126,7 +126,7 @@ def supports_chunks(
 
 
 def cache_disabling_argument(model: Any) -> dict[str, bool]:
-    """Return the argument that disables the key-value cache, if the model supports one."""
+    """Return the argument that disables the key/value cache, if the model supports one."""
     is_there = {"use_cache", "past_key_values"} & signature(model.forward).parameters.keys()
     return {"use_cache": False} if is_there else {}
 

@@ -79,7 +79,7 @@ def context_edits(
     ------
     InputError
         With field ``edits`` if another text differs in its number of tokens; otherwise as
-        `OpenedModel.read_plainly`.
+        `OpenedModel.read_unedited_text`.
     """
     given = partial(model.inputs, second=second, is_chat=is_chat)
     contexts = partial(model.read_unedited_text, second=second, is_chat=is_chat)
@@ -211,7 +211,7 @@ def ablation_changes(
     Parameters
     ----------
     token : str, optional
-        The token; by default, the likeliest one.
+        The token; by default, the most likely one.
     edits, cuts : mapping, optional
         Edits that are always applied, as in `OpenedModel.next_token_log_probabilities`.
     known : AblationAnswer, optional

@@ -76,7 +76,7 @@ def logit_parts(
     Parameters
     ----------
     token : int, optional
-        The token's id in the vocabulary; by default, the likeliest token.
+        The token's id in the vocabulary; by default, the most likely token.
     edits, cuts : mapping, optional
         As in `OpenedModel.next_token_log_probabilities`.
 
@@ -129,7 +129,7 @@ def logit_parts(
 
 
 class LensReading(Struct, frozen=True, eq=False):
-    """Next-token predictions of the logit lens after each layer, the likeliest first.
+    """Next-token predictions of the logit lens after each layer, the most likely first.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ def logit_lens(
 def _find_likeliest(
     say: Callable[[Tensor], Tensor], stream: Tensor, most: int
 ) -> tuple[Tensor, Tensor]:
-    """Return the ids and probabilities of the likeliest tokens, [query, rank]."""
+    """Return the ids and probabilities of the most likely tokens, [query, rank]."""
     parts = []
     # The logits of a whole long text would not fit in memory.
     for start in range(0, len(stream), TOKENS_PER_BATCH):

@@ -110,7 +110,7 @@ class ModelFolder(Struct, frozen=True):
     architectures : tuple of str
         Class names from the configuration.
     layers, heads : int
-        Counts from the configuration, of the encoder in encoder–decoder models; 0 if missing.
+        Counts from the configuration, of the encoder in encoder-decoder models; 0 if missing.
     numbers : int
         Number of parameters.
     bytes : int

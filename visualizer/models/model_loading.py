@@ -79,7 +79,7 @@ class LoadedModel(NamedTuple):
         Device that the model runs on.
     ranks : ModelRanks
         The processes that the model is split over.
-    on_disk : LayersOnDisk or None
+    on_disk : DiskLayers or None
         The layers, if their weights are loaded from disk whenever they are needed.
     """
 

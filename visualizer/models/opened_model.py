@@ -160,10 +160,10 @@ class OpenedModel(TextModel):
         Parameters
         ----------
         second : str, optional
-            The second text of a pair; for an encoder–decoder model, the start of the decoder text.
+            The second text of a pair; for an encoder-decoder model, the start of the decoder text.
         is_chat : bool
             Whether the text is a user message that is put into the tokenizer's chat template.
-        kept : KeptParts
+        kept : PartsToKeep
             The layers and stages that are kept.
 
         Returns

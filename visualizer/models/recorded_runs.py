@@ -88,7 +88,7 @@ class LayerGroup(Struct, frozen=True, eq=False):
         Their numbers in the model, from 0.
     calls : tuple of AttentionCall
         One per layer, of a single text; empty for a long text, whose weights are not kept.
-    added : tuple of AddedToScores
+    added : tuple of ScoreAdditions
         One per layer, likewise.
     """
 

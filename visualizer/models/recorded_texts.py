@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 ModuleCallIndex = tuple[str, int]
 """Path of an attention module, and the number of its earlier calls in the same pass."""
 _TEXT, _DECODER = "text", "decoder"
-"""The two texts of an encoder–decoder model; other models have only the first."""
+"""The two texts of an encoder-decoder model; other models have only the first."""
 _OWN_MASKS = {"attention_mask": _TEXT, "decoder_attention_mask": _DECODER}
 _MASKS_OF_DECODER = {"attention_mask": _DECODER, "encoder_attention_mask": _TEXT}
 """Arguments of a forward pass that mark padding, with the text that they refer to."""
@@ -245,7 +245,7 @@ def record_texts(model: nn.Module) -> Iterator[TextRecorder]:
 class TextRecorder:
     """Keeps the attention of the last text or batch of a model, over one or several passes.
 
-    A pass with a key–value cache continues the earlier passes if it contains their keys; modules
+    A pass with a key/value cache continues the earlier passes if it contains their keys; modules
     that did not run before belong to the same text. Any other pass starts a new text.
     """
 
@@ -440,7 +440,7 @@ def _build_chains(made: _Pass) -> Iterator[tuple[ModuleCallIndex, _Chain]]:
 
 
 def _cached_positions(cache: Any) -> int:
-    """Return the number of positions that a key–value cache has seen."""
+    """Return the number of positions that a key/value cache has seen."""
     if cache is None:
         return 0
     if hasattr(cache, "get_seq_length"):
@@ -615,7 +615,7 @@ def create_text_runs(text: RecordedText, name: str, words: Tokens | None) -> tup
         Name of the model.
     words : tuple of str, optional
         The tokens of the whole text, with or without padding. The tokens of the other text of an
-        encoder–decoder model are numbered.
+        encoder-decoder model are numbered.
 
     Raises
     ------

@@ -87,7 +87,7 @@ class SurroundingStages:
 
         Parameters
         ----------
-        kept : KeptParts
+        kept : PartsToKeep
             Parts to keep; without any of these stages nothing is recorded.
         repeats : bool
             Whether layers may run again on access if the stages are large.

@@ -195,7 +195,9 @@ class TextModel:
             With field ``most`` if it is less than 1 or exceeds the vocabulary.
         """
         if not 1 <= most <= len(logs):
-            raise InputError("most", f"most must be from 1 to {len(logs):,}. It is {most:,}.")
+            raise InputError(
+                "most", f"most must be at least 1 and at most {len(logs):,}. It is {most:,}."
+            )
         values, numbers = logs.topk(most)
         return [*zip(self.tokens(numbers.tolist()), values.exp().tolist(), strict=True)]
 

@@ -233,7 +233,7 @@ def _load_image(model: OpenedModel, chosen: ImageFile) -> PreparedImage:
 
 
 def _facts_of_text(model: OpenedModel, source: ModelSource, text: str, part: str) -> dict[str, Any]:
-    """Return the fields of a reading that only texts have."""
+    """Return the fields of a reading that do not apply to images."""
     special = model.special_tokens(
         text, source.second, is_chat=source.is_chat, of_decoder=is_decoder_part(part)
     )
@@ -323,8 +323,8 @@ def attend_texts(
 ) -> Iterator[tuple[LayerRun, ...]]:
     """Run a model on each of several texts, like `OpenedModel.attend` on one.
 
-    The texts are run one at a time, without padding. So the results are the same as for single
-    texts, and only one text's intermediate values are in memory.
+    The texts are run one at a time, without padding. The results are therefore the same as for
+    single texts, and the intermediate values of only one text are in memory.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""A key–value cache preallocated for a whole text. Importing it imports transformers.
+"""A key/value cache preallocated for a whole text. Importing it imports transformers.
 
 The recorded keys and values of the text are those of the cache, so they are in memory only once.
 Layers with a sliding window also keep all keys and values.

@@ -228,7 +228,7 @@ def start_imports() -> None:
 
 
 def device_choices() -> dict[tuple[Device, Dtype], DeviceChoice]:
-    """Return the place of computation for each device and number type that can be chosen."""
+    """Return where a model would run, for each device and dtype that can be chosen."""
     return run_in_thread(_find_places)
 
 

@@ -79,7 +79,7 @@ class Pane(Struct, frozen=True):
     id : str
         The id in saved window states and views, independent of its title.
     tip : str
-        Tool tip of its button: what it shows.
+        Tooltip of its button: what it shows.
     widget : str
         ``module:Class`` of its widget, which has ``show_screen(screen, theme)``; imported when
         the pane is first shown.

@@ -60,7 +60,7 @@ def pooling_extent(trace: Trace, stage: Stage, room: int, zoom: ZoomRange | None
 
     Parameters
     ----------
-    zoom : Zoom or None
+    zoom : ZoomRange or None
         A part that exists in the trace; None for the whole.
     """
     sizes = trace.shape(stage.name)[-2:]
@@ -118,7 +118,7 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
         The index on the run's leading axes: the layer and the text shown.
     prediction : Prediction or None
         The current prediction, with the marks on existing cells.
-    place : Place or None
+    place : PlaybackPosition or None
         The playback position; None at the end and during a prediction.
     focus : str or None
         The single stage in focus during playback or a prediction.
@@ -136,7 +136,7 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
         Head aggregates with a row of panels.
     is_spread : bool
         Whether the innermost leading axis is shown side by side: the texts, or else the layers.
-    zoom : Zoom or None
+    zoom : ZoomRange or None
         The visible part of every panel; None for the whole.
     comparison : Comparison or None
         The active comparison; set aside during playback and predictions.

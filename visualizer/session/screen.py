@@ -72,9 +72,9 @@ class Screen(Struct, frozen=True, eq=False):
     ----------
     view : View
         The view that is shown.
-    resolved : Resolved or None
+    resolved : ResolvedView or None
         The resolved view; None before the first run.
-    panels : LatePanels
+    panels : LazyPanels
         Panels by id.
     wanted : View
         The view that was requested last, which controls show. It differs from `view` while its
@@ -108,7 +108,7 @@ class ScreenInputs(Struct, frozen=True, eq=False):
 
     Parameters
     ----------
-    resolved : Resolved or None
+    resolved : ResolvedView or None
         None before the first run.
     wanted : View
         The view that was requested last.
@@ -118,7 +118,7 @@ class ScreenInputs(Struct, frozen=True, eq=False):
         Whether a computation is in progress.
     progress : ReadingProgress or None
         Progress of a model that processes a long text.
-    panels : LatePanels
+    panels : LazyPanels
         The panels of the screen, by id.
     """
 
@@ -152,7 +152,7 @@ class Presenter(Protocol):
 
         Parameters
         ----------
-        shown : LatePanels
+        shown : LazyPanels
             The panels of the previous screen.
         """
 

@@ -53,11 +53,11 @@ class Playhead(Struct, frozen=True):
 
     Parameters
     ----------
-    place : Place or None
+    place : PlaybackPosition or None
         None at the end, where everything is computed.
     speed : float
         Relative to normal speed.
-    span : tuple of (Place, str) or None
+    span : tuple of (PlaybackPosition, str) or None
         Start of the range and the stage it ends after; None plays to the end.
     """
 
@@ -110,7 +110,7 @@ class Timeline(Struct, frozen=True, dict=True):
         return {StepSize.STAGE: 1, StepSize.ROW: rows, StepSize.CELL: rows * columns}[self.grain]
 
     def place(self, position: int) -> PlaybackPosition | None:
-        """Return the place of a step; None at the end and beyond."""
+        """Return the playback position of a step; None at the end and beyond."""
         if position >= len(self):
             return None
         starts = self.starts
@@ -122,7 +122,7 @@ class Timeline(Struct, frozen=True, dict=True):
         return PlaybackPosition(stage, within)
 
     def step(self, place: PlaybackPosition) -> Step:
-        """Return the cells computed at an existing place."""
+        """Return the cells computed at an existing position."""
         rows, columns = next(size[1:] for size in self.sizes if size[0] == place.stage)
         if self.grain is StepSize.STAGE:
             return Step(place.stage, range(rows), range(columns))
@@ -132,7 +132,7 @@ class Timeline(Struct, frozen=True, dict=True):
         return Step(place.stage, row, range(place.column, place.column + 1))
 
     def position(self, place: PlaybackPosition | None) -> int:
-        """Return the index of the step at a place, or of the nearest existing one.
+        """Return the index of the step at a position, or of the nearest existing step.
 
         A missing stage is replaced by the next one.
         """
@@ -153,11 +153,11 @@ class Timeline(Struct, frozen=True, dict=True):
         return self.starts[number] + within
 
     def nearest(self, place: PlaybackPosition | None) -> PlaybackPosition | None:
-        """Return the place itself, or the nearest existing one."""
+        """Return a position if it exists, or the nearest existing one."""
         return self.place(self.position(place))
 
     def playback_reach(self, place: PlaybackPosition, stage: str) -> tuple[int, int]:
-        """Return how much of a stage is computed at a place, including its own step.
+        """Return how much of a stage is computed at a position, including its own step.
 
         Returns
         -------

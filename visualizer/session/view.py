@@ -100,7 +100,7 @@ class View(ImmediateView, frozen=True):
         How weights are transformed for display.
     spread : bool
         Whether the texts of a batch, or else the layers, are shown side by side for one head.
-    zoom : Zoom or None
+    zoom : ZoomRange or None
         The visible part of every panel; None for all of it.
     text, layer : int
         Positions on the run's leading axes.

@@ -141,7 +141,7 @@ class WorkerResult(Struct, frozen=True, eq=False):
 
     Parameters
     ----------
-    resolved : Resolved or None
+    resolved : ResolvedView or None
         The prefetched view, if any.
     panels : mapping
         The panels built during the request, by id.
@@ -159,7 +159,7 @@ class WorkerResult(Struct, frozen=True, eq=False):
 
 
 def adapt_view(view: View, shown: View) -> View:
-    """Adapt a restored view to this window; a kept run A comes with its numbers."""
+    """Adapt a restored view to this window; drop a comparison whose run A has no numbers."""
     compared, pinned = view.comparison, view.pinned
     if compared and compared.against is ComparisonKind.KEPT and compared.kept is None:
         compared, pinned = None, None

@@ -281,7 +281,7 @@ class Workspace(QObject):
     def open(self, document: Document, view: View, restore: Callable[[], tuple[Run, View]]) -> None:
         """Open a document read from a file, clearing the undo history.
 
-        The worker restores its numbers and side A of a comparison in its view.
+        The worker calls ``restore`` for the saved run and the view with side A of a comparison.
         """
         self._catch_up()
         self._before_model = None
@@ -607,7 +607,7 @@ class Workspace(QObject):
         ----------
         panels : mapping
             Panels shown before or built by the worker.
-        known : Resolved or None
+        known : ResolvedView or None
             The view shown before or prefetched by the worker.
         """
         resolved = self.resolved(self.view).reuse_known_values(known) if self.run else None

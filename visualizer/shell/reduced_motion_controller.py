@@ -32,7 +32,7 @@ class ReducedMotionController(QObject):
         self.changed.emit()
 
     def apply(self) -> None:
-        """Turn the animations of panes, menus, lists and tool tips on or off."""
+        """Turn the animations of panes, menus, lists and tooltips on or off."""
         self.is_on = is_motion_reduced()
         self._window.setAnimated(not self.is_on)
         for effect in self._effects:

@@ -263,7 +263,7 @@ class MainWindow(QMainWindow):
         return is_newest
 
     def _paint_first(self, screen: Screen) -> None:
-        """Immediately paint what the user probably looks at."""
+        """Immediately paint the heatmaps and the panes that are painted first."""
         self.board.repaint_immediately()
         for pane in PANES:
             if pane.is_painted_first and pane.id in self.panes:

@@ -47,7 +47,7 @@ def cache_folder() -> Path:
 
 
 def move_old_folders() -> None:
-    """Move data and settings of earlier versions; data that another program uses stays for now.
+    """Move data and settings of earlier versions; data in use by another process stays.
 
     A link takes the place of the data folder, because documents name the weights of runs in it.
     """

@@ -96,7 +96,7 @@ START_PAGE, AUTOSAVE, TEXT_SIZE, DEVICE = "start page", "autosave", "text size",
 COLOUR_MAP_KEYS = {MapKind.SEQUENTIAL: "colour map", MapKind.DIVERGING: "signed colour map"}
 FILE_DIALOG, FILE_DIALOG_SEAL = "file dialog", "file dialog seal"
 RECOVERY, LESSONS, RUNS = "recovery", "lessons", "runs"
-"""Names of folders in `own_folder()`."""
+"""Names of folders in the user's data folder."""
 TEXT_SIZES_PERCENT = (AUTOMATIC_TEXT, 100, 115, 130, 150, 175, 200)
 """In per cent of the system text size."""
 LAST_RUN, FOLDED = "lab/run", "lab/folded"

@@ -138,7 +138,7 @@ def add_separator(menu: QMenu, before: QAction | None = None) -> QAction:
 
 
 class _ReadState:
-    """State of a window that records what a condition reads of it."""
+    """Proxy of a window's state that records which parts a condition reads."""
 
     def __init__(self, state: Any, read: set[PartOfState]) -> None:
         self._state, self._read = state, read

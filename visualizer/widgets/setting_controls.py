@@ -210,7 +210,7 @@ class NumberControl(TypedControl):
 
 
 class SwitchControl(SettingControl):
-    """Check box."""
+    """Checkbox."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)

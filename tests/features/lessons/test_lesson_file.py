@@ -166,9 +166,14 @@ BROKEN = [
         'says = "Two."',
         'says = "Two."\ntext_tokens = 0',
         17,
-        "“text_tokens” must be from 1 to 100,000",
+        "“text_tokens” must be at least 1 and at most 100,000",
     ),
-    ('says = "Two."', 'says = "Two."\ntext_tokens = 100001', 17, "“text_tokens” must be from 1"),
+    (
+        'says = "Two."',
+        'says = "Two."\ntext_tokens = 100001',
+        17,
+        "“text_tokens” must be at least 1",
+    ),
     # Stages and places.
     ('    "weights",', '    "wights",', 17, "There is no stage “wights”. Use one of: embedding"),
     ('stages = ["weights"]', 'stages = ["scores"]', 32, "There is no stage “scores” on this page"),

@@ -62,7 +62,7 @@ class ExportPreview(Struct, frozen=True, eq=False):
         Text shown instead of a picture.
     animation : AnimationFrames or None
         The film that contains the picture as a frame.
-    small_text : SmallText or None
+    small_text : SmallTextWarning or None
         Details of text that is printed too small.
     """
 

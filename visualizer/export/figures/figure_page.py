@@ -236,7 +236,7 @@ def _without_chosen_colours(resolved: ResolvedView) -> ResolvedView:
 
 
 def _with_room(resolved: ResolvedView, room: int, small_room: int = 0) -> ResolvedView:
-    """Return the view with these numbers of cells per side, of panels and next to a large one."""
+    """Return the view with the given cells per side of a panel, and of one next to a large one."""
     view = replace(resolved.view, room=room, small_room=small_room)
     return resolve_view(resolved.document, view, resolved.run, resolved.computed)
 

@@ -78,7 +78,7 @@ class PanelCells(Struct, frozen=True, eq=False):
         return f"{width:,} × {height:,} pixels, each {cell}"
 
     def bands(self, progress: Progress) -> Iterator[np.ndarray]:
-        """Yield its pixels a few rows at a time, uint8 [row, byte]; see `png_writer.save_bands`.
+        """Yield its pixels a few rows at a time, uint8 [row, byte]; see `save_image_bands`.
 
         Raises
         ------

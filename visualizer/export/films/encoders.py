@@ -113,7 +113,7 @@ MAX_COLOURS = 255
 """One of the 256 entries is transparent, for unchanged pixels."""
 MAX_EXACT_COLOURS = 96
 RARE_COLOUR_EXPONENT = 0.7
-"""Exponent of the pixel count that weights a colour's error."""
+"""Exponent of the pixel count in the weight of a colour's error."""
 
 
 class ColourPalette:

@@ -253,7 +253,7 @@ def _lay_out_stages(
 
 
 def _token_side(board: Board, layout: BoardLayout) -> float:
-    """Return the side of a token in a layout's panels, were they neither zoomed nor pooled."""
+    """Return the side that a token would have in a layout's panels without zoom and pooling."""
     tokens = max(
         len(axis.labels)
         for heatmap in board.heatmaps

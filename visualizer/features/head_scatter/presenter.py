@@ -114,7 +114,7 @@ class HeadScatterPanel(Struct, frozen=True, eq=False):
         The reason why there is nothing to show.
     layers : tuple of int
         The zero-based number of each layer in its model.
-    shown : frozenset of Place
+    shown : frozenset of LayerHeadIndex
         The heads on the heatmaps.
     map_name : str
         The colour map of layers.

@@ -68,11 +68,11 @@ class LayerOverviewPanel(Struct, frozen=True, eq=False):
         The zero-based number of each layer in its model.
     order : HeadOrder
         The order of the heads.
-    places : tuple of Place
+    places : tuple of LayerHeadIndex
         The heads in that order.
     columns : int
         Number of heads per row.
-    shown : frozenset of Place
+    shown : frozenset of LayerHeadIndex
         The heads on the board.
     edits : mapping
         A description of the edit of each edited head.

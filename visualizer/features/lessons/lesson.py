@@ -75,7 +75,7 @@ class Page(Struct, frozen=True, eq=False):
     says : str
         The text, in light markup: ``**bold**``, code between backticks;
         a blank line ends a paragraph.
-    span : tuple of (Place, str) or None
+    span : tuple of (PlaybackPosition, str) or None
         Where playback starts, and the stage it ends with; None if everything is computed.
     limits : ColourLimits
         Limits of the colour scale, used unless the reader has chosen some.

@@ -213,7 +213,9 @@ class PageParser(Struct, frozen=True):
         split = (tokenize(line, document.tokenizer) for line in document.text.splitlines())
         lines = [line for line in split if line]
         if not 0 < tokens * max(1, len(lines)) <= MAX_TOKENS:
-            sentence = f"“text_tokens” must be from 1 to {MAX_TOKENS:,}, counting all lines."
+            sentence = (
+                f"“text_tokens” must be at least 1 and at most {MAX_TOKENS:,}, counting all lines."
+            )
             raise self.source.error((*self.path, "text_tokens"), sentence)
         characters = sum(len(word) + 1 for line in lines for word in islice(cycle(line), tokens))
         if characters > MAX_TEXT_CHARACTERS:

@@ -23,7 +23,7 @@ class LessonState:
 
     Parameters
     ----------
-    by_id : Lessons
+    by_id : LessonsById
         The lessons loaded when one of them was opened.
     before : tuple of (Document, View) or None
         The user's own document and view, to restore.

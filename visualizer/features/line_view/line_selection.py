@@ -314,7 +314,7 @@ def sort_lines(
     place : tuple of numpy.ndarray
         The head, query and key of each line.
     full : numpy.ndarray
-        The weight of each line's query that is drawn at full strength.
+        For each line, the weight that would be drawn at full strength.
     """
     heads, queries, keys = place
     sizes = np.abs(weights)
@@ -332,7 +332,7 @@ def _largest_of_queries(run: Run, request: LineRequest) -> np.ndarray:
 
 
 def full_strength_weights(request: LineRequest, largest: np.ndarray) -> np.ndarray:
-    """The weight of each query that is drawn at full strength."""
+    """Return the weight that is drawn at full strength for each query."""
     if not request.is_by_query:
         largest = np.full_like(largest, max(1.0, float(largest.max(initial=0))))
     return np.where(largest > 0, largest, 1)

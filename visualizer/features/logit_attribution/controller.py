@@ -24,7 +24,7 @@ class AttributionController(QObject):
         self._workspace, self._questions = workspace, questions
 
     def choose_token(self, token: str) -> None:
-        """Attribute another token's logit; empty for the likeliest token."""
+        """Attribute another token's logit; empty for the most likely token."""
         self._workspace.look(attribution=AttributionOptions(token))
 
     def toggle_ablations(self) -> None:

@@ -61,7 +61,7 @@ class AttributionPanel(Struct, frozen=True, eq=False):
     is_ablating : bool
         Whether heads are being ablated.
     token : str
-        The token that the user entered; empty for the likeliest.
+        The token that the user entered; empty for the most likely one.
     top_token_names : tuple of str
         Likely next tokens, to choose from.
     questions : tuple of ModelQuestion

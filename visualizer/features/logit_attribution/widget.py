@@ -67,7 +67,7 @@ class AttributionPane(QWidget):
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     tokenChosen = Signal(str)
-    """The token to attribute; empty for the likeliest."""
+    """The token to attribute; empty for the most likely one."""
     headChosen = Signal(int, int)
     """A layer number in the model and a head to show on the heatmaps."""
     ablationRequested = Signal(object)

@@ -43,7 +43,7 @@ class LensPanel(Struct, frozen=True, eq=False):
     Parameters
     ----------
     cells : LabelledCells or None
-        One row per layer, one column per token: the likeliest next token and its probability.
+        One row per layer, one column per token: the most likely next token and its probability.
     message : str
         The reason why there are no cells; empty if there are.
     costly : ModelQuestion or None

@@ -60,7 +60,7 @@ class MaskEditPanel(Struct, frozen=True, eq=False):
         The brush whose mask equals the current one.
     notes : tuple of str
         Notes on the mask.
-    targets : frozenset of Target
+    targets : frozenset of StageSide
         The panels that can be edited.
     pending_cells : dict
         The changed cells that these panels do not show yet.

@@ -39,7 +39,7 @@ class NodeReading(Struct, frozen=True, eq=False):
     bars : NextTokensPanel
         Probabilities of the next token.
     tokens, cache_bytes : int
-        Number of tokens in the key-value cache, and its size in bytes.
+        Number of tokens in the key/value cache, and its size in bytes.
     is_end : bool
         Whether the node's token is an end-of-text token.
     """
@@ -102,7 +102,7 @@ class FailedStep(Struct, frozen=True, eq=False):
 
 
 class ContinuedText:
-    """A text, its model and the key-value cache; not thread-safe.
+    """A text, its model and the key/value cache; not thread-safe.
 
     The parameters are those of `create_token_reader`.
     """

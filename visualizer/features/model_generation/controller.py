@@ -181,7 +181,7 @@ class ModelGenerationController(GenerationController):
             self._text = ContinuedText(model, text, factors, source.is_chat)
         if before is not None:
             before.leave()
-            self._worker.discard([before])  # frees its key-value cache on the worker thread
+            self._worker.discard([before])  # frees its key/value cache on the worker thread
 
     def _notify_if_changed(self) -> None:
         """Notify listeners, unless nothing that the pane shows has changed."""

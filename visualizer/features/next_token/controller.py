@@ -33,20 +33,20 @@ class HeadEditController(QObject):
         return model.edits_by_head if model else {}
 
     def toggle(self) -> None:
-        """Switch the only shown head off, or remove its edit."""
+        """Ablate the only shown head, or remove its edit."""
         head = self._workspace.screen.panel(NEXT_TOKEN_PANEL).head
         if head is not None:
             self.toggle_ablation(*head)
 
     def toggle_ablation(self, layer: int, head: int) -> None:
-        """Switch a head off, or remove its edit; numbers are those of the model."""
+        """Ablate a head, or remove its edit; layers and heads are numbered as in the model."""
         head_edits, place = self._current_edits, (layer, head)
         if not head_edits.pop(place, None):
             head_edits[place] = HeadEdit(layer, head)
         self._set_edits(head_edits)
 
     def ablate_heads(self, heads: Iterable[LayerAndHead]) -> None:
-        """Switch several heads off; heads that are already edited keep their edit."""
+        """Ablate several heads; heads that are already edited keep their edit."""
         self._set_edits({**{place: HeadEdit(*place) for place in heads}, **self._current_edits})
 
     def set_kind(self, kind: str) -> None:

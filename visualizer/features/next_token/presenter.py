@@ -49,7 +49,7 @@ class NextTokenPanel(Struct, frozen=True):
     Parameters
     ----------
     rows : tuple of NextToken
-        The most probable tokens, sorted by their probability with the current edits.
+        The most likely tokens, sorted by their probability with the current edits.
     message : str
         Why there are no rows; otherwise empty.
     edits : mapping

@@ -183,7 +183,7 @@ class NextTokenPane(QScrollArea):
 
 
 class TokenBars(QWidget):
-    """A bar per token for its probability, with a thin line for that without edits."""
+    """Probability bars of the next tokens; thin lines show the probabilities without edits."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Table
 

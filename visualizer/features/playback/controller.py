@@ -57,7 +57,7 @@ class PlaybackController(QObject):
 
     @property
     def place(self) -> PlaybackPosition | None:
-        """The place that the timeline shows: the playhead, or the stage under prediction."""
+        """The position that the timeline shows: the playhead, or the stage under prediction."""
         resolved = self._workspace.wanted_resolved
         guess = resolved.prediction if resolved else None
         return PlaybackPosition(guess.stage) if guess else self.playhead.place
@@ -162,7 +162,7 @@ class PlaybackController(QObject):
         self._go_to(None, is_playing=False)
 
     def _go_to(self, place: PlaybackPosition | None, **changes: Any) -> None:
-        """Go to a place and end any prediction in progress."""
+        """Go to a position and end any prediction in progress."""
         playhead = replace(self.playhead, place=place, **changes)
         self._workspace.look(playhead=playhead, guess=None, zoom=self._zoom_at(place))
 
@@ -178,7 +178,7 @@ class PlaybackController(QObject):
     # ------------------------------------------------------------------ options
 
     def set_grain(self, grain: StepSize) -> None:
-        """Set the step size to a stage, a row or a cell; the place is kept."""
+        """Set the step size to a stage, a row or a cell; the position is kept."""
         self._change_playhead(grain=StepSize(grain))
 
     def set_speed(self, speed: float) -> None:

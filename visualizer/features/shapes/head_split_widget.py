@@ -79,7 +79,7 @@ class HeadSplitView(QWidget):
         self.animate_split(0.0 if self.goal else 1.0)
 
     def animate_split(self, goal: float, *, at_once: bool = False) -> None:
-        """Go to joined or separate; animated only if motion is enabled and the widget visible."""
+        """Join or separate the heads, animated if motion is enabled and the widget is visible."""
         if goal == self.goal:
             return
         self._motion.stop()

@@ -152,7 +152,7 @@ class ShapeRow(Struct, frozen=True):
 
     Parameters
     ----------
-    dims : tuple of Dim
+    dims : tuple of TensorAxis
         The axes, batch first.
     equations : tuple of str
         How the operation combines shapes, for one text; empty if the shape is unchanged.

@@ -98,9 +98,9 @@ def present_snapshots(
     ----------
     snapshots : iterable of int
         The steps of saved snapshots.
-    selected_step : int or None
+    looked : int or None
         The selected step, or the nearest one if it is no longer saved; None for the current model.
-    training, validation : Measured or None
+    training, validation : MeasuredLoss or None
         The losses at that step, or the last ones before it, if known.
     is_waiting : bool
         Whether the result of the selected step is pending.

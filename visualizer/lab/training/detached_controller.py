@@ -65,7 +65,7 @@ def order(folder: Path) -> None:
 
 
 def write_pending_order(folder: Path) -> None:
-    """Continue a run later, without orders yet: its process would remove them when it starts."""
+    """Mark a run to continue later; its process would remove an order file when it starts."""
     _pending_orders.add(folder)
 
 

@@ -42,7 +42,7 @@ class ProcessEnd(Struct, frozen=True):
 
     Parameters
     ----------
-    failure : Failure or None
+    failure : RunFailure or None
         The reason, if it ended without being asked to by this or another window.
     is_terminated : bool
         Whether it was killed here because it took too long to end.

@@ -97,7 +97,7 @@ class LossHistoryId:
 class LossHistory(Struct, frozen=True, eq=False):
     """The losses of a run so far; extending them costs only what is added.
 
-    Create it with `Losses.of` and `extended`, which ensure that steps ascend.
+    Create it with `LossHistory.of` and `extended`, which ensure that steps ascend.
     """
 
     _training: tuple[GrowingArray, GrowingArray, GrowingArray]

@@ -57,7 +57,7 @@ class Prefetch:
         Parameters
         ----------
         is_long : bool
-            Whether the matrices are too large, so that only a `FirstPicture` of each is requested.
+            Whether the matrices are too large, so that only a coarse preview of each is requested.
         """
         path, stage = PICTURE_REQUEST if is_long else MATRIX_REQUEST
         requests = [{"run": self._run_id, **stage, "place": [0, at]} for at in range(count)]

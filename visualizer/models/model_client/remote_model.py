@@ -121,7 +121,7 @@ class RemoteModel:
 
     @property
     def source(self) -> ModelSource:
-        """Where a document finds the model."""
+        """Location of the model, as stored in documents."""
         return ModelSource(f"{SERVER_SCHEME}{self.server}", self.name, self.fingerprint)
 
     def replacement_text(self, text: str) -> str:

@@ -78,7 +78,7 @@ class RemoteStage(CachedTensor):
         return self._ask("stage", {"stages": [self._name], "place": []})
 
     def read(self, index: Index = ()) -> np.ndarray:
-        """Read the values of one place without the others, if the index selects one."""
+        """Read one matrix without the others, if the index selects one."""
         count = len(self._shape) - 2
         place = tuple(int(at) for at in index[:count] if not isinstance(at, slice))
         is_whole = len(place) < count or not count
@@ -91,7 +91,7 @@ class RemoteStage(CachedTensor):
         )
 
     def row_ends(self, index: Index = ()) -> np.ndarray:
-        """Read the largest finite absolute value of each row, without other places."""
+        """Read the largest finite absolute value of each row of one matrix."""
         if not index:
             return super().row_ends()
         return CachedTensor(torch.tensor(self.read(index))).row_ends()
@@ -168,7 +168,7 @@ class RemoteAttention(RemoteStage):
         return self._whole
 
     def read(self, index: Index = ()) -> np.ndarray:
-        """Read the values of one place together with those of the other heads of its layer."""
+        """Read one matrix together with those of the other heads of its layer."""
         return super().read(index) if self._whole is None else readable(self._whole[index])
 
     def limits(self) -> tuple[float, float]:

@@ -53,7 +53,7 @@ class JobProgress(Struct, frozen=True):
 
 
 class TextTokens(Struct, frozen=True):
-    """The tokens of a text, or a text that can be read instead if this one cannot."""
+    """The tokens of a text, or a replacement for a text that the model cannot read."""
 
     tokens: tuple[str, ...]
     other_text: str

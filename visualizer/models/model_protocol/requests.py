@@ -114,7 +114,7 @@ class BlocksRequest(Struct, frozen=True, forbid_unknown_fields=True):
     place : tuple of int
         Index of the layer in the run, if it has several, and the head.
     rows : tuple of int
-        The rows. If `rows`, `columns` and `block` are all empty or 0, a `FirstPicture` is sent:
+        The rows. If `rows`, `columns` and `block` are all empty or 0, a coarse preview is sent:
         before the text has been read, the client does not know its number of tokens.
     block : int
         Number of columns per block; 0 for the values themselves.

@@ -154,9 +154,9 @@ class RunMessage(Struct, frozen=True):
     ----------
     captured : CapturedAttention
         Captured attention without its values.
-    stages : tuple of StageOnWire
+    stages : tuple of StageMessage
         Stages of the run, in order.
-    reading : ReadingOnWire
+    reading : ReadingMessage
         Further results.
     notices : tuple of str
         Messages for the user.

@@ -42,9 +42,9 @@ BYTES_PER_READ = 2**16
 HEAD_S, BODY_S, IDLE_S = 10.0, 30.0, 900.0
 """Time limits for a header and a body, and for an authenticated connection without requests."""
 SEND_TIMEOUT_S = 60.0
-"""Time limit for the client to receive each piece of a response."""
+"""Time limit for the client to receive each chunk of a response."""
 BYTES_PER_SEND = 2**20
-"""Size of such a piece, in bytes."""
+"""Size of a chunk of a response, in bytes."""
 MAX_UNAUTHENTICATED = 512
 """Maximum number of connections without a signed request; the oldest are closed first.
 

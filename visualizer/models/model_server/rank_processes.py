@@ -209,7 +209,7 @@ class RankProcesses:
         on_progress: Callable[[int, int], object] = lambda done, of: None,
         on_part: Callable[[bytes], object] = lambda body: None,
     ) -> JobAnswer:
-        """Send a message to processes, and return the one answer that they give.
+        """Send a message to processes, and return their single answer.
 
         Parameters
         ----------
