@@ -15,6 +15,7 @@ from PySide6.QtWidgets import QApplication, QDockWidget, QFileDialog, QPlainText
 from shiboken6 import Shiboken, isValid
 
 import visualizer
+from tests.support.background_work import worker_of
 from tests.support.command_calls import called
 from tests.support.window_input import CONTROL, SHIFT
 from visualizer.session.cell_address import Cell
@@ -87,7 +88,7 @@ def test_every_action_can_be_used(hand: Hand, key: str) -> None:
 
 
 def test_the_window_can_be_closed_by_its_keys(hand: Hand) -> None:
-    worker = hand.window.workspace._worker
+    worker = worker_of(hand.window.workspace)
     hand.press(Qt.Key.Key_W)
     assert not hand.window.isVisible()
     hand.until(lambda: not isValid(worker))  # its thread has ended

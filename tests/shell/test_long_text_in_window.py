@@ -6,12 +6,14 @@ Its texts are short: what counts as long is set to nothing.
 from __future__ import annotations
 
 import random
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from PySide6.QtCore import Qt
 
+from tests.support.background_work import is_work_pending, timer_of, worker_of
 from tests.support.pictures_of_another_run import panels_of_another_run
 from tests.support.zoom_gestures import turn
 from visualizer.attention import blockwise_tensor
@@ -22,9 +24,12 @@ from visualizer.heatmap import board_presenter
 from visualizer.heatmap.board_presenter import is_fully_drawn
 from visualizer.session import worker_jobs
 from visualizer.session.cell_address import Cell
+from visualizer.session.workspace import REFINEMENT_DELAY_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+
+    from PySide6.QtCore import QTimer
 
     from tests.support.window_input import Hand
     from visualizer.attention.cached_tensor import Index
@@ -40,6 +45,14 @@ def every_text_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_jobs, "REFINEMENT_S", 0.0)  # shown after every band
 
 
+@pytest.fixture
+def rest_timer(hand: Hand) -> Iterator[QTimer]:
+    """Runs out when exact pictures are drawn again after the user has acted."""
+    timer = timer_of(hand.window.workspace, REFINEMENT_DELAY_MS)
+    yield timer
+    timer.setInterval(REFINEMENT_DELAY_MS)
+
+
 def until_drawn(hand: Hand) -> None:
     hand.settle()
     workspace = hand.window.workspace
@@ -48,7 +61,7 @@ def until_drawn(hand: Hand) -> None:
         resolved = workspace.screen.resolved
         if resolved is None or resolved.run is not workspace.run or hand.window.pending_screen:
             return False
-        is_told = not workspace._worker.is_working
+        is_told = not is_work_pending(workspace)
         return is_told and is_fully_drawn(resolved) and "exact" not in hand.status
 
     hand.until(is_exact)
@@ -121,18 +134,18 @@ def test_closer_and_further_is_shown_before_anything_more_is_computed(hand: Hand
 
 
 def test_what_takes_little_is_exact_while_the_hand_acts(
-    hand: Hand, monkeypatch: pytest.MonkeyPatch
+    hand: Hand, rest_timer: QTimer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hand.paste_sentence(WORDS * 40)
     until_drawn(hand)
     workspace = hand.window.workspace
-    workspace._rest_timer.setInterval(10**6)  # it never rests
+    rest_timer.setInterval(10**6)  # it never rests
     hand.window.controllers.view_controller.zoom(2, (300, 100))
     until_drawn(hand)
-    assert workspace._is_resting
+    assert rest_timer.isActive()
     monkeypatch.setattr(board_presenter, "CELLS_PER_CHECK", 520 * 100)
     hand.window.controllers.view_controller.pan_by(-200, 200)  # to what was not seen yet
-    hand.until(lambda: not workspace._worker.is_working)
+    hand.until(lambda: not is_work_pending(workspace))
     resolved = workspace.screen.resolved
     assert resolved
     assert board_presenter.has_preview(resolved)
@@ -147,7 +160,7 @@ def test_drawing_is_not_interrupted_by_asking_for_the_same(
     hand.paste_sentence(WORDS * 40)
     until_drawn(hand)
     asked: list[object] = []
-    worker = hand.window.workspace._worker
+    worker = worker_of(hand.window.workspace)
     ask = worker.ask
 
     def note(request: Callable[[], object]) -> None:
@@ -176,11 +189,11 @@ def test_a_picture_that_cannot_be_drawn_is_not_tried_for_ever(
     hand.paste_sentence(WORDS * 20)
     hand.settle()
     hand.until(lambda: bool(hand.text_problem or hand.boxes()))
-    hand.until(lambda: not workspace._worker.is_working)
+    hand.until(lambda: not is_work_pending(workspace))
     count = len(asked)
     assert count in (1, 2)  # one may have been asked for while the first was under way
     workspace.refresh_screen()
-    assert not workspace._worker.is_working
+    assert not is_work_pending(workspace)
     if isinstance(error, MemoryError):
         assert (hand.text_problem, hand.boxes()) == (MEMORY_ERROR, [])
     for box in hand.boxes():
@@ -242,16 +255,17 @@ def test_six_tokens_are_held_whole_again(hand: Hand, monkeypatch: pytest.MonkeyP
 
 
 def test_a_dialog_over_it_has_the_cores_until_it_is_closed(
-    hand: Hand, monkeypatch: pytest.MonkeyPatch
+    hand: Hand, rest_timer: QTimer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(board_presenter, "CELLS_PER_CHECK", 0)  # so that nothing is exact at once
     hand.paste_sentence(WORDS * 40)
     hand.settle()
     workspace = hand.window.workspace
-    workspace._rest_timer.setInterval(10**6)  # it never rests by itself
-    workspace._end_rest()
-    workspace.pause_refinement(True)
-    hand.until(lambda: not workspace._worker.is_working)
+    rest_timer.timeout.connect(partial(workspace.pause_refinement, True))
+    rest_timer.start(0)
+    hand.until(lambda: not rest_timer.isActive())
+    rest_timer.setInterval(10**6)  # it never rests by itself again
+    hand.until(lambda: not is_work_pending(workspace))
     resolved = workspace.screen.resolved
     assert resolved
     assert not is_fully_drawn(resolved)
