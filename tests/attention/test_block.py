@@ -270,7 +270,7 @@ def test_the_mechanism_gives_a_block_that_can_be_computed(d_in: int) -> None:
     ("fields", "field", "says"),
     [
         ({"d_out": 6}, "d_out", "so both must have the same size: 8, not 6."),
-        ({"arrangement": Arrangement.STACKED}, "d_out", "so both must have the same size: 8, not 16."),
+        ({"arrangement": Arrangement.STACKED}, "d_out", "8, not 16."),
         ({"arrangement": Arrangement.STACKED, "heads": 3}, "arrangement", "8, not 24."),
         (
             {"arrangement": Arrangement.STACKED, "projection": Projection.NONE},

@@ -22,9 +22,12 @@ from visualizer.heatmap import board_presenter
 from visualizer.heatmap.board_presenter import is_fully_drawn
 from visualizer.session import worker_jobs
 from visualizer.session.cell_address import Cell
+from visualizer.session.request_controller import REFINEMENT_DELAY_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+
+    from PySide6.QtCore import QTimer
 
     from tests.support.window_input import Hand
     from visualizer.attention.cached_tensor import Index
@@ -38,6 +41,14 @@ def every_text_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attention_run, "MAX_FULL_MATRIX_BYTES", 0)
     monkeypatch.setattr(attention_run, "MIN_BLOCKWISE_BYTES", 0)
     monkeypatch.setattr(worker_jobs, "REFINEMENT_S", 0.0)  # shown after every band
+
+
+@pytest.fixture
+def rest_timer(hand: Hand) -> Iterator[QTimer]:
+    """Runs out when exact pictures are drawn again after the user has acted."""
+    timer = hand.window.workspace.requests.rest_timer
+    yield timer
+    timer.setInterval(REFINEMENT_DELAY_MS)
 
 
 def until_drawn(hand: Hand) -> None:
@@ -121,12 +132,12 @@ def test_closer_and_further_is_shown_before_anything_more_is_computed(hand: Hand
 
 
 def test_what_takes_little_is_exact_while_the_hand_acts(
-    hand: Hand, monkeypatch: pytest.MonkeyPatch
+    hand: Hand, rest_timer: QTimer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hand.paste_sentence(WORDS * 40)
     until_drawn(hand)
     workspace = hand.window.workspace
-    workspace.requests.rest_timer.setInterval(10**6)  # it never rests
+    rest_timer.setInterval(10**6)  # it never rests
     hand.window.controllers.view_controller.zoom(2, (300, 100))
     until_drawn(hand)
     assert workspace.requests.is_resting
@@ -242,13 +253,13 @@ def test_six_tokens_are_held_whole_again(hand: Hand, monkeypatch: pytest.MonkeyP
 
 
 def test_a_dialog_over_it_has_the_cores_until_it_is_closed(
-    hand: Hand, monkeypatch: pytest.MonkeyPatch
+    hand: Hand, rest_timer: QTimer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(board_presenter, "CELLS_PER_CHECK", 0)  # so that nothing is exact at once
     hand.paste_sentence(WORDS * 40)
     hand.settle()
     workspace = hand.window.workspace
-    workspace.requests.rest_timer.setInterval(10**6)  # it never rests by itself
+    rest_timer.setInterval(10**6)  # it never rests by itself
     workspace.requests.end_rest()
     workspace.requests.pause_refinement(True)
     hand.until(lambda: not workspace.requests.worker.is_working)

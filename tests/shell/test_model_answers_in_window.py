@@ -13,6 +13,7 @@ from PySide6.QtCore import Qt, QTimer
 from PySide6.QtTest import QTest
 
 import visualizer
+from tests.support.background_work import worker_of
 from tests.support.window_fixtures import TEXT_OF_MODEL as TEXT
 from visualizer.attention.remote_numbers import NumbersPendingError, may_wait, report_arrival
 from visualizer.attention.trace import Trace
@@ -103,7 +104,7 @@ def test_that_nothing_can_be_asked_is_said(
 ) -> None:
     hand = model_window
     worker, refused = (
-        hand.window.controllers.model_question_controller._worker,
+        worker_of(hand.window.controllers.model_question_controller),
         InputError("memory", MEMORY_ERROR),
     )
     refuse = partial(QTimer.singleShot, 0, worker, lambda: worker.failed.emit(refused))

@@ -13,6 +13,7 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 
 import visualizer
+from tests.support.background_work import is_work_pending
 from tests.support.reference_tokenizer import tokenizer_of
 from tests.support.tiny_models import save_tiny_model
 from visualizer.features.model_generation.continued_text import ContinuedText
@@ -70,8 +71,8 @@ class Continuing:
             self.hand.until(
                 lambda: (
                     not self.controller.is_running
-                    and self.controller._picked is None
-                    and not self.controller._worker.is_working
+                    and self.controller.picked is None
+                    and not is_work_pending(self.controller)
                 )
             )
 
@@ -217,7 +218,7 @@ def test_words_that_are_picked_become_the_text(continuing: Continuing) -> None:
     rows = {layer: [] for layer in (0, 1)}  # type: ignore[var-annotated]
     for node in (ROOT_NODE, *controller.tree.path):
         for layer, made in rows.items():
-            made.append(controller._readings[node].rows[layer])
+            made.append(controller.readings[node].rows[layer])
     hand.window.actions_.by_id["model_generation.use_as_text"].trigger()
     hand.until(lambda: hand.window.workspace.document.text == f"{TEXT} dog sat on")
     hand.settle()

@@ -52,7 +52,8 @@ def test_what_a_closed_window_has_shown_is_freed_on_another_thread(
     window = windows.open(Document())
     qtbot.waitUntil(lambda: window.workspace.run is not None)
     qtbot.waitUntil(lambda: not window.workspace.is_working)
-    window.workspace._hold_models(Large())
+    workspace = window.workspace
+    workspace.show_document(workspace.document, workspace.view, opened_model=Large())
     window.close()
     qtbot.waitUntil(lambda: bool(where))
     assert where != [threading.get_ident()]

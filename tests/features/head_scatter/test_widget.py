@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PySide6.QtTest import QTest
 
+from tests.support.accessible_text import heard
 from visualizer.features.head_scatter.presenter import MEASURES, HeadScatterPanel, ScatterAxis
 from visualizer.features.head_scatter.widget import HeadScatterPlot
 from visualizer.widgets.theme import LIGHT
@@ -43,5 +44,5 @@ def test_the_pointer_measures_the_axes_once_for_all_heads(
     last = panel.places[-1]
     QTest.mouseMove(plot, plot.head_position(last).toPoint())
     plot.grab()
-    assert plot._hovered == last
+    assert heard(plot).value == panel.describe(last)
     assert len(measured) < 50

@@ -38,7 +38,7 @@ def page(hand: Hand) -> str:
 
 def ticks(hand: Hand) -> list[str]:
     pane = hand.window.panes["Lesson"]
-    return [words(row.words) for row in pane._check_rows if row.isVisibleTo(pane)]
+    return [words(row.words) for row in pane.check_rows if row.isVisibleTo(pane)]
 
 
 def offered(hand: Hand) -> list[str]:

@@ -45,7 +45,7 @@ def said(label: QLabel) -> str:
 
 
 def ticks(pane: LessonPane) -> list[str]:
-    return [said(row.words) for row in pane._check_rows if row.isVisible()]
+    return [said(row.words) for row in pane.check_rows if row.isVisible()]
 
 
 def test_a_page_is_shown_with_its_number_and_ticks(pane: LessonPane) -> None:
@@ -72,7 +72,7 @@ def test_every_state_of_a_tick_has_its_mark(pane: LessonPane, state: ClaimResult
     drawn = []
     for theme in (LIGHT, DARK):
         pane.show_lesson(replace(PANEL, checks=(ClaimCheck("x", state),)), theme)
-        image = pane._check_rows[0].mark.pixmap().toImage()
+        image = pane.check_rows[0].mark.pixmap().toImage()
         size = range(image.width()), range(image.height())
         alphas = [image.pixelColor(x, y).alpha() for x in size[0] for y in size[1]]
         assert max(alphas) > 128
@@ -84,7 +84,7 @@ def test_marks_differ(pane: LessonPane) -> None:
     images = []
     for state in (ClaimResult.MATCHES, ClaimResult.DIFFERS, ClaimResult.WAITING):
         pane.show_lesson(replace(PANEL, checks=(ClaimCheck("x", state),)), LIGHT)
-        images.append(pane._check_rows[0].mark.pixmap().toImage())
+        images.append(pane.check_rows[0].mark.pixmap().toImage())
     assert all(one != other for at, one in enumerate(images) for other in images[:at])
 
 

@@ -15,6 +15,7 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QWidget
 from shiboken6 import isValid
 
 import visualizer
+from tests.support.background_work import worker_of
 from tests.support.hub_folders import cache_config, cache_folder
 from tests.support.hub_server import HubServer, files_of, serving
 from visualizer.attention import device as attention_device
@@ -379,7 +380,7 @@ def test_a_hub_that_does_not_answer_is_left_at_once(
         assert dialog.problem.text() == ""
         press(dialog, Qt.Key.Key_Return)
         hand.until(lambda: len(server.asked) == 2)
-        worker = chooser(hand)._worker
+        worker = worker_of(chooser(hand))
         hand.window.controllers.document_controller.abandon()
         hand.window.close()
         hand.until(lambda: not isValid(worker))  # its thread has ended
@@ -430,7 +431,7 @@ def test_a_window_that_is_closed_stops_what_it_opens(
     dialog = opened(hand)
     press(dialog, Qt.Key.Key_Return)
     hand.until(lambda: bool(held.asked))
-    worker = chooser(hand)._worker
+    worker = worker_of(chooser(hand))
     hand.window.controllers.document_controller.abandon()
     hand.window.close()
     assert not hand.window.isVisible()

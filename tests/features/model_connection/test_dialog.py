@@ -11,6 +11,7 @@ import sys
 import threading
 from contextlib import contextmanager
 from functools import partial
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import psutil
@@ -18,12 +19,14 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 
+from tests.support.background_work import is_work_pending, timer_of
 from tests.support.served_models import TOKEN, ServedFolder, served
 from tests.support.slow_network import slow_network
 from tests.support.tiny_models import save_tiny_model
 from visualizer.attention.remote_numbers import NumbersPendingError, forbid_waiting
 from visualizer.attention.spec import Device
 from visualizer.features.cell.presenter import CELL_PANEL
+from visualizer.features.model_connection.controller import TOKEN_LOOKUP_DELAY_MS
 from visualizer.features.model_connection.presenter import HOST_REQUIRED, TOKEN_REQUIRED
 from visualizer.features.setup.widget import CapturedNotice
 from visualizer.models.model_client import connection as client_connection
@@ -52,10 +55,11 @@ SERVER_STARTS_MS = 120_000
 """A server imports torch and loads a model, perhaps beside others that do so too."""
 
 
-class Secrets:
+class Secrets(ModuleType):
     """Stands in for the system's store of secrets."""
 
     def __init__(self) -> None:
+        super().__init__(token_store.KEYRING_PACKAGE)
         self.kept: dict[tuple[str, str], str] = {}
 
     def get_password(self, service: str, name: str) -> str | None:
@@ -71,7 +75,7 @@ class Secrets:
 @pytest.fixture(autouse=True)
 def secrets(monkeypatch: pytest.MonkeyPatch) -> Secrets:
     made = Secrets()
-    monkeypatch.setattr(token_store, "_import_keyring", lambda: made)
+    monkeypatch.setitem(sys.modules, token_store.KEYRING_PACKAGE, made)
     monkeypatch.setattr(token_store, "has_store", lambda: True)
     return made
 
@@ -400,7 +404,7 @@ class LockedSecrets(Secrets):
 @pytest.fixture
 def locked(monkeypatch: pytest.MonkeyPatch) -> Iterator[LockedSecrets]:
     made = LockedSecrets()
-    monkeypatch.setattr(token_store, "_import_keyring", lambda: made)
+    monkeypatch.setitem(sys.modules, token_store.KEYRING_PACKAGE, made)
     yield made
     made.is_unlocked.set()
 
@@ -430,9 +434,9 @@ def test_a_store_that_is_locked_meanwhile_keeps_nobody_from_connecting(
     dialog, locked = opened(hand), LockedSecrets()
     write_port(dialog.port, server.port)
     write(dialog.token, TOKEN)
-    hand.until(lambda: not connection(hand)._lookup_timer.isActive())
-    hand.until(lambda: not connection(hand)._worker.is_working)
-    monkeypatch.setattr(token_store, "_import_keyring", lambda: locked)
+    hand.until(lambda: not timer_of(connection(hand), TOKEN_LOOKUP_DELAY_MS).isActive())
+    hand.until(lambda: not is_work_pending(connection(hand)))
+    monkeypatch.setitem(sys.modules, token_store.KEYRING_PACKAGE, locked)
     try:
         press_connect(dialog)
         hand.until(lambda: hand.window.workspace.document.model is not None)
@@ -499,13 +503,15 @@ def test_a_model_on_a_server_continues_a_text(hand: Hand, server: ServedFolder) 
     QTest.mouseClick(pane.generation.run, Qt.MouseButton.LeftButton)
     hand.until(lambda: len(controller.tree.path) == 3)
     hand.until(lambda: not controller.is_running)
-    before = controller._text
+    before = controller.continued_text
     assert before
     connect(hand, server)
-    hand.until(lambda: controller._text is not before)
+    hand.until(lambda: controller.continued_text is not before)
     hand.settle()
-    assert controller._text
-    assert controller._text.model is not before.model, "it is continued over the new connection"
+    assert controller.continued_text
+    assert controller.continued_text.model is not before.model, (
+        "it is continued over the new connection"
+    )
     assert len(controller.tree.path) == 3
     QTest.mouseClick(pane.generation.run, Qt.MouseButton.LeftButton)
     hand.until(lambda: len(controller.tree.path) == 6)

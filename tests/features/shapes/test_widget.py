@@ -114,8 +114,8 @@ def test_sizes_do_not_overlap_and_words_have_room(pane: ShapesPane) -> None:
 
 
 def lit(row: ShapeRowButton) -> tuple[str, ...]:
-    assert row._row
-    return tuple(dim.name for dim in row._row.dims if dim.counts == row._lit)
+    assert row.shape_row
+    return tuple(dim.name for dim in row.shape_row.dims if dim.counts == row.lit)
 
 
 def test_a_dim_under_the_pointer_lights_all_that_count_the_same(pane: ShapesPane) -> None:
@@ -238,7 +238,7 @@ def test_of_a_wide_matrix_the_drawing_stays_inside(
 ) -> None:
     show(pane, ledger(**fields))
     for progress in (0.0, 0.5, 1.0):
-        pane.drawing._jump_to(progress)
+        pane.drawing.animate_split(progress, at_once=True)
         places = [place for _, place in pane.drawing.columns()]
         assert places[0].left() >= 0
         assert places[-1].right() <= pane.drawing.width()
@@ -261,11 +261,11 @@ def test_the_row_follows_the_pinned_cell_and_the_playhead(
 ) -> None:
     hand = viewer.hand
     hand.click_cell(Cell("weights", (1, 3, 2)))
-    assert opened._ledger is not None
-    assert opened._ledger.current == "weights"
+    assert opened.panel is not None
+    assert opened.panel.current == "weights"
     hand.window.controllers.playback_controller.seek_stage("keys")
     hand.settle()
-    assert opened._ledger.current == "keys"
+    assert opened.panel.current == "keys"
 
 
 def test_a_clicked_row_shows_its_stage(hand: Hand, opened: ShapesPane) -> None:

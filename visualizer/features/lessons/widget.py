@@ -89,7 +89,7 @@ class LessonPane(QWidget):
         self.return_button.clicked.connect(self.returned)
         self.return_button.hide()
         column.addWidget(self.return_button)
-        self._check_rows: list[ClaimCheckRow] = []
+        self.check_rows: list[ClaimCheckRow] = []
         self._shown: tuple[LessonPanel | None, Theme] | None = None
         self._page: tuple[str, int] | None = None
         self.show_lesson(None, LIGHT)
@@ -169,10 +169,10 @@ class LessonPane(QWidget):
             self.area.verticalScrollBar().setValue(0)
 
     def _show_checks(self, checks: tuple[ClaimCheck, ...], theme: Theme) -> None:
-        while len(self._check_rows) < len(checks):
-            self._check_rows.append(ClaimCheckRow())
-            self.column.insertWidget(self.column.count() - 1, self._check_rows[-1])
-        for number, row in enumerate(self._check_rows):
+        while len(self.check_rows) < len(checks):
+            self.check_rows.append(ClaimCheckRow())
+            self.column.insertWidget(self.column.count() - 1, self.check_rows[-1])
+        for number, row in enumerate(self.check_rows):
             row.setVisible(number < len(checks))
             if number < len(checks):
                 row.show_check(checks[number], theme)

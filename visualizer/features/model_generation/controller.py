@@ -66,12 +66,12 @@ class ModelGenerationController(GenerationController):
         super().__init__(parent)
         self._workspace = workspace
         self.steps = DEFAULT_STEPS
-        self._readings: dict[int, NodeReading] = {}
-        self._text: ContinuedText | None = None
+        self.readings: dict[int, NodeReading] = {}
+        self.continued_text: ContinuedText | None = None
         self._tree_source: Hashable = None
         self._remaining = 0
         """Number of tokens still to be sampled."""
-        self._picked: int | None = None
+        self.picked: int | None = None
         """Id of the token to append as soon as the worker is free."""
         self._is_use_requested = False
         self._problem, self._is_refused = "", False
@@ -91,7 +91,7 @@ class ModelGenerationController(GenerationController):
     def close(self) -> None:
         """Stop generating and release the worker."""
         self._remaining = 0
-        text, self._text = self._text, None
+        text, self.continued_text = self.continued_text, None
         if text:
             text.leave()
         if "_worker" in self.__dict__:
@@ -109,7 +109,7 @@ class ModelGenerationController(GenerationController):
                 self._unavailable_message,
                 self._problem,
                 self.tree,
-                self._readings,
+                self.readings,
                 self.sampling,
                 self.steps,
                 self.is_running,
@@ -156,7 +156,7 @@ class ModelGenerationController(GenerationController):
         if made_of != self._tree_source:
             self._tree_source = made_of
             self._start_tree(reading if made_of is not None else None)
-        elif reading and self._text and self._text.model is not reading.model:
+        elif reading and self.continued_text and self.continued_text.model is not reading.model:
             self._problem = ""
             self._set_text(reading)  # the model has been reconnected
         self._is_seen = "Continue" in self._workspace.view.panes
@@ -164,8 +164,8 @@ class ModelGenerationController(GenerationController):
         self._run_next_step()
 
     def _start_tree(self, reading: ModelReading | None) -> None:
-        self._remaining, self._picked, self._is_use_requested = 0, None, False
-        self.tree, self._readings = self.tree.restart(()), {}
+        self._remaining, self.picked, self._is_use_requested = 0, None, False
+        self.tree, self.readings = self.tree.restart(()), {}
         text = self._workspace.document.text
         self._problem = SPLIT_CHANGED_NOTICE if reading and text == self._used else ""
         self._set_text(reading)
@@ -173,12 +173,12 @@ class ModelGenerationController(GenerationController):
     def _set_text(self, reading: ModelReading | None) -> None:
         """Set the text to continue; None without a forward pass."""
         text, self._is_refused = self._workspace.document.text, False
-        before, self._text = self._text, None
+        before, self.continued_text = self.continued_text, None
         source = self._workspace.document.model
         if reading and source:
             model = cast("OpenedModel | RemoteModel", reading.model)
             factors = {edit.place: edit.factor for edit in source.edits}  # 0 if the head is off
-            self._text = ContinuedText(model, text, factors, source.is_chat)
+            self.continued_text = ContinuedText(model, text, factors, source.is_chat)
         if before is not None:
             before.leave()
             self._worker.discard([before])  # frees its key/value cache on the worker thread
@@ -190,7 +190,7 @@ class ModelGenerationController(GenerationController):
             self._unavailable_message,
             self._shown_head,
             self.tree,
-            len(self._readings),
+            len(self.readings),
         )
         if shown != self._shown:
             self._shown = shown
@@ -204,21 +204,21 @@ class ModelGenerationController(GenerationController):
 
     def _run_next_step(self) -> None:
         """Start the next pending step unless the worker is busy."""
-        text, tree = self._text, self.tree
+        text, tree = self.continued_text, self.tree
         if text is None or self._worker.is_working or self._workspace.is_working:
             return
-        is_needed = self._is_seen or self._remaining or self._picked is not None
-        if tree.at not in self._readings and is_needed:
+        is_needed = self._is_seen or self._remaining or self.picked is not None
+        if tree.at not in self.readings and is_needed:
             self._request_reading(text)
-        elif self._picked is not None:
-            picked, self._picked = self._picked, None
+        elif self.picked is not None:
+            picked, self.picked = self.picked, None
             self._submit_step(text, partial(text.pick, tree, picked, self.sampling))
         elif self._is_use_requested:
             self._is_use_requested = False
             self._submit_step(text, partial(text.text_of, tree))
         elif self._remaining:
             self._submit_step(text, partial(text.draw, tree, self.sampling))
-        elif self._is_seen and self._readings[tree.at].bars.sampling != self.sampling:
+        elif self._is_seen and self.readings[tree.at].bars.sampling != self.sampling:
             self._request_reading(text)
 
     def _request_reading(self, text: ContinuedText) -> None:
@@ -233,7 +233,7 @@ class ModelGenerationController(GenerationController):
     def _handle_answer(self, answer: Continuation | BranchText | RejectedStep | FailedStep) -> None:
         if isinstance(answer, FailedStep):
             self.failed.emit("".join(traceback.format_exception(answer.error)))
-        if answer.of is not self._text:
+        if answer.of is not self.continued_text:
             pass  # belongs to an earlier text
         elif isinstance(answer, FailedStep):
             self._stop_with_problem(GENERATION_FAILED_MESSAGE)
@@ -256,20 +256,20 @@ class ModelGenerationController(GenerationController):
             is_drawn = answer.tree.sample_count > answer.before.sample_count
             self.tree = replace(answer.tree, seed=self.tree.seed)
             self._remaining = max(0, self._remaining - is_drawn)
-            self._readings[self.tree.at] = answer.reading
+            self.readings[self.tree.at] = answer.reading
             if answer.reading.is_end:
                 self._remaining = 0
             self._check_memory()
         self._notify_listeners()
 
     def _check_memory(self) -> None:
-        size = sum(each.row_bytes for each in self._readings.values())
+        size = sum(each.row_bytes for each in self.readings.values())
         if size > MAX_ROW_BYTES:
             self._remaining = 0
             self._problem = TOO_MANY_ROWS_ERROR.format(size=format_size(size))
 
     def _stop_with_problem(self, problem: str) -> None:
-        self._remaining, self._picked, self._is_use_requested = 0, None, False
+        self._remaining, self.picked, self._is_use_requested = 0, None, False
         self._problem, self._is_refused = problem, True
         self._notify_listeners()
 
@@ -283,15 +283,15 @@ class ModelGenerationController(GenerationController):
         self._sample_tokens(self.steps if is_on else 0)
 
     def _sample_tokens(self, count: int) -> None:
-        reading = self._readings.get(self.tree.at)
+        reading = self.readings.get(self.tree.at)
         is_ended = reading is not None and reading.is_end
-        self._remaining = 0 if is_ended or self._text is None else count
+        self._remaining = 0 if is_ended or self.continued_text is None else count
         self._problem, self._is_refused = "", False
         self._notify_listeners()
         self._run_next_step()
 
     def pick(self, token: int) -> None:
-        self._remaining, self._picked = 0, token
+        self._remaining, self.picked = 0, token
         self._problem, self._is_refused = "", False
         self._notify_listeners()
         self._run_next_step()
@@ -302,7 +302,7 @@ class ModelGenerationController(GenerationController):
         self._go_to(self.tree.go_to_node(line[min(step, len(line) - 1)]))
 
     def _go_to(self, tree: GenerationTree) -> None:
-        self._remaining, self._picked = 0, None
+        self._remaining, self.picked = 0, None
         self._problem, self._is_refused = "", False
         self.tree = tree
         self._notify_listeners()
@@ -310,8 +310,8 @@ class ModelGenerationController(GenerationController):
 
     def start_again(self) -> None:
         """Discard all generated tokens."""
-        readings = self._readings
-        self._readings = {ROOT_NODE: readings.pop(ROOT_NODE)} if ROOT_NODE in readings else {}
+        readings = self.readings
+        self.readings = {ROOT_NODE: readings.pop(ROOT_NODE)} if ROOT_NODE in readings else {}
         self._go_to(self.tree.restart(self.tree.prompt))
 
     def choose(self, sampling: Sampling) -> None:

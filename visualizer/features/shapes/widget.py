@@ -43,7 +43,7 @@ class ShapesPane(QWidget):
         super().__init__()
         self.setAccessibleName("Shapes")
         self.setMinimumWidth(round(PANE_WIDTH_PX * text_scale()))
-        self._ledger: ShapesPanel | None = None
+        self.panel: ShapesPanel | None = None
         self._theme = LIGHT
         self.drawing, self.rows = HeadSplitView(), list[ShapeRowButton]()
         self.says, self.batch, self.total = (PlainLabel() for _ in range(3))
@@ -57,10 +57,10 @@ class ShapesPane(QWidget):
 
     def show_shapes(self, ledger: ShapesPanel, theme: Theme) -> None:
         """Show the shapes of a run, or a placeholder if there are none."""
-        if ledger is self._ledger and theme is self._theme:
+        if ledger is self.panel and theme is self._theme:
             return
-        before = self._ledger.current if self._ledger else None
-        self._ledger, self._theme = ledger, theme
+        before = self.panel.current if self.panel else None
+        self.panel, self._theme = ledger, theme
         split = ledger.split
         self.drawing.show_split(split, theme)
         self.says.setVisible(split is not None or not ledger.rows)
@@ -165,19 +165,19 @@ class ShapeRowButton(QAbstractButton):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setMouseTracking(True)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
-        self._row: ShapeRow | None = None
+        self.shape_row: ShapeRow | None = None
         self._theme = LIGHT
-        self._lit = ""
+        self.lit = ""
         self._pointed = ""
 
     @property
     def stage(self) -> str:
-        return self._row.stage if self._row else ""
+        return self.shape_row.stage if self.shape_row else ""
 
     def show_row(self, row: ShapeRow, theme: Theme) -> None:
-        if row == self._row and theme is self._theme:
+        if row == self.shape_row and theme is self._theme:
             return
-        self._row, self._theme = row, theme
+        self.shape_row, self._theme = row, theme
         self.setAccessibleName(row.plain)
         self.setAccessibleDescription("Current stage" if row.is_current else "")
         self.updateGeometry()
@@ -185,8 +185,8 @@ class ShapeRowButton(QAbstractButton):
 
     def light(self, counts: str) -> None:
         """Highlight the axes that count a given unit."""
-        if counts != self._lit:
-            self._lit = counts
+        if counts != self.lit:
+            self.lit = counts
             self.update()
 
     # ------------------------------------------------------------------ layout
@@ -195,7 +195,7 @@ class ShapeRowButton(QAbstractButton):
         return QSize(200, self.heightForWidth(max(self.width(), 200)))
 
     def heightForWidth(self, width: int) -> int:
-        if self._row is None:
+        if self.shape_row is None:
             return 0
         return round(self._text_top() + self._text_height(width) + 10 * text_scale())
 
@@ -207,7 +207,7 @@ class ShapeRowButton(QAbstractButton):
 
     def _text_lines(self) -> tuple[tuple[str, bool], ...]:
         """Return the lines below the sizes, each with whether it is dimmed."""
-        row = self._row
+        row = self.shape_row
         if row is None:
             return ()
         return (
@@ -225,12 +225,12 @@ class ShapeRowButton(QAbstractButton):
 
     def dims(self) -> list[tuple[TensorAxis, QRectF]]:
         """Return each axis with the rectangle of its size and name."""
-        if self._row is None:
+        if self.shape_row is None:
             return []
         left, top = MARGIN_PX + font_metrics(TEXT_SIZE_PX).horizontalAdvance("("), self._text_top()
         top -= 4 + self._dims_height()
         comma, found = font_metrics(TEXT_SIZE_PX).horizontalAdvance(", "), []
-        for dim in self._row.dims:
+        for dim in self.shape_row.dims:
             number = font_metrics(TEXT_SIZE_PX).horizontalAdvance(str(dim.size))
             width = max(number, font_metrics(12).horizontalAdvance(dim.name)) + 8 * text_scale()
             found.append((dim, QRectF(left, top, width, self._dims_height())))
@@ -240,7 +240,7 @@ class ShapeRowButton(QAbstractButton):
     # ------------------------------------------------------------------ drawing
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        row, theme = self._row, self._theme
+        row, theme = self.shape_row, self._theme
         if row is None:
             return
         painter = QPainter(self)
@@ -278,7 +278,7 @@ class ShapeRowButton(QAbstractButton):
         theme, dims = self._theme, self.dims()
         line = font_metrics(TEXT_SIZE_PX).height()
         for number, (dim, place) in enumerate(dims):
-            is_lit = dim.counts == self._lit
+            is_lit = dim.counts == self.lit
             if is_lit:
                 painter.setPen(QPen(QColor(theme.border), 1))
                 painter.setBrush(QColor(theme.field))
