@@ -29,6 +29,7 @@ from visualizer.attention.spec import (
     MaskKind,
     MaskRoute,
     NormalisationKind,
+    PositionKind,
     Projection,
     ScaleKind,
 )
@@ -112,6 +113,15 @@ def allowed(spec: AttentionSpec, lengths: tuple[int, ...], tokens: int) -> torch
     )
 
 
+def added_to_scores(trace: Trace, cells: torch.Tensor) -> torch.Tensor:
+    """What torch adds to the scaled scores: linear biases, and −∞ where nothing may be read."""
+    places = torch.arange(trace.tokens)
+    slopes = torch.tensor(trace.spec.alibi_slopes)[:, None, None]
+    is_biased = trace.spec.position is PositionKind.ALIBI
+    bias = -slopes * (places[:, None] - places).abs() * is_biased
+    return bias.masked_fill(~cells, -torch.inf).to(trace.tensor("scores"))
+
+
 def lengths_of(case: Case) -> tuple[int, ...]:
     return tuple(len(text) for text in case.texts)
 
@@ -133,7 +143,7 @@ def test_context_is_torchs_scaled_dot_product_attention(case: Case) -> None:
     cells = allowed(case.spec, lengths_of(case), trace.tokens)[:, None]  # text 1 query key
     cells = cells if trace.axes else cells[0]
     context = functional.scaled_dot_product_attention(
-        q, k, v, attn_mask=cells, scale=1 / divisor(case.spec)
+        q, k, v, attn_mask=added_to_scores(trace, cells), scale=1 / divisor(case.spec)
     )
     some = cells.any(-1, keepdim=True)  # torch has no value where nothing may be read, we have 0
     assert_close(trace.tensor("context"), context.where(some, 0.0), trace)
@@ -162,9 +172,10 @@ def test_weights_and_output_are_those_of_torchs_multihead_attention(case: Case) 
     x = trace.tensor("input")  # token d_in, or text token d_in
     cells = allowed(case.spec, lengths_of(case), trace.tokens)
     some = cells.any(-1, keepdim=True)
-    forbidden = (~cells & some).repeat_interleave(case.spec.heads, 0)  # text×head query key
+    read = (cells | ~some)[:, None]  # text 1 query key
+    added = added_to_scores(trace, read).flatten(0, 1)  # text×head query key
     with torch.no_grad():
-        output, weights = module(x, x, x, attn_mask=forbidden, average_attn_weights=False)
+        output, weights = module(x, x, x, attn_mask=added, average_attn_weights=False)
     some = some if trace.axes else some[0]
     assert_close(trace.tensor("output").where(some, 0.0), output.where(some, 0.0), trace)
     some = some.unsqueeze(-3)

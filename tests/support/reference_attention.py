@@ -111,7 +111,7 @@ class _Text:
         spec = self.spec
         found: dict[str, Known] = {}
         x = _exact(self.given)
-        if spec.position is not PositionKind.NONE:
+        if spec.position in {PositionKind.LEARNED, PositionKind.SINUSOIDAL}:
             found |= {"embedding": x, "position": self.position()}
             x = _plus(x, found["position"])
         found["input"] = x
@@ -228,6 +228,9 @@ class _Text:
         if spec.scale is not ScaleKind.NONE or spec.temperature != 1:
             scaled = x.value / divisor(spec)
             x = made["scaled"] = Known(scaled, x.doubt / divisor(spec) + np.abs(scaled))
+        if spec.position is PositionKind.ALIBI:
+            made["bias"] = self.linear_biases()
+            x = made["biased"] = _plus(x, made["bias"])
         cells = self.real if self.masks_after else self.allowed
         if spec.lengths or (spec.mask is not MaskKind.NONE and not self.masks_after):
             x = made["masked"] = Known(
@@ -238,6 +241,21 @@ class _Text:
             some = cells.any(axis=1, keepdims=True)
             weights = Known(np.where(some, weights.value, 0), np.where(some, weights.doubt, 0))
         return made | (self.masked_after(weights) if self.masks_after else {"weights": weights})
+
+    def linear_biases(self) -> Known:
+        """Press et al. 2022, §3; the slopes as in the authors' code."""
+
+        def slopes(heads: int) -> list[float]:
+            if math.log2(heads).is_integer():
+                start = 2 ** -(2 ** -(math.log2(heads) - 3))
+                return [start * start**head for head in range(heads)]
+            below = 2 ** math.floor(math.log2(heads))
+            return slopes(below) + slopes(2 * below)[::2][: heads - below]
+
+        places = np.arange(len(self.given))
+        distances = np.abs(places[:, None] - places)
+        bias = np.stack([-slope * distances for slope in slopes(self.spec.heads)])
+        return Known(bias, np.abs(bias))
 
     def averaged(self) -> dict[str, Known]:
         if self.masks_after:

@@ -38,6 +38,31 @@ if TYPE_CHECKING:
     from visualizer.attention.buffer_pool import BufferPool
 
 
+class CellIndices(Struct, frozen=True, eq=False):
+    """Heads, queries and keys of some cells, as index tensors that broadcast with the cells."""
+
+    spec: AttentionSpec
+    dtype: torch.dtype
+    heads: Tensor
+    queries: Tensor
+    keys: Tensor
+
+
+def _linear_bias(at: CellIndices) -> Tensor:
+    slopes = torch.tensor(at.spec.alibi_slopes, dtype=at.dtype, device=at.keys.device)
+    return slopes[at.heads] * -(at.queries - at.keys).abs()
+
+
+CELLWISE: dict[Operation, Callable[..., Tensor]] = {
+    Operation.LINEAR_BIAS: _linear_bias,
+    Operation.ADD_SCORE_BIAS: lambda at, scores, bias: scores + bias,
+}
+"""Operations that compute a cell from its indices and the same cell of each input.
+
+The same function computes whole matrices, blocks of a long text, and single cells.
+"""
+
+
 class StageInputs(Struct, frozen=True, eq=False):
     """Inputs available to every operation."""
 
@@ -50,6 +75,15 @@ class StageInputs(Struct, frozen=True, eq=False):
     @property
     def tokens(self) -> int:
         return self.given.shape[-2]
+
+    @property
+    def cells(self) -> CellIndices:
+        """The indices of all query–key cells."""
+        places = torch.arange(self.tokens, device=self.given.device)
+        heads = torch.arange(self.spec.heads, device=self.given.device)
+        return CellIndices(
+            self.spec, self.given.dtype, heads[:, None, None], places[:, None], places
+        )
 
     def room(self, stage: Stage) -> Tensor | None:
         """Return a buffer for the result of a stage; None to let torch allocate it."""
@@ -70,6 +104,9 @@ class StageInputs(Struct, frozen=True, eq=False):
 
 def compute_stage(work: StageInputs, stage: Stage, read: Sequence[Tensor]) -> Tensor:
     """Compute a stage from its inputs; for stages of vectors, some rows of the inputs suffice."""
+    if cellwise := CELLWISE.get(stage.operation):
+        cells = cellwise(work.cells, *read)  # head query key
+        return cells.expand(work.given.shape[:-2] + cells.shape[-3:])
     return _COMPUTE[stage.operation](work, stage, *read)
 
 

@@ -25,6 +25,7 @@ from visualizer.attention.layer_operations import (
     ResidualAddition,
     RotaryPosition,
     ScaledVector,
+    ScoreBias,
     ScoreCap,
 )
 from visualizer.attention.masks import MASKED_SCORES, MASKED_STAGES, WEIGHT_STAGES, MaskingSpec
@@ -32,6 +33,7 @@ from visualizer.attention.roles import Role
 from visualizer.attention.settings import HAS_SCORES
 from visualizer.attention.spec import (
     BLOCK_LAYERS,
+    VECTOR_POSITIONS,
     Activation,
     Arrangement,
     AttentionSpec,
@@ -181,6 +183,7 @@ class Operation(StrEnum):
     HIDDEN_ACTIVATION = auto()
     RESIDUAL_ADDITION = auto()
     CAP_SCORES = auto()
+    LINEAR_BIAS = auto()
     ADD_SCORE_BIAS = auto()
     SOFTMAX_WITH_SINK = auto()
     EXPERT_MIXTURE = auto()
@@ -281,7 +284,11 @@ def recorded_row(row: Stage) -> Stage:
 
 
 def _has_positions(spec: AttentionSpec) -> bool:
-    return spec.position is not PositionKind.NONE
+    return spec.position in VECTOR_POSITIONS
+
+
+def _has_linear_bias(spec: AttentionSpec) -> bool:
+    return spec.position is PositionKind.ALIBI and HAS_SCORES.holds(spec)
 
 
 def _has_projections(spec: AttentionSpec) -> bool:
@@ -437,6 +444,10 @@ STAGE_TABLE: tuple[Stage, ...] = (
             lambda spec: spec.scale is ScaleKind.NONE and spec.temperature != 1),
     _scaling_stage("QKᵀ/(√d·T)", "√d and by the temperature T",
             lambda spec: spec.scale is not ScaleKind.NONE and spec.temperature != 1),
+    Stage("bias", "Bias", "−m·distance", SCORE_AXES, Operation.LINEAR_BIAS, (), ("heads",), (),
+          "minus the distance between query and key, times the head’s slope", _has_linear_bias),
+    Stage("biased", "Biased", "+ bias", SCORE_AXES, Operation.ADD_SCORE_BIAS, ("scores", "bias"),
+          (), (), "scores plus bias", _has_linear_bias, supersedes=True, step=ScoreBias()),
     Stage("masked", "Masked", "−∞ where forbidden", SCORE_AXES, Operation.MASK_BEFORE_SOFTMAX,
           ("scores",), MASK_FIELDS, (), "scores of forbidden keys set to −∞",
           lambda spec: HAS_SCORES.holds(spec) and _has_score_mask(spec), supersedes=True),
@@ -578,12 +589,14 @@ def unpooled_stages(spec: AttentionSpec) -> tuple[Stage, ...]:
 
 # Operations of torch's `scaled_dot_product_attention`, and those before and after it.
 FUSED_OPERATIONS = frozenset({
-    Operation.DOT_PRODUCT, Operation.SCALE_SCORES, Operation.MASK_BEFORE_SOFTMAX,
-    Operation.SCORES_TO_WEIGHTS, Operation.DROPOUT, Operation.WEIGHTED_SUM,
+    Operation.DOT_PRODUCT, Operation.SCALE_SCORES, Operation.ADD_SCORE_BIAS,
+    Operation.MASK_BEFORE_SOFTMAX, Operation.SCORES_TO_WEIGHTS, Operation.DROPOUT,
+    Operation.WEIGHTED_SUM,
 })  # fmt: skip
 UNFUSED_INPUT_OPERATIONS = frozenset({
     Operation.INPUT_VECTORS, Operation.POSITION_VECTORS, Operation.ADD_POSITION,
-    Operation.INPUT_PROJECTION, Operation.UNPROJECTED_INPUT, Operation.CONCAT_HEADS,
+    Operation.INPUT_PROJECTION, Operation.UNPROJECTED_INPUT, Operation.LINEAR_BIAS,
+    Operation.CONCAT_HEADS,
     Operation.OUTPUT_PROJECTION, Operation.RESIDUAL_ADDITION, Operation.NORM_LAYER,
     Operation.LINEAR_LAYER, Operation.HIDDEN_ACTIVATION,
 })  # fmt: skip
@@ -664,6 +677,6 @@ def estimate_bytes(
     looked_up = (
         24 * texts * tokens + 80
     )  # one vector takes 80 bytes per number while it is generated
-    looked_up += 48 * tokens if spec.position is not PositionKind.NONE else 0
+    looked_up += 48 * tokens if _has_positions(spec) else 0
     drawn = 4 * (3 * layer + output)  # in float32, whatever the dtype of the spec
     return item * (sum(sizes) + 3 * layer + output + room) + mask + drawn + spec.d_in * looked_up
