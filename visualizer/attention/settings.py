@@ -433,7 +433,7 @@ SETTINGS: tuple[Setting, ...] = (
             "Positional encoding: vectors added to the embedding, or positions inside attention", (
         (PositionKind.NONE, "None"), (PositionKind.LEARNED, "Learned (untrained)"),
         (PositionKind.SINUSOIDAL, "Sinusoidal"),
-        (PositionKind.ALIBI, "Linear biases (ALiBi)")),
+        (PositionKind.ALIBI, "Linear biases (ALiBi)"), (PositionKind.ROTARY, "Rotary (RoPE)")),
             where=(_ADDS_POSITIONS_OR_HAS_SCORES,)),
     Setting("scale", "Scale", SettingKind.CHOICE, False,
             "Size whose square root divides the scores", (

@@ -71,6 +71,7 @@ class PositionKind(StrEnum):
     LEARNED = "learned"
     SINUSOIDAL = "sinusoidal"
     ALIBI = "alibi"
+    ROTARY = "rotary"
 
 
 VECTOR_POSITIONS = (PositionKind.LEARNED, PositionKind.SINUSOIDAL)

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from visualizer.attention import masks
+from visualizer.attention.layer_operations import RotaryPosition
 from visualizer.attention.masks import draw_keep_mask
 from visualizer.attention.parameter_init import join_head_weights
 from visualizer.attention.spec import (
@@ -141,6 +142,24 @@ def _scale_scores(work: StageInputs, stage: Stage, scores: Tensor) -> Tensor:
     return torch.div(scores, work.spec.divisor, out=work.room(stage))  # head query key
 
 
+def _rotate_heads(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
+    step = stage.layer_step(RotaryPosition)
+    angles = torch.from_numpy(step.angles_at(range(work.tokens)))  # token pair
+    return rotate_pairs(x, angles.cos().to(x), angles.sin().to(x), step)
+
+
+def rotate_pairs(vectors: Tensor, cosines: Tensor, sines: Tensor, step: RotaryPosition) -> Tensor:
+    """Rotate pairs of columns of vectors [..., d_head] by angles [..., pair]."""
+    rotated, columns = vectors.clone(), torch.arange(step.pairs)
+    halves, adjacent = (columns, columns + step.pairs), (2 * columns, 2 * columns + 1)
+    first, second = (step.start + each for each in (adjacent if step.is_interleaved else halves))
+    is_apart = step.is_regrouped or not step.is_interleaved
+    to_first, to_second = (step.start + each for each in (halves if is_apart else adjacent))
+    rotated[..., to_first] = vectors[..., first] * cosines - vectors[..., second] * sines
+    rotated[..., to_second] = vectors[..., second] * cosines + vectors[..., first] * sines
+    return rotated
+
+
 def _zero_masked(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
     return torch.where(work.allowed(stage), x, x.new_zeros(()), out=work.room(stage))
 
@@ -234,6 +253,7 @@ _COMPUTE: dict[Operation, Callable[..., Tensor]] = {
     ),  # token d_in
     Operation.INPUT_PROJECTION: _project_input,  # head token d_head
     Operation.UNPROJECTED_INPUT: _split_heads,  # head token d_head
+    Operation.ROTARY_POSITION: _rotate_heads,  # head token d_head
     Operation.DOT_PRODUCT: _dot_product,  # head query key
     Operation.SCALE_SCORES: _scale_scores,  # head query key
     Operation.MASK_BEFORE_SOFTMAX: _mask_scores,  # head query key

@@ -214,6 +214,8 @@ class Stage(Struct, frozen=True):
     by_layer : tuple of Stage
         Its row in each layer if the layers of a model compute it differently; else empty. This row
         is then the most common one.
+    build_step : callable or None
+        Returns the step for a spec, if it depends on the spec.
     """
 
     name: str
@@ -229,6 +231,7 @@ class Stage(Struct, frozen=True):
     supersedes: bool = False
     step: LayerStep | None = None
     by_layer: tuple[Stage, ...] = ()
+    build_step: Callable[[AttentionSpec], LayerStep] | None = None
 
     __repr__ = brief_repr
 
@@ -285,6 +288,14 @@ def recorded_row(row: Stage) -> Stage:
 
 def _has_positions(spec: AttentionSpec) -> bool:
     return spec.position in VECTOR_POSITIONS
+
+
+def _has_rotation(spec: AttentionSpec) -> bool:
+    return spec.position is PositionKind.ROTARY and HAS_SCORES.holds(spec)
+
+
+def _has_unrotated_scores(spec: AttentionSpec) -> bool:
+    return HAS_SCORES.holds(spec) and not _has_rotation(spec)
 
 
 def _has_linear_bias(spec: AttentionSpec) -> bool:
@@ -387,7 +398,7 @@ def _addition_stage(
 def _input_stages(
     name: str, symbol: str, layer: str, needed: Callable[[AttentionSpec], bool]
 ) -> tuple[Stage, Stage]:
-    common = (name, name.capitalize(), symbol, ("head", "token", "d_head"))
+    common = (name, layer_stage_title(name), symbol, HEAD_AXES)
     return (
         Stage(*common, Operation.INPUT_PROJECTION, ("input",),
               (*HEAD_FIELDS, "d_out", "bias"), (layer,), f"each token's vector times {layer}",
@@ -396,6 +407,14 @@ def _input_stages(
               "the input itself, without projection",
               lambda spec: needed(spec) and not _has_projections(spec)),
     )
+
+
+def _rotary_stage(name: str) -> Stage:
+    """Return the row of rotated queries or keys, in the two halves of a head as in Llama."""
+    says = f"pairs of columns of the {name}, rotated by angles proportional to the position"
+    return Stage(name, layer_stage_title(name), "RoPE", HEAD_AXES, Operation.ROTARY_POSITION,
+                 (f"projected_{name}",), (), (), says, _has_rotation,
+                 build_step=lambda spec: RotaryPosition("", spec.d_head // 2))
 
 
 def _scaling_stage(
@@ -433,8 +452,12 @@ STAGE_TABLE: tuple[Stage, ...] = (
           ("embedding", "position"), (), (), "embedding plus position", _has_positions),
     _addition_stage("residual", "input", supersedes=True),
     _norm_stage("normed", "input", "ln1", supersedes=True),
-    *_input_stages("queries", "Q", "W_query", HAS_SCORES.holds),
-    *_input_stages("keys", "K", "W_key", HAS_SCORES.holds),
+    *_input_stages("projected_queries", "Q", "W_query", _has_rotation),
+    *_input_stages("projected_keys", "K", "W_key", _has_rotation),
+    *_input_stages("queries", "Q", "W_query", _has_unrotated_scores),
+    *_input_stages("keys", "K", "W_key", _has_unrotated_scores),
+    _rotary_stage("queries"),
+    _rotary_stage("keys"),
     *_input_stages("values", "V", "W_value", _is_always_present),
     Stage("scores", "Scores", "QKᵀ", SCORE_AXES, Operation.DOT_PRODUCT, ("queries", "keys"), (), (),
           "dot product of each query with each key", HAS_SCORES.holds),
@@ -576,7 +599,8 @@ def stages(spec: AttentionSpec) -> tuple[Stage, ...]:
     for row in STAGE_TABLE:
         if row.when(spec):
             reads = tuple(superseded.get(name, name) for name in row.reads)
-            found.append(replace(row, reads=reads))
+            step = row.build_step(spec) if row.build_step else row.step
+            found.append(replace(row, reads=reads, step=step))
             if row.supersedes:
                 superseded[row.reads[0]] = row.name
     return tuple(found)
@@ -595,8 +619,8 @@ FUSED_OPERATIONS = frozenset({
 })  # fmt: skip
 UNFUSED_INPUT_OPERATIONS = frozenset({
     Operation.INPUT_VECTORS, Operation.POSITION_VECTORS, Operation.ADD_POSITION,
-    Operation.INPUT_PROJECTION, Operation.UNPROJECTED_INPUT, Operation.LINEAR_BIAS,
-    Operation.CONCAT_HEADS,
+    Operation.INPUT_PROJECTION, Operation.UNPROJECTED_INPUT,
+    Operation.ROTARY_POSITION, Operation.LINEAR_BIAS, Operation.CONCAT_HEADS,
     Operation.OUTPUT_PROJECTION, Operation.RESIDUAL_ADDITION, Operation.NORM_LAYER,
     Operation.LINEAR_LAYER, Operation.HIDDEN_ACTIVATION,
 })  # fmt: skip

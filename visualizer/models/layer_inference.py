@@ -35,6 +35,7 @@ from visualizer.attention.layer_operations import (
 )
 from visualizer.attention.layer_stages import StageStep
 from visualizer.attention.roles import Role
+from visualizer.attention.stage_computation import rotate_pairs
 from visualizer.models.layer_numbers import (
     LayerPass,
     RoutedExperts,
@@ -854,7 +855,7 @@ class _LayerReader:
             starts = dict.fromkeys((0, size - 2 * pairs))
             for start, is_regrouped in product(starts, (False, True)[: 1 + is_interleaved]):
                 candidate = replace(step, start=start, is_regrouped=is_regrouped)
-                if _is_close(_rotate_pairs(given, cosines, sines, candidate), wanted):
+                if _is_close(rotate_pairs(given, cosines, sines, candidate), wanted):
                     return candidate
         return None
 
@@ -1366,15 +1367,3 @@ def _is_norm(module: nn.Module) -> bool:
         and all(size == 1 for size in sizes)
         and "Norm" in type(module).__name__
     )
-
-
-def _rotate_pairs(vectors: Tensor, cosines: Tensor, sines: Tensor, step: RotaryPosition) -> Tensor:
-    """Rotate pairs of columns of vectors [head, d_head] by angles [pair]."""
-    rotated, columns = vectors.clone(), torch.arange(step.pairs)
-    halves, adjacent = (columns, columns + step.pairs), (2 * columns, 2 * columns + 1)
-    first, second = (step.start + each for each in (adjacent if step.is_interleaved else halves))
-    is_apart = step.is_regrouped or not step.is_interleaved
-    to_first, to_second = (step.start + each for each in (halves if is_apart else adjacent))
-    rotated[:, to_first] = vectors[:, first] * cosines - vectors[:, second] * sines
-    rotated[:, to_second] = vectors[:, second] * cosines + vectors[:, first] * sines
-    return rotated
