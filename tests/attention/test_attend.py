@@ -29,6 +29,7 @@ from visualizer.attention.spec import (
     MaskKind,
     MaskRoute,
     NormalisationKind,
+    PositionKind,
     Projection,
     ScaleKind,
 )
@@ -103,6 +104,9 @@ def test_on_the_books_sentence_the_tolerance_is_the_plain_one(mechanism: Mechani
 
 # --------------------------------------------------------------------- torch's own attention
 
+# torch's module projects and compares in one call, so that nothing can be rotated between.
+NOT_ROTATED = [kind for kind in PositionKind if kind is not PositionKind.ROTARY]
+
 
 def allowed(spec: AttentionSpec, lengths: tuple[int, ...], tokens: int) -> torch.Tensor:
     """Boolean [text, query, key]."""
@@ -110,6 +114,15 @@ def allowed(spec: AttentionSpec, lengths: tuple[int, ...], tokens: int) -> torch
     return torch.tensor(
         [[[is_allowed(spec, q, k, length) for k in places] for q in places] for length in lengths]
     )
+
+
+def added_to_scores(trace: Trace, cells: torch.Tensor) -> torch.Tensor:
+    """What torch adds to the scaled scores: linear biases, and −∞ where nothing may be read."""
+    places = torch.arange(trace.tokens)
+    slopes = torch.tensor(trace.spec.alibi_slopes)[:, None, None]
+    is_biased = trace.spec.position is PositionKind.ALIBI
+    bias = -slopes * (places[:, None] - places).abs() * is_biased
+    return bias.masked_fill(~cells, -torch.inf).to(trace.tensor("scores"))
 
 
 def lengths_of(case: Case) -> tuple[int, ...]:
@@ -133,18 +146,19 @@ def test_context_is_torchs_scaled_dot_product_attention(case: Case) -> None:
     cells = allowed(case.spec, lengths_of(case), trace.tokens)[:, None]  # text 1 query key
     cells = cells if trace.axes else cells[0]
     context = functional.scaled_dot_product_attention(
-        q, k, v, attn_mask=cells, scale=1 / divisor(case.spec)
+        q, k, v, attn_mask=added_to_scores(trace, cells), scale=1 / divisor(case.spec)
     )
     some = cells.any(-1, keepdim=True)  # torch has no value where nothing may be read, we have 0
     assert_close(trace.tensor("context"), context.where(some, 0.0), trace)
 
 
 @given(
-    st.integers(1, 3).flatmap(
-        lambda heads: cases(
-            heads=heads,
-            d_in=2 * heads,
-            d_out=2 * heads,
+    st.tuples(st.integers(1, 3), st.sampled_from(NOT_ROTATED)).flatmap(
+        lambda picked: cases(
+            heads=picked[0],
+            d_in=2 * picked[0],
+            d_out=2 * picked[0],
+            position=picked[1],
             projection=Projection.LINEAR,
             arrangement=Arrangement.SPLIT,
             output_projection=True,
@@ -162,9 +176,10 @@ def test_weights_and_output_are_those_of_torchs_multihead_attention(case: Case) 
     x = trace.tensor("input")  # token d_in, or text token d_in
     cells = allowed(case.spec, lengths_of(case), trace.tokens)
     some = cells.any(-1, keepdim=True)
-    forbidden = (~cells & some).repeat_interleave(case.spec.heads, 0)  # text×head query key
+    read = (cells | ~some)[:, None]  # text 1 query key
+    added = added_to_scores(trace, read).flatten(0, 1)  # text×head query key
     with torch.no_grad():
-        output, weights = module(x, x, x, attn_mask=forbidden, average_attn_weights=False)
+        output, weights = module(x, x, x, attn_mask=added, average_attn_weights=False)
     some = some if trace.axes else some[0]
     assert_close(trace.tensor("output").where(some, 0.0), output.where(some, 0.0), trace)
     some = some.unsqueeze(-3)

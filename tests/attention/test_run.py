@@ -125,7 +125,7 @@ def test_large_vectors_are_counted_too(
     dtype: Dtype, position: PositionKind, texts: int, tokens: int, d_in: int
 ) -> None:
     words = tuple(tuple(f"{text} {word}" for word in range(tokens)) for text in range(texts))
-    spec = replace(SPEC, d_in=d_in, d_out=1, heads=1, dtype=dtype, position=position)
+    spec = replace(SPEC, d_in=d_in, d_out=2, heads=1, dtype=dtype, position=position)
     tracemalloc.start()  # sees what numpy takes; what torch takes is in the trace
     trace = run(words, spec).trace
     taken = tracemalloc.get_traced_memory()[1]

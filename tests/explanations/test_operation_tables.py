@@ -6,7 +6,8 @@ from keyword import iskeyword
 
 from visualizer.attention import stage_computation
 from visualizer.attention.layer_stages import STAGE_ORDER, SURROUNDING_STAGES
-from visualizer.attention.stages import STAGE_NOUNS, STAGE_TABLE, Operation
+from visualizer.attention.spec import AttentionSpec
+from visualizer.attention.stages import STAGE_NOUNS, STAGE_TABLE, Operation, stages
 from visualizer.explanations import phrases as phrases
 from visualizer.explanations.code_dialects import DIALECTS
 from visualizer.explanations.explain import EXPLAINERS
@@ -16,7 +17,7 @@ MADE = {row.operation for row in STAGE_TABLE}  # others are of models: read, not
 
 
 def test_every_operation_is_computed_explained_and_told() -> None:
-    assert set(stage_computation.COMPUTATIONS) == MADE
+    assert set(stage_computation.COMPUTATIONS) | set(stage_computation.CELLWISE) == MADE
     assert set(EXPLAINERS) == set(Operation)
     with_code = {name for name, row in EXPLAINERS.items() if type(row).code is not Explainer.code}
     assert with_code == MADE
@@ -36,4 +37,4 @@ def test_every_stage_has_its_name_in_code_and_in_sentences() -> None:
 def test_every_stage_of_a_models_layer_has_its_words() -> None:
     assert set(phrases.VECTOR_NAMES) >= SURROUNDING_STAGES
     assert set(STAGE_NOUNS) >= SURROUNDING_STAGES
-    assert {row.name for row in STAGE_TABLE if row.step is None}.isdisjoint(SURROUNDING_STAGES)
+    assert {row.name for row in stages(AttentionSpec())}.isdisjoint(SURROUNDING_STAGES)

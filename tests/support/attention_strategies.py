@@ -174,6 +174,8 @@ def specs(
     is_late = divides and drawn["mask"] is not MaskKind.NONE
     pick("route", st.sampled_from([*MaskRoute][is_late:]))
     spec = AttentionSpec(**drawn)
+    if spec.d_head % 2 and spec.position is PositionKind.ROTARY:
+        spec = replace(spec, position=PositionKind.NONE)
     if texts == 1 and "own_input" not in drawn and is_rare(draw):
         spec = replace(spec, own_input=draw(numbers(size, spec.d_in)))
     has_weights = not is_free or spec.output_projection

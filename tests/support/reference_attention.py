@@ -111,7 +111,7 @@ class _Text:
         spec = self.spec
         found: dict[str, Known] = {}
         x = _exact(self.given)
-        if spec.position is not PositionKind.NONE:
+        if spec.position in {PositionKind.LEARNED, PositionKind.SINUSOIDAL}:
             found |= {"embedding": x, "position": self.position()}
             x = _plus(x, found["position"])
         found["input"] = x
@@ -120,8 +120,11 @@ class _Text:
             x = found["normed"] = self.normed(x, "ln1")
         compares = spec.normalisation is not NormalisationKind.UNIFORM
         if compares:
-            found["queries"] = self.projected(x, "W_query")
-            found["keys"] = self.projected(x, "W_key")
+            before = "projected_" * (spec.position is PositionKind.ROTARY)
+            found[f"{before}queries"] = self.projected(x, "W_query")
+            found[f"{before}keys"] = self.projected(x, "W_key")
+            for name in ("queries", "keys") if before else ():
+                found[name] = self.rotated(found[f"{before}{name}"])
         found["values"] = self.projected(x, "W_value")
         found |= self.weighed(found) if compares else self.averaged()
         if spec.mode is DropoutMode.TRAIN and (spec.dropout > 0 or spec.own_kept is not None):
@@ -228,6 +231,9 @@ class _Text:
         if spec.scale is not ScaleKind.NONE or spec.temperature != 1:
             scaled = x.value / divisor(spec)
             x = made["scaled"] = Known(scaled, x.doubt / divisor(spec) + np.abs(scaled))
+        if spec.position is PositionKind.ALIBI:
+            made["bias"] = self.linear_biases()
+            x = made["biased"] = _plus(x, made["bias"])
         cells = self.real if self.masks_after else self.allowed
         if spec.lengths or (spec.mask is not MaskKind.NONE and not self.masks_after):
             x = made["masked"] = Known(
@@ -238,6 +244,33 @@ class _Text:
             some = cells.any(axis=1, keepdims=True)
             weights = Known(np.where(some, weights.value, 0), np.where(some, weights.doubt, 0))
         return made | (self.masked_after(weights) if self.masks_after else {"weights": weights})
+
+    def rotated(self, x: Known) -> Known:
+        """Su et al. 2021, §3.2.2, as complex numbers: the first half is real, the second not."""
+        _, tokens, size = x.value.shape
+        places, pairs = np.arange(tokens)[:, None], np.arange(size // 2)
+        first, second = np.split(x.value, 2, axis=-1)
+        turned = (first + 1j * second) * np.exp(1j * places * 10_000 ** (-2 * pairs / size))
+        doubt = sum(np.split(x.doubt + 2 * np.abs(x.value), 2, axis=-1))
+        return Known(
+            np.concatenate([turned.real, turned.imag], axis=-1),
+            np.concatenate([doubt, doubt], axis=-1),
+        )
+
+    def linear_biases(self) -> Known:
+        """Press et al. 2022, §3; the slopes as in the authors' code."""
+
+        def slopes(heads: int) -> list[float]:
+            if math.log2(heads).is_integer():
+                start = 2 ** -(2 ** -(math.log2(heads) - 3))
+                return [start * start**head for head in range(heads)]
+            below = 2 ** math.floor(math.log2(heads))
+            return slopes(below) + slopes(2 * below)[::2][: heads - below]
+
+        places = np.arange(len(self.given))
+        distances = np.abs(places[:, None] - places)
+        bias = np.stack([-slope * distances for slope in slopes(self.spec.heads)])
+        return Known(bias, np.abs(bias))
 
     def averaged(self) -> dict[str, Known]:
         if self.masks_after:

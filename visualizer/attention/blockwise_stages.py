@@ -41,7 +41,12 @@ from visualizer.attention.masks import (
     are_all_allowed,
 )
 from visualizer.attention.spec import NormalisationKind
-from visualizer.attention.stage_computation import StageInputs, compute_stage
+from visualizer.attention.stage_computation import (
+    CELLWISE,
+    CellIndices,
+    StageInputs,
+    compute_stage,
+)
 from visualizer.attention.stages import Operation, Stage, shape, stages
 
 if TYPE_CHECKING:
@@ -141,7 +146,14 @@ class MatrixBlocks(ABC):
 
     def cells(self, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice) -> Tensor:
         """Compute a block of a stage, [query, key]; the caller may modify the result."""
+        if cellwise := CELLWISE.get(row.operation):
+            found = [self.cells(self.rows[name], place, rows, keys) for name in row.reads]
+            columns = torch.arange(*keys.indices(self.sides()[1]))
+            return cellwise(self._indices(place, rows[:, None], columns), *found)
         return _CELLS[row.operation](self, row, place, rows, keys)
+
+    def _indices(self, place: LeadingIndices, queries: Tensor, keys: Tensor) -> CellIndices:
+        return CellIndices(self.spec, self.dtype, torch.tensor(place[-1]), queries, keys)
 
     def read(self, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice) -> Tensor:
         """Compute a block of the first input of a stage."""
@@ -162,6 +174,9 @@ class MatrixBlocks(ABC):
             # A few at a time, so that they stay in the processor cache.
             parts = [slice(at, at + PAIRS_PER_BLOCK) for at in range(0, len(rows), PAIRS_PER_BLOCK)]
             return torch.cat([(queries[rows[at]] * others[keys[at]]).sum(-1) for at in parts])
+        if cellwise := CELLWISE.get(row.operation):
+            found = [self.values_at_keys(self.rows[name], place, rows, keys) for name in row.reads]
+            return cellwise(self._indices(place, rows, keys), *found)
         read = self.values_at_keys(self.rows[row.reads[0]], place, rows, keys)
         if row.operation is Operation.MASK_BEFORE_SOFTMAX:
             masking = MaskingSpec.of(self.spec_at(place), row.name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import numpy as np
 from msgspec import Struct
 
 from visualizer.brief_repr import brief_repr
@@ -133,6 +134,10 @@ class LatentKeys(LinearLayer, frozen=True, tag=True):
     own_columns: int = 0
 
 
+ROTARY_BASE = 10_000
+"""Ratio of consecutive rotary wavelengths, to the power of the number of pairs."""
+
+
 class RotaryPosition(Struct, frozen=True, tag=True):
     """Rotary embedding (RoPE): pairs of columns rotated by angles proportional to the position.
 
@@ -140,7 +145,7 @@ class RotaryPosition(Struct, frozen=True, tag=True):
     ----------
     angles : str
         Prefix of the trace's numbers [layer, token, pair]; the suffixes are ``.cos`` and
-        ``.sin``.
+        ``.sin``. Empty if they are those of `angles_at`.
     pairs : int
         Number of rotated pairs; other columns are unchanged. None in a layer without positions.
     is_interleaved : bool
@@ -162,6 +167,10 @@ class RotaryPosition(Struct, frozen=True, tag=True):
     is_backward: bool = False
     start: int = 0
     is_regrouped: bool = False
+
+    def angles_at(self, positions: range) -> np.ndarray:
+        """Return the angles of Su et al. 2021, §3.2.2, float64 [position, pair]."""
+        return np.array(positions)[:, None] / ROTARY_BASE ** (np.arange(self.pairs) / self.pairs)
 
     def turned(self, column: int) -> tuple[int, int, int, int] | None:
         """Return how a column is computed; None if it is copied unchanged.

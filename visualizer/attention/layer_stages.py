@@ -27,7 +27,7 @@ from visualizer.attention.layer_operations import (
     ScoreCap,
     SinkSoftmax,
 )
-from visualizer.attention.roles import Role
+from visualizer.attention.roles import VECTOR_ROLES, Role
 from visualizer.attention.stages import (
     LAYER_STAGES,
     STAGE_TABLE,
@@ -61,8 +61,10 @@ class StageStep(Struct, frozen=True):
     by_layer: tuple[StageStep, ...] = ()
 
 
-SURROUNDING_STAGES = frozenset(LAYER_STAGES) - {row.name for row in STAGE_TABLE if row.step is None}
-"""Stages of a layer that an attention module does not have."""
+SURROUNDING_STAGES = frozenset(LAYER_STAGES) - {
+    *VECTOR_ROLES, Role.WEIGHTS, Role.CONCAT, Role.OUTPUT
+}  # fmt: skip
+"""Stages of a layer that not every attention module has."""
 
 STEP_OPERATIONS = {
     ResidualStream: Operation.RESIDUAL_STREAM,
@@ -81,13 +83,12 @@ STEP_OPERATIONS = {
     SinkSoftmax: Operation.SOFTMAX_WITH_SINK,
 }
 """Operation of a stage, by the type of its step."""
-_AFTER_SCALED = (Role.CAPPED, Role.BIAS, Role.BIASED)
 
 
 def _list_names() -> tuple[str, ...]:
     """List the names of all stages of modules and layers, in order of computation."""
     own = list(dict.fromkeys(row.name for row in STAGE_TABLE))
-    names = [name for name in LAYER_STAGES if name not in _AFTER_SCALED]
+    names = [*LAYER_STAGES]
     order: list[str] = []
     for name in own:
         if name in names:
@@ -95,7 +96,6 @@ def _list_names() -> tuple[str, ...]:
             order += names[:at]
             del names[: at + 1]
         order.append(name)
-        order += _AFTER_SCALED if name == Role.SCALED else ()
     return (*order, *names)
 
 

@@ -20,6 +20,7 @@ from visualizer.attention.spec import (
     FEED_FORWARD_FACTOR,
     MAX_SEED,
     MAX_VALUES,
+    VECTOR_POSITIONS,
     Activation,
     Arrangement,
     AttentionSpec,
@@ -355,6 +356,10 @@ def format_number(value: float) -> str:
     return f"a number of {math.floor(math.log10(abs(value))) + 1:,} digits"
 
 
+_ADDS_POSITIONS_OR_HAS_SCORES = Condition(
+    "position", Operator.IS, (PositionKind.NONE, *VECTOR_POSITIONS),
+    "with equal weights, which have no scores", HAS_SCORES,
+)  # fmt: skip
 _DROPS = above("dropout", 0, given("own_kept"))
 
 # fmt: off
@@ -425,9 +430,11 @@ SETTINGS: tuple[Setting, ...] = (
         (Activation.RELU, "ReLU"), (Activation.GELU, "GELU")),
             where=(when("block", BlockKind.PRE_NORM),)),
     Setting("position", "Positions", SettingKind.CHOICE, False,
-            "Positional encoding added to the embedding", (
+            "Positional encoding: vectors added to the embedding, or positions inside attention", (
         (PositionKind.NONE, "None"), (PositionKind.LEARNED, "Learned (untrained)"),
-        (PositionKind.SINUSOIDAL, "Sinusoidal"))),
+        (PositionKind.SINUSOIDAL, "Sinusoidal"),
+        (PositionKind.ALIBI, "Linear biases (ALiBi)"), (PositionKind.ROTARY, "Rotary (RoPE)")),
+            where=(_ADDS_POSITIONS_OR_HAS_SCORES,)),
     Setting("scale", "Scale", SettingKind.CHOICE, False,
             "Size whose square root divides the scores", (
         (ScaleKind.NONE, "None"), (ScaleKind.D_HEAD, "√ head size"), (ScaleKind.D_MODEL,

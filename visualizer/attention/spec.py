@@ -1,8 +1,9 @@
 """The spec of an attention module as one value, and its options; imports no torch.
 
 Sources: Vaswani et al. 2017, "Attention Is All You Need", §3.2 (scale, heads, output projection)
-and §3.5 (sinusoidal positions); Raschka 2024, "Build a Large Language Model (From Scratch)",
-chapter 3 (the other variants, under the book's names).
+and §3.5 (sinusoidal positions); Press et al. 2022, "Train Short, Test Long", §3 (linear biases);
+Raschka 2024, "Build a Large Language Model (From Scratch)", chapter 3 (the other variants, under
+the book's names).
 """
 
 from __future__ import annotations
@@ -64,11 +65,17 @@ class Arrangement(StrEnum):
 
 
 class PositionKind(StrEnum):
-    """Position vectors added to the embedding."""
+    """Position vectors added to the embedding, or positions inside attention."""
 
     NONE = "none"
     LEARNED = "learned"
     SINUSOIDAL = "sinusoidal"
+    ALIBI = "alibi"
+    ROTARY = "rotary"
+
+
+VECTOR_POSITIONS = (PositionKind.LEARNED, PositionKind.SINUSOIDAL)
+"""Positions that are vectors added to the embedding; the others act on queries, keys or scores."""
 
 
 class BlockKind(StrEnum):
@@ -322,6 +329,18 @@ class AttentionSpec(Struct, frozen=True):
             self.scale
         ]
         return math.sqrt(root) * self.temperature
+
+    @property
+    def alibi_slopes(self) -> tuple[float, ...]:
+        """The slope of each head's linear bias (ALiBi; Press et al. 2022, §3).
+
+        A geometric sequence. If the number of heads is not a power of two, the slopes of the next
+        smaller power are followed by every other slope of the next larger one.
+        """
+        power = 2 ** int(math.log2(self.heads))
+        slopes = [2 ** (-8 * (head + 1) / power) for head in range(power)]
+        between = [2 ** (-4 * (2 * head + 1) / power) for head in range(self.heads - power)]
+        return (*slopes, *between)
 
     @property
     def is_masked(self) -> bool:

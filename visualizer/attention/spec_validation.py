@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from visualizer.attention.settings import SETTINGS
+from visualizer.attention.settings import HAS_SCORES, SETTINGS
 from visualizer.attention.spec import (
     MAX_VALUES,
     OWN_BIASES,
@@ -16,6 +16,7 @@ from visualizer.attention.spec import (
     MaskRoute,
     NormalisationKind,
     NumberMatrix,
+    PositionKind,
     Projection,
 )
 from visualizer.errors import InputError, Problem
@@ -33,7 +34,8 @@ def problems(spec: AttentionSpec) -> tuple[Problem, ...]:
     others = [problem for problem in ranges if problem.field not in _SIZES]
     own = [] if sizes else _own_weight_problems(spec)
     block = _block_problems(spec) if spec.has_block and not sizes else []
-    return tuple(sizes + others + _mask_problems(spec) + own + block)
+    rotary = [] if sizes else _rotary_problems(spec)
+    return tuple(sizes + others + _mask_problems(spec) + own + block + rotary)
 
 
 def check_spec(spec: AttentionSpec) -> None:
@@ -69,6 +71,23 @@ def _block_problems(spec: AttentionSpec) -> list[Problem]:
         else:
             found.append(Problem("d_out", sentence, ("d_out", spec.d_in // parts)))
     return found
+
+
+def _rotary_problems(spec: AttentionSpec) -> list[Problem]:
+    is_rotated = spec.position is PositionKind.ROTARY and HAS_SCORES.holds(spec)
+    if not is_rotated or spec.d_head % 2 == 0:
+        return []
+    sentence = "Rotary positions rotate pairs of columns, so the head size must be even. "
+    sentence += f"It is {spec.d_head:,}."
+    field = _divided_size(spec)
+    parts = spec.heads if spec.arrangement is Arrangement.SPLIT else 1
+    wider = (spec.d_head + 1) * parts
+    is_fixed = bool(spec.own_weights) or (field == "d_in" and spec.own_input is not None)
+    if is_fixed or wider > MAX_VALUES[field]:
+        return [Problem("position", sentence, ("position", PositionKind.NONE))]
+    if spec.has_block and spec.d_in == spec.d_out:  # a block's output size goes with it
+        field = "d_in"
+    return [Problem("position", sentence, (field, wider))]
 
 
 def _divided_size(spec: AttentionSpec) -> str:

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from visualizer.attention import masks
+from visualizer.attention.layer_operations import RotaryPosition
 from visualizer.attention.masks import draw_keep_mask
 from visualizer.attention.parameter_init import join_head_weights
 from visualizer.attention.spec import (
@@ -38,6 +39,31 @@ if TYPE_CHECKING:
     from visualizer.attention.buffer_pool import BufferPool
 
 
+class CellIndices(Struct, frozen=True, eq=False):
+    """Heads, queries and keys of some cells, as index tensors that broadcast with the cells."""
+
+    spec: AttentionSpec
+    dtype: torch.dtype
+    heads: Tensor
+    queries: Tensor
+    keys: Tensor
+
+
+def _linear_bias(at: CellIndices) -> Tensor:
+    slopes = torch.tensor(at.spec.alibi_slopes, dtype=at.dtype, device=at.keys.device)
+    return slopes[at.heads] * -(at.queries - at.keys).abs()
+
+
+CELLWISE: dict[Operation, Callable[..., Tensor]] = {
+    Operation.LINEAR_BIAS: _linear_bias,
+    Operation.ADD_SCORE_BIAS: lambda at, scores, bias: scores + bias,
+}
+"""Operations that compute a cell from its indices and the same cell of each input.
+
+The same function computes whole matrices, blocks of a long text, and single cells.
+"""
+
+
 class StageInputs(Struct, frozen=True, eq=False):
     """Inputs available to every operation."""
 
@@ -50,6 +76,15 @@ class StageInputs(Struct, frozen=True, eq=False):
     @property
     def tokens(self) -> int:
         return self.given.shape[-2]
+
+    @property
+    def cells(self) -> CellIndices:
+        """The indices of all query–key cells."""
+        places = torch.arange(self.tokens, device=self.given.device)
+        heads = torch.arange(self.spec.heads, device=self.given.device)
+        return CellIndices(
+            self.spec, self.given.dtype, heads[:, None, None], places[:, None], places
+        )
 
     def room(self, stage: Stage) -> Tensor | None:
         """Return a buffer for the result of a stage; None to let torch allocate it."""
@@ -70,6 +105,9 @@ class StageInputs(Struct, frozen=True, eq=False):
 
 def compute_stage(work: StageInputs, stage: Stage, read: Sequence[Tensor]) -> Tensor:
     """Compute a stage from its inputs; for stages of vectors, some rows of the inputs suffice."""
+    if cellwise := CELLWISE.get(stage.operation):
+        cells = cellwise(work.cells, *read)  # head query key
+        return cells.expand(work.given.shape[:-2] + cells.shape[-3:])
     return COMPUTATIONS[stage.operation](work, stage, *read)
 
 
@@ -102,6 +140,24 @@ def _dot_product(work: StageInputs, stage: Stage, queries: Tensor, keys: Tensor)
 
 def _scale_scores(work: StageInputs, stage: Stage, scores: Tensor) -> Tensor:
     return torch.div(scores, work.spec.divisor, out=work.room(stage))  # head query key
+
+
+def _rotate_heads(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
+    step = stage.layer_step(RotaryPosition)
+    angles = torch.from_numpy(step.angles_at(range(work.tokens)))  # token pair
+    return rotate_pairs(x, angles.cos().to(x), angles.sin().to(x), step)
+
+
+def rotate_pairs(vectors: Tensor, cosines: Tensor, sines: Tensor, step: RotaryPosition) -> Tensor:
+    """Rotate pairs of columns of vectors [..., d_head] by angles [..., pair]."""
+    rotated, columns = vectors.clone(), torch.arange(step.pairs)
+    halves, adjacent = (columns, columns + step.pairs), (2 * columns, 2 * columns + 1)
+    first, second = (step.start + each for each in (adjacent if step.is_interleaved else halves))
+    is_apart = step.is_regrouped or not step.is_interleaved
+    to_first, to_second = (step.start + each for each in (halves if is_apart else adjacent))
+    rotated[..., to_first] = vectors[..., first] * cosines - vectors[..., second] * sines
+    rotated[..., to_second] = vectors[..., second] * cosines + vectors[..., first] * sines
+    return rotated
 
 
 def _zero_masked(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
@@ -197,6 +253,7 @@ COMPUTATIONS: dict[Operation, Callable[..., Tensor]] = {
     ),  # token d_in
     Operation.INPUT_PROJECTION: _project_input,  # head token d_head
     Operation.UNPROJECTED_INPUT: _split_heads,  # head token d_head
+    Operation.ROTARY_POSITION: _rotate_heads,  # head token d_head
     Operation.DOT_PRODUCT: _dot_product,  # head query key
     Operation.SCALE_SCORES: _scale_scores,  # head query key
     Operation.MASK_BEFORE_SOFTMAX: _mask_scores,  # head query key

@@ -25,6 +25,7 @@ from visualizer.attention.layer_operations import (
     ResidualAddition,
     RotaryPosition,
     ScaledVector,
+    ScoreBias,
     ScoreCap,
 )
 from visualizer.attention.masks import MASKED_SCORES, MASKED_STAGES, WEIGHT_STAGES, MaskingSpec
@@ -32,6 +33,7 @@ from visualizer.attention.roles import Role
 from visualizer.attention.settings import HAS_SCORES
 from visualizer.attention.spec import (
     BLOCK_LAYERS,
+    VECTOR_POSITIONS,
     Activation,
     Arrangement,
     AttentionSpec,
@@ -181,6 +183,7 @@ class Operation(StrEnum):
     HIDDEN_ACTIVATION = auto()
     RESIDUAL_ADDITION = auto()
     CAP_SCORES = auto()
+    LINEAR_BIAS = auto()
     ADD_SCORE_BIAS = auto()
     SOFTMAX_WITH_SINK = auto()
     EXPERT_MIXTURE = auto()
@@ -211,6 +214,8 @@ class Stage(Struct, frozen=True):
     by_layer : tuple of Stage
         Its row in each layer if the layers of a model compute it differently; else empty. This row
         is then the most common one.
+    build_step : callable or None
+        Returns the step for a spec, if it depends on the spec.
     """
 
     name: str
@@ -226,6 +231,7 @@ class Stage(Struct, frozen=True):
     supersedes: bool = False
     step: LayerStep | None = None
     by_layer: tuple[Stage, ...] = ()
+    build_step: Callable[[AttentionSpec], LayerStep] | None = None
 
     __repr__ = brief_repr
 
@@ -281,7 +287,19 @@ def recorded_row(row: Stage) -> Stage:
 
 
 def _has_positions(spec: AttentionSpec) -> bool:
-    return spec.position is not PositionKind.NONE
+    return spec.position in VECTOR_POSITIONS
+
+
+def _has_rotation(spec: AttentionSpec) -> bool:
+    return spec.position is PositionKind.ROTARY and HAS_SCORES.holds(spec)
+
+
+def _has_unrotated_scores(spec: AttentionSpec) -> bool:
+    return HAS_SCORES.holds(spec) and not _has_rotation(spec)
+
+
+def _has_linear_bias(spec: AttentionSpec) -> bool:
+    return spec.position is PositionKind.ALIBI and HAS_SCORES.holds(spec)
 
 
 def _has_projections(spec: AttentionSpec) -> bool:
@@ -380,7 +398,7 @@ def _addition_stage(
 def _input_stages(
     name: str, symbol: str, layer: str, needed: Callable[[AttentionSpec], bool]
 ) -> tuple[Stage, Stage]:
-    common = (name, name.capitalize(), symbol, ("head", "token", "d_head"))
+    common = (name, layer_stage_title(name), symbol, HEAD_AXES)
     return (
         Stage(*common, Operation.INPUT_PROJECTION, ("input",),
               (*HEAD_FIELDS, "d_out", "bias"), (layer,), f"each token's vector times {layer}",
@@ -389,6 +407,14 @@ def _input_stages(
               "the input itself, without projection",
               lambda spec: needed(spec) and not _has_projections(spec)),
     )
+
+
+def _rotary_stage(name: str) -> Stage:
+    """Return the row of rotated queries or keys, in the two halves of a head as in Llama."""
+    says = f"pairs of columns of the {name}, rotated by angles proportional to the position"
+    return Stage(name, layer_stage_title(name), "RoPE", HEAD_AXES, Operation.ROTARY_POSITION,
+                 (f"projected_{name}",), (), (), says, _has_rotation,
+                 build_step=lambda spec: RotaryPosition("", spec.d_head // 2))
 
 
 def _scaling_stage(
@@ -426,8 +452,12 @@ STAGE_TABLE: tuple[Stage, ...] = (
           ("embedding", "position"), (), (), "embedding plus position", _has_positions),
     _addition_stage("residual", "input", supersedes=True),
     _norm_stage("normed", "input", "ln1", supersedes=True),
-    *_input_stages("queries", "Q", "W_query", HAS_SCORES.holds),
-    *_input_stages("keys", "K", "W_key", HAS_SCORES.holds),
+    *_input_stages("projected_queries", "Q", "W_query", _has_rotation),
+    *_input_stages("projected_keys", "K", "W_key", _has_rotation),
+    *_input_stages("queries", "Q", "W_query", _has_unrotated_scores),
+    *_input_stages("keys", "K", "W_key", _has_unrotated_scores),
+    _rotary_stage("queries"),
+    _rotary_stage("keys"),
     *_input_stages("values", "V", "W_value", _is_always_present),
     Stage("scores", "Scores", "QKᵀ", SCORE_AXES, Operation.DOT_PRODUCT, ("queries", "keys"), (), (),
           "dot product of each query with each key", HAS_SCORES.holds),
@@ -437,6 +467,10 @@ STAGE_TABLE: tuple[Stage, ...] = (
             lambda spec: spec.scale is ScaleKind.NONE and spec.temperature != 1),
     _scaling_stage("QKᵀ/(√d·T)", "√d and by the temperature T",
             lambda spec: spec.scale is not ScaleKind.NONE and spec.temperature != 1),
+    Stage("bias", "Bias", "−m·distance", SCORE_AXES, Operation.LINEAR_BIAS, (), ("heads",), (),
+          "minus the distance between query and key, times the head’s slope", _has_linear_bias),
+    Stage("biased", "Biased", "+ bias", SCORE_AXES, Operation.ADD_SCORE_BIAS, ("scores", "bias"),
+          (), (), "scores plus bias", _has_linear_bias, supersedes=True, step=ScoreBias()),
     Stage("masked", "Masked", "−∞ where forbidden", SCORE_AXES, Operation.MASK_BEFORE_SOFTMAX,
           ("scores",), MASK_FIELDS, (), "scores of forbidden keys set to −∞",
           lambda spec: HAS_SCORES.holds(spec) and _has_score_mask(spec), supersedes=True),
@@ -565,7 +599,8 @@ def stages(spec: AttentionSpec) -> tuple[Stage, ...]:
     for row in STAGE_TABLE:
         if row.when(spec):
             reads = tuple(superseded.get(name, name) for name in row.reads)
-            found.append(replace(row, reads=reads))
+            step = row.build_step(spec) if row.build_step else row.step
+            found.append(replace(row, reads=reads, step=step))
             if row.supersedes:
                 superseded[row.reads[0]] = row.name
     return tuple(found)
@@ -578,12 +613,14 @@ def unpooled_stages(spec: AttentionSpec) -> tuple[Stage, ...]:
 
 # Operations of torch's `scaled_dot_product_attention`, and those before and after it.
 FUSED_OPERATIONS = frozenset({
-    Operation.DOT_PRODUCT, Operation.SCALE_SCORES, Operation.MASK_BEFORE_SOFTMAX,
-    Operation.SCORES_TO_WEIGHTS, Operation.DROPOUT, Operation.WEIGHTED_SUM,
+    Operation.DOT_PRODUCT, Operation.SCALE_SCORES, Operation.ADD_SCORE_BIAS,
+    Operation.MASK_BEFORE_SOFTMAX, Operation.SCORES_TO_WEIGHTS, Operation.DROPOUT,
+    Operation.WEIGHTED_SUM,
 })  # fmt: skip
 UNFUSED_INPUT_OPERATIONS = frozenset({
     Operation.INPUT_VECTORS, Operation.POSITION_VECTORS, Operation.ADD_POSITION,
-    Operation.INPUT_PROJECTION, Operation.UNPROJECTED_INPUT, Operation.CONCAT_HEADS,
+    Operation.INPUT_PROJECTION, Operation.UNPROJECTED_INPUT,
+    Operation.ROTARY_POSITION, Operation.LINEAR_BIAS, Operation.CONCAT_HEADS,
     Operation.OUTPUT_PROJECTION, Operation.RESIDUAL_ADDITION, Operation.NORM_LAYER,
     Operation.LINEAR_LAYER, Operation.HIDDEN_ACTIVATION,
 })  # fmt: skip
@@ -664,6 +701,6 @@ def estimate_bytes(
     looked_up = (
         24 * texts * tokens + 80
     )  # one vector takes 80 bytes per number while it is generated
-    looked_up += 48 * tokens if spec.position is not PositionKind.NONE else 0
+    looked_up += 48 * tokens if _has_positions(spec) else 0
     drawn = 4 * (3 * layer + output)  # in float32, whatever the dtype of the spec
     return item * (sum(sizes) + 3 * layer + output + room) + mask + drawn + spec.d_in * looked_up

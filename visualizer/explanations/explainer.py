@@ -54,6 +54,10 @@ class Explainer(ABC):
         """
         return ""
 
+    def helpers(self, context: ExpressionContext) -> dict[str, str]:
+        """Return the lines that the code needs, by the name that each defines; usually none."""
+        return {}
+
     def shape_equations(self, spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
         """Write how the shapes of one text change; nothing if the shape stays the same."""
         return ()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from visualizer.attention.layer_operations import (
+    ROTARY_BASE,
     JoinedHeads,
     LatentKeys,
     LinearLayer,
@@ -336,12 +337,12 @@ class RotaryPositionExplainer(Explainer):
         at = (explained.layer, token, pair)
         turned: tuple[Factor, ...] = (
             explained.factor(read, *head, token, other),
-            explained.weight(f"{step.angles}.sin", *at),
+            _angle_factor(explained, step, "sin", at),
         )
         if sign < 0:
             turned = (*turned, constant(-1, "−1"))
         first = explained.factor(read, *head, token, own)
-        return sum_terms((first, explained.weight(f"{step.angles}.cos", *at)), turned)
+        return sum_terms((first, _angle_factor(explained, step, "cos", at)), turned)
 
     def explain_cell(self, facts: CellInfo) -> str:
         turned = facts.explanation.stage.layer_step(RotaryPosition).turned(facts.cell.place[-1])
@@ -383,6 +384,35 @@ class RotaryPositionExplainer(Explainer):
             return "unchanged"
         sign = "+" if turned[3] > 0 else "−"
         return f"number × cos angle {sign} other of the pair × sin angle"
+
+    def code(self, context: ExpressionContext) -> str:
+        return f"{context.read[0]} * cos + rotate_half({context.read[0]}) * sin"
+
+    def helpers(self, context: ExpressionContext) -> dict[str, str]:
+        half, dtype = context.spec.d_head // 2, f"{context.x}.dtype"
+        places = f"torch.arange({context.words.tokens}).double()[:, None]"
+        pairs = f"torch.arange({half}).double() / {half}"
+        return {
+            "angles": f"angles = ({places} / {ROTARY_BASE:_} ** ({pairs})).repeat(1, 2)",
+            "cos": f"cos = torch.cos(angles).to({dtype})",
+            "sin": f"sin = torch.sin(angles).to({dtype})",
+            "rotate_half": (
+                f"rotate_half = lambda x: torch.cat([-x[..., {half}:], x[..., :{half}]], dim=-1)"
+            ),
+        }
+
+
+def _angle_factor(
+    explained: ExplainedCell, step: RotaryPosition, function: str, at: tuple[int, int, int]
+) -> Factor:
+    """Return the cosine or sine of an angle, read from the model or computed."""
+    if step.angles:
+        return explained.weight(f"{step.angles}.{function}", *at)
+    _, token, pair = at
+    angle = step.angles_at(range(token, token + 1))[0, pair]
+    angle_text = f"{token}" if pair == 0 else f"{token} / {ROTARY_BASE}^({pair}/{step.pairs})"
+    value = math.cos(angle) if function == "cos" else math.sin(angle)
+    return constant(value, f"{function}({angle_text})")
 
 
 HEAD_EDIT_PHRASES = {0.0: "is ablated", None: "is replaced in the model"}

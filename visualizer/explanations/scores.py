@@ -27,7 +27,7 @@ from visualizer.explanations.step_values import (
     format_trimmed,
     others_phrase,
 )
-from visualizer.format import format_number
+from visualizer.format import format_count, format_number
 
 if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
@@ -203,8 +203,56 @@ class CapScoresExplainer(Explainer):
         return f"tanh(score ÷ {limit}) × {limit}"
 
 
+class LinearBiasExplainer(Explainer):
+    """Linear biases (ALiBi): the distance between query and key times the head's slope.
+
+    Source: Press et al. 2022, "Train Short, Test Long", section 3.
+    """
+
+    operation = Operation.LINEAR_BIAS
+
+    def terms(self, explained: ExplainedCell) -> TermList:
+        head, query, key = explained.place
+        slope, distance = explained.spec.alibi_slopes[head], abs(query - key)
+        return sum_terms((
+            constant(-slope, f"−{format_trimmed(slope)}"), constant(distance, f"{distance:,}")
+        ))  # fmt: skip
+
+    def explain_cell(self, facts: CellInfo) -> str:
+        slope = format_trimmed(facts.run.trace.spec.alibi_slopes[facts.place["head"]])
+        distance = format_count(abs(facts.place["query"] - facts.place["key"]), "position")
+        pair = f"{facts.token('query')} and {facts.token('key')}"
+        bias = f"minus the slope {slope} times the distance is {format_number(facts.value)}"
+        return f"{pair} are {distance} apart{facts.head_phrase}: {bias}."
+
+    def row_sentence(self, block: StepContext) -> str:
+        return f"{block.query} has a bias for each key: {self._rule(block)}"
+
+    def stage_sentence(self, block: StepContext) -> str:
+        lowest = format_number(float(block.matrix().min()))
+        return f"each score has a bias: {self._rule(block)}; the lowest is {lowest}"
+
+    def _rule(self, block: StepContext) -> str:
+        slope = format_trimmed(block.spec.alibi_slopes[block.head])
+        return f"minus the distance in positions times the slope of this head, {slope}"
+
+    def formula(self, facts: CellInfo) -> str:
+        return "−slope × distance"
+
+    def code(self, context: ExpressionContext) -> str:
+        return "-slopes * (positions[:, None] - positions).abs()"
+
+    def helpers(self, context: ExpressionContext) -> dict[str, str]:
+        slopes = ", ".join(map(repr, context.spec.alibi_slopes))
+        made = f"torch.tensor([{slopes}], dtype={context.x}.dtype)[:, None, None]"
+        return {
+            "slopes": f"slopes = {made}",
+            "positions": f"positions = torch.arange({context.words.tokens})",
+        }
+
+
 class AddScoreBiasExplainer(Explainer):
-    """Score bias added by a model, such as the relative position bias of T5.
+    """Biases added to the scores: linear ones (ALiBi), or those of a model such as T5.
 
     Source: Raffel et al. 2020, "Exploring the Limits of Transfer Learning", section 2.1.
     """
@@ -245,6 +293,9 @@ class AddScoreBiasExplainer(Explainer):
 
     def formula(self, facts: CellInfo) -> str:
         return "score + bias"
+
+    def code(self, context: ExpressionContext) -> str:
+        return " + ".join(context.read)
 
 
 class MaskBeforeSoftmaxExplainer(Explainer):
@@ -291,6 +342,7 @@ EXPLAINERS: tuple[Explainer, ...] = (
     DotProductExplainer(),
     ScaleScoresExplainer(),
     CapScoresExplainer(),
+    LinearBiasExplainer(),
     AddScoreBiasExplainer(),
     MaskBeforeSoftmaxExplainer(),
 )

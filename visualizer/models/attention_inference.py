@@ -20,6 +20,7 @@ from visualizer.attention.layer_operations import (
     RotaryPosition,
 )
 from visualizer.attention.roles import Role
+from visualizer.attention.stage_computation import rotate_pairs
 from visualizer.models.layer_numbers import (
     concatenated_heads,
     context_with_sinks,
@@ -301,7 +302,7 @@ class AttentionReader:
             starts = dict.fromkeys((0, size - 2 * pairs))
             for start, is_regrouped in product(starts, (False, True)[: 1 + is_interleaved]):
                 candidate = replace(step, start=start, is_regrouped=is_regrouped)
-                if are_close(_rotate_pairs(given, cosines, sines, candidate), wanted):
+                if are_close(rotate_pairs(given, cosines, sines, candidate), wanted):
                     return candidate
         return None
 
@@ -409,15 +410,3 @@ def rotation_angles(each: ModuleCall, step: RotaryPosition) -> tuple[Tensor, Ten
         sines = torch.cat([torch.zeros_like(unturned), sines])
     kept = slice(None, step.pairs * step.stride, step.stride)
     return cosines[:, kept], sines[:, kept] * (-1 if step.is_backward else 1)
-
-
-def _rotate_pairs(vectors: Tensor, cosines: Tensor, sines: Tensor, step: RotaryPosition) -> Tensor:
-    """Rotate pairs of columns of vectors [head, d_head] by angles [pair]."""
-    rotated, columns = vectors.clone(), torch.arange(step.pairs)
-    halves, adjacent = (columns, columns + step.pairs), (2 * columns, 2 * columns + 1)
-    first, second = (step.start + each for each in (adjacent if step.is_interleaved else halves))
-    is_apart = step.is_regrouped or not step.is_interleaved
-    to_first, to_second = (step.start + each for each in (halves if is_apart else adjacent))
-    rotated[:, to_first] = vectors[:, first] * cosines - vectors[:, second] * sines
-    rotated[:, to_second] = vectors[:, second] * cosines + vectors[:, first] * sines
-    return rotated

@@ -85,7 +85,8 @@ def _fused_stages(spec: AttentionSpec) -> tuple[str, ...]:
     if list(_unsupported_reasons(spec)):
         return ()
     names = [stage.name for stage in stages(spec)]
-    return tuple(names[names.index(Role.SCORES) : names.index(Role.CONTEXT) + 1])
+    fused = names[names.index(Role.SCORES) : names.index(Role.CONTEXT) + 1]
+    return tuple(name for name in fused if name != Role.BIAS)
 
 
 EXPLAINED_OPERATIONS = {
@@ -119,7 +120,11 @@ def _unsupported_reasons(spec: AttentionSpec) -> Iterator[str]:
 def _fused_call(context: ExpressionContext) -> str:
     spec, weights = context.spec, _context_of_stage(Role.WEIGHTS, context)
     parts = [context.words.names[role] for role in VECTOR_ROLES]
-    if spec.mask is MaskKind.CAUSAL and not spec.lengths:
+    if any(stage.role is Role.BIAS for stage in stages(spec)):
+        bias = context.words.names[Role.BIAS]
+        forbidden = f".masked_fill({weights.forbidden()}, -torch.inf)" if weights.masks() else ""
+        parts.append(f"attn_mask={bias}{forbidden}")
+    elif spec.mask is MaskKind.CAUSAL and not spec.lengths:
         parts.append("is_causal=True")
     elif weights.masks():
         parts.append(f"attn_mask={weights.allowed()}")
@@ -160,6 +165,8 @@ def _helper_lines(spec: AttentionSpec, words: CodeIdentifiers) -> dict[str, str]
     """The helper lines by the name they define."""
     tokens, x = words.tokens, words.names[Role.INPUT]
     made = {tokens: f"*{words.batch}, {tokens}, {words.width} = {x}.shape"}
+    for stage in stages(spec):
+        made |= EXPLAINERS[stage.operation].helpers(ExpressionContext(spec, stage, words))
     made[words.padding] = words.real_tokens
     if spec.mask is not MaskKind.NONE:
         made[words.mask_names[spec.mask]] = words.mask_lines[spec.mask].format(
