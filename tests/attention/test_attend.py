@@ -145,6 +145,7 @@ def test_context_is_torchs_scaled_dot_product_attention(case: Case) -> None:
             heads=heads,
             d_in=2 * heads,
             d_out=2 * heads,
+            key_value_heads=0,
             projection=Projection.LINEAR,
             arrangement=Arrangement.SPLIT,
             output_projection=True,
