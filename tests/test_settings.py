@@ -43,6 +43,7 @@ CONTEXT: dict[str, dict[str, Any]] = {
     "activation": {"mechanism": "block"},
     "window": {"mask": "window"},
     "heads": {"d_out": 4},
+    "key_value_heads": {"heads": 4, "d_out": 4},
     "projection": {"heads": 1},
     "block": {"d_out": 3, "heads": 1},
 }
@@ -51,13 +52,21 @@ IDLE: dict[str, dict[str, Any]] = {
     "d_out": {"projection": "none", "heads": 1},
     "bias": {"projection": "uniform"},
     "arrangement": {"heads": 1},
+    "key_value_heads": {"arrangement": "stacked"},
     "scale": {"normalisation": "uniform"},
     "temperature": {"normalisation": "uniform"},
     "route": {"mask": "none"},
 }
 """Settings with which another one has no effect, if it has one by default."""
 VALID = {SettingKind.COUNT: 4, SettingKind.SEED: 7, SettingKind.RATE: 0.25, SettingKind.NUMBER: 2.5}
-INVALID = {"dropout": 2.0, "temperature": -1.0, "d_ff": 5_000_000, "seed": -1, "dropout_seed": -1}
+INVALID = {
+    "dropout": 2.0,
+    "temperature": -1.0,
+    "key_value_heads": -1,
+    "d_ff": 5_000_000,
+    "seed": -1,
+    "dropout_seed": -1,
+}
 
 
 def names(setting: Setting) -> str:

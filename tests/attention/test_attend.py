@@ -158,6 +158,7 @@ def test_context_is_torchs_scaled_dot_product_attention(case: Case) -> None:
             heads=picked[0],
             d_in=2 * picked[0],
             d_out=2 * picked[0],
+            key_value_heads=0,
             position=picked[1],
             projection=Projection.LINEAR,
             arrangement=Arrangement.SPLIT,

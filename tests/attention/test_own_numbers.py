@@ -86,8 +86,9 @@ def test_own_weights_lie_in_memory_as_drawn_ones_do() -> None:
 
 @given(cases(projection=Projection.LINEAR, bias=True, output_projection=True), st.data())
 def test_biases_of_ones_own_are_added(case: Case, data: st.DataObject) -> None:
-    spec, width = case.spec, case.spec.width
-    own = {f"{name}.bias": data.draw(numbers(1, width)) for name in ("W_key", "W_output")}
+    spec, sizes = case.spec, case.spec.own_sizes
+    biases = ("W_key.bias", "W_output.bias")
+    own = {name: data.draw(numbers(*sizes[name])) for name in biases}
     trace = run(case.texts, replace(spec, own_weights=tuple(own.items()))).trace
     without = replace(spec, own_weights=())
     drawn = run(case.texts, without).trace.parameters

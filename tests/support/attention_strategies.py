@@ -107,6 +107,9 @@ def own_weights(draw: st.DrawFn, spec: AttentionSpec) -> tuple[tuple[str, Number
     width, hidden = spec.width, spec.d_ff or 4 * spec.d_in
     is_free = spec.projection is Projection.NONE
     sizes = {} if is_free else dict.fromkeys(PROJECTION_LAYERS, (spec.d_in, width))
+    if sizes and spec.arrangement is Arrangement.SPLIT and spec.key_value_heads:
+        shared = (spec.d_in, width // spec.heads * spec.key_value_heads)
+        sizes |= {"W_key": shared, "W_value": shared}
     if spec.output_projection:
         sizes["W_output"] = (width, width)
     if spec.block is BlockKind.PRE_NORM:
@@ -159,7 +162,10 @@ def specs(
         pick(field, strategy)
     pick("own_mask", matrices(size))
     pick("own_kept", st.none() | matrices(size))
-    heads = pick("heads", st.integers(1, 3))
+    heads = pick("heads", st.integers(1, 4))
+    pick(
+        "key_value_heads", st.sampled_from([0, *(n for n in range(1, heads + 1) if heads % n == 0)])
+    )
     columns = st.integers(1, 3)
     if pick("arrangement", st.sampled_from(Arrangement)) is Arrangement.SPLIT:
         columns = columns.map(lambda each: each * heads)

@@ -201,6 +201,7 @@ SPECS = structs(
     device=st.sampled_from(Device),
     block=st.sampled_from(BlockKind),
     d_ff=SIZES,
+    key_value_heads=SIZES,
     activation=st.sampled_from(Activation),
 )
 PAIRS = st.tuples(st.integers(0, 5), st.integers(0, 5))

@@ -205,8 +205,9 @@ class _Text:
             whole = _plus(whole, self.weight(f"{name}.bias")) if spec.bias else whole
         if stacked:
             return whole
-        d_head = whole.value.shape[1] // spec.heads
-        columns = slice(head * d_head, (head + 1) * d_head)
+        d_head = (spec.d_in if spec.projection is Projection.NONE else spec.d_out) // spec.heads
+        group = spec.heads * d_head // whole.value.shape[1]  # query heads per key-value head
+        columns = slice(head // group * d_head, (head // group + 1) * d_head)
         return Known(whole.value[:, columns], whole.doubt[:, columns])
 
     @property

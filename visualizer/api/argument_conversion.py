@@ -93,6 +93,9 @@ class Settings(TypedDict, total=False):
         always has one. False by default, and True if such biases are given.
     arrangement : str
         ``"split"`` heads share the output size; each of the ``"stacked"`` heads has the full one.
+    key_value_heads : int
+        Number of heads of keys and values, each shared by a group of query heads (grouped-query
+        attention); must divide heads. 1 is multi-query attention. As many as heads by default.
     output_projection : bool
         Whether a final linear layer combines the heads.
     block : str
@@ -140,6 +143,7 @@ class Settings(TypedDict, total=False):
     embedding_size: int
     output_size: int
     heads: int
+    key_value_heads: int
     causal: bool
     dropout: float
     seed: int

@@ -32,6 +32,7 @@ class Mechanism(StrEnum):
 
 _ALONE = {
     "heads": 1,
+    "key_value_heads": 0,
     "arrangement": Arrangement.STACKED,
     "output_projection": False,
     "normalisation": NormalisationKind.SOFTMAX,

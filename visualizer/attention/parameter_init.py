@@ -109,13 +109,13 @@ def _draw_projections(spec: AttentionSpec, generator: torch.Generator) -> dict[s
     per_layer = [parameter_names(spec, layer) for layer in PROJECTION_LAYERS]
     count = len([name for name in per_layer[0] if not name.endswith(".bias")])
     for head in range(count):
-        for names in per_layer:
-            name = names[head]
+        for layer, names in zip(PROJECTION_LAYERS, per_layer, strict=True):
+            name, columns = names[head], spec.weight_sizes[layer][1] // count
             if spec.projection is Projection.UNIFORM:
-                drawn[name] = torch.rand(spec.d_in, spec.d_out, generator=generator)
+                drawn[name] = torch.rand(spec.d_in, columns, generator=generator)
             else:
-                layer = name.removesuffix(".weight")
-                drawn |= _draw_linear(layer, spec.d_in, spec.d_out, spec.bias, generator)
+                linear = name.removesuffix(".weight")
+                drawn |= _draw_linear(linear, spec.d_in, columns, spec.bias, generator)
     return drawn
 
 

@@ -377,6 +377,12 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("heads", "Heads", SettingKind.COUNT, True,
             "Number of attention heads", top=12, noun="number of heads",
             minimum=1, maximum=MAX_VALUES["heads"]),
+    Setting("key_value_heads", "Key-value heads", SettingKind.COUNT, False,
+            "Number of heads of keys and values, each shared by a group of query heads; "
+            "0 for as many as query heads", top=12, zero_label="All",
+            noun="number of key-value heads", minimum=0, maximum=MAX_VALUES["key_value_heads"],
+            where=(above("heads", 1), when("arrangement", Arrangement.SPLIT),
+                   unless("projection", Projection.NONE))),
     Setting("causal", "Causal mask", SettingKind.SWITCH, True,
             "Mask later tokens, so that no token attends to them"),
     Setting("dropout", "Dropout", SettingKind.RATE, True,

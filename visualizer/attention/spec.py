@@ -2,8 +2,9 @@
 
 Sources: Vaswani et al. 2017, "Attention Is All You Need", §3.2 (scale, heads, output projection)
 and §3.5 (sinusoidal positions); Press et al. 2022, "Train Short, Test Long", §3 (linear biases);
-Raschka 2024, "Build a Large Language Model (From Scratch)", chapter 3 (the other variants, under
-the book's names).
+Ainslie et al. 2023, "GQA: Training Generalized Multi-Query Transformer Models from Multi-Head
+Checkpoints" (grouped key-value heads); Raschka 2024, "Build a Large Language Model (From Scratch)",
+chapter 3 (the other variants, under the book's names).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ Texts = tuple[tuple[str, ...], ...]
 
 # The layers that project the input, in the order in which the book initializes them.
 PROJECTION_LAYERS = ("W_query", "W_key", "W_value")
+KEY_VALUE_LAYERS = ("W_key", "W_value")
 
 # The other layers of a transformer block: norms and linear layers.
 NORM_LAYERS = ("ln1", "ln2")
@@ -45,6 +47,7 @@ OWN_BIASES = {f"{name}{BIAS_SUFFIX}": layer for name, layer in OWN_LAYERS.items(
 INPUT_FIELDS = ("d_in", "seed", "dtype", "own_input")
 WEIGHT_FIELDS = (
     *("d_in", "d_out", "heads", "arrangement", "projection", "bias", "output_projection"),
+    "key_value_heads",
     *("position", "seed", "dtype", "own_weights", "block", "d_ff"),
 )
 
@@ -217,7 +220,7 @@ __all__ = [
 
 MAX_VALUES = {
     **{"d_in": 1_000_000, "d_out": 1_000_000, "d_ff": 4_000_000},
-    **{"heads": 1_000, "window": 1_000_000},
+    **{"heads": 1_000, "key_value_heads": 1_000, "window": 1_000_000},
 }
 MAX_SEED = 2**31 - 1
 
@@ -256,6 +259,9 @@ class AttentionSpec(Struct, frozen=True):
         Hidden size of the block's feed-forward layer; 0 for `FEED_FORWARD_FACTOR` times d_in.
     lengths : tuple of int
         Tokens of each text of a padded batch; empty if nothing is padded.
+    key_value_heads : int
+        Number of key-value heads, each shared by a group of split query heads; 0 for as many as
+        `heads`.
     """
 
     d_in: int = 3
@@ -286,6 +292,7 @@ class AttentionSpec(Struct, frozen=True):
     d_ff: int = 0
     activation: Activation = Activation.RELU
     lengths: tuple[int, ...] = ()
+    key_value_heads: int = 0
 
     __repr__ = brief_repr
 
@@ -299,6 +306,21 @@ class AttentionSpec(Struct, frozen=True):
     def width(self) -> int:
         """Columns of all heads concatenated."""
         return self.heads * self.d_head
+
+    @property
+    def has_grouped_heads(self) -> bool:
+        """Whether query heads share the keys and values of fewer heads."""
+        is_split = self.arrangement is Arrangement.SPLIT and self.projection is not Projection.NONE
+        return is_split and 0 < self.key_value_heads < self.heads
+
+    def layer_heads(self, layer: str) -> int:
+        """Return the number of heads that a projection layer has columns for."""
+        is_shared = self.has_grouped_heads and layer in KEY_VALUE_LAYERS
+        return self.key_value_heads if is_shared else self.heads
+
+    def layer_head(self, layer: str, head: int) -> int:
+        """Return the head of a projection layer that a query head uses."""
+        return head * self.layer_heads(layer) // self.heads
 
     @property
     def has_block(self) -> bool:
@@ -367,7 +389,9 @@ class AttentionSpec(Struct, frozen=True):
             sizes |= dict.fromkeys(NORM_LAYERS, (1, self.d_in))
             sizes["linear1"] = (self.d_in, self.hidden_width)
             sizes["linear2"] = (self.hidden_width, self.d_in)
-        return {name: sizes.get(name, (self.d_in, self.width)) for name in self.weight_names}
+        for layer in PROJECTION_LAYERS:
+            sizes[layer] = (self.d_in, self.layer_heads(layer) * self.d_head)
+        return {name: sizes[name] for name in self.weight_names}
 
     @property
     def own_sizes(self) -> dict[str, tuple[int, int]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from visualizer.attention.settings import HAS_SCORES, SETTINGS
+from visualizer.attention.settings import HAS_SCORES, SETTINGS, SETTINGS_BY_NAME
 from visualizer.attention.spec import (
     MAX_VALUES,
     OWN_BIASES,
@@ -34,6 +34,7 @@ def problems(spec: AttentionSpec) -> tuple[Problem, ...]:
     others = [problem for problem in ranges if problem.field not in _SIZES]
     own = [] if sizes else _own_weight_problems(spec)
     block = _block_problems(spec) if spec.has_block and not sizes else []
+    sizes += [] if sizes else _group_problems(spec)
     rotary = [] if sizes else _rotary_problems(spec)
     return tuple(sizes + others + _mask_problems(spec) + own + block + rotary)
 
@@ -120,6 +121,15 @@ def _head_problems(spec: AttentionSpec) -> list[Problem]:
     sentence = f"The {size} {total} is not divisible by {heads} heads. "
     sentence += f"Use {nearest}, or the {size} {wider}."
     return [Problem("heads", sentence, (field, wider))]
+
+
+def _group_problems(spec: AttentionSpec) -> list[Problem]:
+    heads, groups = spec.heads, spec.key_value_heads
+    if not SETTINGS_BY_NAME["key_value_heads"].acts(spec) or groups < 1 or heads % groups == 0:
+        return []
+    nearest = next(fewer for fewer in range(min(groups, heads), 0, -1) if heads % fewer == 0)
+    sentence = f"{heads:,} heads cannot share {groups:,} key-value heads equally. Use {nearest:,}."
+    return [Problem("key_value_heads", sentence, ("key_value_heads", nearest))]
 
 
 def _mask_problems(spec: AttentionSpec) -> list[Problem]:

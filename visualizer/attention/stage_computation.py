@@ -120,18 +120,26 @@ def _position_vectors(work: StageInputs, stage: Stage) -> Tensor:
 
 
 def _project_input(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
-    weight, bias = join_head_weights(work.spec, work.parameters, stage.parameters[0])  # width d_in
-    return _to_heads(work.spec, functional.linear(x, weight, bias))  # head token d_head
+    spec, layer = work.spec, stage.parameters[0]
+    weight, bias = join_head_weights(spec, work.parameters, layer)  # width d_in
+    projected = functional.linear(x, weight, bias)  # token width
+    apart = _to_heads(projected, spec.layer_heads(layer))
+    return repeat_for_heads(apart, spec.heads)  # head token d_head
 
 
 def _split_heads(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
     if work.spec.arrangement is Arrangement.SPLIT:
-        return _to_heads(work.spec, x)  # head token d_head
+        return _to_heads(x, work.spec.heads)  # head token d_head
     return x.unsqueeze(-3).expand(*x.shape[:-2], work.spec.heads, *x.shape[-2:])
 
 
-def _to_heads(spec: AttentionSpec, x: Tensor) -> Tensor:
-    return torch.unflatten(x, -1, (spec.heads, spec.d_head)).transpose(-3, -2)
+def _to_heads(x: Tensor, heads: int) -> Tensor:
+    return torch.unflatten(x, -1, (heads, -1)).transpose(-3, -2)
+
+
+def repeat_for_heads(x: Tensor, heads: int) -> Tensor:
+    """Repeat keys or values [..., head, token, d_head] for each query head of their group."""
+    return x if x.shape[-3] == heads else x.repeat_interleave(heads // x.shape[-3], -3)
 
 
 def _dot_product(work: StageInputs, stage: Stage, queries: Tensor, keys: Tensor) -> Tensor:

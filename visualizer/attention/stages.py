@@ -33,6 +33,7 @@ from visualizer.attention.roles import Role
 from visualizer.attention.settings import HAS_SCORES
 from visualizer.attention.spec import (
     BLOCK_LAYERS,
+    KEY_VALUE_LAYERS,
     VECTOR_POSITIONS,
     Activation,
     Arrangement,
@@ -399,9 +400,10 @@ def _input_stages(
     name: str, symbol: str, layer: str, needed: Callable[[AttentionSpec], bool]
 ) -> tuple[Stage, Stage]:
     common = (name, layer_stage_title(name), symbol, HEAD_AXES)
+    sizes = (*HEAD_FIELDS, "d_out", *(("key_value_heads",) if layer in KEY_VALUE_LAYERS else ()))
     return (
         Stage(*common, Operation.INPUT_PROJECTION, ("input",),
-              (*HEAD_FIELDS, "d_out", "bias"), (layer,), f"each token's vector times {layer}",
+              (*sizes, "bias"), (layer,), f"each token's vector times {layer}",
               lambda spec: needed(spec) and _has_projections(spec)),
         Stage(*common, Operation.UNPROJECTED_INPUT, ("input",), HEAD_FIELDS, (),
               "the input itself, without projection",

@@ -238,8 +238,9 @@ def _needs(setting: Setting) -> str:
 
 
 SETTING_GROUPS: dict[str, tuple[str, ...]] = {
-    "Attention module": ("mechanism", "d_in", "d_out", "heads", "arrangement", "projection", "bias",
-               "output_projection", "block", "d_ff", "activation", "position"),
+    "Attention module": ("mechanism", "d_in", "d_out", "heads", "key_value_heads", "arrangement",
+               "projection", "bias", "output_projection", "block", "d_ff", "activation",
+               "position"),
     "Scores and weights": ("scale", "temperature", "normalisation"),
     "Mask": ("causal", "mask", "window", "own_mask", "route"),
     "Dropout": ("dropout", "mode", "dropout_seed", "own_kept"),

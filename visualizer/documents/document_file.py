@@ -388,12 +388,13 @@ def _take_stages(
 def parameter_sizes(spec: AttentionSpec, tokens: int) -> dict[str, tuple[int, ...]]:
     """Return the shapes of all weights of a spec, by their names in the book's ``state_dict``."""
     found: dict[str, tuple[int, ...]] = {}
-    wide = (spec.d_in, spec.d_out)
-    if spec.projection is Projection.LINEAR:
-        wide = (spec.d_out, spec.d_in)
     for layer in PROJECTION_LAYERS if spec.projection is not Projection.NONE else ():
-        for name in parameter_names(spec, layer):
-            found[name] = (spec.d_out,) if name.endswith(".bias") else wide
+        names = parameter_names(spec, layer)
+        rows, columns = spec.weight_sizes[layer]
+        columns //= sum(not name.endswith(".bias") for name in names)
+        wide = (columns, rows) if spec.projection is Projection.LINEAR else (rows, columns)
+        for name in names:
+            found[name] = (columns,) if name.endswith(".bias") else wide
     if spec.output_projection:
         width = spec.width
         found |= {"out_proj.weight": (width, width), "out_proj.bias": (width,)}

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 OLD_CELL_FIELDS = {"stage", "place", "fold", "part"}
 """Fields of a cell before schema 7 added its layer."""
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 """Current schema; increase it when saved fields change, and add a migration to `MIGRATIONS`."""
 
 Tree = dict[str, Any]
@@ -98,6 +98,16 @@ def _with_weights_source(tree: Tree) -> Tree:
     return _add_fields(_add_fields(tree, none, "document"), none, "view", "comparison", "document")
 
 
+_SPEC_BEFORE_9: Tree = {"key_value_heads": 0}
+"""Fields of a module specification that schema 9 added, with their defaults."""
+
+
+def _with_variants(tree: Tree) -> Tree:
+    """Add the settings of attention variants (schema 8 to 9)."""
+    whole = _add_fields(tree, _SPEC_BEFORE_9, "document", "spec")
+    return _add_fields(whole, _SPEC_BEFORE_9, "view", "comparison", "document", "spec")
+
+
 def _with_edits(model: Tree) -> Tree:
     """Convert the switched-off heads of a model to edits and add its other new fields."""
     rest = {name: value for name, value in model.items() if name != "heads_off"}
@@ -152,6 +162,7 @@ MIGRATIONS: dict[int, Callable[[Tree], Tree]] = {
     5: _with_model,
     6: _with_layer_of_cells,
     7: _with_weights_source,
+    8: _with_variants,
 }
 """Migrations of a ``document.json`` to the next schema, by schema number."""
 

@@ -224,9 +224,8 @@ class ExpressionContext(Struct, frozen=True):
         forbidden = forbidden if forbidden.isidentifier() else f"({forbidden})"
         return f".masked_fill({forbidden}.all(-1, keepdim=True), 0)"
 
-    def add_head_axis(self, expression: str) -> str:
-        """Add the head axis to an expression [token, width]."""
-        heads = self.spec.heads
+    def add_head_axis(self, expression: str, heads: int) -> str:
+        """Add the axis of a number of heads to an expression [token, width]."""
         if heads == 1:
             return f"{expression}.unsqueeze(-3)"
         sizes = f"*{self.words.batch}, {self.words.tokens}, {heads}, {self.spec.d_head}"

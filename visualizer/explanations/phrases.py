@@ -93,13 +93,23 @@ def projection_phrase(block: StepContext) -> str:
         return f"{layer}{bias}"
     if spec.arrangement is Arrangement.STACKED:
         return f"this head’s {layer}{bias}"
-    return f"{_head_columns(block)} of {layer}{bias}"
+    shared = sharing_phrase(spec, layer, block.head)
+    return f"{_head_columns(block)} of {layer}{shared}{bias}"
+
+
+def sharing_phrase(spec: AttentionSpec, layer: str, head: int) -> str:
+    """Return which query heads share a head of a layer of keys or values; empty if none do."""
+    size = spec.heads // spec.layer_heads(layer)
+    first = spec.layer_head(layer, head) * size + 1
+    if size == 1:
+        return ""
+    return f", shared by heads {first} {'and' if size == 2 else 'to'} {first + size - 1},"
 
 
 def _head_columns(block: StepContext) -> str:
     """Return the columns that belong to a head, if heads split the projection."""
-    size = block.spec.d_head
-    first = block.head * size + 1
+    size, layer = block.spec.d_head, "".join(block.stage.parameters)
+    first = block.spec.layer_head(layer, block.head) * size + 1
     if size == 1:
         return f"column {first}"
     return f"columns {first} {'and' if size == 2 else 'to'} {first + size - 1}"

@@ -32,11 +32,13 @@ from visualizer.explanations.phrases import (
     join_names,
     largest_number_phrase,
     projection_phrase,
+    sharing_phrase,
     unprojected_columns_phrase,
 )
 from visualizer.explanations.shape_equations import (
     ShapeParameter,
     each_head_phrase,
+    grouped_head_shapes,
     head_shapes,
     matrix_product_shapes,
     sizes,
@@ -66,7 +68,8 @@ def _weights_column(facts: CellInfo) -> str:
     column = next(at for at in weights.index if at is not None) + 1
     *_, layer = weights.name.removesuffix(".weight").split(".")
     whose = f"this head’s {layer}" if weights.name.startswith("heads.") else layer
-    return f"column {column} of {whose}"
+    shared = sharing_phrase(facts.run.trace.spec, layer, facts.place["head"])
+    return f"column {column} of {whose}{shared}"
 
 
 class InputProjectionExplainer(Explainer):
@@ -80,7 +83,7 @@ class InputProjectionExplainer(Explainer):
         names = parameter_names(spec, explained.stage.parameters[0])
         kinds = [name for name in names if not name.endswith(".bias")]
         if len(kinds) == 1 and spec.arrangement is Arrangement.SPLIT:
-            column += head * spec.d_head
+            column += spec.layer_head(explained.stage.parameters[0], head) * spec.d_head
         number = head % len(kinds)
         x = explained.factor(explained.stage.reads[0], token, None)
         if spec.projection is Projection.UNIFORM:
@@ -125,25 +128,29 @@ class InputProjectionExplainer(Explainer):
         if context.spec.arrangement is Arrangement.STACKED and context.spec.heads > 1:
             each = f"{x} @ W" if is_matrix else f"W({x})"
             return f"torch.stack([{each} for W in {layer}], dim=-3)"
-        return context.add_head_axis(f"({x} @ {layer})" if is_matrix else f"{layer}({x})")
+        heads, shared = context.spec.heads, context.spec.layer_heads(context.stage.parameters[0])
+        made = context.add_head_axis(f"({x} @ {layer})" if is_matrix else f"{layer}({x})", shared)
+        return made if shared == heads else f"{made}.repeat_interleave({heads // shared}, dim=-3)"
 
     def shape_equations(self, spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
         has_bias = spec.bias and spec.projection is Projection.LINEAR
         if spec.arrangement is Arrangement.STACKED:
             product = matrix_product_shapes(tokens, spec.d_in, spec.d_head, has_bias)
             return (product + each_head_phrase(spec),)
-        return (
-            matrix_product_shapes(tokens, spec.d_in, spec.width, has_bias),
-            split_head_shapes(spec, tokens),
-        )
+        _, columns = spec.weight_sizes[stage.parameters[0]]
+        product = matrix_product_shapes(tokens, spec.d_in, columns, has_bias)
+        if columns < spec.width:
+            return (product, *grouped_head_shapes(spec, tokens))
+        return (product, split_head_shapes(spec, tokens))
 
     def multiply_adds(self, spec: AttentionSpec, stage: Stage, tokens: int) -> int:
-        return tokens * spec.d_in * spec.width
+        return tokens * math.prod(spec.weight_sizes[stage.parameters[0]])
 
     def parameter(self, spec: AttentionSpec, stage: Stage, tokens: int) -> ShapeParameter:
         stacked = spec.arrangement is Arrangement.STACKED
-        columns, copies = (spec.d_head, spec.heads) if stacked else (spec.width, 1)
-        return ShapeParameter(stage.parameters[0], (spec.d_in, columns), copies)
+        rows, columns = spec.weight_sizes[stage.parameters[0]]
+        columns, copies = (spec.d_head, spec.heads) if stacked else (columns, 1)
+        return ShapeParameter(stage.parameters[0], (rows, columns), copies)
 
 
 class UnprojectedInputExplainer(Explainer):
@@ -185,7 +192,7 @@ class UnprojectedInputExplainer(Explainer):
     def code(self, context: ExpressionContext) -> str:
         if context.spec.arrangement is Arrangement.STACKED and context.spec.heads > 1:
             return f"torch.stack([{context.read[0]}] * {context.spec.heads}, dim=-3)"
-        return context.add_head_axis(context.read[0])
+        return context.add_head_axis(context.read[0], context.spec.heads)
 
     def shape_equations(self, spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
         if spec.arrangement is Arrangement.STACKED:

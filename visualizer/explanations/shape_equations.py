@@ -40,6 +40,17 @@ def split_head_shapes(spec: AttentionSpec, tokens: int) -> str:
     return f"{joined} → {between} → {apart}"
 
 
+def grouped_head_shapes(spec: AttentionSpec, tokens: int) -> tuple[str, str]:
+    """Return how shared heads are split, and how they are repeated for the query heads."""
+    groups, heads, d_head = spec.key_value_heads, spec.heads, spec.d_head
+    joined, between = sizes(tokens, groups * d_head), sizes(tokens, groups, d_head)
+    apart, repeated = sizes(groups, tokens, d_head), sizes(heads, tokens, d_head)
+    return (
+        f"{joined} → {between} → {apart}",
+        f"each head {heads // groups} times: {apart} to {repeated}",
+    )
+
+
 def head_shapes(spec: AttentionSpec, tokens: int) -> tuple[str, str, str]:
     """Return the shapes with heads first, with heads after the tokens, and concatenated."""
     heads, d_head = spec.heads, spec.d_head

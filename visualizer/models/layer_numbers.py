@@ -9,6 +9,7 @@ import torch
 from msgspec import Struct, field
 
 from visualizer.attention.float64_conversion import float64_on_cpu
+from visualizer.attention.stage_computation import repeat_for_heads
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -172,7 +173,7 @@ def unedited_context(at: LayerPass) -> Tensor:
     """Return the weighted sum of the values, before edits."""
     values = at.call.values
     assert values is not None
-    each = values[0].repeat_interleave(at.call.weights.shape[1] // values.shape[1], 0)
+    each = repeat_for_heads(values[0], at.call.weights.shape[1])
     return at.call.read_weights()[0].to(each.dtype) @ each
 
 
@@ -184,7 +185,7 @@ def sink_kept_share(at: LayerPass) -> Tensor:
     call = at.call
     assert call.queries is not None
     assert call.keys is not None
-    keys = call.keys[0].repeat_interleave(call.weights.shape[1] // call.keys.shape[1], 0)
+    keys = repeat_for_heads(call.keys[0], call.weights.shape[1])
     scores = float64_on_cpu(call.queries[0]) @ float64_on_cpu(keys).transpose(-1, -2) * call.scaling
     if call.mask is not None and call.mask.is_floating_point():
         scores = scores + float64_on_cpu(call.mask[0])

@@ -20,6 +20,7 @@ from visualizer.attention.captured_run import create_layered_run
 from visualizer.attention.run import USABLE_MEMORY_SHARE, Run, format_gib
 from visualizer.attention.saved_numbers import captured_numbers
 from visualizer.attention.spec import BooleanMatrix, Device, Dtype, MaskKind
+from visualizer.attention.stage_computation import repeat_for_heads
 from visualizer.brief_repr import brief_repr
 from visualizer.errors import InputError
 from visualizer.models.attention_recorder import AttentionCall, RecordingMethod
@@ -306,7 +307,7 @@ class _LayerOfCall:
 
     def vectors(self, name: str) -> Tensor:
         part: Tensor = getattr(self._call, name)
-        return _to_cpu(_repeat_for_heads(part, self._call)[0])
+        return _to_cpu(repeat_for_heads(part, self._call.weights.shape[1])[0])
 
     def bias(self) -> Tensor | None:
         return None if self._bias_and_mask.bias is None else _to_cpu(self._bias_and_mask.bias)
@@ -429,11 +430,6 @@ def _to_cpu(part: Tensor) -> Tensor:
     """Copy a tensor to the CPU, in a type that NumPy supports."""
     whole = part.detach().cpu()
     return whole if whole.dtype is torch.float64 else whole.float()
-
-
-def _repeat_for_heads(part: Tensor, call: AttentionCall) -> Tensor:
-    """Repeat keys or values for every query head (grouped-query attention)."""
-    return part.repeat_interleave(call.weights.shape[1] // part.shape[1], 1)
 
 
 def unknown_arguments(arguments: Mapping[str, object], heads: int) -> tuple[str, ...]:

@@ -136,6 +136,8 @@ def _describe_weights(spec: AttentionSpec) -> list[str]:
         parts.append("with bias")
     if spec.heads > 1 and spec.arrangement is not usual.arrangement:
         parts.append(f"{spec.arrangement} heads")
+    if spec.has_grouped_heads:
+        parts.append(format_count(spec.key_value_heads, "key-value head"))
     if spec.output_projection is not usual.output_projection:
         parts.append("output projection" if spec.output_projection else "no output projection")
     return parts

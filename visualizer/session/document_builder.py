@@ -97,7 +97,10 @@ def _fitting_own(spec: AttentionSpec, settings: Mapping[str, Any]) -> AttentionS
             and spec.projection is Projection.LINEAR
         ):
             found["bias"] = True
-        found["d_out"] = matrix.columns // share
+        columns = matrix.columns
+        if spec.has_grouped_heads:
+            columns = columns * spec.heads // spec.layer_heads(name.removesuffix(BIAS_SUFFIX))
+        found["d_out"] = columns // share
     if settings.get("own_input"):
         found["d_in"] = settings["own_input"].columns
     return replace(spec, **{name: value for name, value in found.items() if name not in settings})

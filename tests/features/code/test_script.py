@@ -112,6 +112,7 @@ CHOSEN: tuple[dict[str, Any], ...] = (
     {"dropout": 0.25, "dtype": Dtype.FLOAT64, "bias": True, "position": PositionKind.LEARNED},
     {"normalisation": NormalisationKind.NAIVE_SOFTMAX, "temperature": 1e-3},
     {"heads": 1, "output_projection": False, "d_out": 5},
+    *({"heads": 4, "d_out": 8, "key_value_heads": groups, "bias": True} for groups in (1, 2)),
 )
 THREE: tuple[dict[str, Any], ...] = (
     {"mask": MaskKind.OWN, "own_mask": HALF},

@@ -96,6 +96,10 @@ def test_equations_lead_from_real_sizes_to_real_sizes(case: Case) -> None:
                 assert one.multiply_adds % math.prod((*left, right[1])) == 0
             elif "→" in equation:
                 assert all(math.prod(one) == math.prod(other) for one, other in pairwise(shapes))
+            elif "times" in equation:
+                (times,) = map(int, re.findall(r"(\d+) times", equation))
+                assert times * math.prod(shapes[0]) == math.prod(shapes[-1])
+            if equation is one.equations[-1] and re.search("→|times", equation):
                 assert shapes[-1] == sizes
         if not one.equations:
             assert one.multiply_adds == 0

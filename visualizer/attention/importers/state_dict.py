@@ -209,10 +209,12 @@ def _read_sizes(module: StateDictModule, base: AttentionSpec) -> AttentionSpec:
     if len(first.shape) != 2:
         raise unreadable_file_error(f"{first.said} is not a matrix.")
     d_in, d_out = first.shape if is_raw else first.shape[::-1]
-    heads = len(module.heads)
+    heads, key_value_heads = len(module.heads), 0
     mechanism = Mechanism.CAUSAL if "mask" in module.parts else Mechanism.SELF
     if "out_proj.weight" in module.parts:
         mechanism, heads = Mechanism.MULTI_HEAD, _fitting_heads(base, d_out)
+        keys = module.entries("W_key" if is_raw else "W_key.weight")[0]
+        key_value_heads = _group_count(keys.shape[-1 if is_raw else 0], d_out, heads)
     elif module.is_stacked:
         mechanism = Mechanism.STACKED
     own_input = base.own_input if base.own_input and base.own_input.columns == d_in else None
@@ -221,6 +223,7 @@ def _read_sizes(module: StateDictModule, base: AttentionSpec) -> AttentionSpec:
         d_in=d_in,
         d_out=d_out,
         heads=heads,
+        key_value_heads=key_value_heads,
         projection=Projection.UNIFORM if is_raw else Projection.LINEAR,
         bias=not is_raw and all(f"{layer}.bias" in module.parts for layer in PROJECTION_LAYERS),
         mask=MaskKind.NONE,
@@ -301,6 +304,11 @@ def _apply_mask(
 def _fitting_heads(base: AttentionSpec, d_out: int) -> int:
     is_usable = 0 < base.heads <= MAX_VALUES["heads"] and d_out % base.heads == 0
     return base.heads if is_usable else 1
+
+
+def _group_count(columns: int, d_out: int, heads: int) -> int:
+    """Return the number of key-value heads by the columns of the keys; 0 for all heads."""
+    return columns * heads // d_out if 0 < columns < d_out else 0
 
 
 def _with_weights(module: StateDictModule, spec: AttentionSpec) -> AttentionSpec:

@@ -422,13 +422,15 @@ def _weight_lines(spec: AttentionSpec, words: CodeIdentifiers, run: Run) -> Iter
 
 
 def _layer_lines(spec: AttentionSpec, words: CodeIdentifiers) -> Iterator[str]:
-    layer = f"nn.Linear({spec.d_in}, {spec.d_out}, bias={spec.bias}).to(dtype)"
+    made = "nn.Linear({}, {}, bias=" + f"{spec.bias}).to(dtype)"
     if spec.projection is Projection.UNIFORM:
-        layer = f"torch.rand({spec.d_in}, {spec.d_out}).to(dtype)"
+        made = "torch.rand({}, {}).to(dtype)"
     names = [words.layers[name] for name in PROJECTION_LAYERS]
     if not _is_stacked(spec):
-        yield from (f"{name} = {layer}" for name in names)
+        for layer, name in zip(PROJECTION_LAYERS, names, strict=True):
+            yield f"{name} = {made.format(*spec.weight_sizes[layer])}"
         return
+    layer = made.format(spec.d_in, spec.d_out)
     together = ", ".join(names)
     yield f"{together} = [], [], []"
     yield f"for _ in range({spec.heads}):  # heads"
