@@ -105,7 +105,7 @@ def allowed_cells(
 ) -> np.ndarray:
     """Return which cells are allowed for some queries of a text, boolean [query, key].
 
-    Only these cells are computed, so long texts need little memory.
+    Only these cells are computed: a long text needs little memory.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ def are_all_allowed(
 ) -> bool:
     """Whether all cells between a first and a last query and a range of keys are allowed.
 
-    Only the bounds are checked. False for a custom mask, whose cells would have to be checked.
+    Only the bounds are checked. False for a custom mask: its cells would have to be checked.
     """
     if masking.own is not None or sides[0] != sides[1]:
         return not masking.can_forbid
@@ -222,7 +222,7 @@ def allowed_key_ranges(
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Return the first allowed key of each query of a text, and the key after the last.
 
-    None for a custom mask, whose allowed keys need not be a range.
+    None for a custom mask: its allowed keys need not be a range.
     """
     if masking.own is not None:
         return None

@@ -6,7 +6,7 @@ from enum import StrEnum, auto
 
 
 class Role(StrEnum):
-    """What a stage is in attention; its value is the name of that stage in traces and files.
+    """The role of a stage in attention; its value is the name of that stage in traces and files.
 
     A computation need not have a stage of each role: attention without a query–key matrix has no
     `WEIGHTS`, and a layer of a model has its own stages before and after, which have no role.

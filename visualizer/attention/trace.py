@@ -164,7 +164,7 @@ class Trace:
     def select_stages(self, names: Collection[str]) -> Trace:
         """Return a trace of the named stages and of the attention.
 
-        A stage whose input is omitted becomes a given stage, as its computation cannot be shown.
+        A stage without its input becomes a given stage, as its computation cannot be shown.
         """
         kept = {*names, self.attention}
         rows = tuple(
@@ -441,7 +441,7 @@ class Trace:
         Parameters
         ----------
         texts : tuple of tuple of str, optional
-            The tokens of each text's keys, of which the queries are the last; empty if the keys are
+            The tokens of each text's keys; the queries are the last of them. Empty if the keys are
             from another text, None if the tokens are unknown.
         progress : callable
             Called while a stage is measured block by block.
@@ -538,7 +538,7 @@ def _reads_of_layer_before(row: Stage) -> tuple[str, ...]:
 
 
 def _trace_by_blocks(spec: AttentionSpec, rows: tuple[Stage, ...] | None, *parts: Any) -> Trace:
-    """Create the trace of a copy whose matrices are computed block by block."""
+    """Create the trace of a copy that computes its matrices block by block."""
     return Trace(spec, rows or stages(spec), *parts)
 
 

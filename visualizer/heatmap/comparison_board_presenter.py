@@ -57,7 +57,7 @@ class SidePanelSource(PanelSource):
     other : Run or None
         The run that it is compared with; None if the two do not match.
     live_run : Run
-        The run whose token counts and dropout rate set the ends of the colour scale.
+        The ends of the colour scale depend on the token counts and dropout rate of this run.
     """
 
     def __init__(

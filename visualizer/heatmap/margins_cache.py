@@ -53,7 +53,7 @@ class PanelPixmap(Struct, frozen=True, eq=False):
 
     @property
     def pixmap_without_panel(self) -> SparePixmap:
-        """The pixmap without the panel, whose values it would keep alive."""
+        """The pixmap without the panel, as that would keep its values alive."""
         return self.pixmap, self.margins if self.heatmap.sums is None else None
 
 
@@ -72,7 +72,7 @@ class PanelMarginsPixmapCache:
         Parameters
         ----------
         pixmap_without_panel : list of SparePixmap
-            Unused pixmaps, one of which may be reused, preferably one with the same margins.
+            Unused pixmaps; one may be reused, preferably one with the same margins.
             Painting on any of them takes a tenth of the time of a new one, since its memory is
             already allocated.
         whole : QRectF

@@ -152,7 +152,7 @@ class _LongTextSession:
             return _attend_and_record(self, eager, *given, **more)
         except UnsupportedAttentionError as refused:
             self.ranks.show_error(refused)
-            # The other ranks wait for this one within the run, whose result is discarded.
+            # The other ranks wait for this one within the run; its result is discarded.
             _, query, _, value, *_ = given
             return value.new_zeros(1, query.shape[-2], query.shape[1], value.shape[-1]), None
 
@@ -204,7 +204,7 @@ class _LongTextSession:
             self.calls.append(self._complete_call(kept, call))
 
     def _complete_call(self, kept: _LayerQueries, last: _CallVectors) -> LongTextCall:
-        """Return the call for the whole text, whose last chunk has all keys."""
+        """Return the call for the whole text; its last chunk has all keys."""
         whole = replace(last, queries=kept.queries, start=0)
         if last.start and not _are_logarithms_of(whole, kept.logarithms):
             raise UnsupportedAttentionError(CHUNK_MISMATCH)

@@ -198,7 +198,7 @@ class ModelSource(Struct, frozen=True):
     cuts : tuple of CutEdges
         Cut edges by head, ascending.
     layers : tuple of int
-        Model layer numbers of the layers whose values the saved document contains; may be empty.
+        Model layer numbers of the layers with values in the saved document; may be empty.
     second : str
         The second text of a pair, or the decoder's text; empty for none.
     is_chat : bool

@@ -87,7 +87,7 @@ class LayerGroup(Struct, frozen=True, eq=False):
     layers : tuple of int
         Their numbers in the model, from 0.
     calls : tuple of AttentionCall
-        One per layer, of a single text; empty for a long text, whose weights are not kept.
+        One per layer, of a single text; empty for a long text: its weights are not kept.
     added : tuple of AddedToScores
         One per layer, likewise.
     """

@@ -84,7 +84,7 @@ class MainWindow(QMainWindow):
         self._panes_later = QTimer(self, singleShot=True, interval=0)
         """Updates the panes after the heatmaps of a long text and pending events."""
         self._half_shown: Screen | None = None
-        """The screen of which only the heatmaps have been shown so far."""
+        """The screen while only its heatmaps have been shown."""
         self._panes_of = ""
         """Fingerprint of the model that the panes show; empty for a module."""
         self._panes_later.timeout.connect(self._show_panes)
@@ -388,7 +388,7 @@ def _is_long_text(screen: Screen) -> bool:
 
 
 def _model_fingerprint(screen: Screen) -> str:
-    """Return the fingerprint of the model whose run is shown; empty for a module."""
+    """Return the fingerprint of the model of the run that is shown; empty for a module."""
     model = screen.resolved.model_of_run if screen.resolved else None
     return model.fingerprint if model else ""
 

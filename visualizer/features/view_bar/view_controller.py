@@ -228,7 +228,7 @@ class ViewController(QObject):
         )
 
     def step_head(self, steps: int) -> None:
-        """Show the next or the previous head alone."""
+        """Show only the next or the previous head."""
         resolved = self._workspace.wanted_resolved
         if resolved:
             shown = resolved.heads[:1] or (0,)
