@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
@@ -10,6 +11,10 @@ from msgspec import Struct
 from visualizer.attention.roles import Role
 from visualizer.attention.spec import AttentionSpec, BooleanMatrix, MaskKind, MaskRoute
 from visualizer.errors import InputError, Remedy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 
 # Stages with forbidden cells: −∞ in masked scores, 0 in weights. On the routes after normalising,
 # the mask acts on `STAGES_AFTER_MASK` only.
@@ -94,6 +99,27 @@ def allowed_in_text(
     """Return which cells one text of a batch allows, boolean, read-only [query, key]."""
     cells = cached_allowed_cells(masking, tokens, keys)
     return cells[text, 0] if cells.ndim > 2 else cells
+
+
+def cut_masks(
+    cut: Sequence[tuple[int, int, int, int]], sides: tuple[int, int]
+) -> dict[tuple[int, int], np.ndarray]:
+    """Return the cut cells of each layer and head that has any, boolean, read-only [query, key].
+
+    Parameters
+    ----------
+    cut : sequence of (layer, head, query, key)
+        Cells that are forbidden in single heads.
+    sides : tuple of int
+        Numbers of queries and keys.
+    """
+    found: dict[tuple[int, int], np.ndarray] = {}
+    for layer, head, query, key in cut:
+        cells = found.setdefault((layer, head), np.zeros(sides, dtype=bool))
+        cells[query, key] = True
+    for cells in found.values():
+        cells.flags.writeable = False
+    return found
 
 
 def allowed_cells(
