@@ -13,7 +13,7 @@ from visualizer.attention.spec import MAX_VALUES
 from visualizer.format import format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 LayerAndHead = tuple[int, int]
 """Numbers of a layer in its model and of a head in that layer, from 0."""
@@ -154,11 +154,6 @@ def edits_in_words(edits: Mapping[LayerAndHead, str]) -> str:
 def describe_cuts(cuts: Mapping[LayerAndHead, Sequence[object]]) -> str:
     """Describe cut edges: ``3 edges of layer 18, head 6``."""
     return f"{format_count(sum(map(len, cuts.values())), 'edge')} of {heads_in_words([*cuts])}"
-
-
-def ablation_edits(heads: Iterable[LayerAndHead]) -> tuple[HeadEdit, ...]:
-    """Return the edits that ablate heads."""
-    return tuple(HeadEdit(*place) for place in sorted({*heads}))
 
 
 class ImageFile(Struct, frozen=True):
