@@ -62,7 +62,7 @@ def _import_numpy_once(before: ModuleType) -> ModuleType:
     """Import numpy, or wait while another thread does.
 
     OpenBLAS is limited to one thread: starting one per core takes as long as the rest of the
-    import, and large products are computed by torch, whose libraries see the original environment.
+    import, and large products are computed by torch; its libraries see the original environment.
     """
     with _LOCK:
         is_first = sys.modules.get(MODULE_NAME) is before

@@ -27,7 +27,6 @@ from visualizer.models.model_source import (
     HeadEdit,
     HeadEditKind,
     ModelSource,
-    ablation_edits,
 )
 from visualizer.models.opened_model import OpenedModel
 from visualizer.models.text_reading import read_text
@@ -45,7 +44,9 @@ OFF = ((0, 1), (1, 3))
 
 @pytest.fixture
 def reading(tiny_model_folder: Path) -> ModelReading:
-    source = ModelSource(str(tiny_model_folder), "tiny", "0" * 64, ablation_edits(OFF))
+    source = ModelSource(
+        str(tiny_model_folder), "tiny", "0" * 64, tuple(HeadEdit(*place) for place in sorted(OFF))
+    )
     read = read_text(source, TEXT, Device.CPU).reading
     assert read
     return read

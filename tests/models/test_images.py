@@ -33,7 +33,6 @@ from visualizer.models.model_source import (
     HeadEdit,
     HeadEditKind,
     ImageFile,
-    ablation_edits,
 )
 from visualizer.models.opened_model import open_model
 from visualizer.models.text_reading import open_source, read_text
@@ -291,7 +290,7 @@ def test_heads_that_read_an_image_are_edited(folder: Path, image: Path) -> None:
     source, _model = open_source(folder, Device.CPU)
     source = replace(source, image=read_image_file(image))
     plain = read_text(source, "", Device.CPU)
-    off = read_text(replace(source, edits=ablation_edits([(0, 1)])), "", Device.CPU)
+    off = read_text(replace(source, edits=(HeadEdit(0, 1),)), "", Device.CPU)
     weights, now = (run.trace.read("weights") for run in (plain, off))
     np.testing.assert_array_equal(now[0], weights[0])
     apart = abs(now[1].astype(np.float64) - weights[1]).sum(-1).mean(-1) / 2

@@ -19,7 +19,7 @@ from visualizer.errors import InputError
 from visualizer.language.trained_example import EXAMPLE_FOLDER
 from visualizer.language.trained_example import EXAMPLE_TEXT as LAB_TEXT
 from visualizer.models import text_reading
-from visualizer.models.model_source import ablation_edits
+from visualizer.models.model_source import HeadEdit
 from visualizer.models.opened_model import OpenedModel, open_model
 from visualizer.models.text_reading import open_source, read_text
 from visualizer.models.tokenizer_process import tokenizer_process
@@ -69,7 +69,7 @@ def test_next_tokens_are_those_of_the_plain_model(source: ModelSource) -> None:
 
 def test_heads_that_are_off_change_what_comes_after_them(source: ModelSource) -> None:
     plain = read_text(source, EXAMPLE_TEXT, Device.CPU)
-    off = read_text(replace(source, edits=ablation_edits([(0, 1)])), EXAMPLE_TEXT, Device.CPU)
+    off = read_text(replace(source, edits=(HeadEdit(0, 1),)), EXAMPLE_TEXT, Device.CPU)
     opened = open_model(source.path, Device.CPU)
     logs = opened.next_token_log_probabilities(EXAMPLE_TEXT, {(0, 1): 0.0}).exp()
     before = opened.next_token_log_probabilities(EXAMPLE_TEXT).exp()
@@ -172,7 +172,7 @@ def test_what_cannot_be_read_is_said(source: ModelSource, tmp_path: Path) -> Non
         read_text(gone, EXAMPLE_TEXT, Device.CPU)
     assert refused.value.field == "model"
     with pytest.raises(InputError, match="Head 9 of layer 0 does not exist"):
-        read_text(replace(source, edits=ablation_edits([(0, 9)])), EXAMPLE_TEXT, Device.CPU)
+        read_text(replace(source, edits=(HeadEdit(0, 9),)), EXAMPLE_TEXT, Device.CPU)
 
 
 def test_a_model_that_continues_nothing_says_so(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_heads_of_layers_that_attend_twice_stay_on(tmp_path: Path, kind: str) ->
     assert run.reading
     assert not run.reading.are_heads_switchable
     with pytest.raises(InputError, match="cannot be edited"):
-        read_text(replace(source, edits=ablation_edits([(0, 1)])), EXAMPLE_TEXT, Device.CPU)
+        read_text(replace(source, edits=(HeadEdit(0, 1),)), EXAMPLE_TEXT, Device.CPU)
 
 
 def test_no_head_of_a_stack_that_has_more_layers_than_the_other_is_switched(
@@ -204,7 +204,7 @@ def test_no_head_of_a_stack_that_has_more_layers_than_the_other_is_switched(
     assert run.reading
     assert not run.reading.are_heads_switchable
     with pytest.raises(InputError, match="cannot be edited"):
-        read_text(replace(source, edits=ablation_edits([(2, 1)])), EXAMPLE_TEXT, Device.CPU)
+        read_text(replace(source, edits=(HeadEdit(2, 1),)), EXAMPLE_TEXT, Device.CPU)
 
 
 def test_only_the_numbers_of_its_own_text_go_into_a_document(source: ModelSource) -> None:

@@ -26,7 +26,7 @@ from visualizer.file_opening import read_file
 from visualizer.format import format_number
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.models import layer_stages, opened_model
-from visualizer.models.model_source import CutEdges, HeadEditKind, ablation_edits
+from visualizer.models.model_source import CutEdges, HeadEdit, HeadEditKind
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.view_options import MaskBrush
@@ -297,7 +297,7 @@ def test_the_first_heads_are_switched_off_together(model_window: Hand) -> None:
     assert {*hand.window.workspace.screen.panel(LAYERS_PANEL).edits} == {*places[:3]}
     model = hand.window.workspace.document.model
     assert model
-    assert model.edits == ablation_edits(places[:3])
+    assert model.edits == tuple(HeadEdit(*place) for place in sorted(places[:3]))
     hand.window.actions_.by_id["workspace.undo"].trigger()
     hand.settle()
     assert not hand.window.workspace.screen.panel(LAYERS_PANEL).edits

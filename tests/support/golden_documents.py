@@ -23,7 +23,6 @@ from visualizer.models.model_source import (
     HeadEditKind,
     ImageFile,
     ModelSource,
-    ablation_edits,
 )
 from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.session.comparison_state import Comparison, ComparisonKind
@@ -110,7 +109,7 @@ WITH_STEPS = Document(
     )
 )
 SOURCE = ModelSource(
-    "/models/a model", "a model", "0123456789abcdef" * 4, ablation_edits([(0, 1), (2, 0)])
+    "/models/a model", "a model", "0123456789abcdef" * 4, (HeadEdit(0, 1), HeadEdit(2, 0))
 )
 READ = Document(
     text="what the model reads",

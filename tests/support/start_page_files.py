@@ -19,12 +19,15 @@ import numpy as np
 from visualizer.attention.run import run
 from visualizer.language.checkpoints import write_weights
 from visualizer.language.opened_training_run import OpenRun
+from visualizer.language.probe import Probe, run_probe
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.trained_example import (
     EXAMPLE_FOLDER,
     EXAMPLE_TEXT,
+    HEAD,
+    LAYER,
     SNAPSHOT_STEPS,
-    head_weights,
+    load_example,
 )
 from visualizer.language.training_settings import TrainingSettings
 from visualizer.resources import resource_path
@@ -64,6 +67,14 @@ def pictures() -> dict[str, Any]:
         "training": {"tokens": [*EXAMPLE_TEXT], "steps": SNAPSHOT_STEPS,
                      "weights": [rounded(head_weights(step)) for step in SNAPSHOT_STEPS]},
     }  # fmt: skip
+
+
+def head_weights(step: int) -> np.ndarray:
+    """Return the attention weights of the head after a number of steps, [query, key]."""
+    model, about = load_example(step)
+    arrays = run_probe(model, Probe.of(EXAMPLE_TEXT, about.vocabulary, model))
+    weights: np.ndarray = arrays["weights"][LAYER, HEAD]
+    return weights
 
 
 def rounded(numbers: np.ndarray) -> Any:

@@ -110,8 +110,8 @@ class Settings(TypedDict, total=False):
         Positional vectors added to the embedding: ``"none"``, ``"learned"`` (but untrained) or
         ``"sinusoidal"``.
     scale : str
-        The size whose square root divides the scores: ``"d_head"``, ``"d_model"`` (the embedding
-        size) or ``"none"``.
+        The scores are divided by the square root of this size: ``"d_head"``, ``"d_model"`` (the
+        embedding size) or ``"none"``.
     temperature : float
         Additional divisor of the scores; more than 0, 1 by default.
     normalisation : str

@@ -42,7 +42,7 @@ def attend(
     parameters : mapping
         Weights by the names of the book's ``state_dict``; see `parameter_init.draw`.
     reuse : Trace, optional
-        An earlier trace, whose unchanged stages are reused.
+        An earlier trace; its unchanged stages are reused.
     kept : Tensor, optional
         Cells [..., head, query, key] that dropout keeps, instead of those from the spec's seed. A
         trace computed with them must not be passed as ``reuse``.

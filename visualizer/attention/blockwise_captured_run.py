@@ -250,7 +250,7 @@ def create_blockwise_run(
     device: str,
     measure_elsewhere: Callable[[str, Progress], HeadMeasures] | None = None,
 ) -> Run:
-    """Return a run whose stages are computed when read.
+    """Return a run with stages that are computed when read.
 
     Parameters
     ----------

@@ -32,7 +32,7 @@ RowLimits = tuple["Tensor", "Tensor", float, float]
 
 
 class CachedTensor:
-    """A tensor [..., row, column] whose reductions are computed once and cached."""
+    """A tensor [..., row, column] that caches its reductions."""
 
     def __init__(self, tensor: Tensor) -> None:
         self.tensor = tensor

@@ -95,7 +95,7 @@ class CapturedVectors(Struct, frozen=True):
     sinks : bytes or None
         Logits without a key that take part in the softmax of each row, [layer, head].
     not_understood : tuple of str
-        Extra inputs of the attention whose effect is unknown.
+        Extra inputs of the attention with unknown effects.
     is_plain : bool
         Whether only scaling and mask were applied between scores and softmax.
     cut : tuple of (layer, head, query, key)
@@ -197,7 +197,7 @@ class CapturedAttention(Struct, frozen=True):
     vectors : CapturedVectors or None
         Source of the weights, if known.
     patches : ImagePatches or None
-        The image whose patches are its tokens; None for a text.
+        The image that its tokens are patches of; None for a text.
     """
 
     name: str

@@ -59,7 +59,7 @@ def create_captured_run(
     query_tokens, key_tokens : tuple of str
         Labels typed by the user, which replace the file's tokens.
     previous : Run, optional
-        An earlier run, whose trace is reused if it has the same numbers.
+        An earlier run; its trace is reused if it has the same numbers.
     """
     trace, notices = _reusable_trace(captured, previous) or _create_trace(captured)
     return _create_run(captured, trace, notices, query_tokens, key_tokens)
@@ -100,7 +100,7 @@ def _create_trace(captured: CapturedAttention) -> tuple[Trace, tuple[str, ...]]:
 def create_layered_trace(
     captured: CapturedAttention, layers: Sequence[LayerNumbers]
 ) -> tuple[Trace, tuple[str, ...]]:
-    """Return a trace whose stages are computed when read, and notices about its numbers.
+    """Return a trace with stages computed when read, and notices about its numbers.
 
     The weights are always the captured ones. The stages between scores and weights are included
     only if the softmax of the scores gives these weights.

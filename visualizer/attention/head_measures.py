@@ -159,7 +159,7 @@ def measure_layerwise(
     lengths: tuple[int, ...],
     texts: Texts | None,
 ) -> HeadMeasures:
-    """Measure every head of a tensor whose layers may be computed when read."""
+    """Measure every head of a tensor that may compute its layers when read."""
     if not (held.is_computed and len(held.shape) > 3):
         vectors = None if values is None else values.tensor.detach()
         return measure_heads(held.tensor.detach(), lengths, texts, vectors)

@@ -73,7 +73,7 @@ class NormLayer(Struct, frozen=True, tag=True):
     is_over_heads : bool
         Whether the vectors of all heads of a token are normalized together.
     heads : tuple of int
-        For each query head, the head whose numbers it uses; empty if the stage has no heads.
+        For each query head, the head that supplies its numbers; empty if the stage has no heads.
     """
 
     modules: tuple[str, ...]
@@ -121,7 +121,7 @@ class LinearLayer(Struct, frozen=True, tag=True):
 
 
 class LatentKeys(LinearLayer, frozen=True, tag=True):
-    """Keys whose first columns come from a weight matrix; the other columns are shared.
+    """Keys with first columns from a weight matrix; the other columns are shared.
 
     The other columns are the same in all heads and are taken from a separate stage.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
@@ -10,6 +11,10 @@ from msgspec import Struct
 from visualizer.attention.roles import Role
 from visualizer.attention.spec import AttentionSpec, BooleanMatrix, MaskKind, MaskRoute
 from visualizer.errors import InputError, Remedy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 
 # Stages with forbidden cells: −∞ in masked scores, 0 in weights. On the routes after normalising,
 # the mask acts on `STAGES_AFTER_MASK` only.
@@ -96,6 +101,27 @@ def allowed_in_text(
     return cells[text, 0] if cells.ndim > 2 else cells
 
 
+def cut_masks(
+    cut: Sequence[tuple[int, int, int, int]], sides: tuple[int, int]
+) -> dict[tuple[int, int], np.ndarray]:
+    """Return the cut cells of each layer and head that has any, boolean, read-only [query, key].
+
+    Parameters
+    ----------
+    cut : sequence of (layer, head, query, key)
+        Cells that are forbidden in single heads.
+    sides : tuple of int
+        Numbers of queries and keys.
+    """
+    found: dict[tuple[int, int], np.ndarray] = {}
+    for layer, head, query, key in cut:
+        cells = found.setdefault((layer, head), np.zeros(sides, dtype=bool))
+        cells[query, key] = True
+    for cells in found.values():
+        cells.flags.writeable = False
+    return found
+
+
 def allowed_cells(
     masking: MaskingSpec,
     sides: tuple[int, int],
@@ -105,7 +131,7 @@ def allowed_cells(
 ) -> np.ndarray:
     """Return which cells are allowed for some queries of a text, boolean [query, key].
 
-    Only these cells are computed, so long texts need little memory.
+    Only these cells are computed: a long text needs little memory.
 
     Parameters
     ----------
@@ -194,7 +220,7 @@ def are_all_allowed(
 ) -> bool:
     """Whether all cells between a first and a last query and a range of keys are allowed.
 
-    Only the bounds are checked. False for a custom mask, whose cells would have to be checked.
+    Only the bounds are checked. False for a custom mask: its cells would have to be checked.
     """
     if masking.own is not None or sides[0] != sides[1]:
         return not masking.can_forbid
@@ -222,7 +248,7 @@ def allowed_key_ranges(
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Return the first allowed key of each query of a text, and the key after the last.
 
-    None for a custom mask, whose allowed keys need not be a range.
+    None for a custom mask: its allowed keys need not be a range.
     """
     if masking.own is not None:
         return None

@@ -220,9 +220,9 @@ class ModelReading(Struct, frozen=True, eq=False):
         the mean over all rows of half the sum of absolute differences, from 0 to 1. None if nothing
         is edited or if it is unknown.
     largest_changes : tuple of NextToken
-        Tokens whose probability the edits changed most, the largest change first.
+        Tokens with the largest changes of probability by the edits, largest first.
     is_of_lab : bool
-        Whether it was trained in the language lab; transformers alone cannot open such a model.
+        Whether it was trained in the language lab; transformers cannot open such a model by itself.
     text : str
         The text.
     answers : ModelAnswers

@@ -133,7 +133,7 @@ class Run(Struct, frozen=True, eq=False):
 
     @property
     def patches(self) -> ImagePatches | None:
-        """The image whose patches are its tokens; None for a text."""
+        """The image that its tokens are patches of; None for a text."""
         return self.captured.patches if self.captured else None
 
     @property
@@ -183,7 +183,7 @@ def run(
     texts : tuple of tuple of str
         One tuple of tokens per text; several form a batch, padded if their lengths differ.
     previous : Run, optional
-        An earlier run, whose unchanged stages are reused.
+        An earlier run; its unchanged stages are reused.
     pool : BufferPool, optional
         Provides the memory for large tensors.
 

@@ -65,7 +65,7 @@ def _has_weights_outside_unit_range(trace: Trace) -> bool:
 
 
 def _overflow_notices(trace: Trace) -> list[str]:
-    """Name the first stage whose numbers exceed the range of the dtype."""
+    """Name the first stage with numbers outside the range of the dtype."""
     if not _can_overflow(trace):
         return []
     spec = trace.spec

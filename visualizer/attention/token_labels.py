@@ -3,7 +3,7 @@
 A token may contain only a part of a character. It is then labelled by its bytes, as in
 SentencePiece: ``<0xE6><0x88>``; or ``我 1/2`` if the tokens next to it complete the character.
 
-Sources: Radford et al. 2019 (byte-level BPE, whose vocabulary writes each byte as a printable
+Sources: Radford et al. 2019 (byte-level BPE; its vocabulary writes each byte as a printable
 character); Kudo and Richardson 2018, "SentencePiece" (the mark ▁ for a space, byte fallback).
 """
 

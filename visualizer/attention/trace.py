@@ -32,7 +32,13 @@ from visualizer.attention.head_measures import (
     measure_uniform_in_ranges,
 )
 from visualizer.attention.layer_operations import ResidualStream
-from visualizer.attention.masks import MASKED_STAGES, MaskingSpec, allowed_cells, allowed_key_ranges
+from visualizer.attention.masks import (
+    MASKED_STAGES,
+    MaskingSpec,
+    allowed_cells,
+    allowed_key_ranges,
+    cut_masks,
+)
 from visualizer.attention.roles import Role
 from visualizer.attention.stages import Operation, Stage, is_hatched, recorded_row, shape, stages
 from visualizer.progress import no_progress
@@ -126,21 +132,18 @@ class Trace:
 
         For matrices that are computed block by block, the inputs of the computation are copied.
         """
+        # A copy of a module derives its stages from the spec.
+        rows = None if self.has_module else self.stages
         if self.is_blockwise:
             parts = self._constructor_arguments(self._held)[2:]
-            return _trace_by_blocks, (self.spec, self._own_rows, *parts)
+            return _trace_by_blocks, (self.spec, rows, *parts)
         held = {name: self.read(name) for name in self.names}
         parameters = {name: self.read(name) for name in self.parameters}
         weights = {name: self.read(name) for name in self.model_weights}
         return trace_from_arrays, (
-            self.spec, self._own_rows, parameters, held, self.axes, weights, self.layer_masks,
+            self.spec, rows, parameters, held, self.axes, weights, self.layer_masks,
             self.cut,
         )  # fmt: skip
-
-    @property
-    def _own_rows(self) -> tuple[Stage, ...] | None:
-        """The stages that a copy cannot derive from the spec; None if it can derive all."""
-        return None if self.has_module else self.stages
 
     def _constructor_arguments(self, held: Mapping[str, CachedTensor]) -> tuple[Any, ...]:
         return (
@@ -164,7 +167,7 @@ class Trace:
     def select_stages(self, names: Collection[str]) -> Trace:
         """Return a trace of the named stages and of the attention.
 
-        A stage whose input is omitted becomes a given stage, as its computation cannot be shown.
+        A stage without its input becomes a given stage, as its computation cannot be shown.
         """
         kept = {*names, self.attention}
         rows = tuple(
@@ -270,14 +273,7 @@ class Trace:
 
     @cached_property
     def _cut_masks(self) -> dict[tuple[int, int], np.ndarray]:
-        """Cut cells of each layer and head that has any."""
-        found: dict[tuple[int, int], np.ndarray] = {}
-        for layer, head, query, key in self.cut:
-            cells = found.setdefault((layer, head), np.zeros(self.sides, dtype=bool))
-            cells[query, key] = True
-        for cells in found.values():
-            cells.flags.writeable = False
-        return found
+        return cut_masks(self.cut, self.sides)
 
     @property
     def has_module(self) -> bool:
@@ -441,7 +437,7 @@ class Trace:
         Parameters
         ----------
         texts : tuple of tuple of str, optional
-            The tokens of each text's keys, of which the queries are the last; empty if the keys are
+            The tokens of each text's keys; the queries are the last of them. Empty if the keys are
             from another text, None if the tokens are unknown.
         progress : callable
             Called while a stage is measured block by block.
@@ -500,7 +496,7 @@ class Trace:
         masking = MaskingSpec.of(self.spec_at(leading), stage) if is_known else None
 
         def made() -> HeadMeasures:
-            norms = self._lengths_of_values(text)
+            norms = _value_norms(values, self.axes, text)
             if masking is None:
                 layers = held.by_layer() if self.axes == ("layer",) else (held,)
                 read = reduce(np.logical_or, (attended_keys(one.tensor.detach()) for one in layers))
@@ -517,13 +513,6 @@ class Trace:
         measures: HeadMeasures = cached_with_values(values, held, key, made)
         return measures
 
-    def _lengths_of_values(self, text: int) -> np.ndarray | None:
-        """Return the norms of a text's values in all heads of all layers, [head, key]."""
-        if self._values is None or not self._values.is_in_memory:
-            return None
-        index = tuple(text if axis == "text" else slice(None) for axis in self.axes)
-        return readable(self._values.row_lengths()[index].flatten(0, -2))
-
     def check(self) -> None:
         """Compare every stage's shape with the stage table; a difference is a bug."""
         for stage in self.stages:
@@ -533,12 +522,22 @@ class Trace:
                 raise AssertionError(f"{stage.name} has shape {actual}; expected {expected}")
 
 
+def _value_norms(
+    values: CachedTensor | None, axes: tuple[str, ...], text: int
+) -> np.ndarray | None:
+    """Return the norms of a text's values in all heads of all layers, [head, key]."""
+    if values is None or not values.is_in_memory:
+        return None
+    index = tuple(text if axis == "text" else slice(None) for axis in axes)
+    return readable(values.row_lengths()[index].flatten(0, -2))
+
+
 def _reads_of_layer_before(row: Stage) -> tuple[str, ...]:
     return ("result",) if isinstance(row.step, ResidualStream) else ()
 
 
 def _trace_by_blocks(spec: AttentionSpec, rows: tuple[Stage, ...] | None, *parts: Any) -> Trace:
-    """Create the trace of a copy whose matrices are computed block by block."""
+    """Create the trace of a copy that computes its matrices block by block."""
     return Trace(spec, rows or stages(spec), *parts)
 
 

@@ -66,7 +66,7 @@ messages go to standard error. The exit status is 0 if everything was written; 1
 be opened or a file cannot be written; 2 if an option or the text is invalid, there is not enough
 memory or a package is missing; 130 after Ctrl+C and 143 after SIGTERM.
 """
-_EXPORT_GROUPS = ("Files to write", "What files show", "Animations")
+_EXPORT_GROUPS = ("Files to write", "File contents", "Animations")
 READING_LABEL = "Tokens"
 LAYERS_LABEL = "Layers read from disk"
 _LEFT_OUT = frozenset({"--text-shown"})
@@ -80,7 +80,7 @@ def model_parser() -> option_types.OptionParser:
         description=("Compute the attention of every layer and head of a transformers model."),
         epilog=EXAMPLES,
     )
-    opened = parser.add_argument_group("What to open")
+    opened = parser.add_argument_group("Input")
     opened.add_argument(
         "folder",
         type=option_types.convert_path,

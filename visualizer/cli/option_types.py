@@ -55,7 +55,7 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
 
 
 class OptionParser(argparse.ArgumentParser):
-    """An argument parser with option groups, whose errors are one sentence each.
+    """An argument parser with option groups; each error is one sentence.
 
     Parameters
     ----------

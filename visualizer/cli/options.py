@@ -249,7 +249,7 @@ SETTING_GROUPS: dict[str, tuple[str, ...]] = {
 """Module settings that have an option, by option group."""
 
 OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
-    "What to open": {
+    "Input": {
         "file": {
             "type": option_types.convert_path,
             "metavar": "FILE",
@@ -301,7 +301,7 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
         ),
         "--quiet": {"action": "store_true", "help": "do not report progress"},
     },
-    "What files show": {
+    "File contents": {
         "--stages": {
             "type": option_types.convert_input_error(parse_stages),
             "metavar": "NAMES",
@@ -412,7 +412,7 @@ def lab_parser() -> OptionParser:
             "Open the language lab: train small language models and watch attention form."
         ),
     )
-    create_parser.add_argument_group("What to open").add_argument(
+    create_parser.add_argument_group("Input").add_argument(
         "folder", type=convert_run_folder, metavar="RUN", nargs="?", help="folder of a training run"
     )
     return create_parser

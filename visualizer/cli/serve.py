@@ -54,7 +54,7 @@ def serve_parser() -> option_types.OptionParser:
         description="Serve a model to Attention Visualizer windows on other machines.",
         epilog=EXAMPLES,
     )
-    what = parser.add_argument_group("What to serve")
+    what = parser.add_argument_group("Model")
     what.add_argument(
         "folder",
         type=option_types.convert_path,

@@ -201,7 +201,7 @@ def read_text_file(path: Path) -> str:
     Raises
     ------
     InputError
-        For ``open``, if it cannot be read or is blank, too long or not UTF-8.
+        For ``open``, if it cannot be read, is blank or not UTF-8, or exceeds the maximum length.
     """
     subject = f"“{path.name}”"
     try:

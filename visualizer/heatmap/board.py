@@ -108,7 +108,7 @@ class Heatmap(Struct, frozen=True, eq=False):
     part : ComparedSide
         Its role in a comparison.
     shared_scale_sources : frozenset of (stage, head, fold)
-        The other panels whose cells are highlighted in it.
+        The other panels with cells that are highlighted in it.
     is_only_panel : bool
         Whether its tokens differ from those of the other panels, so that it has no cursor.
     layer : int or None
@@ -190,7 +190,7 @@ class Board(Struct, frozen=True, eq=False):
     origin : tuple of (str, int or None)
         The stage and the head of the panel that contains the link.
     large : str or None
-        The stage whose panel is enlarged, if one head is shown.
+        The stage with the enlarged panel, if one head is shown.
     """
 
     columns: tuple[tuple[Heatmap, ...], ...] = ()
@@ -225,7 +225,7 @@ DrawnStage = tuple[str, ComparedSide, LeadingIndex]
 
 
 class PendingCells(Struct, frozen=True, eq=False):
-    """Cells whose mask has changed and whose values are pending.
+    """Cells with a changed mask and pending values.
 
     Parameters
     ----------

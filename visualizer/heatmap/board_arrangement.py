@@ -48,7 +48,7 @@ READABLE_CELL_PX = 32
 """Side of a cell with room for its number; the target for short texts with any head count."""
 MAX_SHORT_TEXT_TOKENS = 12
 COMFORTABLE_SIDE, COMFORTABLE_CELL = 128, 22
-"""Panels whose side or cells reach one of these are large enough for any head count.
+"""Panels with a side or cells of at least this size are large enough for any head count.
 
 If no arrangement reaches either, panels are smaller.
 """

@@ -288,7 +288,7 @@ class BoardLayout(Struct, frozen=True, dict=True):
         return (*self.slots, self.overlay_panel) if self.overlay_panel else self.slots
 
     def slot_at(self, point: QPointF) -> PanelSlot | None:
-        """Return the panel whose cells are under a point."""
+        """Return the panel with cells under a point."""
         if self.overlay_panel and self.overlay_panel.overlay_area.contains(point):
             return self.overlay_panel if self.overlay_panel.cells.contains(point) else None
         return next((slot for slot in self.slots if slot.cells.contains(point)), None)

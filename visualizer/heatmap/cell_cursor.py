@@ -23,7 +23,7 @@ class CellCursor(Struct, frozen=True):
     query, key : int or None
         The tokens highlighted in every panel and in the token strip.
     column : tuple of (stage, int) or None
-        The highlighted column of a stage whose columns are not tokens.
+        The highlighted column of a stage with columns other than tokens.
     queries, keys : frozenset of int
         Tokens selected together in the token strip, as queries or as keys.
     """

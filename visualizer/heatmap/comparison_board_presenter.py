@@ -60,7 +60,7 @@ class SidePanelSource(PanelSource):
     Attributes
     ----------
     live_run : Run
-        The run whose token counts and dropout rate set the ends of the colour scale.
+        The ends of the colour scale depend on the token counts and dropout rate of this run.
     """
 
     def __init__(

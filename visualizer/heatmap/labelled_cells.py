@@ -38,7 +38,7 @@ class LabelledCells(Struct, frozen=True, eq=False):
     marked : frozenset of RowColumnIndex
         Cells with a frame.
     highlighted_row : int or None
-        The row whose title is marked.
+        The row with the marked title.
     with_head_axis : int
         The column preceded by a gap; 0 for none.
     separate_upper_limit : float

@@ -53,7 +53,7 @@ class PanelPixmap(Struct, frozen=True, eq=False):
 
     @property
     def pixmap_without_panel(self) -> SparePixmap:
-        """The pixmap without the panel, whose values it would keep alive."""
+        """The pixmap without the panel, as that would keep its values alive."""
         return self.pixmap, self.margins if self.heatmap.sums is None else None
 
 

@@ -46,7 +46,7 @@ def cell_at(heatmap: Heatmap, row: int, column: int) -> Cell:
 
 
 def displayed_cell(resolved: ResolvedView, board: Board, cell: Cell) -> Cell:
-    """Return the cell whose value a pooled cell shows: the largest magnitude in its block."""
+    """Return the cell that a pooled cell shows: the largest magnitude in its block."""
     heatmap = panel_of_cell(board, cell)
     if heatmap is None or not heatmap.is_pooled:
         return cell

@@ -72,7 +72,7 @@ def paint_labels(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
 
 
 def label_size(axis: HeatmapAxis, cell: float) -> int:
-    """Return the label size; tokens whose cells are slightly too small get a smaller one."""
+    """Return the label size; tokens with slightly too small cells get a smaller one."""
     is_small = (
         axis.is_token and font_metrics(SMALL_LABEL).ascent() <= cell < font_metrics(LABEL).ascent()
     )

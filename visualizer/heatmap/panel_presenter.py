@@ -191,7 +191,7 @@ class PanelSource:
         Parameters
         ----------
         trace : Trace
-            The trace whose token counts and dropout rate determine the ends.
+            The ends depend on the token counts and dropout rate of this trace.
         """
         shown = (self.stage, self.held, self.lens, self.chosen)
         if self.chosen.limits is ColourLimits.PANEL:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from visualizer.widgets.theme import Theme
 
     BoardScene = tuple[tuple[PanelSlot, ...], QRectF, Theme]
-    """Panels whose cells may move, visible part of the board, and theme."""
+    """Panels with cells that may move, visible part of the board, and theme."""
 
 MAX_REPAINTED_AREAS = 40
 """Maximum number of areas repainted separately; more are merged into one."""

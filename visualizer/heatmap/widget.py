@@ -109,7 +109,7 @@ class BoardCanvas(CellScrollArea):
             self._reveal_if_hidden(highlights.leading)
 
     def show_mask_changes(self, fresh: Mapping[DrawnStage, PendingCells]) -> None:
-        """Show cells whose mask has changed and whose values are pending."""
+        """Show cells with a changed mask and pending values."""
         if fresh or self._fresh:
             self._fresh = fresh
             self._schedule_paint()
@@ -402,7 +402,7 @@ class BoardView(BoardCanvas):
     zoomed = Signal(float, str, float, float)
     """Emits the zoom factor, and the stage with the fractional row and column to zoom at."""
     enlarged = Signal(object)
-    """Emits a cell whose panel to enlarge, on double-click or Enter."""
+    """Emits a cell of the panel to enlarge, on double-click or Enter."""
     pageChanged = Signal(str, int)
     """Emits a description of the current page of heads, and how long to show it in ms."""
     dragged = Signal(str, int, int)
@@ -537,7 +537,7 @@ class BoardView(BoardCanvas):
         return super().viewportEvent(event)
 
     def slot_at(self, point: QPointF) -> PanelSlot | None:
-        """Return the panel whose cells are under a point of the viewport."""
+        """Return the panel with cells under a point of the viewport."""
         return (
             None
             if point.y() < self.board_layout.head

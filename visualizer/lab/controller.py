@@ -73,7 +73,7 @@ class LabStateController(QObject):
         """Process of the open run."""
         self._pending_messages: list[tuple[str, dict[str, Any]]] = []
         self._is_starting = False
-        """Whether the training process was told to run and has not answered yet."""
+        """Whether the training process was asked to run and has not answered yet."""
         self._background_watcher = detached_controller.BackgroundTrainingWatcher(self)
         self._background_watcher.free.connect(self._open_when_free)
 

@@ -1,6 +1,6 @@
 """Training checkpoints, from which a run resumes exactly, and files of model weights.
 
-A checkpoint is one safetensors file, whose header holds the run's metadata and the trainer's state
+A checkpoint is one safetensors file; its header holds the run's metadata and the trainer's state
 as JSON. It is written atomically.
 """
 
@@ -113,7 +113,7 @@ def read_checkpoint(file: ContainedFile, training: Trainer) -> TrainerState:
 
 
 def read_run_metadata(content: bytes) -> RunMetadata:
-    """Return the metadata of the run whose checkpoint was sent by a trusted process."""
+    """Return the metadata of the run in a checkpoint that a trusted process sent."""
     return metadata_from_json(json.loads(read_metadata(content)["checkpoint"])["run"])
 
 
@@ -259,7 +259,7 @@ def _serialize(tensors: dict[str, Tensor], metadata: dict[str, str]) -> bytes:
 
 
 def _read_tensors(file: ContainedFile, size: int) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Read a file whose tensors have at most ``size`` bytes."""
+    """Read a file with tensors of at most ``size`` bytes."""
     return _parse_file(_read_file(file, size), file.name)
 
 
@@ -282,14 +282,14 @@ def _parse_file(content: bytes, name: str) -> tuple[dict[str, Tensor], dict[str,
 
 
 def read_metadata(content: bytes) -> dict[str, str]:
-    """Read the metadata of a safetensors file: JSON whose length is in the first 8 bytes."""
+    """Read the metadata of a safetensors file: JSON; the first 8 bytes hold its length."""
     length = int.from_bytes(content[:8], "little")
     metadata: dict[str, str] = json.loads(content[8 : 8 + length]).get("__metadata__", {})
     return metadata
 
 
 def _with_prefix(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors whose names have a prefix, keyed without it."""
+    """Return the tensors with names that have a prefix, keyed without it."""
     matching = (name for name in tensors if name.startswith(prefix))
     return {name.removeprefix(prefix): tensors[name] for name in matching}
 

@@ -95,7 +95,7 @@ class LanguageModel(nn.Module):
 
 
 class MixingLayer(nn.Module):
-    """Attention without learned weights, whose output replaces its input (no residual)."""
+    """Attention without learned weights; its output replaces its input (no residual)."""
 
     def __init__(self, attention: AttentionModule) -> None:
         super().__init__()

@@ -72,9 +72,8 @@ EMPTY_ROWS = np.empty((0, len(LossRow._fields)))
 def parse_tables(lines: Iterable[str]) -> Iterator[np.ndarray]:
     """Parse the lines of a file as arrays [row, field of `LossRow`], in blocks of rows.
 
-    Parsing stops at the first line that is truncated, or whose step does not increase or exceeds
-    the
-    maximum.
+    Parsing stops at the first line that is truncated, or has a step that does not increase or
+    exceeds the maximum.
     """
     last, left = -1.0, islice(lines, 1, None)
     while some := list(islice(left, ROWS_PER_PARSE)):

@@ -59,7 +59,7 @@ SINGLE_PROCESS = BatchSharing()
 def check_training_memory(
     settings: TrainingSettings, tokens: int, sharing: BatchSharing = SINGLE_PROCESS
 ) -> None:
-    """Reject settings whose training needs more memory than is free.
+    """Reject settings that need more memory for training than is free.
 
     Processes on the CPU share memory; on GPUs, each has its own.
 

@@ -101,7 +101,7 @@ class DistributedProcessGroup:
         return slice(self.rank * rows, (self.rank + 1) * rows)
 
     def check(self, settings: TrainingSettings) -> None:
-        """Reject settings whose batches cannot be split, and a device that processes would share.
+        """Reject batches that cannot be split, and a device that processes would share.
 
         Raises
         ------
@@ -129,7 +129,7 @@ class DistributedProcessGroup:
         select_process_device(wanted, self._local_rank, self._processes_on_machine)
 
     def wrap_averaging(self, model: nn.Module, threads: int) -> DistributedDataParallel:
-        """Return a model whose gradients are averaged over all processes in backward passes.
+        """Return a model that averages its gradients over all processes in backward passes.
 
         All processes call this together; the model gets the weights of the first process. The
         processes

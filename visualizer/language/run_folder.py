@@ -1,6 +1,6 @@
 """The folder of a training run: metadata, losses, checkpoint and snapshots; imports no torch.
 
-All files are written atomically except the losses, whose last line may be truncated. A run may be
+All files are written atomically except the losses: their last line may be truncated. A run may be
 of unknown origin: no file is reached through a link, and each has a size limit.
 """
 
@@ -239,7 +239,7 @@ class RunFolder(Struct, frozen=True):
 
     @property
     def stop(self) -> ContainedFile:
-        """A file whose existence asks the training process to stop.
+        """The training process stops when this file exists.
 
         A process that was not training leaves it behind with the content `IDLE_STOP_CONTENT`.
         """

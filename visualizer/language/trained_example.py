@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from visualizer.attention.roles import Role
 from visualizer.language import probe
 from visualizer.language.checkpoints import read_weights
 from visualizer.language.language_models import build_model
@@ -16,8 +15,6 @@ from visualizer.language.run_folder import RunFolder
 from visualizer.resources import resource_path
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from visualizer.language.language_models import LanguageModel
     from visualizer.language.run_folder import RunMetadata
     from visualizer.language.wire_format import Message
@@ -37,19 +34,12 @@ SNAPSHOT_STEPS = (102, 149, 174, 1500)
 
 def read_example_layer() -> Message:
     """Return the head's layer after all steps; see `probe.layer_message`."""
-    model, about = _load_model(SNAPSHOT_STEPS[-1])
+    model, about = load_example(SNAPSHOT_STEPS[-1])
     return probe.layer_message(model, about.vocabulary, EXAMPLE_TEXT, LAYER, SNAPSHOT_STEPS[-1], "")
 
 
-def head_weights(step: int) -> np.ndarray:
-    """Return the attention weights of the head after a number of steps, [query, key]."""
-    model, about = _load_model(step)
-    arrays = probe.run_probe(model, probe.Probe.of(EXAMPLE_TEXT, about.vocabulary, model))
-    weights: np.ndarray = arrays[Role.WEIGHTS][LAYER, HEAD]
-    return weights
-
-
-def _load_model(step: int) -> tuple[LanguageModel, RunMetadata]:
+def load_example(step: int) -> tuple[LanguageModel, RunMetadata]:
+    """Return the model after a number of steps, and the metadata of the run."""
     folder = RunFolder(EXAMPLE_FOLDER)
     about = folder.read_metadata()
     model = build_model(about.settings, len(about.tokens))

@@ -97,7 +97,7 @@ MAX_THREADS = 8
 class Trainer:
     """A model, its optimizer and the states of its random generators.
 
-    Random numbers come from the trainer's own generators, whose states are saved in checkpoints:
+    Random numbers come from the trainer's own generators, which are saved in checkpoints:
     other use of random numbers in the program does not affect training.
 
     Parameters

@@ -150,7 +150,7 @@ MODEL_TITLES = {
 }
 
 LAYERED_MODELS = (ModelKind.TRANSFORMER, ModelKind.NOTES, ModelKind.ATTENTION_ONLY)
-"""Models whose layers have heads, weights and dropout."""
+"""Models with heads, weights and dropout in their layers."""
 FEED_FORWARD_MODELS = (ModelKind.TRANSFORMER, ModelKind.NOTES)
 """Models with a feed-forward block in each layer."""
 POSITIONAL_MODELS = (ModelKind.DOT_PRODUCT, *LAYERED_MODELS)

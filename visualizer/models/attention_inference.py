@@ -93,7 +93,7 @@ class AttentionReader:
     def _find_latents(self, entered: str) -> Iterator[tuple[str, str, NormLayer, Tensor]]:
         """Yield latent vectors: projections of the stream to fewer columns, then normalized.
 
-        Each with the path of its matrix, whose first columns it may be, and the path of its norm.
+        Each with the path of its matrix (it may be only the first columns) and of its norm.
         """
         for path, each in self.layer.attention_matrices.items():
             numbers = vectors(each.result)
@@ -354,7 +354,7 @@ class AttentionReader:
         return any(are_reduced)
 
     def _find_context_gate(self, entered: str, given: Tensor, joined: Tensor) -> bool:
-        """Find the gate whose sigmoid multiplies the context vectors: a matrix or its columns."""
+        """Find the gate that multiplies the context vectors: a matrix or its columns."""
         assert self.layer.call.context is not None
         source, (_, _, heads, width) = self.layer.at.tensors[entered], self.layer.call.context.shape
         for path, each in self.layer.attention_matrices.items():

@@ -56,7 +56,7 @@ ContextEdits = Mapping[str, Mapping[int, ContextEdit]]
 EdgeCuts = Mapping[str, Mapping[int, "HeadCut"]]
 """Cut edges of heads, by the path of the attention module and the head's number."""
 _ATTENTION_NAME_PARTS = ("att", "Att")
-"""Parts of module paths whose softmax is attention; no other softmax is recorded."""
+"""Parts of module paths that compute attention by softmax; no other softmax is recorded."""
 
 
 class RecordingMethod(StrEnum):

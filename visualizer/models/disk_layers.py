@@ -1,4 +1,4 @@
-"""Layers whose weights stay on disk and are in memory only while the layer computes.
+"""Layers with weights on disk, which are in memory only while the layer computes.
 
 The library accelerate loads the weights of a layer when it is called, and removes them afterwards.
 They are read from the model's own ``.safetensors`` files; no copy is made on the disk.
@@ -141,7 +141,7 @@ class DiskLayers:
     name : str
         Name of the model.
     model
-        A transformers model whose layers were placed on disk by `create_device_map`.
+        A transformers model with layers that `create_device_map` placed on disk.
     stack : str
         The path of the list of its layers.
 

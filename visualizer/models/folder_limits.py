@@ -29,7 +29,7 @@ MAX_VOCABULARY_BYTES = 64 * 2**20
 MAX_VALUES = 100_000
 """Limit for the number of values in a configuration: transformers copies each many times."""
 MAX_LABELS = 30_000
-"""Limit for the number of classes in a configuration, each of which gets a name."""
+"""Limit for the number of classes in a configuration; each gets a name."""
 TEMPLATES_FOLDER = "additional_chat_templates"
 VOCABULARY_FILES = (
     "tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "merges.txt", "spiece.model",

@@ -37,7 +37,7 @@ ONE_PASS_FROM_DISK_NOTICE = (
 
 
 class Forward:
-    """Runs a model whose weights are in memory, and records its attention."""
+    """Runs a model with its weights in memory, and records its attention."""
 
     holds_weights = False
     """Whether recorded weights are stored; otherwise the model recomputes them when read."""
@@ -131,7 +131,7 @@ class RankForward(Forward):
 
 
 class DiskForward(Forward):
-    """Runs a model whose layers are loaded from disk one at a time."""
+    """Runs a model that loads its layers from disk one at a time."""
 
     holds_weights = True
     stages_notice = DISK_STAGES_NOTICE

@@ -136,7 +136,7 @@ class LabLayer(nn.Module):
 
 
 class LabForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[misc]
-    """A lab model with heads, whose parameters have the names of `LanguageModel`."""
+    """A lab model with heads and the parameter names of `LanguageModel`."""
 
     config_class = LabConfig
 

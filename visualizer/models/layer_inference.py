@@ -412,7 +412,7 @@ def _find_stream_sources(
 def _find_embedding(
     model: nn.Module, passed: Mapping[str, ModuleCall], stream: Tensor
 ) -> EmbeddedTokens | None:
-    """Find the embedding rows whose sum is the input of the first layer.
+    """Find the embedding rows that add up to the input of the first layer.
 
     The sum may be multiplied by a factor or normalized.
     """

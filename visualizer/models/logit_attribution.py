@@ -42,7 +42,7 @@ VECTOR_TOLERANCE = 1e-4
 ADDED, ROUNDING = 1e-2, 1e-6
 """Tolerances for the attention output, and for rounding of the stream to which it is added."""
 LOGITS_PATH = ""
-"""Path of the model itself, whose result is its logits."""
+"""Path of the model itself; its result is the logits."""
 TOKENS_PER_BATCH = 256
 """Number of tokens for which logits are computed at a time."""
 
@@ -207,7 +207,7 @@ def _find_likeliest(
 
 
 def _check_continues(model: OpenedModel, spread: Collection[Parallelism]) -> None:
-    """Reject a model that does not continue texts, or whose unembedding is not in this process."""
+    """Reject a model without next tokens, or with its unembedding in another process."""
     if model.no_next_token_reason:
         raise InputError("model", model.no_next_token_reason)
     if model.ranks.parallelism in spread:
@@ -352,7 +352,7 @@ def _is_added_as_it_is(passed: Mapping[str, _ModuleValues], layer: str, written:
     """Whether the layer adds the attention output to its input, within the layer or at its end."""
     whole = passed[layer]
     stream = whole.given + written
-    # The output may be tiny compared with the stream, whose rounding is then the limit.
+    # The output may be tiny compared with the stream; the rounding of the stream is then the limit.
     limit = ADDED * written.abs().max() + ROUNDING * stream.abs().max()
     within = [each for name, each in passed.items() if name.startswith(f"{layer}.")]
     ends = [whole.result, *(each.given for each in within)]

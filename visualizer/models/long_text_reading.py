@@ -46,7 +46,7 @@ MASK_INSPECTION_ERROR = (
 
 
 class LongTextReader:
-    """Runs a model on texts whose attention weights do not fit into memory.
+    """Runs a model on texts with attention weights that do not fit into memory.
 
     Weights are computed in tiles on access, from the stored queries and keys.
     """

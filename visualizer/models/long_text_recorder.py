@@ -152,7 +152,7 @@ class _LongTextSession:
             return _attend_and_record(self, eager, *given, **more)
         except UnsupportedAttentionError as refused:
             self.ranks.show_error(refused)
-            # The other ranks wait for this one within the run, whose result is discarded.
+            # The other ranks wait for this one within the run; its result is discarded.
             _, query, _, value, *_ = given
             return value.new_zeros(1, query.shape[-2], query.shape[1], value.shape[-1]), None
 

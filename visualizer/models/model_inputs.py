@@ -67,7 +67,7 @@ _PARTS = {
 
 
 def check_input_kind(name: str, config: Mapping[str, Any]) -> None:
-    """Reject a model whose input the program cannot supply, by its configuration.
+    """Reject a model with an unsupported input, by its configuration.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def check_input_kind(name: str, config: Mapping[str, Any]) -> None:
 
 
 def check_main_input(name: str, main_inputs: str | Iterable[str]) -> None:
-    """Reject a model whose input the program cannot supply, by the main input of its class.
+    """Reject a model with an unsupported input, by the main input of its class.
 
     Raises
     ------
@@ -93,7 +93,7 @@ def check_main_input(name: str, main_inputs: str | Iterable[str]) -> None:
 
 
 def unsupported_input_error(name: str, what: str) -> InputError:
-    """Return the error for a model whose input the program cannot supply."""
+    """Return the error for a model with an unsupported input."""
     return InputError(
         "model",
         f"{name} takes {what} as input, which is not supported. Open a model that takes text or "

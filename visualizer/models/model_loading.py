@@ -102,22 +102,7 @@ def load_model(
 ) -> LoadedModel:
     """Load a model from its folder, without network access and without running its code.
 
-    Parameters
-    ----------
-    path : Path
-        A transformers model folder, or a run folder or weights file of the language lab.
-    progress : Progress
-        Called with the loaded and total bytes of weights.
-    parallelism : Parallelism
-        How the model is split over the processes of a server, all of which call this function.
-    is_from_disk : bool
-        Whether the layers' weights stay on disk and are loaded one layer at a time when needed.
-
-    Raises
-    ------
-    InputError
-        With field ``model`` if the folder cannot be opened, or the model does not fit into memory,
-        cannot be split, or cannot be run from disk.
+    The parameters and errors are those of `opened_model.open_model`.
     """
     if is_lab_model(path):
         if is_from_disk:

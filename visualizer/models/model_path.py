@@ -97,7 +97,7 @@ def find_model_folder(path: Path, environment: Mapping[str, str] = os.environ) -
     Raises
     ------
     InputError
-        With field ``model`` if not found; the message says where it was searched and what to do.
+        With field ``model`` if not found; the message names the searched places and what to do.
     """
     whole = path.resolve()
     if whole.name == SNAPSHOTS_FOLDER and is_cached_repository(whole.parent):

@@ -13,7 +13,7 @@ from visualizer.attention.spec import MAX_VALUES
 from visualizer.format import format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 LayerAndHead = tuple[int, int]
 """Numbers of a layer in its model and of a head in that layer, from 0."""
@@ -156,11 +156,6 @@ def describe_cuts(cuts: Mapping[LayerAndHead, Sequence[object]]) -> str:
     return f"{format_count(sum(map(len, cuts.values())), 'edge')} of {heads_in_words([*cuts])}"
 
 
-def ablation_edits(heads: Iterable[LayerAndHead]) -> tuple[HeadEdit, ...]:
-    """Return the edits that ablate heads."""
-    return tuple(HeadEdit(*place) for place in sorted({*heads}))
-
-
 class ImageFile(Struct, frozen=True):
     """The image file of a vision model.
 
@@ -198,7 +193,7 @@ class ModelSource(Struct, frozen=True):
     cuts : tuple of CutEdges
         Cut edges by head, ascending.
     layers : tuple of int
-        Model layer numbers of the layers whose values the saved document contains; may be empty.
+        Model layer numbers of the layers with values in the saved document; may be empty.
     second : str
         The second text of a pair, or the decoder's text; empty for none.
     is_chat : bool

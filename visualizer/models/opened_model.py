@@ -577,7 +577,7 @@ def open_model(
     progress : Progress
         Called with the loaded and total bytes of weights.
     parallelism : Parallelism
-        How the model is split over the processes of a server, all of which call this function.
+        How the model is split over the processes of a server; all of them call this function.
     is_from_disk : bool
         Whether the layers' weights stay on disk and are loaded one layer at a time when needed.
 

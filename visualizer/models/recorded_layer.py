@@ -142,7 +142,7 @@ class RecordedLayer:
         return any(are_equal(one, stream) for one in others)
 
     def _is_product(self, path: str, each: ModuleCall) -> bool:
-        """Whether a module is a matrix whose recorded result is still its own.
+        """Whether a module is a matrix and its recorded result is unchanged.
 
         A model may add to a matrix's result in place. This is detected by recomputing some values
         of the last token, which takes almost no time.

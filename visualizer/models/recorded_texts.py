@@ -207,7 +207,7 @@ class RecordedCall(Struct, frozen=True, eq=False):
     padding : int
         Number of positions of padding in it.
     absent_keys : int
-        Number of first positions whose keys and values are unknown and set to 0.
+        Number of first positions with unknown keys and values, which are set to 0.
     """
 
     call: AttentionCall
@@ -673,7 +673,7 @@ def _build_run(
 
 
 class RecordedBatch:
-    """The texts of a recorded batch, whose runs are built on first access.
+    """The texts of a recorded batch; their runs are built on first access.
 
     Parameters
     ----------

@@ -91,7 +91,7 @@ class Document(Struct, frozen=True):
 
     @property
     def has_labels(self) -> bool:
-        """Whether the typed text contains token labels because there is no text."""
+        """Whether the typed text contains token labels instead of a text."""
         return self.captured is not None and self.model is None
 
     @property

@@ -104,7 +104,7 @@ class Pane(Struct, frozen=True):
     opens_for_model : bool
         Whether it opens when a new model starts to run.
     opened_by : tuple of str
-        Ids of the commands whose results it shows; they open it.
+        Ids of the commands that open it to show their results.
     commands : mapping
         Ids of commands that act on its widget, with the action; after `opened_by` has opened it.
     """

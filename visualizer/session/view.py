@@ -71,7 +71,7 @@ class ImmediateView(Struct, frozen=True):
     painting : MaskEditState
         Whether the mask is being edited.
     attribution : AttributionOptions
-        The token whose logit is attributed.
+        The token of the attributed logit.
     scatter : HeadScatterOptions
         The measures on the axes of the head scatter plot.
     """

@@ -348,7 +348,7 @@ class PaneDocks(QObject):
             self._next.start()
 
     def open_for_commands(self, actions: Mapping[str, QAction]) -> None:
-        """Have commands open the panes that show their results."""
+        """Open the pane of a command's results when the command is used."""
         for pane in PANES:
             for command in pane.opened_by:
                 actions[command].triggered.connect(partial(self._open_for_command, pane, command))

@@ -96,7 +96,7 @@ class JsonCoding:
         Raises
         ------
         DamagedError
-            With the first path whose value does not match its type.
+            With the first path to a value that does not match its type.
         """
         origin = get_origin(hint)
         if origin is UnionType:

@@ -123,7 +123,7 @@ class ContainedFile(Struct, frozen=True):
 
     @classmethod
     def at(cls, path: Path) -> ContainedFile:
-        """Return the file at a path, whose last component must not be a link."""
+        """Return the file at a path; its last component must not be a link."""
         return ContainedFolder(path.parent).file(path.name)
 
     @property

@@ -31,7 +31,7 @@ StateT = TypeVar("StateT")
 
 
 class CommandAppearance(Struct, frozen=True):
-    """Current appearance of a command whose text or icon changes.
+    """Current appearance of a command with a variable text or icon.
 
     Parameters
     ----------

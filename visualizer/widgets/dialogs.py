@@ -157,7 +157,7 @@ def _ancestor_widgets(widget: QWidget) -> Iterator[QWidget]:
 
 
 def _send_deferred_delete(owner: QObject) -> None:
-    """Delete an object whose deletion was deferred; a second `deleteLater` has no effect."""
+    """Delete an object after its deletion was deferred; a second `deleteLater` has no effect."""
     if isValid(owner):
         QCoreApplication.sendEvent(owner, QEvent(QEvent.Type.DeferredDelete))
 

@@ -147,7 +147,7 @@ class OverflowRow(QWidget):
     # ------------------------------------------------------------------ the size
 
     def _measure_items(self) -> None:
-        """Measure only controls whose size may have changed; measuring is slower than placing."""
+        """Measure only controls that may have changed in size; measuring is slower than placing."""
         for item in self._row_items:
             if item.is_wanted:
                 item.measure()

@@ -15,7 +15,7 @@ from visualizer.attention.spec import Device
 from visualizer.features.code.presenter import model_script_lines, present_code
 from visualizer.language.trained_example import EXAMPLE_FOLDER, EXAMPLE_TEXT
 from visualizer.models.image_file import read_image_file
-from visualizer.models.model_source import ModelSource, ablation_edits
+from visualizer.models.model_source import HeadEdit, ModelSource
 from visualizer.models.text_reading import open_source
 from visualizer.session.document import Document
 from visualizer.session.resolved_view import resolve_view
@@ -92,9 +92,7 @@ def test_the_code_gives_the_weights_of_a_model_of_the_lab() -> None:
 
 def test_heads_that_are_off_are_named(tmp_path: Path) -> None:
     source, _model = open_source(save_tiny_model(tmp_path / "m", "llama"), Device.CPU)
-    document = replace(
-        Document(text="the cat"), model=replace(source, edits=ablation_edits([(0, 1)]))
-    )
+    document = replace(Document(text="the cat"), model=replace(source, edits=(HeadEdit(0, 1),)))
     run = run_document(document, None)
     code = [line.text for line in present_code(resolve_view(document, View(), run)).lines]
     assert "# in the window layer 1, head 2: off" in code

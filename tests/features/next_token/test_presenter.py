@@ -17,7 +17,6 @@ from visualizer.models.model_source import (
     HeadEdit,
     HeadEditKind,
     ModelSource,
-    ablation_edits,
 )
 from visualizer.session.document import Document
 from visualizer.session.model_panes import RUNNING_MESSAGE
@@ -25,7 +24,7 @@ from visualizer.session.resolved_view import resolve_view
 from visualizer.session.view import View
 from visualizer.session.worker_jobs import run_document
 
-SOURCE = ModelSource("/models/tiny", "tiny", "0" * 64, ablation_edits([(3, 1)]))
+SOURCE = ModelSource("/models/tiny", "tiny", "0" * 64, (HeadEdit(3, 1),))
 ROWS = (NextToken(" cat", 0.2, 0.5), NextToken(" dog", 0.6, 0.25))
 
 
@@ -61,7 +60,7 @@ def test_the_shown_heads_are_edited_together() -> None:
     panel = panel_of(View(), reading())
     assert (panel.heads, panel.head) == (((3, 0), (3, 1)), None)
     assert (panel.is_mixed, panel.kind) == (True, None)
-    both = replace(SOURCE, edits=ablation_edits([(3, 0), (3, 1)]))
+    both = replace(SOURCE, edits=(HeadEdit(3, 0), HeadEdit(3, 1)))
     panel = panel_of(View(), reading(), both)
     assert (panel.is_mixed, panel.kind) == (False, HeadEditKind.OFF)
     assert panel.describe_heads == "Layer 4, heads 1, 2"

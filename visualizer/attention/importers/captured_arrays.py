@@ -166,7 +166,7 @@ def add_tokens(
     Returns
     -------
     CapturedAttention
-        With tokens on each axis whose size matches their number.
+        With tokens on each axis that matches their number.
     str
         A notice if tokens do not match or about the numbering of positions; else empty.
     """

@@ -1,4 +1,4 @@
-"""Readers of ``.safetensors`` files and of ``.pt`` files, whose code is never run."""
+"""Readers of ``.safetensors`` files and of ``.pt`` files; the code in these is never run."""
 
 from __future__ import annotations
 

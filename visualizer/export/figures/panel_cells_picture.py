@@ -111,7 +111,7 @@ class PanelCells(Struct, frozen=True, eq=False):
 
     @property
     def _needs_ends(self) -> bool:
-        """Whether colours depend on all rows of a text whose value range is not known yet."""
+        """Whether colours depend on all rows of a text, and its value range is not known yet."""
         view, trace = self.resolved.view, self.resolved.run.trace
         if not trace.is_blockwise:
             return False

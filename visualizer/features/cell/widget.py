@@ -194,7 +194,7 @@ class _TermsLabel(WrappingLabel):
         self._columns: tuple[int, ...] = ()
 
     def show_lines(self, html: str, columns: tuple[int, ...]) -> None:
-        """Show lines whose columns end at the given pixel positions."""
+        """Show lines with columns that end at the given pixel positions."""
         self._columns = columns
         self.setText(html)
         self._set_tabs()

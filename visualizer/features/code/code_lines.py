@@ -94,7 +94,7 @@ EXPLAINED_OPERATIONS = {
     Operation.MASK_AFTER_SOFTMAX,
     Operation.RENORMALISE_MASKED_WEIGHTS,
 }
-"""Operations whose reason has a specific message."""
+"""Operations with a specific message for the reason."""
 
 
 def _unsupported_reasons(spec: AttentionSpec) -> Iterator[str]:

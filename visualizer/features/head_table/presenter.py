@@ -96,15 +96,15 @@ INDUCTION_COLUMN = HeadColumn(
     "Induction",
     "%",
     "Weight on the tokens that followed earlier occurrences of the query’s token, averaged over "
-    "the queries whose token occurred before.",
+    "queries with a token that occurred before.",
     1,
     "induction",
 )
 DUPLICATE_COLUMN = HeadColumn(
     "Duplicate",
     "%",
-    "Weight on earlier occurrences of the query’s token, averaged over the queries whose token "
-    "occurred before.",
+    "Weight on earlier occurrences of the query’s token, averaged over queries with a token "
+    "that occurred before.",
     1,
     "duplicate",
 )

@@ -78,7 +78,7 @@ class LineLayout(Struct, frozen=True):
         return at if 0 <= at < self.count else None
 
     def ends(self, heads: Positions, tokens: Positions) -> np.ndarray:
-        """The y coordinates at which lines of heads meet tokens, all of which must have a row."""
+        """The y coordinates at which lines of heads meet tokens; all heads must have a row."""
         within = self.first + np.asarray(heads) * self.step
         rows = tokens if self.tokens is None else np.searchsorted(self.tokens, tokens)
         heights: np.ndarray = self.top + (np.asarray(rows) + 0.5) * self.height + within

@@ -85,7 +85,7 @@ class LineRequest(Struct, frozen=True):
     Parameters
     ----------
     stage : str
-        The stage whose numbers are drawn.
+        The stage that the numbers belong to.
     leading : tuple of int
         The layer and text, as an index of the run's leading axes.
     lens : WeightTransform

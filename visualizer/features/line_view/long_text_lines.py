@@ -45,7 +45,7 @@ PINNED_BLOCK_QUERIES = 16
 MAX_QUERIES = 64
 """Maximum number of queries read if none is pinned."""
 MAX_CACHED_QUERY_SETS = 8
-"""Number of query sets per tensor whose weights stay cached."""
+"""Number of query sets with cached weights, per tensor."""
 
 
 class StrongestWeights(Struct, frozen=True, eq=False):
@@ -189,7 +189,7 @@ class StrongestLines:
     Parameters
     ----------
     pinned : int or None
-        The query whose lines are always drawn.
+        The query that lines are always drawn for.
     """
 
     def __init__(

@@ -46,7 +46,7 @@ MAX_OPAQUE_LINES = 60
 THIN, WIDE_COSTS = 1.5, 8
 """Among many lines, narrower ones are drawn thin; a wide line costs as much as 8 thin ones."""
 MAX_WIDE_LINES = 12
-"""Among many lines, only so many of the strongest are wide: painting must stay fast."""
+"""Maximum number of wide lines, the strongest; more would make painting slow."""
 MAX_PIECE_LENGTH_PX = 15.0
 """Maximum length of a piece of a thin line, in pixels."""
 PATH_ELEMENT = np.dtype([("kind", ">i4"), ("x", ">f8"), ("y", ">f8")])

@@ -69,7 +69,7 @@ class LinePanel(Struct, frozen=True, eq=False):
     Parameters
     ----------
     stage : str
-        The stage whose numbers are drawn: the weights, before or after dropout.
+        The stage that is drawn: the weights, before or after dropout.
     heads : int
         The number of heads, drawn or not.
     solo : int or None

@@ -116,7 +116,7 @@ def present_lens(
 
 
 def _pinned_token(resolved: ResolvedView) -> int | None:
-    """Return the token whose row is pinned; None if there is none."""
+    """Return the token with the pinned row; None without one."""
     pinned = resolved.pinned
     dims = resolved.run.trace.stage(pinned.stage).dims if pinned else ()
     is_of_token = pinned is not None and len(dims) > 1 and dims[-2] in {"query", "token"}

@@ -57,7 +57,7 @@ class MaskEditPanel(Struct, frozen=True, eq=False):
     tokens : int
         Number of tokens of the longest text; the limit of a brush's parameter.
     brush : MaskBrush or None
-        The brush whose mask equals the current one.
+        The brush with the current mask.
     notes : tuple of str
         Notes on the mask.
     targets : frozenset of StageSide

@@ -45,7 +45,7 @@ class ModelChooserState(Struct, frozen=True):
     Parameters
     ----------
     cache : Path
-        The folder whose models are listed.
+        The folder with the listed models.
     models : tuple of ListedModel or None
         The models found; None until they have been listed.
     places : mapping

@@ -133,7 +133,7 @@ class GenerationState(Struct, frozen=True, eq=False):
     block_readings : mapping
         Results of the forward passes by node of the tree.
     head : LayerAndHead or None
-        The head whose rows are shown.
+        The head that the rows belong to.
     """
 
     message: str = MODEL_REQUIRED

@@ -65,7 +65,7 @@ class NextTokenPanel(Struct, frozen=True):
     is_mixed : bool
         Whether these heads have different edits.
     largest_changes : tuple of NextToken
-        The tokens whose probability the edits change most.
+        The tokens with the largest changes of probability by the edits.
     problem : str
         Why the edits cannot be applied, as a sentence.
     hint : str

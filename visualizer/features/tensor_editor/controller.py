@@ -55,7 +55,7 @@ class TensorEditController(QObject):
             self._report_error(refused)
 
     def paste(self, name: str, row: int, column: int, text: str) -> None:
-        """Paste a block of numbers whose upper left corner is at a cell."""
+        """Paste a block of numbers with its upper left corner at a cell."""
         try:
             self._set_block(name, row, column, parse_block(text))
         except InputError as refused:

@@ -50,7 +50,7 @@ def not_editable_reason(run: Run, name: str) -> str:
 def replace_block(
     document: Document, run: Run, name: str, row: int, column: int, values: np.ndarray
 ) -> Document:
-    """Replace a block of a tensor whose upper left corner is at a cell; keep the other numbers.
+    """Replace a block of a tensor with its upper left corner at a cell; keep the other numbers.
 
     Parameters
     ----------

@@ -83,7 +83,7 @@ def present_attention(
     colouring : ColourOptions, optional
         By default from 0 to 1, so that training steps can be compared.
     before : LabAttentionPanel, optional
-        The previous panel, whose board may be reused.
+        The previous panel; its board may be reused.
     """
     if result is None:
         return LabAttentionPanel(message="Computing attention…")

@@ -85,7 +85,7 @@ class ProbeController(QObject):
 
     @property
     def previous_text(self) -> str:
-        """Text whose result is still shown while the current probe has none; otherwise empty."""
+        """Text of the result that is shown until the current probe has one; otherwise empty."""
         run, probe = self._lab.run, self._lab.view.probe
         is_left = bool(probe) and self.result is not None and self.text != probe
         return self.text if is_left and run and (self.refused or not run.is_open) else ""

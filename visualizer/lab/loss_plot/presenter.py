@@ -52,7 +52,7 @@ def present_plot(
     stops : sequence of int
         The steps of snapshots.
     before : LossPlot, optional
-        An earlier plot, whose smoothed losses are reused.
+        An earlier plot; its smoothed losses are reused.
     """
     shown = [curve for curve in curves if len(curve.losses) or len(curve.losses.validation)]
     smoothed = tuple(_smooth_losses(curve.losses, options, before) for curve in shown)

@@ -107,7 +107,7 @@ def _exponential_average(values: np.ndarray, strength: float, average: float) ->
 def unique_sorted(rising: np.ndarray) -> np.ndarray:
     """Remove repeated values from ascending numbers.
 
-    Replaces `numpy.unique`, whose first use imports a part of numpy: a visible pause.
+    Replaces `numpy.unique`: its first use imports a part of numpy, which is a visible pause.
     """
     is_new = np.append(True, rising[1:] != rising[:-1])[: len(rising)]
     found: np.ndarray = rising[is_new]

@@ -156,7 +156,7 @@ class RunController(QObject):
 
     @property
     def overlaid_names(self) -> frozenset[str]:
-        """Runs overlaid on the plot, including those whose losses are still being read."""
+        """Runs overlaid on the plot, including those with losses that are still being read."""
         return frozenset(self._pending_overlays.union(self.overlaid_runs))
 
     def close(self) -> None:

@@ -107,7 +107,7 @@ def _start_process(run: RunFolder, command: Sequence[str]) -> str:
 def continue_closed_run(
     folder: Path, command: Sequence[str], said: SignalInstance, ended: ProcessEnd
 ) -> None:
-    """Continue a run whose window was closed; emit an error message if that fails."""
+    """Continue a run after its window was closed; emit an error message if that fails."""
     is_wanted = folder in _pending_orders or RunFolder(folder).orders.is_file()
     _pending_orders.discard(folder)
     if not is_wanted:

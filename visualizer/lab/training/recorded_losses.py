@@ -24,7 +24,7 @@ class GrowingBuffer:
 
 
 class GrowingArray:
-    """An immutable array whose extension costs time only for what is added.
+    """An immutable array; extending it costs time only for what is added.
 
     Parameters
     ----------
@@ -216,6 +216,6 @@ def _append_columns(
 
 
 def _is_last(steps: np.ndarray) -> np.ndarray:
-    """Mark the rows whose step is below that of every later row, bool [row]."""
+    """Mark the rows with a step below that of every later row, bool [row]."""
     lowest_after = np.minimum.accumulate(steps[::-1])[::-1]
     return np.append(steps[:-1] < lowest_after[1:], True)

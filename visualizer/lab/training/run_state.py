@@ -169,7 +169,7 @@ def apply_progress(run: RunState, message: Message) -> RunState:
     return replace(
         run,
         phase=RunPhase.ENDING if ending else RunPhase(values["state"]),
-        # It may have done further steps before it was told to stop.
+        # It may have done further steps before the request to stop.
         settings=replace(run.settings, steps=max(run.settings.steps, int(values["step"]))),
         snapshots=tuple(values["snapshots"]),
         losses=run.losses.extended(**message.arrays),

@@ -146,7 +146,7 @@ def _nothing_to_learn(vocabulary: Vocabulary) -> str:
 
 
 def _check_length(tested: int, settings: TrainingSettings) -> None:
-    """Reject a text whose validation part is too short for a block."""
+    """Reject a text if its validation part is too short for a block."""
     least = settings.block + 2
     if tested >= least:
         return

@@ -63,7 +63,7 @@ def _sort_vocabulary(known: list[str], numbers: np.ndarray, tokenizer: Tokenizer
 
 
 def _split_pieces(text: str) -> Iterator[str]:
-    """Split a text after a space or line feed, where that is always a token boundary."""
+    """Split a text after a space or line feed if that is always a token boundary."""
     start = 0
     while start < len(text):
         cut = _cut_pattern().search(text, min(start + CHARACTERS_PER_PIECE, len(text)))

@@ -182,7 +182,7 @@ def partners(kind: CorpusKind, tokens: Sequence[str]) -> np.ndarray:
       close next;
     - addition: for the queries before each digit of a sum, the first number's digit of the same
       place value, if there is one. The second number's digit and the carry are needed as well, so
-      no head has to attend to this digit alone.
+      no head has to attend to only this digit.
     """
     return np.array(_PARTNERS.get(kind, _no_partners)(tokens), np.int64)
 

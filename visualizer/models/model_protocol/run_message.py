@@ -141,7 +141,7 @@ class ReadingMessage(Struct, frozen=True):
 
 
 class StageFetcher(Protocol):
-    """Callable that returns a stage whose values are on the server."""
+    """Callable that returns a stage with values on the server."""
 
     def __call__(self, name: str, *, is_attention: bool = False) -> CachedTensor:
         """Return a stage by its name; `is_attention` marks the attention that the run shows."""
@@ -204,7 +204,7 @@ class RunValues(Struct, frozen=True):
     limits : tuple of float
         Smallest and largest value of the attention.
     owners : tuple of HeadsOfProcess or None
-        For a long text, whose stages are computed when they are read; None for a short one.
+        For a long text, with stages that are computed when read; None for a short one.
     """
 
     run: RunMessage

@@ -1,7 +1,7 @@
 """Starts, queries and stops the model processes of a server.
 
 This module does not import torch, so the server stays responsive whatever its processes do. It does
-not use ``torchrun``, whose rendezvous store listens on all networks and accepts pickles from any
+not use ``torchrun``: its rendezvous store listens on all networks and accepts pickles from any
 client; the store used here is a file in a private folder of the user.
 """
 
@@ -234,7 +234,7 @@ class RankProcesses:
         return await future
 
     def cancel(self, number: int) -> None:
-        """Tell the processes to cancel a job."""
+        """Cancel a job in the processes."""
         message = Message("cancel", {"id": number}).pack()
         for writer in self._writers.values():
             writer.write(message)

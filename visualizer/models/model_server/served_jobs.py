@@ -27,7 +27,7 @@ ABANDON_TIMEOUT_S = 60.0
 MAX_ID = 2**53
 """Number of random job and run ids, large enough to be unguessable."""
 MAX_FINISHED_JOBS = 64
-"""Maximum number of stored answers, and of runs whose parts are located."""
+"""Maximum number of stored answers, and of runs with located parts."""
 READ_TIMEOUT_S = 15.0
 """Time that a request for values waits for the text to be read."""
 START_TIMEOUT_S = 0.5
