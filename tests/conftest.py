@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from PySide6.QtWidgets import QWidget
     from pytestqt.qtbot import QtBot
 
+    from visualizer.attention.spec import Device
+
     Show = Callable[[QWidget, tuple[int, int]], None]
 
 pytest_plugins = ["tests.support.window_fixtures"]
@@ -93,6 +95,28 @@ def pytest_collection_finish() -> None:
     """Leave what all tests share out of the hunt for garbage: it is large, and it stays."""
     gc.collect()
     gc.freeze()
+
+
+class Machine:
+    """The memory and devices that the program finds, for tests that need other ones."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self._patch = patch
+
+    def set_free_bytes(self, count: int, **others: int) -> None:
+        """Set the free memory of every device, or of others by their values."""
+        self._patch.setattr(
+            "visualizer.attention.device.free_device_bytes",
+            lambda device: others.get(device.value, count),
+        )
+
+    def set_devices(self, *devices: Device) -> None:
+        self._patch.setattr("visualizer.attention.device.available_devices", lambda: devices)
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    return Machine(monkeypatch)
 
 
 @pytest.fixture

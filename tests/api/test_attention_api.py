@@ -24,7 +24,6 @@ from tests.cli.test_export import BOOK, numbers, printed
 from visualizer.api import notebook_values
 from visualizer.api.argument_conversion import Look, Settings
 from visualizer.api.attention_api import Attention, attend, load
-from visualizer.attention import device
 from visualizer.attention.modules import MultiHeadAttention
 from visualizer.attention.spec import Device, Dtype, MaskKind
 from visualizer.documents.document_file import document_bytes, write_document
@@ -40,6 +39,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from PySide6.QtGui import QGuiApplication
+
+    from tests.conftest import Machine
 
 SENTENCE = " ".join(BOOK["tokens"])
 
@@ -229,24 +230,24 @@ def test_what_is_torchs_stays_as_it_was() -> None:
     assert torch.is_grad_enabled()
 
 
-def test_a_device_that_is_not_available_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device, "available_devices", lambda: (Device.CPU,))
+def test_a_device_that_is_not_available_is_rejected(machine: Machine) -> None:
+    machine.set_devices(Device.CPU)
     for wanted in ("cuda", torch.device("cuda"), torch.device("mps:0")):
         with pytest.raises(InputError, match=r"not available here.* float32: cpu") as caught:
             attend("a b c", device=wanted)
         assert caught.value.field == "device"
-    monkeypatch.setattr(device, "available_devices", lambda: (Device.MPS, Device.CPU))
+    machine.set_devices(Device.MPS, Device.CPU)
     with pytest.raises(InputError, match=r"does not support float64.* float64: cpu"):
         attend("a b c", device="mps", dtype="float64")
 
 
 def test_the_device_of_a_document_may_be_that_of_another_machine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, machine: Machine
 ) -> None:
     path = tmp_path / "on-gpu.attention"
     document = Document().set("device", Device.CUDA)
     path.write_bytes(document_bytes(document, View()))
-    monkeypatch.setattr(device, "available_devices", lambda: (Device.CPU,))
+    machine.set_devices(Device.CPU)
     with pytest.warns(UserWarning, match="A CUDA GPU is not available; computed on") as said:
         attention = visualizer.load(path)
     assert attention.notices == ("A CUDA GPU is not available; computed on the CPU.",)

@@ -17,7 +17,6 @@ from tests.support.planted_links import tree
 from tests.support.small_trainings import begun, finish, rows_of
 from visualizer.api.attention_api import load
 from visualizer.api.trained_model import TrainedModel
-from visualizer.attention import device
 from visualizer.attention.modules import MultiHeadAttention
 from visualizer.errors import InputError
 from visualizer.generation.generation_tree import GenerationTree
@@ -31,6 +30,8 @@ from visualizer.language.training_settings import CorpusKind, CorpusSource, Mode
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from tests.conftest import Machine
 
 pytestmark = pytest.mark.slow  # trains
 
@@ -248,8 +249,8 @@ def test_a_run_in_between_is_read_at_its_checkpoint(tmp_path: Path) -> None:
     assert trained.losses["steps"].tolist() == [0, 1, 2, 3, 4]
 
 
-def test_a_model_without_room_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device, "free_device_bytes", lambda _: 1_000)
+def test_a_model_without_room_is_refused(folder: Path, machine: Machine) -> None:
+    machine.set_free_bytes(1_000)
     with pytest.raises(InputError, match=r"Reading this model needs about 0\.0 GiB"):
         load(folder)
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 ROOT = Path(__file__).parents[2]
+IMPORT_FUNCTIONS = {"import_module", "__import__"}
 
 
 class ImportTime(StrEnum):
@@ -79,22 +80,25 @@ class Module:
     def imports(self) -> tuple[Import, ...]:
         """All imports of the file."""
         found: list[Import] = []
-        _add_imports(self.tree, ImportTime.LOAD, found)
+        has_calls = any(name in self.text for name in IMPORT_FUNCTIONS)
+        _add_imports(self.tree, ImportTime.LOAD, found, has_calls)
         return tuple(found)
 
 
-def _add_imports(node: ast.AST, when: ImportTime, found: list[Import]) -> None:
+def _add_imports(node: ast.AST, when: ImportTime, found: list[Import], has_calls: bool) -> None:
+    """Collect the imports below a node; expressions are searched only if they may import."""
     if isinstance(node, ast.Import):
         found.extend(Import(alias.name, node.lineno, when) for alias in node.names)
     elif isinstance(node, ast.ImportFrom):
         start = f"{'.' * node.level}{node.module or ''}"
         found.extend(Import(f"{start}.{alias.name}", node.lineno, when) for alias in node.names)
     elif isinstance(node, ast.Call):
-        by_name = name_of(node.func) in {"import_module", "__import__"}
+        by_name = name_of(node.func) in IMPORT_FUNCTIONS
         if by_name and node.args and (name := _imported_by_name(node.args[0])):
             found.append(Import(name, node.lineno, when))
     for child in ast.iter_child_nodes(node):
-        _add_imports(child, _time_of(node, child, when), found)
+        if has_calls or not isinstance(child, ast.expr):
+            _add_imports(child, _time_of(node, child, when), found, has_calls)
 
 
 def _imported_by_name(argument: ast.expr) -> str:

@@ -16,7 +16,6 @@ from torch.nn import functional
 import visualizer
 from tests.support.attention_strategies import Case, cases
 from tests.support.small_runs import a_run
-from visualizer.attention import device as attention_device
 from visualizer.attention.attend import attend
 from visualizer.attention.fixed_weights import are_all_custom, custom_weights_of
 from visualizer.attention.mechanisms import (
@@ -44,6 +43,7 @@ from visualizer.errors import InputError
 from visualizer.session.document import Document
 
 if TYPE_CHECKING:
+    from tests.conftest import Machine
     from visualizer.attention.trace import Trace
 
 CPU = torch.device("cpu")
@@ -313,9 +313,9 @@ def test_another_embedding_size_takes_the_output_size_with_it() -> None:
     ],
 )
 def test_a_size_that_takes_too_much_memory_is_said_with_one_that_fits(
-    fields: dict[str, Any], field: str, says: str, monkeypatch: pytest.MonkeyPatch
+    fields: dict[str, Any], field: str, says: str, machine: Machine
 ) -> None:
-    monkeypatch.setattr(attention_device, "free_device_bytes", lambda device: 6 * 2**20)
+    machine.set_free_bytes(6 * 2**20)
     document = Document(spec=a_block(heads=4, **fields))
     with pytest.raises(InputError) as refused:
         run(TEXT, document.spec)

@@ -41,6 +41,7 @@ from visualizer.errors import FIRST_TOKENS, InputError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tests.conftest import Machine
     from visualizer.attention.spec import Texts
     from visualizer.attention.trace import Trace
 
@@ -134,9 +135,9 @@ def test_large_vectors_are_counted_too(
 
 
 @pytest.mark.parametrize("heads", [1, 4])
-def test_too_much_text_is_said_with_what_fits(heads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_much_text_is_said_with_what_fits(heads: int, machine: Machine) -> None:
     free = 6 * 2**20
-    monkeypatch.setattr(attention_device, "free_device_bytes", lambda device: free)
+    machine.set_free_bytes(free)
     spec = replace(SPEC, heads=heads, d_out=4)
     with pytest.raises(InputError) as refused:
         run((2_000 * ("word",),), spec)
@@ -217,9 +218,9 @@ def test_memory_that_runs_out_is_asked_for_again_without_the_pool(
     ],
 )
 def test_sizes_that_are_too_much_for_one_token_are_said(
-    fields: dict[str, Any], field: str, said: str, monkeypatch: pytest.MonkeyPatch
+    fields: dict[str, Any], field: str, said: str, machine: Machine
 ) -> None:
-    monkeypatch.setattr(attention_device, "free_device_bytes", lambda device: 6 * 2**20)
+    machine.set_free_bytes(6 * 2**20)
     with pytest.raises(InputError) as refused:
         run((TEXT, TEXT[:2]), replace(SPEC, **fields))
     assert refused.value.field == field
@@ -242,10 +243,8 @@ def test_sizes_that_are_too_much_for_one_token_are_said(
         (9, 500, r"tokens per text fit"),
     ],
 )
-def test_too_many_texts_are_said(
-    texts: int, tokens: int, said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(attention_device, "free_device_bytes", lambda device: 2**20)
+def test_too_many_texts_are_said(texts: int, tokens: int, said: str, machine: Machine) -> None:
+    machine.set_free_bytes(2**20)
     with pytest.raises(InputError, match=said) as refused:
         run(texts * (tokens * ("word",),), SPEC)
     assert refused.value.field == "text"
@@ -272,9 +271,9 @@ def assert_same(trace: Trace, expected: Trace) -> None:
     ("wanted", "name"), [(Device.CUDA, "A CUDA GPU"), (Device.MPS, "Apple's GPU (MPS)")]
 )
 def test_an_absent_device_is_said_and_the_cpu_computes(
-    wanted: Device, name: str, monkeypatch: pytest.MonkeyPatch
+    wanted: Device, name: str, machine: Machine
 ) -> None:
-    monkeypatch.setattr(attention_device, "available_devices", lambda: (Device.CPU,))
+    machine.set_devices(Device.CPU)
     result = run((TEXT,), replace(SPEC, device=wanted))
     assert result.notices == (f"{name} is not available; computed on the CPU.",)
     assert result.device == "CPU"
@@ -296,9 +295,9 @@ def test_a_device_is_chosen_that_holds_the_type(
     dtype: Dtype,
     chosen: Device,
     said: str | None,
-    monkeypatch: pytest.MonkeyPatch,
+    machine: Machine,
 ) -> None:
-    monkeypatch.setattr(attention_device, "available_devices", lambda: (Device.MPS, Device.CPU))
+    machine.set_devices(Device.MPS, Device.CPU)
     found, notice = attention_device.resolve_device(wanted, dtype)
     assert found is chosen
     assert (notice or "").startswith(said or "")
@@ -312,11 +311,11 @@ def test_the_cpu_is_always_there_and_has_memory() -> None:
 
 
 @pytest.fixture
-def imagined_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def imagined_gpu(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     def describe(device: Device) -> str:
         return "CUDA GPU (imagined)" if device is Device.CUDA else "CPU"
 
-    monkeypatch.setattr(attention_device, "available_devices", lambda: (Device.CUDA, Device.CPU))
+    machine.set_devices(Device.CUDA, Device.CPU)
     monkeypatch.setattr(attention_device, "describe_device", describe)
 
 
@@ -333,7 +332,7 @@ RAN_OUT = ("CUDA GPU (imagined) ran out of memory; computed on the CPU.",)
     ],
 )
 def test_a_gpu_whose_memory_runs_out_leaves_it_to_the_cpu(
-    wanted: Device, error: RuntimeError, monkeypatch: pytest.MonkeyPatch
+    wanted: Device, error: RuntimeError, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     computed = attention_run.compute_stages
 
@@ -345,7 +344,7 @@ def test_a_gpu_whose_memory_runs_out_leaves_it_to_the_cpu(
         return computed(texts, spec, device, *others, by_blocks=by_blocks)
 
     monkeypatch.setattr(attention_run, "compute_stages", compute)
-    monkeypatch.setattr(attention_device, "free_device_bytes", lambda device: 2**40)
+    machine.set_free_bytes(2**40)
     result = run((TEXT,), replace(SPEC, device=wanted))
     assert (result.device, result.notices) == ("CPU", RAN_OUT)
     assert_same(result.trace, run((TEXT,), SPEC).trace)
@@ -353,16 +352,15 @@ def test_a_gpu_whose_memory_runs_out_leaves_it_to_the_cpu(
 
 
 @pytest.mark.usefixtures("imagined_gpu")
-def test_a_gpu_that_is_too_small_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    free = {Device.CUDA: 0, Device.CPU: 2**40}
-    monkeypatch.setattr(attention_device, "free_device_bytes", free.__getitem__)
+def test_a_gpu_that_is_too_small_is_not_tried(machine: Machine) -> None:
+    machine.set_free_bytes(2**40, cuda=0)
     result = run((TEXT,), replace(SPEC, device=Device.CUDA))
     assert (result.device, result.notices) == ("CPU", RAN_OUT)
 
 
 @pytest.mark.usefixtures("imagined_gpu")
-def test_where_neither_has_the_memory_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attention_device, "free_device_bytes", lambda device: 0)
+def test_where_neither_has_the_memory_it_is_said(machine: Machine) -> None:
+    machine.set_free_bytes(0)
     with pytest.raises(InputError, match="one token needs"):
         run((TEXT,), replace(SPEC, device=Device.CUDA))
 

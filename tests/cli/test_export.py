@@ -18,7 +18,6 @@ from tests.architecture.project_graph import ROOT
 from tests.cli.test_options import document, run
 from tests.export.test_export_controller import NoImage
 from visualizer import app
-from visualizer.attention import device as attention_device
 from visualizer.attention.run import run as compute
 from visualizer.attention.spec import Device
 from visualizer.console import ConsoleProgress
@@ -33,6 +32,7 @@ from visualizer.session.view import View
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.conftest import Machine
     from visualizer.attention.run import Run
     from visualizer.heatmap.board import Board
     from visualizer.session.resolved_view import ResolvedView
@@ -262,10 +262,10 @@ def test_two_texts_are_a_batch(tmp_path: Path) -> None:
 def test_a_device_that_is_not_available_is_rejected(
     suffix: str,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    machine: Machine,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(attention_device, "available_devices", lambda: (Device.CPU,))
+    machine.set_devices(Device.CPU)
     path = tmp_path / f"a.{suffix}"
     assert app.main(["--device", "cuda", "--export", str(path)]) == 2
     captured = capsys.readouterr()
@@ -308,9 +308,9 @@ def test_what_is_read_is_what_is_shown(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_too_much_text_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, machine: Machine, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(attention_device, "free_device_bytes", lambda device: 2**20)
+    machine.set_free_bytes(2**20)
     arguments = ["--text", 2_000 * "word ", "--export", str(tmp_path / "a.npz")]
     assert app.main(arguments) == 2
     assert "2,000 tokens × 2 heads need " in capsys.readouterr().err

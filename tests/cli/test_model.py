@@ -12,7 +12,6 @@ import pytest
 import visualizer
 from tests.support.tiny_models import save_tiny_model
 from visualizer.app import main
-from visualizer.attention import device as attention_device
 from visualizer.attention.spec import Device
 from visualizer.language.trained_example import EXAMPLE_FOLDER
 from visualizer.language.trained_example import EXAMPLE_TEXT as REPEATED
@@ -20,6 +19,8 @@ from visualizer.models.forward import DISK_STAGES_NOTICE
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tests.conftest import Machine
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
 EXAMPLE_TEXT = "the cat sat on the mat the cat"
@@ -72,9 +73,9 @@ def test_progress_is_not_reported_where_that_is_asked_for(
 
 
 def test_a_device_that_is_not_available_is_rejected(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    folder: Path, capsys: pytest.CaptureFixture[str], machine: Machine
 ) -> None:
-    monkeypatch.setattr(attention_device, "available_devices", lambda: (Device.CPU,))
+    machine.set_devices(Device.CPU)
     assert main(["model", str(folder), "--text", EXAMPLE_TEXT, "--device", "cuda"]) == 2
     said = capsys.readouterr()
     assert said.out == ""

@@ -14,7 +14,6 @@ import pytest
 from msgspec.structs import replace
 
 from visualizer.app import main
-from visualizer.attention import device as attention_device
 from visualizer.attention.spec import Device
 from visualizer.cli.train import TrainingConsoleProgress, build_settings, train_parser
 from visualizer.language.run_folder import RunFolder
@@ -25,6 +24,7 @@ from visualizer.language.training_settings import CorpusKind, LearningRateDecay,
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.conftest import Machine
     from visualizer.language.training_presets import TrainingPreset
 
 SMALL = ("--block=8", "--width=8", "--heads=2", "--batch=4", "--size=2000", "--threads=1")
@@ -84,9 +84,9 @@ def test_a_run_is_trained_and_made_longer(
 
 
 def test_a_device_that_is_not_available_is_rejected(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], machine: Machine
 ) -> None:
-    monkeypatch.setattr(attention_device, "available_devices", lambda: (Device.CPU,))
+    machine.set_devices(Device.CPU)
     out = ["--out", str(tmp_path / "run"), "--device", "cuda"]
     assert main(["train", "repeat", *out, "--steps", "2", "--quiet", *SMALL]) == 2
     assert "argument --device: A CUDA GPU is not available" in capsys.readouterr().err

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from tests.architecture.project_graph import ROOT
 from tests.language.test_training_run import losses, same
 from tests.support.small_trainings import begun, finish
-from visualizer.attention import device
 from visualizer.attention.spec import Device
 from visualizer.errors import InputError, Remedy
 from visualizer.language.memory_estimate import (
@@ -29,13 +28,15 @@ from visualizer.language.training_settings import ModelKind, TrainingSettings, s
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.conftest import Machine
+
 GIB = 2**30
 HUGE = TrainingSettings(model=ModelKind.TRANSFORMER, block=1024, width=1024, layers=24, batch=4096)
 
 
 @pytest.fixture
-def of_eight_gib(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device, "free_device_bytes", lambda _: 8 * GIB)
+def of_eight_gib(machine: Machine) -> None:
+    machine.set_free_bytes(8 * GIB)
 
 
 @pytest.mark.usefixtures("of_eight_gib")
@@ -58,7 +59,7 @@ def test_what_does_not_fit_is_refused_with_what_does() -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("of_eight_gib")
 def test_processes_share_a_batch_and_on_the_cpu_the_memory(
-    monkeypatch: pytest.MonkeyPatch,
+    machine: Machine,
 ) -> None:
     settings = replace(HUGE, width=64, layers=3, device=Device.CPU)
     fits = _refused(settings, SINGLE_PROCESS)
@@ -66,7 +67,7 @@ def test_processes_share_a_batch_and_on_the_cpu_the_memory(
     assert shared % 4 == 0
     assert 0.8 * fits < shared < fits  # each has the weights
     check_training_memory(replace(settings, batch=shared), 65, BatchSharing(4, 4))
-    monkeypatch.setattr(device, "available_devices", lambda: (Device.CUDA, Device.CPU))
+    machine.set_devices(Device.CUDA, Device.CPU)
     on_gpus = replace(settings, device=Device.CUDA)
     assert 4 * fits - 4 <= _refused(on_gpus, BatchSharing(4, 4)) <= 4 * fits
     dropping = replace(on_gpus, dropout=0.1)  # each draws masks for all rows
@@ -153,13 +154,11 @@ def test_what_is_measured_stays_below_the_estimate() -> None:
 
 
 @pytest.mark.slow
-def test_nothing_is_begun_that_does_not_fit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_begun_that_does_not_fit(tmp_path: Path, machine: Machine) -> None:
     opened = begun(tmp_path / "kept", steps=3)
     finish(opened)
     opened.close()
-    monkeypatch.setattr(device, "free_device_bytes", lambda _: 2**20)
+    machine.set_free_bytes(2**20)
     with pytest.raises(InputError, match="Even a batch of 1"):
         begun(tmp_path / "run")
     assert not (tmp_path / "run").exists()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 import torch
@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 from torch import distributed
 
 from tests.support.small_trainings import quick
-from visualizer.attention import device
 from visualizer.attention.spec import Device
 from visualizer.errors import InputError
 from visualizer.language.memory_estimate import BatchSharing
 from visualizer.language.process_group import DistributedProcessGroup
+
+if TYPE_CHECKING:
+    from tests.conftest import Machine
 
 
 def joined(monkeypatch: pytest.MonkeyPatch, rank: int, count: int) -> DistributedProcessGroup:
@@ -48,9 +50,11 @@ def test_what_does_not_divide_is_refused(
     group.check(quick(**{name: value}, device=Device.CPU))
 
 
-def test_each_process_has_a_gpu_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_process_has_a_gpu_of_its_own(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     group, selected = joined(monkeypatch, 1, 2), list[int]()
-    monkeypatch.setattr(device, "available_devices", lambda: (Device.CUDA, Device.CPU))
+    machine.set_devices(Device.CUDA, Device.CPU)
     monkeypatch.setattr(torch.cuda, "set_device", selected.append)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     group.check(quick(device=Device.AUTO))
@@ -61,7 +65,7 @@ def test_each_process_has_a_gpu_of_its_own(monkeypatch: pytest.MonkeyPatch) -> N
     ):
         group.check(quick(device=Device.AUTO))
     group.check(quick(device=Device.CPU))
-    monkeypatch.setattr(device, "available_devices", lambda: (Device.MPS, Device.CPU))
+    machine.set_devices(Device.MPS, Device.CPU)
     with pytest.raises(InputError, match="Add --device cpu"):
         group.check(quick(device=Device.AUTO))
     assert selected == [1]

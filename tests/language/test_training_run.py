@@ -19,7 +19,6 @@ from safetensors.torch import load, save, save_file
 
 from tests.support.damaged_run_folders import DONE, HEADERS, STEPS, made_whole
 from tests.support.small_trainings import begun, finish, quick, rows_of
-from visualizer.attention import device
 from visualizer.cli.train import train
 from visualizer.errors import InputError
 from visualizer.lab.runs.store import list_runs, read_losses
@@ -50,6 +49,8 @@ from visualizer.storage.link_safe_folder import ContainedFile
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from tests.conftest import Machine
 
 pytestmark = pytest.mark.slow  # trains
 
@@ -733,9 +734,9 @@ def test_steps_from_the_future_are_left_out(half_done: Path, tmp_path: Path) -> 
 
 
 def test_weights_for_which_there_is_no_memory_are_not_made(
-    half_done: Path, monkeypatch: pytest.MonkeyPatch
+    half_done: Path, machine: Machine
 ) -> None:
-    monkeypatch.setattr(device, "free_device_bytes", lambda _: 10_000)
+    machine.set_free_bytes(10_000)
     with pytest.raises(InputError, match=r"Reading this model needs about .* GiB") as refused:
         OpenRun(RunFolder(half_done))
     assert refused.value.field == "folder"

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from tests.conftest import Machine
+
 
 class Client:
     """Speaks to a server as the window does, and trains it while it waits."""
@@ -252,9 +254,9 @@ def test_a_step_without_memory_pauses_it_with_a_checkpoint(
 
 
 def test_what_needs_too_much_memory_is_refused_with_what_fits(
-    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    client: Client, tmp_path: Path, machine: Machine
 ) -> None:
-    monkeypatch.setattr("visualizer.attention.device.free_device_bytes", lambda _: 2**30)
+    machine.set_free_bytes(2**30)
     settings = settings_to_json(quick(block=256, width=256, batch=4096))
     client.say("open", folder=str(tmp_path / "run"), settings=settings)
     refused = client.wait("refused").values

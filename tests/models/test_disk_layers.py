@@ -7,7 +7,7 @@ import json
 import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -24,7 +24,6 @@ from tests.support.tiny_models import (
     tiny_model,
 )
 from tests.support.tiny_vision_models import picture, save_vision_model
-from visualizer.attention import device as attention_device
 from visualizer.attention.spec import Device, Dtype
 from visualizer.errors import InputError
 from visualizer.language.sampling import Sampling
@@ -40,6 +39,9 @@ from visualizer.models.model_source import HeadEdit, HeadEditKind
 from visualizer.models.opened_model import OpenedModel, open_model
 from visualizer.models.text_reading import open_source, read_text
 from visualizer.progress import CancelledError, cancel_when, report_progress_to
+
+if TYPE_CHECKING:
+    from tests.conftest import Machine
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
 TEXT = "the cat sat on the mat and a dog ran to a log ."
@@ -261,16 +263,14 @@ def test_pickled_weights_are_refused(tmp_path: Path) -> None:
         open_model(folder, Device.CPU, is_from_disk=True)
 
 
-def test_only_a_model_larger_than_memory_needs_the_disk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_a_model_larger_than_memory_needs_the_disk(tmp_path: Path, machine: Machine) -> None:
     folder = save_tiny_model(tmp_path / "m", "llama", num_hidden_layers=8)
     needed = 4 * read_model_folder(folder).numbers
-    monkeypatch.setattr(attention_device, "free_device_bytes", lambda device: needed)
+    machine.set_free_bytes(needed)
     with pytest.raises(InputError, match="is available"):
         open_model(folder, Device.CPU)
     assert open_model(folder, Device.CPU, is_from_disk=True).attend(TEXT)
-    monkeypatch.setattr(attention_device, "free_device_bytes", lambda device: needed // 20)
+    machine.set_free_bytes(needed // 20)
     with pytest.raises(InputError, match="is available"):
         open_model(folder, Device.CPU, is_from_disk=True)
 

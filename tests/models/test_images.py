@@ -40,6 +40,8 @@ from visualizer.models.text_reading import open_source, read_text
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.conftest import Machine
+
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
 SIDES = ("height", "width")
 SPECIAL = {
@@ -206,11 +208,11 @@ def test_an_image_that_is_far_longer_than_wide_is_refused(folder: Path, tmp_path
 
 
 def test_more_patches_than_the_memory_holds_are_refused_before_they_are_read(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, tmp_path: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Image.new("RGB", (32, 32)).save(tmp_path / "a.png")
     model = open_model(folder, Device.CPU)
-    monkeypatch.setattr("visualizer.attention.device.free_device_bytes", lambda device: 1_000)
+    machine.set_free_bytes(1_000)
     monkeypatch.setattr(model.forward, "run", lambda given: pytest.fail("the model was run"))
     with pytest.raises(InputError, match="Use a smaller model"):
         model.attend_image(tmp_path / "a.png")

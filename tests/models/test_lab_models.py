@@ -33,6 +33,7 @@ from visualizer.models.opened_model import OpenedModel, open_model
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.conftest import Machine
     from visualizer.language.language_models import LanguageModel
     from visualizer.language.training_settings import TrainingSettings
 
@@ -288,10 +289,8 @@ def test_tokens_that_are_given_twice_are_refused(tmp_path: Path) -> None:
     assert "more than once" in refusal(open_model, path)[1]
 
 
-def test_a_model_that_does_not_fit_into_the_memory(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("visualizer.attention.device.free_device_bytes", lambda device: 1000)
+def test_a_model_that_does_not_fit_into_the_memory(folder: Path, machine: Machine) -> None:
+    machine.set_free_bytes(1000)
     field, sentence = refusal(open_model, folder, Device.CPU)
     assert (field, sentence[:16]) == ("model", "Reading this mod")
 

@@ -12,7 +12,6 @@ import torch
 
 from tests.support.mapped_files import mapped_of, opened_of
 from tests.support.tiny_models import WORDS, save_tiny_model
-from visualizer.attention import device as attention_device
 from visualizer.attention.mapped_tensors import ALIGNMENT_MARGIN_BYTES
 from visualizer.attention.run import USABLE_MEMORY_SHARE
 from visualizer.attention.spec import Device, Dtype
@@ -27,6 +26,7 @@ from visualizer.session.computation_caption import facts
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.conftest import Machine
     from visualizer.attention.run import Run
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -78,12 +78,12 @@ def test_numbers_are_those_of_vectors_in_memory(
 
 
 def test_they_are_in_memory_up_to_a_limit_and_a_share_of_what_is_free(
-    cache: Path, monkeypatch: pytest.MonkeyPatch
+    cache: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(long_text_vectors, "MAX_MEMORY_BYTES", 4_000)
     assert reserve_vector_file(40, 100) is None
     assert reserve_vector_file(40, 101) is not None
-    monkeypatch.setattr(attention_device, "free_device_bytes", lambda _: 8_000)
+    machine.set_free_bytes(8_000)
     assert reserve_vector_file(40, 50) is None
     file = reserve_vector_file(40, 51)
     assert mapped_of(cache)

@@ -15,7 +15,6 @@ from safetensors.torch import load_file, save_file
 
 from tests.support.reference_tokenizer import tokenizer_of
 from tests.support.tiny_models import save_tiny_model
-from visualizer.attention import device as attention_device
 from visualizer.attention.spec import Device, Dtype
 from visualizer.errors import InputError
 from visualizer.models import model_folder, model_loading
@@ -26,6 +25,8 @@ from visualizer.models.opened_model import OpenedModel, open_model
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from tests.conftest import Machine
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
 TEXT = "the cat sat on the mat"
@@ -135,17 +136,13 @@ def test_a_text_longer_than_the_model_has_positions(model: OpenedModel) -> None:
     assert said == "The text has 20,001 tokens; tiny supports at most 67. Use a shorter text."
 
 
-def test_more_layers_than_fit_into_the_memory(
-    model: OpenedModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("visualizer.attention.device.free_device_bytes", lambda device: 1000)
+def test_more_layers_than_fit_into_the_memory(model: OpenedModel, machine: Machine) -> None:
+    machine.set_free_bytes(1000)
     assert "2 layers × 4 heads × 7 tokens need" in refusal("text", model.attend, TEXT)
 
 
-def test_a_model_that_does_not_fit_into_the_memory(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("visualizer.attention.device.free_device_bytes", lambda device: 1000)
+def test_a_model_that_does_not_fit_into_the_memory(folder: Path, machine: Machine) -> None:
+    machine.set_free_bytes(1000)
     said = refusal("model", open_model, folder, Device.CPU)
     assert said.startswith("tiny needs 0.0 GiB of memory as float32; ")
 
@@ -167,12 +164,10 @@ def test_more_processes_than_layers_are_refused(saved: Path) -> None:
 
 
 @pytest.mark.usefixtures("eight_ranks")
-def test_processes_share_the_memory_of_the_machine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_processes_share_the_memory_of_the_machine(tmp_path: Path, machine: Machine) -> None:
     saved = save_tiny_model(tmp_path / "wide", num_attention_heads=8, num_key_value_heads=8)
     needed = parameter_bytes(read_model_folder(saved).numbers, Dtype.FLOAT32)
-    monkeypatch.setattr(attention_device, "free_device_bytes", lambda device: needed)
+    machine.set_free_bytes(needed)
     with pytest.raises(InputError, match="is available"):
         open_model(saved, Device.CPU, parallelism=Parallelism.TENSOR)
 

@@ -27,6 +27,8 @@ from visualizer.errors import InputError
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.conftest import Machine
+
 SPEC = AttentionSpec()
 
 
@@ -176,10 +178,8 @@ def test_more_heads_than_can_be_shown_are_refused(tmp_path: Path) -> None:
     assert refusal(tmp_path / "a.npy") == said
 
 
-def test_what_does_not_fit_into_memory_is_not_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("visualizer.attention.device.free_device_bytes", lambda device: 1000)
+def test_what_does_not_fit_into_memory_is_not_read(tmp_path: Path, machine: Machine) -> None:
+    machine.set_free_bytes(1000)
     np.save(tmp_path / "a.npy", attention((12, 12)))
     assert "is available. Save fewer layers or heads." in refusal(tmp_path / "a.npy")
 
