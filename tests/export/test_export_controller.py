@@ -440,7 +440,7 @@ def test_a_name_without_a_format_has_none() -> None:
 def test_a_window_that_closes_opens_no_dialog(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
     publisher, loaded = hand.window.controllers.export_controller, threading.Event()
     monkeypatch.setattr(export_controller, "DIALOG_MODULES", ("not loaded yet",))
-    monkeypatch.setattr(export_controller, "_load_dialog", loaded.set)
+    monkeypatch.setattr(export_controller, "import_module", lambda _: loaded.set())
     publisher.export()
     assert loaded.wait(PATIENCE_MS / 1000)
     publisher.close()  # while the answer is on its way

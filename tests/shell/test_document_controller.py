@@ -789,9 +789,11 @@ def crashed(tmp_path: Path) -> Document:
     document = Document(text="what was lost")
     file = RecoveryFile(recovery())
     file.keep(document, View(pinned=Cell("weights", (0, 1, 1))), tmp_path / f"old{DOCUMENT_SUFFIX}")
-    assert file._lock
-    os.close(file._lock._descriptor)  # as the system does
-    file._lock = None
+    left = {path: path.read_bytes() for path in recovery().iterdir()}
+    file.close()
+    for path, content in left.items():  # a program that was killed removes nothing
+        path.write_bytes(content)
+        path.chmod(0o600)
     return document
 
 
@@ -844,14 +846,14 @@ def test_what_is_typed_while_a_file_is_read_stays(
     eye = np.eye(3, 2)
     np.savez(path, W_query=eye, W_key=eye, W_value=eye)
     controller = hand.window.controllers.document_controller
-    begun, goes_on, read = Event(), Event(), controller._program.read
+    begun, goes_on, read = Event(), Event(), controller.program.read
 
     def held(path: Path, document: Document) -> object:
         begun.set()
         assert goes_on.wait(PATIENCE_MS / 1000)
         return read(path, document)
 
-    monkeypatch.setattr(controller, "_program", replace(controller._program, read=held))
+    monkeypatch.setattr(controller, "program", replace(controller.program, read=held))
     controller.open(path)
     hand.until(begun.is_set)
     retype(hand, "typed meanwhile")
@@ -916,10 +918,10 @@ def test_what_cannot_be_named_is_offered_again_at_the_next_start(
 ) -> None:
     hand = Hand(qtbot, windows.open(Document()))
 
-    def none(left: list[RecoveredDocument]) -> NoReturn:
+    def fail(when: object) -> NoReturn:
         raise InputError("memory", "The memory ran out.")
 
-    monkeypatch.setattr(recovery_prompt, "_list_documents", none)
+    monkeypatch.setattr(recovery_prompt, "format_date_and_time", fail)
     left = find_crash_recovery_files(recovery())
     hand.window.controllers.recovery_prompt.offer(left * 2)
     hand.until(lambda: bool(hand.boxes()))

@@ -232,7 +232,7 @@ def test_a_document_keeps_the_image_and_opens_without_it(
     choose(hand, image)
     weights, model = run_of(hand).trace.read("weights"), hand.window.workspace.document.model
     path = tmp_path / "seen.attention"
-    hand.window.controllers.document_controller._write_named(str(path))
+    hand.window.controllers.document_controller.save_to(str(path))
     hand.until(lambda: hand.window.controllers.document_controller.is_saved and path.exists())
     saved = read_file(path, Document())
     assert isinstance(saved, SavedDocument)

@@ -211,7 +211,7 @@ def test_a_file_of_any_name_is_plain_in_titles_lists_and_bars(
 ) -> None:
     hand = captured
     path = tmp_path / f"{FILE.replace('/', '&#47;')}.attention"
-    hand.window.controllers.document_controller._write_named(str(path))
+    hand.window.controllers.document_controller.save_to(str(path))
     hand.until(lambda: not hand.window.controllers.document_controller.is_busy)
     assert path.exists()
     assert is_hostile(hand.window.windowTitle())

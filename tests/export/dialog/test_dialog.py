@@ -341,7 +341,9 @@ def test_a_film_is_chosen_and_played_before_it_is_written(hand: Hand) -> None:
     hand.until(lambda: "about" in dialog.film.description.text())
     assert dialog.film.description.text().startswith("42 frames · 3 s · about ")
     frames: list[int] = []
-    dialog._previewer.made.connect(lambda made: frames.append(made.frame))
+    hand.window.controllers.export_controller.previewer.made.connect(
+        lambda made: frames.append(made.frame)
+    )
     hand.until(lambda: len(frames) > 3)
     assert frames == sorted(frames)
     made = dialog.pane.shown

@@ -368,8 +368,8 @@ def test_the_window_works_nothing_out(hand: Hand, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(
         cached_tensor,
-        "_subtract_tensors",
-        noting(cached_tensor._subtract_tensors),
+        "subtract_tensors",
+        noting(cached_tensor.subtract_tensors),
     )
     monkeypatch.setattr(dropout_samples, "draw_keep_mask", noting(masks.draw_keep_mask))
     hand.window.workspace.set("dropout", 0.5)
