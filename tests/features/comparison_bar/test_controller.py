@@ -96,9 +96,7 @@ def test_a_b_and_the_difference_are_read_in_one_cell(kept: Hand) -> None:
         assert f"A {a:.4f}" in kept.window.panes["Cell"].value.text()
     press(kept, Qt.Key.Key_Z)
     assert not part(kept, ComparedSide.CHANGE).values.any()
-    assert (
-        bar(kept).summary.text() == "A is the saved state. Change any setting to compare it with B."
-    )
+    assert bar(kept).summary.text().startswith("A is the saved state")
     assert bar(kept).said.text() == "No difference."
 
 
