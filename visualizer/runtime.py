@@ -71,7 +71,7 @@ def run_in_thread(work: Callable[[], Value], *, may_be_left: bool = False) -> Va
 COLLECTION_TIMEOUT_S = 1.0
 """Timeout of a collection, in seconds: the collecting thread may itself be waiting."""
 
-_collectors: list[Callable[[Event], None]] = []
+collectors: list[Callable[[Event], None]] = []
 """Function that requests a collection and then sets an event; empty if Python collects itself."""
 _suspensions: list[None] = []
 """One entry per context in which collection is suspended."""
@@ -83,16 +83,16 @@ def set_collector(collector: Callable[[Event], None]) -> None:
     PySide destroys a widget on the thread that collects it, which crashes on any other thread.
     """
     gc.disable()
-    _collectors[:] = [collector]
+    collectors[:] = [collector]
 
 
 def collect_garbage() -> None:
     """Collect all garbage on the collecting thread, and wait for it."""
-    if not _collectors:
+    if not collectors:
         gc.collect()
         return
     is_done = Event()
-    _collectors[0](is_done)
+    collectors[0](is_done)
     is_done.wait(COLLECTION_TIMEOUT_S)
 
 

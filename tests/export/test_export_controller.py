@@ -25,6 +25,7 @@ from visualizer.export.figures.figure_page import figure_content, lay_out_page
 from visualizer.export.figures.png_writer import save_image
 from visualizer.export.figures.rasterization import MAX_SIDE_PX, render_page
 from visualizer.export.formats import FORMATS, FormatKind, add_suffix, format_of, list_suffixes
+from visualizer.export.progress_controller import CLOSING_NOTICE
 from visualizer.export.writers import WRITERS, export_file
 from visualizer.heatmap.board import Board
 from visualizer.session.computation_caption import caption
@@ -341,8 +342,7 @@ def test_closing_waits_for_what_is_being_written(
     press_save(hand)
     hand.window.close()
     assert hand.window.isVisible()  # and is not held up
-    said = "The window closes when the file is complete."
-    assert hand.window.statusBar().currentMessage() == said
+    assert hand.window.statusBar().currentMessage() == f"{CLOSING_NOTICE}."
     hand.type_sentence("it lives")
     hand.settle()
     hand.window.controllers.document_controller.abandon()
@@ -440,7 +440,7 @@ def test_a_name_without_a_format_has_none() -> None:
 def test_a_window_that_closes_opens_no_dialog(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
     publisher, loaded = hand.window.controllers.export_controller, threading.Event()
     monkeypatch.setattr(export_controller, "DIALOG_MODULES", ("not loaded yet",))
-    monkeypatch.setattr(export_controller, "_load_dialog", loaded.set)
+    monkeypatch.setattr(export_controller, "import_module", lambda _: loaded.set())
     publisher.export()
     assert loaded.wait(PATIENCE_MS / 1000)
     publisher.close()  # while the answer is on its way

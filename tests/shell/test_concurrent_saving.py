@@ -63,14 +63,14 @@ class SlowDisk:
     """Holds back what is written, by name, until it is let go."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._goes_on, self._write = threading.Event(), atomic_file.write_atomically
+        self._goes_on, self.write = threading.Event(), atomic_file.write_atomically
         self.restart = 0
         monkeypatch.setattr(atomic_file, "write_atomically", self._held)
 
     def _held(self, path: Path, fill: Callable[[BinaryIO], object], **more: Any) -> None:
         self.restart += 1
         self._goes_on.wait(PATIENCE_MS / 1000)
-        self._write(path, fill, **more)
+        self.write(path, fill, **more)
 
     def let_go(self) -> None:
         self._goes_on.set()
@@ -247,7 +247,7 @@ def test_a_window_whose_saving_fails_while_it_is_closed_stays(
     disk = SlowDisk(monkeypatch)
     hand.press(Qt.Key.Key_S)
     hand.window.close()
-    monkeypatch.setattr(disk, "_write", _fail)
+    monkeypatch.setattr(disk, "write", _fail)
     disk.let_go()
     hand.until(lambda: bool(hand.boxes()))
     (box,) = hand.boxes()
@@ -395,11 +395,11 @@ def test_a_file_is_open_in_one_window_only(
     )
     assert second.window.controllers.document_controller.path is None
     assert not second.window.controllers.document_controller.is_busy
-    second.window.controllers.document_controller._write_named(str(path))
+    second.window.controllers.document_controller.save_to(str(path))
     (box,) = second.boxes()
     assert "another window" in box.text()
     assert read(path).document.text == "only here"
-    first.window.controllers.document_controller._write_named(str(path))  # its own
+    first.window.controllers.document_controller.save_to(str(path))  # its own
     at_rest(first)
     assert first.boxes() == []
 
@@ -414,10 +414,7 @@ def test_what_takes_long_to_be_kept_is_kept_less_often(
     monkeypatch.setattr(autosave_controller, "perf_counter", lambda: next(times))
     change(hand)
     hand.until(
-        lambda: (
-            hand.window.controllers.document_controller.autosave_controller._timer.interval()
-            == 60_000
-        )
+        lambda: hand.window.controllers.document_controller.autosave_controller.pause_ms == 60_000
     )
     assert list(recovery().glob("*.recovery"))
 

@@ -101,7 +101,7 @@ def test_every_page_is_shown_whole_with_its_pictures(pages: DocumentationWindow,
     pages.open_place(name)
     assert shown(pages) == pages.pages[name].title
     assert pages.browser.horizontalScrollBar().maximum() == 0
-    for _, file, picture in pages.browser._pictures:
+    for _, file, picture in pages.browser.pictures:
         kind = QTextDocument.ResourceType.ImageResource.value
         assert not picture.isNull()
         assert 0 < pages.browser.document().resource(kind, QUrl(file)).width() <= picture.width()
@@ -133,7 +133,7 @@ def test_a_link_leads_to_its_section_and_back(pages: DocumentationWindow) -> Non
     pages.resize(900, 500)
     press(pages, Qt.Key.Key_PageDown)
     click(pages, "presenter mode")
-    left_at = pages._visited[0].scroll
+    left_at = pages.visited[0].scroll
     assert shown(pages) == "The window"
     assert pages.browser.textCursor().block().text() == "Presenter mode"
     assert pages.browser.viewport().rect().contains(pages.browser.cursorRect())
@@ -358,7 +358,7 @@ def test_pictures_and_lines_fit_a_narrow_window(pages: DocumentationWindow) -> N
 
 def picture_width(pages: DocumentationWindow) -> float:
     cursor = QTextCursor(pages.browser.document())
-    cursor.setPosition(pages.browser._pictures[0][0] + 1)
+    cursor.setPosition(pages.browser.pictures[0][0] + 1)
     return cursor.charFormat().toImageFormat().width()
 
 

@@ -17,6 +17,7 @@ from tests.support.tiny_vision_models import picture, save_vision_model
 from tests.support.waiting import wait_until
 from tests.support.window_input import LEFT, PATIENCE_MS, name_file, words
 from visualizer.documents.document_file import SavedDocument
+from visualizer.features.next_token.widget import IMAGE_MEAN_LABEL
 from visualizer.features.token_strip.presenter import TOKENS_PANEL
 from visualizer.file_opening import open_as_document, read_file
 from visualizer.session.cell_address import Cell
@@ -209,7 +210,7 @@ def test_heads_are_switched_off_but_not_patched_from_a_text(
     choose(hand, image)
     pane, by_id = hand.window.panes["Next token"], hand.window.actions_.by_id
     offered = [pane.kind.itemText(at) for at in range(pane.kind.count())]
-    assert offered == ["Unedited", "Ablate (zeros)", "Ablate (mean over the image)", "Scale"]
+    assert offered == ["Unedited", "Ablate (zeros)", IMAGE_MEAN_LABEL, "Scale"]
     assert not by_id["head_edit.patch"].isEnabled()
     before = run_of(hand).trace.read("weights")
     hand.window.controllers.view_controller.show_head_of_layer(0, 1)
@@ -232,7 +233,7 @@ def test_a_document_keeps_the_image_and_opens_without_it(
     choose(hand, image)
     weights, model = run_of(hand).trace.read("weights"), hand.window.workspace.document.model
     path = tmp_path / "seen.attention"
-    hand.window.controllers.document_controller._write_named(str(path))
+    hand.window.controllers.document_controller.save_to(str(path))
     hand.until(lambda: hand.window.controllers.document_controller.is_saved and path.exists())
     saved = read_file(path, Document())
     assert isinstance(saved, SavedDocument)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QEvent, Qt
+from PySide6.QtCore import QEvent, Qt, QTimer
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QMessageBox, QWidget
 
@@ -17,6 +17,7 @@ from visualizer.lab.training.process_controller import TrainingProcess
 from visualizer.language.tokenizers import TokenizerKind
 from visualizer.language.trained_example import EXAMPLE_FOLDER, EXAMPLE_TEXT
 from visualizer.language.wire_format import Message
+from visualizer.widgets.incremental_gui_task import IncrementalTask
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,19 +48,22 @@ def opened(windows: WindowManager, qtbot: QtBot) -> LabWindow:
     return windows.lab
 
 
-def meanwhile(windows: WindowManager, is_there: bool, act: Callable[[], object]) -> list[bool]:
+def meanwhile(
+    windows: WindowManager, is_there: bool, act: Callable[[], object]
+) -> tuple[list[bool], IncrementalTask]:
     """Open the lab, and do something between two parts of making it: as it is there, or before."""
     windows.open_lab()
-    making, done = windows._making, list[bool]()
-    assert making
+    (making,) = windows.findChildren(IncrementalTask)
+    done = list[bool]()
 
     def look() -> None:
         if not done and bool(windows.lab) == is_there:
             done.append(bool(windows.lab and windows.lab.isVisible()))
             act()
 
-    making._timer.timeout.connect(look)
-    return done
+    (timer,) = making.findChildren(QTimer)
+    timer.timeout.connect(look)
+    return done, making
 
 
 def test_the_lab_is_opened_by_keys_once(windows: WindowManager, qtbot: QtBot) -> None:
@@ -83,7 +87,7 @@ def test_the_lab_comes_though_the_window_was_closed_meanwhile(
 ) -> None:
     window, _ = first(windows, qtbot)
     window.controllers.document_controller.abandon()
-    done = meanwhile(windows, is_there, window.close)
+    done, _ = meanwhile(windows, is_there, window.close)
     assert not QApplication.quitOnLastWindowClosed()
     assert opened(windows, qtbot).styleSheet()
     qtbot.waitUntil(QApplication.quitOnLastWindowClosed, timeout=PATIENCE_MS)
@@ -98,14 +102,13 @@ def test_the_lab_does_not_come_after_the_end(
 ) -> None:
     window, _ = first(windows, qtbot)
     window.controllers.document_controller.abandon()
-    done = meanwhile(windows, is_there, windows.quit)
+    done, making = meanwhile(windows, is_there, windows.quit)
     qtbot.waitUntil(lambda: bool(done), timeout=PATIENCE_MS)
     assert done == [False]
     assert windows.lab is None
     assert windows.all == []
     assert QApplication.quitOnLastWindowClosed()
-    assert windows._making
-    assert not windows._making.is_working
+    assert not making.is_working
 
 
 def lab_in_training(windows: WindowManager, qtbot: QtBot) -> LabWindow:

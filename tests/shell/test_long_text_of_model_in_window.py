@@ -97,7 +97,7 @@ def test_edges_of_a_text_of_very_many_tokens_are_not_cut(
 def test_a_saved_document_has_no_numbers_and_is_read_again(long: Hand, tmp_path: Path) -> None:
     path, run = tmp_path / "read.attention", long.window.workspace.run
     assert run
-    long.window.controllers.document_controller._write_named(str(path))
+    long.window.controllers.document_controller.save_to(str(path))
     long.until(lambda: long.window.controllers.document_controller.is_saved and path.exists())
     saved = read_file(path, Document())
     assert saved.document.captured is None

@@ -237,7 +237,7 @@ def test_a_document_opens_without_its_model(model_window: Hand, tmp_path: Path) 
     path = tmp_path / "read.attention"
     run = hand.window.workspace.run
     assert run
-    hand.window.controllers.document_controller._write_named(str(path))
+    hand.window.controllers.document_controller.save_to(str(path))
     hand.until(lambda: hand.window.controllers.document_controller.is_saved and path.exists())
     opened = visualizer.load(path)
     np.testing.assert_array_equal(opened["weights"], run.trace.read("weights"))

@@ -37,6 +37,7 @@ from visualizer.features.cell.presenter import CELL_PANEL, CellPanel, CellTextPi
 from visualizer.features.cell.widget import CellPane
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
+from visualizer.shell.commands import RECENT_MENU
 from visualizer.widgets import dialogs
 from visualizer.widgets.app_settings import LESSONS, user_data_folder
 from visualizer.widgets.dialogs import ask_save_path
@@ -211,12 +212,12 @@ def test_a_file_of_any_name_is_plain_in_titles_lists_and_bars(
 ) -> None:
     hand = captured
     path = tmp_path / f"{FILE.replace('/', '&#47;')}.attention"
-    hand.window.controllers.document_controller._write_named(str(path))
+    hand.window.controllers.document_controller.save_to(str(path))
     hand.until(lambda: not hand.window.controllers.document_controller.is_busy)
     assert path.exists()
     assert is_hostile(hand.window.windowTitle())
     assert is_hostile(hand.window.statusBar().currentMessage())
-    menu = hand.window.actions_.menu("&File>Open &recent")
+    menu = hand.window.actions_.menu(RECENT_MENU)
     menu.aboutToShow.emit()
     assert any(is_hostile(action.text()) for action in menu.actions())
     assert recent_files.load_recent_files(user_data_folder()) == (path,)

@@ -139,7 +139,7 @@ def test_each_kind_of_attention_of_a_decoder_is_shown(
     hand.settle()
     assert box.currentText() == kinds[-1]
     path = tmp_path / "read.attention"
-    hand.window.controllers.document_controller._write_named(str(path))
+    hand.window.controllers.document_controller.save_to(str(path))
     hand.until(lambda: hand.window.controllers.document_controller.is_saved and path.exists())
     model = read_file(path, Document()).document.model
     assert model

@@ -27,6 +27,7 @@ from visualizer.shell.settings_dialog import SettingList
 from visualizer.shell.window_manager import WindowManager, new_document
 from visualizer.widgets import app_settings, fonts
 from visualizer.widgets.fonts import text_scale
+from visualizer.widgets.incremental_gui_task import IncrementalTask
 from visualizer.widgets.theme import DARK, LIGHT, ColourScheme, Theme
 
 if TYPE_CHECKING:
@@ -303,8 +304,7 @@ def test_a_window_may_be_closed_while_others_are_styled(
     choose_in_menu(hand)
     if not is_styled:
         second.close()  # what is done with it now raises an error, as it is deleted
-    styling = windows._styling
-    assert styling
+    (styling,) = windows.findChildren(IncrementalTask)
     with qtbot.waitSignal(styling.ended):
         pass
     assert windows.all == [first]

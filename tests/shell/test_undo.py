@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QCheckBox, QPlainTextEdit, QSlider, QSpinBox, QToo
 from tests.support.window_input import CONTROL, SHIFT, Hand
 from visualizer.attention.mechanisms import Mechanism
 from visualizer.attention.spec import BooleanMatrix
-from visualizer.session.document import Document
+from visualizer.session.document import BOOK_SENTENCE, Document
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from visualizer.shell.window import MainWindow
 
 Z, Y = Qt.Key.Key_Z, Qt.Key.Key_Y
-BOOK = "Your journey starts with one step"
 
 
 def can(hand: Hand) -> tuple[bool, bool]:
@@ -57,12 +56,12 @@ def test_typing_is_undone_word_by_word(hand: Hand) -> None:
     for _ in range(9):
         if can(hand)[0]:
             hand.press(Z)
-            seen.append(hand.sentence.toPlainText().removeprefix(BOOK))
+            seen.append(hand.sentence.toPlainText().removeprefix(BOOK_SENTENCE))
     assert seen == [" for all of ", " for all ", " for ", " ", ""]
     assert hand.sentence.hasFocus()
     for text in (*seen[-2::-1], " for all of us"):
         hand.press(Z, CONTROL | SHIFT)
-        assert hand.sentence.toPlainText() == BOOK + text
+        assert hand.sentence.toPlainText() == BOOK_SENTENCE + text
     hand.settle()
     assert hand.chips[-1] == "us"
     assert can(hand) == (True, False)
@@ -78,7 +77,7 @@ def test_what_is_pasted_is_a_step_of_its_own(hand: Hand) -> None:
     while can(hand)[0]:
         hand.press(Z)
         seen.append(hand.sentence.toPlainText())
-    assert seen == ["pasted words", "one", "", BOOK]
+    assert seen == ["pasted words", "one", "", BOOK_SENTENCE]
     hand.settle()
 
 
@@ -92,11 +91,11 @@ def test_what_is_cut_or_written_over_is_a_step_of_its_own(hand: Hand) -> None:
     while can(hand)[0]:
         hand.press(Z)
         seen.append(hand.sentence.toPlainText())
-    assert seen == ["x", "ab", "", BOOK]
+    assert seen == ["x", "ab", "", BOOK_SENTENCE]
     hand.settle()
 
 
-@pytest.mark.parametrize("place", [0, 4, 12, len(BOOK)])
+@pytest.mark.parametrize("place", [0, 4, 12, len(BOOK_SENTENCE)])
 def test_undo_shows_where_the_text_changed(hand: Hand, place: int) -> None:
     hand.sentence.setFocus()
     cursor = hand.sentence.textCursor()
@@ -192,7 +191,7 @@ def test_the_numbers_come_back_with_the_settings(hand: Hand) -> None:
     assert can(hand) == (False, True)
     hand.settle()
     assert (hand.panel("weights").values == before).all()
-    assert hand.chips == tuple(BOOK.split())
+    assert hand.chips == tuple(BOOK_SENTENCE.split())
 
 
 def test_a_new_change_forgets_what_was_undone(hand: Hand) -> None:

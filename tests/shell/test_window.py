@@ -204,9 +204,7 @@ def test_more_settings_are_one_click_away(hand: Hand) -> None:
 def test_an_own_matrix_is_typed(hand: Hand) -> None:
     hand.type_sentence("a b")
     hand.choose("mask QComboBox", "Custom matrix")
-    assert hand.problem("own_mask") == (
-        "There is no matrix yet. Enter one row of 0s and 1s for each query."
-    )
+    assert "no matrix yet" in hand.problem("own_mask")
     box = hand.window.panes["Setup"].rows["own_mask"].control
     box.setFocus()
     for key in (Qt.Key.Key_1, Qt.Key.Key_0, Qt.Key.Key_Return, Qt.Key.Key_X):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from PySide6.QtGui import QImage
 
+from tests.support.window_input import PATIENCE_MS
 from visualizer import app
 from visualizer.cli.options import create_parser
 from visualizer.session.document import Document
@@ -79,7 +80,7 @@ def test_a_model_of_the_command_line_is_opened_in_the_window(
     assert dialog is not None
     assert dialog.isVisible()
     assert window.workspace.document.model is None
-    qtbot.waitUntil(lambda: window.workspace.document.model is not None)
+    qtbot.waitUntil(lambda: window.workspace.document.model is not None, timeout=PATIENCE_MS)
     qtbot.waitUntil(lambda: not window.workspace.is_working)
     run = window.workspace.run
     assert run

@@ -87,12 +87,11 @@ def move_to_gpu(model: nn.Module) -> None:
     """Put the weights of a model, and what it keeps beside them, on the simulated GPU."""
     moved: dict[int, Any] = {}
     for module in model.modules():
-        for held in (module._parameters, module._buffers):
-            for name, each in held.items():
-                if each is None:
-                    continue
-                if id(each) not in moved:
-                    there = each.detach().as_subclass(TensorOnGpu)
-                    is_weight = held is module._parameters
-                    moved[id(each)] = nn.Parameter(there) if is_weight else there
-                held[name] = moved[id(each)]
+        weights = module.named_parameters(recurse=False, remove_duplicate=False)
+        buffers = module.named_buffers(recurse=False, remove_duplicate=False)
+        for name, each in [*weights, *buffers]:
+            if id(each) not in moved:
+                there = each.detach().as_subclass(TensorOnGpu)
+                is_weight = isinstance(each, nn.Parameter)
+                moved[id(each)] = nn.Parameter(there) if is_weight else there
+            setattr(module, name, moved[id(each)])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from visualizer import runtime
-from visualizer.runtime import collect_garbage, is_collection_suspended
+from visualizer.runtime import collect_garbage, exclude_from_collection, is_collection_suspended
 from visualizer.widgets.garbage_collector import GarbageCollector
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def collector(qapp: Any) -> Iterator[GarbageCollector]:
     made = GarbageCollector(qapp, NEVER_MS)
     assert not gc.isenabled()
     yield made
-    runtime._collectors.clear()
+    runtime.collectors.clear()
     made.deleteLater()
     gc.set_threshold(*thresholds)
     gc.enable()
@@ -48,15 +48,17 @@ def test_new_objects_are_looked_at_often_and_old_ones_seldom(
     collector.look()
     assert looked_at == [], "there are too few new ones"
     gc.set_threshold(1)
-    kept = [[] for _ in range(100)]  # type: ignore[var-annotated]
-    with monkeypatch.context() as patch:
-        patch.setattr(runtime, "_suspensions", [None])
+    kept: list[list[object]] = []
+    with exclude_from_collection():
+        kept += [[] for _ in range(100)]
         assert is_collection_suspended()
         collector.look()
+    gc.unfreeze()
     assert looked_at == []
+    kept += [[] for _ in range(100)]
     for _ in range(200):
         collector.look()
-    assert len(kept) == 100
+    assert len(kept) == 200
     wanted = ([*(9 * [0] + [1]) * 9, *9 * [0], 2]) * 2
     assert looked_at == wanted
 

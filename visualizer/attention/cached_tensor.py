@@ -235,12 +235,12 @@ class CachedTensor:
         """
         if self.tensor is other.tensor:  # expanded zeros take no memory
             return CachedTensor(self.tensor.new_zeros(()).expand(self.tensor.shape))
-        return CachedTensor(_subtract_tensors(self.tensor.detach(), other.tensor.detach()))
+        return CachedTensor(subtract_tensors(self.tensor.detach(), other.tensor.detach()))
 
     def subtract_heads(self, one: int, other: int) -> CachedTensor:
         """Subtract head ``one`` from head ``other``, [..., row, column]."""
         whole = self.tensor.detach()
-        return CachedTensor(_subtract_tensors(whole.select(-3, other), whole.select(-3, one)))
+        return CachedTensor(subtract_tensors(whole.select(-3, other), whole.select(-3, one)))
 
     def times(self, factors: np.ndarray, divisor: float) -> CachedTensor:
         """Multiply by factors cell by cell and divide by a common divisor."""
@@ -322,7 +322,8 @@ def _pool_magnitudes(tensor: Tensor, rows: int, columns: int) -> Tensor:
     return low.where(low + high < 0, high)  # not if either is NaN, nor ∞ in place of −∞
 
 
-def _subtract_tensors(tensor: Tensor, other: Tensor) -> Tensor:
+def subtract_tensors(tensor: Tensor, other: Tensor) -> Tensor:
+    """Return the difference of two tensors; 0 if either number is minus infinity."""
     other = other.to(tensor.device)
     difference = tensor - other
     for one in (tensor, other):

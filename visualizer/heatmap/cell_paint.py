@@ -108,7 +108,7 @@ def paint_hatching(painter: QPainter, areas: list[QRectF], origin: QPointF, colo
         painter.restore()
         return
     path = QPainterPath()
-    for left, top, right, bottom in _hatch_lines(areas, origin):
+    for left, top, right, bottom in hatch_lines(areas, origin):
         path.moveTo(left, bottom)
         path.lineTo(right, top)
     painter.setBrush(Qt.BrushStyle.NoBrush)
@@ -118,7 +118,7 @@ def paint_hatching(painter: QPainter, areas: list[QRectF], origin: QPointF, colo
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
 
 
-def _hatch_lines(
+def hatch_lines(
     areas: list[QRectF], origin: QPointF
 ) -> Iterator[tuple[float, float, float, float]]:
     """Yield the lines, rising to the right, as left, top, right and bottom."""

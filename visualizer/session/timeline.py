@@ -104,9 +104,10 @@ class Timeline(Struct, frozen=True, dict=True):
 
         Cached, because a film needs it at every step.
         """
-        return tuple(accumulate((self._count_steps(*size) for size in self.sizes), initial=0))
+        return tuple(accumulate((self.count_steps(*size) for size in self.sizes), initial=0))
 
-    def _count_steps(self, stage: str, rows: int, columns: int) -> int:
+    def count_steps(self, stage: str, rows: int, columns: int) -> int:
+        """Return the number of steps of a stage."""
         return {StepSize.STAGE: 1, StepSize.ROW: rows, StepSize.CELL: rows * columns}[self.grain]
 
     def place(self, position: int) -> PlaybackPosition | None:

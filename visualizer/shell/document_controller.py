@@ -91,7 +91,7 @@ class DocumentController(QObject):
         window_on: WindowOn,
     ) -> None:
         super().__init__(window)
-        self._program, self._workspace, self._lessons = program, workspace, lessons
+        self.program, self._workspace, self._lessons = program, workspace, lessons
         self._window, self._window_on = window, window_on
         self.path: Path | None = None
         self._version: FileVersion | None = None
@@ -218,7 +218,7 @@ class DocumentController(QObject):
         self, path: Path, document: Document, *, is_reverting: bool = False
     ) -> ReadResult | FoundImage:
         try:
-            read = self._program.read(path, document)
+            read = self.program.read(path, document)
             return ReadResult(read, path, document, is_reverting)
         except InputError:
             if document.takes_image and has_image_suffix(path):
@@ -257,7 +257,7 @@ class DocumentController(QObject):
         self.saves_numbers = is_read or (is_own and saved.recorded is not None)
         self._title = saved.title or UNTITLED_NAME
         self._clean, self._is_restoring = None if saved.title else saved.document, True
-        self._workspace.open(saved.document, saved.view, partial(self._program.restore, saved))
+        self._workspace.open(saved.document, saved.view, partial(self.program.restore, saved))
         self.changed.emit()
 
     def use_model(self, opened: OpenedSource, device: Device, dtype: Dtype, read: str) -> None:
@@ -322,11 +322,12 @@ class DocumentController(QObject):
     def save_as(self) -> None:
         start = self.path or Path.home() / f"{self._title.lower()}{DOCUMENT_SUFFIX}"
         dialog = ask_save_path(
-            self._window, "Save as", start, f"Document (*{DOCUMENT_SUFFIX})", self._write_named
+            self._window, "Save as", start, f"Document (*{DOCUMENT_SUFFIX})", self.save_to
         )
         dialog.rejected.connect(self._cancel_closing)
 
-    def _write_named(self, name: str) -> None:
+    def save_to(self, name: str) -> None:
+        """Save the document under a name; the suffix is added if it is missing."""
         is_named = name.lower().endswith(DOCUMENT_SUFFIX)
         path = Path(name if is_named else name + DOCUMENT_SUFFIX)
         if self._window_on(path) in (None, self._window):

@@ -58,7 +58,7 @@ class DocumentationPageBrowser(QTextBrowser):
         self._page: DocumentationPage | None = None
         self._made: QTextDocument | None = None
         self._anchors: dict[str, int] = {}
-        self._pictures: list[tuple[int, str, QImage]] = []
+        self.pictures: list[tuple[int, str, QImage]] = []
         self._width = 0
         self._appearance: tuple[object, ...] = ()
         self._marked = ""
@@ -158,7 +158,7 @@ class DocumentationPageBrowser(QTextBrowser):
         for frame in made.rootFrame().childFrames():
             if isinstance(frame, QTextTable):
                 format_table(frame, border)
-        self._pictures = [
+        self.pictures = [
             (position, name, QImage(str(self._folder / name)))
             for position, name in find_images(made)
         ]
@@ -182,7 +182,7 @@ class DocumentationPageBrowser(QTextBrowser):
         if width == self._width:
             return
         self._width = width
-        for position, name, picture in self._pictures:
+        for position, name, picture in self.pictures:
             self._fit_picture(document, position, name, picture, width)
 
     def _fit_picture(

@@ -124,7 +124,7 @@ class DocumentationWindow(QDialog):
         pages = (*read_pages(documentation_path()), *read_lesson_pages(resource_path("lessons")))
         self.pages = {page.name: page for page in pages}
         self._items: dict[tuple[str, str], ContentsItem] = {}
-        self._visited: list[HistoryEntry] = []
+        self.visited: list[HistoryEntry] = []
         self._at = -1
         self._found = 0
         self.search, self.contents = QLineEdit(), QTreeWidget()
@@ -215,24 +215,24 @@ class DocumentationWindow(QDialog):
     def open_place(self, page: str, anchor: str = "") -> None:
         """Show a page or section, and add it to the history."""
         self._leave_place()
-        del self._visited[self._at + 1 :]
-        self._visited.append(HistoryEntry(page, anchor))
+        del self.visited[self._at + 1 :]
+        self.visited.append(HistoryEntry(page, anchor))
         self._at += 1
         self._show_place()
 
     def go(self, by: int) -> None:
         """Go back or forward in the history."""
-        if 0 <= self._at + by < len(self._visited):
+        if 0 <= self._at + by < len(self.visited):
             self._leave_place()
             self._at += by
             self._show_place()
 
     def _leave_place(self) -> None:
-        if self._visited:
-            self._visited[self._at].scroll = self.browser.verticalScrollBar().value()
+        if self.visited:
+            self.visited[self._at].scroll = self.browser.verticalScrollBar().value()
 
     def _show_place(self) -> None:
-        place = self._visited[self._at]
+        place = self.visited[self._at]
         page = self.pages[place.page]
         self.browser.show_page(page)
         self.browser.go_to(place.anchor)
@@ -240,7 +240,7 @@ class DocumentationWindow(QDialog):
             self.browser.verticalScrollBar().setValue(place.scroll)
         self.setWindowTitle(f"Documentation: {page.title}")
         self.back.setEnabled(self._at > 0)
-        self.forward.setEnabled(self._at < len(self._visited) - 1)
+        self.forward.setEnabled(self._at < len(self.visited) - 1)
         self._choose_item(place)
         self._find_text(self.find_bar.field.text() if self.find_bar.isVisible() else "")
 
@@ -269,7 +269,7 @@ class DocumentationWindow(QDialog):
                     f"Could not open a web browser. The address is:<br>{address}",
                 )
             return
-        self.open_place(link.path() or self._visited[self._at].page, link.fragment())
+        self.open_place(link.path() or self.visited[self._at].page, link.fragment())
 
     # ------------------------------------------------------------------ searching all pages
 

@@ -29,6 +29,7 @@ from visualizer.export import export_controller, formats, writers
 from visualizer.export.data import data_preview
 from visualizer.export.data.data_preview import MAX_LINE_CHARACTERS, MAX_PREVIEW_LINES
 from visualizer.export.dialog.film_options_widget import FilmRange
+from visualizer.export.export_runner import CANCELLED_MESSAGE
 from visualizer.export.export_settings import ExportSettings, LengthUnit
 from visualizer.export.figure_settings import (
     FIGURE_PRESETS,
@@ -341,7 +342,9 @@ def test_a_film_is_chosen_and_played_before_it_is_written(hand: Hand) -> None:
     hand.until(lambda: "about" in dialog.film.description.text())
     assert dialog.film.description.text().startswith("42 frames · 3 s · about ")
     frames: list[int] = []
-    dialog._previewer.made.connect(lambda made: frames.append(made.frame))
+    hand.window.controllers.export_controller.previewer.made.connect(
+        lambda made: frames.append(made.frame)
+    )
     hand.until(lambda: len(frames) > 3)
     assert frames == sorted(frames)
     made = dialog.pane.shown
@@ -498,8 +501,8 @@ def test_a_large_text_is_warned_of(hand: Hand, monkeypatch: pytest.MonkeyPatch) 
     ("suffix", "said"),
     [
         (".csv", "UTF-8 with a byte order mark, as spreadsheets expect; "),
-        (".npz", "Can be reopened as this document."),
-        (".json", "Can be reopened as this document."),
+        (".npz", "reopened as this document"),
+        (".json", "reopened as this document"),
     ],
 )
 def test_what_is_to_be_known_of_a_format_is_said(suffix: str, said: str, hand: Hand) -> None:
@@ -729,7 +732,7 @@ def test_an_export_can_be_called_off(
     hand.until(lambda: not hand.window.controllers.export_controller.exporter.is_working)
     assert not saving.isVisible()
     assert list(tmp_path.glob("*.png")) == []
-    assert hand.window.statusBar().currentMessage() == "Cancelled; nothing was written."
+    assert hand.window.statusBar().currentMessage() == CANCELLED_MESSAGE
 
 
 def test_a_long_text_is_seen_first_and_written_exactly(

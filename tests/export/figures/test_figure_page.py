@@ -102,10 +102,10 @@ def test_hatching_runs_on_from_cell_to_cell() -> None:
     apart = [QRectF(3, 5 + row * 5, 10 + 30 * part, 5) for row in range(4) for part in (0,)]
     apart += [QRectF(13, 5 + row * 5, 30, 5) for row in range(4)]
     origin = QPointF(3, 5)
-    assert list(cell_paint._hatch_lines(apart, origin)) == list(
-        cell_paint._hatch_lines(together, origin)
+    assert list(cell_paint.hatch_lines(apart, origin)) == list(
+        cell_paint.hatch_lines(together, origin)
     )
-    assert list(cell_paint._hatch_lines([], origin)) == []
+    assert list(cell_paint.hatch_lines([], origin)) == []
 
 
 def test_an_outline_is_over_none_of_its_area() -> None:

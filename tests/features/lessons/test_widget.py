@@ -124,7 +124,7 @@ def test_without_a_lesson_it_says_what_would_be_here(pane: LessonPane) -> None:
 def test_every_button_has_a_name_and_so_has_the_pane(pane: LessonPane) -> None:
     names = {button.accessibleName() for button in pane.findChildren(QAbstractButton)}
     assert {"Previous page", "Next page", "Close the lesson"} <= names
-    assert "Discard your changes and restore the settings of this page" in names
+    assert any("restore the settings of this page" in name for name in names)
     assert pane.accessibleName() == "Lesson"
     assert pane.area.accessibleName() == "Lesson page"
 

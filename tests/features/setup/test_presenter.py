@@ -29,7 +29,7 @@ from visualizer.attention.spec import (
 from visualizer.attention.spec_validation import problems
 from visualizer.errors import InputError
 from visualizer.features.setup.presenter import present_setup
-from visualizer.session.document import Document, LineSplit
+from visualizer.session.document import BOOK_SENTENCE, Document, LineSplit
 from visualizer.session.setting_definitions import (
     SettingState,
     describe_custom_values,
@@ -112,7 +112,7 @@ def test_all_is_well_at_first() -> None:
     assert not [row for row in setup.settings if row.problem]
     assert setup.problem.sentence == ""
     assert (setup.text, setup.tokenizer, setup.lines) == (
-        "Your journey starts with one step",
+        BOOK_SENTENCE,
         "words",
         "together",
     )
@@ -154,7 +154,8 @@ def test_a_text_that_is_refused_is_said_under_the_text() -> None:
     with pytest.raises(InputError) as refused:
         run(Document("").tokens(), AttentionSpec())
     setup = present_setup(Document(""), refused.value)
-    assert setup.problem.sentence == "There is nothing to read yet. Type a word or a sentence."
+    assert setup.problem.sentence == refused.value.sentence
+    assert "nothing to read" in setup.problem.sentence
     assert not [row for row in setup.settings if row.problem]
 
 

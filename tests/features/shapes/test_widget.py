@@ -95,7 +95,7 @@ def test_there_is_a_row_for_every_stage(pane: ShapesPane) -> None:
     show(pane, shown)
     assert [row.stage for row in pane.rows] == [row.stage for row in shown.rows]
     assert pane.row("queries").accessibleName().startswith("Queries: batch 1, heads 2, tokens 6")
-    assert words(pane.batch) == "Batch size 1: one text."
+    assert words(pane.batch) == ledger().batch
     fewer = ledger(output_projection=False)
     show(pane, fewer, DARK)
     assert [row.stage for row in pane.rows if row.isVisible()] == [row.stage for row in fewer.rows]

@@ -29,7 +29,11 @@ from visualizer.attention.spec import (
     Projection,
 )
 from visualizer.errors import InputError
-from visualizer.features.tensor_editor.presenter import NumberTablePanel, present_table
+from visualizer.features.tensor_editor.presenter import (
+    HIDDEN_MESSAGE,
+    NumberTablePanel,
+    present_table,
+)
 from visualizer.features.tensor_editor.tensor_edit import (
     not_editable_reason,
     replace_block,
@@ -191,7 +195,7 @@ def test_what_is_to_be_predicted_is_covered() -> None:
     view = View(table=TableSelection("weights"), guess=Prediction("scores"))
     shown = present_table(resolve_view(Document(), view, ran))
     assert shown.shape == (0, 0)
-    assert shown.note == "Hidden until the prediction is revealed."
+    assert shown.note == HIDDEN_MESSAGE
 
 
 def test_a_sentence_is_of_the_document_it_was_typed_into() -> None:

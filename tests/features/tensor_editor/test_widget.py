@@ -16,11 +16,15 @@ from PySide6.QtWidgets import QApplication, QComboBox, QLineEdit, QWidget
 from tests.support.window_input import CONTROL, SHIFT, Hand, words
 from visualizer.attention.spec import BooleanMatrix, MaskKind, NumberMatrix
 from visualizer.features.tensor_editor.controller import TensorEditController
-from visualizer.features.tensor_editor.presenter import NUMBER_TABLE_PANEL, NumberTablePanel
+from visualizer.features.tensor_editor.presenter import (
+    HIDDEN_MESSAGE,
+    NUMBER_TABLE_PANEL,
+    NumberTablePanel,
+)
 from visualizer.features.tensor_editor.spreadsheet_clipboard import parse_block
 from visualizer.features.tensor_editor.widget import NumberTableModel
 from visualizer.session.cell_address import Cell
-from visualizer.session.document import Document
+from visualizer.session.document import BOOK_SENTENCE, Document
 from visualizer.session.user_prediction import Prediction
 from visualizer.widgets.theme import DARK, LIGHT
 
@@ -238,7 +242,7 @@ def test_what_is_predicted_cannot_be_read_off(clerk: Clerk) -> None:
     clerk.hand.window.workspace.look(guess=Prediction("scores"))
     clerk.hand.settle()
     assert clerk.grid.model().rowCount() == 0
-    assert words(clerk.pane.note) == "Hidden until the prediction is revealed."
+    assert words(clerk.pane.note) == HIDDEN_MESSAGE
 
 
 # ------------------------------------------------------------------------------------ typing
@@ -408,9 +412,9 @@ def test_a_block_from_a_spreadsheet_is_pasted_and_is_one_step(clerk: Clerk) -> N
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("1\tx", "Row 1, column 2: “x” is not a number."),
-        ("1\t2\n3\t4", "A block of 2 × 2 does not fit here. The largest that fits is 1 × 3."),
-        ("", "The clipboard contains no numbers."),
+        ("1\tx", "Row 1, column 2: “x”"),
+        ("1\t2\n3\t4", "2 × 2 does not fit here. The largest that fits is 1 × 3"),
+        ("", "no numbers"),
     ],
 )
 def test_a_paste_that_is_wrong_changes_nothing_and_says_so(
@@ -419,7 +423,7 @@ def test_a_paste_that_is_wrong_changes_nothing_and_says_so(
     before = clerk.document
     clerk.click(5, 0)
     clerk.paste(text)
-    assert clerk.problem == said
+    assert said in clerk.problem
     assert clerk.document == before
     assert not clerk.hand.window.actions_.by_id["workspace.undo"].isEnabled()
 
@@ -482,7 +486,7 @@ def an_edit(chance: random.Random, hand: Hand) -> None:
     elif kind == "drag":
         workspace.set("temperature", chance.choice([0.5, 1.0, 2.0]), going_on=True)
     elif kind == "text":
-        workspace.set_text(chance.choice(["a b c", "one two", "Your journey starts with one step"]))
+        workspace.set_text(chance.choice(["a b c", "one two", BOOK_SENTENCE]))
     elif kind == "mask":
         workspace.write_mask(chance.choice(["1 0\n1 1", "10 11", "nonsense"]))
     elif kind == "keep":

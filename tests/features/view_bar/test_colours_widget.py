@@ -15,7 +15,7 @@ from tests.support.examples import others_slow
 from tests.support.window_input import CONTROL, words
 from tests.support.zoom_gestures import press
 from visualizer.attention.display_transforms import WeightTransform
-from visualizer.errors import InputError
+from visualizer.errors import MEMORY_ERROR, InputError
 from visualizer.features.view_bar.colours_widget import (
     CURVE_LABELS,
     LIMIT_LABELS,
@@ -165,7 +165,7 @@ def test_a_choice_that_cannot_be_shown_is_taken_back(
     open_pane: Hand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*given: object) -> NoReturn:
-        raise InputError("memory", "There is not enough memory.")
+        raise InputError("memory", MEMORY_ERROR)
 
     monkeypatch.setattr(PanelPresenters, "prefetch", refuse)
     box = pane(open_pane).lens

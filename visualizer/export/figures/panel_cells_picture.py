@@ -104,9 +104,10 @@ class PanelCells(Struct, frozen=True, eq=False):
         return colour_mapping.colour_image(indices, heatmap.colour.map, self.theme)
 
     def _coarse_source(self, room: int) -> PanelSource:
-        return self._panel_source(self.resolved.full_extent(self.stage, room))
+        return self.panel_source(self.resolved.full_extent(self.stage, room))
 
-    def _panel_source(self, extent: PoolingExtent) -> PanelSource:
+    def panel_source(self, extent: PoolingExtent) -> PanelSource:
+        """Return the source of a part of the panel."""
         return PanelSource(self.resolved, self.stage, *self.head_choice, extent=extent)
 
     @property
@@ -134,7 +135,7 @@ class PanelCells(Struct, frozen=True, eq=False):
     def _render_band(self, top: int, progress: Progress) -> np.ndarray:
         block, count = self.extent.blocks[0], self.resolved.run.trace.shape(self.stage.name)[-2]
         rows = range(top * block, min((top + ROWS_PER_BAND) * block, count))
-        source = self._panel_source(replace(self.extent, rows=rows))
+        source = self.panel_source(replace(self.extent, rows=rows))
         if source.held.is_blockwise:
             draw_panel(source, progress)
         else:
