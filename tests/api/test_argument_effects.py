@@ -222,7 +222,7 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "block": ("none", "pre-norm"),
     "feed_forward_size": (2, 3),
     "activation": ("relu", "gelu"),
-    "position": ("none", "learned", "sinusoidal"),
+    "position": ("none", "learned", "sinusoidal", "alibi"),
     "scale": ("none", "d_head", "d_model"),
     "temperature": (0.5, 2.0),
     "normalisation": ("softmax", "uniform"),

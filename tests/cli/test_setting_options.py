@@ -60,6 +60,7 @@ def test_every_field_of_a_document_has_an_option() -> None:
         ("--mask none", "mask", MaskKind.NONE),
         ("--route after", "route", MaskRoute.AFTER),
         ("--position sinusoidal", "position", PositionKind.SINUSOIDAL),
+        ("--position alibi", "position", PositionKind.ALIBI),
         ("--bias", "bias", True),
         ("--no-output-projection", "output_projection", False),
         ("--tokenizer characters", "tokenizer", TokenizerKind.CHARACTERS),

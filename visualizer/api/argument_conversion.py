@@ -107,8 +107,9 @@ class Settings(TypedDict, total=False):
     activation : str
         Activation function of the feed-forward network: ``"relu"`` (the default) or ``"gelu"``.
     position : str
-        Positional vectors added to the embedding: ``"none"``, ``"learned"`` (but untrained) or
-        ``"sinusoidal"``.
+        Positional encoding: ``"none"``; vectors added to the embedding, ``"learned"`` (but
+        untrained) or ``"sinusoidal"``; linear biases of the scores, ``"alibi"``; or rotated queries
+        and keys, ``"rotary"``, for which the size of a head must be even.
     scale : str
         The scores are divided by the square root of this size: ``"d_head"``, ``"d_model"`` (the
         embedding size) or ``"none"``.

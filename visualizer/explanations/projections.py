@@ -417,9 +417,8 @@ def _angle_factor(
         return explained.weight(f"{step.angles}.{function}", *at)
     _, token, pair = at
     angle = step.angles_at(range(token, token + 1))[0, pair]
-    angle_text = f"{token}" if pair == 0 else f"{token} / {ROTARY_BASE}^({pair}/{step.pairs})"
     value = math.cos(angle) if function == "cos" else math.sin(angle)
-    return constant(value, f"{function}({angle_text})")
+    return constant(value, f"{function}({format_number(angle)})")
 
 
 HEAD_EDIT_PHRASES = {0.0: "is ablated", None: "is replaced in the model"}

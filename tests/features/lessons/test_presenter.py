@@ -400,7 +400,20 @@ def one_product(trace: Trace) -> bool:
     return trace.read("queries").shape == (2, 3, 2) and trace.read("scores").shape == (2, 3, 3)
 
 
+def biases_differ_by_head(trace: Trace) -> bool:
+    scores, bias = trace.read("scaled"), trace.read("bias")
+    is_equal = np.allclose(scores, scores[:, :1, :1])
+    return bool(is_equal and np.allclose(bias[0, 2], [-0.5, -0.25, 0])) and trace.spec.heads == 4
+
+
+def scores_follow_distances(trace: Trace) -> bool:
+    scores = trace.read("scores")
+    return np.allclose(scores[:, 1:, 1:], scores[:, :-1, :-1], atol=1e-6)
+
+
 FACTS = {
+    "Positions as biases": biases_differ_by_head,
+    "Positions as rotations": scores_follow_distances,
     "One text, many contexts": one_row_a_target,
     "An embedding looks up a row": picks_a_row,
     "Logits: one number per next character": logits_of_h,

@@ -614,6 +614,22 @@ def test_odd_cases_are_told_as_in_the_golden_file(line: str) -> None:
     assert told(run, step) == sentence
 
 
+def test_a_linear_bias_is_told_with_its_slope() -> None:
+    run = a_run("a b c", position=PositionKind.ALIBI)
+    rule = "minus the distance in positions times the slope of this head, 0.0625"
+    assert told(run, row(run, "bias", 2)) == f"In head 1, c has a bias for each key: {rule}."
+    assert told(run, whole(run, "bias")) == (
+        f"In head 1, each score has a bias: {rule}; the lowest is −0.1250."
+    )
+
+
+def test_a_rotation_is_told_with_its_position() -> None:
+    run = a_run("a b c", position=PositionKind.ROTARY, d_out=4)
+    assert told(run, row(run, "queries", 2)).startswith(
+        "In head 1, the projected query of c is rotated by its position, 3: ["
+    )
+
+
 def test_padding_is_said_to_be_padding() -> None:
     run = a_run("a b c", "d", mask=MaskKind.NONE)
     masked = whole(run, "masked")
