@@ -92,6 +92,12 @@ EXPLAINED_OPERATIONS = {
     Operation.EQUAL_WEIGHTS,
     Operation.MASK_AFTER_SOFTMAX,
     Operation.RENORMALISE_MASKED_WEIGHTS,
+    Operation.FEATURE_MAP,
+    Operation.KEY_VALUE_SUMS,
+    Operation.KEY_SUMS,
+    Operation.NORMALIZER,
+    Operation.IMPLIED_WEIGHTS,
+    Operation.LINEAR_CONTEXT,
 }
 """Operations whose reason has a specific message."""
 
@@ -102,6 +108,7 @@ def _unsupported_reasons(spec: AttentionSpec) -> Iterator[str]:
     by_kind = {
         NormalisationKind.UNIFORM: f"{call} does not support equal weights for all keys.",
         NormalisationKind.SUM: f"{call} only supports softmax, not division by a row's sum.",
+        NormalisationKind.LINEAR: f"{call} only supports softmax, not a feature map.",
         NormalisationKind.NAIVE_SOFTMAX: f"{call} subtracts the row maximum before the exp.",
     }
     if spec.normalisation in by_kind:
