@@ -633,6 +633,8 @@ UNFUSED_INPUT_OPERATIONS = frozenset({
     Operation.LINEAR_LAYER, Operation.HIDDEN_ACTIVATION,
 })  # fmt: skip
 
+LINEAR_OPERATIONS = frozenset(stage.operation for stage in STAGE_TABLE if stage.when is _is_linear)
+
 
 def unfused_stages(spec: AttentionSpec) -> tuple[Stage, ...]:
     """Return the stages of a spec that torch's fused attention does not support."""

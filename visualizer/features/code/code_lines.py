@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from visualizer.attention.roles import VECTOR_ROLES, Role
 from visualizer.attention.spec import MaskKind, NormalisationKind, ScaleKind
-from visualizer.attention.stages import Operation, stages, unfused_stages
+from visualizer.attention.stages import LINEAR_OPERATIONS, Operation, stages, unfused_stages
 from visualizer.explanations.code_dialects import DIALECTS, ExpressionContext
 from visualizer.explanations.explain import EXPLAINERS
 from visualizer.session.view import CodeDialect
@@ -92,12 +92,7 @@ EXPLAINED_OPERATIONS = {
     Operation.EQUAL_WEIGHTS,
     Operation.MASK_AFTER_SOFTMAX,
     Operation.RENORMALISE_MASKED_WEIGHTS,
-    Operation.FEATURE_MAP,
-    Operation.KEY_VALUE_SUMS,
-    Operation.KEY_SUMS,
-    Operation.NORMALIZER,
-    Operation.IMPLIED_WEIGHTS,
-    Operation.LINEAR_CONTEXT,
+    *LINEAR_OPERATIONS,
 }
 """Operations whose reason has a specific message."""
 
