@@ -53,6 +53,7 @@ IDLE: dict[str, dict[str, Any]] = {
     "bias": {"projection": "uniform"},
     "arrangement": {"heads": 1},
     "key_value_heads": {"arrangement": "stacked"},
+    "dropout": {"normalisation": "linear"},
     "scale": {"normalisation": "uniform"},
     "temperature": {"normalisation": "uniform"},
     "route": {"mask": "none"},

@@ -126,11 +126,17 @@ class _Text:
             for name in ("queries", "keys") if before else ():
                 found[name] = self.rotated(found[f"{before}{name}"])
         found["values"] = self.projected(x, "W_value")
-        found |= self.weighed(found) if compares else self.averaged()
-        if spec.mode is DropoutMode.TRAIN and (spec.dropout > 0 or spec.own_kept is not None):
+        if spec.normalisation is NormalisationKind.LINEAR:
+            found |= self.without_weights(found)
+        else:
+            found |= self.weighed(found) if compares else self.averaged()
+        is_linear = spec.normalisation is NormalisationKind.LINEAR
+        is_dropped = spec.mode is DropoutMode.TRAIN and not is_linear
+        if is_dropped and (spec.dropout > 0 or spec.own_kept is not None):
             found["dropped"] = self.dropped(found["weights"])
         read = found.get("dropped", found["weights"])
-        found["context"] = _dot("hqk,hkc->hqc", read, found["values"])
+        if not is_linear:
+            found["context"] = _dot("hqk,hkc->hqc", read, found["values"])
         found["concat"] = Known(
             np.concatenate(list(found["context"].value), axis=1),
             np.concatenate(list(found["context"].doubt), axis=1),
@@ -188,6 +194,33 @@ class _Text:
                 angle = place / 10_000 ** (2 * (column // 2) / d_in)
                 waves[place, column] = math.cos(angle) if column % 2 else math.sin(angle)
         return Known(waves, np.abs(waves))
+
+    def without_weights(self, found: Mapping[str, Known]) -> dict[str, Known]:
+        """Linear attention, whose sums are over the allowed keys of each query."""
+        queries, keys = (_features(found[name]) for name in ("queries", "keys"))
+        allowed = _exact(np.broadcast_to(self.allowed, (self.spec.heads, *self.allowed.shape)))
+        values = found["values"]
+        pairs = _times(
+            Known(keys.value[..., None], keys.doubt[..., None]),
+            Known(values.value[..., None, :], values.doubt[..., None, :]),
+        )
+        flat = [part.reshape(*part.shape[:2], -1) for part in (pairs.value, pairs.doubt)]
+        sums = _dot("hqk,hks->hqs", allowed, Known(*flat))
+        key_sums = _dot("hqk,hkd->hqd", allowed, keys)
+        z = _dot("hqd,hqd->hq", queries, key_sums)
+        z = Known(z.value[..., None], z.doubt[..., None])
+        size = values.value.shape[-1]
+        state = [part.reshape(*part.shape[:2], size, size) for part in (sums.value, sums.doubt)]
+        products = _times(_dot("hqd,hkd->hqk", queries, keys), allowed)
+        return {
+            "feature_queries": queries,
+            "feature_keys": keys,
+            "key_value_sums": sums,
+            "key_sums": key_sums,
+            "normalizer": z,
+            "weights": _over(products, z),
+            "context": _over(_dot("hqd,hqdc->hqc", queries, Known(*state)), z),
+        }
 
     def projected(self, x: Known, layer: str) -> Known:
         heads = [self.head(x, layer, head) for head in range(self.spec.heads)]
@@ -356,6 +389,25 @@ class _Text:
         larger = weights.value / (1 - self.spec.dropout)
         doubt = weights.doubt / (1 - self.spec.dropout) + np.abs(np.nan_to_num(larger))
         return Known(np.where(kept, larger, 0), np.where(kept, doubt, 0))
+
+
+def _features(x: Known) -> Known:
+    value = np.where(x.value > 0, x.value + 1, np.exp(np.minimum(x.value, 0)))
+    slope = np.where(x.value > 0, 1, value)
+    return Known(value, slope * x.doubt + (np.abs(np.minimum(x.value, 0)) + 2) * value)
+
+
+def _times(one: Known, other: Known) -> Known:
+    value = one.value * other.value
+    doubt = np.abs(one.value) * other.doubt + np.abs(other.value) * one.doubt
+    return Known(value, doubt + np.abs(value))
+
+
+def _over(one: Known, z: Known) -> Known:
+    """Divide by a positive number; a query without keys has zeros."""
+    by = np.where(z.value == 0, 1, z.value)
+    value = one.value / by
+    return Known(value, (one.doubt + np.abs(value) * z.doubt) / by + np.abs(value))
 
 
 def _exact(value: np.ndarray) -> Known:

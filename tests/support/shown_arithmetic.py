@@ -33,6 +33,7 @@ def evaluate_text(shown: str) -> float:
     code = code.replace("^", "**").replace("∞", "inf").replace("NaN", "nan")
     names: dict[str, Any] = {
         "exp": np.exp,
+        "elu": lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))),
         "sin": math.sin,
         "cos": math.cos,
         "inf": np.float64(math.inf),

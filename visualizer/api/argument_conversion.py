@@ -74,6 +74,9 @@ class Settings(TypedDict, total=False):
         Total width of all heads, or of each stacked head; 2 by default.
     heads : int
         Number of attention heads; 2 by default for multi-head mechanisms.
+    key_value_heads : int
+        Number of heads of keys and values, each shared by a group of query heads (grouped-query
+        attention); must divide heads. 1 is multi-query attention. As many as heads by default.
     causal : bool
         Whether to mask later tokens: short for ``mask="causal"`` or ``mask="none"``.
     dropout : float
@@ -93,9 +96,6 @@ class Settings(TypedDict, total=False):
         always has one. False by default, and True if such biases are given.
     arrangement : str
         ``"split"`` heads share the output size; each of the ``"stacked"`` heads has the full one.
-    key_value_heads : int
-        Number of heads of keys and values, each shared by a group of query heads (grouped-query
-        attention); must divide heads. 1 is multi-query attention. As many as heads by default.
     output_projection : bool
         Whether a final linear layer combines the heads.
     block : str
@@ -117,7 +117,9 @@ class Settings(TypedDict, total=False):
         Additional divisor of the scores; more than 0, 1 by default.
     normalisation : str
         How a row of scores becomes weights: ``"softmax"``, ``"naive"`` (softmax without
-        subtracting the maximum), ``"sum"`` (division by the sum) or ``"uniform"`` (equal weights).
+        subtracting the maximum), ``"sum"`` (division by the sum) or ``"uniform"`` (equal weights);
+        or ``"linear"``, which is linear attention with the features elu(x) + 1 and only implies
+        weights.
     mask : str
         Which keys a query attends to: all (``"none"``), none later than itself (``"causal"``),
         itself and a number of tokens just before it (``"window"``), or those of own_mask

@@ -46,6 +46,7 @@ from visualizer.attention.stage_computation import (
     CellIndices,
     StageInputs,
     compute_stage,
+    divide_by_normalizer,
 )
 from visualizer.attention.stages import Operation, Stage, shape, stages
 
@@ -464,6 +465,16 @@ def _apply_dropout(
     return weights.masked_fill_(~kept, 0)
 
 
+def _imply_weights(
+    maker: MatrixBlocks, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
+) -> Tensor:
+    queries, others, normalizer = (maker.read_head(name, place) for name in row.reads)
+    weights = divide_by_normalizer((others[keys] @ queries[rows].mT).mT, normalizer[rows])
+    if maker.is_open(row, place, rows, keys):
+        return weights
+    return weights.masked_fill_(~maker.allowed(row, place, rows, keys), 0)
+
+
 def _keep_mask(maker: MatrixBlocks, place: LeadingIndices, rows: Tensor, keys: range) -> np.ndarray:
     spec, (queries, count) = maker.spec, maker.sides()
     if spec.own_kept is not None:
@@ -488,6 +499,7 @@ _CELLS: dict[Operation, Callable[[MatrixBlocks, Stage, LeadingIndices, Tensor, s
     Operation.MASK_AFTER_SOFTMAX: _zero_masked,
     Operation.RENORMALISE_MASKED_WEIGHTS: _renormalise_rows,
     Operation.DROPOUT: _apply_dropout,
+    Operation.IMPLIED_WEIGHTS: _imply_weights,
 }
 
 

@@ -52,6 +52,11 @@ class MaskingSpec(Struct, frozen=True):
         return bool(self.lengths) or not is_open
 
 
+def needs_mask_product(spec: AttentionSpec) -> bool:
+    """Whether sums over keys need the mask; otherwise they are totals or running sums."""
+    return bool(spec.lengths) or spec.mask not in {MaskKind.NONE, MaskKind.CAUSAL}
+
+
 def allowed(spec: AttentionSpec, tokens: int, stage: str = Role.WEIGHTS) -> np.ndarray:
     """Return which cells are allowed at a stage.
 

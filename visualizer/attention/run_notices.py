@@ -117,7 +117,7 @@ def _has_overflowed(trace: Trace, stage: Stage) -> bool:
 def _divisor_notices(trace: Trace) -> list[str]:
     spec = trace.spec
     smallest = torch.finfo(getattr(torch, spec.dtype)).tiny
-    if spec.normalisation is NormalisationKind.UNIFORM or spec.divisor >= smallest:
+    if Role.SCALED not in trace or spec.divisor >= smallest:
         return []
     return [
         f"The scores are divided by {spec.divisor:.3g}, but {spec.dtype} loses precision below "

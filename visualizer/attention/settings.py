@@ -180,6 +180,9 @@ def absent(setting: str) -> Condition:
 HAS_SCORES = unless("normalisation", NormalisationKind.UNIFORM)
 """Whether queries are compared with keys; a uniform average does not need scores."""
 
+HAS_WEIGHTS = unless("normalisation", NormalisationKind.LINEAR)
+"""Whether the computation uses weights; linear attention only implies them."""
+
 
 class Setting(Struct, frozen=True):
     """One setting.
@@ -387,7 +390,8 @@ SETTINGS: tuple[Setting, ...] = (
             "Mask later tokens, so that no token attends to them"),
     Setting("dropout", "Dropout", SettingKind.RATE, True,
             "Dropout rate of the attention weights; the remaining weights are scaled up",
-            top=0.9, noun="dropout rate", minimum=0, below=1, fallback=0.5),
+            top=0.9, noun="dropout rate", minimum=0, below=1, fallback=0.5,
+            where=(HAS_WEIGHTS,)),
     Setting("device", "Device", SettingKind.CHOICE, True,
             "Device to compute on; auto uses a GPU if one is available", (
         (Device.AUTO, "Best available"), (Device.CPU, "CPU"), (Device.CUDA, "CUDA GPU"),
@@ -395,10 +399,12 @@ SETTINGS: tuple[Setting, ...] = (
 
     Setting("mode", "Dropout acts", SettingKind.CHOICE, False,
             "Training mode, which applies dropout, or evaluation mode, which does not", (
-        (DropoutMode.TRAIN, "Training"), (DropoutMode.EVAL, "Evaluation (off)")), where=(_DROPS,)),
+        (DropoutMode.TRAIN, "Training"), (DropoutMode.EVAL, "Evaluation (off)")),
+            where=(HAS_WEIGHTS, _DROPS)),
     Setting("dropout_seed", "Dropout seed", SettingKind.SEED, False,
             "Random seed of dropout", minimum=0, maximum=MAX_SEED, fallback=0,
-            where=(above("dropout", 0), when("mode", DropoutMode.TRAIN), absent("own_kept"))),
+            where=(HAS_WEIGHTS, above("dropout", 0), when("mode", DropoutMode.TRAIN),
+                   absent("own_kept"))),
     Setting("seed", "Weights seed", SettingKind.SEED, False,
             "Random seed of the token vectors and the weights", noun="seed",
             minimum=0, maximum=MAX_SEED, fallback=0),
@@ -445,15 +451,15 @@ SETTINGS: tuple[Setting, ...] = (
             "Size whose square root divides the scores", (
         (ScaleKind.NONE, "None"), (ScaleKind.D_HEAD, "√ head size"), (ScaleKind.D_MODEL,
         "√ embedding size")),
-            where=(HAS_SCORES,)),
+            where=(HAS_SCORES, HAS_WEIGHTS)),
     Setting("temperature", "Temperature", SettingKind.NUMBER, False,
             "Additional divisor of the scores: below 1 sharpens the weights, above 1 flattens them",
-            above=0, fallback=1.0, where=(HAS_SCORES,)),
+            above=0, fallback=1.0, where=(HAS_SCORES, HAS_WEIGHTS)),
     Setting("normalisation", "Normalisation", SettingKind.CHOICE, False,
             "How a row of scores becomes a row of weights", (
         (NormalisationKind.SOFTMAX, "Softmax"), (NormalisationKind.NAIVE_SOFTMAX, "Naive softmax"),
         (NormalisationKind.SUM, "Divide by the sum"), (NormalisationKind.UNIFORM,
-        "Uniform average"))),
+        "Uniform average"), (NormalisationKind.LINEAR, "None: linear attention, elu(x) + 1"))),
     Setting("mask", "Mask", SettingKind.CHOICE, False, "Which keys a query attends to", (
         (MaskKind.NONE, "None"), (MaskKind.CAUSAL, "Causal"), (MaskKind.WINDOW, "Sliding window"),
         (MaskKind.OWN, "Custom matrix"))),
@@ -468,7 +474,8 @@ SETTINGS: tuple[Setting, ...] = (
             "after it", (
         (MaskRoute.BEFORE, "−∞ before normalising"),
         (MaskRoute.AFTER_RENORMALISED, "0 after, rows renormalised"),
-        (MaskRoute.AFTER, "0 after, not renormalised")), where=(unless("mask", MaskKind.NONE),)),
+        (MaskRoute.AFTER, "0 after, not renormalised")),
+            where=(unless("mask", MaskKind.NONE), HAS_WEIGHTS)),
     Setting("dtype", "Precision", SettingKind.CHOICE, False,
             "Floating-point type of all numbers", (
         (Dtype.FLOAT32, "float32"), (Dtype.FLOAT64, "float64"))),
@@ -477,7 +484,8 @@ SETTINGS: tuple[Setting, ...] = (
 
 KEEP_MASK_SETTING = Setting("own_kept", "Kept weights", SettingKind.MATRIX, False,
                "Weights that dropout keeps instead of random ones: one row per query, one column "
-               "per key, 1 kept, 0 dropped", where=(when("mode", DropoutMode.TRAIN),))
+               "per key, 1 kept, 0 dropped",
+               where=(HAS_WEIGHTS, when("mode", DropoutMode.TRAIN)))
 """The keep mask of dropout, which has no control in the window."""
 # fmt: on
 SETTINGS_BY_NAME = {setting.name: setting for setting in (*SETTINGS, KEEP_MASK_SETTING)}

@@ -110,6 +110,7 @@ class NormalisationKind(StrEnum):
     NAIVE_SOFTMAX = "naive"
     SUM = "sum"
     UNIFORM = "uniform"
+    LINEAR = "linear"
 
 
 class MaskKind(StrEnum):
@@ -372,7 +373,8 @@ class AttentionSpec(Struct, frozen=True):
     @property
     def is_dropout_active(self) -> bool:
         """Whether dropout acts on the weights."""
-        return self.mode is DropoutMode.TRAIN and (self.dropout > 0 or self.own_kept is not None)
+        is_on = self.mode is DropoutMode.TRAIN and (self.dropout > 0 or self.own_kept is not None)
+        return is_on and self.normalisation is not NormalisationKind.LINEAR
 
     @property
     def weight_names(self) -> tuple[str, ...]:

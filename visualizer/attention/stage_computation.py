@@ -1,7 +1,8 @@
 """Computation of each operation of the stage table; every function returns a new tensor.
 
 Sources: Vaswani et al. 2017, §3.2.1, eq. 1 (scores to context), §3.2.2 (heads and output
-projection); Raschka 2024, §3.3 to §3.6 (the variants).
+projection); Raschka 2024, §3.3 to §3.6 (the variants); Katharopoulos et al. 2020, §3.2 and §3.3
+(linear attention).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from visualizer.attention.spec import (
     Activation,
     Arrangement,
     AttentionSpec,
+    MaskKind,
     NormalisationKind,
     PositionKind,
 )
@@ -253,6 +255,49 @@ def _add_vectors(work: StageInputs, stage: Stage, x: Tensor, *others: Tensor) ->
     return sum(others, start=x)
 
 
+def _map_features(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
+    return torch.where(x > 0, x + 1, x.clamp(max=0).exp())  # elu(x) + 1, exact far below 0
+
+
+def _sum_over_keys(work: StageInputs, each: Tensor) -> Tensor:
+    """Add vectors [..., token, column] over the keys that each query may attend to."""
+    if masks.needs_mask_product(work.spec):
+        cells = masks.allowed(work.spec, work.tokens).copy()
+        return torch.from_numpy(cells).to(each) @ each  # head query column
+    if work.spec.mask is MaskKind.CAUSAL:
+        return each.cumsum(-2)
+    return each.sum(-2, keepdim=True).expand_as(each)
+
+
+def _sum_keys_and_values(work: StageInputs, stage: Stage, keys: Tensor, values: Tensor) -> Tensor:
+    products = keys.unsqueeze(-1) * values.unsqueeze(-2)  # head token d_head d_head
+    return _sum_over_keys(work, products.flatten(-2))  # head query d_state
+
+
+def _sum_keys(work: StageInputs, stage: Stage, keys: Tensor) -> Tensor:
+    return _sum_over_keys(work, keys)  # head query d_head
+
+
+def divide_by_normalizer(x: Tensor, normalizer: Tensor) -> Tensor:
+    """Divide rows by their normalizer, which is 0 only for a query without keys."""
+    return x / normalizer.masked_fill(normalizer == 0, 1)
+
+
+def _imply_weights(
+    work: StageInputs, stage: Stage, queries: Tensor, keys: Tensor, normalizer: Tensor
+) -> Tensor:
+    weights = divide_by_normalizer(queries @ keys.mT, normalizer)  # head query key
+    return weights.masked_fill(~work.allowed(stage), 0)
+
+
+def _mix_sums(
+    work: StageInputs, stage: Stage, queries: Tensor, sums: Tensor, normalizer: Tensor
+) -> Tensor:
+    state = torch.unflatten(sums, -1, (work.spec.d_head, work.spec.d_head))
+    mixed = (queries.unsqueeze(-2) @ state).squeeze(-2)  # head query d_head
+    return divide_by_normalizer(mixed, normalizer)
+
+
 COMPUTATIONS: dict[Operation, Callable[..., Tensor]] = {
     Operation.INPUT_VECTORS: lambda work, stage: work.given,  # token d_in
     Operation.POSITION_VECTORS: _position_vectors,  # token d_in
@@ -273,6 +318,14 @@ COMPUTATIONS: dict[Operation, Callable[..., Tensor]] = {
     Operation.WEIGHTED_SUM: lambda work, stage, weights, values: (
         weights @ values
     ),  # head query d_head
+    Operation.FEATURE_MAP: _map_features,  # head token d_head
+    Operation.KEY_VALUE_SUMS: _sum_keys_and_values,  # head query d_state
+    Operation.KEY_SUMS: _sum_keys,  # head query d_head
+    Operation.NORMALIZER: lambda work, stage, queries, sums: (queries * sums).sum(
+        -1, keepdim=True
+    ),  # head query 1
+    Operation.IMPLIED_WEIGHTS: _imply_weights,  # head query key
+    Operation.LINEAR_CONTEXT: _mix_sums,  # head query d_head
     Operation.CONCAT_HEADS: lambda work, stage, context: context.transpose(-3, -2).flatten(-2),
     Operation.OUTPUT_PROJECTION: _project_out,  # query d_out
     Operation.NORM_LAYER: _apply_norm,  # query d_model

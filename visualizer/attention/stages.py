@@ -30,7 +30,7 @@ from visualizer.attention.layer_operations import (
 )
 from visualizer.attention.masks import MASKED_SCORES, MASKED_STAGES, WEIGHT_STAGES, MaskingSpec
 from visualizer.attention.roles import Role
-from visualizer.attention.settings import HAS_SCORES
+from visualizer.attention.settings import HAS_SCORES, HAS_WEIGHTS
 from visualizer.attention.spec import (
     BLOCK_LAYERS,
     KEY_VALUE_LAYERS,
@@ -174,6 +174,12 @@ class Operation(StrEnum):
     RENORMALISE_MASKED_WEIGHTS = auto()
     DROPOUT = auto()
     WEIGHTED_SUM = auto()
+    FEATURE_MAP = auto()
+    KEY_VALUE_SUMS = auto()
+    KEY_SUMS = auto()
+    NORMALIZER = auto()
+    IMPLIED_WEIGHTS = auto()
+    LINEAR_CONTEXT = auto()
     CONCAT_HEADS = auto()
     OUTPUT_PROJECTION = auto()
     CAPTURED = auto()
@@ -303,6 +309,14 @@ def _has_linear_bias(spec: AttentionSpec) -> bool:
     return spec.position is PositionKind.ALIBI and HAS_SCORES.holds(spec)
 
 
+def _is_linear(spec: AttentionSpec) -> bool:
+    return not HAS_WEIGHTS.holds(spec)
+
+
+def _has_scores(spec: AttentionSpec) -> bool:
+    return HAS_SCORES.holds(spec) and HAS_WEIGHTS.holds(spec)
+
+
 def _has_projections(spec: AttentionSpec) -> bool:
     return spec.projection is not Projection.NONE
 
@@ -316,7 +330,8 @@ def _has_score_mask(spec: AttentionSpec) -> bool:
 
 
 def _has_weight_mask(spec: AttentionSpec) -> bool:
-    return spec.mask is not MaskKind.NONE and spec.route is not MaskRoute.BEFORE
+    is_late = spec.mask is not MaskKind.NONE and spec.route is not MaskRoute.BEFORE
+    return is_late and HAS_WEIGHTS.holds(spec)
 
 
 def _has_renormalisation(spec: AttentionSpec) -> bool:
@@ -425,7 +440,7 @@ def _scaling_stage(
     return Stage("scaled", "Scaled", symbol, SCORE_AXES, Operation.SCALE_SCORES, ("scores",),
                  ("scale", "temperature", "d_in", "d_out", *HEAD_FIELDS), (),
                  f"scores divided by {divisor}",
-                 lambda spec: HAS_SCORES.holds(spec) and needed(spec),
+                 lambda spec: _has_scores(spec) and needed(spec),
                  supersedes=True)
 
 
@@ -436,12 +451,28 @@ def _softmax_stages(
     return (
         Stage(name, title, "softmax", SCORE_AXES, Operation.SCORES_TO_WEIGHTS, ("scores",),
               ("normalisation",), (), f"each row normalized to sum to 1{says}",
-              lambda spec: HAS_SCORES.holds(spec) and not _has_scaling(spec) and needed(spec)),
+              lambda spec: _has_scores(spec) and not _has_scaling(spec) and needed(spec)),
         Stage(name, title, "÷ row sum", SCORE_AXES, Operation.SCORES_TO_WEIGHTS, ("scores",),
               ("normalisation",), (), f"each score divided by its row sum{says}",
               lambda spec: _has_scaling(spec) and needed(spec)),
     )
 
+
+_LINEAR_STAGES = (
+    Stage("feature_queries", "Query features", "φ(Q)", HEAD_AXES, Operation.FEATURE_MAP,
+          ("queries",), (), (), "feature map of the queries, elu(x) + 1", _is_linear),
+    Stage("feature_keys", "Key features", "φ(K)", HEAD_AXES, Operation.FEATURE_MAP,
+          ("keys",), (), (), "feature map of the keys, elu(x) + 1", _is_linear),
+    Stage("key_value_sums", "Key–value sums", "S = Σ φ(k)vᵀ", ("head", "query", "d_state"),
+          Operation.KEY_VALUE_SUMS, ("feature_keys", "values"), MASK_FIELDS, (),
+          "key features times values, added over the keys of each query", _is_linear),
+    Stage("key_sums", "Key sums", "Σ φ(k)", ("head", "query", "d_head"), Operation.KEY_SUMS,
+          ("feature_keys",), MASK_FIELDS, (), "key features, added over the keys of each query",
+          _is_linear),
+    Stage("normalizer", "Normalizer", "z = φ(q)·Σ φ(k)", ("head", "query", "d_single"),
+          Operation.NORMALIZER, ("feature_queries", "key_sums"), (), (),
+          "query features times the sums of the key features", _is_linear),
+)
 
 STAGE_TABLE: tuple[Stage, ...] = (
     Stage("embedding", "Embedding", "E", ("token", "d_in"), Operation.INPUT_VECTORS, (), (), (),
@@ -461,8 +492,9 @@ STAGE_TABLE: tuple[Stage, ...] = (
     _rotary_stage("queries"),
     _rotary_stage("keys"),
     *_input_stages("values", "V", "W_value", _is_always_present),
+    *_LINEAR_STAGES,
     Stage("scores", "Scores", "QKᵀ", SCORE_AXES, Operation.DOT_PRODUCT, ("queries", "keys"), (), (),
-          "dot product of each query with each key", HAS_SCORES.holds),
+          "dot product of each query with each key", _has_scores),
     _scaling_stage("QKᵀ/√d", "√d, so that large sizes do not saturate the softmax",
             lambda spec: spec.scale is not ScaleKind.NONE and spec.temperature == 1),
     _scaling_stage("QKᵀ/T", "the temperature T",
@@ -475,11 +507,11 @@ STAGE_TABLE: tuple[Stage, ...] = (
           (), (), "scores plus bias", _has_linear_bias, supersedes=True, step=ScoreBias()),
     Stage("masked", "Masked", "−∞ where forbidden", SCORE_AXES, Operation.MASK_BEFORE_SOFTMAX,
           ("scores",), MASK_FIELDS, (), "scores of forbidden keys set to −∞",
-          lambda spec: HAS_SCORES.holds(spec) and _has_score_mask(spec), supersedes=True),
+          lambda spec: _has_scores(spec) and _has_score_mask(spec), supersedes=True),
     Stage("masked", "Masked", "−∞ at padding", SCORE_AXES, Operation.MASK_BEFORE_SOFTMAX,
           ("scores",), ("lengths",), (), "scores of padding set to −∞",
           lambda spec: (
-              HAS_SCORES.holds(spec) and not _has_score_mask(spec) and bool(spec.lengths)
+              _has_scores(spec) and not _has_score_mask(spec) and bool(spec.lengths)
           ),
           supersedes=True),
     *_softmax_stages("unmasked", ", before the mask", _has_weight_mask),
@@ -490,6 +522,9 @@ STAGE_TABLE: tuple[Stage, ...] = (
           ("unmasked",), MASK_FIELDS, (),
           "forbidden weights set to 0; rows no longer sum to 1", _has_renormalisation),
     *_softmax_stages("weights", "", lambda spec: not _has_weight_mask(spec)),
+    Stage("weights", "Implied weights", "φ(q)·φ(k) / z", SCORE_AXES, Operation.IMPLIED_WEIGHTS,
+          ("feature_queries", "feature_keys", "normalizer"), MASK_FIELDS, (),
+          "weights that linear attention implies; no step uses them", _is_linear),
     Stage("weights", "Weights", "1/n", SCORE_AXES, Operation.EQUAL_WEIGHTS, (), MASK_FIELDS, (),
           "equal weight on every allowed key",
           lambda spec: not HAS_SCORES.holds(spec) and not _has_weight_mask(spec)),
@@ -505,7 +540,10 @@ STAGE_TABLE: tuple[Stage, ...] = (
           supersedes=True),
     Stage("context", "Context", "weights·V", ("head", "query", "d_head"), Operation.WEIGHTED_SUM,
           ("weights", "values"), (), (), "each query's weighted sum of the values",
-          _is_always_present),
+          HAS_WEIGHTS.holds),
+    Stage("context", "Context", "φ(Q)·S / z", ("head", "query", "d_head"),
+          Operation.LINEAR_CONTEXT, ("feature_queries", "key_value_sums", "normalizer"), (), (),
+          "query features times the sums, divided by the normalizer", _is_linear),
     Stage("concat", "Concat", "‖ heads", ("query", "d_out"), Operation.CONCAT_HEADS, ("context",),
           (), (), "the heads' context vectors, concatenated", _is_always_present),
     Stage("output", "Output", "·W_O", ("query", "d_out"), Operation.OUTPUT_PROJECTION, ("concat",),
@@ -530,6 +568,11 @@ STAGE_NOUNS = {
     "queries": ("query", "queries"),
     "keys": ("key", "keys"),
     "values": ("value", "values"),
+    "feature_queries": ("query feature", "query features"),
+    "feature_keys": ("key feature", "key features"),
+    "key_value_sums": ("sum of keys and values", "sums of keys and values"),
+    "key_sums": ("sum of keys", "sums of keys"),
+    "normalizer": ("normalizer", "normalizers"),
     "scores": ("score", "scores"),
     "scaled": ("scaled score", "scaled scores"),
     "capped": ("capped score", "capped scores"),
@@ -627,6 +670,8 @@ UNFUSED_INPUT_OPERATIONS = frozenset({
     Operation.LINEAR_LAYER, Operation.HIDDEN_ACTIVATION,
 })  # fmt: skip
 
+LINEAR_OPERATIONS = frozenset(stage.operation for stage in STAGE_TABLE if stage.when is _is_linear)
+
 
 def unfused_stages(spec: AttentionSpec) -> tuple[Stage, ...]:
     """Return the stages of a spec that torch's fused attention does not support."""
@@ -663,7 +708,7 @@ def shape(spec: AttentionSpec, dims: tuple[str, ...], tokens: int) -> tuple[int,
     sizes = {
         "token": tokens, "query": tokens, "key": tokens, "d_in": spec.d_in, "head": spec.heads,
         "d_head": spec.d_head, "d_out": spec.width, "d_model": spec.d_in,
-        "d_ff": spec.hidden_width,
+        "d_ff": spec.hidden_width, "d_state": spec.d_head**2, "d_single": 1,
     }  # fmt: skip
     return tuple(sizes[dim] for dim in dims)
 

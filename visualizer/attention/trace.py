@@ -355,6 +355,8 @@ class Trace:
             return "before the mask"
         if row.operation is Operation.MASK_AFTER_SOFTMAX and stage != self.attention:
             return "before renormalisation"
+        if row.operation is Operation.IMPLIED_WEIGHTS:
+            return "implied by the features"
         if self.dropout_stage is None:
             return ""
         sides = {self.dropout_stage: "after dropout", self.attention: "before dropout"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from visualizer.attention.captured_attention import CapturedAttention
@@ -98,14 +99,19 @@ def _with_weights_source(tree: Tree) -> Tree:
     return _add_fields(_add_fields(tree, none, "document"), none, "view", "comparison", "document")
 
 
-_SPEC_BEFORE_9: Tree = {"key_value_heads": 0}
-"""Fields of a module specification that schema 9 added, with their defaults."""
-
-
 def _with_variants(tree: Tree) -> Tree:
-    """Add the settings of attention variants (schema 8 to 9)."""
-    whole = _add_fields(tree, _SPEC_BEFORE_9, "document", "spec")
-    return _add_fields(whole, _SPEC_BEFORE_9, "view", "comparison", "document", "spec")
+    """Add the settings of attention variants (schema 8 to 9).
+
+    A missing setting has its default, with which an older document computes the same numbers.
+    """
+    whole = _change_table(tree, _add_settings, "document", "spec")
+    return _change_table(whole, _add_settings, "view", "comparison", "document", "spec")
+
+
+def _add_settings(spec: Tree) -> Tree:
+    defaults: Tree = to_builtins(AttentionSpec())
+    unsaved = UNSAVED_FIELDS[AttentionSpec]
+    return {**{name: defaults[name] for name in defaults if name not in unsaved}, **spec}
 
 
 def _with_edits(model: Tree) -> Tree:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from visualizer.explanations import context, inputs, layers, projections, scores, weights
+from visualizer.explanations import context, inputs, layers, linear, projections, scores, weights
 from visualizer.explanations.cell_equation import EquationPart, EquationTermWriter
 from visualizer.explanations.cell_terms import CellIndex, ExplainedCell, Explanation
 from visualizer.format import format_number
@@ -28,6 +28,7 @@ EXPLAINERS: dict[Operation, Explainer] = {
         scores.EXPLAINERS,
         weights.EXPLAINERS,
         context.EXPLAINERS,
+        linear.EXPLAINERS,
         layers.EXPLAINERS,
     )
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.attention.mechanisms import MECHANISM_TITLES, apply_mechanism, mechanism_of
+from visualizer.attention.settings import SETTINGS_BY_NAME
 from visualizer.attention.spec import (
     Activation,
     MaskKind,
@@ -170,7 +171,7 @@ def _describe_extras(spec: AttentionSpec) -> list[str]:
         extras.append(f"{spec.position} positions")
     if spec.normalisation is not NormalisationKind.SOFTMAX:
         extras.append(f"normalisation: {spec.normalisation}")
-    if spec.normalisation is NormalisationKind.UNIFORM:
+    if not SETTINGS_BY_NAME["scale"].acts(spec):
         return extras
     if spec.scale is not ScaleKind.D_HEAD:
         extras.append(_SCALES[spec.scale])

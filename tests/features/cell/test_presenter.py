@@ -50,6 +50,8 @@ def taken_before(run: Run, stage: str) -> str:
         return "Before the mask, "
     if stage != run.trace.attention:
         return "Before renormalisation, "
+    if run.trace.spec.normalisation is NormalisationKind.LINEAR:
+        return "Implied by the features, "
     return "Before dropout, " if run.trace.dropout_stage else ""
 
 

@@ -47,6 +47,7 @@ EVEN = {
 }
 # Panels that are the same, as the page is about that.
 SAME = {
+    "Fewer keys and values: grouped heads": "the heads of a group have the same keys",
     "How similar are two words?": "queries and keys are the input",
     "Two loops": "queries and keys are the input",
     "One matrix product": "queries and keys are the input",

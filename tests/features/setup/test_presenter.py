@@ -147,7 +147,8 @@ def test_the_route_counts_whenever_there_is_a_mask(
     mask: MaskKind, normalisation: NormalisationKind
 ) -> None:
     document = Document().set("mask", mask).set("normalisation", normalisation)
-    assert shown(document)["route"].counts == (mask is not MaskKind.NONE)
+    is_linear = normalisation is NormalisationKind.LINEAR
+    assert shown(document)["route"].counts == (mask is not MaskKind.NONE and not is_linear)
 
 
 def test_a_text_that_is_refused_is_said_under_the_text() -> None:
@@ -175,8 +176,13 @@ def test_a_problem_of_the_spec_goes_before_a_refusal() -> None:
         ({"mask": MaskKind.NONE}, {"mode", "dropout_seed", "window", "own_mask", "route"}),
         (
             {"projection": Projection.NONE, "heads": 1, "normalisation": NormalisationKind.UNIFORM},
-            {"d_out", "bias", "arrangement", "scale", "temperature"}
+            {"d_out", "bias", "arrangement", "key_value_heads", "scale", "temperature"}
             | {"mode", "dropout_seed", "window", "own_mask"},
+        ),
+        (
+            {"normalisation": NormalisationKind.LINEAR, "dropout": 0.5},
+            {"scale", "temperature", "dropout", "mode", "dropout_seed", "route"}
+            | {"window", "own_mask"},
         ),
         ({"block": BlockKind.PRE_NORM}, {"mode", "dropout_seed", "window", "own_mask"}),
         (

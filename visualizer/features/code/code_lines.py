@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from visualizer.attention.roles import VECTOR_ROLES, Role
 from visualizer.attention.spec import MaskKind, NormalisationKind, ScaleKind
-from visualizer.attention.stages import Operation, stages, unfused_stages
+from visualizer.attention.stages import LINEAR_OPERATIONS, Operation, stages, unfused_stages
 from visualizer.explanations.code_dialects import DIALECTS, ExpressionContext
 from visualizer.explanations.explain import EXPLAINERS
 from visualizer.session.view import CodeDialect
@@ -93,6 +93,7 @@ EXPLAINED_OPERATIONS = {
     Operation.EQUAL_WEIGHTS,
     Operation.MASK_AFTER_SOFTMAX,
     Operation.RENORMALISE_MASKED_WEIGHTS,
+    *LINEAR_OPERATIONS,
 }
 """Operations with a specific message for the reason."""
 
@@ -103,6 +104,7 @@ def _unsupported_reasons(spec: AttentionSpec) -> Iterator[str]:
     by_kind = {
         NormalisationKind.UNIFORM: f"{call} does not support equal weights for all keys.",
         NormalisationKind.SUM: f"{call} only supports softmax, not division by a row's sum.",
+        NormalisationKind.LINEAR: f"{call} only supports softmax, not a feature map.",
         NormalisationKind.NAIVE_SOFTMAX: f"{call} subtracts the row maximum before the exp.",
     }
     if spec.normalisation in by_kind:

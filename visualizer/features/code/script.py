@@ -224,7 +224,7 @@ def _is_on_cpu(run: Run) -> bool:
 
 def _largest_score(run: Run) -> float:
     """The largest magnitude of a score before the exponential; 0 if there is none."""
-    if run.trace.spec.normalisation in {NormalisationKind.UNIFORM, NormalisationKind.SUM}:
+    if Role.SCORES not in run.trace or run.trace.spec.normalisation is NormalisationKind.SUM:
         return 0.0
     low, high = _value_limits(run, Role.SCALED if Role.SCALED in run.trace else Role.SCORES)
     return max(-low, high)

@@ -1,0 +1,334 @@
+"""Linear attention: feature maps, running sums over the keys, and the weights that they imply.
+
+Source: Katharopoulos et al. 2020, "Transformers are RNNs: Fast Autoregressive Transformers with
+Linear Attention", §3.2 and §3.3.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec.structs import replace
+
+from visualizer.attention.masks import needs_mask_product
+from visualizer.attention.roles import Role
+from visualizer.attention.spec import MaskKind
+from visualizer.attention.stages import Operation, stages
+from visualizer.explanations.cell_equation import key_sum_equation
+from visualizer.explanations.cell_terms import Factor, TermList, constant, sum_terms
+from visualizer.explanations.code_dialects import ExpressionContext
+from visualizer.explanations.explainer import Explainer
+from visualizer.explanations.phrases import (
+    VECTOR_NAMES,
+    column_name,
+    largest_number_phrase,
+    largest_weights_phrase,
+    most_attended_token,
+    no_allowed_keys_sentence,
+    weights_sentence,
+)
+from visualizer.explanations.shape_equations import each_head_phrase, matrix_product_shapes
+from visualizer.explanations.step_values import vector
+from visualizer.format import format_number
+
+if TYPE_CHECKING:
+    from visualizer.attention.spec import AttentionSpec
+    from visualizer.attention.stages import Stage
+    from visualizer.explanations.cell_equation import EquationTerm, EquationTermWriter
+    from visualizer.explanations.cell_facts import CellInfo
+    from visualizer.explanations.cell_terms import ExplainedCell
+    from visualizer.explanations.step_values import StepContext
+
+
+class FeatureMapExplainer(Explainer):
+    """Feature map of queries and keys: elu(x) + 1, which is always positive."""
+
+    operation = Operation.FEATURE_MAP
+
+    def terms(self, explained: ExplainedCell) -> TermList:
+        number = explained.factor(explained.stage.reads[0], *explained.place)
+        used = np.where(number.read > 0, number.read + 1, np.exp(np.minimum(number.read, 0)))
+        return sum_terms((replace(number, used=used, form="elu({}) + 1"),))
+
+    def explain_cell(self, facts: CellInfo) -> str:
+        read = VECTOR_NAMES[facts.explanation.stage.reads[0]]
+        made = f"is elu(x) + 1 of the same column of the {read}"
+        return f"{column_name(facts)} {made}: {format_number(facts.value)}."
+
+    def row_sentence(self, block: StepContext) -> str:
+        made = f"elu(x) + 1 of the {VECTOR_NAMES[block.reads]} of {block.query}"
+        return f"{made} gives its {VECTOR_NAMES[block.stage.name]}: {vector(block.row())}"
+
+    def stage_sentence(self, block: StepContext) -> str:
+        return f"elu(x) + 1 makes every number positive; {largest_number_phrase(block)}"
+
+    def formula(self, facts: CellInfo) -> str:
+        return "elu(number) + 1"
+
+    def code(self, context: ExpressionContext) -> str:
+        (x,) = context.read
+        return f"torch.where({x} > 0, {x} + 1, torch.exp({x}))"
+
+
+def _allowed_factor(explained: ExplainedCell) -> Factor:
+    """Return 1 for each key that the cell's query may attend to, and 0 for the others."""
+    head, query, _ = explained.place
+    cells = explained.trace.allowed(Role.WEIGHTS, explained.leading, head, query)
+    counted = cells.astype(np.float64)
+    return Factor("", (), counted, counted)
+
+
+def _summed_over_keys(context: ExpressionContext, each: str) -> str:
+    """Write the sum of an expression [token, column] over the allowed keys of each query."""
+    row = next(row for row in stages(context.spec) if row.role is Role.WEIGHTS)
+    masked = ExpressionContext(context.spec, row, context.words)
+    if needs_mask_product(context.spec):
+        return f"({masked.allowed()}).to({context.x}.dtype) @ {each}"
+    if context.spec.mask is MaskKind.CAUSAL:
+        return f"{each}.cumsum(dim=-2)"
+    return f"{each}.sum(dim=-2, keepdim=True).expand_as({each})"
+
+
+def _mask_product_shapes(spec: AttentionSpec, tokens: int, columns: int) -> tuple[str, ...]:
+    if not needs_mask_product(spec):
+        return ()
+    return (matrix_product_shapes(tokens, tokens, columns) + each_head_phrase(spec),)
+
+
+class KeyValueSumsExplainer(Explainer):
+    """Sums of the products of key features and values over the keys that a query attends to."""
+
+    operation = Operation.KEY_VALUE_SUMS
+
+    def terms(self, explained: ExplainedCell) -> TermList:
+        head, _, column = explained.place
+        features, values = explained.stage.reads
+        feature, value = divmod(column, explained.spec.d_head)
+        return sum_terms(
+            (
+                explained.factor(features, head, None, feature),
+                explained.factor(values, head, None, value),
+                _allowed_factor(explained),
+            )
+        )
+
+    def explain_cell(self, facts: CellInfo) -> str:
+        feature, value = divmod(facts.cell.place[-1], facts.run.trace.spec.d_head)
+        each = f"feature {feature + 1} of each allowed key times column {value + 1} of its value"
+        return f"{column_name(facts)} is the sum of {each}: {format_number(facts.value)}."
+
+    def row_sentence(self, block: StepContext) -> str:
+        made = f"the key features times values that {block.query} may attend to are added"
+        return f"{made}: {vector(block.row())}"
+
+    def stage_sentence(self, block: StepContext) -> str:
+        made = "for each query, the products of key features and values are added over its keys"
+        return f"{made}; {largest_number_phrase(block)}"
+
+    def formula(self, facts: CellInfo) -> str:
+        return "Σ key feature × value × (1 if allowed)"
+
+    def equation(self, line: EquationTermWriter) -> EquationTerm:
+        return key_sum_equation(line)
+
+    def code(self, context: ExpressionContext) -> str:
+        features, values = context.read
+        product = f"({features}.unsqueeze(-1) * {values}.unsqueeze(-2)).flatten(-2)"
+        return _summed_over_keys(context, product)
+
+    def shape_equations(self, spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
+        return _mask_product_shapes(spec, tokens, spec.d_head**2)
+
+    def multiply_adds(self, spec: AttentionSpec, stage: Stage, tokens: int) -> int:
+        return tokens**2 * spec.d_head * spec.width if needs_mask_product(spec) else 0
+
+
+class KeySumsExplainer(Explainer):
+    """Sums of the key features over the keys that a query attends to."""
+
+    operation = Operation.KEY_SUMS
+
+    def terms(self, explained: ExplainedCell) -> TermList:
+        head, _, column = explained.place
+        features = explained.factor(explained.stage.reads[0], head, None, column)
+        return sum_terms((features, _allowed_factor(explained)))
+
+    def explain_cell(self, facts: CellInfo) -> str:
+        made = "is the sum of this feature over the allowed keys"
+        return f"{column_name(facts)} {made}: {format_number(facts.value)}."
+
+    def row_sentence(self, block: StepContext) -> str:
+        made = f"the features of the keys that {block.query} may attend to are added"
+        return f"{made}: {vector(block.row())}"
+
+    def stage_sentence(self, block: StepContext) -> str:
+        made = "for each query, the features of its keys are added"
+        return f"{made}; {largest_number_phrase(block)}"
+
+    def formula(self, facts: CellInfo) -> str:
+        return "Σ key feature × (1 if allowed)"
+
+    def equation(self, line: EquationTermWriter) -> EquationTerm:
+        return key_sum_equation(line)
+
+    def code(self, context: ExpressionContext) -> str:
+        return _summed_over_keys(context, context.read[0])
+
+    def shape_equations(self, spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
+        return _mask_product_shapes(spec, tokens, spec.d_head)
+
+    def multiply_adds(self, spec: AttentionSpec, stage: Stage, tokens: int) -> int:
+        return tokens**2 * spec.width if needs_mask_product(spec) else 0
+
+
+class NormalizerExplainer(Explainer):
+    """The divisor of a query: its features times the sums of the key features."""
+
+    operation = Operation.NORMALIZER
+
+    def terms(self, explained: ExplainedCell) -> TermList:
+        head, query, _ = explained.place
+        return sum_terms(
+            tuple(explained.factor(name, head, query, None) for name in explained.stage.reads)
+        )
+
+    def explain_cell(self, facts: CellInfo) -> str:
+        made = "is the product of its features and the sums of the key features"
+        return f"The normalizer of {facts.token('query')}{facts.head_phrase} {made}: " + (
+            f"{format_number(facts.value)}."
+        )
+
+    def row_sentence(self, block: StepContext) -> str:
+        made = f"the features of {block.query} times the sums of the key features"
+        return f"{made} give its normalizer: {vector(block.row())}"
+
+    def stage_sentence(self, block: StepContext) -> str:
+        made = "the features of each query times the sums of the key features give its normalizer"
+        return f"{made}; {largest_number_phrase(block)}"
+
+    def formula(self, facts: CellInfo) -> str:
+        return "Σ query feature × sum of key features"
+
+    def code(self, context: ExpressionContext) -> str:
+        features, sums = context.read
+        return f"({features} * {sums}).sum(dim=-1, keepdim=True)"
+
+
+def _reciprocal(normalizer: Factor) -> Factor:
+    """Divide by the normalizer; a query without keys has 0, and its terms are 0."""
+    used = np.where(normalizer.read == 0, 0, 1 / np.where(normalizer.read == 0, 1, normalizer.read))
+    return replace(normalizer, used=used, form="1/{}")
+
+
+def _divisor_code(normalizer: str) -> str:
+    return f"{normalizer}.where({normalizer} != 0, 1)"
+
+
+class ImpliedWeightsExplainer(Explainer):
+    """The weights that linear attention implies; the context vectors do not use them."""
+
+    operation = Operation.IMPLIED_WEIGHTS
+
+    def terms(self, explained: ExplainedCell) -> TermList:
+        head, query, key = explained.place
+        if not explained.allowed()[key]:
+            zero, is_empty = sum_terms((constant(0.0, "0"),)), not explained.allowed().any()
+            return TermList(zero.rule, zero.groups, is_empty=is_empty)
+        queries, keys, normalizer = explained.stage.reads
+        return sum_terms(
+            (
+                explained.factor(queries, head, query, None),
+                explained.factor(keys, head, key, None),
+                _reciprocal(explained.factor(normalizer, head, query, 0)),
+            )
+        )
+
+    def explain_cell(self, facts: CellInfo) -> str:
+        return weights_sentence(facts)
+
+    def row_sentence(self, block: StepContext) -> str:
+        weights = block.row()
+        if not block.allowed_row().any():
+            return no_allowed_keys_sentence(block)
+        if not np.isfinite(weights).all():
+            return f"{block.query} has no implied weights: its row cannot be computed"
+        made = f"the features of {block.query} imply weights that no step uses"
+        return f"{made}: {largest_weights_phrase(block, weights)}"
+
+    def stage_sentence(self, block: StepContext) -> str:
+        return f"features imply weights that no step uses; {most_attended_token(block)}"
+
+    def formula(self, facts: CellInfo) -> str:
+        return "Σ query feature × key feature ÷ normalizer"
+
+    def code(self, context: ExpressionContext) -> str:
+        queries, keys, normalizer = context.read
+        made = f"{queries} @ {keys}.transpose(-2, -1) / {_divisor_code(normalizer)}"
+        return f"({made}).masked_fill({context.forbidden()}, 0)" if context.masks() else made
+
+    def shape_equations(self, spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
+        return (matrix_product_shapes(tokens, spec.d_head, tokens) + each_head_phrase(spec),)
+
+    def multiply_adds(self, spec: AttentionSpec, stage: Stage, tokens: int) -> int:
+        return tokens**2 * spec.width
+
+
+class LinearContextExplainer(Explainer):
+    """Context vectors of linear attention: query features times sums, over the normalizer."""
+
+    operation = Operation.LINEAR_CONTEXT
+
+    def terms(self, explained: ExplainedCell) -> TermList:
+        head, query, column = explained.place
+        queries, sums, normalizer = explained.stage.reads
+        divisor = _reciprocal(explained.factor(normalizer, head, query, 0))
+        d_head = explained.spec.d_head
+        return sum_terms(
+            *(
+                (
+                    explained.factor(queries, head, query, feature),
+                    explained.factor(sums, head, query, feature * d_head + column),
+                    divisor,
+                )
+                for feature in range(d_head)
+            )
+        )
+
+    def explain_cell(self, facts: CellInfo) -> str:
+        made = "is the sum of the query features, each times its sum of keys and values, divided by"
+        return f"{column_name(facts)} {made} the normalizer: {format_number(facts.value)}."
+
+    def row_sentence(self, block: StepContext) -> str:
+        made = f"the features of {block.query} times its sums, divided by its normalizer,"
+        return f"{made} give its context vector: {vector(block.row())}"
+
+    def stage_sentence(self, block: StepContext) -> str:
+        made = "each query’s features times its sums, divided by its normalizer, give its context"
+        return f"{made} vector; {largest_number_phrase(block)}"
+
+    def formula(self, facts: CellInfo) -> str:
+        return "Σ query feature × sum of keys and values ÷ normalizer"
+
+    def code(self, context: ExpressionContext) -> str:
+        queries, sums, normalizer = context.read
+        d_head = context.spec.d_head
+        product = f"{queries}.unsqueeze(-2) @ {sums}.unflatten(-1, ({d_head}, {d_head}))"
+        return f"({product}).squeeze(-2) / {_divisor_code(normalizer)}"
+
+    def shape_equations(self, spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
+        product = matrix_product_shapes(1, spec.d_head, spec.d_head)
+        return (f"{product} for each query{each_head_phrase(spec)}",)
+
+    def multiply_adds(self, spec: AttentionSpec, stage: Stage, tokens: int) -> int:
+        return tokens * spec.d_head * spec.width
+
+
+EXPLAINERS: tuple[Explainer, ...] = (
+    FeatureMapExplainer(),
+    KeyValueSumsExplainer(),
+    KeySumsExplainer(),
+    NormalizerExplainer(),
+    ImpliedWeightsExplainer(),
+    LinearContextExplainer(),
+)
