@@ -37,7 +37,7 @@ from visualizer.attention.spec import (
     NormalisationKind,
     Projection,
 )
-from visualizer.session.computation_caption import facts
+from visualizer.session.computation_caption import describe_computation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -417,11 +417,11 @@ def test_long_texts_are_read_by_blocks_by_themselves() -> None:
     text = (tuple(LETTERS * 90),)
     long = run(text, replace(SPEC, heads=8))
     assert long.trace.is_blockwise
-    assert "; its 3,690 × 3,690 matrices are computed on demand" in facts(long)
+    assert "; its 3,690 × 3,690 matrices are computed on demand" in describe_computation(long)
     assert long.trace.bytes < 2**23
     short = run((text[0][:100],), long.trace.spec, long)
     assert not short.trace.is_blockwise
-    assert "matrices" not in facts(short)
+    assert "matrices" not in describe_computation(short)
 
 
 def test_unchanged_pictures_are_kept_when_the_mask_changes() -> None:

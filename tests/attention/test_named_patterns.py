@@ -14,9 +14,9 @@ from visualizer.attention.blockwise_captured_run import (
 from visualizer.attention.blockwise_tensor import BlockwiseTensor
 from visualizer.attention.captured_attention import LayerMask
 from visualizer.attention.head_measures import (
+    find_patterns,
     measure_patterns,
     measure_uniform_patterns,
-    patterns,
 )
 from visualizer.attention.masks import MaskingSpec
 from visualizer.attention.spec import MaskKind
@@ -32,7 +32,9 @@ PLACES = {
 
 
 def test_pairs_of_a_text_are_those_read_off_by_hand() -> None:
-    found = {name: [*zip(*map(list, pair), strict=True)] for name, pair in patterns(WORDS).items()}
+    found = {
+        name: [*zip(*map(list, pair), strict=True)] for name, pair in find_patterns(WORDS).items()
+    }
     assert found == PLACES
 
 

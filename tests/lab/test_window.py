@@ -645,7 +645,7 @@ def test_one_that_was_waited_for_and_stops_already_is_started_again(
 def test_one_that_was_waited_for_before_it_held_the_run_is_stopped(
     student: Student, done: Path
 ) -> None:
-    detached_controller.order(done)
+    detached_controller.write_orders(done)
     wait_for(student, done)
     leave(student, "&Stop")
     assert not detached_controller.is_training(done)

@@ -185,7 +185,7 @@ def test_a_layer_is_computed_anew_by_the_program(model: ModelKind) -> None:
     probe = language_probe.Probe.of("badcafe", vocabulary, built)
     _, traces = built.read(probe.ids)
     for number, trace in enumerate(traces):
-        values, arrays = language_probe.layer(built, probe, number)
+        values, arrays = language_probe.layer_attention_inputs(built, probe, number)
         said = {"spec": values, "tokens": probe.tokens, "layer": number, "step": 1}
         answer = Message("layer", said, arrays)
         spec = create_layer_document(answer, TokenizerKind.CHARACTERS).document.spec

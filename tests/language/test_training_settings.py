@@ -15,7 +15,7 @@ from visualizer.language.training_settings import (
     LearningRateDecay,
     ModelKind,
     TrainingSettings,
-    check,
+    check_settings,
     settings_problems,
 )
 
@@ -57,7 +57,7 @@ def test_what_is_wrong_is_said(changes: dict[str, object], field: str, sentence:
     assert problem.field == field
     assert problem.sentence.startswith(sentence)
     with pytest.raises(InputError, match=r"\."):
-        check(replace(TrainingSettings(), **changes))
+        check_settings(replace(TrainingSettings(), **changes))
 
 
 @pytest.mark.parametrize("model", [ModelKind.BIGRAM, ModelKind.AVERAGE, ModelKind.DOT_PRODUCT])

@@ -14,9 +14,9 @@ from visualizer.attention.model_reading import (
     AblationAnswer,
     CostlyAnswer,
     LensAnswer,
+    LogitPartsAnswer,
     ModelAnswer,
     ModelQuestion,
-    PartsAnswer,
     QuestionKind,
 )
 from visualizer.attention.spec import Device
@@ -73,7 +73,7 @@ def test_parts_without_the_heads_sum_to_the_logit_and_leave_them_at_zero(
     reading: ModelReading,
 ) -> None:
     found = answer(reading, ModelQuestion(QuestionKind.PARTS, "mat"))
-    assert isinstance(found, PartsAnswer)
+    assert isinstance(found, LogitPartsAnswer)
     assert found.token == "mat"
     assert found.parts.layers == (0, 1)
     assert found.parts.sum == pytest.approx(found.parts.logit, abs=2e-6)
@@ -105,7 +105,7 @@ def test_answers_are_of_the_model_with_its_edits_and_cut_edges(tiny_model_folder
     for word, share in zip(lens.words[-1][-1], lens.probabilities[-1, -1], strict=True):
         assert share == pytest.approx(shares[word], abs=1e-6)
     found = answer(run.reading, ModelQuestion(QuestionKind.PARTS))
-    assert isinstance(found, PartsAnswer)
+    assert isinstance(found, LogitPartsAnswer)
     assert found.probability == pytest.approx(shares[found.token], abs=1e-6)
     assert found.parts.sum == pytest.approx(found.parts.logit, abs=2e-6)
     question, number = ModelQuestion(QuestionKind.ABLATIONS, "mat"), model.token_id("mat")
@@ -169,7 +169,7 @@ def test_a_model_is_read_on_two_threads_without_mixing_what_is_kept(reading: Mod
         with torch.inference_mode():
             for _ in range(20):
                 found = answer(reading, question)
-                assert isinstance(found, PartsAnswer)
+                assert isinstance(found, LogitPartsAnswer)
                 if abs(found.parts.sum - found.parts.logit) > 1e-5:
                     wrong.append(found)
 

@@ -21,7 +21,7 @@ from visualizer.models import long_text_reading, long_text_vectors
 from visualizer.models.long_text_vectors import reserve_vector_file
 from visualizer.models.text_reading import open_source, read_text
 from visualizer.progress import CancelledError, cancel_when
-from visualizer.session.computation_caption import facts
+from visualizer.session.computation_caption import describe_computation
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,8 +73,11 @@ def test_numbers_are_those_of_vectors_in_memory(
     assert in_memory.trace.bytes_in_file == 0
     vectors = OF_TOKEN - 2 * 4 * 4  # without the logarithms
     assert in_file.trace.bytes_in_file == size // OF_TOKEN * vectors
-    assert f", vectors in a file of {format_size(in_file.trace.bytes_in_file)}" in facts(in_file)
-    assert "file" not in facts(in_memory)
+    assert (
+        f", vectors in a file of {format_size(in_file.trace.bytes_in_file)}"
+        in describe_computation(in_file)
+    )
+    assert "file" not in describe_computation(in_memory)
 
 
 def test_they_are_in_memory_up_to_a_limit_and_a_share_of_what_is_free(

@@ -14,13 +14,13 @@ from visualizer.api.argument_validation import (
     check_names,
     describe_value,
     invalid_argument_error,
-    numbers,
     validate_bool,
     validate_boolean_matrix,
     validate_choice,
     validate_device,
     validate_dtype,
     validate_integer,
+    validate_numbers,
     validate_sequence,
     validate_string,
 )
@@ -298,7 +298,7 @@ def document_from_arguments(
     fields = _FIELDS | {"own_mask": "painted"}  # which also sets the mask
     chosen = {fields.get(name, name): each for name, each in given.items()}
     if vectors is not None:
-        chosen["own_input"] = NumberMatrix.of(numbers("vectors", vectors))
+        chosen["own_input"] = NumberMatrix.of(validate_numbers("vectors", vectors))
     if own := _convert_own_weights(weights):
         chosen["own_weights"] = own
 
@@ -387,7 +387,7 @@ def _convert_own_weights(
     found = {}
     for name in filter(weights.__contains__, CUSTOM_WEIGHT_LAYERS):
         if name in OWN_BIASES or name in NORM_LAYERS:
-            found[name] = NumberMatrix.of(numbers(name, weights[name], 1)[None])
+            found[name] = NumberMatrix.of(validate_numbers(name, weights[name], 1)[None])
         else:
-            found[name] = NumberMatrix.of(numbers(name, weights[name]))
+            found[name] = NumberMatrix.of(validate_numbers(name, weights[name]))
     return tuple(found.items())

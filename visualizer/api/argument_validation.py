@@ -93,7 +93,7 @@ def validate_integer(name: str, value: object) -> int:
     raise invalid_argument_error(name, "a whole number", value)
 
 
-def number(name: str, value: object) -> float:
+def validate_number(name: str, value: object) -> float:
     """Validate a real number of Python or NumPy, which may be infinite or NaN."""
     if isinstance(value, Real) and not isinstance(value, bool):
         try:
@@ -183,7 +183,7 @@ def validate_path(name: str, value: Any) -> Path:
     return Path(path)
 
 
-def numbers(name: str, values: Any, dims: int = 2) -> np.ndarray:
+def validate_numbers(name: str, values: Any, dims: int = 2) -> np.ndarray:
     """Return finite numbers in float64: a matrix, or with ``dims=1`` a vector."""
     array = _as_array(name, values)
     if array.dtype.kind not in "iuf":

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, overload
 
 from visualizer.api.argument_validation import (
     describe_value,
-    number,
     validate_bool,
     validate_device,
     validate_dtype,
     validate_integer,
+    validate_number,
     validate_path,
     validate_sequence,
     validate_string,
@@ -234,7 +234,7 @@ class Model:
         InputError
             As `ablate`; also if the absolute value of the factor is more than 100.
         """
-        by = number("factor", factor)
+        by = validate_number("factor", factor)
         if not abs(by) <= MAX_HEAD_SCALE:
             sentence = (
                 f"factor must be at least -{MAX_HEAD_SCALE:g} and at most "
@@ -385,7 +385,9 @@ class Model:
             self.opened,
             validate_string("text", text),
             validate_integer("tokens", tokens),
-            Sampling(number("temperature", temperature), top_k, number("top_p", top_p)),
+            Sampling(
+                validate_number("temperature", temperature), top_k, validate_number("top_p", top_p)
+            ),
             validate_integer("seed", seed),
             is_chat=validate_bool("chat", chat),
         )

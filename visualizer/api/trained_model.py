@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from visualizer.api.argument_conversion import rename_error_fields
-from visualizer.api.argument_validation import number, validate_integer, validate_string
+from visualizer.api.argument_validation import validate_integer, validate_number, validate_string
 from visualizer.attention.spec import MAX_SEED
 from visualizer.errors import InputError
 from visualizer.language.run_folder import RunFolder
@@ -143,9 +143,9 @@ class TrainedModel:
             )
         kept = None if top_k is None else validate_integer("top_k", top_k)
         sampling = Sampling(
-            1.0 if temperature is None else number("temperature", temperature),
+            1.0 if temperature is None else validate_number("temperature", temperature),
             kept,
-            1.0 if top_p is None else number("top_p", top_p),
+            1.0 if top_p is None else validate_number("top_p", top_p),
         )
         with rename_error_fields({"text": "prompt"}):
             check_sampling(sampling)

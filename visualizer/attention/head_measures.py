@@ -637,7 +637,7 @@ Pattern = tuple["np.ndarray", "np.ndarray"]
 """Queries, and the key of each."""
 
 
-def patterns(words: tuple[str, ...]) -> dict[str, Pattern]:
+def find_patterns(words: tuple[str, ...]) -> dict[str, Pattern]:
     """Return the patterns of a text, by their fields in `HeadMeasures`.
 
     For duplicates and induction, only the last earlier occurrence of a token is used.
@@ -675,8 +675,8 @@ def measure_patterns(weights: BlockwiseTensor, words: tuple[str, ...]) -> HeadMe
         The tokens of the text.
     """
     leading = weights.shape[:-2]
-    means = {name: np.full(leading, math.nan) for name in patterns(words)}
-    for name, (queries, keys) in patterns(words).items():
+    means = {name: np.full(leading, math.nan) for name in find_patterns(words)}
+    for name, (queries, keys) in find_patterns(words).items():
         for place in _leading_indices(leading) if len(queries) else ():
             means[name][place] = weights.values_at_keys(place, queries, keys).mean(dtype=np.float64)
     return _create_measures(means, leading, len(words))
@@ -685,11 +685,11 @@ def measure_patterns(weights: BlockwiseTensor, words: tuple[str, ...]) -> HeadMe
 def measure_uniform_patterns(masking: MaskingSpec, words: tuple[str, ...]) -> HeadMeasures:
     """Return the same measures for a head that attends to all allowed keys equally, [1]."""
     count = len(words)
-    means = {name: np.full(1, math.nan) for name in patterns(words)}
+    means = {name: np.full(1, math.nan) for name in find_patterns(words)}
     ranges = allowed_key_ranges(masking, count, 0)
     assert ranges is not None  # long texts have no custom masks
     starts, stops = ranges
-    for name, (queries, keys) in patterns(words).items():
+    for name, (queries, keys) in find_patterns(words).items():
         if len(queries):
             start, stop = starts[queries], stops[queries]
             is_read = (keys >= start) & (keys < stop)

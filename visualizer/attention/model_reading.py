@@ -101,7 +101,7 @@ class LogitParts(Struct, frozen=True, eq=False):
         return float(self.heads.sum() + self.rest.sum() + self.embedding + self.bias)
 
 
-class PartsAnswer(Struct, frozen=True, eq=False):
+class LogitPartsAnswer(Struct, frozen=True, eq=False):
     """The parts of a token's logit, with the token as text and its probability."""
 
     parts: LogitParts
@@ -144,7 +144,9 @@ class CostlyAnswer(Struct, frozen=True):
     sentence: str
 
 
-ModelAnswer: TypeAlias = "LensAnswer | PartsAnswer | AblationAnswer | CostlyAnswer | InputError"
+ModelAnswer: TypeAlias = (
+    "LensAnswer | LogitPartsAnswer | AblationAnswer | CostlyAnswer | InputError"
+)
 
 
 class ModelAnswers:

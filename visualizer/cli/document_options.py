@@ -190,7 +190,7 @@ def document_of_layer(options: argparse.Namespace) -> SavedDocument:
                 f"size of this model is {block:,}."
             )
             raise InputError("text", f"{sentence} Use a shorter text.")
-        spec, arrays = language_probe.layer(model, probe, layer - 1)
+        spec, arrays = language_probe.layer_attention_inputs(model, probe, layer - 1)
     except InputError as refused:
         if refused.field == "layer" and not is_asked:
             raise InputError("open", refused.sentence) from refused

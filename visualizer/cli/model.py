@@ -278,14 +278,14 @@ def _describe_estimate(folder: Path) -> str:
     """Describe the memory and time needed to stream a model from disk."""
     from visualizer.models.disk_reading_estimate import (
         LAB_MODEL_REASON,
+        disk_reading_error,
         estimate_disk_reading,
-        refused,
     )
     from visualizer.models.lab_model_files import is_lab_model
     from visualizer.models.model_folder import read_model_folder
 
     if is_lab_model(folder):
-        raise refused(folder.name, LAB_MODEL_REASON)
+        raise disk_reading_error(folder.name, LAB_MODEL_REASON)
     found = read_model_folder(folder, has_fingerprint=False)
     return estimate_disk_reading(found, Dtype.FLOAT32).description
 

@@ -311,7 +311,7 @@ def convert_position(text: str) -> int | str:
     return int(text)
 
 
-def file(text: str) -> Path:
+def convert_export_path(text: str) -> Path:
     """Validate a file with a supported export format, or ``-`` for standard output."""
     if text != "-" and format_of(text) is None:
         raise invalid_value(text, f"must end in {list_suffixes()}")

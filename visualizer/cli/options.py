@@ -286,7 +286,7 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
     },
     "Files to write": {
         "--export": {
-            "type": option_types.file,
+            "type": option_types.convert_export_path,
             "action": "append",
             "metavar": "FILE",
             "help": (

@@ -20,7 +20,7 @@ from visualizer.session.token_selection import TokenSelection
 from visualizer.session.user_prediction import Prediction
 from visualizer.session.view import TableSelection, View
 from visualizer.session.zoom_ranges import ZoomRange
-from visualizer.storage.json_coding import DamagedError, JsonCoding, shown
+from visualizer.storage.json_coding import DamagedError, JsonCoding, format_short_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -186,7 +186,7 @@ def migrate(tree: Any) -> Tree:
         raise DamagedError("does not contain a valid schema version.")
     if schema > SCHEMA_VERSION:
         program = tree.get("program")
-        newer = f" {shown(program)}" if isinstance(program, str) else ""
+        newer = f" {format_short_value(program)}" if isinstance(program, str) else ""
         raise DamagedError(
             f"was written by a newer version{newer}. Update Attention Visualizer to open it."
         )

@@ -33,7 +33,7 @@ from visualizer.session.view_options import (
     MapKind,
     maps_of_kind,
 )
-from visualizer.storage.json_coding import RANGE_LIMIT, DamagedError, shown
+from visualizer.storage.json_coding import RANGE_LIMIT, DamagedError, format_short_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -177,7 +177,10 @@ def _check_colours(colouring: ColourOptions) -> Iterator[NumberCheck]:
         (MapKind.SEQUENTIAL, colouring.sequential),
         (MapKind.DIVERGING, colouring.diverging),
     ):
-        yield id_ in {each.id for each in maps_of_kind(kind)}, f"a colour map “{shown(id_)}”"
+        yield (
+            id_ in {each.id for each in maps_of_kind(kind)},
+            f"a colour map “{format_short_value(id_)}”",
+        )
     yield (
         _are_stages(stage for stage, _, _ in colouring.typed),
         "a stage with a custom colour range",

@@ -19,7 +19,7 @@ from visualizer.explanations.phrases import (
     weight_phrase,
 )
 from visualizer.explanations.shape_equations import each_head_phrase, matrix_product_shapes
-from visualizer.explanations.step_values import vector
+from visualizer.explanations.step_values import format_vector
 from visualizer.format import format_number, format_share
 
 if TYPE_CHECKING:
@@ -67,9 +67,11 @@ class WeightedSumExplainer(Explainer):
         if len(keys) == 1:
             part = weight_phrase(weights, float(weights[keys[0]]))
             value = f"the value of {block.key(int(keys[0]))}"
-            return f"{before}{vector_of} is {part} {value}: {vector(mixed)}"
+            return f"{before}{vector_of} is {part} {value}: {format_vector(mixed)}"
         parts = largest_terms_phrase(block, weights, keys)
-        return f"{before}{block.query} mixes {parts} into its context vector: {vector(mixed)}"
+        return (
+            f"{before}{block.query} mixes {parts} into its context vector: {format_vector(mixed)}"
+        )
 
     def stage_sentence(self, block: StepContext) -> str:
         made = "each token’s weights mix the values into its context vector"
@@ -118,7 +120,7 @@ class LateSinkExplainer(Explainer):
         name = block.stage.layer_step(LateSink).kept
         kept = block.run.trace.read(name, (block.layer, block.head, block.at))
         made = f"the sink leaves {format_share(float(kept))} of the {VECTOR_NAMES[block.reads]}"
-        return f"{made} of {block.query}: {vector(block.row())}"
+        return f"{made} of {block.query}: {format_vector(block.row())}"
 
     def stage_sentence(self, block: StepContext) -> str:
         made = (

@@ -23,8 +23,8 @@ from visualizer.explanations.phrases import (
     largest_number_phrase,
     vector_column_phrase,
 )
-from visualizer.explanations.shape_equations import ShapeParameter, sizes
-from visualizer.explanations.step_values import LargestValue, vector
+from visualizer.explanations.shape_equations import ShapeParameter, format_shape
+from visualizer.explanations.step_values import LargestValue, format_vector
 from visualizer.format import format_count, format_number, format_share
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class InputVectorsExplainer(Explainer):
     def row_sentence(self, block: StepContext) -> str:
         size = format_count(block.spec.d_in, "number")
         name = ", its embedding" if block.stage.name == "embedding" else ""
-        return f"{block.query} becomes a vector of {size}{name}: {vector(block.row())}"
+        return f"{block.query} becomes a vector of {size}{name}: {format_vector(block.row())}"
 
     def stage_sentence(self, block: StepContext) -> str:
         size = format_count(block.spec.d_in, "number")
@@ -91,7 +91,7 @@ class PositionVectorsExplainer(Explainer):
 
     def row_sentence(self, block: StepContext) -> str:
         place = f"position {block.at + 1} ({block.word(block.at)})"
-        return f"{place} has the position vector {vector(block.row())}"
+        return f"{place} has the position vector {format_vector(block.row())}"
 
     def stage_sentence(self, block: StepContext) -> str:
         size = format_count(block.spec.d_in, "number")
@@ -142,7 +142,7 @@ class AddPositionExplainer(Explainer):
     def row_sentence(self, block: StepContext) -> str:
         embedding = f"the embedding of {block.word(block.at)}"
         position = f"the vector of position {block.at + 1}"
-        return f"{embedding} plus {position} gives its input: {vector(block.row())}"
+        return f"{embedding} plus {position} gives its input: {format_vector(block.row())}"
 
     def stage_sentence(self, block: StepContext) -> str:
         return f"embedding and position are added elementwise; {largest_number_phrase(block)}"
@@ -154,7 +154,7 @@ class AddPositionExplainer(Explainer):
         return " + ".join(context.read)
 
     def shape_equations(self, spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
-        one = sizes(tokens, spec.d_in)
+        one = format_shape(tokens, spec.d_in)
         return (f"{one} + {one} = {one}",)
 
 
@@ -209,7 +209,7 @@ class CapturedExplainer(Explainer):
             read = (
                 f"the {VECTOR_NAMES[block.stage.name]} of {block.query} {_origin(block.run, 'was')}"
             )
-            return f"{read}: {vector(block.row())}"
+            return f"{read}: {format_vector(block.row())}"
         name, kind = block.stage.nouns, block.stage.noun
         read = f"the {name} of {block.query} {_origin(block.run, 'were')}"
         top = LargestValue.of(block.row())

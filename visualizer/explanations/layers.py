@@ -33,7 +33,7 @@ from visualizer.explanations.phrases import (
     largest_number_phrase,
 )
 from visualizer.explanations.shape_equations import ShapeParameter
-from visualizer.explanations.step_values import format_trimmed, vector
+from visualizer.explanations.step_values import format_trimmed, format_vector
 from visualizer.format import format_number
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class ResidualStreamExplainer(Explainer):
 
     def row_sentence(self, block: StepContext) -> str:
         source = _describe_source(block.stage, block.layer)
-        return f"the residual stream of {block.query} is {vector(block.row())}: {source}"
+        return f"the residual stream of {block.query} is {format_vector(block.row())}: {source}"
 
     def stage_sentence(self, block: StepContext) -> str:
         source = _describe_source(block.stage, block.layer)
@@ -141,9 +141,9 @@ class ResidualAdditionExplainer(Explainer):
     def row_sentence(self, block: StepContext) -> str:
         if len(block.stage.reads) == 1:
             taken = f"{_addend_names(block.stage)} of {block.query} is unchanged"
-            return f"{taken}: {vector(block.row())}"
+            return f"{taken}: {format_vector(block.row())}"
         made = f"for {block.query}, {_addend_names(block.stage)} add up to"
-        return f"{made} the {VECTOR_NAMES[block.stage.name]}: {vector(block.row())}"
+        return f"{made} the {VECTOR_NAMES[block.stage.name]}: {format_vector(block.row())}"
 
     def stage_sentence(self, block: StepContext) -> str:
         if len(block.stage.reads) == 1:
@@ -240,7 +240,7 @@ class NormLayerExplainer(Explainer):
             f"the {VECTOR_NAMES[block.reads]} of "
             f"{block.query}{_divided(block.stage)}{_then(block.stage)}"
         )
-        return f"{made} is {vector(block.row())}"
+        return f"{made} is {format_vector(block.row())}"
 
     def stage_sentence(self, block: StepContext) -> str:
         made = f"each {VECTOR_NAMES[block.reads]} is normalized"
@@ -284,7 +284,8 @@ class HiddenActivationExplainer(Explainer):
         return f"{column_name(facts)} is {made}: {format_number(facts.value)}."
 
     def row_sentence(self, block: StepContext) -> str:
-        return f"for {block.query}, {_write_activation(block.stage)} gives {vector(block.row())}"
+        gives = f"gives {format_vector(block.row())}"
+        return f"for {block.query}, {_write_activation(block.stage)} {gives}"
 
     def stage_sentence(self, block: StepContext) -> str:
         return f"each number is {_write_activation(block.stage)}; {largest_number_phrase(block)}"
@@ -342,7 +343,7 @@ class ExpertMixtureExplainer(Explainer):
     def row_sentence(self, block: StepContext) -> str:
         experts = _experts(block.run.trace, block.stage, block.layer, block.at)
         read = f"the {VECTOR_NAMES[block.reads]} of {block.query} is processed by {experts}"
-        return f"{read}; the sum is {vector(block.row())}"
+        return f"{read}; the sum is {format_vector(block.row())}"
 
     def stage_sentence(self, block: StepContext) -> str:
         made = (
@@ -388,7 +389,7 @@ class ScaleVectorExplainer(Explainer):
             f"each number of the {VECTOR_NAMES[block.reads]} of {block.query} times "
             f"{_times(block.stage)}"
         )
-        return f"{made} gives {vector(block.row())}"
+        return f"{made} gives {format_vector(block.row())}"
 
     def stage_sentence(self, block: StepContext) -> str:
         made = (

@@ -29,7 +29,7 @@ from visualizer.explanations.phrases import (
     weights_sentence,
 )
 from visualizer.explanations.shape_equations import each_head_phrase, matrix_product_shapes
-from visualizer.explanations.step_values import vector
+from visualizer.explanations.step_values import format_vector
 from visualizer.format import format_number
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class FeatureMapExplainer(Explainer):
 
     def row_sentence(self, block: StepContext) -> str:
         made = f"elu(x) + 1 of the {VECTOR_NAMES[block.reads]} of {block.query}"
-        return f"{made} gives its {VECTOR_NAMES[block.stage.name]}: {vector(block.row())}"
+        return f"{made} gives its {VECTOR_NAMES[block.stage.name]}: {format_vector(block.row())}"
 
     def stage_sentence(self, block: StepContext) -> str:
         return f"elu(x) + 1 makes every number positive; {largest_number_phrase(block)}"
@@ -120,7 +120,7 @@ class KeyValueSumsExplainer(Explainer):
 
     def row_sentence(self, block: StepContext) -> str:
         made = f"the key features times values that {block.query} may attend to are added"
-        return f"{made}: {vector(block.row())}"
+        return f"{made}: {format_vector(block.row())}"
 
     def stage_sentence(self, block: StepContext) -> str:
         made = "for each query, the products of key features and values are added over its keys"
@@ -160,7 +160,7 @@ class KeySumsExplainer(Explainer):
 
     def row_sentence(self, block: StepContext) -> str:
         made = f"the features of the keys that {block.query} may attend to are added"
-        return f"{made}: {vector(block.row())}"
+        return f"{made}: {format_vector(block.row())}"
 
     def stage_sentence(self, block: StepContext) -> str:
         made = "for each query, the features of its keys are added"
@@ -201,7 +201,7 @@ class NormalizerExplainer(Explainer):
 
     def row_sentence(self, block: StepContext) -> str:
         made = f"the features of {block.query} times the sums of the key features"
-        return f"{made} give its normalizer: {vector(block.row())}"
+        return f"{made} give its normalizer: {format_vector(block.row())}"
 
     def stage_sentence(self, block: StepContext) -> str:
         made = "the features of each query times the sums of the key features give its normalizer"
@@ -301,7 +301,7 @@ class LinearContextExplainer(Explainer):
 
     def row_sentence(self, block: StepContext) -> str:
         made = f"the features of {block.query} times its sums, divided by its normalizer,"
-        return f"{made} give its context vector: {vector(block.row())}"
+        return f"{made} give its context vector: {format_vector(block.row())}"
 
     def stage_sentence(self, block: StepContext) -> str:
         made = "each query’s features times its sums, divided by its normalizer, give its context"

@@ -38,13 +38,13 @@ from visualizer.explanations.phrases import (
 from visualizer.explanations.shape_equations import (
     ShapeParameter,
     each_head_phrase,
+    format_shape,
     grouped_head_shapes,
     head_shapes,
     matrix_product_shapes,
-    sizes,
     split_head_shapes,
 )
-from visualizer.explanations.step_values import format_trimmed, vector
+from visualizer.explanations.step_values import format_trimmed, format_vector
 from visualizer.format import format_count, format_number
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class InputProjectionExplainer(Explainer):
         made = (
             f"the {_projected_name(block.stage)} of {block.query} times {projection_phrase(block)}"
         )
-        return f"{made} gives its {kind}: {vector(block.row())}"
+        return f"{made} gives its {kind}: {format_vector(block.row())}"
 
     def stage_sentence(self, block: StepContext) -> str:
         size = format_count(block.spec.d_head, "number")
@@ -173,7 +173,7 @@ class UnprojectedInputExplainer(Explainer):
     def row_sentence(self, block: StepContext) -> str:
         kind = VECTOR_NAMES[block.stage.name]
         taken = f"the {kind} of {block.query} is {unprojected_columns_phrase(block)}"
-        return f"with no projection, {taken}: {vector(block.row())}"
+        return f"with no projection, {taken}: {format_vector(block.row())}"
 
     def stage_sentence(self, block: StepContext) -> str:
         taken = (
@@ -196,7 +196,7 @@ class UnprojectedInputExplainer(Explainer):
 
     def shape_equations(self, spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
         if spec.arrangement is Arrangement.STACKED:
-            return (f"{sizes(tokens, spec.d_in)}{each_head_phrase(spec)}",)
+            return (f"{format_shape(tokens, spec.d_in)}{each_head_phrase(spec)}",)
         return (split_head_shapes(spec, tokens),)
 
 
@@ -254,7 +254,7 @@ class LinearLayerExplainer(Explainer):
             f"the {VECTOR_NAMES[block.reads]} of {block.query} times "
             f"{_write_multiplier(block.stage)}"
         )
-        return f"{made} gives its {VECTOR_NAMES[block.stage.name]}: {vector(block.row())}"
+        return f"{made} gives its {VECTOR_NAMES[block.stage.name]}: {format_vector(block.row())}"
 
     def stage_sentence(self, block: StepContext) -> str:
         made = f"each {VECTOR_NAMES[block.reads]} times {_write_multiplier(block.stage)}"
@@ -315,7 +315,7 @@ class LatentKeysExplainer(Explainer):
 
     def row_sentence(self, block: StepContext) -> str:
         made = f"{_parts(block.stage)} gives the {VECTOR_NAMES[block.stage.name]} of {block.query}"
-        return f"{made}: {vector(block.row())}"
+        return f"{made}: {format_vector(block.row())}"
 
     def stage_sentence(self, block: StepContext) -> str:
         made = f"{_parts(block.stage)} gives each {VECTOR_NAMES[block.stage.name]}"
@@ -372,7 +372,7 @@ class RotaryPositionExplainer(Explainer):
         if not block.stage.layer_step(RotaryPosition).pairs:
             query = f"the {VECTOR_NAMES[block.reads]} of {block.query}"
             turned = f"{query} is unchanged, as this layer applies no rotation"
-        return f"{turned}: {vector(block.row())}"
+        return f"{turned}: {format_vector(block.row())}"
 
     def stage_sentence(self, block: StepContext) -> str:
         turned = (
@@ -488,7 +488,7 @@ class ConcatHeadsExplainer(Explainer):
         return f"C{column} of the concatenated heads comes from head {head}: {value}."
 
     def row_sentence(self, block: StepContext) -> str:
-        spec, joined = block.spec, vector(block.row())
+        spec, joined = block.spec, format_vector(block.row())
         edited = _describe_edits(block)
         if spec.heads == 1:
             goes = f"with one head{edited}, the context vector of {block.query} is"
@@ -557,7 +557,7 @@ class OutputProjectionExplainer(Explainer):
     def row_sentence(self, block: StepContext) -> str:
         size = format_count(block.spec.width, "number")
         mixes = f"the output projection {'turns' if block.spec.width == 1 else 'mixes'} the {size}"
-        return f"{mixes} of {block.query} into its output: {vector(block.row())}"
+        return f"{mixes} of {block.query} into its output: {format_vector(block.row())}"
 
     def stage_sentence(self, block: StepContext) -> str:
         size = format_count(block.spec.width, "number")

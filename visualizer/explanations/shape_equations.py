@@ -43,8 +43,8 @@ def split_head_shapes(spec: AttentionSpec, tokens: int) -> str:
 def grouped_head_shapes(spec: AttentionSpec, tokens: int) -> tuple[str, str]:
     """Return how shared heads are split, and how they are repeated for the query heads."""
     groups, heads, d_head = spec.key_value_heads, spec.heads, spec.d_head
-    joined, between = sizes(tokens, groups * d_head), sizes(tokens, groups, d_head)
-    apart, repeated = sizes(groups, tokens, d_head), sizes(heads, tokens, d_head)
+    joined, between = format_shape(tokens, groups * d_head), format_shape(tokens, groups, d_head)
+    apart, repeated = format_shape(groups, tokens, d_head), format_shape(heads, tokens, d_head)
     return (
         f"{joined} → {between} → {apart}",
         f"each head {heads // groups} times: {apart} to {repeated}",
@@ -54,13 +54,21 @@ def grouped_head_shapes(spec: AttentionSpec, tokens: int) -> tuple[str, str]:
 def head_shapes(spec: AttentionSpec, tokens: int) -> tuple[str, str, str]:
     """Return the shapes with heads first, with heads after the tokens, and concatenated."""
     heads, d_head = spec.heads, spec.d_head
-    return sizes(heads, tokens, d_head), sizes(tokens, heads, d_head), sizes(tokens, spec.width)
+    return (
+        format_shape(heads, tokens, d_head),
+        format_shape(tokens, heads, d_head),
+        format_shape(tokens, spec.width),
+    )
 
 
 def matrix_product_shapes(rows: int, between: int, columns: int, has_bias: bool = False) -> str:
     """Return the shapes of a matrix product."""
-    bias = f" + {sizes(columns)}" if has_bias else ""
-    left, right, made = sizes(rows, between), sizes(between, columns), sizes(rows, columns)
+    bias = f" + {format_shape(columns)}" if has_bias else ""
+    left, right, made = (
+        format_shape(rows, between),
+        format_shape(between, columns),
+        format_shape(rows, columns),
+    )
     return f"{left} · {right}{bias} = {made}"
 
 
@@ -69,6 +77,6 @@ def each_head_phrase(spec: AttentionSpec) -> str:
     return f" in each of {spec.heads} heads" if spec.heads > 1 else ""
 
 
-def sizes(*counts: int) -> str:
+def format_shape(*counts: int) -> str:
     """Format sizes as Python does, without thousands separators, which look like axes."""
     return f"({', '.join(map(str, counts))})"

@@ -189,7 +189,7 @@ class StepContext(Struct, frozen=True, eq=False):
         return f"{told[0].upper()}{told[1:]}."
 
 
-def vector(numbers: np.ndarray) -> str:
+def format_vector(numbers: np.ndarray) -> str:
     """Format a short vector, with two decimals unless both would be zeros."""
     shown = [float(value) for value in numbers[:MAX_SHOWN_NUMBERS]]
     if np.abs(shown).max() >= MIN_ROUNDED:

@@ -26,7 +26,7 @@ from visualizer.heatmap.panel_margins import (
     label_height,
     label_overhang,
     line_title_width,
-    narrowest,
+    min_column_head_width,
     row_sums_width,
     widest_label,
     widest_row_label,
@@ -134,7 +134,7 @@ class ColumnMeasures:
         self.is_token = first.columns.is_token
         self.rows, self.columns = len(first.rows.labels), len(first.columns.labels)
         self.drawn = first.side
-        self.narrowest = max(map(narrowest, column))
+        self.narrowest = max(map(min_column_head_width, column))
         if not self.is_headed:  # may be below another, with a one-line title
             self.narrowest = max(self.narrowest, line_title_width(first))
         self.sums = max(map(row_sums_width, column))

@@ -17,7 +17,7 @@ from visualizer.heatmap.panel_margins import (
     footer_height,
     label_height,
     line_title_width,
-    narrowest,
+    min_column_head_width,
     overlay_title_width,
     row_sums_width,
     widest_label,
@@ -213,7 +213,7 @@ class PanelSlot(Struct, frozen=True, dict=True):
         """Return the width that its head needs."""
         if self.title is TitlePlacement.LINE:
             return line_title_width(self.heatmap)
-        least = narrowest(self.heatmap)
+        least = min_column_head_width(self.heatmap)
         is_sheet = self.title is TitlePlacement.SHEET
         return max(least, overlay_title_width(self.heatmap)) if is_sheet else least
 

@@ -42,7 +42,7 @@ from visualizer.heatmap.panel_margins import (
     label_height,
     label_overhang,
     line_title_width,
-    narrowest,
+    min_column_head_width,
     row_sums_width,
     widest_label,
 )
@@ -390,7 +390,7 @@ def _panel_shape(heatmap: Heatmap, numbers: dict[int, int]) -> Hashable:
         heatmap.columns.is_token,
         heatmap.side,
         (heatmap.label, heatmap.head is None),
-        (narrowest(heatmap), line_title_width(heatmap)),
+        (min_column_head_width(heatmap), line_title_width(heatmap)),
         len(heatmap.notes),
         footer_height(heatmap),
         row_sums_width(heatmap),

@@ -78,10 +78,10 @@ def _paint_shapes(painter: QPainter, area: QRectF, indices: np.ndarray, table: n
 
 def true_runs(cells: np.ndarray) -> list[tuple[int, int, int]]:
     """Return each row's runs of true cells as (row, first column, column after the last)."""
-    return list(zip(*(part.tolist() for part in edges(cells)), strict=True))
+    return list(zip(*(part.tolist() for part in find_run_edges(cells)), strict=True))
 
 
-def edges(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def find_run_edges(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the rows, the first columns and the columns after the last of all runs."""
     pitch = cells.shape[1] + 1
     flat = np.zeros((cells.shape[0], pitch), dtype=bool)  # ends each row with False

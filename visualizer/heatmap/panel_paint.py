@@ -131,7 +131,7 @@ class _ArrayIdentity:
 @lru_cache(maxsize=64)
 def _cached_areas(cells: _ArrayIdentity, width: float, height: float) -> tuple[QRectF, ...]:
     """Return the areas of cells, cached because panels hatch the same cells repeatedly."""
-    rows, starts, ends = cell_paint.edges(cells.cells)
+    rows, starts, ends = cell_paint.find_run_edges(cells.cells)
     lefts, tops = starts * width, rows * height
     sizes = ((ends - starts) * width).tolist()
     return tuple(map(QRectF, lefts.tolist(), tops.tolist(), sizes, [height] * len(sizes)))

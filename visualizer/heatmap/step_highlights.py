@@ -52,7 +52,7 @@ class HighlightBlock(Struct, frozen=True):
     is_result: bool
 
 
-class BlockReading(Struct, frozen=True):
+class BlockComputation(Struct, frozen=True):
     """A block that a step computes in one head, and its input blocks."""
 
     made: HighlightBlock
@@ -72,7 +72,7 @@ class HighlightedStep(Struct, frozen=True):
 
     position: int
     ms: float | None
-    block_readings: tuple[BlockReading, ...]
+    block_readings: tuple[BlockComputation, ...]
 
 
 def computed_extents(timeline: Timeline, place: PlaybackPosition) -> tuple[ComputedExtent, ...]:
@@ -91,12 +91,12 @@ def step_highlights(resolved: ResolvedView, step: Step) -> tuple[HighlightBlock,
     return _blocks_of(_step_readings(resolved, step))
 
 
-def _blocks_of(readings: tuple[BlockReading, ...]) -> tuple[HighlightBlock, ...]:
+def _blocks_of(readings: tuple[BlockComputation, ...]) -> tuple[HighlightBlock, ...]:
     made = [reading.made for reading in readings]
     return (*made, *dict.fromkeys(block for reading in readings for block in reading.read))
 
 
-def _step_readings(resolved: ResolvedView, step: Step) -> tuple[BlockReading, ...]:
+def _step_readings(resolved: ResolvedView, step: Step) -> tuple[BlockComputation, ...]:
     """Return the block that a step computes in each head, with its inputs."""
     trace = resolved.run.trace
     has_heads = "head" in trace.stage(step.stage).dims
@@ -105,7 +105,7 @@ def _step_readings(resolved: ResolvedView, step: Step) -> tuple[BlockReading, ..
         before = resolved.leading if head is None else (*resolved.leading, head)
         made = HighlightBlock(step.stage, head, step.rows, step.columns, True)
         read = dict.fromkeys(_blocks_read_by(trace, step, before))
-        found.append(BlockReading(made, tuple(read)))
+        found.append(BlockComputation(made, tuple(read)))
     return tuple(found)
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from visualizer.heatmap.step_highlights import (
-        BlockReading,
+        BlockComputation,
         HighlightBlock,
         HighlightedStep,
     )
@@ -61,7 +61,7 @@ def ends_motion(before: HighlightedStep | None, after: HighlightedStep | None) -
 
 
 def motion_paths(
-    readings: tuple[BlockReading, ...], axes: Mapping[str, AxisNames]
+    readings: tuple[BlockComputation, ...], axes: Mapping[str, AxisNames]
 ) -> tuple[MotionPath, ...]:
     """Return the paths of a step between the stages in `axes`."""
     whole = [
@@ -75,7 +75,7 @@ def motion_paths(
     return tuple(parts if len(parts) <= MAX_PATHS else whole)
 
 
-def _pair_blocks(reading: BlockReading) -> Iterator[tuple[HighlightBlock, HighlightBlock]]:
+def _pair_blocks(reading: BlockComputation) -> Iterator[tuple[HighlightBlock, HighlightBlock]]:
     """Pair inputs with the cells computed from them; a concatenated head with its columns."""
     made = reading.made
     for source in reading.read:

@@ -258,9 +258,9 @@ class LabStateController(QObject):
                 detached_controller.continue_run(run.folder, self.command)
             return
         if training.has_opened and not self._is_starting:
-            detached_controller.order(run.folder)
+            detached_controller.write_orders(run.folder)
         else:  # the process creates the folder on start, and removes older orders there
-            detached_controller.write_pending_order(run.folder)
+            detached_controller.mark_order_pending(run.folder)
         over = partial(detached_controller.continue_closed_run, run.folder, self.command, self.said)
         training.ended.connect(over)
 

@@ -13,7 +13,7 @@ from visualizer.attention.cached_tensor import readable
 from visualizer.attention.roles import Role
 from visualizer.attention.spec import Projection
 from visualizer.errors import InputError
-from visualizer.language.corpora.synthetic_tasks import mean_partner_weight, partners
+from visualizer.language.corpora.synthetic_tasks import find_partner_keys, mean_partner_weight
 from visualizer.language.language_models import MixingLayer
 from visualizer.language.memory_estimate import BYTES_PER_NUMBER
 from visualizer.language.training_settings import SYNTHETIC_TASKS
@@ -88,13 +88,13 @@ def run_probe(model: LanguageModel, probe: Probe) -> dict[str, np.ndarray]:
     kind = model.settings.source.kind
     if Role.WEIGHTS in arrays and kind in SYNTHETIC_TASKS:
         arrays["attending"] = mean_partner_weight(
-            arrays[Role.WEIGHTS], partners(kind, probe.tokens)
+            arrays[Role.WEIGHTS], find_partner_keys(kind, probe.tokens)
         )
     return arrays
 
 
 @torch.no_grad()
-def layer(
+def layer_attention_inputs(
     model: LanguageModel, probe: Probe, number: int
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Return what is needed to recompute a layer's attention: its spec, input and weights.
@@ -129,7 +129,7 @@ def layer(
 def layer_message(
     model: LanguageModel, vocabulary: Vocabulary, text: str, number: int, step: int, identity: str
 ) -> Message:
-    """Return the answer to "layer": the attention of a layer for a text; see `layer`.
+    """Return the answer to "layer": the attention of a layer for a text.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def layer_message(
         Identifies the answer.
     """
     probe = Probe.of(text, vocabulary, model)
-    spec, arrays = layer(model, probe, number)
+    spec, arrays = layer_attention_inputs(model, probe, number)
     values = {"id": identity, "step": step, "tokens": probe.tokens, "spec": spec, "layer": number}
     return Message("layer", values, arrays)
 

@@ -25,10 +25,10 @@ from visualizer.language.training_settings import (
     LearningRateDecay,
     ModelKind,
     TrainingSettings,
-    check,
+    check_settings,
 )
 from visualizer.storage.atomic_file import write_atomically
-from visualizer.storage.json_coding import DamagedError, JsonCoding, shown
+from visualizer.storage.json_coding import DamagedError, JsonCoding, format_short_value
 from visualizer.storage.link_safe_folder import (
     LINK_ERROR,
     ContainedFile,
@@ -118,7 +118,7 @@ def metadata_from_json(values: object) -> RunMetadata:
     fields = {name: value for name, value in values.items() if name != "schema"}
     about: RunMetadata = _CODING.decode(fields, RunMetadata, "the run", {})
     try:
-        check(about.settings)
+        check_settings(about.settings)
     except InputError as refused:
         raise DamagedError(f"has invalid training settings: {refused.sentence}") from refused
     for holds, what in _validity_checks(about):
@@ -132,7 +132,7 @@ def _validity_checks(about: RunMetadata) -> Iterator[tuple[bool, str]]:
     tokens = about.tokens
     yield len(tokens) > 0, "no tokens"
     if repeated := next((token for token, count in Counter(tokens).items() if count > 1), None):
-        yield False, f"the token “{shown(repeated)}” more than once in its vocabulary"
+        yield False, f"the token “{format_short_value(repeated)}” more than once in its vocabulary"
     yield all(tokens), "an empty token in its vocabulary"
     for name in ("frequency", "bigram"):
         loss = getattr(about, name)
@@ -360,7 +360,7 @@ class RunFolder(Struct, frozen=True):
         Raises
         ------
         InputError
-            With field ``folder`` if it contains no run, is damaged, or is rejected by `check`.
+            With field ``folder`` if it contains no run, is damaged, or fails `check_settings`.
         """
         self.check()
         try:

@@ -25,7 +25,11 @@ from visualizer.language.language_models import build_model
 from visualizer.language.loss_log import MISSING_VALUE, LossLog, LossRow
 from visualizer.language.run_folder import RunMetadata
 from visualizer.language.trainer import Trainer, default_threads
-from visualizer.language.training_settings import FINAL_EVALUATION_BATCHES, CorpusKind, check
+from visualizer.language.training_settings import (
+    FINAL_EVALUATION_BATCHES,
+    CorpusKind,
+    check_settings,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -233,7 +237,7 @@ class TrainingRun:
             ``export``
             if the folder cannot be written. The number is then unchanged.
         """
-        check(replace(self.settings, steps=steps))
+        check_settings(replace(self.settings, steps=steps))
         settings = replace(self.settings, steps=max(steps, self.step))
         about, continues = replace(self.about, settings=settings), steps > self.step
         if self.final and continues:

@@ -21,7 +21,7 @@ from visualizer.language.run_folder import (
 )
 from visualizer.language.training_progress import TrainingSpeed
 from visualizer.language.training_run import FINAL_RETRY_NOTICE, RETRY_NOTICE, DivergedError
-from visualizer.language.training_settings import check
+from visualizer.language.training_settings import check_settings
 from visualizer.language.wire_format import Message
 from visualizer.storage.json_coding import DamagedError
 
@@ -87,7 +87,7 @@ class TrainingServer:
     def _handle_open(self, values: Mapping[str, Any]) -> None:
         settings = settings_from_json(values["settings"]) if values.get("settings") else None
         if settings:
-            check(settings)
+            check_settings(settings)
         if self.opened:
             self.opened.close()
         self.opened = OpenRun(RunFolder(Path(values["folder"])), settings, is_held=False)

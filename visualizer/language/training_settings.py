@@ -222,7 +222,7 @@ def settings_problems(settings: TrainingSettings) -> tuple[Problem, ...]:
     return tuple(found)
 
 
-def check(settings: TrainingSettings) -> None:
+def check_settings(settings: TrainingSettings) -> None:
     """Raise `InputError` for the first problem of settings."""
     for problem in settings_problems(settings):
         raise InputError(problem.field, problem.sentence, problem.remedy)

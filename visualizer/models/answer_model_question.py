@@ -9,7 +9,7 @@ from visualizer.attention.model_reading import (
     AblationAnswer,
     CostlyAnswer,
     LensAnswer,
-    PartsAnswer,
+    LogitPartsAnswer,
     QuestionKind,
 )
 from visualizer.errors import InputError
@@ -69,7 +69,9 @@ def answer_model_question(
         number = model.token_id(question.token) if question.token else None
         parts = logit_parts(model, text, number, edits, cuts)
         logs = model.next_token_log_probabilities(text, edits, cuts)
-        return PartsAnswer(parts, model.token(parts.number), math.exp(float(logs[parts.number])))
+        return LogitPartsAnswer(
+            parts, model.token(parts.number), math.exp(float(logs[parts.number]))
+        )
     known = reading.answers.known.get(question)
     begun = known if isinstance(known, AblationAnswer) else None
     token = question.token or None

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from visualizer.errors import InputError
-from visualizer.models.disk_reading_estimate import refused
+from visualizer.models.disk_reading_estimate import disk_reading_error
 from visualizer.progress import check_stopped, report_progress
 from visualizer.storage.regular_file import read_file_version
 
@@ -245,13 +245,13 @@ def _checked_loader(
         known = index.get(f"{stack}.{path}", {})
         file = known.get("safetensors_file")
         if file is None or not weight.is_meta:
-            raise refused(name, LAYOUT_MISMATCH)
+            raise disk_reading_error(name, LAYOUT_MISMATCH)
         if file not in sizes:
             with safe_open(file, framework="pt") as opened:
                 sizes[file] = {key: opened.get_slice(key).get_shape() for key in opened.keys()}  # noqa: SIM118
         if sizes[file].get(known["weight_name"]) != [*weight.shape]:
-            raise refused(name, LAYOUT_MISMATCH)
+            raise disk_reading_error(name, LAYOUT_MISMATCH)
     if loader is None or any(each.is_meta for each in layers.buffers()):
-        raise refused(name, INCOMPLETE_LAYERS)
+        raise disk_reading_error(name, INCOMPLETE_LAYERS)
     found: Mapping[str, Tensor] = loader
     return found

@@ -66,7 +66,7 @@ class DiskReadingEstimate(Struct, frozen=True):
         )
 
 
-def refused(name: str, why: str) -> InputError:
+def disk_reading_error(name: str, why: str) -> InputError:
     """Return the error that a model cannot be streamed from disk."""
     return InputError("model", STREAMING_ERROR.format(name=name, why=why))
 
@@ -92,7 +92,7 @@ def estimate_disk_reading(folder: ModelFolder, dtype: Dtype) -> DiskReadingEstim
         With field ``model`` if it cannot be streamed from disk, or its files cannot be read.
     """
     if why := disk_refusal_reason(folder):
-        raise refused(folder.name, why)
+        raise disk_reading_error(folder.name, why)
     try:
         files = weight_files(folder.path)
         speed = _bytes_per_second(max(files, key=lambda file: file.stat().st_size))

@@ -96,7 +96,7 @@ class KnownLayers(Struct, frozen=True, eq=False):
     paths: tuple[str, ...]
 
 
-class ModelLayers(Struct, frozen=True, eq=False):
+class InferredLayers(Struct, frozen=True, eq=False):
     """The stages of several layers of the same kind, for one text.
 
     Parameters
@@ -175,7 +175,7 @@ def infer_text_layers(
     layers: Sequence[int],
     passed: Mapping[str, ModuleCall],
     edits: Mapping[tuple[int, int], float | Tensor] | None = None,
-) -> ModelLayers:
+) -> InferredLayers:
     """Return the stages around the attention of layers, for a recorded text.
 
     Parameters
@@ -192,7 +192,7 @@ def infer_text_layers(
         If the model computed something else for this text.
     """
     tensors = _numbers_of_text(known, [LayerPass(call, passed) for call in calls])
-    return ModelLayers(tensors, *infer_text_steps(known, calls, layers, passed, edits))
+    return InferredLayers(tensors, *infer_text_steps(known, calls, layers, passed, edits))
 
 
 def infer_text_steps(
@@ -202,7 +202,7 @@ def infer_text_steps(
     passed: Mapping[str, ModuleCall],
     edits: Mapping[tuple[int, int], float | Tensor] | None = None,
 ) -> tuple[dict[str, StageStep], dict[str, Tensor]]:
-    """Return how the stages are computed, and their parameters, as in `ModelLayers`.
+    """Return how the stages are computed, and their parameters, as in `InferredLayers`.
 
     Only the token ids, the rotary angles and the sizes of vectors are read from the recorded
     passes.

@@ -15,8 +15,8 @@ from visualizer.attention.roles import Role
 from visualizer.attention.trace import Trace
 from visualizer.models.inference_boundary import infer_or_none
 from visualizer.models.layer_inference import (
+    InferredLayers,
     KnownLayers,
-    ModelLayers,
     StepMismatchError,
     collect_layer_values,
     infer_layers,
@@ -108,7 +108,7 @@ def _stages_of_text(
     group: LayerGroup,
     passed: Mapping[str, ModuleCall],
     edits: Mapping[LayerAndHead, ContextEdit],
-) -> ModelLayers | None:
+) -> InferredLayers | None:
     """Return the stages for a text; None if the model took other steps for it.
 
     Steps recognized with one text may not hold for another: a module may be skipped, or receive
@@ -137,7 +137,7 @@ def add_layer_stages(
     tensors : mapping
         The stages, by name.
     steps, weights : mapping
-        As in `ModelLayers`.
+        As in `InferredLayers`.
     """
     trace = run.trace
     rows = {row.name: row for row in trace.stages}

@@ -28,8 +28,8 @@ from visualizer.models.disk_reading_estimate import (
     LAB_MODEL_REASON,
     RUN_FROM_DISK_HINT,
     SEVERAL_STACKS_REASON,
+    disk_reading_error,
     disk_refusal_reason,
-    refused,
     resident_bytes,
 )
 from visualizer.models.lab_model_files import is_lab_model
@@ -106,7 +106,7 @@ def load_model(
     """
     if is_lab_model(path):
         if is_from_disk:
-            raise refused(path.name, LAB_MODEL_REASON)
+            raise disk_reading_error(path.name, LAB_MODEL_REASON)
         return _load_lab_model(path, device, dtype)
     folder = read_model_folder(path)
     numbers = folder.numbers
@@ -145,7 +145,7 @@ def load_model(
         if is_from_disk:
             stack = find_layer_list(on_meta, folder.layer_sizes.layers)
             if not stack:
-                raise refused(folder.name, SEVERAL_STACKS_REASON)
+                raise disk_reading_error(folder.name, SEVERAL_STACKS_REASON)
             placed = {"device_map": create_device_map(on_meta, stack)}
         del on_meta
         settings = {"config": config, "dtype": types} | ranks.settings() | placed
@@ -184,11 +184,11 @@ def _check_from_disk(
 ) -> int:
     """Return the number of parameters in memory at once; reject a model that cannot be streamed."""
     if parallelism is not Parallelism.NONE:
-        raise refused(folder.name, DISTRIBUTED_DISK_ERROR)
+        raise disk_reading_error(folder.name, DISTRIBUTED_DISK_ERROR)
     if device not in {Device.AUTO, Device.CPU}:
-        raise refused(folder.name, CPU_ONLY_ERROR)
+        raise disk_reading_error(folder.name, CPU_ONLY_ERROR)
     if why := disk_refusal_reason(folder):
-        raise refused(folder.name, why)
+        raise disk_reading_error(folder.name, why)
     require_package("accelerate", "Running a model from disk")
     sizes = folder.layer_sizes
     return resident_bytes(folder.numbers, sizes, dtype) // parameter_bytes(1, dtype)
@@ -290,7 +290,7 @@ def _explain_errors(folder: ModelFolder) -> Iterator[None]:
         if is_out_of_memory(error):
             raise InputError("model", f"Out of memory while opening {folder.name}.") from error
         if "needed to be re-saved" in str(error):
-            raise refused(folder.name, LAYOUT_MISMATCH) from error
+            raise disk_reading_error(folder.name, LAYOUT_MISMATCH) from error
         sentence = f"{folder.name} cannot be opened: {first_line(error)}"
         raise InputError("model", sentence) from error
 

@@ -91,7 +91,7 @@ def _describe_edits(run: Run) -> list[str]:
     return said
 
 
-def facts(run: Run) -> str:
+def describe_computation(run: Run) -> str:
     """Describe the computation and its device, for the status bar."""
     spec, trace = run.trace.spec, run.trace
     if not trace.has_module:

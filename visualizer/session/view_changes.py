@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from visualizer.session.view import View
 
 
-def toggled(resolved: ResolvedView, stage: str) -> View:
+def with_stage_toggled(resolved: ResolvedView, stage: str) -> View:
     """Toggle a stage, keeping at least one; hiding it unpins a cell in its panel.
 
     A panel that overlays the others is placed next to them.

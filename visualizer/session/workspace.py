@@ -27,7 +27,7 @@ from visualizer.session.resolved_view import ResolvedView, resolve_view
 from visualizer.session.screen import Screen, ScreenInputs
 from visualizer.session.user_prediction import clear_marks
 from visualizer.session.view import View
-from visualizer.session.view_changes import toggled
+from visualizer.session.view_changes import with_stage_toggled
 from visualizer.session.worker_jobs import RequestState, adapt_view, available_view
 
 if TYPE_CHECKING:
@@ -359,7 +359,7 @@ class Workspace(QObject):
     def toggle_stage(self, stage: str) -> None:
         """Toggle a stage's panels, keeping at least one stage."""
         if self.run:
-            self.request_result(toggled(self.resolved(self._wanted), stage))
+            self.request_result(with_stage_toggled(self.resolved(self._wanted), stage))
 
     def show_leading(self, leading: LeadingIndex) -> None:
         """Show another text of a batch or another layer, restarting a prediction."""

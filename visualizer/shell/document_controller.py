@@ -33,7 +33,7 @@ from visualizer.widgets.dialogs import (
     ask_overwrite,
     ask_save_path,
     ask_unsaved,
-    refuse,
+    show_refusal,
 )
 
 if TYPE_CHECKING:
@@ -293,7 +293,7 @@ class DocumentController(QObject):
         said = OPEN_ERROR.format(name=name)
         self._show_message(said)
         if refused:
-            refuse(self._window, "Cannot open", f"{said} {refused.sentence}")
+            show_refusal(self._window, "Cannot open", f"{said} {refused.sentence}")
 
     def open_recovered(self, saved: SavedDocument, left: RecoveredDocument) -> None:
         """Show a recovered document in this window, or in another if this window has a document."""
@@ -340,7 +340,7 @@ class DocumentController(QObject):
             said = (
                 f"“{path.name}” is open in another window. Close it there or choose another name."
             )
-            refuse(self._window, "Cannot save", said)
+            show_refusal(self._window, "Cannot save", said)
 
     def _cancel_closing(self) -> None:
         if not self._writes:  # otherwise the window closes after the pending writes
@@ -500,7 +500,7 @@ class DocumentController(QObject):
         self._show_message("")
         self._start_next()
         if isinstance(error, InputError):
-            refuse(
+            show_refusal(
                 self._window,
                 "Cannot open" if error.field == "open" else "Cannot save",
                 error.sentence,

@@ -17,7 +17,7 @@ from visualizer.features.token_strip import presenter as token_strip_presenter
 from visualizer.format import format_count
 from visualizer.heatmap import board_presenter
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS, BoardContents
-from visualizer.session.computation_caption import facts
+from visualizer.session.computation_caption import describe_computation
 from visualizer.session.head_retrieval import is_retrieval_read, read_retrieval
 from visualizer.session.provenance import describe_view_provenance
 from visualizer.session.screen import LazyPanels, PanelId, Screen
@@ -206,7 +206,7 @@ def _present_status(moment: ScreenInputs) -> StatusLine:
     if moment.resolved is None:
         return StatusLine(is_working=moment.is_working, progress=progress, share=share)
     run, painting = moment.resolved.run, moment.panel(MASK_EDIT_PANEL)
-    told = (facts(run), board_presenter.describe_exactness(moment.resolved))
+    told = (describe_computation(run), board_presenter.describe_exactness(moment.resolved))
     said = painting.says if painting else "  ·  ".join(filter(None, told))
     notices = (*_describe_problems(moment.panel(SETUP_PANEL)), *run.notices)
     provenance = describe_view_provenance(moment.resolved)

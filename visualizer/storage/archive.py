@@ -20,7 +20,7 @@ from typing import IO, TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from visualizer.storage.json_coding import DamagedError, shown
+from visualizer.storage.json_coding import DamagedError, format_short_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -166,16 +166,22 @@ def _check_member(member: zipfile.ZipInfo) -> None:
     name, mode = member.filename, member.external_attr >> 16
     is_plain = _MEMBER_NAME.fullmatch(name) and len(name) <= MAX_NAME_LENGTH and ".." not in name
     if not is_plain or not name.endswith((*TEXT_SUFFIXES, ".npy")):
-        raise DamagedError(f"contains an entry with an invalid name: “{shown(name)}”.")
+        raise DamagedError(f"contains an entry with an invalid name: “{format_short_value(name)}”.")
     if stat.S_IFMT(mode) not in (0, stat.S_IFREG) or member.flag_bits & 1:
-        raise DamagedError(f"contains an entry that is not a regular file: “{shown(name)}”.")
+        raise DamagedError(
+            f"contains an entry that is not a regular file: “{format_short_value(name)}”."
+        )
     is_stored = member.compress_type == zipfile.ZIP_STORED
     if not is_stored and not (_is_text(member) and member.compress_type == zipfile.ZIP_DEFLATED):
-        raise DamagedError(f"contains an entry with unsupported compression: “{shown(name)}”.")
+        raise DamagedError(
+            f"contains an entry with unsupported compression: “{format_short_value(name)}”."
+        )
     if is_stored and member.file_size != member.compress_size:
-        raise DamagedError(f"contains an entry with inconsistent sizes: “{shown(name)}”.")
+        raise DamagedError(
+            f"contains an entry with inconsistent sizes: “{format_short_value(name)}”."
+        )
     if _is_text(member) and member.file_size > MAX_TEXT_BYTES:
-        raise DamagedError(f"contains a text that is too long: “{shown(name)}”.")
+        raise DamagedError(f"contains a text that is too long: “{format_short_value(name)}”.")
 
 
 def _read_text(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
@@ -188,7 +194,7 @@ def _read_text(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
 
 def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
     """Read an array; its size is checked against the member's before memory is allocated."""
-    wrong = DamagedError(f"contains an invalid array: “{shown(member.filename)}”.")
+    wrong = DamagedError(f"contains an invalid array: “{format_short_value(member.filename)}”.")
     with archive.open(member) as opened:
         start = opened.read(10)
         if len(start) < 10 or start[:8] != b"\x93NUMPY\x01\x00":

@@ -131,7 +131,9 @@ class JsonCoding:
         _check_type(isinstance(given, dict), path, "an object", given)
         kept = self.hints(kind)
         if more := sorted(given.keys() - kept.keys()):
-            raise DamagedError(f"contains an unexpected entry at {path}: “{shown(more[0])}”.")
+            raise DamagedError(
+                f"contains an unexpected entry at {path}: “{format_short_value(more[0])}”."
+            )
         if missing := sorted(kept.keys() - given.keys()):
             raise DamagedError(f"is missing “{missing[0]}” at {path}.")
         return kind(
@@ -142,7 +144,7 @@ class JsonCoding:
         )
 
 
-def shown(value: object) -> str:
+def format_short_value(value: object) -> str:
     """Format a value from a file for a message: at most 24 printable characters."""
     text = value if isinstance(value, str) else _describe_value(value)
     short = text if len(text) <= 24 else f"{text[:23]}…"
@@ -158,7 +160,7 @@ def _describe_value(value: object) -> str:
 
 def _check_type(is_valid: bool, path: str, expected: str, given: object) -> None:
     if not is_valid:
-        raise DamagedError(f"contains {shown(given)} at {path}; expected {expected}.")
+        raise DamagedError(f"contains {format_short_value(given)} at {path}; expected {expected}.")
 
 
 def _without_none(hint: Any) -> Any:
@@ -184,7 +186,9 @@ def _decode_bytes(given: Any, path: str, members: ArchiveMembers) -> bytes:
         raise DamagedError(f"is missing the data of {path}.")
     found = members.pop(path)
     if len(found) != count:
-        raise DamagedError(f"contains {len(found):,} bytes at {path}; expected {shown(count)}.")
+        raise DamagedError(
+            f"contains {len(found):,} bytes at {path}; expected {format_short_value(count)}."
+        )
     return found
 
 

@@ -263,7 +263,7 @@ def ask_recover(
     box.open()
 
 
-def refuse(window: QWidget, title: str, sentence: str) -> None:
+def show_refusal(window: QWidget, title: str, sentence: str) -> None:
     """Explain why an action was not performed."""
     box = create_message_box(window, "refused", QMessageBox.Icon.Warning, sentence)
     box.setWindowTitle(title)

@@ -25,7 +25,7 @@ from visualizer.export.figure_settings import (
 )
 from visualizer.export.figures import svg_pdf_writer
 from visualizer.export.figures.figure_page import figure_content, lay_out_page
-from visualizer.export.figures.svg_pdf_writer import draw_pdf, svg
+from visualizer.export.figures.svg_pdf_writer import draw_pdf, draw_svg
 from visualizer.export.writers import WRITERS
 from visualizer.progress import CancelledError, no_progress
 
@@ -76,7 +76,7 @@ def assert_colours(image: QImage, made: FigurePage, tolerance: int = 3) -> None:
 
 def test_every_word_and_number_is_a_text() -> None:
     made = page()
-    found = texts(svg(made))
+    found = texts(draw_svg(made))
     assert set(SENTENCE.split()) <= set(found)
     assert numbers(made) <= set(found)
     assert made.figure.caption in " ".join(found)
@@ -84,7 +84,7 @@ def test_every_word_and_number_is_a_text() -> None:
 
 def test_words_of_every_script_are_valid_and_whole() -> None:
     made = page(HARD)
-    found = "".join(texts(svg(made)))
+    found = "".join(texts(draw_svg(made)))
     for label in made.figure.board.heatmaps[0].rows.labels:
         assert label in found
 
@@ -93,14 +93,14 @@ def test_words_of_every_script_are_valid_and_whole() -> None:
 @pytest.mark.parametrize("odd", ["a\0b", "a\x1bb", "a\ud800b", "a\uffffb", "\x7f\x85"])
 def test_what_no_xml_may_hold_is_replaced(odd: str) -> None:
     made = page(f"Your {odd} step")
-    assert ElementTree.fromstring(svg(made)).tag == f"{SVG}svg"
+    assert ElementTree.fromstring(draw_svg(made)).tag == f"{SVG}svg"
     assert draw_pdf(made, b"").startswith(b"%PDF")
 
 
 def test_a_drawing_is_as_large_as_asked_for() -> None:
     figure_settings = FIGURE_PRESETS["Paper column"]
     made = lay_out_page(figure_content(shot(), figure_settings), figure_settings)
-    root = ElementTree.fromstring(svg(made))
+    root = ElementTree.fromstring(draw_svg(made))
     assert root.get("width") == "85.0000mm"
     _, _, width, height = map(float, root.get("viewBox", "").split())
     assert width == pytest.approx(85 / MM_PER_INCH * PIXELS_PER_INCH, abs=0.01)
@@ -109,7 +109,7 @@ def test_a_drawing_is_as_large_as_asked_for() -> None:
 
 def test_a_drawing_says_what_it_is() -> None:
     made = page()
-    root = ElementTree.fromstring(svg(made))
+    root = ElementTree.fromstring(draw_svg(made))
     assert root.findtext(f"{SVG}title") == made.figure.name == "Weights"
     assert root.findtext(f"{SVG}desc") == made.figure.caption
 
@@ -117,20 +117,20 @@ def test_a_drawing_says_what_it_is() -> None:
 @pytest.mark.slow
 def test_cells_have_their_colours_in_qt() -> None:
     made = page()
-    assert_colours(rendered(svg(made), made), made)
+    assert_colours(rendered(draw_svg(made), made), made)
 
 
 @pytest.mark.slow
 def test_large_panels_have_their_colours() -> None:
     made = page(" ".join(map(str, range(70))), heads=1)
     assert made.figure.board.heatmaps[0].values.size > 64 * 64
-    assert_colours(rendered(svg(made), made, 2), made)
+    assert_colours(rendered(draw_svg(made), made, 2), made)
 
 
 def test_cells_have_their_colours_in_another_program(tmp_path: Path) -> None:
     made = page()
     path = tmp_path / "a.svg"
-    path.write_bytes(svg(made))
+    path.write_bytes(draw_svg(made))
     out = str(tmp_path / "a.png")
     subprocess.run([tool("rsvg-convert"), "-o", out, str(path)], check=True, timeout=60)
     assert_colours(QImage(out), made)

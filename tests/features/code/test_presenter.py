@@ -24,7 +24,7 @@ from visualizer.attention.spec import (
 )
 from visualizer.attention.stages import STAGE_TABLE, Operation, stages, unfused_stages
 from visualizer.explanations.code_dialects import DIALECTS
-from visualizer.features.code.code_lines import lines
+from visualizer.features.code.code_lines import stage_code_lines
 from visualizer.features.code.presenter import DIALECT_TITLES, CodePanel, present_run_code
 from visualizer.session.view import CodeDialect
 
@@ -55,7 +55,7 @@ def lit(twin: CodePanel) -> list[str]:
 
 
 def text(spec: AttentionSpec, dialect: CodeDialect, stage: str) -> str:
-    (found,) = (line.text for line in lines(spec, dialect) if stage in line.stages)
+    (found,) = (line.text for line in stage_code_lines(spec, dialect) if stage in line.stages)
     return found
 
 
@@ -135,7 +135,7 @@ def test_a_query_that_may_read_nothing_is_spoken_of_only_where_there_is_one(
 def test_every_stage_is_made_once_and_has_the_shape_of_the_trace(case: Case) -> None:
     run = case.run()
     for dialect in CodeDialect:
-        made = lines(run.trace.spec, dialect)
+        made = stage_code_lines(run.trace.spec, dialect)
         counted = Counter(stage for line in made for stage in line.stages)
         assert counted == dict.fromkeys(run.trace.names, 1)
         assert all(len(line.stages) <= 1 or dialect is CodeDialect.SDPA for line in made)
@@ -159,7 +159,9 @@ def test_a_line_is_lit_for_what_it_makes_and_for_nothing_else(case: Case) -> Non
         names = DIALECTS[dialect].names
         for stage in run.trace.names:
             twin = present_run_code(run, dialect, stage)
-            (line,) = (line for line in lines(run.trace.spec, dialect) if stage in line.stages)
+            (line,) = (
+                line for line in stage_code_lines(run.trace.spec, dialect) if stage in line.stages
+            )
             assert lit(twin) == [line.text]
             assert line.text.startswith(f"{names[line.stages[-1]]} = ")
         for absent in {None, *NAMES} - {*run.trace.names}:
@@ -173,7 +175,7 @@ def test_a_line_uses_only_what_stands_above_it(case: Case) -> None:
         words = DIALECTS[dialect]
         known = {"torch", "F", "inputs", "position_table", "sinusoids", "own_mask", "lengths"}
         known |= {"kept", "float", "W", *words.layers.values()}
-        for line in lines(spec, dialect):
+        for line in stage_code_lines(spec, dialect):
             names = [node for node in ast.walk(ast.parse(line.text)) if isinstance(node, ast.Name)]
             made = {node.id for node in names if isinstance(node.ctx, ast.Store)}
             assert {node.id for node in names} - made <= known, line.text
@@ -220,6 +222,6 @@ def test_what_the_fused_call_does_not_know_is_written_out(monkeypatch: pytest.Mo
     assert unfused_stages(spec) == ()
     known = stage_table.FUSED_OPERATIONS - {Operation.SCALE_SCORES}
     monkeypatch.setattr(stage_table, "FUSED_OPERATIONS", known)
-    written = [line.text for line in lines(spec, CodeDialect.SDPA)]
+    written = [line.text for line in stage_code_lines(spec, CodeDialect.SDPA)]
     assert "# Written out: scaled_dot_product_attention does not support “Scaled”." in written
     assert not any("= scaled_dot_product_attention" in line for line in written)

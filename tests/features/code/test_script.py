@@ -41,7 +41,7 @@ from visualizer.attention.spec import (
 )
 from visualizer.attention.spec_validation import problems
 from visualizer.errors import InputError
-from visualizer.features.code.code_lines import lines
+from visualizer.features.code.code_lines import stage_code_lines
 from visualizer.features.code.script import (
     MAX_ASSERTED_NUMBERS,
     MAX_ROUNDING_UNITS,
@@ -325,7 +325,7 @@ def test_a_changed_vector_is_found(ran: Ran) -> None:
 def test_a_script_is_made_of_the_lines_that_are_shown(ran: Ran) -> None:
     for made in ran.made.values():
         written = [line.partition("  # ")[0] for line in made.source.splitlines()]
-        shown = [line.text for line in lines(made.run.trace.spec, made.dialect)]
+        shown = [line.text for line in stage_code_lines(made.run.trace.spec, made.dialect)]
         start = written.index(shown[0])
         assert written[start : start + len(shown)] == shown
 

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from visualizer.attention.model_reading import (
     LogitParts,
+    LogitPartsAnswer,
     ModelQuestion,
     ModelReading,
-    PartsAnswer,
     QuestionKind,
 )
 from visualizer.features.head_scatter.presenter import (
@@ -63,7 +63,7 @@ def test_what_the_model_said_of_heads_is_an_axis_too() -> None:
     heads = np.array([[9.0, 9.0], [0.5, -2.0]])
     parts = LogitParts(1, 0.0, heads, np.zeros(2), 0.0, 0.0, (1, 3))
     reading = ModelReading("made", (3,), {}, {}, True, (), "", None, None)
-    reading.answers.known[ModelQuestion(QuestionKind.PARTS)] = PartsAnswer(parts, " cat", 0.5)
+    reading.answers.known[ModelQuestion(QuestionKind.PARTS)] = LogitPartsAnswer(parts, " cat", 0.5)
     panel = panel_of(between("entropy", ADDED), reading)
     assert panel.up is not None
     np.testing.assert_array_equal(panel.up.values, heads[1:])

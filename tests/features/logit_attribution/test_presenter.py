@@ -9,10 +9,10 @@ from msgspec.structs import replace
 from visualizer.attention.model_reading import (
     AblationAnswer,
     LogitParts,
+    LogitPartsAnswer,
     ModelQuestion,
     ModelReading,
     NextToken,
-    PartsAnswer,
     QuestionKind,
 )
 from visualizer.errors import InputError
@@ -33,7 +33,7 @@ SOURCE = ModelSource("/models/tiny", "tiny", "0" * 64)
 RUN = run_document(Document(), None)
 HEADS = np.array([[0.5, -1.0], [0.25, 2.0]])
 REST = np.array([4.0, -3.0])
-PARTS = PartsAnswer(LogitParts(7, 3.25, HEADS, REST, 0.25, 0.25, (2, 3)), " cat", 0.5)
+PARTS = LogitPartsAnswer(LogitParts(7, 3.25, HEADS, REST, 0.25, 0.25, (2, 3)), " cat", 0.5)
 CHANGES = np.array([[-0.5, 1.0], [np.nan, np.nan]])
 ROWS = (NextToken(" cat", 0.5, 0.5), NextToken(" dog", 0.25, 0.25))
 

@@ -26,9 +26,9 @@ from visualizer.features.mask_editor.brush_masks import (
     full_mask,
     is_allowed,
     mask_of_brush,
-    padding,
-    prefix,
-    window,
+    padding_mask,
+    prefix_mask,
+    window_mask,
 )
 from visualizer.features.mask_editor.presenter import (
     PANEL_REQUIRED,
@@ -91,9 +91,9 @@ def test_brushes_allow_what_they_say(tokens: int, number: int) -> None:
 def test_brushes_by_their_names() -> None:
     assert full_mask(2).astype(int).tolist() == [[1, 1], [1, 1]]
     assert causal_mask(3).astype(int).tolist() == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
-    assert window(3, 2).astype(int).tolist() == [[1, 0, 0], [1, 1, 0], [0, 1, 1]]
-    assert prefix(3, 2).astype(int).tolist() == [[1, 1, 0], [1, 1, 0], [1, 1, 1]]
-    assert padding(3, 1).astype(int).tolist() == 3 * [[1, 0, 0]]
+    assert window_mask(3, 2).astype(int).tolist() == [[1, 0, 0], [1, 1, 0], [0, 1, 1]]
+    assert prefix_mask(3, 2).astype(int).tolist() == [[1, 1, 0], [1, 1, 0], [1, 1, 1]]
+    assert padding_mask(3, 1).astype(int).tolist() == 3 * [[1, 0, 0]]
 
 
 def test_each_brush_has_its_own_number() -> None:

@@ -28,7 +28,7 @@ from visualizer.attention.spec import (
     ScaleKind,
 )
 from visualizer.attention.stages import Operation
-from visualizer.explanations.step_values import LargestValue, format_trimmed, vector
+from visualizer.explanations.step_values import LargestValue, format_trimmed, format_vector
 from visualizer.features.playback.presenter import describe_step
 from visualizer.format import format_number, format_share, shorten
 from visualizer.language.tokenizers import visible_token
@@ -361,7 +361,7 @@ def assert_mixed(said: Said, told: str) -> None:
     if not len(keys):
         assert "attends to no key" in told
         return
-    assert told.endswith(f": {vector(said.rows()[0])}.")
+    assert told.endswith(f": {format_vector(said.rows()[0])}.")
     if " each) into" in told:
         assert np.ptp(weights[keys]) <= 1e-6 * np.abs(weights).max()
         assert f"mixes the values of {len(keys)} keys (" in told
@@ -415,7 +415,7 @@ MADE = (
 def test_a_vector_that_is_made_is_shown(case: Case) -> None:
     for said in every(case.run(), "row"):
         if said.operation in MADE:
-            assert said.whole_area.endswith(f" {vector(said.rows()[0])}.")
+            assert said.whole_area.endswith(f" {format_vector(said.rows()[0])}.")
             assert said.bold == [said.words[said.step.rows[0]]]
 
 
@@ -672,7 +672,7 @@ def test_words_that_look_like_tags_are_words() -> None:
     ],
 )
 def test_a_vector_is_short(numbers: list[float], written: str) -> None:
-    assert vector(np.array(numbers, dtype=np.float64)) == written
+    assert format_vector(np.array(numbers, dtype=np.float64)) == written
 
 
 def test_what_differs_by_rounding_is_alike() -> None:

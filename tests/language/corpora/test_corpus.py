@@ -17,7 +17,7 @@ from visualizer.language.training_settings import (
     CorpusKind,
     CorpusSource,
     TrainingSettings,
-    check,
+    check_settings,
 )
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ def test_a_task_of_too_few_rows_is_refused() -> None:
     assert said.sentence == ("1,000 tokens are not enough for rows of 513. Use 5,130 or more.")
     assert said.remedy
     mended = replace(settings, source=CorpusSource(size=5_130))
-    check(mended)
+    check_settings(mended)
     assert load_corpus(mended).validation.shape == (1, 513)
 
 

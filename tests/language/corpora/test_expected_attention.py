@@ -11,9 +11,9 @@ from visualizer.language.corpora.synthetic_tasks import (
     ALPHABETS,
     BRACKET_PAIRS,
     MISSING_PARTNER,
+    find_partner_keys,
     generate_rows,
     mean_partner_weight,
-    partners,
 )
 from visualizer.language.training_settings import SYNTHETIC_TASKS, CorpusKind
 
@@ -36,8 +36,8 @@ BY_HAND = [
 
 @pytest.mark.parametrize(("kind", "text", "found"), BY_HAND)
 def test_partners_by_hand(kind: CorpusKind, text: str, found: list[int]) -> None:
-    assert partners(kind, list(text)).tolist() == found
-    assert partners(kind, list(text)).dtype == np.int64
+    assert find_partner_keys(kind, list(text)).tolist() == found
+    assert find_partner_keys(kind, list(text)).dtype == np.int64
 
 
 def drawn(kind: CorpusKind, length: int, seed: int) -> str:
@@ -52,7 +52,7 @@ def drawn(kind: CorpusKind, length: int, seed: int) -> str:
 )
 def test_a_partner_is_the_next_token(kind: CorpusKind, length: int, seed: int) -> None:
     row = drawn(kind, length, seed)
-    found = partners(kind, row)
+    found = find_partner_keys(kind, row)
     for query in range(length - 1):
         if found[query] != MISSING_PARTNER:
             assert row[found[query]] == row[query + 1]
@@ -61,7 +61,7 @@ def test_a_partner_is_the_next_token(kind: CorpusKind, length: int, seed: int) -
 @given(st.integers(2, 80), st.integers(0, 999))
 def test_a_bracket_that_closes_next_closes_its_partner(length: int, seed: int) -> None:
     row = drawn(CorpusKind.BRACKETS, length, seed)
-    found = partners(CorpusKind.BRACKETS, row)
+    found = find_partner_keys(CorpusKind.BRACKETS, row)
     for query in range(length - 1):
         after = row[query + 1]
         if any(after == pair[1] for pair in BRACKET_PAIRS):
@@ -74,7 +74,7 @@ def test_a_bracket_that_closes_next_closes_its_partner(length: int, seed: int) -
 @given(st.integers(6, 80), st.integers(0, 999))
 def test_a_digit_of_a_sum_is_told_by_the_digit_of_the_same_place(length: int, seed: int) -> None:
     row = drawn(CorpusKind.ADDITION, length, seed)
-    found = partners(CorpusKind.ADDITION, row)
+    found = find_partner_keys(CorpusKind.ADDITION, row)
     start = 0
     for problem in row.split("."):
         one, _, rest = problem.partition("+")
@@ -95,14 +95,14 @@ def test_a_digit_of_a_sum_is_told_by_the_digit_of_the_same_place(length: int, se
 def test_any_text_has_partners_or_none(kind: CorpusKind, data: st.DataObject) -> None:
     letters = ALPHABETS.get(kind, "ab c") + "x"
     tokens = data.draw(st.lists(st.sampled_from(letters) | st.text(max_size=2), max_size=30))
-    found = partners(kind, tokens)
+    found = find_partner_keys(kind, tokens)
     assert found.shape == (len(tokens),)
     assert ((found >= MISSING_PARTNER) & (found <= np.arange(len(tokens)))).all()
 
 
 @pytest.mark.parametrize("kind", SYNTHETIC_TASKS)
 def test_every_task_has_some(kind: CorpusKind) -> None:
-    assert (partners(kind, drawn(kind, 33, 0)) != MISSING_PARTNER).sum() > 5
+    assert (find_partner_keys(kind, drawn(kind, 33, 0)) != MISSING_PARTNER).sum() > 5
 
 
 def test_attending_is_the_mean_weight_on_the_partners() -> None:

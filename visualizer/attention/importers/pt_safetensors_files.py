@@ -33,7 +33,7 @@ _DOUBLE = {torch.float64, torch.int64, torch.uint32, torch.uint64}
 _WIDE = {"F64": 8, "I64": 8, "U64": 8, "U32": 8}
 
 
-def safetensors(path: Path) -> FileContents:
+def list_safetensors(path: Path) -> FileContents:
     """List the tensors of a ``.safetensors`` file, and the tokens in its metadata."""
     entries, left_out, size = [], [], path.stat().st_size
     with convert_read_errors(path), safe_open(str(path), framework="pt") as file:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 READERS: dict[str, Callable[[Path], FileContents]] = {
     ".npy": numpy_files.list_npy,
     ".npz": numpy_files.list_npz,
-    ".safetensors": pt_safetensors_files.safetensors,
+    ".safetensors": pt_safetensors_files.list_safetensors,
     ".pt": pt_safetensors_files.list_pt,
     ".pth": pt_safetensors_files.list_pt,
     ".bin": pt_safetensors_files.list_pt,

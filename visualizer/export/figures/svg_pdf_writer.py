@@ -54,7 +54,7 @@ def write_svg(
     if page is None:
         progress(0, 10)
         page = lay_out_exact_page(snapshot, figure_settings, progress)
-    drawn = svg(page, part_of_progress(progress, 20, 95))
+    drawn = draw_svg(page, part_of_progress(progress, 20, 95))
     progress(9, 10)
     file.write(attach_to_svg(drawn, document_to_attach(snapshot, figure_settings)))
 
@@ -77,7 +77,7 @@ def write_pdf(
     file.write(drawn)
 
 
-def svg(page: FigurePage, progress: Progress = no_progress) -> bytes:
+def draw_svg(page: FigurePage, progress: Progress = no_progress) -> bytes:
     """Draw a page as SVG."""
     buffer, made = _open_buffer(), QSvgGenerator()
     made.setOutputDevice(buffer)
@@ -182,4 +182,4 @@ def create_clipboard_figure(
     progress(0, 10)
     page = lay_out_exact_page(snapshot, figure_settings, progress)
     image = render_page(page, figure_settings.dpi, part_of_progress(progress, 20, 60))
-    return ClipboardFigure(image, svg(page, part_of_progress(progress, 60, 100)))
+    return ClipboardFigure(image, draw_svg(page, part_of_progress(progress, 60, 100)))

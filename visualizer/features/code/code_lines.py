@@ -1,7 +1,8 @@
 """Python source lines that compute a spec's stages, in one of three dialects.
 
 The lines derive only from the stage table, with one expression writer per operation. A script
-consists of the same lines, so each line runs as shown; `lines` lists the names they need.
+consists of the same lines, so each line runs as shown; `stage_code_lines` lists the names that
+they need.
 
 Sources: Raschka 2024, "Build a Large Language Model (From Scratch)", chapter 3, for the book's
 names; Karpathy 2023, "Let's build GPT", for the lecture's; the reference of
@@ -46,7 +47,7 @@ class CodeLine(Struct, frozen=True):
     text: str
 
 
-def lines(spec: AttentionSpec, dialect: CodeDialect) -> tuple[CodeLine, ...]:
+def stage_code_lines(spec: AttentionSpec, dialect: CodeDialect) -> tuple[CodeLine, ...]:
     """The lines that compute every stage of a spec, each stage once.
 
     They need torch, ``nn``, ``F``, ``inputs`` and the layers; depending on the spec also

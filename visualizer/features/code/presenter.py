@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from visualizer.attention.model_reading import AttentionKind, SecondText
-from visualizer.features.code.code_lines import CodeLine, lines
+from visualizer.features.code.code_lines import CodeLine, stage_code_lines
 from visualizer.models.model_source import parse_server_address
 from visualizer.session.pane import PanelPresenter
 from visualizer.session.screen import PanelId
@@ -201,7 +201,7 @@ def present_run_code(run: Run, dialect: CodeDialect, stage: str | None) -> CodeP
     title = f"{run.trace.stage(stage).title} in code" if stage and is_there else "In code"
     shown = tuple(
         CodePanelLine(line.text, shape_comment(run, line), stage in line.stages)
-        for line in lines(run.trace.spec, dialect)
+        for line in stage_code_lines(run.trace.spec, dialect)
     )
     return CodePanel(title, dialect, shown)
 

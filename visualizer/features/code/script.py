@@ -34,7 +34,7 @@ from visualizer.features.code.code_lines import (
     boolean_tensor_line,
     format_array_literal,
     format_list_literal,
-    lines,
+    stage_code_lines,
     tensor_line,
 )
 from visualizer.features.code.presenter import DIALECT_TITLES, shape_comment
@@ -154,7 +154,7 @@ def tolerance_note(run: Run, dialect: CodeDialect) -> Iterator[str]:
 
 
 def _asserted_stages(run: Run, dialect: CodeDialect) -> tuple[str, ...]:
-    made = {line.stages[-1] for line in lines(run.trace.spec, dialect) if line.stages}
+    made = {line.stages[-1] for line in stage_code_lines(run.trace.spec, dialect) if line.stages}
     return tuple(dict.fromkeys(stage for stage in (Role.WEIGHTS, run.trace.last) if stage in made))
 
 
@@ -494,7 +494,7 @@ def _custom_bias_lines(
 
 def _computation_lines(run: Run, dialect: CodeDialect) -> str:
     written = []
-    for line in lines(run.trace.spec, dialect):
+    for line in stage_code_lines(run.trace.spec, dialect):
         shape = shape_comment(run, line)
         written.append(f"{line.text}  {shape}" if shape else line.text)
     return "\n".join(written)

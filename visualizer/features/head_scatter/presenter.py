@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from visualizer.attention.model_reading import (
     AblationAnswer,
+    LogitPartsAnswer,
     ModelQuestion,
-    PartsAnswer,
     QuestionKind,
 )
 from visualizer.attention.roles import Role
@@ -260,7 +260,7 @@ def _values_by_measure(
     """Return the values of the run's heads from the answers, [layer, head] by measure name."""
     reading, found = resolved.run.reading, {}
     for answer in answers if reading else ():
-        if isinstance(answer, PartsAnswer):
+        if isinstance(answer, LogitPartsAnswer):
             name, layers, values = ADDED, answer.parts.layers, answer.parts.heads
         elif isinstance(answer, AblationAnswer):
             name, layers, values = LOST, answer.layers, -answer.changes

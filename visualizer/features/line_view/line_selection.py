@@ -201,7 +201,7 @@ def max_heads_per_query(run: Run, request: LineRequest) -> int:
     return most if most < len(request.heads) else 0
 
 
-def of_query(run: Run, request: LineRequest, query: int) -> SelectedLines:
+def select_lines_of_query(run: Run, request: LineRequest, query: int) -> SelectedLines:
     """Select the lines of one query, over all drawn heads."""
     weights = _read_weights(run, request, query, slice(None))  # head key
     passing = has_line(weights, request) & _allowed_in_run(run, request)[query]
@@ -215,7 +215,7 @@ def of_query(run: Run, request: LineRequest, query: int) -> SelectedLines:
     return _limit_highlighted(_build_selection(run, request, place, weights[at, keys]))
 
 
-def of_key(run: Run, request: LineRequest, key: int) -> SelectedLines:
+def select_lines_to_key(run: Run, request: LineRequest, key: int) -> SelectedLines:
     """Select the lines to one key, over all drawn heads."""
     weights = _read_weights(run, request, slice(None), key)  # head query
     passing = has_line(weights, request) & _allowed_in_run(run, request)[:, key]
@@ -256,7 +256,7 @@ def count_pairs(run: Run, request: LineRequest) -> int:
     return len(request.heads) * _allowed_count(request.masking, run.trace.sides, text)
 
 
-def lines_reached(lines: SelectedLines, rows: int, columns: int) -> SelectedLines:
+def keep_reached_lines(lines: SelectedLines, rows: int, columns: int) -> SelectedLines:
     """Keep the lines of cells that playback has reached: whole rows, then part of the next."""
     there = (lines.queries < rows) | ((lines.queries == rows) & (lines.keys < columns))
     return lines.at(there, lines.is_thinned)

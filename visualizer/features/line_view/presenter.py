@@ -16,15 +16,15 @@ from visualizer.features.line_view.line_selection import (
     SelectedLines,
     count_pairs,
     empty_selection,
+    keep_reached_lines,
     line_request,
     line_strength,
     line_weight,
-    lines_reached,
     max_heads_per_query,
     no_lines_reason,
-    of_key,
-    of_query,
     select_largest_lines,
+    select_lines_of_query,
+    select_lines_to_key,
 )
 from visualizer.features.line_view.long_text_lines import (
     known_weights,
@@ -168,7 +168,7 @@ class LineSource(Struct, frozen=True, eq=False):
                 else empty_selection()
             )
         else:
-            lines = of_query(self.run, self.request, query)
+            lines = select_lines_of_query(self.run, self.request, query)
         return self.visible_lines(lines)
 
     def select_key_lines(self, key: int) -> SelectedLines:
@@ -180,7 +180,7 @@ class LineSource(Struct, frozen=True, eq=False):
                 else empty_selection()
             )
         else:
-            lines = of_key(self.run, self.request, key)
+            lines = select_lines_to_key(self.run, self.request, key)
         return self.visible_lines(lines)
 
     def cell_weight(self, place: tuple[int, ...]) -> tuple[float | None, float]:
@@ -192,7 +192,7 @@ class LineSource(Struct, frozen=True, eq=False):
 
     def visible_lines(self, lines: SelectedLines) -> SelectedLines:
         """The lines that playback has reached."""
-        return lines_reached(lines, *self.playback_reach) if self.playback_reach else lines
+        return keep_reached_lines(lines, *self.playback_reach) if self.playback_reach else lines
 
 
 LINES_PANEL: PanelId[LinePanel | None] = PanelId(PANE_TITLE)

@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from visualizer.attention.model_reading import (
     AblationAnswer,
+    LogitPartsAnswer,
     ModelQuestion,
-    PartsAnswer,
     QuestionKind,
 )
 from visualizer.errors import InputError
@@ -138,7 +138,7 @@ def present_attribution(
     made_of = (parts, changes, tuple(pending), token, view, reading)
     if previous and previous.made_of == made_of:
         return previous
-    found = parts if isinstance(parts, PartsAnswer) else None
+    found = parts if isinstance(parts, LogitPartsAnswer) else None
     lost = changes if isinstance(changes, AblationAnswer) else None
     likely = sorted(reading.next_tokens, key=lambda row: -row.probability)
     message = "" if found else COMPUTING_MESSAGE
@@ -167,7 +167,7 @@ def _shown_heads(resolved: ResolvedView, reading: ModelReading) -> tuple[int, tu
 
 
 def _parts_cells(
-    answer: PartsAnswer, view: tuple[str, tuple[int, tuple[int, ...]]]
+    answer: LogitPartsAnswer, view: tuple[str, tuple[int, tuple[int, ...]]]
 ) -> LabelledCells:
     parts, (map_name, shown) = answer.parts, view
     values = np.concatenate([parts.heads, parts.rest[:, None]], axis=1)
@@ -217,7 +217,7 @@ def _marked_cells(
     return frozenset([(layers.index(layer), seen[0])]) if is_one else frozenset()
 
 
-def _describe_sum(answer: PartsAnswer) -> str:
+def _describe_sum(answer: LogitPartsAnswer) -> str:
     parts = answer.parts
     whole, logit = format_number(parts.sum, 3), format_number(parts.logit, 3)
     return (

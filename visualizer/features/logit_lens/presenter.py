@@ -110,7 +110,7 @@ def present_lens(
         tuple(tuple(visible_token(rank[0]) for rank in layer) for layer in answer.words),
         frozenset([place] if place else []),
         shown,
-        describe=partial(describe, answer, tokens),
+        describe=partial(describe_predictions, answer, tokens),
     )
     return LensPanel(cells, "", None, (), answer.layers, made_of)
 
@@ -127,7 +127,7 @@ def _row_title(answer: LensAnswer, row: int) -> str:
     return "model" if row == len(answer.layers) - 1 else str(answer.layers[row] + 1)
 
 
-def describe(answer: LensAnswer, tokens: tuple[str, ...], row: int, column: int) -> str:
+def describe_predictions(answer: LensAnswer, tokens: tuple[str, ...], row: int, column: int) -> str:
     """Describe the next tokens that a layer predicts at a token of the text."""
     predictions = ", ".join(
         f"“{word}” {format_share(float(share))}"

@@ -35,19 +35,19 @@ def causal_mask(tokens: int) -> np.ndarray:
     return np.tri(tokens, dtype=bool)  # query key
 
 
-def window(tokens: int, width: int) -> np.ndarray:
+def window_mask(tokens: int, width: int) -> np.ndarray:
     """Each query attends to `width` tokens: itself and those just before it."""
     mask: np.ndarray = causal_mask(tokens) & ~np.tri(tokens, k=-width, dtype=bool)  # query key
     return mask
 
 
-def prefix(tokens: int, length: int) -> np.ndarray:
+def prefix_mask(tokens: int, length: int) -> np.ndarray:
     """Every query attends to the first `length` tokens; the rest of the mask is causal."""
-    mask: np.ndarray = causal_mask(tokens) | padding(tokens, length)  # query key
+    mask: np.ndarray = causal_mask(tokens) | padding_mask(tokens, length)  # query key
     return mask
 
 
-def padding(tokens: int, length: int) -> np.ndarray:
+def padding_mask(tokens: int, length: int) -> np.ndarray:
     """Every query attends to the first `length` tokens only."""
     return np.broadcast_to(np.arange(tokens) < length, (tokens, tokens))  # query key
 
@@ -55,7 +55,11 @@ def padding(tokens: int, length: int) -> np.ndarray:
 @lru_cache(maxsize=16)
 def mask_of_brush(brush: MaskBrush, tokens: int, number: int) -> BooleanMatrix:
     """Return the mask of a brush for a number of tokens."""
-    masks = {MaskBrush.WINDOW: window, MaskBrush.PREFIX: prefix, MaskBrush.PADDING: padding}
+    masks = {
+        MaskBrush.WINDOW: window_mask,
+        MaskBrush.PREFIX: prefix_mask,
+        MaskBrush.PADDING: padding_mask,
+    }
     if brush in masks:
         return BooleanMatrix.of(masks[brush](tokens, number))
     return BooleanMatrix.of((full_mask if brush is MaskBrush.ALL else causal_mask)(tokens))

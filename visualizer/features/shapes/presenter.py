@@ -10,7 +10,7 @@ from msgspec import Struct
 from visualizer.attention.roles import VECTOR_ROLES, Role
 from visualizer.attention.spec import Arrangement, Dtype
 from visualizer.explanations.explain import EXPLAINERS
-from visualizer.explanations.shape_equations import sizes
+from visualizer.explanations.shape_equations import format_shape
 from visualizer.format import format_count, format_size
 from visualizer.session.pane import PanelPresenter
 from visualizer.session.screen import PanelId
@@ -57,12 +57,12 @@ class HeadSplit(Struct, frozen=True):
     @property
     def joined(self) -> str:
         """Shape with all heads side by side."""
-        return sizes(self.tokens, self.width)
+        return format_shape(self.tokens, self.width)
 
     @property
     def with_head_axis(self) -> str:
         """Shape with a head axis."""
-        return sizes(self.heads, self.tokens, self.d_head)
+        return format_shape(self.heads, self.tokens, self.d_head)
 
     @property
     def columns(self) -> tuple[int, ...]:

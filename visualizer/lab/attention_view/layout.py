@@ -24,7 +24,7 @@ from visualizer.heatmap.panel_margins import (
     MAX_LABEL_PX,
     footer_height,
     label_height,
-    narrowest,
+    min_column_head_width,
     notes_height,
     widest_label,
 )
@@ -82,7 +82,7 @@ class LayerPlacement:
         widest = min(widest_label(first.rows.labels), MAX_LABEL_PX * self.scale)
         self.gutter = max(64 * self.scale, widest + 14)
         self.notes = max(notes_height(one) for one in board.heatmaps)
-        self.minimum_value = max(narrowest(one) for one in board.heatmaps)
+        self.minimum_value = max(min_column_head_width(one) for one in board.heatmaps)
         self.share = (width - self.gutter - 2 * MARGIN + GAP) / len(board.columns) - GAP - 8
 
     def side_of(self, layers: int, label: float) -> float:

@@ -24,7 +24,7 @@ REQUEST_PAUSE_MS = 150
 MAX_CACHED_BYTES = 128 * 2**20
 
 
-class ProbeError(Struct, frozen=True):
+class ProbeFailure(Struct, frozen=True):
     """Why the model cannot be run on the text of a view.
 
     Parameters
@@ -56,7 +56,7 @@ class ProbeController(QObject):
         self.result: ProbeResult | None = None
         self.text = ""
         """Text of the current result."""
-        self._refusal: ProbeError | None = None
+        self._refusal: ProbeFailure | None = None
         self._folder: Path | None = None
         self._offered_probe = ""
         self._is_own_run = False
@@ -138,7 +138,7 @@ class ProbeController(QObject):
         self._rest_timer.start()
         if message.says == "refused":
             values = message.values
-            self._refusal = ProbeError(
+            self._refusal = ProbeFailure(
                 requested_view, str(values["sentence"]), values["field"] == "text"
             )
             self.changed.emit()

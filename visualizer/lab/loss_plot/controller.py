@@ -15,7 +15,7 @@ from visualizer.lab.loss_plot.model import (
     ReferenceLoss,
 )
 from visualizer.lab.loss_plot.presenter import present_plot
-from visualizer.lab.loss_plot.widget import smoother
+from visualizer.lab.loss_plot.widget import with_smoothing_changed
 
 if TYPE_CHECKING:
     from visualizer.lab.controller import LabStateController
@@ -83,7 +83,7 @@ class LossPlotController(QObject):
 
     def change_smoothing(self, by: int) -> None:
         """Increase or decrease the smoothing of the losses."""
-        self.choose(smoother(self.options, by))
+        self.choose(with_smoothing_changed(self.options, by))
 
     def pick(self, step: int) -> None:
         """Select the step that was clicked, or the current model at the end of training."""

@@ -242,7 +242,7 @@ SMOOTHING_STRENGTHS = (0.0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999
 AXIS_LABELS = {"losses": "Log loss", "steps": "Log steps"}
 
 
-def smoother(options: PlotOptions, by: int) -> PlotOptions:
+def with_smoothing_changed(options: PlotOptions, by: int) -> PlotOptions:
     """Return options that are smoothed by this many more steps, within the limits."""
     at = SMOOTHING_STRENGTHS.index(options.smoothing) + by
     return replace(

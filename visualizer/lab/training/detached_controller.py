@@ -40,7 +40,7 @@ _pending_orders: set[Path] = set()
 """Runs of closed windows that continue in the background once their processes have ended."""
 
 
-def order(folder: Path) -> None:
+def write_orders(folder: Path) -> None:
     """Write the orders of a background training; from then on its run counts as training.
 
     The process reads its orders from a file, because no window sends them.
@@ -64,7 +64,7 @@ def order(folder: Path) -> None:
         raise InputError("folder", sentence) from refused
 
 
-def write_pending_order(folder: Path) -> None:
+def mark_order_pending(folder: Path) -> None:
     """Mark a run to continue later; its process would remove an order file when it starts."""
     _pending_orders.add(folder)
 
@@ -77,7 +77,7 @@ def continue_run(folder: Path, command: Sequence[str] = TRAINING_COMMAND) -> Non
     InputError
         With the field ``folder``, if the orders cannot be written or the process cannot start.
     """
-    order(folder)  # written again, because `MAX_START_S` counts from now
+    write_orders(folder)  # written again, because `MAX_START_S` counts from now
     why = _start_process(RunFolder(folder), command)
     if why:
         withdraw_order(folder)

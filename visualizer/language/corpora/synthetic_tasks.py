@@ -167,7 +167,7 @@ _OPENING_OF = {pair[1]: pair[0] for pair in BRACKET_PAIRS}
 _OPENING = set(_OPENING_OF.values())
 
 
-def partners(kind: CorpusKind, tokens: Sequence[str]) -> np.ndarray:
+def find_partner_keys(kind: CorpusKind, tokens: Sequence[str]) -> np.ndarray:
     """Return for each query the key that determines the next token, int64 [token].
 
     It is `MISSING_PARTNER` if none is known, and never after the query. Any tokens are accepted: a

@@ -19,7 +19,7 @@ from visualizer.attention.model_reading import (
     CostlyAnswer,
     LensAnswer,
     LogitParts,
-    PartsAnswer,
+    LogitPartsAnswer,
     QuestionKind,
 )
 from visualizer.attention.roles import Role
@@ -39,8 +39,8 @@ from visualizer.models.model_protocol.answers import (
     ROWS_PREFIX,
     CostlyValues,
     LensValues,
+    LogitPartsValues,
     ModelMetadata,
-    PartsValues,
     QuestionValues,
     ReadResponse,
     TextTokens,
@@ -442,7 +442,7 @@ def _parse_answer(kind: QuestionKind, sizes: tuple[int, int], answer: Answer) ->
         if not _are_words(values.words, probabilities.shape):
             raise invalid_response_error("its tokens and probabilities differ in number")
         return LensAnswer(values.layers, values.words, probabilities)
-    if isinstance(values, PartsValues):
+    if isinstance(values, LogitPartsValues):
         parts = LogitParts(
             values.number,
             values.logit,
@@ -452,7 +452,7 @@ def _parse_answer(kind: QuestionKind, sizes: tuple[int, int], answer: Answer) ->
             values.bias,
             values.layers,
         )
-        return PartsAnswer(parts, values.token, values.probability)
+        return LogitPartsAnswer(parts, values.token, values.probability)
     changes = checked_array(arrays, "changes", (count, heads))
     return AblationAnswer(values.token, values.layers, changes)
 

@@ -100,7 +100,7 @@ class LensValues(Struct, frozen=True, tag_field="kind", tag="lens"):
     words: tuple[tuple[tuple[str, ...], ...], ...]
 
 
-class PartsValues(Struct, frozen=True, tag_field="kind", tag="parts"):
+class LogitPartsValues(Struct, frozen=True, tag_field="kind", tag="parts"):
     """`PartsAnswer` without its arrays."""
 
     token: str
@@ -125,7 +125,7 @@ class CostlyValues(Struct, frozen=True, tag_field="kind", tag="costly"):
     sentence: str
 
 
-QuestionValues = LensValues | PartsValues | AblationsValues | CostlyValues
+QuestionValues = LensValues | LogitPartsValues | AblationsValues | CostlyValues
 
 
 def decode_values(kind: type[Values], values: Mapping[str, object]) -> Values:

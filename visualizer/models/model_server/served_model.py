@@ -23,8 +23,8 @@ from visualizer.attention.model_reading import (
     AblationAnswer,
     CostlyAnswer,
     LensAnswer,
+    LogitPartsAnswer,
     ModelAnswers,
-    PartsAnswer,
 )
 from visualizer.attention.roles import Role
 from visualizer.errors import InputError
@@ -37,8 +37,8 @@ from visualizer.models.model_protocol.answers import (
     AblationsValues,
     CostlyValues,
     LensValues,
+    LogitPartsValues,
     ModelMetadata,
-    PartsValues,
     ReadResponse,
     TextTokens,
     TokenNames,
@@ -440,9 +440,9 @@ def encode_answer(answer: ModelAnswer) -> Answer:
     elif isinstance(answer, LensAnswer):
         values = LensValues(answer.layers, answer.words)
         arrays = {"probabilities": answer.probabilities}
-    elif isinstance(answer, PartsAnswer):
+    elif isinstance(answer, LogitPartsAnswer):
         parts = answer.parts
-        values = PartsValues(
+        values = LogitPartsValues(
             answer.token, answer.probability, parts.number, parts.logit, parts.embedding,
             parts.bias, parts.layers,
         )  # fmt: skip
