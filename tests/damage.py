@@ -175,7 +175,7 @@ def _open_run(folder: RunFolder) -> None:
         assert all(step <= last for step in opened.snapshots())
         refused = [step for step in opened.snapshots() if not _is_read(opened, step)]
         if running and not running.is_done:
-            opened.hold()
+            opened.acquire_lock()
             with suppress(DivergedError):  # weights may be any numbers
                 running.advance()
             running.save()

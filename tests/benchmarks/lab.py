@@ -213,7 +213,7 @@ def _long() -> Gaps:
     with _opened() as (bench, _):
         lab = bench.window.lab
         children.run("lab", "write", str(lab.home / "long"))
-        bench.window.run_controller.look()
+        bench.window.run_controller.refresh_runs()
         linger(200)
         bench.gap()
         bench.window.open_run(lab.home / "long")

@@ -90,7 +90,7 @@ def test_a_figure_opens_as_what_it_is_a_picture_of(suffix: str, tmp_path: Path) 
     export_file(path, shot(layer=1), FigureSettings())
     saved = open_document(path)
     assert saved.document.captured
-    assert (saved.document.captured.called, saved.view.layer) == ("layer 2 of attn.npz", 0)
+    assert (saved.document.captured.display_name, saved.view.layer) == ("layer 2 of attn.npz", 0)
     np.testing.assert_array_equal(saved.document.captured.array(), elsewhere().array()[1:])
     for whole, layer, settings in (
         (shot(layer=1), 1, FigureSettings(has_all_layers=True)),

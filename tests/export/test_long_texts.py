@@ -56,11 +56,9 @@ def assert_exact(figure: FigureContent, snapshot: Snapshot) -> None:
         held = trace.displayed_stage(heatmap.stage, lens, heatmap.fold)
         head = () if heatmap.head is None else (heatmap.head,)
         down, right = heatmap.rows.block, heatmap.columns.block
-        for drawn, start in enumerate(heatmap.rows.displayed_stage[::down]):
+        for drawn, start in enumerate(heatmap.rows.visible_range[::down]):
             rows = held.read((*heatmap.leading, *head, slice(start, start + down)))
-            wide = rows[
-                :, heatmap.columns.displayed_stage.start : heatmap.columns.displayed_stage.stop
-            ]
+            wide = rows[:, heatmap.columns.visible_range.start : heatmap.columns.visible_range.stop]
             starts = np.arange(0, wide.shape[1], right)
             high = np.maximum.reduceat(wide.max(0), starts)
             low = np.minimum.reduceat(np.where(np.isfinite(wide), wide, np.inf).min(0), starts)

@@ -613,9 +613,7 @@ def part_of(heatmap: Heatmap, first: float, share: float) -> Heatmap:
         return replace(axis, part=range(start, start + size))
 
     rows, columns = seen(heatmap.rows), seen(heatmap.columns)
-    values = np.full(
-        (len(rows.displayed_stage), len(columns.displayed_stage)), 0.5, dtype=np.float32
-    )
+    values = np.full((len(rows.visible_range), len(columns.visible_range)), 0.5, dtype=np.float32)
     return replace(heatmap, rows=rows, columns=columns, values=values)
 
 

@@ -135,8 +135,8 @@ def pooled(numbers: np.ndarray, is_signed: bool) -> float:
 def blocks(axis: HeatmapAxis) -> list[slice]:
     """The rows or columns of the stage that are in each drawn cell."""
     edges = [
-        *range(axis.displayed_stage.start, axis.displayed_stage.stop, axis.block),
-        axis.displayed_stage.stop,
+        *range(axis.visible_range.start, axis.visible_range.stop, axis.block),
+        axis.visible_range.stop,
     ]
     return [slice(*edge) for edge in itertools.pairwise(edges)]
 
@@ -162,16 +162,16 @@ def test_what_is_asked_for_is_seen_in_blocks_of_which_there_is_room(given_: Look
         (heatmap.rows, heatmap.columns), parts, given_.numbers()[0].shape, strict=True
     ):
         if part is None:
-            assert axis.displayed_stage == range(size)
+            assert axis.visible_range == range(size)
             assert axis.block == math.ceil(size / room)
             continue
         assert axis.block & (axis.block - 1) == 0  # the least power of two with room
         assert math.ceil(len(part) / axis.block) <= room
         assert axis.block == 1 or math.ceil(len(part) / (axis.block // 2)) > room
-        assert axis.displayed_stage.start % axis.block == 0
-        assert 0 <= part.start - axis.displayed_stage.start < axis.block
-        assert 0 <= axis.displayed_stage.stop - part.stop < axis.block
-        assert axis.displayed_stage.stop <= size
+        assert axis.visible_range.start % axis.block == 0
+        assert 0 <= part.start - axis.visible_range.start < axis.block
+        assert 0 <= axis.visible_range.stop - part.stop < axis.block
+        assert axis.visible_range.stop <= size
     assert heatmap.is_zoomed == (zoom is not None)
     assert heatmap.is_pooled == (heatmap.rows.block * heatmap.columns.block > 1)
 
@@ -250,9 +250,7 @@ def test_row_sums_are_those_of_the_whole_row(given_: Looked) -> None:
     is_share = (
         given_.run.trace.stage(given_.stage).is_weights and given_.fold is not HeadAggregate.MAX
     )
-    sums = numbers[heatmap.rows.displayed_stage.start : heatmap.rows.displayed_stage.stop].sum(
-        axis=1
-    )
+    sums = numbers[heatmap.rows.visible_range.start : heatmap.rows.visible_range.stop].sum(axis=1)
     if not is_share or heatmap.is_pooled or np.allclose(sums, 1, atol=1e-4):
         assert heatmap.sums is None
     else:
@@ -281,7 +279,7 @@ def test_where_the_first_token_is_hidden_it_is_said(given_: Looked) -> None:
         return
     assert heatmap.hidden is not None
     assert heatmap.hidden.shape == heatmap.values.shape
-    assert (heatmap.hidden == (np.array(heatmap.columns.displayed_stage) == 0)).all()
+    assert (heatmap.hidden == (np.array(heatmap.columns.visible_range) == 0)).all()
 
 
 @pytest.mark.parametrize("head", range(3))

@@ -85,7 +85,7 @@ def test_a_click_pins_in_its_text_and_the_keys_stay_there(texts: Hand) -> None:
 
 
 def test_another_head_is_seen_by_pinning_or_choosing_it(texts: Hand) -> None:
-    texts.window.workspace.look(pinned=Cell("weights", (1, 0, 0)))
+    texts.window.workspace.change_view(pinned=Cell("weights", (1, 0, 0)))
     texts.settle()
     assert {shown.head for shown in texts.shown.heatmaps if shown.stage == "weights"} == {1}
     texts.window.controllers.cell_selection_controller.unpin()

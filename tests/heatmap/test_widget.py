@@ -151,10 +151,10 @@ def test_a_resting_pointer_does_not_talk_into_walking(hand: Hand) -> None:
 
 def test_scroll_bars_and_minimap_keep_to_what_is_left_between_the_bars(hand: Hand) -> None:
     workspace = hand.window.workspace
-    workspace.look(stages=frozenset({"queries", "keys"}), zoom=None)
+    workspace.change_view(stages=frozenset({"queries", "keys"}), zoom=None)
     hand.settle()
     assert not hand.board.horizontalScrollBar().maximum()
-    workspace.look(stages=frozenset(workspace.run.trace.names if workspace.run else ()))
+    workspace.change_view(stages=frozenset(workspace.run.trace.names if workspace.run else ()))
     many_heads(hand)
     hand.window.controllers.view_controller.zoom(2, (3, 3))
     hand.settle()
@@ -229,7 +229,7 @@ def test_a_link_to_a_panel_that_is_not_shown_moves_no_panel(hand: Hand) -> None:
 def test_a_double_click_shows_one_head_of_one_stage_and_another_all(hand: Hand) -> None:
     hand.type_number("d_out", "4")
     hand.type_number("heads", "2")
-    hand.window.workspace.look(stages=frozenset({"weights"}))
+    hand.window.workspace.change_view(stages=frozenset({"weights"}))
     hand.settle()
     for heads in (frozenset({1}), None):
         at = hand.point(Cell("weights", (1, 3, 2)))

@@ -85,7 +85,7 @@ def test_the_model_is_opened_as_it_is_at_the_step_that_is_looked_at(real: Studen
     run = real.window.lab.run
     assert run
     real.press(Qt.Key.Key_L, CONTROL | SHIFT)
-    real.window.lab.snapshot_bar(run.snapshots[1])
+    real.window.lab.select_snapshot(run.snapshots[1])
     real.press(Qt.Key.Key_L, CONTROL | SHIFT)
     text = real.window.lab.view.probe
     earlier = RunFolder(run.folder).snapshot(run.snapshots[1]).path

@@ -109,7 +109,7 @@ def test_parts_are_as_large_after_any_number_of_starts(
         student = Student(qtbot, window)
         if start in {1, 3}:  # the text's column is there only with a run
             watch(student)
-        wanted.append({name: each.wanted for name, each in window.splitters.items()})
+        wanted.append({name: each.wanted_sizes for name, each in window.splitters.items()})
         window.close()
         let_go(window)
     assert wanted == 5 * wanted[:1]
@@ -122,7 +122,7 @@ def test_what_a_hand_makes_of_the_parts_is_kept(student: Student) -> None:
     watch(student)
     drag(across.handle(1), 60)
     left, _, right = across.sizes()
-    assert left == across.wanted[0] != 264
+    assert left == across.wanted_sizes[0] != 264
     student.window.resize(900, 600)
     student.window.resize(1400, 800)
     assert across.sizes()[::2] == [left, right]

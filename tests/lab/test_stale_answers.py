@@ -68,7 +68,7 @@ def test_a_text_that_cannot_be_read_is_told_from_what_is_shown(watching: Student
 
 def test_a_text_that_cannot_be_read_at_one_step_is_read_at_another(watching: Student) -> None:
     window = watching.window
-    window.lab.snapshot_bar(7)  # as one that is looked at when the training thins its snapshots
+    window.lab.select_snapshot(7)  # as one that is looked at when the training thins its snapshots
     retype(watching, "abba")
     watching.until(lambda: "Step 7 is not kept." in problem(watching))
     assert can_draw(watching) == (False,) * 4
@@ -77,7 +77,7 @@ def test_a_text_that_cannot_be_read_at_one_step_is_read_at_another(watching: Stu
     watching.until(lambda: window.generation_controller.result is not None)
     assert problem(watching) == ""
     assert can_draw(watching) == (True,) * 4
-    window.lab.snapshot_bar(7)
+    window.lab.select_snapshot(7)
     watching.schedule_autosave()
     assert "Step 7 is not kept." in problem(watching)
 

@@ -482,7 +482,7 @@ def test_more_steps_are_not_lost_to_a_stop_that_does_not_end_it(student: Student
     folder = begin(student)
     steps = RunFolder(folder).read_metadata().settings.steps
     student.click("stop")
-    student.window.lab.set("steps", 200_000)
+    student.window.lab.change_setting("steps", 200_000)
     student.until_said("Paused")
     student.until(lambda: RunFolder(folder).read_metadata().settings.steps != steps)
     assert RunFolder(folder).read_metadata().settings.steps == 200_000
@@ -728,7 +728,7 @@ def test_more_steps_of_a_run_that_is_being_opened_are_not_lost_when_it_is_left(
     lab = student.window.lab
     assert lab.run
     assert lab.run.phase is RunPhase.OPENING
-    lab.set("steps", 60)
+    lab.change_setting("steps", 60)
     lab.leave()
     end_of_all(student)
     assert RunFolder(done).read_metadata().settings.steps == 60
@@ -979,7 +979,7 @@ def test_losses_that_are_laid_over_are_read_beside_the_window(
     QTest.mouseClick(student.window.settings_pane.another_button, LEFT)
     end_of_all(student)
     shutil.copytree(home / "repeat-attention-only-1", home / "copy")
-    run_controller.look()
+    run_controller.refresh_runs()
     threads: list[int] = []
     read = store.read_losses
 
@@ -1093,7 +1093,7 @@ def stored(student: Student, *names: str) -> list[Path]:
         RunFolder(folder).begin(
             RunMetadata(TrainingSettings(), ("a", "b"), 1.0, 0.5, "abab", "print")
         )
-    student.window.run_controller.look()
+    student.window.run_controller.refresh_runs()
     student.schedule_autosave()
     return folders
 

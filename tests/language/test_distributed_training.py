@@ -163,7 +163,7 @@ def assert_watched(run: RunFolder) -> None:
     opened = OpenRun(run, is_held=False)
     assert opened.model(0)[1] == 0
     with pytest.raises(InputError, match="is already open"):
-        opened.hold()
+        opened.acquire_lock()
     opened.close()
 
 

@@ -44,7 +44,7 @@ class Client:
 
     def say(self, says: str, **values: Any) -> None:
         (message,) = MessageUnpacker().feed(Message(says, values).pack())
-        self.server.take(message)
+        self.server.handle_message(message)
 
     def open(self, folder: Path, **changes: Any) -> Message:
         settings = settings_to_json(quick(**changes))

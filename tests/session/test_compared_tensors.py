@@ -166,20 +166,22 @@ def test_what_was_counted_is_counted_on_and_anew_only_where_it_must() -> None:
     by_hand = [draw_keep_mask(0.5, spec.dropout_seed + sample, shape) for sample in range(9)]
     tally = SampleTally()
     for count in (1, 8, 9, 3):
-        np.testing.assert_array_equal(tally.copy_prefix(spec, shape, count), sum(by_hand[:count]))
+        np.testing.assert_array_equal(
+            tally.count_first_samples(spec, shape, count), sum(by_hand[:count])
+        )
         assert tally.drawn == count
     other = replace(spec, dropout_seed=spec.dropout_seed + 1)
-    np.testing.assert_array_equal(tally.copy_prefix(other, shape, 2), sum(by_hand[1:3]))
+    np.testing.assert_array_equal(tally.count_first_samples(other, shape, 2), sum(by_hand[1:3]))
 
 
 def test_what_was_counted_before_other_work_waited_is_kept() -> None:
     live, tally = a_run(**DROPS), SampleTally()
     shape, spec = tuple(live.trace.tensor("weights").shape), live.trace.spec
     with cancel_when(lambda: tally.drawn == 3), pytest.raises(CancelledError):
-        tally.copy_prefix(spec, shape, 9)
+        tally.count_first_samples(spec, shape, 9)
     assert tally.drawn == 3
     np.testing.assert_array_equal(
-        tally.copy_prefix(spec, shape, 9), SampleTally().copy_prefix(spec, shape, 9)
+        tally.count_first_samples(spec, shape, 9), SampleTally().count_first_samples(spec, shape, 9)
     )
 
 

@@ -163,14 +163,14 @@ def test_each_drawn_cell_of_a_part_is_the_farthest_number_of_its_block(
         found = [
             [
                 farthest(numbers[row : row + one.rows.block, column : column + one.columns.block])
-                for column in one.columns.displayed_stage[:: one.columns.block]
+                for column in one.columns.visible_range[:: one.columns.block]
             ]
-            for row in one.rows.displayed_stage[:: one.rows.block]
+            for row in one.rows.visible_range[:: one.rows.block]
         ]
         np.testing.assert_allclose(one.values, np.array(found), rtol=1e-4, atol=1e-6)
         rows = keys if one.stage == "keys" else queries
-        assert {*rows} <= {*one.rows.displayed_stage}
-        assert {*one.columns.displayed_stage} >= ({*keys} if one.columns.name == "key" else set())
+        assert {*rows} <= {*one.rows.visible_range}
+        assert {*one.columns.visible_range} >= ({*keys} if one.columns.name == "key" else set())
 
 
 def seen(stage: str, lens: WeightTransform) -> np.ndarray:

@@ -28,7 +28,7 @@ def test_closing_ends_the_reading(model_window: Hand, monkeypatch: pytest.Monkey
     questions = window.controllers.model_question_controller
     window.docks.actions["Attribution"].trigger()
     hand.until(
-        lambda: "Attribution" in window.docks.displayed_stage and not window.workspace.is_working
+        lambda: "Attribution" in window.docks.visible_pane_ids and not window.workspace.is_working
     )
     hand.until(lambda: not questions.is_working)
     read_few_tokens_at_once(monkeypatch)

@@ -161,7 +161,7 @@ def test_a_control_of_the_view_keeps_what_was_chosen_while_numbers_are_read(
     for cell in (Cell("weights", (0, 1, 0)), Cell("weights", (0, 2, 0))):
         QTest.keyClick(control(hand), key)
         seen.append(wanted(hand))
-        workspace.look(hovered=cell)  # shown at once, with the view as far as it is read
+        workspace.change_view(hovered=cell)  # shown at once, with the view as far as it is read
     prefetch.release()
     hand.settle()
     assert len(set(seen)) == 3, seen

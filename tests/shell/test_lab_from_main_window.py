@@ -115,7 +115,7 @@ def lab_in_training(windows: WindowManager, qtbot: QtBot) -> LabWindow:
     windows.open_lab()
     lab = opened(windows, qtbot)
     lab.lab.command = FAKE
-    lab.lab.set("steps", 1_000_000)
+    lab.lab.change_setting("steps", 1_000_000)
     qtbot.waitUntil(lambda: lab.lab.screen.progress.can_toggle, timeout=PATIENCE_MS)
     lab.lab.toggle()
     qtbot.waitUntil(lambda: lab.lab.is_training, timeout=PATIENCE_MS)

@@ -71,7 +71,7 @@ def numbers_of(hand: Hand, panel: Heatmap) -> np.ndarray:
     assert run
     whole = run.trace.read(panel.stage, (*panel.leading, panel.head or 0))
     down, right = panel.rows.block, panel.columns.block
-    rows, columns = panel.rows.displayed_stage, panel.columns.displayed_stage
+    rows, columns = panel.rows.visible_range, panel.columns.visible_range
     part = whole[rows.start : rows.stop, columns.start : columns.stop]
     high = np.maximum.reduceat(part, np.arange(0, part.shape[0], down), axis=0)
     high = np.maximum.reduceat(high, np.arange(0, part.shape[1], right), axis=1)
@@ -115,7 +115,7 @@ def test_the_wheel_goes_down_to_single_cells(hand: Hand) -> None:
     until_drawn(hand)
     panel = hand.panel("weights")
     assert not panel.is_pooled
-    assert {300, 100} <= {*panel.rows.displayed_stage, *panel.columns.displayed_stage}
+    assert {300, 100} <= {*panel.rows.visible_range, *panel.columns.visible_range}
     np.testing.assert_allclose(panel.values, numbers_of(hand, panel), atol=1e-6)
 
 

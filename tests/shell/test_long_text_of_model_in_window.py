@@ -57,7 +57,7 @@ def test_every_layer_and_pane_shows_a_long_text(long: Hand) -> None:
         for head, heatmap in enumerate(column):
             wanted = workspace.run.trace.read("weights", (layer, head))
             np.testing.assert_allclose(heatmap.values, wanted, atol=1e-6)
-    workspace.look(head_order=HeadOrder.PREVIOUS)
+    workspace.change_view(head_order=HeadOrder.PREVIOUS)
     long.settle()
     values = workspace.screen.panel(LAYERS_PANEL).values["previous"]
     first = workspace.screen.panel(LAYERS_PANEL).places[0]

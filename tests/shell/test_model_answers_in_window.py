@@ -40,7 +40,7 @@ def folder(tiny_model_folder: Path) -> Path:
 
 def open_pane(hand: Hand, id_: str) -> None:
     hand.window.docks.actions[id_].trigger()
-    hand.until(lambda: id_ in hand.window.docks.displayed_stage)
+    hand.until(lambda: id_ in hand.window.docks.visible_pane_ids)
     answered(hand)
 
 

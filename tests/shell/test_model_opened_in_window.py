@@ -113,7 +113,7 @@ def test_its_weights_can_be_multiplied_by_the_lengths_of_its_values(model_window
     run = hand.window.workspace.run
     assert run
     assert hand.window.workspace.view.lens is WeightTransform.TIMES_VALUE
-    hand.window.workspace.look(pinned=Cell("weights", (0, 3, 1)))
+    hand.window.workspace.change_view(pinned=Cell("weights", (0, 3, 1)))
     hand.settle()
     layer = hand.window.workspace.view.layer
     weight = run.trace.read("weights", (layer, 0, 3, 1))

@@ -56,9 +56,9 @@ def run_of(hand: Hand) -> Run:
 
 def open_pane(hand: Hand, id_: str) -> Any:
     """Open a pane as the View menu does."""
-    if id_ not in hand.window.docks.displayed_stage:
+    if id_ not in hand.window.docks.visible_pane_ids:
         hand.window.docks.actions[id_].trigger()
-    hand.until(lambda: id_ in hand.window.docks.displayed_stage)
+    hand.until(lambda: id_ in hand.window.docks.visible_pane_ids)
     hand.settle()
     return hand.window.panes[id_]
 
@@ -78,7 +78,7 @@ def test_every_pane_is_opened_and_used_on_a_long_text(long_text: Hand) -> None:
     hand.type_sentence(TEXT + "again")
     hand.settle()
     assert len(run_of(hand).texts[0]) == len(TEXT.split()) + 1
-    for id_ in hand.window.docks.displayed_stage:
+    for id_ in hand.window.docks.visible_pane_ids:
         hand.window.panes[id_].grab()
     assert not hand.boxes()
 
@@ -206,9 +206,11 @@ def test_heads_tell_how_much_they_read_the_pinned_key_before_they_are_measured(
     assert pane.said.text().startswith(LONG_TEXT_MESSAGE)
     hand.key(Qt.Key.Key_Up)
     hand.until(lambda: written() == wanted(89, [11]))
-    workspace.look(tokens=TokenSelection(chosen=frozenset(range(20, 40)), role=TokenRole.KEY))
+    workspace.change_view(
+        tokens=TokenSelection(chosen=frozenset(range(20, 40)), role=TokenRole.KEY)
+    )
     hand.until(lambda: written() == wanted(89, [*range(20, 40)]))
-    workspace.look(tokens=TokenSelection())
+    workspace.change_view(tokens=TokenSelection())
     hand.key(Qt.Key.Key_Escape)
     hand.until(lambda: not pane.view.isVisible())
 

@@ -180,7 +180,7 @@ def test_going_back_shows_what_might_have_come_and_a_click_branches(continuing: 
 
 def test_rows_and_the_text_that_is_used_are_those_of_one_pass(continuing: Continuing) -> None:
     hand, controller = continuing.hand, continuing.controller
-    hand.window.workspace.look(layer=1, heads=frozenset({2}))
+    hand.window.workspace.change_view(layer=1, heads=frozenset({2}))
     hand.settle()
     continuing.greedily(5)
     rows = continuing.pane.rows.rows

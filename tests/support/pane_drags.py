@@ -122,7 +122,7 @@ def main(wanted: int) -> int:
                 window.controllers.reset_layout()
             if meanwhile < 3:
                 end_drag(window, end, end / 2)
-                if chance.random() < EDGES and "Code" in window.docks.displayed_stage:
+                if chance.random() < EDGES and "Code" in window.docks.visible_pane_ids:
                     move_edge(window, "Code")
             else:
                 window.close()

@@ -332,7 +332,7 @@ def _reload(window: MainWindow, start: Start) -> None:
     if has_past or workspace.document != Document():
         document_controller.show_opened(SavedDocument(Document(), start.view), None)
     else:
-        workspace.request_result(start.view)  # nothing is computed
+        workspace.request_view(start.view)  # nothing is computed
 
 
 def traits(window: MainWindow) -> Traits:

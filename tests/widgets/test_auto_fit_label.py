@@ -32,7 +32,7 @@ def size_of(label: AutoFitLabel) -> int:
 @pytest.mark.parametrize("count", [1, 20, 50, 60, 70, 80, 300])
 def test_it_is_as_large_as_fits(label: AutoFitLabel, count: int) -> None:
     said = "a<b>b</b> &lt; "[:15] * count
-    label.tell(said)
+    label.show_html(said)
     plain = words(label)
     widths = {
         size: QFontMetricsF(scaled_font(size, QFont.Weight.DemiBold)).horizontalAdvance(plain)
@@ -44,7 +44,9 @@ def test_it_is_as_large_as_fits(label: AutoFitLabel, count: int) -> None:
 
 
 def test_it_follows_the_width_and_never_asks_for_more(label: AutoFitLabel) -> None:
-    label.tell("The query of <b>journey</b> (query 2) meets all 6 keys: it agrees most with one.")
+    label.show_html(
+        "The query of <b>journey</b> (query 2) meets all 6 keys: it agrees most with one."
+    )
     largest = scaled_font(max(FONT_SIZES_PX), QFont.Weight.DemiBold)
     needed = round(QFontMetricsF(largest).horizontalAdvance(words(label)))
     label.resize(needed + 2, 30)
@@ -59,14 +61,14 @@ def test_it_follows_the_width_and_never_asks_for_more(label: AutoFitLabel) -> No
 def test_one_line_has_one_height_whatever_its_size(label: AutoFitLabel) -> None:
     heights = set()
     for count in (1, 20, 60):
-        label.tell("word " * count)
+        label.show_html("word " * count)
         if not label.wordWrap():
             heights.add(label.sizeHint().height())
     assert len(heights) == 1
 
 
 def test_two_lines_take_the_height_of_two_lines(label: AutoFitLabel) -> None:
-    label.tell("word " * 30)
+    label.show_html("word " * 30)
     assert label.wordWrap()
     line = QFontMetricsF(scaled_font(min(FONT_SIZES_PX))).height()
     assert label.sizeHint().height() < 3.5 * line

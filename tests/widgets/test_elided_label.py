@@ -21,7 +21,7 @@ def test_every_line_fits_and_the_text_goes_on_over_them(
 ) -> None:
     label, text = ElidedLabel(lines=lines), " ".join(words)
     label.resize(width, 60)
-    label.tell(text)
+    label.show_text(text)
     shown = label.text().split("\n")
     room = width - 2 * label.indent()
     assert len(shown) <= lines
@@ -35,7 +35,7 @@ def test_every_line_fits_and_the_text_goes_on_over_them(
 def test_what_fits_into_two_lines_is_shown_whole() -> None:
     label = ElidedLabel(lines=2)
     label.resize(label.fontMetrics().horizontalAdvance(TEXT) * 2 // 3, 60)
-    label.tell(TEXT)
+    label.show_text(TEXT)
     assert label.text().replace("\n", " ") == TEXT
     assert "\n" in label.text()
     label.resize(label.width() // 2, 60)
@@ -48,7 +48,7 @@ def test_what_fits_into_two_lines_is_shown_whole() -> None:
 def test_a_larger_font_is_elided_anew() -> None:
     label = ElidedLabel(lines=2)
     label.resize(label.fontMetrics().horizontalAdvance(TEXT) * 2 // 3, 60)
-    label.tell(TEXT)
+    label.show_text(TEXT)
     larger = label.font()
     larger.setPixelSize(2 * label.fontInfo().pixelSize())
     label.setFont(larger)

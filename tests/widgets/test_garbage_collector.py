@@ -45,19 +45,19 @@ def test_new_objects_are_looked_at_often_and_old_ones_seldom(
     looked_at: list[int] = []
     monkeypatch.setattr(gc, "collect", looked_at.append)
     gc.set_threshold(10**6)
-    collector.look()
+    collector.collect_if_needed()
     assert looked_at == [], "there are too few new ones"
     gc.set_threshold(1)
     kept: list[list[object]] = []
     with exclude_from_collection():
         kept += [[] for _ in range(100)]
         assert is_collection_suspended()
-        collector.look()
+        collector.collect_if_needed()
     gc.unfreeze()
     assert looked_at == []
     kept += [[] for _ in range(100)]
     for _ in range(200):
-        collector.look()
+        collector.collect_if_needed()
     assert len(kept) == 200
     wanted = ([*(9 * [0] + [1]) * 9, *9 * [0], 2]) * 2
     assert looked_at == wanted

@@ -73,7 +73,7 @@ def attend(
         ):
             held[stage.name] = reuse.holding(stage.name)
         elif is_read_late and blocks is not None:
-            held[stage.name] = blocks.of(stage)
+            held[stage.name] = blocks.stage_tensor(stage)
             recomputed.add(stage.name)
         else:
             read = [held[name].tensor for name in stage.reads]

@@ -211,7 +211,7 @@ def blockwise_captured_run(found: LongTextAttention, device: str) -> Run:
     assert header.vectors is not None
     blocks = _CapturedBlocks(found, header.spec, rows, header.vectors.layer_masks)
     held = {
-        row.name: blocks.held(row.name) if row.name in VECTOR_ROLES else blocks.of(row)
+        row.name: blocks.held(row.name) if row.name in VECTOR_ROLES else blocks.stage_tensor(row)
         for row in rows
     }
     return create_blockwise_run(header, rows, held, torch.stack(sinks) if sinks else None, device)

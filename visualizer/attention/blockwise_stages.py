@@ -131,7 +131,7 @@ class MatrixBlocks(ABC):
         heads = range(self.spec.heads)
         return torch.stack([self.context(row, (*leading, head), rows) for head in heads])
 
-    def of(self, row: Stage) -> BlockwiseTensor:
+    def stage_tensor(self, row: Stage) -> BlockwiseTensor:
         """Return the tensor of a stage, computed when read."""
         sizes = (*self.leading, *shape(self.spec, row.dims, self.sides()[0]))
         return BlockwiseTensor(sizes, self.source(row))
@@ -189,16 +189,18 @@ class MatrixBlocks(ABC):
         if isinstance(row.step, ScoreCap):
             return _apply_softcap(read, row.step)
         assert _is_softmax(self, row)
-        return (read - self.divided_by(row, place, rows)).exp_().to(self.dtype)
+        return (read - self.row_divisors(row, place, rows)).exp_().to(self.dtype)
 
-    def is_open(self, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice) -> bool:
+    def is_surely_unmasked(
+        self, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
+    ) -> bool:
         """Whether the mask certainly forbids no cell of a block; does not compute the cells."""
         masking = MaskingSpec.of(self.spec_at(place), row.name)
         first, last = int(rows.min()), int(rows.max())
         span = range(*keys.indices(self.sides()[1]))
         return are_all_allowed(masking, self.sides(), self.text(place), (first, last), span)
 
-    def reading(self, row: Stage, place: LeadingIndices, rows: Tensor) -> Tensor:
+    def rows_with_allowed_keys(self, row: Stage, place: LeadingIndices, rows: Tensor) -> Tensor:
         """Return which queries have allowed keys, [query, 1]."""
         keys = slice(0, self.sides()[1])
         return self.allowed(row, place, rows, keys).any(-1, keepdim=True)
@@ -221,9 +223,9 @@ class MatrixBlocks(ABC):
             return False
         names = [*self.rows]
         is_before = names.index(row.name) < names.index(renormalised.name)
-        return not is_before and bool(self.divided_by(renormalised, place, rows).isnan().any())
+        return not is_before and bool(self.row_divisors(renormalised, place, rows).isnan().any())
 
-    def divided_by(self, row: Stage, place: LeadingIndices, rows: Tensor) -> Tensor:
+    def row_divisors(self, row: Stage, place: LeadingIndices, rows: Tensor) -> Tensor:
         """Return the divisor of each row of weights; for the softmax, its logarithm."""
         given = self.logarithms(place) if _is_softmax(self, row) else None
         if given is not None:
@@ -410,7 +412,7 @@ def _mask_scores(
     maker: MatrixBlocks, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
 ) -> Tensor:
     read = maker.read(row, place, rows, keys)
-    if maker.is_open(row, place, rows, keys):
+    if maker.is_surely_unmasked(row, place, rows, keys):
         return read
     return read.masked_fill_(~maker.allowed(row, place, rows, keys), -math.inf)
 
@@ -418,14 +420,14 @@ def _mask_scores(
 def _normalise_rows(
     maker: MatrixBlocks, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
 ) -> Tensor:
-    divisor = maker.divided_by(row, place, rows)[:, None]
+    divisor = maker.row_divisors(row, place, rows)[:, None]
     read = maker.read(row, place, rows, keys)
     if _is_softmax(maker, row):
         weights = read.to(divisor.dtype).sub_(divisor).exp_()
     elif _is_naive(maker, row):
         weights = read.exp_().div_(divisor)
         if row.has_masked_input:
-            weights.masked_fill_(~maker.reading(row, place, rows), 0)
+            weights.masked_fill_(~maker.rows_with_allowed_keys(row, place, rows), 0)
     else:
         weights = read.div_(divisor)
     return weights.to(maker.dtype)
@@ -434,7 +436,7 @@ def _normalise_rows(
 def _average_allowed(
     maker: MatrixBlocks, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
 ) -> Tensor:
-    counts = maker.divided_by(row, place, rows).clamp(min=1)[:, None]
+    counts = maker.row_divisors(row, place, rows).clamp(min=1)[:, None]
     return (maker.allowed(row, place, rows, keys).to(counts.dtype) / counts).to(maker.dtype)
 
 
@@ -442,7 +444,7 @@ def _zero_masked(
     maker: MatrixBlocks, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
 ) -> Tensor:
     read = maker.read(row, place, rows, keys)
-    if maker.is_open(row, place, rows, keys):
+    if maker.is_surely_unmasked(row, place, rows, keys):
         return read
     return read.masked_fill_(~maker.allowed(row, place, rows, keys), 0)
 
@@ -450,7 +452,7 @@ def _zero_masked(
 def _renormalise_rows(
     maker: MatrixBlocks, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
 ) -> Tensor:
-    sums = maker.divided_by(row, place, rows)[:, None]
+    sums = maker.row_divisors(row, place, rows)[:, None]
     read = maker.read(row, place, rows, keys)
     # A row of zeros stays zero.
     return (read / sums.masked_fill(sums == 0, 1)).to(maker.dtype)
@@ -470,7 +472,7 @@ def _imply_weights(
 ) -> Tensor:
     queries, others, normalizer = (maker.read_head(name, place) for name in row.reads)
     weights = divide_by_normalizer((others[keys] @ queries[rows].mT).mT, normalizer[rows])
-    if maker.is_open(row, place, rows, keys):
+    if maker.is_surely_unmasked(row, place, rows, keys):
         return weights
     return weights.masked_fill_(~maker.allowed(row, place, rows, keys), 0)
 
@@ -563,7 +565,7 @@ class _SoftmaxSource(_CellSource):
             readable = self.readable(place, rows, columns)
             for keys, to in iterate_column_chunks(columns, readable, block):
                 high[:, to] = block_extremes(maker.cells(read, place, rows, keys), block, "amax")
-        divisor = maker.divided_by(row, place, rows)
+        divisor = maker.row_divisors(row, place, rows)
         return high.sub_(divisor[:, None]).exp_().to(self.dtype), None
 
     @property

@@ -260,7 +260,7 @@ class CapturedAttention(Struct, frozen=True):
         return not self.is_square or bool(own)
 
     @property
-    def called(self) -> str:
+    def display_name(self) -> str:
         """The file's name for messages: printable, and shortened in the middle."""
         seen = "".join(letter if letter.isprintable() else "�" for letter in self.name)
         return (

@@ -139,7 +139,7 @@ class Run(Struct, frozen=True, eq=False):
     @property
     def source(self) -> str:
         """Name of the file that the numbers were read from; empty for a module's numbers."""
-        return self.captured.called if self.captured else ""
+        return self.captured.display_name if self.captured else ""
 
     @property
     def source_file(self) -> str:

@@ -125,7 +125,7 @@ def write_exports(
     """
     status = 0
     with offscreen_qt():
-        drawn = [job for job in jobs if job.format.kind.is_sampled]
+        drawn = [job for job in jobs if job.format.kind.contains_pictures]
         notice = describe_missing_characters(drawn[0].snapshot, figure_settings) if drawn else ""
         if notice:
             print_message(notice)

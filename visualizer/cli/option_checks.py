@@ -187,7 +187,7 @@ def _find_option_without_module(options: argparse.Namespace, document: Document)
     if document.captured is None or not names:
         return None
     return (
-        f"{names[0]} has no effect on {document.captured.called}, which contains "
+        f"{names[0]} has no effect on {document.captured.display_name}, which contains "
         "attention instead of a module. Remove it."
     )
 
@@ -232,7 +232,7 @@ def _affects_format(format_: ExportFormat, name: str, options: argparse.Namespac
     if name in {"heads_shown", "layer", "text_shown"}:
         return depends_on_view(format_)
     if name == "colour_map":
-        return is_document or format_.kind.is_sampled
+        return is_document or format_.kind.contains_pictures
     if name == "size":
         return is_film or "width_mm" in deciding
     if name == "layout" and is_film:  # a film shows the stages of its steps

@@ -19,7 +19,7 @@ class FormatKind(StrEnum):
     DOCUMENT = "document"
 
     @property
-    def is_sampled(self) -> bool:
+    def contains_pictures(self) -> bool:
         """Whether it contains pictures, which use figure settings and need fonts."""
         return self in {FormatKind.FIGURE, FormatKind.FILM}
 
@@ -99,7 +99,7 @@ def format_of(name: str) -> ExportFormat | None:
 
 def depends_on_view(format_: ExportFormat) -> bool:
     """Whether the files of a format depend on the shown layer, text and heads."""
-    is_drawn = format_.kind.is_sampled or format_.kind is FormatKind.DOCUMENT
+    is_drawn = format_.kind.contains_pictures or format_.kind is FormatKind.DOCUMENT
     return is_drawn or "extent" in format_.deciding_fields
 
 

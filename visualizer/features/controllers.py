@@ -131,7 +131,7 @@ class FeatureControllers:
         panels = self.workspace.screen.panel(BOARD_CONTENTS).board.heatmaps
         for panel in [panel for panel in panels if panel.stage == stage][:1]:
             self.board.reveal(
-                cell_at(panel, panel.rows.displayed_stage[0], panel.columns.displayed_stage[0])
+                cell_at(panel, panel.rows.visible_range[0], panel.columns.visible_range[0])
             )
 
     def walk(self, down: int, right: int) -> None:

@@ -61,17 +61,17 @@ class HeatmapAxis(Struct, frozen=True):
         return self.name in {"query", "key", "token"}
 
     @property
-    def displayed_stage(self) -> range:
+    def visible_range(self) -> range:
         """The visible rows or columns of the stage."""
         return range(len(self.labels)) if self.part is None else self.part
 
     def cell(self, at: int) -> int:
         """Return the index of the drawn cell that contains a row or column."""
-        return (at - self.displayed_stage.start) // self.block
+        return (at - self.visible_range.start) // self.block
 
     def first(self, cell: int) -> int:
         """Return the first row or column of a drawn cell."""
-        return self.displayed_stage.start + cell * self.block
+        return self.visible_range.start + cell * self.block
 
 
 class Heatmap(Struct, frozen=True, eq=False):

@@ -189,8 +189,8 @@ class PanelSlot(Struct, frozen=True, dict=True):
         down = (point.y() - self.cells.top()) / self.cell_height
         right = (point.x() - self.cells.left()) / self.cell_width
         return (
-            rows.displayed_stage.start + down * rows.block,
-            columns.displayed_stage.start + right * columns.block,
+            rows.visible_range.start + down * rows.block,
+            columns.visible_range.start + right * columns.block,
         )
 
     def at(self, point: QPointF) -> tuple[int, int] | None:

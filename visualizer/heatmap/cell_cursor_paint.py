@@ -33,14 +33,14 @@ def paint_cursor(painter: QPainter, slot: PanelSlot, cursor: CellCursor, theme: 
     _paint_selected_tokens(painter, slot, cursor, theme)
     row = cursor.key if row_role(heatmap.stage) == "key" else cursor.query
     column = _highlighted_column(heatmap, cursor)
-    if row is not None and row in heatmap.rows.displayed_stage:
+    if row is not None and row in heatmap.rows.visible_range:
         band = slot.cell(row, 0)
         paint_frame(
             painter, QRectF(cells.left(), band.top(), cells.width(), band.height()), 1, theme
         )
         if slot.has_row_labels:
             highlight_row_label(painter, slot, row, theme)
-    if column is not None and column in heatmap.columns.displayed_stage:
+    if column is not None and column in heatmap.columns.visible_range:
         band = slot.cell(0, column)
         paint_frame(
             painter, QRectF(band.left(), cells.top(), band.width(), cells.height()), 1, theme
@@ -72,8 +72,8 @@ def _paint_selected_tokens(
         painter.drawRects(bands)
     lit_row = cursor.key if row_role(heatmap.stage) == "key" else cursor.query
     rows, columns = (
-        _labelled_tokens(rows, heatmap.rows.displayed_stage),
-        _labelled_tokens(columns, heatmap.columns.displayed_stage),
+        _labelled_tokens(rows, heatmap.rows.visible_range),
+        _labelled_tokens(columns, heatmap.columns.visible_range),
     )
     if slot.has_row_labels:
         for row in _drop_touching_labels(rows, lit_row, slot.cell_height / heatmap.rows.block):
@@ -88,7 +88,7 @@ def _token_bands(
     tokens: frozenset[int], axis: HeatmapAxis, pitch: float
 ) -> list[tuple[float, float]]:
     """Return the edges of the cells that contain tokens, merged into bands if they touch."""
-    drawn = _drawn_cells(tokens, axis.displayed_stage, axis.block)
+    drawn = _drawn_cells(tokens, axis.visible_range, axis.block)
     return [(cells.start * pitch, cells.stop * pitch) for cells in drawn]
 
 
@@ -122,8 +122,8 @@ def is_cell_visible(heatmap: Heatmap, cell: Cell) -> bool:
     row, column = cell.place[-2:]
     return (
         shows_cell(heatmap, cell)
-        and row in heatmap.rows.displayed_stage
-        and column in heatmap.columns.displayed_stage
+        and row in heatmap.rows.visible_range
+        and column in heatmap.columns.visible_range
     )
 
 

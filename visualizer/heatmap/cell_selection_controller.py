@@ -34,7 +34,7 @@ class CellSelectionController(QObject):
         if cell is None and self._workspace.wanted.hovered != self._hovered:
             return
         self._hovered = self._to_drawn_cell(cell)
-        self._workspace.look(hovered=self._hovered)
+        self._workspace.change_view(hovered=self._hovered)
 
     def pin(self, cell: Cell | None) -> None:
         """Pin a cell, or unpin it if it is pinned; in a covered stage, mark it.
@@ -49,9 +49,7 @@ class CellSelectionController(QObject):
             self.mark(cell)
         else:
             cell = self._to_drawn_cell(cell)
-            self._workspace.request_result(
-                pin_cell(wanted, None if cell == wanted.pinned else cell)
-            )
+            self._workspace.request_view(pin_cell(wanted, None if cell == wanted.pinned else cell))
 
     def unpin(self) -> None:
         """Unpin the cell."""
@@ -59,7 +57,7 @@ class CellSelectionController(QObject):
 
     def follow(self, cell: Cell) -> None:
         """Pin the target of a link, and add the present cell to the history."""
-        self._workspace.request_result(
+        self._workspace.request_view(
             self._zoom_to_pinned(replace(pin_cell(self._workspace.wanted, cell), hovered=None))
         )
 
@@ -67,7 +65,7 @@ class CellSelectionController(QObject):
         """Go back or forward in the history of followed cells."""
         run, wanted = self._workspace.run, self._workspace.wanted
         if run:
-            self._workspace.request_result(
+            self._workspace.request_view(
                 self._zoom_to_pinned((go_back if steps < 0 else go_forward)(run, wanted))
             )
 
@@ -76,7 +74,7 @@ class CellSelectionController(QObject):
         wanted = self._workspace.wanted
         guess, cell = wanted.guess, cell or wanted.pinned
         if guess and cell and not cell.fold:
-            self._workspace.look(guess=toggle_mark(guess, cell))
+            self._workspace.change_view(guess=toggle_mark(guess, cell))
 
     def walk(self, down: int, right: int) -> None:
         """Move the pinned cell by drawn cells, or pin the first one."""
@@ -86,7 +84,7 @@ class CellSelectionController(QObject):
         cell = self._to_drawn_cell(
             move_cursor(picture.board, picture.cursor.pinned, down, right, asked)
         )
-        self._workspace.request_result(
+        self._workspace.request_view(
             self._zoom_to_pinned(replace(wanted, hovered=None, pinned=cell))
         )
 

@@ -143,14 +143,14 @@ def _paint_covered(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
 def _paint_empty(painter: QPainter, slot: PanelSlot, reach: ComputedExtent, theme: Theme) -> None:
     """Blank the cells that are not computed yet: the rest of a row, and all rows after it."""
     cells, heatmap = slot.cells, slot.heatmap
-    rows = max(0, (reach.rows - heatmap.rows.displayed_stage.start) / heatmap.rows.block)
+    rows = max(0, (reach.rows - heatmap.rows.visible_range.start) / heatmap.rows.block)
     if rows >= heatmap.values.shape[0]:
         return
     top = cells.top() + rows * slot.cell_height
     below = top
-    if reach.columns and reach.rows in heatmap.rows.displayed_stage:
+    if reach.columns and reach.rows in heatmap.rows.visible_range:
         columns = max(
-            0, (reach.columns - heatmap.columns.displayed_stage.start) / heatmap.columns.block
+            0, (reach.columns - heatmap.columns.visible_range.start) / heatmap.columns.block
         )
         left = min(cells.left() + columns * slot.cell_width, cells.right())
         below = min(top + slot.cell_height, cells.bottom())
@@ -190,8 +190,8 @@ def is_block_shown(slot: PanelSlot, block: HighlightBlock) -> bool:
 
 def visible_cells(slot: PanelSlot, block: HighlightBlock) -> QRectF | None:
     """Return the rectangle of a block in a panel; None if no cell of it is visible."""
-    rows = _intersect_ranges(block.rows, slot.heatmap.rows.displayed_stage)
-    columns = _intersect_ranges(block.columns, slot.heatmap.columns.displayed_stage)
+    rows = _intersect_ranges(block.rows, slot.heatmap.rows.visible_range)
+    columns = _intersect_ranges(block.columns, slot.heatmap.columns.visible_range)
     if not rows or not columns:
         return None
     return slot.cell(rows[0], columns[0]).united(slot.cell(rows[-1], columns[-1]))

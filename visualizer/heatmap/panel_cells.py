@@ -158,7 +158,7 @@ def move_cursor(
 
 def _first_visible_cell(heatmap: Heatmap) -> Cell:
     """Return the first visible cell of a panel."""
-    return _cell_at(heatmap, heatmap.rows.displayed_stage[0], heatmap.columns.displayed_stage[0])
+    return _cell_at(heatmap, heatmap.rows.visible_range[0], heatmap.columns.visible_range[0])
 
 
 def _cell_at(heatmap: Heatmap, row: int, column: int) -> Cell:

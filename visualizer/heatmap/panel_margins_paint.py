@@ -147,19 +147,18 @@ def visible_labels(
     step = _label_step(axis, cell, label_room(axis, cell) if upright else needed)
     if shows_positions(axis, cell):
         step = 1 << (step - 1).bit_length()
-        first = -(-(axis.displayed_stage.start + 1) // step) * step - 1
-        at_start = (0,) if axis.displayed_stage.start == 0 else ()
+        first = -(-(axis.visible_range.start + 1) // step) * step - 1
+        at_start = (0,) if axis.visible_range.start == 0 else ()
         return [
-            (at, f"{at + 1:,}")
-            for at in (*at_start, *range(first, axis.displayed_stage.stop, step))
+            (at, f"{at + 1:,}") for at in (*at_start, *range(first, axis.visible_range.stop, step))
         ]
     is_named = axis.is_token or step == 1
     step = step if is_named else next(round_ for round_ in _round_numbers() if round_ >= step)
     first = 0 if is_named else step - 1
     first += (
-        math.ceil((axis.displayed_stage.start - first) / step) * step
+        math.ceil((axis.visible_range.start - first) / step) * step
     )  # the same ones while the panel is panned
-    return [(at, axis.labels[at]) for at in range(first, axis.displayed_stage.stop, step)]
+    return [(at, axis.labels[at]) for at in range(first, axis.visible_range.stop, step)]
 
 
 def label_room(axis: HeatmapAxis, cell: float) -> float:

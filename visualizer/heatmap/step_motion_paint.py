@@ -131,8 +131,8 @@ def _is_whole(heatmap: Heatmap, block: HighlightBlock) -> bool:
 def _drawn_cells(axis: HeatmapAxis, span: range) -> slice:
     """Return the drawn cells in the visible part of a range of rows or columns."""
     first, last = (
-        max(span.start, axis.displayed_stage.start),
-        min(span.stop, axis.displayed_stage.stop) - 1,
+        max(span.start, axis.visible_range.start),
+        min(span.stop, axis.visible_range.stop) - 1,
     )
     return slice(axis.cell(first), axis.cell(last) + 1)
 

@@ -106,7 +106,7 @@ class LabStateController(QObject):
 
     # ------------------------------------------------------------------ the settings
 
-    def set(self, name: str, value: object) -> None:
+    def change_setting(self, name: str, value: object) -> None:
         """Change a setting; in an open run, only the number of steps can change."""
         if self.run and name in SETTINGS_OF_OPEN_RUN:
             self._extend_training(int(str(value)))
@@ -123,7 +123,7 @@ class LabStateController(QObject):
         rows = self.screen.setup.settings
         problem = next(row.problem for row in rows if row.setting.name == name)
         if problem and problem.remedy:
-            self.set(*problem.remedy)
+            self.change_setting(*problem.remedy)
 
     def show_sample(self, sample: str) -> None:
         """Set the sample of the text selected by the settings."""
@@ -138,13 +138,13 @@ class LabStateController(QObject):
     # ------------------------------------------------------------------ view
 
     def probe(self, text: str) -> None:
-        self.look(probe=text)
+        self.change_view(probe=text)
 
-    def snapshot_bar(self, step: int | None) -> None:
+    def select_snapshot(self, step: int | None) -> None:
         """Select a snapshot by its step, or the current model with None."""
-        self.look(step=step)
+        self.change_view(step=step)
 
-    def look(self, **values: Any) -> None:
+    def change_view(self, **values: Any) -> None:
         """Change fields of the `LabView`."""
         self.view = replace(self.view, **values)
         self.changed.emit()

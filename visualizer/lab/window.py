@@ -138,7 +138,7 @@ class LabWindow(QMainWindow):
         self.collapse_controller.restore()
         if self.runs_pane.choose(app_settings.load_last_run()):  # selected, not opened
             self.left.setCurrentWidget(self.runs_pane)
-        self.text_sample_controller.look()
+        self.text_sample_controller.refresh_sample()
         self.bar.buttons["toggle"].setFocus()
 
     def _actions_by_name(self, names: dict[str, str]) -> dict[str, QAction]:
@@ -219,7 +219,7 @@ class LabWindow(QMainWindow):
         for key, splitter in self.splitters.items():
             sizes = app_settings.load_sizes(key)
             if len(sizes) == splitter.count() and all(sizes):
-                splitter.request_result(sizes)
+                splitter.set_wanted_sizes(sizes)
 
     @property
     def splitters(self) -> dict[str, FixedSplitter]:
@@ -233,7 +233,7 @@ class LabWindow(QMainWindow):
 
     def show_screen(self) -> None:
         screen = self.lab.screen
-        self.settings_pane.show_setup(screen.setup, self.theme)
+        self.settings_pane.show_settings(screen.setup, self.theme)
         self.bar.show_progress(screen.progress)
         self.notices.show_notices(screen.notices, screen.failure)
         self.show_runs()
@@ -365,7 +365,7 @@ class LabWindow(QMainWindow):
         self.lab.leave()
         app_settings.save_window(self, app_settings.LAB_WINDOW)
         for key, splitter in self.splitters.items():
-            app_settings.save_sizes(key, splitter.wanted)
+            app_settings.save_sizes(key, splitter.wanted_sizes)
         self.hide()
         for part in (self.text_sample_controller, self.run_export_controller, self.run_controller):
             part.close()
@@ -388,7 +388,7 @@ def _connect_run(window: LabWindow) -> None:
     for broken in (window.text_sample_controller, run_controller):
         broken.failed.connect(window.show_bug)
     pane = window.settings_pane
-    pane.chosen.connect(lab.set)
+    pane.chosen.connect(lab.change_setting)
     pane.remedyRequested.connect(lab.remedy)
     pane.newDocumentRequested.connect(run_controller.start_new)
     run_controller.changed.connect(window.show_timer.start)
@@ -423,10 +423,10 @@ def _connect_views(window: LabWindow) -> None:
     plot = window.plot_pane
     plot.optionsChosen.connect(window.loss_plot_controller.choose)
     plot.view.stepSelected.connect(window.loss_plot_controller.pick)
-    plot.view.currentModelSelected.connect(partial(lab.snapshot_bar, None))
+    plot.view.currentModelSelected.connect(partial(lab.select_snapshot, None))
     window.loss_plot_controller.changed.connect(window.show_plot)
     views.changed.connect(window.show_training_views)
     views.layerRequested.connect(window.layer_document_controller.request_result)
     window.layer_document_controller.opened.connect(window.layerOpened)
     window.layer_document_controller.refused.connect(window.statusBar().showMessage)
-    window.snapshot_bar.stepSelectionChanged.connect(lab.snapshot_bar)
+    window.snapshot_bar.stepSelectionChanged.connect(lab.select_snapshot)

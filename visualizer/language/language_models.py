@@ -101,7 +101,7 @@ class MixingLayer(nn.Module):
         super().__init__()
         self.attention = attention
 
-    def displayed_stage(self, stream: Tensor) -> Tensor:
+    def attention_input(self, stream: Tensor) -> Tensor:
         """Return the input of attention for vectors [..., token, width]."""
         return stream
 
@@ -111,12 +111,12 @@ class MixingLayer(nn.Module):
 
     def trace(self, stream: Tensor) -> Trace:
         """Compute every stage of the attention for vectors [..., token, width]."""
-        return self.attention.trace(self.displayed_stage(stream))
+        return self.attention.trace(self.attention_input(stream))
 
     def forward(self, stream: Tensor, *, fused: bool = False) -> Tensor:
         """Map vectors [..., token, width] to the result of the layer."""
         attention = self.attention.fused if fused else self.attention
-        return self.after(stream, attention(self.displayed_stage(stream)))
+        return self.after(stream, attention(self.attention_input(stream)))
 
 
 class ResidualLayer(MixingLayer):
@@ -139,7 +139,7 @@ class ResidualLayer(MixingLayer):
         feeds = settings.model in FEED_FORWARD_MODELS
         self.feed_forward = _create_feed_forward(width, rate) if feeds else None
 
-    def displayed_stage(self, stream: Tensor) -> Tensor:
+    def attention_input(self, stream: Tensor) -> Tensor:
         """Return the input of attention: the vectors after layer normalization."""
         seen: Tensor = self.attention_norm(stream)
         return seen

@@ -82,11 +82,11 @@ class OpenRun:
         self._saved_model_step: int | None = None
 
     @property
-    def is_in_memory(self) -> bool:
+    def is_locked(self) -> bool:
         """Whether this program holds the lock and may write."""
         return self._lock is not None
 
-    def hold(self, *, is_ordered: bool = False) -> None:
+    def acquire_lock(self, *, is_ordered: bool = False) -> None:
         """Acquire the lock, so that only this program writes the run.
 
         Parameters

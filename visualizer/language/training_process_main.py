@@ -66,7 +66,7 @@ def run_server(server: TrainingServer, inbox: Inbox) -> None:
                 server.check_stop_request()
             continue
         if message:
-            server.take(message)
+            server.handle_message(message)
         elif server.keeps_running and server.is_training:
             is_alone = True
         else:

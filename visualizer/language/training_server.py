@@ -69,7 +69,7 @@ class TrainingServer:
 
     # ------------------------------------------------------------------ messages
 
-    def take(self, message: Message) -> None:
+    def handle_message(self, message: Message) -> None:
         """Handle a message; invalid requests are answered with a ``refused`` message."""
         try:
             _HANDLERS[message.says](self, message.values)
@@ -136,7 +136,7 @@ class TrainingServer:
             raise InputError(
                 "steps", "All steps are done. Increase the number of steps to train further."
             )
-        opened.hold(is_ordered=self.keeps_running)
+        opened.acquire_lock(is_ordered=self.keeps_running)
         opened.running.then, self._has_warned = RETRY_NOTICE, False
         self._steps_left, self.state = count, "running"
         self._pace = TrainingSpeed()
@@ -182,7 +182,7 @@ class TrainingServer:
         steps, running = self._steps_wanted, opened.running
         if steps is None or running is None or running.state.is_ended:
             return
-        opened.hold()
+        opened.acquire_lock()
         try:
             running.lengthen(steps)
         except InputError as refused:
@@ -267,7 +267,7 @@ class TrainingServer:
         The other program continues a run that was training, but not one that was paused.
         """
         self._looked_at = time.monotonic()
-        if not (self.opened and self.opened.is_in_memory and _try_exists(self.opened.folder.stop)):
+        if not (self.opened and self.opened.is_locked and _try_exists(self.opened.folder.stop)):
             return
         running, stop, trains = self.opened.running, self.opened.folder.stop, self.is_training
         self._save_if_needed(self._resume_message())
@@ -309,7 +309,7 @@ class TrainingServer:
         self._save_checkpoint(FINAL_RETRY_NOTICE)
 
     def _save_checkpoint(self, then: str) -> None:
-        if self.opened and self.opened.running and self.opened.is_in_memory:
+        if self.opened and self.opened.running and self.opened.is_locked:
             self.opened.running.then = then
             self.opened.running.save()
 
@@ -345,10 +345,10 @@ class TrainingServer:
         with suppress(OSError):
             if has_rested:
                 opened.folder.stop.append(IDLE_STOP_CONTENT)
-            elif opened.is_in_memory:
+            elif opened.is_locked:
                 opened.folder.stop.unlink(missing_ok=True)
             # They do not belong to a process that continues the run.
-            if self.keeps_running and not opened.is_in_memory:
+            if self.keeps_running and not opened.is_locked:
                 opened.folder.orders.unlink(missing_ok=True)
 
 

@@ -270,7 +270,7 @@ class _RecordingSession:
             try:
                 mask = _with_cuts(attention_mask, cuts, query, key)
             except InputError as refused:
-                ranks.show_error(refused)
+                ranks.raise_or_keep_error(refused)
         self.is_in_call = True
         try:
             output, weights = eager(module, query, key, value, mask, **arguments)

@@ -71,7 +71,7 @@ def read_in_chunks(
 
     Raises
     ------
-    NotByRuleError
+    UnsupportedAttentionError
         If its attention cannot be recomputed, or chunks differ from the whole text.
     """
     from visualizer.models.whole_text_cache import create_text_cache

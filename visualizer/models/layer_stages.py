@@ -218,7 +218,7 @@ def add_repeated_layers(
 
     Raises
     ------
-    OtherStepsError
+    StepMismatchError
         If a repeated layer does not reproduce its result.
     """
     group = found.group
@@ -257,7 +257,7 @@ class _RepeatedLayers:
 
         Raises
         ------
-        OtherStepsError
+        StepMismatchError
             If it does not reproduce its result.
         """
         step = self._known.steps[Role.RESIDUAL].step

@@ -88,7 +88,7 @@ class LongTextReader:
 
         Raises
         ------
-        NotByRuleError
+        UnsupportedAttentionError
             If the attention cannot be recomputed from its inputs.
         """
         only = {} if self._model.no_next_token_reason else self._model.last_logits_only
@@ -120,7 +120,7 @@ class LongTextReader:
 
         Raises
         ------
-        NotByRuleError
+        UnsupportedAttentionError
             If the attention cannot be recomputed from its inputs.
         """
         given, tokens, _ = inputs

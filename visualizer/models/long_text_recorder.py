@@ -151,7 +151,7 @@ class _LongTextSession:
         try:
             return _attend_and_record(self, eager, *given, **more)
         except UnsupportedAttentionError as refused:
-            self.ranks.show_error(refused)
+            self.ranks.raise_or_keep_error(refused)
             # The other ranks wait for this one within the run; its result is discarded.
             _, query, _, value, *_ = given
             return value.new_zeros(1, query.shape[-2], query.shape[1], value.shape[-1]), None
@@ -481,7 +481,7 @@ def _compute_and_check(
 
     Raises
     ------
-    NotByRuleError
+    UnsupportedAttentionError
         If the model's own function gives a different result.
     """
     rows = torch.tensor(sorted({0, call.count // 2, call.count - 1}))

@@ -64,7 +64,7 @@ class ModelRanks:
         """Return the layer's number of the first of this rank's ``heads`` heads."""
         return 0
 
-    def show_error(self, refused: InputError) -> None:
+    def raise_or_keep_error(self, refused: InputError) -> None:
         """Raise an error, or keep it until all ranks have run the model."""
         raise refused
 
@@ -145,7 +145,7 @@ class DistributedRanks(ModelRanks):
         is_tensor = self.parallelism is Parallelism.TENSOR
         return is_tensor and heads * self.count == self._heads
 
-    def show_error(self, refused: InputError) -> None:
+    def raise_or_keep_error(self, refused: InputError) -> None:
         self._refused = self._refused or refused
 
     def check_cancelled(self) -> None:

@@ -38,13 +38,13 @@ def difference_tensor(
     lens = _compared_transform(resolved)
     live = run.trace.displayed_stage(stage, lens, fold)
     if comparison.against is ComparisonKind.HEAD:
-        return comparison.of(live, lambda: live.subtract_heads(*comparison.heads)), index
+        return comparison.cached_result(live, lambda: live.subtract_heads(*comparison.heads)), index
     if comparison.against is ComparisonKind.SAMPLES:
         weights, mean = run.trace.holding(Role.WEIGHTS), mean_tensor(run, comparison)
-        return comparison.of(mean, lambda: mean.subtract(weights)), index
+        return comparison.cached_result(mean, lambda: mean.subtract(weights)), index
     assert comparison.kept
     kept = comparison.kept.trace.displayed_stage(stage, lens, fold)
-    return comparison.of(live, lambda: live.subtract(kept)), index
+    return comparison.cached_result(live, lambda: live.subtract(kept)), index
 
 
 def max_magnitude(resolved: ResolvedView, stage: str, fold: HeadAggregate | None) -> float:
@@ -63,7 +63,7 @@ def mean_tensor(run: Run, comparison: Comparison) -> CachedTensor:
     # Cached by the weights after dropout, which change with the rate and the seed.
     sample = run.trace.holding(Role.DROPPED)
     count = drawable_samples(run, comparison.count)
-    return comparison.of(sample, lambda: sample_mean(run, count, comparison.tally))
+    return comparison.cached_result(sample, lambda: sample_mean(run, count, comparison.tally))
 
 
 def find_tensor(resolved: ResolvedView, cell: Cell) -> tuple[CachedTensor, tuple[int, ...]]:

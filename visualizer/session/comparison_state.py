@@ -77,7 +77,7 @@ class Comparison(Struct, frozen=True, eq=False):
         """Return the comparison with changed fields and without derived results."""
         return replace(self, made=WeakKeyDictionary(), **fields)
 
-    def of(self, live: CachedTensor, make: Callable[[], CachedTensor]) -> CachedTensor:
+    def cached_result(self, live: CachedTensor, make: Callable[[], CachedTensor]) -> CachedTensor:
         """Return the cached result for a live tensor, computing it on first use."""
         found = self.made.get(live)
         if found is None:

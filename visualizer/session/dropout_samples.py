@@ -30,7 +30,9 @@ class SampleTally:
     counts: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int16))
     drawn: int = 0
 
-    def copy_prefix(self, spec: AttentionSpec, shape: tuple[int, ...], count: int) -> np.ndarray:
+    def count_first_samples(
+        self, spec: AttentionSpec, shape: tuple[int, ...], count: int
+    ) -> np.ndarray:
         """Return the counts over the first samples, [..., head, query, key]."""
         key = (spec.dropout, spec.dropout_seed, shape)
         if self.key != key or self.drawn > count:
@@ -79,5 +81,5 @@ def drawable_samples(run: Run, count: int) -> int:
 def sample_mean(run: Run, count: int, tally: SampleTally) -> CachedTensor:
     """Return the mean of the weights after dropout over this many samples."""
     spec, weights = run.trace.spec, run.trace.holding(Role.WEIGHTS)
-    counts = tally.copy_prefix(spec, tuple(weights.tensor.shape), count)
+    counts = tally.count_first_samples(spec, tuple(weights.tensor.shape), count)
     return weights.times(counts, count * (1 - spec.dropout))

@@ -72,7 +72,7 @@ class ModelQuestionController(QObject):
         self._worker.answered.connect(self._handle_answer)
         self._worker.failed.connect(self._report_refusal)
         self._worker.reported.connect(self._store_answer)
-        workspace.changed.connect(self.look)
+        workspace.changed.connect(self.ask_next_question)
 
     @property
     def is_working(self) -> bool:
@@ -93,7 +93,7 @@ class ModelQuestionController(QObject):
             reading.answers.wanted.discard(question)
             self._workspace.refresh_screen()
 
-    def look(self) -> None:
+    def ask_next_question(self) -> None:
         """Ask the most urgent question of the open panes."""
         reading = self._current_reading
         if self._drop_old_failures():

@@ -85,7 +85,7 @@ class RequestController(QObject):
         is_busy = self.worker.is_working and self._refining in (None, wanted)
         if is_busy or resolved is None or self._failed_refinement == wanted:
             return
-        if self._presenter.is_sampled(resolved):
+        if self._presenter.is_exact(resolved):
             return
         if self._is_paused() and self._presenter.has_preview(resolved):
             return

@@ -173,7 +173,7 @@ class Presenter(Protocol):
     def has_preview(self, resolved: ResolvedView) -> bool:
         """Whether all visible pictures have a first version and the pointed cell is read."""
 
-    def is_sampled(self, resolved: ResolvedView) -> bool:
+    def is_exact(self, resolved: ResolvedView) -> bool:
         """Whether all visible pictures are exact; those of long texts are refined over time."""
 
     def begin(self, resolved: ResolvedView, is_over: Callable[[], bool]) -> None:

@@ -202,7 +202,7 @@ class Workspace(QObject):
         if not is_typed:  # pasted, cut or overwritten: a separate undo step
             self.history.seal()
             # Selected token positions are meaningless in another text.
-            self.look(tokens=replace(self._wanted.tokens, chosen=frozenset(), match=None))
+            self.change_view(tokens=replace(self._wanted.tokens, chosen=frozenset(), match=None))
         self.set(name, text, going_on=is_typed, is_seen=True)
         if not is_typed or written.isspace():
             self.history.seal()
@@ -340,11 +340,11 @@ class Workspace(QObject):
         """The requested view, which is shown after its data is prefetched."""
         return self._wanted
 
-    def look(self, **changes: Any) -> None:
+    def change_view(self, **changes: Any) -> None:
         """Change fields of the view, prefetching the data that they need."""
-        self.request_result(replace(self._wanted, **changes))
+        self.request_view(replace(self._wanted, **changes))
 
-    def request_result(self, wanted: View) -> None:
+    def request_view(self, wanted: View) -> None:
         if wanted == self._wanted:
             return
         self._wanted, shown = wanted, self.view
@@ -359,13 +359,13 @@ class Workspace(QObject):
     def toggle_stage(self, stage: str) -> None:
         """Toggle a stage's panels, keeping at least one stage."""
         if self.run:
-            self.request_result(with_stage_toggled(self.resolved(self._wanted), stage))
+            self.request_view(with_stage_toggled(self.resolved(self._wanted), stage))
 
     def show_leading(self, leading: LeadingIndex) -> None:
         """Show another text of a batch or another layer, restarting a prediction."""
         if self.run:
             guess = clear_marks(self._wanted.guess)
-            self.look(**dict(zip(self.run.trace.axes, leading, strict=True)), guess=guess)
+            self.change_view(**dict(zip(self.run.trace.axes, leading, strict=True)), guess=guess)
 
     def _announce_arrival(self) -> None:
         with suppress(RuntimeError):  # the window is closed

@@ -69,7 +69,7 @@ def zoom_by(
 
     Returns
     -------
-    Zoom or None
+    ZoomRange or None
         None if everything is visible.
     """
     zoom = zoom or ZoomRange.whole_area(sides)

@@ -296,7 +296,7 @@ class PaneDocks(QObject):
         return {id_: dock.toggleViewAction() for id_, dock in self.by_id.items()}
 
     @property
-    def displayed_stage(self) -> frozenset[str]:
+    def visible_pane_ids(self) -> frozenset[str]:
         """The ids of the visible panes; for tabbed panes, only the front one."""
         return self._seen
 

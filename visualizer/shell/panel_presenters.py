@@ -145,7 +145,7 @@ class PanelPresenters:
         is_read = is_read and not _is_retrieval_wanted(resolved)
         return is_read and board_presenter.has_preview(resolved)
 
-    def is_sampled(self, resolved: ResolvedView) -> bool:
+    def is_exact(self, resolved: ResolvedView) -> bool:
         """Whether all visible images are exact."""
         return board_presenter.is_fully_drawn(resolved) and self.has_preview(resolved)
 

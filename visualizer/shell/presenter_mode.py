@@ -226,5 +226,5 @@ class PresenterMode(QObject):
             return
         cursor, cell_panel = screen.panel(BOARD_CONTENTS).cursor, screen.panel(CELL_PANEL)
         has_current_cell = cell_panel is not None and (cursor.hovered or cursor.pinned)
-        self.sentence.tell(cell_panel.sentence if cell_panel and has_current_cell else "")
+        self.sentence.show_html(cell_panel.sentence if cell_panel and has_current_cell else "")
         self._say_keys()

@@ -212,7 +212,7 @@ class SettingsDialog(QDialog):
     def _add_folder(self, folder: DataFolder) -> OpenFolderButton:
         button, row = OpenFolderButton(folder), self._grid.rowCount()
         path = ElidedLabel(elide=Qt.TextElideMode.ElideMiddle)  # the ends distinguish the paths
-        path.tell(str(folder.path))
+        path.show_text(str(folder.path))
         self._grid.addWidget(PlainLabel(folder.title), row, 0)
         self._grid.addWidget(path, row, 1)
         self._grid.addWidget(button, row, 2)

@@ -309,12 +309,12 @@ class MainWindow(QMainWindow):
         dialogs.show_exception(self, details)
 
     def update_pane_visibility(self, panes: frozenset[str]) -> None:
-        self.workspace.look(panes=panes)
+        self.workspace.change_view(panes=panes)
 
     def set_available_height(self, room: int, small_room: int) -> None:
         wanted = self.workspace.wanted
         if (room, small_room) != (wanted.room, wanted.small_room):
-            self.workspace.look(room=room, small_room=small_room)
+            self.workspace.change_view(room=room, small_room=small_room)
 
     def follow_system(self) -> None:
         if self.scheme is ColourScheme.SYSTEM:

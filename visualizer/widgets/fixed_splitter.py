@@ -34,11 +34,11 @@ class FixedSplitter(QSplitter):
         self.splitterMoved.connect(self._store_sizes)
 
     @property
-    def wanted(self) -> list[int]:
+    def wanted_sizes(self) -> list[int]:
         """The requested sizes of all widgets, hidden ones included."""
         return list(self._wanted)
 
-    def request_result(self, sizes: Sequence[int]) -> None:
+    def set_wanted_sizes(self, sizes: Sequence[int]) -> None:
         """Set the sizes of all widgets."""
         self._wanted = list(sizes)
         self._apply_sizes()

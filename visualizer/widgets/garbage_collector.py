@@ -27,10 +27,10 @@ class GarbageCollector(QObject):
         self._wanted.connect(self._collect_all)
         set_collector(self._wanted.emit)
         timer = QTimer(self, interval=CHECK_INTERVAL_MS)
-        timer.timeout.connect(self.look)
+        timer.timeout.connect(self.collect_if_needed)
         QTimer.singleShot(delay_ms, timer, timer.start)  # objects created at startup are permanent
 
-    def look(self) -> None:
+    def collect_if_needed(self) -> None:
         """Collect if there are enough new objects; each tenth time, include an older generation."""
         if gc.get_count()[0] > gc.get_threshold()[0] and not is_collection_suspended():
             self._count += 1

@@ -79,7 +79,7 @@ class AutoFitLabel(RichLabel):
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.setAccessibleDescription(name)  # its accessible name is its text
 
-    def tell(self, html: str) -> None:
+    def show_html(self, html: str) -> None:
         """Set the text."""
         if html != self._content:
             self._content = html
@@ -161,7 +161,7 @@ class ElidedLabel(PlainLabel):
         height = max(super().sizeHint().height(), self._lines * self.fontMetrics().lineSpacing())
         return QSize(width if self._content else 0, height)
 
-    def tell(self, text: str, in_words: str = "") -> None:
+    def show_text(self, text: str, in_words: str = "") -> None:
         """Set a text, with an optional longer form for the tooltip and screen readers."""
         self._content, self._in_words = text, in_words or text
         self.setToolTip(plain_tooltip(self._in_words))
@@ -183,8 +183,8 @@ class ElidedLabel(PlainLabel):
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
         if event.type() == QEvent.Type.FontChange:
-            self.tell(self._content, self._in_words)
+            self.show_text(self._content, self._in_words)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self.tell(self._content, self._in_words)
+        self.show_text(self._content, self._in_words)

@@ -329,11 +329,11 @@ def test_in_a_zoomed_panel_a_drag_paints_and_the_wheel_moves(painter: Painter) -
     painter.settle()
     painter.window.controllers.view_controller.zoom(2, (1.5, 1.5))
     painter.settle()
-    rows = painter.hand.panel("weights").rows.displayed_stage
+    rows = painter.hand.panel("weights").rows.visible_range
     assert len(rows) < 6
     first, last = rows[0], rows[-1]
     painter.stroke(weights(first, first), weights(last, first))
-    assert painter.hand.panel("weights").rows.displayed_stage == rows
+    assert painter.hand.panel("weights").rows.visible_range == rows
     own = painter.document.spec.own_mask
     assert own is not None
     assert not own.array()[first : last + 1, first].any()
@@ -468,7 +468,7 @@ def test_a_mask_that_cannot_be_used_is_painted_all_the_same(painter: Painter) ->
 
 def test_a_stroke_goes_on_where_the_hand_is_when_panels_move(painter: Painter) -> None:
     painter.workspace.set("mask", MaskKind.NONE)
-    painter.workspace.look(stages=frozenset({"masked", "weights"}))
+    painter.workspace.change_view(stages=frozenset({"masked", "weights"}))
     painter.settle()
     assert painter.hand.stages == ["weights"]
     points = [painter.hand.point(weights(2, key)) for key in (1, 2, 3)]
@@ -489,7 +489,7 @@ def test_every_stage_that_the_mask_acts_on_shows_it(painter: Painter, route: Mas
     painter.workspace.set("route", route)
     painter.workspace.set("dropout", 0.5)
     stages = frozenset({"scores", "masked", "zeroed", "weights", "dropped"})
-    painter.workspace.look(stages=stages)
+    painter.workspace.change_view(stages=stages)
     painter.settle()
     painter.stroke(weights(2, 5), weights(2, 4))
     acting = [stage for stage in painter.hand.stages if stage != "scores"]
@@ -516,7 +516,7 @@ def test_of_texts_side_by_side_any_is_painted_in(painter: Painter) -> None:
     painter.hand.paste_sentence("a b c\nd e f")
     painter.workspace.set("lines", LineSplit.APART)
     painter.settle()
-    painter.workspace.look(spread=True, text=1)
+    painter.workspace.change_view(spread=True, text=1)
     painter.settle()
     painter.stroke(weights(0, 1), weights(0, 2))
     panels = [panel for panel in painter.hand.shown.heatmaps if panel.stage == "weights"]
@@ -528,7 +528,7 @@ def test_of_texts_side_by_side_any_is_painted_in(painter: Painter) -> None:
 
 def test_of_a_comparison_the_live_side_is_painted(painter: Painter) -> None:
     painter.hand.press(Qt.Key.Key_D)
-    painter.workspace.look(stages=frozenset({"weights"}))
+    painter.workspace.change_view(stages=frozenset({"weights"}))
     painter.settle()
     before = painter.document
     for part in (ComparedSide.A, ComparedSide.CHANGE):

@@ -239,7 +239,7 @@ def test_who_passes_by_pins_nothing(clerk: Clerk) -> None:
 
 def test_what_is_predicted_cannot_be_read_off(clerk: Clerk) -> None:
     clerk.choose("Weights")
-    clerk.hand.window.workspace.look(guess=Prediction("scores"))
+    clerk.hand.window.workspace.change_view(guess=Prediction("scores"))
     clerk.hand.settle()
     assert clerk.grid.model().rowCount() == 0
     assert words(clerk.pane.note) == HIDDEN_MESSAGE

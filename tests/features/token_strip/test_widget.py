@@ -296,11 +296,11 @@ def test_the_token_that_is_looked_at_is_in_sight(strip: TokenStrip) -> None:
 
 def test_what_was_chosen_of_a_text_is_not_chosen_of_another(hand: Hand) -> None:
     look = TokenSelection(chosen=frozenset({1, 3}))
-    hand.window.workspace.look(tokens=look)
+    hand.window.workspace.change_view(tokens=look)
     hand.type_sentence("a")
     hand.settle()
     assert hand.window.workspace.view.tokens.chosen == frozenset()
-    hand.window.workspace.look(tokens=replace(look, chosen=frozenset({0})))
+    hand.window.workspace.change_view(tokens=replace(look, chosen=frozenset({0})))
     QTest.keyClicks(hand.sentence, " cat")  # typed on, it is the same text
     hand.settle()
     assert hand.window.workspace.view.tokens.chosen == frozenset({0})

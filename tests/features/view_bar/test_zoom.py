@@ -71,7 +71,7 @@ def test_the_wheel_looks_closer_at_what_is_under_the_pointer(
         zoom = seen(hand)
         assert zoom
         sizes.append(len(zoom.queries))
-        assert hand.panel(stage).rows.displayed_stage.start <= zoom.queries.start
+        assert hand.panel(stage).rows.visible_range.start <= zoom.queries.start
         assert off(last, under(hand, at)) <= max(block, hand.panel(stage).rows.block)
     assert off(before, under(hand, at)) <= 3 * whole
     assert sizes == sorted(sizes, reverse=True)
@@ -265,8 +265,8 @@ def hand_places(hand: Hand, stage: str) -> set[tuple[int, int]]:
     heatmap = hand.panel(stage)
     return {
         (row, column)
-        for row in heatmap.rows.displayed_stage
-        for column in heatmap.columns.displayed_stage
+        for row in heatmap.rows.visible_range
+        for column in heatmap.columns.visible_range
     }
 
 
@@ -370,7 +370,7 @@ def test_a_shorter_text_is_seen_whole_and_the_longer_one_as_before(hand: Hand) -
     before = seen(hand)
     write(hand, "one two three")
     assert seen(hand) is None
-    assert hand.panel("weights").rows.displayed_stage == range(3)
+    assert hand.panel("weights").rows.visible_range == range(3)
     press(hand, Qt.Key.Key_Plus)
     assert seen(hand) == ZoomRange(range(2), range(2))
     press(hand, Qt.Key.Key_0)

@@ -103,7 +103,7 @@ def test_a_run_with_a_way_out_is_listed_and_deleted(
     own = shutil.copytree(folder, home / "run")
     plant(own / name, kind, outside)
     before = tree(outside)
-    student.window.run_controller.look()
+    student.window.run_controller.refresh_runs()
     student.window.run_controller.overlay("run", True)
     if name == "losses.csv":
         student.until(lambda: "it is " in student.window.statusBar().currentMessage())

@@ -224,8 +224,8 @@ def _describe_axis(axis: HeatmapAxis, labels: dict[tuple[str, ...], int]) -> dic
         "name": axis.name,
         "labels": labels.setdefault(axis.labels, len(labels)),
         "block": axis.block,
-        "start": axis.displayed_stage.start,
-        "stop": axis.displayed_stage.stop,
+        "start": axis.visible_range.start,
+        "stop": axis.visible_range.stop,
         "count": len(axis.labels),
         "isToken": axis.is_token,
     }

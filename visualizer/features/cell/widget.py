@@ -67,18 +67,18 @@ class TermLines(Struct, frozen=True):
     values: int
 
     @property
-    def beside(self) -> int:
+    def side_by_side_width(self) -> int:
         """The width needed to show the factors next to the names."""
         return self.names + COLUMN_GAP_PX + sum(self.factors) + COLUMN_GAP_PX + self.values
 
     @property
-    def below(self) -> int:
+    def stacked_width(self) -> int:
         """The width needed to show the factors below the names."""
         return max(self.names, FACTOR_INDENT_PX + sum(self.factors) + COLUMN_GAP_PX + self.values)
 
     def tabs(self, room: float) -> tuple[int, ...]:
         """Return the end positions of the factor columns for a given width in pixels."""
-        end = self.names + COLUMN_GAP_PX if self.beside <= room else FACTOR_INDENT_PX
+        end = self.names + COLUMN_GAP_PX if self.side_by_side_width <= room else FACTOR_INDENT_PX
         return tuple(
             (end := end + width) - SIGN_MARGIN_PX * _is_sign(column)
             for column, width in enumerate(self.factors)
@@ -87,7 +87,7 @@ class TermLines(Struct, frozen=True):
 
     def html(self, theme: Theme, room: float) -> str:
         """Format the lines for a given width in pixels; the last tab leads to the right edge."""
-        is_beside = self.beside <= room
+        is_beside = self.side_by_side_width <= room
         return "".join(
             _paragraph_html(
                 _marked_html(term.name, term, theme), self._format_factors(number, term, theme)
@@ -319,7 +319,7 @@ class CellPane(QScrollArea):
         sides = self._column.contentsMargins()
         room = self.width() - bar - sides.left() - sides.right()
         rest = f"<p style='color:{theme.quiet}'>{escape(panel.rest)}</p>" if panel.rest else ""
-        self.terms.setMinimumWidth(lines.below)
+        self.terms.setMinimumWidth(lines.stacked_width)
         self.terms.show_lines(
             f"<p style='color:{theme.quiet}'>{escape(panel.formula)}</p>"
             f"{lines.html(theme, room)}{rest}"

@@ -58,7 +58,7 @@ class ComparisonController(QObject):
         if now:
             stages = now.before if wanted.stages == now.alone else wanted.stages
             pinned = wanted.pinned and replace(wanted.pinned, part=ComparedSide.PLAIN)
-            self._workspace.look(comparison=None, stages=stages, pinned=pinned, hovered=None)
+            self._workspace.change_view(comparison=None, stages=stages, pinned=pinned, hovered=None)
 
     # ------------------------------------------------------------------ heads
 
@@ -126,7 +126,7 @@ class ComparisonController(QObject):
         before = now.before if now else wanted.stages
         comparison = Comparison(against, alone=alone, before=before, **fields)
         playhead = replace(wanted.playhead, place=None, is_playing=False)
-        self._workspace.look(
+        self._workspace.change_view(
             comparison=comparison,
             stages=wanted.stages if now else alone,
             playhead=playhead,
@@ -143,4 +143,4 @@ class ComparisonController(QObject):
     def _change_comparison(self, **fields: Any) -> None:
         now = self._comparison
         if now and any(getattr(now, name) != value for name, value in fields.items()):
-            self._workspace.look(comparison=now.changed(**fields))
+            self._workspace.change_view(comparison=now.changed(**fields))

@@ -406,12 +406,12 @@ class _LeadingHeadText(Struct, frozen=True):
     is_maximum: bool = True
     covers_all_heads: bool = False
 
-    def leads(self, values: tuple[float | None, ...]) -> float | None:
+    def leading_value(self, values: tuple[float | None, ...]) -> float | None:
         """The value of the leading heads; None if no head has one."""
         found = [one for one in values if one is not None]
         return (max if self.is_maximum else min)(found) if found else None
 
-    def named(self, values: tuple[float | None, ...], best: float) -> list[int]:
+    def leading_heads(self, values: tuple[float | None, ...], best: float) -> list[int]:
         """The heads that have the leading value or, if `covers_all_heads`, nearly."""
         near = NEAR_LEADER_SHARE * best if self.covers_all_heads else best
         return [
@@ -470,7 +470,7 @@ def _build_sentences(
     is_any_outstanding = False
     for claim in _LEADING_HEAD_TEXTS:
         values, chance = columns.get(claim.column, ()), uniform.get(claim.column)
-        best = claim.leads(values)
+        best = claim.leading_value(values)
         if best is None or not chance:
             continue
         comparison = f"uniform attention {claim.written(chance)}."
@@ -479,7 +479,7 @@ def _build_sentences(
             not_outstanding.append(f"No head stands out {claim.none}: {extreme}, {comparison}")
             continue
         is_any_outstanding = True
-        heads = claim.named(values, best)
+        heads = claim.leading_heads(values, best)
         if len(heads) < len(values) or claim.covers_all_heads:
             words = claim.words.format(
                 s="s" * (len(heads) == 1), have="has" if len(heads) == 1 else "have"

@@ -134,7 +134,7 @@ class PrintedNumbers(Struct, frozen=True, eq=False):
 
         Raises
         ------
-        UnfitError
+        InvalidLessonValueError
             If no entry matches, several do, or the entry does not hold numbers.
         """
         tables = {key: value for key, value in self.sections.items() if isinstance(value, dict)}

@@ -132,7 +132,7 @@ class LessonController(QObject):
         if following:
             self._show_page(following)
 
-    def restore_page(self) -> None:
+    def restore_page_settings(self) -> None:
         """Restore the page's own settings."""
         if self.position:
             self._workspace.show_document(*self._document_and_view(self.position))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def connect(pane: LessonPane, to: FeatureControllers) -> None:
     """Connect page navigation of the current lesson."""
     pane.stepped.connect(to.lesson_controller.step)
-    pane.returned.connect(to.lesson_controller.restore_page)
+    pane.returned.connect(to.lesson_controller.restore_page_settings)
     pane.closed.connect(to.lesson_controller.close)
     to.name_widgets(
         {

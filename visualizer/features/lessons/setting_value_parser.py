@@ -65,7 +65,7 @@ def parse_setting_value(
 
     Raises
     ------
-    UnfitError
+    InvalidLessonValueError
         If the setting is unknown or does not accept the value.
     """
     if name not in SETTING_NAMES:

@@ -30,7 +30,7 @@ class LineViewController(QObject):
         """Set a field of `LineOptions`."""
         changes: dict[str, Any] = {name: value}
         options = replace(self._workspace.wanted.lines, **changes)
-        self._workspace.look(lines=options)
+        self._workspace.change_view(lines=options)
 
     def hover(self, cell: Cell | None) -> None:
         """Hover a line's cell; None clears it unless another pane has hovered a cell since."""
@@ -39,27 +39,27 @@ class LineViewController(QObject):
             self._options_with_keys(self._pinned_by_key),
         )
         if cell is None and hovered != self._hovered:
-            self._workspace.look(lines=lines)
+            self._workspace.change_view(lines=lines)
             return
         self._hovered = cell
-        self._workspace.look(hovered=cell, lines=lines)
+        self._workspace.change_view(hovered=cell, lines=lines)
 
     def pin(self, cell: Cell | None) -> None:
         """Pin a line's cell, or unpin it if it is pinned already."""
         wanted = self._workspace.wanted
-        self._workspace.request_result(pin_cell(wanted, None if cell == wanted.pinned else cell))
+        self._workspace.request_view(pin_cell(wanted, None if cell == wanted.pinned else cell))
 
     def point(self, token: LineToken) -> None:
         """Highlight the lines of the token under the pointer and hover the largest of them."""
         self._hovered = cell = self._largest_cell_of(token)
-        self._workspace.look(hovered=cell, lines=self._options_for_token(cell, token))
+        self._workspace.change_view(hovered=cell, lines=self._options_for_token(cell, token))
 
     def hold(self, token: LineToken) -> None:
         """Pin a token's lines, or unpin them if they are pinned already."""
         cell, wanted = self._largest_cell_of(token), self._workspace.wanted
         options = self._options_for_token(cell, token)
         is_held = cell == wanted.pinned and options == wanted.lines
-        self._workspace.request_result(
+        self._workspace.request_view(
             replace(pin_cell(wanted, None if is_held else cell), lines=options)
         )
 

@@ -25,7 +25,7 @@ class AttributionController(QObject):
 
     def choose_token(self, token: str) -> None:
         """Attribute another token's logit; empty for the most likely token."""
-        self._workspace.look(attribution=AttributionOptions(token))
+        self._workspace.change_view(attribution=AttributionOptions(token))
 
     def toggle_ablations(self) -> None:
         """Start ablating each head in turn, or stop."""

@@ -131,7 +131,7 @@ class MaskEditBar(OverflowRow):
         self.setVisible(panel is not None)
         if panel is None:
             return
-        self.notes.tell("  ·  ".join(panel.notes))
+        self.notes.show_text("  ·  ".join(panel.notes))
         is_of_model = panel.layer is not None
         self.caption.setText(EDGES if is_of_model else MASK)
         for place in self._brush_controls.values():

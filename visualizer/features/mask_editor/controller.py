@@ -226,7 +226,7 @@ class MaskEditController(QObject):
         return panel is not None and panel.is_too_long
 
     def _update_edit_state(self, **changes: Any) -> None:
-        self._workspace.look(painting=replace(self._edit_state, **changes))
+        self._workspace.change_view(painting=replace(self._edit_state, **changes))
 
 
 def _panel_key(cell: Cell) -> tuple[object, ...]:

@@ -155,7 +155,7 @@ class ModelChooserDialog(QDialog):
         column = column_layout(self, (24, 16, 24, 16), spacing=8)
         folder = ElidedLabel(elide=Qt.TextElideMode.ElideMiddle)
         folder.setIndent(0)
-        folder.tell(f"Models in {cache}")
+        folder.show_text(f"Models in {cache}")
         for part in (folder, self.message, self.table, self.note):
             column.addWidget(part, 1 if part is self.table else 0)
         policy = self.table.sizePolicy()

@@ -114,7 +114,7 @@ class PlaybackController(QObject):
             position = last if last < len(timeline) - 1 else len(timeline)
         place = timeline.place(position)
         playhead = replace(self.playhead, place=place, is_playing=is_playing)
-        self._workspace.look(playhead=playhead, zoom=self._zoom_at(place))
+        self._workspace.change_view(playhead=playhead, zoom=self._zoom_at(place))
 
     def _played_span(self, timeline: Timeline, now: int) -> tuple[int, int]:
         """Return the first and last step to play: those of the lesson's span or of the run."""
@@ -164,7 +164,7 @@ class PlaybackController(QObject):
     def _go_to(self, place: PlaybackPosition | None, **changes: Any) -> None:
         """Go to a position and end any prediction in progress."""
         playhead = replace(self.playhead, place=place, **changes)
-        self._workspace.look(playhead=playhead, guess=None, zoom=self._zoom_at(place))
+        self._workspace.change_view(playhead=playhead, guess=None, zoom=self._zoom_at(place))
 
     def _zoom_at(self, place: PlaybackPosition | None) -> ZoomRange | None:
         """Return the zoom, panned just far enough to show the row or cell of the step."""
@@ -194,7 +194,7 @@ class PlaybackController(QObject):
         self._change_playhead(loops=not self.playhead.loops)
 
     def _change_playhead(self, **changes: Any) -> None:
-        self._workspace.look(playhead=replace(self.playhead, **changes))
+        self._workspace.change_view(playhead=replace(self.playhead, **changes))
 
     # ------------------------------------------------------------------ predictions
 
@@ -210,13 +210,13 @@ class PlaybackController(QObject):
             stage = place.stage if place else pinned.stage if pinned else run.trace.attention
             guess = Prediction(stage if stage in run.trace else run.trace.attention)
         playhead = replace(self.playhead, is_playing=False)
-        self._workspace.look(guess=guess, playhead=playhead)
+        self._workspace.change_view(guess=guess, playhead=playhead)
 
     def ask(self, question: PredictionQuestion) -> None:
         """Set the question (largest cells or zero cells) and clear the marks."""
         guess = self._workspace.wanted.guess
         if guess:
-            self._workspace.look(
+            self._workspace.change_view(
                 guess=clear_marks(replace(guess, question=PredictionQuestion(question)))
             )
 
@@ -224,4 +224,4 @@ class PlaybackController(QObject):
         """Reveal the stage and the verdict on the marks."""
         guess = self._workspace.wanted.guess
         if guess:
-            self._workspace.look(guess=replace(guess, is_revealed=True))
+            self._workspace.change_view(guess=replace(guess, is_revealed=True))

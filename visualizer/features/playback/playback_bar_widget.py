@@ -134,9 +134,9 @@ class PlaybackBar(QWidget):
         self.track.show_playback(bar, theme)
         set_accessible_value(self, "Playing" if bar.playhead.is_playing else "Paused")
         self.where.setText(format_step_count(bar))
-        self.caption.tell(bar.caption)
+        self.caption.show_html(bar.caption)
         self.caption.setVisible(bool(bar.caption))
-        self.equation.tell(equation_to_html(bar.equation, theme))
+        self.equation.show_html(equation_to_html(bar.equation, theme))
         # Shown even if empty, so that the layout does not jump.
         self.equation.setVisible(bool(bar.caption))
         self.question.setVisible(bar.question is not None)

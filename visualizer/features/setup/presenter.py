@@ -229,7 +229,7 @@ def _describe_image_model(document: Document) -> str:
 
 
 def _describe_captured(captured: CapturedAttention) -> str:
-    opened = f"Opened from {captured.called}: {captured.size}."
+    opened = f"Opened from {captured.display_name}: {captured.size}."
     if captured.vectors:
         return (
             f"{opened} {VECTORS_NOTE}; the inputs and weight matrices that produced them are not "

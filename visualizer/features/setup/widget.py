@@ -356,7 +356,7 @@ class SetupPane(QScrollArea):
         self.image_part.setVisible(field is not None)
         self.sentence.setVisible(field is None)
         if field:
-            self.image_name.tell(field.name, field.path)
+            self.image_name.show_text(field.name, field.path)
             self.image_problem.show_problem(field.problem)
 
     def _show_parts(self, parts: AttentionKinds) -> None:

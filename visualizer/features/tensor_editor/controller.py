@@ -41,11 +41,11 @@ class TensorEditController(QObject):
         selection, pinned = self._workspace.wanted.table, self._workspace.wanted.pinned
         if pinned and pinned.stage == selection.name and pinned.head is not None:
             pinned = Cell(pinned.stage, (head, *pinned.place[1:]))
-        self._workspace.look(table=TableSelection(selection.name, head), pinned=pinned)
+        self._workspace.change_view(table=TableSelection(selection.name, head), pinned=pinned)
 
     def pin(self, cell: Cell) -> None:
         """Pin the cell selected in the table."""
-        self._workspace.look(hovered=None, pinned=cell)
+        self._workspace.change_view(hovered=None, pinned=cell)
 
     def type(self, name: str, row: int, column: int, text: str) -> None:
         """Set a cell to the typed number."""
@@ -97,4 +97,4 @@ class TensorEditController(QObject):
         )
 
     def _select_tensor(self, selection: TableSelection) -> None:
-        self._workspace.look(table=selection)
+        self._workspace.change_view(table=selection)

@@ -48,7 +48,7 @@ class TokenSelectionController(QObject):
         """Hover the cell that corresponds to a token under the pointer."""
         resolved = self._workspace.screen.resolved
         cell = cell_of_token(resolved, token) if resolved and token is not None else None
-        self._workspace.look(hovered=cell)
+        self._workspace.change_view(hovered=cell)
 
     def deselect_all(self) -> None:
         """Clear the selection."""
@@ -64,7 +64,7 @@ class TokenSelectionController(QObject):
     def seek(self, sought: str) -> None:
         """Select all tokens that contain a text."""
         labels = self._workspace.screen.panel(TOKENS_PANEL).labels
-        self._workspace.look(tokens=select_matches(self._current_selection, labels, sought))
+        self._workspace.change_view(tokens=select_matches(self._current_selection, labels, sought))
 
     def go(self, steps: int) -> None:
         """Go to the next or the previous match, and scroll it into view."""
@@ -77,13 +77,13 @@ class TokenSelectionController(QObject):
         zoom, run = self._workspace.wanted.zoom, self._workspace.run
         if zoom and run:
             zoom = zoom.including(run.trace.sides, query, key)
-        self._workspace.look(tokens=selection, zoom=zoom)
+        self._workspace.change_view(tokens=selection, zoom=zoom)
         for panel in self._workspace.screen.panel(BOARD_CONTENTS).board.heatmaps:
             if panel.columns.name == "key":
-                row, column = panel.rows.displayed_stage[0], panel.columns.displayed_stage[0]
+                row, column = panel.rows.visible_range[0], panel.columns.visible_range[0]
                 place = (token, column) if key is None else (row, token)
                 self.wanted.emit(cell_at(panel, *place))
                 return
 
     def _update_selection(self, **changes: Any) -> None:
-        self._workspace.look(tokens=replace(self._current_selection, **changes))
+        self._workspace.change_view(tokens=replace(self._current_selection, **changes))

@@ -96,7 +96,7 @@ class ViewController(QObject):
                 cursor = self._workspace.screen.panel(BOARD_CONTENTS).cursor
                 seen = seen.including(sides, cursor.query, cursor.key)
             at = at or self._zoom_centre(seen or ZoomRange.whole_area(sides))
-            self._workspace.look(zoom=zoom_by(seen, sides, factor, at))
+            self._workspace.change_view(zoom=zoom_by(seen, sides, factor, at))
 
     def zoom_at(self, factor: float, stage: str, row: float, column: float) -> None:
         """Zoom around a row and column of a stage, which stay under the pointer."""
@@ -133,7 +133,7 @@ class ViewController(QObject):
 
     def reset_zoom(self) -> None:
         """Reset the zoom."""
-        self._workspace.look(zoom=None)
+        self._workspace.change_view(zoom=None)
 
     def pan(self, down: int, right: int) -> None:
         """Pan by a fraction of the visible range."""
@@ -146,7 +146,7 @@ class ViewController(QObject):
         """Pan by a number of queries and keys."""
         run, zoom = self._workspace.run, self._visible_range
         if run and zoom:
-            self._workspace.look(zoom=zoom.pan_to(run.trace.sides, queries, keys))
+            self._workspace.change_view(zoom=zoom.pan_to(run.trace.sides, queries, keys))
 
     def centre(self, query: int, key: int) -> None:
         """Centre the visible range on a query and a key."""
@@ -175,7 +175,7 @@ class ViewController(QObject):
         """Show the stages side by side, one row per head."""
         stages = self._wanted.stages
         several = stages if len(stages) > 1 else View().stages
-        self._workspace.look(heads=None, stages=several, large=None)
+        self._workspace.change_view(heads=None, stages=several, large=None)
 
     def show_one_stage(self) -> None:
         """Show one stage for all heads: that of the pinned cell, else the last with heads."""
@@ -191,13 +191,13 @@ class ViewController(QObject):
         shares = [name for name in with_heads if run.trace.stage(name).is_weights]
         last = (shares or with_heads or [run.trace.attention])[-1]
         stage = pinned.stage if pinned and pinned.head is not None else last
-        self._workspace.look(stages=frozenset({stage}), heads=None)
+        self._workspace.change_view(stages=frozenset({stage}), heads=None)
 
     def show_stage_alone(self, stage: str) -> None:
         """Show a single stage; a cell pinned in another stage is unpinned."""
         pinned = self._wanted.pinned
         kept = pinned if pinned and pinned.stage == stage else None
-        self._workspace.look(stages=frozenset({stage}), pinned=kept)
+        self._workspace.change_view(stages=frozenset({stage}), pinned=kept)
 
     def show_one_head(self) -> None:
         """Show one head as large as possible: that of the pinned cell, else the first shown."""
@@ -206,7 +206,7 @@ class ViewController(QObject):
             first = resolved.heads[:1] or (0,)
             head = first[0] if pinned is None or pinned.head is None else pinned.head
             large = resolved.run.trace.attention if resolved.run.trace.spec.heads == 1 else None
-            self._workspace.look(heads=frozenset({head}), large=large)
+            self._workspace.change_view(heads=frozenset({head}), large=large)
             self._show_folds(frozenset())
 
     def enlarge(self, cell: Cell) -> None:
@@ -217,9 +217,9 @@ class ViewController(QObject):
         head = next(iter(resolved.heads), 0) if cell.head is None else cell.head
         is_alone = resolved.chosen == {cell.stage} and resolved.heads == (head,)
         if resolved.large == cell.stage or is_alone:
-            self._workspace.look(heads=None, large=None)
+            self._workspace.change_view(heads=None, large=None)
             return
-        self._workspace.look(
+        self._workspace.change_view(
             heads=frozenset({head}),
             folds=frozenset(),
             stages=self._wanted.stages | {cell.stage},
@@ -244,12 +244,12 @@ class ViewController(QObject):
             if shown or self._wanted.folds:
                 is_all = len(shown) == resolved.run.trace.spec.heads
                 self._unpin_from({head} - shown)
-                self._workspace.look(heads=None if is_all else shown)
+                self._workspace.change_view(heads=None if is_all else shown)
 
     def solo_head(self, head: int) -> None:
         """Show only one head; if it is the only one already, show all heads."""
         if self._wanted.heads == frozenset({head}):
-            self._workspace.look(heads=None)
+            self._workspace.change_view(heads=None)
         else:
             self._show_only_head(head)
 
@@ -262,14 +262,14 @@ class ViewController(QObject):
 
     def solo_clicked_head(self, head: int) -> None:
         """Show only the double-clicked head, and revert the effect of the first click."""
-        self._workspace.look(heads=self._before.heads, pinned=self._before.pinned)
+        self._workspace.change_view(heads=self._before.heads, pinned=self._before.pinned)
         self.solo_head(head)
 
     def _show_only_head(self, head: int) -> None:
         pinned = self._wanted.pinned
         if pinned and pinned.head is not None:
             self._unpin_from({pinned.head} - {head})
-        self._workspace.look(heads=frozenset({head}))
+        self._workspace.change_view(heads=frozenset({head}))
 
     def show_head_of_layer(self, layer: int, head: int) -> None:
         """Show only one head of a layer, by its indices in the run."""
@@ -282,7 +282,7 @@ class ViewController(QObject):
         if pinned and pinned.head is not None:
             self._unpin_from({pinned.head} - {head})
         if run.trace.spec.heads > 1:
-            self._workspace.look(heads=frozenset({head}))
+            self._workspace.change_view(heads=frozenset({head}))
 
     def show_head_of_model(self, number: int, head: int) -> None:
         """Show a head of a layer, by the layer's number in the model; −1 keeps the shown heads."""
@@ -328,15 +328,15 @@ class ViewController(QObject):
             pinned = pin_cell(
                 self._workspace.wanted, Cell(Role.WEIGHTS, (row.head, row.query, key))
             )
-            self._workspace.request_result(pinned)
+            self._workspace.request_view(pinned)
 
     def set_scatter(self, across: str, up: str) -> None:
         """Choose the x and y measure of the head scatter by name."""
-        self._workspace.look(scatter=HeadScatterOptions(across, up))
+        self._workspace.change_view(scatter=HeadScatterOptions(across, up))
 
     def set_head_order(self, order: str) -> None:
         """Choose the order of the heads in the overview of all layers, by a `HeadOrder`."""
-        self._workspace.look(head_order=HeadOrder(order))
+        self._workspace.change_view(head_order=HeadOrder(order))
 
     def toggle_aggregate(self, by: str) -> None:
         """Show or hide an aggregate of all heads (mean or maximum) as one more head."""
@@ -345,17 +345,17 @@ class ViewController(QObject):
     def _show_folds(self, folds: frozenset[HeadAggregate]) -> None:
         pinned = self._wanted.pinned
         is_hidden = pinned is not None and pinned.fold is not None and pinned.fold not in folds
-        self._workspace.look(folds=folds, pinned=None if is_hidden else pinned)
+        self._workspace.change_view(folds=folds, pinned=None if is_hidden else pinned)
 
     def toggle_side_by_side(self) -> None:
         """Show texts or layers side by side, in one head; or one of them in all heads."""
-        self._workspace.look(spread=not self._wanted.spread)
+        self._workspace.change_view(spread=not self._wanted.spread)
 
     def select_hovered_leading(self, leading: LeadingIndex) -> None:
         """Make the text or layer of the hovered panel current."""
         run = self._workspace.run
         if run:
-            self._workspace.look(**dict(zip(run.trace.axes, leading, strict=True)))
+            self._workspace.change_view(**dict(zip(run.trace.axes, leading, strict=True)))
 
     def step_leading(self, step: int) -> None:
         """Show the next or previous text; after the last text of a layer, the next layer."""
@@ -366,16 +366,16 @@ class ViewController(QObject):
             self._workspace.show_leading(indices[at])
 
     def set_dialect(self, dialect: str) -> None:
-        self._workspace.look(dialect=CodeDialect(dialect))
+        self._workspace.change_view(dialect=CodeDialect(dialect))
 
     def _unpin_from(self, heads: set[int]) -> None:
         pinned = self._wanted.pinned
         if pinned and pinned.head in heads:
-            self._workspace.look(pinned=None)
+            self._workspace.change_view(pinned=None)
 
     def set_weight_transform(self, lens: str) -> None:
         """Choose how weights are shown: plain, without the first token, or times the value norm."""
-        self._workspace.look(lens=WeightTransform(lens))
+        self._workspace.change_view(lens=WeightTransform(lens))
 
     # ------------------------------------------------------------------ colours
 
@@ -404,7 +404,7 @@ class ViewController(QObject):
         self._update_colours(limits=ColourLimits.TYPED, typed=(*others, (stage, low, high)))
 
     def _update_colours(self, **changes: Any) -> None:
-        self._workspace.look(colouring=replace(self._wanted.colouring, **changes))
+        self._workspace.change_view(colouring=replace(self._wanted.colouring, **changes))
 
 
 def _drawn_range(resolved: ResolvedView) -> ZoomRange | None:

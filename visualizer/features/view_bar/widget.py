@@ -160,7 +160,7 @@ class ViewBar(OverflowRow):
         self.range.setToolTip(plain_tooltip(panel.range_description))
         self.range.setAccessibleDescription(panel.range_description)
         self.set_wanted(self.range, bool(panel.range))
-        self.part.tell(panel.part, panel.part_description)
+        self.part.show_text(panel.part, panel.part_description)
         self.fit()  # immediately: the visible range may change with every frame
 
     def _make_heads(self) -> None:

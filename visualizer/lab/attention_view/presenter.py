@@ -221,8 +221,8 @@ def _panel_of(board: Board, cell: Cell) -> Heatmap | None:
             panel
             for panel in board.heatmaps
             if shows_cell(panel, cell)
-            and row in panel.rows.displayed_stage
-            and column in panel.columns.displayed_stage
+            and row in panel.rows.visible_range
+            and column in panel.columns.visible_range
         ),
         None,
     )

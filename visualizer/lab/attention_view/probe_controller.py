@@ -66,8 +66,8 @@ class ProbeController(QObject):
         self._must_request = False
         self._request_count = 0
         self._rest_timer = QTimer(self, singleShot=True, interval=REQUEST_PAUSE_MS)
-        self._rest_timer.timeout.connect(self.look)
-        lab.changed.connect(self.look)
+        self._rest_timer.timeout.connect(self.show_or_request_result)
+        lab.changed.connect(self.show_or_request_result)
         lab.answered.connect(self._on_answer)
 
     @property
@@ -90,7 +90,7 @@ class ProbeController(QObject):
         is_left = bool(probe) and self.result is not None and self.text != probe
         return self.text if is_left and run and (self.refused or not run.is_open) else ""
 
-    def look(self) -> None:
+    def show_or_request_result(self) -> None:
         """Show the result of the selected step, or request it."""
         run, view = self._lab.run, self._lab.view
         if run is None or run.folder != self._folder:
@@ -113,7 +113,7 @@ class ProbeController(QObject):
     def request_result(self) -> None:
         """Request the result of the current probe, even if a process has to be started for it."""
         self._must_request = True
-        self.look()
+        self.show_or_request_result()
 
     def _can_request(self, phase: RunPhase) -> bool:
         if self._pending or self._rest_timer.isActive():

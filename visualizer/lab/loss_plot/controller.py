@@ -89,4 +89,4 @@ class LossPlotController(QObject):
         """Select the step that was clicked, or the current model at the end of training."""
         run = self._lab.run
         if run:
-            self._lab.snapshot_bar(None if step >= run.step else step)
+            self._lab.select_snapshot(None if step >= run.step else step)

@@ -123,12 +123,12 @@ class RunController(QObject):
         self._deleter.answered.connect(self._on_deleted)
         self._deleter.failed.connect(self._on_deleted)
         self._watch_timer = QTimer(self, interval=POLL_INTERVAL_MS)
-        self._watch_timer.timeout.connect(self.look)
+        self._watch_timer.timeout.connect(self.refresh_runs)
         lab.opened.connect(self._save_last_run)
-        lab.opened.connect(self.look)
-        self.look()
+        lab.opened.connect(self.refresh_runs)
+        self.refresh_runs()
 
-    def look(self) -> None:
+    def refresh_runs(self) -> None:
         """Refresh the list of runs."""
         stored = store.list_runs(self._lab.home)
         self.runs = tuple(run for run in stored if run.folder not in self._pending_deletions)
@@ -206,7 +206,7 @@ class RunController(QObject):
         self.leave(self._unlock_settings)
 
     def _unlock_settings(self) -> None:
-        self.look()
+        self.refresh_runs()
         self.settingsRequested.emit()
 
     def ask_and_open(self) -> None:
@@ -299,7 +299,7 @@ class RunController(QObject):
                 self._pending_overlays = self._pending_overlays - {name} | {other.strip()}
         except InputError as refused:
             self.said.emit(refused.sentence)
-        self.look()
+        self.refresh_runs()
 
     def delete(self) -> None:
         """Ask whether to delete the selected run."""
@@ -316,7 +316,7 @@ class RunController(QObject):
         else:
             self._pending_deletions.append(folder)
             self._delete_next()
-        self.look()
+        self.refresh_runs()
 
     def _delete_next(self) -> None:
         if self._pending_deletions and not self._deleter.is_working:
@@ -329,7 +329,7 @@ class RunController(QObject):
         elif refused:
             self._report_bug(refused)
         self._delete_next()
-        self.look()
+        self.refresh_runs()
 
     def _check_unused(self, folder: Path, done: str) -> None:
         run = self._lab.run

@@ -37,13 +37,13 @@ class TextSampleController(QObject):
         self._worker = NewestRequestWorker(self)
         self._worker.answered.connect(self._on_sample)
         self._worker.failed.connect(self._on_failure)
-        lab.changed.connect(self.look)
+        lab.changed.connect(self.refresh_sample)
 
     @property
     def is_reading(self) -> bool:
         return self._worker.is_working
 
-    def look(self) -> None:
+    def refresh_sample(self) -> None:
         """Read the sample again if the settings select another text."""
         draft, is_free = self._lab.draft, self._lab.run is None
         made_of = draft.source, draft.block

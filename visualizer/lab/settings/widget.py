@@ -122,7 +122,7 @@ class SettingsPane(QScrollArea):
             column.addWidget(widget)
         column.addStretch(1)
 
-    def show_setup(self, setup: LabSettingsPanel, theme: Theme) -> None:
+    def show_settings(self, setup: LabSettingsPanel, theme: Theme) -> None:
         if theme is not self._theme:
             self._theme, self._shown = theme, None
             for row in self.rows.values():

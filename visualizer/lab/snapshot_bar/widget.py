@@ -90,7 +90,7 @@ class SnapshotBar(QWidget):
             return
         self._timeline, self._theme = scrub, theme
         self.track.show_timeline(scrub, theme)
-        self.said.tell(scrub.said)
+        self.said.show_text(scrub.said)
         self.track.setToolTip(plain_tooltip(scrub.said))
         self._widest_text = max(self._widest_text, self.said.sizeHint().width())
         self.said.setMaximumWidth(self._widest_text)  # otherwise the track would move while playing

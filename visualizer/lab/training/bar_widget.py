@@ -75,7 +75,7 @@ class TrainingBar(QWidget):
     def show_progress(self, progress: TrainingBarState) -> None:
         """Show the progress and enable the buttons."""
         self.bar.setValue(round(1_000 * progress.share))
-        self.line.tell(progress.line)
+        self.line.show_text(progress.line)
         self.more.setEnabled(progress.can_train_more)
         set_accessible_value(self, progress.line)
 

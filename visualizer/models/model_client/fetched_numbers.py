@@ -58,7 +58,7 @@ class FetchedNumbers:
         ------
         InputError
             As `fetch`, if the caller may wait.
-        NumbersOnTheirWayError
+        NumbersPendingError
             If the caller may not wait. The arrays are fetched in the background, and their arrival
             is announced.
         """
