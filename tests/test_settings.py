@@ -54,6 +54,7 @@ IDLE: dict[str, dict[str, Any]] = {
     "arrangement": {"heads": 1},
     "key_value_heads": {"arrangement": "stacked"},
     "dropout": {"normalisation": "linear"},
+    "position": {"position": "alibi", "normalisation": "linear"},
     "scale": {"normalisation": "uniform"},
     "temperature": {"normalisation": "uniform"},
     "route": {"mask": "none"},
@@ -218,7 +219,7 @@ def test_a_misspelt_choice_is_answered_with_the_closest_one(
 @pytest.mark.parametrize("setting", CONDITIONAL, ids=names)
 def test_a_setting_without_effect_is_reported_by_every_surface(setting: Setting) -> None:
     name = setting.name
-    given = {**IDLE.get(name, {}), name: valid_value(setting)}
+    given = {name: valid_value(setting), **IDLE.get(name, {})}
     document = with_settings(given)
     rows = {row.setting.name: row for row in present_setup(document, None).settings}
     assert not rows[name].counts

@@ -41,7 +41,7 @@ def test_what_waits_for_a_run_to_open_is_forgotten_when_it_is_left(
         told.append((training, says))
         tell(training, says, **values)
 
-    monkeypatch.setattr(TrainingProcess, "send_message", note)
+    monkeypatch.setattr(TrainingProcess, "tell", note)
     lab.toggle()  # to be trained as soon as it is open
     lab.ask("generate", count=3)
     first = lab.training

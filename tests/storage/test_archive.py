@@ -15,6 +15,7 @@ from tests.support.damaged_files import ARRAYS, FOLDER, LINK, listed, packed, un
 from tests.support.golden_documents import BATCH, OWN, OWN_VIEW, run_of
 from visualizer.attention.spec import NormalisationKind
 from visualizer.documents.document_file import document_bytes
+from visualizer.documents.schema import SCHEMA_VERSION
 from visualizer.errors import InputError
 from visualizer.session.document import Document
 from visualizer.session.view import View
@@ -147,7 +148,7 @@ def test_what_is_no_number_may_be_recorded_where_it_was_computed() -> None:
 
 
 def test_a_newer_program_is_named() -> None:
-    tree = json.loads(OWN_FILE["document.json"]) | {"schema": 9, "program": "3.0"}
+    tree = json.loads(OWN_FILE["document.json"]) | {"schema": SCHEMA_VERSION + 1, "program": "3.0"}
     with pytest.raises(InputError) as refused:
         opened(packed({**OWN_FILE, "document.json": json.dumps(tree).encode()}))
     assert refused.value.sentence == (

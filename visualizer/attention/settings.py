@@ -359,9 +359,11 @@ def format_number(value: float) -> str:
     return f"a number of {math.floor(math.log10(abs(value))) + 1:,} digits"
 
 
-_ADDS_POSITIONS_OR_HAS_SCORES = Condition(
-    "position", Operator.IS, (PositionKind.NONE, *VECTOR_POSITIONS),
-    "with equal weights, which have no scores", HAS_SCORES,
+_POSITIONS_ACT = (
+    Condition("position", Operator.IS, (PositionKind.NONE, *VECTOR_POSITIONS),
+              "with equal weights, which have no scores", HAS_SCORES),
+    Condition("position", Operator.IS_NOT, (PositionKind.ALIBI,),
+              "with linear attention, which has no scores", HAS_WEIGHTS),
 )  # fmt: skip
 _DROPS = above("dropout", 0, given("own_kept"))
 
@@ -380,12 +382,6 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("heads", "Heads", SettingKind.COUNT, True,
             "Number of attention heads", top=12, noun="number of heads",
             minimum=1, maximum=MAX_VALUES["heads"]),
-    Setting("key_value_heads", "Key-value heads", SettingKind.COUNT, False,
-            "Number of heads of keys and values, each shared by a group of query heads; "
-            "0 for as many as query heads", top=12, zero_label="All",
-            noun="number of key-value heads", minimum=0, maximum=MAX_VALUES["key_value_heads"],
-            where=(above("heads", 1), when("arrangement", Arrangement.SPLIT),
-                   unless("projection", Projection.NONE))),
     Setting("causal", "Causal mask", SettingKind.SWITCH, True,
             "Mask later tokens, so that no token attends to them"),
     Setting("dropout", "Dropout", SettingKind.RATE, True,
@@ -426,6 +422,12 @@ SETTINGS: tuple[Setting, ...] = (
             "Split heads share the output size; each stacked head has the full one", (
         (Arrangement.SPLIT, "Split: size is divided"),
         (Arrangement.STACKED, "Stacked: full size each")), where=(above("heads", 1),)),
+    Setting("key_value_heads", "Key-value heads", SettingKind.COUNT, False,
+            "Number of heads of keys and values, each shared by a group of query heads; "
+            "0 for as many as query heads", top=12, zero_label="All",
+            noun="number of key-value heads", minimum=0, maximum=MAX_VALUES["key_value_heads"],
+            where=(above("heads", 1), when("arrangement", Arrangement.SPLIT),
+                   unless("projection", Projection.NONE))),
     Setting("output_projection", "Output projection", SettingKind.SWITCH, False,
             "Combine the heads with a final linear layer (W_O)"),
     Setting("block", "Block", SettingKind.CHOICE, False,
@@ -446,7 +448,7 @@ SETTINGS: tuple[Setting, ...] = (
         (PositionKind.NONE, "None"), (PositionKind.LEARNED, "Learned (untrained)"),
         (PositionKind.SINUSOIDAL, "Sinusoidal"),
         (PositionKind.ALIBI, "Linear biases (ALiBi)"), (PositionKind.ROTARY, "Rotary (RoPE)")),
-            where=(_ADDS_POSITIONS_OR_HAS_SCORES,)),
+            where=_POSITIONS_ACT),
     Setting("scale", "Scale", SettingKind.CHOICE, False,
             "Size whose square root divides the scores", (
         (ScaleKind.NONE, "None"), (ScaleKind.D_HEAD, "√ head size"), (ScaleKind.D_MODEL,

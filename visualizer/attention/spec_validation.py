@@ -5,7 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from visualizer.attention.settings import HAS_SCORES, SETTINGS, SETTINGS_BY_NAME
+from visualizer.attention.settings import (
+    HAS_SCORES,
+    SETTINGS,
+    SETTINGS_BY_NAME,
+    format_number,
+)
 from visualizer.attention.spec import (
     MAX_VALUES,
     OWN_BIASES,
@@ -128,7 +133,8 @@ def _group_problems(spec: AttentionSpec) -> list[Problem]:
     if not SETTINGS_BY_NAME["key_value_heads"].acts(spec) or groups < 1 or heads % groups == 0:
         return []
     nearest = next(fewer for fewer in range(min(groups, heads), 0, -1) if heads % fewer == 0)
-    sentence = f"{heads:,} heads cannot share {groups:,} key-value heads equally. Use {nearest:,}."
+    shown = format_number(groups)
+    sentence = f"{heads:,} heads cannot share {shown} key-value heads equally. Use {nearest:,}."
     return [Problem("key_value_heads", sentence, ("key_value_heads", nearest))]
 
 

@@ -306,7 +306,7 @@ def _has_unrotated_scores(spec: AttentionSpec) -> bool:
 
 
 def _has_linear_bias(spec: AttentionSpec) -> bool:
-    return spec.position is PositionKind.ALIBI and HAS_SCORES.holds(spec)
+    return spec.position is PositionKind.ALIBI and _has_scores(spec)
 
 
 def _is_linear(spec: AttentionSpec) -> bool:
