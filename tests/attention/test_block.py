@@ -222,7 +222,7 @@ def test_the_block_leaves_the_other_weights_and_stages_as_they_are(case: Case) -
     assert names[-len(AFTER) :] == AFTER
 
 
-@given(cases(block=BlockKind.PRE_NORM))
+@given(cases(block=BlockKind.PRE_NORM, key_value_heads=0))
 def test_the_weights_are_those_of_plain_modules_in_their_order(case: Case) -> None:
     spec = replace(case.spec, own_weights=(), dtype=Dtype.FLOAT32)
     drawn = initialize_parameters(spec, 3, CPU)

@@ -43,6 +43,10 @@ class Explainer(ABC):
     def formula(self, facts: CellInfo) -> str:
         """Write the operation for the Cell pane, in words and symbols."""
 
+    def term_name(self, facts: CellInfo, at: int) -> str:
+        """Name a term of a cell, counted from 0; empty by default: the name of what it reads."""
+        return ""
+
     def equation(self, line: EquationTermWriter) -> EquationTerm:
         """Write the computation of a cell with its numbers; a sum of products by default."""
         return sum_equation(line)

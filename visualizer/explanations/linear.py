@@ -113,6 +113,9 @@ class KeyValueSumsExplainer(Explainer):
             )
         )
 
+    def term_name(self, facts: CellInfo, at: int) -> str:
+        return facts.word(at, "key")
+
     def explain_cell(self, facts: CellInfo) -> str:
         feature, value = divmod(facts.cell.place[-1], facts.run.trace.spec.d_head)
         each = f"feature {feature + 1} of each allowed key times column {value + 1} of its value"
@@ -154,6 +157,9 @@ class KeySumsExplainer(Explainer):
         features = explained.factor(explained.stage.reads[0], head, None, column)
         return sum_terms((features, _allowed_factor(explained)))
 
+    def term_name(self, facts: CellInfo, at: int) -> str:
+        return facts.word(at, "key")
+
     def explain_cell(self, facts: CellInfo) -> str:
         made = "is the sum of this feature over the allowed keys"
         return f"{column_name(facts)} {made}: {format_number(facts.value)}."
@@ -192,6 +198,9 @@ class NormalizerExplainer(Explainer):
         return sum_terms(
             tuple(explained.factor(name, head, query, None) for name in explained.stage.reads)
         )
+
+    def term_name(self, facts: CellInfo, at: int) -> str:
+        return f"feature {at + 1}"
 
     def explain_cell(self, facts: CellInfo) -> str:
         made = "is the product of its features and the sums of the key features"
@@ -244,6 +253,9 @@ class ImpliedWeightsExplainer(Explainer):
             )
         )
 
+    def term_name(self, facts: CellInfo, at: int) -> str:
+        return f"feature {at + 1}"
+
     def explain_cell(self, facts: CellInfo) -> str:
         return weights_sentence(facts)
 
@@ -294,6 +306,9 @@ class LinearContextExplainer(Explainer):
                 for feature in range(d_head)
             )
         )
+
+    def term_name(self, facts: CellInfo, at: int) -> str:
+        return f"feature {at + 1}"
 
     def explain_cell(self, facts: CellInfo) -> str:
         made = "is the sum of the query features, each times its sum of keys and values, divided by"

@@ -257,6 +257,23 @@ def test_bias_and_columns_are_named() -> None:
     assert [term.name for term in output.terms] == ["column 1", "column 2", "bias"]
 
 
+@pytest.mark.parametrize(
+    ("stage", "place", "names"),
+    [
+        ("key_value_sums", (0, 1, 0), ["Your", "journey", "starts"]),
+        ("key_sums", (0, 1, 0), ["Your", "journey", "starts"]),
+        ("normalizer", (0, 1, 0), ["feature 1", "feature 2"]),
+        ("weights", (0, 1, 0), ["feature 1", "feature 2"]),
+        ("context", (0, 1, 0), ["feature 1", "feature 2"]),
+    ],
+)
+def test_terms_of_linear_attention_are_keys_or_features(
+    stage: str, place: tuple[int, ...], names: list[str]
+) -> None:
+    run = a_run(heads=1, d_out=2, normalisation=NormalisationKind.LINEAR)
+    assert [term.name for term in told(run, Cell(stage, place)).terms][:3] == names
+
+
 @pytest.mark.parametrize("position", [PositionKind.SINUSOIDAL, PositionKind.LEARNED])
 def test_a_position_is_named(position: PositionKind) -> None:
     readout = told(a_run(position=position), Cell("position", (1, 0)))

@@ -262,7 +262,9 @@ def _build_term(facts: CellInfo, position: int) -> TermLine:
     # Terms are float64. A single term is the value, so it is rounded as the value is.
     with np.errstate(over="ignore"):
         term = group.terms[at].astype(facts.run.trace.spec.dtype.value)
-    return TermLine(_term_name(facts, group, at), pieces, format_number(float(term)), chosen)
+    name = EXPLAINERS[explanation.stage.operation].term_name(facts, position)
+    name = name or _term_name(facts, group, at)
+    return TermLine(name, pieces, format_number(float(term)), chosen)
 
 
 def _source_cell(facts: CellInfo, factor: Factor, at: int) -> Cell | None:
