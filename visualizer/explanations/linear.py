@@ -225,9 +225,15 @@ class NormalizerExplainer(Explainer):
 
 
 def _reciprocal(normalizer: Factor) -> Factor:
-    """Divide by the normalizer; a query without keys has 0, and its terms are 0."""
-    used = np.where(normalizer.read == 0, 0, 1 / np.where(normalizer.read == 0, 1, normalizer.read))
-    return replace(normalizer, used=used, form="1/{}")
+    return replace(normalizer, used=1 / normalizer.read, form="1/{}")
+
+
+def _zero_terms(explained: ExplainedCell) -> TermList:
+    """Return the terms of a cell with a normalizer of 0: no key is allowed, or all are tiny."""
+    head, query, _ = explained.place
+    zero = sum_terms((constant(0.0, "0"),))
+    allowed = explained.trace.allowed(Role.WEIGHTS, explained.leading, head, query)
+    return TermList(zero.rule, zero.groups, is_empty=not allowed.any())
 
 
 def _divisor_code(normalizer: str) -> str:
@@ -241,15 +247,15 @@ class ImpliedWeightsExplainer(Explainer):
 
     def terms(self, explained: ExplainedCell) -> TermList:
         head, query, key = explained.place
-        if not explained.allowed()[key]:
-            zero, is_empty = sum_terms((constant(0.0, "0"),)), not explained.allowed().any()
-            return TermList(zero.rule, zero.groups, is_empty=is_empty)
         queries, keys, normalizer = explained.stage.reads
+        divisor = explained.factor(normalizer, head, query, 0)
+        if not (explained.allowed()[key] and divisor.read.any()):
+            return _zero_terms(explained)
         return sum_terms(
             (
                 explained.factor(queries, head, query, None),
                 explained.factor(keys, head, key, None),
-                _reciprocal(explained.factor(normalizer, head, query, 0)),
+                _reciprocal(divisor),
             )
         )
 
@@ -294,8 +300,10 @@ class LinearContextExplainer(Explainer):
     def terms(self, explained: ExplainedCell) -> TermList:
         head, query, column = explained.place
         queries, sums, normalizer = explained.stage.reads
-        divisor = _reciprocal(explained.factor(normalizer, head, query, 0))
-        d_head = explained.spec.d_head
+        divisor = explained.factor(normalizer, head, query, 0)
+        if not divisor.read.any():
+            return _zero_terms(explained)
+        divisor, d_head = _reciprocal(divisor), explained.spec.d_head
         return sum_terms(
             *(
                 (
