@@ -62,7 +62,7 @@ def go_on(window):
         if kept and kept[0] is workspace.document and not exporter.is_working:
             os.write(1, b".")
             exporter.ask(Path(sys.argv[1]), workspace.snapshot, FigureSettings(dpi=300))
-        workspace.look(zoom=None)
+        workspace.change_view(zoom=None)
 
 
 run_event_loop(begin)
