@@ -60,7 +60,7 @@ def measure(repeats: int) -> int:
         ]
         if told["exact"]:
             lines.append(times("the whole picture, exact", told["exact"]))
-            target = {"maximum": EXACT_TIMES} if size == EXACT else {}
+            target = {"at_most": EXACT_TIMES} if size == EXACT else {}
             lines.append(ratio("  ÷ bare product by tiles", told["exact"], told["bare"], **target))
             lines.append(ratio("  without a mask", told["open"], told["bare"]))
         missed += show(f"One head × {size:,} tokens, 64 columns", lines)
@@ -90,7 +90,7 @@ def _beside(told: dict[str, dict[str, list[float]]]) -> int:
     for name in ("matplotlib", "pyqtgraph"):
         for act, words in (("first", "first picture"), ("zoom", "closer")):
             lines.append(times(f"{name}: {words}", told[name][act]))
-            lines.append(ratio(f"  {name} ÷ ours", told[name][act], own[act], minimum=1.0))
+            lines.append(ratio(f"  {name} ÷ ours", told[name][act], own[act], at_least=1.0))
     return show(f"{PEER_SIZE:,} × {PEER_SIZE:,}, from queries and keys until painted", lines)
 
 

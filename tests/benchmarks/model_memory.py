@@ -55,7 +55,7 @@ def _measure(folder: Path, tokens: int, rounds: int) -> int:
         share = told[way] / eager
         lines += [Line(words, f"{told[way] / MEBI:9.1f} MiB")]
         lines += [Line("  ÷ eager", f"{share:9.2f} ×", f"≤ {MEMORY:g} ×", share <= MEMORY)]
-    lines += [ratio("time of attend ÷ eager", seconds["ours"], seconds["eager"], maximum=TIME)]
+    lines += [ratio("time of attend ÷ eager", seconds["ours"], seconds["eager"], at_most=TIME)]
     return show(f"Memory of {tokens:,} tokens × 30 layers × 9 heads in Python", lines)
 
 

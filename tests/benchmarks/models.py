@@ -71,7 +71,7 @@ def _measure(model: Model, count: int, rounds: int) -> int:
         theirs = [seconds(partial(_keep, sizes, draw)) for _ in range(rounds + 1)][1:]
         size = sizes[-1]
         lines += [times(f"{name}: its page", theirs), Line("its bytes", f"{size:9,}")]
-        lines += [ratio(f"our time / that of {name}", ours, theirs, maximum=1.0)]
+        lines += [ratio(f"our time / that of {name}", ours, theirs, at_most=1.0)]
         is_kept = bytes_ <= size
         lines += [Line("our bytes / its", f"{bytes_ / size:9.3f} ×", "≤ 1 ×", is_kept)]
     layers, heads = seen["weights"].shape[:2]

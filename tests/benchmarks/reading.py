@@ -38,7 +38,7 @@ def measure(repeats: int) -> int:
         )
     peers, own = told["peers"], told["weights"]["pan"]
     lines = [times("ours: a drag of all heads", own)]
-    for name, target in (("pyqtgraph", {}), ("matplotlib", {"minimum": 1.0})):
+    for name, target in (("pyqtgraph", {}), ("matplotlib", {"at_least": 1.0})):
         seconds = peers[name]
         lines.append(times(f"{name}: 12 images moved", seconds))
         count = min(len(seconds), len(own))

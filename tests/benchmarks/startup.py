@@ -37,5 +37,5 @@ def _lines(starts: list[dict[str, Any]], imports: list[float]) -> list[Line]:
         Line("  of these before torch was in", told, "all", early == len(starts)),
         times("process start → first numbers painted", numbers),
         times("process start → torch imported, nothing else", imports),
-        ratio("  first numbers ÷ import torch", numbers, imports, maximum=IMPORT_TIMES),
+        ratio("  first numbers ÷ import torch", numbers, imports, at_most=IMPORT_TIMES),
     ]

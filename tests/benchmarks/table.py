@@ -40,21 +40,28 @@ def middle(words: str, seconds: Sequence[float], at_most_ms: float) -> Line:
     return replace(shown, target=f"≤ {at_most_ms:g} ms", is_kept=is_kept)
 
 
-def ratio(words: str, over: Sequence[float], under: Sequence[float], **target: float) -> Line:
+def ratio(
+    words: str,
+    over: Sequence[float],
+    under: Sequence[float],
+    *,
+    at_most: float | None = None,
+    at_least: float | None = None,
+) -> Line:
     """The median of what was measured side by side, divided pair by pair.
 
     Parameters
     ----------
-    target : float
-        ``at_most`` or ``at_least``, for the median.
+    at_most, at_least : float, optional
+        The target, for the median.
     """
     quotients = [high / low for high, low in zip(over, under, strict=True)]
     middle = median(quotients)
     figure = f"{middle:9.2f} ×    p95 {p95(quotients):9.2f} ×"
-    if "at_most" in target:
-        return Line(words, figure, f"≤ {target['at_most']:g} ×", middle <= target["at_most"])
-    if "at_least" in target:
-        return Line(words, figure, f"≥ {target['at_least']:g} ×", middle >= target["at_least"])
+    if at_most is not None:
+        return Line(words, figure, f"≤ {at_most:g} ×", middle <= at_most)
+    if at_least is not None:
+        return Line(words, figure, f"≥ {at_least:g} ×", middle >= at_least)
     return Line(words, figure)
 
 

@@ -78,7 +78,7 @@ def _lines(tokens: int, samples: Samples) -> list[Line]:
     shown = times("mask toggle → painted", samples["toggle"], TOGGLE_MS.get(tokens, 0))
     if tokens >= 1024:
         shown = middle("mask toggle → painted", samples["toggle"], LONG_MS)
-    at_most = {"maximum": LEAST_TIMES} if tokens >= 1024 else {}
+    at_most = {"at_most": LEAST_TIMES} if tokens >= 1024 else {}
     return [
         shown,
         times("  board painted → all panes painted", samples["panes"], PANES_MS),
@@ -94,8 +94,8 @@ def _lines(tokens: int, samples: Samples) -> list[Line]:
 
 def _drawers_lines(tokens: int, samples: Samples) -> list[Line]:
     toggle = _pairs(samples["toggle"])
-    at_least = {"minimum": AHEAD[tokens]} if tokens in AHEAD else {}
-    of_pyqtgraph = {"minimum": OF_PYQTGRAPH[tokens]} if tokens in OF_PYQTGRAPH else {}
+    at_least = {"at_least": AHEAD[tokens]} if tokens in AHEAD else {}
+    of_pyqtgraph = {"at_least": OF_PYQTGRAPH[tokens]} if tokens in OF_PYQTGRAPH else {}
     full, bare, graph = (_pairs(samples[name]) for name in ("full", "bare", "graph"))
     return [
         times("matplotlib, drawn only, bars and labels", samples["full"]),

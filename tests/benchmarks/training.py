@@ -47,7 +47,7 @@ def measure(repeats: int) -> int:
         told = children.run("training", words, str(max(TURNS, repeats)))
         lines += [
             ratio(f"{words}: plain loop ÷ run, time of a step", told["plain"], told["run"],
-                  minimum=LEAST),
+                  at_least=LEAST),
         ]  # fmt: skip
     return show("A run with its losses, snapshots and checkpoints beside a plain loop", lines)
 
