@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from typing import TYPE_CHECKING, Any
 
@@ -66,7 +67,9 @@ def saved(path: Path, settings: TrainingSettings) -> LanguageModel:
 
 @st.composite
 def model_settings(draw: st.DrawFn) -> TrainingSettings:
-    heads, d_head = draw(st.integers(1, 4)), draw(st.integers(1, 8))
+    # Of two columns that are nearly equal, a norm is mostly rounding, and is not recognized.
+    sizes = st.tuples(st.integers(1, 4), st.integers(1, 8)).filter(lambda pair: math.prod(pair) > 3)
+    heads, d_head = draw(sizes)
     source = CorpusSource(CorpusKind.WORLD, tokenizer=draw(st.sampled_from(TokenizerKind)))
     return quick(
         source=source,

@@ -96,8 +96,7 @@ def projection_phrase(block: StepContext) -> str:
         return f"{layer}{bias}"
     if spec.arrangement is Arrangement.STACKED:
         return f"this head’s {layer}{bias}"
-    shared = sharing_phrase(spec, layer, block.head)
-    return f"{_head_columns(block)} of {layer}{shared}{bias}"
+    return f"{_head_columns(block)} of {layer}{bias}"
 
 
 def sharing_phrase(spec: AttentionSpec, layer: str, head: int) -> str:

@@ -207,7 +207,7 @@ def test_every_number_is_one_of_the_row_or_a_count_of_it(case: Case) -> None:
 
 
 def written_of(said: Said) -> set[str]:
-    """All that may be written: cells read and made, shares, sums, sizes, counts of cells."""
+    """All that may be written: cells read and made, shares, sums, sizes, slopes, counts."""
     spec, stage = said.run.trace.spec, said.run.trace.stage(said.step.stage)
     read = [said.rows(name) for name in (stage.name, *stage.reads)]
     values = np.concatenate([numbers.ravel() for numbers in read])
@@ -221,6 +221,7 @@ def written_of(said: Said) -> set[str]:
     found |= {
         format_trimmed(spec.divisor),
         format_trimmed(spec.temperature),
+        *(map(format_trimmed, spec.alibi_slopes) if stage.name == "bias" else ()),
         f"{factor:.4g}",
         "0",
         "1",
