@@ -246,7 +246,7 @@ def test_whatever_was_before_the_numbers_are_those_of_a_fresh_run(
         (
             {"own_weights": (("W_value", matrix(3, 2)), ("W_out", matrix(3, 2)))},
             "own_weights",
-            "There are no weights named “W_out”. Use one of: W_query, W_key, W_value, W_output, "
+            "Unknown weights “W_out”. Use one of: W_query, W_key, W_value, W_output, "
             "ln1, ln2, "
             "linear1, linear2.",
         ),

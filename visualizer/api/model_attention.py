@@ -59,7 +59,7 @@ def capture(
     If the model runs several times within the context, the last text is kept. Runs that continue
     the same text with a key/value cache are joined, so that ``model.generate()`` yields the rows of
     the prompt and of all generated tokens. If the cache was filled before the context, only the
-    rows of the new tokens are recorded, which are the last of the keys, and a notice says so.
+    rows of the new tokens are recorded, which are the last of the keys, and a notice is added.
 
     For a batch, the attention is that of the first text, and ``seen.texts`` holds all of them.
     Padding is removed according to ``attention_mask``. The model uses its eager attention

@@ -172,7 +172,7 @@ def _own_weight_problems(spec: AttentionSpec) -> list[Problem]:
 def _misfit_message(spec: AttentionSpec, name: str, own: NumberMatrix) -> str:
     """Return why custom weights do not fit; empty if they fit or are not used."""
     if name not in OWN_LAYERS and name not in OWN_BIASES:
-        return f"There are no weights named “{name}”. Use one of: {', '.join(OWN_LAYERS)}."
+        return f"Unknown weights “{name}”. Use one of: {', '.join(OWN_LAYERS)}."
     rows, columns = spec.own_sizes.get(name, (own.rows, own.columns))
     sentence = f"{name} is {own.rows} × {own.columns}, but the settings need {rows} × {columns}."
     return "" if (own.rows, own.columns) == (rows, columns) else sentence

@@ -44,7 +44,7 @@ class Explainer(ABC):
         """Write the operation for the Cell pane, in words and symbols."""
 
     def term_name(self, facts: CellInfo, at: int) -> str:
-        """Name a term of a cell, counted from 0; empty by default: the name of what it reads."""
+        """Name a term of a cell, counted from 0; if empty, the term is named after its input."""
         return ""
 
     def equation(self, line: EquationTermWriter) -> EquationTerm:

@@ -96,7 +96,17 @@ def _mask_product_shapes(spec: AttentionSpec, tokens: int, columns: int) -> tupl
     return (matrix_product_shapes(tokens, tokens, columns) + each_head_phrase(spec),)
 
 
-class KeyValueSumsExplainer(Explainer):
+class _SumOverKeysExplainer(Explainer):
+    """A sum over the keys that a query attends to."""
+
+    def term_name(self, facts: CellInfo, at: int) -> str:
+        return facts.word(at, "key")
+
+    def equation(self, line: EquationTermWriter) -> EquationTerm:
+        return key_sum_equation(line)
+
+
+class KeyValueSumsExplainer(_SumOverKeysExplainer):
     """Sums of the products of key features and values over the keys that a query attends to."""
 
     operation = Operation.KEY_VALUE_SUMS
@@ -112,9 +122,6 @@ class KeyValueSumsExplainer(Explainer):
                 _allowed_factor(explained),
             )
         )
-
-    def term_name(self, facts: CellInfo, at: int) -> str:
-        return facts.word(at, "key")
 
     def explain_cell(self, facts: CellInfo) -> str:
         feature, value = divmod(facts.cell.place[-1], facts.run.trace.spec.d_head)
@@ -132,9 +139,6 @@ class KeyValueSumsExplainer(Explainer):
     def formula(self, facts: CellInfo) -> str:
         return "Σ key feature × value × (1 if allowed)"
 
-    def equation(self, line: EquationTermWriter) -> EquationTerm:
-        return key_sum_equation(line)
-
     def code(self, context: ExpressionContext) -> str:
         features, values = context.read
         product = f"({features}.unsqueeze(-1) * {values}.unsqueeze(-2)).flatten(-2)"
@@ -147,7 +151,7 @@ class KeyValueSumsExplainer(Explainer):
         return tokens**2 * spec.d_head * spec.width if needs_mask_product(spec) else 0
 
 
-class KeySumsExplainer(Explainer):
+class KeySumsExplainer(_SumOverKeysExplainer):
     """Sums of the key features over the keys that a query attends to."""
 
     operation = Operation.KEY_SUMS
@@ -156,9 +160,6 @@ class KeySumsExplainer(Explainer):
         head, _, column = explained.place
         features = explained.factor(explained.stage.reads[0], head, None, column)
         return sum_terms((features, _allowed_factor(explained)))
-
-    def term_name(self, facts: CellInfo, at: int) -> str:
-        return facts.word(at, "key")
 
     def explain_cell(self, facts: CellInfo) -> str:
         made = "is the sum of this feature over the allowed keys"
@@ -174,9 +175,6 @@ class KeySumsExplainer(Explainer):
 
     def formula(self, facts: CellInfo) -> str:
         return "Σ key feature × (1 if allowed)"
-
-    def equation(self, line: EquationTermWriter) -> EquationTerm:
-        return key_sum_equation(line)
 
     def code(self, context: ExpressionContext) -> str:
         return _summed_over_keys(context, context.read[0])
