@@ -29,8 +29,12 @@ from visualizer.attention.spec import Device, Dtype, MaskKind
 from visualizer.documents.document_file import document_bytes, write_document
 from visualizer.errors import InputError
 from visualizer.export import offscreen_qt_application, writers
-from visualizer.export.figure_settings import FIGURE_PRESETS, FigurePaper, FigureSettings
-from visualizer.export.film_settings import FilmSettings
+from visualizer.export.figure_settings import (
+    FIGURE_PRESETS,
+    FigurePaper,
+    FigureSettings,
+    FilmSettings,
+)
 from visualizer.session.document import Document
 from visualizer.session.view import View
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 TORCH_HOMES = ("visualizer/attention", "visualizer/language", "visualizer/models")
 FLOAT64_BY_ONE = ("visualizer/models", "visualizer/api")
 FLOAT64 = ("torch.float64", "torch.double")
-"""The names of a type that ``attention/float64_conversion.py`` converts to."""
+"""The names of a type that ``attention/cached_tensor.py`` converts to."""
 QT = ("PySide6", "pyqtgraph", "shiboken6")
 QT_HOMES = ("visualizer/shell", "visualizer/widgets", "visualizer/app.py")
 QT_NAMES = ("widget.py", "paint.py", "dialog.py", "dialogs.py", "controller.py")
@@ -59,8 +59,7 @@ HTML_WIDGETS = {
 }
 """Widgets that show a text as HTML where it looks like it, and would open the files it names."""
 HTML_HOMES = {
-    "visualizer/widgets/labels.py": {"QLabel"},
-    "visualizer/widgets/plain_text_tooltips.py": {"QToolTip"},
+    "visualizer/widgets/labels.py": {"QLabel", "QToolTip"},
     "visualizer/widgets/dialogs.py": {"QMessageBox", "QTextBrowser"},
     "visualizer/widgets/documentation_page_browser.py": {"QTextBrowser", "QTextEdit"},
     "visualizer/lab/runs/controller.py": {"QMessageBox"},
@@ -136,7 +135,7 @@ NOT_STAGES = {
     "visualizer/api/argument_conversion.py": "an argument of the Python API",
     "visualizer/api/argument_validation.py": "an argument of the Python API",
     "visualizer/attention/head_measures.py": "numbers of a measure",
-    "visualizer/attention/importers/captured_arrays.py": "names of axes and of arrays in files",
+    "visualizer/attention/importers/readers.py": "names of axes and of arrays in files",
     "visualizer/documents/exported_numbers.py": "keys of the JSON export",
     "visualizer/documents/open_document.py": "a setting",
     "visualizer/explanations/weights.py": "words of a sentence",
@@ -158,7 +157,7 @@ NOT_STAGES = {
     "visualizer/models/model_protocol/answers.py": "an array of a message",
     "visualizer/models/model_protocol/requests.py": "a request",
     "visualizer/models/model_source.py": "an edit of a head",
-    "visualizer/models/rank_calls.py": "fields of a recorded call",
+    "visualizer/models/forward.py": "fields of a recorded call",
     "visualizer/models/recorded_texts.py": "attributes of a cache of transformers",
     "visualizer/models/unfinished_reading.py": "fields of a recorded call",
     "visualizer/shell/commands.py": "an edit of a head",

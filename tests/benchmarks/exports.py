@@ -14,9 +14,8 @@ from msgspec.structs import replace
 from tests.benchmarks import children
 from tests.benchmarks.stand import application, document
 from tests.benchmarks.table import Line, show, times
-from visualizer.export.figure_settings import FigureSettings
+from visualizer.export.figure_settings import FigureSettings, FilmSettings
 from visualizer.export.film_plan import plan_film
-from visualizer.export.film_settings import FilmSettings
 from visualizer.file_opening import EXPORT_VIEW
 from visualizer.progress import CancelledError, Progress, no_progress
 from visualizer.session.exportable_snapshot import Snapshot

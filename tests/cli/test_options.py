@@ -38,8 +38,8 @@ from visualizer.export.figure_settings import (
     FigureExtent,
     FigurePaper,
     FigureSettings,
+    FilmSettings,
 )
-from visualizer.export.film_settings import FilmSettings
 from visualizer.export.formats import list_suffixes
 from visualizer.features.setup.widget import InputTextEdit
 from visualizer.session.document import BOOK_SENTENCE, Document, LineSplit

@@ -24,7 +24,7 @@ from visualizer.documents import exported_numbers
 from visualizer.documents.document_file import SavedDocument
 from visualizer.documents.schema import saved_part
 from visualizer.errors import InputError
-from visualizer.export.data.array_writers import write_npz
+from visualizer.export.data.data_writers import write_npz
 from visualizer.export.figure_settings import FigureSettings
 from visualizer.export.writers import export_file
 from visualizer.file_opening import read_file, restore_document

@@ -24,7 +24,7 @@ from visualizer.attention.spec import (
     Projection,
     ScaleKind,
 )
-from visualizer.explanations.cell_equation import (
+from visualizer.explanations.cell_terms import (
     MAX_SHOWN_SHIFTED_TERMS,
     MAX_SHOWN_TERMS,
     EquationPart,

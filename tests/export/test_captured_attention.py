@@ -17,11 +17,10 @@ from visualizer.attention.captured_attention import CapturedAttention
 from visualizer.documents.document_file import document_bytes
 from visualizer.documents.open_document import open_document
 from visualizer.errors import InputError
-from visualizer.export.data.array_writers import write_safetensors
-from visualizer.export.figure_settings import FigureExtent, FigureSettings
+from visualizer.export.data.data_writers import write_safetensors
+from visualizer.export.figure_settings import FigureExtent, FigureSettings, FilmSettings
 from visualizer.export.figures.document_attachment import MAX_ATTACHED_BYTES, document_to_attach
 from visualizer.export.figures.figure_page import figure_content
-from visualizer.export.film_settings import FilmSettings
 from visualizer.export.films.film_layout import lay_out_film
 from visualizer.export.formats import FORMATS, FormatKind
 from visualizer.export.writers import export_file

@@ -26,11 +26,13 @@ from visualizer.export.export_settings import (
 )
 from visualizer.export.figure_settings import (
     FIGURE_PRESETS,
+    FILM_WIDTHS_PX,
     FigureExtent,
     FigurePaper,
     FigureSettings,
+    FilmPanelChoice,
+    FilmSettings,
 )
-from visualizer.export.film_settings import FILM_WIDTHS_PX, FilmPanelChoice, FilmSettings
 from visualizer.export.formats import FORMATS
 from visualizer.export.writers import WRITERS
 from visualizer.session.timeline import PLAYBACK_SPEEDS, PlaybackPosition, StepSize

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from visualizer.language.baselines import INTERPOLATION_STRENGTHS, bigram_loss, unigram_loss
 from visualizer.language.corpora.corpus import Corpus
 from visualizer.language.tokenizers import Vocabulary
+from visualizer.language.training_run import INTERPOLATION_STRENGTHS, bigram_loss, unigram_loss
 
 
 def corpus(training: np.ndarray, validation: np.ndarray, vocabulary: int) -> Corpus:
@@ -78,7 +78,7 @@ def test_the_losses_are_those_of_counting_by_hand(
 def test_many_tokens_are_counted_like_few(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = np.random.Generator(np.random.PCG64(5)).integers(30, size=(90, 10))
     few = bigram_loss(corpus(drawn[:80], drawn[80:], 30))
-    monkeypatch.setattr("visualizer.language.baselines.MAX_PAIR_TABLE_CELLS", 0)
+    monkeypatch.setattr("visualizer.language.training_run.MAX_PAIR_TABLE_CELLS", 0)
     assert bigram_loss(corpus(drawn[:80], drawn[80:], 30)) == few
 
 

@@ -32,8 +32,8 @@ from visualizer.features.cell.presenter import head_cell_panel
 from visualizer.features.playback.presenter import describe_step
 from visualizer.models.attention_recorder import AttentionCall, RecordingMethod, record_attention
 from visualizer.models.layer_recorder import record_layers
-from visualizer.models.layer_stages import add_layers
 from visualizer.models.recorded_runs import LayerRun, create_layer_run, group_calls
+from visualizer.models.surrounding_stages import add_layers
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.resolved_view import resolve_view

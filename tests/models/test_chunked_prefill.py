@@ -22,10 +22,10 @@ from visualizer.models import (
 )
 from visualizer.models.attention_recorder import record_attention
 from visualizer.models.chunked_prefill import read_in_chunks, supports_chunks
-from visualizer.models.inference_boundary import UnsupportedAttentionError
 from visualizer.models.long_text_recorder import create_long_text_runs, record_long_text
 from visualizer.models.long_text_vectors import allocate_vectors
 from visualizer.models.model_source import HeadEdit, HeadEditKind
+from visualizer.models.recognition_errors import UnsupportedAttentionError
 from visualizer.models.text_reading import open_source, read_text
 from visualizer.progress import CancelledError, cancel_when, report_progress_to
 

@@ -22,7 +22,7 @@ from tests.support.tiny_models import (
     tiny_model,
 )
 from visualizer.attention.spec import Device
-from visualizer.models.folder_limits import size_limit
+from visualizer.models.model_folder import size_limit
 from visualizer.models.opened_model import open_model
 
 if TYPE_CHECKING:

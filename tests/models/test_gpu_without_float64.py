@@ -19,7 +19,7 @@ from tests.support.gpu_without_float64 import (
 from tests.support.small_trainings import begun
 from tests.support.tiny_models import save_tiny_model
 from tests.support.tiny_vision_models import picture, save_vision_model
-from visualizer.attention.float64_conversion import float64_on_cpu
+from visualizer.attention.cached_tensor import float64_on_cpu
 from visualizer.attention.spec import Device
 from visualizer.language.corpora.corpus import CorpusSplit
 from visualizer.language.probe import Probe, run_probe

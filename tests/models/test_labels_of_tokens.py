@@ -8,7 +8,7 @@ import pytest
 
 import visualizer
 from tests.support.tiny_models import save_tiny_model
-from visualizer.attention.importers.captured_arrays import add_tokens
+from visualizer.attention.importers.readers import add_tokens
 from visualizer.attention.token_labels import label_tokens
 from visualizer.generation.generated_tokens_presenter import present_generation
 from visualizer.generation.generation_tree import GenerationTree

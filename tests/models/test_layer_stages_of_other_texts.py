@@ -13,8 +13,8 @@ from tests.support.tiny_models import save_tiny_model
 from visualizer.attention.stages import Operation
 from visualizer.explanations.explain import explain
 from visualizer.models import surrounding_stages
-from visualizer.models.layer_stages import add_layers
 from visualizer.models.opened_model import open_model
+from visualizer.models.surrounding_stages import add_layers
 
 if TYPE_CHECKING:
     from pathlib import Path

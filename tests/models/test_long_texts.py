@@ -24,7 +24,6 @@ from visualizer.features.cell.presenter import head_cell_panel
 from visualizer.features.playback.presenter import describe_step
 from visualizer.models import long_text_reading, long_text_recorder
 from visualizer.models.attention_recorder import record_attention
-from visualizer.models.inference_boundary import UnsupportedAttentionError
 from visualizer.models.layer_lookup import HEAD_MEASURES
 from visualizer.models.long_text_recorder import (
     create_long_text_runs,
@@ -32,6 +31,7 @@ from visualizer.models.long_text_recorder import (
     record_long_text,
 )
 from visualizer.models.model_source import HeadEdit, HeadEditKind
+from visualizer.models.recognition_errors import UnsupportedAttentionError
 from visualizer.models.text_reading import open_source, read_text
 from visualizer.progress import CancelledError, cancel_when
 from visualizer.session.cell_address import Cell

@@ -10,10 +10,10 @@ import pytest
 from safetensors.numpy import save_file
 
 from visualizer.errors import InputError
-from visualizer.models.folder_limits import MAX_VOCABULARY_BYTES
 from visualizer.models.model_folder import (
     CONFIG_FILE,
     INDEX_FILE,
+    MAX_VOCABULARY_BYTES,
     model_name,
     read_model_folder,
 )

@@ -21,7 +21,7 @@ from visualizer.attention.display_transforms import HeadAggregate, WeightTransfo
 from visualizer.attention.head_measures import measure_heads
 from visualizer.attention.model_reading import ModelReading
 from visualizer.errors import InputError
-from visualizer.export.data import array_writers
+from visualizer.export.data import data_writers
 from visualizer.features.cell.presenter import CELL_PANEL
 from visualizer.features.code.presenter import CODE_PANEL
 from visualizer.features.code.script import write_script
@@ -379,7 +379,7 @@ def test_an_export_can_be_opened_again(tmp_path: Any) -> None:
 
     run = a_run((2, 2, 2, 3), ("Le", "chat"), ("The", "cat", "sat"))
     file = io.BytesIO()
-    array_writers.write_npz(run, file)
+    data_writers.write_npz(run, file)
     (tmp_path / "attn.npz").write_bytes(file.getvalue())
     assert read_tensor_file(tmp_path / "attn.npz", Document().spec)[0] == run.captured
 

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from visualizer.attention.mechanisms import Mechanism
 from visualizer.attention.spec import AttentionSpec, BooleanMatrix
 from visualizer.models.model_source import CutEdges, HeadEdit, HeadEditKind, ModelSource
-from visualizer.session.change_description import FIELD_NAMES, MAX_LENGTH, describe_change
 from visualizer.session.document import Document
+from visualizer.session.history import FIELD_NAMES, MAX_LENGTH, describe_change
 
 MODEL = ModelSource("/models/tiny", "tiny", "f")
 OFF = HeadEdit(4, 0)

@@ -21,9 +21,8 @@ from visualizer.attention.cached_tensor import CachedTensor
 from visualizer.attention.run import Run
 from visualizer.attention.trace import Trace
 from visualizer.explanations.explain import explain
+from visualizer.export.data.data_writers import write_csv, write_json
 from visualizer.export.data.exported_matrices import shown_matrices
-from visualizer.export.data.json_writer import write_json
-from visualizer.export.data.table_writers import write_csv
 from visualizer.features.head_table.presenter import HEADS_PANEL
 from visualizer.features.line_view.presenter import LINES_PANEL
 from visualizer.features.token_strip.presenter import TOKENS_PANEL

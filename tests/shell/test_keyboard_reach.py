@@ -16,7 +16,7 @@ from tests.support.colour_vision import contrast
 from tests.support.image_pixels import rgb_of
 from visualizer.attention.settings import SETTINGS
 from visualizer.session.cell_address import Cell
-from visualizer.shell.pane_focus_cycle import tab_stops
+from visualizer.shell.pane_docks import tab_stops
 from visualizer.shell.pane_table import PANES
 from visualizer.widgets.focus_ring import FocusRing
 

@@ -25,7 +25,7 @@ from visualizer.features.mask_editor.presenter import MASK_EDIT_PANEL
 from visualizer.file_opening import read_file
 from visualizer.format import format_number
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
-from visualizer.models import layer_stages, opened_model
+from visualizer.models import opened_model, surrounding_stages
 from visualizer.models.model_source import CutEdges, HeadEdit, HeadEditKind
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
@@ -636,7 +636,7 @@ def test_what_cannot_be_inferred_of_a_model_is_left_out_with_a_notice(
     def break_(*given: object) -> None:
         raise RuntimeError("odd")
 
-    monkeypatch.setattr(layer_stages, "infer_layers", break_)
+    monkeypatch.setattr(surrounding_stages, "infer_layers", break_)
     hand.type_sentence(TEXT)
     hand.settle()
     open_by_menu(hand, folder)
@@ -647,7 +647,7 @@ def test_what_cannot_be_inferred_of_a_model_is_left_out_with_a_notice(
     assert run
     assert "weights" in run.trace
     assert "residual" not in run.trace
-    assert layer_stages.STAGES_UNKNOWN_NOTICE in words(hand.window.notice)
+    assert surrounding_stages.STAGES_UNKNOWN_NOTICE in words(hand.window.notice)
     assert caplog.records
     assert all(record.exc_info for record in caplog.records)
     caplog.clear()

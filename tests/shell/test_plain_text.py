@@ -41,8 +41,7 @@ from visualizer.shell.commands import RECENT_MENU
 from visualizer.widgets import dialogs
 from visualizer.widgets.app_settings import LESSONS, user_data_folder
 from visualizer.widgets.dialogs import ask_save_path
-from visualizer.widgets.labels import PlainLabel, RichLabel
-from visualizer.widgets.plain_text_tooltips import plain_tooltip
+from visualizer.widgets.labels import PlainLabel, RichLabel, plain_tooltip
 from visualizer.widgets.theme import LIGHT
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ import pytest
 from tests.support.small_runs import a_run
 from visualizer.attention.spec import Dtype
 from visualizer.errors import InputError
-from visualizer.export.data.array_writers import write_npz
+from visualizer.export.data.data_writers import write_npz
 from visualizer.storage.atomic_file import write_atomically
 from visualizer.storage.link_safe_folder import ContainedFolder, make_private_folder
 

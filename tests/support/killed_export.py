@@ -27,8 +27,7 @@ from PySide6.QtGui import QGuiApplication
 
 from tests.support.long_texts import long_shot
 from visualizer.documents.open_document import open_document
-from visualizer.export.figure_settings import FigureExtent, FigureSettings
-from visualizer.export.film_settings import FilmSettings
+from visualizer.export.figure_settings import FigureExtent, FigureSettings, FilmSettings
 from visualizer.export.writers import export_file
 from visualizer.file_opening import EXPORT_VIEW
 from visualizer.session.document import Document

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from visualizer.attention.float64_conversion import float64_on_cpu
+from visualizer.attention.cached_tensor import float64_on_cpu
 from visualizer.attention.mechanisms import Mechanism
 from visualizer.attention.settings import (
     SETTINGS_BY_NAME,

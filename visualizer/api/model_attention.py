@@ -82,7 +82,7 @@ def capture(
         was computed.
     """
     from visualizer.models.recorded_texts import RecordedBatch, record_texts
-    from visualizer.models.transformers_model_within import find_transformers_model
+    from visualizer.models.wrapped_models import find_transformers_model
 
     words = () if tokens is None else _parse_token_lists(tokens)
     own = find_transformers_model(model)

@@ -20,9 +20,8 @@ import numpy as np
 import torch
 from msgspec import Struct
 
-from visualizer.attention.cached_tensor import CachedTensor, readable
+from visualizer.attention.cached_tensor import CachedTensor, WeightBand, readable
 from visualizer.attention.display_transforms import WeightTransform, aggregate_heads
-from visualizer.attention.weight_band import WeightBand
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator

@@ -8,6 +8,8 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from msgspec import Struct
+
 from visualizer.attention.display_transforms import (
     WeightTransform,
     aggregate_heads,
@@ -372,3 +374,29 @@ def _matrices_without_minus_infinity(tensor: Tensor) -> Iterator[tuple[tuple[int
 def _iter_matrices(tensor: Tensor) -> Iterator[tuple[tuple[int, ...], Tensor]]:
     for place in itertools.product(*map(range, tensor.shape[:-2])):
         yield place, tensor[place]
+
+
+def float64_on_cpu(numbers: Tensor) -> Tensor:
+    """Return numbers in float64 on the CPU, without their gradients.
+
+    They are moved first: Apple's GPU has no float64, and raises an error even if the result would
+    be moved to the CPU.
+    """
+    return numbers.detach().cpu().double()
+
+
+class WeightBand(Struct, frozen=True, eq=False):
+    """The weights of consecutive queries of some heads, [head, query, key].
+
+    Parameters
+    ----------
+    queries, keys : range
+        Positions of the queries and keys; the weights of all other keys are 0.
+    has_others : bool
+        Whether there are other keys.
+    """
+
+    weights: Tensor
+    queries: range
+    keys: range
+    has_others: bool = False

@@ -9,9 +9,8 @@ import numpy as np
 import torch
 from msgspec import Struct
 
-from visualizer.attention.cached_tensor import CachedTensor
+from visualizer.attention.cached_tensor import CachedTensor, float64_on_cpu
 from visualizer.attention.captured_attention import apply_layer_mask
-from visualizer.attention.float64_conversion import float64_on_cpu
 from visualizer.attention.layered_tensor import ComputedTensor, LayerCache, LayeredTensor
 from visualizer.attention.masks import MaskingSpec, cached_allowed_cells
 from visualizer.attention.roles import VECTOR_ROLES, Role

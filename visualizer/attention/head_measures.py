@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
+from visualizer.attention.cached_tensor import WeightBand
 from visualizer.attention.masks import allowed_key_ranges
-from visualizer.attention.weight_band import WeightBand
 from visualizer.progress import no_progress
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ from visualizer.cli.export_files import (
 from visualizer.cli.option_types import read_own_weights
 from visualizer.cli.options import SETTING_GROUPS, option_value
 from visualizer.errors import InputError
-from visualizer.export.figure_settings import FigureExtent, FigurePaper
-from visualizer.export.film_settings import FilmSettings
+from visualizer.export.figure_settings import FigureExtent, FigurePaper, FilmSettings
 from visualizer.export.option_parsing import create_figure_settings
 from visualizer.file_opening import EXPORT_VIEW
 from visualizer.lab.layer_document import create_layer_document

@@ -8,26 +8,25 @@ import numpy as np
 
 from visualizer.attention.layer_operations import LateSink
 from visualizer.attention.stages import Operation
-from visualizer.explanations.cell_equation import key_sum_equation
-from visualizer.explanations.cell_terms import TermList, sum_terms
+from visualizer.explanations.cell_terms import TermList, key_sum_equation, sum_terms
 from visualizer.explanations.explainer import Explainer
 from visualizer.explanations.phrases import (
     VECTOR_NAMES,
     column_name,
+    each_head_phrase,
     largest_number_phrase,
     largest_terms_phrase,
+    matrix_product_shapes,
     weight_phrase,
 )
-from visualizer.explanations.shape_equations import each_head_phrase, matrix_product_shapes
 from visualizer.explanations.step_values import format_vector
 from visualizer.format import format_number, format_share
 
 if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Stage
-    from visualizer.explanations.cell_equation import EquationTerm, EquationTermWriter
     from visualizer.explanations.cell_facts import CellInfo
-    from visualizer.explanations.cell_terms import ExplainedCell
+    from visualizer.explanations.cell_terms import EquationTerm, EquationTermWriter, ExplainedCell
     from visualizer.explanations.code_dialects import ExpressionContext
     from visualizer.explanations.step_values import StepContext
 

@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from visualizer.explanations import context, inputs, layers, linear, projections, scores, weights
-from visualizer.explanations.cell_equation import EquationPart, EquationTermWriter
-from visualizer.explanations.cell_terms import CellIndex, ExplainedCell, Explanation
+from visualizer.explanations.cell_terms import (
+    CellIndex,
+    EquationPart,
+    EquationTermWriter,
+    ExplainedCell,
+    Explanation,
+)
 from visualizer.format import format_number
 from visualizer.session.timeline import caption_cell
 

@@ -5,16 +5,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 
-from visualizer.explanations.cell_equation import sum_equation
+from visualizer.explanations.cell_terms import sum_equation
 
 if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Operation, Stage
-    from visualizer.explanations.cell_equation import EquationTerm, EquationTermWriter
     from visualizer.explanations.cell_facts import CellInfo
-    from visualizer.explanations.cell_terms import ExplainedCell, TermList
+    from visualizer.explanations.cell_terms import (
+        EquationTerm,
+        EquationTermWriter,
+        ExplainedCell,
+        TermList,
+    )
     from visualizer.explanations.code_dialects import ExpressionContext
-    from visualizer.explanations.shape_equations import ShapeParameter
+    from visualizer.explanations.phrases import ShapeParameter
     from visualizer.explanations.step_values import StepContext
 
 

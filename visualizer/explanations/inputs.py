@@ -10,20 +10,23 @@ import numpy as np
 from visualizer.attention.spec import PositionKind
 from visualizer.attention.stages import Operation
 from visualizer.attention.token_embeddings import compute_sinusoids
-from visualizer.explanations.cell_equation import (
+from visualizer.explanations.cell_terms import (
     EquationPart,
     EquationTerm,
+    TermList,
+    constant,
     copied_equation,
+    sum_terms,
 )
-from visualizer.explanations.cell_terms import TermList, constant, sum_terms
 from visualizer.explanations.explainer import Explainer
 from visualizer.explanations.phrases import (
     NON_FINITE_PHRASE,
     VECTOR_NAMES,
+    ShapeParameter,
+    format_shape,
     largest_number_phrase,
     vector_column_phrase,
 )
-from visualizer.explanations.shape_equations import ShapeParameter, format_shape
 from visualizer.explanations.step_values import LargestValue, format_vector
 from visualizer.format import format_count, format_number, format_share
 
@@ -31,9 +34,8 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Stage
-    from visualizer.explanations.cell_equation import EquationTermWriter
     from visualizer.explanations.cell_facts import CellInfo
-    from visualizer.explanations.cell_terms import ExplainedCell
+    from visualizer.explanations.cell_terms import EquationTermWriter, ExplainedCell
     from visualizer.explanations.code_dialects import ExpressionContext
     from visualizer.explanations.step_values import StepContext
 

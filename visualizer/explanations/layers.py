@@ -18,21 +18,24 @@ from visualizer.attention.layer_operations import (
 )
 from visualizer.attention.roles import Role
 from visualizer.attention.stages import Operation
-from visualizer.explanations.cell_equation import (
+from visualizer.explanations.cell_terms import (
     EquationTerm,
     EquationTermWriter,
+    Factor,
+    TermList,
+    constant,
     copied_equation,
     sum_equation,
+    sum_terms,
 )
-from visualizer.explanations.cell_terms import Factor, TermList, constant, sum_terms
 from visualizer.explanations.explainer import Explainer
 from visualizer.explanations.phrases import (
     VECTOR_NAMES,
+    ShapeParameter,
     column_name,
     join_names,
     largest_number_phrase,
 )
-from visualizer.explanations.shape_equations import ShapeParameter
 from visualizer.explanations.step_values import format_trimmed, format_vector
 from visualizer.format import format_number
 

@@ -15,29 +15,34 @@ from visualizer.attention.masks import needs_mask_product
 from visualizer.attention.roles import Role
 from visualizer.attention.spec import MaskKind
 from visualizer.attention.stages import Operation, stages
-from visualizer.explanations.cell_equation import key_sum_equation
-from visualizer.explanations.cell_terms import Factor, TermList, constant, sum_terms
+from visualizer.explanations.cell_terms import (
+    Factor,
+    TermList,
+    constant,
+    key_sum_equation,
+    sum_terms,
+)
 from visualizer.explanations.code_dialects import ExpressionContext
 from visualizer.explanations.explainer import Explainer
 from visualizer.explanations.phrases import (
     VECTOR_NAMES,
     column_name,
+    each_head_phrase,
     largest_number_phrase,
     largest_weights_phrase,
+    matrix_product_shapes,
     most_attended_token,
     no_allowed_keys_sentence,
     weights_sentence,
 )
-from visualizer.explanations.shape_equations import each_head_phrase, matrix_product_shapes
 from visualizer.explanations.step_values import format_vector
 from visualizer.format import format_number
 
 if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Stage
-    from visualizer.explanations.cell_equation import EquationTerm, EquationTermWriter
     from visualizer.explanations.cell_facts import CellInfo
-    from visualizer.explanations.cell_terms import ExplainedCell
+    from visualizer.explanations.cell_terms import EquationTerm, EquationTermWriter, ExplainedCell
     from visualizer.explanations.step_values import StepContext
 
 

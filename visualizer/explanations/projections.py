@@ -17,32 +17,33 @@ from visualizer.attention.layer_operations import (
 from visualizer.attention.roles import Role
 from visualizer.attention.spec import Arrangement, Projection
 from visualizer.attention.stages import Operation, parameter_names
-from visualizer.explanations.cell_equation import (
+from visualizer.explanations.cell_terms import (
     EquationTerm,
+    Factor,
+    TermList,
+    constant,
     copied_equation,
     sum_equation,
+    sum_terms,
 )
-from visualizer.explanations.cell_terms import Factor, TermList, constant, sum_terms
 from visualizer.explanations.explainer import Explainer
 from visualizer.explanations.phrases import (
     VECTOR_NAMES,
+    ShapeParameter,
     add_bias,
     all_heads_phrase,
     column_name,
-    join_names,
-    largest_number_phrase,
-    projection_phrase,
-    sharing_phrase,
-    unprojected_columns_phrase,
-)
-from visualizer.explanations.shape_equations import (
-    ShapeParameter,
     each_head_phrase,
     format_shape,
     grouped_head_shapes,
     head_shapes,
+    join_names,
+    largest_number_phrase,
     matrix_product_shapes,
+    projection_phrase,
+    sharing_phrase,
     split_head_shapes,
+    unprojected_columns_phrase,
 )
 from visualizer.explanations.step_values import format_trimmed, format_vector
 from visualizer.format import format_count, format_number
@@ -50,9 +51,8 @@ from visualizer.format import format_count, format_number
 if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Stage
-    from visualizer.explanations.cell_equation import EquationTermWriter
     from visualizer.explanations.cell_facts import CellInfo
-    from visualizer.explanations.cell_terms import ExplainedCell
+    from visualizer.explanations.cell_terms import EquationTermWriter, ExplainedCell
     from visualizer.explanations.code_dialects import ExpressionContext
     from visualizer.explanations.step_values import StepContext
 

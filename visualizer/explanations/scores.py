@@ -10,17 +10,24 @@ from msgspec.structs import replace
 from visualizer.attention.layer_operations import ScoreCap
 from visualizer.attention.spec import MaskKind, ScaleKind
 from visualizer.attention.stages import Operation
-from visualizer.explanations.cell_equation import masked_equation
-from visualizer.explanations.cell_terms import Factor, TermList, choice_terms, constant, sum_terms
+from visualizer.explanations.cell_terms import (
+    Factor,
+    TermList,
+    choice_terms,
+    constant,
+    masked_equation,
+    sum_terms,
+)
 from visualizer.explanations.explainer import Explainer
 from visualizer.explanations.phrases import (
     NON_FINITE_PHRASE,
     allowed_keys_phrase,
     change_phrase,
     divisor_phrase,
+    each_head_phrase,
     masked_cells_phrase,
+    matrix_product_shapes,
 )
-from visualizer.explanations.shape_equations import each_head_phrase, matrix_product_shapes
 from visualizer.explanations.step_values import (
     LargestValue,
     all_count_phrase,
@@ -32,9 +39,8 @@ from visualizer.format import format_count, format_number
 if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Stage
-    from visualizer.explanations.cell_equation import EquationTerm, EquationTermWriter
     from visualizer.explanations.cell_facts import CellInfo
-    from visualizer.explanations.cell_terms import ExplainedCell
+    from visualizer.explanations.cell_terms import EquationTerm, EquationTermWriter, ExplainedCell
     from visualizer.explanations.code_dialects import ExpressionContext
     from visualizer.explanations.step_values import StepContext
 

@@ -11,22 +11,20 @@ from visualizer.attention.layer_operations import SinkSoftmax
 from visualizer.attention.masks import MaskingSpec
 from visualizer.attention.spec import MaskKind, NormalisationKind
 from visualizer.attention.stages import Operation
-from visualizer.explanations.cell_equation import (
-    EquationPart,
-    EquationTerm,
-    empty_row_equation,
-    masked_equation,
-    replacement_equation,
-    share_equation,
-)
 from visualizer.explanations.cell_terms import (
     CombinationRule,
+    EquationPart,
+    EquationTerm,
     ExplainedCell,
     Factor,
     TermGroup,
     TermList,
     choice_terms,
     constant,
+    empty_row_equation,
+    masked_equation,
+    replacement_equation,
+    share_equation,
 )
 from visualizer.explanations.explainer import Explainer
 from visualizer.explanations.phrases import (
@@ -51,9 +49,8 @@ from visualizer.explanations.step_values import (
 from visualizer.format import format_number, format_share
 
 if TYPE_CHECKING:
-    from visualizer.explanations.cell_equation import EquationTermWriter
     from visualizer.explanations.cell_facts import CellInfo
-    from visualizer.explanations.cell_terms import Explanation
+    from visualizer.explanations.cell_terms import EquationTermWriter, Explanation
     from visualizer.explanations.code_dialects import ExpressionContext
     from visualizer.explanations.step_values import StepContext
 

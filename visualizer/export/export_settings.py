@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from visualizer.attention.layer_stages import STAGE_ORDER
 from visualizer.export.figure_settings import (
     FIGURE_PRESETS,
+    FILM_WIDTHS_PX,
     MAX_DPI,
     MAX_POINTS,
     MAX_SIDE_MM,
@@ -24,8 +25,8 @@ from visualizer.export.figure_settings import (
     FigureExtent,
     FigurePaper,
     FigureSettings,
+    FilmSettings,
 )
-from visualizer.export.film_settings import FILM_WIDTHS_PX, FilmSettings
 from visualizer.export.formats import FORMATS, ExportFormat, FormatKind, format_of
 from visualizer.session.timeline import PLAYBACK_SPEEDS
 from visualizer.storage.json_coding import JsonCoding

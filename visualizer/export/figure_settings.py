@@ -3,11 +3,59 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from visualizer.brief_repr import brief_repr
-from visualizer.export.film_settings import FilmSettings
+from visualizer.session.resolved_view import resolve_view
+from visualizer.session.timeline import PlaybackPosition, StepSize
+from visualizer.session.token_selection import TokenSelection
+
+if TYPE_CHECKING:
+    from visualizer.session.exportable_snapshot import Snapshot
+    from visualizer.session.resolved_view import ResolvedView
+    from visualizer.session.view import View
+
+FILM_WIDTHS_PX = (640, 960, 1280, 1920)
+
+
+class FilmPanelChoice(StrEnum):
+    """The panels of a frame: those that the step computes and reads, or all stages."""
+
+    STEP = "step"
+    SPAN = "span"
+
+
+class FilmSettings(Struct, frozen=True):
+    """The settings of a film of the computation.
+
+    Parameters
+    ----------
+    span : tuple of (PlaybackPosition, str) or None
+        The first step and the last stage; None for the whole computation.
+    speed : float
+        Multiple of the normal playback speed.
+    loops : bool
+        Whether it repeats, in formats that support it.
+    width : int
+        The width in pixels.
+    has_motion : bool
+        Whether the inputs of a step move to the cell that uses them, if the step is long enough.
+    most_frames : int
+        Maximum number of steps; longer films are rejected.
+    """
+
+    span: tuple[PlaybackPosition, str] | None = None
+    grain: StepSize = StepSize.ROW
+    speed: float = 1.0
+    loops: bool = True
+    panels: FilmPanelChoice = FilmPanelChoice.STEP
+    width: int = 1280
+    has_motion: bool = True
+    most_frames: int = 5000
+
 
 MM_PER_INCH = 25.4
 PIXELS_PER_INCH = 96
@@ -121,3 +169,54 @@ FIGURE_PRESETS: dict[str, FigureSettings] = {
     "Poster": FigureSettings(width_mm=594, dpi=300, points=24, is_trimmed=False),
 }
 """Common figure sizes by purpose."""
+
+
+def resolve_figure_view(snapshot: Snapshot, figure_settings: FigureSettings) -> ResolvedView:
+    """Resolve what a figure shows: without hover, and without a pin unless marks are shown."""
+    view = replace(snapshot.view, hovered=None, panes=frozenset(), lesson=None)
+    resolved = _resolve_view(snapshot, view)
+    extent = figure_settings.extent
+    extent = FigureExtent.PANEL if extent is FigureExtent.CELLS else extent
+    if extent is not FigureExtent.SHOWN and not resolved.focus:
+        resolved = _resolve_view(snapshot, _view_of_extent(resolved, extent))
+    return (
+        resolved
+        if figure_settings.has_marks
+        else _resolve_view(snapshot, _view_without_marks(resolved))
+    )
+
+
+def _resolve_view(snapshot: Snapshot, view: View) -> ResolvedView:
+    return resolve_view(snapshot.document, view, snapshot.run, snapshot.document)
+
+
+def _view_without_marks(resolved: ResolvedView) -> View:
+    """Remove the pin and the selection; the panel shown for the pin stays."""
+    view = resolved.view
+    heads = None if view.heads is None else frozenset(resolved.heads)
+    tokens = TokenSelection(role=view.tokens.role)
+    return replace(view, stages=resolved.stages, heads=heads, pinned=None, tokens=tokens)
+
+
+def _view_of_extent(resolved: ResolvedView, extent: FigureExtent) -> View:
+    view, pinned, names = resolved.view, resolved.pinned, frozenset(resolved.run.trace.names)
+    if extent in {FigureExtent.PANEL, FigureExtent.HEAD}:
+        head = pinned.head if pinned and pinned.head is not None else resolved.drawn_heads[0]
+        is_fold = extent is FigureExtent.PANEL and pinned is not None and pinned.fold is not None
+        kept = view.folds if is_fold else frozenset()
+        view = replace(view, heads=frozenset() if is_fold else frozenset({head}), folds=kept)
+    if extent is FigureExtent.PANEL:
+        view = replace(view, stages=frozenset({_one_stage(resolved)}), spread=False)
+    if extent in {FigureExtent.HEADS, FigureExtent.ALL}:
+        view = replace(view, heads=None)
+    if extent in {FigureExtent.STAGES, FigureExtent.ALL}:
+        view = replace(view, stages=names)
+    return view
+
+
+def _one_stage(resolved: ResolvedView) -> str:
+    """Return the stage of the single panel: the pinned cell's, else the last weights."""
+    if resolved.pinned:
+        return resolved.pinned.stage
+    shown = resolved.shown_stages
+    return ([stage.name for stage in shown if stage.is_weights] or [shown[-1].name])[-1]

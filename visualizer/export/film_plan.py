@@ -15,8 +15,7 @@ from visualizer.session.timeline import PlaybackPosition, StepSize, Timeline, st
 
 if TYPE_CHECKING:
     from visualizer.attention.trace import Trace
-    from visualizer.export.figure_settings import FigureSettings
-    from visualizer.export.film_settings import FilmSettings
+    from visualizer.export.figure_settings import FigureSettings, FilmSettings
 
 LAST_FRAME_EXTRA_MS = 2000
 """Extra duration of the last frame in ms, to show the result before the film repeats."""

@@ -20,8 +20,8 @@ from visualizer.export.figure_settings import (
     FigureExtent,
     FigurePaper,
     FigureSettings,
+    FilmSettings,
 )
-from visualizer.export.film_settings import FilmSettings
 from visualizer.session.document_builder import check_stages
 from visualizer.session.timeline import PlaybackPosition
 

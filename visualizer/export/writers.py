@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from visualizer.documents.document_file import document_bytes, write_document
 from visualizer.errors import InputError, is_out_of_memory
-from visualizer.export.data import array_writers, exported_matrices, json_writer, table_writers
-from visualizer.export.figure_settings import FigureExtent
-from visualizer.export.figure_view import resolve_figure_view
+from visualizer.export.data import data_writers, exported_matrices
+from visualizer.export.figure_settings import FigureExtent, resolve_figure_view
 from visualizer.export.figures.document_attachment import document_to_attach
 from visualizer.export.figures.figure_page import (
     PAPER_THEMES,
@@ -68,34 +67,34 @@ def _write_npz(
 ) -> None:
     is_opened_by_it = snapshot.document.has_module
     document = document_bytes(snapshot.document, snapshot.view) if is_opened_by_it else b""
-    array_writers.write_npz(snapshot.run, file, progress, document)
+    data_writers.write_npz(snapshot.run, file, progress, document)
 
 
 def _write_csv(
     snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
 ) -> None:
     seen = exported_matrices.shown_matrices(resolve_figure_view(snapshot, figure_settings))
-    table_writers.write_csv(snapshot.run, seen, file, progress)
+    data_writers.write_csv(snapshot.run, seen, file, progress)
 
 
 def _write_markdown(
     snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
 ) -> None:
     seen = exported_matrices.shown_matrices(resolve_figure_view(snapshot, figure_settings))
-    table_writers.write_markdown(snapshot.run, seen, file, progress)
+    data_writers.write_markdown(snapshot.run, seen, file, progress)
 
 
 def _write_json(
     snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
 ) -> None:
     document = document_bytes(snapshot.document_with_data, snapshot.view)
-    json_writer.write_json(snapshot.run, __version__, file, progress, document)
+    data_writers.write_json(snapshot.run, __version__, file, progress, document)
 
 
 def _write_safetensors(
     snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
 ) -> None:
-    array_writers.write_safetensors(snapshot.run, file)
+    data_writers.write_safetensors(snapshot.run, file)
 
 
 def _write_document_file(

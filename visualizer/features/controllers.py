@@ -25,7 +25,7 @@ from visualizer.heatmap.cell_selection_controller import CellSelectionController
 from visualizer.heatmap.panel_cells import cell_at
 from visualizer.session.measurement_controller import HeadMeasurementController
 from visualizer.session.model_question_controller import ModelQuestionController
-from visualizer.widgets.plain_text_tooltips import plain_tooltip
+from visualizer.widgets.labels import plain_tooltip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QAction
     from PySide6.QtWidgets import QMainWindow, QMenu, QWidget
 
-    from visualizer.features.lessons.state import LessonState
+    from visualizer.features.lessons.lesson import LessonState
     from visualizer.features.token_strip.widget import TokenPane
     from visualizer.heatmap.widget import BoardView
     from visualizer.session.workspace import Workspace

@@ -31,9 +31,8 @@ from visualizer.widgets.chip_area import (
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 from visualizer.widgets.icons import icon
 from visualizer.widgets.input_filters import has_command_modifier, install_input_filters
-from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.labels import PlainLabel, plain_tooltip
 from visualizer.widgets.layouts import column_layout, row_layout
-from visualizer.widgets.plain_text_tooltips import plain_tooltip
 from visualizer.widgets.setting_controls import set_number
 
 if TYPE_CHECKING:

@@ -21,9 +21,8 @@ from visualizer.widgets.accessibility import (
 )
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 from visualizer.widgets.input_filters import has_command_modifier
-from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.labels import PlainLabel, plain_tooltip, show_tooltip
 from visualizer.widgets.layouts import column_layout
-from visualizer.widgets.plain_text_tooltips import plain_tooltip, show_tooltip
 from visualizer.widgets.setting_controls import CONTROL_TYPES, CountControl
 from visualizer.widgets.theme import LIGHT, Theme
 

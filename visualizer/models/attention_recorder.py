@@ -28,8 +28,8 @@ from torch.overrides import TorchFunctionMode
 from visualizer.attention.captured_layers import WeightSample
 from visualizer.brief_repr import brief_repr
 from visualizer.errors import InputError
-from visualizer.models.inference_boundary import infer_or_none
 from visualizer.models.model_ranks import SINGLE_RANK
+from visualizer.models.recognition_errors import infer_or_none
 from visualizer.optional_packages import require_package
 
 if TYPE_CHECKING:

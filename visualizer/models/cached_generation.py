@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from msgspec import Struct
 
-from visualizer.attention.float64_conversion import float64_on_cpu
+from visualizer.attention.cached_tensor import float64_on_cpu
 from visualizer.errors import InputError
 from visualizer.language.sampling import Sampling, check_sampling, probabilities, sample_with_seed
 from visualizer.models.attention_recorder import RecordingMethod

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from visualizer.errors import InputError
-from visualizer.models.inference_boundary import UnsupportedAttentionError
 from visualizer.models.long_text_recorder import CHUNK_MISMATCH, record_long_text
 from visualizer.models.model_ranks import SINGLE_RANK
+from visualizer.models.recognition_errors import UnsupportedAttentionError
 from visualizer.progress import no_progress, report_progress_to
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from msgspec.structs import replace
 
-from visualizer.attention.float64_conversion import float64_on_cpu
+from visualizer.attention.cached_tensor import float64_on_cpu
 from visualizer.attention.layer_operations import (
     ACTIVATIONS,
     ExpertMixture,

@@ -28,7 +28,6 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from visualizer.errors import InputError, system_error_reason
 from visualizer.format import format_size
-from visualizer.models.folder_limits import size_limit
 from visualizer.models.model_folder import (
     CONFIG_FILE,
     IMAGE_CONFIG_FILE,
@@ -36,6 +35,7 @@ from visualizer.models.model_folder import (
     TOKENIZER_CONFIG_FILE,
     WEIGHTS_FILE,
     check_no_custom_code,
+    size_limit,
 )
 from visualizer.models.model_path import COMMIT_PATTERN, REPOSITORY_PATTERN
 from visualizer.models.repository_offer import RepositoryFile, RepositoryOffer

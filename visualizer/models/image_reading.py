@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from msgspec import Struct
 
+from visualizer.attention.cached_tensor import float64_on_cpu
 from visualizer.attention.captured_attention import ImagePatches
-from visualizer.attention.float64_conversion import float64_on_cpu
 from visualizer.errors import InputError
 from visualizer.models.image_file import decode_image
 

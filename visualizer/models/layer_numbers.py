@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from msgspec import Struct, field
 
-from visualizer.attention.float64_conversion import float64_on_cpu
+from visualizer.attention.cached_tensor import float64_on_cpu
 from visualizer.attention.stage_computation import repeat_for_heads
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import torch
 from msgspec import Struct
 from torch import nn
 
-from visualizer.models.inference_boundary import infer_or_none
+from visualizer.models.recognition_errors import infer_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping

@@ -14,7 +14,7 @@ import torch
 from msgspec import Struct
 from torch import nn
 
-from visualizer.attention.float64_conversion import float64_on_cpu
+from visualizer.attention.cached_tensor import float64_on_cpu
 from visualizer.attention.model_reading import LogitParts
 from visualizer.errors import InputError
 from visualizer.models.layer_recorder import layer_path

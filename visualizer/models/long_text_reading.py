@@ -19,10 +19,10 @@ from visualizer.models.chunked_prefill import (
     supports_chunks,
 )
 from visualizer.models.editable_heads import PROBE_TOKENS
-from visualizer.models.inference_boundary import UnsupportedAttentionError
 from visualizer.models.long_text_recorder import create_long_text_runs, record_long_text
 from visualizer.models.long_text_vectors import reserve_vector_file, store_vectors_in
 from visualizer.models.model_tokenizer import MAX_LISTED_TOKENS
+from visualizer.models.recognition_errors import UnsupportedAttentionError
 from visualizer.models.recorded_runs import LayerRun
 
 if TYPE_CHECKING:

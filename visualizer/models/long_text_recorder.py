@@ -28,9 +28,9 @@ from visualizer.attention.captured_attention import LayerMask
 from visualizer.attention.masks import MaskingSpec, allowed_cells, allowed_key_range
 from visualizer.attention.spec import MaskKind
 from visualizer.models.attention_recorder import apply_edit, local_heads, replaced_attention
-from visualizer.models.inference_boundary import UnsupportedAttentionError
 from visualizer.models.long_text_vectors import allocate_vectors
 from visualizer.models.model_ranks import SINGLE_RANK
+from visualizer.models.recognition_errors import UnsupportedAttentionError
 from visualizer.models.recorded_runs import (
     LayerGroup,
     LayerRun,

@@ -19,8 +19,8 @@ from torch import distributed
 from visualizer.errors import InputError, convert_memory_error
 from visualizer.language.process_group import process_group_backend, select_process_device
 from visualizer.language.wire_format import Message, MessageUnpacker
-from visualizer.models.inference_boundary import UnsupportedAttentionError
 from visualizer.models.model_server.rank_processes import STORE_VARIABLE
+from visualizer.models.recognition_errors import UnsupportedAttentionError
 from visualizer.progress import CancelledError, check_stopped
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from visualizer.attention import device as attention_device
+from visualizer.attention.cached_tensor import float64_on_cpu
 from visualizer.attention.captured_attention import numbered_labels
-from visualizer.attention.float64_conversion import float64_on_cpu
 from visualizer.attention.saved_numbers import mark_patches
 from visualizer.attention.spec import Device, Dtype
 from visualizer.errors import InputError
@@ -22,13 +22,13 @@ from visualizer.models.chunked_prefill import cache_disabling_argument
 from visualizer.models.editable_heads import EditableHeads
 from visualizer.models.forward import forward_of
 from visualizer.models.image_reading import image_tokens
-from visualizer.models.inference_boundary import UnsupportedAttentionError
 from visualizer.models.kept_parts import KEEP_ALL_PARTS, PartsToKeep
 from visualizer.models.layer_inference import StepMismatchError
 from visualizer.models.long_text_reading import LongTextReader
 from visualizer.models.model_folder import positive_int
 from visualizer.models.model_loading import load_image_processor, load_model
 from visualizer.models.model_ranks import Parallelism
+from visualizer.models.recognition_errors import UnsupportedAttentionError
 from visualizer.models.recorded_runs import (
     LayerGroup,
     LayerRun,

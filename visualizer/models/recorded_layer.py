@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 from torch import nn
 
-from visualizer.attention.float64_conversion import float64_on_cpu
+from visualizer.attention.cached_tensor import float64_on_cpu
 from visualizer.attention.layer_operations import (
     LayerStep,
     LinearLayer,

@@ -24,7 +24,7 @@ from visualizer.attention.stage_computation import repeat_for_heads
 from visualizer.brief_repr import brief_repr
 from visualizer.errors import InputError
 from visualizer.models.attention_recorder import AttentionCall, RecordingMethod
-from visualizer.models.inference_boundary import infer_or_none
+from visualizer.models.recognition_errors import infer_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence

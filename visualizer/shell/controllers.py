@@ -10,8 +10,7 @@ from visualizer.shell.document_controller import DocumentController
 from visualizer.shell.presenter_mode import PresenterMode
 from visualizer.shell.recent_files_menu import RecentFilesMenu
 from visualizer.shell.recovery_prompt import RecoveryPrompt
-from visualizer.shell.reduced_motion_controller import ReducedMotionController
-from visualizer.shell.settings_controller import SettingsController
+from visualizer.shell.settings_controller import ReducedMotionController, SettingsController
 from visualizer.shell.start_page_controller import StartPageController
 
 if TYPE_CHECKING:
@@ -20,14 +19,13 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QAction
     from PySide6.QtWidgets import QMainWindow, QMenu, QWidget
 
-    from visualizer.features.lessons.state import LessonState
+    from visualizer.features.lessons.lesson import LessonState
     from visualizer.features.token_strip.widget import TokenPane
     from visualizer.heatmap.widget import BoardView
     from visualizer.session.workspace import Workspace
     from visualizer.shell.document_controller import WindowOn
     from visualizer.shell.injected_services import Services
-    from visualizer.shell.pane_docks import PaneDocks
-    from visualizer.shell.pane_focus_cycle import PaneFocusCycle
+    from visualizer.shell.pane_docks import PaneDocks, PaneFocusCycle
 
 
 class Controllers(FeatureControllers):

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.spec import Device, Dtype
     from visualizer.documents.recovery_file import RecoveredDocument
-    from visualizer.features.lessons.state import LessonState
+    from visualizer.features.lessons.lesson import LessonState
     from visualizer.session.document import Document
     from visualizer.session.model_opening import OpenedSource
     from visualizer.session.view import View

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
+from PySide6.QtWidgets import QApplication
 
 from visualizer.shell.settings_dialog import DataFolder, ProgramSettings, SettingsDialog
 from visualizer.widgets import app_settings
+from visualizer.widgets.app_settings import ANIMATION_EFFECTS, is_motion_reduced, set_motion_reduced
 from visualizer.widgets.dialogs import open_folder
 
 if TYPE_CHECKING:
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
     from visualizer.features.view_bar.view_controller import ViewController
     from visualizer.session.workspace import Workspace
     from visualizer.shell.document_controller import DocumentController
-    from visualizer.shell.reduced_motion_controller import ReducedMotionController
     from visualizer.widgets.theme import ColourScheme
 
 
@@ -131,3 +132,29 @@ def list_data_folders() -> tuple[DataFolder, ...]:
         DataFolder("Lessons", own / app_settings.LESSONS),
         DataFolder("Training runs", own / app_settings.RUNS),
     )
+
+
+class ReducedMotionController(QObject):
+    """Applies the user's choice of reduced motion to a window."""
+
+    changed = Signal()
+
+    def __init__(self, window: QMainWindow) -> None:
+        super().__init__(window)
+        self._window = window
+        self.is_on = is_motion_reduced()
+        """Whether animations are off in this window."""
+        self._effects = [
+            effect for effect in ANIMATION_EFFECTS if QApplication.isEffectEnabled(effect)
+        ]
+
+    def toggle(self) -> None:
+        set_motion_reduced(not is_motion_reduced())
+        self.changed.emit()
+
+    def apply(self) -> None:
+        """Turn the animations of panes, menus, lists and tooltips on or off."""
+        self.is_on = is_motion_reduced()
+        self._window.setAnimated(not self.is_on)
+        for effect in self._effects:
+            QApplication.setEffectEnabled(effect, not self.is_on)

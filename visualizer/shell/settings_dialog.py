@@ -21,9 +21,8 @@ from visualizer.session.view_options import MapKind, maps_of_kind
 from visualizer.widgets.app_settings import TEXT_SIZES_PERCENT
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.input_filters import install_input_filters
-from visualizer.widgets.labels import ElidedLabel, PlainLabel
+from visualizer.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip
 from visualizer.widgets.layouts import column_layout
-from visualizer.widgets.plain_text_tooltips import plain_tooltip
 from visualizer.widgets.theme import ColourScheme
 
 if TYPE_CHECKING:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QObject, QSize, Qt, QTimer, Signal
+from PySide6.QtGui import QDropEvent
 from PySide6.QtWidgets import QApplication, QMainWindow, QVBoxLayout, QWidget
 
 from visualizer.features.cell.presenter import CELL_PANEL
@@ -30,9 +32,7 @@ from visualizer.shell.commands import (
     window_state,
 )
 from visualizer.shell.controllers import Controllers
-from visualizer.shell.drop_handler import DropHandler
-from visualizer.shell.pane_docks import PaneDocks, PaneScale, add_bar
-from visualizer.shell.pane_focus_cycle import PaneFocusCycle
+from visualizer.shell.pane_docks import PaneDocks, PaneFocusCycle, PaneScale, add_bar
 from visualizer.shell.pane_table import PANES
 from visualizer.shell.panel_presenters import STATUS_PANEL
 from visualizer.widgets import app_settings, dialogs
@@ -46,14 +46,55 @@ from visualizer.widgets.status_bar import ProgressLine, add_status_bar
 from visualizer.widgets.theme import ColourScheme, apply_theme, create_style_sheet, theme_of
 
 if TYPE_CHECKING:
+    from PySide6.QtCore import QMimeData
     from PySide6.QtGui import QCloseEvent, QKeyEvent, QResizeEvent
 
-    from visualizer.features.lessons.state import LessonState
+    from visualizer.features.lessons.lesson import LessonState
     from visualizer.session.pane import Pane
     from visualizer.session.screen import Screen
     from visualizer.session.workspace import Workspace
     from visualizer.shell.document_controller import WindowOn
     from visualizer.shell.injected_services import Services
+
+
+class DropHandler(QObject):
+    """Handles drops anywhere on a window; what is dropped is copied and never moved."""
+
+    fileDropped = Signal(object)
+    textDropped = Signal(str)
+
+    def __init__(self, window: QWidget) -> None:
+        super().__init__(window)
+        window.setAcceptDrops(True)
+        window.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if isinstance(event, QDropEvent) and self._accepts_drop(event):  # or one of dragging
+            # The proposed action may be to move: then a file manager deletes the file.
+            event.setDropAction(Qt.DropAction.CopyAction)
+            event.accept()
+            if event.type() == QEvent.Type.Drop:
+                self._handle_drop(event.mimeData())
+            return True
+        return False
+
+    @staticmethod
+    def _accepts_drop(event: QDropEvent) -> bool:
+        data = event.mimeData()
+        if not event.possibleActions() & Qt.DropAction.CopyAction:
+            return False
+        return bool(_local_paths(data)) or (data.hasText() and not data.hasUrls())
+
+    def _handle_drop(self, data: QMimeData) -> None:
+        paths = _local_paths(data)
+        for path in paths:
+            self.fileDropped.emit(path)
+        if not paths:
+            self.textDropped.emit(data.text())
+
+
+def _local_paths(data: QMimeData) -> list[Path]:
+    return [Path(url.toLocalFile()) for url in data.urls() if url.isLocalFile()]
 
 
 class MainWindow(QMainWindow):

@@ -12,7 +12,7 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication
 from shiboken6 import isValid
 
-from visualizer.features.lessons.state import LessonState
+from visualizer.features.lessons.lesson import LessonState
 from visualizer.models.model_folder import is_model_folder
 from visualizer.session.document import Document, default_document
 from visualizer.session.view import View

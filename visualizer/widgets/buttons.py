@@ -16,8 +16,8 @@ from PySide6.QtWidgets import (
 )
 
 from visualizer.widgets.fonts import text_scale
+from visualizer.widgets.labels import plain_tooltip
 from visualizer.widgets.layouts import row_layout
-from visualizer.widgets.plain_text_tooltips import plain_tooltip
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -12,7 +12,7 @@ from PySide6.QtGui import QHelpEvent
 from PySide6.QtWidgets import QAbstractScrollArea, QFrame
 
 from visualizer.widgets.fonts import font_metrics, text_scale
-from visualizer.widgets.plain_text_tooltips import show_tooltip
+from visualizer.widgets.labels import show_tooltip
 from visualizer.widgets.theme import LIGHT, Theme
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QMenu, QMenuBar
 
 from visualizer.widgets.dialogs import ShortcutGroup
 from visualizer.widgets.icons import icon
-from visualizer.widgets.plain_text_tooltips import plain_tooltip
+from visualizer.widgets.labels import plain_tooltip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

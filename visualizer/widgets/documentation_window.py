@@ -27,9 +27,8 @@ from visualizer.widgets.documentation_page_browser import DocumentationPageBrows
 from visualizer.widgets.documentation_pages import INDEX_PAGE, read_lesson_pages, read_pages
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.icons import icon
-from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.labels import PlainLabel, plain_tooltip
 from visualizer.widgets.layouts import column_layout, row_layout
-from visualizer.widgets.plain_text_tooltips import plain_tooltip
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QTextCursor

@@ -10,15 +10,34 @@ from html import unescape
 from re import sub
 from typing import TYPE_CHECKING
 
+from PySide6 import QtGui
 from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QFont, QFontMetricsF, QTextDocument
-from PySide6.QtWidgets import QLabel, QSizePolicy, QWidget
+from PySide6.QtWidgets import QLabel, QSizePolicy, QToolTip, QWidget
 
 from visualizer.widgets.fonts import scaled_font, text_scale
-from visualizer.widgets.plain_text_tooltips import plain_tooltip
 
 if TYPE_CHECKING:
+    from PySide6.QtCore import QPoint
     from PySide6.QtGui import QResizeEvent
+
+_JOINER = "\N{WORD JOINER}"
+_BROKEN = str.maketrans({"<": f"<{_JOINER}", "&": f"&{_JOINER}"})
+
+
+def plain_tooltip(text: str) -> str:
+    """Return a text that Qt shows literally, by inserting invisible characters.
+
+    These have no width and allow no line break. Escaping would change the line wrapping, and
+    screen readers would read out the HTML.
+    """
+    return text.translate(_BROKEN) if QtGui.Qt.mightBeRichText(text) else text
+
+
+def show_tooltip(place: QPoint, text: str, widget: QWidget) -> None:
+    """Show a tooltip at a screen position; an empty text hides it."""
+    QToolTip.showText(place, plain_tooltip(text), widget)
+
 
 MIN_WIDTH_PX = 100
 

@@ -22,9 +22,8 @@ from PySide6.QtWidgets import (
 from visualizer.attention.settings import CONTROL_RANGES, Setting, SettingKind
 from visualizer.widgets.icons import icon
 from visualizer.widgets.input_filters import install_input_filters
-from visualizer.widgets.labels import PlainLabel, RichLabel
+from visualizer.widgets.labels import PlainLabel, RichLabel, plain_tooltip
 from visualizer.widgets.layouts import column_layout, row_layout
-from visualizer.widgets.plain_text_tooltips import plain_tooltip
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -197,7 +197,7 @@ def test_a_document_with_numbers_has_the_vectors() -> None:
 
 
 def test_masks_that_are_too_large_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    place = "visualizer.export.data.array_writers.MAX_MASK_BYTES"
+    place = "visualizer.export.data.data_writers.MAX_MASK_BYTES"
     monkeypatch.setattr(place, 4 * TOKENS**2 - 1)
     tracemalloc.start()
     with pytest.raises(InputError, match="of 300 × 300 cells, which take"):

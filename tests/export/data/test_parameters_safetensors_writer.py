@@ -29,8 +29,7 @@ from visualizer.attention.spec import (
     Projection,
 )
 from visualizer.errors import InputError
-from visualizer.export.data.array_writers import write_safetensors
-from visualizer.export.data.json_writer import spec_to_json
+from visualizer.export.data.data_writers import spec_to_json, write_safetensors
 
 if TYPE_CHECKING:
     from collections.abc import Callable

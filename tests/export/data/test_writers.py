@@ -28,21 +28,22 @@ from visualizer.attention.spec import (
     NormalisationKind,
     NumberMatrix,
 )
-from visualizer.export.data.array_writers import write_npz
 from visualizer.export.data.data_preview import (
     estimate_array_bytes,
     estimate_csv_bytes,
     estimate_json_bytes,
     estimate_markdown_bytes,
 )
-from visualizer.export.data.exported_matrices import ExportMatrix, shown_matrices
-from visualizer.export.data.json_writer import spec_to_json, write_json
-from visualizer.export.data.table_writers import (
+from visualizer.export.data.data_writers import (
     escape_formula,
     format_exact_row,
+    spec_to_json,
     write_csv,
+    write_json,
     write_markdown,
+    write_npz,
 )
+from visualizer.export.data.exported_matrices import ExportMatrix, shown_matrices
 from visualizer.format import format_number
 from visualizer.progress import REPORT_INTERVAL
 from visualizer.session.cell_address import Cell

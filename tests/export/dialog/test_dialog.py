@@ -36,10 +36,10 @@ from visualizer.export.figure_settings import (
     FigureExtent,
     FigurePaper,
     FigureSettings,
+    FilmSettings,
 )
 from visualizer.export.figures import rasterization
 from visualizer.export.figures.figure_page import figure_content, lay_out_page
-from visualizer.export.film_settings import FilmSettings
 from visualizer.export.writers import export_file
 from visualizer.session.cell_address import Cell
 from visualizer.session.computation_caption import caption

@@ -12,9 +12,8 @@ from PySide6.QtTest import QTest
 from tests.support.small_runs import a_run
 from tests.support.window_input import PATIENCE_MS
 from visualizer.export.dialog.film_options_widget import FilmOptionsWidget, FilmRange
-from visualizer.export.figure_settings import FigureSettings
+from visualizer.export.figure_settings import FigureSettings, FilmPanelChoice, FilmSettings
 from visualizer.export.film_plan import LAST_FRAME_EXTRA_MS, plan_film
-from visualizer.export.film_settings import FilmPanelChoice, FilmSettings
 from visualizer.export.films.film_writer import estimate_film
 from visualizer.format import format_size
 from visualizer.session.document import Document

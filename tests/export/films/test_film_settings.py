@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.support.small_runs import a_run
 from visualizer.errors import InputError
+from visualizer.export.figure_settings import FilmSettings
 from visualizer.export.film_plan import (
     LAST_FRAME_EXTRA_MS,
     MOTION_FRAME_MS,
@@ -17,7 +18,6 @@ from visualizer.export.film_plan import (
     FilmPlan,
     plan_film,
 )
-from visualizer.export.film_settings import FilmSettings
 from visualizer.export.formats import FORMATS, FormatKind, unavailable_reason
 from visualizer.heatmap.step_motion_paths import MOTION_MS
 from visualizer.optional_packages import missing_package_message

@@ -18,12 +18,13 @@ from visualizer.attention.spec import MaskKind, MaskRoute
 from visualizer.features.lessons import lesson_file
 from visualizer.features.lessons.claim_check import InvalidLessonValueError, PrintedNumbers
 from visualizer.features.lessons.lesson_file import (
+    SETTING_NAMES,
     LessonError,
     find_line,
     load_lessons,
+    parse_setting_value,
     read_lesson,
 )
-from visualizer.features.lessons.setting_value_parser import SETTING_NAMES, parse_setting_value
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document, LineSplit
 from visualizer.session.timeline import PlaybackPosition, StepSize

@@ -13,8 +13,8 @@ from tests.architecture.project_graph import ROOT
 from tests.support.screens import resolved
 from visualizer.attention.run import run
 from visualizer.features.lessons.claim_check import PrintedNumbers
+from visualizer.features.lessons.lesson import view_of_page
 from visualizer.features.lessons.lesson_file import load_lessons
-from visualizer.features.lessons.state import view_of_page
 from visualizer.heatmap.board import Board
 from visualizer.heatmap.board_presenter import present_board
 from visualizer.session.timeline import Playhead

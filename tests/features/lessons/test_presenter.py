@@ -23,9 +23,9 @@ from visualizer.attention.run import run
 from visualizer.attention.spec import Device, DropoutMode, MaskKind, NormalisationKind
 from visualizer.attention.spec_validation import problems
 from visualizer.features.lessons.claim_check import ClaimResult, PrintedNumbers
+from visualizer.features.lessons.lesson import view_of_page
 from visualizer.features.lessons.lesson_file import load_lessons
 from visualizer.features.lessons.presenter import LessonPanel, markup_to_html, present_lesson
-from visualizer.features.lessons.state import view_of_page
 from visualizer.language.tokenizers import TokenizerKind
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from visualizer.features.line_view.layout import LABEL_GAP_PX, lay_out_lines
+from visualizer.features.line_view.paint import LABEL_GAP_PX, lay_out_lines
 from visualizer.widgets.fonts import font_metrics
 
 

@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from visualizer.features.line_view.layout import LineLayout
 from visualizer.features.line_view.paint import (
     MAX_PIECE_LENGTH_PX,
+    LineLayout,
     curve_path,
     path_from_elements,
     piece_elements,

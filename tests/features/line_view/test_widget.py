@@ -13,8 +13,14 @@ from PySide6.QtWidgets import QApplication
 from tests.support.colour_vision import contrast
 from tests.support.examples import others_slow
 from tests.support.window_input import LEFT, leave, words
-from visualizer.features.line_view.layout import MIN_ROW_PX, lay_out_lines
-from visualizer.features.line_view.paint import THINNEST, WIDEST, LineBrush, label_box
+from visualizer.features.line_view.paint import (
+    MIN_ROW_PX,
+    THINNEST,
+    WIDEST,
+    LineBrush,
+    label_box,
+    lay_out_lines,
+)
 from visualizer.features.line_view.presenter import LINES_PANEL
 from visualizer.session.cell_address import Cell
 from visualizer.session.view_options import FOLLOW_PINNED, LineSide, LineToken

@@ -31,7 +31,7 @@ from visualizer.features.model_connection.presenter import HOST_REQUIRED, TOKEN_
 from visualizer.features.setup.widget import CapturedNotice
 from visualizer.models.model_client import connection as client_connection
 from visualizer.models.model_client import token_store
-from visualizer.models.model_client.fetched_numbers import THREAD_NAME
+from visualizer.models.model_client.remote_stages import THREAD_NAME
 from visualizer.models.model_client.ssh_server import INVALID_COMMAND_ERROR, LISTENER
 from visualizer.models.model_source import SERVER_SCHEME, ModelSource
 from visualizer.progress import CancelledError, cancel_when

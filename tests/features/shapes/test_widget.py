@@ -12,9 +12,8 @@ from PySide6.QtWidgets import QApplication
 from tests.support.screens import resolved
 from tests.support.small_runs import a_run
 from tests.support.window_input import SHIFT, words
-from visualizer.features.shapes.head_split_widget import DURATION_MS
 from visualizer.features.shapes.presenter import SHAPES_PANEL, ShapesPanel, present_shapes
-from visualizer.features.shapes.widget import EMPTY_MESSAGE, ShapeRowButton, ShapesPane
+from visualizer.features.shapes.widget import DURATION_MS, EMPTY_MESSAGE, ShapeRowButton, ShapesPane
 from visualizer.session.cell_address import Cell
 from visualizer.session.view import View
 from visualizer.widgets.app_settings import set_motion_reduced

@@ -14,8 +14,8 @@ from visualizer.attention.remote_numbers import (
     notify_arrival,
 )
 from visualizer.errors import InputError
-from visualizer.models.model_client import fetched_numbers
-from visualizer.models.model_client.fetched_numbers import FetchedNumbers
+from visualizer.models.model_client import remote_stages
+from visualizer.models.model_client.remote_stages import FetchedNumbers
 from visualizer.progress import CancelledError
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def test_numbers_whose_fetching_was_given_up_are_fetched_for_the_next_one() -> N
 def test_why_numbers_cannot_be_had_is_known_until_others_come(
     is_waiting: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetched_numbers, "RETRY_S", 0.0)
+    monkeypatch.setattr(remote_stages, "RETRY_S", 0.0)
     server, fetched = Server(), FetchedNumbers()
     server.goes_on.set()
     server.refused = InputError("server", "The line is cut.")

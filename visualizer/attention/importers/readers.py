@@ -2,22 +2,237 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+from msgspec.structs import replace
+
+from visualizer.attention import device
+from visualizer.attention.captured_attention import (
+    MAX_LAYERS,
+    MAX_TOKENS,
+    CapturedAttention,
+    numbered_labels,
+)
 from visualizer.attention.importers import numpy_files, pt_safetensors_files
-from visualizer.attention.importers.captured_arrays import add_tokens, read_captured_attention
-from visualizer.attention.importers.file_contents import unreadable_file_error
+from visualizer.attention.importers.file_contents import (
+    MAX_NAMED_ENTRIES,
+    MAX_TEXT_CHARACTERS,
+    convert_read_errors,
+    natural_order_key,
+    unreadable_file_error,
+)
 from visualizer.attention.importers.state_dict import contains_module, spec_from_file
+from visualizer.attention.run import USABLE_MEMORY_SHARE
+from visualizer.attention.spec import MAX_VALUES, Device
+from visualizer.attention.token_labels import label_tokens
 from visualizer.errors import system_error_reason
-from visualizer.storage.regular_file import check_regular_file
+from visualizer.storage.regular_file import check_regular_file, open_regular_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from visualizer.attention.captured_attention import CapturedAttention
-    from visualizer.attention.importers.file_contents import FileContents
+    from visualizer.attention.importers.file_contents import ArrayEntry, FileContents
     from visualizer.attention.spec import AttentionSpec
+
+    Texts = dict[str, tuple[str, ...]]
+
+
+MEMORY_COPIES = 4
+"""Number of copies of the attention in memory while it is opened and displayed."""
+ATTENTION_NAME_PATTERN = re.compile(r"attn|attention|weights", re.IGNORECASE)
+AXES_DESCRIPTION = "[layer, head, query, key], optionally with fewer axes or with a batch of 1"
+
+
+class ArrayChoice(NamedTuple):
+    """Arrays of the same shape, and their combined sizes [layer, head, query, key]."""
+
+    entries: list[ArrayEntry]
+    sizes: tuple[int, int, int, int]
+
+
+def read_captured_attention(name: str, contents: FileContents) -> CapturedAttention:
+    """Read the attention weights of a file, without tokens.
+
+    Raises
+    ------
+    InputError
+        If the file has no attention, more than one kind, or more than fits into memory.
+    """
+    entries, sizes = _choose_arrays(contents)
+    _check_sizes(sizes, sum(entry.bytes for entry in entries))
+    dtype = np.float64 if any(entry.is_double for entry in entries) else np.float32
+    whole = np.empty(sizes, dtype)  # layer head query key
+    flat = whole.reshape(len(entries), -1)
+    for row, entry in zip(flat, entries, strict=True):
+        row[:] = entry.read().ravel()
+    return CapturedAttention.of(name, whole)
+
+
+def _choose_arrays(contents: FileContents) -> ArrayChoice:
+    usable = [entry for entry in contents.entries if _can_be_attention(entry.shape)]
+    likely = [entry for entry in usable if ATTENTION_NAME_PATTERN.search(entry.name)] or usable
+    if not likely:
+        raise unreadable_file_error(f"No array has the axes {AXES_DESCRIPTION}. {contents.said}")
+    families: dict[tuple[str, tuple[int, ...]], list[ArrayEntry]] = {}
+    for entry in likely:
+        family = re.sub(r"[0-9]+", "#", entry.name)
+        families.setdefault((family, entry.shape), []).append(entry)
+    if len(families) > 1:
+        descriptions = [_describe_arrays(entries) for entries in families.values()]
+        rest = len(descriptions) - MAX_NAMED_ENTRIES
+        more = f" and {rest:,} more" if rest > 0 else ""
+        named = ", ".join(descriptions[:MAX_NAMED_ENTRIES])
+        raise unreadable_file_error(
+            f"The file contains different kinds of arrays: {named}{more}. Save only one kind."
+        )
+    (entries,) = families.values()
+    return ArrayChoice(entries, _combine_sizes(entries))
+
+
+def _can_be_attention(shape: tuple[int, ...]) -> bool:
+    return 2 <= len(shape) <= 5 and min(shape) > 0
+
+
+def _describe_arrays(entries: list[ArrayEntry]) -> str:
+    count = f"{len(entries)} of " if len(entries) > 1 else ""
+    return count + min(entries, key=lambda entry: natural_order_key(entry.name)).said
+
+
+def _combine_sizes(entries: list[ArrayEntry]) -> tuple[int, int, int, int]:
+    """Return the combined sizes [layer, head, query, key] of arrays of the same shape."""
+    count, shape = len(entries), entries[0].shape
+    *first, queries, keys = shape
+    if count == 1:
+        outer = first if len(first) < 3 else _without_batch(entries[0], first)
+        layers, heads = [1, 1, *outer][-2:]
+        return layers, heads, queries, keys
+    if len(first) == 2:
+        first = _without_batch(entries[0], first)
+    if len(first) > 1:
+        raise unreadable_file_error(
+            f"Each of the {count} arrays has too many axes: {entries[0].said}. Expected: "
+            f"{AXES_DESCRIPTION}."
+        )
+    if not first and "head" in entries[0].name.lower():
+        return 1, count, queries, keys
+    return count, first[0] if first else 1, queries, keys
+
+
+def _without_batch(entry: ArrayEntry, first: list[int]) -> list[int]:
+    """Remove the axis of a batch of 1, which precedes the heads or the layers."""
+    at = 1 if len(first) == 3 and first[1] == 1 else 0
+    if first[at] != 1:
+        raise unreadable_file_error(
+            f"{entry.said} is a batch of {first[at]} texts. Save only one of them."
+        )
+    return first[:at] + first[at + 1 :]
+
+
+def _check_sizes(sizes: tuple[int, int, int, int], count: int) -> None:
+    limits = (MAX_LAYERS, MAX_VALUES["heads"], MAX_TOKENS, MAX_TOKENS)
+    names = ("layers", "heads", "queries", "keys")
+    for size, largest, name in zip(sizes, limits, names, strict=True):
+        if size > largest:
+            shape = " × ".join(f"{size:,}" for size in sizes)
+            raise unreadable_file_error(
+                f"Attention of shape {shape} has {size:,} {name}; the maximum is {largest:,}."
+            )
+    free = USABLE_MEMORY_SHARE * device.free_device_bytes(Device.CPU)
+    if MEMORY_COPIES * count > free:
+        needed = f"{MEMORY_COPIES * count / 2**30:,.1f} GiB of memory"
+        raise unreadable_file_error(
+            f"Opening the file needs {needed}, but only {free / 2**30:,.1f} GiB is available. "
+            "Save fewer layers or heads."
+        )
+
+
+TOKEN_ARRAY_NAMES = ("tokens", "words", "labels")
+QUERY_ARRAY_NAMES = ("query_tokens", "queries")
+KEY_ARRAY_NAMES = ("key_tokens", "keys")
+MAX_TOKEN_LENGTH = 200
+SEPARATE_NUMBERING_NOTICE = (
+    "Queries and keys are numbered separately, each from 1. If the queries are the last tokens of "
+    "the same text, save the tokens of the whole text as “tokens”."
+)
+
+
+def add_tokens(
+    path: Path, captured: CapturedAttention, texts: Texts
+) -> tuple[CapturedAttention, str]:
+    """Add tokens from the file, or else from a file next to it, to captured attention.
+
+    If there are fewer queries than keys, tokens given for both belong to one text, and the queries
+    are its last tokens. Tokens given for the keys only belong to a different text.
+
+    Returns
+    -------
+    CapturedAttention
+        With tokens on each axis that matches their number.
+    str
+        A notice if tokens do not match or about the numbering of positions; else empty.
+    """
+    found = texts or _read_adjacent_tokens(path)
+    both, queries, keys = (
+        _find_tokens(found, names)
+        for names in (TOKEN_ARRAY_NAMES, QUERY_ARRAY_NAMES, KEY_ARRAY_NAMES)
+    )
+    if len(found) == 1 and not (both or queries or keys):
+        (both,) = found.values()
+    if keys and not queries and not both:
+        queries = numbered_labels(captured.queries)
+    queries, keys = queries or both, keys or both
+    fitting = replace(
+        captured,
+        query_tokens=queries if len(queries) == captured.queries else (),
+        key_tokens=keys if len(keys) == captured.keys else (),
+    )
+    has_some = bool(fitting.query_tokens or fitting.key_tokens)
+    if not (queries or keys) and captured.queries < captured.keys:
+        return fitting, SEPARATE_NUMBERING_NOTICE
+    if has_some or not (queries or keys):
+        return fitting, ""
+    counts = f"{len(queries or keys):,} tokens for {captured.queries:,} queries"
+    notice = f"Found {counts} and {captured.keys:,} keys, so positions are numbered instead."
+    return fitting, notice
+
+
+def _find_tokens(found: Texts, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the tokens of the first matching name; in dotted names, only the last part counts."""
+    by_last = {name.rpartition(".")[2].lower(): words for name, words in found.items()}
+    words = next((by_last[name] for name in names if name in by_last), ())
+    return label_tokens([word[:MAX_TOKEN_LENGTH] for word in words])
+
+
+def _read_adjacent_tokens(path: Path) -> Texts:
+    """Read tokens from a file with the same stem: JSON, or text with one token per line."""
+    for suffix in (".tokens.json", ".tokens.txt", ".json", ".txt"):
+        adjacent = path.with_name(path.stem + suffix)
+        if adjacent.is_file():
+            return _read_tokens(adjacent)
+    return {}
+
+
+def _read_tokens(path: Path) -> Texts:
+    with convert_read_errors(path):
+        with open_regular_file(path) as file:
+            content = file.read(MAX_TEXT_CHARACTERS + 1)
+        if len(content) > MAX_TEXT_CHARACTERS:
+            raise unreadable_file_error(f"“{path.name}” is too large for a list of tokens.")
+        written = content.decode("utf-8-sig")
+        if path.suffix != ".json":
+            return {"tokens": tuple(written.splitlines())}
+        held = json.loads(written)
+    named = held if isinstance(held, dict) else {"tokens": held}
+    return {str(name): tuple(words) for name, words in named.items() if _is_text(words)}
+
+
+def _is_text(words: Any) -> bool:
+    return isinstance(words, list) and all(isinstance(word, str) for word in words)
+
 
 READERS: dict[str, Callable[[Path], FileContents]] = {
     ".npy": numpy_files.list_npy,

@@ -7,10 +7,15 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
 from visualizer.export.data import exported_matrices
-from visualizer.export.data.array_writers import MASK_CELL_BYTES, mask_names, weight_names
-from visualizer.export.data.json_writer import format_json_row
-from visualizer.export.data.table_writers import format_exact_row, is_single_table
-from visualizer.export.figure_view import resolve_figure_view
+from visualizer.export.data.data_writers import (
+    MASK_CELL_BYTES,
+    format_exact_row,
+    format_json_row,
+    is_single_table,
+    mask_names,
+    weight_names,
+)
+from visualizer.export.figure_settings import resolve_figure_view
 from visualizer.export.writers import WRITERS
 from visualizer.format import format_number, format_size
 

@@ -32,8 +32,7 @@ from visualizer.widgets.labels import PlainLabel
 if TYPE_CHECKING:
     from visualizer.export.dialog.preview_widget import ExportPreview, PreviewController
     from visualizer.export.export_settings import ExportSettings, LengthUnit
-    from visualizer.export.figure_settings import FigureSettings
-    from visualizer.export.film_settings import FilmSettings
+    from visualizer.export.figure_settings import FigureSettings, FilmSettings
     from visualizer.export.films.animation_frames import AnimationFrames
     from visualizer.export.formats import ExportFormat
     from visualizer.session.exportable_snapshot import Snapshot

@@ -12,8 +12,8 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QCheckBox, QComboBox, QFormLayout, QWidget
 
 from visualizer.errors import InputError
+from visualizer.export.figure_settings import FILM_WIDTHS_PX, FilmPanelChoice, FilmSettings
 from visualizer.export.film_plan import plan_film
-from visualizer.export.film_settings import FILM_WIDTHS_PX, FilmPanelChoice, FilmSettings
 from visualizer.export.films.film_writer import estimate_film
 from visualizer.features.playback.playback_bar_widget import GRAIN_LABELS
 from visualizer.format import format_count, format_size

@@ -17,7 +17,7 @@ from visualizer.documents.embedded_document import (
     encode_svg_metadata,
 )
 from visualizer.errors import InputError
-from visualizer.export.figure_view import resolve_figure_view
+from visualizer.export.figure_settings import resolve_figure_view
 from visualizer.format import format_size
 from visualizer.heatmap.panel_colour_scale import MIN_PERCENTILE_TOKENS, choose_colour_scale
 from visualizer.session.view_options import ColourLimits

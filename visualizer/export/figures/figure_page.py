@@ -29,8 +29,12 @@ from PySide6.QtGui import (
 )
 
 from visualizer.attention.spec import Dtype
-from visualizer.export.figure_settings import PIXELS_PER_INCH, FigurePaper, FigureSettings
-from visualizer.export.figure_view import resolve_figure_view
+from visualizer.export.figure_settings import (
+    PIXELS_PER_INCH,
+    FigurePaper,
+    FigureSettings,
+    resolve_figure_view,
+)
 from visualizer.features.comparison_bar.presenter import describe_comparison
 from visualizer.heatmap import panel_margins_paint, panel_paint
 from visualizer.heatmap.board_arrangement import EDGE

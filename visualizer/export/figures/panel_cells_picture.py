@@ -15,8 +15,7 @@ from msgspec.structs import replace
 from visualizer.attention.display_transforms import WeightTransform
 from visualizer.attention.spec import NormalisationKind
 from visualizer.errors import InputError
-from visualizer.export.figure_settings import FigureExtent
-from visualizer.export.figure_view import resolve_figure_view
+from visualizer.export.figure_settings import FigureExtent, resolve_figure_view
 from visualizer.export.figures.figure_page import PAPER_THEMES
 from visualizer.heatmap import colour_mapping
 from visualizer.heatmap.board_presenter import draw_panel, source_progress

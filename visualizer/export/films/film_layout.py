@@ -12,8 +12,13 @@ from msgspec.structs import replace
 from PySide6.QtCore import QPointF, QRectF, QSizeF
 
 from visualizer.errors import InputError
-from visualizer.export.figure_settings import PIXELS_PER_INCH, FigureExtent, FigureSettings
-from visualizer.export.figure_view import resolve_figure_view
+from visualizer.export.figure_settings import (
+    PIXELS_PER_INCH,
+    FigureExtent,
+    FigureSettings,
+    FilmPanelChoice,
+    resolve_figure_view,
+)
 from visualizer.export.figures.figure_page import (
     PAPER_THEMES,
     FigureContent,
@@ -22,7 +27,6 @@ from visualizer.export.figures.figure_page import (
     text_height,
 )
 from visualizer.export.film_plan import FilmPlan, plan_film
-from visualizer.export.film_settings import FilmPanelChoice
 from visualizer.export.films.animation_frames import AnimationFrames, FrameMargins, caption_height
 from visualizer.heatmap.board_arrangement import EDGE
 from visualizer.heatmap.board_placement import lay_out_board

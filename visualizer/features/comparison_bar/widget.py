@@ -18,10 +18,9 @@ from visualizer.features.comparison_bar.presenter import COMPARISON_PANEL
 from visualizer.session.comparison_state import ComparisonKind
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.input_filters import install_input_filters
-from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.labels import PlainLabel, plain_tooltip
 from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.overflow_row import OverflowRow, RowItem, button_entry, list_entry
-from visualizer.widgets.plain_text_tooltips import plain_tooltip
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

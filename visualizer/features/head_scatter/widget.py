@@ -18,10 +18,9 @@ from visualizer.widgets.buttons import LongTaskWidget
 from visualizer.widgets.focus_ring import OWN_FOCUS_PROPERTY
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 from visualizer.widgets.input_filters import install_input_filters
-from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.labels import PlainLabel, plain_tooltip
 from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.painted_message import paint_message
-from visualizer.widgets.plain_text_tooltips import plain_tooltip
 from visualizer.widgets.theme import LIGHT, Theme
 
 if TYPE_CHECKING:

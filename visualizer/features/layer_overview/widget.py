@@ -21,10 +21,9 @@ from visualizer.models.model_source import HeadEditKind
 from visualizer.session.head_order import ORDERS, HeadOrder
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 from visualizer.widgets.input_filters import install_input_filters
-from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.labels import PlainLabel, plain_tooltip
 from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.painted_message import paint_message
-from visualizer.widgets.plain_text_tooltips import plain_tooltip
 
 if TYPE_CHECKING:
     from PySide6.QtGui import (

@@ -11,8 +11,9 @@ from msgspec.structs import replace
 from PySide6.QtCore import QObject
 from PySide6.QtGui import QAction, QKeySequence
 
-from visualizer.features.lessons.lesson import advance_page, assign_ids
-from visualizer.features.lessons.state import (
+from visualizer.features.lessons.lesson import (
+    advance_page,
+    assign_ids,
     drop_page_limits,
     keep_interaction_options,
     pause_playback,
@@ -31,9 +32,8 @@ if TYPE_CHECKING:
     from PySide6.QtWidgets import QMenu, QWidget
 
     from visualizer.features.lessons.claim_check import PrintedNumbers
-    from visualizer.features.lessons.lesson import Lesson
+    from visualizer.features.lessons.lesson import Lesson, LessonState
     from visualizer.features.lessons.lesson_file import LessonError
-    from visualizer.features.lessons.state import LessonState
     from visualizer.session.document import Document
     from visualizer.session.history import History
     from visualizer.session.view import View

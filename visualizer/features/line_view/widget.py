@@ -9,11 +9,13 @@ from PySide6.QtCore import QPointF, Qt, QTimer, Signal
 from PySide6.QtGui import QAccessible, QColor, QPainter
 from PySide6.QtWidgets import QComboBox, QSpinBox, QWidget
 
-from visualizer.features.line_view.layout import HEADER_HEIGHT_PX, LineLayout, lay_out_lines
 from visualizer.features.line_view.paint import (
+    HEADER_HEIGHT_PX,
     IncrementalLinePicture,
     LineBrush,
+    LineLayout,
     LinePictureKey,
+    lay_out_lines,
     paint_cell,
     paint_head,
     paint_labels,
@@ -31,10 +33,9 @@ from visualizer.session.view_options import (
 )
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.input_filters import install_input_filters
-from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.labels import PlainLabel, plain_tooltip
 from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.painted_message import paint_message
-from visualizer.widgets.plain_text_tooltips import plain_tooltip
 from visualizer.widgets.setting_controls import DecimalSpinBox, set_number
 
 if TYPE_CHECKING:

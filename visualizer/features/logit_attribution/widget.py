@@ -17,9 +17,8 @@ from visualizer.features.logit_attribution.presenter import (
 from visualizer.heatmap.labelled_cells_widget import CellColourBar, LabelledCellsView
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.input_filters import install_input_filters
-from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.labels import PlainLabel, plain_tooltip
 from visualizer.widgets.layouts import column_layout, row_layout
-from visualizer.widgets.plain_text_tooltips import plain_tooltip
 from visualizer.widgets.status_bar import ProgressLine
 
 if TYPE_CHECKING:

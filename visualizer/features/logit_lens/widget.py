@@ -11,9 +11,8 @@ from PySide6.QtWidgets import QPushButton, QWidget
 from visualizer.features.logit_lens.presenter import LENS_PANEL, METHOD_NOTE, LensPanel
 from visualizer.heatmap.labelled_cells_widget import CellColourBar, LabelledCellsView
 from visualizer.widgets.fonts import text_scale
-from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.labels import PlainLabel, plain_tooltip
 from visualizer.widgets.layouts import column_layout
-from visualizer.widgets.plain_text_tooltips import plain_tooltip
 from visualizer.widgets.status_bar import ProgressLine
 
 if TYPE_CHECKING:

@@ -10,10 +10,9 @@ from PySide6.QtWidgets import QMenu, QPushButton, QSpinBox, QToolButton, QWidget
 
 from visualizer.session.view_options import MaskBrush
 from visualizer.widgets.input_filters import install_input_filters
-from visualizer.widgets.labels import ElidedLabel, PlainLabel
+from visualizer.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip
 from visualizer.widgets.layouts import row_layout
 from visualizer.widgets.overflow_row import OverflowRow, RowItem, button_entry
-from visualizer.widgets.plain_text_tooltips import plain_tooltip
 from visualizer.widgets.setting_controls import set_number
 
 if TYPE_CHECKING:

@@ -21,9 +21,8 @@ from visualizer.attention.settings import SETTINGS
 from visualizer.attention.spec import Device, Dtype
 from visualizer.features.model_chooser.presenter import COLUMN_TITLES
 from visualizer.widgets.fonts import text_scale
-from visualizer.widgets.labels import ElidedLabel, PlainLabel
+from visualizer.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip
 from visualizer.widgets.layouts import column_layout, row_layout
-from visualizer.widgets.plain_text_tooltips import plain_tooltip
 from visualizer.widgets.setting_controls import combo_box
 
 if TYPE_CHECKING:

@@ -17,9 +17,8 @@ from PySide6.QtWidgets import (
 )
 
 from visualizer.widgets.fonts import text_scale
-from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.labels import PlainLabel, plain_tooltip
 from visualizer.widgets.layouts import column_layout, row_layout
-from visualizer.widgets.plain_text_tooltips import plain_tooltip
 
 if TYPE_CHECKING:
     from PySide6.QtWidgets import QWidget

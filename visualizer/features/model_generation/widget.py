@@ -17,9 +17,8 @@ from visualizer.session.view_options import DEFAULT_MAP
 from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.input_filters import install_input_filters
-from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.labels import PlainLabel, plain_tooltip, show_tooltip
 from visualizer.widgets.layouts import column_layout, row_layout
-from visualizer.widgets.plain_text_tooltips import plain_tooltip, show_tooltip
 from visualizer.widgets.setting_controls import set_number
 from visualizer.widgets.theme import LIGHT, Theme
 

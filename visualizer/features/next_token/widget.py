@@ -22,9 +22,8 @@ from visualizer.models.model_source import MAX_HEAD_SCALE, MAX_SOURCE_LENGTH, He
 from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.fonts import scaled_font, text_scale
 from visualizer.widgets.input_filters import install_input_filters
-from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.labels import PlainLabel, plain_tooltip
 from visualizer.widgets.layouts import column_layout
-from visualizer.widgets.plain_text_tooltips import plain_tooltip
 from visualizer.widgets.setting_controls import combo_box
 from visualizer.widgets.theme import LIGHT, Theme
 

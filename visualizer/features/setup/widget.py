@@ -38,9 +38,8 @@ from visualizer.session.setting_definitions import describe_custom_values, forma
 from visualizer.widgets.focus_ring import OWN_FOCUS_PROPERTY
 from visualizer.widgets.icons import icon
 from visualizer.widgets.input_filters import install_input_filters
-from visualizer.widgets.labels import ElidedLabel, PlainLabel, RichLabel
+from visualizer.widgets.labels import ElidedLabel, PlainLabel, RichLabel, plain_tooltip
 from visualizer.widgets.layouts import column_layout, row_layout
-from visualizer.widgets.plain_text_tooltips import plain_tooltip
 from visualizer.widgets.setting_controls import CONTROL_TYPES, SettingControl, SettingRow
 from visualizer.widgets.theme import LIGHT
 

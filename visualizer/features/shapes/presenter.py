@@ -10,7 +10,7 @@ from msgspec import Struct
 from visualizer.attention.roles import VECTOR_ROLES, Role
 from visualizer.attention.spec import Arrangement, Dtype
 from visualizer.explanations.explain import EXPLAINERS
-from visualizer.explanations.shape_equations import format_shape
+from visualizer.explanations.phrases import format_shape
 from visualizer.format import format_count, format_size
 from visualizer.session.pane import PanelPresenter
 from visualizer.session.screen import PanelId
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.attention.stages import Stage
     from visualizer.attention.trace import Trace
-    from visualizer.explanations.shape_equations import ShapeParameter
+    from visualizer.explanations.phrases import ShapeParameter
     from visualizer.session.resolved_view import ResolvedView
 
 # Limits on the columns and rows drawn of a large matrix.

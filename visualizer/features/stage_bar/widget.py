@@ -14,10 +14,9 @@ from visualizer.attention.roles import Role
 from visualizer.attention.stages import STAGE_TABLE
 from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.buttons import SoloToggleButton
-from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.labels import PlainLabel, plain_tooltip
 from visualizer.widgets.layouts import row_layout
 from visualizer.widgets.overflow_row import OverflowRow, RowItem, button_entry
-from visualizer.widgets.plain_text_tooltips import plain_tooltip
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -21,9 +21,8 @@ from PySide6.QtWidgets import (
 from visualizer.features.start_page.paint import paint_picture
 from visualizer.features.start_page.presenter import EXAMPLE_TEXTS, Example, load_picture_data
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
-from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.labels import PlainLabel, plain_tooltip
 from visualizer.widgets.layouts import column_layout, row_layout
-from visualizer.widgets.plain_text_tooltips import plain_tooltip
 from visualizer.widgets.theme import LIGHT
 
 if TYPE_CHECKING:

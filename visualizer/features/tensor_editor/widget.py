@@ -33,9 +33,8 @@ from visualizer.format import format_count, format_number
 from visualizer.session.cell_address import Cell
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 from visualizer.widgets.input_filters import install_input_filters
-from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.labels import PlainLabel, plain_tooltip
 from visualizer.widgets.layouts import column_layout
-from visualizer.widgets.plain_text_tooltips import plain_tooltip
 from visualizer.widgets.theme import LIGHT, Theme
 
 if TYPE_CHECKING:
@@ -44,6 +43,9 @@ if TYPE_CHECKING:
     from visualizer.features.tensor_editor.presenter import NumberBlock, NumberTablePanel
     from visualizer.heatmap.board import HeatmapAxis
     from visualizer.session.screen import Screen
+
+    Index = QModelIndex | QPersistentModelIndex
+
 
 EMPTY_MESSAGE = "Numbers appear here once attention is computed."
 PANE_WIDTH_PX = 252
@@ -182,9 +184,6 @@ def _size_in_words(table: NumberTablePanel) -> str:
     down = format_count(rows, table.rows.name if table.rows.is_token else "row")
     return f"{down} × {across}".replace("querys", "queries")
 
-
-if TYPE_CHECKING:
-    Index = QModelIndex | QPersistentModelIndex
 
 ROOT_INDEX = QModelIndex()
 BLOCK_SIDE_CELLS = 64

@@ -18,7 +18,7 @@ from visualizer.session.view_options import ColourLimits
 from visualizer.widgets.buttons import FixedWidthToolButton, SoloToggleButton
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.head_mark import head_icon
-from visualizer.widgets.labels import ElidedLabel
+from visualizer.widgets.labels import ElidedLabel, plain_tooltip
 from visualizer.widgets.layouts import row_layout
 from visualizer.widgets.overflow_row import (
     OverflowRow,
@@ -26,7 +26,6 @@ from visualizer.widgets.overflow_row import (
     button_entry,
     list_entry,
 )
-from visualizer.widgets.plain_text_tooltips import plain_tooltip
 from visualizer.widgets.theme import LIGHT, Theme
 
 if TYPE_CHECKING:

@@ -18,9 +18,8 @@ from PySide6.QtWidgets import (
 
 from visualizer.format import format_date, format_date_and_time, format_time
 from visualizer.lab.training.bar_widget import create_text_button
-from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.labels import PlainLabel, plain_tooltip
 from visualizer.widgets.layouts import column_layout
-from visualizer.widgets.plain_text_tooltips import plain_tooltip
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -14,9 +14,8 @@ from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.icons import icon
 from visualizer.widgets.input_filters import has_command_modifier
-from visualizer.widgets.labels import ElidedLabel
+from visualizer.widgets.labels import ElidedLabel, plain_tooltip
 from visualizer.widgets.layouts import row_layout
-from visualizer.widgets.plain_text_tooltips import plain_tooltip
 from visualizer.widgets.setting_controls import combo_box
 from visualizer.widgets.theme import LIGHT, Theme
 from visualizer.widgets.track_slider import TrackSlider

@@ -26,9 +26,10 @@ from visualizer.attention.roles import Role
 from visualizer.errors import InputError
 from visualizer.models.cached_generation import LazyVocabulary, TokenReading
 from visualizer.models.model_client.connection import ModelConnection
-from visualizer.models.model_client.fetched_numbers import MAX_CONCURRENT_REQUESTS, FetchedNumbers
 from visualizer.models.model_client.prefetch import WEIGHTS, Prefetch
 from visualizer.models.model_client.remote_stages import (
+    MAX_CONCURRENT_REQUESTS,
+    FetchedNumbers,
     RemoteAttention,
     RemoteMatrices,
     RemoteStage,

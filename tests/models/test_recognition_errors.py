@@ -11,10 +11,11 @@ from torch.overrides import TorchFunctionMode
 
 from visualizer.attention.spec import Device
 from visualizer.errors import InputError
-from visualizer.models import layer_stages, opened_model, recorded_runs, surrounding_stages
-from visualizer.models.inference_boundary import infer_or_none
+from visualizer.models import opened_model, recorded_runs, surrounding_stages
+from visualizer.models import surrounding_stages as layer_stages
 from visualizer.models.model_loading import LoadedModel
 from visualizer.models.opened_model import OpenedModel, open_model
+from visualizer.models.recognition_errors import infer_or_none
 from visualizer.progress import CancelledError
 
 if TYPE_CHECKING:

@@ -1,0 +1,399 @@
+"""Write matrices as CSV (RFC 4180) and as Markdown tables (GitHub Flavored Markdown, §4.10).
+
+Numbers have the fewest digits that restore exactly the same value in the spec's type, at most 9
+for float32 and 17 for float64. −∞ is ``-inf``, ∞ is ``inf`` and NaN is ``NaN``, which Python,
+NumPy, pandas and R can all read. The encoding is UTF-8. The file starts with a byte order mark,
+without which Excel assumes another encoding; pandas skips it, and Python's name for such a file is
+``utf-8-sig``.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import json
+import math
+import re
+import zipfile
+from typing import TYPE_CHECKING, BinaryIO
+
+import numpy as np
+from msgspec.structs import replace
+from safetensors.numpy import save
+
+from visualizer.attention.importers.numpy_files import DOCUMENT_MEMBER
+from visualizer.attention.masks import MaskingSpec, cached_allowed_cells
+from visualizer.attention.mechanisms import Mechanism, mechanism_of
+from visualizer.attention.spec import BooleanMatrix, MaskKind, NumberMatrix
+from visualizer.documents.embedded_document import encode_png_text
+from visualizer.errors import InputError
+from visualizer.format import format_count, format_number, format_size
+from visualizer.progress import REPORT_INTERVAL, Progress, ProgressCounter, no_progress
+from visualizer.session.computation_caption import caption
+from visualizer.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from visualizer.attention.run import Run
+    from visualizer.attention.spec import AttentionSpec
+    from visualizer.attention.stages import Stage
+    from visualizer.export.data.exported_matrices import ExportMatrix
+
+CSV_COLUMNS = ("stage", "head", "row", "column", "row token", "column token", "value")
+FORMULA_PREFIXES = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r")
+
+
+def write_csv(
+    run: Run, sheets: Sequence[ExportMatrix], file: BinaryIO, progress: Progress = no_progress
+) -> None:
+    """Write matrices of a run as CSV.
+
+    A single whole matrix is a table with a header row of column labels and a first column of row
+    labels. Several matrices, or a part of one, are in tidy form: one line per number, with the
+    columns of `CSV_COLUMNS` and, after the head, one for each of the run's leading axes (``layer``,
+    ``text``). Heads, texts, layers, rows and columns are numbered from 1, as in the window. Fields
+    that a stage does not have are empty.
+    """
+    tell = ProgressCounter(progress, sum(sheet.rows(run) for sheet in sheets), REPORT_INTERVAL)
+    writer = csv.writer(codecs.getwriter("utf-8-sig")(file))
+    rows = _table_lines if is_single_table(sheets) else _tidy_lines
+    if not is_single_table(sheets):
+        writer.writerow((*CSV_COLUMNS[:2], *run.trace.counted_axes, *CSV_COLUMNS[2:]))
+    for sheet in sheets:
+        writer.writerows(rows(run, sheet, tell))
+
+
+def is_single_table(sheets: Sequence[ExportMatrix]) -> bool:
+    """Whether the matrices are written as one table instead of one line per number."""
+    return len(sheets) == 1 and not sheets[0].is_partial
+
+
+def _table_lines(run: Run, sheet: ExportMatrix, tell: ProgressCounter) -> Iterator[list[str]]:
+    row_labels, column_labels = sheet.labels(run)
+    yield [sheet.axes(run)[0], *map(escape_formula, column_labels)]
+    for label, numbers in zip(row_labels, sheet.iterate_rows(run), strict=True):
+        yield [escape_formula(label), *format_exact_row(numbers)]
+        tell()
+
+
+def _tidy_lines(run: Run, sheet: ExportMatrix, tell: ProgressCounter) -> Iterator[tuple[str, ...]]:
+    row_labels, column_labels = (list(map(escape_formula, labels)) for labels in sheet.labels(run))
+    tokens = column_labels if sheet.has_keys(run) else [""] * len(column_labels)
+    head = sheet.fold or ("" if sheet.head is None else str(sheet.head + 1))
+    whose = (sheet.name(run), head, *map(str, sheet.leading_numbers(run)))
+    rows, across = sheet.numbers(run)
+    columns = [str(column + 1) for column in across]
+    for row, label, numbers in zip(rows, row_labels, sheet.iterate_rows(run), strict=True):
+        for column, token, value in zip(columns, tokens, format_exact_row(numbers), strict=True):
+            yield (*whose, str(row + 1), column, label, token, value)
+        tell()
+
+
+def format_exact_row(numbers: np.ndarray) -> list[str]:
+    """Format a row with enough digits to restore the values exactly."""
+    written: list[str] = numbers.astype(np.str_).tolist()
+    return ["NaN" if one == "nan" else one for one in written]
+
+
+def escape_formula(label: str) -> str:
+    """Put an apostrophe before a token that a spreadsheet would interpret as a formula.
+
+    A single minus or equals sign is not a formula and stays unchanged.
+    """
+    return f"'{label}" if len(label) > 1 and label.startswith(FORMULA_PREFIXES) else label
+
+
+_MEANS_SOMETHING = re.compile(r"[\\`*_\[\]<>&|~$#]")
+
+
+def write_markdown(
+    run: Run, sheets: Sequence[ExportMatrix], file: BinaryIO, progress: Progress = no_progress
+) -> None:
+    """Write each matrix of a run as a table, with four decimals and −∞ as in the window.
+
+    Each table has a title with stage, head and text, and a caption that describes the computation.
+    """
+    tell = ProgressCounter(progress, sum(sheet.rows(run) for sheet in sheets), REPORT_INTERVAL)
+    for position, sheet in enumerate(sheets):
+        if position:
+            file.write(b"\n")
+        for line in _markdown_lines(run, sheet, tell):
+            file.write(f"{line}\n".encode())
+
+
+def _markdown_lines(run: Run, sheet: ExportMatrix, tell: ProgressCounter) -> Iterator[str]:
+    row_labels, column_labels = sheet.labels(run)
+    rows, columns = sheet.axes(run)
+    yield f"**{escape_markdown(sheet.title(run))}** · {escape_markdown(caption(run))}"
+    yield ""
+    yield _format_row(
+        (
+            f"{escape_markdown(rows)} ↓ {escape_markdown(columns)} →",
+            *map(escape_markdown, column_labels),
+        )
+    )
+    yield _format_row(("---", *("---:" for _ in column_labels)))
+    for label, numbers in zip(row_labels, sheet.iterate_rows(run), strict=True):
+        yield _format_row((escape_markdown(label), *map(format_number, numbers.tolist())))
+        tell()
+
+
+def _format_row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def escape_markdown(text: str) -> str:
+    """Escape Markdown's special characters."""
+    return _MEANS_SOMETHING.sub(r"\\\g<0>", text)
+
+
+def spec_to_json(spec: AttentionSpec) -> dict[str, object]:
+    """Return the fields of a spec as JSON values, by name.
+
+    Enum values are their names, the user's matrices are lists of rows (Booleans as 0 and 1), and
+    the user's weights are such lists by name.
+    """
+    found = {name: _to_plain_value(getattr(spec, name)) for name in spec.__struct_fields__}
+    found["own_weights"] = {name: _to_plain_value(matrix) for name, matrix in spec.own_weights}
+    return found
+
+
+def _to_plain_value(value: object) -> object:
+    if isinstance(value, BooleanMatrix):
+        return value.array().astype(int).tolist()
+    if isinstance(value, NumberMatrix):
+        return value.array().tolist()
+    if isinstance(value, str):  # an enum member is a str with more attributes
+        return str(value)
+    return list(value) if isinstance(value, tuple) else value
+
+
+FORMAT_VERSION = 1
+PROGRAM_NAME = "Attention Visualizer"
+
+
+def write_json(
+    run: Run,
+    version: str,
+    file: BinaryIO,
+    progress: Progress = no_progress,
+    document: bytes = b"",
+) -> None:
+    """Write a run as ASCII, one row of numbers at a time, to avoid keeping the text in memory.
+
+    Parameters
+    ----------
+    version : str
+        The program's version.
+    progress : callable, optional
+        Called after each row with the number of row blocks written and their total.
+    document : bytes, optional
+        The document file.
+    """
+    trace = run.trace
+    names = (*(stage.name for stage in run.trace.stored_stages), *trace.parameters)
+    tell = ProgressCounter(
+        progress, sum(math.prod(trace.shape(name)[:-1]) for name in names), REPORT_INTERVAL
+    )
+    for piece in _json_pieces(run, version, document):
+        file.write(piece.encode("ascii"))
+        if piece.startswith("[") and piece != "[":
+            tell()
+
+
+def _json_pieces(run: Run, version: str, document: bytes) -> Iterator[str]:
+    head = {
+        "format": FORMAT_VERSION,
+        "program": PROGRAM_NAME,
+        "version": version,
+        "caption": caption(run),
+        "texts": [run.words(leading) for leading in run.trace.leading_indices()],
+        "spec": spec_to_json(run.trace.spec) if run.trace.has_module else None,
+        "captured": _describe_capture(run),
+        "document": encode_png_text(document) if document else None,
+    }
+    yield from ("{", json.dumps(head, allow_nan=False)[1:-1])
+    yield ',\n"stages": ['
+    for position, stage in enumerate(run.trace.stored_stages):
+        yield ",\n" if position else "\n"
+        yield from _object_pieces(_describe_stage(run, stage), run.trace.read(stage.name))
+    yield '],\n"parameters": {'
+    for position, name in enumerate(run.trace.parameters):
+        yield ",\n" if position else "\n"
+        yield f"{json.dumps(name)}: "
+        yield from _object_pieces({}, run.trace.read(name))
+    yield "}}\n"
+
+
+def _describe_capture(run: Run) -> dict[str, object] | None:
+    if run.trace.has_module:
+        return None
+    return {"file": run.source_file, "key_tokens": run.key_tokens}
+
+
+def _describe_stage(run: Run, stage: Stage) -> dict[str, object]:
+    dims = [*run.trace.axes, *stage.dims]
+    return {"name": stage.name, "title": stage.title, "symbol": stage.symbol, "dims": dims}
+
+
+def _object_pieces(described: dict[str, object], numbers: np.ndarray) -> Iterator[str]:
+    head = json.dumps(described | {"shape": numbers.shape})
+    yield f'{head[:-1]}, "values": '
+    yield from _nested_list_pieces(numbers)
+    yield "}"
+
+
+def _nested_list_pieces(numbers: np.ndarray) -> Iterator[str]:
+    """Yield [..., row, column] as nested lists, one row at a time."""
+    if numbers.ndim == 1:
+        yield format_json_row(numbers)
+        return
+    yield "["
+    for position, part in enumerate(numbers):
+        if position:
+            yield ","
+        yield from _nested_list_pieces(part)
+    yield "]\n" if numbers.ndim == 2 else "]"
+
+
+def format_json_row(numbers: np.ndarray) -> str:
+    """Format a row as a JSON list."""
+    values = numbers.tolist()
+    if not np.isfinite(numbers).all():
+        values = [value if math.isfinite(value) else _nonfinite_name(value) for value in values]
+    return json.dumps(values, allow_nan=False)
+
+
+def _nonfinite_name(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    return "Infinity" if value > 0 else "-Infinity"
+
+
+MASK_CELL_BYTES = 4
+"""Bytes per mask cell."""
+MAX_MASK_BYTES = 2**29
+
+
+def write_safetensors(run: Run, file: BinaryIO) -> None:
+    """Write the weights and masks under the names of the book's ``state_dict``.
+
+    The book's class for the mechanism loads the file with ``load_state_dict(strict=True)``, if it
+    is created with the sizes of the spec and a ``context_length`` equal to the number of tokens.
+    The metadata are ``program``, ``version``, ``caption`` and ``spec``, which is JSON (see
+    `spec_to_json`).
+
+    Raises
+    ------
+    InputError
+        When the module has no weights, or its masks are too large.
+    """
+    trace = run.trace
+    names = mask_names(run)
+    _check_masks(run, len(names))
+    # safetensors writes memory in its storage order, so transposed views would be scrambled.
+    arrays = {name: np.ascontiguousarray(trace.read(name)) for name in weight_names(run)}
+    if names:
+        arrays |= dict.fromkeys(names, mask_buffer(run))
+    said = {
+        "program": PROGRAM_NAME,
+        "version": __version__,
+        "caption": caption(run),
+        "spec": json.dumps(spec_to_json(trace.spec), allow_nan=False),
+    }
+    file.write(save(arrays, said))
+
+
+def _check_masks(run: Run, count: int) -> None:
+    tokens = run.trace.tokens
+    size = count * tokens**2 * MASK_CELL_BYTES
+    if size > MAX_MASK_BYTES:
+        sentence = (
+            f"The book’s module contains {format_count(count, 'mask')} of {tokens:,} "
+            f"× {tokens:,} cells, which take {format_size(size)}. Use a shorter text, "
+            "or export as NPZ, which contains the weights without masks."
+        )
+        raise InputError("export", sentence)
+
+
+def weight_names(run: Run) -> tuple[str, ...]:
+    """Return the names of the weights.
+
+    Raises
+    ------
+    InputError
+        When the module has no weights.
+    """
+    if not run.trace.has_module:
+        sentence = f"{run.source} contains attention but no module weights. Export it as NPZ."
+        raise InputError("export", sentence)
+    if not run.trace.parameters:
+        sentence = "This module has no trainable weights. Choose another mechanism."
+        raise InputError("export", sentence)
+    return tuple(run.trace.parameters)
+
+
+_MASKED = frozenset({Mechanism.STACKED, Mechanism.MULTI_HEAD})
+"""Mechanisms that always have a mask in the book's classes."""
+
+
+def mask_names(run: Run) -> tuple[str, ...]:
+    """Return the names of the mask buffers in the book's class: one, or one per head."""
+    spec = run.trace.spec
+    if spec.mask is MaskKind.NONE and mechanism_of(spec) not in _MASKED:
+        return ()
+    before = (name.partition("W_query")[0] for name in weight_names(run) if "W_query" in name)
+    return tuple(f"{module}mask" for module in dict.fromkeys(before)) or ("mask",)
+
+
+def mask_buffer(run: Run) -> np.ndarray:
+    """Return the mask as the book's buffer has it: float32 [query, key], 1 where forbidden."""
+    unpadded = replace(run.trace.spec, lengths=())
+    return (~cached_allowed_cells(MaskingSpec.of(unpadded), run.trace.tokens)).astype(np.float32)
+
+
+def write_npz(
+    run: Run, file: BinaryIO, progress: Progress = no_progress, document: bytes = b""
+) -> None:
+    """Write a run as NPZ: an array for each stage under its name, the tokens, weights and spec.
+
+    The first axis of a batch's arrays is the batch. Tokens are [token] or [text, token]; for
+    captured attention they are [query], with ``key_tokens`` if the keys are of another text. If the
+    queries are the last tokens of the keys, the tokens are those of the whole text. A NUL in a
+    token is written as ␀, because NumPy drops it at the end of a token. Weights are named
+    ``parameters/`` followed by their names in the book's ``state_dict``; the spec is a JSON string.
+
+    The bytes of the document file are the first entry, ``document``, so that the file can be
+    reopened. Captured attention has no such entry and is reopened from its arrays. If a text is too
+    long to keep its matrices in memory, only the stages before the scores are written.
+    """
+    names = [stage.name for stage in run.trace.stored_stages]
+    tell = ProgressCounter(progress, len(names) + len(run.trace.parameters))
+    with zipfile.ZipFile(file, "w") as archive:
+        if document:
+            _add_array(archive, DOCUMENT_MEMBER, np.frombuffer(document, np.uint8))
+        for name in names:  # copy one stage at a time from a GPU
+            _add_array(archive, name, run.trace.read(name))
+            tell()
+        texts = run.compared_texts if run.is_continuation else run.texts
+        seen = [_without_nul(text) for text in texts]
+        _add_array(archive, "tokens", np.array(seen if len(seen) > 1 else seen[0]))
+        if run.key_tokens and run.key_tokens != texts[0]:
+            _add_array(archive, "key_tokens", np.array(_without_nul(run.key_tokens)))
+        for name in run.trace.parameters:
+            _add_array(archive, f"parameters/{name}", run.trace.read(name))
+            tell()
+        if run.trace.has_module:
+            _add_array(
+                archive, "spec", np.array(json.dumps(spec_to_json(run.trace.spec), allow_nan=False))
+            )
+
+
+def _without_nul(tokens: tuple[str, ...]) -> list[str]:
+    return [token.replace("\0", "␀") for token in tokens]
+
+
+def _add_array(archive: zipfile.ZipFile, name: str, array: np.ndarray) -> None:
+    with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+        np.lib.format.write_array(member, array, allow_pickle=False)
