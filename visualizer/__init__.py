@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from visualizer.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from visualizer.api.argument_conversion import Look, Settings
+    from visualizer.api.argument_conversion import AttendArguments, FigureArguments
     from visualizer.api.attention_api import Attention, attend, load
     from visualizer.api.model_api import Model, open_model
     from visualizer.api.model_attention import ModelAttention, capture
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from visualizer.errors import InputError
 
 __all__ = [
+    "AttendArguments",
     "Attention",
     "Figure",
+    "FigureArguments",
     "InputError",
-    "Look",
     "Model",
     "ModelAttention",
-    "Settings",
     "TrainedModel",
     "attend",
     "capture",

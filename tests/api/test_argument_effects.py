@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from visualizer.api import argument_conversion
-from visualizer.api.argument_conversion import Settings
+from visualizer.api.argument_conversion import AttendArguments
 from visualizer.api.argument_validation import CUSTOM_WEIGHT_LAYERS
 from visualizer.api.attention_api import attend, load
 from visualizer.attention.spec import BLOCK_LAYERS, MaskKind
@@ -279,7 +279,7 @@ def numbers_of(arguments: dict[str, Any]) -> dict[str, tuple[Any, bytes]] | str:
 
 def test_every_setting_is_tried() -> None:
     free = {"mechanism", "dtype", "device"}
-    assert Settings.__annotations__.keys() - free == OTHERS.keys()
+    assert AttendArguments.__annotations__.keys() - free == OTHERS.keys()
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: " ".join(module) or "default")
@@ -334,7 +334,7 @@ def test_what_has_an_effect_is_taken(settings: dict[str, Any]) -> None:
 
 
 def test_none_is_the_default() -> None:
-    nothing: dict[str, Any] = dict.fromkeys(Settings.__annotations__)
+    nothing: dict[str, Any] = dict.fromkeys(AttendArguments.__annotations__)
     first, second = attend(TEXT, **nothing), attend(TEXT)
     assert first.document == second.document
     assert second.spec.mask is MaskKind.CAUSAL

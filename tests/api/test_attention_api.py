@@ -22,7 +22,7 @@ import visualizer
 from tests.architecture.project_graph import ROOT
 from tests.cli.test_export import BOOK, numbers, printed
 from visualizer.api import notebook_values
-from visualizer.api.argument_conversion import Look, Settings
+from visualizer.api.argument_conversion import AttendArguments, FigureArguments
 from visualizer.api.attention_api import Attention, attend, load
 from visualizer.attention.modules import MultiHeadAttention
 from visualizer.attention.spec import Device, Dtype, MaskKind
@@ -117,8 +117,12 @@ def test_own_vectors_and_weights_give_what_numpy_works_out(
 @pytest.mark.parametrize("mechanism", ["self", "stacked", "multi-head"])
 @pytest.mark.parametrize("projection", ["uniform", "linear"])
 def test_the_weights_of_one_can_be_given_to_another(mechanism: str, projection: str) -> None:
-    given: Settings = {"mechanism": mechanism, "projection": projection, "output_projection": False}
-    drawn: Settings = {**given, "seed": 5, "output_size": 4}
+    given: AttendArguments = {
+        "mechanism": mechanism,
+        "projection": projection,
+        "output_projection": False,
+    }
+    drawn: AttendArguments = {**given, "seed": 5, "output_size": 4}
     first = attend(SENTENCE, **drawn)
     again = attend(SENTENCE, weights=first.weights, vectors=first["input"], **given)
     assert again.spec.d_out == 4
@@ -134,7 +138,7 @@ def test_own_biases_are_those_of_linear_layers(mechanism: str) -> None:
     layers = {"W_query": "queries", "W_key": "keys", "W_value": "values"}
     weights = {name: drawn.normal(size=(3, width)) for name in layers}
     weights |= {f"{name}.bias": drawn.normal(size=width) for name in layers}
-    settings: Settings = {"mechanism": mechanism, "dtype": "float64", "device": "cpu"}
+    settings: AttendArguments = {"mechanism": mechanism, "dtype": "float64", "device": "cpu"}
     attention = attend(vectors=vectors, weights=weights, **settings)
     assert attention.spec.bias
     for name, stage in layers.items():
@@ -171,7 +175,7 @@ def test_own_weights_and_biases_give_what_torchs_module_gives() -> None:
 @pytest.mark.parametrize("mechanism", ["simplified", "self", "stacked", "multi-head", "average"])
 @pytest.mark.parametrize("bias", [False, True])
 def test_all_weights_of_one_give_the_same_numbers(mechanism: str, bias: bool) -> None:
-    given: Settings = {"mechanism": mechanism, "device": "cpu"}
+    given: AttendArguments = {"mechanism": mechanism, "device": "cpu"}
     if bias and mechanism not in {"simplified", "average"}:
         given["bias"] = True
     first = attend(SENTENCE, **given)
@@ -581,9 +585,9 @@ def test_the_package_offers_what_it_lists() -> None:
 
 def test_every_setting_that_is_listed_is_a_documents() -> None:
     names = {"embedding_size": "d_in", "output_size": "d_out", "feed_forward_size": "d_ff"}
-    for name in Settings.__annotations__:
+    for name in AttendArguments.__annotations__:
         assert Document().get(names.get(name, name)) is not None or name.startswith("own_")
-    assert {"theme", "width"} < Look.__annotations__.keys()
+    assert {"theme", "width"} < FigureArguments.__annotations__.keys()
 
 
 def test_types_are_shipped() -> None:

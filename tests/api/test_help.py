@@ -9,7 +9,7 @@ from enum import StrEnum
 import pytest
 
 import visualizer
-from visualizer.api.argument_conversion import Look, Settings
+from visualizer.api.argument_conversion import AttendArguments, FigureArguments
 from visualizer.api.argument_validation import ARGUMENT_NAMES
 from visualizer.api.notebook_values import Explained
 from visualizer.attention.settings import SETTINGS
@@ -38,7 +38,9 @@ def said(kind: type) -> dict[str, str]:
 
 def choices() -> dict[str, tuple[str, ...]]:
     """The choices of each setting that has some, from its enumeration."""
-    kinds = {name: type(DEFAULT.get(FIELDS.get(name, name))) for name in Settings.__annotations__}
+    kinds = {
+        name: type(DEFAULT.get(FIELDS.get(name, name))) for name in AttendArguments.__annotations__
+    }
     return {name: tuple(kind) for name, kind in kinds.items() if issubclass(kind, StrEnum)}
 
 
@@ -46,7 +48,7 @@ def quoted(words: str) -> set[str]:
     return set(re.findall(r'``"([^"]+)"``', words))
 
 
-@pytest.mark.parametrize("kind", [visualizer.Settings, visualizer.Look])
+@pytest.mark.parametrize("kind", [visualizer.AttendArguments, visualizer.FigureArguments])
 def test_every_argument_is_described_in_order(kind: type) -> None:
     described = [name for name in said(kind) if name in kind.__annotations__]
     assert described == list(kind.__annotations__)
@@ -60,7 +62,7 @@ def test_help_is_given_of_all_that_a_notebook_uses(name: str) -> None:
 
 @pytest.mark.parametrize("name", choices())
 def test_every_choice_of_a_setting_is_listed(name: str) -> None:
-    assert quoted(said(Settings)[name]) == set(choices()[name])
+    assert quoted(said(AttendArguments)[name]) == set(choices()[name])
 
 
 def test_the_choices_are_those_of_the_windows_table() -> None:
@@ -72,18 +74,18 @@ def test_the_choices_are_those_of_the_windows_table() -> None:
 
 @pytest.mark.parametrize(("name", "kind"), [("layout", FigureExtent), ("theme", FigurePaper)])
 def test_every_choice_of_a_figure_is_listed(name: str, kind: type[StrEnum]) -> None:
-    assert quoted(said(Look)[name]) == set(kind)
+    assert quoted(said(FigureArguments)[name]) == set(kind)
 
 
 def test_every_preset_of_the_width_is_listed() -> None:
-    listed = quoted(said(Look)["width"])
+    listed = quoted(said(FigureArguments)["width"])
     assert set(SIZE_PRESETS) <= listed
     for size in listed - set(SIZE_PRESETS):
         assert parse_figure_size(size).width > 0
 
 
 def test_defaults_and_limits_are_those_of_the_program() -> None:
-    about, spec, look = said(Settings), AttentionSpec(), said(Look)
+    about, spec, look = said(AttendArguments), AttentionSpec(), said(FigureArguments)
     for name in ("embedding_size", "output_size", "dropout", "seed", "dropout_seed", "window"):
         value = DEFAULT.get(FIELDS.get(name, name))
         assert f"; {value:g} " in about[name] or f"; {value:g} by default" in about[name]

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from visualizer.api import attention_api
-from visualizer.api.argument_conversion import Look, Settings
+from visualizer.api.argument_conversion import AttendArguments, FigureArguments
 from visualizer.api.argument_validation import CUSTOM_WEIGHT_LAYERS
 from visualizer.attention.stages import STAGE_TABLE
 from visualizer.errors import InputError
@@ -34,7 +34,7 @@ STAGES = (
     "models have more."
 )
 NAMES = f"{', '.join(CUSTOM_WEIGHT_LAYERS)}."
-SETTINGS = f"The settings are {', '.join(Settings.__annotations__)}."
+SETTINGS = f"The settings are {', '.join(AttendArguments.__annotations__)}."
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -569,8 +569,10 @@ def test_any_value_is_taken_or_refused(name: str) -> None:
         lambda value: attention.figure(text=value),
         lambda value: attention.figure(layer=value),
     ]
-    asked += [by_name(attend, setting, {"text": "a b c"}) for setting in Settings.__annotations__]
-    asked += [by_name(attention.figure, look, {}) for look in Look.__annotations__]
+    asked += [
+        by_name(attend, setting, {"text": "a b c"}) for setting in AttendArguments.__annotations__
+    ]
+    asked += [by_name(attention.figure, look, {}) for look in FigureArguments.__annotations__]
     at = {"stage": "weights", **PLACE}
     asked += [by_name(attention.explain, axis, at) for axis in (*PLACE, "text", "layer")]
     for ask in asked:

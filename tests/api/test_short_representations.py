@@ -95,7 +95,7 @@ def test_every_object_has_a_short_representation(objects: list[Any]) -> None:
 def test_every_class_that_methods_return_was_looked_at(objects: list[Any]) -> None:
     known = {type(one).__name__: type(one) for one in objects}
     public = {name for name in visualizer.__all__ if inspect.isclass(getattr(visualizer, name))}
-    assert public - {"InputError", "Look", "Settings"} <= known.keys()
+    assert public - {"AttendArguments", "FigureArguments", "InputError"} <= known.keys()
     for name in (*public, "Overview", "Explained", "GeneratedText", "LogitParts"):
         members = vars(known.get(name, object)).items()
         methods = [getattr(each, "fget", each) for key, each in members if key[0] != "_"]

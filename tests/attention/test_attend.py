@@ -33,7 +33,7 @@ from visualizer.attention.spec import (
     Projection,
     ScaleKind,
 )
-from visualizer.attention.spec_validation import problems
+from visualizer.attention.spec_validation import spec_problems
 from visualizer.attention.stages import Operation
 from visualizer.errors import InputError
 
@@ -265,7 +265,7 @@ def test_a_change_recomputes_what_the_table_implies(field: str, data: st.DataObj
     others = specs(max(tokens), len(tokens) > 1).map(lambda spec: getattr(spec, field))
     other = data.draw(others.filter(lambda value: value != getattr(before.spec, field)))
     spec = replace(before.spec, **{field: other})
-    assume(not problems(replace(spec, lengths=before.run().trace.spec.lengths)))
+    assume(not spec_problems(replace(spec, lengths=before.run().trace.spec.lengths)))
     assert_reuses(before, Case(before.texts, spec))
 
 
@@ -274,7 +274,7 @@ def test_a_changed_text_recomputes_what_the_table_implies(
     before: Case, text: tuple[str, ...]
 ) -> None:
     spec = replace(before.spec, mask=MaskKind.CAUSAL, own_kept=None, own_input=None)
-    assume(not problems(spec) and spec.normalisation is not NormalisationKind.SUM)
+    assume(not spec_problems(spec) and spec.normalisation is not NormalisationKind.SUM)
     after = (*before.texts[:-1], text)
     assert_reuses(Case(before.texts, spec), Case(after, spec))
 

@@ -22,7 +22,7 @@ from visualizer.attention.mechanisms import (
     Mechanism,
     apply_mechanism,
     mechanism_of,
-    with_block_size,
+    with_embedding_size,
 )
 from visualizer.attention.parameter_init import initialize_parameters
 from visualizer.attention.run import run
@@ -37,7 +37,7 @@ from visualizer.attention.spec import (
     MaskKind,
     Projection,
 )
-from visualizer.attention.spec_validation import problems
+from visualizer.attention.spec_validation import spec_problems
 from visualizer.attention.stages import stages
 from visualizer.errors import InputError
 from visualizer.session.document import Document
@@ -259,7 +259,7 @@ def test_stages_that_did_not_change_are_taken_over() -> None:
 @pytest.mark.parametrize("d_in", range(1, 7))
 def test_the_mechanism_gives_a_block_that_can_be_computed(d_in: int) -> None:
     spec = apply_mechanism(Mechanism.BLOCK, AttentionSpec(d_in=d_in, d_out=5, heads=4))
-    assert not problems(spec)
+    assert not spec_problems(spec)
     assert mechanism_of(spec) is Mechanism.BLOCK
     assert spec.hidden_width == 4 * d_in
     for mechanism in Mechanism:
@@ -288,21 +288,21 @@ def test_the_mechanism_gives_a_block_that_can_be_computed(d_in: int) -> None:
 def test_sizes_that_do_not_fit_are_said_with_what_helps(
     fields: dict[str, Any], field: str, says: str
 ) -> None:
-    (problem,) = problems(a_block(**fields))
+    (problem,) = spec_problems(a_block(**fields))
     assert problem.field == field
     assert problem.sentence.endswith(says)
     assert problem.remedy
     name, value = problem.remedy
     mended = replace(a_block(**fields), **{name: value})
-    assert field not in {each.field for each in problems(mended)}
-    assert not problems(replace(a_block(**fields), block=BlockKind.NONE, d_ff=0))
+    assert field not in {each.field for each in spec_problems(mended)}
+    assert not spec_problems(replace(a_block(**fields), block=BlockKind.NONE, d_ff=0))
 
 
 def test_another_embedding_size_takes_the_output_size_with_it() -> None:
-    assert not problems(with_block_size(a_block(), 6))
+    assert not spec_problems(with_embedding_size(a_block(), 6))
     stacked = a_block(arrangement=Arrangement.STACKED, heads=2, d_out=4)
-    assert not problems(stacked)
-    assert with_block_size(stacked, 6).d_out == 3
+    assert not spec_problems(stacked)
+    assert with_embedding_size(stacked, 6).d_out == 3
 
 
 @pytest.mark.parametrize(
@@ -324,7 +324,7 @@ def test_a_size_that_takes_too_much_memory_is_said_with_one_that_fits(
     assert refused.value.remedy
     mended = document.set(*refused.value.remedy).spec
     assert getattr(mended, field) > 8
-    assert not problems(mended)
+    assert not spec_problems(mended)
     assert "result" in run(TEXT, mended).trace
 
 

@@ -128,7 +128,7 @@ def test_every_number_is_that_of_the_whole(case: Case, data: st.DataObject) -> N
         assert_alike(np.asarray(blocks.read(name, part)), np.asarray(wanted[part]), 1e-9)
         rows = np.array(data.draw(st.lists(st.integers(0, wanted.shape[-2] - 1), min_size=1)))
         for each in (blocks, whole):
-            found = each.holding(name).read_rows(rows, index[:-2])
+            found = each.cached_stage(name).read_rows(rows, index[:-2])
             assert_alike(found, wanted[index[:-2]][rows], 1e-9)
 
 
@@ -139,7 +139,7 @@ def test_every_picture_is_that_of_the_whole(case: Case, down: int, right: int) -
     whole = run(case.texts, case.spec).trace
     blocks = by_blocks(whole)
     for name in whole.names:
-        held, other = blocks.holding(name), whole.holding(name)
+        held, other = blocks.cached_stage(name), whole.cached_stage(name)
         sizes = (2**down, 2**right if whole.stage(name).dims[-1] == "key" else 1)
         cells = first_matrix(held)
         wanted = other.read_pooled(*sizes, cells)
@@ -161,10 +161,10 @@ def test_rows_that_are_divided_by_no_sum_are_drawn_as_those_of_the_whole() -> No
     assert np.isnan(whole.read("weights")).all()
     blocks = by_blocks(whole)
     for name in whole.names:
-        cells = first_matrix(blocks.holding(name))
-        blocks.holding(name).draw(1, 1, cells, never)
-        found = blocks.holding(name).read_pooled(1, 1, cells)
-        np.testing.assert_array_equal(found, whole.holding(name).read_pooled(1, 1, cells))
+        cells = first_matrix(blocks.cached_stage(name))
+        blocks.cached_stage(name).draw(1, 1, cells, never)
+        found = blocks.cached_stage(name).read_pooled(1, 1, cells)
+        np.testing.assert_array_equal(found, whole.cached_stage(name).read_pooled(1, 1, cells))
 
 
 @pytest.mark.usefixtures("small_blocks")
@@ -226,7 +226,7 @@ def test_measures_of_a_long_text_are_those_of_the_formula(spec: AttentionSpec) -
 def test_weights_of_a_long_text_are_those_of_the_formula(tokens: int) -> None:
     trace = long_run(tokens).trace
     assert trace.is_blockwise
-    held = trace.holding("weights")
+    held = trace.cached_stage("weights")
     for head in range(2):
         wanted = weights_in_float64(trace, (head,))
         found = trace.read("weights", (head,))
@@ -252,7 +252,7 @@ def test_a_picture_is_that_of_the_numbers_bit_by_bit() -> None:
     with torch.no_grad():
         trace = attend(spec, given_, {}, by_blocks=True)
     for name in ("scores", "scaled", "masked", "weights"):
-        held, cells = trace.holding(name), (0, slice(None), slice(None))
+        held, cells = trace.cached_stage(name), (0, slice(None), slice(None))
         held.draw(8, 8, cells, never)
         numbers = held.read((0,))
         ends = np.full((904, 904), np.nan)
@@ -265,7 +265,7 @@ def test_a_picture_is_that_of_the_numbers_bit_by_bit() -> None:
 
 
 def test_a_first_picture_has_a_row_of_each_block_and_says_so() -> None:
-    held = long_run(700).trace.holding("weights")
+    held = long_run(700).trace.cached_stage("weights")
     cells = (0, slice(None), slice(None))
     before = held.version
     assert held.exact_row_share(4, 4, cells) == 0
@@ -283,7 +283,7 @@ def test_a_first_picture_has_a_row_of_each_block_and_says_so() -> None:
 
 
 def test_a_first_picture_of_few_numbers_repeats_rows_until_theirs_are_read() -> None:
-    held = long_run(700).trace.holding("weights")
+    held = long_run(700).trace.cached_stage("weights")
     cells = (0, slice(None), slice(None))
     assert held.draw_coarse_rows(4, 4, cells, 25 * 700)
     assert held.drawn_share(4, 4, cells) == 25 / 175
@@ -370,7 +370,7 @@ def test_first_pictures_of_many_heads_keep_no_others_out(monkeypatch: pytest.Mon
 
 
 def test_the_first_picture_of_single_cells_is_exact() -> None:
-    held = long_run(700).trace.holding("weights")
+    held = long_run(700).trace.cached_stage("weights")
     part = (0, slice(100, 200), slice(50, 150))
     held.draw_coarse_rows(1, 1, part)
     assert held.exact_row_share(1, 1, part) == 1
@@ -378,7 +378,7 @@ def test_the_first_picture_of_single_cells_is_exact() -> None:
 
 
 def test_until_a_part_is_drawn_it_is_that_of_a_coarser_picture() -> None:
-    held = long_run(700).trace.holding("scaled")
+    held = long_run(700).trace.cached_stage("scaled")
     whole = (0, slice(None), slice(None))
     held.draw(8, 8, whole, never)
     coarse = held.read_pooled(8, 8, whole)
@@ -389,7 +389,7 @@ def test_until_a_part_is_drawn_it_is_that_of_a_coarser_picture() -> None:
 
 
 def test_where_there_is_no_coarser_picture_it_is_that_of_a_finer_one() -> None:
-    held = long_run(700).trace.holding("scaled")
+    held = long_run(700).trace.cached_stage("scaled")
     whole = (0, slice(None), slice(None))
     held.draw(2, 2, whole, never)
     fine = held.read_pooled(2, 2, whole)
@@ -402,7 +402,7 @@ def test_a_bounded_number_of_tiles_is_kept_and_the_whole_picture_always(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(blockwise_tensor, "MAX_CACHED_TILE_BYTES", 2**20)
-    held = long_run(2_000).trace.holding("weights")
+    held = long_run(2_000).trace.cached_stage("weights")
     whole = (0, slice(None), slice(None))
     held.draw(16, 16, whole, never)
     picture = held.read_pooled(16, 16, whole)
@@ -430,8 +430,8 @@ def test_unchanged_pictures_are_kept_when_the_mask_changes() -> None:
         patch.setattr(attention_run, "MAX_FULL_MATRIX_BYTES", 0)
         patch.setattr(attention_run, "MIN_BLOCKWISE_BYTES", 0)
         after = run(before.texts, replace(SPEC, mask=MaskKind.NONE), before)
-    assert after.trace.holding("scaled") is before.trace.holding("scaled")
-    assert after.trace.holding("weights") is not before.trace.holding("weights")
+    assert after.trace.cached_stage("scaled") is before.trace.cached_stage("scaled")
+    assert after.trace.cached_stage("weights") is not before.trace.cached_stage("weights")
 
 
 def test_dropout_drops_the_same_cells() -> None:

@@ -229,7 +229,7 @@ def test_3_6_2_weight_split() -> None:
 
 def assert_both_twice(module: torch.nn.Module, spec: AttentionSpec, printed: object) -> None:
     trace = run((TOKENS, TOKENS), spec).trace
-    for result in (module(TWICE).detach().numpy(), trace.read(trace.last)):
+    for result in (module(TWICE).detach().numpy(), trace.read(trace.output_stage_name)):
         for item in result:
             assert_printed(item, printed)
 
@@ -248,7 +248,7 @@ def test_gpt_2_small_size() -> None:
         assert list(module(x).shape) == size["output shape"]
         trace = attend(spec, x, initialize_parameters(spec, tokens, x.device))
     trace.check()
-    assert list(trace.tensor(trace.last).shape) == size["output shape"]
+    assert list(trace.tensor(trace.output_stage_name).shape) == size["output shape"]
     assert trace.tensor("weights").shape == (size["batch"], heads, tokens, tokens)
 
 

@@ -23,7 +23,7 @@ from visualizer.attention.spec import (
     NumberMatrix,
     Projection,
 )
-from visualizer.attention.spec_validation import problems
+from visualizer.attention.spec_validation import spec_problems
 from visualizer.explanations.explain import explain
 from visualizer.features.cell.presenter import head_cell_panel
 from visualizer.session.cell_address import Cell
@@ -149,12 +149,12 @@ def test_one_head_and_stacked_heads_have_no_groups() -> None:
     for fields in ({"heads": 1}, {"arrangement": Arrangement.STACKED, "heads": 2}):
         shared = grouped(**fields)
         plain = grouped(groups=0, **fields)
-        assert not problems(shared.trace.spec)
+        assert not spec_problems(shared.trace.spec)
         np.testing.assert_array_equal(shared.trace.read("output"), plain.trace.read("output"))
 
 
 def test_groups_that_do_not_divide_the_heads_are_rejected() -> None:
-    (problem,) = problems(AttentionSpec(d_out=8, heads=4, key_value_heads=3))
+    (problem,) = spec_problems(AttentionSpec(d_out=8, heads=4, key_value_heads=3))
     assert problem.field == "key_value_heads"
     assert problem.remedy == ("key_value_heads", 2)
 
@@ -175,4 +175,4 @@ def test_saved_weights_open_with_their_groups(tmp_path: Path) -> None:
     spec, _ = read_tensor_file(path, AttentionSpec(d_out=8, heads=4))
     assert isinstance(spec, AttentionSpec)
     assert (spec.heads, spec.key_value_heads) == (4, 2)
-    assert not problems(spec)
+    assert not spec_problems(spec)

@@ -122,7 +122,7 @@ def test_forward_is_the_end_of_the_trace_to_the_bit(
     result = module(x)
     torch.manual_seed(7)
     trace = module.trace(x)
-    assert torch.equal(result, trace.tensor(trace.last))
+    assert torch.equal(result, trace.tensor(trace.output_stage_name))
     trace.check()
 
 

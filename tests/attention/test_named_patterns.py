@@ -60,7 +60,7 @@ def test_means_are_those_of_the_weights(window: int, softcap: float, has_sink: b
             sums = sums + sinks.double().exp()[:, None]
         layers.append(LayerVectors(queries, keys, values, sums.log().float(), rule, sinks))
     run = blockwise_captured_run(LongTextAttention("m", tuple(layers), WORDS, 0.5, softcap), "CPU")
-    held = run.trace.holding("weights")
+    held = run.trace.cached_stage("weights")
     assert isinstance(held, BlockwiseTensor)
     assert held.are_rows_computed
     measures = measure_patterns(held, WORDS)

@@ -24,7 +24,7 @@ from visualizer.attention.spec import (
     Projection,
     ScaleKind,
 )
-from visualizer.attention.spec_validation import problems
+from visualizer.attention.spec_validation import spec_problems
 from visualizer.errors import InputError
 
 TEXT = (("Your", "journey", "starts", "with", "one", "step"),)
@@ -137,18 +137,18 @@ def test_the_output_is_what_numpy_makes_of_the_own_weights(case: Case, data: st.
 def test_weights_of_an_output_that_is_not_there_do_not_act() -> None:
     own = (("W_output", matrix(5, 4)),)
     spec = replace(SPEC, output_projection=False, own_weights=own)
-    assert problems(spec) == ()
-    assert run(TEXT, spec).trace.last == "concat"
+    assert spec_problems(spec) == ()
+    assert run(TEXT, spec).trace.output_stage_name == "concat"
 
 
 def test_what_still_fits_stays_when_the_rest_is_drawn_again() -> None:
     spec = replace(SPEC, own_weights=custom_weights_of(run(TEXT, SPEC).trace), d_in=4)
-    (problem,) = problems(spec)
+    (problem,) = spec_problems(spec)
     assert problem.sentence == "W_query is 3 × 2, but the settings need 4 × 2."
     assert problem.remedy
     mended = replace(spec, own_weights=problem.remedy[1])
     assert [name for name, _ in mended.own_weights] == ["W_output"]
-    assert problems(mended) == ()
+    assert spec_problems(mended) == ()
 
 
 # ---------------------------------------------------------------------------------- carrying
@@ -280,12 +280,12 @@ def test_sizes_that_are_wrong_themselves_are_said_first() -> None:
     own = (("W_key", matrix(3, 2)),)
     for change, field in (({"heads": 0}, "heads"), ({"d_out": 3}, "heads"), ({"d_in": 0}, "d_in")):
         spec = replace(SPEC, own_weights=own, own_input=matrix(6, 3), **change)
-        assert [problem.field for problem in problems(spec)] == [field]
+        assert [problem.field for problem in spec_problems(spec)] == [field]
 
 
 def test_without_projection_own_weights_do_not_act() -> None:
     spec = replace(
         apply_mechanism(Mechanism.SIMPLIFIED, SPEC), own_weights=(("W_key", matrix(1, 1)),)
     )
-    assert problems(spec) == ()
+    assert spec_problems(spec) == ()
     assert run(TEXT, spec).trace.tokens == 6

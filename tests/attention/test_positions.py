@@ -31,7 +31,7 @@ from visualizer.attention.spec import (
     PositionKind,
     Projection,
 )
-from visualizer.attention.spec_validation import problems
+from visualizer.attention.spec_validation import spec_problems
 from visualizer.explanations.explain import explain
 
 if TYPE_CHECKING:
@@ -171,8 +171,8 @@ def test_an_odd_head_size_cannot_be_rotated(
     fields: dict[str, Any], remedy: tuple[str, int]
 ) -> None:
     spec = replace(AttentionSpec(position=PositionKind.ROTARY), **fields)
-    (problem,) = problems(spec)
+    (problem,) = spec_problems(spec)
     assert problem.field == "position"
     assert f"must be even. It is {spec.d_head}." in problem.sentence
     assert problem.remedy == remedy
-    assert not problems(replace(spec, normalisation=NormalisationKind.UNIFORM))
+    assert not spec_problems(replace(spec, normalisation=NormalisationKind.UNIFORM))

@@ -33,7 +33,7 @@ from visualizer.attention.spec import (
     Projection,
     ScaleKind,
 )
-from visualizer.attention.spec_validation import problems
+from visualizer.attention.spec_validation import spec_problems
 from visualizer.attention.stages import estimate_bytes
 from visualizer.attention.token_embeddings import PADDING_LABEL
 from visualizer.errors import FIRST_TOKENS, InputError
@@ -63,7 +63,7 @@ def test_one_token_reads_itself() -> None:
     trace = run((("one",),), SPEC).trace
     assert (trace.read("weights") == 1).all()
     assert (trace.read("context") == trace.read("values")).all()
-    assert trace.read(trace.last).shape == (1, 2)
+    assert trace.read(trace.output_stage_name).shape == (1, 2)
 
 
 def test_one_text_has_no_batch_axis_and_several_have() -> None:
@@ -232,7 +232,7 @@ def test_sizes_that_are_too_much_for_one_token_are_said(
     mended, fits = refused.value.remedy
     assert (mended, type(fits)) == (field, int)
     spec = replace(SPEC, **{**fields, field: fits})
-    assert problems(spec) == ()
+    assert spec_problems(spec) == ()
     assert run((TEXT, TEXT[:2]), spec).trace.tokens == len(TEXT)
 
 

@@ -26,7 +26,7 @@ from visualizer.format import format_share
 from visualizer.heatmap.board import Board
 from visualizer.heatmap.board_presenter import present_board
 from visualizer.session.cell_address import Cell
-from visualizer.session.computation_caption import caption
+from visualizer.session.computation_caption import describe_number_origin
 from visualizer.session.document import Document
 from visualizer.session.resolved_view import resolve_view
 from visualizer.session.timeline import StepSize, Timeline
@@ -196,11 +196,14 @@ def test_what_models_do_to_scores_is_said(grain: StepSize) -> None:
 
 
 def test_what_models_do_to_scores_is_in_the_caption() -> None:
-    assert caption(create_captured_run(captured(**STEPS["all"])[0])) == (
+    assert describe_number_origin(create_captured_run(captured(**STEPS["all"])[0])) == (
         "a model · 2 layers × 3 heads × 4 × 4 · scores within ±1.5 · biases added to scores · rows "
         "with a sink"
     )
-    assert caption(create_captured_run(captured()[0])) == "a model · 2 layers × 3 heads × 4 × 4"
+    assert (
+        describe_number_origin(create_captured_run(captured()[0]))
+        == "a model · 2 layers × 3 heads × 4 × 4"
+    )
 
 
 def test_what_was_given_and_not_understood_is_named() -> None:

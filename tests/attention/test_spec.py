@@ -27,7 +27,7 @@ from visualizer.attention.spec import (
     Projection,
     ScaleKind,
 )
-from visualizer.attention.spec_validation import check_spec, problems
+from visualizer.attention.spec_validation import check_spec, spec_problems
 from visualizer.attention.stages import stages
 from visualizer.errors import InputError, Problem
 
@@ -53,31 +53,31 @@ ANY_SPEC = st.builds(
 
 @given(cases())
 def test_what_can_be_computed_has_no_problem(case: Case) -> None:
-    assert problems(case.spec) == ()
+    assert spec_problems(case.spec) == ()
     assert case.trace().spec.heads == case.spec.heads
 
 
 @given(ANY_SPEC)
 def test_a_remedy_mends_its_problem(spec: AttentionSpec) -> None:
-    for problem in problems(spec):
+    for problem in spec_problems(spec):
         assert problem.sentence.endswith(".")
         if problem.remedy:
             field, value = problem.remedy
             mended = replace(spec, **{field: value})
-            assert problem.field not in {left.field for left in problems(mended)}
+            assert problem.field not in {left.field for left in spec_problems(mended)}
 
 
 def test_beside_own_weights_no_other_size_is_offered_for_heads() -> None:
     """Another size would not fit the weights, and its remedy would take them away."""
     own = (("W_query", NumberMatrix.of(np.zeros((3, 4)))),)
-    (problem,) = problems(AttentionSpec(d_in=3, d_out=4, heads=3, own_weights=own))
+    (problem,) = spec_problems(AttentionSpec(d_in=3, d_out=4, heads=3, own_weights=own))
     assert problem.sentence == "The output size 4 is not divisible by 3 heads. Use 2 or 4 heads."
     assert problem.remedy == ("heads", 4)
 
 
 @given(ANY_SPEC)
 def test_check_raises_the_first_problem(spec: AttentionSpec) -> None:
-    found = problems(spec)
+    found = spec_problems(spec)
     if not found:
         check_spec(spec)
         return
@@ -186,21 +186,21 @@ def test_check_raises_the_first_problem(spec: AttentionSpec) -> None:
 )
 def test_what_is_wrong_is_said(change: dict[str, object], field: str, said: str) -> None:
     spec = replace(AttentionSpec(), **change)
-    assert [(problem.field, problem.sentence) for problem in problems(spec)] == [(field, said)]
+    assert [(problem.field, problem.sentence) for problem in spec_problems(spec)] == [(field, said)]
 
 
 def test_what_padding_forbids_is_mended_by_the_normalisation_and_a_mask_by_its_route() -> None:
     spec = AttentionSpec(normalisation=NormalisationKind.SUM)
-    (masked,), (padded,) = problems(spec), problems(replace(spec, lengths=(2, 1)))
+    (masked,), (padded,) = spec_problems(spec), spec_problems(replace(spec, lengths=(2, 1)))
     assert masked.remedy == ("route", MaskRoute.AFTER_RENORMALISED)
     assert padded.remedy == ("normalisation", NormalisationKind.SOFTMAX)
     for route in MaskRoute:
         for mask in (MaskKind.NONE, MaskKind.CAUSAL):
-            assert problems(replace(spec, lengths=(2, 1), route=route, mask=mask)) == (padded,)
+            assert spec_problems(replace(spec, lengths=(2, 1), route=route, mask=mask)) == (padded,)
 
 
 def test_stacked_heads_need_not_divide() -> None:
-    assert problems(AttentionSpec(d_out=5, heads=3, arrangement=Arrangement.STACKED)) == ()
+    assert spec_problems(AttentionSpec(d_out=5, heads=3, arrangement=Arrangement.STACKED)) == ()
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_a_mechanism_is_known_by_its_spec(mechanism: Mechanism) -> None:
     assert (
         mechanism_of(apply_mechanism(mechanism, apply_mechanism(Mechanism.MULTI_HEAD))) is mechanism
     )
-    assert problems(apply_mechanism(mechanism)) == ()
+    assert spec_problems(apply_mechanism(mechanism)) == ()
     assert MECHANISM_TITLES[mechanism]
 
 

@@ -54,7 +54,7 @@ def test_what_is_read_cannot_be_written(index: tuple[int | slice, ...]) -> None:
     with pytest.raises(ValueError, match="read-only"):
         numbers[...] = 1
     with pytest.raises(ValueError, match="read-only"):
-        trace.holding("weights").read_pooled(2, 2)[...] = 1
+        trace.cached_stage("weights").read_pooled(2, 2)[...] = 1
     with pytest.raises(ValueError, match="read-only"):
         trace.read("W_query.weight")[0] = 1
 
@@ -63,14 +63,16 @@ def test_what_learns_can_be_read_too() -> None:
     trace = SelfAttentionV2(3, 2).trace(torch.ones(4, 3))
     assert trace.tensor("weights").requires_grad
     assert (
-        trace.read("weights").shape == trace.holding("weights").read_pooled(1, 1).shape == (1, 4, 4)
+        trace.read("weights").shape
+        == trace.cached_stage("weights").read_pooled(1, 1).shape
+        == (1, 4, 4)
     )
     assert trace.limits("weights") == (0.25, 0.25)
 
 
 def test_it_knows_its_own_sizes() -> None:
     trace = run((TEXT, TEXT[:3]), SPEC).trace
-    assert (trace.tokens, trace.leading, trace.last) == (6, (2,), "output")
+    assert (trace.tokens, trace.leading, trace.output_stage_name) == (6, (2,), "output")
     assert trace.stage("scores").symbol == "QKᵀ"
     assert "masked" in trace
     assert "unmasked" not in trace
@@ -123,16 +125,18 @@ def test_pooling_keeps_what_is_farthest_from_0_of_each_block(
             block = array[..., row * rows : (row + 1) * rows, across]
             expected[..., row, column] = farthest_from_0(block)
     trace = holding(array)
-    np.testing.assert_array_equal(trace.holding("weights").read_pooled(rows, columns), expected)
-    again = trace.holding("weights").read_pooled(rows, columns, (0,) * len(leading))
+    np.testing.assert_array_equal(
+        trace.cached_stage("weights").read_pooled(rows, columns), expected
+    )
+    again = trace.cached_stage("weights").read_pooled(rows, columns, (0,) * len(leading))
     np.testing.assert_array_equal(again, expected[(0,) * len(leading)])
 
 
 def test_what_was_pooled_is_kept_and_goes_with_a_kept_stage() -> None:
     first = run((TEXT,), SPEC)
-    pooled = first.trace.holding("scores").read_pooled(2, 3)
+    pooled = first.trace.cached_stage("scores").read_pooled(2, 3)
     later = run((TEXT,), replace(SPEC, mask=MaskKind.NONE), first).trace
-    assert np.shares_memory(pooled, later.holding("scores").read_pooled(2, 3))
+    assert np.shares_memory(pooled, later.cached_stage("scores").read_pooled(2, 3))
 
 
 # ------------------------------------------------------------------------------------ limits
@@ -165,7 +169,7 @@ def test_every_trace_has_the_shapes_of_the_table(case: Case) -> None:
 
 def test_a_wrong_shape_is_a_bug() -> None:
     whole = run((TEXT,), replace(SPEC, position=PositionKind.SINUSOIDAL)).trace
-    held = {stage.name: whole.holding(stage.name) for stage in whole.stages}
+    held = {stage.name: whole.cached_stage(stage.name) for stage in whole.stages}
     held["scores"] = CachedTensor(torch.zeros(2, 6, 5))
     broken = Trace(whole.spec, whole.stages, whole.parameters, held, frozenset())
     said = r"scores has shape \(2, 6, 5\); expected \(2, 6, 6\)"

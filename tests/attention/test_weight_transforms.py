@@ -61,7 +61,9 @@ def test_weights_times_the_lengths_of_their_values(case: Case) -> None:
 
 def test_a_lens_changes_weights_alone_and_folds_look_through_it() -> None:
     trace = run((TEXT,), SPEC).trace
-    assert trace.displayed_stage("scores", WeightTransform.WITHOUT_FIRST) is trace.holding("scores")
+    assert trace.displayed_stage("scores", WeightTransform.WITHOUT_FIRST) is trace.cached_stage(
+        "scores"
+    )
     seen = trace.displayed_stage(
         "weights", WeightTransform.WITHOUT_FIRST, HeadAggregate.MEAN
     ).read()
@@ -96,19 +98,19 @@ def test_the_ends_of_rows_are_the_sizes_of_their_largest_numbers(case: Case, num
     stage = trace.stages[-1 - number].name
     numbers = np.abs(trace.read(stage))
     expected = np.where(np.isfinite(numbers), numbers, 0).max(axis=-1)
-    np.testing.assert_array_equal(trace.holding(stage).row_ends(), expected)
+    np.testing.assert_array_equal(trace.cached_stage(stage).row_ends(), expected)
 
 
 def test_weights_keep_nothing_of_values_that_are_gone() -> None:
     spec = AttentionSpec(device=Device.CPU)
     last = run((TEXT,), spec)
-    weights = last.trace.holding("weights")
+    weights = last.trace.cached_stage("weights")
     gone = []
     for seed in range(4):
         gone.append(ref(last.trace.displayed_stage("weights", WeightTransform.TIMES_VALUE)))
         own = NumberMatrix.of(np.random.default_rng(seed).standard_normal((spec.d_in, spec.width)))
         last = run((TEXT,), replace(spec, own_weights=(("W_value", own),)), last)
-    assert last.trace.holding("weights") is weights
+    assert last.trace.cached_stage("weights") is weights
     gc.collect()
     assert [made() for made in gone] == [None] * 4
     assert last.trace.displayed_stage(

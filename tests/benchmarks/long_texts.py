@@ -16,7 +16,7 @@ from tests.benchmarks.stand import application, text
 from tests.benchmarks.table import Line, middle, ratio, show, times
 from visualizer.attention.attend import attend
 from visualizer.attention.parameter_init import initialize_parameters
-from visualizer.attention.run import is_blockwise, reserve_window_core
+from visualizer.attention.run import reserve_window_core, should_compute_blockwise
 from visualizer.attention.spec import AttentionSpec, Device, DropoutMode, MaskKind
 from visualizer.heatmap.board_presenter import is_fully_drawn
 from visualizer.session.document import Document
@@ -129,7 +129,7 @@ def _head(tokens: int, rounds: int) -> dict[str, Any]:
     }
     for _ in range(rounds):
         trace = _trace(tokens)
-        held = trace.holding("weights")
+        held = trace.cached_stage("weights")
         told["first"].append(peers.seconds(partial(held.draw_coarse_rows, block, block, WHOLE)))
         at = chance.randrange(tokens // 2, tokens - TILE)
         rows = slice(at, at + TILE)
@@ -143,8 +143,8 @@ def _head(tokens: int, rounds: int) -> dict[str, Any]:
     for _ in range(max(1, rounds // 2) if tokens <= EXACT else 0):
         trace, unmasked = _trace(tokens), _trace(tokens, replace(SPEC, mask=MaskKind.NONE))
         told["bare"].append(peers.seconds(partial(_bare, trace)))
-        told["exact"].append(peers.seconds(partial(_draw, trace.holding("weights"), block)))
-        told["open"].append(peers.seconds(partial(_draw, unmasked.holding("weights"), block)))
+        told["exact"].append(peers.seconds(partial(_draw, trace.cached_stage("weights"), block)))
+        told["open"].append(peers.seconds(partial(_draw, unmasked.cached_stage("weights"), block)))
     return told
 
 
@@ -155,7 +155,7 @@ def _document(tokens: int) -> Document:
     """A text of so many words, weights alone of which are shown."""
     words = text(2_744).split()
     document = Document(text=" ".join((words * (tokens // len(words) + 1))[:tokens]), spec=SPEC)
-    assert is_blockwise(document.tokens(), SPEC, Device.CPU)
+    assert should_compute_blockwise(document.tokens(), SPEC, Device.CPU)
     return document
 
 

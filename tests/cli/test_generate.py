@@ -24,7 +24,7 @@ from visualizer.language import probe as language_probe
 from visualizer.language.first_probe_text import choose_probe_text
 from visualizer.language.opened_training_run import OpenRun
 from visualizer.language.run_folder import RunFolder
-from visualizer.language.sampling import DIVERGED_ERROR, Sampling, probabilities
+from visualizer.language.sampling import DIVERGED_ERROR, Sampling, sampling_probabilities
 from visualizer.language.saved_model import iterate_tokens
 from visualizer.language.tokenizers import TokenizerKind
 from visualizer.language.training_settings import CorpusKind, CorpusSource, ModelKind
@@ -58,8 +58,8 @@ def test_the_text_is_that_of_the_lab_with_the_same_seed(
     for _ in range(15):  # longer than the block
         probe = language_probe.Probe.of(vocabulary.write(tree.tokens), vocabulary, model)
         logits = language_probe.run_probe(model, probe)["logits"][-1]
-        chosen = probabilities(logits, 0.7, 4, 0.9)
-        tree = tree.drawn(chosen, vocabulary.tokens, probabilities(logits))
+        chosen = sampling_probabilities(logits, 0.7, 4, 0.9)
+        tree = tree.append_sampled(chosen, vocabulary.tokens, sampling_probabilities(logits))
     opened.close()
     options = "--seed 5 --tokens 15 --temperature 0.7 --top-k 4 --top-p 0.9 --prompt abc"
     assert generated(capsys, trained, *options.split()) == f"{''.join(tree.tokens)}\n"

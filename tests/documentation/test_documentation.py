@@ -220,7 +220,7 @@ def test_the_table_of_settings_is_whole_and_true() -> None:
     listed = rows(TEXTS["modules.md"], "Settings")
     assert [row[0] for row in listed] == [setting.label for setting in SETTINGS]
     options = options_of(create_parser())
-    python = {*visualizer.Settings.__annotations__, "vectors", "weights"}
+    python = {*visualizer.AttendArguments.__annotations__, "vectors", "weights"}
     for _, option, name, _ in listed:
         assert option.strip("`") in options
         assert name.strip("`") in python

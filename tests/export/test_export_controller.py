@@ -28,7 +28,7 @@ from visualizer.export.formats import FORMATS, FormatKind, add_suffix, format_of
 from visualizer.export.progress_controller import CLOSING_NOTICE
 from visualizer.export.writers import WRITERS, export_file
 from visualizer.heatmap.board import Board
-from visualizer.session.computation_caption import caption
+from visualizer.session.computation_caption import describe_number_origin
 from visualizer.widgets.theme import DARK
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def test_a_picture(hand: Hand, answer: Answer, tmp_path: Path) -> None:
     assert image.pixelColor(0, 0).name() == "#ffffff"
     run = hand.window.workspace.run
     assert run
-    assert image.text("Description") == caption(run)
+    assert image.text("Description") == describe_number_origin(run)
     assert hand.window.statusBar().currentMessage() == f"Exported to {tmp_path / 'attention.png'}"
 
 

@@ -83,10 +83,10 @@ def test_a_figure_is_exact_and_the_window_keeps_its_picture(fields: dict[str, ob
     assert one.run.trace.is_blockwise
     resolved = resolve_view(one.document, one.view, one.run, one.document)
     shown = prefetch(resolved, None)
-    versions = [one.run.trace.holding(name).version for name in one.run.trace.names]
+    versions = [one.run.trace.cached_stage(name).version for name in one.run.trace.names]
     assert_exact(exact_figure_content(one, SMALL), one)
     assert not is_fully_drawn(resolved)
-    assert versions == [one.run.trace.holding(name).version for name in one.run.trace.names]
+    assert versions == [one.run.trace.cached_stage(name).version for name in one.run.trace.names]
     assert present_board_contents(resolved, shown).board is shown.board
 
 
@@ -149,7 +149,7 @@ def test_a_preview_is_a_first_picture_that_says_so() -> None:
     for suffix in (".png", ".html"):
         made = render_preview(one, ExportSettings(suffix, SMALL), QSize(300, 300), 1, no_progress)
         assert made.said.endswith("preview; the file is exact")
-    assert one.run.trace.holding("weights").version == 0
+    assert one.run.trace.cached_stage("weights").version == 0
 
 
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf", ".html"])

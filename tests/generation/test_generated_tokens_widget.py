@@ -35,10 +35,12 @@ class Told:
             False,
         )
         pane = self.pane
-        pane.sampleRequested.connect(lambda: self.keep(self.tree.drawn(EVEN, LETTERS, EVEN)))
-        pane.steppedBackward.connect(lambda: self.keep(self.tree.step_back_node()))
-        pane.steppedForward.connect(lambda: self.keep(self.tree.step_forward_node()))
-        pane.turned.connect(lambda by: self.keep(self.tree.turned(by)))
+        pane.sampleRequested.connect(
+            lambda: self.keep(self.tree.append_sampled(EVEN, LETTERS, EVEN))
+        )
+        pane.steppedBackward.connect(lambda: self.keep(self.tree.step_back()))
+        pane.steppedForward.connect(lambda: self.keep(self.tree.step_forward()))
+        pane.turned.connect(lambda by: self.keep(self.tree.go_to_sibling(by)))
         pane.nodeChosen.connect(lambda node: self.keep(self.tree.go_to_node(node)))
         pane.seedChosen.connect(lambda seed: self.keep(self.tree.with_seed(seed)))
         pane.runToggled.connect(self.run)
@@ -91,7 +93,7 @@ def test_keys_do_the_same(told: Told) -> None:
 
 
 def test_one_goes_another_way_and_back(told: Told) -> None:
-    told.keep(told.tree.pick(0, "a", 0.5).step_back_node().pick(1, "b", 0.25))
+    told.keep(told.tree.pick(0, "a", 0.5).step_back().pick(1, "b", 0.25))
     QTest.mouseClick(told.pane.next_branch_button, LEFT)
     assert told.tree.tokens[-1] == "a"
     told.press(Qt.Key.Key_Up)
@@ -138,7 +140,7 @@ def test_a_chip_has_the_colour_of_its_probability(told: Told, theme: Theme) -> N
 
 def test_what_is_far_down_is_scrolled_to(told: Told) -> None:
     for _ in range(200):
-        told.tree = told.tree.drawn(EVEN, LETTERS, EVEN)
+        told.tree = told.tree.append_sampled(EVEN, LETTERS, EVEN)
     told.keep(told.tree)
     last = told.pane.strip.box(203)
     assert told.pane.strip.viewport().rect().contains(last.center().toPoint())

@@ -40,26 +40,26 @@ class Telling(RuleBasedStateMachine):
     def draw(self, left_out: int) -> None:
         chances = EVEN.copy()
         chances[left_out] = 0
-        tree = self.tree.drawn(chances, LETTERS, EVEN)
+        tree = self.tree.append_sampled(chances, LETTERS, EVEN)
         assert tree.tokens[-1] != LETTERS[left_out]
-        assert tree == self.tree.drawn(chances, LETTERS, EVEN)
+        assert tree == self.tree.append_sampled(chances, LETTERS, EVEN)
         self.description(tree, self.here + tree.tokens[-1])
 
     @rule()
     def step_back(self) -> None:
-        self.description(self.tree.step_back_node(), self.here[:-1])
+        self.description(self.tree.step_back(), self.here[:-1])
 
     @rule()
     def step_on(self) -> None:
         following = [text for text in self.tried if text[:-1] == self.here and text]
-        self.description(self.tree.step_forward_node(), following[-1] if following else self.here)
+        self.description(self.tree.step_forward(), following[-1] if following else self.here)
 
     @precondition(lambda self: self.here)
     @rule(by=st.integers(-3, 3))
     def next_branch_button(self, by: int) -> None:
         beside = [text for text in self.tried if text[:-1] == self.here[:-1]]
         there = beside[(beside.index(self.here) + by) % len(beside)]
-        self.description(self.tree.turned(by), there)
+        self.description(self.tree.go_to_sibling(by), there)
 
     @precondition(lambda self: self.tried)
     @rule(data=st.data())
@@ -109,7 +109,7 @@ def test_a_seed_tells_the_same_story(seed: int, count: int) -> None:
     for _ in range(2):
         tree = GenerationTree(("x",), seed=seed)
         for _ in range(count):
-            tree = tree.drawn(EVEN, LETTERS, EVEN)
+            tree = tree.append_sampled(EVEN, LETTERS, EVEN)
         stories.append(tree)
     assert stories[0] == stories[1]
     assert stories[0].with_seed(seed).sample_count == 0
@@ -119,25 +119,23 @@ def test_one_can_draw_again_in_the_same_place() -> None:
     tree = GenerationTree(("x",), seed=5)
     found = set()
     for _ in range(60):
-        tree = tree.drawn(EVEN, LETTERS, EVEN)
+        tree = tree.append_sampled(EVEN, LETTERS, EVEN)
         found.add(tree.tokens[-1])
-        tree = tree.step_back_node()
+        tree = tree.step_back()
     assert found == set(LETTERS)
     assert len(tree.nodes) == 4
 
 
 def test_a_token_in_words() -> None:
-    tree = GenerationTree(("x",)).pick(0, "a", 0.5).step_back_node()
-    tree = tree.drawn(np.array([0, 1.0, 0, 0]), LETTERS, EVEN)
+    tree = GenerationTree(("x",)).pick(0, "a", 0.5).step_back()
+    tree = tree.append_sampled(np.array([0, 1.0, 0, 0]), LETTERS, EVEN)
     words = [chip.words for chip in present_generation(tree).chips]
     assert words == [
         "“x”, prompt",
         "“b”, sampled, probability 25 %, branch 2 of 2",
     ]
     assert (
-        present_generation(tree.step_back_node())
-        .chips[-1]
-        .words.endswith(", after the current token")
+        present_generation(tree.step_back()).chips[-1].words.endswith(", after the current token")
     )
 
 
@@ -152,4 +150,4 @@ def test_of_a_long_text_what_is_read_is_shown(length: int) -> None:
 def test_one_goes_nowhere_that_is_not_there(node: int) -> None:
     tree = GenerationTree(("x",)).pick(0, "a", 0.5)
     assert tree.go_to_node(node) is tree
-    assert GenerationTree(()).turned() == GenerationTree(())
+    assert GenerationTree(()).go_to_sibling() == GenerationTree(())

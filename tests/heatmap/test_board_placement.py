@@ -42,7 +42,7 @@ from visualizer.heatmap.panel_margins import (
     RAMP_MARGIN_PX,
     format_compact_scale,
     head_label_width,
-    line_title_width,
+    panel_title_width,
 )
 from visualizer.heatmap.panel_margins_paint import (
     are_labels_vertical,
@@ -258,7 +258,7 @@ def texts(slot: PanelSlot) -> list[QRectF]:
         found.append(QRectF(corner.x(), corner.y() + 3, wide, 12))
     if slot.title in {TitlePlacement.OWN, TitlePlacement.LINE}:
         is_line = slot.title is TitlePlacement.LINE
-        wide = line_title_width(slot.heatmap) if is_line else slot.column_head.width
+        wide = panel_title_width(slot.heatmap) if is_line else slot.column_head.width
         top = slot.cells.top() - 20 if is_line else slot.whole_area.top()
         found.append(QRectF(slot.cells.left(), top, wide, 16 if is_line else 36))
     return found

@@ -316,7 +316,7 @@ def test_there_is_always_something_to_look_at() -> None:
 def test_what_was_warmed_need_not_be_pooled_again() -> None:
     computed, view = a_run(), View(room=2)
     warm(computed, view)
-    held = computed.trace.holding("weights")
+    held = computed.trace.cached_stage("weights")
     before = held.kept
     present_board(resolved(computed, view), Board())
     assert ("pooled", 3, 3) in before

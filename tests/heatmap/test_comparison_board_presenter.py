@@ -450,7 +450,7 @@ def test_what_is_warmed_is_all_that_is_read() -> None:
     live = a_run(LONG)
     assert needs(live, view) != needs(live, replace(view, comparison=None))
     warm(live, view)
-    holdings = [live.trace.holding(name) for name in live.trace.names]
+    holdings = [live.trace.cached_stage(name) for name in live.trace.names]
     assert view.comparison
     before = [held.kept for held in holdings], len(view.comparison.made)
     present(Document(), view, live, None, False, None)

@@ -156,7 +156,7 @@ def test_its_colours_are_those_of_the_whole_panel(hand: Hand) -> None:
 def test_it_is_of_the_panel_that_is_pinned_and_in_its_theme(hand: Hand) -> None:
     look_closer(hand)
     before = picture(hand)
-    hand.window.controllers.cell_selection_controller.follow(Cell("scores", (1, 20, 20)))
+    hand.window.controllers.cell_selection_controller.follow_link(Cell("scores", (1, 20, 20)))
     hand.settle()
     overview = hand.shown.overview
     assert overview

@@ -353,13 +353,13 @@ def test_what_the_map_needs_is_read_before_whichever_cell_is_pinned() -> None:
     ):
         assert needs(long, view) == needs(long, other)
     warm(long, view)
-    kept = {name: long.trace.holding(name).kept for name in view.stages}
+    kept = {name: long.trace.cached_stage(name).kept for name in view.stages}
     assert all(("pooled", 3, 3) in known for known in kept.values())
     pinned = replace(view, pinned=Cell("scores", (1, 1, 1)))
     shown = present_board(resolved(long, pinned), Board())
     assert shown.overview
     assert shown.overview.stage == "scores"
-    assert kept == {name: long.trace.holding(name).kept for name in view.stages}
+    assert kept == {name: long.trace.cached_stage(name).kept for name in view.stages}
 
 
 # -------------------------------------------------------------------------- the cursor and words
@@ -445,7 +445,7 @@ def test_rows_of_which_a_coarser_picture_is_known_lie_within_their_own_range(
     monkeypatch.setattr(attention_run, "MAX_FULL_MATRIX_BYTES", 0)
     monkeypatch.setattr(attention_run, "MIN_BLOCKWISE_BYTES", 0)
     run = a_run(" ".join(f"w{number}" for number in range(60)), **SIZES)
-    run.trace.holding("weights").draw_coarse_rows(4, 4, (0, slice(None), slice(None)))
+    run.trace.cached_stage("weights").draw_coarse_rows(4, 4, (0, slice(None), slice(None)))
     shown = panel(run, "weights", 0, colouring=ColourOptions(limits=ColourLimits.ROW))
     assert shown.values.shape == (60, 60)
     assert shown.row_ends is not None
@@ -459,7 +459,7 @@ def test_of_what_no_picture_is_known_no_cell_is_coloured(monkeypatch: pytest.Mon
     run = a_run(" ".join(f"w{number}" for number in range(60)), **SIZES)
     shown = panel(run, "context", 0)
     assert set(colour_mapping.colour_indices(shown).ravel()) == {DROPPED}
-    run.trace.holding("context").draw_coarse_rows(1, 1, (0, slice(None), slice(None)))
+    run.trace.cached_stage("context").draw_coarse_rows(1, 1, (0, slice(None), slice(None)))
     shown = panel(run, "context", 0)
     assert shown.hidden is None
     assert colour_mapping.colour_indices(shown).max() < NAN_COLOUR_INDEX

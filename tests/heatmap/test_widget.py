@@ -207,7 +207,7 @@ def test_a_link_to_a_panel_that_is_not_shown_moves_no_panel(hand: Hand) -> None:
     hand.settle()
     before = {key: slot.cells for key, slot in slots(hand).items()}
     hand.click_cell(Cell("weights", (1, 4, 1)))
-    hand.window.controllers.cell_selection_controller.follow(Cell("values", (1, 1, 0)))
+    hand.window.controllers.cell_selection_controller.follow_link(Cell("values", (1, 1, 0)))
     hand.settle()
     after = slots(hand)
     assert {key: after[key].cells for key in before} == before
@@ -240,7 +240,7 @@ def test_a_double_click_shows_one_head_of_one_stage_and_another_all(hand: Hand) 
 
 def test_the_bar_of_stages_keeps_a_panel_that_a_link_led_to(hand: Hand) -> None:
     hand.click_cell(Cell("weights", (0, 4, 1)))
-    hand.window.controllers.cell_selection_controller.follow(Cell("values", (0, 1, 0)))
+    hand.window.controllers.cell_selection_controller.follow_link(Cell("values", (0, 1, 0)))
     hand.settle()
     hand.window.controllers.go_to_stage("values")
     hand.settle()

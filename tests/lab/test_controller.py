@@ -35,13 +35,13 @@ def test_what_waits_for_a_run_to_open_is_forgotten_when_it_is_left(
     lab: LabStateController, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[tuple[TrainingProcess, str]] = []
-    tell = TrainingProcess.tell
+    tell = TrainingProcess.send_message
 
     def note(training: TrainingProcess, says: str, **values: Any) -> None:
         told.append((training, says))
         tell(training, says, **values)
 
-    monkeypatch.setattr(TrainingProcess, "tell", note)
+    monkeypatch.setattr(TrainingProcess, "send_message", note)
     lab.toggle()  # to be trained as soon as it is open
     lab.ask("generate", count=3)
     first = lab.training

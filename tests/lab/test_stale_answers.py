@@ -116,8 +116,8 @@ def test_another_run_begins_with_nothing_of_the_one_before(watching: Student) ->
     window.attention.board.setFocus()
     watching.press(Qt.Key.Key_Down, NONE)
     assert window.training_views_controller.pointer.pinned
-    window.next.take("temperature", 0.5)
-    window.next.take("top_p", 0)
+    window.next.apply_sampling_setting("temperature", 0.5)
+    window.next.apply_sampling_setting("top_p", 0)
     assert window.next.problem.isVisibleTo(window)
     QTest.mouseClick(window.settings_pane.another_button, LEFT)
     watching.schedule_autosave()

@@ -15,7 +15,7 @@ from visualizer.language.tokenizers import TokenizerKind, Vocabulary, tokenize
 def test_what_is_encoded_is_decoded(text: str, tokenizer: TokenizerKind) -> None:
     vocabulary = Vocabulary.of(tokenize(text, tokenizer), tokenizer)
     tokens, numbers = vocabulary.read(text)
-    assert vocabulary.decode(numbers) == tokens == tokenize(text, tokenizer)
+    assert vocabulary.ids_to_tokens(numbers) == tokens == tokenize(text, tokenizer)
     assert numbers.dtype == np.int64
 
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from visualizer.attention.model_reading import (
     AblationAnswer,
-    CostlyAnswer,
+    DeferredAnswer,
     LensAnswer,
     LogitPartsAnswer,
     ModelAnswer,
@@ -141,7 +141,7 @@ def test_a_large_lens_says_what_it_takes_first(
 ) -> None:
     monkeypatch.setattr(answering, "MAX_CHEAP_PRODUCTS", 1000)
     said = answer(reading, ModelQuestion(QuestionKind.LENS))
-    assert isinstance(said, CostlyAnswer)
+    assert isinstance(said, DeferredAnswer)
     assert "18 predictions (2 layers × 9 tokens) over a vocabulary of 331 tokens" in said.sentence
     lens = answer(reading, ModelQuestion(QuestionKind.LENS, is_costly=True))
     assert isinstance(lens, LensAnswer)

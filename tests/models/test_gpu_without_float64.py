@@ -168,7 +168,7 @@ def trained_and_probed(folder: Path, *, is_on_gpu: bool) -> tuple[list[float], A
         losses = [trainer.advance() for _ in range(3)] + [
             trainer.evaluate(CorpusSplit.VALIDATION, 2)
         ]
-        text = vocabulary.write(vocabulary.decode(range(5)))
+        text = vocabulary.write(vocabulary.ids_to_tokens(range(5)))
         return losses, run_probe(trainer.model, Probe.of(text, vocabulary, trainer.model))
 
 

@@ -23,7 +23,7 @@ from tests.support.tiny_vision_models import (
     vision_model,
 )
 from visualizer.app import main
-from visualizer.attention.model_reading import SecondText
+from visualizer.attention.model_reading import SecondTextUse
 from visualizer.attention.spec import Device
 from visualizer.errors import InputError
 from visualizer.models import image_file
@@ -269,7 +269,7 @@ def test_a_document_asks_for_an_image(folder: Path, image: Path) -> None:
     expected = open_model(folder, Device.CPU).attend_image(image)[0].run
     np.testing.assert_array_equal(run.trace.read("weights"), expected.trace.read("weights"))
     assert run.reading
-    assert run.reading.second is SecondText.NONE
+    assert run.reading.second is SecondTextUse.NONE
     assert not run.reading.next_tokens
 
 

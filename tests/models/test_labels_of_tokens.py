@@ -98,5 +98,5 @@ def test_generated_tokens_are_labelled_together() -> None:
         tree = tree.pick(number, text, 0.5)
     panel = present_generation(tree, False, is_readable=True)
     assert [chip.label for chip in panel.chips] == ["a", "我 1/2", "我 2/2", "␣b"]
-    back = present_generation(tree.step_back_node().step_back_node(), False, is_readable=True)
+    back = present_generation(tree.step_back().step_back(), False, is_readable=True)
     assert [chip.label for chip in back.chips] == [chip.label for chip in panel.chips]

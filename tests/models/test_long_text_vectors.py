@@ -97,7 +97,7 @@ def test_they_are_in_memory_up_to_a_limit_and_a_share_of_what_is_free(
 def test_the_file_is_gone_with_the_run(cache: Path, folder: Path) -> None:
     source, model = open_source(folder, Device.CPU)
     run = read_text(source, TEXT, Device.CPU)
-    run.trace.holding("weights").read((1, 2))
+    run.trace.cached_stage("weights").read((1, 2))
     assert len(mapped_of(cache)) == 1
     assert list(cache.iterdir()) == []
     run = read_text(source, f"{TEXT} cat", Device.CPU, run)

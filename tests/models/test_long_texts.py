@@ -168,7 +168,7 @@ def test_vectors_are_said_to_be_the_models(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("long")
 def test_pictures_are_those_of_the_weights() -> None:
     whole, (found,) = both("gpt_oss")
-    held = found.run.trace.holding("weights")
+    held = found.run.trace.cached_stage("weights")
     for layer, call in enumerate(whole):
         for head in range(4):
             index = (layer, head, slice(None), slice(None))

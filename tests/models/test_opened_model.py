@@ -19,7 +19,7 @@ from visualizer.attention.spec import Device, Dtype
 from visualizer.errors import InputError
 from visualizer.models import model_folder, model_loading
 from visualizer.models.model_folder import parameter_bytes, read_model_folder
-from visualizer.models.model_ranks import ModelRanks, Parallelism
+from visualizer.models.model_ranks import ModelProcessGroup, Parallelism
 from visualizer.models.opened_model import OpenedModel, open_model
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def test_a_model_that_does_not_fit_into_the_memory(folder: Path, machine: Machin
 def eight_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a model be spread over eight processes, of which this is one."""
 
-    class EightRanks(ModelRanks):
+    class EightRanks(ModelProcessGroup):
         count = 8
 
     monkeypatch.setattr(model_loading, "DistributedRanks", lambda *given: EightRanks())

@@ -24,7 +24,7 @@ from visualizer.models.opened_model import OpenedModel, open_model
 from visualizer.models.text_reading import open_source, read_text
 from visualizer.models.tokenizer_process import tokenizer_process
 from visualizer.session import worker_jobs
-from visualizer.session.computation_caption import caption
+from visualizer.session.computation_caption import describe_number_origin
 from visualizer.session.document import Document
 from visualizer.session.worker_jobs import return_idle_memory, run_document
 
@@ -76,7 +76,7 @@ def test_heads_that_are_off_change_what_comes_after_them(source: ModelSource) ->
     assert off.reading
     assert off.reading.edits == {(0, 1): "off"}
     assert off.notices[0].startswith("Edited: layer 1, head 2: off. The attention weights")
-    assert caption(off).endswith(" · layer 1, head 2: off")
+    assert describe_number_origin(off).endswith(" · layer 1, head 2: off")
     for row in off.reading.next_tokens:
         at = next(at for at in range(len(logs)) if opened.token(at) == row.token)
         assert row.probability == pytest.approx(float(logs[at]))

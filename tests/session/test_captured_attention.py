@@ -33,7 +33,7 @@ from visualizer.features.token_strip.presenter import TOKENS_PANEL
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.session.comparison_state import Comparison, ComparisonKind
-from visualizer.session.computation_caption import caption
+from visualizer.session.computation_caption import describe_number_origin
 from visualizer.session.document import Document, LineSplit
 from visualizer.session.timeline import PlaybackPosition, Playhead, StepSize
 from visualizer.session.token_selection import TokenRole, TokenSelection
@@ -290,7 +290,7 @@ def test_cells_without_a_number_are_counted() -> None:
 
 def test_the_caption_names_the_file_and_the_sizes() -> None:
     run = a_run((2, 4, 12, 12))
-    assert caption(run) == "attn.npz · 2 layers × 4 heads × 12 × 12"
+    assert describe_number_origin(run) == "attn.npz · 2 layers × 4 heads × 12 × 12"
     assert (
         screen(run)
         .panel(STATUS_PANEL)

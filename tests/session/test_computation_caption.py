@@ -26,12 +26,12 @@ from visualizer.attention.spec import (
     Projection,
     ScaleKind,
 )
-from visualizer.attention.spec_validation import problems
-from visualizer.session.computation_caption import caption
+from visualizer.attention.spec_validation import spec_problems
+from visualizer.session.computation_caption import describe_number_origin
 
 
 def said(*texts: str, **fields: Any) -> list[str]:
-    return caption(a_run(*texts, **fields)).split(" · ")
+    return describe_number_origin(a_run(*texts, **fields)).split(" · ")
 
 
 def test_the_books_words() -> None:
@@ -104,7 +104,7 @@ def test_other_numbers_have_another_caption(field: str, data: st.DataObject) -> 
     other = data.draw(specs(max(sizes), len(sizes) > 1, len(case.texts)))
     spec = replace(case.spec, **{field: getattr(other, field)})
     lengths = case.run().trace.spec.lengths
-    assume(spec != case.spec and not problems(replace(spec, lengths=lengths)))
+    assume(spec != case.spec and not spec_problems(replace(spec, lengths=lengths)))
     assert_told_apart(case, Case(case.texts, spec))
 
 
@@ -118,8 +118,8 @@ def test_so_have_specs_that_differ_in_many_ways(case: Case, data: st.DataObject)
 
 def assert_told_apart(case: Case, other: Case) -> None:
     first, second = run(case.texts, case.spec), run(other.texts, other.spec)
-    if caption(first) == caption(second):
-        for stage in ("weights", first.trace.last):
+    if describe_number_origin(first) == describe_number_origin(second):
+        for stage in ("weights", first.trace.output_stage_name):
             actual, expected = (one.trace.read(stage) for one in (first, second))
             np.testing.assert_array_equal(actual, expected)
         assert first.trace.names == second.trace.names

@@ -174,8 +174,8 @@ def test_one_token_and_one_column_have_a_timeline_too(grain: StepSize) -> None:
 
 def test_the_last_step_of_a_stage_that_there_is_not_is_the_one_before_it() -> None:
     line = timeline()
-    assert line.place(line.last("masked")) == PlaybackPosition("masked", 5)
-    assert line.place(line.last("dropped")) == PlaybackPosition("weights", 5)
-    assert line.place(line.last("zeroed")) == PlaybackPosition("masked", 5)
-    assert line.place(line.last("output")) == PlaybackPosition("output", 5)
-    assert line.last("embedding") == 0
+    assert line.place(line.last_step_index("masked")) == PlaybackPosition("masked", 5)
+    assert line.place(line.last_step_index("dropped")) == PlaybackPosition("weights", 5)
+    assert line.place(line.last_step_index("zeroed")) == PlaybackPosition("masked", 5)
+    assert line.place(line.last_step_index("output")) == PlaybackPosition("output", 5)
+    assert line.last_step_index("embedding") == 0

@@ -119,7 +119,9 @@ def test_panes_name_the_stage_as_soon_as_dropout_is_on() -> None:
     }
     before = screen_of(without, **shown)
     run = a_run(words, previous=without, dropout=0.5, own_kept=KEPT)
-    assert run.trace.holding("weights") is without.trace.holding("weights")  # which is reused
+    assert run.trace.cached_stage("weights") is without.trace.cached_stage(
+        "weights"
+    )  # which is reused
     after = present(Document(), View(**shown), run, None, False, before)
     lines, scatter, heads = (
         after.panel(LINES_PANEL),

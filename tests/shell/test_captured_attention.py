@@ -229,7 +229,9 @@ def test_weights_of_a_module_are_opened_and_computed_with(hand: Hand, tmp_path: 
     assert run
     with torch.no_grad():
         expected = module(torch.tensor(run.trace.read("input"))[None])[0]
-    np.testing.assert_allclose(run.trace.read(run.trace.last), expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        run.trace.read(run.trace.output_stage_name), expected, rtol=1e-5, atol=1e-6
+    )
     assert hand.text_problem == ""
 
 

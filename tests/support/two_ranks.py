@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from visualizer.models.model_ranks import ModelRanks
+    from visualizer.models.model_ranks import ModelProcessGroup
 
-    Work = Callable[[ModelRanks], object]
+    Work = Callable[[ModelProcessGroup], object]
 
 LONGEST_S = 120
 SHORT_S = 0.2
@@ -57,30 +57,30 @@ def two_ranks(folder: Path, which: str) -> tuple[list[int], list[list[str]]]:
     return [each.returncode for each in started], [json.loads(one or "[]") for one in said]
 
 
-def _refuse(ranks: ModelRanks) -> None:
+def _refuse(ranks: ModelProcessGroup) -> None:
     from visualizer.errors import InputError
 
     raise InputError("text", REFUSED)
 
 
-def _cancel(ranks: ModelRanks) -> None:
+def _cancel(ranks: ModelProcessGroup) -> None:
     from visualizer.progress import CancelledError
 
     raise CancelledError
 
 
-def _begin_a_run(ranks: ModelRanks) -> None:
+def _begin_a_run(ranks: ModelProcessGroup) -> None:
     ranks.check_cancelled()
 
 
-def _gather(ranks: ModelRanks) -> None:
+def _gather(ranks: ModelProcessGroup) -> None:
     from visualizer.language.wire_format import Message
 
     found = ranks.gather_messages(Message("part", {"rank": ranks.rank}))
     assert [each.values["rank"] for each in found] == [*range(COUNT)]
 
 
-def _work_alone(ranks: ModelRanks) -> None:
+def _work_alone(ranks: ModelProcessGroup) -> None:
     """Take longer than a rank waits after a failure, and meet the other one."""
     begun = monotonic()
     while monotonic() - begun < 2 * SHORT_S:
@@ -88,19 +88,19 @@ def _work_alone(ranks: ModelRanks) -> None:
     _gather(ranks)
 
 
-def _fail_in_run(ranks: ModelRanks) -> None:
+def _fail_in_run(ranks: ModelProcessGroup) -> None:
     with ranks.propagate_errors():
         _refuse(ranks)
 
 
-def _run_out_of_memory(ranks: ModelRanks) -> None:
+def _run_out_of_memory(ranks: ModelProcessGroup) -> None:
     from visualizer.errors import InputError
 
     with ranks.propagate_errors():
         raise InputError("memory", REFUSED) from MemoryError()
 
 
-def _wait_in_run(ranks: ModelRanks) -> None:
+def _wait_in_run(ranks: ModelProcessGroup) -> None:
     """Wait for the other rank, as a model that is spread does within a layer."""
     import torch
     from torch import distributed
@@ -109,7 +109,7 @@ def _wait_in_run(ranks: ModelRanks) -> None:
         distributed.all_reduce(torch.ones(1))
 
 
-def _nothing(ranks: ModelRanks) -> None:
+def _nothing(ranks: ModelProcessGroup) -> None:
     """Do nothing in which ranks meet."""
 
 

@@ -23,7 +23,7 @@ from PySide6.QtWidgets import (
 )
 
 from tests.support.waiting import wait_until
-from visualizer.attention.spec_validation import problems
+from visualizer.attention.spec_validation import spec_problems
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -133,7 +133,7 @@ class Hand:
     def settle(self) -> None:
         """Wait until the document's numbers are shown, and no turn of the wheel waits."""
         workspace, is_turned = self.window.workspace, self.board.zoom_timer.isActive
-        assert problems(workspace.document.spec) == ()
+        assert spec_problems(workspace.document.spec) == ()
         self.until(
             lambda: (
                 not workspace.is_working

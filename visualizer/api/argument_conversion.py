@@ -57,7 +57,7 @@ _FIELD_ARGUMENTS = ARGUMENT_NAMES | {"painted": "own_mask", "size": "width"}
 MAX_TITLE_LENGTH = 1_000
 
 
-class Settings(TypedDict, total=False):
+class AttendArguments(TypedDict, total=False):
     """Keyword arguments of `attend` other than the text: the settings of its module.
 
     None is the same as omitting a setting. A setting that does not affect the numbers, such as a
@@ -173,7 +173,7 @@ class Settings(TypedDict, total=False):
     tokenizer: str
 
 
-class Look(TypedDict, total=False):
+class FigureArguments(TypedDict, total=False):
     """Keyword arguments for the appearance of a figure.
 
     None is the same as omitting an argument.
@@ -235,7 +235,7 @@ def _plain_words(text: str) -> str:
     return text.lower().replace("_", " ").replace("-", " ")
 
 
-def figure_settings_from_arguments(look: Look) -> FigureSettings:
+def figure_settings_from_arguments(look: FigureArguments) -> FigureSettings:
     """Return figure settings from keyword arguments.
 
     Raises
@@ -243,7 +243,9 @@ def figure_settings_from_arguments(look: Look) -> FigureSettings:
     InputError
         If the figure is impossible.
     """
-    check_names(look, Look.__annotations__, "Unknown keyword argument", "The arguments are")
+    check_names(
+        look, FigureArguments.__annotations__, "Unknown keyword argument", "The arguments are"
+    )
     given: dict[str, Any] = {name: each for name, each in look.items() if each is not None}
     title = validate_string("title", given.get("title", ""))
     if len(title) > MAX_TITLE_LENGTH or len(title.splitlines()) > 1:
@@ -281,7 +283,7 @@ def document_from_arguments(
     text: str | Sequence[str] | None,
     vectors: ArrayLike | None,
     weights: Mapping[str, ArrayLike] | None,
-    settings: Settings,
+    settings: AttendArguments,
 ) -> Document:
     """Create the document described by the arguments of `visualizer.attend`.
 
@@ -290,7 +292,9 @@ def document_from_arguments(
     InputError
         If an argument is invalid, or would have no effect.
     """
-    check_names(settings, Settings.__annotations__, "There is no setting", "The settings are")
+    check_names(
+        settings, AttendArguments.__annotations__, "There is no setting", "The settings are"
+    )
     given = {
         name: _convert_setting(name, each) for name, each in settings.items() if each is not None
     }

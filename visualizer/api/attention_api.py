@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from visualizer.api.argument_conversion import (
-    Look,
-    Settings,
+    AttendArguments,
+    FigureArguments,
     document_from_arguments,
     figure_settings_from_arguments,
     rename_error_fields,
@@ -41,7 +41,7 @@ from visualizer.features.cell.presenter import head_cell_panel
 from visualizer.file_opening import EXPORT_VIEW, open_as_document, restore_document
 from visualizer.format import format_size
 from visualizer.session.cell_address import Cell
-from visualizer.session.computation_caption import caption
+from visualizer.session.computation_caption import describe_number_origin
 from visualizer.session.document import Document
 from visualizer.session.document_builder import (
     check_stages,
@@ -89,7 +89,7 @@ def check_index(trace: Trace, stage: str, index: Sequence[object]) -> tuple[str,
         dims = ", ".join((*trace.axes, *trace.stage(stage).dims))
         raise InputError("stage", f"“{stage}” has {len(sizes)} axes: {dims}.")
     part = tuple(_check_stage_index(at, size) for at, size in zip(index, sizes, strict=False))
-    if trace.holding(stage).is_blockwise:
+    if trace.cached_stage(stage).is_blockwise:
         _check_size(trace, stage, part)
     return stage, part
 
@@ -138,12 +138,12 @@ def _check_size(trace: Trace, stage: str, part: Index) -> None:
 
 
 __all__ = [
+    "AttendArguments",
     "Attention",
     "Explained",
     "Figure",
+    "FigureArguments",
     "InputError",
-    "Look",
-    "Settings",
     "TrainedModel",
     "attend",
     "load",
@@ -155,7 +155,7 @@ def attend(
     *,
     vectors: ArrayLike | None = None,
     weights: Mapping[str, ArrayLike] | None = None,
-    **settings: Unpack[Settings],
+    **settings: Unpack[AttendArguments],
 ) -> Attention:
     """Compute an attention module on a text: ``attend("a b c", heads=2, embedding_size=8)``.
 
@@ -174,7 +174,7 @@ def attend(
         ``"W_query.bias"`` and so on. Queries are ``x @ W_query + bias``. Weights that are not
         given are random.
     **settings
-        See `visualizer.Settings`. Sizes default to those of the vectors and weights.
+        See `visualizer.AttendArguments`. Sizes default to those of the vectors and weights.
 
     Raises
     ------
@@ -254,7 +254,7 @@ class Attention:
     run: Run
 
     def __repr__(self) -> str:
-        return truncate(f"<Attention: {caption(self.run)}>")
+        return truncate(f"<Attention: {describe_number_origin(self.run)}>")
 
     def __getitem__(self, stage: str | tuple[str | int | slice, ...]) -> np.ndarray:
         name, *index = stage if isinstance(stage, tuple) else (stage,)
@@ -364,7 +364,7 @@ class Attention:
         *,
         text: int = 0,
         layer: int = 0,
-        **look: Unpack[Look],
+        **look: Unpack[FigureArguments],
     ) -> Figure:
         """Create a figure of the heatmaps of some stages and heads; notebooks display it.
 
@@ -379,7 +379,7 @@ class Attention:
         layer : int
             Index of the layer, if several layers were opened.
         **look
-            Colours, size and title; see `visualizer.Look`.
+            Colours, size and title; see `visualizer.FigureArguments`.
 
         Raises
         ------

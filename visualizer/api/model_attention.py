@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from visualizer.api.argument_conversion import Look
+    from visualizer.api.argument_conversion import FigureArguments
     from visualizer.api.notebook_values import Explained, Figure
     from visualizer.models.recorded_runs import LayerRun
     from visualizer.models.recorded_texts import RecordedBatch
@@ -233,7 +233,7 @@ class ModelAttention:
         heads: int | Iterable[int] | None = None,
         *,
         layer: int,
-        **look: Unpack[Look],
+        **look: Unpack[FigureArguments],
     ) -> Figure:
         """Create a figure of one layer's heatmaps; see `Attention.figure`."""
         found, at = self._find_layer(layer)

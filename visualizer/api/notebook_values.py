@@ -16,7 +16,7 @@ from visualizer.export.figure_settings import PIXELS_PER_INCH
 from visualizer.export.missing_characters import describe_missing_characters
 from visualizer.export.offscreen_qt_application import offscreen_qt
 from visualizer.progress import no_progress
-from visualizer.session.computation_caption import caption
+from visualizer.session.computation_caption import describe_number_origin
 from visualizer.storage import atomic_file
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Figure:
     look: FigureSettings
 
     def __repr__(self) -> str:
-        return truncate(f"<Figure of {caption(self.shot.run)}>")
+        return truncate(f"<Figure of {describe_number_origin(self.shot.run)}>")
 
     def save(self, *paths: str | Path) -> None:
         """Write files, each in the format of its suffix, replacing existing ones.

@@ -71,7 +71,7 @@ def attend(
             and recomputed.isdisjoint(stage.reads)
             and _can_reuse(stage, work, reuse, is_read_late=is_read_late)
         ):
-            held[stage.name] = reuse.holding(stage.name)
+            held[stage.name] = reuse.cached_stage(stage.name)
         elif is_read_late and blocks is not None:
             held[stage.name] = blocks.stage_tensor(stage)
             recomputed.add(stage.name)
@@ -93,7 +93,7 @@ def _check_input(spec: AttentionSpec, given: Tensor) -> None:
 def _can_reuse(stage: Stage, work: StageInputs, reuse: Trace, *, is_read_late: bool) -> bool:
     if stage.name not in reuse or reuse.stage(stage.name) != stage:
         return False
-    old, spec = reuse.holding(stage.name), work.spec
+    old, spec = reuse.cached_stage(stage.name), work.spec
     expected = work.given.shape[:-2] + shape(spec, stage.dims, work.tokens)
     if old.is_blockwise is not is_read_late or old.shape != expected:
         return False

@@ -512,14 +512,14 @@ class _StageSource(BlockSource):
     """A stage of the table."""
 
     def __init__(self, maker: MatrixBlocks, row: Stage) -> None:
-        self.frame_painter, self.row = maker, row
+        self.matrix_blocks, self.row = maker, row
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _source_named, (self.frame_painter, self.row.name)
+        return _source_named, (self.matrix_blocks, self.row.name)
 
     @property
     def dtype(self) -> torch.dtype:
-        return self.frame_painter.dtype
+        return self.matrix_blocks.dtype
 
 
 def _source_named(maker: MatrixBlocks, name: str) -> BlockSource:
@@ -535,11 +535,11 @@ class _CellSource(_StageSource):
         self.outside = 0.0 if row.is_weights else -math.inf
 
     def cells(self, place: LeadingIndices, rows: Tensor, columns: slice) -> Tensor:
-        return self.frame_painter.cells(self.row, place, rows, columns)
+        return self.matrix_blocks.cells(self.row, place, rows, columns)
 
     def readable(self, place: LeadingIndices, rows: Tensor, columns: range) -> range:
-        found = self.frame_painter.readable(self.row, place, rows)
-        if self.frame_painter.has_undefined_weights(self.row, place, rows):
+        found = self.matrix_blocks.readable(self.row, place, rows)
+        if self.matrix_blocks.has_undefined_weights(self.row, place, rows):
             return columns
         return range(max(columns.start, found.start), min(columns.stop, found.stop))
 
@@ -551,7 +551,7 @@ class _SoftmaxSource(_CellSource):
         self, place: LeadingIndices, rows: Tensor, columns: range, block: int
     ) -> BlockExtremes:
         """Compute the largest scores per block, and only their weights."""
-        maker, row = self.frame_painter, self.row
+        maker, row = self.matrix_blocks, self.row
         numbers = maker.numbers(row, place)
         count = math.ceil(len(columns) / block)
         high = torch.full((len(rows), count), -math.inf, dtype=numbers.values.dtype)
@@ -570,14 +570,14 @@ class _SoftmaxSource(_CellSource):
 
     @property
     def are_rows_computed(self) -> bool:
-        place = (0,) * (len(self.frame_painter.leading) + 1)
-        return self.frame_painter.logarithms(place) is not None
+        place = (0,) * (len(self.matrix_blocks.leading) + 1)
+        return self.matrix_blocks.logarithms(place) is not None
 
     def values_at_keys(self, place: LeadingIndices, rows: Tensor, keys: Tensor) -> Tensor:
-        return self.frame_painter.values_at_keys(self.row, place, rows, keys)
+        return self.matrix_blocks.values_at_keys(self.row, place, rows, keys)
 
-    def largest(self, place: LeadingIndices, rows: Tensor) -> Tensor | None:
-        return self.frame_painter.numbers(self.row, place).largest[rows]
+    def row_maxima(self, place: LeadingIndices, rows: Tensor) -> Tensor | None:
+        return self.matrix_blocks.numbers(self.row, place).largest[rows]
 
 
 class _VectorSource(_StageSource):
@@ -585,5 +585,5 @@ class _VectorSource(_StageSource):
 
     def cells(self, place: LeadingIndices, rows: Tensor, columns: slice) -> Tensor:
         if self.row.operation is Operation.WEIGHTED_SUM:
-            return self.frame_painter.context(self.row, place, rows)[:, columns]
-        return self.frame_painter.vectors(self.row, place, rows)[:, columns].clone()
+            return self.matrix_blocks.context(self.row, place, rows)[:, columns]
+        return self.matrix_blocks.vectors(self.row, place, rows)[:, columns].clone()

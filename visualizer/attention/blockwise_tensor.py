@@ -136,7 +136,7 @@ class BlockSource(ABC):
         """Return the subset of the given columns that can differ from `outside`."""
         return columns
 
-    def largest(self, place: LeadingIndices, rows: Tensor) -> Tensor | None:
+    def row_maxima(self, place: LeadingIndices, rows: Tensor) -> Tensor | None:
         """Return the largest number of each of some computed rows; None if unknown."""
         return None
 
@@ -797,7 +797,7 @@ class BlockwiseTensor(CachedTensor):
         self, place: LeadingIndices, rows: np.ndarray, high: Tensor, low: Tensor | None
     ) -> None:
         least = high if low is None else low
-        largest = self._source.largest(place, torch.from_numpy(rows))
+        largest = self._source.row_maxima(place, torch.from_numpy(rows))
         if largest is None:
             largest = torch.maximum(high.amax(-1), -least.amin(-1)).abs()
         known = self._row_ends.setdefault(place, np.zeros(self._shape[-2], np.float32))

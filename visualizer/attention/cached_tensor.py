@@ -319,7 +319,7 @@ def _pool_magnitudes(tensor: Tensor, rows: int, columns: int) -> Tensor:
     high, low = (_pool_blocks(tensor, rows, columns, end) for end in ("amax", "amin"))
     if not math.isfinite(float(low.amin())):
         low = low.clone()  # for a single row or column it is a view of the tensor itself
-        for place, matrix in _matrices_without_minus_infinity(tensor):
+        for place, matrix in _iter_without_minus_infinity(tensor):
             low[place] = _pool_blocks(matrix, rows, columns, "amin")
     return low.where(low + high < 0, high)  # not if either is NaN, nor ∞ in place of −∞
 
@@ -348,7 +348,7 @@ def row_limits(tensor: Tensor) -> RowLimits:
     if math.isfinite(low) and math.isfinite(high):
         return lows, highs, low, high
     if math.isfinite(high):  # then only −∞ has to be excluded
-        for place, matrix in _matrices_without_minus_infinity(tensor):
+        for place, matrix in _iter_without_minus_infinity(tensor):
             lows[place] = matrix.amin(-1)
         return lows, highs, float(lows.amin()), high
     for place, matrix in _iter_matrices(tensor):  # one at a time, as excluding numbers makes copies
@@ -364,7 +364,7 @@ def _row_ends(limits: RowLimits) -> Tensor:
     return ends.where(ends.isfinite(), 0)
 
 
-def _matrices_without_minus_infinity(tensor: Tensor) -> Iterator[tuple[tuple[int, ...], Tensor]]:
+def _iter_without_minus_infinity(tensor: Tensor) -> Iterator[tuple[tuple[int, ...], Tensor]]:
     """Yield each matrix with ∞ in place of −∞, all in the same buffer."""
     room = tensor.new_empty(tensor.shape[-2:])
     for place, matrix in _iter_matrices(tensor):

@@ -73,7 +73,7 @@ class LayerNumbers(Protocol):
     def weights(self) -> Tensor:
         """Return the weights, or scores, [head, query, key]."""
 
-    def sample(self) -> WeightSample:
+    def weight_sample(self) -> WeightSample:
         """Return a sample of the weights, or scores, without returning all of them."""
 
     def vectors(self, name: str) -> Tensor:
@@ -95,7 +95,7 @@ class ArrayLayer:
     def weights(self) -> Tensor:
         return torch.tensor(self._captured.array()[self._layer])
 
-    def sample(self) -> WeightSample:
+    def weight_sample(self) -> WeightSample:
         return WeightSample.of(self.weights())
 
     def vectors(self, name: str) -> Tensor:

@@ -112,7 +112,7 @@ def create_layered_trace(
     layers : sequence of LayerNumbers
         Source of the numbers of each layer.
     """
-    samples = [layer.sample() for layer in layers]
+    samples = [layer.weight_sample() for layer in layers]
     is_weights = not any(one.is_negative for one in samples)
     calculator = CapturedStages(captured, layers)
     found = _FoundStages((Role.WEIGHTS if is_weights else Role.SCORES,))

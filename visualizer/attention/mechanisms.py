@@ -92,7 +92,7 @@ def apply_mechanism(mechanism: Mechanism, base: AttentionSpec | None = None) -> 
     return replace(base, **changes)
 
 
-def with_block_size(spec: AttentionSpec, d_in: int) -> AttentionSpec:
+def with_embedding_size(spec: AttentionSpec, d_in: int) -> AttentionSpec:
     """Return the spec of a block with another embedding size and the matching output size."""
     parts = max(1, spec.heads) if spec.arrangement is Arrangement.STACKED else 1
     return replace(spec, d_in=d_in, d_out=d_in // parts)

@@ -138,14 +138,14 @@ class AblationAnswer(Struct, frozen=True, eq=False):
         return self.done == self.changes.size
 
 
-class CostlyAnswer(Struct, frozen=True):
+class DeferredAnswer(Struct, frozen=True):
     """An answer that takes long; it is computed when it is requested again."""
 
     sentence: str
 
 
 ModelAnswer: TypeAlias = (
-    "LensAnswer | LogitPartsAnswer | AblationAnswer | CostlyAnswer | InputError"
+    "LensAnswer | LogitPartsAnswer | AblationAnswer | DeferredAnswer | InputError"
 )
 
 
@@ -162,7 +162,7 @@ SpecialTokens = tuple[tuple[int, str], ...]
 """Positions of special tokens in a text, each with its purpose."""
 
 
-class SecondText(StrEnum):
+class SecondTextUse(StrEnum):
     """How a model uses a second text."""
 
     NONE = "none"
@@ -271,7 +271,7 @@ class ModelReading(Struct, frozen=True, eq=False):
     answers: ModelAnswers = field(default_factory=ModelAnswers)
     special: SpecialTokens = ()
     has_chat_template: bool = False
-    second: SecondText = SecondText.NONE
+    second: SecondTextUse = SecondTextUse.NONE
     is_text_alone: bool = True
     parts: tuple[tuple[str, str], ...] = ()
     part: str = ""

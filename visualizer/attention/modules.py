@@ -74,7 +74,7 @@ class AttentionModule(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Map inputs [..., token, d_in] to [..., token, d_out], with all heads concatenated."""
         trace = self.trace(x)
-        return trace.tensor(trace.last)
+        return trace.tensor(trace.output_stage_name)
 
     def fused(self, x: Tensor) -> Tensor:
         """Compute the result of `forward`, up to rounding, by torch's fused attention.

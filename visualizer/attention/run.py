@@ -16,8 +16,9 @@ from msgspec.structs import replace
 
 from visualizer.attention import device as attention_device
 from visualizer.attention.attend import attend
+from visualizer.attention.captured_attention import MAX_TOKENS
 from visualizer.attention.masks import MASKED_SCORES, allowed
-from visualizer.attention.mechanisms import with_block_size
+from visualizer.attention.mechanisms import with_embedding_size
 from visualizer.attention.parameter_init import custom_tensor, initialize_parameters
 from visualizer.attention.roles import Role
 from visualizer.attention.spec import (
@@ -107,7 +108,9 @@ def _overflow_notices(trace: Trace) -> list[str]:
 
 def _can_overflow(trace: Trace) -> bool:
     vectors = [stage for stage in trace.stages if not {"query", "key"} <= {*stage.dims}]
-    if not all(trace.holding(stage.name).keep("finite sum", _has_finite_sum) for stage in vectors):
+    if not all(
+        trace.cached_stage(stage.name).keep("finite sum", _has_finite_sum) for stage in vectors
+    ):
         return True
     products = (one for one in trace.stages if one.operation is Operation.DOT_PRODUCT)
     largest = torch.finfo(getattr(torch, trace.spec.dtype)).max
@@ -120,7 +123,9 @@ def _can_overflow(trace: Trace) -> bool:
 
 def _largest_norm_product(trace: Trace, stage: Stage) -> float:
     """Return the product of the largest norms of the vectors that a stage multiplies."""
-    lengths = [trace.holding(name).keep("longest vector", _largest_norm) for name in stage.reads]
+    lengths = [
+        trace.cached_stage(name).keep("longest vector", _largest_norm) for name in stage.reads
+    ]
     return float(np.prod(lengths))
 
 
@@ -166,9 +171,6 @@ def _empty_row_notices(trace: Trace) -> list[str]:
 
 
 SMALL_RUN_CELLS = 2**24
-
-MAX_TOKENS = 100_000
-"""Maximum number of tokens of a text."""
 MAX_FULL_MATRIX_BYTES = 2**29
 """Bytes of query–key matrices held in full; larger ones are computed in blocks when read."""
 
@@ -232,7 +234,7 @@ class Run(Struct, frozen=True, eq=False):
         """Approximate number of tokens up to which the same matrices are held in full."""
         trace, (queries, keys) = self.trace, self.trace.sides
         if self.reading:  # for models only the weights count
-            item = trace.holding(trace.attention).dtype.itemsize
+            item = trace.cached_stage(trace.attention).dtype.itemsize
             size = item * math.prod(trace.shape(trace.attention))
         else:
             size = matrix_bytes(trace.spec, queries, len(self.texts))
@@ -320,7 +322,7 @@ def run(
     check_spec(spec)
     texts, spec = pad_texts(texts, spec)
     device, notice = attention_device.resolve_device(spec.device, spec.dtype)
-    if is_blockwise(texts, spec, device):
+    if should_compute_blockwise(texts, spec, device):
         device = Device.CPU  # blocks are computed there; it can hold the vectors of any text
     with torch.no_grad():
         try:
@@ -336,7 +338,7 @@ def run(
     return Run(texts, trace, attention_device.describe_device(device), notices + run_notices(trace))
 
 
-def is_blockwise(texts: Texts, spec: AttentionSpec, device: Device) -> bool:
+def should_compute_blockwise(texts: Texts, spec: AttentionSpec, device: Device) -> bool:
     """Return whether query–key matrices are too large to hold, or faster to compute in blocks."""
     count, tokens = len(texts), len(texts[0])
     size = matrix_bytes(spec, tokens, count)
@@ -397,7 +399,7 @@ def _compute_trace(
     pool: BufferPool | None,
 ) -> Trace:
     try:
-        by_blocks = is_blockwise(texts, spec, device)
+        by_blocks = should_compute_blockwise(texts, spec, device)
         needed = estimate_bytes(spec, len(texts[0]), len(texts), by_blocks=by_blocks)
         _ensure_memory(needed, device, pool)
         return compute_stages(texts, spec, device, previous, pool, by_blocks=by_blocks)
@@ -533,7 +535,7 @@ def _largest_fitting_size(
 
 def _with_size(spec: AttentionSpec, field: str, size: int) -> AttentionSpec:
     if field == "d_in" and spec.has_block:
-        return with_block_size(spec, size)
+        return with_embedding_size(spec, size)
     return replace(spec, **{field: size})
 
 

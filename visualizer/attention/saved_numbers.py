@@ -43,7 +43,7 @@ def mark_patches(run: Run, patches: ImagePatches) -> Run:
 def are_numbers_local(run: Run) -> bool:
     """Whether all stages of a run are on this machine."""
     trace = run.trace
-    return all(trace.holding(name).is_in_memory for name in trace.names)
+    return all(trace.cached_stage(name).is_in_memory for name in trace.names)
 
 
 def captured_layer(run: Run, layer: int) -> CapturedAttention | None:

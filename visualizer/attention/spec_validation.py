@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _SIZES = ("d_in", "d_out", "heads")
 
 
-def problems(spec: AttentionSpec) -> tuple[Problem, ...]:
+def spec_problems(spec: AttentionSpec) -> tuple[Problem, ...]:
     """Return the problems of a spec, field by field; empty if it can be computed."""
     ranges = _range_problems(spec)
     sizes = [problem for problem in ranges if problem.field in _SIZES] + _head_problems(spec)
@@ -46,7 +46,7 @@ def problems(spec: AttentionSpec) -> tuple[Problem, ...]:
 
 def check_spec(spec: AttentionSpec) -> None:
     """Raise `InputError` for the first problem of a spec."""
-    for problem in problems(spec):
+    for problem in spec_problems(spec):
         raise InputError(problem.field, problem.sentence, problem.remedy)
 
 

@@ -284,10 +284,10 @@ class Trace:
     def attention(self) -> str:
         """Name of the attention stage: the weights, or the last stage (scores) without weights."""
         row = self.stage_of(Role.WEIGHTS)
-        return row.name if row else self.last
+        return row.name if row else self.output_stage_name
 
     @property
-    def last(self) -> str:
+    def output_stage_name(self) -> str:
         """Name of the stage that is the output of the module."""
         return self.stages[-1].name
 
@@ -371,7 +371,7 @@ class Trace:
         """The vectors that the weights are applied to."""
         return self._held.get(Role.VALUES)
 
-    def holding(self, stage: str) -> CachedTensor:
+    def cached_stage(self, stage: str) -> CachedTensor:
         """Return a stage's tensor with its cache, for reuse by a later trace."""
         return self._held[stage]
 

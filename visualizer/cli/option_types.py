@@ -256,7 +256,9 @@ def read_text_option(name: str) -> str:
         raise argparse.ArgumentTypeError("standard input is not available; name a file")
     try:
         content = (
-            sys.stdin.buffer.read(MAX_TEXT_FILE_BYTES + 1) if name == "-" else _read_limited(name)
+            sys.stdin.buffer.read(MAX_TEXT_FILE_BYTES + 1)
+            if name == "-"
+            else _read_limited_file(name)
         )
         text = content.decode("utf-8-sig") if len(content) <= MAX_TEXT_FILE_BYTES else ""
     except OSError as error:
@@ -277,7 +279,7 @@ def read_texts_option(name: str) -> list[str]:
     return [line for line in read_text_option(name).split("\n") if line and not line.isspace()]
 
 
-def _read_limited(name: str) -> bytes:
+def _read_limited_file(name: str) -> bytes:
     with open_regular_file(Path(name)) as file:
         return file.read(MAX_TEXT_FILE_BYTES + 1)
 

@@ -26,7 +26,7 @@ from msgspec.structs import replace
 
 from visualizer.attention.saved_numbers import RecordedNumbers
 from visualizer.attention.spec import PROJECTION_LAYERS, Projection
-from visualizer.attention.spec_validation import problems
+from visualizer.attention.spec_validation import spec_problems
 from visualizer.attention.stages import Operation, parameter_names, shape, stages
 from visualizer.documents.schema import DOCUMENT_CODING, SCHEMA_VERSION, migrate, saved_part
 from visualizer.documents.validation import check_document
@@ -348,7 +348,7 @@ def _take_recorded_run(
     )
     if not _is_tokenization_of(document.text, read):
         raise DamagedError("contains numbers of a different text.")
-    if problems(document.spec):
+    if spec_problems(document.spec):
         raise DamagedError("contains numbers of invalid settings.")
     sizes = {len(text) for text in read}
     spec = replace(document.spec, lengths=tuple(map(len, read)) if len(sizes) > 1 else ())

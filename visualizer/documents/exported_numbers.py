@@ -79,7 +79,7 @@ def _largest_difference(entry: ArrayEntry, run: Run) -> float:
     name = entry.name.removeprefix("parameters/")
     if name not in (*run.trace.names, *run.trace.parameters):
         return math.inf
-    if name in run.trace and run.trace.holding(name).is_blockwise:
+    if name in run.trace and run.trace.cached_stage(name).is_blockwise:
         return 0.0
     given, computed = entry.read(), run.trace.read(name)
     if given.shape != computed.shape:

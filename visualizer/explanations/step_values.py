@@ -109,7 +109,7 @@ class StepContext(Struct, frozen=True, eq=False):
         return self.stage.reads[0]
 
     @property
-    def before(self) -> str:
+    def sentence_opening(self) -> str:
         """Start of a sentence that says which step the weights precede or follow."""
         return self.sentence_start(self.stage.name)
 

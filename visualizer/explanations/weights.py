@@ -95,7 +95,9 @@ class ScoresToWeightsExplainer(Explainer):
         if block.stage.has_masked_input and not block.allowed_row().any():
             return no_allowed_keys_sentence(block)
         if not np.isfinite(weights).all():
-            return f"{block.before}{block.query} has no weights: its row cannot be computed"
+            return (
+                f"{block.sentence_opening}{block.query} has no weights: its row cannot be computed"
+            )
         if block.spec.normalisation is NormalisationKind.SUM:
             total = format_trimmed(float(block.row(block.reads).sum()))
             shared = f"each score of {block.query} is divided by the row’s sum, {total}"
@@ -108,7 +110,7 @@ class ScoresToWeightsExplainer(Explainer):
         else:
             shares = f"the scores of {block.query} into {WEIGHTS_PHRASE}"
             shared = f"{softmax_name(block.spec)} turns {shares}"
-        return f"{block.before}{shared}: {largest_weights_phrase(block, weights)}"
+        return f"{block.sentence_opening}{shared}: {largest_weights_phrase(block, weights)}"
 
     def stage_sentence(self, block: StepContext) -> str:
         if block.stage.has_masked_input and not block.allowed().any():
@@ -117,7 +119,7 @@ class ScoresToWeightsExplainer(Explainer):
         if block.spec.normalisation is NormalisationKind.SUM:
             made = "each score is divided by its row’s sum"
         empty = empty_rows_phrase(block.allowed()) if block.stage.has_masked_input else ""
-        return f"{block.before}{made}{empty or '; ' + most_attended_token(block)}"
+        return f"{block.sentence_opening}{made}{empty or '; ' + most_attended_token(block)}"
 
     def formula(self, facts: CellInfo) -> str:
         normalisation = facts.run.trace.spec.normalisation
@@ -228,7 +230,8 @@ class EqualWeightsExplainer(Explainer):
         if len(keys) == 0:
             return no_allowed_keys_sentence(block)
         attends = (
-            f"{block.before}{block.query} {'would attend' if block.is_before_mask else 'attends'}"
+            f"{block.sentence_opening}{block.query} "
+            f"{'would attend' if block.is_before_mask else 'attends'}"
         )
         weight = f"with weight {format_share(float(weights[keys[0]]))}"
         if len(keys) == 1:
@@ -241,7 +244,9 @@ class EqualWeightsExplainer(Explainer):
         allowed = block.allowed()
         count = block.queries
         who = f"each of {count:,} tokens" if count > 1 else "the only token"
-        each = f"{block.before}{who} {'would attend' if block.is_before_mask else 'attends'}"
+        each = (
+            f"{block.sentence_opening}{who} {'would attend' if block.is_before_mask else 'attends'}"
+        )
         if not allowed.any():
             return MASKED_ROW_PHRASE
         if allowed.all():
@@ -331,14 +336,17 @@ class RenormaliseMaskedWeightsExplainer(Explainer):
         if not zeroed.any():
             return f"the weights of {block.query} are all 0, so they cannot be normalized"
         total = format_trimmed(float(zeroed.sum()))
-        divided = f"{block.before}the weights of {block.query} are divided by their sum, {total}"
+        divided = (
+            f"{block.sentence_opening}the weights of {block.query} are divided by "
+            f"their sum, {total}"
+        )
         return f"{divided}: {largest_weights_phrase(block, weights)}"
 
     def stage_sentence(self, block: StepContext) -> str:
         zeroed = block.matrix(block.reads)
         if not zeroed.any():
             return "all weights are 0, so they cannot be normalized"
-        divided = f"{block.before}each row is divided by its sum"
+        divided = f"{block.sentence_opening}each row is divided by its sum"
         return divided + (empty_rows_phrase(zeroed) or f"; {most_attended_token(block)}")
 
     def formula(self, facts: CellInfo) -> str:

@@ -126,7 +126,7 @@ class ExportController(QObject):
         """Copy a script that recomputes the numbers to the clipboard."""
         if self._workspace.run:
             dialect = self._workspace.view.dialect
-            self.exporter.request_script(self._workspace.run, dialect)
+            self.exporter.copy_script(self._workspace.run, dialect)
 
     def show_error(self, sentence: str) -> None:
         """Report why nothing was written."""

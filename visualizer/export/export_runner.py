@@ -79,7 +79,7 @@ class ExportRunner(QObject):
             "Copying…",
         )
 
-    def request_script(self, run: Run, dialect: CodeDialect) -> None:
+    def copy_script(self, run: Run, dialect: CodeDialect) -> None:
         """Copy a script to the clipboard; does nothing during another export."""
         self._start_request(partial(_write_script, run, dialect), "Writing the script…")
 

@@ -135,7 +135,7 @@ def plan_film(trace: Trace, settings: FilmSettings) -> FilmPlan:
     first, last = 0, len(timeline) - 1
     if settings.span:
         first = min(timeline.position(settings.span[0]), last)
-        last = max(first, timeline.last(settings.span[1]))
+        last = max(first, timeline.last_step_index(settings.span[1]))
     count = last + 1 - first
     if count > settings.most_frames:
         coarser = "by row or by stage" if settings.grain is StepSize.CELL else "by stage"

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     Write = Callable[[Snapshot, FigureSettings, BinaryIO, Progress], object]
 
-    class PageWrite(Protocol):
+    class PageWriter(Protocol):
         """Writer that accepts a page that is already laid out."""
 
         def __call__(
@@ -103,7 +103,7 @@ def _write_document_file(
     write_document(file, snapshot.document_with_data, snapshot.view)
 
 
-FIGURE_WRITERS: dict[str, PageWrite] = {".png": write_png, ".svg": write_svg, ".pdf": write_pdf}
+FIGURE_WRITERS: dict[str, PageWriter] = {".png": write_png, ".svg": write_svg, ".pdf": write_pdf}
 """Writers of figures with a printed size."""
 WRITERS: dict[str, Write] = {
     **FIGURE_WRITERS,

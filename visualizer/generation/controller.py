@@ -69,15 +69,15 @@ class GenerationController(QObject):
 
     def step_back(self) -> None:
         """Go to the previous token."""
-        self._go_to(self.tree.step_back_node())
+        self._go_to(self.tree.step_back())
 
     def step_forward(self) -> None:
         """Go to the next token of the newest branch."""
-        self._go_to(self.tree.step_forward_node())
+        self._go_to(self.tree.step_forward())
 
     def switch_branch(self, by: int = 1) -> None:
         """Go to a sibling of the current token."""
-        self._go_to(self.tree.turned(by))
+        self._go_to(self.tree.go_to_sibling(by))
 
     def go(self, node: int) -> None:
         """Go to a generated token, or to the end of the prompt."""

@@ -107,7 +107,7 @@ class GenerationTree(Struct, frozen=True):
         """Append a token picked by hand, or move to the existing child with this token."""
         return self._append_node(GenerationNode(token, text, self.at, probability))
 
-    def drawn(self, probabilities: np.ndarray, vocabulary: Sequence[str],
+    def append_sampled(self, probabilities: np.ndarray, vocabulary: Sequence[str],
               expected: np.ndarray) -> GenerationTree:  # fmt: skip
         """Append a sampled token.
 
@@ -131,11 +131,11 @@ class GenerationTree(Struct, frozen=True):
             return replace(self, at=existing)
         return replace(self, nodes=(*self.nodes, node), at=len(self.nodes))
 
-    def step_back_node(self) -> GenerationTree:
+    def step_back(self) -> GenerationTree:
         """Move to the parent node; the token stays in the tree."""
         return self if self.at == ROOT_NODE else replace(self, at=self.nodes[self.at].parent)
 
-    def step_forward_node(self) -> GenerationTree:
+    def step_forward(self) -> GenerationTree:
         """Move to the newest child."""
         return replace(self, at=self.following_nodes[0]) if self.following_nodes else self
 
@@ -143,7 +143,7 @@ class GenerationTree(Struct, frozen=True):
         """Move to a node, or to the end of the prompt."""
         return replace(self, at=node) if ROOT_NODE <= node < len(self.nodes) else self
 
-    def turned(self, by: int = 1) -> GenerationTree:
+    def go_to_sibling(self, by: int = 1) -> GenerationTree:
         """Move to the next sibling, wrapping around after the last."""
         siblings = self.siblings
         if not siblings:

@@ -8,13 +8,13 @@ import numpy as np
 from msgspec import Struct, field
 
 from visualizer.format import format_count, format_share, shorten
-from visualizer.language.sampling import DIVERGED_ERROR, Sampling, probabilities
+from visualizer.language.sampling import DIVERGED_ERROR, Sampling, sampling_probabilities
 from visualizer.language.tokenizers import visible_token
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-MAX_TOKENS = 12
+MAX_TOKEN_BARS = 12
 AXIS_LIMITS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """Possible upper ends of the bars' axis."""
 
@@ -117,7 +117,7 @@ def present_next_tokens(
     logits: np.ndarray,
     vocabulary: Sequence[str],
     sampling: Sampling,
-    max_bars: int = MAX_TOKENS,
+    max_bars: int = MAX_TOKEN_BARS,
 ) -> NextTokensPanel:
     """Return the next-token bars of a text.
 
@@ -136,8 +136,10 @@ def present_next_tokens(
         return NextTokensPanel(sampling=sampling, vocabulary=len(vocabulary))
     if not np.isfinite(logits[-1].max()):
         return NextTokensPanel(legend=DIVERGED_ERROR, sampling=sampling, vocabulary=len(vocabulary))
-    expected = probabilities(logits[-1])
-    chosen = probabilities(logits[-1], sampling.temperature, sampling.top_k, sampling.top_p)
+    expected = sampling_probabilities(logits[-1])
+    chosen = sampling_probabilities(
+        logits[-1], sampling.temperature, sampling.top_k, sampling.top_p
+    )
     bars = _build_bars(expected, chosen, vocabulary, max_bars)
     largest = max(max(bar.expected, bar.chosen) for bar in bars)
     end = next((end for end in AXIS_LIMITS if end >= largest), 1.0)
@@ -178,7 +180,7 @@ def _build_legend(logits: np.ndarray, chosen: np.ndarray, sampling: Sampling) ->
     text = "Outline: model probability. Fill: sampling probability."
     if sampling.temperature == 0:
         return f"{text} At temperature 0, the most likely token is always selected."
-    unrestricted = probabilities(logits, sampling.temperature)
+    unrestricted = sampling_probabilities(logits, sampling.temperature)
     excluded = chosen == 0
     if not excluded.any():
         return text

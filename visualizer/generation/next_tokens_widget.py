@@ -12,7 +12,11 @@ from PySide6.QtWidgets import QFormLayout, QSizePolicy, QWidget
 from visualizer.attention.settings import Setting, SettingKind
 from visualizer.errors import InputError
 from visualizer.format import format_share
-from visualizer.generation.next_tokens_presenter import MAX_TOKENS, NextTokenBar, NextTokensPanel
+from visualizer.generation.next_tokens_presenter import (
+    MAX_TOKEN_BARS,
+    NextTokenBar,
+    NextTokensPanel,
+)
 from visualizer.language.sampling import Sampling, check_sampling
 from visualizer.widgets.accessibility import (
     Politeness,
@@ -94,7 +98,7 @@ class NextTokensPane(QWidget):
             label.setToolTip(plain_tooltip(control.setting.help))
             label.setBuddy(control)
             form.addRow(label, control)
-            control.chosen.connect(self.take)
+            control.chosen.connect(self.apply_sampling_setting)
         return form
 
     def show_bars(self, bars: NextTokensPanel, theme: Theme) -> None:
@@ -128,7 +132,7 @@ class NextTokensPane(QWidget):
         for name, value in shown.items():
             self.controls[name].show_value(value)
 
-    def take(self, name: str, value: float, _: bool = False) -> None:
+    def apply_sampling_setting(self, name: str, value: float, _: bool = False) -> None:
         """Apply a sampling setting; show an error message if it is invalid."""
         is_all = name == "top_k" and value >= self._vocabulary > 0
         changed: dict[str, Any] = {name: None if is_all else value}
@@ -176,7 +180,7 @@ class NextTokenBarView(QWidget):
         self._pointed: int | None = None
 
     def sizeHint(self) -> QSize:
-        rows = min(self.panel.vocabulary or MAX_TOKENS + 1, MAX_TOKENS + 1)
+        rows = min(self.panel.vocabulary or MAX_TOKEN_BARS + 1, MAX_TOKEN_BARS + 1)
         return QSize(280, round((rows + 1) * self._row_height))
 
     def minimumSizeHint(self) -> QSize:

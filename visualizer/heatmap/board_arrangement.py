@@ -25,8 +25,8 @@ from visualizer.heatmap.panel_margins import (
     head_label_width,
     label_height,
     label_overhang,
-    line_title_width,
     min_column_head_width,
+    panel_title_width,
     row_sums_width,
     widest_label,
     widest_row_label,
@@ -136,7 +136,7 @@ class ColumnMeasures:
         self.drawn = first.side
         self.narrowest = max(map(min_column_head_width, column))
         if not self.is_headed:  # may be below another, with a one-line title
-            self.narrowest = max(self.narrowest, line_title_width(first))
+            self.narrowest = max(self.narrowest, panel_title_width(first))
         self.sums = max(map(row_sums_width, column))
         self.has_shared_notes = len({one.notes for one in column}) == 1
         shared = len(first.notes) if self.has_shared_notes else 0

@@ -16,9 +16,9 @@ from visualizer.heatmap.panel_margins import (
     MAX_LABEL_PX,
     footer_height,
     label_height,
-    line_title_width,
     min_column_head_width,
     overlay_title_width,
+    panel_title_width,
     row_sums_width,
     widest_label,
 )
@@ -183,7 +183,7 @@ class PanelSlot(Struct, frozen=True, dict=True):
             self.cell_height,
         )
 
-    def between(self, point: QPointF) -> tuple[float, float]:
+    def fractional_cell_at(self, point: QPointF) -> tuple[float, float]:
         """Return the fractional row and column of the stage at a point."""
         rows, columns = self.heatmap.rows, self.heatmap.columns
         down = (point.y() - self.cells.top()) / self.cell_height
@@ -212,7 +212,7 @@ class PanelSlot(Struct, frozen=True, dict=True):
     def _title_width(self) -> float:
         """Return the width that its head needs."""
         if self.title is TitlePlacement.LINE:
-            return line_title_width(self.heatmap)
+            return panel_title_width(self.heatmap)
         least = min_column_head_width(self.heatmap)
         is_sheet = self.title is TitlePlacement.SHEET
         return max(least, overlay_title_width(self.heatmap)) if is_sheet else least

@@ -41,8 +41,8 @@ from visualizer.heatmap.panel_margins import (
     footer_height,
     label_height,
     label_overhang,
-    line_title_width,
     min_column_head_width,
+    panel_title_width,
     row_sums_width,
     widest_label,
 )
@@ -92,7 +92,7 @@ class LargePanelPlacement:
         self.columns = [column[0] for column in board.columns]
         self.large = next(at for at, one in enumerate(self.columns) if one.stage == board.large)
         self.others = [at for at in range(len(self.columns)) if at != self.large]
-        self.titles = [line_title_width(one) for one in self.columns]
+        self.titles = [panel_title_width(one) for one in self.columns]
         self.alone = PanelArrangement(((self.large,),), 1, 1, measures.longest())
 
     def best(self) -> LargePanelArrangement | None:
@@ -390,7 +390,7 @@ def _panel_shape(heatmap: Heatmap, numbers: dict[int, int]) -> Hashable:
         heatmap.columns.is_token,
         heatmap.side,
         (heatmap.label, heatmap.head is None),
-        (min_column_head_width(heatmap), line_title_width(heatmap)),
+        (min_column_head_width(heatmap), panel_title_width(heatmap)),
         len(heatmap.notes),
         footer_height(heatmap),
         row_sums_width(heatmap),

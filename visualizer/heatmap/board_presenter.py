@@ -20,7 +20,7 @@ from visualizer.heatmap.panel_presenter import (
 )
 from visualizer.heatmap.step_highlights import (
     Highlights,
-    highlight_hovered,
+    highlight_pointed_cell,
     present_highlights,
 )
 from visualizer.session.pane import PanelPresenter
@@ -87,7 +87,7 @@ def present_board_contents(
         board = _reuse_if_equal(present(resolved, board), board)
     if step_key != previous.step_key:
         step_highlights = present_highlights(resolved)
-    highlights = highlight_hovered(resolved, step_highlights)
+    highlights = highlight_pointed_cell(resolved, step_highlights)
     return BoardContents(
         board,
         present_cursor(resolved),

@@ -87,7 +87,7 @@ class NumberRange(Struct, frozen=True):
     is_share: bool
 
     @property
-    def index_of_largest(self) -> float:
+    def largest_magnitude(self) -> float:
         """The largest absolute value."""
         return max(abs(self.low), abs(self.high))
 
@@ -132,15 +132,15 @@ def number_range(panels: Sequence[Heatmap]) -> NumberRange | None:
 
 def _candidate_formats(found: NumberRange) -> Iterator[CellNumberFormat]:
     """Yield the formats in descending preference, except those in which all numbers would be 0."""
-    fewest = 2 if found.index_of_largest < 10 else 1 if found.index_of_largest < 100 else 0
+    fewest = 2 if found.largest_magnitude < 10 else 1 if found.largest_magnitude < 100 else 0
     for decimals in range(MAX_DECIMALS, fewest - 1, -1):
         if (
             decimals == MAX_DECIMALS
-            or found.index_of_largest >= 5 * 10**-decimals
-            or not found.index_of_largest
+            or found.largest_magnitude >= 5 * 10**-decimals
+            or not found.largest_magnitude
         ):
             yield CellNumberFormat(decimals)
-    if found.index_of_largest and found.index_of_largest < MIN_TWO_DECIMAL_VALUE:
+    if found.largest_magnitude and found.largest_magnitude < MIN_TWO_DECIMAL_VALUE:
         yield CellNumberFormat(0, has_one_figure=True)
     elif found.is_share:
         yield CellNumberFormat(2, omits_leading_zero=True)

@@ -55,7 +55,7 @@ class CellSelectionController(QObject):
         """Unpin the cell."""
         self.pin(None)
 
-    def follow(self, cell: Cell) -> None:
+    def follow_link(self, cell: Cell) -> None:
         """Pin the target of a link, and add the present cell to the history."""
         self._workspace.request_view(
             self._zoom_to_pinned(replace(pin_cell(self._workspace.wanted, cell), hovered=None))

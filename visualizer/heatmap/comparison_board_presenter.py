@@ -110,14 +110,14 @@ class SamplePanelSource(PanelSource):
         run, mean = self.run, mean_tensor(self.run, comparison)
         names = (Role.WEIGHTS, Role.DROPPED)
         self.title = title
-        self.beside = (*(run.trace.holding(name) for name in names), mean)
+        self.beside = (*(run.trace.cached_stage(name) for name in names), mean)
         self.shared_scale_sources = _linked_panels(stage, head, tuple(map(run.trace.stage, names)))
 
     def _row_sums(self) -> np.ndarray | None:
         return None  # no room with four panels per row
 
 
-class MeanPanelSource(SamplePanelSource):
+class SampleMeanPanelSource(SamplePanelSource):
     """Builds the panels of the mean of dropout samples."""
 
     part = ComparedSide.MEAN
@@ -260,7 +260,7 @@ def present_comparison_board(resolved: ResolvedView, previous: Board) -> Board:
 def _kept_run_columns(
     resolved: ResolvedView, comparison: Comparison
 ) -> Iterator[Sequence[PanelSource]]:
-    kept, run, a = comparison.kept, resolved.run, resolved.kept
+    kept, run, a = comparison.kept, resolved.run, resolved.side_a
     assert kept
     for stage in resolved.shown_stages:
         rows = list(resolved.rows_of(stage))
@@ -312,7 +312,7 @@ def _sample_columns(
     mean, change = f"Mean of {count}", "Mean − weights"
     yield [SamplePanelSource(resolved, weights, head, comparison, "Weights") for head in heads]
     yield [SamplePanelSource(resolved, dropped, head, comparison, "One sample") for head in heads]
-    yield [MeanPanelSource(resolved, dropped, head, comparison, mean) for head in heads]
+    yield [SampleMeanPanelSource(resolved, dropped, head, comparison, mean) for head in heads]
     yield [ChangePanelSource(resolved, dropped, (head, None), comparison, change) for head in heads]
 
 

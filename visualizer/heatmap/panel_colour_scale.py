@@ -94,7 +94,7 @@ def _max_possible_weight(trace: Trace, shown: tuple[CachedTensor, ...], farthest
 
     Values read from a file may be larger.
     """
-    dropped = trace.holding(trace.dropout_stage) if trace.dropout_stage else None
+    dropped = trace.cached_stage(trace.dropout_stage) if trace.dropout_stage else None
     end = 1 / (1 - trace.spec.dropout) if any(one is dropped for one in shown) else 1.0
     return end if farthest <= end * (1 + SHARE_ROUNDING_TOLERANCE) else farthest
 

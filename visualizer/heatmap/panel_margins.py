@@ -89,7 +89,7 @@ def fit_note(note: str, width: float) -> str:
     return note if _line_width(note) <= width else note.removeprefix(POOLING_PREFIX)
 
 
-def line_title_width(heatmap: Heatmap) -> float:
+def panel_title_width(heatmap: Heatmap) -> float:
     """Return the width of a panel's title in one line with the end of its scale."""
     title = _measure_text(heatmap.title, system_font_key()) * 1.1
     return title + 8 * text_scale() + _line_width(format_scale_end(heatmap))

@@ -180,7 +180,7 @@ class PanelSource:
     def _before_dropout(self) -> CachedTensor | None:
         """Return the tensor before dropout, if dropped cells are to be marked."""
         before = self.trace.before_dropout(self.stage.name)
-        return self.trace.holding(before) if before else None
+        return self.trace.cached_stage(before) if before else None
 
     def _choose_colours(self) -> ColourScale:
         return self._shared_colours(self.trace)

@@ -223,7 +223,7 @@ def _step_duration_ms(resolved: ResolvedView) -> float | None:
     return step_duration_ms(playhead.grain, playhead.speed) if playhead.is_playing else None
 
 
-def highlight_hovered(resolved: ResolvedView, highlights: Highlights) -> Highlights:
+def highlight_pointed_cell(resolved: ResolvedView, highlights: Highlights) -> Highlights:
     """Highlight the inputs of the hovered or pinned cell, if no step is highlighted."""
     cell = resolved.pointed
     if cell is None or highlights.blocks or cell.stage in highlights.hidden_stages:

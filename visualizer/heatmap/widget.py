@@ -523,7 +523,9 @@ class BoardView(BoardCanvas):
         if slot and notches:
             self.zoom_timer.start()
             within = self._zoom_point + self.scroll_offset()
-            self.zoomed.emit(WHEEL_ZOOM_FACTOR**notches, slot.heatmap.stage, *slot.between(within))
+            self.zoomed.emit(
+                WHEEL_ZOOM_FACTOR**notches, slot.heatmap.stage, *slot.fractional_cell_at(within)
+            )
 
     def viewportEvent(self, event: QEvent) -> bool:
         pinched = Qt.NativeGestureType.ZoomNativeGesture

@@ -239,7 +239,7 @@ class LabStateController(QObject):
             self._continue_in_background(run, training)
         for says, values in self._pending_messages:
             if training and says == "lengthen":
-                training.tell(says, **values)
+                training.send_message(says, **values)
         if run:
             self.draft = run.settings
         self._background_watcher.stop()
@@ -271,7 +271,7 @@ class LabStateController(QObject):
         training.ended.connect(self._on_ended)
         training.start()
         plain = settings_to_json(settings) if settings else None
-        training.tell("open", folder=str(run.folder), settings=plain)
+        training.send_message("open", folder=str(run.folder), settings=plain)
         self.changed.emit()
 
     # ------------------------------------------------------------------ messages of the training
@@ -285,7 +285,7 @@ class LabStateController(QObject):
         if self.run and self.training is None and self.run.phase not in run_state.BUSY_PHASES:
             self._open_run(replace(self.run, phase=RunPhase.OPENING, failure=None))
         if self.training and self.run and self.run.is_open:
-            self.training.tell(says, **values)
+            self.training.send_message(says, **values)
             self._is_starting |= says == "run"
         elif self.run:
             self._pending_messages.append((says, values))

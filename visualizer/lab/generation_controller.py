@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from visualizer.generation.controller import GenerationController
 from visualizer.generation.generation_tree import GenerationTree
-from visualizer.language.sampling import Sampling, probabilities
+from visualizer.language.sampling import Sampling, sampling_probabilities
 from visualizer.language.tokenizers import Vocabulary, tokenize
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class LabGenerationController(GenerationController):
     def pick(self, token: int) -> None:
         result, vocabulary = self.result, self._current_vocabulary()
         if result and token < len(vocabulary):
-            share = float(probabilities(result.logits[-1])[token])
+            share = float(sampling_probabilities(result.logits[-1])[token])
             self._set_tree(self.tree.pick(token, vocabulary.tokens[token], share))
 
     def sample(self) -> None:
@@ -91,9 +91,11 @@ class LabGenerationController(GenerationController):
             self._probe_controller.request_result()
         if result and self.can_sample:
             last = result.logits[-1]
-            chosen = probabilities(last, sampling.temperature, sampling.top_k, sampling.top_p)
+            chosen = sampling_probabilities(
+                last, sampling.temperature, sampling.top_k, sampling.top_p
+            )
             tokens = self._current_vocabulary().tokens
-            self._set_tree(self.tree.drawn(chosen, tokens, probabilities(last)))
+            self._set_tree(self.tree.append_sampled(chosen, tokens, sampling_probabilities(last)))
 
     def run(self, is_on: bool) -> None:
         """Start or stop continuous sampling."""

@@ -83,7 +83,7 @@ class LanguageModel(nn.Module):
         for layer in self.layers:
             assert isinstance(layer, MixingLayer)
             trace = layer.trace(stream)
-            stream = layer.after(stream, trace.tensor(trace.last))
+            stream = layer.after(stream, trace.tensor(trace.output_stage_name))
             traces.append(trace)
         return self.projection(self.norm(stream)), tuple(traces)
 

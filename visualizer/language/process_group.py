@@ -152,7 +152,9 @@ class DistributedProcessGroup:
     # ------------------------------------------------------------------ orders and bytes
 
     @contextmanager
-    def together(self, order: ProcessOrder, first: int = 0, second: int = 0) -> Iterator[None]:
+    def execute_in_all(
+        self, order: ProcessOrder, first: int = 0, second: int = 0
+    ) -> Iterator[None]:
         """Execute an order in all processes; the first one broadcasts it.
 
         Raises
@@ -225,7 +227,7 @@ class DistributedProcessGroup:
         Processes that wait in the middle of a step notice when this process ends.
         """
         if not self._is_parted:
-            with suppress(LostProcessError), self.together(ProcessOrder.END, status):
+            with suppress(LostProcessError), self.execute_in_all(ProcessOrder.END, status):
                 distributed.all_reduce(torch.zeros(1))
 
 

@@ -57,7 +57,7 @@ def check_sampling(sampling: Sampling) -> None:
         raise InputError("top_p", sentence, ("top_p", 1.0))
 
 
-def probabilities(
+def sampling_probabilities(
     logits: np.ndarray, temperature: float = 1.0, top_k: int | None = None, top_p: float = 1.0
 ) -> np.ndarray:
     """Return the probability of sampling each token.

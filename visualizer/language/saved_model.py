@@ -20,7 +20,7 @@ from visualizer.language.language_models import MixingLayer, build_model
 from visualizer.language.loss_log import LossLog, loss_curves
 from visualizer.language.memory_estimate import CHECKPOINT_COPIES, check_model_memory
 from visualizer.language.probe import Probe
-from visualizer.language.sampling import probabilities, sample_token, sample_with_seed
+from visualizer.language.sampling import sample_token, sample_with_seed, sampling_probabilities
 from visualizer.language.tokenizers import tokenize
 
 if TYPE_CHECKING:
@@ -119,9 +119,11 @@ def generate(saved: SavedModel, prompt: str, tokens: int, seed: int, sampling: S
     for draws in range(tokens):
         block = torch.tensor(sequence[-about.settings.block :])
         logits = readable(saved.model(block)[-1])
-        chosen = probabilities(logits, sampling.temperature, sampling.top_k, sampling.top_p)
+        chosen = sampling_probabilities(
+            logits, sampling.temperature, sampling.top_k, sampling.top_p
+        )
         sequence.append(sample_token(chosen, np.random.default_rng([seed, draws])))
-    return vocabulary.write(vocabulary.decode(sequence))
+    return vocabulary.write(vocabulary.ids_to_tokens(sequence))
 
 
 def iterate_tokens(
@@ -144,7 +146,9 @@ def iterate_tokens(
     while True:
         with torch.no_grad():
             logits = readable(model(ids)[-1])
-        chosen = probabilities(logits, sampling.temperature, sampling.top_k, sampling.top_p)
+        chosen = sampling_probabilities(
+            logits, sampling.temperature, sampling.top_k, sampling.top_p
+        )
         token = sample_with_seed(chosen, seed, draws)
         draws += 1
         ids = torch.cat([ids, ids.new_tensor([token])])[-model.settings.block :]

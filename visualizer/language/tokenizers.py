@@ -143,7 +143,7 @@ class Vocabulary(Struct, frozen=True, dict=True):
         tokens = tokenize(text, self.tokenizer)
         return tokens, self.encode(tokens)
 
-    def decode(self, numbers: Iterable[int]) -> tuple[str, ...]:
+    def ids_to_tokens(self, numbers: Iterable[int]) -> tuple[str, ...]:
         """Return the tokens with these ids."""
         return tuple(self.tokens[number] for number in numbers)
 

@@ -144,7 +144,7 @@ class TrainingServer:
     def _handle_pause(self, values: Mapping[str, Any]) -> None:
         if self.state == "running":
             self._pause_and_save()
-        self.tell()
+        self.report_progress()
 
     def _handle_stop(self, values: Mapping[str, Any]) -> None:
         """Stop with a checkpoint; if it cannot be written, warn, and stop the next time."""
@@ -164,7 +164,7 @@ class TrainingServer:
         if self.state == "running":
             self.state = "paused"
         self._send(Message("not_ended"))
-        self.tell()
+        self.report_progress()
 
     def _handle_end(self, values: Mapping[str, Any]) -> None:
         self.end()
@@ -175,7 +175,7 @@ class TrainingServer:
     def _handle_lengthen(self, values: Mapping[str, Any]) -> None:
         opened, self._steps_wanted = self._require_run(), int(values["steps"])
         self._set_steps(opened)
-        self.tell()
+        self.report_progress()
 
     def _set_steps(self, opened: OpenRun) -> None:
         """Set the requested number of steps; if it cannot be written, the request is kept."""
@@ -257,7 +257,7 @@ class TrainingServer:
     def _report_and_check(self) -> None:
         now = time.monotonic()
         if now - self._told_at >= PROGRESS_INTERVAL_S or not self.is_training:
-            self.tell()
+            self.report_progress()
         if now - self._looked_at >= STOP_CHECK_INTERVAL_S:
             self.check_stop_request()
 
@@ -277,7 +277,7 @@ class TrainingServer:
             return
         self._close_run(has_rested=not trains)
 
-    def tell(self) -> None:
+    def report_progress(self) -> None:
         """Send the progress, with the rows measured since the last report."""
         self._told_at = time.monotonic()
         if self.opened and self.opened.running:
@@ -335,7 +335,7 @@ class TrainingServer:
         self.is_ended = True
         if self.state in {"running", "paused"}:
             self.state = "stopped"
-        self.tell()
+        self.report_progress()
         if self.opened:
             self._remove_requests(self.opened, has_rested)
             self.opened.close()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from visualizer.attention.model_reading import (
     AblationAnswer,
-    CostlyAnswer,
+    DeferredAnswer,
     LensAnswer,
     LogitPartsAnswer,
     QuestionKind,
@@ -64,7 +64,9 @@ def answer_model_question(
     edits, cuts = reading.context_edits, reading.cuts
     if question.kind is QuestionKind.LENS:
         costly = "" if question.is_costly else _lens_cost_warning(model, text)
-        return CostlyAnswer(costly) if costly else _answer_lens(model, text, edits, cuts, progress)
+        return (
+            DeferredAnswer(costly) if costly else _answer_lens(model, text, edits, cuts, progress)
+        )
     if question.kind is QuestionKind.PARTS:
         number = model.token_id(question.token) if question.token else None
         parts = logit_parts(model, text, number, edits, cuts)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from visualizer.models.model_ranks import ModelRanks
+    from visualizer.models.model_ranks import ModelProcessGroup
 
 Given = TypeVar("Given")
 COMPARED_CELLS = 2**18
@@ -215,7 +215,7 @@ class _RecordingSession:
         model: nn.Module,
         edits: ContextEdits,
         cuts: EdgeCuts,
-        ranks: ModelRanks,
+        ranks: ModelProcessGroup,
         keeper: CallKeeper | None,
         *,
         holds_weights: bool,
@@ -357,7 +357,7 @@ def record_attention(
     keeps: bool = True,
     watches: bool = True,
     holds_weights: bool = True,
-    ranks: ModelRanks = SINGLE_RANK,
+    ranks: ModelProcessGroup = SINGLE_RANK,
 ) -> Iterator[list[AttentionCall]]:
     """Record every attention call of a transformers model within the context.
 
@@ -412,7 +412,7 @@ def record_calls(
     *,
     watches: bool = True,
     holds_weights: bool = True,
-    ranks: ModelRanks = SINGLE_RANK,
+    ranks: ModelProcessGroup = SINGLE_RANK,
 ) -> Iterator[None]:
     """Pass every attention call of a model to a keeper; otherwise like `record_attention`."""
     require_package("transformers", "Recording a model")
@@ -486,7 +486,9 @@ def _wrap_attention_interface() -> None:
     AttentionInterface.get_interface = get_interface
 
 
-def local_heads(by_head: Mapping[int, Given], ranks: ModelRanks, count: int) -> Mapping[int, Given]:
+def local_heads(
+    by_head: Mapping[int, Given], ranks: ModelProcessGroup, count: int
+) -> Mapping[int, Given]:
     """Return the values given for heads of this process, by local head number."""
     if not by_head:
         return by_head

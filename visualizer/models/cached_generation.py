@@ -11,7 +11,12 @@ from msgspec import Struct
 
 from visualizer.attention.cached_tensor import float64_on_cpu
 from visualizer.errors import InputError
-from visualizer.language.sampling import Sampling, check_sampling, probabilities, sample_with_seed
+from visualizer.language.sampling import (
+    Sampling,
+    check_sampling,
+    sample_with_seed,
+    sampling_probabilities,
+)
 from visualizer.models.attention_recorder import RecordingMethod
 from visualizer.models.model_ranks import Parallelism
 from visualizer.models.recorded_runs import number_calls
@@ -116,10 +121,12 @@ def generate(
         read = reader.read(numbers)
         rows.append(read.rows)
         logits = read.logits
-        drawable = probabilities(logits, sampling.temperature, sampling.top_k, sampling.top_p)
+        drawable = sampling_probabilities(
+            logits, sampling.temperature, sampling.top_k, sampling.top_p
+        )
         number = sample_with_seed(drawable, seed, len(numbers))
         numbers.append(number)
-        chances.append(float(probabilities(logits)[number]))
+        chances.append(float(sampling_probabilities(logits)[number]))
         if told:
             written = _report_new_text(told, reader.text_of(numbers), written)
         if number in reader.ends:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from visualizer.models.attention_recorder import ContextEdits
     from visualizer.models.long_text_recorder import LongTextCall
-    from visualizer.models.model_ranks import ModelRanks
+    from visualizer.models.model_ranks import ModelProcessGroup
 
     Run = Callable[[Mapping[str, Any]], Any]
 
@@ -50,7 +50,7 @@ def read_in_chunks(
     layers: int,
     keeps: bool = True,
     chunk: int = 0,
-    ranks: ModelRanks = SINGLE_RANK,
+    ranks: ModelProcessGroup = SINGLE_RANK,
 ) -> tuple[list[LongTextCall], Any]:
     """Run a model on a text chunk by chunk; return its calls, and the result of the last chunk.
 
@@ -106,7 +106,7 @@ def slice_arguments(given: Mapping[str, Any], start: int, end: int) -> dict[str,
 
 
 def supports_chunks(
-    model: Any, run: Run, given: Mapping[str, Any], ranks: ModelRanks = SINGLE_RANK
+    model: Any, run: Run, given: Mapping[str, Any], ranks: ModelProcessGroup = SINGLE_RANK
 ) -> bool:
     """Whether the values for a few tokens of a text are the same in chunks and in one pass."""
     if not cache_disabling_argument(model) or _has_length_dependent_positions(model.config):

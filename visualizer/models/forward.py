@@ -18,7 +18,7 @@ from visualizer.models.attention_recorder import (
     RecordingMethod,
     record_attention,
 )
-from visualizer.models.model_ranks import ModelRanks, Parallelism
+from visualizer.models.model_ranks import ModelProcessGroup, Parallelism
 from visualizer.models.text_model import PIXELS_ARGUMENT
 from visualizer.progress import CancelledError
 
@@ -39,7 +39,7 @@ HEAD_AXIS = {"context": 2}
 """Axis of the heads, if it is not the second one."""
 
 
-def gather_calls(ranks: ModelRanks, calls: list[AttentionCall]) -> list[AttentionCall]:
+def gather_calls(ranks: ModelProcessGroup, calls: list[AttentionCall]) -> list[AttentionCall]:
     """Return the calls of a run with all heads of all layers, from the calls of each rank."""
     if ranks.count == 1:
         return calls

@@ -79,7 +79,7 @@ class HubAnswer:
         try:
             begun = self._next_part()
         except BaseException:
-            self.leave()
+            self.stop_receiving()
             raise
         assert isinstance(begun, HTTPResponse)
         self.status: int = begun.status
@@ -90,7 +90,7 @@ class HubAnswer:
         while (part := self._next_part()) and isinstance(part, bytes):
             yield part
 
-    def leave(self) -> None:
+    def stop_receiving(self) -> None:
         """Stop receiving."""
         self._has_left.set()
 
@@ -327,7 +327,7 @@ def _open_url(
     try:
         yield answer
     finally:
-        answer.leave()
+        answer.stop_receiving()
 
 
 def _hub_endpoint(environment: Mapping[str, str]) -> str:

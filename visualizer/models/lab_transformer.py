@@ -239,7 +239,7 @@ class LabTokenizer:
 
     def words(self, numbers: Sequence[int]) -> tuple[str, ...]:
         """Return the tokens with these ids."""
-        return self.vocabulary.decode(numbers)
+        return self.vocabulary.ids_to_tokens(numbers)
 
     def as_users_message(self, text: str, name: str) -> str:
         """Reject the text: lab models have no chat template."""

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from visualizer.models.attention_recorder import ContextEdit, ContextEdits
-    from visualizer.models.model_ranks import ModelRanks
+    from visualizer.models.model_ranks import ModelProcessGroup
 
 RULE_IMPLEMENTATION = "attention_by_rule"
 """Name of our implementation of attention and masks."""
@@ -124,7 +124,7 @@ class _LongTextSession:
         edits: ContextEdits,
         tokens: int,
         layers: int,
-        ranks: ModelRanks,
+        ranks: ModelProcessGroup,
         *,
         keeps: bool,
     ) -> None:
@@ -227,7 +227,7 @@ def record_long_text(
     tokens: int = 0,
     layers: int = 0,
     keeps: bool = True,
-    ranks: ModelRanks = SINGLE_RANK,
+    ranks: ModelProcessGroup = SINGLE_RANK,
 ) -> Iterator[list[LongTextCall]]:
     """Record the vectors of every attention call within the context.
 

@@ -43,7 +43,12 @@ from visualizer.models.model_folder import (
     read_model_folder,
 )
 from visualizer.models.model_inputs import check_main_input
-from visualizer.models.model_ranks import SINGLE_RANK, DistributedRanks, ModelRanks, Parallelism
+from visualizer.models.model_ranks import (
+    SINGLE_RANK,
+    DistributedRanks,
+    ModelProcessGroup,
+    Parallelism,
+)
 from visualizer.models.model_tokenizer import BackgroundTokenizer
 from visualizer.models.tokenizer_process import tokenizer_process
 from visualizer.optional_packages import require_package
@@ -87,7 +92,7 @@ class LoadedModel(NamedTuple):
     model: Any
     tokenizer: ModelTokenizer | None
     device: Device
-    ranks: ModelRanks = SINGLE_RANK
+    ranks: ModelProcessGroup = SINGLE_RANK
     on_disk: DiskLayers | None = None
 
 
@@ -160,7 +165,7 @@ def _check_room(
     needed: int,
     device: Device,
     dtype: Dtype,
-    ranks: ModelRanks,
+    ranks: ModelProcessGroup,
     *,
     is_from_disk: bool,
 ) -> None:
@@ -201,7 +206,7 @@ def _load_config(folder: ModelFolder) -> Any:
     )
 
 
-def _ranks_for(folder: ModelFolder, parallelism: Parallelism, device: Device) -> ModelRanks:
+def _ranks_for(folder: ModelFolder, parallelism: Parallelism, device: Device) -> ModelProcessGroup:
     """Return the processes over which to split a model."""
     if parallelism is Parallelism.NONE:
         return SINGLE_RANK

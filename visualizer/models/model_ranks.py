@@ -53,7 +53,7 @@ class _EndedError(Exception):
         self.reason = reason
 
 
-class ModelRanks:
+class ModelProcessGroup:
     """A single process that holds the whole model; see `DistributedRanks` for several."""
 
     rank = 0
@@ -102,7 +102,7 @@ class ModelRanks:
         return {}
 
 
-class DistributedRanks(ModelRanks):
+class DistributedRanks(ModelProcessGroup):
     """One of several processes of a served model.
 
     Parameters
@@ -222,7 +222,7 @@ class DistributedRanks(ModelRanks):
         return found
 
 
-SINGLE_RANK = ModelRanks()
+SINGLE_RANK = ModelProcessGroup()
 
 
 def _restore_error(kind: str, field: str, sentence: str) -> InputError:

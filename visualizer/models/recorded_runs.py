@@ -302,7 +302,7 @@ class _LayerOfCall:
     def weights(self) -> Tensor:
         return _to_cpu(self._call.read_weights()[0])
 
-    def sample(self) -> WeightSample:
+    def weight_sample(self) -> WeightSample:
         return _sample_of(self._call)
 
     def vectors(self, name: str) -> Tensor:

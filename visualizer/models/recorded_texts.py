@@ -34,7 +34,7 @@ _MASKS_OF_DECODER = {"attention_mask": _DECODER, "encoder_attention_mask": _TEXT
 """Arguments of a forward pass that mark padding, with the text that they refer to."""
 
 
-class _Pass(Struct, eq=False):
+class _ForwardPass(Struct, eq=False):
     """One forward pass of the model or of a part of it.
 
     Parameters
@@ -253,7 +253,7 @@ class TextRecorder:
         self._is_pair = bool(getattr(model.config, "is_encoder_decoder", False))
         settings = getattr(model, "generation_config", None) or model.config
         self._padding_token = getattr(settings, "pad_token_id", None)
-        self._pass: _Pass | None = None
+        self._pass: _ForwardPass | None = None
         self._chains: dict[ModuleCallIndex, _Chain] = {}
         self._real: dict[str, Tensor] = {}
 
@@ -285,7 +285,7 @@ class TextRecorder:
             # generate() continues ended texts of a batch with padding that the mask does not mark.
             is_step_of_batch = ids.ndim == 2 and ids.shape[0] > 1 == ids.shape[1]
             is_ended = ids.eq(self._padding_token) if is_step_of_batch else None
-        self._pass = _Pass(
+        self._pass = _ForwardPass(
             past,
             cache is not None,
             bool(getattr(cache, "is_compileable", False)),
@@ -382,7 +382,7 @@ class TextRecorder:
         )
 
     def _order_continued_by(
-        self, made: _Pass, chains: Mapping[ModuleCallIndex, _Chain]
+        self, made: _ForwardPass, chains: Mapping[ModuleCallIndex, _Chain]
     ) -> Tensor | bool:
         """Return whether a pass continues the earlier ones, and for which texts of the batch."""
         if not made.past or not chains.keys() <= self._chains.keys():
@@ -395,7 +395,9 @@ class TextRecorder:
                     return False
         return found
 
-    def _mark_real(self, chains: Iterable[_Chain], made: _Pass, order: Tensor | None) -> None:
+    def _mark_real(
+        self, chains: Iterable[_Chain], made: _ForwardPass, order: Tensor | None
+    ) -> None:
         """Update which positions are padding; a pass's mask may omit cached positions."""
         own = [each for each in chains if not each.is_cross]
         for side, chain in {
@@ -418,7 +420,7 @@ class TextRecorder:
         self._real = made.real | self._real
 
 
-def _build_chains(made: _Pass) -> Iterator[tuple[ModuleCallIndex, _Chain]]:
+def _build_chains(made: _ForwardPass) -> Iterator[tuple[ModuleCallIndex, _Chain]]:
     """Yield a chain for each call of a pass."""
     counts: Counter[str] = Counter()
     for call in made.calls:

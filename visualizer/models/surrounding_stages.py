@@ -169,7 +169,7 @@ def add_layer_stages(
         for row in layer_stage_rows(steps)
         if row.step is not None or row.name not in rows
     }
-    held = {**tensors, **{name: trace.holding(name) for name in trace.names}}
+    held = {**tensors, **{name: trace.cached_stage(name) for name in trace.names}}
     names = sorted(held, key=STAGE_ORDER.index)
     whole = Trace(
         trace.spec,

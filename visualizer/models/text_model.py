@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from visualizer.attention.model_reading import SecondText
+from visualizer.attention.model_reading import SecondTextUse
 from visualizer.attention.token_labels import label_split_characters
 from visualizer.errors import InputError
 from visualizer.models.model_folder import positive_int
@@ -152,13 +152,13 @@ class TextModel:
         return tuple((at, names[number]) for at, number in numbers if number in names)
 
     @property
-    def second_text(self) -> SecondText:
+    def second_text(self) -> SecondTextUse:
         """How the model uses a second text."""
         if self.tokenizer is None:
-            return SecondText.NONE
+            return SecondTextUse.NONE
         if self.has_decoder:
-            return SecondText.DECODER
-        return SecondText.NONE if self.model.can_generate() else SecondText.PAIR
+            return SecondTextUse.DECODER
+        return SecondTextUse.NONE if self.model.can_generate() else SecondTextUse.PAIR
 
     def _decoder_ids(self, second: str | None) -> list[int]:
         config = self.model.config

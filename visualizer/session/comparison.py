@@ -40,7 +40,7 @@ def difference_tensor(
     if comparison.against is ComparisonKind.HEAD:
         return comparison.cached_result(live, lambda: live.subtract_heads(*comparison.heads)), index
     if comparison.against is ComparisonKind.SAMPLES:
-        weights, mean = run.trace.holding(Role.WEIGHTS), mean_tensor(run, comparison)
+        weights, mean = run.trace.cached_stage(Role.WEIGHTS), mean_tensor(run, comparison)
         return comparison.cached_result(mean, lambda: mean.subtract(weights)), index
     assert comparison.kept
     kept = comparison.kept.trace.displayed_stage(stage, lens, fold)
@@ -61,7 +61,7 @@ def max_magnitude(resolved: ResolvedView, stage: str, fold: HeadAggregate | None
 def mean_tensor(run: Run, comparison: Comparison) -> CachedTensor:
     """Return the mean of the dropout samples."""
     # Cached by the weights after dropout, which change with the rate and the seed.
-    sample = run.trace.holding(Role.DROPPED)
+    sample = run.trace.cached_stage(Role.DROPPED)
     count = drawable_samples(run, comparison.count)
     return comparison.cached_result(sample, lambda: sample_mean(run, count, comparison.tally))
 

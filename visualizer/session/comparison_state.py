@@ -61,17 +61,17 @@ class Comparison(Struct, frozen=True, eq=False):
     made: WeakKeyDictionary[CachedTensor, CachedTensor] = field(default_factory=WeakKeyDictionary)
 
     @property
-    def asked(self) -> tuple[object, ...]:
+    def requested_fields(self) -> tuple[object, ...]:
         """The requested fields, without samples and derived results."""
         return tuple(
             getattr(self, name) for name in self.__struct_fields__ if name not in DERIVED_FIELDS
         )
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Comparison) and self.asked == other.asked
+        return isinstance(other, Comparison) and self.requested_fields == other.requested_fields
 
     def __hash__(self) -> int:
-        return hash(self.asked)
+        return hash(self.requested_fields)
 
     def changed(self, **fields: Any) -> Comparison:
         """Return the comparison with changed fields and without derived results."""

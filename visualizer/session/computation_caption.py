@@ -44,7 +44,7 @@ _SCORE_WORDS = {
 """Operations of models on scores that modules have no settings for."""
 
 
-def caption(run: Run) -> str:
+def describe_number_origin(run: Run) -> str:
     """Describe how a run's numbers were computed; different numbers get different captions.
 
     Only the contents of custom matrices are left out.

@@ -13,7 +13,7 @@ from visualizer.attention.mechanisms import (
     Mechanism,
     apply_mechanism,
     mechanism_of,
-    with_block_size,
+    with_embedding_size,
 )
 from visualizer.attention.saved_numbers import (
     are_numbers_local,
@@ -22,7 +22,7 @@ from visualizer.attention.saved_numbers import (
     captured_layer,
 )
 from visualizer.attention.spec import AttentionSpec, MaskKind
-from visualizer.attention.spec_validation import problems
+from visualizer.attention.spec_validation import spec_problems
 from visualizer.brief_repr import brief_repr
 from visualizer.language.tokenizers import TokenizerKind, tokenize
 
@@ -152,7 +152,7 @@ class Document(Struct, frozen=True):
 
     def problems(self) -> tuple[Problem, ...]:
         """Return the problems of the settings; none if the settings have no effect."""
-        return problems(self.spec) if self.has_module else ()
+        return spec_problems(self.spec) if self.has_module else ()
 
     def large_objects(self) -> tuple[bytes | str, ...]:
         """Return the objects that use most of its memory: those in `held`, and long texts."""
@@ -211,7 +211,7 @@ def _with_setting(spec: AttentionSpec, name: str, value: Any) -> AttentionSpec:
     if name == "painted":
         return replace(spec, mask=MaskKind.OWN, own_mask=value)
     if name == "d_in" and spec.has_block:
-        return with_block_size(spec, value)
+        return with_embedding_size(spec, value)
     return replace(spec, **{name: value})
 
 

@@ -80,6 +80,6 @@ def drawable_samples(run: Run, count: int) -> int:
 
 def sample_mean(run: Run, count: int, tally: SampleTally) -> CachedTensor:
     """Return the mean of the weights after dropout over this many samples."""
-    spec, weights = run.trace.spec, run.trace.holding(Role.WEIGHTS)
+    spec, weights = run.trace.spec, run.trace.cached_stage(Role.WEIGHTS)
     counts = tally.count_first_samples(spec, tuple(weights.tensor.shape), count)
     return weights.times(counts, count * (1 - spec.dropout))

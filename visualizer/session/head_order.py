@@ -27,7 +27,7 @@ CHANGE_MEASURE = "change"
 """Measure: distance of a head's weights from those of the unedited model."""
 
 
-class OrderRow(Struct, frozen=True):
+class HeadOrderRow(Struct, frozen=True):
     """One order.
 
     Parameters
@@ -49,41 +49,41 @@ class OrderRow(Struct, frozen=True):
     reads: str = ""
 
 
-ORDERS: tuple[OrderRow, ...] = (
-    OrderRow(HeadOrder.LAYER, "By layer"),
-    OrderRow(
+ORDERS: tuple[HeadOrderRow, ...] = (
+    HeadOrderRow(HeadOrder.LAYER, "By layer"),
+    HeadOrderRow(
         HeadOrder.INDUCTION,
         "Induction first",
         "induction",
         reads="attends to the token after an earlier occurrence of the same token",
     ),
-    OrderRow(
+    HeadOrderRow(
         HeadOrder.DUPLICATE,
         "Same token first",
         "duplicate",
         reads="attends to earlier occurrences of the same token",
     ),
-    OrderRow(
+    HeadOrderRow(
         HeadOrder.PREVIOUS,
         "Previous token first",
         "previous",
         reads="attends to the previous token",
     ),
-    OrderRow(HeadOrder.FIRST, "First token first", "first", reads="attends to the first token"),
-    OrderRow(HeadOrder.OWN, "Own token first", "own", reads="attends to the query’s own token"),
-    OrderRow(HeadOrder.SHARPEST, "Sharpest first", "entropy", is_descending=False),
-    OrderRow(HeadOrder.FARTHEST, "Farthest first", "distance"),
-    OrderRow(
+    HeadOrderRow(HeadOrder.FIRST, "First token first", "first", reads="attends to the first token"),
+    HeadOrderRow(HeadOrder.OWN, "Own token first", "own", reads="attends to the query’s own token"),
+    HeadOrderRow(HeadOrder.SHARPEST, "Sharpest first", "entropy", is_descending=False),
+    HeadOrderRow(HeadOrder.FARTHEST, "Farthest first", "distance"),
+    HeadOrderRow(
         HeadOrder.VALUE_WEIGHTING,
         "Value-weighting first",
         "value_weighting",
         reads="weights change when multiplied by ‖v‖ and renormalized",
     ),
-    OrderRow(HeadOrder.ALIKE, "Similar heads together"),
-    OrderRow(HeadOrder.CHANGED, "Most changed first", CHANGE_MEASURE),
+    HeadOrderRow(HeadOrder.ALIKE, "Similar heads together"),
+    HeadOrderRow(HeadOrder.CHANGED, "Most changed first", CHANGE_MEASURE),
 )
 
 
-def find_order_row(order: HeadOrder) -> OrderRow:
+def find_order_row(order: HeadOrder) -> HeadOrderRow:
     """Look up an order's row."""
     return next(row for row in ORDERS if row.order is order)

@@ -189,7 +189,7 @@ def _connect_to_server(server: ServerChoice, text: str, progress: Progress) -> O
         keep = partial(store_token, token=token) if server.is_kept else forget_token
         # Access to a locked keyring blocks until the user unlocks it.
         Thread(target=keep, args=(model.server,), daemon=True).start()
-    return OpenedSource(model.source, model.replacement_text(text), model)
+    return OpenedSource(model.source, model.fallback_text(text), model)
 
 
 def stored_server_token(host: str, port: int) -> str:

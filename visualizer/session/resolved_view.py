@@ -92,7 +92,7 @@ def pooling_block(trace: Trace, stage: Stage, room: int) -> tuple[int, int]:
     return math.ceil(rows / room), math.ceil(columns / room)
 
 
-class SideLabels(Struct, frozen=True):
+class AxisLabels(Struct, frozen=True):
     """The labels of a text's queries and keys."""
 
     rows: tuple[str, ...]
@@ -175,17 +175,17 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
     large: str | None
     made: dict[Hashable, object] = field(default_factory=dict)
     """Values shared by panels, by key; computed on first use."""
-    _side_labels: dict[int, SideLabels] = field(default_factory=dict)
+    _side_labels: dict[int, AxisLabels] = field(default_factory=dict)
     _extents: dict[tuple[str, int, bool], PoolingExtent] = field(default_factory=dict)
 
     # ------------------------------------------------------------------ panels
 
-    def side_labels(self, leading: LeadingIndex) -> SideLabels:
+    def side_labels(self, leading: LeadingIndex) -> AxisLabels:
         """Return the labels of a text's queries and keys, reusing the object of an earlier view."""
         text = self.run.trace.at("text", leading)
         if text not in self._side_labels:
             words = self.run.labels(leading), self.run.labels(leading, "key")
-            self._side_labels[text] = SideLabels(*map(visible_tokens, words))
+            self._side_labels[text] = AxisLabels(*map(visible_tokens, words))
         return self._side_labels[text]
 
     def extent(self, stage: Stage) -> PoolingExtent:
@@ -291,7 +291,7 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
     # ------------------------------------------------------------------ comparison
 
     @cached_property
-    def kept(self) -> ResolvedView:
+    def side_a(self) -> ResolvedView:
         """Side A of a comparison, resolved with the same view."""
         comparison = self.comparison
         assert comparison

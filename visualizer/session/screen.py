@@ -147,7 +147,7 @@ class Presenter(Protocol):
             The panels shown before or prefetched.
         """
 
-    def present_drawn(self, moment: ScreenInputs, shown: LazyPanels) -> Screen:
+    def present_new_pictures(self, moment: ScreenInputs, shown: LazyPanels) -> Screen:
         """Build a screen after a change of only the pictures of a long text.
 
         Parameters

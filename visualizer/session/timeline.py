@@ -173,7 +173,7 @@ class Timeline(Struct, frozen=True, dict=True):
             return rows, 0
         return (place.row + 1, 0) if self.grain is StepSize.ROW else (place.row, place.column + 1)
 
-    def last(self, stage: str) -> int:
+    def last_step_index(self, stage: str) -> int:
         """Return the index of a stage's last step, or of the last step before it."""
         later = STAGE_ORDER[STAGE_ORDER.index(stage) + 1 :]
         names = [size[0] for size in self.sizes]
@@ -201,7 +201,7 @@ def caption_cell(run: Run, leading: LeadingIndex, step: Step, head: int) -> tupl
     """
     trace = run.trace
     heads = (min(head, trace.spec.heads - 1),) if "head" in trace.stage(step.stage).dims else ()
-    if len(step.rows) > 1 and trace.holding(step.stage).is_blockwise:
+    if len(step.rows) > 1 and trace.cached_stage(step.stage).is_blockwise:
         step = Step(step.stage, step.rows[-1:], step.columns)  # read only the last row
     block = (slice(step.rows.start, step.rows.stop), slice(step.columns.start, step.columns.stop))
     numbers = trace.read(step.stage, (*leading, *heads, *block))

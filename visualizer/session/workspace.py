@@ -596,7 +596,7 @@ class Workspace(QObject):
             self._update_screen()
             return
         moment = self._build_moment(shown.document, shown.view, resolved)
-        self.screen = self._presenter.present_drawn(moment, shown.panels)
+        self.screen = self._presenter.present_new_pictures(moment, shown.panels)
         self.drawn.emit()
         self._refine_pictures()
 

@@ -104,7 +104,7 @@ class Controllers(FeatureControllers):
         files.settled.connect(self.recent_files_menu.remember)
         self.recent_files_menu.chosen.connect(files.open)
         files.modelRequested.connect(self.model_chooser_controller.open_folder)
-        files.imageRequested.connect(images.take)
+        files.imageRequested.connect(images.use_image)
         self.presenter.arrangementChanged.connect(self.board.apply_pending_arrangement)
         self.presenter.paintingLeft.connect(self.mask_edit_controller.stop)
         self.presenter.cellLeft.connect(self.cell_selection_controller.unpin)

@@ -73,7 +73,7 @@ class WriteResult(Struct, frozen=True, eq=False):
     missing_numbers_notice: str
 
 
-class _ChangedError(Exception):
+class _FileChangedError(Exception):
     """Another program has changed the file to be replaced."""
 
 
@@ -123,7 +123,7 @@ def write_saved_document(
 
     def check() -> None:
         if not may_replace and read_file_version(path) not in (None, replaced):
-            raise _ChangedError
+            raise _FileChangedError
 
     try:
         with suppress(OSError):  # reported by the write itself
@@ -133,7 +133,7 @@ def write_saved_document(
         atomic_file.write_atomically(
             path, lambda file: write_document(file, whole, view, run), check=check
         )
-    except _ChangedError:
+    except _FileChangedError:
         return ChangedFile(path, page)
     is_of_model = whole is not document
     is_elsewhere = bool(run and run.reading and run.reading.fetch_captured)

@@ -110,7 +110,7 @@ class PanelPresenters:
             )
         return Screen(moment.document, moment.view, resolved, made, moment.wanted)
 
-    def present_drawn(self, moment: ScreenInputs, shown: LazyPanels) -> Screen:
+    def present_new_pictures(self, moment: ScreenInputs, shown: LazyPanels) -> Screen:
         """Create a screen in which only the panels of `REFINED` have changed."""
         screen = self.present(moment, shown.latest_panels())
         made = screen.panels

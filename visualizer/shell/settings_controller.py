@@ -66,7 +66,7 @@ class SettingsController(QObject):
             dialog.startPageChosen.connect(self._choose_start_page)
             dialog.deviceChosen.connect(self._choose_device)
             dialog.autosaveChosen.connect(self._choose_autosave)
-            dialog.folderChosen.connect(self._open_folder)
+            dialog.folderOpenRequested.connect(self._open_folder)
         self.show()
         self.dialog.show()
         self.dialog.raise_()
@@ -112,7 +112,7 @@ class SettingsController(QObject):
         self.startPageChosen.emit()
 
     def _choose_device(self, device: object) -> None:
-        self._setup.choose("device", device, going_on=False)
+        self._setup.change_setting("device", device, going_on=False)
 
     def _choose_autosave(self, is_on: bool) -> None:
         app_settings.set_autosaving(is_on)

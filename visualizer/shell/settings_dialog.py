@@ -119,7 +119,7 @@ class SettingsDialog(QDialog):
     startPageChosen = Signal(bool)
     deviceChosen = Signal(object)
     autosaveChosen = Signal(bool)
-    folderChosen = Signal(object)
+    folderOpenRequested = Signal(object)
     """A `DataFolder`."""
 
     def __init__(self, window: QWidget, folders: Iterable[DataFolder]) -> None:
@@ -215,13 +215,13 @@ class SettingsDialog(QDialog):
         self._grid.addWidget(PlainLabel(folder.title), row, 0)
         self._grid.addWidget(path, row, 1)
         self._grid.addWidget(button, row, 2)
-        button.clicked.connect(self._choose_folder)
+        button.clicked.connect(self._request_opening_folder)
         return button
 
-    def _choose_folder(self) -> None:
+    def _request_opening_folder(self) -> None:
         button = self.sender()
         if isinstance(button, OpenFolderButton):
-            self.folderChosen.emit(button.folder)
+            self.folderOpenRequested.emit(button.folder)
 
     def show_settings(self, settings: ProgramSettings) -> None:
         self._fit_text()

@@ -113,7 +113,9 @@ def read_archive(file: BinaryIO) -> tuple[dict[str, bytes], dict[str, np.ndarray
         with zipfile.ZipFile(file) as archive:
             members = archive.infolist()
             _check_members(members, file.seek(0, 2))
-            texts = {one.filename: _read_text(archive, one) for one in members if _is_text(one)}
+            texts = {
+                one.filename: _read_text_bytes(archive, one) for one in members if _is_text(one)
+            }
             arrays = {
                 one.filename.removesuffix(".npy"): _read_array(archive, one)
                 for one in members
@@ -184,7 +186,7 @@ def _check_member(member: zipfile.ZipInfo) -> None:
         raise DamagedError(f"contains a text that is too long: “{format_short_value(name)}”.")
 
 
-def _read_text(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+def _read_text_bytes(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
     with archive.open(member) as opened:
         text = opened.read(member.file_size)  # without a size, everything would be decompressed
     if len(text) != member.file_size:

@@ -256,9 +256,11 @@ class CommandMenus(Generic[ControllersT, StateT]):
             if is_on or not action.command.group:  # Qt unchecks the others of a group
                 action.setChecked(is_on)
         for action, face in self._facing:
-            self._show_face(action, results[face], theme)
+            self._apply_appearance(action, results[face], theme)
 
-    def _show_face(self, action: CommandAction, face: CommandAppearance, theme: Theme) -> None:
+    def _apply_appearance(
+        self, action: CommandAction, face: CommandAppearance, theme: Theme
+    ) -> None:
         if self._faces.get(action.command.id) == face:
             return
         self._faces[action.command.id] = face

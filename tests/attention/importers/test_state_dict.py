@@ -60,7 +60,7 @@ def with_masks(path: Path, masks: list[np.ndarray]) -> None:
 
 def computed(spec: AttentionSpec, x: torch.Tensor) -> torch.Tensor:
     trace = attend(spec, x, initialize_parameters(spec, len(x), torch.device("cpu")))
-    return trace.tensor(trace.last)
+    return trace.tensor(trace.output_stage_name)
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -103,7 +103,9 @@ def test_the_books_classes_load_them_strictly_and_give_the_same_numbers(
     assert not result.unexpected_keys
     given = torch.tensor(run.trace.read("input"))
     output = module(given).detach().numpy()
-    np.testing.assert_allclose(output, run.trace.read(run.trace.last), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(
+        output, run.trace.read(run.trace.output_stage_name), rtol=1e-6, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("name", ["stacked", "multi-head"])
@@ -112,7 +114,9 @@ def test_heads_without_a_mask_have_one_that_forbids_nothing(name: str) -> None:
     run, module = a_run(**fields | {"mask": MaskKind.NONE}), make(book_modules)
     module.load_state_dict(safetensors.torch.load(written(run)), strict=True)
     output = module(torch.tensor(run.trace.read("input"))).detach().numpy()
-    np.testing.assert_allclose(output, run.trace.read(run.trace.last), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(
+        output, run.trace.read(run.trace.output_stage_name), rtol=1e-6, atol=1e-6
+    )
 
 
 def test_the_mask_of_a_padded_batch_is_that_of_the_longest_text() -> None:
@@ -137,7 +141,7 @@ def test_they_open_again_with_their_mask(
     ]
     again = a_run(**{name: getattr(found, name) for name in found.__struct_fields__})
     np.testing.assert_array_equal(
-        again.trace.read(again.trace.last), run.trace.read(run.trace.last)
+        again.trace.read(again.trace.output_stage_name), run.trace.read(run.trace.output_stage_name)
     )
 
 

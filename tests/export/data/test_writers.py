@@ -47,7 +47,7 @@ from visualizer.export.data.exported_matrices import ExportMatrix, shown_matrice
 from visualizer.format import format_number
 from visualizer.progress import REPORT_INTERVAL
 from visualizer.session.cell_address import Cell
-from visualizer.session.computation_caption import caption
+from visualizer.session.computation_caption import describe_number_origin
 from visualizer.session.view import View
 from visualizer.version import __version__
 
@@ -281,7 +281,7 @@ def cells(line: str) -> list[str]:
 def test_a_table_of_markdown_has_the_windows_numbers(stage: str) -> None:
     run = a_run()
     title, empty, header, rule, *rows = as_markdown(run, ExportMatrix(stage, 0)).splitlines()
-    assert title == f"**{run.trace.stage(stage).title}, head 1** · {caption(run)}"
+    assert title == f"**{run.trace.stage(stage).title}, head 1** · {describe_number_origin(run)}"
     assert empty == ""
     assert set(rule) == set("| -:")
     values = run.trace.read(stage, (0,)).tolist()
@@ -340,7 +340,7 @@ def test_json_says_what_it_is() -> None:
     run = a_run("one two", "three four")
     read = as_json(run)
     assert (read["program"], read["version"]) == ("Attention Visualizer", __version__)
-    assert read["caption"] == caption(run)
+    assert read["caption"] == describe_number_origin(run)
     assert read["texts"] == [["one", "two"], ["three", "four"]]
     assert read["stages"][0]["dims"][0] == "text"
     assert read["spec"] == spec_to_json(run.trace.spec)

@@ -42,7 +42,7 @@ from visualizer.export.figures import rasterization
 from visualizer.export.figures.figure_page import figure_content, lay_out_page
 from visualizer.export.writers import export_file
 from visualizer.session.cell_address import Cell
-from visualizer.session.computation_caption import caption
+from visualizer.session.computation_caption import describe_number_origin
 from visualizer.session.timeline import PlaybackPosition, StepSize
 from visualizer.widgets import app_settings
 from visualizer.widgets.theme import DARK
@@ -234,9 +234,9 @@ def test_of_a_document_is_said_what_it_is_of(hand: Hand) -> None:
     assert seen(hand, dialog) is None
     assert dialog.pane.shown
     assert hand.window.workspace.snapshot
-    assert dialog.pane.shown.text.split("\n") == caption(hand.window.workspace.snapshot.run).split(
-        " · "
-    )
+    assert dialog.pane.shown.text.split("\n") == describe_number_origin(
+        hand.window.workspace.snapshot.run
+    ).split(" · ")
     assert dialog.size_.text() == "Attention Visualizer document"
     assert not dialog.figure.isVisible()
     assert not dialog.copy.isEnabled()

@@ -119,7 +119,7 @@ def test_it_is_all_of_the_pinned_panel_whatever_is_zoomed_in_on() -> None:
 def test_the_window_keeps_its_picture_and_the_file_opens_again(tmp_path: Path) -> None:
     one = long_shot(TOKENS)
     export_file(tmp_path / "a.png", one, CELLS)
-    assert one.run.trace.holding("weights").version == 0
+    assert one.run.trace.cached_stage("weights").version == 0
     assert open_document(tmp_path / "a.png").document == one.document
     with Image.open(tmp_path / "a.png") as image:
         assert image.info["Title"] == "Weights"
@@ -165,7 +165,7 @@ def test_a_cancelled_picture_leaves_nothing(tmp_path: Path) -> None:
 def test_progress_grows_and_memory_is_that_of_some_rows() -> None:
     one, told = long_shot(3_000, View(stages=frozenset({"scaled"}))), []
     cells = find_panel_cells(one, CELLS)
-    held = cells.resolved.run.trace.holding("scaled")
+    held = cells.resolved.run.trace.cached_stage("scaled")
     largest = 0
     tracemalloc.start()
     for _ in cells.bands(lambda done, of: told.append(done / of)):

@@ -32,7 +32,7 @@ from visualizer.heatmap.board import Board
 from visualizer.heatmap.comparison_board_presenter import present_comparison_board
 from visualizer.session.comparison import format_signed
 from visualizer.session.comparison_state import Comparison, ComparisonKind
-from visualizer.session.computation_caption import caption
+from visualizer.session.computation_caption import describe_number_origin
 from visualizer.session.view import View
 from visualizer.session.view_options import ColourLimits, ColourOptions
 from visualizer.session.zoom_ranges import ZoomRange
@@ -432,7 +432,9 @@ def test_texts_of_any_length_are_shown_whole(count: int, tmp_path: Path) -> None
     return [panels.length, document.documentElement.scrollWidth <= innerWidth,
       panels.map((panel) => panel.box.cells.getBoundingClientRect().width / panel.shape[1])];
     """
-    (panels, fits, widths), said = headless_browser.see(page(shown, caption(run)), script, tmp_path)
+    (panels, fits, widths), said = headless_browser.see(
+        page(shown, describe_number_origin(run)), script, tmp_path
+    )
     assert panels == 36
     assert fits
     assert all(width >= 1 and width == round(width) for width in widths)

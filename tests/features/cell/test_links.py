@@ -112,9 +112,9 @@ def test_a_cell_far_away_is_scrolled_to(hand: Hand) -> None:
     hand.type_number("d_out", "16")
     hand.type_number("heads", "8")
     hand.settle()
-    hand.window.controllers.cell_selection_controller.follow(Cell("weights", (7, 5, 5)))
+    hand.window.controllers.cell_selection_controller.follow_link(Cell("weights", (7, 5, 5)))
     hand.settle()
-    hand.window.controllers.cell_selection_controller.follow(Cell("scaled", (7, 5, 5)))
+    hand.window.controllers.cell_selection_controller.follow_link(Cell("scaled", (7, 5, 5)))
     hand.settle()
     for cell in (Cell("scaled", (7, 5, 5)), Cell("weights", (7, 5, 5))):
         assert pinned(hand) == cell
@@ -128,10 +128,10 @@ def test_a_cell_far_away_is_scrolled_to(hand: Hand) -> None:
 def test_a_link_opened_by_keys_is_told_wherever_the_pointer_rests(hand: Hand) -> None:
     hand.click_cell(Cell("scores", (0, 2, 1)))
     hand.hover(Cell("weights", (0, 3, 1)))
-    hand.window.controllers.cell_selection_controller.follow(Cell("queries", (0, 2, 0)))
+    hand.window.controllers.cell_selection_controller.follow_link(Cell("queries", (0, 2, 0)))
     hand.settle()
     assert "pinned" in hand.window.panes["Cell"].heading.text()
-    hand.window.controllers.cell_selection_controller.follow(Cell("queries", (0, 2, 0)))
+    hand.window.controllers.cell_selection_controller.follow_link(Cell("queries", (0, 2, 0)))
     assert hand.window.workspace.view.past == (Cell("scores", (0, 2, 1)),)
 
 

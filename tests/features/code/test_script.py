@@ -39,7 +39,7 @@ from visualizer.attention.spec import (
     Projection,
     ScaleKind,
 )
-from visualizer.attention.spec_validation import problems
+from visualizer.attention.spec_validation import spec_problems
 from visualizer.errors import InputError
 from visualizer.features.code.code_lines import stage_code_lines
 from visualizer.features.code.script import (
@@ -162,10 +162,10 @@ def documents() -> Iterator[Run]:
         spec = apply_mechanism(mechanism, AttentionSpec(d_in=4, d_out=4, device=Device.CPU))
         yield Case((("Your", "journey", "starts"),), spec).run()
     for fields in CHOSEN:
-        if not problems(AttentionSpec(**fields)):
+        if not spec_problems(AttentionSpec(**fields)):
             yield a_run(**fields)
         padded = AttentionSpec(**fields, lengths=(1, 2))
-        if not problems(padded):
+        if not spec_problems(padded):
             yield a_run("Your journey starts again", "with one", **fields)
     for fields in THREE:
         yield a_run("Your journey starts", **fields)
@@ -203,7 +203,7 @@ def with_one_vector_changed(source: str, run: Run) -> str | None:
     """Change the vector of the token that is read most; None where none can be seen to matter."""
     trace = run.trace
     shares = np.abs(trace.read("dropped" if "dropped" in trace else "weights")).sum(-3)
-    seen = np.isfinite(trace.read(trace.last)).all(-1)
+    seen = np.isfinite(trace.read(trace.output_stage_name)).all(-1)
     shares = np.where(seen[..., None] & np.isfinite(shares), shares, 0).sum(-2)
     place = np.unravel_index(int(shares.argmax()), shares.shape)
     if shares[place] < 1e-3:
@@ -405,7 +405,7 @@ def test_scores_so_large_that_one_call_rounds_otherwise_are_said(tmp_path: Path)
 def test_no_tolerance_hides_a_fourth_digit_unless_it_is_said(case: Case) -> None:
     run = case.run()
     for dialect in CodeDialect:
-        found = stage_tolerance(run, dialect, run.trace.last)
+        found = stage_tolerance(run, dialect, run.trace.output_stage_name)
         most = MAX_ROUNDING_UNITS * rounding_unit(run.trace.spec)
         said = "fewer exact" in write_script(run, dialect)
         assert (found.relative_tolerance <= most) is not said

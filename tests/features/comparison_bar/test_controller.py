@@ -256,7 +256,7 @@ def test_of_fewer_heads_than_were_compared_two_can_be_chosen(
     hand.window.workspace.set("d_out", 8)
     hand.window.workspace.set("heads", 8)
     hand.settle()
-    hand.window.controllers.cell_selection_controller.follow(Cell("scores", (6, 2, 3)))
+    hand.window.controllers.cell_selection_controller.follow_link(Cell("scores", (6, 2, 3)))
     hand.settle()
     press(hand, Qt.Key.Key_H)
     hand.type_number("heads", "4")

@@ -57,7 +57,7 @@ def table(run: Run, **fields: Any) -> HeadTablePanel:
 def with_weights(run: Run, weights: np.ndarray) -> Run:
     """The same run, with other weights in their place."""
     old = run.trace
-    held = {name: old.holding(name) for name in old.names}
+    held = {name: old.cached_stage(name) for name in old.names}
     held["weights"] = type(held["weights"])(torch.from_numpy(weights.astype(np.float32)))
     return replace(run, trace=Trace(old.spec, old.stages, {}, held, frozenset()))
 

@@ -20,7 +20,7 @@ from visualizer.attention.spec import (
     Projection,
     ScaleKind,
 )
-from visualizer.attention.spec_validation import problems
+from visualizer.attention.spec_validation import spec_problems
 from visualizer.features.lessons.claim_check import ClaimResult, PrintedNumbers, check_claim
 from visualizer.features.lessons.lesson import ClaimMeasure
 from visualizer.features.lessons.lesson_file import load_lessons, read_lesson
@@ -193,7 +193,7 @@ def other_computations(document: Document) -> dict[str, Document]:
     if spec.own_kept:
         others["own_kept"] = BooleanMatrix.of(~spec.own_kept.array())
     found = {name: document.set(name, value) for name, value in others.items()}
-    return {name: other for name, other in found.items() if not problems(other.spec)}
+    return {name: other for name, other in found.items() if not spec_problems(other.spec)}
 
 
 def other_matrix(matrix: NumberMatrix) -> NumberMatrix:

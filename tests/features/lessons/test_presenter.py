@@ -21,7 +21,7 @@ from visualizer.attention.modules import (
 )
 from visualizer.attention.run import run
 from visualizer.attention.spec import Device, DropoutMode, MaskKind, NormalisationKind
-from visualizer.attention.spec_validation import problems
+from visualizer.attention.spec_validation import spec_problems
 from visualizer.features.lessons.claim_check import ClaimResult, PrintedNumbers
 from visualizer.features.lessons.lesson import view_of_page
 from visualizer.features.lessons.lesson_file import load_lessons
@@ -105,7 +105,7 @@ def test_the_shipped_numbers_are_those_that_the_tests_hold() -> None:
 @pytest.mark.parametrize("number", PAGES, ids=name_of)
 def test_a_page_computes_and_every_tick_of_it_matches(number: Number, runs: Runs) -> None:
     page, found = page_of(number), runs(number)
-    assert problems(found.trace.spec) == ()
+    assert spec_problems(found.trace.spec) == ()
     assert page.stages <= set(found.trace.names)
     panel = panel_of(number, found)
     assert [check for check in panel.checks if check.state is not ClaimResult.MATCHES] == []

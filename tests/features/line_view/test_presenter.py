@@ -480,5 +480,5 @@ def test_what_was_warmed_need_not_be_found_again() -> None:
 
 
 def _found(run: Run) -> set[Hashable]:
-    kept = run.trace.holding("weights").kept
+    kept = run.trace.cached_stage("weights").kept
     return {key for key in kept if isinstance(key, tuple) and key[0] == "largest"}

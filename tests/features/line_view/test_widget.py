@@ -364,7 +364,7 @@ def test_a_pinned_cell_far_away_is_scrolled_to(lines: Lines) -> None:
     lines.settle()
     bar = lines.view.verticalScrollBar()
     assert bar.maximum() > 0
-    lines.window.controllers.cell_selection_controller.follow(Cell("weights", (0, 599, 590)))
+    lines.window.controllers.cell_selection_controller.follow_link(Cell("weights", (0, 599, 590)))
     lines.settle()
     place = place_of_token(lines.view, LineToken(LineSide.QUERY, 599))
     assert 0 < place.y() < lines.view.viewport().height()

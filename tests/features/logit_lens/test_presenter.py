@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from msgspec.structs import replace
 
-from visualizer.attention.model_reading import CostlyAnswer, LensAnswer, ModelReading
+from visualizer.attention.model_reading import DeferredAnswer, LensAnswer, ModelReading
 from visualizer.errors import InputError
 from visualizer.features.logit_lens.presenter import (
     COSTLY_LENS_QUESTION,
@@ -71,7 +71,7 @@ def test_a_row_is_a_layer_and_the_last_is_the_model() -> None:
 
 def test_what_takes_long_is_asked_when_it_is_wanted() -> None:
     read = reading()
-    read.answers.known[LENS_QUESTION] = CostlyAnswer("This takes a while.")
+    read.answers.known[LENS_QUESTION] = DeferredAnswer("This takes a while.")
     panel = panel_of(read)
     assert (panel.message, panel.costly, panel.questions) == (
         "This takes a while.",

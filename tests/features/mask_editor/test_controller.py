@@ -298,7 +298,7 @@ def test_the_pinned_cell_is_painted_by_a_key(painter: Painter) -> None:
 
 
 def test_shift_and_the_arrows_paint_on_as_one_change(painter: Painter) -> None:
-    painter.window.controllers.cell_selection_controller.follow(weights(0, 1))
+    painter.window.controllers.cell_selection_controller.follow_link(weights(0, 1))
     painter.key(Qt.Key.Key_X)
     one = painter.document
     QTest.keyPress(painter.board, Qt.Key.Key_Shift)
@@ -313,7 +313,7 @@ def test_shift_and_the_arrows_paint_on_as_one_change(painter: Painter) -> None:
 
 
 def test_shift_and_the_arrows_stay_in_their_panel(painter: Painter) -> None:
-    painter.window.controllers.cell_selection_controller.follow(weights(0, 5))
+    painter.window.controllers.cell_selection_controller.follow_link(weights(0, 5))
     painter.settle()
     for key in (Qt.Key.Key_Right, Qt.Key.Key_Up):
         painter.key(key, SHIFT)
@@ -325,7 +325,7 @@ def test_shift_and_the_arrows_stay_in_their_panel(painter: Painter) -> None:
 
 
 def test_in_a_zoomed_panel_a_drag_paints_and_the_wheel_moves(painter: Painter) -> None:
-    painter.window.controllers.cell_selection_controller.follow(weights(1, 1))
+    painter.window.controllers.cell_selection_controller.follow_link(weights(1, 1))
     painter.settle()
     painter.window.controllers.view_controller.zoom(2, (1.5, 1.5))
     painter.settle()
@@ -381,7 +381,7 @@ def test_in_a_pooled_panel_the_pinned_cell_paints_the_block_it_is_in(painter: Pa
     block = painter.hand.panel("weights").rows.block
     assert block > 1
     painter.board.setFocus()
-    painter.window.controllers.cell_selection_controller.follow(
+    painter.window.controllers.cell_selection_controller.follow_link(
         weights(2 * block + 1, 10 * block + 1)
     )
     painter.settle()

@@ -28,7 +28,7 @@ def node_reading(rows: np.ndarray, tokens: int, *, is_end: bool = False) -> Node
 
 def branched() -> GenerationTree:
     tree = GenerationTree(WORDS).pick(3, " on", 0.5).pick(4, " a", 0.25)
-    return tree.step_back_node().pick(0, " the", 0.125)
+    return tree.step_back().pick(0, " the", 0.125)
 
 
 def triangle(tokens: int) -> np.ndarray:
@@ -80,7 +80,7 @@ def test_the_end_of_a_text_is_said_and_nothing_is_drawn_after_it() -> None:
 
 
 def test_the_token_that_was_taken_is_marked() -> None:
-    tree = branched().step_back_node()
+    tree = branched().step_back()
     panel = present_model_generation(state_of(tree))
     assert panel.bars.taken == 0  # the branch that was added last
     marked = [bar.token for bar in panel.bars.bars if panel.bars.is_on_branch(bar)]

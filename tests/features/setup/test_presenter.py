@@ -26,7 +26,7 @@ from visualizer.attention.spec import (
     Projection,
     ScaleKind,
 )
-from visualizer.attention.spec_validation import problems
+from visualizer.attention.spec_validation import spec_problems
 from visualizer.errors import InputError
 from visualizer.features.setup.presenter import present_setup
 from visualizer.session.document import BOOK_SENTENCE, Document, LineSplit
@@ -101,9 +101,9 @@ def test_a_problem_stands_at_its_own_setting(
 def test_what_is_offered_mends_it(fields: dict[str, object]) -> None:
     document = Document(spec=replace(AttentionSpec(), **fields))
     for _ in range(2):  # one remedy may lead to a smaller problem, such as 1 column for 2 heads
-        for problem in problems(document.spec):
+        for problem in spec_problems(document.spec):
             document = document.set(*problem.remedy) if problem.remedy else document
-    left = problems(document.spec)
+    left = spec_problems(document.spec)
     assert [problem.field for problem in left] == ["own_mask"] * (fields == {"mask": MaskKind.OWN})
 
 
@@ -131,7 +131,7 @@ def test_what_a_run_refuses_is_said_where_it_belongs() -> None:
 def test_what_padding_forbids_is_mended_where_it_is_said() -> None:
     document = Document("a b\nc").set("lines", LineSplit.APART).set("mask", MaskKind.NONE)
     document = document.set("normalisation", NormalisationKind.SUM)
-    assert not problems(document.spec)  # it is the run that sees the padding
+    assert not spec_problems(document.spec)  # it is the run that sees the padding
     with pytest.raises(InputError) as refused:
         run(document.tokens(), document.spec)
     problem = shown(document, refused.value)["normalisation"].problem

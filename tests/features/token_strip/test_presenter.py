@@ -138,11 +138,11 @@ def test_the_mean_is_folded_before_it_is_shown() -> None:
     pinned = replace(view, pinned=Cell("context", (0, 1, 0)))
     assert needs(run, view) != needs(run, View())
     assert needs(run, pinned) == needs(run, replace(pinned, tokens=TokenSelection()))
-    assert HeadAggregate.MEAN not in run.trace.holding("weights").kept
+    assert HeadAggregate.MEAN not in run.trace.cached_stage("weights").kept
     warm(run, pinned)
-    assert HeadAggregate.MEAN not in run.trace.holding("weights").kept
+    assert HeadAggregate.MEAN not in run.trace.cached_stage("weights").kept
     warm(run, view)
-    assert HeadAggregate.MEAN in run.trace.holding("weights").kept
+    assert HeadAggregate.MEAN in run.trace.cached_stage("weights").kept
 
 
 # -------------------------------------------------------------------------------- long texts

@@ -226,7 +226,7 @@ def test_the_next_head_is_the_one_after_that_alone_whatever_is_pinned(three: Han
     press(three, Qt.Key.Key_N, BOTH)
     press(three, Qt.Key.Key_N, BOTH)
     assert heads(three) == [1]
-    three.window.controllers.cell_selection_controller.follow(
+    three.window.controllers.cell_selection_controller.follow_link(
         Cell("weights", (0, 1, 1))
     )  # as a link leads there
     three.settle()
@@ -328,7 +328,7 @@ def test_the_button_of_a_fold_stays_down_while_a_step_is_played(three: Hand) -> 
 @pytest.mark.parametrize("key", [Qt.Key.Key_M, Qt.Key.Key_H])
 def test_with_a_fold_goes_the_cell_that_is_pinned_there(three: Hand, key: Qt.Key) -> None:
     press(three, Qt.Key.Key_M, BOTH)
-    three.window.controllers.cell_selection_controller.follow(
+    three.window.controllers.cell_selection_controller.follow_link(
         Cell("weights", (3, 2), HeadAggregate.MEAN)
     )
     three.settle()

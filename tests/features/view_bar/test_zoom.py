@@ -389,7 +389,7 @@ def test_one_token_cannot_be_looked_at_closer(hand: Hand) -> None:
 def test_a_link_leads_out_of_what_is_seen(hand: Hand) -> None:
     write(hand, FORTY)
     turn(hand, hand.point(Cell("weights", (0, 30, 20))), 6)
-    hand.window.controllers.cell_selection_controller.follow(Cell("scores", (1, 2, 1)))
+    hand.window.controllers.cell_selection_controller.follow_link(Cell("scores", (1, 2, 1)))
     hand.settle()
     zoom = seen(hand)
     assert zoom
@@ -466,7 +466,7 @@ def test_with_any_pane_open_they_can_be_pinned_and_played(folded: Hand, pane: Qt
     folded.settle()
     QApplication.processEvents()
     cell = Cell("weights", (3, 2), HeadAggregate.MEAN)
-    folded.window.controllers.cell_selection_controller.follow(cell)
+    folded.window.controllers.cell_selection_controller.follow_link(cell)
     folded.settle()
     QApplication.processEvents()
     assert view(folded).pinned == cell

@@ -57,13 +57,13 @@ def ear(qtbot: QtBot) -> Ear:
 
 def begin(ear: Ear, folder: Path, settings: TrainingSettings | None = None) -> None:
     made = settings_to_json(settings or TrainingSettings(steps=20))
-    ear.training.tell("open", folder=str(folder), settings=made)
+    ear.training.send_message("open", folder=str(folder), settings=made)
 
 
 def test_a_run_is_opened_trained_and_ended(ear: Ear, tmp_path: Path) -> None:
     begin(ear, tmp_path / "run")
     assert ear.hear("opened").values["parameters"] == 1234
-    ear.training.tell("run")
+    ear.training.send_message("run")
     ear.qtbot.waitUntil(lambda: ear.said[-1].values.get("state") == "done", timeout=PATIENCE_MS)
     ear.training.end()
     assert ear.hear_the_end() == ProcessEnd(None)
@@ -72,7 +72,7 @@ def test_a_run_is_opened_trained_and_ended(ear: Ear, tmp_path: Path) -> None:
 
 def test_one_that_another_window_asks_to_stop_has_not_failed(ear: Ear, tmp_path: Path) -> None:
     begin(ear, tmp_path / "run")
-    ear.training.tell("step", count=3)
+    ear.training.send_message("step", count=3)
     ear.hear("progress")
     ear.qtbot.waitUntil(lambda: ear.said[-1].values.get("state") == "paused", timeout=PATIENCE_MS)
     (tmp_path / "run" / "stop").touch()
@@ -81,12 +81,12 @@ def test_one_that_another_window_asks_to_stop_has_not_failed(ear: Ear, tmp_path:
 
 def test_one_that_is_killed_is_named_with_what_it_said_last(ear: Ear, tmp_path: Path) -> None:
     begin(ear, tmp_path / "run", TrainingSettings(seed=9))
-    ear.training.tell("run")
+    ear.training.send_message("run")
     failure = ear.hear_the_end().failure
     assert failure
     assert "memory ran out" in failure.sentence
     assert failure.details == "Traceback: out of cheese"
-    ear.training.tell("pause")  # to nobody: nothing breaks
+    ear.training.send_message("pause")  # to nobody: nothing breaks
     ear.training.deleteLater()
 
 

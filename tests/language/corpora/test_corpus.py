@@ -37,8 +37,8 @@ def test_the_last_tenth_of_a_text_is_for_validation(tmp_path: Path) -> None:
     text = "".join(chr(97 + place * place % 23) for place in range(1_000))
     corpus = load_corpus(from_file(tmp_path / "a.txt", text))
     assert corpus.text == text
-    assert corpus.vocabulary.write(corpus.vocabulary.decode(corpus.training)) == text[:900]
-    assert corpus.vocabulary.write(corpus.vocabulary.decode(corpus.validation)) == text[900:]
+    assert corpus.vocabulary.write(corpus.vocabulary.ids_to_tokens(corpus.training)) == text[:900]
+    assert corpus.vocabulary.write(corpus.vocabulary.ids_to_tokens(corpus.validation)) == text[900:]
 
 
 @pytest.mark.parametrize("split", CorpusSplit)
@@ -49,7 +49,7 @@ def test_a_batch_of_a_text_is_places_of_its_part(tmp_path: Path, split: CorpusSp
     batch = corpus.batch(split, 500, 8, generator())
     assert batch.shape == (500, 9)
     assert batch.dtype == np.int64
-    written = {corpus.vocabulary.write(corpus.vocabulary.decode(row)) for row in batch}
+    written = {corpus.vocabulary.write(corpus.vocabulary.ids_to_tokens(row)) for row in batch}
     assert written <= {part[start : start + 9] for start in range(len(part) - 8)}
     assert any(row == part[-9:] for row in written) or split is CorpusSplit.TRAINING
 

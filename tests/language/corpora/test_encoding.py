@@ -36,7 +36,7 @@ def test_every_text_is_split_as_the_sentence_is(
         vocabulary, numbers = encode_text(text, tokenizer)
     tokens = tokenize(text, tokenizer)
     assert vocabulary == Vocabulary.of(tokens, tokenizer)
-    assert vocabulary.decode(numbers) == tokens
+    assert vocabulary.ids_to_tokens(numbers) == tokens
     assert numbers.dtype == np.int64
 
 
@@ -50,4 +50,4 @@ LETTERS = (
 def test_every_letter_is_split_as_the_sentence_is(letters: range) -> None:
     text = "".join(f"{chr(letter)}a{chr(letter)}" for letter in letters)
     vocabulary, numbers = encode_text(text, TokenizerKind.CHARACTERS)
-    assert vocabulary.decode(numbers) == tokenize(text, TokenizerKind.CHARACTERS)
+    assert vocabulary.ids_to_tokens(numbers) == tokenize(text, TokenizerKind.CHARACTERS)

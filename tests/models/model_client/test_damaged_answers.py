@@ -181,7 +181,7 @@ def use(model: RemoteModel, refusals: Callable[[], AbstractContextManager[object
     """
     shown = []
     with refusals():
-        model.replacement_text(TEXT)
+        model.fallback_text(TEXT)
     with refusals():
         continued(model)
     with refusals():

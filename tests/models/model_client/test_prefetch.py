@@ -10,7 +10,7 @@ import pytest
 
 from visualizer.errors import InputError
 from visualizer.models.model_client.connection import ModelConnection
-from visualizer.models.model_client.prefetch import Prefetch
+from visualizer.models.model_client.prefetch import PrefetchedAnswer
 from visualizer.progress import CancelledError, cancel_when, check_stopped
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class HeldConnection(ModelConnection):
 
 def test_it_has_begun_and_its_answer_is_waited_for() -> None:
     connection = HeldConnection()
-    ahead = Prefetch(connection, ASKED)
+    ahead = PrefetchedAnswer(connection, ASKED)
     connection.let.set()
     assert ahead.answer() is ANSWER
     assert ahead.asked == ASKED
@@ -79,12 +79,12 @@ def test_what_fails_is_raised_where_it_is_waited_for() -> None:
     connection = HeldConnection(InputError("text", "There is nothing to read."))
     connection.let.set()
     with pytest.raises(InputError, match="nothing to read"):
-        Prefetch(connection, ASKED).answer()
+        PrefetchedAnswer(connection, ASKED).answer()
 
 
 def test_it_is_given_up_when_nothing_refers_to_it() -> None:
     connection = HeldConnection()
-    ahead = Prefetch(connection, ASKED)
+    ahead = PrefetchedAnswer(connection, ASKED)
     assert not connection.is_terminated.wait(0.05)
     del ahead
     assert connection.is_terminated.wait(PATIENCE_S)
@@ -92,7 +92,7 @@ def test_it_is_given_up_when_nothing_refers_to_it() -> None:
 
 def test_who_is_to_stop_waits_no_longer() -> None:
     connection = HeldConnection()
-    ahead = Prefetch(connection, ASKED)
+    ahead = PrefetchedAnswer(connection, ASKED)
     with cancel_when(lambda: True), pytest.raises(CancelledError):
         ahead.answer()
     connection.let.set()
@@ -103,7 +103,7 @@ def test_who_is_to_stop_waits_no_longer() -> None:
 def test_heads_are_asked_for_before_the_text_is_read(is_long: bool) -> None:
     connection = HeldConnection()
     connection.is_long = is_long
-    ahead = Prefetch(connection, ASKED)
+    ahead = PrefetchedAnswer(connection, ASKED)
     ahead.request_heads(ABSENT + 1, is_long=is_long)
     connection.let.set()
     ahead.answer()

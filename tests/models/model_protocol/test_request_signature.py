@@ -20,24 +20,26 @@ def test_a_signed_request_is_known_once() -> None:
     guard = RequestGuard("secret")
     signer = RequestSigner("secret", guard.nonce)
     first, second = (signer.header(PATH, BODY) for _ in range(2))
-    assert guard.digest_of(first, PATH) == sha256(BODY).hexdigest()
-    assert guard.digest_of(first, PATH) is None, "sent again"
-    assert guard.digest_of(second, PATH) == sha256(BODY).hexdigest()
-    assert guard.digest_of(first, PATH) is None, "an earlier one"
+    assert guard.verified_digest(first, PATH) == sha256(BODY).hexdigest()
+    assert guard.verified_digest(first, PATH) is None, "sent again"
+    assert guard.verified_digest(second, PATH) == sha256(BODY).hexdigest()
+    assert guard.verified_digest(first, PATH) is None, "an earlier one"
 
 
 def test_a_request_is_of_its_connection_path_and_token() -> None:
     guard, other = RequestGuard("secret"), RequestGuard("secret")
     header = RequestSigner("secret", guard.nonce).header(PATH, BODY)
-    assert other.digest_of(header, PATH) is None
-    assert guard.digest_of(header, "/cancel") is None
-    assert guard.digest_of(RequestSigner("secre", guard.nonce).header(PATH, BODY), PATH) is None
-    assert guard.digest_of(header, PATH) is not None
+    assert other.verified_digest(header, PATH) is None
+    assert guard.verified_digest(header, "/cancel") is None
+    assert (
+        guard.verified_digest(RequestSigner("secre", guard.nonce).header(PATH, BODY), PATH) is None
+    )
+    assert guard.verified_digest(header, PATH) is not None
 
 
 @given(st.text(max_size=200))
 def test_anything_else_is_refused(header: str) -> None:
-    assert RequestGuard("secret").digest_of(header, PATH) is None
+    assert RequestGuard("secret").verified_digest(header, PATH) is None
 
 
 @given(at=st.integers(min_value=0), letter=st.sampled_from("0123456789abcdef:"))
@@ -47,7 +49,7 @@ def test_a_changed_signature_is_refused(at: int, letter: str) -> None:
     at %= len(header)
     changed = header[:at] + letter + header[at + 1 :]
     if changed != header:
-        assert guard.digest_of(changed, PATH) is None
+        assert guard.verified_digest(changed, PATH) is None
 
 
 def test_tokens_are_drawn_anew() -> None:

@@ -179,7 +179,7 @@ def test_numbers_are_those_of_one_process(
         assert_same_reading(here, there)
         drawn = []
         for run in (here, there):
-            held = run.trace.holding("weights")
+            held = run.trace.cached_stage("weights")
             held.draw_coarse_rows(4, 4, (1, 5))
             drawn.append(held.read_pooled(4, 4, (1, 5)))
         assert_equal(drawn[0], drawn[1])
@@ -328,7 +328,7 @@ def drawn(run: Run, place: tuple[int, int]) -> np.ndarray:
     """Return the numbers of a head, or of a long text the first picture of it."""
     if not run.trace.is_blockwise:
         return run.trace.read("weights", place)
-    held = run.trace.holding("weights")
+    held = run.trace.cached_stage("weights")
     assert held.draw_coarse_rows(2, 2, place, MOST_CELLS)
     return held.read_pooled(2, 2, place)
 

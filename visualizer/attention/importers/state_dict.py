@@ -38,7 +38,7 @@ from visualizer.attention.spec import (
     NumberMatrix,
     Projection,
 )
-from visualizer.attention.spec_validation import problems
+from visualizer.attention.spec_validation import spec_problems
 from visualizer.format import format_count
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ def spec_from_file(
     modules = {name: module for name, module in _find_modules(contents).items() if _has_all(module)}
     name = min(modules, key=natural_order_key)
     spec = _with_weights(modules[name], _read_sizes(modules[name], base))
-    for problem in problems(spec):
+    for problem in spec_problems(spec):
         raise unreadable_file_error(f"The weights do not fit together: {problem.sentence}")
     spec, mask_notice = _with_mask(modules[name], spec, tokens)
     settings_notice = _settings_notice(spec, name, len(modules))

@@ -29,7 +29,7 @@ from visualizer.documents.embedded_document import encode_png_text
 from visualizer.errors import InputError
 from visualizer.format import format_count, format_number, format_size
 from visualizer.progress import REPORT_INTERVAL, Progress, ProgressCounter, no_progress
-from visualizer.session.computation_caption import caption
+from visualizer.session.computation_caption import describe_number_origin
 from visualizer.version import __version__
 
 if TYPE_CHECKING:
@@ -125,7 +125,9 @@ def write_markdown(
 def _markdown_lines(run: Run, sheet: ExportMatrix, tell: ProgressCounter) -> Iterator[str]:
     row_labels, column_labels = sheet.labels(run)
     rows, columns = sheet.axes(run)
-    yield f"**{escape_markdown(sheet.title(run))}** · {escape_markdown(caption(run))}"
+    yield (
+        f"**{escape_markdown(sheet.title(run))}** · {escape_markdown(describe_number_origin(run))}"
+    )
     yield ""
     yield _format_row(
         (
@@ -207,7 +209,7 @@ def _json_pieces(run: Run, version: str, document: bytes) -> Iterator[str]:
         "format": FORMAT_VERSION,
         "program": PROGRAM_NAME,
         "version": version,
-        "caption": caption(run),
+        "caption": describe_number_origin(run),
         "texts": [run.words(leading) for leading in run.trace.leading_indices()],
         "spec": spec_to_json(run.trace.spec) if run.trace.has_module else None,
         "captured": _describe_capture(run),
@@ -299,7 +301,7 @@ def write_safetensors(run: Run, file: BinaryIO) -> None:
     said = {
         "program": PROGRAM_NAME,
         "version": __version__,
-        "caption": caption(run),
+        "caption": describe_number_origin(run),
         "spec": json.dumps(spec_to_json(trace.spec), allow_nan=False),
     }
     file.write(save(arrays, said))

@@ -25,7 +25,7 @@ from visualizer.export.figures.rasterization import MAX_SIDE_PX, render_page
 from visualizer.export.films.film_layout import lay_out_film
 from visualizer.export.formats import FormatKind
 from visualizer.progress import CancelledError
-from visualizer.session.computation_caption import caption
+from visualizer.session.computation_caption import describe_number_origin
 from visualizer.session.newest_request_worker import NewestRequestWorker
 from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.theme import LIGHT
@@ -93,7 +93,7 @@ def render_preview(
             None, preview_text(snapshot, settings, progress), describe_file_size(snapshot, settings)
         )
     if settings.format.kind is FormatKind.DOCUMENT:
-        lines = caption(snapshot.run).replace(" · ", "\n")
+        lines = describe_number_origin(snapshot.run).replace(" · ", "\n")
         return ExportPreview(None, lines, settings.format.words)
     if settings.format.kind is FormatKind.FILM:
         return paint_film_frame(
@@ -308,7 +308,7 @@ class PreviewPane(QWidget):
         self.text.hide()
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
 
-    def frame_painter(
+    def preview_renderer(
         self, snapshot: Snapshot, settings: ExportSettings
     ) -> Callable[[Progress], ExportPreview]:
         """Return a function that renders a preview at the size of this pane."""
@@ -316,7 +316,7 @@ class PreviewPane(QWidget):
             render_preview, snapshot, settings, self._available_size, self.devicePixelRatioF()
         )
 
-    def frame_maker(
+    def frame_renderer(
         self, animation: AnimationFrames, frame: int
     ) -> Callable[[Progress], ExportPreview]:
         """Return a function that paints a frame at the size of this pane."""

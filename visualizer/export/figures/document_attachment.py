@@ -76,7 +76,7 @@ def max_layer_bytes(run: Run) -> int:
         return 0
     names = [name for name in (trace.attention, *VECTOR_ROLES) if name in trace]
     numbers = sum(math.prod(trace.shape(name)) for name in names)
-    return numbers * trace.holding(trace.attention).dtype.itemsize * 4 // 3  # as base64
+    return numbers * trace.cached_stage(trace.attention).dtype.itemsize * 4 // 3  # as base64
 
 
 def _shown_part(

@@ -48,7 +48,7 @@ from visualizer.heatmap.cell_cursor_paint import paint_cursor
 from visualizer.heatmap.highlight_paint import paint_highlights
 from visualizer.heatmap.step_motion_paint import ease, moving_cells, paint_moving_cells
 from visualizer.progress import Progress, no_progress
-from visualizer.session.computation_caption import caption
+from visualizer.session.computation_caption import describe_number_origin
 from visualizer.session.resolved_view import ResolvedView, resolve_view
 from visualizer.widgets.fonts import scaled_font, text_scale
 from visualizer.widgets.theme import DARK, LIGHT, PRINT, Theme
@@ -247,7 +247,11 @@ def _with_room(resolved: ResolvedView, room: int, small_room: int = 0) -> Resolv
 
 def _read_content(resolved: ResolvedView, figure_settings: FigureSettings) -> FigureContent:
     picture, lead = present_board_contents(resolved), describe_comparison(resolved)
-    said = [caption(resolved.run), _text_of(resolved), lead] if figure_settings.has_caption else []
+    said = (
+        [describe_number_origin(resolved.run), _text_of(resolved), lead]
+        if figure_settings.has_caption
+        else []
+    )
     under = " · ".join(part for part in said if part)
     # Print a row of stages unless the user enlarged one of them.
     large = picture.board.large if resolved.view.large else None

@@ -24,7 +24,7 @@ from visualizer.features.layer_overview.paint import paint_overview, uniform_cel
 from visualizer.features.layer_overview.presenter import present_overview
 from visualizer.progress import Progress, no_progress, part_of_progress
 from visualizer.runtime import run_in_thread
-from visualizer.session.computation_caption import caption
+from visualizer.session.computation_caption import describe_number_origin
 from visualizer.widgets.theme import PRINT
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _write_cells(
     """Write a picture with one pixel per cell of a panel."""
     cells = find_panel_cells(snapshot, figure_settings)
     dots = round(figure_settings.dpi / MM_PER_INCH * 1000)
-    texts = {"Title": cells.stage.title, "Description": caption(snapshot.run)}
+    texts = {"Title": cells.stage.title, "Description": describe_number_origin(snapshot.run)}
     if document := document_to_attach(snapshot, figure_settings):
         texts[PNG_KEYWORD] = encode_png_text(document)
     save_image_bands(cells.bands(progress), cells.size, file, (dots, dots), texts)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from visualizer.attention.model_reading import AttentionKind, SecondText
+from visualizer.attention.model_reading import AttentionKind, SecondTextUse
 from visualizer.features.code.code_lines import CodeLine, stage_code_lines
 from visualizer.models.model_source import parse_server_address
 from visualizer.session.pane import PanelPresenter
@@ -45,7 +45,7 @@ def model_script_lines(
     kind = "AutoModel" if reading.no_next_token else "AutoModelForCausalLM"
     reads_image = model.image is not None
     prepares = "AutoImageProcessor" if reads_image else "AutoTokenizer"
-    has_decoder = reading.second is SecondText.DECODER
+    has_decoder = reading.second is SecondTextUse.DECODER
     part = dict(reading.parts).get(reading.part, "") if has_decoder else ""
     seen = _ATTENTIONS.get(part, "attentions")
     is_within = reading.part.startswith(f"{_VISION}.")
@@ -128,7 +128,7 @@ def _input_lines(model: ModelSource, reading: ModelReading) -> tuple[str, ...]:
             "inputs = tokenizer(",
             '    text, add_special_tokens=False, return_tensors="pt")',
         )
-    if reading.second is not SecondText.DECODER:
+    if reading.second is not SecondTextUse.DECODER:
         given = "text, second" if model.second else "text"
         return (f'inputs = tokenizer({given}, return_tensors="pt")',)
     second = ("ids += tokenizer(second, add_special_tokens=False).input_ids",)

@@ -84,7 +84,7 @@ class ComparisonController(QObject):
 
     # ------------------------------------------------------------------ samples
 
-    def compare_samples(self) -> None:
+    def compare_dropout_samples(self) -> None:
         """Compare the mean of dropout samples with the weights before dropout."""
         self._start_comparison(ComparisonKind.SAMPLES)
 
@@ -115,7 +115,7 @@ class ComparisonController(QObject):
         """Pin the cell with the largest difference."""
         bar = self._workspace.screen.panel(COMPARISON_PANEL)
         if bar and bar.largest:
-            self._cell_selection.follow(bar.largest)
+            self._cell_selection.follow_link(bar.largest)
 
     def _start_comparison(self, against: ComparisonKind, **fields: Any) -> None:
         """Start a comparison, with one stage to save space; this ends playback and prediction."""

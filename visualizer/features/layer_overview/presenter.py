@@ -164,7 +164,7 @@ def prefetch(resolved: ResolvedView) -> None:
     if Role.WEIGHTS in run.trace:
         text = _text_index(run, resolved.leading)
         weights = _pool_weights(run, text)
-        if _is_measured(run):
+        if _can_measure_heads(run):
             _measure_heads(run, resolved.leading)
         if resolved.view.head_order is HeadOrder.ALIKE:
             _likeness_order(run, weights, text)
@@ -184,7 +184,7 @@ def present_layers(
     weights = panel.weights
     assert weights is not None
     panel = replace(panel, values={CHANGE_MEASURE: _weight_changes(run, weights)})
-    if _is_measured(run):
+    if _can_measure_heads(run):
         measures, uniform = _measure_heads(run, resolved.leading)
         values = {name: _select_text(getattr(measures, name), run, text) for name in MEASURES}
         panel = replace(
@@ -236,7 +236,7 @@ def _weights_note(run: Run) -> str:
     which = f"Weights {qualifier}." * bool(qualifier)
     if not run.trace.is_blockwise:
         return which
-    template = SAMPLED_NOTICE if _is_measured(run) else UNMEASURED_NOTICE
+    template = SAMPLED_NOTICE if _can_measure_heads(run) else UNMEASURED_NOTICE
     return " ".join(filter(None, (which, template.format(block=_block_size(run)))))
 
 
@@ -287,7 +287,7 @@ def _block_size(run: Run) -> int:
 
 def _pool_weights(run: Run, text: int | None) -> np.ndarray:
     """Return the pooled weights of one text, [layer, head, row, column]."""
-    held, block, trace = run.trace.holding(Role.WEIGHTS), _block_size(run), run.trace
+    held, block, trace = run.trace.cached_stage(Role.WEIGHTS), _block_size(run), run.trace
 
     def make() -> np.ndarray:
         if held.is_blockwise:
@@ -336,15 +336,15 @@ def _measure_heads(run: Run, leading: LeadingIndex) -> tuple[HeadMeasures, HeadM
     return measures, run.trace.measured_uniform(Role.WEIGHTS, leading, texts)
 
 
-def _is_measured(run: Run) -> bool:
+def _can_measure_heads(run: Run) -> bool:
     """Whether the heads can be measured without reading all weights of a long text."""
-    held = run.trace.holding(Role.WEIGHTS)
+    held = run.trace.cached_stage(Role.WEIGHTS)
     return not held.is_blockwise or cast("BlockwiseTensor", held).are_rows_computed
 
 
 def _pattern_measures(run: Run, leading: LeadingIndex) -> tuple[HeadMeasures, HeadMeasures]:
     """Return the measures that need one key per query, for the heads and for uniform attention."""
-    held = cast("BlockwiseTensor", run.trace.holding(Role.WEIGHTS))
+    held = cast("BlockwiseTensor", run.trace.cached_stage(Role.WEIGHTS))
     words, masking = run.words(leading), MaskingSpec.of(run.trace.spec_at(leading), Role.WEIGHTS)
     measures: HeadMeasures = held.cached_result("patterns", lambda: measure_patterns(held, words))
     uniform: HeadMeasures = held.cached_result(
@@ -377,7 +377,7 @@ def _order_places(
 
 
 def _likeness_order(run: Run, weights: np.ndarray, text: int | None) -> tuple[int, ...]:
-    made: tuple[int, ...] = run.trace.holding(Role.WEIGHTS).cached_result(
+    made: tuple[int, ...] = run.trace.cached_stage(Role.WEIGHTS).cached_result(
         ("likeness", text), lambda: similarity_order(weights)
     )
     return made

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec import Struct
 
+from visualizer.attention.captured_attention import MAX_TOKENS
 from visualizer.attention.layer_stages import STAGE_ORDER
 from visualizer.attention.roles import Role
 from visualizer.attention.settings import SETTINGS_BY_NAME, InvalidValueError, find_choice
@@ -24,7 +25,7 @@ from visualizer.attention.spec import (
     BooleanMatrix,
     NumberMatrix,
 )
-from visualizer.attention.spec_validation import problems
+from visualizer.attention.spec_validation import spec_problems
 from visualizer.attention.stages import shape, stages
 from visualizer.errors import system_error_reason
 from visualizer.features.lessons.claim_check import InvalidLessonValueError, PrintedNumbers
@@ -173,7 +174,6 @@ _MATRICES: dict[str, Callable[[object, PrintedNumbers], Any]] = {
 }
 
 
-MAX_TOKENS = 100_000
 MAX_TEXT_CHARACTERS = 1_000_000
 
 _LESSON = {"title": str, "section": str, "start": dict, "page": list}
@@ -363,7 +363,7 @@ class PageParser(Struct, frozen=True):
 
     def _stage_shapes(self, document: Document) -> dict[str, tuple[int, ...]]:
         """The shape of each stage, batch first."""
-        for problem in problems(document.spec):
+        for problem in spec_problems(document.spec):
             raise self.source.error((*self.path, "set", problem.field), problem.sentence)
         texts = document.tokens()
         if not texts or not all(texts):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from visualizer.attention.model_reading import (
-    CostlyAnswer,
+    DeferredAnswer,
     LensAnswer,
     ModelQuestion,
     QuestionKind,
@@ -86,7 +86,7 @@ def present_lens(
     answer = answers.known.get(question)
     if isinstance(answer, InputError):
         return LensPanel(message=answer.sentence)
-    if isinstance(answer, CostlyAnswer):
+    if isinstance(answer, DeferredAnswer):
         return LensPanel(message=answer.sentence, costly=COSTLY_LENS_QUESTION)
     if not isinstance(answer, LensAnswer):
         return LensPanel(message=COMPUTING_MESSAGE, questions=(question,))

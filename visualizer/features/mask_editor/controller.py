@@ -59,7 +59,7 @@ class MaskEditController(QObject):
 
     def follow_bar(self, strokes: MaskStrokeController, bar: MaskEditBar) -> None:
         """Connect strokes in the heatmaps and the bar of brushes."""
-        strokes.restart.connect(self.begin)
+        strokes.restart.connect(self.begin_stroke)
         strokes.strokeContinued.connect(self.continue_stroke)
         strokes.ended.connect(self.end)
         strokes.extended.connect(self.extend)
@@ -83,7 +83,7 @@ class MaskEditController(QObject):
 
     # ------------------------------------------------------------------ strokes
 
-    def begin(self, cell: Cell, spreads: bool) -> None:
+    def begin_stroke(self, cell: Cell, spreads: bool) -> None:
         """Start a stroke that inverts its first cell or, if `spreads`, copies its value."""
         mask = self._get_mask(cell)
         if mask:
@@ -110,7 +110,7 @@ class MaskEditController(QObject):
         """Invert the pinned cell."""
         pinned = self._workspace.screen.panel(BOARD_CONTENTS).cursor.pinned
         if pinned:
-            self.begin(pinned, False)
+            self.begin_stroke(pinned, False)
             self.end()
 
     def extend(self, down: int, right: int) -> None:

@@ -42,7 +42,7 @@ class _ConnectionResult(Struct, frozen=True):
     text: str
 
 
-class _ConnectionCancellation(Struct, frozen=True):
+class _CancelledConnection(Struct, frozen=True):
     """The connection attempt was cancelled."""
 
 
@@ -159,7 +159,7 @@ class ModelConnectionController(QObject):
         self._worker.ask(request)
 
     def _handle_answer(
-        self, answer: _ConnectionResult | _ConnectionCancellation | _StoredToken | None
+        self, answer: _ConnectionResult | _CancelledConnection | _StoredToken | None
     ) -> None:
         if answer is None:
             return
@@ -214,7 +214,7 @@ def _find_token(host: str, port: int, is_left: Callable[[], bool]) -> _StoredTok
 
 def _connect_to_server(
     server: ServerChoice, text: str, cancel_event: threading.Event
-) -> _ConnectionResult | _ConnectionCancellation:
+) -> _ConnectionResult | _CancelledConnection:
     def check(done: int, of: int) -> None:
         if cancel_event.is_set():
             raise CancelledError
@@ -223,4 +223,4 @@ def _connect_to_server(
         with abandon_wait_when(cancel_event.is_set):  # a server may never answer
             return _ConnectionResult(model_opening.connect_to_model(server, text, check), text)
     except CancelledError:
-        return _ConnectionCancellation()
+        return _CancelledConnection()

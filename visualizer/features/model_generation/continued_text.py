@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from visualizer.errors import InputError, convert_memory_error
 from visualizer.generation.next_tokens_presenter import NextTokensPanel, present_next_tokens
-from visualizer.language.sampling import probabilities
+from visualizer.language.sampling import sampling_probabilities
 from visualizer.progress import CancelledError, cancel_when
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class ContinuedText:
         self._is_closed.set()
 
     @cached_property
-    def _token_reader(self) -> TokenReader | RemoteTokenReader:
+    def _incremental_decoder(self) -> TokenReader | RemoteTokenReader:
         from visualizer.attention.run import reserve_window_core
         from visualizer.models.text_reading import create_token_reader
 
@@ -138,31 +138,33 @@ class ContinuedText:
         InputError
             As in `TokenReader.read`, or if `create_token_reader` rejects the model.
         """
-        reader = self._token_reader
+        reader = self._incremental_decoder
         if not tree.prompt:
             tree = tree.restart(reader.words)
         return self._read_node(tree, tree, sampling)
 
     def draw(self, before: GenerationTree, sampling: Sampling) -> Continuation:
         """Sample a token after the current node and run the model on it."""
-        reader = self._token_reader
+        reader = self._incremental_decoder
         reader.check_memory(len(before.path) + 1)
         logits = reader.read(_token_ids(before)).logits
-        drawable = probabilities(logits, sampling.temperature, sampling.top_k, sampling.top_p)
-        tree = before.drawn(drawable, reader.vocabulary, probabilities(logits))
+        drawable = sampling_probabilities(
+            logits, sampling.temperature, sampling.top_k, sampling.top_p
+        )
+        tree = before.append_sampled(drawable, reader.vocabulary, sampling_probabilities(logits))
         return self._read_node(before, tree, sampling)
 
     def pick(self, before: GenerationTree, token: int, sampling: Sampling) -> Continuation:
         """Append a token by its id, or go to the branch that has it; run the model on it."""
-        reader = self._token_reader
+        reader = self._incremental_decoder
         reader.check_memory(len(before.path) + 1)
-        share = float(probabilities(reader.read(_token_ids(before)).logits)[token])
+        share = float(sampling_probabilities(reader.read(_token_ids(before)).logits)[token])
         tree = before.pick(token, reader.vocabulary[token], share)
         return self._read_node(before, tree, sampling)
 
     def text_of(self, tree: GenerationTree) -> BranchText:
         """Return the text up to the current node."""
-        return BranchText(self, *self._token_reader.continued_text(_token_ids(tree)))
+        return BranchText(self, *self._incremental_decoder.continued_text(_token_ids(tree)))
 
     def run_step(self, step: Callable[[], Step]) -> Step | RejectedStep | FailedStep:
         """Run one of the steps above; return errors as values."""
@@ -181,14 +183,14 @@ class ContinuedText:
         self, before: GenerationTree, tree: GenerationTree, sampling: Sampling
     ) -> Continuation:
         numbers = _token_ids(tree)
-        read: TokenReading = self._token_reader.read(numbers)
-        vocabulary = self._token_reader.vocabulary
+        read: TokenReading = self._incremental_decoder.read(numbers)
+        vocabulary = self._incremental_decoder.vocabulary
         reading = NodeReading(
             read.rows,
             present_next_tokens(tree.tokens, read.logits[None], vocabulary, sampling),
             read.tokens,
             read.cache_bytes,
-            bool(numbers) and numbers[-1] in self._token_reader.ends,
+            bool(numbers) and numbers[-1] in self._incremental_decoder.ends,
         )
         return Continuation(self, before, tree, reading)
 

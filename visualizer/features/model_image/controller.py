@@ -57,9 +57,9 @@ class ModelImageController(QObject):
             ask_open_path(self._window, folder, IMAGE_FILE_FILTER, self._open_named)
 
     def _open_named(self, name: str) -> None:
-        self.take(Path(name))
+        self.use_image(Path(name))
 
-    def take(self, path: Path | None) -> None:
+    def use_image(self, path: Path | None) -> None:
         """Use an image file as the model's input; ask for a file if `path` is None."""
         if path is None:
             self.choose()

@@ -82,7 +82,9 @@ class PlaybackController(QObject):
             self._change_playhead(is_playing=False)
             return
         span, place = self.playhead.span, self.place
-        if span and min(timeline.position(place), len(timeline) - 1) == timeline.last(span[1]):
+        if span and min(timeline.position(place), len(timeline) - 1) == timeline.last_step_index(
+            span[1]
+        ):
             place = span[0]
         self._go_to(timeline.nearest(place) or timeline.place(0), is_playing=True)
         self._last_tick, self._due_steps = perf_counter(), 0.0
@@ -120,7 +122,7 @@ class PlaybackController(QObject):
         """Return the first and last step to play: those of the lesson's span or of the run."""
         if self.playhead.span:
             place, stage = self.playhead.span
-            first, last = timeline.position(place), timeline.last(stage)
+            first, last = timeline.position(place), timeline.last_step_index(stage)
             if first <= now <= last:
                 return first, last
         return 0, len(timeline) - 1

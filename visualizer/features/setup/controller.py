@@ -24,7 +24,7 @@ class SetupController(QObject):
         super().__init__(parent)
         self._workspace = workspace
 
-    def choose(self, name: str, value: object, going_on: bool) -> None:
+    def change_setting(self, name: str, value: object, going_on: bool) -> None:
         """Set a setting; `going_on` is true during a drag or while typing.
 
         The device is also saved as the default for new documents.

@@ -21,7 +21,7 @@ def connect(pane: SetupPane, to: FeatureControllers) -> None:
     pane.secondTooLong.connect(partial(to.workspace.report_long_text, name="second"))
     pane.partChosen.connect(to.setup.choose_part)
     pane.imageRequested.connect(to.model_image_controller.choose)
-    pane.chosen.connect(to.setup.choose)
+    pane.chosen.connect(to.setup.change_setting)
     pane.settled.connect(to.workspace.history.seal)
     pane.remedyRequested.connect(to.setup.remedy)
     pane.leadingStepped.connect(to.view_controller.step_leading)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from visualizer.attention.model_reading import SecondText
+from visualizer.attention.model_reading import SecondTextUse
 from visualizer.attention.settings import SETTINGS
 from visualizer.errors import FIRST_CHARACTERS, InputError, Problem, Remedy
 from visualizer.format import format_count
@@ -107,8 +107,8 @@ SETUP_PANEL: PanelId[SetupPanel] = PanelId("Setup")
 
 
 SECOND_LABELS = {
-    SecondText.PAIR: "Second text of the pair",
-    SecondText.DECODER: "Start of the decoder text",
+    SecondTextUse.PAIR: "Second text of the pair",
+    SecondTextUse.DECODER: "Start of the decoder text",
 }
 VECTORS_NOTE = "Queries, keys and values are shown after positional encoding and normalization"
 
@@ -160,9 +160,9 @@ def _second_text_field(
     """Return the field if the model takes a second text, or one is set or required."""
     if document.model is None or document.takes_image:
         return None
-    kind = reading.second if reading else SecondText.NONE
+    kind = reading.second if reading else SecondTextUse.NONE
     text = document.model.second
-    if kind is SecondText.NONE and not (text or problem):
+    if kind is SecondTextUse.NONE and not (text or problem):
         return None
     return SecondTextField(
         text, SECOND_LABELS.get(kind, "Second text"), _present_text_problem(problem)

@@ -314,7 +314,7 @@ class ShapesPane(QWidget):
 
     def _highlight_axes(self, counts: str) -> None:
         for row in self.rows:
-            row.light(counts)
+            row.highlight_axes(counts)
 
     def _scroll_to_stage(self, stage: str) -> None:
         """Scroll as much of a row into view as fits."""
@@ -368,7 +368,7 @@ class ShapeRowButton(QAbstractButton):
         self.updateGeometry()
         self.update()
 
-    def light(self, counts: str) -> None:
+    def highlight_axes(self, counts: str) -> None:
         """Highlight the axes that count a given unit."""
         if counts != self.lit:
             self.lit = counts

@@ -65,7 +65,7 @@ class WeightQuery(Struct, frozen=True):
         cells = heads * len(self.subjects) * max(self.trace.sides)
         return self.trace.is_blockwise or cells > MAX_GUI_THREAD_WEIGHTS
 
-    def columns(self, queries: slice, keys: slice) -> np.ndarray:
+    def read_block(self, queries: slice, keys: slice) -> np.ndarray:
         """Read the weights of ranges of queries and keys, [query, key]."""
         trace, index = self.trace, self.leading
         if self.head is not None:
@@ -77,7 +77,7 @@ class WeightQuery(Struct, frozen=True):
         every = trace.read(self.stage, (*index, slice(None), queries, keys))
         return np.asarray(every.mean(axis=0, dtype=np.float64))
 
-    def rows(self, queries: np.ndarray) -> np.ndarray:
+    def read_rows(self, queries: np.ndarray) -> np.ndarray:
         """Read all weights of some queries, [query, key]."""
         held = self.trace.displayed_stage(
             self.stage, by=HeadAggregate.MEAN if self._uses_head_mean else None
@@ -165,7 +165,7 @@ class _SumAccumulator:
     def _add_rows(self, query: WeightQuery, band: slice) -> None:
         """Add the rows of some of the selected queries."""
         rows = self._subjects[band]
-        self._values += query.rows(rows).sum(axis=0, dtype=np.float64)
+        self._values += query.read_rows(rows).sum(axis=0, dtype=np.float64)
         allowed = query.allowed(rows, slice(None))
         self._forbidden &= False if allowed is None else ~allowed.any(axis=0)
 
@@ -176,7 +176,7 @@ class _SumAccumulator:
             allowed = query.allowed(rows, span)
             if allowed is not None and not allowed[:, among].any():
                 continue
-            cells = query.columns(rows, span)[:, among]
+            cells = query.read_block(rows, span)[:, among]
             self._values[rows] += cells.sum(axis=1, dtype=np.float64)
             may_read = True if allowed is None else allowed[:, among].any(axis=1)
             self._forbidden[rows] &= np.logical_not(may_read)

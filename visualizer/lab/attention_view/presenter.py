@@ -140,7 +140,7 @@ class LabPanelSource:
         self.side = math.ceil(count / self.block)
         limits = ColourLimits.ROW if colouring.limits is ColourLimits.ROW else ColourLimits.SHARED
         self.colour = ColourScale(colouring.sequential, colouring.curve, limits, 0.0, 1.0)
-        self.unit = SCORED if result.is_scored else UNIT
+        self.unit = SCORED if result.has_scores else UNIT
         self.forbidden = None if model is ModelKind.AVERAGE else _later_keys_mask(self.side)
         assert result.weights is not None
         self.values = max_pool(result.weights, self.block)

@@ -72,7 +72,7 @@ class ProbeResult(Struct, frozen=True, eq=False, dict=True):
         return 0 if self.weights is None else self.weights.shape[1]
 
     @property
-    def is_scored(self) -> bool:
+    def has_scores(self) -> bool:
         """Whether the target keys are known."""
         return self.partner_weights is not None and bool(np.isfinite(self.partner_weights).any())
 
@@ -85,7 +85,7 @@ class ProbeResult(Struct, frozen=True, eq=False, dict=True):
         chance if it is at least `MIN_CLEAR_WEIGHT` of the way from there to 1; without this margin,
         noise would be marked.
         """
-        if self.partner_weights is None or not self.is_scored:
+        if self.partner_weights is None or not self.has_scores:
             return None
         layer, head = np.unravel_index(
             np.nanargmax(self.partner_weights), self.partner_weights.shape

@@ -67,7 +67,7 @@ def present_plot(
         lines=lines,
         reference_losses=tuple(references),
         keys=tuple(_legend_keys(shown, lines, options)),
-        loss_gaps=tuple(_find_gaps(shown)),
+        loss_gaps=tuple(_find_non_finite_losses(shown)),
         x=x,
         y=y,
         shown_step=shown_step,
@@ -133,7 +133,7 @@ def _legend_keys(
             yield LegendKey(words, role, colour)
 
 
-def _find_gaps(curves: Sequence[LossCurve]) -> Iterator[LossGap]:
+def _find_non_finite_losses(curves: Sequence[LossCurve]) -> Iterator[LossGap]:
     for curve in curves:
         is_number = np.isfinite(curve.losses.training)
         if not is_number.all():

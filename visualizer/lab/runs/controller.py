@@ -226,7 +226,7 @@ class RunController(QObject):
         """
         run, path = self._lab.run, Path(folder)
         is_open = run is not None and run.folder == path
-        if run is None or (self._must_reopen(run) if is_open else self._contains_run(path)):
+        if run is None or (self._must_reopen(run) if is_open else self._can_open_run(path)):
             self.leave(partial(self._lab.open, path))
 
     def _must_reopen(self, run: RunState) -> bool:
@@ -234,7 +234,7 @@ class RunController(QObject):
         refused = self._lab.refused
         return run.phase is RunPhase.FAILED or (refused is not None and refused.field == "held")
 
-    def _contains_run(self, folder: Path) -> bool:
+    def _can_open_run(self, folder: Path) -> bool:
         """Whether a folder contains a run that can be opened; otherwise show why not."""
         try:
             RunFolder(folder).read_metadata()

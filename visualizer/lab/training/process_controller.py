@@ -97,7 +97,7 @@ class TrainingProcess(QObject):
     def start(self) -> None:
         self._process.start(self._command[0], self._command[1:])
 
-    def tell(self, says: str, **values: Any) -> None:
+    def send_message(self, says: str, **values: Any) -> None:
         """Send a message; it is dropped if the process has ended."""
         if not self.is_over:
             self._process.write(Message(says, values).pack())
@@ -108,7 +108,7 @@ class TrainingProcess(QObject):
         After a second request, it exits in any case.
         """
         self._is_end_expected = True
-        self.tell("stop")
+        self.send_message("stop")
         self._kill_timer.start()
 
     def end(self) -> None:

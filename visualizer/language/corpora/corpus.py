@@ -166,7 +166,7 @@ def _notice_new_tokens(
 ) -> tuple[str, ...]:
     new = np.bincount(validation, minlength=len(vocabulary)) > 0
     new &= np.bincount(training, minlength=len(vocabulary)) == 0
-    tokens = vocabulary.decode(np.flatnonzero(new).tolist())
+    tokens = vocabulary.ids_to_tokens(np.flatnonzero(new).tolist())
     if not tokens:
         return ()
     listed = ", ".join(f"“{visible_token(token)}”" for token in tokens[:MAX_LISTED_CHARACTERS])

@@ -42,7 +42,7 @@ def encode_text(text: str, tokenizer: TokenizerKind) -> tuple[Vocabulary, np.nda
     numbers = np.empty(len(text), np.int64)  # at least one per token; unused pages take
     end = 0  # no memory
     for piece in _split_pieces(text):
-        encoded = counter.count(piece)
+        encoded = counter.encode_piece(piece)
         numbers[end : end + len(encoded)] = encoded
         end += len(encoded)
     numbers = numbers[:end]
@@ -79,7 +79,7 @@ class CharacterEncoder:
         self.known: dict[str, int] = {}
         self._tokens = np.full(_LINE_END + 1, _UNKNOWN, np.int32)  # of each code point
 
-    def count(self, piece: str) -> np.ndarray:
+    def encode_piece(self, piece: str) -> np.ndarray:
         """Return the indices in `known` of a piece's tokens, int32 [token]."""
         codes = _merge_line_ends(np.frombuffer(piece.encode("utf-32-le", "surrogatepass"), "<u4"))
         tokens = self._tokens[codes]
@@ -127,7 +127,7 @@ class WordEncoder:
         self.known: dict[str, int] = {}
         self._runs: dict[str, list[int]] = {}
 
-    def count(self, piece: str) -> np.ndarray:
+    def encode_piece(self, piece: str) -> np.ndarray:
         """Return the indices in `known` of a piece's tokens, int32 [token]."""
         joined = _prepend_pattern().search(piece)
         runs = [piece] if joined else piece.replace("\n", " ").split(" ")

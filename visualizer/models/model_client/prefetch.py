@@ -30,7 +30,7 @@ CANCEL_CHECK_INTERVAL_S = 0.1
 """Interval between two cancellation checks while waiting for the answer."""
 
 
-class Prefetch:
+class PrefetchedAnswer:
     """Pending answer of a server that is reading a text.
 
     The reading is cancelled when this object is no longer referenced.

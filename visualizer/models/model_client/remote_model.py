@@ -16,7 +16,7 @@ from visualizer.attention.blockwise_captured_run import create_blockwise_run, lo
 from visualizer.attention.head_measures import HeadMeasures
 from visualizer.attention.model_reading import (
     AblationAnswer,
-    CostlyAnswer,
+    DeferredAnswer,
     LensAnswer,
     LogitParts,
     LogitPartsAnswer,
@@ -26,7 +26,7 @@ from visualizer.attention.roles import Role
 from visualizer.errors import InputError
 from visualizer.models.cached_generation import LazyVocabulary, TokenReading
 from visualizer.models.model_client.connection import ModelConnection
-from visualizer.models.model_client.prefetch import WEIGHTS, Prefetch
+from visualizer.models.model_client.prefetch import WEIGHTS, PrefetchedAnswer
 from visualizer.models.model_client.remote_stages import (
     MAX_CONCURRENT_REQUESTS,
     FetchedNumbers,
@@ -38,7 +38,7 @@ from visualizer.models.model_client.remote_stages import (
 from visualizer.models.model_client.token_store import stored_token
 from visualizer.models.model_protocol.answers import (
     ROWS_PREFIX,
-    CostlyValues,
+    DeferredValues,
     LensValues,
     LogitPartsValues,
     ModelMetadata,
@@ -108,7 +108,7 @@ class RemoteModel:
         """Number of heads and of tokens of each text that was read."""
         connection.open_connections(MAX_CONCURRENT_REQUESTS)
         request = _read_request(ModelSource("", "", ""), text)
-        self._ahead = Prefetch(connection, request) if text.strip() else None
+        self._ahead = PrefetchedAnswer(connection, request) if text.strip() else None
         facts = decode_values(ModelMetadata, connection.ask("/model", {})[0])
         if self._ahead:
             _ask_for_heads_shown_first(self._ahead, facts, text)
@@ -125,7 +125,7 @@ class RemoteModel:
         """Location of the model, as stored in documents."""
         return ModelSource(f"{SERVER_SCHEME}{self.server}", self.name, self.fingerprint)
 
-    def replacement_text(self, text: str) -> str:
+    def fallback_text(self, text: str) -> str:
         """Return a text that the model can read instead; empty if it can read this text."""
         if not text.strip():
             return ""
@@ -352,7 +352,7 @@ class RemoteTokenReader:
         return self._last[2].text, self._last[2].is_split_alike
 
 
-def _ask_for_heads_shown_first(ahead: Prefetch, facts: ModelMetadata, text: str) -> None:
+def _ask_for_heads_shown_first(ahead: PrefetchedAnswer, facts: ModelMetadata, text: str) -> None:
     """Prefetch the heads of the first layer, or reduced pictures of them if the text is long.
 
     The heads of a short text are part of the answer.
@@ -431,8 +431,8 @@ def _parse_answer(kind: QuestionKind, sizes: tuple[int, int], answer: Answer) ->
     """
     values: QuestionValues = decode_values(QuestionValues, answer[0])  # type: ignore[arg-type]
     arrays = answer[1]
-    if isinstance(values, CostlyValues):
-        return CostlyAnswer(values.sentence)
+    if isinstance(values, DeferredValues):
+        return DeferredAnswer(values.sentence)
     if values.__struct_config__.tag != kind.value:
         raise invalid_response_error("it answers a different question")
     (heads, tokens), count = sizes, len(values.layers)

@@ -119,13 +119,13 @@ class AblationsValues(Struct, frozen=True, tag_field="kind", tag="ablations"):
     layers: tuple[Count, ...]
 
 
-class CostlyValues(Struct, frozen=True, tag_field="kind", tag="costly"):
+class DeferredValues(Struct, frozen=True, tag_field="kind", tag="costly"):
     """`CostlyAnswer`."""
 
     sentence: str
 
 
-QuestionValues = LensValues | LogitPartsValues | AblationsValues | CostlyValues
+QuestionValues = LensValues | LogitPartsValues | AblationsValues | DeferredValues
 
 
 def decode_values(kind: type[Values], values: Mapping[str, object]) -> Values:

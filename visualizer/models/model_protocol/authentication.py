@@ -49,7 +49,7 @@ class RequestGuard:
         self.nonce = new_nonce()
         self._token, self._count = token, 0
 
-    def digest_of(self, header: str, path: str) -> str | None:
+    def verified_digest(self, header: str, path: str) -> str | None:
         """Return the digest that the body must have; None if the signature is invalid."""
         match = _HEADER_PATTERN.fullmatch(header)
         if match is None:

@@ -18,7 +18,7 @@ from visualizer.attention.cached_tensor import CachedTensor
 from visualizer.attention.captured_attention import CapturedAttention, LayerMask
 from visualizer.attention.layer_operations import LayerStep, ResidualStream, weight_names
 from visualizer.attention.layer_stages import is_always_present
-from visualizer.attention.model_reading import ModelReading, NextToken, SecondText
+from visualizer.attention.model_reading import ModelReading, NextToken, SecondTextUse
 from visualizer.attention.remote_numbers import NumbersPendingError
 from visualizer.attention.roles import VECTOR_ROLES, Role
 from visualizer.attention.run import Run
@@ -112,7 +112,7 @@ class ReadingMessage(Struct, frozen=True):
     text: str
     special: tuple[tuple[int, str], ...]
     has_chat_template: bool
-    second: SecondText
+    second: SecondTextUse
     is_text_alone: bool
     parts: tuple[tuple[str, str], ...]
     part: str

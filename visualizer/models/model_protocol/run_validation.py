@@ -96,7 +96,7 @@ def _run_claims(values: RunValues) -> Iterator[NumberCheck]:
     attention = next((row for row in sent.stages if row.name == Role.WEIGHTS), sent.stages[-1])
     yield attention.dims == SCORE_AXES, "attention"
     for row in sent.stages:
-        yield _has_size(header, row, values.shapes[row.name]), f"shape of {row.name}"
+        yield _has_valid_axes(header, row, values.shapes[row.name]), f"shape of {row.name}"
         yield len(row.by_layer) in (0, header.layers), f"number of rows of {row.name}"
         yield from _stage_claims(values, row, range(0 if row.by_layer else header.layers))
         for layer, own in enumerate(row.by_layer):
@@ -116,7 +116,7 @@ def _reading_claims(header: CapturedAttention, reading: ReadingMessage) -> Itera
     yield are_edges and len(edges) <= MAX_CUT_EDGES, "cut edges"
 
 
-def _has_size(header: CapturedAttention, row: StageMessage, sizes: Sizes) -> bool:
+def _has_valid_axes(header: CapturedAttention, row: StageMessage, sizes: Sizes) -> bool:
     """Whether a stage has the axes that belong to its name, with valid sizes."""
     known = {
         "layer": (header.layers,),

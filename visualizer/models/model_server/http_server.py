@@ -268,7 +268,7 @@ class ModelServer:
         """Check the signature of a request, and return the body of the response."""
         headers = dict(event.headers)
         signature = headers.get(SIGNATURE_HEADER.encode(), b"").decode("ascii", "replace")
-        digest = connection.guard.digest_of(signature, path)
+        digest = connection.guard.verified_digest(signature, path)
         if event.method != b"POST" or digest is None:
             raise _ErrorResponse(401, "token", UNAUTHORIZED_ERROR, closes=True)
         self._mark_authenticated(connection)

@@ -21,7 +21,7 @@ from visualizer.attention.blockwise_tensor import BlockwiseTensor, PreviewLayout
 from visualizer.attention.captured_attention import SINKS_NAME
 from visualizer.attention.model_reading import (
     AblationAnswer,
-    CostlyAnswer,
+    DeferredAnswer,
     LensAnswer,
     LogitPartsAnswer,
     ModelAnswers,
@@ -35,7 +35,7 @@ from visualizer.models.chunked_prefill import PROBE_TOKENS
 from visualizer.models.model_protocol.answers import (
     ROWS_PREFIX,
     AblationsValues,
-    CostlyValues,
+    DeferredValues,
     LensValues,
     LogitPartsValues,
     ModelMetadata,
@@ -186,7 +186,7 @@ class ServedModel:
                     name: tuple(run.trace.model_weights[name].shape)
                     for name in inline_weight_names(run)
                 },
-                run.trace.holding(run.trace.attention).limits(),
+                run.trace.cached_stage(run.trace.attention).limits(),
             )
             if Role.WEIGHTS in run.trace:  # the window shows these measures of all heads at once
                 measures = run.trace.measured(Role.WEIGHTS, run.compared_texts)
@@ -369,7 +369,7 @@ class ServedModel:
 
     def _block_place(self, request: BlocksRequest) -> tuple[BlockwiseTensor, tuple[int, ...]]:
         run = self._find_run(request.run)
-        held = run.trace.holding(request.stage) if request.stage in run.trace else None
+        held = run.trace.cached_stage(request.stage) if request.stage in run.trace else None
         if not isinstance(held, BlockwiseTensor):
             raise InputError("stage", UNKNOWN_STAGE_ERROR)
         own = self._owned.get(request.run)
@@ -435,8 +435,8 @@ def encode_answer(answer: ModelAnswer) -> Answer:
         raise answer
     values: QuestionValues
     arrays = {}
-    if isinstance(answer, CostlyAnswer):
-        values = CostlyValues(answer.sentence)
+    if isinstance(answer, DeferredAnswer):
+        values = DeferredValues(answer.sentence)
     elif isinstance(answer, LensAnswer):
         values = LensValues(answer.layers, answer.words)
         arrays = {"probabilities": answer.probabilities}
