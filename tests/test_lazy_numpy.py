@@ -79,6 +79,13 @@ def test_numpy_is_whole_for_torch_and_for_many_threads(use: str) -> None:
     assert run.returncode == 0, run.stderr
 
 
+def test_options_are_parsed_without_numpy() -> None:
+    begin = "from visualizer.__main__ import main\nimport sys\n"
+    run = _ran(f"{begin}try:\n    main(['--version'])\nexcept SystemExit:\n    {NAMED}")
+    assert run.returncode == 0, run.stderr
+    assert run.stdout
+
+
 def test_an_imported_numpy_stays() -> None:
     run = _ran(f"import numpy as before\n{BEGIN}assert np is before\n{USED}")
     assert run.returncode == 0, run.stderr

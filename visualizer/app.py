@@ -270,8 +270,10 @@ def reset_settings() -> int:
     """Delete the settings stored between sessions."""
     from PySide6.QtCore import QCoreApplication
 
+    from visualizer.storage.program_folders import move_old_folders
     from visualizer.widgets.app_settings import clear_settings
 
+    move_old_folders()  # otherwise the next window would move the old settings here
     set_application_names(QCoreApplication)
     refused = clear_settings()
     print_message(refused or "Settings have been reset.")

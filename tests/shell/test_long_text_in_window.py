@@ -15,7 +15,6 @@ from PySide6.QtCore import Qt
 from tests.support.pictures_of_another_run import panels_of_another_run
 from tests.support.zoom_gestures import turn
 from visualizer.attention import blockwise_tensor
-from visualizer.attention import run as attention_run
 from visualizer.attention.blockwise_tensor import BlockwiseTensor
 from visualizer.errors import MEMORY_ERROR
 from visualizer.heatmap import board_presenter
@@ -36,11 +35,12 @@ if TYPE_CHECKING:
 WORDS = "the quick brown fox jumps over a lazy dog and then it sleeps "
 
 
+pytestmark = pytest.mark.usefixtures("every_text_is_long")
+
+
 @pytest.fixture(autouse=True)
-def every_text_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attention_run, "MAX_FULL_MATRIX_BYTES", 0)
-    monkeypatch.setattr(attention_run, "MIN_BLOCKWISE_BYTES", 0)
-    monkeypatch.setattr(worker_jobs, "REFINEMENT_S", 0.0)  # shown after every band
+def every_band_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_jobs, "REFINEMENT_S", 0.0)
 
 
 @pytest.fixture
@@ -240,10 +240,10 @@ def test_whatever_is_done_no_picture_is_of_another_run(hand: Hand, seed: int) ->
     np.testing.assert_allclose(panel.values, numbers_of(hand, panel), atol=1e-6)
 
 
-def test_six_tokens_are_held_whole_again(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_six_tokens_are_held_whole_again(hand: Hand, use_usual_limits: Callable[[], None]) -> None:
     hand.paste_sentence(WORDS * 20)
     until_drawn(hand)
-    monkeypatch.undo()
+    use_usual_limits()
     hand.type_sentence("the cat sat on the mat")
     hand.settle()
     run = hand.window.workspace.run

@@ -28,7 +28,7 @@ from visualizer.session.token_selection import TokenRole, TokenSelection
 from visualizer.shell.pane_table import PANES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from tests.support.window_input import Hand
     from visualizer.attention.run import Run
@@ -38,10 +38,8 @@ TEXT = "the cat sat on the mat and the dog sat on the cat " * 8
 
 
 @pytest.fixture
-def long_text(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> Hand:
+def long_text(every_text_is_long: Mapping[str, int], hand: Hand) -> Hand:
     """A window with a text that is read as long ones are."""
-    monkeypatch.setattr(attention_run, "MAX_FULL_MATRIX_BYTES", 0)
-    monkeypatch.setattr(attention_run, "MIN_BLOCKWISE_BYTES", 0)
     hand.type_sentence(TEXT)
     hand.settle()
     assert run_of(hand).trace.is_blockwise
@@ -216,7 +214,7 @@ def test_heads_tell_how_much_they_read_the_pinned_key_before_they_are_measured(
 
 
 def test_heads_are_measured_when_that_is_asked_for(
-    long_text: Hand, monkeypatch: pytest.MonkeyPatch
+    long_text: Hand, use_usual_limits: Callable[[], None]
 ) -> None:
     hand = long_text
     pane = open_pane(hand, "Heads")
@@ -228,7 +226,7 @@ def test_heads_are_measured_when_that_is_asked_for(
     assert not pane.measuring.isVisible()
     assert pane.view.isVisible()
     run = run_of(hand)
-    monkeypatch.undo()
+    use_usual_limits()
     whole = compute_run(run.texts, run.trace.spec)
     assert not whole.trace.is_blockwise
     table = hand.window.workspace.screen.panel(HEADS_PANEL)

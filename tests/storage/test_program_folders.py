@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from visualizer import app
 from visualizer.storage.file_lock import FileLock
 from visualizer.storage.link_safe_folder import make_private_folder
 from visualizer.storage.program_folders import (
@@ -88,6 +89,17 @@ def test_settings_of_earlier_versions_are_moved() -> None:
     old.write_text('{"scheme": "light"}')
     move_old_folders()
     assert app_settings.load_scheme() is ColourScheme.DARK
+
+
+@linux_only
+def test_settings_of_earlier_versions_are_reset() -> None:
+    path = settings_path()
+    old = path.parents[1] / "Attention Visualizer" / "Attention Visualizer" / path.name
+    old.parent.mkdir(parents=True)
+    old.write_text('{"scheme": "dark"}')
+    assert app.main(["--reset-settings"]) == 0
+    move_old_folders()
+    assert app_settings.load_scheme() is ColourScheme.SYSTEM
 
 
 @pytest.mark.parametrize("lock", ["runs/run/lock", "recovery/0123.lock"])

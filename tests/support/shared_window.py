@@ -77,8 +77,8 @@ BARE = {
 }
 """Types of Qt's own parts without traits; subclasses of them may have some."""
 VIEWPORT = "qt_scrollarea_viewport"
-CACHES = ("_picture", "_page", "_theme", "_image")
-"""Attributes that cache the last drawing, or what it was drawn in."""
+CACHES = ("_picture", "picture", "_page", "_theme", "_image", "_hovered")
+"""Attributes that cache the last drawing, what it was drawn in, or the cell hovered last."""
 Reader = Callable[[Any], object]
 
 READERS: tuple[tuple[type | tuple[type, ...], str, Reader], ...] = (

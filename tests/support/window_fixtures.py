@@ -12,11 +12,12 @@ from tests.support.shared_window import SharedWindow, let_go
 from tests.support.waiting import wait_until
 from tests.support.window_input import PATIENCE_MS, Hand
 from visualizer import app
+from visualizer.attention import run as attention_run
 from visualizer.session.document import Document
 from visualizer.shell.window_manager import WindowManager
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from PySide6.QtWidgets import QApplication
@@ -68,6 +69,37 @@ def shared_window(
     """The shared window, reset to its initial state."""
     yield shared_here.lend(qtbot)
     shared_here.take_back()
+
+
+MATRIX_LIMITS = ("MAX_FULL_MATRIX_BYTES", "MIN_BLOCKWISE_BYTES")
+
+
+@pytest.fixture(scope="module")
+def every_text_is_long(shared_here: SharedWindow) -> Iterator[Mapping[str, int]]:
+    """Every text is computed in blocks, also the first one of the module's shared window.
+
+    The value of the fixture is the usual limits, by name.
+    """
+    shared_here.close()
+    usual = {name: getattr(attention_run, name) for name in MATRIX_LIMITS}
+    with pytest.MonkeyPatch.context() as patch:
+        for name in MATRIX_LIMITS:
+            patch.setattr(attention_run, name, 0)
+        yield usual
+        shared_here.close()
+
+
+@pytest.fixture
+def use_usual_limits(
+    every_text_is_long: Mapping[str, int], monkeypatch: pytest.MonkeyPatch
+) -> Callable[[], None]:
+    """Computes short texts whole for the rest of a test."""
+
+    def use() -> None:
+        for name, limit in every_text_is_long.items():
+            monkeypatch.setattr(attention_run, name, limit)
+
+    return use
 
 
 @pytest.fixture

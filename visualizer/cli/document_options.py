@@ -21,7 +21,6 @@ from visualizer.export.figure_settings import FigureExtent, FigurePaper, FilmSet
 from visualizer.export.option_parsing import create_figure_settings
 from visualizer.file_opening import EXPORT_VIEW
 from visualizer.lab.layer_document import create_layer_document
-from visualizer.lab.runs.store import initial_probe
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.wire_format import Message
 from visualizer.session import document_builder
@@ -168,6 +167,7 @@ def document_of_layer(options: argparse.Namespace) -> SavedDocument:
         With the field ``text`` or ``layer``, if the model does not accept it; with other fields, if
         the run cannot be read.
     """
+    from visualizer.lab.runs.store import initial_probe
     from visualizer.language import probe as language_probe
     from visualizer.language.opened_training_run import OpenRun
 

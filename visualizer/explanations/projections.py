@@ -112,7 +112,7 @@ class InputProjectionExplainer(Explainer):
 
     def stage_sentence(self, block: StepContext) -> str:
         size = format_count(block.spec.d_head, "number")
-        gives = f"gives a {VECTOR_NAMES[block.stage.name]} of {size}"
+        gives = f"gives its {VECTOR_NAMES[block.stage.name]} of {size}"
         largest = largest_number_phrase(block, "the largest")
         return (
             f"each {_projected_name(block.stage)} times {projection_phrase(block)} "
@@ -258,7 +258,7 @@ class LinearLayerExplainer(Explainer):
 
     def stage_sentence(self, block: StepContext) -> str:
         made = f"each {VECTOR_NAMES[block.reads]} times {_write_multiplier(block.stage)}"
-        return f"{made} gives a {VECTOR_NAMES[block.stage.name]}; {largest_number_phrase(block)}"
+        return f"{made} gives its {VECTOR_NAMES[block.stage.name]}; {largest_number_phrase(block)}"
 
     def formula(self, facts: CellInfo) -> str:
         step = facts.explanation.stage.layer_step(LinearLayer)

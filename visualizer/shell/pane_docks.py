@@ -334,8 +334,8 @@ class PaneDocks(QObject):
         widget = self.panes[new.id]
         made = [self.panes[pane.id] for pane in PANES if pane.id in self.panes]
         earlier = [each for each in made[: made.index(widget)] if each.window() is widget.window()]
-        before = [stop for each in earlier for stop in tab_stops(each)][-1:]
-        for first, second in pairwise([*before, *tab_stops(widget)]):
+        before = next((stops for each in reversed(earlier) if (stops := tab_stops(each))), [])
+        for first, second in pairwise([*before[-1:], *tab_stops(widget)]):
             QWidget.setTabOrder(first, second)
 
     def _set_apart(self, pane: Pane) -> None:

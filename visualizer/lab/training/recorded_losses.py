@@ -40,7 +40,7 @@ class GrowingArray:
         self.values.flags.writeable = False
 
     @classmethod
-    def of(cls, values: ArrayLike, dtype: type = np.float64, capacity: int = 0) -> GrowingArray:
+    def of(cls, values: ArrayLike, dtype: type = float, capacity: int = 0) -> GrowingArray:
         """Copy numbers into a new array.
 
         Parameters
