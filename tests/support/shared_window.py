@@ -39,6 +39,7 @@ from visualizer.export.dialog.preview_widget import PreviewController
 from visualizer.features.mask_editor.brush_bar_widget import MaskEditBar
 from visualizer.features.model_generation.widget import HeadRowsView
 from visualizer.features.shapes.widget import ShapesPane
+from visualizer.features.token_strip.patch_strip_widget import PatchStrip
 from visualizer.generation.next_tokens_widget import NextTokenBarView
 from visualizer.session.document import Document
 from visualizer.session.newest_request_worker import NewestRequestWorker
@@ -77,8 +78,8 @@ BARE = {
 }
 """Types of Qt's own parts without traits; subclasses of them may have some."""
 VIEWPORT = "qt_scrollarea_viewport"
-CACHES = ("_picture", "picture", "_page", "_theme", "_image", "_hovered")
-"""Attributes that cache the last drawing, what it was drawn in, or the cell hovered last."""
+CACHES = ("_picture", "picture", "_page", "_theme", "_image", "_hovered", "patches")
+"""Attributes that cache the last drawing, the cell hovered last, or a widget made on demand."""
 Reader = Callable[[Any], object]
 
 READERS: tuple[tuple[type | tuple[type, ...], str, Reader], ...] = (
@@ -121,7 +122,14 @@ READERS: tuple[tuple[type | tuple[type, ...], str, Reader], ...] = (
 """What is read of visible objects: their types, the trait's name, and how."""
 
 
-SHOWN_ANEW = (HeadRowsView, MaskEditBar, NextTokenBarView, ShapesPane, SoloToggleButton)
+SHOWN_ANEW = (
+    HeadRowsView,
+    MaskEditBar,
+    NextTokenBarView,
+    PatchStrip,
+    ShapesPane,
+    SoloToggleButton,
+)
 """Widgets that set all they hold whenever they are opened: of a hidden one, nothing stays."""
 MODES = (bool, Enum, type(None))
 """Types compared in hidden widgets, whose sizes and texts date from when they were visible."""
