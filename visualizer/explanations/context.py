@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from visualizer.attention.layer_operations import LateSink
-from visualizer.attention.stages import Operation
+from visualizer.attention.stages import Operation, vector_noun
 from visualizer.explanations.cell_terms import TermList, key_sum_equation, sum_terms
 from visualizer.explanations.explainer import Explainer
 from visualizer.explanations.phrases import (
-    VECTOR_NAMES,
     column_name,
     each_head_phrase,
     largest_number_phrase,
@@ -118,12 +117,12 @@ class LateSinkExplainer(Explainer):
     def row_sentence(self, block: StepContext) -> str:
         name = block.stage.layer_step(LateSink).kept
         kept = block.run.trace.read(name, (block.layer, block.head, block.at))
-        made = f"the sink leaves {format_share(float(kept))} of the {VECTOR_NAMES[block.reads]}"
+        made = f"the sink leaves {format_share(float(kept))} of the {vector_noun(block.reads)}"
         return f"{made} of {block.query}: {format_vector(block.row())}"
 
     def stage_sentence(self, block: StepContext) -> str:
         made = (
-            f"each {VECTOR_NAMES[block.reads]} is multiplied by the share of its row that the "
+            f"each {vector_noun(block.reads)} is multiplied by the share of its row that the "
             "sink leaves"
         )
         return f"{made}; {largest_number_phrase(block)}"

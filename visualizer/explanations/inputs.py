@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from visualizer.attention.spec import PositionKind
-from visualizer.attention.stages import Operation
+from visualizer.attention.stages import Operation, vector_noun
 from visualizer.attention.token_embeddings import compute_sinusoids
 from visualizer.explanations.cell_terms import (
     EquationPart,
@@ -21,7 +21,6 @@ from visualizer.explanations.cell_terms import (
 from visualizer.explanations.explainer import Explainer
 from visualizer.explanations.phrases import (
     NON_FINITE_PHRASE,
-    VECTOR_NAMES,
     ShapeParameter,
     format_shape,
     largest_number_phrase,
@@ -191,9 +190,7 @@ class CapturedExplainer(Explainer):
         stage = facts.explanation.stage
         origin = _origin(facts.run, "was", escape(facts.run.source))
         if stage.dims[-1] != "key":
-            whose = (
-                f"{VECTOR_NAMES[stage.name]} of {facts.token(stage.dims[-2])}{facts.head_phrase}"
-            )
+            whose = f"{vector_noun(stage.name)} of {facts.token(stage.dims[-2])}{facts.head_phrase}"
             return f"Column {facts.column} of the {whose} {origin}: {format_number(facts.value)}."
         kind = stage.noun
         source = f" This {kind} {origin}."
@@ -209,7 +206,7 @@ class CapturedExplainer(Explainer):
     def row_sentence(self, block: StepContext) -> str:
         if block.stage.dims[-1] != "key":
             read = (
-                f"the {VECTOR_NAMES[block.stage.name]} of {block.query} {_origin(block.run, 'was')}"
+                f"the {vector_noun(block.stage.name)} of {block.query} {_origin(block.run, 'was')}"
             )
             return f"{read}: {format_vector(block.row())}"
         name, kind = block.stage.nouns, block.stage.noun
@@ -224,7 +221,7 @@ class CapturedExplainer(Explainer):
 
     def stage_sentence(self, block: StepContext) -> str:
         if block.stage.dims[-1] != "key":
-            read = f"each token’s {VECTOR_NAMES[block.stage.name]} {_origin(block.run, 'was')}"
+            read = f"each token’s {vector_noun(block.stage.name)} {_origin(block.run, 'was')}"
             return f"{read}; {largest_number_phrase(block)}"
         name, kind = block.stage.nouns, block.stage.noun
         read = f"all {name} {_origin(block.run, 'were')}"

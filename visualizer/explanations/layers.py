@@ -17,7 +17,7 @@ from visualizer.attention.layer_operations import (
     ScaledVector,
 )
 from visualizer.attention.roles import Role
-from visualizer.attention.stages import Operation
+from visualizer.attention.stages import Operation, vector_noun
 from visualizer.explanations.cell_terms import (
     EquationTerm,
     EquationTermWriter,
@@ -30,7 +30,6 @@ from visualizer.explanations.cell_terms import (
 )
 from visualizer.explanations.explainer import Explainer
 from visualizer.explanations.phrases import (
-    VECTOR_NAMES,
     ShapeParameter,
     column_name,
     join_names,
@@ -122,7 +121,7 @@ class ResidualStreamExplainer(Explainer):
 
 
 def _addend_names(stage: Stage) -> str:
-    return join_names([f"the {VECTOR_NAMES[name]}" for name in stage.reads])
+    return join_names([f"the {vector_noun(name)}" for name in stage.reads])
 
 
 class ResidualAdditionExplainer(Explainer):
@@ -137,7 +136,7 @@ class ResidualAdditionExplainer(Explainer):
 
     def explain_cell(self, facts: CellInfo) -> str:
         made = " plus ".join(
-            f"that of the {VECTOR_NAMES[name]}" for name in facts.explanation.stage.reads
+            f"that of the {vector_noun(name)}" for name in facts.explanation.stage.reads
         )
         return f"{column_name(facts)} is {made}: {format_number(facts.value)}."
 
@@ -146,7 +145,7 @@ class ResidualAdditionExplainer(Explainer):
             taken = f"{_addend_names(block.stage)} of {block.query} is unchanged"
             return f"{taken}: {format_vector(block.row())}"
         made = f"for {block.query}, {_addend_names(block.stage)} add up to"
-        return f"{made} the {VECTOR_NAMES[block.stage.name]}: {format_vector(block.row())}"
+        return f"{made} the {vector_noun(block.stage.name)}: {format_vector(block.row())}"
 
     def stage_sentence(self, block: StepContext) -> str:
         if len(block.stage.reads) == 1:
@@ -154,7 +153,7 @@ class ResidualAdditionExplainer(Explainer):
         return f"{_addend_names(block.stage)} are added elementwise; {largest_number_phrase(block)}"
 
     def formula(self, facts: CellInfo) -> str:
-        return " + ".join(VECTOR_NAMES[name] for name in facts.explanation.stage.reads)
+        return " + ".join(vector_noun(name) for name in facts.explanation.stage.reads)
 
     def code(self, context: ExpressionContext) -> str:
         return " + ".join(context.read)
@@ -235,18 +234,18 @@ class NormLayerExplainer(Explainer):
 
     def explain_cell(self, facts: CellInfo) -> str:
         stage = facts.explanation.stage
-        made = f"is that of the {VECTOR_NAMES[stage.reads[0]]}{_divided(stage)}{_then(stage)}"
+        made = f"is that of the {vector_noun(stage.reads[0])}{_divided(stage)}{_then(stage)}"
         return f"{column_name(facts)} {made}: {format_number(facts.value)}."
 
     def row_sentence(self, block: StepContext) -> str:
         made = (
-            f"the {VECTOR_NAMES[block.reads]} of "
+            f"the {vector_noun(block.reads)} of "
             f"{block.query}{_divided(block.stage)}{_then(block.stage)}"
         )
         return f"{made} is {format_vector(block.row())}"
 
     def stage_sentence(self, block: StepContext) -> str:
-        made = f"each {VECTOR_NAMES[block.reads]} is normalized"
+        made = f"each {vector_noun(block.reads)} is normalized"
         return f"{made} ({block.stage.layer_step(NormLayer).name}); {largest_number_phrase(block)}"
 
     def formula(self, facts: CellInfo) -> str:
@@ -264,7 +263,7 @@ class NormLayerExplainer(Explainer):
 
 
 def _write_activation(stage: Stage) -> str:
-    first, *others = (VECTOR_NAMES[name] for name in stage.reads)
+    first, *others = (vector_noun(name) for name in stage.reads)
     times = f" times the {others[0]}" if others else ""
     return f"{stage.layer_step(HiddenActivation).function} of the {first}{times}"
 
@@ -295,7 +294,7 @@ class HiddenActivationExplainer(Explainer):
 
     def formula(self, facts: CellInfo) -> str:
         stage = facts.explanation.stage
-        first, *others = (VECTOR_NAMES[name] for name in stage.reads)
+        first, *others = (vector_noun(name) for name in stage.reads)
         return " × ".join([f"{stage.layer_step(HiddenActivation).function}({first})", *others])
 
     def code(self, context: ExpressionContext) -> str:
@@ -345,12 +344,12 @@ class ExpertMixtureExplainer(Explainer):
 
     def row_sentence(self, block: StepContext) -> str:
         experts = _experts(block.run.trace, block.stage, block.layer, block.at)
-        read = f"the {VECTOR_NAMES[block.reads]} of {block.query} is processed by {experts}"
+        read = f"the {vector_noun(block.reads)} of {block.query} is processed by {experts}"
         return f"{read}; the sum is {format_vector(block.row())}"
 
     def stage_sentence(self, block: StepContext) -> str:
         made = (
-            f"each {VECTOR_NAMES[block.reads]} is processed by the experts that the router selects"
+            f"each {vector_noun(block.reads)} is processed by the experts that the router selects"
         )
         return (
             f"{made}; their outputs, times the router weights, are added; "
@@ -384,19 +383,19 @@ class ScaleVectorExplainer(Explainer):
 
     def explain_cell(self, facts: CellInfo) -> str:
         stage = facts.explanation.stage
-        made = f"is that of the {VECTOR_NAMES[stage.reads[0]]} times {_times(stage)}"
+        made = f"is that of the {vector_noun(stage.reads[0])} times {_times(stage)}"
         return f"{column_name(facts)} {made}: {format_number(facts.value)}."
 
     def row_sentence(self, block: StepContext) -> str:
         made = (
-            f"each number of the {VECTOR_NAMES[block.reads]} of {block.query} times "
+            f"each number of the {vector_noun(block.reads)} of {block.query} times "
             f"{_times(block.stage)}"
         )
         return f"{made} gives {format_vector(block.row())}"
 
     def stage_sentence(self, block: StepContext) -> str:
         made = (
-            f"each number of the {VECTOR_NAMES[block.reads]} is multiplied by {_times(block.stage)}"
+            f"each number of the {vector_noun(block.reads)} is multiplied by {_times(block.stage)}"
         )
         return f"{made}; {largest_number_phrase(block)}"
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from visualizer.attention.masks import needs_mask_product
 from visualizer.attention.roles import Role
 from visualizer.attention.spec import MaskKind
-from visualizer.attention.stages import Operation, stages
+from visualizer.attention.stages import Operation, stages, vector_noun
 from visualizer.explanations.cell_terms import (
     Factor,
     TermList,
@@ -25,7 +25,6 @@ from visualizer.explanations.cell_terms import (
 from visualizer.explanations.code_dialects import ExpressionContext
 from visualizer.explanations.explainer import Explainer
 from visualizer.explanations.phrases import (
-    VECTOR_NAMES,
     column_name,
     each_head_phrase,
     largest_number_phrase,
@@ -57,13 +56,13 @@ class FeatureMapExplainer(Explainer):
         return sum_terms((replace(number, used=used, form="elu({}) + 1"),))
 
     def explain_cell(self, facts: CellInfo) -> str:
-        read = VECTOR_NAMES[facts.explanation.stage.reads[0]]
+        read = vector_noun(facts.explanation.stage.reads[0])
         made = f"is elu(x) + 1 of the same column of the {read}"
         return f"{column_name(facts)} {made}: {format_number(facts.value)}."
 
     def row_sentence(self, block: StepContext) -> str:
-        made = f"elu(x) + 1 of the {VECTOR_NAMES[block.reads]} of {block.query}"
-        return f"{made} gives its {VECTOR_NAMES[block.stage.name]}: {format_vector(block.row())}"
+        made = f"elu(x) + 1 of the {vector_noun(block.reads)} of {block.query}"
+        return f"{made} gives its {vector_noun(block.stage.name)}: {format_vector(block.row())}"
 
     def stage_sentence(self, block: StepContext) -> str:
         return f"elu(x) + 1 makes every number positive; {largest_number_phrase(block)}"

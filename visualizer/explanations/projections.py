@@ -16,7 +16,7 @@ from visualizer.attention.layer_operations import (
 )
 from visualizer.attention.roles import Role
 from visualizer.attention.spec import Arrangement, Projection
-from visualizer.attention.stages import Operation, parameter_names
+from visualizer.attention.stages import Operation, parameter_names, vector_noun
 from visualizer.explanations.cell_terms import (
     EquationTerm,
     Factor,
@@ -28,7 +28,6 @@ from visualizer.explanations.cell_terms import (
 )
 from visualizer.explanations.explainer import Explainer
 from visualizer.explanations.phrases import (
-    VECTOR_NAMES,
     ShapeParameter,
     add_bias,
     all_heads_phrase,
@@ -59,7 +58,7 @@ if TYPE_CHECKING:
 
 def _projected_name(stage: Stage) -> str:
     """Return the name of the projected vectors: the input, or in a block its norm."""
-    return "input vector" if stage.reads[0] == Role.INPUT else VECTOR_NAMES[stage.reads[0]]
+    return "input vector" if stage.reads[0] == Role.INPUT else vector_noun(stage.reads[0])
 
 
 def _weights_column(facts: CellInfo) -> str:
@@ -100,11 +99,11 @@ class InputProjectionExplainer(Explainer):
         bias = ", plus a bias," if len(facts.explanation.groups) > 1 else ""
         whose = _projected_name(facts.explanation.stage)
         made = f"The {whose} of {facts.token('token')} times {_weights_column(facts)}{bias}"
-        column = f"column {facts.column} of its {VECTOR_NAMES[facts.cell.stage]}{facts.head_phrase}"
+        column = f"column {facts.column} of its {vector_noun(facts.cell.stage)}{facts.head_phrase}"
         return f"{made} gives {column}: {format_number(facts.value)}."
 
     def row_sentence(self, block: StepContext) -> str:
-        kind = VECTOR_NAMES[block.stage.name]
+        kind = vector_noun(block.stage.name)
         made = (
             f"the {_projected_name(block.stage)} of {block.query} times {projection_phrase(block)}"
         )
@@ -112,7 +111,7 @@ class InputProjectionExplainer(Explainer):
 
     def stage_sentence(self, block: StepContext) -> str:
         size = format_count(block.spec.d_head, "number")
-        gives = f"gives a {VECTOR_NAMES[block.stage.name]} of {size}"
+        gives = f"gives a {vector_noun(block.stage.name)} of {size}"
         largest = largest_number_phrase(block, "the largest")
         return (
             f"each {_projected_name(block.stage)} times {projection_phrase(block)} "
@@ -120,7 +119,7 @@ class InputProjectionExplainer(Explainer):
         )
 
     def formula(self, facts: CellInfo) -> str:
-        return add_bias(facts, f"Σ {VECTOR_NAMES[facts.explanation.stage.reads[0]]} × weight")
+        return add_bias(facts, f"Σ {vector_noun(facts.explanation.stage.reads[0])} × weight")
 
     def code(self, context: ExpressionContext) -> str:
         layer, x = context.words.layers[context.stage.parameters[0]], context.read[0]
@@ -165,19 +164,19 @@ class UnprojectedInputExplainer(Explainer):
         return sum_terms((explained.factor(explained.stage.reads[0], token, column),))
 
     def explain_cell(self, facts: CellInfo) -> str:
-        whose = f"{VECTOR_NAMES[facts.cell.stage]} of {facts.token('token')}{facts.head_phrase}"
-        read = VECTOR_NAMES[facts.explanation.stage.reads[0]]
+        whose = f"{vector_noun(facts.cell.stage)} of {facts.token('token')}{facts.head_phrase}"
+        read = vector_noun(facts.explanation.stage.reads[0])
         taken = f"Column {facts.column} of the {whose} is taken from its {read}"
         return f"{taken}, as there is no projection: {format_number(facts.value)}."
 
     def row_sentence(self, block: StepContext) -> str:
-        kind = VECTOR_NAMES[block.stage.name]
+        kind = vector_noun(block.stage.name)
         taken = f"the {kind} of {block.query} is {unprojected_columns_phrase(block)}"
         return f"with no projection, {taken}: {format_vector(block.row())}"
 
     def stage_sentence(self, block: StepContext) -> str:
         taken = (
-            f"each token’s {VECTOR_NAMES[block.stage.name]} is {unprojected_columns_phrase(block)}"
+            f"each token’s {vector_noun(block.stage.name)} is {unprojected_columns_phrase(block)}"
         )
         return f"with no projection, {taken}; {largest_number_phrase(block)}"
 
@@ -186,7 +185,7 @@ class UnprojectedInputExplainer(Explainer):
 
     def equation(self, line: EquationTermWriter) -> EquationTerm:
         return copied_equation(
-            line, f"taken from the {VECTOR_NAMES[line.explanation.stage.reads[0]]}"
+            line, f"taken from the {vector_noun(line.explanation.stage.reads[0])}"
         )
 
     def code(self, context: ExpressionContext) -> str:
@@ -246,19 +245,19 @@ class LinearLayerExplainer(Explainer):
     def explain_cell(self, facts: CellInfo) -> str:
         stage = facts.explanation.stage
         times = _write_multiplier(stage, _output_index(stage, facts.cell.place))
-        made = f"is the {VECTOR_NAMES[stage.reads[0]]} times {times}"
+        made = f"is the {vector_noun(stage.reads[0])} times {times}"
         return f"{column_name(facts)} {made}: {format_number(facts.value)}."
 
     def row_sentence(self, block: StepContext) -> str:
         made = (
-            f"the {VECTOR_NAMES[block.reads]} of {block.query} times "
+            f"the {vector_noun(block.reads)} of {block.query} times "
             f"{_write_multiplier(block.stage)}"
         )
-        return f"{made} gives its {VECTOR_NAMES[block.stage.name]}: {format_vector(block.row())}"
+        return f"{made} gives its {vector_noun(block.stage.name)}: {format_vector(block.row())}"
 
     def stage_sentence(self, block: StepContext) -> str:
-        made = f"each {VECTOR_NAMES[block.reads]} times {_write_multiplier(block.stage)}"
-        return f"{made} gives a {VECTOR_NAMES[block.stage.name]}; {largest_number_phrase(block)}"
+        made = f"each {vector_noun(block.reads)} times {_write_multiplier(block.stage)}"
+        return f"{made} gives a {vector_noun(block.stage.name)}; {largest_number_phrase(block)}"
 
     def formula(self, facts: CellInfo) -> str:
         step = facts.explanation.stage.layer_step(LinearLayer)
@@ -283,7 +282,7 @@ class LinearLayerExplainer(Explainer):
 
 
 def _parts(stage: Stage) -> str:
-    latent, shared = (VECTOR_NAMES[name] for name in stage.reads)
+    latent, shared = (vector_noun(name) for name in stage.reads)
     return (
         f"the {latent} times {stage.layer_step(LatentKeys).name}, concatenated with the {shared},"
     )
@@ -307,18 +306,18 @@ class LatentKeysExplainer(Explainer):
 
     def explain_cell(self, facts: CellInfo) -> str:
         stage, value = facts.explanation.stage, format_number(facts.value)
-        latent, shared = (VECTOR_NAMES[name] for name in stage.reads)
+        latent, shared = (vector_noun(name) for name in stage.reads)
         step = stage.layer_step(LatentKeys)
         if facts.cell.place[-1] < step.own_columns:
             return f"{column_name(facts)} is the {latent} times {step.name}: {value}."
         return f"{column_name(facts)} is that of the {shared}, the same in all heads: {value}."
 
     def row_sentence(self, block: StepContext) -> str:
-        made = f"{_parts(block.stage)} gives the {VECTOR_NAMES[block.stage.name]} of {block.query}"
+        made = f"{_parts(block.stage)} gives the {vector_noun(block.stage.name)} of {block.query}"
         return f"{made}: {format_vector(block.row())}"
 
     def stage_sentence(self, block: StepContext) -> str:
-        made = f"{_parts(block.stage)} gives each {VECTOR_NAMES[block.stage.name]}"
+        made = f"{_parts(block.stage)} gives each {vector_noun(block.stage.name)}"
         return f"{made}; {largest_number_phrase(block)}"
 
     def formula(self, facts: CellInfo) -> str:
@@ -353,7 +352,7 @@ class RotaryPositionExplainer(Explainer):
 
     def explain_cell(self, facts: CellInfo) -> str:
         turned = facts.explanation.stage.layer_step(RotaryPosition).turned(facts.cell.place[-1])
-        read, value = VECTOR_NAMES[facts.explanation.stage.reads[0]], format_number(facts.value)
+        read, value = vector_noun(facts.explanation.stage.reads[0]), format_number(facts.value)
         if turned is None:
             return (
                 f"{column_name(facts)} is that of the {read}, as this column is not "
@@ -366,22 +365,22 @@ class RotaryPositionExplainer(Explainer):
 
     def row_sentence(self, block: StepContext) -> str:
         turned = (
-            f"the {VECTOR_NAMES[block.reads]} of {block.query} is rotated by its "
+            f"the {vector_noun(block.reads)} of {block.query} is rotated by its "
             f"position, {block.at + 1}"
         )
         if not block.stage.layer_step(RotaryPosition).pairs:
-            query = f"the {VECTOR_NAMES[block.reads]} of {block.query}"
+            query = f"the {vector_noun(block.reads)} of {block.query}"
             turned = f"{query} is unchanged, as this layer applies no rotation"
         return f"{turned}: {format_vector(block.row())}"
 
     def stage_sentence(self, block: StepContext) -> str:
         turned = (
-            f"each {VECTOR_NAMES[block.reads]} is rotated by its position, one pair of "
+            f"each {vector_noun(block.reads)} is rotated by its position, one pair of "
             "columns at a time"
         )
         if not block.stage.layer_step(RotaryPosition).pairs:
             turned = (
-                f"each {VECTOR_NAMES[block.reads]} is unchanged, as this layer applies no rotation"
+                f"each {vector_noun(block.reads)} is unchanged, as this layer applies no rotation"
             )
         return f"{turned}; {largest_number_phrase(block)}"
 
