@@ -211,26 +211,6 @@ class NumberMatrix(Struct, frozen=True):
         return np.frombuffer(self.numbers, dtype="<f8").reshape(self.rows, self.columns)
 
 
-__all__ = [
-    "MAX_SEED",
-    "MAX_VALUES",
-    "Activation",
-    "Arrangement",
-    "AttentionSpec",
-    "BlockKind",
-    "BooleanMatrix",
-    "Device",
-    "DropoutMode",
-    "Dtype",
-    "MaskKind",
-    "MaskRoute",
-    "NormalisationKind",
-    "NumberMatrix",
-    "PositionKind",
-    "Projection",
-    "ScaleKind",
-]
-
 MAX_VALUES = {
     **{"d_in": 1_000_000, "d_out": 1_000_000, "d_ff": 4_000_000},
     **{"heads": 1_000, "key_value_heads": 1_000, "window": 1_000_000},
@@ -312,7 +292,7 @@ class AttentionSpec(Struct, frozen=True):
     @property
     def d_head(self) -> int:
         """Columns of one head's queries, keys and values."""
-        total = self.d_in if self.projection is Projection.NONE else self.d_out
+        total = self.d_out if self.has_projection else self.d_in
         return total // max(1, self.heads) if self.arrangement is Arrangement.SPLIT else total
 
     @property
@@ -321,9 +301,14 @@ class AttentionSpec(Struct, frozen=True):
         return self.heads * self.d_head
 
     @property
+    def has_projection(self) -> bool:
+        """Whether queries, keys and values are projections of the input."""
+        return self.projection is not Projection.NONE
+
+    @property
     def has_grouped_heads(self) -> bool:
         """Whether query heads share the keys and values of fewer heads."""
-        is_split = self.arrangement is Arrangement.SPLIT and self.projection is not Projection.NONE
+        is_split = self.arrangement is Arrangement.SPLIT and self.has_projection
         return is_split and 0 < self.key_value_heads < self.heads
 
     def layer_heads(self, layer: str) -> int:
@@ -391,7 +376,7 @@ class AttentionSpec(Struct, frozen=True):
     @property
     def weight_names(self) -> tuple[str, ...]:
         """Names of its weights, as in `OWN_LAYERS`."""
-        layers = () if self.projection is Projection.NONE else PROJECTION_LAYERS
+        layers = PROJECTION_LAYERS if self.has_projection else ()
         output = ("W_output",) if self.output_projection else ()
         return (*layers, *output, *(BLOCK_LAYERS if self.has_block else ()))
 

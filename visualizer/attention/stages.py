@@ -251,7 +251,7 @@ class Stage(Struct, frozen=True):
     reads: tuple[str, ...]
     fields: tuple[str, ...]
     parameters: tuple[str, ...]
-    says: str
+    description: str
     when: Callable[[AttentionSpec], bool]
     supersedes: bool = False
     step: LayerStep | None = None
@@ -305,7 +305,7 @@ def recorded_row(row: Stage) -> Stage:
         reads=(),
         fields=(),
         parameters=(),
-        when=lambda _: True,
+        when=is_always_present,
         step=None,
         by_layer=(),
     )
@@ -335,10 +335,6 @@ def _has_scores(spec: AttentionSpec) -> bool:
     return HAS_SCORES.holds(spec) and HAS_WEIGHTS.holds(spec)
 
 
-def _has_projections(spec: AttentionSpec) -> bool:
-    return spec.projection is not Projection.NONE
-
-
 def _has_scaling(spec: AttentionSpec) -> bool:
     return spec.normalisation is NormalisationKind.SUM
 
@@ -356,7 +352,8 @@ def _has_renormalisation(spec: AttentionSpec) -> bool:
     return _has_weight_mask(spec) and spec.route is MaskRoute.AFTER_RENORMALISED
 
 
-def _is_always_present(spec: AttentionSpec) -> bool:
+def is_always_present(spec: AttentionSpec) -> bool:
+    """Return True: the condition of a stage that is present for every spec."""
     return True
 
 
@@ -437,10 +434,10 @@ def _input_stages(
     return (
         Stage(*common, Operation.INPUT_PROJECTION, ("input",),
               (*sizes, "bias"), (layer,), f"each token's vector times {layer}",
-              lambda spec: needed(spec) and _has_projections(spec)),
+              lambda spec: needed(spec) and spec.has_projection),
         Stage(*common, Operation.UNPROJECTED_INPUT, ("input",), HEAD_FIELDS, (),
               "the input itself, without projection",
-              lambda spec: needed(spec) and not _has_projections(spec)),
+              lambda spec: needed(spec) and not spec.has_projection),
     )
 
 
@@ -509,7 +506,7 @@ STAGE_TABLE: tuple[Stage, ...] = (
     *_input_stages("keys", "K", "W_key", _has_unrotated_scores),
     _rotary_stage("queries"),
     _rotary_stage("keys"),
-    *_input_stages("values", "V", "W_value", _is_always_present),
+    *_input_stages("values", "V", "W_value", is_always_present),
     *_LINEAR_STAGES,
     Stage("scores", "Scores", "QKᵀ", SCORE_AXES, Operation.DOT_PRODUCT, ("queries", "keys"), (), (),
           "dot product of each query with each key", _has_scores),
@@ -563,7 +560,7 @@ STAGE_TABLE: tuple[Stage, ...] = (
           Operation.LINEAR_CONTEXT, ("feature_queries", "key_value_sums", "normalizer"), (), (),
           "query features times the sums, divided by the normalizer", _is_linear),
     Stage("concat", "Concat", "‖ heads", ("query", "d_out"), Operation.CONCAT_HEADS, ("context",),
-          (), (), "the heads' context vectors, concatenated", _is_always_present),
+          (), (), "the heads' context vectors, concatenated", is_always_present),
     Stage("output", "Output", "·W_O", ("query", "d_out"), Operation.OUTPUT_PROJECTION, ("concat",),
           (), ("out_proj",), "the concatenated heads after the output projection",
           lambda spec: spec.output_projection),
@@ -767,7 +764,7 @@ def estimate_bytes(
     item = 8 if spec.dtype is Dtype.FLOAT64 else 4
     rows = unpooled_stages(spec) if by_blocks else stages(spec)
     sizes = [texts * math.prod(shape(spec, row.dims, tokens)) for row in rows]
-    layer = 0 if spec.projection is Projection.NONE else spec.d_in * spec.width
+    layer = spec.d_in * spec.width if spec.has_projection else 0
     output = spec.width * (spec.width + 1) if spec.output_projection else 0
     around = [math.prod(size) for size in spec.block_sizes.values()]
     output += sum(around)
