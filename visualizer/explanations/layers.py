@@ -28,7 +28,7 @@ from visualizer.explanations.cell_terms import (
     sum_equation,
     sum_terms,
 )
-from visualizer.explanations.explainer import Explainer
+from visualizer.explanations.explainer import Explainer, VectorExplainer
 from visualizer.explanations.phrases import (
     ShapeParameter,
     column_name,
@@ -124,7 +124,7 @@ def _addend_names(stage: Stage) -> str:
     return join_names([f"the {vector_noun(name)}" for name in stage.reads])
 
 
-class ResidualAdditionExplainer(Explainer):
+class ResidualAdditionExplainer(VectorExplainer):
     """Addition of the output of a part of a layer to the residual stream."""
 
     operation = Operation.RESIDUAL_ADDITION
@@ -134,23 +134,20 @@ class ResidualAdditionExplainer(Explainer):
             *((explained.factor(name, *explained.place),) for name in explained.stage.reads)
         )
 
-    def explain_cell(self, facts: CellInfo) -> str:
-        made = " plus ".join(
-            f"that of the {vector_noun(name)}" for name in facts.explanation.stage.reads
-        )
-        return f"{column_name(facts)} is {made}: {format_number(facts.value)}."
+    def column_phrase(self, facts: CellInfo) -> str:
+        reads = facts.explanation.stage.reads
+        return f"is {' plus '.join(f'that of the {vector_noun(name)}' for name in reads)}"
 
-    def row_sentence(self, block: StepContext) -> str:
+    def row_phrase(self, block: StepContext) -> str:
         if len(block.stage.reads) == 1:
-            taken = f"{_addend_names(block.stage)} of {block.query} is unchanged"
-            return f"{taken}: {format_vector(block.row())}"
+            return f"{_addend_names(block.stage)} of {block.query} is unchanged"
         made = f"for {block.query}, {_addend_names(block.stage)} add up to"
-        return f"{made} the {vector_noun(block.stage.name)}: {format_vector(block.row())}"
+        return f"{made} the {vector_noun(block.stage.name)}"
 
-    def stage_sentence(self, block: StepContext) -> str:
+    def stage_phrase(self, block: StepContext) -> str:
         if len(block.stage.reads) == 1:
-            return f"{_addend_names(block.stage)} is unchanged; {largest_number_phrase(block)}"
-        return f"{_addend_names(block.stage)} are added elementwise; {largest_number_phrase(block)}"
+            return f"{_addend_names(block.stage)} is unchanged"
+        return f"{_addend_names(block.stage)} are added elementwise"
 
     def formula(self, facts: CellInfo) -> str:
         return " + ".join(vector_noun(name) for name in facts.explanation.stage.reads)
@@ -211,7 +208,7 @@ def normed_terms(
     return sum_terms(*groups)
 
 
-class NormLayerExplainer(Explainer):
+class NormLayerExplainer(VectorExplainer):
     """Layer-normalized vectors: RMS norm and layer norm.
 
     Sources: Ba et al. 2016, "Layer Normalization"; Zhang and Sennrich 2019, "Root Mean Square Layer
@@ -219,6 +216,7 @@ class NormLayerExplainer(Explainer):
     """
 
     operation = Operation.NORM_LAYER
+    row_joint = " is "
 
     def terms(self, explained: ExplainedCell) -> TermList:
         step, (*head, token, column) = explained.stage.layer_step(NormLayer), explained.place
@@ -232,21 +230,17 @@ class NormLayerExplainer(Explainer):
         within = step.heads[head[0]] * len(vectors[0]) + column
         return normed_terms(explained, step, ((own,),), np.concatenate(vectors), within)
 
-    def explain_cell(self, facts: CellInfo) -> str:
+    def column_phrase(self, facts: CellInfo) -> str:
         stage = facts.explanation.stage
-        made = f"is that of the {vector_noun(stage.reads[0])}{_divided(stage)}{_then(stage)}"
-        return f"{column_name(facts)} {made}: {format_number(facts.value)}."
+        return f"is that of the {vector_noun(stage.reads[0])}{_divided(stage)}{_then(stage)}"
 
-    def row_sentence(self, block: StepContext) -> str:
-        made = (
-            f"the {vector_noun(block.reads)} of "
-            f"{block.query}{_divided(block.stage)}{_then(block.stage)}"
-        )
-        return f"{made} is {format_vector(block.row())}"
+    def row_phrase(self, block: StepContext) -> str:
+        read = f"the {vector_noun(block.reads)} of {block.query}"
+        return f"{read}{_divided(block.stage)}{_then(block.stage)}"
 
-    def stage_sentence(self, block: StepContext) -> str:
-        made = f"each {vector_noun(block.reads)} is normalized"
-        return f"{made} ({block.stage.layer_step(NormLayer).name}); {largest_number_phrase(block)}"
+    def stage_phrase(self, block: StepContext) -> str:
+        name = block.stage.layer_step(NormLayer).name
+        return f"each {vector_noun(block.reads)} is normalized ({name})"
 
     def formula(self, facts: CellInfo) -> str:
         step = facts.explanation.stage.layer_step(NormLayer)
@@ -268,10 +262,11 @@ def _write_activation(stage: Stage) -> str:
     return f"{stage.layer_step(HiddenActivation).function} of the {first}{times}"
 
 
-class HiddenActivationExplainer(Explainer):
+class HiddenActivationExplainer(VectorExplainer):
     """Hidden activations of a feed-forward layer, multiplied by a second value if gated."""
 
     operation = Operation.HIDDEN_ACTIVATION
+    row_joint = " gives "
 
     def terms(self, explained: ExplainedCell) -> TermList:
         name = explained.stage.layer_step(HiddenActivation).function
@@ -281,16 +276,14 @@ class HiddenActivationExplainer(Explainer):
         used = np.array([ACTIVATIONS[name](float(first.read[0]))])
         return sum_terms((replace(first, used=used, form=f"{name}({{}})"), *others))
 
-    def explain_cell(self, facts: CellInfo) -> str:
-        made = _write_activation(facts.explanation.stage)
-        return f"{column_name(facts)} is {made}: {format_number(facts.value)}."
+    def column_phrase(self, facts: CellInfo) -> str:
+        return f"is {_write_activation(facts.explanation.stage)}"
 
-    def row_sentence(self, block: StepContext) -> str:
-        gives = f"gives {format_vector(block.row())}"
-        return f"for {block.query}, {_write_activation(block.stage)} {gives}"
+    def row_phrase(self, block: StepContext) -> str:
+        return f"for {block.query}, {_write_activation(block.stage)}"
 
-    def stage_sentence(self, block: StepContext) -> str:
-        return f"each number is {_write_activation(block.stage)}; {largest_number_phrase(block)}"
+    def stage_phrase(self, block: StepContext) -> str:
+        return f"each number is {_write_activation(block.stage)}"
 
     def formula(self, facts: CellInfo) -> str:
         stage = facts.explanation.stage
@@ -316,7 +309,7 @@ def _experts(trace: Trace, stage: Stage, layer: int, token: int) -> str:
     return join_names(named)
 
 
-class ExpertMixtureExplainer(Explainer):
+class ExpertMixtureExplainer(VectorExplainer):
     """Outputs of the experts chosen by the router for a token, times the router weights.
 
     Source: Shazeer et al. 2017, "Outrageously Large Neural Networks: The Sparsely-Gated
@@ -324,6 +317,7 @@ class ExpertMixtureExplainer(Explainer):
     """
 
     operation = Operation.EXPERT_MIXTURE
+    row_joint = "; the sum is "
 
     def terms(self, explained: ExplainedCell) -> TermList:
         step, (token, column) = explained.stage.layer_step(ExpertMixture), explained.place
@@ -336,25 +330,17 @@ class ExpertMixtureExplainer(Explainer):
             return sum_terms(routed)
         return sum_terms(routed, (explained.weight(f"{module}.shared", token, column),))
 
-    def explain_cell(self, facts: CellInfo) -> str:
-        experts = _experts(
-            facts.run.trace, facts.explanation.stage, facts.layer, facts.cell.place[-2]
-        )
-        return f"{column_name(facts)} is that of {experts}: {format_number(facts.value)}."
+    def column_phrase(self, facts: CellInfo) -> str:
+        stage, token = facts.explanation.stage, facts.cell.place[-2]
+        return f"is that of {_experts(facts.run.trace, stage, facts.layer, token)}"
 
-    def row_sentence(self, block: StepContext) -> str:
+    def row_phrase(self, block: StepContext) -> str:
         experts = _experts(block.run.trace, block.stage, block.layer, block.at)
-        read = f"the {vector_noun(block.reads)} of {block.query} is processed by {experts}"
-        return f"{read}; the sum is {format_vector(block.row())}"
+        return f"the {vector_noun(block.reads)} of {block.query} is processed by {experts}"
 
-    def stage_sentence(self, block: StepContext) -> str:
-        made = (
-            f"each {vector_noun(block.reads)} is processed by the experts that the router selects"
-        )
-        return (
-            f"{made}; their outputs, times the router weights, are added; "
-            f"{largest_number_phrase(block)}"
-        )
+    def stage_phrase(self, block: StepContext) -> str:
+        made = f"each {vector_noun(block.reads)} is processed by the experts"
+        return f"{made} that the router selects; their outputs, times the router weights, are added"
 
     def formula(self, facts: CellInfo) -> str:
         shared = " + shared output" * facts.explanation.stage.layer_step(ExpertMixture).has_shared
@@ -366,13 +352,14 @@ def _times(stage: Stage) -> str:
     return f"its column’s {step.name}" if step.is_by_column else format_trimmed(step.factor)
 
 
-class ScaleVectorExplainer(Explainer):
+class ScaleVectorExplainer(VectorExplainer):
     """A vector times one factor per column, or a single factor, before the residual addition.
 
     Source: Touvron et al. 2021, "Going deeper with Image Transformers" (LayerScale).
     """
 
     operation = Operation.SCALE_VECTOR
+    row_joint = " gives "
 
     def terms(self, explained: ExplainedCell) -> TermList:
         step, (token, column) = explained.stage.layer_step(ScaledVector), explained.place
@@ -381,23 +368,17 @@ class ScaleVectorExplainer(Explainer):
             return sum_terms((own, constant(step.factor, format_trimmed(step.factor))))
         return sum_terms((own, explained.weight(step.modules[explained.layer], column)))
 
-    def explain_cell(self, facts: CellInfo) -> str:
+    def column_phrase(self, facts: CellInfo) -> str:
         stage = facts.explanation.stage
-        made = f"is that of the {vector_noun(stage.reads[0])} times {_times(stage)}"
-        return f"{column_name(facts)} {made}: {format_number(facts.value)}."
+        return f"is that of the {vector_noun(stage.reads[0])} times {_times(stage)}"
 
-    def row_sentence(self, block: StepContext) -> str:
-        made = (
-            f"each number of the {vector_noun(block.reads)} of {block.query} times "
-            f"{_times(block.stage)}"
-        )
-        return f"{made} gives {format_vector(block.row())}"
+    def row_phrase(self, block: StepContext) -> str:
+        read = f"the {vector_noun(block.reads)} of {block.query}"
+        return f"each number of {read} times {_times(block.stage)}"
 
-    def stage_sentence(self, block: StepContext) -> str:
-        made = (
-            f"each number of the {vector_noun(block.reads)} is multiplied by {_times(block.stage)}"
-        )
-        return f"{made}; {largest_number_phrase(block)}"
+    def stage_phrase(self, block: StepContext) -> str:
+        read = vector_noun(block.reads)
+        return f"each number of the {read} is multiplied by {_times(block.stage)}"
 
     def formula(self, facts: CellInfo) -> str:
         return "number × factor"

@@ -26,12 +26,11 @@ from visualizer.explanations.cell_terms import (
     sum_equation,
     sum_terms,
 )
-from visualizer.explanations.explainer import Explainer
+from visualizer.explanations.explainer import Explainer, VectorExplainer
 from visualizer.explanations.phrases import (
     ShapeParameter,
     add_bias,
     all_heads_phrase,
-    column_name,
     each_head_phrase,
     format_shape,
     grouped_head_shapes,
@@ -152,7 +151,7 @@ class InputProjectionExplainer(Explainer):
         return ShapeParameter(stage.parameters[0], (rows, columns), copies)
 
 
-class UnprojectedInputExplainer(Explainer):
+class UnprojectedInputExplainer(VectorExplainer):
     """Queries, keys and values without a projection: the input, split between the heads."""
 
     operation = Operation.UNPROJECTED_INPUT
@@ -163,22 +162,18 @@ class UnprojectedInputExplainer(Explainer):
             column += head * explained.spec.d_head
         return sum_terms((explained.factor(explained.stage.reads[0], token, column),))
 
-    def explain_cell(self, facts: CellInfo) -> str:
-        whose = f"{vector_noun(facts.cell.stage)} of {facts.token('token')}{facts.head_phrase}"
+    def column_phrase(self, facts: CellInfo) -> str:
         read = vector_noun(facts.explanation.stage.reads[0])
-        taken = f"Column {facts.column} of the {whose} is taken from its {read}"
-        return f"{taken}, as there is no projection: {format_number(facts.value)}."
+        return f"is taken from its {read}, as there is no projection"
 
-    def row_sentence(self, block: StepContext) -> str:
+    def row_phrase(self, block: StepContext) -> str:
         kind = vector_noun(block.stage.name)
         taken = f"the {kind} of {block.query} is {unprojected_columns_phrase(block)}"
-        return f"with no projection, {taken}: {format_vector(block.row())}"
+        return f"with no projection, {taken}"
 
-    def stage_sentence(self, block: StepContext) -> str:
-        taken = (
-            f"each token’s {vector_noun(block.stage.name)} is {unprojected_columns_phrase(block)}"
-        )
-        return f"with no projection, {taken}; {largest_number_phrase(block)}"
+    def stage_phrase(self, block: StepContext) -> str:
+        kind = vector_noun(block.stage.name)
+        return f"with no projection, each token’s {kind} is {unprojected_columns_phrase(block)}"
 
     def formula(self, facts: CellInfo) -> str:
         return "unchanged"
@@ -234,7 +229,7 @@ def _matrix_sizes(spec: AttentionSpec, stage: Stage) -> tuple[int, int] | None:
     return read, made
 
 
-class LinearLayerExplainer(Explainer):
+class LinearLayerExplainer(VectorExplainer):
     """Linear layer: a vector times a weight matrix."""
 
     operation = Operation.LINEAR_LAYER
@@ -242,22 +237,19 @@ class LinearLayerExplainer(Explainer):
     def terms(self, explained: ExplainedCell) -> TermList:
         return linear_terms(explained)
 
-    def explain_cell(self, facts: CellInfo) -> str:
+    def column_phrase(self, facts: CellInfo) -> str:
         stage = facts.explanation.stage
         times = _write_multiplier(stage, _output_index(stage, facts.cell.place))
-        made = f"is the {vector_noun(stage.reads[0])} times {times}"
-        return f"{column_name(facts)} {made}: {format_number(facts.value)}."
+        return f"is the {vector_noun(stage.reads[0])} times {times}"
 
-    def row_sentence(self, block: StepContext) -> str:
-        made = (
-            f"the {vector_noun(block.reads)} of {block.query} times "
-            f"{_write_multiplier(block.stage)}"
-        )
-        return f"{made} gives its {vector_noun(block.stage.name)}: {format_vector(block.row())}"
+    def row_phrase(self, block: StepContext) -> str:
+        read = f"the {vector_noun(block.reads)} of {block.query}"
+        made = f"{read} times {_write_multiplier(block.stage)}"
+        return f"{made} gives its {vector_noun(block.stage.name)}"
 
-    def stage_sentence(self, block: StepContext) -> str:
+    def stage_phrase(self, block: StepContext) -> str:
         made = f"each {vector_noun(block.reads)} times {_write_multiplier(block.stage)}"
-        return f"{made} gives a {vector_noun(block.stage.name)}; {largest_number_phrase(block)}"
+        return f"{made} gives a {vector_noun(block.stage.name)}"
 
     def formula(self, facts: CellInfo) -> str:
         step = facts.explanation.stage.layer_step(LinearLayer)
@@ -288,7 +280,7 @@ def _parts(stage: Stage) -> str:
     )
 
 
-class LatentKeysExplainer(Explainer):
+class LatentKeysExplainer(VectorExplainer):
     """Latent keys: the first columns come from a matrix of each head, the others are shared.
 
     Source: DeepSeek-AI 2024, "DeepSeek-V2", §2.1 (multi-head latent attention).
@@ -304,28 +296,26 @@ class LatentKeysExplainer(Explainer):
             (explained.factor(explained.stage.reads[1], token, column - step.own_columns),)
         )
 
-    def explain_cell(self, facts: CellInfo) -> str:
-        stage, value = facts.explanation.stage, format_number(facts.value)
+    def column_phrase(self, facts: CellInfo) -> str:
+        stage = facts.explanation.stage
         latent, shared = (vector_noun(name) for name in stage.reads)
         step = stage.layer_step(LatentKeys)
         if facts.cell.place[-1] < step.own_columns:
-            return f"{column_name(facts)} is the {latent} times {step.name}: {value}."
-        return f"{column_name(facts)} is that of the {shared}, the same in all heads: {value}."
+            return f"is the {latent} times {step.name}"
+        return f"is that of the {shared}, the same in all heads"
 
-    def row_sentence(self, block: StepContext) -> str:
-        made = f"{_parts(block.stage)} gives the {vector_noun(block.stage.name)} of {block.query}"
-        return f"{made}: {format_vector(block.row())}"
+    def row_phrase(self, block: StepContext) -> str:
+        return f"{_parts(block.stage)} gives the {vector_noun(block.stage.name)} of {block.query}"
 
-    def stage_sentence(self, block: StepContext) -> str:
-        made = f"{_parts(block.stage)} gives each {vector_noun(block.stage.name)}"
-        return f"{made}; {largest_number_phrase(block)}"
+    def stage_phrase(self, block: StepContext) -> str:
+        return f"{_parts(block.stage)} gives each {vector_noun(block.stage.name)}"
 
     def formula(self, facts: CellInfo) -> str:
         is_own = facts.cell.place[-1] < facts.explanation.stage.layer_step(LatentKeys).own_columns
         return "Σ number × weight" if is_own else "unchanged"
 
 
-class RotaryPositionExplainer(Explainer):
+class RotaryPositionExplainer(VectorExplainer):
     """Rotary embedding (RoPE): pairs of query or key columns, each rotated by its own angle.
 
     Source: Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding".
@@ -350,39 +340,26 @@ class RotaryPositionExplainer(Explainer):
         first = explained.factor(read, *head, token, own)
         return sum_terms((first, _angle_factor(explained, step, "cos", at)), turned)
 
-    def explain_cell(self, facts: CellInfo) -> str:
+    def column_phrase(self, facts: CellInfo) -> str:
         turned = facts.explanation.stage.layer_step(RotaryPosition).turned(facts.cell.place[-1])
-        read, value = vector_noun(facts.explanation.stage.reads[0]), format_number(facts.value)
+        read = vector_noun(facts.explanation.stage.reads[0])
         if turned is None:
-            return (
-                f"{column_name(facts)} is that of the {read}, as this column is not "
-                f"rotated: {value}."
-            )
+            return f"is that of the {read}, as this column is not rotated"
         columns = f"columns {turned[1] + 1} and {turned[2] + 1} of the {read}"
         place = facts.place["token"] + 1
-        rotated = f"{columns}, rotated as a pair by the angle of position {place}"
-        return f"{column_name(facts)} is {rotated}: {value}."
+        return f"is {columns}, rotated as a pair by the angle of position {place}"
 
-    def row_sentence(self, block: StepContext) -> str:
-        turned = (
-            f"the {vector_noun(block.reads)} of {block.query} is rotated by its "
-            f"position, {block.at + 1}"
-        )
+    def row_phrase(self, block: StepContext) -> str:
+        query = f"the {vector_noun(block.reads)} of {block.query}"
         if not block.stage.layer_step(RotaryPosition).pairs:
-            query = f"the {vector_noun(block.reads)} of {block.query}"
-            turned = f"{query} is unchanged, as this layer applies no rotation"
-        return f"{turned}: {format_vector(block.row())}"
+            return f"{query} is unchanged, as this layer applies no rotation"
+        return f"{query} is rotated by its position, {block.at + 1}"
 
-    def stage_sentence(self, block: StepContext) -> str:
-        turned = (
-            f"each {vector_noun(block.reads)} is rotated by its position, one pair of "
-            "columns at a time"
-        )
+    def stage_phrase(self, block: StepContext) -> str:
+        each = f"each {vector_noun(block.reads)}"
         if not block.stage.layer_step(RotaryPosition).pairs:
-            turned = (
-                f"each {vector_noun(block.reads)} is unchanged, as this layer applies no rotation"
-            )
-        return f"{turned}; {largest_number_phrase(block)}"
+            return f"{each} is unchanged, as this layer applies no rotation"
+        return f"{each} is rotated by its position, one pair of columns at a time"
 
     def formula(self, facts: CellInfo) -> str:
         turned = facts.explanation.stage.layer_step(RotaryPosition).turned(facts.cell.place[-1])
