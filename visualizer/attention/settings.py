@@ -153,10 +153,10 @@ class Condition(Struct, frozen=True):
         if self.words:
             return self.words
         is_negative = self.operator in {Operator.IS_NOT, Operator.ABSENT}
-        said = f"{'with' if is_negative else 'without'} {self._named(wording)}"
-        return said + (f" or {self.alternative._named(wording)}" if self.alternative else "")
+        said = f"{'with' if is_negative else 'without'} {self._word_setting(wording)}"
+        return said + (f" or {self.alternative._word_setting(wording)}" if self.alternative else "")
 
-    def _named(self, wording: Wording) -> str:
+    def _word_setting(self, wording: Wording) -> str:
         if self.operator is Operator.ABOVE:
             return f"{wording(self.setting, None)} above {self.values[0]}"
         value = self.values[0] if self.values else None
@@ -384,7 +384,7 @@ _POSITIONS_ACT = (
 _DROPS = above("dropout", 0, given("own_kept"))
 
 
-def _labelled(kind: type[SettingChoice]) -> tuple[tuple[SettingChoice, str], ...]:
+def _choices_of(kind: type[SettingChoice]) -> tuple[tuple[SettingChoice, str], ...]:
     return tuple((choice, choice.label) for choice in kind)
 
 
@@ -410,12 +410,12 @@ SETTINGS: tuple[Setting, ...] = (
             top=0.9, noun="dropout rate", minimum=0, below=1, fallback=0.5,
             where=(HAS_WEIGHTS,), group=SettingGroup.DROPOUT),
     Setting("device", "Device", SettingKind.CHOICE, True,
-            "Device to compute on; auto uses a GPU if one is available", _labelled(Device),
+            "Device to compute on; auto uses a GPU if one is available", _choices_of(Device),
             group=SettingGroup.NUMBERS),
 
     Setting("mode", "Dropout acts", SettingKind.CHOICE, False,
             "Training mode, which applies dropout, or evaluation mode, which does not",
-            _labelled(DropoutMode), where=(HAS_WEIGHTS, _DROPS), group=SettingGroup.DROPOUT),
+            _choices_of(DropoutMode), where=(HAS_WEIGHTS, _DROPS), group=SettingGroup.DROPOUT),
     Setting("dropout_seed", "Dropout seed", SettingKind.SEED, False,
             "Random seed of dropout", minimum=0, maximum=MAX_SEED, fallback=0,
             where=(HAS_WEIGHTS, above("dropout", 0), when("mode", DropoutMode.TRAIN),
@@ -433,13 +433,13 @@ SETTINGS: tuple[Setting, ...] = (
             where=(given("counting_weights", "with a module that lacks these weights"),),
             group=SettingGroup.NUMBERS),
     Setting("projection", "Projection", SettingKind.CHOICE, False,
-            "How queries, keys and values are computed from the input", _labelled(Projection)),
+            "How queries, keys and values are computed from the input", _choices_of(Projection)),
     Setting("bias", "Bias in Q, K, V", SettingKind.SWITCH, False,
             "Add a bias to the query, key and value layers (qkv_bias)",
             where=(when("projection", Projection.LINEAR),)),
     Setting("arrangement", "Heads are", SettingKind.CHOICE, False,
             "Split heads share the output size; each stacked head has the full one",
-            _labelled(Arrangement), where=(above("heads", 1),)),
+            _choices_of(Arrangement), where=(above("heads", 1),)),
     Setting("key_value_heads", "Key-value heads", SettingKind.COUNT, False,
             "Number of heads of keys and values, each shared by a group of query heads; "
             "0 for as many as query heads", top=12, zero_label="All",
@@ -450,30 +450,30 @@ SETTINGS: tuple[Setting, ...] = (
             "Combine the heads with a final linear layer (W_O)"),
     Setting("block", "Block", SettingKind.CHOICE, False,
             "Attention only, or a transformer block with norms, residual stream and feed-forward",
-            _labelled(BlockKind)),
+            _choices_of(BlockKind)),
     Setting("d_ff", "Feed-forward size", SettingKind.COUNT, False,
             "Hidden size of the block’s feed-forward network (d_ff); "
             f"0 for {FEED_FORWARD_FACTOR} times the embedding size", top=256,
             zero_label=f"{FEED_FORWARD_FACTOR} ×", minimum=0, maximum=MAX_VALUES["d_ff"],
             where=(when("block", BlockKind.PRE_NORM),)),
     Setting("activation", "Activation", SettingKind.CHOICE, False,
-            "Activation function of the block’s feed-forward network", _labelled(Activation),
+            "Activation function of the block’s feed-forward network", _choices_of(Activation),
             where=(when("block", BlockKind.PRE_NORM),)),
     Setting("position", "Positions", SettingKind.CHOICE, False,
             "Positional encoding: vectors added to the embedding, or positions inside attention",
-            _labelled(PositionKind), where=_POSITIONS_ACT, caption="{} positions"),
+            _choices_of(PositionKind), where=_POSITIONS_ACT, caption="{} positions"),
     Setting("scale", "Scale", SettingKind.CHOICE, False,
-            "Size whose square root divides the scores", _labelled(ScaleKind),
+            "Size whose square root divides the scores", _choices_of(ScaleKind),
             where=(HAS_SCORES, HAS_WEIGHTS), group=SettingGroup.SCORES),
     Setting("temperature", "Temperature", SettingKind.NUMBER, False,
             "Additional divisor of the scores: below 1 sharpens the weights, above 1 flattens them",
             above=0, fallback=1.0, where=(HAS_SCORES, HAS_WEIGHTS),
             group=SettingGroup.SCORES, caption="temperature {}"),
     Setting("normalisation", "Normalisation", SettingKind.CHOICE, False,
-            "How a row of scores becomes a row of weights", _labelled(NormalisationKind),
+            "How a row of scores becomes a row of weights", _choices_of(NormalisationKind),
             group=SettingGroup.SCORES, caption="normalisation: {}"),
     Setting("mask", "Mask", SettingKind.CHOICE, False, "Which keys a query attends to",
-            _labelled(MaskKind), group=SettingGroup.MASK),
+            _choices_of(MaskKind), group=SettingGroup.MASK),
     Setting("window", "Window", SettingKind.COUNT, False,
             "Number of tokens each query attends to: itself and those just before", top=32,
             minimum=1, maximum=MAX_VALUES["window"], where=(when("mask", MaskKind.WINDOW),),
@@ -483,10 +483,10 @@ SETTINGS: tuple[Setting, ...] = (
             where=(when("mask", MaskKind.OWN),), group=SettingGroup.MASK),
     Setting("route", "Mask acts", SettingKind.CHOICE, False,
             "Whether the mask is applied to the scores before normalisation or to the weights "
-            "after it", _labelled(MaskRoute),
+            "after it", _choices_of(MaskRoute),
             where=(unless("mask", MaskKind.NONE), HAS_WEIGHTS), group=SettingGroup.MASK),
     Setting("dtype", "Precision", SettingKind.CHOICE, False,
-            "Floating-point type of all numbers", _labelled(Dtype), group=SettingGroup.NUMBERS),
+            "Floating-point type of all numbers", _choices_of(Dtype), group=SettingGroup.NUMBERS),
 )
 """The settings that have a control, in the order of the controls."""
 

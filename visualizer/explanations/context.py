@@ -81,7 +81,7 @@ class WeightedSumExplainer(Explainer):
         return key_sum_equation(line)
 
     def code(self, context: ExpressionContext) -> str:
-        return f"{context.read[0]} @ {context.read[1]}"
+        return f"{context.inputs[0]} @ {context.inputs[1]}"
 
     def shape_equations(self, spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
         return (matrix_product_shapes(tokens, tokens, spec.d_head) + each_head_phrase(spec),)

@@ -23,6 +23,7 @@ from visualizer.explanations.cell_terms import (
     EquationTermWriter,
     Factor,
     TermList,
+    added_inputs,
     constant,
     copied_equation,
     sum_equation,
@@ -130,9 +131,7 @@ class ResidualAdditionExplainer(VectorExplainer):
     operation = Operation.RESIDUAL_ADDITION
 
     def terms(self, explained: ExplainedCell) -> TermList:
-        return sum_terms(
-            *((explained.factor(name, *explained.place),) for name in explained.stage.reads)
-        )
+        return added_inputs(explained)
 
     def column_phrase(self, facts: CellInfo) -> str:
         reads = facts.explanation.stage.reads
@@ -153,10 +152,10 @@ class ResidualAdditionExplainer(VectorExplainer):
         return " + ".join(vector_noun(name) for name in facts.explanation.stage.reads)
 
     def code(self, context: ExpressionContext) -> str:
-        return " + ".join(context.read)
+        return " + ".join(context.inputs)
 
 
-def _divided(stage: Stage) -> str:
+def _division_phrase(stage: Stage) -> str:
     """Return the formula of the normalization, without the gain of each column."""
     by = (
         "its standard deviation"
@@ -167,7 +166,7 @@ def _divided(stage: Stage) -> str:
     return f"{less} divided by {by}"
 
 
-def _then(stage: Stage) -> str:
+def _gain_phrase(stage: Stage) -> str:
     step = stage.layer_step(NormLayer)
     weight = " times 1 plus the column’s weight" if step.adds_one else " times the column’s weight"
     parts = [weight] if step.has_gain else []
@@ -232,11 +231,12 @@ class NormLayerExplainer(VectorExplainer):
 
     def column_phrase(self, facts: CellInfo) -> str:
         stage = facts.explanation.stage
-        return f"is that of the {vector_noun(stage.reads[0])}{_divided(stage)}{_then(stage)}"
+        norm = f"{_division_phrase(stage)}{_gain_phrase(stage)}"
+        return f"is that of the {vector_noun(stage.reads[0])}{norm}"
 
     def row_phrase(self, block: StepContext) -> str:
         read = f"the {vector_noun(block.reads)} of {block.query}"
-        return f"{read}{_divided(block.stage)}{_then(block.stage)}"
+        return f"{read}{_division_phrase(block.stage)}{_gain_phrase(block.stage)}"
 
     def stage_phrase(self, block: StepContext) -> str:
         name = block.stage.layer_step(NormLayer).name
@@ -249,7 +249,7 @@ class NormLayerExplainer(VectorExplainer):
         return first + weight * step.has_gain + " + bias" * step.has_bias
 
     def code(self, context: ExpressionContext) -> str:
-        return f"{context.words.layers[context.stage.parameters[0]]}({context.read[0]})"
+        return f"{context.words.layers[context.stage.parameters[0]]}({context.inputs[0]})"
 
     def parameter(self, spec: AttentionSpec, stage: Stage, tokens: int) -> ShapeParameter | None:
         """Return the weights of a norm of a module's block; None for a norm of a model."""
@@ -291,10 +291,10 @@ class HiddenActivationExplainer(VectorExplainer):
         return " × ".join([f"{stage.layer_step(HiddenActivation).function}({first})", *others])
 
     def code(self, context: ExpressionContext) -> str:
-        return f"F.{context.spec.activation}({context.read[0]})"
+        return f"F.{context.spec.activation}({context.inputs[0]})"
 
 
-def _experts(trace: Trace, stage: Stage, layer: int, token: int) -> str:
+def _experts_phrase(trace: Trace, stage: Stage, layer: int, token: int) -> str:
     """Return the experts of a token, numbered from 1, with their router weights."""
     module = stage.layer_step(ExpertMixture).modules[layer]
     numbers, weights = (
@@ -332,10 +332,10 @@ class ExpertMixtureExplainer(VectorExplainer):
 
     def column_phrase(self, facts: CellInfo) -> str:
         stage, token = facts.explanation.stage, facts.cell.place[-2]
-        return f"is that of {_experts(facts.run.trace, stage, facts.layer, token)}"
+        return f"is that of {_experts_phrase(facts.run.trace, stage, facts.layer, token)}"
 
     def row_phrase(self, block: StepContext) -> str:
-        experts = _experts(block.run.trace, block.stage, block.layer, block.at)
+        experts = _experts_phrase(block.run.trace, block.stage, block.layer, block.at)
         return f"the {vector_noun(block.reads)} of {block.query} is processed by {experts}"
 
     def stage_phrase(self, block: StepContext) -> str:
@@ -347,7 +347,7 @@ class ExpertMixtureExplainer(VectorExplainer):
         return f"Σ router weight × expert output{shared}"
 
 
-def _times(stage: Stage) -> str:
+def _factor_phrase(stage: Stage) -> str:
     step = stage.layer_step(ScaledVector)
     return f"its column’s {step.name}" if step.is_by_column else format_trimmed(step.factor)
 
@@ -370,15 +370,15 @@ class ScaleVectorExplainer(VectorExplainer):
 
     def column_phrase(self, facts: CellInfo) -> str:
         stage = facts.explanation.stage
-        return f"is that of the {vector_noun(stage.reads[0])} times {_times(stage)}"
+        return f"is that of the {vector_noun(stage.reads[0])} times {_factor_phrase(stage)}"
 
     def row_phrase(self, block: StepContext) -> str:
         read = f"the {vector_noun(block.reads)} of {block.query}"
-        return f"each number of {read} times {_times(block.stage)}"
+        return f"each number of {read} times {_factor_phrase(block.stage)}"
 
     def stage_phrase(self, block: StepContext) -> str:
         read = vector_noun(block.reads)
-        return f"each number of the {read} is multiplied by {_times(block.stage)}"
+        return f"each number of the {read} is multiplied by {_factor_phrase(block.stage)}"
 
     def formula(self, facts: CellInfo) -> str:
         return "number × factor"

@@ -69,7 +69,7 @@ class FeatureMapExplainer(VectorExplainer):
         return "elu(number) + 1"
 
     def code(self, context: ExpressionContext) -> str:
-        (x,) = context.read
+        (x,) = context.inputs
         return f"torch.where({x} > 0, {x} + 1, torch.exp({x}))"
 
 
@@ -140,7 +140,7 @@ class KeyValueSumsExplainer(_SumOverKeysExplainer):
         return "Σ key feature × value × (1 if allowed)"
 
     def code(self, context: ExpressionContext) -> str:
-        features, values = context.read
+        features, values = context.inputs
         product = f"({features}.unsqueeze(-1) * {values}.unsqueeze(-2)).flatten(-2)"
         return _summed_over_keys(context, product)
 
@@ -174,7 +174,7 @@ class KeySumsExplainer(_SumOverKeysExplainer):
         return "Σ key feature × (1 if allowed)"
 
     def code(self, context: ExpressionContext) -> str:
-        return _summed_over_keys(context, context.read[0])
+        return _summed_over_keys(context, context.inputs[0])
 
     def shape_equations(self, spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
         return _mask_product_shapes(spec, tokens, spec.d_head)
@@ -215,11 +215,11 @@ class NormalizerExplainer(Explainer):
         return "Σ query feature × sum of key features"
 
     def code(self, context: ExpressionContext) -> str:
-        features, sums = context.read
+        features, sums = context.inputs
         return f"({features} * {sums}).sum(dim=-1, keepdim=True)"
 
 
-def _reciprocal(normalizer: Factor) -> Factor:
+def _invert_factor(normalizer: Factor) -> Factor:
     return replace(normalizer, used=1 / normalizer.read, form="1/{}")
 
 
@@ -250,7 +250,7 @@ class ImpliedWeightsExplainer(Explainer):
             (
                 explained.factor(queries, head, query, None),
                 explained.factor(keys, head, key, None),
-                _reciprocal(divisor),
+                _invert_factor(divisor),
             )
         )
 
@@ -276,7 +276,7 @@ class ImpliedWeightsExplainer(Explainer):
         return "Σ query feature × key feature ÷ normalizer"
 
     def code(self, context: ExpressionContext) -> str:
-        queries, keys, normalizer = context.read
+        queries, keys, normalizer = context.inputs
         made = f"{queries} @ {keys}.transpose(-2, -1) / {_divisor_code(normalizer)}"
         return f"({made}).masked_fill({context.forbidden()}, 0)" if context.masks() else made
 
@@ -298,7 +298,7 @@ class LinearContextExplainer(VectorExplainer):
         divisor = explained.factor(normalizer, head, query, 0)
         if not divisor.read.any():
             return _zero_terms(explained)
-        divisor, d_head = _reciprocal(divisor), explained.spec.d_head
+        divisor, d_head = _invert_factor(divisor), explained.spec.d_head
         return sum_terms(
             *(
                 (
@@ -331,7 +331,7 @@ class LinearContextExplainer(VectorExplainer):
         return "Σ query feature × sum of keys and values ÷ normalizer"
 
     def code(self, context: ExpressionContext) -> str:
-        queries, sums, normalizer = context.read
+        queries, sums, normalizer = context.inputs
         d_head = context.spec.d_head
         product = f"{queries}.unsqueeze(-2) @ {sums}.unflatten(-1, ({d_head}, {d_head}))"
         return f"({product}).squeeze(-2) / {_divisor_code(normalizer)}"

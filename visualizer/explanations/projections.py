@@ -121,7 +121,7 @@ class InputProjectionExplainer(Explainer):
         return add_bias(facts, f"Σ {vector_noun(facts.explanation.stage.reads[0])} × weight")
 
     def code(self, context: ExpressionContext) -> str:
-        layer, x = context.words.layers[context.stage.parameters[0]], context.read[0]
+        layer, x = context.words.layers[context.stage.parameters[0]], context.inputs[0]
         is_matrix = context.spec.projection is Projection.UNIFORM
         if context.spec.arrangement is Arrangement.STACKED and context.spec.heads > 1:
             each = f"{x} @ W" if is_matrix else f"W({x})"
@@ -185,8 +185,8 @@ class UnprojectedInputExplainer(VectorExplainer):
 
     def code(self, context: ExpressionContext) -> str:
         if context.spec.arrangement is Arrangement.STACKED and context.spec.heads > 1:
-            return f"torch.stack([{context.read[0]}] * {context.spec.heads}, dim=-3)"
-        return context.add_head_axis(context.read[0], context.spec.heads)
+            return f"torch.stack([{context.inputs[0]}] * {context.spec.heads}, dim=-3)"
+        return context.add_head_axis(context.inputs[0], context.spec.heads)
 
     def shape_equations(self, spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
         if spec.arrangement is Arrangement.STACKED:
@@ -259,7 +259,7 @@ class LinearLayerExplainer(VectorExplainer):
         return f"{f'({made})' if step.has_bias else made} × {format_trimmed(step.factor)}"
 
     def code(self, context: ExpressionContext) -> str:
-        return f"{context.words.layers[context.stage.parameters[0]]}({context.read[0]})"
+        return f"{context.words.layers[context.stage.parameters[0]]}({context.inputs[0]})"
 
     def shape_equations(self, spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
         found = _matrix_sizes(spec, stage)
@@ -273,7 +273,7 @@ class LinearLayerExplainer(VectorExplainer):
         return ShapeParameter(stage.parameters[0], found) if found else None
 
 
-def _parts(stage: Stage) -> str:
+def _parts_phrase(stage: Stage) -> str:
     latent, shared = (vector_noun(name) for name in stage.reads)
     return (
         f"the {latent} times {stage.layer_step(LatentKeys).name}, concatenated with the {shared},"
@@ -305,10 +305,11 @@ class LatentKeysExplainer(VectorExplainer):
         return f"is that of the {shared}, the same in all heads"
 
     def row_phrase(self, block: StepContext) -> str:
-        return f"{_parts(block.stage)} gives the {vector_noun(block.stage.name)} of {block.query}"
+        made = f"the {vector_noun(block.stage.name)} of {block.query}"
+        return f"{_parts_phrase(block.stage)} gives {made}"
 
     def stage_phrase(self, block: StepContext) -> str:
-        return f"{_parts(block.stage)} gives each {vector_noun(block.stage.name)}"
+        return f"{_parts_phrase(block.stage)} gives each {vector_noun(block.stage.name)}"
 
     def formula(self, facts: CellInfo) -> str:
         is_own = facts.cell.place[-1] < facts.explanation.stage.layer_step(LatentKeys).own_columns
@@ -369,7 +370,7 @@ class RotaryPositionExplainer(VectorExplainer):
         return f"number × cos angle {sign} other of the pair × sin angle"
 
     def code(self, context: ExpressionContext) -> str:
-        return f"{context.read[0]} * cos + rotate_half({context.read[0]}) * sin"
+        return f"{context.inputs[0]} * cos + rotate_half({context.inputs[0]}) * sin"
 
     def helpers(self, context: ExpressionContext) -> dict[str, str]:
         half, dtype = context.spec.d_head // 2, f"{context.x}.dtype"
@@ -502,7 +503,7 @@ class ConcatHeadsExplainer(Explainer):
         return copied_equation(line, f"taken from head {factors[0].source(0)[-3] + 1}")
 
     def code(self, context: ExpressionContext) -> str:
-        return f"{context.read[0]}.transpose(-3, -2).flatten(-2)"
+        return f"{context.inputs[0]}.transpose(-3, -2).flatten(-2)"
 
     def shape_equations(self, spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
         apart, between, joined = head_shapes(spec, tokens)
@@ -545,7 +546,7 @@ class OutputProjectionExplainer(Explainer):
         return add_bias(facts, "Σ number × weight")
 
     def code(self, context: ExpressionContext) -> str:
-        return f"{context.words.layers[context.stage.parameters[0]]}({context.read[0]})"
+        return f"{context.words.layers[context.stage.parameters[0]]}({context.inputs[0]})"
 
     def shape_equations(self, spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
         return (matrix_product_shapes(tokens, spec.width, spec.width, has_bias=True),)

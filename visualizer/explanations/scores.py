@@ -14,6 +14,7 @@ from visualizer.attention.stages import Operation
 from visualizer.explanations.cell_terms import (
     Factor,
     TermList,
+    added_inputs,
     choice_terms,
     constant,
     masked_equation,
@@ -99,7 +100,7 @@ class DotProductExplainer(Explainer):
         return "Σ query × key"
 
     def code(self, context: ExpressionContext) -> str:
-        return f"{context.read[0]} @ {context.read[1]}.transpose(-2, -1)"
+        return f"{context.inputs[0]} @ {context.inputs[1]}.transpose(-2, -1)"
 
     def shape_equations(self, spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
         return (matrix_product_shapes(tokens, spec.d_head, tokens) + each_head_phrase(spec),)
@@ -159,7 +160,7 @@ class ScaleScoresExplainer(Explainer):
         return "score ÷ √d" if spec.temperature == 1 else "score ÷ (√d × temperature)"
 
     def code(self, context: ExpressionContext) -> str:
-        return f"{context.read[0]} / {context.divisor}"
+        return f"{context.inputs[0]} / {context.divisor}"
 
 
 class _ScoreStepExplainer(Explainer):
@@ -215,13 +216,13 @@ class CapScoresExplainer(_ScoreStepExplainer):
 
     def row_phrase(self, block: StepContext, *, is_single: bool) -> str:
         scores = "the score" if is_single else "the scores"
-        capped = f"{'is' if is_single else 'are'} capped at {self._range(block)}"
+        capped = f"{'is' if is_single else 'are'} capped at {self._cap_range(block)}"
         return f"{scores} of {block.query} {capped}"
 
     def stage_phrase(self, block: StepContext) -> str:
-        return f"every score is capped at {self._range(block)}"
+        return f"every score is capped at {self._cap_range(block)}"
 
-    def _range(self, block: StepContext) -> str:
+    def _cap_range(self, block: StepContext) -> str:
         return f"±{format_trimmed(block.stage.layer_step(ScoreCap).limit)}"
 
     def formula(self, facts: CellInfo) -> str:
@@ -252,13 +253,13 @@ class LinearBiasExplainer(Explainer):
         return f"{pair} are {distance} apart{facts.head_phrase}: {bias}."
 
     def row_sentence(self, block: StepContext) -> str:
-        return f"{block.query} has a bias for each key: {self._rule(block)}"
+        return f"{block.query} has a bias for each key: {self._bias_rule(block)}"
 
     def stage_sentence(self, block: StepContext) -> str:
         lowest = format_number(float(block.matrix().min()))
-        return f"each score has a bias: {self._rule(block)}; the lowest is {lowest}"
+        return f"each score has a bias: {self._bias_rule(block)}; the lowest is {lowest}"
 
-    def _rule(self, block: StepContext) -> str:
+    def _bias_rule(self, block: StepContext) -> str:
         slope = format_trimmed(block.spec.alibi_slopes[block.head])
         return f"minus the distance in positions times the slope of this head, {slope}"
 
@@ -286,9 +287,7 @@ class AddScoreBiasExplainer(_ScoreStepExplainer):
     operation = Operation.ADD_SCORE_BIAS
 
     def terms(self, explained: ExplainedCell) -> TermList:
-        return sum_terms(
-            *((explained.factor(name, *explained.place),) for name in explained.stage.reads)
-        )
+        return added_inputs(explained)
 
     def explain_cell(self, facts: CellInfo) -> str:
         score, bias = (
@@ -309,7 +308,7 @@ class AddScoreBiasExplainer(_ScoreStepExplainer):
         return "score + bias"
 
     def code(self, context: ExpressionContext) -> str:
-        return " + ".join(context.read)
+        return " + ".join(context.inputs)
 
 
 class MaskBeforeSoftmaxExplainer(Explainer):
@@ -349,7 +348,7 @@ class MaskBeforeSoftmaxExplainer(Explainer):
         return masked_equation(line)
 
     def code(self, context: ExpressionContext) -> str:
-        return f"{context.read[0]}.masked_fill({context.forbidden()}, {context.words.infinity})"
+        return f"{context.inputs[0]}.masked_fill({context.forbidden()}, {context.words.infinity})"
 
 
 EXPLAINERS: tuple[Explainer, ...] = (
