@@ -80,7 +80,7 @@ def test_every_row_says_what_it_is() -> None:
     for stage in STAGE_TABLE:
         assert stage.title
         assert stage.symbol
-        assert stage.says
+        assert stage.description
         assert set(stage.fields) <= set(fields)
 
 
@@ -121,7 +121,7 @@ def test_what_is_hatched_is_what_the_numbers_forbid(case: Case) -> None:
 def test_a_symbol_names_what_divides(fields: dict[str, Any], symbol: str) -> None:
     found = {stage.name: stage for stage in stages(AttentionSpec(**fields))}
     assert found["scaled"].symbol == symbol
-    assert found["scaled"].says.startswith("scores divided by ")
+    assert found["scaled"].description.startswith("scores divided by ")
 
 
 @pytest.mark.parametrize("mask", [MaskKind.NONE, MaskKind.CAUSAL])

@@ -8,7 +8,6 @@ from visualizer.attention import stage_computation
 from visualizer.attention.layer_stages import STAGE_ORDER, SURROUNDING_STAGES
 from visualizer.attention.spec import AttentionSpec
 from visualizer.attention.stages import STAGE_NOUNS, STAGE_TABLE, Operation, stages
-from visualizer.explanations import phrases as phrases
 from visualizer.explanations.code_dialects import DIALECTS
 from visualizer.explanations.explain import EXPLAINERS
 from visualizer.explanations.explainer import Explainer
@@ -30,11 +29,10 @@ def test_every_stage_has_its_name_in_code_and_in_sentences() -> None:
         assert all(name.isidentifier() and not iskeyword(name) for name in words.names.values())
         others = {*words.mask_names.values(), *words.layers.values(), words.padding, words.tokens}
         assert others.isdisjoint(words.names.values())
-    assert set(phrases.VECTOR_NAMES) <= set(STAGE_ORDER)
+    assert set(STAGE_NOUNS) == set(STAGE_ORDER)
     assert stages <= set(STAGE_ORDER)
 
 
 def test_every_stage_of_a_models_layer_has_its_words() -> None:
-    assert set(phrases.VECTOR_NAMES) >= SURROUNDING_STAGES
     assert set(STAGE_NOUNS) >= SURROUNDING_STAGES
     assert {row.name for row in stages(AttentionSpec())}.isdisjoint(SURROUNDING_STAGES)

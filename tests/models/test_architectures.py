@@ -223,7 +223,7 @@ def test_what_a_number_is_made_of_is_named(kind: str, stage: str, formula: str, 
     assert told in describe_step(run, (0,), step, head=0)
     if stage == "scaled":
         row = run.trace.stage(stage)
-        assert (row.symbol, row.says) == ("QKᵀ/64", "scores divided by 64")
+        assert (row.symbol, row.description) == ("QKᵀ/64", "scores divided by 64")
 
 
 def silu(numbers: np.ndarray) -> np.ndarray:

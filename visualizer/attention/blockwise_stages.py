@@ -74,7 +74,7 @@ class _RowNumbers:
         self.largest = torch.zeros(rows, dtype=dtype)
         self.is_known = torch.zeros(rows, dtype=torch.bool)
 
-    def take(self, rows: Tensor, values: Tensor, largest: Tensor) -> None:
+    def store(self, rows: Tensor, values: Tensor, largest: Tensor) -> None:
         self.values[rows], self.largest[rows] = values, largest
         self.is_known[rows] = True
 
@@ -150,10 +150,10 @@ class MatrixBlocks(ABC):
         if cellwise := CELLWISE.get(row.operation):
             found = [self.cells(self.rows[name], place, rows, keys) for name in row.reads]
             columns = torch.arange(*keys.indices(self.sides()[1]))
-            return cellwise(self._indices(place, rows[:, None], columns), *found)
+            return cellwise(self._cell_indices(place, rows[:, None], columns), *found)
         return _CELLS[row.operation](self, row, place, rows, keys)
 
-    def _indices(self, place: LeadingIndices, queries: Tensor, keys: Tensor) -> CellIndices:
+    def _cell_indices(self, place: LeadingIndices, queries: Tensor, keys: Tensor) -> CellIndices:
         return CellIndices(self.spec, self.dtype, torch.tensor(place[-1]), queries, keys)
 
     def read(self, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice) -> Tensor:
@@ -177,7 +177,7 @@ class MatrixBlocks(ABC):
             return torch.cat([(queries[rows[at]] * others[keys[at]]).sum(-1) for at in parts])
         if cellwise := CELLWISE.get(row.operation):
             found = [self.values_at_keys(self.rows[name], place, rows, keys) for name in row.reads]
-            return cellwise(self._indices(place, rows, keys), *found)
+            return cellwise(self._cell_indices(place, rows, keys), *found)
         read = self.values_at_keys(self.rows[row.reads[0]], place, rows, keys)
         if row.operation is Operation.MASK_BEFORE_SOFTMAX:
             masking = MaskingSpec.of(self.spec_at(place), row.name)
@@ -256,7 +256,7 @@ class MatrixBlocks(ABC):
             else:
                 read = self.read(row, place, rows, keys)
                 total += (read.exp_() if _is_naive(self, row) else read).sum(-1)
-        self.numbers(row, place).take(rows, total, total)
+        self.numbers(row, place).store(rows, total, total)
 
     def context(self, row: Stage, place: LeadingIndices, rows: Tensor) -> Tensor:
         """Compute rows of one head's context vectors, [query, d_head]."""
@@ -316,19 +316,19 @@ class BlockwiseStages(MatrixBlocks):
         return compute_stage(self.work, row, read)
 
 
-def _is_softmax(maker: MatrixBlocks, row: Stage) -> bool:
-    is_usual = maker.spec.normalisation is NormalisationKind.SOFTMAX
+def _is_softmax(blocks: MatrixBlocks, row: Stage) -> bool:
+    is_usual = blocks.spec.normalisation is NormalisationKind.SOFTMAX
     is_whole = row.operation is Operation.SCORES_TO_WEIGHTS and is_usual
     return is_whole or row.operation is Operation.SOFTMAX_WITH_SINK
 
 
-def _is_naive(maker: MatrixBlocks, row: Stage) -> bool:
-    is_naive = maker.spec.normalisation is NormalisationKind.NAIVE_SOFTMAX
+def _is_naive(blocks: MatrixBlocks, row: Stage) -> bool:
+    is_naive = blocks.spec.normalisation is NormalisationKind.NAIVE_SOFTMAX
     return row.operation is Operation.SCORES_TO_WEIGHTS and is_naive
 
 
 def _softmax_chunks(
-    maker: MatrixBlocks, row: Stage, place: LeadingIndices, rows: Tensor, block: int
+    blocks: MatrixBlocks, row: Stage, place: LeadingIndices, rows: Tensor, block: int
 ) -> Iterator[tuple[slice, Tensor]]:
     """Yield the block maxima of the scores of some rows, and store the log-sum-exp of the rows.
 
@@ -339,16 +339,16 @@ def _softmax_chunks(
     tuple of slice and Tensor
         Keys, and the largest score of each block of keys, [query, block].
     """
-    read = maker.rows[row.reads[0]]
-    numbers = maker.numbers(row, place)
+    read = blocks.rows[row.reads[0]]
+    numbers = blocks.numbers(row, place)
     wide = numbers.values.dtype
     most = torch.full((len(rows),), -math.inf, dtype=wide)
     total = torch.zeros(len(rows), dtype=wide)
-    readable = maker.readable(read, place, rows)
+    readable = blocks.readable(read, place, rows)
     for keys in split_columns(
         range(readable.start // block * block, readable.stop), chunk_size(block)
     ):
-        scores = maker.cells(read, place, rows, keys).to(wide)
+        scores = blocks.cells(read, place, rows, keys).to(wide)
         ends = block_extremes(scores, block, "amax")
         yield keys, ends
         higher = torch.maximum(most, ends.amax(-1))
@@ -357,25 +357,25 @@ def _softmax_chunks(
         most = higher
     is_empty = most == -math.inf
     logarithms = total.log() + most.masked_fill(is_empty, 0)
-    if (sink := maker.sink(place)) is not None:
+    if (sink := blocks.sink(place)) is not None:
         logarithms = torch.logaddexp(logarithms, sink.to(wide))
     # If all keys are forbidden, every weight is exp(−∞ − ∞) = 0.
     logarithms.masked_fill_(is_empty, math.inf)
     largest = (most - logarithms).exp().masked_fill_(is_empty, 0)
-    numbers.take(rows, logarithms, largest)
+    numbers.store(rows, logarithms, largest)
 
 
 # ---------------------------------------------------------------------- operations
 
 
 def _dot_product(
-    maker: MatrixBlocks, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
+    blocks: MatrixBlocks, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
 ) -> Tensor:
-    return _compute_products(maker, row, place, rows, keys, 1.0)
+    return _compute_products(blocks, row, place, rows, keys, 1.0)
 
 
 def _compute_products(
-    maker: MatrixBlocks,
+    blocks: MatrixBlocks,
     row: Stage,
     place: LeadingIndices,
     rows: Tensor,
@@ -383,25 +383,25 @@ def _compute_products(
     divisor: float,
 ) -> Tensor:
     """Compute scores; the queries are divided instead, as they have fewer numbers."""
-    queries, others = (maker.read_head(name, place) for name in row.reads)
+    queries, others = (blocks.read_head(name, place) for name in row.reads)
     few = queries[rows] if divisor == 1 else queries[rows].div_(divisor)
     return (others[keys] @ few.mT).mT  # keys are contiguous in memory: see `block_extremes`
 
 
 def _scale_scores(
-    maker: MatrixBlocks, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
+    blocks: MatrixBlocks, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
 ) -> Tensor:
-    read = maker.rows[row.reads[0]]
+    read = blocks.rows[row.reads[0]]
     if read.operation is Operation.DOT_PRODUCT:
-        return _compute_products(maker, read, place, rows, keys, maker.spec.divisor)
-    return maker.read(row, place, rows, keys).div_(maker.spec.divisor)
+        return _compute_products(blocks, read, place, rows, keys, blocks.spec.divisor)
+    return blocks.read(row, place, rows, keys).div_(blocks.spec.divisor)
 
 
 def _cap_scores(
-    maker: MatrixBlocks, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
+    blocks: MatrixBlocks, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
 ) -> Tensor:
     assert isinstance(row.step, ScoreCap)
-    return _apply_softcap(maker.read(row, place, rows, keys), row.step)
+    return _apply_softcap(blocks.read(row, place, rows, keys), row.step)
 
 
 def _apply_softcap(scores: Tensor, cap: ScoreCap) -> Tensor:
@@ -409,80 +409,82 @@ def _apply_softcap(scores: Tensor, cap: ScoreCap) -> Tensor:
 
 
 def _mask_scores(
-    maker: MatrixBlocks, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
+    blocks: MatrixBlocks, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
 ) -> Tensor:
-    read = maker.read(row, place, rows, keys)
-    if maker.is_surely_unmasked(row, place, rows, keys):
+    read = blocks.read(row, place, rows, keys)
+    if blocks.is_surely_unmasked(row, place, rows, keys):
         return read
-    return read.masked_fill_(~maker.allowed(row, place, rows, keys), -math.inf)
+    return read.masked_fill_(~blocks.allowed(row, place, rows, keys), -math.inf)
 
 
 def _normalise_rows(
-    maker: MatrixBlocks, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
+    blocks: MatrixBlocks, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
 ) -> Tensor:
-    divisor = maker.row_divisors(row, place, rows)[:, None]
-    read = maker.read(row, place, rows, keys)
-    if _is_softmax(maker, row):
+    divisor = blocks.row_divisors(row, place, rows)[:, None]
+    read = blocks.read(row, place, rows, keys)
+    if _is_softmax(blocks, row):
         weights = read.to(divisor.dtype).sub_(divisor).exp_()
-    elif _is_naive(maker, row):
+    elif _is_naive(blocks, row):
         weights = read.exp_().div_(divisor)
         if row.has_masked_input:
-            weights.masked_fill_(~maker.rows_with_allowed_keys(row, place, rows), 0)
+            weights.masked_fill_(~blocks.rows_with_allowed_keys(row, place, rows), 0)
     else:
         weights = read.div_(divisor)
-    return weights.to(maker.dtype)
+    return weights.to(blocks.dtype)
 
 
 def _average_allowed(
-    maker: MatrixBlocks, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
+    blocks: MatrixBlocks, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
 ) -> Tensor:
-    counts = maker.row_divisors(row, place, rows).clamp(min=1)[:, None]
-    return (maker.allowed(row, place, rows, keys).to(counts.dtype) / counts).to(maker.dtype)
+    counts = blocks.row_divisors(row, place, rows).clamp(min=1)[:, None]
+    return (blocks.allowed(row, place, rows, keys).to(counts.dtype) / counts).to(blocks.dtype)
 
 
 def _zero_masked(
-    maker: MatrixBlocks, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
+    blocks: MatrixBlocks, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
 ) -> Tensor:
-    read = maker.read(row, place, rows, keys)
-    if maker.is_surely_unmasked(row, place, rows, keys):
+    read = blocks.read(row, place, rows, keys)
+    if blocks.is_surely_unmasked(row, place, rows, keys):
         return read
-    return read.masked_fill_(~maker.allowed(row, place, rows, keys), 0)
+    return read.masked_fill_(~blocks.allowed(row, place, rows, keys), 0)
 
 
 def _renormalise_rows(
-    maker: MatrixBlocks, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
+    blocks: MatrixBlocks, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
 ) -> Tensor:
-    sums = maker.row_divisors(row, place, rows)[:, None]
-    read = maker.read(row, place, rows, keys)
+    sums = blocks.row_divisors(row, place, rows)[:, None]
+    read = blocks.read(row, place, rows, keys)
     # A row of zeros stays zero.
-    return (read / sums.masked_fill(sums == 0, 1)).to(maker.dtype)
+    return (read / sums.masked_fill(sums == 0, 1)).to(blocks.dtype)
 
 
 def _apply_dropout(
-    maker: MatrixBlocks, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
+    blocks: MatrixBlocks, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
 ) -> Tensor:
-    spec = maker.spec
-    weights = maker.read(row, place, rows, keys).div_(1 - spec.dropout)
-    kept = torch.from_numpy(_keep_mask(maker, place, rows, range(*keys.indices(maker.sides()[1]))))
-    return weights.masked_fill_(~kept, 0)
+    spec = blocks.spec
+    weights = blocks.read(row, place, rows, keys).div_(1 - spec.dropout)
+    columns = range(*keys.indices(blocks.sides()[1]))
+    return weights.masked_fill_(~torch.from_numpy(_keep_mask(blocks, place, rows, columns)), 0)
 
 
 def _imply_weights(
-    maker: MatrixBlocks, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
+    blocks: MatrixBlocks, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
 ) -> Tensor:
-    queries, others, normalizer = (maker.read_head(name, place) for name in row.reads)
+    queries, others, normalizer = (blocks.read_head(name, place) for name in row.reads)
     weights = divide_by_normalizer((others[keys] @ queries[rows].mT).mT, normalizer[rows])
-    if maker.is_surely_unmasked(row, place, rows, keys):
+    if blocks.is_surely_unmasked(row, place, rows, keys):
         return weights
-    return weights.masked_fill_(~maker.allowed(row, place, rows, keys), 0)
+    return weights.masked_fill_(~blocks.allowed(row, place, rows, keys), 0)
 
 
-def _keep_mask(maker: MatrixBlocks, place: LeadingIndices, rows: Tensor, keys: range) -> np.ndarray:
-    spec, (queries, count) = maker.spec, maker.sides()
+def _keep_mask(
+    blocks: MatrixBlocks, place: LeadingIndices, rows: Tensor, keys: range
+) -> np.ndarray:
+    spec, (queries, count) = blocks.spec, blocks.sides()
     if spec.own_kept is not None:
         own: np.ndarray = spec.own_kept.array()[rows.numpy()][:, keys.start : keys.stop]
         return own
-    matrix = maker.text(place) * spec.heads + place[-1]
+    matrix = blocks.text(place) * spec.heads + place[-1]
     starts = ((matrix * queries + row) * count + keys.start for row in rows.tolist())
     return np.stack([
         masks.draw_keep_mask_range(spec.dropout, spec.dropout_seed, start, len(keys))
@@ -511,8 +513,8 @@ _CELLS: dict[Operation, Callable[[MatrixBlocks, Stage, LeadingIndices, Tensor, s
 class _StageSource(BlockSource):
     """A stage of the table."""
 
-    def __init__(self, maker: MatrixBlocks, row: Stage) -> None:
-        self.matrix_blocks, self.row = maker, row
+    def __init__(self, blocks: MatrixBlocks, row: Stage) -> None:
+        self.matrix_blocks, self.row = blocks, row
 
     def __reduce__(self) -> tuple[object, ...]:
         return _source_named, (self.matrix_blocks, self.row.name)
@@ -522,16 +524,16 @@ class _StageSource(BlockSource):
         return self.matrix_blocks.dtype
 
 
-def _source_named(maker: MatrixBlocks, name: str) -> BlockSource:
-    return maker.source(maker.rows[name])
+def _source_named(blocks: MatrixBlocks, name: str) -> BlockSource:
+    return blocks.source(blocks.rows[name])
 
 
 class _CellSource(_StageSource):
     """A query–key stage."""
 
-    def __init__(self, maker: MatrixBlocks, row: Stage) -> None:
-        super().__init__(maker, row)
-        self.is_signed = not row.is_weights or maker.spec.normalisation is NormalisationKind.SUM
+    def __init__(self, blocks: MatrixBlocks, row: Stage) -> None:
+        super().__init__(blocks, row)
+        self.is_signed = not row.is_weights or blocks.spec.normalisation is NormalisationKind.SUM
         self.outside = 0.0 if row.is_weights else -math.inf
 
     def cells(self, place: LeadingIndices, rows: Tensor, columns: slice) -> Tensor:
@@ -551,21 +553,21 @@ class _SoftmaxSource(_CellSource):
         self, place: LeadingIndices, rows: Tensor, columns: range, block: int
     ) -> BlockExtremes:
         """Compute the largest scores per block, and only their weights."""
-        maker, row = self.matrix_blocks, self.row
-        numbers = maker.numbers(row, place)
+        blocks, row = self.matrix_blocks, self.row
+        numbers = blocks.numbers(row, place)
         count = math.ceil(len(columns) / block)
         high = torch.full((len(rows), count), -math.inf, dtype=numbers.values.dtype)
-        is_whole = columns == range(maker.sides()[1])
+        is_whole = columns == range(blocks.sides()[1])
         if is_whole and not numbers.is_known[rows].all():
-            for keys, ends in _softmax_chunks(maker, row, place, rows, block):
+            for keys, ends in _softmax_chunks(blocks, row, place, rows, block):
                 to = slice(keys.start // block, keys.start // block + ends.shape[1])
                 high[:, to] = ends
         else:
-            read = maker.rows[row.reads[0]]
+            read = blocks.rows[row.reads[0]]
             readable = self.readable(place, rows, columns)
             for keys, to in iterate_column_chunks(columns, readable, block):
-                high[:, to] = block_extremes(maker.cells(read, place, rows, keys), block, "amax")
-        divisor = maker.row_divisors(row, place, rows)
+                high[:, to] = block_extremes(blocks.cells(read, place, rows, keys), block, "amax")
+        divisor = blocks.row_divisors(row, place, rows)
         return high.sub_(divisor[:, None]).exp_().to(self.dtype), None
 
     @property

@@ -268,7 +268,7 @@ class _Tile:
     def bytes(self) -> int:
         return self.high.nbytes * (1 if self.low is None else 2)
 
-    def take(self, rows: np.ndarray, high: np.ndarray, low: np.ndarray | None) -> None:
+    def store(self, rows: np.ndarray, high: np.ndarray, low: np.ndarray | None) -> None:
         """Merge numbers [row, column] of some rows, from the first column on."""
         width = high.shape[1]
         self.high[rows, :width] = np.maximum(self.high[rows, :width], high)
@@ -770,7 +770,7 @@ class BlockwiseTensor(CachedTensor):
                     across = slice(number * TILE_CELLS, (number + 1) * TILE_CELLS)
                     below = None if lows is None else lows[those, across]
                     tile = self._get_or_create_tile(part, down, right)
-                    tile.take(drawn[those] % TILE_CELLS, highs[those, across], below)
+                    tile.store(drawn[those] % TILE_CELLS, highs[those, across], below)
             self.version += 1
 
     def _get_or_create_tile(self, part: DrawnPart, down: int, right: int) -> _Tile:

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from visualizer.attention.layer_stages import (
     STAGE_ORDER,
     StageStep,
-    is_always_present,
     layer_stage_rows,
 )
 from visualizer.attention.roles import Role
@@ -34,6 +33,7 @@ from visualizer.attention.stages import (
     STAGE_TABLE,
     Operation,
     Stage,
+    is_always_present,
     stages,
 )
 from visualizer.brief_repr import brief_repr
@@ -343,7 +343,7 @@ def captured_stages(
     if spec.scale is ScaleKind.NONE and Role.SCALED in rows:
         by = f"{spec.divisor:.4g}"  # scale chosen by the model: no temperature
         rows[Role.SCALED] = replace(
-            rows[Role.SCALED], symbol=f"QKᵀ/{by}", says=f"scores divided by {by}"
+            rows[Role.SCALED], symbol=f"QKᵀ/{by}", description=f"scores divided by {by}"
         )
     rows |= {
         row.name: row

@@ -33,14 +33,13 @@ from visualizer.attention.stages import (
     STAGE_TABLE,
     Operation,
     Stage,
+    is_always_present,
     layer_stage_symbol,
     layer_stage_title,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from visualizer.attention.spec import AttentionSpec
 
 
 class StageStep(Struct, frozen=True):
@@ -101,7 +100,7 @@ def _list_names() -> tuple[str, ...]:
 
 STAGE_ORDER = _list_names()
 
-DESCRIPTIONS = {row.name: row.says for row in reversed(STAGE_TABLE)}
+DESCRIPTIONS = {row.name: row.description for row in reversed(STAGE_TABLE)}
 """Description of each stage by name; those of modules take precedence."""
 DESCRIPTIONS |= {
     name: says for name, (_, _, says) in LAYER_STAGES.items() if name in SURROUNDING_STAGES
@@ -132,8 +131,3 @@ def _create_row(name: str, how: StageStep) -> Stage:
         step=how.step,
         by_layer=tuple(_create_row(name, each) for each in how.by_layer),
     )
-
-
-def is_always_present(spec: AttentionSpec) -> bool:
-    """Return True: the condition of a stage that is present for every spec."""
-    return True

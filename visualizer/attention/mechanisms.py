@@ -104,7 +104,7 @@ def mechanism_of(spec: AttentionSpec) -> Mechanism:
         return Mechanism.BLOCK
     if spec.normalisation is NormalisationKind.UNIFORM:
         return Mechanism.AVERAGE
-    if spec.projection is Projection.NONE:
+    if not spec.has_projection:
         return Mechanism.SIMPLIFIED
     if spec.output_projection or (spec.heads > 1 and spec.arrangement is Arrangement.SPLIT):
         return Mechanism.MULTI_HEAD

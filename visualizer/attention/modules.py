@@ -285,7 +285,7 @@ def _project_input(
     spec: AttentionSpec, parameters: Mapping[str, Tensor], x: Tensor
 ) -> tuple[Tensor, ...]:
     """Compute queries, keys and values [..., head, token, d_head] in one matrix product."""
-    if spec.projection is Projection.NONE:
+    if not spec.has_projection:
         heads = torch.unflatten(x, -1, (spec.heads, spec.d_head)).transpose(-3, -2)
         return heads, heads, heads
     layers = [join_head_weights(spec, parameters, layer) for layer in PROJECTION_LAYERS]

@@ -91,7 +91,7 @@ def initialize_parameters(
     """
     generator = torch.Generator().manual_seed(spec.seed)
     drawn: dict[str, torch.Tensor] = {}
-    if spec.projection is not Projection.NONE:
+    if spec.has_projection:
         drawn |= _draw_projections(spec, generator)
     if spec.output_projection:
         drawn |= _draw_linear("out_proj", spec.width, spec.width, True, generator)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,7 +30,6 @@ from visualizer.attention.spec import (
     Device,
     MaskKind,
     NormalisationKind,
-    Projection,
 )
 from visualizer.attention.spec_validation import check_spec
 from visualizer.attention.stages import Operation, estimate_bytes, matrix_bytes
@@ -38,6 +38,8 @@ from visualizer.brief_repr import brief_repr
 from visualizer.errors import FIRST_TOKENS, InputError, is_out_of_memory
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from torch import Tensor
 
     from visualizer.attention.buffer_pool import BufferPool
@@ -438,11 +440,16 @@ def compute_stages(
     """Compute all stages on a device, reusing unchanged ones of a previous run."""
     target = torch.device(device)
     old = previous.trace if previous and _is_on_device(previous, target) else None
-    is_same = previous and old and previous.texts == texts and _has_same_input(spec, old.spec)
-    given = old.tensor(old.names[0]) if old and is_same else _given_vectors(texts, spec, target)
-    parameters = old.parameters if old and _has_same_weights(spec, old, given) else None
-    if parameters is None:
-        parameters = initialize_parameters(spec, len(texts[0]), target)
+    is_same_text = previous is not None and previous.texts == texts
+    if old and is_same_text and _are_equal(INPUT_FIELDS, spec, old.spec):
+        given = old.tensor(old.names[0])
+    else:
+        given = _given_vectors(texts, spec, target)
+    tokens = given.shape[-2]
+    if old and tokens == old.tokens and _are_equal(WEIGHT_FIELDS, spec, old.spec):
+        parameters = old.parameters
+    else:
+        parameters = initialize_parameters(spec, tokens, target)
     return attend(spec, given, parameters, reuse=old, pool=pool, by_blocks=by_blocks)
 
 
@@ -463,14 +470,8 @@ def _is_on_device(run: Run, target: torch.device) -> bool:
     return trace.has_module and trace.tensor(trace.names[0]).device.type == target.type
 
 
-def _has_same_input(spec: AttentionSpec, old: AttentionSpec) -> bool:
-    """Return whether two specs give the same vectors to the same tokens."""
-    return all(getattr(spec, field) == getattr(old, field) for field in INPUT_FIELDS)
-
-
-def _has_same_weights(spec: AttentionSpec, old: Trace, given: torch.Tensor) -> bool:
-    same = all(getattr(spec, field) == getattr(old.spec, field) for field in WEIGHT_FIELDS)
-    return same and old.tokens == given.shape[-2]
+def _are_equal(fields: Iterable[str], spec: AttentionSpec, other: AttentionSpec) -> bool:
+    return all(getattr(spec, field) == getattr(other, field) for field in fields)
 
 
 def _too_large_error(texts: Texts, spec: AttentionSpec, free: float) -> InputError:
@@ -501,7 +502,7 @@ def _too_large_error(texts: Texts, spec: AttentionSpec, free: float) -> InputErr
 def _largest_size(spec: AttentionSpec) -> tuple[str, str]:
     """Return the size that needs most memory: the spec's field, and its value as text."""
     sizes = {"d_in": (spec.d_in, f"the embedding size {spec.d_in:,}")}
-    if _has_projections(spec):
+    if spec.has_projection:
         sizes["d_out"] = (spec.d_out, f"the output size {spec.d_out:,}")
     if spec.arrangement is Arrangement.STACKED:
         sizes["heads"] = (spec.heads, f"{spec.heads:,} heads")
@@ -516,20 +517,17 @@ def _largest_fitting_size(
 ) -> int:
     """Return the largest value of a size that fits the texts, or at least one token; else 0."""
     is_split = spec.arrangement is Arrangement.SPLIT
-    shared = {"d_out" if _has_projections(spec) else "d_in"} if is_split else set()
+    shared = {"d_out" if spec.has_projection else "d_in"} if is_split else set()
     shared |= {"d_in"} if spec.has_block else set()
-    part = spec.heads if field in shared else 1
+    part, unpadded = spec.heads if field in shared else 1, replace(spec, lengths=())
     for asked in ((tokens, texts), (1, 1)):
-        low, high = 0, getattr(spec, field) // part
-        while low < high:
-            middle = (low + high + 1) // 2
-            smaller = _with_size(replace(spec, lengths=()), field, middle * part)
-            if _min_bytes(smaller, *asked) <= free:
-                low = middle
-            else:
-                high = middle - 1
-        if low:
-            return low * part
+        fitting = bisect_right(
+            range(1, getattr(spec, field) // part + 1),
+            free,
+            key=lambda size: _min_bytes(_with_size(unpadded, field, size * part), *asked),
+        )
+        if fitting:
+            return fitting * part
     return 0
 
 
@@ -539,19 +537,10 @@ def _with_size(spec: AttentionSpec, field: str, size: int) -> AttentionSpec:
     return replace(spec, **{field: size})
 
 
-def _has_projections(spec: AttentionSpec) -> bool:
-    return spec.projection is not Projection.NONE
-
-
 def _largest_fitting_tokens(spec: AttentionSpec, tokens: int, texts: int, free: float) -> int:
-    low, high = 0, tokens
-    while low < high:
-        middle = (low + high + 1) // 2
-        if _min_bytes(spec, middle, texts) <= free:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    return bisect_right(
+        range(1, tokens + 1), free, key=lambda count: _min_bytes(spec, count, texts)
+    )
 
 
 def format_gib(count: float) -> str:

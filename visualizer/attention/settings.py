@@ -34,6 +34,7 @@ from visualizer.attention.spec import (
     PositionKind,
     Projection,
     ScaleKind,
+    SettingChoice,
 )
 
 if TYPE_CHECKING:
@@ -59,6 +60,16 @@ class SettingKind(StrEnum):
     WHOLE = auto()
     SMALL = auto()
     FILE = auto()
+
+
+class SettingGroup(StrEnum):
+    """Group of settings on the command line."""
+
+    MODULE = "Attention module"
+    SCORES = "Scores and weights"
+    MASK = "Mask"
+    DROPOUT = "Dropout"
+    NUMBERS = "Numbers"
 
 
 CONTROL_RANGES: dict[SettingKind, tuple[float, float]] = {
@@ -142,10 +153,10 @@ class Condition(Struct, frozen=True):
         if self.words:
             return self.words
         is_negative = self.operator in {Operator.IS_NOT, Operator.ABSENT}
-        said = f"{'with' if is_negative else 'without'} {self._named(wording)}"
-        return said + (f" or {self.alternative._named(wording)}" if self.alternative else "")
+        said = f"{'with' if is_negative else 'without'} {self._word_setting(wording)}"
+        return said + (f" or {self.alternative._word_setting(wording)}" if self.alternative else "")
 
-    def _named(self, wording: Wording) -> str:
+    def _word_setting(self, wording: Wording) -> str:
         if self.operator is Operator.ABOVE:
             return f"{wording(self.setting, None)} above {self.values[0]}"
         value = self.values[0] if self.values else None
@@ -209,6 +220,9 @@ class Setting(Struct, frozen=True):
         The value offered in place of an invalid one; the nearest valid value by default.
     where : tuple of Condition
         The conditions under which it has an effect; all of them must hold.
+    caption : str
+        Format of a value in the description of a computation, which then states values other than
+        the default; empty if the description words the setting itself.
     """
 
     name: str
@@ -226,6 +240,8 @@ class Setting(Struct, frozen=True):
     below: float | None = None
     fallback: float | None = None
     where: tuple[Condition, ...] = ()
+    group: SettingGroup = SettingGroup.MODULE
+    caption: str = ""
 
     @property
     def default(self) -> Any:
@@ -367,6 +383,11 @@ _POSITIONS_ACT = (
 )  # fmt: skip
 _DROPS = above("dropout", 0, given("own_kept"))
 
+
+def _choices_of(kind: type[SettingChoice]) -> tuple[tuple[SettingChoice, str], ...]:
+    return tuple((choice, choice.label) for choice in kind)
+
+
 # fmt: off
 SETTINGS: tuple[Setting, ...] = (
     Setting("mechanism", "Mechanism", SettingKind.CHOICE, True,
@@ -383,45 +404,42 @@ SETTINGS: tuple[Setting, ...] = (
             "Number of attention heads", top=12, noun="number of heads",
             minimum=1, maximum=MAX_VALUES["heads"]),
     Setting("causal", "Causal mask", SettingKind.SWITCH, True,
-            "Mask later tokens, so that no token attends to them"),
+            "Mask later tokens, so that no token attends to them", group=SettingGroup.MASK),
     Setting("dropout", "Dropout", SettingKind.RATE, True,
             "Dropout rate of the attention weights; the remaining weights are scaled up",
             top=0.9, noun="dropout rate", minimum=0, below=1, fallback=0.5,
-            where=(HAS_WEIGHTS,)),
+            where=(HAS_WEIGHTS,), group=SettingGroup.DROPOUT),
     Setting("device", "Device", SettingKind.CHOICE, True,
-            "Device to compute on; auto uses a GPU if one is available", (
-        (Device.AUTO, "Best available"), (Device.CPU, "CPU"), (Device.CUDA, "CUDA GPU"),
-        (Device.MPS, "Apple GPU (MPS)"))),
+            "Device to compute on; auto uses a GPU if one is available", _choices_of(Device),
+            group=SettingGroup.NUMBERS),
 
     Setting("mode", "Dropout acts", SettingKind.CHOICE, False,
-            "Training mode, which applies dropout, or evaluation mode, which does not", (
-        (DropoutMode.TRAIN, "Training"), (DropoutMode.EVAL, "Evaluation (off)")),
-            where=(HAS_WEIGHTS, _DROPS)),
+            "Training mode, which applies dropout, or evaluation mode, which does not",
+            _choices_of(DropoutMode), where=(HAS_WEIGHTS, _DROPS), group=SettingGroup.DROPOUT),
     Setting("dropout_seed", "Dropout seed", SettingKind.SEED, False,
             "Random seed of dropout", minimum=0, maximum=MAX_SEED, fallback=0,
             where=(HAS_WEIGHTS, above("dropout", 0), when("mode", DropoutMode.TRAIN),
-                   absent("own_kept"))),
+                   absent("own_kept")), group=SettingGroup.DROPOUT),
     Setting("seed", "Weights seed", SettingKind.SEED, False,
             "Random seed of the token vectors and the weights", noun="seed",
-            minimum=0, maximum=MAX_SEED, fallback=0),
+            minimum=0, maximum=MAX_SEED, fallback=0, group=SettingGroup.NUMBERS),
     Setting("own_input", "Custom vectors", SettingKind.OWN, False,
             "Token vectors to use instead of random ones",
-            ((None, "None: random, from the seed"),), where=(given("own_input"),)),
+            ((None, "None: random, from the seed"),), where=(given("own_input"),),
+            group=SettingGroup.NUMBERS),
     Setting("own_weights", "Custom weights", SettingKind.OWN, False,
             "Weights of the module’s layers to use instead of random ones",
             (((), "None: random, from the seed"),),
-            where=(given("counting_weights", "with a module that lacks these weights"),)),
+            where=(given("counting_weights", "with a module that lacks these weights"),),
+            group=SettingGroup.NUMBERS),
     Setting("projection", "Projection", SettingKind.CHOICE, False,
-            "How queries, keys and values are computed from the input", (
-        (Projection.NONE, "None: Q = K = V = X"), (Projection.UNIFORM, "Uniform in [0, 1)"),
-        (Projection.LINEAR, "Linear layers"))),
+            "How queries, keys and values are computed from the input", _choices_of(Projection)),
     Setting("bias", "Bias in Q, K, V", SettingKind.SWITCH, False,
             "Add a bias to the query, key and value layers (qkv_bias)",
             where=(when("projection", Projection.LINEAR),)),
     Setting("arrangement", "Heads are", SettingKind.CHOICE, False,
-            "Split heads share the output size; each stacked head has the full one", (
-        (Arrangement.SPLIT, "Split: size is divided"),
-        (Arrangement.STACKED, "Stacked: full size each")), where=(above("heads", 1),)),
+            "Split heads share the output size; each stacked head has the full one",
+            _choices_of(Arrangement), where=(above("heads", 1),)),
     Setting("key_value_heads", "Key-value heads", SettingKind.COUNT, False,
             "Number of heads of keys and values, each shared by a group of query heads; "
             "0 for as many as query heads", top=12, zero_label="All",
@@ -431,63 +449,51 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("output_projection", "Output projection", SettingKind.SWITCH, False,
             "Combine the heads with a final linear layer (W_O)"),
     Setting("block", "Block", SettingKind.CHOICE, False,
-            "Attention only, or a transformer block with norms, residual stream and feed-forward", (
-        (BlockKind.NONE, "None: attention only"), (BlockKind.PRE_NORM,
-        "Pre-norm transformer block"))),
+            "Attention only, or a transformer block with norms, residual stream and feed-forward",
+            _choices_of(BlockKind)),
     Setting("d_ff", "Feed-forward size", SettingKind.COUNT, False,
             "Hidden size of the block’s feed-forward network (d_ff); "
             f"0 for {FEED_FORWARD_FACTOR} times the embedding size", top=256,
             zero_label=f"{FEED_FORWARD_FACTOR} ×", minimum=0, maximum=MAX_VALUES["d_ff"],
             where=(when("block", BlockKind.PRE_NORM),)),
     Setting("activation", "Activation", SettingKind.CHOICE, False,
-            "Activation function of the block’s feed-forward network", (
-        (Activation.RELU, "ReLU"), (Activation.GELU, "GELU")),
+            "Activation function of the block’s feed-forward network", _choices_of(Activation),
             where=(when("block", BlockKind.PRE_NORM),)),
     Setting("position", "Positions", SettingKind.CHOICE, False,
-            "Positional encoding: vectors added to the embedding, or positions inside attention", (
-        (PositionKind.NONE, "None"), (PositionKind.LEARNED, "Learned (untrained)"),
-        (PositionKind.SINUSOIDAL, "Sinusoidal"),
-        (PositionKind.ALIBI, "Linear biases (ALiBi)"), (PositionKind.ROTARY, "Rotary (RoPE)")),
-            where=_POSITIONS_ACT),
+            "Positional encoding: vectors added to the embedding, or positions inside attention",
+            _choices_of(PositionKind), where=_POSITIONS_ACT, caption="{} positions"),
     Setting("scale", "Scale", SettingKind.CHOICE, False,
-            "Size whose square root divides the scores", (
-        (ScaleKind.NONE, "None"), (ScaleKind.D_HEAD, "√ head size"), (ScaleKind.D_MODEL,
-        "√ embedding size")),
-            where=(HAS_SCORES, HAS_WEIGHTS)),
+            "Size whose square root divides the scores", _choices_of(ScaleKind),
+            where=(HAS_SCORES, HAS_WEIGHTS), group=SettingGroup.SCORES),
     Setting("temperature", "Temperature", SettingKind.NUMBER, False,
             "Additional divisor of the scores: below 1 sharpens the weights, above 1 flattens them",
-            above=0, fallback=1.0, where=(HAS_SCORES, HAS_WEIGHTS)),
+            above=0, fallback=1.0, where=(HAS_SCORES, HAS_WEIGHTS),
+            group=SettingGroup.SCORES, caption="temperature {}"),
     Setting("normalisation", "Normalisation", SettingKind.CHOICE, False,
-            "How a row of scores becomes a row of weights", (
-        (NormalisationKind.SOFTMAX, "Softmax"), (NormalisationKind.NAIVE_SOFTMAX, "Naive softmax"),
-        (NormalisationKind.SUM, "Divide by the sum"), (NormalisationKind.UNIFORM,
-        "Uniform average"), (NormalisationKind.LINEAR, "None: linear attention, elu(x) + 1"))),
-    Setting("mask", "Mask", SettingKind.CHOICE, False, "Which keys a query attends to", (
-        (MaskKind.NONE, "None"), (MaskKind.CAUSAL, "Causal"), (MaskKind.WINDOW, "Sliding window"),
-        (MaskKind.OWN, "Custom matrix"))),
+            "How a row of scores becomes a row of weights", _choices_of(NormalisationKind),
+            group=SettingGroup.SCORES, caption="normalisation: {}"),
+    Setting("mask", "Mask", SettingKind.CHOICE, False, "Which keys a query attends to",
+            _choices_of(MaskKind), group=SettingGroup.MASK),
     Setting("window", "Window", SettingKind.COUNT, False,
             "Number of tokens each query attends to: itself and those just before", top=32,
-            minimum=1, maximum=MAX_VALUES["window"], where=(when("mask", MaskKind.WINDOW),)),
+            minimum=1, maximum=MAX_VALUES["window"], where=(when("mask", MaskKind.WINDOW),),
+            group=SettingGroup.MASK),
     Setting("own_mask", "Custom matrix", SettingKind.MATRIX, False,
             "One row per query, one column per key: 1 allowed, 0 blocked",
-            where=(when("mask", MaskKind.OWN),)),
+            where=(when("mask", MaskKind.OWN),), group=SettingGroup.MASK),
     Setting("route", "Mask acts", SettingKind.CHOICE, False,
             "Whether the mask is applied to the scores before normalisation or to the weights "
-            "after it", (
-        (MaskRoute.BEFORE, "−∞ before normalising"),
-        (MaskRoute.AFTER_RENORMALISED, "0 after, rows renormalised"),
-        (MaskRoute.AFTER, "0 after, not renormalised")),
-            where=(unless("mask", MaskKind.NONE), HAS_WEIGHTS)),
+            "after it", _choices_of(MaskRoute),
+            where=(unless("mask", MaskKind.NONE), HAS_WEIGHTS), group=SettingGroup.MASK),
     Setting("dtype", "Precision", SettingKind.CHOICE, False,
-            "Floating-point type of all numbers", (
-        (Dtype.FLOAT32, "float32"), (Dtype.FLOAT64, "float64"))),
+            "Floating-point type of all numbers", _choices_of(Dtype), group=SettingGroup.NUMBERS),
 )
 """The settings that have a control, in the order of the controls."""
 
 KEEP_MASK_SETTING = Setting("own_kept", "Kept weights", SettingKind.MATRIX, False,
                "Weights that dropout keeps instead of random ones: one row per query, one column "
                "per key, 1 kept, 0 dropped",
-               where=(HAS_WEIGHTS, when("mode", DropoutMode.TRAIN)))
+               where=(HAS_WEIGHTS, when("mode", DropoutMode.TRAIN)), group=SettingGroup.DROPOUT)
 """The keep mask of dropout, which has no control in the window."""
 # fmt: on
 SETTINGS_BY_NAME = {setting.name: setting for setting in (*SETTINGS, KEEP_MASK_SETTING)}

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from enum import StrEnum
+from typing import Self
 
 import numpy as np
 from msgspec import Struct
@@ -52,105 +53,116 @@ WEIGHT_FIELDS = (
 )
 
 
-class Projection(StrEnum):
+class SettingChoice(StrEnum):
+    """A choice of a setting, with its label in the window."""
+
+    label: str
+
+    def __new__(cls, value: str, label: str = "") -> Self:
+        choice = str.__new__(cls, value)
+        choice._value_, choice.label = value, label
+        return choice
+
+
+class Projection(SettingChoice):
     """How queries, keys and values are computed from the input."""
 
-    NONE = "none"
-    UNIFORM = "uniform"
-    LINEAR = "linear"
+    NONE = "none", "None: Q = K = V = X"
+    UNIFORM = "uniform", "Uniform in [0, 1)"
+    LINEAR = "linear", "Linear layers"
 
 
-class Arrangement(StrEnum):
+class Arrangement(SettingChoice):
     """Whether heads split d_out, or have size d_out each and are concatenated (stacked)."""
 
-    SPLIT = "split"
-    STACKED = "stacked"
+    SPLIT = "split", "Split: size is divided"
+    STACKED = "stacked", "Stacked: full size each"
 
 
-class PositionKind(StrEnum):
+class PositionKind(SettingChoice):
     """Position vectors added to the embedding, or positions inside attention."""
 
-    NONE = "none"
-    LEARNED = "learned"
-    SINUSOIDAL = "sinusoidal"
-    ALIBI = "alibi"
-    ROTARY = "rotary"
+    NONE = "none", "None"
+    LEARNED = "learned", "Learned (untrained)"
+    SINUSOIDAL = "sinusoidal", "Sinusoidal"
+    ALIBI = "alibi", "Linear biases (ALiBi)"
+    ROTARY = "rotary", "Rotary (RoPE)"
 
 
 VECTOR_POSITIONS = (PositionKind.LEARNED, PositionKind.SINUSOIDAL)
 """Positions that are vectors added to the embedding; the others act on queries, keys or scores."""
 
 
-class BlockKind(StrEnum):
+class BlockKind(SettingChoice):
     """Layers around the attention: none, or a pre-norm transformer block."""
 
-    NONE = "none"
-    PRE_NORM = "pre-norm"
+    NONE = "none", "None: attention only"
+    PRE_NORM = "pre-norm", "Pre-norm transformer block"
 
 
-class Activation(StrEnum):
+class Activation(SettingChoice):
     """Activation function of a block's feed-forward layer."""
 
-    RELU = "relu"
-    GELU = "gelu"
+    RELU = "relu", "ReLU"
+    GELU = "gelu", "GELU"
 
 
-class ScaleKind(StrEnum):
+class ScaleKind(SettingChoice):
     """Size under the square root in the scaling of the scores."""
 
-    NONE = "none"
-    D_HEAD = "d_head"
-    D_MODEL = "d_model"
+    NONE = "none", "None"
+    D_HEAD = "d_head", "√ head size"
+    D_MODEL = "d_model", "√ embedding size"
 
 
-class NormalisationKind(StrEnum):
+class NormalisationKind(SettingChoice):
     """How a row of scores becomes a row of weights."""
 
-    SOFTMAX = "softmax"
-    NAIVE_SOFTMAX = "naive"
-    SUM = "sum"
-    UNIFORM = "uniform"
-    LINEAR = "linear"
+    SOFTMAX = "softmax", "Softmax"
+    NAIVE_SOFTMAX = "naive", "Naive softmax"
+    SUM = "sum", "Divide by the sum"
+    UNIFORM = "uniform", "Uniform average"
+    LINEAR = "linear", "None: linear attention, elu(x) + 1"
 
 
-class MaskKind(StrEnum):
+class MaskKind(SettingChoice):
     """Which keys a query may attend to."""
 
-    NONE = "none"
-    CAUSAL = "causal"
-    WINDOW = "window"
-    OWN = "own"
+    NONE = "none", "None"
+    CAUSAL = "causal", "Causal"
+    WINDOW = "window", "Sliding window"
+    OWN = "own", "Custom matrix"
 
 
-class MaskRoute(StrEnum):
+class MaskRoute(SettingChoice):
     """When the mask is applied: −∞ before normalising, or zeros after it."""
 
-    BEFORE = "before"
-    AFTER_RENORMALISED = "after-renormalised"
-    AFTER = "after"
+    BEFORE = "before", "−∞ before normalising"
+    AFTER_RENORMALISED = "after-renormalised", "0 after, rows renormalised"
+    AFTER = "after", "0 after, not renormalised"
 
 
-class DropoutMode(StrEnum):
+class DropoutMode(SettingChoice):
     """Dropout acts in training and not in evaluation."""
 
-    TRAIN = "train"
-    EVAL = "eval"
+    TRAIN = "train", "Training"
+    EVAL = "eval", "Evaluation (off)"
 
 
-class Dtype(StrEnum):
+class Dtype(SettingChoice):
     """The floating-point type of every stage."""
 
-    FLOAT32 = "float32"
-    FLOAT64 = "float64"
+    FLOAT32 = "float32", "float32"
+    FLOAT64 = "float64", "float64"
 
 
-class Device(StrEnum):
+class Device(SettingChoice):
     """Compute device; auto selects the fastest one available."""
 
-    AUTO = "auto"
-    CPU = "cpu"
-    CUDA = "cuda"
-    MPS = "mps"
+    AUTO = "auto", "Best available"
+    CPU = "cpu", "CPU"
+    CUDA = "cuda", "CUDA GPU"
+    MPS = "mps", "Apple GPU (MPS)"
 
 
 class BooleanMatrix(Struct, frozen=True):
@@ -198,26 +210,6 @@ class NumberMatrix(Struct, frozen=True):
         """Return the numbers, read-only [rows, columns]."""
         return np.frombuffer(self.numbers, dtype="<f8").reshape(self.rows, self.columns)
 
-
-__all__ = [
-    "MAX_SEED",
-    "MAX_VALUES",
-    "Activation",
-    "Arrangement",
-    "AttentionSpec",
-    "BlockKind",
-    "BooleanMatrix",
-    "Device",
-    "DropoutMode",
-    "Dtype",
-    "MaskKind",
-    "MaskRoute",
-    "NormalisationKind",
-    "NumberMatrix",
-    "PositionKind",
-    "Projection",
-    "ScaleKind",
-]
 
 MAX_VALUES = {
     **{"d_in": 1_000_000, "d_out": 1_000_000, "d_ff": 4_000_000},
@@ -300,7 +292,7 @@ class AttentionSpec(Struct, frozen=True):
     @property
     def d_head(self) -> int:
         """Columns of one head's queries, keys and values."""
-        total = self.d_in if self.projection is Projection.NONE else self.d_out
+        total = self.d_out if self.has_projection else self.d_in
         return total // max(1, self.heads) if self.arrangement is Arrangement.SPLIT else total
 
     @property
@@ -309,9 +301,14 @@ class AttentionSpec(Struct, frozen=True):
         return self.heads * self.d_head
 
     @property
+    def has_projection(self) -> bool:
+        """Whether queries, keys and values are projections of the input."""
+        return self.projection is not Projection.NONE
+
+    @property
     def has_grouped_heads(self) -> bool:
         """Whether query heads share the keys and values of fewer heads."""
-        is_split = self.arrangement is Arrangement.SPLIT and self.projection is not Projection.NONE
+        is_split = self.arrangement is Arrangement.SPLIT and self.has_projection
         return is_split and 0 < self.key_value_heads < self.heads
 
     def layer_heads(self, layer: str) -> int:
@@ -379,7 +376,7 @@ class AttentionSpec(Struct, frozen=True):
     @property
     def weight_names(self) -> tuple[str, ...]:
         """Names of its weights, as in `OWN_LAYERS`."""
-        layers = () if self.projection is Projection.NONE else PROJECTION_LAYERS
+        layers = PROJECTION_LAYERS if self.has_projection else ()
         output = ("W_output",) if self.output_projection else ()
         return (*layers, *output, *(BLOCK_LAYERS if self.has_block else ()))
 

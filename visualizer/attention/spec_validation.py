@@ -22,7 +22,6 @@ from visualizer.attention.spec import (
     NormalisationKind,
     NumberMatrix,
     PositionKind,
-    Projection,
 )
 from visualizer.errors import InputError, Problem
 
@@ -66,17 +65,14 @@ def _range_problems(spec: AttentionSpec) -> list[Problem]:
 
 
 def _block_problems(spec: AttentionSpec) -> list[Problem]:
-    found = []
-    if spec.width != spec.d_in:
-        sentence = "A block adds the output of attention to its input, so both must have the same "
-        sentence += f"size: {spec.d_in:,}, not {spec.width:,}."
-        parts = spec.heads if spec.arrangement is Arrangement.STACKED else 1
-        if spec.projection is Projection.NONE or spec.d_in % parts:
-            remedy: Remedy = ("arrangement", Arrangement.SPLIT)
-            found.append(Problem("arrangement", sentence, remedy))
-        else:
-            found.append(Problem("d_out", sentence, ("d_out", spec.d_in // parts)))
-    return found
+    if spec.width == spec.d_in:
+        return []
+    sentence = "A block adds the output of attention to its input, so both must have the same "
+    sentence += f"size: {spec.d_in:,}, not {spec.width:,}."
+    parts = spec.heads if spec.arrangement is Arrangement.STACKED else 1
+    if not spec.has_projection or spec.d_in % parts:
+        return [Problem("arrangement", sentence, ("arrangement", Arrangement.SPLIT))]
+    return [Problem("d_out", sentence, ("d_out", spec.d_in // parts))]
 
 
 def _rotary_problems(spec: AttentionSpec) -> list[Problem]:
@@ -97,7 +93,7 @@ def _rotary_problems(spec: AttentionSpec) -> list[Problem]:
 
 
 def _divided_size(spec: AttentionSpec) -> str:
-    return "d_in" if spec.projection is Projection.NONE else "d_out"
+    return "d_out" if spec.has_projection else "d_in"
 
 
 def _largest_divisor(spec: AttentionSpec, most: int) -> int:

@@ -199,6 +199,24 @@ class Operation(StrEnum):
     SCALE_VECTOR = auto()
 
 
+class StageNouns(Struct, frozen=True):
+    """Nouns for the numbers and vectors of a stage.
+
+    Parameters
+    ----------
+    number : str
+        Name of one of its numbers.
+    numbers : str
+        Its plural; "numbers of the" vector by default.
+    vector : str
+        Name of one of its vectors; the same as that of a number by default.
+    """
+
+    number: str
+    numbers: str = ""
+    vector: str = ""
+
+
 class Stage(Struct, frozen=True):
     """One named tensor and how it is computed.
 
@@ -233,7 +251,7 @@ class Stage(Struct, frozen=True):
     reads: tuple[str, ...]
     fields: tuple[str, ...]
     parameters: tuple[str, ...]
-    says: str
+    description: str
     when: Callable[[AttentionSpec], bool]
     supersedes: bool = False
     step: LayerStep | None = None
@@ -260,12 +278,12 @@ class Stage(Struct, frozen=True):
     @property
     def noun(self) -> str:
         """Name of one of its numbers."""
-        return STAGE_NOUNS.get(self.name, (self.name, ""))[0]
+        return STAGE_NOUNS[self.name].number
 
     @property
     def nouns(self) -> str:
         """Name of its numbers, in the plural."""
-        return STAGE_NOUNS.get(self.name, ("", self.title.lower()))[1]
+        return STAGE_NOUNS[self.name].numbers or f"numbers of the {vector_noun(self.name)}"
 
     @property
     def is_before_mask(self) -> bool:
@@ -287,7 +305,7 @@ def recorded_row(row: Stage) -> Stage:
         reads=(),
         fields=(),
         parameters=(),
-        when=lambda _: True,
+        when=is_always_present,
         step=None,
         by_layer=(),
     )
@@ -317,10 +335,6 @@ def _has_scores(spec: AttentionSpec) -> bool:
     return HAS_SCORES.holds(spec) and HAS_WEIGHTS.holds(spec)
 
 
-def _has_projections(spec: AttentionSpec) -> bool:
-    return spec.projection is not Projection.NONE
-
-
 def _has_scaling(spec: AttentionSpec) -> bool:
     return spec.normalisation is NormalisationKind.SUM
 
@@ -338,7 +352,8 @@ def _has_renormalisation(spec: AttentionSpec) -> bool:
     return _has_weight_mask(spec) and spec.route is MaskRoute.AFTER_RENORMALISED
 
 
-def _is_always_present(spec: AttentionSpec) -> bool:
+def is_always_present(spec: AttentionSpec) -> bool:
+    """Return True: the condition of a stage that is present for every spec."""
     return True
 
 
@@ -419,10 +434,10 @@ def _input_stages(
     return (
         Stage(*common, Operation.INPUT_PROJECTION, ("input",),
               (*sizes, "bias"), (layer,), f"each token's vector times {layer}",
-              lambda spec: needed(spec) and _has_projections(spec)),
+              lambda spec: needed(spec) and spec.has_projection),
         Stage(*common, Operation.UNPROJECTED_INPUT, ("input",), HEAD_FIELDS, (),
               "the input itself, without projection",
-              lambda spec: needed(spec) and not _has_projections(spec)),
+              lambda spec: needed(spec) and not spec.has_projection),
     )
 
 
@@ -491,7 +506,7 @@ STAGE_TABLE: tuple[Stage, ...] = (
     *_input_stages("keys", "K", "W_key", _has_unrotated_scores),
     _rotary_stage("queries"),
     _rotary_stage("keys"),
-    *_input_stages("values", "V", "W_value", _is_always_present),
+    *_input_stages("values", "V", "W_value", is_always_present),
     *_LINEAR_STAGES,
     Stage("scores", "Scores", "QKᵀ", SCORE_AXES, Operation.DOT_PRODUCT, ("queries", "keys"), (), (),
           "dot product of each query with each key", _has_scores),
@@ -545,7 +560,7 @@ STAGE_TABLE: tuple[Stage, ...] = (
           Operation.LINEAR_CONTEXT, ("feature_queries", "key_value_sums", "normalizer"), (), (),
           "query features times the sums, divided by the normalizer", _is_linear),
     Stage("concat", "Concat", "‖ heads", ("query", "d_out"), Operation.CONCAT_HEADS, ("context",),
-          (), (), "the heads' context vectors, concatenated", _is_always_present),
+          (), (), "the heads' context vectors, concatenated", is_always_present),
     Stage("output", "Output", "·W_O", ("query", "d_out"), Operation.OUTPUT_PROJECTION, ("concat",),
           (), ("out_proj",), "the concatenated heads after the output projection",
           lambda spec: spec.output_projection),
@@ -560,75 +575,87 @@ STAGE_TABLE: tuple[Stage, ...] = (
 )
 # fmt: on
 
-# Singular and plural of a stage's numbers, if its name and title do not provide them.
 STAGE_NOUNS = {
-    "embedding": ("embedding", "numbers of the embedding"),
-    "position": ("position", "numbers of the position"),
-    "input": ("input", "numbers of the input"),
-    "queries": ("query", "queries"),
-    "keys": ("key", "keys"),
-    "values": ("value", "values"),
-    "feature_queries": ("query feature", "query features"),
-    "feature_keys": ("key feature", "key features"),
-    "key_value_sums": ("sum of keys and values", "sums of keys and values"),
-    "key_sums": ("sum of keys", "sums of keys"),
-    "normalizer": ("normalizer", "normalizers"),
-    "scores": ("score", "scores"),
-    "scaled": ("scaled score", "scaled scores"),
-    "capped": ("capped score", "capped scores"),
-    "bias": ("bias", "biases"),
-    "biased": ("biased score", "biased scores"),
-    "masked": ("masked score", "masked scores"),
-    "unmasked": ("weight before the mask", "weights before the mask"),
-    "zeroed": ("weight after the mask", "weights after the mask"),
-    "weights": ("weight", "weights"),
-    "dropped": ("weight after dropout", "weights after dropout"),
-    "context": ("context", "numbers of the context vectors"),
-    "context_gate": ("gate", "numbers of the context gate"),
-    "gated_context": ("gated context", "numbers of the gated context vectors"),
-    "concat": ("concat", "numbers of the concatenated heads"),
-    "output": ("output", "numbers of the output"),
-    "residual": ("residual stream", "numbers of the residual stream"),
-    "normed": ("normalized number", "normalized numbers"),
-    "latent_queries": ("query latent", "numbers of the query latents"),
-    "normed_latent_queries": ("normalized query latent", "numbers of the normalized query latents"),
-    "latent_keys": ("key–value latent", "numbers of the key–value latents"),
-    "normed_latent_keys": (
-        "normalized key–value latent",
-        "numbers of the normalized key–value latents",
+    "embedding": StageNouns("embedding"),
+    "position": StageNouns("position"),
+    "input": StageNouns("input"),
+    "queries": StageNouns("query", "queries"),
+    "keys": StageNouns("key", "keys"),
+    "values": StageNouns("value", "values"),
+    "feature_queries": StageNouns("query feature", "query features", "query features"),
+    "feature_keys": StageNouns("key feature", "key features", "key features"),
+    "key_value_sums": StageNouns(
+        "sum of keys and values", "sums of keys and values", "sums of keys and values"
     ),
-    "shared_keys": ("shared key", "numbers of the shared keys"),
-    "projected_queries": ("projected query", "projected queries"),
-    "projected_keys": ("projected key", "projected keys"),
-    "normed_queries": ("normalized query", "normalized queries"),
-    "normed_keys": ("normalized key", "normalized keys"),
-    "turned_queries": ("rotated query", "rotated queries"),
-    "turned_keys": ("rotated key", "rotated keys"),
-    "normed_output": ("normalized output", "numbers of the normalized output"),
-    "scaled_output": ("scaled output", "numbers of the scaled output"),
-    "attended": ("stream after attention", "numbers of the residual stream after attention"),
-    "normed_attended": ("normalized number", "normalized numbers after attention"),
-    "cross_output": ("cross-attention output", "numbers of the cross-attention output"),
-    "crossed": (
-        "stream after cross-attention",
-        "numbers of the residual stream after cross-attention",
+    "key_sums": StageNouns("sum of keys", "sums of keys", "sums of keys"),
+    "normalizer": StageNouns("normalizer", "normalizers"),
+    "scores": StageNouns("score", "scores"),
+    "scaled": StageNouns("scaled score", "scaled scores"),
+    "capped": StageNouns("capped score", "capped scores", "row of capped scores"),
+    "bias": StageNouns("bias", "biases", "row of biases"),
+    "biased": StageNouns("biased score", "biased scores", "row of biased scores"),
+    "masked": StageNouns("masked score", "masked scores"),
+    "unmasked": StageNouns("weight before the mask", "weights before the mask"),
+    "zeroed": StageNouns("weight after the mask", "weights after the mask"),
+    "weights": StageNouns("weight", "weights"),
+    "dropped": StageNouns("weight after dropout", "weights after dropout"),
+    "context": StageNouns("context", "numbers of the context vectors", "context vector"),
+    "context_gate": StageNouns("gate", vector="context gate"),
+    "gated_context": StageNouns(
+        "gated context", "numbers of the gated context vectors", "gated context vector"
     ),
-    "normed_crossed": ("normalized number", "normalized numbers after cross-attention"),
-    "gate": ("gate", "numbers of the gate"),
-    "up": ("up projection", "numbers of the up projection"),
-    "hidden": ("hidden activation", "hidden activations"),
-    "feed_forward": ("feed-forward output", "numbers of the feed-forward output"),
-    "normed_feed_forward": (
-        "normalized feed-forward output",
-        "numbers of the normalized feed-forward output",
+    "concat": StageNouns("concat", "numbers of the concatenated heads", "concatenated vector"),
+    "output": StageNouns("output"),
+    "residual": StageNouns("residual stream"),
+    "normed": StageNouns("normalized number", "normalized numbers", "normalized stream"),
+    "latent_queries": StageNouns("query latent", "numbers of the query latents"),
+    "normed_latent_queries": StageNouns(
+        "normalized query latent", "numbers of the normalized query latents"
     ),
-    "scaled_feed_forward": (
-        "scaled feed-forward output",
-        "numbers of the scaled feed-forward output",
+    "latent_keys": StageNouns("key–value latent", "numbers of the key–value latents"),
+    "normed_latent_keys": StageNouns(
+        "normalized key–value latent", "numbers of the normalized key–value latents"
     ),
-    "added": ("sum", "numbers of the sum"),
-    "result": ("result", "numbers of the result"),
+    "shared_keys": StageNouns("shared key", "numbers of the shared keys", "shared part of the key"),
+    "projected_queries": StageNouns("projected query", "projected queries"),
+    "projected_keys": StageNouns("projected key", "projected keys"),
+    "normed_queries": StageNouns("normalized query", "normalized queries"),
+    "normed_keys": StageNouns("normalized key", "normalized keys"),
+    "turned_queries": StageNouns("rotated query", "rotated queries"),
+    "turned_keys": StageNouns("rotated key", "rotated keys"),
+    "normed_output": StageNouns("normalized output"),
+    "scaled_output": StageNouns("scaled output"),
+    "attended": StageNouns(
+        "stream after attention", "numbers of the residual stream after attention"
+    ),
+    "normed_attended": StageNouns(
+        "normalized number",
+        "normalized numbers after attention",
+        "normalized stream after attention",
+    ),
+    "cross_output": StageNouns("cross-attention output"),
+    "crossed": StageNouns(
+        "stream after cross-attention", "numbers of the residual stream after cross-attention"
+    ),
+    "normed_crossed": StageNouns(
+        "normalized number",
+        "normalized numbers after cross-attention",
+        "normalized stream after cross-attention",
+    ),
+    "gate": StageNouns("gate"),
+    "up": StageNouns("up projection"),
+    "hidden": StageNouns("hidden activation", "hidden activations"),
+    "feed_forward": StageNouns("feed-forward output"),
+    "normed_feed_forward": StageNouns("normalized feed-forward output"),
+    "scaled_feed_forward": StageNouns("scaled feed-forward output"),
+    "added": StageNouns("sum"),
+    "result": StageNouns("result", "numbers of the result", "layer output"),
 }
+
+
+def vector_noun(stage: str) -> str:
+    """Return the name of one vector of a stage."""
+    return STAGE_NOUNS[stage].vector or STAGE_NOUNS[stage].number
 
 
 def axis_word(dim: str) -> str:
@@ -737,7 +764,7 @@ def estimate_bytes(
     item = 8 if spec.dtype is Dtype.FLOAT64 else 4
     rows = unpooled_stages(spec) if by_blocks else stages(spec)
     sizes = [texts * math.prod(shape(spec, row.dims, tokens)) for row in rows]
-    layer = 0 if spec.projection is Projection.NONE else spec.d_in * spec.width
+    layer = spec.d_in * spec.width if spec.has_projection else 0
     output = spec.width * (spec.width + 1) if spec.output_projection else 0
     around = [math.prod(size) for size in spec.block_sizes.values()]
     output += sum(around)

@@ -367,7 +367,7 @@ class Trace:
         return self.stage(stage).reads[0] if stage == self.dropout_stage else None
 
     @property
-    def _values(self) -> CachedTensor | None:
+    def _value_vectors(self) -> CachedTensor | None:
         """The vectors that the weights are applied to."""
         return self._held.get(Role.VALUES)
 
@@ -377,7 +377,7 @@ class Trace:
 
     def supported_transform(self, lens: WeightTransform) -> WeightTransform:
         """Return a transform, or the identity if the transform needs values and there are none."""
-        is_possible = lens is not WeightTransform.TIMES_VALUE or self._values is not None
+        is_possible = lens is not WeightTransform.TIMES_VALUE or self._value_vectors is not None
         return lens if is_possible else WeightTransform.PLAIN
 
     def displayed_stage(
@@ -398,7 +398,7 @@ class Trace:
         held, row = self._held[stage], self.stage(stage)
         lens = self.supported_transform(lens)
         if row.is_weights and lens is not WeightTransform.PLAIN:
-            held = held.transformed(lens, self._values)
+            held = held.transformed(lens, self._value_vectors)
         if by is None:
             return held
         if "head" not in row.dims:
@@ -444,7 +444,7 @@ class Trace:
         progress : callable
             Called while a stage is measured block by block.
         """
-        held, lengths, values = self._held[stage], self.spec.lengths, self._values
+        held, lengths, values = self._held[stage], self.spec.lengths, self._value_vectors
 
         def made() -> HeadMeasures:
             if self.remote_measure:
@@ -460,7 +460,7 @@ class Trace:
 
     def is_measured(self, stage: str, texts: Texts | None = None) -> bool:
         """Return whether `measured` returns at once or soon, as for a stage held in memory."""
-        held, values = self._held[stage], self._values
+        held, values = self._held[stage], self._value_vectors
         return not held.is_blockwise or is_cached_with_values(
             values, held, self._measures_key(texts)
         )
@@ -469,7 +469,7 @@ class Trace:
         """Return the progress of `measured` for a stage, for display."""
         key = "measurement", *self._measures_key(texts)
         found: HeadMeasurement = cached_with_values(
-            self._values, self._held[stage], key, HeadMeasurement
+            self._value_vectors, self._held[stage], key, HeadMeasurement
         )
         return found
 
@@ -492,7 +492,7 @@ class Trace:
         their values. If no mask is known, the allowed keys of a query are those that any head
         attends to. Cached with the tensors of the stage and of the values.
         """
-        text, held, values = self.at("text", leading), self._held[stage], self._values
+        text, held, values = self.at("text", leading), self._held[stage], self._value_vectors
         words, first = texts[text] if texts else (), first_query(self.sides, texts)
         is_known = self.has_module or bool(self.layer_masks) or held.is_blockwise
         masking = MaskingSpec.of(self.spec_at(leading), stage) if is_known else None

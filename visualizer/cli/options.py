@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from visualizer.attention.layer_stages import DESCRIPTIONS, STAGE_ORDER
-from visualizer.attention.settings import SETTINGS_BY_NAME, Setting, SettingKind
+from visualizer.attention.settings import SETTINGS_BY_NAME, Setting, SettingGroup, SettingKind
 from visualizer.attention.spec import OWN_LAYERS
 from visualizer.cli import option_types
 from visualizer.cli.option_types import NamedDescriptions, OptionParser, convert_run_folder
@@ -237,15 +237,10 @@ def _needs(setting: Setting) -> str:
     return f"; requires {' and '.join(found)}" if found else ""
 
 
-SETTING_GROUPS: dict[str, tuple[str, ...]] = {
-    "Attention module": ("mechanism", "d_in", "d_out", "heads", "key_value_heads", "arrangement",
-               "projection", "bias", "output_projection", "block", "d_ff", "activation",
-               "position"),
-    "Scores and weights": ("scale", "temperature", "normalisation"),
-    "Mask": ("causal", "mask", "window", "own_mask", "route"),
-    "Dropout": ("dropout", "mode", "dropout_seed", "own_kept"),
-    "Numbers": ("seed", "own_input", "own_weights", "dtype", "device"),
-}  # fmt: skip
+SETTING_GROUPS = {
+    group.value: tuple(name for name, each in SETTINGS_BY_NAME.items() if each.group is group)
+    for group in SettingGroup
+}
 """Module settings that have an option, by option group."""
 
 OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {

@@ -388,7 +388,7 @@ def _take_stages(
 def parameter_sizes(spec: AttentionSpec, tokens: int) -> dict[str, tuple[int, ...]]:
     """Return the shapes of all weights of a spec, by their names in the book's ``state_dict``."""
     found: dict[str, tuple[int, ...]] = {}
-    for layer in PROJECTION_LAYERS if spec.projection is not Projection.NONE else ():
+    for layer in PROJECTION_LAYERS if spec.has_projection else ():
         names = parameter_names(spec, layer)
         rows, columns = spec.weight_sizes[layer]
         columns //= sum(not name.endswith(".bias") for name in names)

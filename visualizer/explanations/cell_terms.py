@@ -144,7 +144,7 @@ class ExplainedCell(Struct, frozen=True, eq=False):
 
     def factor(self, name: str, *place: int | None, form: str = "{}") -> Factor:
         """Read a factor from a stage at an index into its named dims."""
-        return self._read(name, (*self.leading, *place), form)
+        return self._read_factor(name, (*self.leading, *place), form)
 
     @property
     def layer(self) -> int:
@@ -155,12 +155,12 @@ class ExplainedCell(Struct, frozen=True, eq=False):
         """Read a factor from another layer's stage at an index into its named dims."""
         places = zip(self.trace.axes, self.leading, strict=True)
         leading = tuple(layer if axis == "layer" else at for axis, at in places)
-        return self._read(name, (*leading, *place), "{}")
+        return self._read_factor(name, (*leading, *place), "{}")
 
     def weight(self, name: str, *place: int | None) -> Factor:
-        return self._read(name, place, "{}")
+        return self._read_factor(name, place, "{}")
 
-    def _read(self, name: str, index: tuple[int | None, ...], form: str) -> Factor:
+    def _read_factor(self, name: str, index: tuple[int | None, ...], form: str) -> Factor:
         whole = tuple(slice(None) if place is None else place for place in index)
         read = np.atleast_1d(self.trace.read(name, whole)).astype(np.float64)
         return Factor(name, index, read, read, form)
@@ -190,6 +190,12 @@ def constant(value: float, form: str) -> Factor:
 def sum_terms(*groups: tuple[Factor, ...]) -> TermList:
     """Create terms whose sum is the value; each group has the same factors."""
     return TermList(CombinationRule.SUM, tuple(TermGroup(factors) for factors in groups))
+
+
+def added_inputs(explained: ExplainedCell) -> TermList:
+    """Create one term for each input: the same cell of it."""
+    reads = explained.stage.reads
+    return sum_terms(*((explained.factor(name, *explained.place),) for name in reads))
 
 
 def choice_terms(explained: ExplainedCell, otherwise: float, form: str) -> TermList:
@@ -234,14 +240,14 @@ class EquationTermWriter(Struct, frozen=True, eq=False):
         groups = self.explanation.groups
         return [(group.factors, at) for group in groups for at in range(len(group.terms))]
 
-    def read(self, factor: Factor, at: int) -> EquationPart:
+    def number_part(self, factor: Factor, at: int) -> EquationPart:
         """Return the number that was read."""
         value = float(factor.read[at if len(factor.read) > 1 else 0])
         is_lit = factor.name in self.trace and factor.name != self.explanation.stage.name
         return EquationPart(format_number(value) if factor.name else format_trimmed(value), is_lit)
 
-    def factor(self, factor: Factor, at: int, is_first: bool) -> list[EquationPart]:
-        part = self.read(factor, at)
+    def factor_parts(self, factor: Factor, at: int, is_first: bool) -> list[EquationPart]:
+        part = self.number_part(factor, at)
         before, _, after = factor.form.partition("{}")
         if before.endswith("("):  # a function of the number
             return [EquationPart(before), part, EquationPart(f"{_format_shift(factor)}{after}")]
@@ -249,27 +255,27 @@ class EquationTermWriter(Struct, frozen=True, eq=False):
             return [EquationPart("("), part, EquationPart(")")]
         return [part]
 
-    def term(self, position: int, is_first: bool) -> list[EquationPart]:
+    def term_parts(self, position: int, is_first: bool) -> list[EquationPart]:
         """Return the product of a term's factors."""
         factors, at = self.factors[position]
-        parts = self.factor(factors[0], at, is_first)
+        parts = self.factor_parts(factors[0], at, is_first)
         for factor in factors[1:]:
             sign = " ÷ " if factor.form == "1/{}" else " × "
             used = Factor(factor.name, factor.index, factor.read, factor.used)
             if factor.form.startswith("1/("):  # the scale factor of dropout
                 used = Factor("", (), factor.used, factor.used)
-            parts += [EquationPart(sign), *self.factor(used, at, False)]
+            parts += [EquationPart(sign), *self.factor_parts(used, at, False)]
         return parts
 
-    def sum(self, *, leaves_out_zeros: bool) -> list[EquationPart]:
+    def sum_parts(self, *, leaves_out_zeros: bool) -> list[EquationPart]:
         """Return the largest terms in their order, and how many are omitted."""
-        order, left = self.shown(leaves_out_zeros)
+        order, left = self.select_terms(leaves_out_zeros)
         parts: list[EquationPart] = []
-        for number_, position in enumerate(order):
-            parts += [EquationPart(" + ")] * (number_ > 0) + self.term(position, number_ == 0)
+        for written, position in enumerate(order):
+            parts += [EquationPart(" + ")] * (written > 0) + self.term_parts(position, written == 0)
         return parts + [EquationPart(f" + … {left:,} more")] * (left > 0)
 
-    def shown(self, leaves_out_zeros: bool) -> tuple[list[int], int]:
+    def select_terms(self, leaves_out_zeros: bool) -> tuple[list[int], int]:
         """Choose the terms to write and count the rest; zeros may be left out of both."""
         explanation = self.explanation
         terms, chosen = explanation.terms, explanation.chosen
@@ -298,18 +304,18 @@ def _format_shift(factor: Factor) -> str:
 
 def sum_equation(line: EquationTermWriter) -> EquationTerm:
     """Write a sum of terms."""
-    return EquationTerm(line.sum(leaves_out_zeros=False))
+    return EquationTerm(line.sum_parts(leaves_out_zeros=False))
 
 
 def key_sum_equation(line: EquationTermWriter) -> EquationTerm:
     """Write a sum over all keys; keys without attention weight add nothing."""
-    return EquationTerm(line.sum(leaves_out_zeros=True))
+    return EquationTerm(line.sum_parts(leaves_out_zeros=True))
 
 
 def copied_equation(line: EquationTermWriter, how: str) -> EquationTerm:
     """Write a number that was copied instead of computed, and its source."""
     factors, _ = line.factors[0]
-    return EquationTerm([line.read(factors[0], 0), EquationPart(f", {how}")], False)
+    return EquationTerm([line.number_part(factors[0], 0), EquationPart(f", {how}")], False)
 
 
 def empty_row_equation() -> EquationTerm:
@@ -321,9 +327,9 @@ def share_equation(line: EquationTermWriter) -> EquationTerm:
     """Write one term divided by the sum of all terms."""
     if line.explanation.is_empty:
         return empty_row_equation()
-    over = line.term(line.explanation.chosen, is_first=True)
-    below = line.sum(leaves_out_zeros=True)
-    if len(line.shown(leaves_out_zeros=True)[0]) > 1:
+    over = line.term_parts(line.explanation.chosen, is_first=True)
+    below = line.sum_parts(leaves_out_zeros=True)
+    if len(line.select_terms(leaves_out_zeros=True)[0]) > 1:
         below = [EquationPart("("), *below, EquationPart(")")]
     return EquationTerm([*over, EquationPart(" ÷ "), *below])
 
@@ -339,4 +345,4 @@ def replacement_equation(line: EquationTermWriter, why: str) -> EquationTerm:
     """Write the replacement of a number, and the reason."""
     (factors, _), (otherwise, _) = line.factors
     instead = EquationPart(f"{otherwise[0].form} in place of ")
-    return EquationTerm([instead, line.read(factors[0], 0), EquationPart(f", {why}")], False)
+    return EquationTerm([instead, line.number_part(factors[0], 0), EquationPart(f", {why}")], False)

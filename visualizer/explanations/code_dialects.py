@@ -58,21 +58,25 @@ class CodeIdentifiers(Struct, frozen=True, eq=False):
     def forbidden(self, found: tuple[str, ...]) -> str:
         """Return an expression that is true for forbidden cells."""
         if self.polarity is MaskPolarity.COUNTS:
-            return _join([f"{name} == 0" for name in found], " | ")
-        return " | ".join(found) if self.polarity is MaskPolarity.FORBIDS else _negate(found, " & ")
+            return _join_masks([f"{name} == 0" for name in found], " | ")
+        if self.polarity is MaskPolarity.FORBIDS:
+            return " | ".join(found)
+        return _negate_masks(found, " & ")
 
     def allowed(self, found: tuple[str, ...]) -> str:
         """Return an expression that is true for allowed cells."""
         if self.polarity is MaskPolarity.COUNTS:
-            return _join([f"{name} > 0" for name in found], " & ")
-        return " & ".join(found) if self.polarity is MaskPolarity.ALLOWS else _negate(found, " | ")
+            return _join_masks([f"{name} > 0" for name in found], " & ")
+        if self.polarity is MaskPolarity.ALLOWS:
+            return " & ".join(found)
+        return _negate_masks(found, " | ")
 
 
-def _join(parts: list[str], joint: str) -> str:
+def _join_masks(parts: list[str], joint: str) -> str:
     return parts[0] if len(parts) == 1 else joint.join(f"({part})" for part in parts)
 
 
-def _negate(found: tuple[str, ...], joint: str) -> str:
+def _negate_masks(found: tuple[str, ...], joint: str) -> str:
     return f"~{found[0]}" if len(found) == 1 else f"~({joint.join(found)})"
 
 
@@ -176,7 +180,8 @@ class ExpressionContext(Struct, frozen=True):
     words: CodeIdentifiers
 
     @property
-    def read(self) -> tuple[str, ...]:
+    def inputs(self) -> tuple[str, ...]:
+        """Variables of the stages that it reads."""
         return tuple(self.words.names[name] for name in self.stage.reads)
 
     @property

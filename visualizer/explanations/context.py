@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from visualizer.attention.layer_operations import LateSink
-from visualizer.attention.stages import Operation
+from visualizer.attention.stages import Operation, vector_noun
 from visualizer.explanations.cell_terms import TermList, key_sum_equation, sum_terms
-from visualizer.explanations.explainer import Explainer
+from visualizer.explanations.explainer import Explainer, VectorExplainer
 from visualizer.explanations.phrases import (
-    VECTOR_NAMES,
-    column_name,
     each_head_phrase,
     largest_number_phrase,
     largest_terms_phrase,
@@ -83,7 +81,7 @@ class WeightedSumExplainer(Explainer):
         return key_sum_equation(line)
 
     def code(self, context: ExpressionContext) -> str:
-        return f"{context.read[0]} @ {context.read[1]}"
+        return f"{context.inputs[0]} @ {context.inputs[1]}"
 
     def shape_equations(self, spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
         return (matrix_product_shapes(tokens, tokens, spec.d_head) + each_head_phrase(spec),)
@@ -92,7 +90,7 @@ class WeightedSumExplainer(Explainer):
         return tokens * tokens * spec.width
 
 
-class LateSinkExplainer(Explainer):
+class LateSinkExplainer(VectorExplainer):
     """Context vectors scaled by the share of a head's sink: a softmax with a sink in two steps.
 
     Source: Xiao et al. 2023, "Efficient Streaming Language Models with Attention Sinks".
@@ -108,25 +106,21 @@ class LateSinkExplainer(Explainer):
         )
         return sum_terms((own, kept))
 
-    def explain_cell(self, facts: CellInfo) -> str:
+    def column_phrase(self, facts: CellInfo) -> str:
         head, token, _ = facts.cell.place
         name = facts.explanation.stage.layer_step(LateSink).kept
         kept = format_share(float(facts.run.trace.read(name, (facts.layer, head, token))))
-        made = f"is that of the context vector times {kept}, the share of the row left by the sink"
-        return f"{column_name(facts)} {made}: {format_number(facts.value)}."
+        return f"is that of the context vector times {kept}, the share of the row left by the sink"
 
-    def row_sentence(self, block: StepContext) -> str:
+    def row_phrase(self, block: StepContext) -> str:
         name = block.stage.layer_step(LateSink).kept
         kept = block.run.trace.read(name, (block.layer, block.head, block.at))
-        made = f"the sink leaves {format_share(float(kept))} of the {VECTOR_NAMES[block.reads]}"
-        return f"{made} of {block.query}: {format_vector(block.row())}"
+        left = f"the sink leaves {format_share(float(kept))} of the {vector_noun(block.reads)}"
+        return f"{left} of {block.query}"
 
-    def stage_sentence(self, block: StepContext) -> str:
-        made = (
-            f"each {VECTOR_NAMES[block.reads]} is multiplied by the share of its row that the "
-            "sink leaves"
-        )
-        return f"{made}; {largest_number_phrase(block)}"
+    def stage_phrase(self, block: StepContext) -> str:
+        read = vector_noun(block.reads)
+        return f"each {read} is multiplied by the share of its row that the sink leaves"
 
     def formula(self, facts: CellInfo) -> str:
         return "number × share left by the sink"

@@ -6,6 +6,9 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 
 from visualizer.explanations.cell_terms import sum_equation
+from visualizer.explanations.phrases import column_name, largest_number_phrase
+from visualizer.explanations.step_values import format_vector
+from visualizer.format import format_number
 
 if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
@@ -77,3 +80,31 @@ class Explainer(ABC):
     def parameter(self, spec: AttentionSpec, stage: Stage, tokens: int) -> ShapeParameter | None:
         """Return the weights that the operation uses; None for most operations."""
         return None
+
+
+class VectorExplainer(Explainer):
+    """Base class for operations that compute vectors, with one phrase for each sentence."""
+
+    row_joint: ClassVar[str] = ": "
+    """Joins the phrase of a row to its vector."""
+
+    @abstractmethod
+    def column_phrase(self, facts: CellInfo) -> str:
+        """Describe the computation of a cell, as the predicate of a column."""
+
+    @abstractmethod
+    def row_phrase(self, block: StepContext) -> str:
+        """Describe the computation of a row, without its numbers."""
+
+    @abstractmethod
+    def stage_phrase(self, block: StepContext) -> str:
+        """Describe the computation of a whole stage, without its largest number."""
+
+    def explain_cell(self, facts: CellInfo) -> str:
+        return f"{column_name(facts)} {self.column_phrase(facts)}: {format_number(facts.value)}."
+
+    def row_sentence(self, block: StepContext) -> str:
+        return f"{self.row_phrase(block)}{self.row_joint}{format_vector(block.row())}"
+
+    def stage_sentence(self, block: StepContext) -> str:
+        return f"{self.stage_phrase(block)}; {largest_number_phrase(block)}"

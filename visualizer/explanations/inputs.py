@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from visualizer.attention.spec import PositionKind
-from visualizer.attention.stages import Operation
+from visualizer.attention.stages import Operation, vector_noun
 from visualizer.attention.token_embeddings import compute_sinusoids
 from visualizer.explanations.cell_terms import (
     EquationPart,
     EquationTerm,
     TermList,
+    added_inputs,
     constant,
     copied_equation,
     sum_terms,
 )
-from visualizer.explanations.explainer import Explainer
+from visualizer.explanations.explainer import Explainer, VectorExplainer
 from visualizer.explanations.phrases import (
     NON_FINITE_PHRASE,
-    VECTOR_NAMES,
     ShapeParameter,
     format_shape,
     largest_number_phrase,
@@ -127,40 +127,36 @@ class PositionVectorsExplainer(Explainer):
         return None
 
 
-class AddPositionExplainer(Explainer):
+class AddPositionExplainer(VectorExplainer):
     """Addition of token and position embeddings."""
 
     operation = Operation.ADD_POSITION
 
     def terms(self, explained: ExplainedCell) -> TermList:
-        return sum_terms(
-            *((explained.factor(name, *explained.place),) for name in explained.stage.reads)
-        )
+        return added_inputs(explained)
 
-    def explain_cell(self, facts: CellInfo) -> str:
-        column = f"Column {facts.column} of the input of {facts.token('token')}"
-        return f"{column} is its embedding plus its position: {format_number(facts.value)}."
+    def column_phrase(self, facts: CellInfo) -> str:
+        return "is its embedding plus its position"
 
-    def row_sentence(self, block: StepContext) -> str:
+    def row_phrase(self, block: StepContext) -> str:
         embedding = f"the embedding of {block.word(block.at)}"
-        position = f"the vector of position {block.at + 1}"
-        return f"{embedding} plus {position} gives its input: {format_vector(block.row())}"
+        return f"{embedding} plus the vector of position {block.at + 1} gives its input"
 
-    def stage_sentence(self, block: StepContext) -> str:
-        return f"embedding and position are added elementwise; {largest_number_phrase(block)}"
+    def stage_phrase(self, block: StepContext) -> str:
+        return "embedding and position are added elementwise"
 
     def formula(self, facts: CellInfo) -> str:
         return "embedding + position"
 
     def code(self, context: ExpressionContext) -> str:
-        return " + ".join(context.read)
+        return " + ".join(context.inputs)
 
     def shape_equations(self, spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
         one = format_shape(tokens, spec.d_in)
         return (f"{one} + {one} = {one}",)
 
 
-def _origin(run: Run, read: str, source: str = "a file") -> str:
+def _origin_phrase(run: Run, read: str, source: str = "a file") -> str:
     """Describe the origin of the numbers.
 
     Parameters
@@ -173,7 +169,7 @@ def _origin(run: Run, read: str, source: str = "a file") -> str:
     return f"{read} read from {source}"
 
 
-def _numbered(facts: CellInfo, dim: str) -> str:
+def _unknown_token(facts: CellInfo, dim: str) -> str:
     """Return the number of a position whose token is unknown; otherwise an empty string."""
     at = facts.place[dim]
     return f"<b>{dim} {at + 1}</b>" if facts.word(at, dim) == str(at + 1) else ""
@@ -189,31 +185,28 @@ class CapturedExplainer(Explainer):
 
     def explain_cell(self, facts: CellInfo) -> str:
         stage = facts.explanation.stage
-        origin = _origin(facts.run, "was", escape(facts.run.source))
+        origin = _origin_phrase(facts.run, "was", escape(facts.run.source))
         if stage.dims[-1] != "key":
-            whose = (
-                f"{VECTOR_NAMES[stage.name]} of {facts.token(stage.dims[-2])}{facts.head_phrase}"
-            )
+            whose = f"{vector_noun(stage.name)} of {facts.token(stage.dims[-2])}{facts.head_phrase}"
             return f"Column {facts.column} of the {whose} {origin}: {format_number(facts.value)}."
         kind = stage.noun
         source = f" This {kind} {origin}."
-        query, key = (_numbered(facts, dim) or facts.token(dim) for dim in ("query", "key"))
+        query, key = (_unknown_token(facts, dim) or facts.token(dim) for dim in ("query", "key"))
         pair = f"{query} and {key}"
         if np.isnan(facts.value):
             return f"There is no number for {pair}.{source}"
         if stage.is_weights and 0 <= facts.value <= 1:
-            query = query.replace("<b>query", "<b>Query", 1) if _numbered(facts, "query") else query
+            if _unknown_token(facts, "query"):
+                query = query.replace("<b>query", "<b>Query", 1)
             return f"{query} attends to {key} with weight {format_share(facts.value)}.{source}"
         return f"The {kind} of {pair} is {format_number(facts.value)}.{source}"
 
     def row_sentence(self, block: StepContext) -> str:
         if block.stage.dims[-1] != "key":
-            read = (
-                f"the {VECTOR_NAMES[block.stage.name]} of {block.query} {_origin(block.run, 'was')}"
-            )
-            return f"{read}: {format_vector(block.row())}"
+            vector = f"the {vector_noun(block.stage.name)} of {block.query}"
+            return f"{vector} {_origin_phrase(block.run, 'was')}: {format_vector(block.row())}"
         name, kind = block.stage.nouns, block.stage.noun
-        read = f"the {name} of {block.query} {_origin(block.run, 'were')}"
+        read = f"the {name} of {block.query} {_origin_phrase(block.run, 'were')}"
         top = LargestValue.of(block.row())
         if top is None:
             return f"{read}; not every number is finite"
@@ -224,10 +217,12 @@ class CapturedExplainer(Explainer):
 
     def stage_sentence(self, block: StepContext) -> str:
         if block.stage.dims[-1] != "key":
-            read = f"each token’s {VECTOR_NAMES[block.stage.name]} {_origin(block.run, 'was')}"
+            read = (
+                f"each token’s {vector_noun(block.stage.name)} {_origin_phrase(block.run, 'was')}"
+            )
             return f"{read}; {largest_number_phrase(block)}"
         name, kind = block.stage.nouns, block.stage.noun
-        read = f"all {name} {_origin(block.run, 'were')}"
+        read = f"all {name} {_origin_phrase(block.run, 'were')}"
         top = LargestValue.of(block.matrix())
         if top is None:
             return f"{read}; {NON_FINITE_PHRASE}"

@@ -17,20 +17,20 @@ from visualizer.attention.layer_operations import (
     ScaledVector,
 )
 from visualizer.attention.roles import Role
-from visualizer.attention.stages import Operation
+from visualizer.attention.stages import Operation, vector_noun
 from visualizer.explanations.cell_terms import (
     EquationTerm,
     EquationTermWriter,
     Factor,
     TermList,
+    added_inputs,
     constant,
     copied_equation,
     sum_equation,
     sum_terms,
 )
-from visualizer.explanations.explainer import Explainer
+from visualizer.explanations.explainer import Explainer, VectorExplainer
 from visualizer.explanations.phrases import (
-    VECTOR_NAMES,
     ShapeParameter,
     column_name,
     join_names,
@@ -122,45 +122,40 @@ class ResidualStreamExplainer(Explainer):
 
 
 def _addend_names(stage: Stage) -> str:
-    return join_names([f"the {VECTOR_NAMES[name]}" for name in stage.reads])
+    return join_names([f"the {vector_noun(name)}" for name in stage.reads])
 
 
-class ResidualAdditionExplainer(Explainer):
+class ResidualAdditionExplainer(VectorExplainer):
     """Addition of the output of a part of a layer to the residual stream."""
 
     operation = Operation.RESIDUAL_ADDITION
 
     def terms(self, explained: ExplainedCell) -> TermList:
-        return sum_terms(
-            *((explained.factor(name, *explained.place),) for name in explained.stage.reads)
-        )
+        return added_inputs(explained)
 
-    def explain_cell(self, facts: CellInfo) -> str:
-        made = " plus ".join(
-            f"that of the {VECTOR_NAMES[name]}" for name in facts.explanation.stage.reads
-        )
-        return f"{column_name(facts)} is {made}: {format_number(facts.value)}."
+    def column_phrase(self, facts: CellInfo) -> str:
+        reads = facts.explanation.stage.reads
+        return f"is {' plus '.join(f'that of the {vector_noun(name)}' for name in reads)}"
 
-    def row_sentence(self, block: StepContext) -> str:
+    def row_phrase(self, block: StepContext) -> str:
         if len(block.stage.reads) == 1:
-            taken = f"{_addend_names(block.stage)} of {block.query} is unchanged"
-            return f"{taken}: {format_vector(block.row())}"
+            return f"{_addend_names(block.stage)} of {block.query} is unchanged"
         made = f"for {block.query}, {_addend_names(block.stage)} add up to"
-        return f"{made} the {VECTOR_NAMES[block.stage.name]}: {format_vector(block.row())}"
+        return f"{made} the {vector_noun(block.stage.name)}"
 
-    def stage_sentence(self, block: StepContext) -> str:
+    def stage_phrase(self, block: StepContext) -> str:
         if len(block.stage.reads) == 1:
-            return f"{_addend_names(block.stage)} is unchanged; {largest_number_phrase(block)}"
-        return f"{_addend_names(block.stage)} are added elementwise; {largest_number_phrase(block)}"
+            return f"{_addend_names(block.stage)} is unchanged"
+        return f"{_addend_names(block.stage)} are added elementwise"
 
     def formula(self, facts: CellInfo) -> str:
-        return " + ".join(VECTOR_NAMES[name] for name in facts.explanation.stage.reads)
+        return " + ".join(vector_noun(name) for name in facts.explanation.stage.reads)
 
     def code(self, context: ExpressionContext) -> str:
-        return " + ".join(context.read)
+        return " + ".join(context.inputs)
 
 
-def _divided(stage: Stage) -> str:
+def _division_phrase(stage: Stage) -> str:
     """Return the formula of the normalization, without the gain of each column."""
     by = (
         "its standard deviation"
@@ -171,7 +166,7 @@ def _divided(stage: Stage) -> str:
     return f"{less} divided by {by}"
 
 
-def _then(stage: Stage) -> str:
+def _gain_phrase(stage: Stage) -> str:
     step = stage.layer_step(NormLayer)
     weight = " times 1 plus the column’s weight" if step.adds_one else " times the column’s weight"
     parts = [weight] if step.has_gain else []
@@ -212,7 +207,7 @@ def normed_terms(
     return sum_terms(*groups)
 
 
-class NormLayerExplainer(Explainer):
+class NormLayerExplainer(VectorExplainer):
     """Layer-normalized vectors: RMS norm and layer norm.
 
     Sources: Ba et al. 2016, "Layer Normalization"; Zhang and Sennrich 2019, "Root Mean Square Layer
@@ -220,6 +215,7 @@ class NormLayerExplainer(Explainer):
     """
 
     operation = Operation.NORM_LAYER
+    row_joint = " is "
 
     def terms(self, explained: ExplainedCell) -> TermList:
         step, (*head, token, column) = explained.stage.layer_step(NormLayer), explained.place
@@ -233,21 +229,18 @@ class NormLayerExplainer(Explainer):
         within = step.heads[head[0]] * len(vectors[0]) + column
         return normed_terms(explained, step, ((own,),), np.concatenate(vectors), within)
 
-    def explain_cell(self, facts: CellInfo) -> str:
+    def column_phrase(self, facts: CellInfo) -> str:
         stage = facts.explanation.stage
-        made = f"is that of the {VECTOR_NAMES[stage.reads[0]]}{_divided(stage)}{_then(stage)}"
-        return f"{column_name(facts)} {made}: {format_number(facts.value)}."
+        norm = f"{_division_phrase(stage)}{_gain_phrase(stage)}"
+        return f"is that of the {vector_noun(stage.reads[0])}{norm}"
 
-    def row_sentence(self, block: StepContext) -> str:
-        made = (
-            f"the {VECTOR_NAMES[block.reads]} of "
-            f"{block.query}{_divided(block.stage)}{_then(block.stage)}"
-        )
-        return f"{made} is {format_vector(block.row())}"
+    def row_phrase(self, block: StepContext) -> str:
+        read = f"the {vector_noun(block.reads)} of {block.query}"
+        return f"{read}{_division_phrase(block.stage)}{_gain_phrase(block.stage)}"
 
-    def stage_sentence(self, block: StepContext) -> str:
-        made = f"each {VECTOR_NAMES[block.reads]} is normalized"
-        return f"{made} ({block.stage.layer_step(NormLayer).name}); {largest_number_phrase(block)}"
+    def stage_phrase(self, block: StepContext) -> str:
+        name = block.stage.layer_step(NormLayer).name
+        return f"each {vector_noun(block.reads)} is normalized ({name})"
 
     def formula(self, facts: CellInfo) -> str:
         step = facts.explanation.stage.layer_step(NormLayer)
@@ -256,7 +249,7 @@ class NormLayerExplainer(Explainer):
         return first + weight * step.has_gain + " + bias" * step.has_bias
 
     def code(self, context: ExpressionContext) -> str:
-        return f"{context.words.layers[context.stage.parameters[0]]}({context.read[0]})"
+        return f"{context.words.layers[context.stage.parameters[0]]}({context.inputs[0]})"
 
     def parameter(self, spec: AttentionSpec, stage: Stage, tokens: int) -> ShapeParameter | None:
         """Return the weights of a norm of a module's block; None for a norm of a model."""
@@ -264,15 +257,16 @@ class NormLayerExplainer(Explainer):
 
 
 def _write_activation(stage: Stage) -> str:
-    first, *others = (VECTOR_NAMES[name] for name in stage.reads)
+    first, *others = (vector_noun(name) for name in stage.reads)
     times = f" times the {others[0]}" if others else ""
     return f"{stage.layer_step(HiddenActivation).function} of the {first}{times}"
 
 
-class HiddenActivationExplainer(Explainer):
+class HiddenActivationExplainer(VectorExplainer):
     """Hidden activations of a feed-forward layer, multiplied by a second value if gated."""
 
     operation = Operation.HIDDEN_ACTIVATION
+    row_joint = " gives "
 
     def terms(self, explained: ExplainedCell) -> TermList:
         name = explained.stage.layer_step(HiddenActivation).function
@@ -282,27 +276,25 @@ class HiddenActivationExplainer(Explainer):
         used = np.array([ACTIVATIONS[name](float(first.read[0]))])
         return sum_terms((replace(first, used=used, form=f"{name}({{}})"), *others))
 
-    def explain_cell(self, facts: CellInfo) -> str:
-        made = _write_activation(facts.explanation.stage)
-        return f"{column_name(facts)} is {made}: {format_number(facts.value)}."
+    def column_phrase(self, facts: CellInfo) -> str:
+        return f"is {_write_activation(facts.explanation.stage)}"
 
-    def row_sentence(self, block: StepContext) -> str:
-        gives = f"gives {format_vector(block.row())}"
-        return f"for {block.query}, {_write_activation(block.stage)} {gives}"
+    def row_phrase(self, block: StepContext) -> str:
+        return f"for {block.query}, {_write_activation(block.stage)}"
 
-    def stage_sentence(self, block: StepContext) -> str:
-        return f"each number is {_write_activation(block.stage)}; {largest_number_phrase(block)}"
+    def stage_phrase(self, block: StepContext) -> str:
+        return f"each number is {_write_activation(block.stage)}"
 
     def formula(self, facts: CellInfo) -> str:
         stage = facts.explanation.stage
-        first, *others = (VECTOR_NAMES[name] for name in stage.reads)
+        first, *others = (vector_noun(name) for name in stage.reads)
         return " × ".join([f"{stage.layer_step(HiddenActivation).function}({first})", *others])
 
     def code(self, context: ExpressionContext) -> str:
-        return f"F.{context.spec.activation}({context.read[0]})"
+        return f"F.{context.spec.activation}({context.inputs[0]})"
 
 
-def _experts(trace: Trace, stage: Stage, layer: int, token: int) -> str:
+def _experts_phrase(trace: Trace, stage: Stage, layer: int, token: int) -> str:
     """Return the experts of a token, numbered from 1, with their router weights."""
     module = stage.layer_step(ExpertMixture).modules[layer]
     numbers, weights = (
@@ -317,7 +309,7 @@ def _experts(trace: Trace, stage: Stage, layer: int, token: int) -> str:
     return join_names(named)
 
 
-class ExpertMixtureExplainer(Explainer):
+class ExpertMixtureExplainer(VectorExplainer):
     """Outputs of the experts chosen by the router for a token, times the router weights.
 
     Source: Shazeer et al. 2017, "Outrageously Large Neural Networks: The Sparsely-Gated
@@ -325,6 +317,7 @@ class ExpertMixtureExplainer(Explainer):
     """
 
     operation = Operation.EXPERT_MIXTURE
+    row_joint = "; the sum is "
 
     def terms(self, explained: ExplainedCell) -> TermList:
         step, (token, column) = explained.stage.layer_step(ExpertMixture), explained.place
@@ -337,43 +330,36 @@ class ExpertMixtureExplainer(Explainer):
             return sum_terms(routed)
         return sum_terms(routed, (explained.weight(f"{module}.shared", token, column),))
 
-    def explain_cell(self, facts: CellInfo) -> str:
-        experts = _experts(
-            facts.run.trace, facts.explanation.stage, facts.layer, facts.cell.place[-2]
-        )
-        return f"{column_name(facts)} is that of {experts}: {format_number(facts.value)}."
+    def column_phrase(self, facts: CellInfo) -> str:
+        stage, token = facts.explanation.stage, facts.cell.place[-2]
+        return f"is that of {_experts_phrase(facts.run.trace, stage, facts.layer, token)}"
 
-    def row_sentence(self, block: StepContext) -> str:
-        experts = _experts(block.run.trace, block.stage, block.layer, block.at)
-        read = f"the {VECTOR_NAMES[block.reads]} of {block.query} is processed by {experts}"
-        return f"{read}; the sum is {format_vector(block.row())}"
+    def row_phrase(self, block: StepContext) -> str:
+        experts = _experts_phrase(block.run.trace, block.stage, block.layer, block.at)
+        return f"the {vector_noun(block.reads)} of {block.query} is processed by {experts}"
 
-    def stage_sentence(self, block: StepContext) -> str:
-        made = (
-            f"each {VECTOR_NAMES[block.reads]} is processed by the experts that the router selects"
-        )
-        return (
-            f"{made}; their outputs, times the router weights, are added; "
-            f"{largest_number_phrase(block)}"
-        )
+    def stage_phrase(self, block: StepContext) -> str:
+        made = f"each {vector_noun(block.reads)} is processed by the experts"
+        return f"{made} that the router selects; their outputs, times the router weights, are added"
 
     def formula(self, facts: CellInfo) -> str:
         shared = " + shared output" * facts.explanation.stage.layer_step(ExpertMixture).has_shared
         return f"Σ router weight × expert output{shared}"
 
 
-def _times(stage: Stage) -> str:
+def _factor_phrase(stage: Stage) -> str:
     step = stage.layer_step(ScaledVector)
     return f"its column’s {step.name}" if step.is_by_column else format_trimmed(step.factor)
 
 
-class ScaleVectorExplainer(Explainer):
+class ScaleVectorExplainer(VectorExplainer):
     """A vector times one factor per column, or a single factor, before the residual addition.
 
     Source: Touvron et al. 2021, "Going deeper with Image Transformers" (LayerScale).
     """
 
     operation = Operation.SCALE_VECTOR
+    row_joint = " gives "
 
     def terms(self, explained: ExplainedCell) -> TermList:
         step, (token, column) = explained.stage.layer_step(ScaledVector), explained.place
@@ -382,23 +368,17 @@ class ScaleVectorExplainer(Explainer):
             return sum_terms((own, constant(step.factor, format_trimmed(step.factor))))
         return sum_terms((own, explained.weight(step.modules[explained.layer], column)))
 
-    def explain_cell(self, facts: CellInfo) -> str:
+    def column_phrase(self, facts: CellInfo) -> str:
         stage = facts.explanation.stage
-        made = f"is that of the {VECTOR_NAMES[stage.reads[0]]} times {_times(stage)}"
-        return f"{column_name(facts)} {made}: {format_number(facts.value)}."
+        return f"is that of the {vector_noun(stage.reads[0])} times {_factor_phrase(stage)}"
 
-    def row_sentence(self, block: StepContext) -> str:
-        made = (
-            f"each number of the {VECTOR_NAMES[block.reads]} of {block.query} times "
-            f"{_times(block.stage)}"
-        )
-        return f"{made} gives {format_vector(block.row())}"
+    def row_phrase(self, block: StepContext) -> str:
+        read = f"the {vector_noun(block.reads)} of {block.query}"
+        return f"each number of {read} times {_factor_phrase(block.stage)}"
 
-    def stage_sentence(self, block: StepContext) -> str:
-        made = (
-            f"each number of the {VECTOR_NAMES[block.reads]} is multiplied by {_times(block.stage)}"
-        )
-        return f"{made}; {largest_number_phrase(block)}"
+    def stage_phrase(self, block: StepContext) -> str:
+        read = vector_noun(block.reads)
+        return f"each number of the {read} is multiplied by {_factor_phrase(block.stage)}"
 
     def formula(self, facts: CellInfo) -> str:
         return "number × factor"

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from visualizer.attention.masks import needs_mask_product
 from visualizer.attention.roles import Role
 from visualizer.attention.spec import MaskKind
-from visualizer.attention.stages import Operation, stages
+from visualizer.attention.stages import Operation, stages, vector_noun
 from visualizer.explanations.cell_terms import (
     Factor,
     TermList,
@@ -23,10 +23,8 @@ from visualizer.explanations.cell_terms import (
     sum_terms,
 )
 from visualizer.explanations.code_dialects import ExpressionContext
-from visualizer.explanations.explainer import Explainer
+from visualizer.explanations.explainer import Explainer, VectorExplainer
 from visualizer.explanations.phrases import (
-    VECTOR_NAMES,
-    column_name,
     each_head_phrase,
     largest_number_phrase,
     largest_weights_phrase,
@@ -46,7 +44,7 @@ if TYPE_CHECKING:
     from visualizer.explanations.step_values import StepContext
 
 
-class FeatureMapExplainer(Explainer):
+class FeatureMapExplainer(VectorExplainer):
     """Feature map of queries and keys: elu(x) + 1, which is always positive."""
 
     operation = Operation.FEATURE_MAP
@@ -56,23 +54,22 @@ class FeatureMapExplainer(Explainer):
         used = np.where(number.read > 0, number.read + 1, np.exp(np.minimum(number.read, 0)))
         return sum_terms((replace(number, used=used, form="elu({}) + 1"),))
 
-    def explain_cell(self, facts: CellInfo) -> str:
-        read = VECTOR_NAMES[facts.explanation.stage.reads[0]]
-        made = f"is elu(x) + 1 of the same column of the {read}"
-        return f"{column_name(facts)} {made}: {format_number(facts.value)}."
+    def column_phrase(self, facts: CellInfo) -> str:
+        read = vector_noun(facts.explanation.stage.reads[0])
+        return f"is elu(x) + 1 of the same column of the {read}"
 
-    def row_sentence(self, block: StepContext) -> str:
-        made = f"elu(x) + 1 of the {VECTOR_NAMES[block.reads]} of {block.query}"
-        return f"{made} gives its {VECTOR_NAMES[block.stage.name]}: {format_vector(block.row())}"
+    def row_phrase(self, block: StepContext) -> str:
+        read, made = vector_noun(block.reads), vector_noun(block.stage.name)
+        return f"elu(x) + 1 of the {read} of {block.query} gives its {made}"
 
-    def stage_sentence(self, block: StepContext) -> str:
-        return f"elu(x) + 1 makes every number positive; {largest_number_phrase(block)}"
+    def stage_phrase(self, block: StepContext) -> str:
+        return "elu(x) + 1 makes every number positive"
 
     def formula(self, facts: CellInfo) -> str:
         return "elu(number) + 1"
 
     def code(self, context: ExpressionContext) -> str:
-        (x,) = context.read
+        (x,) = context.inputs
         return f"torch.where({x} > 0, {x} + 1, torch.exp({x}))"
 
 
@@ -101,7 +98,7 @@ def _mask_product_shapes(spec: AttentionSpec, tokens: int, columns: int) -> tupl
     return (matrix_product_shapes(tokens, tokens, columns) + each_head_phrase(spec),)
 
 
-class _SumOverKeysExplainer(Explainer):
+class _SumOverKeysExplainer(VectorExplainer):
     """A sum over the keys that a query attends to."""
 
     def term_name(self, facts: CellInfo, at: int) -> str:
@@ -128,24 +125,22 @@ class KeyValueSumsExplainer(_SumOverKeysExplainer):
             )
         )
 
-    def explain_cell(self, facts: CellInfo) -> str:
+    def column_phrase(self, facts: CellInfo) -> str:
         feature, value = divmod(facts.cell.place[-1], facts.run.trace.spec.d_head)
         each = f"feature {feature + 1} of each allowed key times column {value + 1} of its value"
-        return f"{column_name(facts)} is the sum of {each}: {format_number(facts.value)}."
+        return f"is the sum of {each}"
 
-    def row_sentence(self, block: StepContext) -> str:
-        made = f"the key features times values that {block.query} may attend to are added"
-        return f"{made}: {format_vector(block.row())}"
+    def row_phrase(self, block: StepContext) -> str:
+        return f"the key features times values that {block.query} may attend to are added"
 
-    def stage_sentence(self, block: StepContext) -> str:
-        made = "for each query, the products of key features and values are added over its keys"
-        return f"{made}; {largest_number_phrase(block)}"
+    def stage_phrase(self, block: StepContext) -> str:
+        return "for each query, the products of key features and values are added over its keys"
 
     def formula(self, facts: CellInfo) -> str:
         return "Σ key feature × value × (1 if allowed)"
 
     def code(self, context: ExpressionContext) -> str:
-        features, values = context.read
+        features, values = context.inputs
         product = f"({features}.unsqueeze(-1) * {values}.unsqueeze(-2)).flatten(-2)"
         return _summed_over_keys(context, product)
 
@@ -166,23 +161,20 @@ class KeySumsExplainer(_SumOverKeysExplainer):
         features = explained.factor(explained.stage.reads[0], head, None, column)
         return sum_terms((features, _allowed_factor(explained)))
 
-    def explain_cell(self, facts: CellInfo) -> str:
-        made = "is the sum of this feature over the allowed keys"
-        return f"{column_name(facts)} {made}: {format_number(facts.value)}."
+    def column_phrase(self, facts: CellInfo) -> str:
+        return "is the sum of this feature over the allowed keys"
 
-    def row_sentence(self, block: StepContext) -> str:
-        made = f"the features of the keys that {block.query} may attend to are added"
-        return f"{made}: {format_vector(block.row())}"
+    def row_phrase(self, block: StepContext) -> str:
+        return f"the features of the keys that {block.query} may attend to are added"
 
-    def stage_sentence(self, block: StepContext) -> str:
-        made = "for each query, the features of its keys are added"
-        return f"{made}; {largest_number_phrase(block)}"
+    def stage_phrase(self, block: StepContext) -> str:
+        return "for each query, the features of its keys are added"
 
     def formula(self, facts: CellInfo) -> str:
         return "Σ key feature × (1 if allowed)"
 
     def code(self, context: ExpressionContext) -> str:
-        return _summed_over_keys(context, context.read[0])
+        return _summed_over_keys(context, context.inputs[0])
 
     def shape_equations(self, spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
         return _mask_product_shapes(spec, tokens, spec.d_head)
@@ -223,11 +215,11 @@ class NormalizerExplainer(Explainer):
         return "Σ query feature × sum of key features"
 
     def code(self, context: ExpressionContext) -> str:
-        features, sums = context.read
+        features, sums = context.inputs
         return f"({features} * {sums}).sum(dim=-1, keepdim=True)"
 
 
-def _reciprocal(normalizer: Factor) -> Factor:
+def _invert_factor(normalizer: Factor) -> Factor:
     return replace(normalizer, used=1 / normalizer.read, form="1/{}")
 
 
@@ -258,7 +250,7 @@ class ImpliedWeightsExplainer(Explainer):
             (
                 explained.factor(queries, head, query, None),
                 explained.factor(keys, head, key, None),
-                _reciprocal(divisor),
+                _invert_factor(divisor),
             )
         )
 
@@ -284,7 +276,7 @@ class ImpliedWeightsExplainer(Explainer):
         return "Σ query feature × key feature ÷ normalizer"
 
     def code(self, context: ExpressionContext) -> str:
-        queries, keys, normalizer = context.read
+        queries, keys, normalizer = context.inputs
         made = f"{queries} @ {keys}.transpose(-2, -1) / {_divisor_code(normalizer)}"
         return f"({made}).masked_fill({context.forbidden()}, 0)" if context.masks() else made
 
@@ -295,7 +287,7 @@ class ImpliedWeightsExplainer(Explainer):
         return tokens**2 * spec.width
 
 
-class LinearContextExplainer(Explainer):
+class LinearContextExplainer(VectorExplainer):
     """Context vectors of linear attention: query features times sums, over the normalizer."""
 
     operation = Operation.LINEAR_CONTEXT
@@ -306,7 +298,7 @@ class LinearContextExplainer(Explainer):
         divisor = explained.factor(normalizer, head, query, 0)
         if not divisor.read.any():
             return _zero_terms(explained)
-        divisor, d_head = _reciprocal(divisor), explained.spec.d_head
+        divisor, d_head = _invert_factor(divisor), explained.spec.d_head
         return sum_terms(
             *(
                 (
@@ -321,23 +313,25 @@ class LinearContextExplainer(Explainer):
     def term_name(self, facts: CellInfo, at: int) -> str:
         return f"feature {at + 1}"
 
-    def explain_cell(self, facts: CellInfo) -> str:
-        made = "is the sum of the query features, each times its sum of keys and values, divided by"
-        return f"{column_name(facts)} {made} the normalizer: {format_number(facts.value)}."
+    def column_phrase(self, facts: CellInfo) -> str:
+        return (
+            "is the sum of the query features, each times its sum of keys and values, divided by "
+            "the normalizer"
+        )
 
-    def row_sentence(self, block: StepContext) -> str:
+    def row_phrase(self, block: StepContext) -> str:
         made = f"the features of {block.query} times its sums, divided by its normalizer,"
-        return f"{made} give its context vector: {format_vector(block.row())}"
+        return f"{made} give its context vector"
 
-    def stage_sentence(self, block: StepContext) -> str:
+    def stage_phrase(self, block: StepContext) -> str:
         made = "each query’s features times its sums, divided by its normalizer, give its context"
-        return f"{made} vector; {largest_number_phrase(block)}"
+        return f"{made} vector"
 
     def formula(self, facts: CellInfo) -> str:
         return "Σ query feature × sum of keys and values ÷ normalizer"
 
     def code(self, context: ExpressionContext) -> str:
-        queries, sums, normalizer = context.read
+        queries, sums, normalizer = context.inputs
         d_head = context.spec.d_head
         product = f"{queries}.unsqueeze(-2) @ {sums}.unflatten(-1, ({d_head}, {d_head}))"
         return f"({product}).squeeze(-2) / {_divisor_code(normalizer)}"

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from visualizer.attention.roles import Role
 from visualizer.attention.spec import (
     Arrangement,
     AttentionSpec,
@@ -15,6 +14,7 @@ from visualizer.attention.spec import (
     NormalisationKind,
     ScaleKind,
 )
+from visualizer.attention.stages import vector_noun
 from visualizer.explanations.step_values import (
     EQUALITY_TOLERANCE,
     LargestValue,
@@ -28,32 +28,6 @@ from visualizer.format import format_count, format_number, format_share
 if TYPE_CHECKING:
     from visualizer.explanations.cell_facts import CellInfo
 
-VECTOR_NAMES = {
-    Role.INPUT: Role.INPUT.value, Role.QUERIES: "query", Role.KEYS: "key", Role.VALUES: "value",
-    Role.RESIDUAL: "residual stream", Role.NORMED: "normalized stream",
-    "latent_queries": "query latent", "normed_latent_queries": "normalized query latent",
-    "latent_keys": "key–value latent", "shared_keys": "shared part of the key",
-    "normed_latent_keys": "normalized key–value latent",
-    "projected_queries": "projected query", "projected_keys": "projected key",
-    "normed_queries": "normalized query", "normed_keys": "normalized key",
-    "turned_queries": "rotated query", "turned_keys": "rotated key",
-    Role.CAPPED: "row of capped scores", Role.BIAS: "row of biases",
-    Role.BIASED: "row of biased scores",
-    "feature_queries": "query features", "feature_keys": "key features",
-    "key_value_sums": "sums of keys and values", "key_sums": "sums of keys",
-    "normalizer": "normalizer",
-    Role.CONTEXT: "context vector", "context_gate": "context gate",
-    "gated_context": "gated context vector", Role.CONCAT: "concatenated vector",
-    Role.OUTPUT: Role.OUTPUT.value, "normed_output": "normalized output",
-    "attended": "stream after attention", "normed_attended": "normalized stream after attention",
-    "cross_output": "cross-attention output", "crossed": "stream after cross-attention",
-    "normed_crossed": "normalized stream after cross-attention",
-    "gate": "gate", "up": "up projection", "hidden": "hidden activation",
-    "feed_forward": "feed-forward output", "normed_feed_forward": "normalized feed-forward output",
-    "scaled_output": "scaled output", "scaled_feed_forward": "scaled feed-forward output",
-    "added": "sum", "result": "layer output",
-}  # fmt: skip
-"""Name of one vector of a stage."""
 WEIGHTS_PHRASE = "weights that sum to 1"
 NON_FINITE_PHRASE = "not every number is finite"
 MASKED_ROW_PHRASE = "no token may attend to any key: all weights are 0"
@@ -62,7 +36,7 @@ MASKED_ROW_PHRASE = "no token may attend to any key: all weights are 0"
 def column_name(facts: CellInfo) -> str:
     """Return the name of a cell of a vector stage: its column, token and head."""
     stage = facts.explanation.stage
-    whose = f"the {VECTOR_NAMES[stage.name]} of {facts.token(stage.dims[-2])}{facts.head_phrase}"
+    whose = f"the {vector_noun(stage.name)} of {facts.token(stage.dims[-2])}{facts.head_phrase}"
     return f"Column {facts.column} of {whose}"
 
 
@@ -125,7 +99,7 @@ def _layer_names(block: StepContext) -> list[str]:
 
 def unprojected_columns_phrase(block: StepContext) -> str:
     """Describe the columns of the input that a head uses if there is no projection."""
-    spec, read = block.spec, VECTOR_NAMES[block.reads]
+    spec, read = block.spec, vector_noun(block.reads)
     if spec.heads == 1 or spec.arrangement is Arrangement.STACKED:
         return f"its {read} itself"
     return f"{_head_columns(block)} of its {read}"

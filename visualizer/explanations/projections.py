@@ -16,7 +16,7 @@ from visualizer.attention.layer_operations import (
 )
 from visualizer.attention.roles import Role
 from visualizer.attention.spec import Arrangement, Projection
-from visualizer.attention.stages import Operation, parameter_names
+from visualizer.attention.stages import Operation, parameter_names, vector_noun
 from visualizer.explanations.cell_terms import (
     EquationTerm,
     Factor,
@@ -26,13 +26,11 @@ from visualizer.explanations.cell_terms import (
     sum_equation,
     sum_terms,
 )
-from visualizer.explanations.explainer import Explainer
+from visualizer.explanations.explainer import Explainer, VectorExplainer
 from visualizer.explanations.phrases import (
-    VECTOR_NAMES,
     ShapeParameter,
     add_bias,
     all_heads_phrase,
-    column_name,
     each_head_phrase,
     format_shape,
     grouped_head_shapes,
@@ -59,7 +57,7 @@ if TYPE_CHECKING:
 
 def _projected_name(stage: Stage) -> str:
     """Return the name of the projected vectors: the input, or in a block its norm."""
-    return "input vector" if stage.reads[0] == Role.INPUT else VECTOR_NAMES[stage.reads[0]]
+    return "input vector" if stage.reads[0] == Role.INPUT else vector_noun(stage.reads[0])
 
 
 def _weights_column(facts: CellInfo) -> str:
@@ -100,11 +98,11 @@ class InputProjectionExplainer(Explainer):
         bias = ", plus a bias," if len(facts.explanation.groups) > 1 else ""
         whose = _projected_name(facts.explanation.stage)
         made = f"The {whose} of {facts.token('token')} times {_weights_column(facts)}{bias}"
-        column = f"column {facts.column} of its {VECTOR_NAMES[facts.cell.stage]}{facts.head_phrase}"
+        column = f"column {facts.column} of its {vector_noun(facts.cell.stage)}{facts.head_phrase}"
         return f"{made} gives {column}: {format_number(facts.value)}."
 
     def row_sentence(self, block: StepContext) -> str:
-        kind = VECTOR_NAMES[block.stage.name]
+        kind = vector_noun(block.stage.name)
         made = (
             f"the {_projected_name(block.stage)} of {block.query} times {projection_phrase(block)}"
         )
@@ -112,7 +110,7 @@ class InputProjectionExplainer(Explainer):
 
     def stage_sentence(self, block: StepContext) -> str:
         size = format_count(block.spec.d_head, "number")
-        gives = f"gives its {VECTOR_NAMES[block.stage.name]} of {size}"
+        gives = f"gives its {vector_noun(block.stage.name)} of {size}"
         largest = largest_number_phrase(block, "the largest")
         return (
             f"each {_projected_name(block.stage)} times {projection_phrase(block)} "
@@ -120,10 +118,10 @@ class InputProjectionExplainer(Explainer):
         )
 
     def formula(self, facts: CellInfo) -> str:
-        return add_bias(facts, f"Σ {VECTOR_NAMES[facts.explanation.stage.reads[0]]} × weight")
+        return add_bias(facts, f"Σ {vector_noun(facts.explanation.stage.reads[0])} × weight")
 
     def code(self, context: ExpressionContext) -> str:
-        layer, x = context.words.layers[context.stage.parameters[0]], context.read[0]
+        layer, x = context.words.layers[context.stage.parameters[0]], context.inputs[0]
         is_matrix = context.spec.projection is Projection.UNIFORM
         if context.spec.arrangement is Arrangement.STACKED and context.spec.heads > 1:
             each = f"{x} @ W" if is_matrix else f"W({x})"
@@ -153,7 +151,7 @@ class InputProjectionExplainer(Explainer):
         return ShapeParameter(stage.parameters[0], (rows, columns), copies)
 
 
-class UnprojectedInputExplainer(Explainer):
+class UnprojectedInputExplainer(VectorExplainer):
     """Queries, keys and values without a projection: the input, split between the heads."""
 
     operation = Operation.UNPROJECTED_INPUT
@@ -164,35 +162,31 @@ class UnprojectedInputExplainer(Explainer):
             column += head * explained.spec.d_head
         return sum_terms((explained.factor(explained.stage.reads[0], token, column),))
 
-    def explain_cell(self, facts: CellInfo) -> str:
-        whose = f"{VECTOR_NAMES[facts.cell.stage]} of {facts.token('token')}{facts.head_phrase}"
-        read = VECTOR_NAMES[facts.explanation.stage.reads[0]]
-        taken = f"Column {facts.column} of the {whose} is taken from its {read}"
-        return f"{taken}, as there is no projection: {format_number(facts.value)}."
+    def column_phrase(self, facts: CellInfo) -> str:
+        read = vector_noun(facts.explanation.stage.reads[0])
+        return f"is taken from its {read}, as there is no projection"
 
-    def row_sentence(self, block: StepContext) -> str:
-        kind = VECTOR_NAMES[block.stage.name]
+    def row_phrase(self, block: StepContext) -> str:
+        kind = vector_noun(block.stage.name)
         taken = f"the {kind} of {block.query} is {unprojected_columns_phrase(block)}"
-        return f"with no projection, {taken}: {format_vector(block.row())}"
+        return f"with no projection, {taken}"
 
-    def stage_sentence(self, block: StepContext) -> str:
-        taken = (
-            f"each token’s {VECTOR_NAMES[block.stage.name]} is {unprojected_columns_phrase(block)}"
-        )
-        return f"with no projection, {taken}; {largest_number_phrase(block)}"
+    def stage_phrase(self, block: StepContext) -> str:
+        kind = vector_noun(block.stage.name)
+        return f"with no projection, each token’s {kind} is {unprojected_columns_phrase(block)}"
 
     def formula(self, facts: CellInfo) -> str:
         return "unchanged"
 
     def equation(self, line: EquationTermWriter) -> EquationTerm:
         return copied_equation(
-            line, f"taken from the {VECTOR_NAMES[line.explanation.stage.reads[0]]}"
+            line, f"taken from the {vector_noun(line.explanation.stage.reads[0])}"
         )
 
     def code(self, context: ExpressionContext) -> str:
         if context.spec.arrangement is Arrangement.STACKED and context.spec.heads > 1:
-            return f"torch.stack([{context.read[0]}] * {context.spec.heads}, dim=-3)"
-        return context.add_head_axis(context.read[0], context.spec.heads)
+            return f"torch.stack([{context.inputs[0]}] * {context.spec.heads}, dim=-3)"
+        return context.add_head_axis(context.inputs[0], context.spec.heads)
 
     def shape_equations(self, spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
         if spec.arrangement is Arrangement.STACKED:
@@ -235,7 +229,7 @@ def _matrix_sizes(spec: AttentionSpec, stage: Stage) -> tuple[int, int] | None:
     return read, made
 
 
-class LinearLayerExplainer(Explainer):
+class LinearLayerExplainer(VectorExplainer):
     """Linear layer: a vector times a weight matrix."""
 
     operation = Operation.LINEAR_LAYER
@@ -243,22 +237,19 @@ class LinearLayerExplainer(Explainer):
     def terms(self, explained: ExplainedCell) -> TermList:
         return linear_terms(explained)
 
-    def explain_cell(self, facts: CellInfo) -> str:
+    def column_phrase(self, facts: CellInfo) -> str:
         stage = facts.explanation.stage
         times = _write_multiplier(stage, _output_index(stage, facts.cell.place))
-        made = f"is the {VECTOR_NAMES[stage.reads[0]]} times {times}"
-        return f"{column_name(facts)} {made}: {format_number(facts.value)}."
+        return f"is the {vector_noun(stage.reads[0])} times {times}"
 
-    def row_sentence(self, block: StepContext) -> str:
-        made = (
-            f"the {VECTOR_NAMES[block.reads]} of {block.query} times "
-            f"{_write_multiplier(block.stage)}"
-        )
-        return f"{made} gives its {VECTOR_NAMES[block.stage.name]}: {format_vector(block.row())}"
+    def row_phrase(self, block: StepContext) -> str:
+        read = f"the {vector_noun(block.reads)} of {block.query}"
+        made = f"{read} times {_write_multiplier(block.stage)}"
+        return f"{made} gives its {vector_noun(block.stage.name)}"
 
-    def stage_sentence(self, block: StepContext) -> str:
-        made = f"each {VECTOR_NAMES[block.reads]} times {_write_multiplier(block.stage)}"
-        return f"{made} gives its {VECTOR_NAMES[block.stage.name]}; {largest_number_phrase(block)}"
+    def stage_phrase(self, block: StepContext) -> str:
+        made = f"each {vector_noun(block.reads)} times {_write_multiplier(block.stage)}"
+        return f"{made} gives its {vector_noun(block.stage.name)}"
 
     def formula(self, facts: CellInfo) -> str:
         step = facts.explanation.stage.layer_step(LinearLayer)
@@ -268,7 +259,7 @@ class LinearLayerExplainer(Explainer):
         return f"{f'({made})' if step.has_bias else made} × {format_trimmed(step.factor)}"
 
     def code(self, context: ExpressionContext) -> str:
-        return f"{context.words.layers[context.stage.parameters[0]]}({context.read[0]})"
+        return f"{context.words.layers[context.stage.parameters[0]]}({context.inputs[0]})"
 
     def shape_equations(self, spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
         found = _matrix_sizes(spec, stage)
@@ -282,14 +273,14 @@ class LinearLayerExplainer(Explainer):
         return ShapeParameter(stage.parameters[0], found) if found else None
 
 
-def _parts(stage: Stage) -> str:
-    latent, shared = (VECTOR_NAMES[name] for name in stage.reads)
+def _parts_phrase(stage: Stage) -> str:
+    latent, shared = (vector_noun(name) for name in stage.reads)
     return (
         f"the {latent} times {stage.layer_step(LatentKeys).name}, concatenated with the {shared},"
     )
 
 
-class LatentKeysExplainer(Explainer):
+class LatentKeysExplainer(VectorExplainer):
     """Latent keys: the first columns come from a matrix of each head, the others are shared.
 
     Source: DeepSeek-AI 2024, "DeepSeek-V2", §2.1 (multi-head latent attention).
@@ -305,28 +296,27 @@ class LatentKeysExplainer(Explainer):
             (explained.factor(explained.stage.reads[1], token, column - step.own_columns),)
         )
 
-    def explain_cell(self, facts: CellInfo) -> str:
-        stage, value = facts.explanation.stage, format_number(facts.value)
-        latent, shared = (VECTOR_NAMES[name] for name in stage.reads)
+    def column_phrase(self, facts: CellInfo) -> str:
+        stage = facts.explanation.stage
+        latent, shared = (vector_noun(name) for name in stage.reads)
         step = stage.layer_step(LatentKeys)
         if facts.cell.place[-1] < step.own_columns:
-            return f"{column_name(facts)} is the {latent} times {step.name}: {value}."
-        return f"{column_name(facts)} is that of the {shared}, the same in all heads: {value}."
+            return f"is the {latent} times {step.name}"
+        return f"is that of the {shared}, the same in all heads"
 
-    def row_sentence(self, block: StepContext) -> str:
-        made = f"{_parts(block.stage)} gives the {VECTOR_NAMES[block.stage.name]} of {block.query}"
-        return f"{made}: {format_vector(block.row())}"
+    def row_phrase(self, block: StepContext) -> str:
+        made = f"the {vector_noun(block.stage.name)} of {block.query}"
+        return f"{_parts_phrase(block.stage)} gives {made}"
 
-    def stage_sentence(self, block: StepContext) -> str:
-        made = f"{_parts(block.stage)} gives each {VECTOR_NAMES[block.stage.name]}"
-        return f"{made}; {largest_number_phrase(block)}"
+    def stage_phrase(self, block: StepContext) -> str:
+        return f"{_parts_phrase(block.stage)} gives each {vector_noun(block.stage.name)}"
 
     def formula(self, facts: CellInfo) -> str:
         is_own = facts.cell.place[-1] < facts.explanation.stage.layer_step(LatentKeys).own_columns
         return "Σ number × weight" if is_own else "unchanged"
 
 
-class RotaryPositionExplainer(Explainer):
+class RotaryPositionExplainer(VectorExplainer):
     """Rotary embedding (RoPE): pairs of query or key columns, each rotated by its own angle.
 
     Source: Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding".
@@ -351,39 +341,26 @@ class RotaryPositionExplainer(Explainer):
         first = explained.factor(read, *head, token, own)
         return sum_terms((first, _angle_factor(explained, step, "cos", at)), turned)
 
-    def explain_cell(self, facts: CellInfo) -> str:
+    def column_phrase(self, facts: CellInfo) -> str:
         turned = facts.explanation.stage.layer_step(RotaryPosition).turned(facts.cell.place[-1])
-        read, value = VECTOR_NAMES[facts.explanation.stage.reads[0]], format_number(facts.value)
+        read = vector_noun(facts.explanation.stage.reads[0])
         if turned is None:
-            return (
-                f"{column_name(facts)} is that of the {read}, as this column is not "
-                f"rotated: {value}."
-            )
+            return f"is that of the {read}, as this column is not rotated"
         columns = f"columns {turned[1] + 1} and {turned[2] + 1} of the {read}"
         place = facts.place["token"] + 1
-        rotated = f"{columns}, rotated as a pair by the angle of position {place}"
-        return f"{column_name(facts)} is {rotated}: {value}."
+        return f"is {columns}, rotated as a pair by the angle of position {place}"
 
-    def row_sentence(self, block: StepContext) -> str:
-        turned = (
-            f"the {VECTOR_NAMES[block.reads]} of {block.query} is rotated by its "
-            f"position, {block.at + 1}"
-        )
+    def row_phrase(self, block: StepContext) -> str:
+        query = f"the {vector_noun(block.reads)} of {block.query}"
         if not block.stage.layer_step(RotaryPosition).pairs:
-            query = f"the {VECTOR_NAMES[block.reads]} of {block.query}"
-            turned = f"{query} is unchanged, as this layer applies no rotation"
-        return f"{turned}: {format_vector(block.row())}"
+            return f"{query} is unchanged, as this layer applies no rotation"
+        return f"{query} is rotated by its position, {block.at + 1}"
 
-    def stage_sentence(self, block: StepContext) -> str:
-        turned = (
-            f"each {VECTOR_NAMES[block.reads]} is rotated by its position, one pair of "
-            "columns at a time"
-        )
+    def stage_phrase(self, block: StepContext) -> str:
+        each = f"each {vector_noun(block.reads)}"
         if not block.stage.layer_step(RotaryPosition).pairs:
-            turned = (
-                f"each {VECTOR_NAMES[block.reads]} is unchanged, as this layer applies no rotation"
-            )
-        return f"{turned}; {largest_number_phrase(block)}"
+            return f"{each} is unchanged, as this layer applies no rotation"
+        return f"{each} is rotated by its position, one pair of columns at a time"
 
     def formula(self, facts: CellInfo) -> str:
         turned = facts.explanation.stage.layer_step(RotaryPosition).turned(facts.cell.place[-1])
@@ -393,7 +370,7 @@ class RotaryPositionExplainer(Explainer):
         return f"number × cos angle {sign} other of the pair × sin angle"
 
     def code(self, context: ExpressionContext) -> str:
-        return f"{context.read[0]} * cos + rotate_half({context.read[0]}) * sin"
+        return f"{context.inputs[0]} * cos + rotate_half({context.inputs[0]}) * sin"
 
     def helpers(self, context: ExpressionContext) -> dict[str, str]:
         half, dtype = context.spec.d_head // 2, f"{context.x}.dtype"
@@ -526,7 +503,7 @@ class ConcatHeadsExplainer(Explainer):
         return copied_equation(line, f"taken from head {factors[0].source(0)[-3] + 1}")
 
     def code(self, context: ExpressionContext) -> str:
-        return f"{context.read[0]}.transpose(-3, -2).flatten(-2)"
+        return f"{context.inputs[0]}.transpose(-3, -2).flatten(-2)"
 
     def shape_equations(self, spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
         apart, between, joined = head_shapes(spec, tokens)
@@ -569,7 +546,7 @@ class OutputProjectionExplainer(Explainer):
         return add_bias(facts, "Σ number × weight")
 
     def code(self, context: ExpressionContext) -> str:
-        return f"{context.words.layers[context.stage.parameters[0]]}({context.read[0]})"
+        return f"{context.words.layers[context.stage.parameters[0]]}({context.inputs[0]})"
 
     def shape_equations(self, spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
         return (matrix_product_shapes(tokens, spec.width, spec.width, has_bias=True),)

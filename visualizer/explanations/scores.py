@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +14,7 @@ from visualizer.attention.stages import Operation
 from visualizer.explanations.cell_terms import (
     Factor,
     TermList,
+    added_inputs,
     choice_terms,
     constant,
     masked_equation,
@@ -98,7 +100,7 @@ class DotProductExplainer(Explainer):
         return "Σ query × key"
 
     def code(self, context: ExpressionContext) -> str:
-        return f"{context.read[0]} @ {context.read[1]}.transpose(-2, -1)"
+        return f"{context.inputs[0]} @ {context.inputs[1]}.transpose(-2, -1)"
 
     def shape_equations(self, spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
         return (matrix_product_shapes(tokens, spec.d_head, tokens) + each_head_phrase(spec),)
@@ -158,10 +160,38 @@ class ScaleScoresExplainer(Explainer):
         return "score ÷ √d" if spec.temperature == 1 else "score ÷ (√d × temperature)"
 
     def code(self, context: ExpressionContext) -> str:
-        return f"{context.read[0]} / {context.divisor}"
+        return f"{context.inputs[0]} / {context.divisor}"
 
 
-class CapScoresExplainer(Explainer):
+class _ScoreStepExplainer(Explainer):
+    """A step that changes each score by itself."""
+
+    @abstractmethod
+    def row_phrase(self, block: StepContext, *, is_single: bool) -> str:
+        """Describe the computation of a row of one or several scores, without its numbers."""
+
+    @abstractmethod
+    def stage_phrase(self, block: StepContext) -> str:
+        """Describe the computation of a whole stage, without its numbers."""
+
+    def row_sentence(self, block: StepContext) -> str:
+        before, after = block.row(block.reads), block.row()
+        is_single, top = len(after) == 1, LargestValue.of(after)
+        made = self.row_phrase(block, is_single=is_single)
+        if top is None:
+            return f"{made}, but not every result is a finite number"
+        subject = "it" if is_single else "the largest"
+        return f"{made}: {subject} {change_phrase(before[top.at], top.value)}"
+
+    def stage_sentence(self, block: StepContext) -> str:
+        top, made = LargestValue.of(block.matrix()), self.stage_phrase(block)
+        if top is None:
+            return f"{made}; {NON_FINITE_PHRASE}"
+        before = float(block.matrix(block.reads).flat[top.at])
+        return f"{made}; the largest {change_phrase(before, top.value)}"
+
+
+class CapScoresExplainer(_ScoreStepExplainer):
     """Soft-capped scores: limit·tanh(score/limit), as in Gemma 2.
 
     Source: Gemma Team 2024, "Gemma 2: Improving Open Language Models at a Practical Size".
@@ -184,25 +214,16 @@ class CapScoresExplainer(Explainer):
         within = f"capped at ±{limit}, is {format_number(facts.value)}"
         return f"The score of {pair}, {before}, {within}."
 
-    def row_sentence(self, block: StepContext) -> str:
-        before, capped = block.row(block.reads), block.row()
-        top = LargestValue.of(capped)
-        one = len(capped) == 1
-        kept = f"the score{' of' if one else 's of'} {block.query} {'is' if one else 'are'} capped"
-        kept += f" at ±{format_trimmed(block.stage.layer_step(ScoreCap).limit)}"
-        if top is None:
-            return f"{kept}, but not every result is a finite number"
-        return (
-            f"{kept}: {'it' if one else 'the largest'} {change_phrase(before[top.at], top.value)}"
-        )
+    def row_phrase(self, block: StepContext, *, is_single: bool) -> str:
+        scores = "the score" if is_single else "the scores"
+        capped = f"{'is' if is_single else 'are'} capped at {self._cap_range(block)}"
+        return f"{scores} of {block.query} {capped}"
 
-    def stage_sentence(self, block: StepContext) -> str:
-        kept = f"every score is capped at ±{format_trimmed(block.stage.layer_step(ScoreCap).limit)}"
-        top = LargestValue.of(block.matrix())
-        if top is None:
-            return f"{kept}; {NON_FINITE_PHRASE}"
-        before = float(block.matrix(block.reads).flat[top.at])
-        return f"{kept}; the largest {change_phrase(before, top.value)}"
+    def stage_phrase(self, block: StepContext) -> str:
+        return f"every score is capped at {self._cap_range(block)}"
+
+    def _cap_range(self, block: StepContext) -> str:
+        return f"±{format_trimmed(block.stage.layer_step(ScoreCap).limit)}"
 
     def formula(self, facts: CellInfo) -> str:
         limit = format_trimmed(facts.explanation.stage.layer_step(ScoreCap).limit)
@@ -232,13 +253,13 @@ class LinearBiasExplainer(Explainer):
         return f"{pair} are {distance} apart{facts.head_phrase}: {bias}."
 
     def row_sentence(self, block: StepContext) -> str:
-        return f"{block.query} has a bias for each key: {self._rule(block)}"
+        return f"{block.query} has a bias for each key: {self._bias_rule(block)}"
 
     def stage_sentence(self, block: StepContext) -> str:
         lowest = format_number(float(block.matrix().min()))
-        return f"each score has a bias: {self._rule(block)}; the lowest is {lowest}"
+        return f"each score has a bias: {self._bias_rule(block)}; the lowest is {lowest}"
 
-    def _rule(self, block: StepContext) -> str:
+    def _bias_rule(self, block: StepContext) -> str:
         slope = format_trimmed(block.spec.alibi_slopes[block.head])
         return f"minus the distance in positions times the slope of this head, {slope}"
 
@@ -257,7 +278,7 @@ class LinearBiasExplainer(Explainer):
         }
 
 
-class AddScoreBiasExplainer(Explainer):
+class AddScoreBiasExplainer(_ScoreStepExplainer):
     """Biases added to the scores: linear ones (ALiBi), or those of a model such as T5.
 
     Source: Raffel et al. 2020, "Exploring the Limits of Transfer Learning", section 2.1.
@@ -266,9 +287,7 @@ class AddScoreBiasExplainer(Explainer):
     operation = Operation.ADD_SCORE_BIAS
 
     def terms(self, explained: ExplainedCell) -> TermList:
-        return sum_terms(
-            *((explained.factor(name, *explained.place),) for name in explained.stage.reads)
-        )
+        return added_inputs(explained)
 
     def explain_cell(self, facts: CellInfo) -> str:
         score, bias = (
@@ -277,31 +296,19 @@ class AddScoreBiasExplainer(Explainer):
         pair, total = f"{facts.token('query')} and {facts.token('key')}", format_number(facts.value)
         return f"The score of {pair}, {score}, and its bias, {bias}, add up to {total}."
 
-    def row_sentence(self, block: StepContext) -> str:
-        before, biased = block.row(block.reads), block.row()
-        top = LargestValue.of(biased)
-        one = len(biased) == 1
-        added = "its bias is" if one else "biases are"
-        added += f" added to the score{' of' if one else 's of'} {block.query}"
-        if top is None:
-            return f"{added}, but not every result is a finite number"
-        return (
-            f"{added}: {'it' if one else 'the largest'} {change_phrase(before[top.at], top.value)}"
-        )
+    def row_phrase(self, block: StepContext, *, is_single: bool) -> str:
+        if is_single:
+            return f"its bias is added to the score of {block.query}"
+        return f"biases are added to the scores of {block.query}"
 
-    def stage_sentence(self, block: StepContext) -> str:
-        added = "a bias is added to every score"
-        top = LargestValue.of(block.matrix())
-        if top is None:
-            return f"{added}; {NON_FINITE_PHRASE}"
-        before = float(block.matrix(block.reads).flat[top.at])
-        return f"{added}; the largest {change_phrase(before, top.value)}"
+    def stage_phrase(self, block: StepContext) -> str:
+        return "a bias is added to every score"
 
     def formula(self, facts: CellInfo) -> str:
         return "score + bias"
 
     def code(self, context: ExpressionContext) -> str:
-        return " + ".join(context.read)
+        return " + ".join(context.inputs)
 
 
 class MaskBeforeSoftmaxExplainer(Explainer):
@@ -341,7 +348,7 @@ class MaskBeforeSoftmaxExplainer(Explainer):
         return masked_equation(line)
 
     def code(self, context: ExpressionContext) -> str:
-        return f"{context.read[0]}.masked_fill({context.forbidden()}, {context.words.infinity})"
+        return f"{context.inputs[0]}.masked_fill({context.forbidden()}, {context.words.infinity})"
 
 
 EXPLAINERS: tuple[Explainer, ...] = (

@@ -123,19 +123,19 @@ class StepContext(Struct, frozen=True, eq=False):
         """Whether the mask is applied to these weights at a later stage."""
         return self.stage.is_before_mask
 
-    def _index(self, name: str) -> tuple[int, ...]:
+    def _head_index(self, name: str) -> tuple[int, ...]:
         has_heads = "head" in self.run.trace.stage(name).dims
         return (*self.leading, self.head) if has_heads else self.leading
 
     def matrix(self, name: str = "") -> np.ndarray:
         """Read one head of a stage; by default the stage of the step."""
         name = name or self.stage.name
-        return self.run.trace.read(name, self._index(name))
+        return self.run.trace.read(name, self._head_index(name))
 
     def row(self, name: str = "") -> np.ndarray:
         """Read the step's row of a stage, as float64."""
         name = name or self.stage.name
-        return self.run.trace.read(name, (*self._index(name), self.at)).astype(np.float64)
+        return self.run.trace.read(name, (*self._head_index(name), self.at)).astype(np.float64)
 
     def allowed(self) -> np.ndarray:
         """Return which keys each query may attend to, boolean [query, key]."""

@@ -134,7 +134,7 @@ class ScoresToWeightsExplainer(Explainer):
         return share_equation(line)
 
     def code(self, context: ExpressionContext) -> str:
-        x = context.read[0]
+        x = context.inputs[0]
         if context.spec.normalisation is NormalisationKind.SUM:
             return f"{x} / {x}.sum(dim=-1, keepdim=True)"
         rest = context.zero_empty_rows() if context.stage.has_masked_input else ""
@@ -311,7 +311,7 @@ class MaskAfterSoftmaxExplainer(Explainer):
         return masked_equation(line)
 
     def code(self, context: ExpressionContext) -> str:
-        return f"{context.read[0]}.masked_fill({context.forbidden()}, 0)"
+        return f"{context.inputs[0]}.masked_fill({context.forbidden()}, 0)"
 
 
 class RenormaliseMaskedWeightsExplainer(Explainer):
@@ -356,7 +356,7 @@ class RenormaliseMaskedWeightsExplainer(Explainer):
         return share_equation(line)
 
     def code(self, context: ExpressionContext) -> str:
-        zeroed = context.read[0]
+        zeroed = context.inputs[0]
         # A row of zeros cannot be normalized.
         sums = f"{zeroed}.sum(dim=-1, keepdim=True)"
         return f"{zeroed} / {sums}.where({zeroed}.any(dim=-1, keepdim=True), 1)"
@@ -437,11 +437,11 @@ class DropoutExplainer(Explainer):
 
     def equation(self, line: EquationTermWriter) -> EquationTerm:
         if line.explanation.chosen == 0:
-            return EquationTerm(line.term(0, is_first=True))
+            return EquationTerm(line.term_parts(0, is_first=True))
         return replacement_equation(line, "as it is dropped")
 
     def code(self, context: ExpressionContext) -> str:
-        return f"({context.read[0]} / (1 - {float(context.spec.dropout)!r})).where(kept, 0.0)"
+        return f"({context.inputs[0]} / (1 - {float(context.spec.dropout)!r})).where(kept, 0.0)"
 
 
 EXPLAINERS: tuple[Explainer, ...] = (

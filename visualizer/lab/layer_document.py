@@ -7,22 +7,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from visualizer.attention.roles import Role
-from visualizer.attention.spec import (
-    OWN_BIASES,
-    OWN_LAYERS,
-    Arrangement,
-    AttentionSpec,
-    Device,
-    DropoutMode,
-    Dtype,
-    MaskKind,
-    MaskRoute,
-    NormalisationKind,
-    NumberMatrix,
-    PositionKind,
-    Projection,
-    ScaleKind,
-)
+from visualizer.attention.settings import SETTINGS_BY_NAME
+from visualizer.attention.spec import OWN_BIASES, OWN_LAYERS, AttentionSpec, NumberMatrix
 from visualizer.documents.document_file import SavedDocument
 from visualizer.language.tokenizers import TokenizerKind, tokenize
 from visualizer.session.cell_address import Cell
@@ -34,20 +20,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     from visualizer.language.wire_format import Message
-
-_CHOICES = {
-    "projection": Projection,
-    "arrangement": Arrangement,
-    "position": PositionKind,
-    "scale": ScaleKind,
-    "normalisation": NormalisationKind,
-    "mask": MaskKind,
-    "route": MaskRoute,
-    "mode": DropoutMode,
-    "dtype": Dtype,
-    "device": Device,
-}
-"""Enum types of spec fields that are transferred by name."""
 
 
 def create_layer_document(
@@ -68,9 +40,8 @@ def create_layer_document(
     run : str
         The run's name; the document's title consists of it, the layer and the step.
     """
-    values: dict[str, Any] = {
-        name: _CHOICES[name](value) if name in _CHOICES else value
-        for name, value in message.values["spec"].items()
+    values = {
+        name: SETTINGS_BY_NAME[name].read(value) for name, value in message.values["spec"].items()
     }
     arrays = message.arrays
     weights = tuple(

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.attention.mechanisms import MECHANISM_TITLES, apply_mechanism, mechanism_of
-from visualizer.attention.settings import SETTINGS_BY_NAME
+from visualizer.attention.settings import SETTINGS, SETTINGS_BY_NAME
 from visualizer.attention.spec import (
     Activation,
     MaskKind,
     MaskRoute,
-    NormalisationKind,
-    PositionKind,
     Projection,
     ScaleKind,
 )
@@ -167,18 +165,14 @@ def _describe_extras(spec: AttentionSpec) -> list[str]:
     if spec.is_dropout_active:
         cells = "custom cells" if spec.own_kept else f"seed {spec.dropout_seed}"
         extras.append(f"dropout {_format_exact(spec.dropout)} ({cells})")
-    if spec.position is not PositionKind.NONE:
-        extras.append(f"{spec.position} positions")
-    if spec.normalisation is not NormalisationKind.SOFTMAX:
-        extras.append(f"normalisation: {spec.normalisation}")
-    if not SETTINGS_BY_NAME["scale"].acts(spec):
-        return extras
-    if spec.scale is not ScaleKind.D_HEAD:
+    if spec.scale is not ScaleKind.D_HEAD and SETTINGS_BY_NAME["scale"].acts(spec):
         extras.append(_SCALES[spec.scale])
-    if spec.temperature != 1:
-        extras.append(f"temperature {_format_exact(spec.temperature)}")
+    for setting in SETTINGS:
+        value = getattr(spec, setting.name, None)
+        if setting.caption and value != setting.default and setting.acts(spec):
+            extras.append(setting.caption.format(_format_exact(value)))
     return extras
 
 
-def _format_exact(value: float) -> str:
-    return repr(float(value)).removesuffix(".0")
+def _format_exact(value: object) -> str:
+    return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)

@@ -410,7 +410,7 @@ def _other_tensors(run: Run) -> Iterator[str]:
 
 def _weight_lines(spec: AttentionSpec, words: CodeIdentifiers, run: Run) -> Iterator[str]:
     """Lines that initialize the layers as the run did: same seed, same order, in float32."""
-    has_layers = spec.projection is not Projection.NONE
+    has_layers = spec.has_projection
     if not (has_layers or spec.output_projection or spec.has_block):
         return
     drawn = [f"torch.manual_seed({spec.seed})"]

@@ -45,7 +45,7 @@ def describe_step(run: Run, leading: LeadingIndex, step: Step, head: int) -> str
     block = StepContext(run, leading, step, min(head, run.trace.spec.heads - 1))
     texts = EXPLAINERS[block.stage.operation]
     if len(step.rows) > 1 and run.trace.cached_stage(step.stage).is_blockwise:
-        return block.sentence(f"{block.stage.says}, in all {len(step.rows):,} rows")
+        return block.sentence(f"{block.stage.description}, in all {len(step.rows):,} rows")
     if len(step.rows) > 1:
         return block.sentence(texts.stage_sentence(block))
     if len(step.columns) == run.trace.shape(step.stage)[-1]:

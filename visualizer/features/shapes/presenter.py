@@ -261,7 +261,7 @@ def _build_row(run: Run, stage: Stage, is_current: bool) -> ShapeRow:
         stage.name,
         stage.title,
         stage.symbol,
-        stage.says,
+        stage.description,
         dims,
         text.parameter(spec, stage, trace.tokens),
         text.shape_equations(spec, stage, trace.tokens),

@@ -37,7 +37,7 @@ def present_stage_bar(resolved: ResolvedView) -> tuple[StageBarItem, ...]:
             stage.title,
             stage.symbol,
             " × ".join(str(size) for size in trace.shape(stage.name)),
-            stage.says,
+            stage.description,
             stage.name in resolved.stages,
             stage.name == resolved.focus,
         )

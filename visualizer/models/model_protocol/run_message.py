@@ -17,13 +17,12 @@ from visualizer.attention.blockwise_captured_run import run_header
 from visualizer.attention.cached_tensor import CachedTensor
 from visualizer.attention.captured_attention import CapturedAttention, LayerMask
 from visualizer.attention.layer_operations import LayerStep, ResidualStream, weight_names
-from visualizer.attention.layer_stages import is_always_present
 from visualizer.attention.model_reading import ModelReading, NextToken, SecondTextUse
 from visualizer.attention.remote_numbers import NumbersPendingError
 from visualizer.attention.roles import VECTOR_ROLES, Role
 from visualizer.attention.run import Run
 from visualizer.attention.saved_numbers import captured_header
-from visualizer.attention.stages import Operation, Stage
+from visualizer.attention.stages import Operation, Stage, is_always_present
 from visualizer.attention.trace import Trace
 from visualizer.errors import InputError
 from visualizer.models.model_protocol.answers import checked_array
@@ -80,7 +79,8 @@ class StageMessage(Struct, frozen=True):
             step, operation, reads = None, Operation.CAPTURED, ()
         by_layer = tuple(cls.of(each, weights) for each in row.by_layer)
         return cls(
-            row.name, row.title, row.symbol, row.dims, operation, reads, row.says, step, by_layer
+            row.name, row.title, row.symbol, row.dims, operation, reads, row.description, step,
+            by_layer,
         )  # fmt: skip
 
     @property
