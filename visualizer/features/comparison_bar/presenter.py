@@ -153,7 +153,7 @@ class ComparisonPanel(Struct, frozen=True):
     ----------
     summary : str
         A description of the comparison.
-    said : str
+    result : str
         The largest difference as a sentence, or the reason why there is none.
     largest : Cell or None
         The cell of the largest difference.
@@ -165,7 +165,7 @@ class ComparisonPanel(Struct, frozen=True):
 
     against: ComparisonKind
     summary: str
-    said: str = ""
+    result: str = ""
     largest: Cell | None = None
     head_count: int = 1
     count: int = 1
@@ -204,16 +204,16 @@ def present_comparison(resolved: ResolvedView) -> ComparisonPanel | None:
     against, spec, trouble = comparison.against, run.trace.spec, resolved.unavailable_reason
     lead = describe_comparison(resolved)
     if trouble:
-        said, largest = trouble, None
+        result, largest = trouble, None
     elif resolved.comparison is None:
-        said, largest = PAUSED_NOTICE, None
+        result, largest = PAUSED_NOTICE, None
     else:
-        said, largest = describe_largest_difference(resolved, comparison)
+        result, largest = describe_largest_difference(resolved, comparison)
     has_samples = against is ComparisonKind.SAMPLES and not trouble
     most = max_samples(run) if has_samples else 1
     count = min(comparison.count, most)
     can_swap = against is ComparisonKind.KEPT
-    return ComparisonPanel(against, lead, said, largest, spec.heads, count, most, can_swap)
+    return ComparisonPanel(against, lead, result, largest, spec.heads, count, most, can_swap)
 
 
 def _describe_kept(resolved: ResolvedView, comparison: Comparison) -> str:

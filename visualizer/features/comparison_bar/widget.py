@@ -55,9 +55,9 @@ class ComparisonBar(QWidget):
         super().__init__()
         self._shown: ComparisonPanel | None = None
         self._buttons: dict[str, QToolButton] = {}
-        self.summary, self.said = PlainLabel(), PlainLabel()
+        self.summary, self.result = PlainLabel(), PlainLabel()
         words = column_layout(spacing=0)
-        for label in (self.summary, self.said):
+        for label in (self.summary, self.result):
             label.setWordWrap(True)
             label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
             label.setMinimumWidth(round(MIN_TEXT_WIDTH_PX * text_scale()))
@@ -115,8 +115,8 @@ class ComparisonBar(QWidget):
         if panel is None:
             return
         self.summary.setText(panel.summary)
-        self.said.setText(panel.said)
-        self.setAccessibleName(f"Comparison. {panel.summary} {panel.said}")
+        self.result.setText(panel.result)
+        self.setAccessibleName(f"Comparison. {panel.summary} {panel.result}")
         self._show_buttons(panel)
         is_head = panel.against is ComparisonKind.HEAD and panel.head_count > 1
         for box in (self.first_head_box, self.other):

@@ -60,7 +60,7 @@ class HeadScatterPane(QWidget):
         self.setAccessibleName("Scatter")
         self.setMinimumWidth(round(PANE_WIDTH_PX * text_scale()))
         self.across, self.up = QComboBox(), QComboBox()
-        self.plot, self.said = HeadScatterPlot(), PlainLabel()
+        self.plot, self.description = HeadScatterPlot(), PlainLabel()
         self.measuring = LongTaskWidget(START, START_TIP, MEASURED_ROWS_LABEL)
         column = column_layout(self, (12, 4, 8, 8), spacing=6)
         for box, title in ((self.up, "Vertical"), (self.across, "Horizontal")):
@@ -75,10 +75,10 @@ class HeadScatterPane(QWidget):
             column.addWidget(whole)
         column.addWidget(self.plot, 1)
         column.addWidget(self.measuring)
-        column.addWidget(self.said)
-        self.said.setWordWrap(True)
-        self.said.setProperty("role", "quiet")
-        self.said.setAlignment(Qt.AlignmentFlag.AlignTop)
+        column.addWidget(self.description)
+        self.description.setWordWrap(True)
+        self.description.setProperty("role", "quiet")
+        self.description.setAlignment(Qt.AlignmentFlag.AlignTop)
         self.plot.chosen.connect(self.headChosen)
         self.plot.pointed.connect(self._show_description)
         self._show_description("")
@@ -98,15 +98,15 @@ class HeadScatterPane(QWidget):
         self.measuring.show_work(
             offer is not None, bool(offer and offer.is_measuring), offer.share if offer else 0
         )
-        self.said.setVisible(offer is None)
-        self.said.setFixedHeight(DESCRIPTION_LINES * self.said.fontMetrics().lineSpacing())
+        self.description.setVisible(offer is None)
+        self.description.setFixedHeight(DESCRIPTION_LINES * self.description.fontMetrics().lineSpacing())
         self.plot.show_panel(panel, theme)
 
     def _choose_measures(self) -> None:
         self.measuresChosen.emit(self.across.currentData(), self.up.currentData())
 
     def _show_description(self, words: str) -> None:
-        self.said.setText(words or HINT)
+        self.description.setText(words or HINT)
 
 
 class HeadScatterPlot(QWidget):

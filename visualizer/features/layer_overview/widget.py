@@ -75,7 +75,7 @@ class LayerOverviewPane(QWidget):
         super().__init__()
         self.setAccessibleName("Layers")
         self.setMinimumWidth(round(PANE_WIDTH_PX * text_scale()))
-        self.order, self.said = QComboBox(), PlainLabel()
+        self.order, self.description = QComboBox(), PlainLabel()
         for row in ORDERS:
             self.order.addItem(row.title, row.order)
         self.order.setAccessibleName("Sort heads by")
@@ -86,14 +86,14 @@ class LayerOverviewPane(QWidget):
         self.grid.chosen.connect(self.headChosen)
         self.grid.ablationToggled.connect(self.headAblationToggled)
         self.grid.pointed.connect(self._show_description)
-        self.said.setWordWrap(True)
-        self.said.setProperty("role", "quiet")
-        self.said.setAlignment(Qt.AlignmentFlag.AlignTop)
+        self.description.setWordWrap(True)
+        self.description.setProperty("role", "quiet")
+        self.description.setAlignment(Qt.AlignmentFlag.AlignTop)
         column = column_layout(self, (12, 4, 8, 8), spacing=6)
         column.addWidget(self.order, 0, Qt.AlignmentFlag.AlignLeft)
         column.addWidget(self._first_heads())
         column.addWidget(self.grid, 1)
-        column.addWidget(self.said)
+        column.addWidget(self.description)
         self._words = ""
         self._show_description("")
 
@@ -122,7 +122,7 @@ class LayerOverviewPane(QWidget):
         self.first.setVisible(panel.is_switchable and panel.order is not HeadOrder.LAYER)
         self.order.setCurrentIndex(self.order.findData(screen.wanted.head_order))
         self.order.setEnabled(bool(panel.places))
-        self.said.setFixedHeight(MAX_DESCRIPTION_LINES * self.said.fontMetrics().lineSpacing())
+        self.description.setFixedHeight(MAX_DESCRIPTION_LINES * self.description.fontMetrics().lineSpacing())
         self.grid.show_panel(panel, theme)
         self._show_description(self._words)
 
@@ -137,7 +137,7 @@ class LayerOverviewPane(QWidget):
         hint = HINT_SWITCHABLE if self.grid.is_switchable else HINT
         is_by_layer = self.order.currentData() == HeadOrder.LAYER
         parts = (self.grid.note, "" if is_by_layer else NAMING_NOTE, hint)
-        self.said.setText(words or " ".join(part for part in parts if part))
+        self.description.setText(words or " ".join(part for part in parts if part))
 
 
 class HeadGrid(CellTable):

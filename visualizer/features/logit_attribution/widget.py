@@ -77,7 +77,7 @@ class AttributionPane(QWidget):
         super().__init__()
         self.setAccessibleName("Attribution")
         self.setMinimumWidth(round(PANE_WIDTH_PX * text_scale()))
-        self.message, self.sum, self.said = (PlainLabel() for _ in range(3))
+        self.message, self.sum, self.description = (PlainLabel() for _ in range(3))
         self.working, self.problem = ProgressLine(), PlainLabel()
         self.parts, self.changes = HeadMap("Direct contribution"), HeadMap("Effect of ablation")
         self.token = QComboBox()
@@ -95,16 +95,16 @@ class AttributionPane(QWidget):
         column.addWidget(self._maps, 1)
         column.addWidget(self._ablation_row())
         column.addWidget(self.problem)
-        column.addWidget(self.said)
+        column.addWidget(self.description)
         self._space = QWidget()
         column.addWidget(self._space, 1)
         self._show_description("")
 
     def _set_up_widgets(self) -> None:
-        for label in (self.message, self.sum, self.said, self.problem):
+        for label in (self.message, self.sum, self.description, self.problem):
             label.setWordWrap(True)
             label.setAlignment(Qt.AlignmentFlag.AlignTop)
-        self.said.setProperty("role", "quiet")
+        self.description.setProperty("role", "quiet")
         self.problem.setProperty("role", "warning")
         self.ablate.setToolTip(
             plain_tooltip("Run the model once without each head and measure the effect")
@@ -165,13 +165,13 @@ class AttributionPane(QWidget):
         self.message.setVisible(bool(self.message.text()))
         self.sum.setVisible(bool(self.sum.text()))
         self.parts.setVisible(self.parts.table.cells is not None)
-        for part in (self._maps, self.said):
+        for part in (self._maps, self.description):
             part.setVisible(not is_empty)
         self._space.setVisible(is_empty)
         self.problem.setText(panel.changes_message)
         self.problem.setVisible(bool(panel.changes_message))
         self._show_ablation(panel)
-        self.said.setFixedHeight(DESCRIPTION_LINES * self.said.fontMetrics().lineSpacing())
+        self.description.setFixedHeight(DESCRIPTION_LINES * self.description.fontMetrics().lineSpacing())
         if before is None or (before.top_token_names, before.token) != (
             panel.top_token_names,
             panel.token,
@@ -222,4 +222,4 @@ class AttributionPane(QWidget):
             self.headChosen.emit(panel.layers[row], column if column < panel.heads else -1)
 
     def _show_description(self, words: str) -> None:
-        self.said.setText(words or METHOD_NOTE)
+        self.description.setText(words or METHOD_NOTE)
