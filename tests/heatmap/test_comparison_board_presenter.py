@@ -262,7 +262,7 @@ def test_samples_stand_beside_the_weights() -> None:
     bar = present_comparison(resolved(live, view))
     assert bar
     assert bar.summary == "Dropout 0.5, seeds 0 to 3: the error of the mean falls as 1/√N."
-    assert (bar.count, bar.most) == (4, 256)
+    assert (bar.count, bar.max_count) == (4, 256)
 
 
 def test_without_dropout_there_are_no_samples() -> None:
@@ -271,7 +271,7 @@ def test_without_dropout_there_are_no_samples() -> None:
     bar = present_comparison(resolved(FREE, view))
     assert bar
     assert bar.result.startswith("Set a dropout rate above 0")
-    assert bar.most == 1
+    assert bar.max_count == 1
 
 
 # ----------------------------------------------------------------------------- one cursor

@@ -211,7 +211,7 @@ def _count_samples(now: WindowState) -> int:
 
 def _can_add_samples(now: WindowState) -> bool:
     bar = now.panel(COMPARISON_PANEL)
-    return bar is not None and 0 < _count_samples(now) < bar.most
+    return bar is not None and 0 < _count_samples(now) < bar.max_count
 
 
 def _can_chat(now: WindowState) -> bool:

@@ -221,10 +221,10 @@ def test_of_captured_attention_the_allowed_keys_are_those_that_are_read() -> Non
     captured = CapturedAttention.of("a.npz", np.stack([[other, uniform], [other, other]]))
     made = table(create_captured_run(captured))
     own = table(a_run())
-    uniform = dict(zip(own.columns, own.uniform, strict=True))
-    del uniform[VALUE_WEIGHTING_COLUMN]
-    assert made.columns == (*uniform,)
-    assert made.uniform == pytest.approx((*uniform.values(),), rel=1e-12)
+    wanted = dict(zip(own.columns, own.uniform, strict=True))
+    del wanted[VALUE_WEIGHTING_COLUMN]
+    assert made.columns == (*wanted,)
+    assert made.uniform == pytest.approx((*wanted.values(),), rel=1e-12)
     lean = table(create_captured_run(elsewhere()))
     assert lean.uniform[lean.columns.index(PREVIOUS_COLUMN)] is None
     assert lean.uniform[lean.columns.index(FIRST_COLUMN)] == pytest.approx(20)

@@ -46,10 +46,11 @@ class ComparisonController(QObject):
         self._start_comparison(ComparisonKind.KEPT, kept=workspace.run, document=workspace.computed)
 
     def swap(self) -> None:
+        """Exchange A and B: keep the current run, and show the document of A."""
         now, workspace = self._comparison, self._workspace
         if now and now.document and workspace.run:
-            other = now.changed(kept=workspace.run, document=workspace.computed)
-            view = replace(workspace.wanted, comparison=other)
+            swapped = now.changed(kept=workspace.run, document=workspace.computed)
+            view = replace(workspace.wanted, comparison=swapped)
             workspace.show_document(now.document, view)
 
     def stop(self) -> None:
@@ -67,11 +68,9 @@ class ComparisonController(QObject):
         run, pinned = self._workspace.run, self._workspace.wanted.pinned
         if run:
             heads = run.trace.spec.heads
-            head = (pinned.head or 0) if pinned else 0
-            head = min(head, max(0, heads - 1))
-            self._start_comparison(
-                ComparisonKind.HEAD, heads=(head, (head + 1) % heads if heads > 1 else 1)
-            )
+            head = min((pinned.head or 0) if pinned else 0, heads - 1)
+            following = (head + 1) % heads if heads > 1 else 1
+            self._start_comparison(ComparisonKind.HEAD, heads=(head, following))
 
     def choose_heads(self, one: int, other: int) -> None:
         """Set the two heads; choosing the same head twice swaps the current two."""
@@ -119,17 +118,15 @@ class ComparisonController(QObject):
 
     def _start_comparison(self, against: ComparisonKind, **fields: Any) -> None:
         """Start a comparison, with one stage to save space; this ends playback and prediction."""
-        run, wanted, now = self._workspace.run, self._workspace.wanted, self._comparison
-        if run is None:
+        wanted, now = self._workspace.wanted, self._comparison
+        if self._workspace.run is None:
             return
         alone = now.alone if now else self._initial_stages()
         before = now.before if now else wanted.stages
-        comparison = Comparison(against, alone=alone, before=before, **fields)
-        playhead = replace(wanted.playhead, place=None, is_playing=False)
         self._workspace.change_view(
-            comparison=comparison,
+            comparison=Comparison(against, alone=alone, before=before, **fields),
             stages=wanted.stages if now else alone,
-            playhead=playhead,
+            playhead=replace(wanted.playhead, place=None, is_playing=False),
             guess=None,
             hovered=None,
         )

@@ -122,7 +122,9 @@ class LayerOverviewPane(QWidget):
         self.first.setVisible(panel.is_switchable and panel.order is not HeadOrder.LAYER)
         self.order.setCurrentIndex(self.order.findData(screen.wanted.head_order))
         self.order.setEnabled(bool(panel.places))
-        self.description.setFixedHeight(MAX_DESCRIPTION_LINES * self.description.fontMetrics().lineSpacing())
+        self.description.setFixedHeight(
+            MAX_DESCRIPTION_LINES * self.description.fontMetrics().lineSpacing()
+        )
         self.grid.show_panel(panel, theme)
         self._show_description(self._words)
 

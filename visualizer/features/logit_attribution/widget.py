@@ -171,7 +171,9 @@ class AttributionPane(QWidget):
         self.problem.setText(panel.changes_message)
         self.problem.setVisible(bool(panel.changes_message))
         self._show_ablation(panel)
-        self.description.setFixedHeight(DESCRIPTION_LINES * self.description.fontMetrics().lineSpacing())
+        self.description.setFixedHeight(
+            DESCRIPTION_LINES * self.description.fontMetrics().lineSpacing()
+        )
         if before is None or (before.top_token_names, before.token) != (
             panel.top_token_names,
             panel.token,

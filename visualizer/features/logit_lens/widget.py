@@ -84,7 +84,9 @@ class LensPane(QWidget):
         self._space.setVisible(is_empty)
         self.table.setVisible(not is_empty)
         self.description.setVisible(not is_empty)
-        self.description.setFixedHeight(DESCRIPTION_LINES * self.description.fontMetrics().lineSpacing())
+        self.description.setFixedHeight(
+            DESCRIPTION_LINES * self.description.fontMetrics().lineSpacing()
+        )
 
     def _request_costly(self) -> None:
         if self._panel and self._panel.costly:
