@@ -347,8 +347,8 @@ def test_rows_can_be_read_while_they_are_few_and_pointed_at_always(
     rows = lay_out_lines(labels, 2, 300, 500)
     assert rows.height >= (font_metrics(12).height() if count <= 40 else MIN_ROW_PX)
     assert (rows.bottom > 500) == scrolls
-    assert [rows.at(rows.middle(at)) for at in range(count)] == list(range(count))
-    assert rows.at(rows.top - 1) is rows.at(rows.middle(count)) is None
+    assert [rows.row_at(rows.middle(at)) for at in range(count)] == list(range(count))
+    assert rows.row_at(rows.top - 1) is rows.row_at(rows.middle(count)) is None
     assert 0 < rows.left < rows.right < 300
 
 

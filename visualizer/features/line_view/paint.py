@@ -88,16 +88,16 @@ class LineLayout(Struct, frozen=True):
         row = bisect_left(self.tokens, token)
         return row if self.tokens[row : row + 1] == (token,) else None
 
-    def middle(self, at: float) -> float:
+    def middle(self, row: float) -> float:
         """The y coordinate of the middle of a row."""
-        return self.top + (at + 0.5) * self.height
+        return self.top + (row + 0.5) * self.height
 
-    def at(self, y: float) -> int | None:
+    def row_at(self, y: float) -> int | None:
         """The row at a y coordinate; None outside the rows."""
-        at = int((y - self.top) // self.height)
-        return at if 0 <= at < self.count else None
+        row = int((y - self.top) // self.height)
+        return row if 0 <= row < self.count else None
 
-    def ends(self, heads: Positions, tokens: Positions) -> np.ndarray:
+    def line_ends(self, heads: Positions, tokens: Positions) -> np.ndarray:
         """The y coordinates at which lines of heads meet tokens; all heads must have a row."""
         within = self.first + np.asarray(heads) * self.step
         rows = tokens if self.tokens is None else np.searchsorted(self.tokens, tokens)
@@ -213,10 +213,8 @@ class LineBrush(Struct, frozen=True):
 
     def levels(self, strengths: np.ndarray) -> np.ndarray:
         """Quantize strengths to `STRENGTH_LEVELS` levels."""
-        levels: np.ndarray = (
-            (strengths / self.strongest_weight * (STRENGTH_LEVELS - 1)).round().astype(int)
-        )
-        return levels.clip(0, STRENGTH_LEVELS - 1)
+        levels = (strengths / self.strongest_weight * (STRENGTH_LEVELS - 1)).round().astype(int)
+        return np.asarray(levels.clip(0, STRENGTH_LEVELS - 1))
 
     def width(self, level: int) -> float:
         """The width of a line, in logical pixels."""
@@ -227,9 +225,8 @@ class LineBrush(Struct, frozen=True):
     def pen(self, head: int, level: int, is_wide: bool, is_negative: bool, theme: Theme) -> QPen:
         """The pen of a head's lines at a level; one device pixel wide if not `is_wide`."""
         colour = QColor(head_colour(head, theme))
-        colour.setAlphaF(
-            MIN_OPACITY + (1 - MIN_OPACITY) * (level / (STRENGTH_LEVELS - 1)) ** self.gamma
-        )
+        share = (level / (STRENGTH_LEVELS - 1)) ** self.gamma
+        colour.setAlphaF(MIN_OPACITY + (1 - MIN_OPACITY) * share)
         pen = QPen(colour, self.width(level) if is_wide else 1)
         pen.setCosmetic(not is_wide)  # one device pixel at any scale
         if is_negative:
@@ -259,7 +256,7 @@ def line_strokes(
     brush: LineBrush,
 ) -> Iterator[LineStroke]:
     """The strokes of the lines between two y coordinates, the strongest last."""
-    begins, ends = (rows.ends(lines.heads, side) for side in (lines.queries, lines.keys))
+    begins, ends = (rows.line_ends(lines.heads, side) for side in (lines.queries, lines.keys))
     inside = (np.maximum(begins, ends) >= seen[0]) & (np.minimum(begins, ends) <= seen[1])
     levels = brush.levels(lines.line_strengths)
     are_few = len(lines) <= MAX_OPAQUE_LINES and rows.count <= MAX_OPAQUE_LINES
@@ -309,9 +306,8 @@ def piece_elements(rows: LineLayout, begins: np.ndarray, ends: np.ndarray) -> np
         Path elements [line, end of a piece].
     """
     steepest = 1.5 * float(np.abs(ends - begins).max(initial=0))
-    across, along = line_course(
-        math.ceil(max(steepest, rows.right - rows.left) / MAX_PIECE_LENGTH_PX)
-    )
+    longest = max(steepest, rows.right - rows.left)
+    across, along = line_course(math.ceil(longest / MAX_PIECE_LENGTH_PX))
     is_down = (ends > begins)[:, None]
     elements = np.empty((len(begins), len(across)), PATH_ELEMENT)
     elements["kind"] = QPainterPath.ElementType.LineToElement.value
@@ -335,7 +331,7 @@ def paint_cell(painter: QPainter, panel: LinePanel, rows: LineLayout, theme: The
     if panel.cell is None or panel.weight is None:
         return
     head, query, key = panel.cell.place
-    begin, end = (float(rows.ends(head, at)) for at in (query, key))
+    begin, end = (float(rows.line_ends(head, at)) for at in (query, key))
     path = curve_path(rows, np.array([begin]), np.array([end]))
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     brush = LineBrush.of(panel.lines)
@@ -373,7 +369,7 @@ def paint_labels(
     """Paint the tokens on both sides, evenly thinned if needed, highlighted ones on top."""
     line = font_metrics(12).height()
     step = max(1, math.ceil(line / rows.height - 0.25))
-    first = max(0, rows.at(max(seen[0] - line, rows.top)) or 0) // step * step
+    first = max(0, rows.row_at(max(seen[0] - line, rows.top)) or 0) // step * step
     for side, token in ((LineSide.QUERY, panel.query), (LineSide.KEY, panel.key)):
         lit = None if token is None else rows.row(token)
         painter.setFont(scaled_font(12))
@@ -402,16 +398,14 @@ def _elide_label(label: str, weight: QFont.Weight, width: int, system: str) -> s
     return measures.elidedText(label, Qt.TextElideMode.ElideRight, width)
 
 
-def paint_head(painter: QPainter, rows: LineLayout, theme: Theme) -> None:
+def paint_titles(painter: QPainter, rows: LineLayout, theme: Theme) -> None:
     """Paint the titles of both sides."""
     band = QRectF(0, 0, rows.left + rows.right, HEADER_HEIGHT_PX * text_scale())
     painter.fillRect(band, QColor(theme.paper))
     painter.setFont(scaled_font(12))
     painter.setPen(QColor(theme.quiet))
     line = band.adjusted(0, 0, 0, -4 * text_scale())
-    painter.drawText(
-        QRectF(0, line.top(), rows.left - LABEL_GAP_PX, line.height()), ALIGN_RIGHT, "query"
-    )
+    painter.drawText(line.adjusted(0, 0, -rows.right - LABEL_GAP_PX, 0), ALIGN_RIGHT, "query")
     painter.drawText(line.adjusted(rows.right + LABEL_GAP_PX, 0, 0, 0), ALIGN_LEFT, "key")
 
 
@@ -449,10 +443,9 @@ class LinePictureKey(Struct, frozen=True):
         theme: Theme,
     ) -> LinePictureKey:
         """The key of a picture of all rows, or of the visible ones if all are too high."""
-        if rows.bottom > MAX_PICTURE_HEIGHT_PX:
-            return cls(lines, rows, seen.width(), offset, seen.height(), ratio, theme)
-        height = max(seen.height(), round(rows.bottom))
-        return cls(lines, rows, seen.width(), 0, height, ratio, theme)
+        is_whole = rows.bottom <= MAX_PICTURE_HEIGHT_PX
+        height = max(seen.height(), round(rows.bottom)) if is_whole else seen.height()
+        return cls(lines, rows, seen.width(), 0 if is_whole else offset, height, ratio, theme)
 
 
 class IncrementalLinePicture:

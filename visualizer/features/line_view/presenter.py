@@ -19,12 +19,12 @@ from visualizer.features.line_view.line_selection import (
     keep_reached_lines,
     line_request,
     line_strength,
+    line_tensor,
     line_weight,
     max_heads_per_query,
     no_lines_reason,
     select_largest_lines,
-    select_lines_of_query,
-    select_lines_to_key,
+    select_lines_of_token,
 )
 from visualizer.features.line_view.long_text_lines import (
     known_weights,
@@ -137,17 +137,12 @@ class LineSource(Struct, frozen=True, eq=False):
 
     @property
     def key(self) -> tuple[Hashable, ...]:
-        trace, request = self.run.trace, self.request
-        held, labels = (
-            trace.displayed_stage(request.stage, request.lens),
-            self.run.words(request.leading),
-        )
-        qualifier = trace.weights_qualifier(request.stage)
+        request = self.request
         return (
-            held,
-            labels,
+            line_tensor(self.run, request),
+            self.run.words(request.leading),
             request,
-            qualifier,
+            self.run.trace.weights_qualifier(request.stage),
             self.playback_reach,
             self.is_covered,
             self.long_text_lines,
@@ -159,28 +154,14 @@ class LineSource(Struct, frozen=True, eq=False):
             return False
         return previous.made_of[:2] == self.key[:2] and len(previous.lines) > 0
 
-    def select_query_lines(self, query: int) -> SelectedLines:
-        """The lines of one query that playback has reached."""
-        if self.run.trace.is_blockwise:
-            lines = (
-                self.long_text_lines.select_query_lines(query)
-                if self.long_text_lines
-                else empty_selection()
-            )
+    def select_lines(self, token: LineToken) -> SelectedLines:
+        """Select the lines of a query, or to a key, that playback has reached."""
+        if not self.run.trace.is_blockwise:
+            lines = select_lines_of_token(self.run, self.request, token)
+        elif self.long_text_lines:
+            lines = self.long_text_lines.select_lines(token)
         else:
-            lines = select_lines_of_query(self.run, self.request, query)
-        return self.visible_lines(lines)
-
-    def select_key_lines(self, key: int) -> SelectedLines:
-        """The lines to one key that playback has reached."""
-        if self.run.trace.is_blockwise:
-            lines = (
-                self.long_text_lines.select_key_lines(key)
-                if self.long_text_lines
-                else empty_selection()
-            )
-        else:
-            lines = select_lines_to_key(self.run, self.request, key)
+            lines = empty_selection()
         return self.visible_lines(lines)
 
     def cell_weight(self, place: tuple[int, ...]) -> tuple[float | None, float]:
@@ -205,21 +186,15 @@ def present_lines(
     if why := no_lines_reason(resolved.run):
         return LinePanel(message=why)
     source = _line_source(resolved)
-    made_of = source.key
-    is_same = previous is not None and previous.made_of == made_of
-    if previous and (is_same or source.is_pending_after(previous)):
-        picture = previous
-    else:
-        picture = _build_picture(source, made_of)
+    is_kept = previous and (previous.made_of == source.key or source.is_pending_after(previous))
+    picture = previous if previous and is_kept else _build_picture(source)
     return _highlight_lines(source, picture, cursor)
 
 
 def strongest_line_cell(resolved: ResolvedView, token: LineToken) -> Cell | None:
     """The cell of a token's largest visible line."""
     source = _line_source(resolved)
-    lines = (source.select_key_lines if token.side is LineSide.KEY else source.select_query_lines)(
-        token.at
-    )
+    lines = source.select_lines(token)
     if source.is_covered or not len(lines):
         return None
     place = tuple(int(column[-1]) for column in (lines.heads, lines.queries, lines.keys))
@@ -233,11 +208,10 @@ def _line_source(resolved: ResolvedView) -> LineSource:
     return LineSource(resolved, request, reach, request.stage in resolved.hidden_stages, of_long)
 
 
-def _build_picture(source: LineSource, made_of: tuple[Hashable, ...]) -> LinePanel:
-    run, request = source.run, source.request
-    trace = run.trace
+def _build_picture(source: LineSource) -> LinePanel:
+    run, request, trace = source.run, source.request, source.run.trace
     panel = LinePanel(
-        made_of=made_of,
+        made_of=source.key,
         stage=request.stage,
         qualifier=trace.weights_qualifier(request.stage),
         heads=trace.spec.heads,
@@ -254,12 +228,14 @@ def _build_picture(source: LineSource, made_of: tuple[Hashable, ...]) -> LinePan
         panel,
         lines=lines,
         notes=_build_notes(run, request, _describe_counts(run, request, lines)),
-        message=""
-        if len(lines)
-        else PLAYBACK_PENDING_MESSAGE
-        if len(whole)
-        else BELOW_THRESHOLD_MESSAGE,
+        message=_no_lines_message(lines, whole, BELOW_THRESHOLD_MESSAGE),
     )
+
+
+def _no_lines_message(visible: SelectedLines, whole: SelectedLines, otherwise: str) -> str:
+    if len(visible):
+        return ""
+    return PLAYBACK_PENDING_MESSAGE if len(whole) else otherwise
 
 
 def _build_long_text_picture(source: LineSource, panel: LinePanel) -> LinePanel:
@@ -272,15 +248,9 @@ def _build_long_text_picture(source: LineSource, panel: LinePanel) -> LinePanel:
     pinned = pinned_query(resolved)
     tokens = {*lines.queries.tolist(), *lines.keys.tolist(), *(() if pinned is None else (pinned,))}
     listed = tuple(sorted(tokens or wanted.queries))
-    message = (
-        ""
-        if len(lines)
-        else PLAYBACK_PENDING_MESSAGE
-        if len(whole)
-        else BELOW_THRESHOLD_MESSAGE
-        if of_long
-        else SEARCHING_MESSAGE
-    )
+    otherwise = BELOW_THRESHOLD_MESSAGE if of_long else SEARCHING_MESSAGE
+    message = _no_lines_message(lines, whole, otherwise)
+    counts = _describe_long_text_counts(wanted, found, lines) if found else ""
     if source.is_covered:
         message, lines = HIDDEN_MESSAGE, empty_selection()
     return replace(
@@ -288,9 +258,7 @@ def _build_long_text_picture(source: LineSource, panel: LinePanel) -> LinePanel:
         labels=tuple(f"{token + 1:,} {panel.labels[token]}" for token in listed),
         tokens=listed,
         lines=lines,
-        notes=_build_notes(
-            source.run, request, _describe_long_text_counts(wanted, found, lines) if found else ""
-        ),
+        notes=_build_notes(source.run, request, counts),
         message=message,
     )
 
@@ -304,10 +272,9 @@ def _describe_long_text_counts(
     if queries.step > 1:
         scope = f"for one query in {queries.step:,}; pin a query to see lines near it"
     read = "" if found.is_whole else f" (heads 1 to {found.read} of {found.heads} so far)"
-    largest = f", {_describe_largest(wanted.request.top)} {_describe_scope(wanted.request)}" * bool(
-        wanted.request.top
-    )
-    return f"{len(lines):,} of {found.pairs:,} lines{read}: the strongest {scope}{largest}"
+    if wanted.request.top:
+        scope += f", {_describe_largest(wanted.request.top)} {_describe_scope(wanted.request)}"
+    return f"{len(lines):,} of {found.pairs:,} lines{read}: the strongest {scope}"
 
 
 def _describe_counts(run: Run, request: LineRequest, lines: SelectedLines) -> str:
@@ -348,21 +315,30 @@ def _describe_largest(count: int) -> str:
 
 def _highlight_lines(source: LineSource, panel: LinePanel, cursor: CellCursor) -> LinePanel:
     """Highlight the lines of the hovered cell, or else of the pinned one."""
-    dark = replace(panel, query=cursor.query, key=cursor.key, held=None, lit=None, lit_note="")
-    dark = replace(dark, cell=None, weight=None, pinned=cursor.pinned)
+    plain = replace(
+        panel,
+        query=cursor.query,
+        key=cursor.key,
+        pinned=cursor.pinned,
+        held=None,
+        lit=None,
+        lit_note="",
+        cell=None,
+        weight=None,
+    )
     if panel.message or not (cursor.hovered or cursor.pinned):
-        return dark
+        return plain
     lit = _lines_of_cursor(source, cursor)
     if panel.tokens is not None and not len(lit):  # the highlighted token has no row
-        return dark
+        return plain
     held: SelectedLines | None = lit
     if cursor.hovered:
-        alone = cursor_on(source.resolved, None, cursor.pinned)
-        held = _lines_of_cursor(source, alone) if cursor.pinned else None
+        pinned = cursor_on(source.resolved, None, cursor.pinned)
+        held = _lines_of_cursor(source, pinned) if cursor.pinned else None
     cell = _highlighted_cell(source, cursor)
     weight, strength = source.cell_weight(cell.place) if cell else (None, 0.0)
     return replace(
-        dark,
+        plain,
         held=held,
         lit=lit,
         lit_note=f"only the {len(lit)} largest are highlighted" if lit.is_thinned else "",
@@ -376,20 +352,18 @@ def _lines_of_cursor(source: LineSource, cursor: CellCursor) -> SelectedLines:
     """The lines of a cell's query, or of its key if the cursor came from a key token."""
     is_by_key = (cursor.hovered or cursor.pinned) in source.resolved.view.lines.by_key
     if cursor.query is not None and not is_by_key:
-        return source.select_query_lines(cursor.query)
-    return source.select_key_lines(cursor.key) if cursor.key is not None else empty_selection()
+        return source.select_lines(LineToken(LineSide.QUERY, cursor.query))
+    if cursor.key is None:
+        return empty_selection()
+    return source.select_lines(LineToken(LineSide.KEY, cursor.key))
 
 
 def _highlighted_cell(source: LineSource, cursor: CellCursor) -> Cell | None:
     """The highlighted cell as one of the drawn stage, with the same query and key."""
     cell = cursor.hovered or cursor.pinned
-    if cell is None or cell.head is None or not _is_query_key_cell(source.run, cell):
+    if cell is None or cell.head is None or source.run.trace.stage(cell.stage).dims[-1] != "key":
         return None
     return Cell(source.request.stage, cell.place)
-
-
-def _is_query_key_cell(run: Run, cell: Cell) -> bool:
-    return run.trace.stage(cell.stage).dims[-1] == "key"
 
 
 PANEL = PanelPresenter(
