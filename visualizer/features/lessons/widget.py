@@ -144,7 +144,7 @@ class LessonPane(QWidget):
         if self._shown == (panel, theme):
             return
         self._shown = (panel, theme)
-        set_accessible_value(self, _describe_place(panel) if panel else "")
+        set_accessible_value(self, panel.description if panel else "")
         for part in (self.lesson, self.close_button, self.title, self.page_buttons):
             part.setVisible(panel is not None)
         if panel is None:
@@ -184,10 +184,6 @@ class LessonPane(QWidget):
 
     def _step_on(self) -> None:
         self.stepped.emit(1)
-
-
-def _describe_place(panel: LessonPanel) -> str:
-    return f"{panel.lesson}, page {panel.number} of {panel.count}: {panel.title}"
 
 
 def _make_label() -> RichLabel:
