@@ -46,10 +46,8 @@ class HeadMap(QWidget):
         super().__init__()
         self.setAccessibleName(title)
         self.title = PlainLabel(title)
-        self.table, self.bar = (
-            LabelledCellsView(title, KEYBOARD_HELP),
-            CellColourBar(f"{title}: colour scale"),
-        )
+        self.table = LabelledCellsView(title, KEYBOARD_HELP)
+        self.bar = CellColourBar(f"{title}: colour scale")
         column = column_layout(self, (0, 0, 0, 0), spacing=3)
         column.addWidget(self.title)
         column.addWidget(self.table, 1)
@@ -69,9 +67,6 @@ class AttributionPane(QWidget):
     """The token to attribute; empty for the most likely one."""
     headChosen = Signal(int, int)
     """A layer number in the model and a head to show on the heatmaps."""
-    ablationRequested = Signal(object)
-    ablationCancelled = Signal(object)
-    """The request to ablate each head."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -113,8 +108,6 @@ class AttributionPane(QWidget):
         self.progress.setAccessibleName("Progress of ablation")
         self.progress.setTextVisible(False)
         self.progress.setFixedHeight(round(6 * text_scale()))
-        self.ablate.clicked.connect(self._request_ablation)
-        self.cancel.clicked.connect(self._cancel_ablation)
         for each in (self.parts.table, self.changes.table):
             each.chosen.connect(self._choose_head)
             each.pointed.connect(self._show_description)
@@ -153,18 +146,17 @@ class AttributionPane(QWidget):
         panel = screen.panel(ATTRIBUTION_PANEL)
         before, self._panel = self._panel, panel
         self.working.show_working(panel.is_asking_parts, theme)
-        is_empty = panel.parts is None
-        is_waiting = is_empty and panel.is_asking_parts and self.parts.table.cells is not None
-        if not is_waiting:  # keep the previous parts until the new ones are computed
+        is_waiting = panel.parts is None and panel.is_asking_parts
+        if not (is_waiting and self.parts.table.cells):  # keep the parts until there are new ones
             self.parts.show_cells(panel.parts, theme)
             self.sum.setText(panel.sum)
             self.message.setText(panel.message)
         self.changes.show_cells(panel.changes, theme)
-        self.changes.setVisible(panel.changes is not None)
-        is_empty = is_empty and not is_waiting and panel.changes is None
         self.message.setVisible(bool(self.message.text()))
         self.sum.setVisible(bool(self.sum.text()))
-        self.parts.setVisible(self.parts.table.cells is not None)
+        for each in (self.parts, self.changes):
+            each.setVisible(each.table.cells is not None)
+        is_empty = self.parts.table.cells is None and panel.changes is None
         for part in (self._maps, self.description):
             part.setVisible(not is_empty)
         self._space.setVisible(is_empty)
@@ -174,14 +166,12 @@ class AttributionPane(QWidget):
         self.description.setFixedHeight(
             DESCRIPTION_LINES * self.description.fontMetrics().lineSpacing()
         )
-        if before is None or (before.top_token_names, before.token) != (
-            panel.top_token_names,
-            panel.token,
-        ):
+        names = panel.top_token_names
+        if before is None or (before.top_token_names, before.token) != (names, panel.token):
             self._show_token(panel)
 
     def _show_ablation(self, panel: AttributionPanel) -> None:
-        can_ablate = panel.ablation is not None and not panel.is_complete
+        can_ablate = panel.can_ablate and not panel.is_complete
         self._ablations.setVisible(can_ablate)
         self.ablate.setVisible(can_ablate and not panel.is_ablating)
         self.ablate.setText("Ablate each head" if not panel.done else "Resume ablation")
@@ -196,8 +186,7 @@ class AttributionPane(QWidget):
             return  # the user is typing
         self.token.blockSignals(True)
         self.token.clear()
-        self.token.addItem("")
-        self.token.addItems(list(panel.top_token_names))
+        self.token.addItems(["", *panel.top_token_names])
         self.token.setEditText(panel.token)
         self.token.blockSignals(False)
 
@@ -209,14 +198,6 @@ class AttributionPane(QWidget):
         if edit is not None and edit.isModified():
             edit.setModified(False)
             self.tokenChosen.emit(edit.text())
-
-    def _request_ablation(self) -> None:
-        if self._panel and self._panel.ablation:
-            self.ablationRequested.emit(self._panel.ablation)
-
-    def _cancel_ablation(self) -> None:
-        if self._panel and self._panel.ablation:
-            self.ablationCancelled.emit(self._panel.ablation)
 
     def _choose_head(self, row: int, column: int) -> None:
         panel = self._panel

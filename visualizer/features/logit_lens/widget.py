@@ -42,10 +42,8 @@ class LensPane(QWidget):
         self.setAccessibleName("Lens")
         self.setMinimumWidth(round(PANE_WIDTH_PX * text_scale()))
         self.message, self.description = PlainLabel(), PlainLabel()
-        self.working, self.table = (
-            ProgressLine(),
-            LabelledCellsView("Predictions by layer", KEYBOARD_HELP),
-        )
+        self.working = ProgressLine()
+        self.table = LabelledCellsView("Predictions by layer", KEYBOARD_HELP)
         self.compute_button = QPushButton("Compute")
         self.compute_button.setToolTip(
             plain_tooltip("Compute the logit lens; this may take a while")
@@ -60,22 +58,21 @@ class LensPane(QWidget):
             label.setAlignment(Qt.AlignmentFlag.AlignTop)
         self.description.setProperty("role", "quiet")
         column = column_layout(self, (12, 4, 8, 8), spacing=6)
+        self._space = QWidget()
         for part in (self.working, self.message, self.compute_button):
             column.addWidget(part)
         column.addWidget(self.table, 1)
         column.addWidget(self.bar)
         column.addWidget(self.description)
-        self._space = QWidget()
         column.addWidget(self._space, 1)
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
         panel = screen.panel(LENS_PANEL)
         self._panel = panel
-        self.working.show_working(panel.is_working, theme)
-        is_empty = panel.cells is None and not (panel.is_working and self.table.cells)
-        if (
-            panel.cells is not None or is_empty
-        ):  # keep the previous table until the new one is ready
+        is_working = bool(panel.questions)
+        self.working.show_working(is_working, theme)
+        is_empty = panel.cells is None and not (is_working and self.table.cells)
+        if panel.cells or is_empty:  # keep the previous table until the new one is ready
             self.table.show_cells(panel.cells, theme)
             self.bar.show_cells(panel.cells, theme)
         self.message.setText(panel.message)
