@@ -115,11 +115,11 @@ def test_lines_are_the_strongest_of_the_pinned_query_and_those_near_it(long_text
     assert len(drawn) >= 64
     np.testing.assert_allclose(drawn[:64], near[:64], rtol=1e-5)
     view = pane.view
-    row = view.rows.row(50)
+    row = view.rows.row_of(50)
     QTest.mouseClick(
         view.viewport(),
         Qt.MouseButton.LeftButton,
-        pos=QPoint(20, round(view.rows.middle(row) - view.verticalScrollBar().value())),
+        pos=QPoint(20, round(view.rows.row_middle(row) - view.verticalScrollBar().value())),
     )
     workspace = hand.window.workspace
     hand.until(lambda: workspace.view.pinned not in {pinned, None})

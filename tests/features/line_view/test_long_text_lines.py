@@ -184,11 +184,11 @@ def test_the_lines_of_a_listed_token_light_up_and_lead_to_its_largest_cell(
     head, _, key = np.unravel_index(weights[:, query].argmax(), weights[:, :1].shape)
     assert found.place == (int(head), query, int(key))
     lit = show(resolved(long, replace(view, hovered=found)), panel)
-    assert lit.lit is not None
-    assert set(lit.lit.queries.tolist()) == {query}
+    assert lit.highlighted_lines is not None
+    assert set(lit.highlighted_lines.queries.tolist()) == {query}
     assert lit.weight == pytest.approx(float(weights[found.place]), rel=1e-4)
     elsewhere = show(resolved(long, replace(view, hovered=Cell("weights", (0, 20, 3)))), panel)
-    assert elsewhere.lit is None
+    assert elsewhere.highlighted_lines is None
 
 
 def test_nothing_is_read_while_the_pane_is_closed(long: Run) -> None:

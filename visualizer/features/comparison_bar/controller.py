@@ -45,7 +45,7 @@ class ComparisonController(QObject):
         workspace = self._workspace
         self._start_comparison(ComparisonKind.KEPT, kept=workspace.run, document=workspace.computed)
 
-    def swap(self) -> None:
+    def swap_sides(self) -> None:
         """Exchange A and B: keep the current run, and show the document of A."""
         now, workspace = self._comparison, self._workspace
         if now and now.document and workspace.run:
@@ -53,7 +53,7 @@ class ComparisonController(QObject):
             view = replace(workspace.wanted, comparison=swapped)
             workspace.show_document(now.document, view)
 
-    def stop(self) -> None:
+    def end_comparison(self) -> None:
         """End the comparison and restore the stages shown before."""
         now, wanted = self._comparison, self._workspace.wanted
         if now:
@@ -87,7 +87,7 @@ class ComparisonController(QObject):
         """Compare the mean of dropout samples with the weights before dropout."""
         self._start_comparison(ComparisonKind.SAMPLES)
 
-    def multiply_samples(self, steps: int) -> None:
+    def scale_samples(self, steps: int) -> None:
         """Double or halve the number of samples."""
         if count := self._sample_count:
             self.choose_count(2 * count if steps > 0 else (count + 1) // 2)

@@ -178,7 +178,7 @@ class HeadGrid(CellTable):
         return QSize(round(24 * text_scale()), round(line + 2))
 
     @property
-    def side(self) -> int:
+    def spacing(self) -> int:
         """The distance from one small heatmap to the next, in logical pixels."""
         view, labels, scale = self.viewport().size(), self._label_size, text_scale()
         if self._is_named:
@@ -194,7 +194,7 @@ class HeadGrid(CellTable):
 
     @property
     def _column_count(self) -> int:
-        fitting = self.viewport().width() // self.side if self._is_named else self.panel.columns
+        fitting = self.viewport().width() // self.spacing if self._is_named else self.panel.columns
         return max(1, fitting)
 
     @property
@@ -204,7 +204,7 @@ class HeadGrid(CellTable):
 
     @property
     def _row_height(self) -> int:
-        return self.side + self._name_height
+        return self.spacing + self._name_height
 
     @property
     def _row_count(self) -> int:
@@ -212,13 +212,13 @@ class HeadGrid(CellTable):
 
     @property
     def _grid_size(self) -> QSize:
-        return QSize(self._column_count * self.side, self._row_count * self._row_height)
+        return QSize(self._column_count * self.spacing, self._row_count * self._row_height)
 
     def rect_of(self, index: int) -> QRect:
         """Return the rectangle of the small heatmap at an index, in viewport coordinates."""
         row, column = divmod(index, self._column_count)
-        inner = self.side - max(1, round(GAP_SHARE * self.side))
-        corner = QPoint(column * self.side, row * self._row_height) + self._grid_origin
+        inner = self.spacing - max(1, round(GAP_SHARE * self.spacing))
+        corner = QPoint(column * self.spacing, row * self._row_height) + self._grid_origin
         return QRect(corner, QSize(inner, inner))
 
     def _box_of(self, cell: int) -> QRect:
@@ -239,7 +239,7 @@ class HeadGrid(CellTable):
         if position.y() < self._label_size.height() or position.x() < self._label_size.width():
             return None
         at = position.toPoint() - self._grid_origin
-        row, column = at.y() // self._row_height, at.x() // self.side
+        row, column = at.y() // self._row_height, at.x() // self.spacing
         index = row * self._column_count + column
         is_inside = 0 <= column < self._column_count and 0 <= index < len(self.panel.places)
         return index if is_inside else None
@@ -279,7 +279,7 @@ class HeadGrid(CellTable):
 
     def _paint_heads(self, painter: QPainter) -> None:
         ratio = self.devicePixelRatioF()
-        side, below = round(self.side * ratio), round(self._name_height * ratio)
+        side, below = round(self.spacing * ratio), round(self._name_height * ratio)
         made_of = (self.panel, self._theme.name, side, self._column_count, below)
         if made_of != self._made_of or self._image is None:
             self._image = paint_overview_grid(
@@ -319,12 +319,12 @@ class HeadGrid(CellTable):
             if box.top() > bottom:
                 return
             layer, head = self.panel.places[index]
-            place = QRectF(box.left(), box.top() + self.side - 2, box.width(), self._name_height)
+            place = QRectF(box.left(), box.top() + self.spacing - 2, box.width(), self._name_height)
             words = f"{self.panel.layers[layer] + 1}.{head + 1}"
             painter.drawText(place, Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextDontClip, words)
 
     def _paint_numbers(self, painter: QPainter) -> None:
-        labels, side, lines = self._label_size, self.side, font_metrics(10)
+        labels, side, lines = self._label_size, self.spacing, font_metrics(10)
         every = max(1, -(-round(lines.height()) // side))
         painter.save()
         painter.setClipRect(0, labels.height(), labels.width(), self.viewport().height())

@@ -88,7 +88,7 @@ class LessonController(QObject):
         title = title.replace("&", "&&")
         digit = (number + 1) % MAX_PAGE_KEYS  # the tenth lesson has the key 0
         key = f"&{digit}  " if number < MAX_PAGE_KEYS else ""
-        action = self._add_menu_action(f"{key}{title}", self._open_offered)
+        action = self._add_menu_action(f"{key}{title}", self._open_chosen)
         action.setData(number)
         if number < MAX_PAGE_KEYS:
             action.setShortcut(QKeySequence(f"Alt+Shift+{digit}"))
@@ -120,7 +120,7 @@ class LessonController(QObject):
         if is_first:
             self._state.history = history
 
-    def _open_offered(self) -> None:
+    def _open_chosen(self) -> None:
         action = self.sender()
         if isinstance(action, QAction):
             self.open(action.data())

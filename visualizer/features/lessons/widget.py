@@ -125,7 +125,7 @@ class LessonPane(QWidget):
         self.next_button = FixedWidthButton(NEXT, NEXT_LESSON)
         self.next_button.setAccessibleName("Next page")
         self.back_button.clicked.connect(self._step_back)
-        self.next_button.clicked.connect(self._step_on)
+        self.next_button.clicked.connect(self._step_forward)
         self.number = PlainLabel()
         self.number.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.number.setProperty("role", "quiet")
@@ -182,7 +182,7 @@ class LessonPane(QWidget):
     def _step_back(self) -> None:
         self.stepped.emit(-1)
 
-    def _step_on(self) -> None:
+    def _step_forward(self) -> None:
         self.stepped.emit(1)
 
 

@@ -116,7 +116,7 @@ def pinned_query(resolved: ResolvedView) -> int | None:
 _CACHE: WeakKeyDictionary[CachedTensor, dict[Hashable, StrongestWeights]] = WeakKeyDictionary()
 
 
-def known_weights(run: Run, wanted: QueriesToRead) -> StrongestWeights | None:
+def cached_weights(run: Run, wanted: QueriesToRead) -> StrongestWeights | None:
     """Return the weights read so far; None before the first head."""
     return _CACHE.get(line_tensor(run, wanted.request), {}).get(wanted.key)
 
@@ -126,7 +126,7 @@ def are_weights_read(resolved: ResolvedView) -> bool:
     run = resolved.run
     if not run.trace.is_blockwise or PANE_TITLE not in resolved.view.panes or no_lines_reason(run):
         return True
-    known = known_weights(run, queries_to_read(resolved))
+    known = cached_weights(run, queries_to_read(resolved))
     return known is not None and known.is_whole
 
 
@@ -230,7 +230,7 @@ class StrongestLines:
 def strongest_lines(resolved: ResolvedView) -> StrongestLines | None:
     """Return the lines selected from the weights read so far; None before the first head."""
     wanted = queries_to_read(resolved)
-    found = known_weights(resolved.run, wanted)
+    found = cached_weights(resolved.run, wanted)
     return _select_lines(found, wanted.request, pinned_query(resolved)) if found else None
 
 

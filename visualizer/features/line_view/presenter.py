@@ -27,7 +27,7 @@ from visualizer.features.line_view.line_selection import (
     select_lines_of_token,
 )
 from visualizer.features.line_view.long_text_lines import (
-    known_weights,
+    cached_weights,
     pinned_query,
     queries_to_read,
     strongest_lines,
@@ -80,7 +80,7 @@ class LinePanel(Struct, frozen=True, eq=False):
         The tokens that have a row, ascending; None for all.
     lines : SelectedLines
         The lines of the whole picture.
-    held, lit : SelectedLines or None
+    pinned_lines, highlighted_lines : SelectedLines or None
         The lines of the pinned cell, and those of the hovered or else the pinned cell; None if
         nothing is highlighted.
     cell : Cell or None
@@ -94,7 +94,7 @@ class LinePanel(Struct, frozen=True, eq=False):
         The highlighted tokens.
     notes : tuple of str
         Notes on the picture, most important first.
-    lit_note : str
+    highlight_note : str
         A note on the highlighted lines.
     message : str
         The text shown if there are no lines.
@@ -107,8 +107,8 @@ class LinePanel(Struct, frozen=True, eq=False):
     labels: tuple[str, ...] = ()
     tokens: tuple[int, ...] | None = None
     lines: SelectedLines = field(default_factory=empty_selection)
-    held: SelectedLines | None = None
-    lit: SelectedLines | None = None
+    pinned_lines: SelectedLines | None = None
+    highlighted_lines: SelectedLines | None = None
     cell: Cell | None = None
     weight: float | None = None
     qualifier: str = ""
@@ -117,7 +117,7 @@ class LinePanel(Struct, frozen=True, eq=False):
     query: int | None = None
     key: int | None = None
     notes: tuple[str, ...] = ()
-    lit_note: str = ""
+    highlight_note: str = ""
     message: str = ""
 
 
@@ -162,7 +162,7 @@ class LineSource(Struct, frozen=True, eq=False):
             lines = self.long_text_lines.select_lines(token)
         else:
             lines = empty_selection()
-        return self.visible_lines(lines)
+        return self.reached_lines(lines)
 
     def cell_weight(self, place: tuple[int, ...]) -> tuple[float | None, float]:
         """The weight of a head, query and key (None without a line), and its strength."""
@@ -171,7 +171,7 @@ class LineSource(Struct, frozen=True, eq=False):
         weight = line_weight(self.run, self.request, place)
         return weight, line_strength(self.run, self.request, place[1], weight or 0.0)
 
-    def visible_lines(self, lines: SelectedLines) -> SelectedLines:
+    def reached_lines(self, lines: SelectedLines) -> SelectedLines:
         """The lines that playback has reached."""
         return keep_reached_lines(lines, *self.playback_reach) if self.playback_reach else lines
 
@@ -185,7 +185,7 @@ def present_lines(
     """Present a text's weights as lines; unchanged lines are the same object as before."""
     if why := no_lines_reason(resolved.run):
         return LinePanel(message=why)
-    source = _line_source(resolved)
+    source = _create_source(resolved)
     is_kept = previous and (previous.made_of == source.key or source.is_pending_after(previous))
     picture = previous if previous and is_kept else _build_picture(source)
     return _highlight_lines(source, picture, cursor)
@@ -193,7 +193,7 @@ def present_lines(
 
 def strongest_line_cell(resolved: ResolvedView, token: LineToken) -> Cell | None:
     """The cell of a token's largest visible line."""
-    source = _line_source(resolved)
+    source = _create_source(resolved)
     lines = source.select_lines(token)
     if source.is_covered or not len(lines):
         return None
@@ -201,7 +201,7 @@ def strongest_line_cell(resolved: ResolvedView, token: LineToken) -> Cell | None
     return Cell(source.request.stage, place)
 
 
-def _line_source(resolved: ResolvedView) -> LineSource:
+def _create_source(resolved: ResolvedView) -> LineSource:
     request, place = line_request(resolved), resolved.place
     reach = resolved.timeline.playback_reach(place, request.stage) if place else None
     of_long = strongest_lines(resolved) if resolved.run.trace.is_blockwise else None
@@ -223,7 +223,7 @@ def _build_picture(source: LineSource) -> LinePanel:
     if source.is_covered:
         return replace(panel, message=HIDDEN_MESSAGE)
     whole = select_largest_lines(run, request)
-    lines = source.visible_lines(whole)
+    lines = source.reached_lines(whole)
     return replace(
         panel,
         lines=lines,
@@ -242,9 +242,9 @@ def _build_long_text_picture(source: LineSource, panel: LinePanel) -> LinePanel:
     """The lines of the queries read so far, with rows for their tokens only."""
     resolved, request = source.resolved, source.request
     wanted = queries_to_read(resolved)
-    found, of_long = known_weights(source.run, wanted), source.long_text_lines
+    found, of_long = cached_weights(source.run, wanted), source.long_text_lines
     whole = of_long.drawn if of_long else empty_selection()
-    lines = source.visible_lines(whole)
+    lines = source.reached_lines(whole)
     pinned = pinned_query(resolved)
     tokens = {*lines.queries.tolist(), *lines.keys.tolist(), *(() if pinned is None else (pinned,))}
     listed = tuple(sorted(tokens or wanted.queries))
@@ -320,28 +320,28 @@ def _highlight_lines(source: LineSource, panel: LinePanel, cursor: CellCursor) -
         query=cursor.query,
         key=cursor.key,
         pinned=cursor.pinned,
-        held=None,
-        lit=None,
-        lit_note="",
+        pinned_lines=None,
+        highlighted_lines=None,
+        highlight_note="",
         cell=None,
         weight=None,
     )
     if panel.message or not (cursor.hovered or cursor.pinned):
         return plain
-    lit = _lines_of_cursor(source, cursor)
-    if panel.tokens is not None and not len(lit):  # the highlighted token has no row
+    lines = _lines_of_cursor(source, cursor)
+    if panel.tokens is not None and not len(lines):  # the highlighted token has no row
         return plain
-    held: SelectedLines | None = lit
+    pinned_lines: SelectedLines | None = lines
     if cursor.hovered:
         pinned = cursor_on(source.resolved, None, cursor.pinned)
-        held = _lines_of_cursor(source, pinned) if cursor.pinned else None
+        pinned_lines = _lines_of_cursor(source, pinned) if cursor.pinned else None
     cell = _highlighted_cell(source, cursor)
     weight, strength = source.cell_weight(cell.place) if cell else (None, 0.0)
     return replace(
         plain,
-        held=held,
-        lit=lit,
-        lit_note=f"only the {len(lit)} largest are highlighted" if lit.is_thinned else "",
+        pinned_lines=pinned_lines,
+        highlighted_lines=lines,
+        highlight_note=f"only the {len(lines)} largest are highlighted" if lines.is_thinned else "",
         cell=cell,
         weight=weight,
         strength=strength,

@@ -101,8 +101,10 @@ class LinePane(QWidget):
         self.view.show_lines(panel, theme)
         self._show_options(panel, screen.wanted.lines)
         # Reserve space for the note on highlighted lines, or the picture would jump while pointing.
-        lit = (panel.lit_note,) if panel.lines.is_thinned or panel.lit_note else ()
-        self.notes.setText("\n".join((*panel.notes, *lit)))
+        highlight_note = (
+            (panel.highlight_note,) if panel.lines.is_thinned or panel.highlight_note else ()
+        )
+        self.notes.setText("\n".join((*panel.notes, *highlight_note)))
         self.notes.setVisible(bool(panel.notes))
 
     def _show_options(self, panel: LinePanel, options: LineOptions) -> None:
@@ -184,9 +186,9 @@ class LineView(CellScrollArea):
         """Scroll to the pinned tokens, or to the query if both do not fit."""
         bar, part = self.verticalScrollBar(), self.viewport().height()
         tokens = (token for token in (panel.key, panel.query) if token is not None)
-        for at in map(self.rows.row, tokens):
+        for at in map(self.rows.row_of, tokens):
             if at is not None:
-                middle = self.rows.middle(at)
+                middle = self.rows.row_middle(at)
                 low, high = middle - HEADER_HEIGHT_PX * text_scale() - 20, middle + 20
                 bar.setValue(round(min(max(bar.value(), high - part), low)))
 
@@ -217,9 +219,9 @@ class LineView(CellScrollArea):
             paint_message(painter, self.viewport().rect(), panel.message, 12)
         self._paint_picture(painter)
         painter.translate(0, -offset)
-        if panel.lit is not None:
-            brush = LineBrush.of(panel.lines)
-            paint_lines(painter, panel.lit, self.rows, seen, theme, brush)
+        if panel.highlighted_lines is not None:
+            brush = LineBrush.for_picture(panel.lines)
+            paint_lines(painter, panel.highlighted_lines, self.rows, seen, theme, brush)
             paint_cell(painter, panel, self.rows, theme)
         if panel.labels:
             paint_labels(painter, panel, self.rows, seen, theme)
@@ -232,7 +234,7 @@ class LineView(CellScrollArea):
     def _paint_picture(self, painter: QPainter) -> None:
         """Paint the picture of all lines as far as it is done, dimmed under highlights."""
         offset = self._scroll_offset()
-        frame = LinePictureKey.of(
+        frame = LinePictureKey.for_view(
             self.panel.lines,
             self.rows,
             self.viewport().size(),
@@ -245,7 +247,7 @@ class LineView(CellScrollArea):
             self.picture.resume()
         if not self.picture.is_complete:
             self._draw_timer.start()  # do not delay this frame
-        painter.setOpacity(1 if self.panel.lit is None else DIMMED_OPACITY)
+        painter.setOpacity(1 if self.panel.highlighted_lines is None else DIMMED_OPACITY)
         painter.drawPixmap(0, frame.top - offset, self.picture.pixmap)
         painter.setOpacity(1)
 
@@ -285,12 +287,13 @@ class LineView(CellScrollArea):
             return self._line_at(point.x(), y)
         row = rows.row_at(y)
         side = LineSide.QUERY if point.x() < rows.left else LineSide.KEY
-        return None if row is None else LineToken(side, rows.token(row))
+        return None if row is None else LineToken(side, rows.token_at(row))
 
     def _line_at(self, x: float, y: float) -> Cell | None:
         """The cell of the line nearest to a point; lines of the pinned cell take precedence."""
-        held = self._nearest_cell(self.panel.held, x, y) if self.panel.held else None
-        return held or self._nearest_cell(self.panel.lines, x, y)
+        pinned = self.panel.pinned_lines
+        cell = self._nearest_cell(pinned, x, y) if pinned else None
+        return cell or self._nearest_cell(self.panel.lines, x, y)
 
     def _nearest_cell(self, lines: SelectedLines, x: float, y: float) -> Cell | None:
         if not len(lines):
