@@ -337,15 +337,19 @@ def aggregate_cell_panel(resolved: ResolvedView, cell: Cell, is_pinned: bool) ->
     chosen = int(known.argmax())
     weights = np.abs(np.nan_to_num(numbers)) if is_mean else known
     order = sorted(np.argsort(-weights, kind="stable")[:MAX_SHOWN_TERMS].tolist())
+    terms = []
+    for head in order:
+        number = format_number(float(numbers[head]))
+        piece = CellTextPiece(number, Cell(cell.stage, (head, *cell.place)))
+        is_chosen = not is_mean and head == chosen
+        terms.append(TermLine(f"head {head + 1}", (piece,), number, is_chosen))
     quotient = f"{format_number(float(numbers.sum()))} ÷ {count} " if is_mean else ""
     return CellPanel(
         heading=_aggregate_heading(run, cell),
         sentence=_aggregate_sentence(resolved, cell, value, numbers, chosen),
         value=format_number(value),
         formula=f"Σ over heads ÷ {count}" if is_mean else f"maximum over {count} heads",
-        terms=tuple(
-            _aggregate_term(cell, head, numbers, not is_mean and head == chosen) for head in order
-        ),
+        terms=tuple(terms),
         rest=_describe_rest(numbers, order, is_mean),
         closing=f"{quotient}= {format_number(value)}",
         is_pinned=is_pinned,
@@ -399,12 +403,6 @@ def _compare_to_others(resolved: ResolvedView, cell: Cell, numbers: np.ndarray) 
     if top and top.is_shared:
         return f", the same as in {format_count(top.times - 1, 'other head')}"
     return ", the largest of all heads" if top and len(numbers) > 1 else ""
-
-
-def _aggregate_term(cell: Cell, head: int, numbers: np.ndarray, is_chosen: bool) -> TermLine:
-    source = Cell(cell.stage, (head, *cell.place))
-    number = format_number(float(numbers[head]))
-    return TermLine(f"head {head + 1}", (CellTextPiece(number, source),), number, is_chosen)
 
 
 def _describe_rest(numbers: np.ndarray, order: list[int], is_mean: bool) -> str:

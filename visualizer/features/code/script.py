@@ -282,13 +282,14 @@ def write_script(run: Run, dialect: CodeDialect) -> str:
         raise InputError("script", f"{sentence} Export the data as NPZ to compute with it.")
     if (size := _min_size(run)) > MAX_SCRIPT_BYTES:
         raise _too_large_error(size)
+    lines = stage_code_lines(run.trace.spec, dialect)
     parts = (
         _heading_comments(run, dialect),
         _import_lines(run, dialect),
         _input_vectors(run),
         *_other_tensors(run),
         *_weight_lines(run.trace.spec, DIALECTS[dialect], run),
-        _computation_lines(run, dialect),
+        "\n".join(f"{line.text}  {shape_comment(run, line)}".rstrip() for line in lines),
         *assertion_lines(run, dialect),
     )
     script = "\n\n".join(part for part in parts if part) + "\n"
@@ -470,11 +471,3 @@ def _custom_bias_lines(
         put = f"for layer, part in zip({layer}, {own}.chunk({spec.heads})):\n"
         put += "    layer.bias.copy_(part)"
     return f"{tensor_line(own, matrix[0], 'width')}\n{put}"
-
-
-# ------------------------------------------------------------------------------- the computation
-
-
-def _computation_lines(run: Run, dialect: CodeDialect) -> str:
-    lines = stage_code_lines(run.trace.spec, dialect)
-    return "\n".join(f"{line.text}  {shape_comment(run, line)}".rstrip() for line in lines)

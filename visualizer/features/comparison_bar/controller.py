@@ -117,11 +117,17 @@ class ComparisonController(QObject):
             self._cell_selection.follow_link(bar.largest)
 
     def _start_comparison(self, against: ComparisonKind, **fields: Any) -> None:
-        """Start a comparison, with one stage to save space; this ends playback and prediction."""
+        """Start a comparison; this ends playback and prediction.
+
+        To save space, only the stage of the pinned cell is shown, or else the weights.
+        """
         wanted, now = self._workspace.wanted, self._comparison
         if self._workspace.run is None:
             return
-        alone = now.alone if now else self._initial_stages()
+        resolved = self._workspace.wanted_resolved
+        pinned = resolved.pinned if resolved else None
+        initial = frozenset({pinned.stage if pinned else Role.WEIGHTS})
+        alone = now.alone if now else initial
         before = now.before if now else wanted.stages
         self._workspace.change_view(
             comparison=Comparison(against, alone=alone, before=before, **fields),
@@ -130,12 +136,6 @@ class ComparisonController(QObject):
             guess=None,
             hovered=None,
         )
-
-    def _initial_stages(self) -> frozenset[str]:
-        """The stage to start with: that of the pinned cell, or else the weights."""
-        resolved = self._workspace.wanted_resolved
-        pinned = resolved.pinned if resolved else None
-        return frozenset({pinned.stage if pinned else Role.WEIGHTS})
 
     def _change_comparison(self, **fields: Any) -> None:
         now = self._comparison

@@ -121,7 +121,9 @@ class ComparisonBar(QWidget):
         is_head = panel.against is ComparisonKind.HEAD and panel.head_count > 1
         for box in self.head_boxes:
             self.controls.set_wanted(box, is_head)
-            _fill_head_box(box, panel.head_count)
+            if box.count() != panel.head_count:
+                box.clear()
+                box.addItems([f"Head {head + 1}" for head in range(panel.head_count)])
         self.controls.set_wanted(self.count, panel.max_count > 1)
 
     def _show_choices(self, panel: ComparisonPanel, wanted: Comparison) -> None:
@@ -158,9 +160,3 @@ def _head_box(name: str) -> QComboBox:
     box.setMinimumWidth(round(72 * text_scale()))
     install_input_filters(box)
     return box
-
-
-def _fill_head_box(box: QComboBox, heads: int) -> None:
-    if box.count() != heads:
-        box.clear()
-        box.addItems([f"Head {head + 1}" for head in range(heads)])

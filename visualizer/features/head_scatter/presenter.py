@@ -19,7 +19,12 @@ from visualizer.attention.model_reading import (
 from visualizer.attention.roles import Role
 from visualizer.format import format_short
 from visualizer.session.head_retrieval import known_retrieval
-from visualizer.session.model_panes import MeasurementOffer, measurement_offer
+from visualizer.session.model_panes import (
+    HIDDEN_MESSAGE,
+    NO_MEASURES_MESSAGE,
+    MeasurementOffer,
+    measurement_offer,
+)
 from visualizer.session.pane import PanelPresenter, prefetch_only
 from visualizer.session.screen import PanelId
 
@@ -28,8 +33,6 @@ if TYPE_CHECKING:
     from visualizer.session.resolved_view import ResolvedView
 
 PANE_TITLE = "Scatter"
-SCORES_ONLY_MESSAGE = "This file contains scores only; head measures need attention weights."
-HIDDEN_MESSAGE = "Hidden during a prediction question."
 UNMEASURED_MESSAGE = "No head has both measures for this text. Choose other measures."
 ADDED, LOST = "added", "lost"
 LayerHeadIndex = tuple[int, int]
@@ -181,7 +184,7 @@ def present_scatter(
     if Role.WEIGHTS in resolved.hidden_stages:
         return HeadScatterPanel(message=HIDDEN_MESSAGE)
     if Role.WEIGHTS not in run.trace:
-        return HeadScatterPanel(message=SCORES_ONLY_MESSAGE)
+        return HeadScatterPanel(message=NO_MEASURES_MESSAGE)
     if offer := measurement_offer(run):
         if previous and previous.offer == offer:
             return previous

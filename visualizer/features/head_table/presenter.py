@@ -14,7 +14,11 @@ from msgspec.structs import replace
 from visualizer.attention.roles import Role
 from visualizer.format import format_number, format_share
 from visualizer.session.head_retrieval import RetrievalWeights, known_retrieval
-from visualizer.session.model_panes import MeasurementOffer, measurement_offer
+from visualizer.session.model_panes import (
+    NO_MEASURES_MESSAGE,
+    MeasurementOffer,
+    measurement_offer,
+)
 from visualizer.session.pane import PanelPresenter, prefetch_only
 from visualizer.session.screen import PanelId
 
@@ -33,7 +37,6 @@ CROSS_ATTENTION_NOTE = (
     " Queries and keys are different tokens, so measures of the previous token, the current token "
     "and distance are not available."
 )
-SCORES_ONLY_MESSAGE = "This file contains scores only; head measures need attention weights."
 MAX_NAMED_HEADS = 3
 """Maximum number of heads named in a sentence; beyond it, only their count is given."""
 OUTLIER_FACTOR = 1.5
@@ -250,7 +253,7 @@ def present_heads(resolved: ResolvedView, previous: HeadTablePanel | None) -> He
     if Role.WEIGHTS in resolved.hidden_stages:
         return None
     if Role.WEIGHTS not in run.trace:
-        return HeadTablePanel(sentences=(SCORES_ONLY_MESSAGE,))
+        return HeadTablePanel(sentences=(NO_MEASURES_MESSAGE,))
     texts, places = run.compared_texts, _all_layers_leading(run, leading)
     numbers = resolved.layer_numbers if len(places) > 1 else ()
     retrieval = known_retrieval(resolved)

@@ -364,7 +364,8 @@ class HeadTableView(QTableView):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.matches(QKeySequence.StandardKey.Copy):
-            self._copy_table()
+            if self._model.table:
+                QGuiApplication.clipboard().setText(format_tsv(self._model.table, self.rows))
         elif event.key() in {Qt.Key.Key_Return, Qt.Key.Key_Enter}:
             self._open_head(self.currentIndex())
         elif event.key() == Qt.Key.Key_Space:
@@ -385,10 +386,6 @@ class HeadTableView(QTableView):
         is_descending = is_same != falls  # as a click on the title does
         order = Qt.SortOrder.DescendingOrder if is_descending else Qt.SortOrder.AscendingOrder
         self.sortByColumn(column, order)
-
-    def _copy_table(self) -> None:
-        if self._model.table:
-            QGuiApplication.clipboard().setText(format_tsv(self._model.table, self.rows))
 
 
 def head_row_at(index: Index) -> HeadRow:

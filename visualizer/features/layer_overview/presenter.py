@@ -18,6 +18,7 @@ from visualizer.format import format_count, format_share
 from visualizer.heatmap.panel_colour_scale import MIN_PERCENTILE_TOKENS
 from visualizer.session.document import Document
 from visualizer.session.head_order import CHANGE_MEASURE, ORDERS, HeadOrder, find_order_row
+from visualizer.session.model_panes import HIDDEN_MESSAGE
 from visualizer.session.pane import PanelPresenter, prefetch_only
 from visualizer.session.resolved_view import resolve_view
 from visualizer.session.screen import PanelId
@@ -49,7 +50,6 @@ SAMPLED_NOTICE = (
 UNMEASURED_NOTICE = (
     "Long text: each heatmap shows one row in {block:,}, and heads are sorted by layer."
 )
-HIDDEN_MESSAGE = "Hidden during a prediction question."
 LayerHeadIndex = tuple[int, int]
 """A zero-based layer index in the run, and a head index."""
 

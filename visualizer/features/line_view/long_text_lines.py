@@ -136,15 +136,17 @@ def read_more_weights(resolved: ResolvedView, is_over: Callable[[], bool]) -> No
         return
     run, wanted = resolved.run, queries_to_read(resolved)
     request, trace = wanted.request, run.trace
-    held, rows = line_tensor(run, request), np.array(wanted.queries)
+    tensor, rows = line_tensor(run, request), np.array(wanted.queries)
     text = trace.at("text", request.leading)
     allowed = allowed_cells(request.masking, trace.sides, text, rows)  # query key
     pairs = int(np.count_nonzero(allowed))
-    cached = _CACHE.setdefault(held, {})
-    known = cached.get(wanted.key) or _empty_weights(wanted, trace.sides[1])
+    cached = _CACHE.setdefault(tensor, {})
+    none = np.zeros((0, len(rows), min(MAX_LINES, trace.sides[1])))
+    empty = StrongestWeights(wanted.queries, none, none.astype(int), 0, len(request.heads))
+    known = cached.get(wanted.key) or empty
     while not known.is_whole:
         head = request.heads[known.read]
-        numbers = held.read_rows(rows, (*request.leading, head))
+        numbers = tensor.read_rows(rows, (*request.leading, head))
         weights, keys = _largest_per_row(numbers, allowed)
         known = replace(
             known,
@@ -158,12 +160,6 @@ def read_more_weights(resolved: ResolvedView, is_over: Callable[[], bool]) -> No
     cached[wanted.key] = known  # the most recent one is last
     if len(cached) > MAX_CACHED_QUERY_SETS:
         del cached[next(iter(cached))]
-
-
-def _empty_weights(wanted: QueriesToRead, keys: int) -> StrongestWeights:
-    count = min(MAX_LINES, keys)
-    none = np.zeros((0, len(wanted.queries), count))
-    return StrongestWeights(wanted.queries, none, none.astype(int), 0, len(wanted.request.heads))
 
 
 def _largest_per_row(numbers: np.ndarray, allowed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -373,18 +373,21 @@ def paint_labels(
     step = max(1, math.ceil(line / rows.height - 0.25))
     first = max(0, rows.row_at(max(seen[0] - line, rows.top)) or 0) // step * step
     for side, token in ((LineSide.QUERY, panel.query), (LineSide.KEY, panel.key)):
-        lit = None if token is None else rows.row_of(token)
+        highlighted = None if token is None else rows.row_of(token)
         painter.setFont(scaled_font(12))
         painter.setPen(QColor(theme.ink))
         for at in range(first, rows.count, step):
             if rows.row_middle(at) > seen[1] + line:
                 break
-            if lit is None or abs(at - lit) >= step:  # it would overlap the highlighted one
+            if (
+                highlighted is None or abs(at - highlighted) >= step
+            ):  # it would overlap the highlighted one
                 _paint_label(painter, panel.labels[at], label_box(rows, side, at), side)
-        if lit is not None:
+        if highlighted is not None:
             painter.setFont(scaled_font(12, QFont.Weight.DemiBold))
             painter.setPen(QColor(theme.accent))
-            _paint_label(painter, panel.labels[lit], label_box(rows, side, lit), side)
+            box = label_box(rows, side, highlighted)
+            _paint_label(painter, panel.labels[highlighted], box, side)
 
 
 def _paint_label(painter: QPainter, label: str, box: QRectF, side: LineSide) -> None:

@@ -289,7 +289,12 @@ def _describe_counts(run: Run, request: LineRequest, lines: SelectedLines) -> st
 
 
 def _build_notes(run: Run, request: LineRequest, counted: str) -> tuple[str, ...]:
-    notes = [*_describe_numbers(run, request), *filter(None, [counted])]
+    """Name the numbers that are drawn, unless they are the plain weights, and the options."""
+    qualifier, notes = run.trace.weights_qualifier(request.stage), []
+    if request.lens is not WeightTransform.PLAIN or qualifier:
+        notes.append(", ".join(filter(None, (_NUMBER_NAMES[request.lens], qualifier))))
+    if counted:
+        notes.append(counted)
     if request.threshold:
         notes.append(f"{_NUMBER_NAMES[request.lens]} ≥ {request.threshold:g}")
     if request.is_by_query:
@@ -299,14 +304,6 @@ def _build_notes(run: Run, request: LineRequest, counted: str) -> tuple[str, ...
 
 def _describe_scope(request: LineRequest) -> str:
     return "per query and head" if len(request.heads) > 1 else "per query"
-
-
-def _describe_numbers(run: Run, request: LineRequest) -> list[str]:
-    """Name the numbers that are drawn, if they are not the plain weights."""
-    qualifier = run.trace.weights_qualifier(request.stage)
-    if request.lens is WeightTransform.PLAIN and not qualifier:
-        return []
-    return [", ".join(filter(None, (_NUMBER_NAMES[request.lens], qualifier)))]
 
 
 def _describe_largest(count: int) -> str:

@@ -101,10 +101,9 @@ class LinePane(QWidget):
         self.view.show_lines(panel, theme)
         self._show_options(panel, screen.wanted.lines)
         # Reserve space for the note on highlighted lines, or the picture would jump while pointing.
-        highlight_note = (
-            (panel.highlight_note,) if panel.lines.is_thinned or panel.highlight_note else ()
-        )
-        self.notes.setText("\n".join((*panel.notes, *highlight_note)))
+        has_room = panel.lines.is_thinned or panel.highlight_note
+        notes = (*panel.notes, panel.highlight_note) if has_room else panel.notes
+        self.notes.setText("\n".join(notes))
         self.notes.setVisible(bool(panel.notes))
 
     def _show_options(self, panel: LinePanel, options: LineOptions) -> None:

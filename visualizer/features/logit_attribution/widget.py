@@ -82,13 +82,18 @@ class AttributionPane(QWidget):
         self._maps = QWidget()
         self._set_up_widgets()
         column = column_layout(self, (12, 4, 8, 8), spacing=6)
-        for part in (self.working, self._token_row(), self.message, self.sum):
+        for part in (self.working, self._build_token_row(), self.message, self.sum):
             column.addWidget(part)
         row = row_layout(self._maps, (0, 0, 0, 0), spacing=10)
         row.addWidget(self.parts, 11)
         row.addWidget(self.changes, 10)
         column.addWidget(self._maps, 1)
-        column.addWidget(self._ablation_row())
+        self._ablations = QWidget()
+        row = row_layout(self._ablations, (0, 0, 0, 0), spacing=6)
+        row.addWidget(self.ablate)
+        row.addWidget(self.progress, 1)
+        row.addWidget(self.cancel)
+        column.addWidget(self._ablations)
         column.addWidget(self.problem)
         column.addWidget(self.description)
         self._space = QWidget()
@@ -112,7 +117,7 @@ class AttributionPane(QWidget):
             each.chosen.connect(self._choose_head)
             each.pointed.connect(self._show_description)
 
-    def _token_row(self) -> QWidget:
+    def _build_token_row(self) -> QWidget:
         """Build the box for choosing or typing the token."""
         self.token.setEditable(True)
         # The default completer would replace what the user types by another token.
@@ -133,14 +138,6 @@ class AttributionPane(QWidget):
         row.addWidget(PlainLabel("Next token"))
         row.addWidget(self.token, 1)
         return whole
-
-    def _ablation_row(self) -> QWidget:
-        self._ablations = QWidget()
-        row = row_layout(self._ablations, (0, 0, 0, 0), spacing=6)
-        row.addWidget(self.ablate)
-        row.addWidget(self.progress, 1)
-        row.addWidget(self.cancel)
-        return self._ablations
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
         panel = screen.panel(ATTRIBUTION_PANEL)
