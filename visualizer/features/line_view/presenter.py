@@ -250,9 +250,9 @@ def _build_long_text_picture(source: LineSource, panel: LinePanel) -> LinePanel:
     listed = tuple(sorted(tokens or wanted.queries))
     otherwise = BELOW_THRESHOLD_MESSAGE if of_long else SEARCHING_MESSAGE
     message = _no_lines_message(lines, whole, otherwise)
-    counts = _describe_long_text_counts(wanted, found, lines) if found else ""
     if source.is_covered:
         message, lines = HIDDEN_MESSAGE, empty_selection()
+    counts = _describe_long_text_counts(wanted, found, lines) if found else ""
     return replace(
         panel,
         labels=tuple(f"{token + 1:,} {panel.labels[token]}" for token in listed),
