@@ -72,9 +72,15 @@ class SelectedLines(Struct, frozen=True, eq=False):
 
     def subset(self, which: np.ndarray | slice, is_thinned: bool) -> SelectedLines:
         """Return some of the lines, in their order."""
-        names = ("heads", "queries", "keys", "weights", "line_strengths")
-        arrays = {name: getattr(self, name)[which] for name in names}
-        return replace(self, is_thinned=is_thinned, **arrays)
+        return replace(
+            self,
+            heads=self.heads[which],
+            queries=self.queries[which],
+            keys=self.keys[which],
+            weights=self.weights[which],
+            line_strengths=self.line_strengths[which],
+            is_thinned=is_thinned,
+        )
 
 
 class LineRequest(Struct, frozen=True):

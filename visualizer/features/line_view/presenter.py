@@ -243,15 +243,13 @@ def _build_long_text_picture(source: LineSource, panel: LinePanel) -> LinePanel:
     resolved, request = source.resolved, source.request
     wanted = queries_to_read(resolved)
     found, of_long = cached_weights(source.run, wanted), source.long_text_lines
-    whole = of_long.drawn if of_long else empty_selection()
+    whole = of_long.drawn if of_long and not source.is_covered else empty_selection()
     lines = source.reached_lines(whole)
     pinned = pinned_query(resolved)
     tokens = {*lines.queries.tolist(), *lines.keys.tolist(), *(() if pinned is None else (pinned,))}
     listed = tuple(sorted(tokens or wanted.queries))
     otherwise = BELOW_THRESHOLD_MESSAGE if of_long else SEARCHING_MESSAGE
-    message = _no_lines_message(lines, whole, otherwise)
-    if source.is_covered:
-        message, lines = HIDDEN_MESSAGE, empty_selection()
+    message = HIDDEN_MESSAGE if source.is_covered else _no_lines_message(lines, whole, otherwise)
     counts = _describe_long_text_counts(wanted, found, lines) if found else ""
     return replace(
         panel,
