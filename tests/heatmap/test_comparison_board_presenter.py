@@ -196,8 +196,8 @@ def test_what_does_not_fit_stands_beside_and_says_why(
     np.testing.assert_array_equal(a.values, CAUSAL.trace.read("context", (0,)))
     bar = present_comparison(resolved(live, view))
     assert bar
-    assert said in bar.said
-    assert "cannot be compared" in bar.said
+    assert said in bar.result
+    assert "cannot be compared" in bar.result
     assert bar.largest is None
 
 
@@ -207,7 +207,7 @@ def test_a_stage_that_a_has_not_is_shown_of_b_alone() -> None:
     assert titles(shown) == ["Dropout B"]
     bar = present_comparison(resolved(live, a_view(CAUSAL, stages=frozenset({"dropped"}))))
     assert bar
-    assert bar.said.startswith("A has no dropout")
+    assert bar.result.startswith("A has no dropout")
 
 
 def test_other_words_of_the_same_length_keep_their_labels() -> None:
@@ -249,7 +249,7 @@ def test_one_head_has_none_beside_it() -> None:
     assert titles(board(single, view)) == ["Weights"]
     bar = present_comparison(resolved(single, view))
     assert bar
-    assert bar.said == "There is only one head."
+    assert bar.result == "There is only one head."
 
 
 def test_samples_stand_beside_the_weights() -> None:
@@ -262,7 +262,7 @@ def test_samples_stand_beside_the_weights() -> None:
     bar = present_comparison(resolved(live, view))
     assert bar
     assert bar.summary == "Dropout 0.5, seeds 0 to 3: the error of the mean falls as 1/√N."
-    assert (bar.count, bar.most) == (4, 256)
+    assert (bar.count, bar.max_count) == (4, 256)
 
 
 def test_without_dropout_there_are_no_samples() -> None:
@@ -270,8 +270,8 @@ def test_without_dropout_there_are_no_samples() -> None:
     assert titles(board(FREE, view)) == ["Weights"]
     bar = present_comparison(resolved(FREE, view))
     assert bar
-    assert bar.said.startswith("Set a dropout rate above 0")
-    assert bar.most == 1
+    assert bar.result.startswith("Set a dropout rate above 0")
+    assert bar.max_count == 1
 
 
 # ----------------------------------------------------------------------------- one cursor
@@ -375,7 +375,7 @@ def test_the_largest_difference_is_named() -> None:
     words = ["Your", "journey", "starts", "with", "one", "step"]
     value = format_signed(float(by_hand[place]))
     named = f"{words[query]} → {words[key]} in head {head + 1}"
-    assert bar.said == f"Largest difference: {value}, {named}."
+    assert bar.result == f"Largest difference: {value}, {named}."
 
 
 def test_what_differs_between_a_and_b_is_named() -> None:
@@ -442,7 +442,7 @@ def test_a_comparison_is_set_aside_while_a_step_is_played(fields: dict[str, Any]
     assert not [one for one in board(FREE, view).heatmaps if one.part is not ComparedSide.PLAIN]
     bar = present_comparison(resolved(FREE, view))
     assert bar
-    assert (bar.said, bar.largest) == (PAUSED_NOTICE, None)
+    assert (bar.result, bar.largest) == (PAUSED_NOTICE, None)
 
 
 def test_what_is_warmed_is_all_that_is_read() -> None:

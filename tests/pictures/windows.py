@@ -70,7 +70,7 @@ def _compare(window: MainWindow) -> None:
 
 
 def _lines(window: MainWindow) -> None:
-    window.controllers.comparison_controller.stop()
+    window.controllers.comparison_controller.end_comparison()
     window.controllers.cell_selection_controller.unpin()
     for name, value in (("causal", True), ("d_in", 16), ("d_out", 16), ("heads", 4)):
         window.workspace.set(name, value)

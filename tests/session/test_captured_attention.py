@@ -328,7 +328,7 @@ def test_only_square_attention_is_measured_by_distance() -> None:
     table = screen(a_run((1, 1, 3, 5))).panel(HEADS_PANEL)
     assert table
     written = dict(
-        zip([column.title for column in table.columns], table.rows[0].written, strict=True)
+        zip([column.title for column in table.columns], table.rows[0].texts, strict=True)
     )
     assert {name for name, value in written.items() if value == "–"} == {
         *("Previous", "Current", "Distance"),
@@ -336,14 +336,14 @@ def test_only_square_attention_is_measured_by_distance() -> None:
     assert "Queries and keys are different tokens" in table.summary
     square = screen(a_run((1, 1, 5, 5))).panel(HEADS_PANEL)
     assert square
-    assert "–" not in square.rows[0].written
+    assert "–" not in square.rows[0].texts
 
 
 def test_samples_of_dropout_are_refused_in_a_sentence() -> None:
     run = a_run((1, 1, 3, 3))
     bar = screen(run, comparison=Comparison(ComparisonKind.SAMPLES)).panel(COMPARISON_PANEL)
     assert bar
-    assert bar.said.startswith("Captured attention has no dropout")
+    assert bar.result.startswith("Captured attention has no dropout")
 
 
 def test_layers_stand_side_by_side_as_texts_do() -> None:

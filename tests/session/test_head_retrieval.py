@@ -134,7 +134,7 @@ def test_before_the_heads_of_a_long_text_are_measured_it_stands_alone() -> None:
     shown = resolved(long, View(pinned=PINNED))
     first = present_heads(shown, None)
     assert first is not None
-    assert {row.written for row in first.rows} == {("–",)}
+    assert {row.texts for row in first.rows} == {("–",)}
     assert first.sentences == ()
     values = read(shown)
     table = present_heads(shown, first)
@@ -146,7 +146,7 @@ def test_before_the_heads_of_a_long_text_are_measured_it_stands_alone() -> None:
 
 
 def test_small_weights_of_a_long_text_are_written_and_not_as_0() -> None:
-    written = [RETRIEVAL.written(value) for value in (0.0148, 0.1, 62.34, 0.0)]
+    written = [RETRIEVAL.format_value(value) for value in (0.0148, 0.1, 62.34, 0.0)]
     assert written == ["0.0148", "0.1", "62.3", "0.0"]
 
 

@@ -237,7 +237,7 @@ def test_a_click_shows_the_layer_and_pins_the_token(model_window: Hand) -> None:
     row = resolved.run.trace.read("weights", (1, head, query))
     assert (query, key) == (2, int(row.argmax()))
     assert table.cells.marked == {(1, 2)}
-    assert "The model’s prediction" in hand.window.panes["Lens"].said.text()
+    assert "The model’s prediction" in hand.window.panes["Lens"].description.text()
 
 
 def test_without_a_model_the_pane_says_what_to_do(hand: Hand) -> None:
@@ -259,7 +259,7 @@ def test_what_heads_add_and_what_is_lost_without_them(model_window: Hand, folder
     np.testing.assert_allclose(cells.values[:, -1], parts.rest, atol=1e-6)
     assert "Sum" in pane.sum.text()
     assert not pane.changes.isVisible()
-    assert "can differ" in pane.said.text()
+    assert "can differ" in pane.description.text()
     QTest.mouseClick(pane.ablate, Qt.MouseButton.LeftButton)
     answered(hand)
     assert pane.changes.isVisible()
@@ -268,7 +268,7 @@ def test_what_heads_add_and_what_is_lost_without_them(model_window: Hand, folder
     pane.changes.table.setFocus()
     for key in (Qt.Key.Key_Down, Qt.Key.Key_Right, Qt.Key.Key_Return):
         QTest.keyClick(pane.changes.table, key)
-    assert "Without layer 2, head 2" in pane.said.text()
+    assert "Without layer 2, head 2" in pane.description.text()
     hand.settle()
     resolved = hand.window.workspace.screen.resolved
     assert resolved
@@ -325,7 +325,7 @@ def test_heads_stand_between_two_measures_and_a_click_shows_one(model_window: Ha
     assert pane.up.currentText() == "Logit contribution"
     place = panel.places[3]
     QTest.mouseMove(pane.plot, pane.plot.head_position(place).toPoint())
-    hand.until(lambda: pane.said.text() == panel.describe(place))
+    hand.until(lambda: pane.description.text() == panel.describe(place))
     hand.click(pane.plot, pane.plot.head_position(place).toPoint())
     hand.settle()
     assert hand.window.workspace.screen.panel(SCATTER_PANEL).shown == {place}

@@ -164,7 +164,7 @@ def test_all_heads_are_seen_at_once_and_a_click_shows_one(model_window: Hand) ->
     assert (weights[~allowed] == 0).all()
     at = panel.places.index((1, 2))
     QTest.mouseMove(pane.grid.viewport(), pane.grid.rect_of(at).center())
-    hand.until(lambda: pane.said.text().startswith("Layer 2, head 3"))
+    hand.until(lambda: pane.description.text().startswith("Layer 2, head 3"))
     QTest.mouseClick(
         pane.grid.viewport(), Qt.MouseButton.LeftButton, pos=pane.grid.rect_of(at).center()
     )
@@ -265,8 +265,8 @@ def test_heads_are_switched_in_the_overview_and_stay_where_they_are(model_window
     QTest.keyClick(grid, Qt.Key.Key_Delete)
     hand.settle()
     assert {*hand.window.workspace.screen.panel(LAYERS_PANEL).edits} == {*places[:2]}
-    assert hand.window.panes["Layers"].said.text().startswith(panel.name(places[1]))
-    assert ", rank 2 of 8" in hand.window.panes["Layers"].said.text()
+    assert hand.window.panes["Layers"].description.text().startswith(panel.name(places[1]))
+    assert ", rank 2 of 8" in hand.window.panes["Layers"].description.text()
 
 
 def test_the_caption_tells_of_the_head_that_is_shown(model_window: Hand) -> None:

@@ -85,7 +85,7 @@ def test_layers_show_some_rows(long_text: Hand) -> None:
     hand = long_text
     pane = open_pane(hand, "Layers")
     screen = hand.window.workspace.screen
-    assert "one row in 4" in pane.said.text()
+    assert "one row in 4" in pane.description.text()
     weights = screen.panel(LAYERS_PANEL).weights
     assert weights is not None
     whole = run_of(hand).trace.read("weights", (0,))
@@ -113,11 +113,11 @@ def test_lines_are_the_strongest_of_the_pinned_query_and_those_near_it(long_text
     assert len(drawn) >= 64
     np.testing.assert_allclose(drawn[:64], near[:64], rtol=1e-5)
     view = pane.view
-    row = view.rows.row(50)
+    row = view.rows.row_of(50)
     QTest.mouseClick(
         view.viewport(),
         Qt.MouseButton.LeftButton,
-        pos=QPoint(20, round(view.rows.middle(row) - view.verticalScrollBar().value())),
+        pos=QPoint(20, round(view.rows.row_middle(row) - view.verticalScrollBar().value())),
     )
     workspace = hand.window.workspace
     hand.until(lambda: workspace.view.pinned not in {pinned, None})
@@ -171,7 +171,7 @@ def test_a_comparison_says_which_text_would_fit(
     assert not run_of(hand).trace.is_blockwise
     panel = hand.window.workspace.screen.panel(COMPARISON_PANEL)
     assert panel
-    assert panel.said == (
+    assert panel.result == (
         "The text of A is too long to compare: its matrices are not kept in memory. "
         "Use at most about 50 tokens."
     )
@@ -179,7 +179,7 @@ def test_a_comparison_says_which_text_would_fit(
     hand.settle()
     panel = hand.window.workspace.screen.panel(COMPARISON_PANEL)
     assert panel
-    assert panel.said.startswith("The text is too long to compare")
+    assert panel.result.startswith("The text is too long to compare")
 
 
 def test_heads_tell_how_much_they_read_the_pinned_key_before_they_are_measured(
@@ -193,7 +193,7 @@ def test_heads_tell_how_much_they_read_the_pinned_key_before_they_are_measured(
 
     def written() -> list[str]:
         table = workspace.screen.panel(HEADS_PANEL)
-        return [row.written[0] for row in table.rows] if table else []
+        return [row.texts[0] for row in table.rows] if table else []
 
     def wanted(query: int, keys: list[int]) -> list[str]:
         rows = run_of(hand).trace.read("weights")[:, query].astype(np.float64)
@@ -201,7 +201,7 @@ def test_heads_tell_how_much_they_read_the_pinned_key_before_they_are_measured(
 
     hand.until(lambda: written() == wanted(90, [11]))
     assert pane.measuring.start.isVisible()
-    assert pane.said.text().startswith(LONG_TEXT_MESSAGE)
+    assert pane.sentences.text().startswith(LONG_TEXT_MESSAGE)
     hand.key(Qt.Key.Key_Up)
     hand.until(lambda: written() == wanted(89, [11]))
     workspace.change_view(
@@ -218,7 +218,7 @@ def test_heads_are_measured_when_that_is_asked_for(
 ) -> None:
     hand = long_text
     pane = open_pane(hand, "Heads")
-    assert pane.said.text() == LONG_TEXT_MESSAGE
+    assert pane.sentences.text() == LONG_TEXT_MESSAGE
     assert not pane.view.isVisible()
     hand.click(pane.measuring.start)
     hand.until(lambda: is_idle(hand))
@@ -229,12 +229,10 @@ def test_heads_are_measured_when_that_is_asked_for(
     use_usual_limits()
     whole = compute_run(run.texts, run.trace.spec)
     assert not whole.trace.is_blockwise
-    table = hand.window.workspace.screen.panel(HEADS_PANEL)
-    assert table
-    assert table.measures
+    measures = run.trace.measured("weights", run.texts)
     wanted = whole.trace.measured("weights", run.texts)
     for name in HeadMeasures.__struct_fields__:
-        found = getattr(table.measures, name)
+        found = getattr(measures, name)
         np.testing.assert_allclose(found, getattr(wanted, name), rtol=1e-5, err_msg=name)
     scatter = open_pane(hand, "Scatter")
     assert not scatter.measuring.isVisible()
@@ -286,7 +284,7 @@ def test_another_text_ends_the_measuring(long_text: Hand, slow: Slow) -> None:
     hand.settle()
     hand.until(slow.has_ended.is_set)
     assert is_idle(hand)
-    assert pane.said.text() == LONG_TEXT_MESSAGE
+    assert pane.sentences.text() == LONG_TEXT_MESSAGE
     assert pane.measuring.start.isVisible()
 
 
@@ -300,5 +298,5 @@ def test_what_fails_is_said(long_text: Hand, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(worker_jobs, "measure_heads", fail)
     hand.click(pane.measuring.start)
     assert "ZeroDivisionError: of all things" in hand.details_of_bug()
-    assert pane.said.text() == f"{FAILED_MESSAGE} {LONG_TEXT_MESSAGE}"
+    assert pane.sentences.text() == f"{FAILED_MESSAGE} {LONG_TEXT_MESSAGE}"
     assert pane.measuring.start.isVisible()

@@ -161,7 +161,7 @@ def test_every_part_of_what_is_said_of_a_cell_is_escaped(application: QApplicati
         BOLD,
         (CellTextPiece(FILE), CellTextPiece(BOLD, Cell("weights", (0, 0, 0)))),
         FILE,
-        chosen=True,
+        is_chosen=True,
     )
     readout = CellPanel(BOLD, "", "0.5", FILE, (term,), FILE, BOLD, False, (FILE,))
     pane.show_cell(readout, LIGHT)

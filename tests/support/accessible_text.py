@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtGui import QAccessible
 
+from visualizer.widgets.accessibility import install_factory
+
 if TYPE_CHECKING:
     from PySide6.QtWidgets import QWidget
 
@@ -20,6 +22,7 @@ class Heard:
 
 
 def heard(widget: QWidget) -> Heard:
+    install_factory()  # as every window does
     told = QAccessible.queryAccessibleInterface(widget)
     kinds = (QAccessible.Text.Name, QAccessible.Text.Value, QAccessible.Text.Description)
     return Heard(told.role(), *(told.text(kind) for kind in kinds))

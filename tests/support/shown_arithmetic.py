@@ -61,14 +61,14 @@ def rounding(shown: str) -> float:
 
 def term_faults(panel: CellPanel, dtype: str) -> Iterator[str]:
     """Yield the terms whose factors do not give their value."""
-    magnified = max([1.0, *(magnification(term.written) for term in panel.terms)])
+    magnified = max([1.0, *(magnification(term.product) for term in panel.terms)])
     for term in panel.terms:
-        product, value = evaluate_text(term.written.split(" = ")[0]), evaluate_text(term.value)
-        if "exp(" in term.written:  # the naive softmax overflows as the computation does
+        product, value = evaluate_text(term.product.split(" = ")[0]), evaluate_text(term.value)
+        if "exp(" in term.product:  # the naive softmax overflows as the computation does
             with np.errstate(over="ignore"):
                 product = float(np.float64(product).astype(dtype))
         if product != pytest.approx(value, rel=2e-2, abs=5e-3 * magnified, nan_ok=True):
-            yield f"{panel.heading}: {term.written} is {product} and not {term.value}"
+            yield f"{panel.heading}: {term.product} is {product} and not {term.value}"
 
 
 def cell_faults(panel: CellPanel, dtype: str = "float32") -> list[str]:
@@ -93,7 +93,7 @@ def cell_faults(panel: CellPanel, dtype: str = "float32") -> list[str]:
         is_near = result == pytest.approx(evaluate_text(right), rel=rounded, abs=1e-4, nan_ok=True)
         is_near |= rounded > 0.5
     else:
-        (chosen,) = [term for term in panel.terms if term.chosen] or panel.terms
+        (chosen,) = [term for term in panel.terms if term.is_chosen] or panel.terms
         is_near = chosen.value == right
     if right != panel.value or not is_near:
         faults.append(f"{panel.heading}: {values}, {panel.closing}, {panel.value}")

@@ -130,7 +130,7 @@ class Explained:
     @property
     def terms(self) -> tuple[tuple[str, str, str], ...]:
         """Terms of the computation: source, product and value of each."""
-        return tuple((term.name, term.written, term.value) for term in self.readout.terms)
+        return tuple((term.name, term.product, term.value) for term in self.readout.terms)
 
     def __str__(self) -> str:
         return "\n".join([self.readout.heading, self.sentence, self.formula, *self._format_terms()])

@@ -86,11 +86,21 @@ class HeadMeasures(Struct, frozen=True, eq=False):
     queries: np.ndarray
 
 
-# Columns of the working tensor; the last two mark the queries that enter the means.
-(
-    ENTROPY, DISTANCE, FIRST, OWN, PREVIOUS, TOP_WEIGHT, INDUCTION, DUPLICATE, VALUE_WEIGHTING,
-    READS, HAS_LENGTH,
-) = range(11)  # fmt: skip
+MEASURES = HeadMeasures.__struct_fields__
+"""Names of the measures, in the order of the columns of means."""
+ENTROPY = MEASURES.index("entropy")
+DISTANCE = MEASURES.index("distance")
+FIRST = MEASURES.index("first")
+OWN = MEASURES.index("own")
+PREVIOUS = MEASURES.index("previous")
+LARGEST = MEASURES.index("largest")
+INDUCTION = MEASURES.index("induction")
+DUPLICATE = MEASURES.index("duplicate")
+VALUE_WEIGHTING = MEASURES.index("value_weighting")
+QUERIES = MEASURES.index("queries")
+"""For a query, whether any of its weights is nonzero; as a mean, the number of such queries."""
+HAS_LENGTH = len(MEASURES)
+"""Another column per query: whether its weighted values have a nonzero norm."""
 EQUAL_TOKEN_OFFSETS = ((INDUCTION, 1), (DUPLICATE, 0))
 """Columns of the equal-token measures, and the offset of their keys after the equal token."""
 POSITION_MEASURES = (DISTANCE, OWN, PREVIOUS, INDUCTION, DUPLICATE)
@@ -119,8 +129,8 @@ def measure_heads(
     """
     *leading, heads, queries, keys = weights.shape
     norms = None if values is None else values.norm(dim=-1)  # … head key
-    first, text_numbers = first_query((queries, keys), texts), _TokenIds(texts or ())
-    means = weights.new_empty((*leading, heads, READS + 1))  # … text head measure
+    first, ids = first_query((queries, keys), texts), [_token_ids(text) for text in texts or ((),)]
+    means = weights.new_empty((*leading, heads, len(MEASURES)))  # … text head measure
     several = max(1, CELLS // (queries * keys))
     for place in np.ndindex(*leading):
         real = lengths[place[-1]] if lengths else queries
@@ -130,7 +140,7 @@ def measure_heads(
             means[place][some] = _measure_heads(
                 _split_into_bands(own),
                 own.new_zeros((len(own), real, HAS_LENGTH + 1)),
-                text_numbers.at(place),
+                ids[place[-1] if len(ids) > 1 else 0],
                 None if norms is None else norms[place][some],
                 first,
             )
@@ -165,16 +175,12 @@ def measure_layerwise(
         return measure_heads(held.tensor.detach(), lengths, texts, vectors)
     layers = held.by_layer()
     vectors_by_layer = [None] * len(layers) if values is None else values.by_layer()
-    each = [
+    by_layer = [
         measure_layerwise(own, vectors, lengths, texts)
         for own, vectors in zip(layers, vectors_by_layer, strict=True)
     ]
-    found = HeadMeasures(
-        *(np.stack([getattr(one, name) for one in each]) for name in HeadMeasures.__struct_fields__)
-    )
-    for name in HeadMeasures.__struct_fields__:
-        getattr(found, name).flags.writeable = False
-    return found
+    stacked = {name: np.stack([getattr(one, name) for one in by_layer]) for name in MEASURES}
+    return _read_only_measures(stacked)
 
 
 def measure_by_bands(
@@ -194,17 +200,17 @@ def measure_by_bands(
         Called with the number of measured rows and the total number of rows.
     """
     *leading, heads, queries, keys = held.shape
-    first, text_numbers = first_query((queries, keys), texts), _TokenIds(texts or ())
+    first, ids = first_query((queries, keys), texts), [_token_ids(text) for text in texts or ((),)]
     of_place = [lengths[place[-1]] if lengths else queries for place in np.ndindex(*leading)]
     done, rows = 0, heads * sum(of_place)
-    means = held.zeros((*leading, heads, READS + 1))
+    means = held.zeros((*leading, heads, len(MEASURES)))
     for place, real in zip(np.ndindex(*leading), of_place, strict=True):
         for head in range(heads):
             own = (*place, head)
             means[own] = _measure_heads(
                 _report_progress(held.bands(own, real), progress, (done, rows)),
                 held.zeros((1, real, HAS_LENGTH + 1)),
-                text_numbers.at(place),
+                ids[place[-1] if len(ids) > 1 else 0],
                 None if norms is None else norms[own][None],
                 first,
             )[0]
@@ -216,7 +222,7 @@ def measure_by_bands(
 def _to_measures(means: Tensor) -> HeadMeasures:
     array = means.cpu().numpy().astype(np.float64)
     array.flags.writeable = False
-    return HeadMeasures(*(array[..., column] for column in range(READS + 1)))
+    return HeadMeasures(*np.moveaxis(array, -1, 0))
 
 
 def _split_into_bands(weights: Tensor) -> Iterator[WeightBand]:
@@ -234,18 +240,6 @@ def _report_progress(
     for band in bands:
         progress(done + band.queries.start, rows)
         yield band
-
-
-class _TokenIds:
-    """Token ids of each text, equal for equal tokens; none if no token is repeated."""
-
-    def __init__(self, texts: Texts) -> None:
-        self._numbers = [_token_ids(text) for text in texts]
-
-    def at(self, place: tuple[int, ...]) -> np.ndarray | None:
-        if not self._numbers:
-            return None
-        return self._numbers[place[-1] if len(self._numbers) > 1 else 0]
 
 
 def attended_keys(weights: Tensor) -> np.ndarray:
@@ -287,10 +281,10 @@ def measure_uniform(
     """
     reads = np.flatnonzero(allowed[:queries].any(-1))  # the queries with allowed keys
     counts = allowed.sum(-1)[reads]
-    found = np.full((READS + 1, len(reads)), math.nan)  # measure query
+    found = np.full((len(MEASURES), len(reads)), math.nan)  # measure query
     found[ENTROPY] = np.log2(counts)
     found[FIRST] = allowed[reads, 0] / counts
-    found[TOP_WEIGHT] = 1 / counts
+    found[LARGEST] = 1 / counts
     if first is not None:
         own = reads + first  # positions among the keys
         places = [*zip(reads.tolist(), own.tolist(), strict=True)]
@@ -305,10 +299,10 @@ def measure_uniform(
                     for row, query in places
                 ]
                 found[column] /= counts
-    means = [_mean_or_nan(row[~np.isnan(row)]) for row in found[:READS]]
+    moved = math.nan
     if norms is not None and len(reads):
-        means[VALUE_WEIGHTING] = _uniform_value_weighting(allowed[reads], norms)
-    return HeadMeasures(*(np.array([one]) for one in (*means, len(reads))))
+        moved = _uniform_value_weighting(allowed[reads], norms)
+    return _uniform_means(found, moved)
 
 
 def measure_uniform_in_ranges(
@@ -336,9 +330,9 @@ def measure_uniform_in_ranges(
     reads = np.flatnonzero(ranges[0] < ranges[1])
     starts, stops = (ends[reads].astype(np.int64) for ends in ranges)
     counts = stops - starts
-    found = np.full((READS + 1, len(reads)), math.nan)  # measure query
+    found = np.full((len(MEASURES), len(reads)), math.nan)  # measure query
     found[ENTROPY] = np.log2(counts)
-    found[TOP_WEIGHT] = 1 / counts
+    found[LARGEST] = 1 / counts
     before = _sum_to(reads - np.minimum(starts, reads)) - _sum_to(reads - np.minimum(stops, reads))
     behind = np.maximum(stops, reads), np.maximum(starts, reads)
     after = _sum_to(behind[0] - 1 - reads) - _sum_to(behind[1] - 1 - reads)
@@ -356,10 +350,17 @@ def measure_uniform_in_ranges(
             found[column] /= counts
     if first is None:
         found[[*POSITION_MEASURES]] = math.nan
-    means = [_mean_or_nan(row[~np.isnan(row)]) for row in found[:READS]]
+    moved = math.nan
     if norms is not None and len(reads):
-        means[VALUE_WEIGHTING] = _value_weighting_in_ranges(starts, stops, norms, progress)
-    return HeadMeasures(*(np.array([one]) for one in (*means, len(reads))))
+        moved = _value_weighting_in_ranges(starts, stops, norms, progress)
+    return _uniform_means(found, moved)
+
+
+def _uniform_means(found: np.ndarray, value_weighting: float) -> HeadMeasures:
+    """Return the means of the values of each query, [measure, query], as measures of one head."""
+    means = np.array([_mean_or_nan(row[~np.isnan(row)]) for row in found])
+    means[VALUE_WEIGHTING], means[QUERIES] = value_weighting, found.shape[1]
+    return HeadMeasures(*means[:, None])
 
 
 def _sum_to(numbers: np.ndarray) -> np.ndarray:
@@ -504,7 +505,7 @@ def _measure_heads(
     Returns
     -------
     Tensor
-        [head, measure], the number of queries the last.
+        [head, measure].
     """
     tokens = None if numbers is None else found.new_tensor(numbers.tolist()).int()
     for band in bands:
@@ -524,7 +525,7 @@ def _measure_heads(
             continue
         of_queries = slice(first, first + found.shape[1])
         has_any = found.new_tensor(_has_earlier_equal(numbers, after)[of_queries].tolist())
-        means[:, column] = _mean_where(found[..., column], has_any * found[..., READS])
+        means[:, column] = _mean_where(found[..., column], has_any * found[..., QUERIES])
     means[:, VALUE_WEIGHTING] = _mean_where(found[..., VALUE_WEIGHTING], found[..., HAS_LENGTH])
     return means
 
@@ -537,8 +538,8 @@ def _measure_band(band: WeightBand, found: Tensor, first_query: int | None) -> N
     bits = weights.masked_fill(is_zero, 1).log_().mul_(weights).sum(-1) / -math.log(2)
     found[..., ENTROPY] = bits
     largest = weights.amax(-1)
-    found[..., TOP_WEIGHT] = largest.clamp(min=0) if band.has_others else largest
-    found[..., READS] = is_zero.all(-1).logical_not()
+    found[..., LARGEST] = largest.clamp(min=0) if band.has_others else largest
+    found[..., QUERIES] = is_zero.all(-1).logical_not()
     if keys.start == 0:
         found[..., FIRST] = weights[..., 0]
     if first_query is not None:
@@ -604,12 +605,12 @@ def _mean_where(values: Tensor, counts: Tensor) -> Tensor:
 
 def _mean_over_queries(found: Tensor, first_query: int) -> Tensor:
     """Return the means over the queries with nonzero weights, and the number of these queries."""
-    found, reads = found[..., : READS + 1], found[..., READS]
+    found, reads = found[..., : len(MEASURES)], found[..., QUERIES]
     sums = (found * reads[..., None]).sum(-2)  # a row without weights is all zeros
     means = sums / reads.sum(-1, keepdim=True)
     have_previous = reads if first_query else reads[:, 1:]
     means[:, PREVIOUS] = sums[:, PREVIOUS] / have_previous.sum(-1)
-    means[:, READS] = sums[:, READS]
+    means[:, QUERIES] = sums[:, QUERIES]
     return means
 
 
@@ -674,40 +675,36 @@ def measure_patterns(weights: BlockwiseTensor, words: tuple[str, ...]) -> HeadMe
     words : tuple of str
         The tokens of the text.
     """
-    leading = weights.shape[:-2]
-    means = {name: np.full(leading, math.nan) for name in find_patterns(words)}
+    leading, means = weights.shape[:-2], {}
     for name, (queries, keys) in find_patterns(words).items():
-        for place in _leading_indices(leading) if len(queries) else ():
+        means[name] = np.full(leading, math.nan)
+        for place in np.ndindex(leading) if len(queries) else ():
             means[name][place] = weights.values_at_keys(place, queries, keys).mean(dtype=np.float64)
-    return _create_measures(means, leading, len(words))
+    return _pattern_measures(means, leading, len(words))
 
 
 def measure_uniform_patterns(masking: MaskingSpec, words: tuple[str, ...]) -> HeadMeasures:
     """Return the same measures for a head that attends to all allowed keys equally, [1]."""
-    count = len(words)
-    means = {name: np.full(1, math.nan) for name in find_patterns(words)}
-    ranges = allowed_key_ranges(masking, count, 0)
+    ranges = allowed_key_ranges(masking, len(words), 0)
     assert ranges is not None  # long texts have no custom masks
     starts, stops = ranges
+    means = {}
     for name, (queries, keys) in find_patterns(words).items():
-        if len(queries):
-            start, stop = starts[queries], stops[queries]
-            is_read = (keys >= start) & (keys < stop)
-            means[name][0] = (is_read / np.maximum(1, stop - start)).mean()
-    return _create_measures(means, (1,), count)
+        start, stop = starts[queries], stops[queries]
+        is_read = (keys >= start) & (keys < stop)
+        means[name] = np.array([_mean_or_nan(is_read / np.maximum(1, stop - start))])
+    return _pattern_measures(means, (1,), len(words))
 
 
-def _leading_indices(sizes: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    yield from np.ndindex(*sizes)
-
-
-def _create_measures(
+def _pattern_measures(
     means: Mapping[str, np.ndarray], sizes: tuple[int, ...], queries: int
 ) -> HeadMeasures:
-    """Return read-only measures; those without means are NaN."""
-    unknown = np.full(sizes, math.nan)
-    known = {name: means.get(name, unknown) for name in HeadMeasures.__struct_fields__}
-    known["queries"] = np.full(sizes, float(queries))
-    for array in known.values():
+    """Return the measures with known means; the others are NaN."""
+    unknown = dict.fromkeys(MEASURES, np.full(sizes, math.nan))
+    return _read_only_measures({**unknown, **means, "queries": np.full(sizes, float(queries))})
+
+
+def _read_only_measures(arrays: Mapping[str, np.ndarray]) -> HeadMeasures:
+    for array in arrays.values():
         array.flags.writeable = False
-    return HeadMeasures(**known)
+    return HeadMeasures(**arrays)

@@ -51,7 +51,7 @@ class FeatureControllers:
         The strip of tokens, shown within the pane of the text.
     actions : mapping
         The actions of the commands, by id.
-    read_in : callable
+    set_readable : callable
         Enables the heatmaps' shortcuts and cell announcements in a widget.
     """
 
@@ -67,10 +67,10 @@ class FeatureControllers:
         board: BoardView,
         token_pane: TokenPane,
         actions: Mapping[str, QAction],
-        read_in: Callable[[QWidget], object],
+        set_readable: Callable[[QWidget], object],
     ) -> None:
         self.workspace, self.board, self.token_pane = workspace, board, token_pane
-        self.actions, self.set_readable = actions, read_in
+        self.actions, self.set_readable = actions, set_readable
         self.model_chooser_controller = ModelChooserController(workspace, window)
         self.model_connection_controller = ModelConnectionController(workspace, window)
         self.playback_controller = PlaybackController(workspace, window)
@@ -129,15 +129,17 @@ class FeatureControllers:
         if any(item.stage == stage and not item.is_shown for item in items):
             self.go_to_stage(stage)
         panels = self.workspace.screen.panel(BOARD_CONTENTS).board.heatmaps
-        for panel in [panel for panel in panels if panel.stage == stage][:1]:
-            self.board.reveal(
-                cell_at(panel, panel.rows.visible_range[0], panel.columns.visible_range[0])
-            )
+        panel = next((panel for panel in panels if panel.stage == stage), None)
+        if panel:
+            row, column = panel.rows.visible_range[0], panel.columns.visible_range[0]
+            self.board.reveal(cell_at(panel, row, column))
 
     def walk(self, down: int, right: int) -> None:
         """Move the pinned cell, or the step of the playback if no cell is pinned."""
         resolved = self.workspace.screen.resolved
-        if resolved and resolved.step_cell and not resolved.pinned_when_reached:
-            self.playback_controller.step(right) if right else self.playback_controller.skip(down)
-            return
-        self.cell_selection_controller.walk(down, right)
+        if not (resolved and resolved.step_cell) or resolved.pinned_when_reached:
+            self.cell_selection_controller.walk(down, right)
+        elif right:
+            self.playback_controller.step(right)
+        else:
+            self.playback_controller.skip(down)

@@ -211,7 +211,7 @@ def _count_samples(now: WindowState) -> int:
 
 def _can_add_samples(now: WindowState) -> bool:
     bar = now.panel(COMPARISON_PANEL)
-    return bar is not None and 0 < _count_samples(now) < bar.most
+    return bar is not None and 0 < _count_samples(now) < bar.max_count
 
 
 def _can_chat(now: WindowState) -> bool:
@@ -501,7 +501,7 @@ COMMANDS: tuple[WindowCommand, ...] = (
         lambda c: c.comparison_controller.keep_as_side_a(), ("Ctrl+D",), is_enabled=_has_numbers,
         tip="Keep the current numbers as side A of a comparison"),
     WindowCommand("comparison.swap", COMPARE, "&Swap A and B",
-        lambda c: c.comparison_controller.swap(),
+        lambda c: c.comparison_controller.swap_sides(),
         ("Ctrl+B",), is_enabled=_can_swap_sides),
     WindowCommand("comparison.compare_heads", COMPARE, "Compare two &heads",
         lambda c: c.comparison_controller.compare_heads(), ("Ctrl+H",), has_separator=True,
@@ -511,10 +511,10 @@ COMMANDS: tuple[WindowCommand, ...] = (
         is_enabled=_has_numbers,
         tip="Compare samples of dropout with their mean"),
     WindowCommand("comparison.scale_samples 1", COMPARE, "Double sa&mple count",
-        lambda c: c.comparison_controller.multiply_samples(1), ("Ctrl+>",),
+        lambda c: c.comparison_controller.scale_samples(1), ("Ctrl+>",),
         is_enabled=_can_add_samples),
     WindowCommand("comparison.scale_samples -1", COMPARE, "Hal&ve sample count",
-        lambda c: c.comparison_controller.multiply_samples(-1), ("Ctrl+<",),
+        lambda c: c.comparison_controller.scale_samples(-1), ("Ctrl+<",),
         is_enabled=lambda now: _count_samples(now) > 1),
     WindowCommand("comparison.add_sample", COMPARE, "Add &one sample",
         lambda c: c.comparison_controller.add_sample(), ("Ctrl+Shift+U",),
@@ -523,7 +523,7 @@ COMMANDS: tuple[WindowCommand, ...] = (
         lambda c: c.comparison_controller.go_to_largest(), ("Ctrl+G",), has_separator=True,
         is_enabled=_has_largest_difference),
     WindowCommand("comparison.stop", COMPARE, "Stop &comparing",
-        lambda c: c.comparison_controller.stop(),
+        lambda c: c.comparison_controller.end_comparison(),
         ("Ctrl+Shift+G",), is_enabled=lambda now: now.panel(COMPARISON_PANEL) is not None),
     WindowCommand("view.step_leading 1", VIEW, "Next layer or text",
         lambda c: c.view_controller.step_leading(1), ("Ctrl+PgDown",),

@@ -16,7 +16,7 @@ from visualizer.features.cell.presenter import (
     CELL_PANEL,
     MAX_SHOWN_TERMS,
     aggregate_cell_panel,
-    transform_line,
+    explain_transform,
 )
 from visualizer.format import format_number
 from visualizer.session.cell_address import Cell
@@ -54,7 +54,7 @@ def test_the_largest_names_its_head() -> None:
     numbers = float64("weights")[:, 4, 0]
     assert readout is not None
     best = int(numbers.argmax())
-    assert [term.chosen for term in readout.terms] == [head == best for head in range(4)]
+    assert [term.is_chosen for term in readout.terms] == [head == best for head in range(4)]
     assert readout.plain.startswith(
         f"In head {best + 1}, the attention weight from five (query 5) to "
     )
@@ -93,7 +93,7 @@ def test_of_many_heads_those_with_the_largest_numbers_are_shown_beside_the_large
     named = [int(term.name.removeprefix("head ")) - 1 for term in readout.terms]
     assert numbers.min() < 0
     assert sorted(numbers[named]) == sorted(numbers)[-MAX_SHOWN_TERMS:]
-    assert [head for head, term in zip(named, readout.terms, strict=True) if term.chosen] == [
+    assert [head for head, term in zip(named, readout.terms, strict=True) if term.is_chosen] == [
         int(numbers.argmax())
     ]
     assert readout.rest == "8 other heads, none larger"
@@ -136,12 +136,10 @@ def test_what_is_not_there_is_not_explained() -> None:
     ):
         shown = present(Document(), View(hovered=cell), RUN, None, False, None)
         assert shown.panel(CELL_PANEL) is None
-    single = Cell("weights", (0, 1, 0))
-    assert aggregate_cell_panel(resolved(RUN, View()), single, is_pinned=False) is None
 
 
 def test_a_weight_times_the_length_of_its_value() -> None:
-    (line,) = transform_line(
+    (line,) = explain_transform(
         resolved(RUN, View(lens=WeightTransform.TIMES_VALUE)), Cell("weights", (2, 3, 1))
     )
     length = np.sqrt((float64("values")[2, 1] ** 2).sum())
@@ -152,15 +150,15 @@ def test_a_weight_times_the_length_of_its_value() -> None:
 
 def test_a_weight_without_the_first_token() -> None:
     view, weights = View(lens=WeightTransform.WITHOUT_FIRST), float64("weights")[0, 4]
-    (line,) = transform_line(resolved(RUN, view), Cell("weights", (0, 4, 2)))
+    (line,) = explain_transform(resolved(RUN, view), Cell("weights", (0, 4, 2)))
     found = [float(each) for each in re.findall(r"\d+\.\d+", line)]
     rest = weights[1:].sum()
     np.testing.assert_allclose(found, [weights[2], rest, weights[2] / rest], atol=1e-4)
-    assert transform_line(resolved(RUN, view), Cell("weights", (0, 4, 0))) == (
+    assert explain_transform(resolved(RUN, view), Cell("weights", (0, 4, 0))) == (
         "Hidden: this is the first token.",
     )
-    assert transform_line(resolved(RUN, view), Cell("scores", (0, 4, 0))) == ()
-    assert transform_line(resolved(RUN, View()), Cell("weights", (0, 4, 0))) == ()
+    assert explain_transform(resolved(RUN, view), Cell("scores", (0, 4, 0))) == ()
+    assert explain_transform(resolved(RUN, View()), Cell("weights", (0, 4, 0))) == ()
 
 
 def test_without_the_first_token_shares_are_of_the_rest() -> None:

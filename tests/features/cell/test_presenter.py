@@ -92,7 +92,7 @@ def test_every_cell_can_be_told(case: Case) -> None:
             assert not re.match(r"0\.0000 ÷ 0\.0000 = 0", readout.closing)
             assert 1 <= len(readout.terms) <= MAX_SHOWN_TERMS
             assert readout.formula
-            assert all(term.written and term.value for term in readout.terms)
+            assert all(term.product and term.value for term in readout.terms)
 
 
 @examples(0.4)
@@ -193,7 +193,7 @@ def test_a_weight_is_said_with_the_words_it_joins() -> None:
         "one",
         "step",
     ]
-    assert [term.chosen for term in readout.terms] == [True] + 5 * [False]
+    assert [term.is_chosen for term in readout.terms] == [True] + 5 * [False]
     assert re.fullmatch(r"[\d.]+ ÷ [\d.]+ = 0\.4776", readout.closing)
 
 
@@ -234,7 +234,7 @@ def test_a_score_is_the_products_of_a_query_and_a_key() -> None:
     pair = "the query of starts (query 3) and the key of Your (key 1)"
     assert readout.plain == f"The dot product of {pair} is {readout.value}."
     queries, keys = (run.trace.read(name, (1,)) for name in ("queries", "keys"))
-    assert [term.written for term in readout.terms] == [
+    assert [term.product for term in readout.terms] == [
         f"{format_number(a)} × {format_number(b)}" for a, b in zip(queries[2], keys[0], strict=True)
     ]
     assert [term.name for term in readout.terms] == ["column 1", "column 2"]
@@ -373,7 +373,7 @@ def test_of_many_terms_the_largest_are_shown_and_the_rest_is_named() -> None:
     run = a_run(" ".join(f"w{number_}" for number_ in range(tokens)), mask=MaskKind.NONE, d_in=8)
     readout = told(run, Cell("weights", (0, 5, 7)))
     assert len(readout.terms) <= MAX_SHOWN_TERMS
-    assert [term.name for term in readout.terms if term.chosen] == ["w7"]
+    assert [term.name for term in readout.terms if term.is_chosen] == ["w7"]
     left = re.fullmatch(r"(\d+) other terms?: ([\d.]+)", readout.rest)
     assert left
     assert int(left[1]) + len(readout.terms) == tokens

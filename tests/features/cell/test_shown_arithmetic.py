@@ -25,7 +25,7 @@ from visualizer.attention.spec import (
     ScaleKind,
 )
 from visualizer.explanations.explain import Equation, equation, explain
-from visualizer.features.cell.presenter import CellPanel, head_cell_panel, transform_line
+from visualizer.features.cell.presenter import CellPanel, explain_transform, head_cell_panel
 from visualizer.format import format_number
 from visualizer.session.cell_address import Cell
 from visualizer.session.timeline import Step
@@ -82,9 +82,9 @@ def test_the_weight_of_the_only_key_is_divided_by_the_only_term(
 
 def test_where_only_the_first_key_has_a_weight_nothing_else_is_divided() -> None:
     shown = resolved(a_run("one two"), View(lens=WeightTransform.WITHOUT_FIRST))
-    (line,) = transform_line(shown, Cell("weights", (0, 0, 1)))
+    (line,) = explain_transform(shown, Cell("weights", (0, 0, 1)))
     assert "÷" not in line
-    (line,) = transform_line(shown, Cell("weights", (0, 1, 1)))
+    (line,) = explain_transform(shown, Cell("weights", (0, 1, 1)))
     assert line.endswith("= 1.0000")
 
 
@@ -100,7 +100,7 @@ def scores_of(run: Run, query: int) -> list[float]:
 
 
 def exponents(panel: CellPanel) -> list[str]:
-    return [term.written.removeprefix("exp(").removesuffix(")") for term in panel.terms]
+    return [term.product.removeprefix("exp(").removesuffix(")") for term in panel.terms]
 
 
 def test_the_naive_softmax_shows_the_scores_that_it_read() -> None:

@@ -101,7 +101,7 @@ def test_heads_that_are_off_are_named(tmp_path: Path) -> None:
 def test_a_message_is_made_by_the_template() -> None:
     source = ModelSource("/models/tiny", "tiny", "0" * 64, is_chat=True)
     reading = ModelReading("", (0,), {}, frozenset(), True, (), "", None, None)  # type: ignore[arg-type]
-    lines = model_script_lines(source, reading, "hello", 0, 0)
+    lines = [*model_script_lines(source, reading, "hello", 0, 0)]
     assert "text = tokenizer.apply_chat_template(" in lines
     assert '    text, add_special_tokens=False, return_tensors="pt")' in lines
     compile("\n".join(lines), "code", "exec")

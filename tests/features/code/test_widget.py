@@ -90,7 +90,7 @@ def test_the_code_is_shown_with_the_shapes_at_the_ends(pane: CodePane) -> None:
     expected = [f"{text}  {shape}" if shape else text for text, shape in WRITTEN]
     assert pane.code.toPlainText().splitlines() == expected
     assert pane.running.accessibleDescription() == "Weights in code"
-    pane.set_copy_enabled(True)
+    pane.copy.setEnabled(True)
     assert pane.copy.isEnabled()
     assert bars(pane) == set()
     pane.show_code(None, LIGHT)
@@ -178,7 +178,7 @@ def test_a_dialect_is_chosen_by_keys(pane: CodePane, qtbot: QtBot) -> None:
 
 def test_a_script_is_asked_for_by_keys(pane: CodePane, qtbot: QtBot) -> None:
     pane.show_code(a_twin(), LIGHT)
-    pane.set_copy_enabled(True)
+    pane.copy.setEnabled(True)
     pane.copy.setFocus()
     with qtbot.waitSignal(pane.scriptRequested):
         QTest.keyClick(pane.copy, Qt.Key.Key_Space)

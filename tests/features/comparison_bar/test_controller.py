@@ -97,7 +97,7 @@ def test_a_b_and_the_difference_are_read_in_one_cell(kept: Hand) -> None:
     press(kept, Qt.Key.Key_Z)
     assert not part(kept, ComparedSide.CHANGE).values.any()
     assert bar(kept).summary.text().startswith("A is the saved state")
-    assert bar(kept).said.text() == "No difference."
+    assert bar(kept).result.text() == "No difference."
 
 
 def test_what_is_kept_is_what_was_there(hand: Hand) -> None:
@@ -116,7 +116,7 @@ def test_one_goes_to_the_largest_difference(kept: Hand) -> None:
     assert largest
     press(kept, Qt.Key.Key_G)
     assert kept.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned == largest.largest
-    assert "Largest difference: −" in bar(kept).said.text()
+    assert "Largest difference: −" in bar(kept).result.text()
     kept.window.controllers.cell_selection_controller.unpin()
     click(kept, "Go to cell")
     assert kept.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned == largest.largest
@@ -193,7 +193,7 @@ def test_a_is_what_is_shown_and_not_what_is_yet_to_come(
 def test_a_text_of_another_length_says_so(kept: Hand) -> None:
     kept.type_sentence("a b c d e f g h")
     kept.settle()
-    assert bar(kept).said.text() == "A has 6 tokens, B has 8. These values cannot be compared."
+    assert bar(kept).result.text() == "A has 6 tokens, B has 8. These values cannot be compared."
     assert titles(kept) == ["Weights A", "Weights B"]
     assert not button(kept, "Go to cell").isEnabled()
     slot = next(slot for slot in kept.board.board_layout.slots if slot.heatmap.is_only_panel)
@@ -209,7 +209,7 @@ def test_a_comparison_waits_while_a_step_is_played(viewer: Viewer) -> None:
     hand = viewer.hand
     press(hand, Qt.Key.Key_D)
     viewer.key(Qt.Key.Key_PageDown)
-    assert bar(hand).said.text() == PAUSED_NOTICE
+    assert bar(hand).result.text() == PAUSED_NOTICE
     assert {heatmap.part for heatmap in hand.shown.heatmaps} == {ComparedSide.PLAIN}
     viewer.key(Qt.Key.Key_End)
     assert titles(hand) == ["Weights A", "Weights B", "B − A"]
@@ -261,8 +261,8 @@ def test_of_fewer_heads_than_were_compared_two_can_be_chosen(
     press(hand, Qt.Key.Key_H)
     hand.type_number("heads", "4")
     hand.settle()
-    assert bar(hand).said.text() == "There are only 4 heads."
-    assert bar(hand).first_head_box.currentText() == bar(hand).other.currentText() == "Head 4"
+    assert bar(hand).result.text() == "There are only 4 heads."
+    assert [box.currentText() for box in bar(hand).head_boxes] == ["Head 4", "Head 4"]
     hand.choose("First head", chosen)
     hand.settle()
     one, other = heads
@@ -346,7 +346,7 @@ def test_another_seed_is_another_sample(hand: Hand) -> None:
 def test_where_nothing_is_dropped_it_says_so(hand: Hand) -> None:
     hand.settle()
     press(hand, Qt.Key.Key_U)
-    assert bar(hand).said.text().startswith("Set a dropout rate above 0")
+    assert bar(hand).result.text().startswith("Set a dropout rate above 0")
     assert not bar(hand).count.isVisible()
     assert titles(hand) == ["Weights"]
 
@@ -404,7 +404,7 @@ def test_what_has_no_room_in_the_bar_is_in_a_menu(kept: Hand) -> None:
     kept.until(row.more.isVisible)
     assert row.more.accessibleName() == "More comparison controls"
     assert kept.window.width() == 800
-    assert bar(kept).said.width() >= 100
+    assert bar(kept).result.width() >= 100
     before = mask(kept)
     kept.choose_in_menu(row.more, "Swap A and B")
     assert mask(kept) is not before

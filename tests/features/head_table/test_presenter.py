@@ -24,9 +24,13 @@ from visualizer.attention.spec import BooleanMatrix, MaskKind, NormalisationKind
 from visualizer.attention.trace import Trace
 from visualizer.features.head_table.presenter import (
     COLUMNS,
+    CURRENT_COLUMN,
+    DISTANCE_COLUMN,
     ENTROPY_COLUMN,
+    FIRST_COLUMN,
     HEADS_PANEL,
     INDUCTION_COLUMN,
+    MAX_WEIGHT_COLUMN,
     NEAR_UNIFORM_MESSAGE,
     PANE_TITLE,
     PREVIOUS_COLUMN,
@@ -83,7 +87,7 @@ def test_rows_are_the_heads_and_their_mean() -> None:
     previous = [100 * np.mean([head[q, q - 1] for q in range(1, 6)]) for head in weights]
     found = np.array([row.values[at] for row in made.rows], float)
     np.testing.assert_allclose(found, [*previous, np.mean(previous)], rtol=1e-5)
-    assert made.rows[0].written[at] == f"{previous[0]:.1f}"
+    assert made.rows[0].texts[at] == f"{previous[0]:.1f}"
 
 
 def test_what_heads_do_is_said_in_words() -> None:
@@ -127,12 +131,12 @@ def test_no_head_stands_out_where_all_read_every_allowed_key_alike(mask: MaskKin
     made = table(run)
     assert made.sentences == (NEAR_UNIFORM_MESSAGE,)
     for row in made.rows:
-        # How far weights move by the lengths of values differs by head: the last is their mean.
-        values = (*row.values[:-1], made.rows[-1].values[-1])
-        np.testing.assert_allclose(np.array(values), np.array(made.uniform), rtol=1e-5)
+        for column, value, uniform in zip(made.columns, row.values, made.uniform, strict=True):
+            if column is not VALUE_WEIGHTING_COLUMN or row.head is None:  # else it differs by head
+                assert value == pytest.approx(uniform, rel=1e-5)
     table_of_twelve = table(a_run(12 * "word ", d_out=12, heads=12))
     at = table_of_twelve.columns.index(PREVIOUS_COLUMN)
-    assert PREVIOUS_COLUMN.written(table_of_twelve.uniform[at]) == "19.1"
+    assert PREVIOUS_COLUMN.format_value(table_of_twelve.uniform[at]) == "19.1"
 
 
 def test_induction_is_said_of_texts_with_a_repeated_token_alone() -> None:
@@ -144,7 +148,7 @@ def test_induction_is_said_of_texts_with_a_repeated_token_alone() -> None:
     run = with_weights(a_run("a b c a b c", heads=2, d_out=6), np.stack([previous, induction]))
     made = table(run)
     at = made.columns.index(INDUCTION_COLUMN)
-    assert [row.written[at] for row in made.rows] == ["0.0", "90.0", "45.0"]
+    assert [row.texts[at] for row in made.rows] == ["0.0", "90.0", "45.0"]
     assert made.uniform[at] == pytest.approx(100 * np.mean([1 / 4, 1 / 5, 1 / 6]))
     assert made.sentences[0] == (
         "Head 2 attends to what followed earlier occurrences of the token (induction): 90 %, "
@@ -172,17 +176,25 @@ def test_the_heads_of_the_trained_example_are_named_as_what_they_are() -> None:
 def test_the_reference_follows_the_mask() -> None:
     """Weights known by heart: of 12 tokens the last reads 12 keys alike, the first one."""
     twelve = "a b c d e f g h i j k l"
-    causal = table(a_run(twelve)).uniform
     counts = np.arange(1, 13)
-    expected = [
-        100 * np.mean(1 / counts[1:]), *3 * [100 * np.mean(1 / counts)],
-        np.mean(np.log2(counts)), np.mean((counts - 1) / 2),
-    ]  # fmt: skip
-    np.testing.assert_allclose(np.array(causal[:-1], float), expected, rtol=1e-12)
-    window = table(a_run(twelve, mask=MaskKind.WINDOW, window=2)).uniform
-    np.testing.assert_allclose(np.array(window[:2], float), [50, 100 * 1.5 / 12])
-    every = table(a_run(twelve, mask=MaskKind.NONE)).uniform
-    np.testing.assert_allclose(np.array(every[:5], float), [*4 * [100 / 12], np.log2(12)])
+    mean = 100 * np.mean(1 / counts)
+    causal = {
+        PREVIOUS_COLUMN: 100 * np.mean(1 / counts[1:]),
+        **dict.fromkeys((FIRST_COLUMN, CURRENT_COLUMN, MAX_WEIGHT_COLUMN), mean),
+        ENTROPY_COLUMN: np.mean(np.log2(counts)),
+        DISTANCE_COLUMN: np.mean((counts - 1) / 2),
+    }
+    window = {PREVIOUS_COLUMN: 50, FIRST_COLUMN: 100 * 1.5 / 12}
+    every = {PREVIOUS_COLUMN: 100 / 12, CURRENT_COLUMN: 100 / 12, ENTROPY_COLUMN: np.log2(12)}
+    for mask, expected in (
+        (MaskKind.CAUSAL, causal),
+        (MaskKind.WINDOW, window),
+        (MaskKind.NONE, every),
+    ):
+        made = table(a_run(twelve, mask=mask, window=2))
+        uniform = dict(zip(made.columns, made.uniform, strict=True))
+        for column, value in expected.items():
+            assert uniform[column] == pytest.approx(value, rel=1e-12), (mask, column)
 
 
 def test_a_weak_leader_does_not_stand_out_and_a_strong_one_does() -> None:
@@ -209,11 +221,13 @@ def test_of_captured_attention_the_allowed_keys_are_those_that_are_read() -> Non
     captured = CapturedAttention.of("a.npz", np.stack([[other, uniform], [other, other]]))
     made = table(create_captured_run(captured))
     own = table(a_run())
-    np.testing.assert_allclose(np.array(made.uniform), np.array(own.uniform[:-1]), rtol=1e-12)
-    assert (made.columns, own.columns[-1]) == (own.columns[:-1], VALUE_WEIGHTING_COLUMN)
+    wanted = dict(zip(own.columns, own.uniform, strict=True))
+    del wanted[VALUE_WEIGHTING_COLUMN]
+    assert made.columns == (*wanted,)
+    assert made.uniform == pytest.approx((*wanted.values(),), rel=1e-12)
     lean = table(create_captured_run(elsewhere()))
-    assert lean.uniform[0] is None
-    assert lean.uniform[1] == pytest.approx(20)
+    assert lean.uniform[lean.columns.index(PREVIOUS_COLUMN)] is None
+    assert lean.uniform[lean.columns.index(FIRST_COLUMN)] == pytest.approx(20)
 
 
 def test_the_heads_of_all_layers_are_in_one_table() -> None:
@@ -262,13 +276,14 @@ def test_what_is_no_number_is_a_dash_and_wins_nothing() -> None:
     weights = three_heads()
     weights[0, 3] = np.nan
     made = table(with_weights(a_run(heads=3, d_out=6), weights))
-    assert set(made.rows[0].written) == {"–"}
+    assert set(made.rows[0].texts) == {"–"}
     assert set(made.rows[0].values) == set(made.rows[-1].values) == {None}
     assert made.sentences[-1] == (
         "No head stands out for the first token: highest 30 %, uniform attention 41 %."
     )
     made = table(a_run("one"))
-    assert made.rows[0].written[0] == "–"  # nothing is before the only token
+    at = made.columns.index(PREVIOUS_COLUMN)
+    assert made.rows[0].texts[at] == "–"  # nothing is before the only token
     assert made.summary == "Averages of the weights over 1 query."
     assert made.sentences == (NEAR_UNIFORM_MESSAGE,)
 
@@ -341,7 +356,6 @@ def test_the_lead_follows_dropout_though_the_weights_stay_the_same() -> None:
     after = a_run(heads=2, dropout=0.5, previous=first)
     then = present_heads(resolved(after, OPEN), before)
     assert then
-    assert then.measures is before.measures
     assert "of the weights before dropout" in then.summary
     assert present_heads(resolved(after, OPEN), then) is then
 
@@ -349,13 +363,11 @@ def test_the_lead_follows_dropout_though_the_weights_stay_the_same() -> None:
 def test_a_table_is_copied_with_all_its_digits() -> None:
     made = table(with_weights(a_run(heads=3, d_out=6), three_heads()))
     lines = [line.split("\t") for line in format_tsv(made, made.rows).splitlines()]
-    assert lines[0] == [
-        "Head", "Previous (%)", "First (%)", "Current (%)", "Largest (%)", "Entropy (bits)",
-        "Distance (tokens)", "Value-weighted (%)",
-    ]  # fmt: skip
+    assert lines[0] == ["Head", *(f"{column.title} ({column.unit})" for column in made.columns)]
     assert [line[0] for line in lines[1:]] == ["1", "2", "3", "Mean", "Uniform"]
     entropy = -5 / 6 * (0.8 * np.log2(0.8) + 0.2 * np.log2(0.2))
-    assert float(lines[3][5]) == pytest.approx(entropy, rel=1e-6)
+    at = lines[0].index("Entropy (bits)")
+    assert float(lines[3][at]) == pytest.approx(entropy, rel=1e-6)
     assert format_tsv(made, made.rows[:1]).count("\n") == 3
 
 
@@ -364,9 +376,9 @@ def test_a_table_is_copied_with_all_its_digits() -> None:
     [(0.0, "0.00"), (-0.0, "0.00"), (-0.001, "0.00"), (-1.5, "−1.50"), (2e9, "2.00e+09")],
 )
 def test_numbers_are_written_as_elsewhere(value: float, written: str) -> None:
-    assert ENTROPY_COLUMN.written(value) == written
+    assert ENTROPY_COLUMN.format_value(value) == written
 
 
 def test_every_column_says_what_it_is() -> None:
-    assert all(column.says.endswith(".") and column.unit for column in COLUMNS)
+    assert all(column.description.endswith(".") and column.unit for column in COLUMNS)
     assert table(a_run(projection=Projection.NONE, heads=1, d_in=3, d_out=3)).rows

@@ -87,7 +87,7 @@ def test_a_good_one_is_read_whole() -> None:
     lesson = read_lesson(GOOD, "one.toml", PRINTED)
     assert (lesson.name, lesson.title, lesson.section) == ("one.toml", "One", "3.3")
     first, second, third = lesson.pages
-    assert first.says == "seed = 5, and no setting\n"
+    assert first.markup == "seed = 5, and no setting\n"
     assert first.document == Document("stages = 1").set("mechanism", "simplified")
     assert (first.claims, first.cell, first.place, first.grain) == ((), None, None, None)
     assert second.document.spec.mask is MaskKind.CAUSAL

@@ -25,12 +25,12 @@ from visualizer.attention.spec_validation import spec_problems
 from visualizer.features.lessons.claim_check import ClaimResult, PrintedNumbers
 from visualizer.features.lessons.lesson import view_of_page
 from visualizer.features.lessons.lesson_file import load_lessons
-from visualizer.features.lessons.presenter import LessonPanel, markup_to_html, present_lesson
+from visualizer.features.lessons.presenter import LessonPanel, markup_to_html, present_position
 from visualizer.language.tokenizers import TokenizerKind
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.timeline import StepSize, Timeline
-from visualizer.session.view import View
+from visualizer.session.view import LessonPosition, View
 from visualizer.session.view_options import ColourCurve, ColourOptions
 from visualizer.session.zoom_ranges import ZoomRange
 
@@ -82,7 +82,14 @@ def runs() -> Runs:
 def panel_of(number: Number, run: Run, lessons: tuple[Lesson, ...] = LESSONS) -> LessonPanel:
     lesson = lessons[number[0]]
     document = lesson.pages[number[1]].document
-    return present_lesson(lesson, number[1], document, run, document)
+    return present_page(lesson, number[1], document, run, document)
+
+
+def present_page(
+    lesson: Lesson, page: int, document: Document, run: Run | None, computed: Document | None
+) -> LessonPanel:
+    position = LessonPosition(lesson.name, page)
+    return present_position({lesson.name: lesson}, position, document, run, computed)
 
 
 # ----------------------------------------------------------------------------------- pages
@@ -132,11 +139,11 @@ def test_what_a_page_points_at_is_there(number: Number, runs: Runs) -> None:
 @pytest.mark.parametrize("number", PAGES, ids=name_of)
 def test_a_page_is_short(number: Number) -> None:
     page = page_of(number)
-    assert 0 < len(page.says.split()) <= 60
+    assert 0 < len(page.markup.split()) <= 60
     assert len(page.title) <= 40
-    assert "  " not in page.says
-    assert "<p>" in markup_to_html(page.says)
-    assert not re.search(r"[*`]", markup_to_html(page.says))
+    assert "  " not in page.markup
+    assert "<p>" in markup_to_html(page.markup)
+    assert not re.search(r"[*`]", markup_to_html(page.markup))
 
 
 def test_every_section_on_attention_is_ticked_somewhere() -> None:
@@ -161,7 +168,7 @@ def test_every_decimal_number_in_the_text_is_in_the_stages_shown(
     number: Number, runs: Runs
 ) -> None:
     page = page_of(number)
-    said = set(re.findall(r"(?<![\d.])\d+\.\d+", page.says))
+    said = set(re.findall(r"(?<![\d.])\d+\.\d+", page.markup))
     said -= ELSEWHERE.get(page.title, set())
     said -= {str(page.document.spec.dropout), str(page.document.spec.temperature)}
     assert [one for one in sorted(said) if not is_shown(one, page, runs(number).trace)] == []
@@ -585,7 +592,7 @@ def test_whatever_the_reader_changes_the_tick_says_so(
     for name, value in edits:
         edited = edited.set(name, value)
     for computed in (edited, own, None):  # the numbers on show do not matter
-        panel = present_lesson(lesson, page, edited, None, computed)
+        panel = present_page(lesson, page, edited, None, computed)
         wanted = ClaimResult.WAITING if edited == own else ClaimResult.CHANGED
         assert {check.state for check in panel.checks} == {wanted}
         assert panel.is_changed == (edited != own)
@@ -600,7 +607,7 @@ def test_a_tick_waits_for_the_pages_own_numbers(runs: Runs) -> None:
         (runs(second), LESSONS[second[0]].pages[second[1]].document),
         (None, document),
     ):
-        panel = present_lesson(lesson, page, document, found, computed)
+        panel = present_page(lesson, page, document, found, computed)
         assert [check.state for check in panel.checks] == [ClaimResult.WAITING]
 
 
@@ -608,7 +615,7 @@ def test_where_it_is_computed_is_the_readers_choice(runs: Runs) -> None:
     number = BY_TITLE["Scores are symmetric"]
     lesson, page = LESSONS[number[0]], number[1]
     document = lesson.pages[page].document.set("device", Device.CPU)
-    panel = present_lesson(lesson, page, document, runs(number), document)
+    panel = present_page(lesson, page, document, runs(number), document)
     assert [check.state for check in panel.checks] == [ClaimResult.MATCHES]
     assert not panel.is_changed
 

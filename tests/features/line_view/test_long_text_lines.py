@@ -17,12 +17,14 @@ from visualizer.attention.spec import AttentionSpec, DropoutMode, MaskKind
 from visualizer.features.line_view import long_text_lines
 from visualizer.features.line_view.long_text_lines import MAX_LINES, PINNED_QUERY_LINES
 from visualizer.features.line_view.presenter import (
+    HIDDEN_MESSAGE,
     SEARCHING_MESSAGE,
     present_lines,
     strongest_line_cell,
 )
 from visualizer.heatmap.cell_cursor import present_cursor
 from visualizer.session.cell_address import Cell
+from visualizer.session.user_prediction import Prediction
 from visualizer.session.view import View
 from visualizer.session.view_options import PANE_TITLE, LineOptions, LineSide, LineToken
 from visualizer.session.zoom_ranges import ZoomRange
@@ -97,6 +99,14 @@ def test_those_near_the_pinned_query_and_of_itself_are_the_strongest_of_all_its_
     ends = {at for _, query, key in wanted for at in (query, key)} | {200}
     assert panel.tokens == tuple(sorted(ends))
     assert panel.labels[panel.tokens.index(200)] == "201 w200"
+
+
+def test_lines_to_be_predicted_are_told_neither_by_their_count_nor_by_the_rows(long: Run) -> None:
+    covered = read(long, replace(SEEN, guess=Prediction("weights")))
+    assert covered.message == HIDDEN_MESSAGE
+    assert len(covered.lines) == 0
+    assert covered.tokens == tuple(range(2, TOKENS, 5))
+    assert covered.notes[0].startswith("0 of ")
 
 
 @pytest.mark.parametrize(
@@ -184,11 +194,11 @@ def test_the_lines_of_a_listed_token_light_up_and_lead_to_its_largest_cell(
     head, _, key = np.unravel_index(weights[:, query].argmax(), weights[:, :1].shape)
     assert found.place == (int(head), query, int(key))
     lit = show(resolved(long, replace(view, hovered=found)), panel)
-    assert lit.lit is not None
-    assert set(lit.lit.queries.tolist()) == {query}
+    assert lit.highlighted_lines is not None
+    assert set(lit.highlighted_lines.queries.tolist()) == {query}
     assert lit.weight == pytest.approx(float(weights[found.place]), rel=1e-4)
     elsewhere = show(resolved(long, replace(view, hovered=Cell("weights", (0, 20, 3)))), panel)
-    assert elsewhere.lit is None
+    assert elsewhere.highlighted_lines is None
 
 
 def test_nothing_is_read_while_the_pane_is_closed(long: Run) -> None:

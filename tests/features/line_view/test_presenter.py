@@ -149,7 +149,9 @@ def test_heads_that_are_not_shown_have_no_lines() -> None:
     panel = show(computed, a_view(heads=frozenset({1, 3})))
     every = {at: weight for at, weight in expected(computed).items() if at[0] in {1, 3}}
     assert placed(panel.lines) == pytest.approx(every)
-    lit = show(computed, a_view(heads=frozenset({1, 3}), hovered=Cell("weights", (1, 4, 2)))).lit
+    lit = show(
+        computed, a_view(heads=frozenset({1, 3}), hovered=Cell("weights", (1, 4, 2)))
+    ).highlighted_lines
     assert lit is not None
     assert placed(lit) == pytest.approx({at: weight for at, weight in every.items() if at[1] == 4})
 
@@ -192,8 +194,8 @@ def test_heads_folded_into_one_light_no_line_of_their_own() -> None:
         folds=frozenset({HeadAggregate.MEAN}), hovered=Cell("weights", (3, 1), HeadAggregate.MEAN)
     )
     panel = show(a_run(), view)
-    assert panel.lit is not None
-    assert set(panel.lit.queries.tolist()) == {3}
+    assert panel.highlighted_lines is not None
+    assert set(panel.highlighted_lines.queries.tolist()) == {3}
     assert (panel.cell, panel.weight) == (None, None)
 
 
@@ -360,13 +362,13 @@ def test_a_cell_lights_all_lines_of_its_query() -> None:
     every = expected(computed)
     for stage in ("weights", "scores"):
         panel = show(computed, a_view(hovered=Cell(stage, (1, 4, 2))))
-        assert panel.lit is not None
-        assert placed(panel.lit) == pytest.approx(
+        assert panel.highlighted_lines is not None
+        assert placed(panel.highlighted_lines) == pytest.approx(
             {at: weight for at, weight in every.items() if at[1] == 4}
         )
         assert panel.cell == Cell("weights", (1, 4, 2))
         assert panel.weight == pytest.approx(every[1, 4, 2])
-        assert (panel.query, panel.key, panel.held) == (4, 2, None)
+        assert (panel.query, panel.key, panel.pinned_lines) == (4, 2, None)
 
 
 def test_a_cell_that_was_come_to_by_its_key_lights_all_lines_to_it() -> None:
@@ -377,20 +379,20 @@ def test_a_cell_that_was_come_to_by_its_key_lights_all_lines_to_it() -> None:
     assert computed.trace.read("weights", cell.place) == np.float32(max(every.values()))
     options = LineOptions(by_key=frozenset({cell}))
     panel = show(computed, a_view(options, pinned=cell))
-    assert panel.lit is not None
-    assert placed(panel.lit) == pytest.approx(every)
+    assert panel.highlighted_lines is not None
+    assert placed(panel.highlighted_lines) == pytest.approx(every)
     other = Cell("weights", (0, 5, 1))
     panel = show(computed, a_view(options, pinned=cell, hovered=other))
-    assert panel.lit is not None
-    assert panel.held is not None
-    assert set(panel.lit.queries.tolist()) == {5}
-    assert placed(panel.held) == pytest.approx(every)
+    assert panel.highlighted_lines is not None
+    assert panel.pinned_lines is not None
+    assert set(panel.highlighted_lines.queries.tolist()) == {5}
+    assert placed(panel.pinned_lines) == pytest.approx(every)
 
 
 def test_a_row_of_the_keys_lights_the_lines_to_it() -> None:
     panel = show(a_run(), a_view(hovered=Cell("keys", (0, 3, 0))))
-    assert panel.lit is not None
-    assert set(panel.lit.keys.tolist()) == {3}
+    assert panel.highlighted_lines is not None
+    assert set(panel.highlighted_lines.keys.tolist()) == {3}
     assert (panel.cell, panel.weight) == (None, None)
 
 
@@ -399,7 +401,7 @@ def test_lit_lines_keep_to_the_threshold_and_to_the_largest() -> None:
     options = LineOptions(threshold=0.1, top=2)
     whole = placed(show(computed, a_view(options)).lines)
     for cell, side in ((Cell("weights", (0, 5, 1)), 1), (Cell("keys", (0, 1, 0)), 2)):
-        lit = show(computed, a_view(options, pinned=cell)).lit
+        lit = show(computed, a_view(options, pinned=cell)).highlighted_lines
         assert lit is not None
         at_it = cell.place[1]
         assert placed(lit) == {at: weight for at, weight in whole.items() if at[side] == at_it}
@@ -409,10 +411,10 @@ def test_lit_lines_that_are_thinned_say_so(monkeypatch: pytest.MonkeyPatch) -> N
     computed = a_run()
     monkeypatch.setattr(line_selection, "MAX_HIGHLIGHTED_LINES", 5)
     panel = show(computed, a_view(pinned=Cell("weights", (0, 5, 1))))
-    assert panel.lit is not None
+    assert panel.highlighted_lines is not None
     every = sorted(weight for at, weight in expected(computed).items() if at[1] == 5)
-    assert panel.lit.weights.tolist() == pytest.approx(every[-5:])
-    assert panel.lit_note == "only the 5 largest are highlighted"
+    assert panel.highlighted_lines.weights.tolist() == pytest.approx(every[-5:])
+    assert panel.highlight_note == "only the 5 largest are highlighted"
 
 
 def test_a_forbidden_cell_has_no_line() -> None:
@@ -426,7 +428,13 @@ def test_the_picture_is_kept_while_the_cursor_moves() -> None:
     after = show(computed, a_view(hovered=Cell("weights", (0, 1, 0))), previous=before)
     assert after.lines is before.lines
     left = show(computed, a_view(), previous=after)
-    assert (left.lit, left.held, left.cell, left.weight, left.lit_note) == (None,) * 4 + ("",)
+    assert (
+        left.highlighted_lines,
+        left.pinned_lines,
+        left.cell,
+        left.weight,
+        left.highlight_note,
+    ) == (None,) * 4 + ("",)
     other = show(computed, a_view(LineOptions(top=1)), previous=before)
     assert other.lines is not before.lines
 
@@ -437,7 +445,7 @@ def test_the_picture_is_kept_while_the_cursor_moves() -> None:
 def test_what_is_to_be_predicted_is_covered() -> None:
     view = a_view(pinned=Cell("scores", (0, 1, 0)), guess=Prediction("weights"))
     panel = show(a_run(), view)
-    assert (len(panel.lines), panel.lit, panel.weight, panel.message) == (
+    assert (len(panel.lines), panel.highlighted_lines, panel.weight, panel.message) == (
         0,
         None,
         None,

@@ -139,7 +139,7 @@ def test_the_line_under_the_pointer_is_the_cell_that_is_told(lines: Lines) -> No
     assert lines.hand.said == "one (query 5) attends to journey (key 2) with weight 20 %."
     lines.hand.leave()
     leave(lines.view)
-    assert lines.panel.lit is None
+    assert lines.panel.highlighted_lines is None
 
 
 def test_what_is_pointed_at_next_stays_told_when_the_pane_before_lets_go(lines: Lines) -> None:
@@ -172,8 +172,8 @@ def test_a_cell_pinned_in_the_heatmaps_lights_its_lines(lines: Lines) -> None:
     lines.hand.click_cell(Cell("scores", (1, 3, 2)))
     lines.hand.leave()
     lines.settle()
-    assert lines.panel.lit is not None
-    assert set(lines.panel.lit.queries.tolist()) == {3}
+    assert lines.panel.highlighted_lines is not None
+    assert set(lines.panel.highlighted_lines.queries.tolist()) == {3}
     assert lines.panel.cell == Cell("weights", (1, 3, 2))
     picture = lines.picture()
     assert picture != before
@@ -187,25 +187,25 @@ def test_a_cell_pinned_in_the_heatmaps_lights_its_lines(lines: Lines) -> None:
 
 def test_a_query_lights_what_it_reads_and_a_key_who_reads_it(lines: Lines) -> None:
     lines.hover(LineToken(LineSide.QUERY, 4))
-    assert lines.panel.lit is not None
-    assert set(lines.panel.lit.queries.tolist()) == {4}
+    assert lines.panel.highlighted_lines is not None
+    assert set(lines.panel.highlighted_lines.queries.tolist()) == {4}
     assert (lines.panel.query, lines.hand.board.cell_cursor.query) == (4, 4)
     lines.hover(LineToken(LineSide.KEY, 2))
-    assert lines.panel.lit is not None
-    assert set(lines.panel.lit.keys.tolist()) == {2}
-    assert set(lines.panel.lit.queries.tolist()) == {2, 3, 4, 5}
+    assert lines.panel.highlighted_lines is not None
+    assert set(lines.panel.highlighted_lines.keys.tolist()) == {2}
+    assert set(lines.panel.highlighted_lines.queries.tolist()) == {2, 3, 4, 5}
     lines.click(LineToken(LineSide.KEY, 2))
     leave(lines.view)
     assert lines.pinned is not None
-    assert lines.panel.lit is not None
-    assert set(lines.panel.lit.keys.tolist()) == {2}
+    assert lines.panel.highlighted_lines is not None
+    assert set(lines.panel.highlighted_lines.keys.tolist()) == {2}
     lines.click(LineToken(LineSide.KEY, 2))
     assert lines.pinned is None
 
 
 def test_lines_of_the_pinned_cell_are_found_before_others(lines: Lines) -> None:
     lines.click(LineToken(LineSide.QUERY, 5))
-    held = lines.panel.held
+    held = lines.panel.pinned_lines
     assert held is not None
     for head, key in zip(held.heads.tolist(), held.keys.tolist(), strict=True):
         lines.hover(Cell("weights", (head, 5, key)))
@@ -347,8 +347,8 @@ def test_rows_can_be_read_while_they_are_few_and_pointed_at_always(
     rows = lay_out_lines(labels, 2, 300, 500)
     assert rows.height >= (font_metrics(12).height() if count <= 40 else MIN_ROW_PX)
     assert (rows.bottom > 500) == scrolls
-    assert [rows.at(rows.middle(at)) for at in range(count)] == list(range(count))
-    assert rows.at(rows.top - 1) is rows.at(rows.middle(count)) is None
+    assert [rows.row_at(rows.row_middle(at)) for at in range(count)] == list(range(count))
+    assert rows.row_at(rows.top - 1) is rows.row_at(rows.row_middle(count)) is None
     assert 0 < rows.left < rows.right < 300
 
 
@@ -405,7 +405,7 @@ def test_a_line_is_as_wide_and_as_opaque_whatever_is_selected(lines: Lines) -> N
     rest = pens(lines, lines.panel.lines)
     assert len({width for width, _ in rest.values()}) > 4
     lines.click(JOURNEY)
-    lit = lines.panel.lit
+    lit = lines.panel.highlighted_lines
     assert lit is not None
     assert len(lit) > 2
     selected = pens(lines, lit)
@@ -427,10 +427,12 @@ def test_a_larger_weight_has_a_wider_and_a_more_opaque_line(lines: Lines) -> Non
 
 def pens(lines: Lines, drawn: SelectedLines) -> dict[tuple[int, int, int], tuple[float, float]]:
     """The width and the opacity of each line, by head, query and key."""
-    brush = LineBrush.of(lines.panel.lines)
+    brush = LineBrush.for_picture(lines.panel.lines)
     found = {}
     places = zip(drawn.heads.tolist(), drawn.queries.tolist(), drawn.keys.tolist(), strict=True)
-    for place, level in zip(places, brush.levels(drawn.line_strengths).tolist(), strict=True):
-        pen = brush.pen(place[0], level, True, False, LIGHT)
+    for place, level in zip(
+        places, brush.strength_levels(drawn.line_strengths).tolist(), strict=True
+    ):
+        pen = brush.create_pen(place[0], level, True, False, LIGHT)
         found[place] = (pen.widthF(), pen.color().alphaF())
     return found

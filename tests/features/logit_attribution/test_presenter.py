@@ -61,7 +61,7 @@ def test_only_the_parts_are_asked_unasked() -> None:
     panel = panel_of(reading())
     assert panel.questions == (question(QuestionKind.PARTS),)
     assert (panel.message, panel.top_token_names) == (COMPUTING_MESSAGE, (" cat", " dog"))
-    assert panel.ablation == question(QuestionKind.ABLATIONS)
+    assert panel.can_ablate
     asked = View(attribution=AttributionOptions(" dog"))
     assert panel_of(reading(), asked).questions == (question(QuestionKind.PARTS, " dog"),)
 

@@ -47,7 +47,6 @@ def test_the_model_is_asked_once_it_has_read() -> None:
     assert panel_of(None, model=None).message == MODEL_REQUIRED
     assert panel_of(None).message == RUNNING_MESSAGE
     assert panel_of(reading()).questions == (LENS_QUESTION,)
-    assert panel_of(reading()).is_working
 
 
 def test_a_row_is_a_layer_and_the_last_is_the_model() -> None:

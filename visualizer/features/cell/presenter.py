@@ -41,16 +41,18 @@ from visualizer.session.pane import PanelPresenter
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from visualizer.attention.run import Run
     from visualizer.heatmap.board import Board
     from visualizer.session.comparison_state import Comparison
     from visualizer.session.resolved_view import ResolvedView
 
+MAX_SHOWN_TERMS = 12
+FORBIDDEN = "forbidden"
 
-# --------------------------------------------------------------------------------------- a cell
 
-
-def comparison_sentences(resolved: ResolvedView, cell: Cell) -> tuple[str, ...]:
+def _compare_sides(resolved: ResolvedView, cell: Cell) -> tuple[str, ...]:
     """Describe the cell's number on each compared side, and the difference."""
     comparison, run = resolved.comparison, resolved.run
     if comparison is None:
@@ -62,45 +64,47 @@ def comparison_sentences(resolved: ResolvedView, cell: Cell) -> tuple[str, ...]:
     kept, stage = comparison.kept, run.trace.stage(cell.stage)
     if kept is None or mismatch_reason(kept, run, stage):
         return ()
-    a = _comparison_text(resolved, kept, cell, ComparedSide.A)
-    b = _comparison_text(resolved, run, cell, ComparedSide.B)
-    return (f"A {a}", f"B {b}", *_describe_difference(resolved, cell, "B − A", f"{a}{b}"))
+    a = _format_side(resolved, kept, cell, ComparedSide.A)
+    b = _format_side(resolved, run, cell, ComparedSide.B)
+    return (f"A {a}", f"B {b}", *_describe_difference(resolved, cell, "B − A", (a, b)))
 
 
-def _comparison_text(resolved: ResolvedView, run: Run, cell: Cell, part: ComparedSide) -> str:
-    """Format the number of one side, or return "forbidden" if the cell is masked there."""
+def _format_side(resolved: ResolvedView, run: Run, cell: Cell, part: ComparedSide) -> str:
+    """Format the number of one side, or return `FORBIDDEN` if the cell is masked there."""
     if run.trace.is_hatched(cell.stage, resolved.leading, cell.head):
         query, key = cell.place[-2:]
         if not run.trace.allowed(cell.stage, resolved.leading, cell.head, query)[key]:
-            return "forbidden"
-    return format_number(_value_of(resolved, cell, part))
+            return FORBIDDEN
+    return format_number(_read_side(resolved, cell, part))
 
 
-def _value_of(resolved: ResolvedView, cell: Cell, part: ComparedSide) -> float:
+def _read_side(resolved: ResolvedView, cell: Cell, part: ComparedSide) -> float:
     held, index = find_tensor(resolved, replace(cell, part=part))
     return float(held.read((*index, *cell.place[-2:])))
 
 
 def _describe_difference(
-    resolved: ResolvedView, cell: Cell, name: str, sides: str
+    resolved: ResolvedView, cell: Cell, name: str, sides: Sequence[str]
 ) -> tuple[str, ...]:
     """Describe the difference; empty if a score is forbidden."""
-    is_share = resolved.run.trace.stage(cell.stage).is_weights
-    if "forbidden" in sides and not is_share:
+    if FORBIDDEN in sides and not resolved.run.trace.stage(cell.stage).is_weights:
         return ()
-    return (f"{name} = {format_signed(_value_of(resolved, cell, ComparedSide.CHANGE))}",)
+    return (f"{name} = {format_signed(_read_side(resolved, cell, ComparedSide.CHANGE))}",)
 
 
 def _describe_heads(resolved: ResolvedView, comparison: Comparison, cell: Cell) -> tuple[str, ...]:
     if cell.head not in comparison.heads:
         return ()
     one, other = comparison.heads
-    places = [(head, *cell.place[-2:]) for head in (one, other)]
-    cells = [Cell(cell.stage, place) for place in places]
-    sides = [_comparison_text(resolved, resolved.run, each, ComparedSide.PLAIN) for each in cells]
+    sides = [
+        _format_side(
+            resolved, resolved.run, Cell(cell.stage, (head, *cell.place[-2:])), ComparedSide.PLAIN
+        )
+        for head in (one, other)
+    ]
     name = f"head {other + 1} − head {one + 1}"
-    sentences = [f"Head {head + 1}: {side}" for head, side in zip((one, other), sides, strict=True)]
-    return (*sentences, *_describe_difference(resolved, cell, name, "".join(sides)))
+    sentences = f"Head {one + 1}: {sides[0]}", f"Head {other + 1}: {sides[1]}"
+    return (*sentences, *_describe_difference(resolved, cell, name, sides))
 
 
 def _describe_samples(
@@ -109,7 +113,7 @@ def _describe_samples(
     if cell.stage not in {Role.WEIGHTS, Role.DROPPED} or cell.fold:
         return ()
     weight, sample, mean, change = (
-        _value_of(resolved, Cell(stage, cell.place), part)
+        _read_side(resolved, Cell(stage, cell.place), part)
         for stage, part in (
             (Role.WEIGHTS, ComparedSide.PLAIN),
             (Role.DROPPED, ComparedSide.PLAIN),
@@ -125,9 +129,6 @@ def _describe_samples(
     )
 
 
-MAX_SHOWN_TERMS = 12
-
-
 class CellTextPiece(Struct, frozen=True):
     """A formatted number and the cell it was read from; None if it has no cell."""
 
@@ -141,13 +142,13 @@ class TermLine(Struct, frozen=True):
     name: str
     pieces: tuple[CellTextPiece, ...]
     value: str
-    chosen: bool
+    is_chosen: bool
 
     __repr__ = brief_repr
 
     @property
-    def written(self) -> str:
-        """The product as text."""
+    def product(self) -> str:
+        """The factors as text."""
         return " × ".join(piece.text for piece in self.pieces)
 
 
@@ -184,14 +185,9 @@ class CellPanel(Struct, frozen=True):
 
         As in rich text, consecutive spaces, such as those of tokens, are collapsed into one.
         """
-        sentence = unescape(
-            re.sub("  +", " ", self.sentence.replace("<b>", "").replace("</b>", ""))
-        )
-        return (
-            f"{sentence} {', '.join(self.additional_sentences)}."
-            if self.additional_sentences
-            else sentence
-        )
+        sentence = unescape(re.sub("  +", " ", re.sub("</?b>", "", self.sentence)))
+        more = f" {', '.join(self.additional_sentences)}." * bool(self.additional_sentences)
+        return f"{sentence}{more}"
 
 
 def head_cell_panel(resolved: ResolvedView, cell: Cell, is_pinned: bool) -> CellPanel:
@@ -201,20 +197,20 @@ def head_cell_panel(resolved: ResolvedView, cell: Cell, is_pinned: bool) -> Cell
     facts = CellInfo(run, resolved.leading, cell, explanation)
     order, rest = _choose_terms(explanation)
     text = EXPLAINERS[explanation.stage.operation]
-    is_read = explanation.stage.operation is Operation.CAPTURED  # read from a file, not computed
+    is_computed = explanation.stage.operation is not Operation.CAPTURED  # else read from a file
     return CellPanel(
         heading=_cell_heading(facts),
         sentence=text.explain_cell(facts),
         value=format_number(explanation.value),
         formula=text.formula(facts),
-        terms=() if is_read else tuple(_build_term(facts, position) for position in order),
+        terms=tuple(_build_term(facts, position) for position in order if is_computed),
         rest=rest,
-        closing="" if is_read else _closing_text(explanation),
+        closing=_closing_text(explanation) if is_computed else "",
         is_pinned=is_pinned,
     )
 
 
-def covered_cell_panel(run: Run, cell: Cell) -> CellPanel:
+def _covered_cell_panel(run: Run, cell: Cell) -> CellPanel:
     """The panel of a cell that is covered by a prediction."""
     sentence = "Hidden: click or press Enter to mark this cell; reveal the answer to see it."
     return CellPanel(
@@ -234,13 +230,12 @@ def _choose_terms(explanation: Explanation) -> tuple[list[int], str]:
     if len(terms) <= MAX_SHOWN_TERMS:
         return list(range(len(terms))), ""
     sizes = explanation.sizes
-    order = set(indices_of_largest(sizes, MAX_SHOWN_TERMS - 1).tolist())
-    order.add(
-        explanation.chosen if explanation.rule is CombinationRule.SHARE else int(sizes.argmax())
-    )
-    left = np.delete(terms, sorted(order))
-    others = "1 other term" if len(left) == 1 else f"{len(left):,} other terms"
-    return sorted(order), f"{others}: {format_number(float(left.sum()))}"
+    is_share = explanation.rule is CombinationRule.SHARE
+    always_shown = explanation.chosen if is_share else int(sizes.argmax())
+    order = sorted({always_shown, *indices_of_largest(sizes, MAX_SHOWN_TERMS - 1).tolist()})
+    left = np.delete(terms, order)
+    others = format_count(len(left), "other term")
+    return order, f"{others}: {format_number(float(left.sum()))}"
 
 
 def _build_term(facts: CellInfo, position: int) -> TermLine:
@@ -249,22 +244,19 @@ def _build_term(facts: CellInfo, position: int) -> TermLine:
         if at < len(group.terms):
             break
         at -= len(group.terms)
+    texts = [_format_factor(factor, at) for factor in group.factors]
+    texts[1:] = map(parenthesize_negative, texts[1:])
     pieces = tuple(
-        CellTextPiece(
-            _format_factor(factor, at)
-            if is_first
-            else parenthesize_negative(_format_factor(factor, at)),
-            _source_cell(facts, factor, at),
-        )
-        for factor, is_first in zip(group.factors, (True, False, False), strict=False)
+        CellTextPiece(text, _source_cell(facts, factor, at))
+        for text, factor in zip(texts, group.factors, strict=True)
     )
-    chosen = explanation.rule is not CombinationRule.SUM and position == explanation.chosen
+    is_chosen = explanation.rule is not CombinationRule.SUM and position == explanation.chosen
     # Terms are float64. A single term is the value, so it is rounded as the value is.
     with np.errstate(over="ignore"):
         term = group.terms[at].astype(facts.run.trace.spec.dtype.value)
     name = EXPLAINERS[explanation.stage.operation].term_name(facts, position)
     name = name or _term_name(facts, group, at)
-    return TermLine(name, pieces, format_number(float(term)), chosen)
+    return TermLine(name, pieces, format_number(float(term)), is_chosen)
 
 
 def _source_cell(facts: CellInfo, factor: Factor, at: int) -> Cell | None:
@@ -288,32 +280,23 @@ def _format_factor(factor: Factor, at: int) -> str:
 
 
 def _term_name(facts: CellInfo, group: TermGroup, at: int) -> str:
-    step, factor = facts.explanation.stage.step, group.factors[0]
+    step, factor, rule = facts.explanation.stage.step, group.factors[0], facts.explanation.rule
+    trace = facts.run.trace
     if isinstance(step, ExpertMixture):
         return _expert_name(facts, step, group, at)
-    if (
-        facts.explanation.rule is CombinationRule.SHARE
-        and factor.name in facts.run.trace.model_weights
-    ):
+    if rule is CombinationRule.SHARE and factor.name in trace.model_weights:
         return "sink"
-    if facts.explanation.rule is CombinationRule.SHARE or factor.name in {
-        Role.WEIGHTS,
-        Role.DROPPED,
-    }:
-        return (
-            facts.word(at, "key")
-            if facts.explanation.rule is not CombinationRule.CHOICE
-            else "kept"
-        )
+    if rule is CombinationRule.SHARE or factor.name in {Role.WEIGHTS, Role.DROPPED}:
+        return "kept" if rule is CombinationRule.CHOICE else facts.word(at, "key")
     if factor.name.endswith("bias"):
         return "bias"
     if None in factor.index:
         return f"column {at + 1}"
-    if factor.name in facts.run.trace:
-        return facts.run.trace.stage(factor.name).title
-    if facts.explanation.rule is CombinationRule.CHOICE:
+    if factor.name in trace:
+        return trace.stage(factor.name).title
+    if rule is CombinationRule.CHOICE:
         return "else"
-    if factor.name in facts.run.trace.model_weights:  # a row of one of the model's tables
+    if factor.name in trace.model_weights:  # a row of one of the model's tables
         return factor.name.split(".")[-2]
     is_norm = step is not None  # a norm that subtracts the mean
     return "mean" if is_norm and not factor.name else "position"
@@ -342,32 +325,33 @@ def _closing_text(explanation: Explanation) -> str:
     return f"{chosen} ÷ {format_number(total)} = {value}"
 
 
-def aggregate_cell_panel(resolved: ResolvedView, cell: Cell, is_pinned: bool) -> CellPanel | None:
-    """Explain a cell of aggregated heads by the same cell of each head; None for other cells."""
+def aggregate_cell_panel(resolved: ResolvedView, cell: Cell, is_pinned: bool) -> CellPanel:
+    """Explain a cell of aggregated heads by the same cell of each head."""
     run, index, lens = resolved.run, resolved.leading, resolved.view.lens
-    if cell.fold is None:
-        return None
-    held = run.trace.displayed_stage(cell.stage, lens)
-    numbers = held.read((*index, slice(None), *cell.place))  # head
-    folded = run.trace.displayed_stage(cell.stage, lens, cell.fold)
-    value = float(folded.read((*index, *cell.place)))
+    by_head = run.trace.displayed_stage(cell.stage, lens)
+    numbers = by_head.read((*index, slice(None), *cell.place))  # head
+    aggregated = run.trace.displayed_stage(cell.stage, lens, cell.fold)
+    value = float(aggregated.read((*index, *cell.place)))
     is_mean, count = cell.fold is HeadAggregate.MEAN, len(numbers)
     known = np.nan_to_num(numbers, nan=-np.inf)
     chosen = int(known.argmax())
     weights = np.abs(np.nan_to_num(numbers)) if is_mean else known
     order = sorted(np.argsort(-weights, kind="stable")[:MAX_SHOWN_TERMS].tolist())
+    terms = []
+    for head in order:
+        number = format_number(float(numbers[head]))
+        piece = CellTextPiece(number, Cell(cell.stage, (head, *cell.place)))
+        is_chosen = not is_mean and head == chosen
+        terms.append(TermLine(f"head {head + 1}", (piece,), number, is_chosen))
+    quotient = f"{format_number(float(numbers.sum()))} ÷ {count} " if is_mean else ""
     return CellPanel(
         heading=_aggregate_heading(run, cell),
         sentence=_aggregate_sentence(resolved, cell, value, numbers, chosen),
         value=format_number(value),
         formula=f"Σ over heads ÷ {count}" if is_mean else f"maximum over {count} heads",
-        terms=tuple(
-            _aggregate_term(cell, head, numbers, not is_mean and head == chosen) for head in order
-        ),
+        terms=tuple(terms),
         rest=_describe_rest(numbers, order, is_mean),
-        closing=f"{format_number(float(numbers.sum()))} ÷ {count} = {format_number(value)}"
-        if is_mean
-        else f"= {format_number(value)}",
+        closing=f"{quotient}= {format_number(value)}",
         is_pinned=is_pinned,
     )
 
@@ -388,28 +372,25 @@ def _aggregate_sentence(
     words = run.words(leading, stage.dims[-2])
     row = f"<b>{escape(shorten(visible_token(words[cell.place[0]])))}</b>"
     heads = run.trace.spec.heads
-    which = (
-        f"Averaged over {heads} heads"
-        if cell.fold is HeadAggregate.MEAN
-        else f"In head {chosen + 1}"
-    )
+    if cell.fold is HeadAggregate.MEAN:
+        which, most = f"Averaged over {heads} heads", ""
+    else:
+        which, most = f"In head {chosen + 1}", _compare_to_others(resolved, cell, numbers)
     which = ", ".join(filter(None, (which, run.trace.weights_qualifier(stage.name))))
-    most = "" if cell.fold is HeadAggregate.MEAN else _compare_to_others(resolved, cell, numbers)
     if stage.dims[-1] != "key":
         return f"{which}, column {cell.place[1] + 1} of {row} is {format_number(value)}{most}."
-    read = run.words(leading, "key")[cell.place[1]]
-    key = f"<b>{escape(shorten(visible_token(read)))}</b>"
+    key = f"<b>{escape(shorten(visible_token(run.words(leading, 'key')[cell.place[1]])))}</b>"
     query = f"{row} (query {run.number(cell.place[0], 'query')})"
-    pair = query, f"{key} (key {cell.place[1] + 1})"
+    key_position = f"{key} (key {cell.place[1] + 1})"
     if stage.is_weights and view.lens is WeightTransform.WITHOUT_FIRST:
         if cell.place[1] == 0:
             return f"{key} is the first token, which is excluded."
         most += ", excluding the first token"
     lens = run.trace.supported_transform(view.lens)
     if stage.is_weights and lens is not WeightTransform.TIMES_VALUE and 0 <= value <= 1:
-        attention = f"the attention weight from {pair[0]} to {pair[1]} is {format_share(value)}"
-        return f"{which}, {attention}{most}."
-    return f"{which}, the value for {pair[0]} and {pair[1]} is {format_number(value)}{most}."
+        attention = f"the attention weight from {query} to {key_position}"
+        return f"{which}, {attention} is {format_share(value)}{most}."
+    return f"{which}, the value for {query} and {key_position} is {format_number(value)}{most}."
 
 
 def _compare_to_others(resolved: ResolvedView, cell: Cell, numbers: np.ndarray) -> str:
@@ -424,12 +405,6 @@ def _compare_to_others(resolved: ResolvedView, cell: Cell, numbers: np.ndarray) 
     return ", the largest of all heads" if top and len(numbers) > 1 else ""
 
 
-def _aggregate_term(cell: Cell, head: int, numbers: np.ndarray, is_chosen: bool) -> TermLine:
-    source = Cell(cell.stage, (int(head), *cell.place))
-    written = format_number(float(numbers[head]))
-    return TermLine(f"head {head + 1}", (CellTextPiece(written, source),), written, is_chosen)
-
-
 def _describe_rest(numbers: np.ndarray, order: list[int], is_mean: bool) -> str:
     left = np.delete(numbers, order)
     if not len(left):
@@ -439,29 +414,29 @@ def _describe_rest(numbers: np.ndarray, order: list[int], is_mean: bool) -> str:
     return f"{others}: {format_number(float(left.sum()))}" if is_mean else others
 
 
-def transform_line(resolved: ResolvedView, cell: Cell) -> tuple[str, ...]:
+def explain_transform(resolved: ResolvedView, cell: Cell) -> tuple[str, ...]:
     """Explain how the transformed number of a cell derives from its weight."""
     run, view = resolved.run, resolved.view
     is_shown = run.trace.stage(cell.stage).is_weights and view.lens is not WeightTransform.PLAIN
     if not is_shown or cell.head is None:
         return ()
     index = (*resolved.leading, *cell.place)
-    weight = float(run.trace.read(cell.stage, index))
-    seen = format_number(float(run.trace.displayed_stage(cell.stage, view.lens).read(index)))
+    weight = format_number(float(run.trace.read(cell.stage, index)))
+    result = format_number(float(run.trace.displayed_stage(cell.stage, view.lens).read(index)))
     if view.lens is WeightTransform.TIMES_VALUE and Role.VALUES not in run.trace:
         source = "model does not report" if run.reading else "file does not contain"
         return (f"× ‖value‖: not available because the {source} the values.",)
     if view.lens is WeightTransform.TIMES_VALUE:
         value = run.trace.read(Role.VALUES, (*index[:-2], index[-1]))  # d_head
         length = float(np.sqrt((value.astype(np.float64) ** 2).sum()))
-        return (f"× ‖value‖: {format_number(weight)} × {format_number(length)} = {seen}",)
+        return (f"× ‖value‖: {weight} × {format_number(length)} = {result}",)
     if cell.place[-1] == 0:
         return ("Hidden: this is the first token.",)
     row = run.trace.read(cell.stage, index[:-1]).astype(np.float64)  # key
     total = float(row[1:].sum())
     if total == 0:
-        return (f"Without the first token: the other weights are 0, so {seen}",)
-    return (f"Without the first token: {format_number(weight)} ÷ {format_number(total)} = {seen}",)
+        return (f"Without the first token: the other weights are 0, so {result}",)
+    return (f"Without the first token: {weight} ÷ {format_number(total)} = {result}",)
 
 
 CELL_PANEL: PanelId[CellPanel | None] = PanelId("Cell")
@@ -474,18 +449,16 @@ def present_cell(
     cell = resolved.pointed or resolved.step_cell
     if cell is None:
         return None
-    panel = _panel_of_cell(resolved, board, cell)
+    panel = _explain_cell(resolved, board, cell)
     return previous if panel == previous else panel
 
 
-def _panel_of_cell(resolved: ResolvedView, board: Board, cell: Cell) -> CellPanel | None:
+def _explain_cell(resolved: ResolvedView, board: Board, cell: Cell) -> CellPanel:
     if cell.stage in resolved.hidden_stages:
-        return covered_cell_panel(resolved.run, cell)
-    explain = aggregate_cell_panel if cell.fold else head_cell_panel
-    panel = explain(resolved, cell, is_pinned=cell == resolved.view.pinned)
-    if panel is None:
-        return None
-    also = (*transform_line(resolved, cell), *comparison_sentences(resolved, cell))
+        return _covered_cell_panel(resolved.run, cell)
+    build_panel = aggregate_cell_panel if cell.fold else head_cell_panel
+    panel = build_panel(resolved, cell, is_pinned=cell == resolved.view.pinned)
+    also = (*explain_transform(resolved, cell), *_compare_sides(resolved, cell))
     heatmap = panel_of_cell(board, cell)
     if heatmap is None or not heatmap.is_pooled:
         return replace(panel, additional_sentences=also)

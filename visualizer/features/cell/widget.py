@@ -9,6 +9,7 @@ from msgspec import Struct
 from PySide6.QtCore import QCoreApplication, QEvent, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import (
     QAccessible,
+    QFont,
     QFontMetricsF,
     QGuiApplication,
     QTextBlockFormat,
@@ -26,20 +27,17 @@ from visualizer.widgets.layouts import column_layout
 from visualizer.widgets.theme import LIGHT, Theme
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from PySide6.QtGui import QAction, QResizeEvent
 
-    from visualizer.features.cell.presenter import CellPanel
+    from visualizer.features.cell.presenter import CellPanel, TermLine
     from visualizer.session.screen import Screen
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from visualizer.features.cell.presenter import TermLine
-    from visualizer.widgets.theme import Theme
-
-    Measure = Callable[[str, bool], float]
-    """The width of a text in pixels; the second argument is whether it is bold."""
-
+EMPTY_MESSAGE = (
+    "Point at a cell to see how its value is computed. Click to pin it; press Esc to unpin."
+)
+PANE_WIDTH_PX = 252
 MULTIPLICATION_SIGN = "×"
 SIGN_MARGIN_PX = 2
 """Pixels on each side of a multiplication sign."""
@@ -76,7 +74,7 @@ class TermLines(Struct, frozen=True):
         """The width needed to show the factors below the names."""
         return max(self.names, FACTOR_INDENT_PX + sum(self.factors) + COLUMN_GAP_PX + self.values)
 
-    def tabs(self, room: float) -> tuple[int, ...]:
+    def factor_ends(self, room: float) -> tuple[int, ...]:
         """Return the end positions of the factor columns for a given width in pixels."""
         end = self.names + COLUMN_GAP_PX if self.side_by_side_width <= room else FACTOR_INDENT_PX
         return tuple(
@@ -87,14 +85,10 @@ class TermLines(Struct, frozen=True):
 
     def html(self, theme: Theme, room: float) -> str:
         """Format the lines for a given width in pixels; the last tab leads to the right edge."""
-        is_beside = self.side_by_side_width <= room
+        below = "" if self.side_by_side_width <= room else f"</p>{_paragraph_start(above=0)}"
         return "".join(
-            _paragraph_html(
-                _marked_html(term.name, term, theme), self._format_factors(number, term, theme)
-            )
-            if is_beside
-            else _paragraph_html(_marked_html(term.name, term, theme))
-            + _paragraph_html(self._format_factors(number, term, theme), above=0)
+            f"{_paragraph_start(LINE_MARGIN_PX)}{_marked_html(term.name, term, theme)}{below}"
+            f"{self._format_factors(number, term, theme)}</p>"
             for number, term in enumerate(self.terms)
         )
 
@@ -111,35 +105,33 @@ class TermLines(Struct, frozen=True):
         return "".join(f"\t{each}" for each in (*columns, _marked_html(term.value, term, theme)))
 
 
-def term_lines(terms: Sequence[TermLine], measure: Measure) -> TermLines:
-    """Measure the columns of terms."""
+def measure_terms(terms: Sequence[TermLine], font: QFont) -> TermLines:
+    """Measure the columns of terms; the chosen term is bold, except its factors."""
+    bold_font = QFont(font)
+    bold_font.setBold(True)
+    plain, bold = QFontMetricsF(font), QFontMetricsF(bold_font)
 
     def widest(texts: list[tuple[str, bool]]) -> int:
-        return max(
-            (_round_up(measure(text, is_bold)) for text, is_bold in texts if text), default=0
-        )
+        widths = ((bold if is_bold else plain).horizontalAdvance(text) for text, is_bold in texts)
+        return max((int(width) + 1 for width in widths if width), default=0)
 
     count = max((len(term.pieces) for term in terms), default=0)
     return TermLines(
         terms,
-        names=widest([(term.name, term.chosen) for term in terms]),
+        names=widest([(term.name, term.is_chosen) for term in terms]),
         factors=tuple(
             widest([(_column_texts(term, at)[part], False) for term in terms])
             + 2 * SIGN_MARGIN_PX * _is_sign(3 * at + part)
             for at in range(count)
             for part in range(3)
         ),
-        values=widest([(term.value, term.chosen) for term in terms]),
+        values=widest([(term.value, term.is_chosen) for term in terms]),
     )
 
 
 def _is_sign(column: int) -> bool:
     """Whether a column holds multiplication signs; the first factor has none."""
     return column > 0 and column % 3 == 0
-
-
-def _round_up(width: float) -> int:
-    return int(width) + 1
 
 
 def _column_texts(term: TermLine, at: int) -> tuple[str, str, str]:
@@ -154,23 +146,14 @@ def _column_texts(term: TermLine, at: int) -> tuple[str, str, str]:
     return (sign, text[:-1], ")") if text.startswith("(") else (sign, text, "")
 
 
-def _paragraph_html(*texts: str, above: int = LINE_MARGIN_PX) -> str:
-    return (
-        f"<p style='white-space: pre; margin-top: {above}px; margin-bottom: 0'>{''.join(texts)}</p>"
-    )
+def _paragraph_start(above: int) -> str:
+    return f"<p style='white-space: pre; margin-top: {above}px; margin-bottom: 0'>"
 
 
 def _marked_html(text: str, term: TermLine, theme: Theme) -> str:
-    if not term.chosen:
+    if not term.is_chosen:
         return escape(text)
     return f"<b style='color:{theme.accent}'>{escape(text)}</b>"
-
-
-EMPTY_MESSAGE = (
-    "Point at a cell to see how its value is computed. Click to pin it; press Esc to unpin."
-)
-
-PANE_WIDTH_PX = 252
 
 
 class _ScrolledColumn(QWidget):
@@ -191,11 +174,11 @@ class _TermsLabel(WrappingLabel):
 
     def __init__(self) -> None:
         super().__init__()
-        self._columns: tuple[int, ...] = ()
+        self._column_ends: tuple[int, ...] = ()
 
-    def show_lines(self, html: str, columns: tuple[int, ...]) -> None:
+    def show_lines(self, html: str, column_ends: tuple[int, ...]) -> None:
         """Show lines with columns that end at the given pixel positions."""
-        self._columns = columns
+        self._column_ends = column_ends
         self.setText(html)
         self._set_tabs()
 
@@ -208,7 +191,7 @@ class _TermsLabel(WrappingLabel):
         if document is None:  # there is none before the first text
             return
         right = QTextOption.TabType.RightTab
-        tabs = [QTextOption.Tab(end, right) for end in (*self._columns, self.width())]
+        tabs = [QTextOption.Tab(end, right) for end in (*self._column_ends, self.width())]
         columns = QTextBlockFormat()
         columns.setTabPositions(tabs)
         lines = QTextCursor(document)
@@ -234,7 +217,7 @@ class CellPane(QScrollArea):
         self.trail = QHBoxLayout()
         self.trail.addWidget(self.heading, 1)
         column.addLayout(self.trail)
-        for label in (self.heading, self.sentence, self.value, self.terms):
+        for label in (self.heading, self.sentence, self.value):
             label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         for label in (self.sentence, self.value, self.terms):
             column.addWidget(label)
@@ -247,8 +230,9 @@ class CellPane(QScrollArea):
         self.heading.setProperty("role", "quiet")
         column.addStretch(1)
         self.setWidget(inner)
-        self._shown: tuple[CellPanel | None, Theme] | None = None
-        self.show_cell(None, LIGHT)
+        self._panel: CellPanel | None = None
+        self._theme = LIGHT
+        self._show_texts()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -269,29 +253,26 @@ class CellPane(QScrollArea):
             self.trail.addWidget(button, 0, Qt.AlignmentFlag.AlignTop)
 
     def _follow_link(self, link: str) -> None:
-        panel = self._shown[0] if self._shown else None
         term, piece = map(int, link.split("."))
-        if panel:
-            self.followed.emit(panel.terms[term].pieces[piece].source)
+        if self._panel:
+            self.followed.emit(self._panel.terms[term].pieces[piece].source)
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
         self.show_cell(screen.panel(CELL_PANEL), theme)
 
     def show_cell(self, panel: CellPanel | None, theme: Theme) -> None:
         """Show the explanation of a cell, or a placeholder."""
-        if self._shown == (panel, theme):
+        if (panel, theme) == (self._panel, self._theme):
             return
-        self._shown = (panel, theme)
-        self._show_texts(panel, theme)
+        self._panel, self._theme = panel, theme
+        self._show_texts()
         if self.isVisible():
-            self._lay_out_now()
+            # Lay out before painting; otherwise Qt paints, resizes, and paints again.
+            self._column.activate()
+            QCoreApplication.sendEvent(self, QEvent(QEvent.Type.LayoutRequest))
 
-    def _lay_out_now(self) -> None:
-        """Lay out the new text before painting; otherwise Qt paints, resizes, and paints again."""
-        self._column.activate()
-        QCoreApplication.sendEvent(self, QEvent(QEvent.Type.LayoutRequest))
-
-    def _show_texts(self, panel: CellPanel | None, theme: Theme) -> None:
+    def _show_texts(self) -> None:
+        panel, theme = self._panel, self._theme
         set_accessible_value(self, panel.plain if panel else "")
         self.value.setVisible(panel is not None and bool(panel.value))
         self.terms.setVisible(panel is not None and bool(panel.formula))
@@ -301,20 +282,18 @@ class CellPane(QScrollArea):
             return
         state = "  ·  pinned" if panel.is_pinned else ""
         self.heading.setText(escape(panel.heading) + state)
-        self.sentence.setText(
-            f"<span style='font-size:{self._scaled_px(14)}px'>{panel.sentence}</span>"
-        )
+        self.sentence.setText(_sized_html(panel.sentence, 14))
         also = "".join(f"<br>{escape(line)}" for line in panel.additional_sentences)
-        value = f"<span style='font-size:{self._scaled_px(20)}px'>{panel.value}</span>"
+        value = _sized_html(panel.value, 20)
         self.value.setText(f"{value}<span style='color:{theme.quiet}'>{also}</span>")
         self._write_terms()
 
     def _write_terms(self) -> None:
         """Format the terms to fit next to a scroll bar, whether or not it is visible."""
-        panel, theme = self._shown or (None, LIGHT)
+        panel, theme = self._panel, self._theme
         if panel is None:
             return
-        lines = term_lines(panel.terms, self._text_width)
+        lines = measure_terms(panel.terms, self.terms.font())
         bar = self.verticalScrollBar().sizeHint().width()
         sides = self._column.contentsMargins()
         room = self.width() - bar - sides.left() - sides.right()
@@ -324,23 +303,17 @@ class CellPane(QScrollArea):
             f"<p style='color:{theme.quiet}'>{escape(panel.formula)}</p>"
             f"{lines.html(theme, room)}{rest}"
             f"<p align='right'><b>{escape(panel.closing)}</b></p>",
-            lines.tabs(room),
+            lines.factor_ends(room),
         )
-
-    def _text_width(self, text: str, is_bold: bool) -> float:
-        letters = self.terms.font()
-        letters.setBold(is_bold)
-        return QFontMetricsF(letters).horizontalAdvance(text)
 
     def copy(self) -> None:
         """Copy the sentence and the terms to the clipboard as plain text."""
-        panel = self._shown[0] if self._shown else None
-        if panel:
+        if panel := self._panel:
             lines = [panel.heading, panel.plain, f"{panel.formula} = {panel.value}"]
-            lines += [f"{term.name}\t{term.written}\t{term.value}" for term in panel.terms]
+            lines += [f"{term.name}\t{term.product}\t{term.value}" for term in panel.terms]
             lines += [line for line in (panel.rest, panel.closing) if line]
             QGuiApplication.clipboard().setText("\n".join(lines))
 
-    @staticmethod
-    def _scaled_px(size: int) -> int:
-        return round(size * text_scale())
+
+def _sized_html(text: str, size: int) -> str:
+    return f"<span style='font-size:{round(size * text_scale())}px'>{text}</span>"

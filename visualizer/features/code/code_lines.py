@@ -59,23 +59,21 @@ def stage_code_lines(spec: AttentionSpec, dialect: CodeDialect) -> tuple[CodeLin
 
 @lru_cache(maxsize=8)
 def _code_lines(spec: AttentionSpec, dialect: CodeDialect) -> tuple[CodeLine, ...]:
-    words = DIALECTS[dialect]
-    rows = stages(spec)
-    together = _fused_stages(spec) if dialect is CodeDialect.SDPA else ()
-    made, comments = [], []
-    for stage in rows:
+    words, is_fused = DIALECTS[dialect], dialect is CodeDialect.SDPA
+    together = _fused_stages(spec) if is_fused else ()
+    helpers = _helper_lines(spec, words)
+    reasons = _unsupported_reasons(spec) if is_fused else ()
+    lines = [CodeLine((), f"# Written out: {reason}") for reason in reasons]
+    for stage in stages(spec):
         context, name = ExpressionContext(spec, stage, words), words.names[stage.name]
         if stage.name not in together:
-            made.append(
-                CodeLine((stage.name,), f"{name} = {EXPLAINERS[stage.operation].code(context)}")
-            )
+            line = CodeLine((stage.name,), f"{name} = {EXPLAINERS[stage.operation].code(context)}")
         elif stage.name == together[-1]:
-            made.append(CodeLine(together, f"{name} = {_fused_call(context)}"))
-    if dialect is CodeDialect.SDPA:
-        comments = [
-            CodeLine((), f"# Written out: {reason}") for reason in _unsupported_reasons(spec)
-        ]
-    return tuple(_insert_helpers(spec, words, comments, made))
+            line = CodeLine(together, f"{name} = {_fused_call(context)}")
+        else:
+            continue
+        lines += [*_pop_helpers(line.text, helpers), line]
+    return tuple(lines)
 
 
 # ------------------------------------------------------------------------------ the fused call
@@ -112,16 +110,17 @@ def _unsupported_reasons(spec: AttentionSpec) -> Iterator[str]:
         yield by_kind[spec.normalisation]
     if any(stage.operation is Operation.MASK_AFTER_SOFTMAX for stage in stages(spec)):
         yield f"{call} masks before normalization, not after."
-    unknown = (
-        stage for stage in unfused_stages(spec) if stage.operation not in EXPLAINED_OPERATIONS
-    )
-    yield from (f"{call} does not support “{stage.title}”." for stage in unknown)
+    for stage in unfused_stages(spec):
+        if stage.operation not in EXPLAINED_OPERATIONS:
+            yield f"{call} does not support “{stage.title}”."
     if spec.is_dropout_active:
         yield f"{call} chooses the dropped cells itself; here they are fixed."
 
 
 def _fused_call(context: ExpressionContext) -> str:
-    spec, weights = context.spec, _context_of_stage(Role.WEIGHTS, context)
+    spec = context.spec
+    stage = next(stage for stage in stages(spec) if stage.role is Role.WEIGHTS)
+    weights = ExpressionContext(spec, stage, context.words)
     parts = [context.words.names[role] for role in VECTOR_ROLES]
     if any(stage.role is Role.BIAS for stage in stages(spec)):
         bias = context.words.names[Role.BIAS]
@@ -138,26 +137,11 @@ def _fused_call(context: ExpressionContext) -> str:
     return f"F.scaled_dot_product_attention({', '.join(parts)}){weights.zero_empty_rows()}"
 
 
-def _context_of_stage(role: Role, context: ExpressionContext) -> ExpressionContext:
-    row = next(stage for stage in stages(context.spec) if stage.role is role)
-    return ExpressionContext(context.spec, row, context.words)
-
-
 # ------------------------------------------------------------------------------ helper lines
 
 
-def _insert_helpers(
-    spec: AttentionSpec, words: CodeIdentifiers, comments: list[CodeLine], made: list[CodeLine]
-) -> Iterator[CodeLine]:
-    """Insert the required helper lines before each line."""
-    waiting = _helper_lines(spec, words)
-    yield from comments
-    for line in made:
-        yield from _pop_helpers(line.text, waiting)
-        yield line
-
-
 def _pop_helpers(text: str, waiting: dict[str, str]) -> Iterator[CodeLine]:
+    """Yield the helper lines that a line needs and that no line before it needed."""
     for name in [name for name in waiting if re.search(rf"\b{name}\b", text)]:
         if helper := waiting.pop(name, ""):
             yield from _pop_helpers(helper.partition(" = ")[2], waiting)
@@ -167,21 +151,20 @@ def _pop_helpers(text: str, waiting: dict[str, str]) -> Iterator[CodeLine]:
 def _helper_lines(spec: AttentionSpec, words: CodeIdentifiers) -> dict[str, str]:
     """The helper lines by the name they define."""
     tokens, x = words.tokens, words.names[Role.INPUT]
-    made = {tokens: f"*{words.batch}, {tokens}, {words.width} = {x}.shape"}
+    helpers = {tokens: f"*{words.batch}, {tokens}, {words.width} = {x}.shape"}
     for stage in stages(spec):
-        made |= EXPLAINERS[stage.operation].helpers(ExpressionContext(spec, stage, words))
-    made[words.padding] = words.real_tokens
+        helpers |= EXPLAINERS[stage.operation].helpers(ExpressionContext(spec, stage, words))
+    helpers[words.padding] = words.real_tokens
     if spec.mask is not MaskKind.NONE:
-        made[words.mask_names[spec.mask]] = words.mask_lines[spec.mask].format(
-            window=1 - spec.window
-        )
+        line = words.mask_lines[spec.mask].format(window=1 - spec.window)
+        helpers[words.mask_names[spec.mask]] = line
     average = [stage for stage in stages(spec) if stage.operation is Operation.EQUAL_WEIGHTS]
     if average and (found := ExpressionContext(spec, average[0], words).masks()):
         sizes = f"*{words.batch}, {spec.heads}, {tokens}, {tokens}"
         allowed = words.allowed(found)
         allowed = allowed if allowed.isidentifier() else f"({allowed})"
-        made["readable"] = f"readable = {allowed}.to({x}.dtype).expand({sizes})"
-    return made
+        helpers["readable"] = f"readable = {allowed}.to({x}.dtype).expand({sizes})"
+    return helpers
 
 
 MAX_LINE_LENGTH = 96
@@ -220,9 +203,9 @@ def boolean_tensor_line(name: str, array: np.ndarray, note: str) -> str:
     """A line that creates a boolean tensor from rows of 1 and 0, with any number of axes."""
     rows = (array.reshape(-1, array.shape[-1]).astype("u1") + ord("0")).tobytes().decode()
     width = array.shape[-1]
-    written = "".join(
+    literals = "".join(
         f'    "{rows[start : start + width]}",\n' for start in range(0, len(rows), width)
     )
     shape = ", ".join(map(str, array.shape))
-    made = "torch.tensor([[cell == '1' for cell in row] for row in rows])"
-    return f"# {note}\nrows = [\n{written}]\n{name} = {made}.view({shape})"
+    tensor = "torch.tensor([[cell == '1' for cell in row] for row in rows])"
+    return f"# {note}\nrows = [\n{literals}]\n{name} = {tensor}.view({shape})"

@@ -17,8 +17,8 @@ def connect(pane: CodePane, to: FeatureControllers) -> None:
     pane.dialectChosen.connect(to.view_controller.set_dialect)
     pane.scriptRequested.connect(to.copy_script)
     action = to.actions["export.copy_script"]
-    pane.set_copy_enabled(action.isEnabled())
-    action.enabledChanged.connect(pane.set_copy_enabled)
+    pane.copy.setEnabled(action.isEnabled())
+    action.enabledChanged.connect(pane.copy.setEnabled)
     to.name_widgets({pane.copy: "export.copy_script"})
 
 

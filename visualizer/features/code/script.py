@@ -67,12 +67,12 @@ _AFTER_ATTENTION = (Role.OUTPUT, "attended", "normed_attended", "up", "feed_forw
 class Tolerance(Struct, frozen=True):
     """The allowed deviation from an expected number: a relative and an absolute part."""
 
-    relative_tolerance: float
+    relative: float
     absolute: float
 
     @property
-    def written(self) -> str:
-        return f"rtol={self.relative_tolerance:.2g}, atol={self.absolute:.2g}"
+    def arguments(self) -> str:
+        return f"rtol={self.relative:.2g}, atol={self.absolute:.2g}"
 
 
 def assertion_lines(run: Run, dialect: CodeDialect) -> Iterator[str]:
@@ -104,10 +104,8 @@ def is_asserted_by_rows(run: Run, stage: str) -> bool:
 
 def asserted_rows(run: Run, stage: str) -> tuple[int, ...]:
     """The asserted rows of a stage that is not stored, spread evenly over all rows."""
-    count = run.trace.shape(stage)[-2]
-    return tuple(
-        dict.fromkeys(np.linspace(0, count - 1, ASSERTED_ROWS).round().astype(int).tolist())
-    )
+    rows = np.linspace(0, run.trace.shape(stage)[-2] - 1, ASSERTED_ROWS).round().astype(int)
+    return tuple(np.unique(rows).tolist())
 
 
 def read_asserted_rows(run: Run, stage: str) -> np.ndarray:
@@ -134,14 +132,14 @@ def tolerance_note(run: Run, dialect: CodeDialect) -> Iterator[str]:
     found = stage_tolerance(run, dialect, run.trace.output_stage_name)
     yield (
         f"Expected values were computed on {run.device} in {spec.dtype}. "
-        f"Tolerance: rtol {found.relative_tolerance:.2g};"
+        f"Tolerance: rtol {found.relative:.2g};"
     )
     yield f"atol {found.absolute:.2g} in the last stage, for rounding errors near 0."
     if run.trace.is_blockwise:
         yield "Long text: this script holds whole matrices, and only a few rows are compared."
-    if not _is_on_cpu(run):
+    if run.device != "CPU":
         yield "A GPU sums in a different order from the CPU, so the last digits may differ."
-    if found.relative_tolerance > MAX_ROUNDING_UNITS * rounding_unit(spec):
+    if found.relative > MAX_ROUNDING_UNITS * rounding_unit(spec):
         yield (
             f"Scores reach {_largest_score(run):,.0f}, so {spec.dtype} weights have fewer exact "
             "digits, and the fused call rounds them differently."
@@ -154,12 +152,10 @@ def tolerance_note(run: Run, dialect: CodeDialect) -> Iterator[str]:
 
 
 def _asserted_stages(run: Run, dialect: CodeDialect) -> tuple[str, ...]:
-    made = {line.stages[-1] for line in stage_code_lines(run.trace.spec, dialect) if line.stages}
-    return tuple(
-        dict.fromkeys(
-            stage for stage in (Role.WEIGHTS, run.trace.output_stage_name) if stage in made
-        )
-    )
+    lines = stage_code_lines(run.trace.spec, dialect)
+    computed = {line.stages[-1] for line in lines if line.stages}
+    last = dict.fromkeys((Role.WEIGHTS, run.trace.output_stage_name))
+    return tuple(stage for stage in last if stage in computed)
 
 
 def stage_tolerance(run: Run, dialect: CodeDialect, stage: str) -> Tolerance:
@@ -169,20 +165,19 @@ def stage_tolerance(run: Run, dialect: CodeDialect, stage: str) -> Tolerance:
     relative error of the weight. Sums may cancel: their error then depends on the largest term.
     """
     spec = run.trace.spec
-    sharpness = 2 * _largest_score(run)
+    sharpness, is_sum = 2 * _largest_score(run), spec.normalisation is NormalisationKind.SUM
     is_one_call = dialect is CodeDialect.SDPA and Role.WEIGHTS not in _asserted_stages(run, dialect)
-    units = (
-        DEFAULT_ROUNDING_UNITS + sharpness
-        if is_one_call
-        else min(DEFAULT_ROUNDING_UNITS + sharpness, MAX_ROUNDING_UNITS)
-    )
-    units = MAX_ROUNDING_UNITS if spec.normalisation is NormalisationKind.SUM else units
-    if stage == Role.WEIGHTS and spec.normalisation is not NormalisationKind.SUM:
+    units = DEFAULT_ROUNDING_UNITS + sharpness
+    if is_sum:
+        units = MAX_ROUNDING_UNITS
+    elif not is_one_call:
+        units = min(units, MAX_ROUNDING_UNITS)
+    if stage == Role.WEIGHTS and not is_sum:
         return Tolerance(units * rounding_unit(spec), NEGLIGIBLE_SIZE)
     hidden = spec.hidden_width if spec.has_block else 0
     summed = math.sqrt(max(spec.d_in, spec.width, hidden, run.trace.tokens)) / 4
     summed = max(summed, sharpness) if is_one_call else summed
-    summed *= 1 if _is_on_cpu(run) else DEVICE_FACTOR
+    summed *= 1 if run.device == "CPU" else DEVICE_FACTOR
     return Tolerance(
         units * rounding_unit(spec),
         max(summed * rounding_unit(spec) * _largest_term(run), NEGLIGIBLE_SIZE),
@@ -214,16 +209,8 @@ def rounding_unit(spec: AttentionSpec) -> float:
 
     Weights are drawn in float32 for every dtype, and processors may round them differently.
     """
-    is_drawn = bool(spec.weight_names)
-    return (
-        FLOAT64_ROUNDING_UNIT
-        if spec.dtype is Dtype.FLOAT64 and not is_drawn
-        else FLOAT32_ROUNDING_UNIT
-    )
-
-
-def _is_on_cpu(run: Run) -> bool:
-    return run.device == "CPU"
+    is_exact = spec.dtype is Dtype.FLOAT64 and not spec.weight_names
+    return FLOAT64_ROUNDING_UNIT if is_exact else FLOAT32_ROUNDING_UNIT
 
 
 def _largest_score(run: Run) -> float:
@@ -242,23 +229,20 @@ def _format_check(name: str, numbers: np.ndarray, found: Tolerance) -> str:
     sampled, total = f"{name}.flatten()[::{step}]", f"{name}.double().nan_to_num(0, 0, 0).sum()"
     flat = numbers.reshape(-1)
     finite = np.where(np.isfinite(flat), flat, 0).astype(np.float64)
-    added = Tolerance(
-        found.relative_tolerance, found.relative_tolerance * float(np.abs(finite).sum())
-    )
-    comment = f"# {numbers.size:,} values: compare one in {step}, and the sum of all finite values."
+    of_sum = Tolerance(found.relative, found.relative * float(np.abs(finite).sum()))
     return "\n".join(
         (
-            comment,
+            f"# {numbers.size:,} values: compare one in {step}, and the sum of all finite values.",
             tensor_line(expected, flat[::step]),
             _format_assert(sampled, expected, found),
             f"sum_of_{name} = torch.tensor({float(finite.sum())!r}, dtype=torch.float64)",
-            _format_assert(total, f"sum_of_{name}", added),
+            _format_assert(total, f"sum_of_{name}", of_sum),
         )
     )
 
 
 def _format_assert(actual: str, expected: str, found: Tolerance) -> str:
-    arguments = f"{actual}, {expected}, {found.written}, equal_nan=True"
+    arguments = f"{actual}, {expected}, {found.arguments}, equal_nan=True"
     return f"torch.testing.assert_close({arguments})"
 
 
@@ -296,33 +280,33 @@ def write_script(run: Run, dialect: CodeDialect) -> str:
     if not run.trace.has_module:
         sentence = f"No script is available because the data was read from “{run.source}”."
         raise InputError("script", f"{sentence} Export the data as NPZ to compute with it.")
-    least = _least_bytes(run)
-    if least > MAX_SCRIPT_BYTES:
-        raise _too_large_error(least)
+    if (size := _min_size(run)) > MAX_SCRIPT_BYTES:
+        raise _too_large_error(size)
+    lines = stage_code_lines(run.trace.spec, dialect)
     parts = (
         _heading_comments(run, dialect),
         _import_lines(run, dialect),
         _input_vectors(run),
         *_other_tensors(run),
         *_weight_lines(run.trace.spec, DIALECTS[dialect], run),
-        _computation_lines(run, dialect),
+        "\n".join(f"{line.text}  {shape_comment(run, line)}".rstrip() for line in lines),
         *assertion_lines(run, dialect),
     )
-    written = "\n\n".join(part for part in parts if part) + "\n"
-    if (count := len(written.encode())) > MAX_SCRIPT_BYTES:
-        raise _too_large_error(count)
-    return written
+    script = "\n\n".join(part for part in parts if part) + "\n"
+    if (size := len(script.encode())) > MAX_SCRIPT_BYTES:
+        raise _too_large_error(size)
+    return script
 
 
-def _too_large_error(count: int) -> InputError:
+def _too_large_error(size: int) -> InputError:
     sentence = (
-        f"The script is too large: {format_size(count)}; the maximum is "
+        f"The script is too large: {format_size(size)}; the maximum is "
         f"{format_size(MAX_SCRIPT_BYTES)}. Use a shorter text or a smaller embedding size."
     )
     return InputError("script", sentence)
 
 
-def _least_bytes(run: Run) -> int:
+def _min_size(run: Run) -> int:
     """A lower bound of the script's size in bytes, known before any number is read."""
     spec, tokens = run.trace.spec, run.trace.tokens
     vectors = tokens if spec.own_input else len({word for text in run.texts for word in text})
@@ -345,11 +329,11 @@ def _heading_comments(run: Run, dialect: CodeDialect) -> str:
 
 
 def _import_lines(run: Run, dialect: CodeDialect) -> str:
-    needed = ["import math"] if run.trace.spec.position is PositionKind.SINUSOIDAL else []
-    needed += ["from math import inf, nan"] if is_non_finite(run, dialect) else []
-    needed += ["", "import torch", "from torch import nn", "from torch.nn import functional as F"]
-    needed += ["", "torch.set_grad_enabled(False)", f"dtype = torch.{run.trace.spec.dtype}"]
-    return "\n".join(needed).lstrip()
+    lines = ["import math"] if run.trace.spec.position is PositionKind.SINUSOIDAL else []
+    lines += ["from math import inf, nan"] if is_non_finite(run, dialect) else []
+    lines += ["", "import torch", "from torch import nn", "from torch.nn import functional as F"]
+    lines += ["", "torch.set_grad_enabled(False)", f"dtype = torch.{run.trace.spec.dtype}"]
+    return "\n".join(lines).lstrip()
 
 
 # ----------------------------------------------------------------------------- inputs
@@ -377,10 +361,10 @@ def _input_vectors(run: Run) -> str:
 
 
 def _token_lists(run: Run) -> str:
-    written = [[repr(word) for word in text] for text in run.texts]
+    literals = [[repr(word) for word in text] for text in run.texts]
     if not run.trace.axes:
-        return f"tokens = {format_list_literal(written[0])}"
-    rows = "".join(f"    {format_list_literal(text, 4)},\n" for text in written)
+        return f"tokens = {format_list_literal(literals[0])}"
+    rows = "".join(f"    {format_list_literal(text, 4)},\n" for text in literals)
     return f"texts = [\n{rows}]"
 
 
@@ -388,10 +372,8 @@ def _other_tensors(run: Run) -> Iterator[str]:
     """The other tensors that the lines of this spec need."""
     spec, trace = run.trace.spec, run.trace
     if spec.lengths:
-        yield (
-            "lengths = "
-            f"torch.tensor({format_list_literal([str(length) for length in spec.lengths])})  # text"
-        )
+        literal = format_list_literal([*map(str, spec.lengths)])
+        yield f"lengths = torch.tensor({literal})  # text"
     if spec.position is PositionKind.LEARNED:
         yield tensor_line("position_table", trace.read("position.weight"), "token d_in")
     if spec.position is PositionKind.SINUSOIDAL:
@@ -410,16 +392,14 @@ def _other_tensors(run: Run) -> Iterator[str]:
 
 def _weight_lines(spec: AttentionSpec, words: CodeIdentifiers, run: Run) -> Iterator[str]:
     """Lines that initialize the layers as the run did: same seed, same order, in float32."""
-    has_layers = spec.has_projection
-    if not (has_layers or spec.output_projection or spec.has_block):
-        return
-    drawn = [f"torch.manual_seed({spec.seed})"]
-    drawn += _layer_lines(spec, words) if has_layers else []
+    lines = [*_layer_lines(spec, words)] if spec.has_projection else []
     if spec.output_projection:
         width = spec.width
-        drawn.append(f"{words.layers['out_proj']} = nn.Linear({width}, {width}).to(dtype)")
-    drawn += _block_lines(spec, words)
-    yield "\n".join(drawn)
+        lines.append(f"{words.layers['out_proj']} = nn.Linear({width}, {width}).to(dtype)")
+    lines += _block_lines(spec, words)
+    if not lines:
+        return
+    yield "\n".join((f"torch.manual_seed({spec.seed})", *lines))
     dtype = run.trace.read(Role.INPUT).dtype
     for name, matrix in spec.counting_weights:
         yield _custom_weight_lines(spec, words, name, matrix.array().astype(dtype))
@@ -491,14 +471,3 @@ def _custom_bias_lines(
         put = f"for layer, part in zip({layer}, {own}.chunk({spec.heads})):\n"
         put += "    layer.bias.copy_(part)"
     return f"{tensor_line(own, matrix[0], 'width')}\n{put}"
-
-
-# ------------------------------------------------------------------------------- the computation
-
-
-def _computation_lines(run: Run, dialect: CodeDialect) -> str:
-    written = []
-    for line in stage_code_lines(run.trace.spec, dialect):
-        shape = shape_comment(run, line)
-        written.append(f"{line.text}  {shape}" if shape else line.text)
-    return "\n".join(written)

@@ -60,17 +60,18 @@ class CodeTextView(QPlainTextEdit):
         self.setFont(_fixed_font())
         self.document().setDocumentMargin(2 * LINE_BAR_WIDTH_PX + 2)
         self._lines: tuple[CodePanelLine, ...] = ()
-        self._lit: tuple[int, ...] = ()
+        self._current: tuple[int, ...] = ()
         self._theme = LIGHT
 
     def show_lines(self, lines: tuple[CodePanelLine, ...], theme: Theme) -> None:
         """Show lines; if only the current lines changed, only these are reformatted."""
-        is_same = theme == self._theme and _line_texts(lines) == _line_texts(self._lines)
-        lit = tuple(number for number, line in enumerate(lines) if line.is_highlighted)
-        changed = sorted({*self._lit} ^ {*lit}) if is_same else list(range(len(lines)))
+        new, old = ([*map(_full_text, each)] for each in (lines, self._lines))
+        is_same = theme == self._theme and new == old
+        current = tuple(number for number, line in enumerate(lines) if line.is_highlighted)
+        changed = sorted({*self._current} ^ {*current}) if is_same else list(range(len(lines)))
         if not is_same:
             self._replace_text(lines)  # before the state is updated: this may run out of memory
-        self._lines, self._lit, self._theme = lines, lit, theme
+        self._lines, self._current, self._theme = lines, current, theme
         together = QTextCursor(self.document())  # one edit block, so that the text is laid out once
         together.beginEditBlock()
         for number in changed:
@@ -85,7 +86,7 @@ class CodeTextView(QPlainTextEdit):
         """Draw the text, and the bars next to the current lines."""
         super().paintEvent(event)
         painter = QPainter(self.viewport())
-        for number in self._lit:
+        for number in self._current:
             block = self.document().findBlockByNumber(number)
             place = self.blockBoundingGeometry(block).translated(self.contentOffset())
             bar = QRectF(0, place.top(), LINE_BAR_WIDTH_PX, place.height())
@@ -127,15 +128,15 @@ class CodeTextView(QPlainTextEdit):
             cursor.setCharFormat(form)
 
     def _describe_current_lines(self) -> None:
-        running = [_full_text(self._lines[number]) for number in self._lit]
+        running = [_full_text(self._lines[number]) for number in self._current]
         self.setAccessibleDescription(f"Current code: {'; '.join(running)}" if running else "")
 
     def _scroll_to_current(self) -> None:
         """Scroll as little as possible to show the current lines."""
-        if not self._lit:
+        if not self._current:
             return
         bar = self.verticalScrollBar()
-        first, last = self._lit[0], self._lit[-1]
+        first, last = self._current[0], self._current[-1]
         if first < bar.value():
             bar.setValue(first)
         elif last >= bar.value() + bar.pageStep():
@@ -160,8 +161,8 @@ class CodePane(QWidget):
         self.box, self.code = QComboBox(), CodeTextView()
         self.code.setMinimumHeight(self.code.fontMetrics().lineSpacing() * 4)
         self.copy = QPushButton("Copy as script")
-        self.copy.clicked.connect(self._want_script)
-        self.set_copy_enabled(False)
+        self.copy.clicked.connect(self.scriptRequested)
+        self.copy.setEnabled(False)
         self._build_box()
         row = row_layout(spacing=8)
         row.addWidget(self.box, 1)
@@ -178,9 +179,6 @@ class CodePane(QWidget):
     def show_screen(self, screen: Screen, theme: Theme) -> None:
         self.show_code(screen.panel(CODE_PANEL), theme)
 
-    def set_copy_enabled(self, is_allowed: bool) -> None:
-        self.copy.setEnabled(is_allowed)
-
     def show_code(self, panel: CodePanel | None, theme: Theme) -> None:
         """Show a run's code, or a placeholder if there is none."""
         if self._shown == (panel, theme):
@@ -190,17 +188,17 @@ class CodePane(QWidget):
         set_accessible_value(self, panel.title if panel else "")
         if panel:
             self.box.setCurrentIndex([*DIALECT_TITLES].index(panel.dialect))
-        lit = [line for line in panel.lines if line.is_highlighted] if panel else []
-        self.running.setText("<br>".join(_wrapping_html(line, theme) for line in lit))
-        self.running.setVisible(bool(lit))
-        self.code.show_lines(panel.lines if panel else (), theme)
+        lines = panel.lines if panel else ()
+        current = [_wrapping_html(line, theme) for line in lines if line.is_highlighted]
+        self.running.setText("<br>".join(current))
+        self.running.setVisible(bool(current))
+        self.code.show_lines(lines, theme)
 
     def _build_box(self) -> None:
         self.box.setAccessibleName("Code style")
         # Screen readers use a combo box's text as its name.
         self.box.setAccessibleDescription(self.box.accessibleName())
-        for title in DIALECT_TITLES.values():
-            self.box.addItem(title)
+        self.box.addItems([*DIALECT_TITLES.values()])
         self.box.setMinimumContentsLength(8)
         self.box.setSizeAdjustPolicy(
             QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
@@ -213,9 +211,6 @@ class CodePane(QWidget):
         if panel:  # until the next screen confirms the choice
             self.box.setCurrentIndex([*DIALECT_TITLES].index(panel.dialect))
         self.dialectChosen.emit([*DIALECT_TITLES][index])
-
-    def _want_script(self) -> None:
-        self.scriptRequested.emit()
 
 
 def _fixed_font() -> QFont:
@@ -234,7 +229,3 @@ def _wrapping_html(line: CodePanelLine, theme: Theme) -> str:
     for mark in ("(", ",", "."):
         code = code.replace(mark, f"{mark}\N{ZERO WIDTH SPACE}")
     return f"<b>{code}</b><br><font color='{theme.quiet}'>{escape(line.shape)}</font>"
-
-
-def _line_texts(lines: tuple[CodePanelLine, ...]) -> list[tuple[str, str]]:
-    return [(line.text, line.shape) for line in lines]

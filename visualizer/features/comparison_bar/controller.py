@@ -45,14 +45,15 @@ class ComparisonController(QObject):
         workspace = self._workspace
         self._start_comparison(ComparisonKind.KEPT, kept=workspace.run, document=workspace.computed)
 
-    def swap(self) -> None:
+    def swap_sides(self) -> None:
+        """Exchange A and B: keep the current run, and show the document of A."""
         now, workspace = self._comparison, self._workspace
         if now and now.document and workspace.run:
-            other = now.changed(kept=workspace.run, document=workspace.computed)
-            view = replace(workspace.wanted, comparison=other)
+            swapped = now.changed(kept=workspace.run, document=workspace.computed)
+            view = replace(workspace.wanted, comparison=swapped)
             workspace.show_document(now.document, view)
 
-    def stop(self) -> None:
+    def end_comparison(self) -> None:
         """End the comparison and restore the stages shown before."""
         now, wanted = self._comparison, self._workspace.wanted
         if now:
@@ -67,11 +68,9 @@ class ComparisonController(QObject):
         run, pinned = self._workspace.run, self._workspace.wanted.pinned
         if run:
             heads = run.trace.spec.heads
-            head = (pinned.head or 0) if pinned else 0
-            head = min(head, max(0, heads - 1))
-            self._start_comparison(
-                ComparisonKind.HEAD, heads=(head, (head + 1) % heads if heads > 1 else 1)
-            )
+            head = min((pinned.head or 0) if pinned else 0, heads - 1)
+            following = (head + 1) % heads if heads > 1 else 1
+            self._start_comparison(ComparisonKind.HEAD, heads=(head, following))
 
     def choose_heads(self, one: int, other: int) -> None:
         """Set the two heads; choosing the same head twice swaps the current two."""
@@ -88,7 +87,7 @@ class ComparisonController(QObject):
         """Compare the mean of dropout samples with the weights before dropout."""
         self._start_comparison(ComparisonKind.SAMPLES)
 
-    def multiply_samples(self, steps: int) -> None:
+    def scale_samples(self, steps: int) -> None:
         """Double or halve the number of samples."""
         if count := self._sample_count:
             self.choose_count(2 * count if steps > 0 else (count + 1) // 2)
@@ -118,27 +117,25 @@ class ComparisonController(QObject):
             self._cell_selection.follow_link(bar.largest)
 
     def _start_comparison(self, against: ComparisonKind, **fields: Any) -> None:
-        """Start a comparison, with one stage to save space; this ends playback and prediction."""
-        run, wanted, now = self._workspace.run, self._workspace.wanted, self._comparison
-        if run is None:
+        """Start a comparison; this ends playback and prediction.
+
+        To save space, only the stage of the pinned cell is shown, or else the weights.
+        """
+        wanted, now = self._workspace.wanted, self._comparison
+        if self._workspace.run is None:
             return
-        alone = now.alone if now else self._initial_stages()
+        resolved = self._workspace.wanted_resolved
+        pinned = resolved.pinned if resolved else None
+        initial = frozenset({pinned.stage if pinned else Role.WEIGHTS})
+        alone = now.alone if now else initial
         before = now.before if now else wanted.stages
-        comparison = Comparison(against, alone=alone, before=before, **fields)
-        playhead = replace(wanted.playhead, place=None, is_playing=False)
         self._workspace.change_view(
-            comparison=comparison,
+            comparison=Comparison(against, alone=alone, before=before, **fields),
             stages=wanted.stages if now else alone,
-            playhead=playhead,
+            playhead=replace(wanted.playhead, place=None, is_playing=False),
             guess=None,
             hovered=None,
         )
-
-    def _initial_stages(self) -> frozenset[str]:
-        """The stage to start with: that of the pinned cell, or else the weights."""
-        resolved = self._workspace.wanted_resolved
-        pinned = resolved.pinned if resolved else None
-        return frozenset({pinned.stage if pinned else Role.WEIGHTS})
 
     def _change_comparison(self, **fields: Any) -> None:
         now = self._comparison

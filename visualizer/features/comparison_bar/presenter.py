@@ -11,7 +11,6 @@ from visualizer.attention.roles import Role
 from visualizer.attention.settings import SETTINGS, SettingKind
 from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.session.comparison import (
-    LargestChange,
     describe_cell,
     difference_tensor,
     format_signed,
@@ -56,12 +55,14 @@ def describe_largest_difference(
             return f"{next(iter(reasons.values()))}. These values cannot be compared.", None
         stages = fitting
     stage = _preferred_stage(stages, resolved)
-    change, place = _find_largest_change(resolved, comparison, stage)
+    held, index = difference_tensor(resolved, stage.name, None)
+    change = largest_change(held, index, max_magnitude(resolved, stage.name, None))
     of = "" if len(stages) == 1 else f" of {stage.title.lower()}"
     if change is None:
         return f"No difference{of}.", None
-    cell = Cell(stage.name, place, None, ComparedSide.CHANGE)
-    named = describe_cell(run, resolved.leading, stage, _indices_to_name(place, comparison))
+    head = comparison.heads[1:] if comparison.against is ComparisonKind.HEAD else ()
+    cell = Cell(stage.name, (*head, *change.place), None, ComparedSide.CHANGE)
+    named = describe_cell(run, resolved.leading, stage, change.place)
     return f"Largest difference{of}: {format_signed(change.value)}, {named}.", cell
 
 
@@ -72,23 +73,14 @@ def _preferred_stage(stages: list[Stage], resolved: ResolvedView) -> Stage:
     return (pinned and by_name.get(pinned.stage)) or by_name.get(Role.WEIGHTS) or stages[0]
 
 
-def _find_largest_change(
-    resolved: ResolvedView, comparison: Comparison, stage: Stage
-) -> tuple[LargestChange | None, tuple[int, ...]]:
-    held, index = difference_tensor(resolved, stage.name, None)
-    change = largest_change(held, index, max_magnitude(resolved, stage.name, None))
-    place = change.place if change else ()
-    return change, (
-        comparison.heads[1],
-        *place,
-    ) if comparison.against is ComparisonKind.HEAD else place
-
-
-def _indices_to_name(place: tuple[int, ...], comparison: Comparison) -> tuple[int, ...]:
-    """The indices without the head, if the comparison names the head."""
-    return place[-2:] if comparison.against is ComparisonKind.HEAD else place
-
-
+MODEL_FIELD_NAMES = {
+    "folder": "the model",
+    "second": "the second text",
+    "image": "the image",
+    "part": "the attention kind",
+    "edits": "the head edits",
+    "cuts": "the cut edges",
+}
 IGNORED_SETTINGS = {"mechanism", "causal", "device"}
 """Settings that follow from others or do not affect any number."""
 
@@ -116,15 +108,12 @@ def describe_differences(one: Document, other: Document) -> tuple[str, ...]:
 
 
 def _model_differences(one: Document, other: Document) -> tuple[str, ...]:
-    descriptions = ["the text"] * (one.text != other.text)
-    models = [document.model for document in (one, other) if document.model]
-    descriptions += ["the model"] * (len({model.folder for model in models}) > 1)
-    descriptions += ["the second text"] * (len({model.second for model in models}) > 1)
-    descriptions += ["the image"] * (len({model.image for model in models}) > 1)
-    descriptions += ["the attention kind"] * (len({model.part for model in models}) > 1)
-    descriptions += ["the head edits"] * (len({model.edits for model in models}) > 1)
-    descriptions += ["the cut edges"] * (len({model.cuts for model in models}) > 1)
-    return tuple(descriptions)
+    descriptions = [
+        name
+        for field, name in MODEL_FIELD_NAMES.items()
+        if getattr(one.model, field) != getattr(other.model, field)
+    ]
+    return (*["the text"] * (one.text != other.text), *descriptions)
 
 
 def _describe_difference(setting: Setting, *values: Any) -> str:
@@ -153,23 +142,23 @@ class ComparisonPanel(Struct, frozen=True):
     ----------
     summary : str
         A description of the comparison.
-    said : str
+    result : str
         The largest difference as a sentence, or the reason why there is none.
     largest : Cell or None
         The cell of the largest difference.
     head_count : int
         The number of heads.
-    count, most : int
+    count, max_count : int
         The number of samples, and its maximum.
     """
 
     against: ComparisonKind
     summary: str
-    said: str = ""
+    result: str = ""
     largest: Cell | None = None
     head_count: int = 1
     count: int = 1
-    most: int = 1
+    max_count: int = 1
     can_swap: bool = False
 
 
@@ -177,7 +166,7 @@ COMPARISON_PANEL: PanelId[ComparisonPanel | None] = PanelId("Comparison")
 
 
 def prefetch_key(resolved: ResolvedView) -> Hashable:
-    """The key of the data to read before `present_comparison`: the comparison and its stage."""
+    """Return a key of the data that `present_comparison` needs: the comparison and its stage."""
     if resolved.comparison is None:
         return None
     stage = resolved.pinned.stage if resolved.pinned else None
@@ -191,9 +180,9 @@ def prefetch(resolved: ResolvedView) -> None:
 
 
 def describe_comparison(resolved: ResolvedView) -> str:
-    """A description of the comparison; empty if there is none."""
+    """Describe the comparison; empty if there is none."""
     comparison = resolved.view.comparison
-    return _LEADS[comparison.against](resolved, comparison) if comparison else ""
+    return _DESCRIPTIONS[comparison.against](resolved, comparison) if comparison else ""
 
 
 def present_comparison(resolved: ResolvedView) -> ComparisonPanel | None:
@@ -201,19 +190,23 @@ def present_comparison(resolved: ResolvedView) -> ComparisonPanel | None:
     comparison, run = resolved.view.comparison, resolved.run
     if comparison is None:
         return None
-    against, spec, trouble = comparison.against, run.trace.spec, resolved.unavailable_reason
-    lead = describe_comparison(resolved)
-    if trouble:
-        said, largest = trouble, None
-    elif resolved.comparison is None:
-        said, largest = PAUSED_NOTICE, None
+    against, reason = comparison.against, resolved.unavailable_reason
+    if reason or resolved.comparison is None:
+        result, largest = reason or PAUSED_NOTICE, None
     else:
-        said, largest = describe_largest_difference(resolved, comparison)
-    has_samples = against is ComparisonKind.SAMPLES and not trouble
-    most = max_samples(run) if has_samples else 1
-    count = min(comparison.count, most)
-    can_swap = against is ComparisonKind.KEPT
-    return ComparisonPanel(against, lead, said, largest, spec.heads, count, most, can_swap)
+        result, largest = describe_largest_difference(resolved, comparison)
+    has_samples = against is ComparisonKind.SAMPLES and not reason
+    max_count = max_samples(run) if has_samples else 1
+    return ComparisonPanel(
+        against,
+        describe_comparison(resolved),
+        result,
+        largest,
+        run.trace.spec.heads,
+        min(comparison.count, max_count),
+        max_count,
+        can_swap=against is ComparisonKind.KEPT,
+    )
 
 
 def _describe_kept(resolved: ResolvedView, comparison: Comparison) -> str:
@@ -241,15 +234,11 @@ def _describe_samples(resolved: ResolvedView, comparison: Comparison) -> str:
     count, most = drawable_samples(run, comparison.count), max_samples(run)
     first, last = sample_seed(spec, 0), sample_seed(spec, count - 1)
     seeds = f"seed {first}" if count == 1 else f"seeds {first} to {last}"
-    description = f"Dropout {spec.dropout:g}, {seeds}: the error of the mean falls as 1/√N."
-    return (
-        f"{description} At most {most:,} samples for a text of this length."
-        if most < MAX_SAMPLES
-        else description
-    )
+    limit = f" At most {most:,} samples for a text of this length." * (most < MAX_SAMPLES)
+    return f"Dropout {spec.dropout:g}, {seeds}: the error of the mean falls as 1/√N.{limit}"
 
 
-_LEADS = {
+_DESCRIPTIONS = {
     ComparisonKind.KEPT: _describe_kept,
     ComparisonKind.HEAD: _describe_heads,
     ComparisonKind.SAMPLES: _describe_samples,

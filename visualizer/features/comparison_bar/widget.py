@@ -55,15 +55,15 @@ class ComparisonBar(QWidget):
         super().__init__()
         self._shown: ComparisonPanel | None = None
         self._buttons: dict[str, QToolButton] = {}
-        self.summary, self.said = PlainLabel(), PlainLabel()
+        self.summary, self.result = PlainLabel(), PlainLabel()
         words = column_layout(spacing=0)
-        for label in (self.summary, self.said):
+        for label in (self.summary, self.result):
             label.setWordWrap(True)
             label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
             label.setMinimumWidth(round(MIN_TEXT_WIDTH_PX * text_scale()))
             words.addWidget(label)
         self.summary.setProperty("role", "quiet")
-        self.first_head_box, self.other = _head_box("First head"), _head_box("Second head")
+        self.head_boxes = _head_box("First head"), _head_box("Second head")
         self.count = QSpinBox()
         self.count.setObjectName("Samples")
         self.count.setAccessibleName("Samples")
@@ -71,9 +71,9 @@ class ComparisonBar(QWidget):
         self.count.setMinimum(1)
         self.count.setKeyboardTracking(False)
         install_input_filters(self.count)
-        for box in (self.first_head_box, self.other):
+        for box in self.head_boxes:
             box.activated.connect(self._choose_heads)
-        self.count.valueChanged.connect(self._choose_count)
+        self.count.valueChanged.connect(self.countChosen)
         self.controls = OverflowRow(
             BAR_HEIGHT_PX, "More comparison controls", (0, 0, 0, 0), spacing=6
         )
@@ -85,12 +85,12 @@ class ComparisonBar(QWidget):
         self.hide()
 
     def _add_controls(self, actions: Mapping[str, QAction]) -> None:
-        items = [RowItem(box, list_entry(box)) for box in (self.first_head_box, self.other)]
+        items = [RowItem(box, list_entry(box)) for box in self.head_boxes]
         items.append(RowItem(self.count))
-        for key, (name, _) in BUTTON_TEXTS.items():
+        for key, (text, _) in BUTTON_TEXTS.items():
             action = actions[key]
             button = QToolButton()
-            button.setText(name)
+            button.setText(text)
             button.setAccessibleName(action.text().replace("&", ""))
             button.setToolTip(plain_tooltip(action.toolTip()))
             button.clicked.connect(action.trigger)
@@ -115,42 +115,41 @@ class ComparisonBar(QWidget):
         if panel is None:
             return
         self.summary.setText(panel.summary)
-        self.said.setText(panel.said)
-        self.setAccessibleName(f"Comparison. {panel.summary} {panel.said}")
+        self.result.setText(panel.result)
+        self.setAccessibleName(f"Comparison. {panel.summary} {panel.result}")
         self._show_buttons(panel)
         is_head = panel.against is ComparisonKind.HEAD and panel.head_count > 1
-        for box in (self.first_head_box, self.other):
+        for box in self.head_boxes:
             self.controls.set_wanted(box, is_head)
-            _fill_head_box(box, panel.head_count)
-        self.controls.set_wanted(self.count, panel.most > 1)
+            if box.count() != panel.head_count:
+                box.clear()
+                box.addItems([f"Head {head + 1}" for head in range(panel.head_count)])
+        self.controls.set_wanted(self.count, panel.max_count > 1)
 
     def _show_choices(self, panel: ComparisonPanel, wanted: Comparison) -> None:
-        for box, head in zip((self.first_head_box, self.other), wanted.heads, strict=True):
+        for box, head in zip(self.head_boxes, wanted.heads, strict=True):
             box.setCurrentIndex(min(head, panel.head_count - 1))
         with QSignalBlocker(self.count):
-            self.count.setMaximum(panel.most)
+            self.count.setMaximum(panel.max_count)
             self.count.setValue(wanted.count)
 
     def _show_buttons(self, panel: ComparisonPanel) -> None:
         enabled = {
             "comparison.scale_samples -1": panel.count > 1,
-            "comparison.scale_samples 1": panel.count < panel.most,
-            "comparison.add_sample": panel.count < panel.most,
+            "comparison.scale_samples 1": panel.count < panel.max_count,
+            "comparison.add_sample": panel.count < panel.max_count,
             "comparison.go_to_largest": panel.largest is not None,
         }
         for key, (_, against) in BUTTON_TEXTS.items():
-            is_of_samples = against is ComparisonKind.SAMPLES and panel.most == 1
-            is_wanted = against in {None, panel.against} and not is_of_samples
-            self.controls.set_wanted(self._buttons[key], is_wanted)
+            is_fixed = against is ComparisonKind.SAMPLES and panel.max_count == 1
+            is_visible = against in {None, panel.against} and not is_fixed
+            self.controls.set_wanted(self._buttons[key], is_visible)
             self._buttons[key].setEnabled(enabled.get(key, True))
 
     # ------------------------------------------------------------------ user input
 
     def _choose_heads(self) -> None:
-        self.headsChosen.emit(self.first_head_box.currentIndex(), self.other.currentIndex())
-
-    def _choose_count(self, count: int) -> None:
-        self.countChosen.emit(count)
+        self.headsChosen.emit(*(box.currentIndex() for box in self.head_boxes))
 
 
 def _head_box(name: str) -> QComboBox:
@@ -161,9 +160,3 @@ def _head_box(name: str) -> QComboBox:
     box.setMinimumWidth(round(72 * text_scale()))
     install_input_filters(box)
     return box
-
-
-def _fill_head_box(box: QComboBox, heads: int) -> None:
-    if box.count() != heads:
-        box.clear()
-        box.addItems([f"Head {head + 1}" for head in range(heads)])

@@ -19,7 +19,12 @@ from visualizer.attention.model_reading import (
 from visualizer.attention.roles import Role
 from visualizer.format import format_short
 from visualizer.session.head_retrieval import known_retrieval
-from visualizer.session.model_panes import MeasurementOffer, measurement_offer
+from visualizer.session.model_panes import (
+    HIDDEN_MESSAGE,
+    NO_MEASURES_MESSAGE,
+    MeasurementOffer,
+    measurement_offer,
+)
 from visualizer.session.pane import PanelPresenter, prefetch_only
 from visualizer.session.screen import PanelId
 
@@ -28,8 +33,6 @@ if TYPE_CHECKING:
     from visualizer.session.resolved_view import ResolvedView
 
 PANE_TITLE = "Scatter"
-SCORES_ONLY_MESSAGE = "This file contains scores only; head measures need attention weights."
-HIDDEN_MESSAGE = "Hidden during a prediction question."
 UNMEASURED_MESSAGE = "No head has both measures for this text. Choose other measures."
 ADDED, LOST = "added", "lost"
 LayerHeadIndex = tuple[int, int]
@@ -142,8 +145,8 @@ class HeadScatterPanel(Struct, frozen=True, eq=False):
             return ()
         across, up = self.across.values, self.up.values
         known = np.argwhere(np.isfinite(across) & np.isfinite(up)).tolist()
-        found = [(layer, head) for layer, head in known]
-        return tuple(sorted(found, key=lambda place: (across[place], place)))
+        places = [(layer, head) for layer, head in known]
+        return tuple(sorted(places, key=lambda place: (across[place], place)))
 
     def describe(self, place: LayerHeadIndex) -> str:
         """Describe a head by both measures, with the values of uniform attention."""
@@ -157,9 +160,8 @@ class HeadScatterPanel(Struct, frozen=True, eq=False):
             return ""
         lines = [f"Layer\tHead\t{self.across.title}\t{self.up.title}"]
         for layer, head in self.places:
-            numbers = (axis.values[layer, head] for axis in (self.across, self.up))
-            written = "\t".join(f"{number:.7g}" for number in numbers)
-            lines.append(f"{self.layers[layer] + 1}\t{head + 1}\t{written}")
+            across, up = (axis.values[layer, head] for axis in (self.across, self.up))
+            lines.append(f"{self.layers[layer] + 1}\t{head + 1}\t{across:.7g}\t{up:.7g}")
         return "".join(f"{line}\n" for line in lines)
 
 
@@ -182,7 +184,7 @@ def present_scatter(
     if Role.WEIGHTS in resolved.hidden_stages:
         return HeadScatterPanel(message=HIDDEN_MESSAGE)
     if Role.WEIGHTS not in run.trace:
-        return HeadScatterPanel(message=SCORES_ONLY_MESSAGE)
+        return HeadScatterPanel(message=NO_MEASURES_MESSAGE)
     if offer := measurement_offer(run):
         if previous and previous.offer == offer:
             return previous
@@ -194,33 +196,23 @@ def present_scatter(
     map_name = resolved.view.colouring.sequential
     retrieval = known_retrieval(resolved)
     qualifier = run.trace.weights_qualifier(run.trace.attention)
-    made_of = (
-        measures,
-        options,
-        shown,
-        map_name,
-        resolved.leading,
-        retrieval,
-        qualifier,
-        *model_answers,
-    )
+    viewed = options, shown, map_name, resolved.leading, qualifier
+    made_of = (measures, retrieval, *viewed, *model_answers)
     if previous and previous.made_of == made_of:
         return previous
     answers = _values_by_measure(model_answers, resolved)
-    count = run.trace.leading[run.trace.axes.index("layer")] if "layer" in run.trace.axes else 1
     marked = (RETRIEVAL,) if retrieval else ()
     choices = (*MEASURES, *marked, *(each for each in MODEL_MEASURES if each.name in answers))
     by_name = {each.name: each for each in choices}
     across, up = (
-        _build_axis(resolved, by_name.get(name, usual), answers, count)
-        for name, usual in zip((options.across, options.up), MEASURES[:2], strict=True)
+        _build_axis(resolved, by_name.get(name, default), answers)
+        for name, default in zip((options.across, options.up), MEASURES[:2], strict=True)
     )
-    numbers = resolved.layer_numbers
     panel = HeadScatterPanel(
         choices,
         across,
         up,
-        layers=numbers,
+        layers=resolved.layer_numbers,
         shown=shown,
         map_name=map_name,
         made_of=made_of,
@@ -230,20 +222,24 @@ def present_scatter(
 
 
 def _build_axis(
-    resolved: ResolvedView, measure: ScatterMeasure, answers: dict[str, np.ndarray], layers: int
+    resolved: ResolvedView, measure: ScatterMeasure, answers: dict[str, np.ndarray]
 ) -> ScatterAxis:
     """Return the axis with the values of all heads, for the text that is shown."""
     if measure.name in answers:
         return ScatterAxis(measure, answers[measure.name], 0.0)
-    run = resolved.run
-    found = known_retrieval(resolved)
-    if measure is RETRIEVAL and found:
-        return ScatterAxis(measure, found.values, found.chance[0])
-    values: np.ndarray = getattr(run.trace.measured(Role.WEIGHTS, run.compared_texts), measure.name)
-    text = run.trace.at("text", resolved.leading)
-    values = values[tuple(text if axis == "text" else slice(None) for axis in run.trace.axes)]
-    alike = run.trace.measured_uniform(Role.WEIGHTS, resolved.leading, run.compared_texts)
-    return ScatterAxis(measure, values.reshape(layers, -1), float(getattr(alike, measure.name)[0]))
+    trace, texts = resolved.run.trace, resolved.run.compared_texts
+    retrieval = known_retrieval(resolved)
+    if measure is RETRIEVAL and retrieval:
+        return ScatterAxis(measure, retrieval.values, retrieval.chance[0])
+    values: np.ndarray = getattr(trace.measured(Role.WEIGHTS, texts), measure.name)
+    text = trace.at("text", resolved.leading)
+    values = values[tuple(text if axis == "text" else slice(None) for axis in trace.axes)]
+    uniform = trace.measured_uniform(Role.WEIGHTS, resolved.leading, texts)
+    return ScatterAxis(
+        measure,
+        values.reshape(trace.count("layer"), -1),
+        float(getattr(uniform, measure.name)[0]),
+    )
 
 
 def _known_answers(resolved: ResolvedView) -> tuple[ModelAnswer | None, ...]:

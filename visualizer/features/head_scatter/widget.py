@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from visualizer.session.screen import Screen
 
 PANE_WIDTH_PX = 252
-DOT, NEAR = 4, 12
+POINT_RADIUS_PX, HIT_DISTANCE_PX = 4, 12
 """The radius of a point, and the pointer's hit distance, at the default text size."""
 DESCRIPTION_LINES = 4
 HINT = (
@@ -60,7 +60,7 @@ class HeadScatterPane(QWidget):
         self.setAccessibleName("Scatter")
         self.setMinimumWidth(round(PANE_WIDTH_PX * text_scale()))
         self.across, self.up = QComboBox(), QComboBox()
-        self.plot, self.said = HeadScatterPlot(), PlainLabel()
+        self.plot, self.description = HeadScatterPlot(), PlainLabel()
         self.measuring = LongTaskWidget(START, START_TIP, MEASURED_ROWS_LABEL)
         column = column_layout(self, (12, 4, 8, 8), spacing=6)
         for box, title in ((self.up, "Vertical"), (self.across, "Horizontal")):
@@ -75,10 +75,10 @@ class HeadScatterPane(QWidget):
             column.addWidget(whole)
         column.addWidget(self.plot, 1)
         column.addWidget(self.measuring)
-        column.addWidget(self.said)
-        self.said.setWordWrap(True)
-        self.said.setProperty("role", "quiet")
-        self.said.setAlignment(Qt.AlignmentFlag.AlignTop)
+        column.addWidget(self.description)
+        self.description.setWordWrap(True)
+        self.description.setProperty("role", "quiet")
+        self.description.setAlignment(Qt.AlignmentFlag.AlignTop)
         self.plot.chosen.connect(self.headChosen)
         self.plot.pointed.connect(self._show_description)
         self._show_description("")
@@ -98,15 +98,17 @@ class HeadScatterPane(QWidget):
         self.measuring.show_work(
             offer is not None, bool(offer and offer.is_measuring), offer.share if offer else 0
         )
-        self.said.setVisible(offer is None)
-        self.said.setFixedHeight(DESCRIPTION_LINES * self.said.fontMetrics().lineSpacing())
+        self.description.setVisible(offer is None)
+        self.description.setFixedHeight(
+            DESCRIPTION_LINES * self.description.fontMetrics().lineSpacing()
+        )
         self.plot.show_panel(panel, theme)
 
     def _choose_measures(self) -> None:
         self.measuresChosen.emit(self.across.currentData(), self.up.currentData())
 
     def _show_description(self, words: str) -> None:
-        self.said.setText(words or HINT)
+        self.description.setText(words or HINT)
 
 
 class HeadScatterPlot(QWidget):
@@ -130,9 +132,9 @@ class HeadScatterPlot(QWidget):
         self.setMinimumHeight(round(160 * text_scale()))
         self._panel, self._theme = HeadScatterPanel(), LIGHT
         self._places: tuple[LayerHeadIndex, ...] = ()
-        self._numbers = np.empty((0, 2))
+        self._values = np.empty((0, 2))
         """The values of the heads on both axes, [head, axis]."""
-        self._at: LayerHeadIndex | None = None
+        self._current: LayerHeadIndex | None = None
         """The current head for keyboard navigation."""
         self._hovered: LayerHeadIndex | None = None
 
@@ -141,21 +143,20 @@ class HeadScatterPlot(QWidget):
         if panel is self._panel and theme is self._theme:
             return
         self._panel, self._theme, self._places = panel, theme, panel.places
-        numbers = [axis.values for axis in (panel.across, panel.up) if axis]
-        self._numbers = np.array([[each[at] for each in numbers] for at in self._places])
-        if self._at not in self._places:
-            self._at = self._places[0] if self._places else None
+        axes = [axis for axis in (panel.across, panel.up) if axis]
+        self._values = np.array([[axis.values[at] for axis in axes] for at in self._places])
+        if self._current not in self._places:
+            self._current = self._places[0] if self._places else None
         if self._hovered not in self._places:
             self._hovered = None
         self._announce_head()
-        self.update()
 
     # ------------------------------------------------------------------ places
 
     @property
     def _plot_area(self) -> QRectF:
         """The rectangle between the axes."""
-        line, radius = font_metrics(10).height(), (DOT + 2) * text_scale()
+        line, radius = font_metrics(10).height(), (POINT_RADIUS_PX + 2) * text_scale()
         up = self._panel.up
         ends = map(format_short, up.ends if up else (0.0, 1.0))
         left = max(map(font_metrics(10).horizontalAdvance, ends)) + 6 + radius
@@ -184,9 +185,11 @@ class HeadScatterPlot(QWidget):
     def _place_at(self, point: QPointF) -> LayerHeadIndex | None:
         if not self._places:
             return None
-        distances = np.abs(self._map_points(self._numbers) - (point.x(), point.y())).sum(-1)
+        distances = np.abs(self._map_points(self._values) - (point.x(), point.y())).sum(-1)
         nearest = int(distances.argmin())
-        return self._places[nearest] if distances[nearest] <= NEAR * text_scale() else None
+        return (
+            self._places[nearest] if distances[nearest] <= HIT_DISTANCE_PX * text_scale() else None
+        )
 
     # ------------------------------------------------------------------ painting
 
@@ -207,7 +210,7 @@ class HeadScatterPlot(QWidget):
         across, up = self._panel.across, self._panel.up
         assert across is not None
         assert up is not None
-        margin = (DOT + 2) * text_scale()
+        margin = (POINT_RADIUS_PX + 2) * text_scale()
         frame = area.adjusted(-margin, -margin, margin, margin)
         painter.setPen(QPen(QColor(self._theme.hairline), 1))
         painter.drawRect(frame)
@@ -219,10 +222,7 @@ class HeadScatterPlot(QWidget):
             at = self._map_point(across.ends[0], up.chance).y()
             painter.drawLine(QPointF(frame.left(), at), QPointF(frame.right(), at))
         painter.setPen(QColor(self._theme.quiet))
-        below, room = (
-            frame.bottom() + 1,
-            QRectF(frame.left(), frame.bottom() + 1, frame.width(), line),
-        )
+        room = QRectF(frame.left(), frame.bottom() + 1, frame.width(), line)
         painter.drawText(room, ALIGN_LEFT, format_short(across.ends[0]))
         painter.drawText(room, ALIGN_RIGHT, format_short(across.ends[1]))
         title = font_metrics(10).elidedText(
@@ -233,7 +233,7 @@ class HeadScatterPlot(QWidget):
         for value, at in ((up.ends[0], area.bottom()), (up.ends[1], area.top())):
             side = QRectF(0, at - line / 2, frame.left() - 3, line)
             painter.drawText(side, ALIGN_RIGHT, format_short(value))
-        self._paint_layers(painter, QRectF(frame.left(), below + 1.3 * line, frame.width(), line))
+        self._paint_layers(painter, room.translated(0, 1.3 * line))
 
     def _paint_layers(self, painter: QPainter, room: QRectF) -> None:
         """Paint the colours of the layers with the numbers of the first and the last."""
@@ -249,9 +249,9 @@ class HeadScatterPlot(QWidget):
 
     def _paint_points(self, painter: QPainter) -> None:
         colours = colour_table(self._panel.map_name, self._theme)
-        radius, count = DOT * text_scale(), max(1, len(self._panel.layers) - 1)
+        radius, count = POINT_RADIUS_PX * text_scale(), max(1, len(self._panel.layers) - 1)
         painter.setPen(QPen(QColor(self._theme.border), 1))
-        points = self._map_points(self._numbers).tolist()
+        points = self._map_points(self._values).tolist()
         for (layer, _), (x, y) in zip(self._places, points, strict=True):
             painter.setBrush(QColor(int(colours[layer * MAX_COLOUR_INDEX // count])))
             painter.drawEllipse(QPointF(x, y), radius, radius)
@@ -259,14 +259,14 @@ class HeadScatterPlot(QWidget):
         for place in self._panel.shown if len(self._panel.shown) == 1 else ():
             if place in self._places:
                 self._paint_ring(painter, place, self._theme.ink)
-        if self.hasFocus() and self._at is not None:
-            self._paint_ring(painter, self._at, self._theme.accent)
+        if self.hasFocus() and self._current is not None:
+            self._paint_ring(painter, self._current, self._theme.accent)
         if self._hovered is not None:
             self._paint_ring(painter, self._hovered, self._theme.ink)
 
     def _paint_ring(self, painter: QPainter, place: LayerHeadIndex, colour: str) -> None:
         painter.setPen(QPen(QColor(colour), 2 * self._theme.stroke))
-        radius = (DOT + 2) * text_scale()
+        radius = (POINT_RADIUS_PX + 2) * text_scale()
         painter.drawEllipse(self.head_position(place), radius, radius)
 
     # ------------------------------------------------------------------ input
@@ -280,42 +280,39 @@ class HeadScatterPlot(QWidget):
     def mousePressEvent(self, event: QMouseEvent) -> None:
         place = self._place_at(event.position())
         if event.button() is Qt.MouseButton.LeftButton and place is not None:
-            self._at = place
+            self._current = place
             self.chosen.emit(*place)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         step = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}.get(Qt.Key(event.key()))
         if event.matches(QKeySequence.StandardKey.Copy):
             QGuiApplication.clipboard().setText(self._panel.as_tsv())
-        elif step and not event.modifiers() and self._at is not None:
-            to = self._places.index(self._at) + step
-            self._at = self._places[min(max(0, to), len(self._places) - 1)]
+        elif step and not event.modifiers() and self._current is not None:
+            to = self._places.index(self._current) + step
+            self._current = self._places[min(max(0, to), len(self._places) - 1)]
             self._announce_head()
-            self.update()
-        elif event.key() in {Qt.Key.Key_Return, Qt.Key.Key_Enter} and self._at is not None:
-            self.chosen.emit(*self._at)
+        elif event.key() in {Qt.Key.Key_Return, Qt.Key.Key_Enter} and self._current is not None:
+            self.chosen.emit(*self._current)
         else:
             super().keyPressEvent(event)
 
     def focusInEvent(self, event: QFocusEvent) -> None:
         super().focusInEvent(event)
         self._announce_head()
-        self.update()
 
     def focusOutEvent(self, event: QFocusEvent) -> None:
         super().focusOutEvent(event)
         self._announce_head()
-        self.update()
 
     def _set_hovered(self, place: LayerHeadIndex | None) -> None:
         if place != self._hovered:
             self._hovered = place
             self._announce_head()
-            self.update()
 
     def _announce_head(self) -> None:
-        """Describe the head under the pointer, or else the current head if the plot has focus."""
-        place = self._hovered or (self._at if self.hasFocus() else None)
+        """Mark and describe the hovered head, or else the current head if the plot has focus."""
+        self.update()
+        place = self._hovered or (self._current if self.hasFocus() else None)
         words = self._panel.describe(place) if place is not None else self._panel.message
         set_accessible_value(self, words)
         self.pointed.emit(words if place is not None else "")

@@ -9,16 +9,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from visualizer.attention.roles import Role
 from visualizer.format import format_number, format_share
 from visualizer.session.head_retrieval import RetrievalWeights, known_retrieval
-from visualizer.session.model_panes import MeasurementOffer, measurement_offer
+from visualizer.session.model_panes import (
+    NO_MEASURES_MESSAGE,
+    MeasurementOffer,
+    measurement_offer,
+)
 from visualizer.session.pane import PanelPresenter, prefetch_only
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from visualizer.attention.head_measures import HeadMeasures
     from visualizer.attention.run import Run
@@ -32,7 +37,6 @@ CROSS_ATTENTION_NOTE = (
     " Queries and keys are different tokens, so measures of the previous token, the current token "
     "and distance are not available."
 )
-SCORES_ONLY_MESSAGE = "This file contains scores only; head measures need attention weights."
 MAX_NAMED_HEADS = 3
 """Maximum number of heads named in a sentence; beyond it, only their count is given."""
 OUTLIER_FACTOR = 1.5
@@ -44,6 +48,10 @@ UNIFORM_LABEL = "Uniform"
 UNIFORM_DESCRIPTION = "With the same weight on every allowed key"
 
 
+ColumnValues = tuple[float | None, ...]
+"""Numbers in the unit of their column; None if a head has none."""
+
+
 class HeadColumn(Struct, frozen=True):
     """One column of the table: a measure of heads.
 
@@ -51,7 +59,7 @@ class HeadColumn(Struct, frozen=True):
     ----------
     unit : str
         The unit of its numbers; shares are percentages.
-    says : str
+    description : str
         The definition, as a sentence.
     decimals : int
         The number of decimals shown.
@@ -63,18 +71,21 @@ class HeadColumn(Struct, frozen=True):
 
     title: str
     unit: str
-    says: str
+    description: str
     decimals: int
     measure: str
     is_small_kept: bool = False
 
-    def values(self, measures: HeadMeasures, leading: LeadingIndex) -> tuple[float | None, ...]:
-        """Return the numbers of a layer and text, one per head; None for NaN."""
-        numbers: np.ndarray = getattr(measures, self.measure)[leading]
+    def read_values(self, measures: HeadMeasures, leading: LeadingIndex) -> ColumnValues:
+        """Return the numbers of a layer and text, one per head."""
+        return self.to_unit(getattr(measures, self.measure)[leading])
+
+    def to_unit(self, numbers: Iterable[float]) -> ColumnValues:
+        """Convert numbers to the unit of the column; None for NaN."""
         factor = 100 if self.unit == "%" else 1
         return tuple(factor * float(one) if math.isfinite(one) else None for one in numbers)
 
-    def written(self, value: float | None) -> str:
+    def format_value(self, value: float | None) -> str:
         """Format one number of this column."""
         if value is None:
             return EMPTY_CELL
@@ -157,8 +168,10 @@ class HeadRow(Struct, frozen=True):
 
     Parameters
     ----------
-    values, written : tuple
-        One number per column, and its formatted text.
+    values : tuple
+        One number per column.
+    texts : tuple of str
+        The same numbers, formatted.
     layer : int or None
         The index of its layer in the run; None if there is only one.
     number : int
@@ -166,8 +179,8 @@ class HeadRow(Struct, frozen=True):
     """
 
     head: int | None
-    values: tuple[float | None, ...]
-    written: tuple[str, ...]
+    values: ColumnValues
+    texts: tuple[str, ...]
     layer: int | None = None
     number: int = 0
 
@@ -204,26 +217,18 @@ class HeadTablePanel(Struct, frozen=True, eq=False):
     uniform : tuple
         The value of uniform attention over the allowed keys, one per column; None if layers
         differ in it.
-    measures, leading, numbers : HeadMeasures, tuple of int
-        The inputs, used to recognize an unchanged panel.
     offer : MeasurementOffer or None
         The offer to measure the heads of a long text, shown until they are measured.
-    retrieval : RetrievalWeights or None
-        The weights on a marked position; None if none is marked.
     made_of : tuple
-        The inputs other than the measures.
+        The inputs, used to recognize an unchanged panel.
     """
 
-    summary: str
-    sentences: tuple[str, ...]
-    columns: tuple[HeadColumn, ...]
-    rows: tuple[HeadRow, ...]
-    uniform: tuple[float | None, ...]
-    measures: HeadMeasures | None
-    leading: tuple[LeadingIndex, ...]
-    numbers: tuple[int, ...] = ()
+    summary: str = ""
+    sentences: tuple[str, ...] = ()
+    columns: tuple[HeadColumn, ...] = ()
+    rows: tuple[HeadRow, ...] = ()
+    uniform: ColumnValues = ()
     offer: MeasurementOffer | None = None
-    retrieval: RetrievalWeights | None = None
     made_of: tuple[object, ...] = ()
 
 
@@ -248,80 +253,53 @@ def present_heads(resolved: ResolvedView, previous: HeadTablePanel | None) -> He
     if Role.WEIGHTS in resolved.hidden_stages:
         return None
     if Role.WEIGHTS not in run.trace:
-        return HeadTablePanel("", (SCORES_ONLY_MESSAGE,), (), (), (), None, ())
+        return HeadTablePanel(sentences=(NO_MEASURES_MESSAGE,))
     texts, places = run.compared_texts, _all_layers_leading(run, leading)
-    retrieval = known_retrieval(resolved)
-    if offer := measurement_offer(run):
-        if previous and (previous.offer, previous.retrieval) == (offer, retrieval):
-            return previous
-        return _retrieval_only_table(resolved, len(places), offer, retrieval)
-    measures = run.trace.measured(Role.WEIGHTS, texts)
-    queries = np.concatenate([measures.queries[place] for place in places])
-    lead = _describe_scope(run, queries, leading)
-    uniform = _uniform_values(run, places, texts)
     numbers = resolved.layer_numbers if len(places) > 1 else ()
-    made_of = (lead, tuple(uniform.values()), places, numbers, retrieval)
-    if previous and previous.measures is measures and previous.made_of == made_of:
+    retrieval = known_retrieval(resolved)
+    made_of: tuple[object, ...]
+    if offer := measurement_offer(run):
+        made_of = (offer, retrieval)
+        if previous and previous.made_of == made_of:
+            return previous
+        panel = _retrieval_table(retrieval, numbers) if retrieval else HeadTablePanel()
+        return replace(panel, offer=offer, made_of=made_of)
+    measures = run.trace.measured(Role.WEIGHTS, texts)
+    summary = _describe_scope(run, [measures.queries[place] for place in places], leading)
+    uniform = _uniform_values(run, places, texts)
+    made_of = (measures, summary, tuple(uniform.values()), places, numbers, retrieval)
+    if previous and previous.made_of == made_of:
         return previous
-    columns: dict[HeadColumn, tuple[float | None, ...]] = {
-        column: tuple(chain.from_iterable(column.values(measures, place) for place in places))
+    columns: dict[HeadColumn, ColumnValues] = {
+        column: tuple(chain.from_iterable(column.read_values(measures, place) for place in places))
         for column in uniform
     }
     if retrieval:
         columns[RETRIEVAL], uniform[RETRIEVAL] = _retrieval_column(retrieval)
-    heads = len(queries) // len(places)
-    rows = [
-        _build_row(at % heads, uniform, values, at // heads if numbers else None, numbers)
-        for at, values in enumerate(zip(*columns.values(), strict=True))
-    ]
-    sentences = _build_sentences(columns, uniform, rows) if len(rows) > 1 else ()
+    rows = _build_rows(columns, numbers)
+    sentences = _build_sentences(columns, uniform, rows)
     if len(rows) > 1:
-        rows.append(
-            _build_row(None, uniform, tuple(_mean_value(values) for values in columns.values()))
-        )
+        means = tuple(map(_mean_value, columns.values()))
+        rows.append(HeadRow(None, means, _format_values(columns, means)))
     values = tuple(uniform.values())
-    return HeadTablePanel(
-        lead,
-        sentences,
-        tuple(columns),
-        tuple(rows),
-        values,
-        measures,
-        places,
-        numbers,
-        retrieval=retrieval,
-        made_of=made_of,
-    )
+    return HeadTablePanel(summary, sentences, tuple(columns), tuple(rows), values, made_of=made_of)
 
 
-def _retrieval_only_table(
-    resolved: ResolvedView, layers: int, offer: MeasurementOffer, retrieval: RetrievalWeights | None
-) -> HeadTablePanel:
+def _retrieval_table(retrieval: RetrievalWeights, numbers: tuple[int, ...]) -> HeadTablePanel:
     """Show only the weights on a marked position, for the heads computed so far."""
-    if retrieval is None:
-        return HeadTablePanel("", (), (), (), (), None, (), offer=offer)
     values, chance = _retrieval_column(retrieval)
-    numbers = resolved.layer_numbers if layers > 1 else ()
-    heads = len(values) // layers
-    rows = tuple(
-        _build_row(at % heads, (RETRIEVAL,), (value,), at // heads if numbers else None, numbers)
-        for at, value in enumerate(values)
-    )
-    sentences = (
-        _build_sentences({RETRIEVAL: values}, {RETRIEVAL: chance}, [*rows]) if len(rows) > 1 else ()
-    )
-    sentences = sentences if retrieval.is_whole and sentences != (NEAR_UNIFORM_MESSAGE,) else ()
-    return HeadTablePanel(
-        "", sentences, (RETRIEVAL,), rows, (chance,), None, (), offer=offer, retrieval=retrieval
-    )
+    rows = _build_rows({RETRIEVAL: values}, numbers)
+    sentences = _build_sentences({RETRIEVAL: values}, {RETRIEVAL: chance}, rows)
+    if not retrieval.is_whole or sentences == (NEAR_UNIFORM_MESSAGE,):
+        sentences = ()
+    return HeadTablePanel("", sentences, (RETRIEVAL,), tuple(rows), (chance,))
 
 
-def _retrieval_column(found: RetrievalWeights) -> tuple[tuple[float | None, ...], float | None]:
+def _retrieval_column(found: RetrievalWeights) -> tuple[ColumnValues, float | None]:
     """Return the column of a marked position and the value of uniform attention, in percent."""
-    values = tuple(100 * one if math.isfinite(one) else None for one in found.values.ravel())
     chance = found.chance[0]
     is_same = all(math.isclose(one, chance, rel_tol=1e-4) for one in found.chance)
-    return values, 100 * chance if is_same else None
+    return RETRIEVAL.to_unit(found.values.ravel()), 100 * chance if is_same else None
 
 
 def _all_layers_leading(run: Run, leading: LeadingIndex) -> tuple[LeadingIndex, ...]:
@@ -340,7 +318,7 @@ def _uniform_values(
     found: dict[HeadColumn, float | None] = {}
     measured = [run.trace.measured_uniform(Role.WEIGHTS, place, texts) for place in places]
     for column in COLUMNS:
-        values = [column.values(each, ())[0] for each in measured]
+        values = [column.read_values(each, ())[0] for each in measured]
         first = values[0]
         if first is None and column in {INDUCTION_COLUMN, DUPLICATE_COLUMN, VALUE_WEIGHTING_COLUMN}:
             continue
@@ -358,32 +336,48 @@ def format_tsv(table: HeadTablePanel, rows: tuple[HeadRow, ...]) -> str:
     return "".join("\t".join(line) + "\n" for line in [titles, *lines])
 
 
-def _build_row(
-    head: int | None,
-    columns: Iterable[HeadColumn],
-    values: tuple[float | None, ...],
-    layer: int | None = None,
-    numbers: tuple[int, ...] = (),
-) -> HeadRow:
-    pairs = zip(columns, values, strict=True)
-    written = tuple(column.written(value) for column, value in pairs)
-    return HeadRow(head, values, written, layer, numbers[layer] if layer is not None else 0)
+def _build_rows(
+    columns: Mapping[HeadColumn, ColumnValues], numbers: tuple[int, ...]
+) -> list[HeadRow]:
+    """Return one row per head.
+
+    Parameters
+    ----------
+    numbers : tuple of int
+        The number of each layer in the model; empty if there is only one.
+    """
+    every = [*zip(*columns.values(), strict=True)]
+    heads = len(every) // max(1, len(numbers))
+    return [
+        HeadRow(
+            at % heads,
+            values,
+            _format_values(columns, values),
+            at // heads if numbers else None,
+            numbers[at // heads] if numbers else 0,
+        )
+        for at, values in enumerate(every)
+    ]
 
 
-def _mean_value(values: tuple[float | None, ...]) -> float | None:
+def _format_values(columns: Iterable[HeadColumn], values: ColumnValues) -> tuple[str, ...]:
+    return tuple(column.format_value(value) for column, value in zip(columns, values, strict=True))
+
+
+def _mean_value(values: ColumnValues) -> float | None:
     numbers = [value for value in values if value is not None]
     return sum(numbers) / len(numbers) if len(numbers) == len(values) else None
 
 
-def _describe_scope(run: Run, queries: np.ndarray, leading: LeadingIndex) -> str:
+def _describe_scope(run: Run, queries: list[np.ndarray], leading: LeadingIndex) -> str:
     """Describe what the numbers are averaged over, and which queries are excluded."""
     spec = run.trace.spec
     tokens = spec.lengths[run.trace.at("text", leading)] if spec.lengths else run.trace.tokens
     qualifier = run.trace.weights_qualifier(run.trace.attention)
     weights = " ".join(filter(None, ("weights", qualifier)))
-    counted = min(int(count) for count in queries)
-    queries_and_keys = run.trace.sides
-    rest = "" if queries_and_keys[0] == queries_and_keys[1] else CROSS_ATTENTION_NOTE
+    counted = int(min(counts.min() for counts in queries))
+    query_count, key_count = run.trace.sides
+    rest = "" if query_count == key_count else CROSS_ATTENTION_NOTE
     every = "1 query" if tokens == 1 else f"{tokens:,} queries"
     if counted == tokens:
         return f"Averages of the {weights} over {every}.{rest}"
@@ -406,12 +400,12 @@ class _LeadingHeadText(Struct, frozen=True):
     is_maximum: bool = True
     covers_all_heads: bool = False
 
-    def leading_value(self, values: tuple[float | None, ...]) -> float | None:
+    def leading_value(self, values: ColumnValues) -> float | None:
         """The value of the leading heads; None if no head has one."""
         found = [one for one in values if one is not None]
         return (max if self.is_maximum else min)(found) if found else None
 
-    def leading_heads(self, values: tuple[float | None, ...], best: float) -> list[int]:
+    def leading_heads(self, values: ColumnValues, best: float) -> list[int]:
         """The heads that have the leading value or, if `covers_all_heads`, nearly."""
         near = NEAR_LEADER_SHARE * best if self.covers_all_heads else best
         return [
@@ -427,12 +421,10 @@ class _LeadingHeadText(Struct, frozen=True):
             return value <= uniform / OUTLIER_FACTOR
         return value >= min(OUTLIER_FACTOR * uniform, (100 + uniform) / 2)
 
-    def written(self, value: float) -> str:
-        return (
-            f"{self.column.written(value)} bits"
-            if self.column is ENTROPY_COLUMN
-            else (format_share(value / 100))
-        )
+    def format_value(self, value: float) -> str:
+        if self.column is ENTROPY_COLUMN:
+            return f"{self.column.format_value(value)} bits"
+        return format_share(value / 100)
 
 
 _LEADING_HEAD_TEXTS = (
@@ -457,14 +449,17 @@ _LEADING_HEAD_TEXTS = (
 
 
 def _build_sentences(
-    columns: dict[HeadColumn, tuple[float | None, ...]],
-    uniform: dict[HeadColumn, float | None],
+    columns: Mapping[HeadColumn, ColumnValues],
+    uniform: Mapping[HeadColumn, float | None],
     rows: list[HeadRow],
 ) -> tuple[str, ...]:
     """Name the heads that lead in each measure, then the measures in which none stands out.
 
-    Measures in which all heads are equal, but not near uniform attention, are skipped.
+    Measures in which all heads are equal, but not near uniform attention, are skipped. One head
+    cannot be compared.
     """
+    if len(rows) < 2:
+        return ()
     sentences: list[str] = []
     not_outstanding: list[str] = []
     is_any_outstanding = False
@@ -473,9 +468,9 @@ def _build_sentences(
         best = claim.leading_value(values)
         if best is None or not chance:
             continue
-        comparison = f"uniform attention {claim.written(chance)}."
+        comparison = f"uniform attention {claim.format_value(chance)}."
         if not claim.is_notable(best, chance):
-            extreme = f"{'highest' if claim.is_maximum else 'lowest'} {claim.written(best)}"
+            extreme = f"{'highest' if claim.is_maximum else 'lowest'} {claim.format_value(best)}"
             not_outstanding.append(f"No head stands out {claim.none}: {extreme}, {comparison}")
             continue
         is_any_outstanding = True
@@ -485,7 +480,7 @@ def _build_sentences(
                 s="s" * (len(heads) == 1), have="has" if len(heads) == 1 else "have"
             )
             least = min(value for head in heads if (value := values[head]) is not None)
-            reach = claim.written(least)
+            reach = claim.format_value(least)
             reach = reach if _is_close(least, best) else f"at least {reach}"
             sentences.append(
                 f"{_name_heads([rows[at] for at in heads])} {words}: {reach}, {comparison}"

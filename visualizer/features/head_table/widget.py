@@ -45,9 +45,10 @@ if TYPE_CHECKING:
     from visualizer.features.head_table.presenter import HeadColumn, HeadRow, HeadTablePanel
     from visualizer.session.screen import Screen
 
-if TYPE_CHECKING:
     Index = QModelIndex | QPersistentModelIndex
 
+EMPTY_MESSAGE = "Head measures appear here when attention weights are available and not hidden."
+PANE_WIDTH_PX = 252
 CLICK_HELP = "Click a row or press Enter to show only this head."
 KEYBOARD_HELP = f"{CLICK_HELP} Click a column title or press Space in a column to sort by it."
 MIN_VISIBLE_ROWS = 4
@@ -59,6 +60,7 @@ DIGIT_PLACEHOLDERS = str.maketrans("123456789", "0" * 9)
 """Replaces all digits, which are equally wide, so that texts of equal width become equal."""
 
 Role = Qt.ItemDataRole
+ALIGN_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 ALIGN_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 ROOT_INDEX = QModelIndex()
 
@@ -72,15 +74,14 @@ class HeadTableModel(QAbstractTableModel):
         self.rows: tuple[HeadRow, ...] = ()
         self._by: HeadColumn | None = None
         self._order = Qt.SortOrder.AscendingOrder
-        self._shapes: dict[int, tuple[int, ...]] = {}
+        self._widest: dict[int, tuple[int, ...]] = {}
 
     def show_table(self, table: HeadTablePanel | None) -> None:
         """Replace the table; its heads and columns may be different."""
         old = self.table
-        is_alike = table and old and len(table.rows) == len(old.rows)
-        if is_alike and _columns_of(table) == _columns_of(old):
+        if table and old and (table.columns, len(table.rows)) == (old.columns, len(old.rows)):
             self.table = table
-            self._sort_rows(table.rows if table else ())
+            self._sort_rows(table.rows)
             if self.rows:  # otherwise there is no valid range
                 last = self.index(len(self.rows) - 1, self.columnCount() - 1)
                 self.dataChanged.emit(self.index(0, 0), last)
@@ -88,9 +89,7 @@ class HeadTableModel(QAbstractTableModel):
         else:
             self.beginResetModel()
             self.table = table
-            if (
-                _columns_of(table) and not self.sorted_by
-            ):  # without columns, there are no rows to sort
+            if self._columns and not self.sorted_by:  # without columns, there is nothing to sort
                 self._by = None
             self._set_rows(table.rows if table else ())
             self.endResetModel()
@@ -98,8 +97,11 @@ class HeadTableModel(QAbstractTableModel):
     @property
     def sorted_by(self) -> int:
         """The index of the sort column; 0 is the column of the heads."""
-        columns = _columns_of(self.table)
-        return columns.index(self._by) + 1 if self._by in columns else 0
+        return self._columns.index(self._by) + 1 if self._by in self._columns else 0
+
+    @property
+    def _columns(self) -> tuple[HeadColumn, ...]:
+        return self.table.columns if self.table else ()
 
     def rowCount(self, parent: Index = ROOT_INDEX) -> int:
         return 0 if parent.isValid() else len(self.rows)
@@ -110,7 +112,7 @@ class HeadTableModel(QAbstractTableModel):
     def data(self, index: Index, role: int = Role.DisplayRole) -> Any:
         row, column = self.rows[index.row()], index.column() - 1
         if role == Role.DisplayRole:
-            return row.name if column < 0 else row.written[column]
+            return row.name if column < 0 else row.texts[column]
         if role == Role.TextAlignmentRole and column >= 0:
             return ALIGN_RIGHT
         if role == Role.FontRole:
@@ -132,29 +134,24 @@ class HeadTableModel(QAbstractTableModel):
         if role in {Role.ToolTipRole, Role.AccessibleDescriptionRole}:
             if column is None:
                 return CLICK_HELP
-            return (
-                f"{column.says} {UNIFORM_DESCRIPTION}: {self._uniform_text(section)} {column.unit}."
-            )
+            uniform = f"{UNIFORM_DESCRIPTION}: {self._uniform_text(section)} {column.unit}."
+            return f"{column.description} {uniform}"
         if role == Role.AccessibleTextRole:
             sorted_ = ", sorted" if arrow else ""
             return (f"{column.title}, {column.unit}" if column else "Head") + sorted_
         if role == Role.TextAlignmentRole:
-            return (
-                ALIGN_RIGHT
-                if column
-                else Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
-            )
+            return ALIGN_RIGHT if column else ALIGN_LEFT
         return None
 
     def _uniform_text(self, section: int) -> str:
         """Return a column's value for uniform attention; for the first column, the row title."""
         if section == 0 or self.table is None:
             return UNIFORM_LABEL
-        return self.table.columns[section - 1].written(self.table.uniform[section - 1])
+        return self.table.columns[section - 1].format_value(self.table.uniform[section - 1])
 
     def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
-        if columns := _columns_of(self.table):
-            self._by = columns[column - 1] if column > 0 else None
+        if self._columns:
+            self._by = self._columns[column - 1] if column > 0 else None
         self._order = order
         self._sort_rows(self.rows)
         self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, self.columnCount() - 1)
@@ -174,14 +171,14 @@ class HeadTableModel(QAbstractTableModel):
 
     def widest_rows(self, column: int) -> tuple[int, ...]:
         """Return rows that include a column's widest text: one for each pattern of characters."""
-        if column not in self._shapes:
-            texts = [row.written[column - 1] if column else row.name for row in self.rows]
+        if column not in self._widest:
+            texts = [row.texts[column - 1] if column else row.name for row in self.rows]
             places = {text.translate(DIGIT_PLACEHOLDERS): at for at, text in enumerate(texts)}
-            self._shapes[column] = tuple(places.values())
-        return self._shapes[column]
+            self._widest[column] = tuple(places.values())
+        return self._widest[column]
 
     def _set_rows(self, rows: tuple[HeadRow, ...]) -> None:
-        self.rows, self._shapes = self._sorted_rows(rows), {}
+        self.rows, self._widest = self._sorted_rows(rows), {}
 
     def _sorted_rows(self, rows: tuple[HeadRow, ...]) -> tuple[HeadRow, ...]:
         """Sort by value, then by head; rows without a value come last."""
@@ -202,16 +199,8 @@ class HeadTableModel(QAbstractTableModel):
             return row.full_name
         about = self.table.columns[column]
         uniform = self._uniform_text(column + 1)
-        text = f"{row.full_name}, {about.title}: {row.written[column]} {about.unit}"
+        text = f"{row.full_name}, {about.title}: {row.texts[column]} {about.unit}"
         return f"{text}; uniform attention: {uniform}"
-
-
-def _columns_of(table: HeadTablePanel | None) -> tuple[HeadColumn, ...]:
-    return table.columns if table else ()
-
-
-EMPTY_MESSAGE = "Head measures appear here when attention weights are available and not hidden."
-PANE_WIDTH_PX = 252
 
 
 class HeadTablePane(QWidget):
@@ -226,11 +215,11 @@ class HeadTablePane(QWidget):
         self.setAccessibleName("Heads")
         self.setMinimumWidth(round(PANE_WIDTH_PX * text_scale()))
         self._column = column = column_layout(self, (12, 8, 8, 8), spacing=6)
-        self.said, self.summary = PlainLabel(), PlainLabel()
+        self.sentences, self.summary = PlainLabel(), PlainLabel()
         self.measuring = LongTaskWidget(START, START_TIP, MEASURED_ROWS_LABEL)
         self.view = HeadTableView()
         self.view.headActivated.connect(self.headChosen)
-        for label in (self.said, self.summary):
+        for label in (self.sentences, self.summary):
             label.setWordWrap(True)
             label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
             column.addWidget(label)
@@ -256,8 +245,8 @@ class HeadTablePane(QWidget):
         text = "\n".join(table.sentences) if table else EMPTY_MESSAGE
         text = "\n".join(filter(None, (offer.says, text))) if offer else text
         set_accessible_value(self, text)
-        self.said.setText(keep_percent_signs(text))
-        self.said.setVisible(bool(text))
+        self.sentences.setText(keep_percent_signs(text))
+        self.sentences.setVisible(bool(text))
         self.summary.setText(table.summary if table else "")
         self.summary.setVisible(table is not None and offer is None)
         self.view.setVisible(table is not None and bool(table.rows))
@@ -272,7 +261,7 @@ class HeadTablePane(QWidget):
         """Fix the labels' height to their text, because a dock ignores height-for-width."""
         margins = self._column.contentsMargins()
         width = self.width() - margins.left() - margins.right()
-        for label in (self.said, self.summary):
+        for label in (self.sentences, self.summary):
             label.setMinimumHeight(0)  # otherwise it increases the required height
             label.setFixedHeight(max(0, label.heightForWidth(width)))
 
@@ -306,16 +295,13 @@ class HeadDelegate(QStyledItemDelegate):
             self._paint_dot(painter, option, head)
 
     def _paint_dot(self, painter: QPainter, option: QStyleOptionViewItem, head: int) -> None:
-        side, is_lit = (
-            DOT_SIZE_PX * text_scale(),
-            bool(option.state & QStyle.StateFlag.State_Selected),
-        )
-        left, middle = option.rect.left() + 3, QRectF(option.rect).center().y() + 1
+        side = DOT_SIZE_PX * text_scale()
+        top = QRectF(option.rect).center().y() + 1 - side / 2
+        dot = QRectF(option.rect.left() + 3, top, side, side)
         # Outline the dot in selected rows, where some colours are hard to see on the accent.
-        edge = self.theme.on_accent if is_lit else ""
-        paint_head_mark(
-            painter, QRectF(left, middle - side / 2, side, side), head, self.theme, edge
-        )
+        is_selected = bool(option.state & QStyle.StateFlag.State_Selected)
+        edge = self.theme.on_accent if is_selected else ""
+        paint_head_mark(painter, dot, head, self.theme, edge)
 
 
 class HeadTableView(QTableView):
@@ -354,9 +340,8 @@ class HeadTableView(QTableView):
 
     def show_table(self, table: HeadTablePanel | None, theme: Theme) -> None:
         self._delegate.theme = theme
-        if (
-            style := _style_sheet(theme)
-        ) != self.styleSheet():  # Qt measures all rows for each it is set
+        style = _style_sheet(theme)
+        if style != self.styleSheet():  # Qt measures all rows whenever it is set
             self.setStyleSheet(style)
         row = round(22 * text_scale())
         self.verticalHeader().setDefaultSectionSize(row)
@@ -379,7 +364,8 @@ class HeadTableView(QTableView):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.matches(QKeySequence.StandardKey.Copy):
-            self._copy_table()
+            if self._model.table:
+                QGuiApplication.clipboard().setText(format_tsv(self._model.table, self.rows))
         elif event.key() in {Qt.Key.Key_Return, Qt.Key.Key_Enter}:
             self._open_head(self.currentIndex())
         elif event.key() == Qt.Key.Key_Space:
@@ -397,14 +383,9 @@ class HeadTableView(QTableView):
         header, column = self.horizontalHeader(), max(0, self.currentIndex().column())
         falls = header.sortIndicatorOrder() is Qt.SortOrder.DescendingOrder
         is_same = header.sortIndicatorSection() == column
-        order = Qt.SortOrder.AscendingOrder
-        if is_same != falls:  # as a click on the title does
-            order = Qt.SortOrder.DescendingOrder
+        is_descending = is_same != falls  # as a click on the title does
+        order = Qt.SortOrder.DescendingOrder if is_descending else Qt.SortOrder.AscendingOrder
         self.sortByColumn(column, order)
-
-    def _copy_table(self) -> None:
-        if self._model.table:
-            QGuiApplication.clipboard().setText(format_tsv(self._model.table, self.rows))
 
 
 def head_row_at(index: Index) -> HeadRow:

@@ -37,19 +37,19 @@ def paint_overview(panel: LayerOverviewPanel, title: str, side: int, theme: Them
     """
     heads = paint_overview_grid(panel, side, theme)
     scale = max(1.0, side / DEFAULT_SPACING_PX)
-    written = QFont(QGuiApplication.font())
-    written.setPixelSize(round(11 * scale))
-    metrics = QFontMetricsF(written)
+    font = QFont(QGuiApplication.font())
+    font.setPixelSize(round(11 * scale))
+    metrics = QFontMetricsF(font)
     line = math.ceil(metrics.height())
     left = math.ceil(metrics.horizontalAdvance("0000"))
     top, below = 3 * line, 3 * line
     names = f"{title}\n{_describe_scale(panel)}".split("\n")
     width = left + heads.width() + line
     width = max(width, math.ceil(max(map(metrics.horizontalAdvance, names))) + 2 * line)
-    made = QImage(width, top + heads.height() + below, QImage.Format.Format_RGB32)
-    made.fill(QColor(theme.paper))
-    painter = QPainter(made)
-    painter.setFont(written)
+    picture = QImage(width, top + heads.height() + below, QImage.Format.Format_RGB32)
+    picture.fill(QColor(theme.paper))
+    painter = QPainter(picture)
+    painter.setFont(font)
     painter.setPen(QColor(theme.ink))
     painter.drawText(QRectF(line / 2, line / 4, width, line), names[0])
     painter.drawImage(left, top, heads)
@@ -64,7 +64,7 @@ def paint_overview(panel: LayerOverviewPanel, title: str, side: int, theme: Them
     painter.drawImage(bar, colours)
     painter.drawText(QRectF(line / 2, foot + 1.4 * line, width, line), names[1])
     painter.end()
-    return made
+    return picture
 
 
 def uniform_cell_spacing(cells: int, side: int) -> int:
@@ -78,10 +78,10 @@ def uniform_cell_spacing(cells: int, side: int) -> int:
         The requested spacing, in pixels.
     """
     inner = cells * max(1, round(_heatmap_side(side) / cells))
-    found = inner
-    while _heatmap_side(found) < inner:
-        found += 1
-    return found
+    spacing = inner
+    while _heatmap_side(spacing) < inner:
+        spacing += 1
+    return spacing
 
 
 def _heatmap_side(side: int) -> int:
@@ -163,10 +163,10 @@ def _resize_cells(cells: np.ndarray, side: int) -> np.ndarray:
     """Resize images to a given side: repeat cells, or take the maximum of those that coincide."""
     for axis in (1, 2):
         count = cells.shape[axis]
-        if count <= side:
-            cells = cells.take(np.arange(side) * count // side, axis)
-            continue
         starts = np.arange(side) * count // side
+        if count <= side:
+            cells = cells.take(starts, axis)
+            continue
         # Blank cells have the largest index, so they are treated as the smallest until the end.
         shown = np.where(cells == FORBIDDEN, 0, cells + 1)
         largest = np.maximum.reduceat(shown, starts, axis)

@@ -18,6 +18,7 @@ from visualizer.format import format_count, format_share
 from visualizer.heatmap.panel_colour_scale import MIN_PERCENTILE_TOKENS
 from visualizer.session.document import Document
 from visualizer.session.head_order import CHANGE_MEASURE, ORDERS, HeadOrder, find_order_row
+from visualizer.session.model_panes import HIDDEN_MESSAGE
 from visualizer.session.pane import PanelPresenter, prefetch_only
 from visualizer.session.resolved_view import resolve_view
 from visualizer.session.screen import PanelId
@@ -49,7 +50,6 @@ SAMPLED_NOTICE = (
 UNMEASURED_NOTICE = (
     "Long text: each heatmap shows one row in {block:,}, and heads are sorted by layer."
 )
-HIDDEN_MESSAGE = "Hidden during a prediction question."
 LayerHeadIndex = tuple[int, int]
 """A zero-based layer index in the run, and a head index."""
 
@@ -129,21 +129,21 @@ class LayerOverviewPanel(Struct, frozen=True, eq=False):
         if is_sorted and place in self.places:
             parts[0] += f", rank {self.places.index(place) + 1:,} of {len(self.places):,}"
         rows = (sorted_by,) if sorted_by.reads else PATTERN_ORDERS
-        clear = [
+        patterns = [
             (float(self.values[row.measure][place]), self.uniform[row.measure], row.reads)
             for row in rows
             if row.reads and row.measure in self.values
         ]
-        clear = [each for each in clear if math.isfinite(each[0] - each[1])]
-        if clear:
-            value, chance, reads = max(clear, key=lambda each: each[0] - each[1])
+        known = [each for each in patterns if math.isfinite(each[0] - each[1])]
+        if known:
+            value, chance, reads = max(known, key=lambda each: each[0] - each[1])
             found = f"{reads}: {format_share(value)}, uniform attention {format_share(chance)}"
             is_outstanding = value > chance or sorted_by.reads
             parts.append(found if is_outstanding else "no pattern stands out")
         spread = float(self.values["entropy"][place]) if self.uniform else math.nan
         if math.isfinite(spread):
-            alike = self.uniform["entropy"]
-            parts.append(f"entropy {spread:.2f} bits, uniform attention {alike:.2f}")
+            uniform = self.uniform["entropy"]
+            parts.append(f"entropy {spread:.2f} bits, uniform attention {uniform:.2f}")
         if self.values and self.values[CHANGE_MEASURE].any():
             change = format_share(float(self.values[CHANGE_MEASURE][place]))
             parts.append(f"weights changed by the edits: {change}")
@@ -162,12 +162,12 @@ def prefetch(resolved: ResolvedView) -> None:
     """Pool and measure the weights before `present_layers`; called on the worker."""
     run = resolved.run
     if Role.WEIGHTS in run.trace:
-        text = _text_index(run, resolved.leading)
+        text = run.trace.at("text", resolved.leading)
         weights = _pool_weights(run, text)
         if _can_measure_heads(run):
             _measure_heads(run, resolved.leading)
         if resolved.view.head_order is HeadOrder.ALIKE:
-            _likeness_order(run, weights, text)
+            _similarity_order(run, weights, text)
 
 
 def present_layers(
@@ -179,11 +179,13 @@ def present_layers(
         return LayerOverviewPanel(message=HIDDEN_MESSAGE)
     if Role.WEIGHTS not in run.trace:
         return LayerOverviewPanel(message=SCORES_ONLY_MESSAGE)
-    text = _text_index(run, resolved.leading)
-    panel = _present_weights(resolved, text)
+    text = run.trace.at("text", resolved.leading)
+    panel = _present_weights(resolved)
     weights = panel.weights
     assert weights is not None
-    panel = replace(panel, values={CHANGE_MEASURE: _weight_changes(run, weights)})
+    changes = run.reading.changes if run.reading else None
+    changes = np.zeros(weights.shape[:2]) if changes is None else changes
+    panel = replace(panel, values={CHANGE_MEASURE: changes})
     if _can_measure_heads(run):
         measures, uniform = _measure_heads(run, resolved.leading)
         values = {name: _select_text(getattr(measures, name), run, text) for name in MEASURES}
@@ -193,17 +195,18 @@ def present_layers(
             values={**values, **panel.values},
             uniform={name: float(getattr(uniform, name)[0]) for name in MEASURES},
         )
-    if previous and _differ_in_heads_off(previous, panel):
+    if previous and _differ_in_ablations_only(previous, panel):
         places = previous.places  # keep the order while heads are ablated or restored
     else:
-        places = _order_places(panel, lambda: _likeness_order(run, weights, text))
+        places = _order_places(panel, lambda: _similarity_order(run, weights, text))
     panel = replace(panel, places=places)
     return previous if previous and _is_same(previous, panel) else panel
 
 
-def _present_weights(resolved: ResolvedView, text: int | None) -> LayerOverviewPanel:
+def _present_weights(resolved: ResolvedView) -> LayerOverviewPanel:
     """Present the weights of the heads without their measures and order."""
     run, view, trace = resolved.run, resolved.view, resolved.run.trace
+    text = trace.at("text", resolved.leading)
     weights, numbers = _pool_weights(run, text), resolved.layer_numbers
     heads = weights.shape[1]
     edits = {
@@ -214,18 +217,16 @@ def _present_weights(resolved: ResolvedView, text: int | None) -> LayerOverviewP
     layer = trace.at("layer", resolved.leading)
     return LayerOverviewPanel(
         weights,
-        "",
-        numbers,
-        view.head_order,
-        (),
-        heads,
-        frozenset((layer, head) for head in resolved.heads),
-        edits,
-        view.colouring.sequential,
-        max(trace.sides) > MIN_PERCENTILE_TOKENS,
-        _block_size(run),
-        run.texts[text or 0],
-        run.reading is not None and run.reading.are_heads_switchable,
+        layers=numbers,
+        order=view.head_order,
+        columns=heads,
+        shown=frozenset((layer, head) for head in resolved.heads),
+        edits=edits,
+        map_name=view.colouring.sequential,
+        is_by_row=max(trace.sides) > MIN_PERCENTILE_TOKENS,
+        block=_block_size(run),
+        tokens=run.texts[text],
+        is_switchable=run.reading is not None and run.reading.are_heads_switchable,
         note=_weights_note(run),
     )
 
@@ -256,13 +257,7 @@ def _describe_edits(run: Run, model: ModelSource | None) -> dict[LayerHeadIndex,
     return {place: ", ".join(words) for place, words in descriptions.items()}
 
 
-def _weight_changes(run: Run, weights: np.ndarray) -> np.ndarray:
-    """Return the change of each head's weights relative to the unedited model, [layer, head]."""
-    known = run.reading.changes if run.reading else None
-    return np.zeros(weights.shape[:2]) if known is None else known
-
-
-def _differ_in_heads_off(one: LayerOverviewPanel, other: LayerOverviewPanel) -> bool:
+def _differ_in_ablations_only(one: LayerOverviewPanel, other: LayerOverviewPanel) -> bool:
     """Whether two panels of a model's heads differ only in the heads that are ablated."""
     names = ("order", "tokens", "layers", "columns", "is_switchable")
     is_model = other.is_switchable and bool(one.places) and other.order is not HeadOrder.CHANGED
@@ -276,99 +271,78 @@ def _is_same(one: LayerOverviewPanel, other: LayerOverviewPanel) -> bool:
     return all(getattr(one, name) == getattr(other, name) for name in names)
 
 
-def _text_index(run: Run, leading: LeadingIndex) -> int | None:
-    """Return the index of the shown text in a batch; None without a batch."""
-    return run.trace.at("text", leading) if "text" in run.trace.axes else None
-
-
 def _block_size(run: Run) -> int:
     return math.ceil(max(run.trace.sides) / MAX_CELLS_PER_SIDE)
 
 
-def _pool_weights(run: Run, text: int | None) -> np.ndarray:
-    """Return the pooled weights of one text, [layer, head, row, column]."""
-    held, block, trace = run.trace.cached_stage(Role.WEIGHTS), _block_size(run), run.trace
+def _pool_weights(run: Run, text: int) -> np.ndarray:
+    """Return the pooled weights of one text, [layer, head, row, column].
+
+    Of a long text, only one row per block is sampled.
+    """
+    weights, block, trace = run.trace.cached_stage(Role.WEIGHTS), _block_size(run), run.trace
+    places = [trace.leading_index(layer=at, text=text) for at in range(trace.count("layer"))]
 
     def make() -> np.ndarray:
-        if held.is_blockwise:
-            return _sample_long_text(run, cast("BlockwiseTensor", held), text)
-        index = tuple(text or 0 if axis == "text" else slice(None) for axis in trace.axes)
-        whole = np.array(held.read_pooled(block, block, index))
-        whole = whole if "layer" in trace.axes else whole[None]
-        for layer, own in enumerate(whole):
-            leading = trace.leading_index(layer=layer, text=text or 0)
-            own[..., ~_pool_allowed(trace.allowed(Role.WEIGHTS, leading), block)] = math.nan
+        if weights.is_blockwise:
+            sampled = cast("BlockwiseTensor", weights)
+            heads = [(*place, head) for place in places for head in range(trace.spec.heads)]
+            whole = np.stack([sampled.sample_rows(block, head) for head in heads])
+        else:
+            index = tuple(text if axis == "text" else slice(None) for axis in trace.axes)
+            whole = np.array(weights.read_pooled(block, block, index))
+        whole = whole.reshape(len(places), -1, *whole.shape[-2:])
+        for place, layer in zip(places, whole, strict=True):
+            masking = MaskingSpec.of(trace.spec_at(place), Role.WEIGHTS)
+            allowed = any_allowed_in_blocks(masking, trace.sides, text, (block, block))
+            layer[..., ~allowed] = math.nan
         whole.flags.writeable = False
         return whole
 
-    made: np.ndarray = held.cached_result(("overview", block, text), make)
-    return made
-
-
-def _sample_long_text(run: Run, held: BlockwiseTensor, text: int | None) -> np.ndarray:
-    """Return one sampled row per block of a long text, pooled over its keys."""
-    trace, block, heads = run.trace, _block_size(run), range(run.trace.spec.heads)
-    layers = []
-    for layer in range(trace.count("layer")):
-        leading = trace.leading_index(layer=layer, text=text or 0)
-        own = np.stack([held.sample_rows(block, (*leading, head)) for head in heads])
-        masking = MaskingSpec.of(trace.spec_at(leading), Role.WEIGHTS)
-        allowed = any_allowed_in_blocks(masking, trace.sides, text or 0, (block, block))
-        own[..., ~allowed] = math.nan
-        layers.append(own)
-    whole = np.stack(layers)
-    whole.flags.writeable = False
-    return whole
-
-
-def _pool_allowed(allowed: np.ndarray, block: int) -> np.ndarray:
-    rows, columns = (math.ceil(size / block) for size in allowed.shape)
-    whole = np.zeros((rows * block, columns * block), bool)
-    whole[: allowed.shape[0], : allowed.shape[1]] = allowed
-    return np.asarray(whole.reshape(rows, block, columns, block).any((1, 3)))
-
-
-def _measure_heads(run: Run, leading: LeadingIndex) -> tuple[HeadMeasures, HeadMeasures]:
-    texts = run.compared_texts
-    if run.trace.is_blockwise:
-        return _pattern_measures(run, leading)
-    measures = run.trace.measured(Role.WEIGHTS, texts)
-    return measures, run.trace.measured_uniform(Role.WEIGHTS, leading, texts)
+    pooled: np.ndarray = weights.cached_result(("overview", block, text), make)
+    return pooled
 
 
 def _can_measure_heads(run: Run) -> bool:
     """Whether the heads can be measured without reading all weights of a long text."""
-    held = run.trace.cached_stage(Role.WEIGHTS)
-    return not held.is_blockwise or cast("BlockwiseTensor", held).are_rows_computed
+    weights = run.trace.cached_stage(Role.WEIGHTS)
+    return not weights.is_blockwise or cast("BlockwiseTensor", weights).are_rows_computed
 
 
-def _pattern_measures(run: Run, leading: LeadingIndex) -> tuple[HeadMeasures, HeadMeasures]:
-    """Return the measures that need one key per query, for the heads and for uniform attention."""
-    held = cast("BlockwiseTensor", run.trace.cached_stage(Role.WEIGHTS))
-    words, masking = run.words(leading), MaskingSpec.of(run.trace.spec_at(leading), Role.WEIGHTS)
-    measures: HeadMeasures = held.cached_result("patterns", lambda: measure_patterns(held, words))
-    uniform: HeadMeasures = held.cached_result(
-        ("uniform patterns", masking), lambda: measure_uniform_patterns(masking, words)
+def _measure_heads(run: Run, leading: LeadingIndex) -> tuple[HeadMeasures, HeadMeasures]:
+    """Return the measures of the heads and of uniform attention.
+
+    Of a long text, only the measures that need one key per query are known.
+    """
+    trace, texts = run.trace, run.compared_texts
+    if not trace.is_blockwise:
+        uniform = trace.measured_uniform(Role.WEIGHTS, leading, texts)
+        return trace.measured(Role.WEIGHTS, texts), uniform
+    weights = cast("BlockwiseTensor", trace.cached_stage(Role.WEIGHTS))
+    words, masking = run.words(leading), MaskingSpec.of(trace.spec_at(leading), Role.WEIGHTS)
+    return (
+        weights.cached_result("patterns", lambda: measure_patterns(weights, words)),
+        weights.cached_result(
+            ("uniform patterns", masking), lambda: measure_uniform_patterns(masking, words)
+        ),
     )
-    return measures, uniform
 
 
-def _select_text(values: np.ndarray, run: Run, text: int | None) -> np.ndarray:
+def _select_text(values: np.ndarray, run: Run, text: int) -> np.ndarray:
     """Return a measure of the heads of one text, [layer, head]."""
     index = tuple(text if axis == "text" else slice(None) for axis in run.trace.axes)
-    found: np.ndarray = values[index] if text is not None else values
-    return found if "layer" in run.trace.axes else found[None]
+    return np.asarray(values[index].reshape(run.trace.count("layer"), -1))
 
 
 def _order_places(
-    panel: LayerOverviewPanel, by_likeness: Callable[[], tuple[int, ...]]
+    panel: LayerOverviewPanel, similar_heads: Callable[[], tuple[int, ...]]
 ) -> tuple[LayerHeadIndex, ...]:
-    weights = panel.weights
-    assert weights is not None
-    places = [(layer, head) for layer in range(len(weights)) for head in range(weights.shape[1])]
+    assert panel.weights is not None
+    layer_count, head_count = panel.weights.shape[:2]
+    places = [(layer, head) for layer in range(layer_count) for head in range(head_count)]
     row = find_order_row(panel.order)
     if panel.order is HeadOrder.ALIKE:
-        return tuple(places[at] for at in by_likeness())
+        return tuple(places[at] for at in similar_heads())
     if row.measure not in panel.values:
         return tuple(places)
     sign = -1 if row.is_descending else 1
@@ -376,11 +350,11 @@ def _order_places(
     return tuple(places[at] for at in np.argsort(values, kind="stable"))
 
 
-def _likeness_order(run: Run, weights: np.ndarray, text: int | None) -> tuple[int, ...]:
-    made: tuple[int, ...] = run.trace.cached_stage(Role.WEIGHTS).cached_result(
-        ("likeness", text), lambda: similarity_order(weights)
+def _similarity_order(run: Run, weights: np.ndarray, text: int) -> tuple[int, ...]:
+    order: tuple[int, ...] = run.trace.cached_stage(Role.WEIGHTS).cached_result(
+        ("similarity", text), lambda: similarity_order(weights)
     )
-    return made
+    return order
 
 
 def similarity_order(weights: np.ndarray) -> tuple[int, ...]:
@@ -427,31 +401,29 @@ def present_overview(
     for run, numbers in runs:
         if Role.WEIGHTS in run.trace:
             resolved = resolve_view(Document(), View(), run)
-            panel = (
-                present_layers(resolved, None) if is_measured else _present_weights(resolved, None)
-            )
+            panel = present_layers(resolved, None) if is_measured else _present_weights(resolved)
             panels.append(replace(panel, layers=numbers))
-    if len({panel.weights.shape[1:] for panel in panels if panel.weights is not None}) != 1:
+    arrays = [panel.weights for panel in panels if panel.weights is not None]
+    if len({array.shape[1:] for array in arrays}) != 1:
         raise InputError(
             "layer",
             "The layers cannot be combined: their heads differ in number or size.",
         )
-    layers = [number for panel in panels for number in panel.layers]
+    layers = np.concatenate([panel.layers for panel in panels])
     by_number = np.argsort(layers)
-    weights = np.concatenate([panel.weights for panel in panels if panel.weights is not None])
-    values = {
-        name: np.concatenate([panel.values[name] for panel in panels])[by_number]
-        for name in panels[0].values
-    }
+    weights = np.concatenate(arrays)[by_number]
     whole = replace(
         panels[0],
-        weights=weights[by_number],
-        layers=tuple(layers[at] for at in by_number),
+        weights=weights,
+        layers=tuple(layers[by_number].tolist()),
         order=order,
         shown=frozenset(),
-        values=values,
+        values={
+            name: np.concatenate([panel.values[name] for panel in panels])[by_number]
+            for name in panels[0].values
+        },
     )
-    return replace(whole, places=_order_places(whole, lambda: similarity_order(weights[by_number])))
+    return replace(whole, places=_order_places(whole, lambda: similarity_order(weights)))
 
 
 PANEL = PanelPresenter(

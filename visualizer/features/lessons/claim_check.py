@@ -45,18 +45,16 @@ def check_claim(claim: Claim, run: Run | None, is_changed: bool, is_working: boo
     is_shape = claim.measure is ClaimMeasure.SHAPE
     exactly = "" if is_shape else " to four decimals"
     if is_changed:
-        return ClaimCheck(
-            f"{claim.called}: not compared because settings have changed", ClaimResult.CHANGED
-        )
+        reason = "not compared because settings have changed"
+        return ClaimCheck(f"{claim.label}: {reason}", ClaimResult.CHANGED)
     if run is None:
-        why = "computing" if is_working else "not computed"
-        return ClaimCheck(f"{claim.called}: {why}", ClaimResult.WAITING)
+        reason = "computing" if is_working else "not computed"
+        return ClaimCheck(f"{claim.label}: {reason}", ClaimResult.WAITING)
     detail = _shape_difference(claim, run) if is_shape else _number_difference(claim, run)
     if detail:
-        return ClaimCheck(
-            f"{claim.called}: differs from {claim.source}", ClaimResult.DIFFERS, detail
-        )
-    return ClaimCheck(f"{claim.called}: matches {claim.source}{exactly}", ClaimResult.MATCHES)
+        words = f"{claim.label}: differs from {claim.source}"
+        return ClaimCheck(words, ClaimResult.DIFFERS, detail)
+    return ClaimCheck(f"{claim.label}: matches {claim.source}{exactly}", ClaimResult.MATCHES)
 
 
 def claimed_run_numbers(claim: Claim, run: Run) -> np.ndarray:
@@ -81,23 +79,22 @@ def _number_difference(claim: Claim, run: Run) -> str:
     """Describe the first number that differs from the printed one."""
     here = claimed_run_numbers(claim, run)
     printed = np.broadcast_to(claim.printed_numbers, here.shape)
-    with np.errstate(invalid="ignore"):
-        is_near = (np.abs(here - printed) <= CLAIM_TOLERANCE) | (here == printed)
+    is_near = np.isclose(here, printed, rtol=0, atol=CLAIM_TOLERANCE)
     if is_near.all():
         return ""
-    place = tuple(int(axis) for axis in np.argwhere(~is_near)[0])
-    where = ", ".join(str(axis + 1) for axis in place)
+    place = tuple(np.argwhere(~is_near)[0].tolist())
+    where = ", ".join(str(index + 1) for index in place)
     start = f"Value {where}: expected" if place else "Expected"
     expected, computed = (format_number(float(array[place])) for array in (printed, here))
     return f"{start} {expected}, computed {computed}."
 
 
 def _shape_difference(claim: Claim, run: Run) -> str:
-    here = run.trace.shape(claim.stage)
+    computed = run.trace.shape(claim.stage)
     printed = tuple(int(size) for size in claim.printed_numbers)
-    if tuple(here) == printed:
+    if computed == printed:
         return ""
-    sizes = (" × ".join(map(str, shape)) for shape in (printed, here))
+    sizes = (" × ".join(map(str, shape)) for shape in (printed, computed))
     return "Expected {}, computed {}.".format(*sizes)
 
 

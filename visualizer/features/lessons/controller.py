@@ -19,6 +19,7 @@ from visualizer.features.lessons.lesson import (
     pause_playback,
     view_of_page,
 )
+from visualizer.format import format_count
 from visualizer.resources import resource_path
 from visualizer.session.view import LessonPosition
 from visualizer.widgets.app_settings import LESSONS, user_data_folder
@@ -70,25 +71,20 @@ class LessonController(QObject):
         for action in self._menu_actions:
             self._menu.removeAction(action)
             action.deleteLater()
-        self._menu_actions = [
-            self._add_lesson_action(number) for number in range(len(self.lessons))
-        ]
+        self._menu_actions = [*map(self._add_lesson_action, range(len(self.lessons)))]
         if self.errors:
-            self._menu_actions.append(
-                self._add_menu_action(self._errors_title(), self.show_lesson_errors)
-            )
-        first = self._fixed_actions[0]
-        self._menu_actions.append(add_separator(self._menu, first))
+            title = f"{format_count(len(self.errors), 'lesson')} with errors…"
+            self._menu_actions.append(self._add_menu_action(title, self.show_lesson_errors))
+        self._menu_actions.append(add_separator(self._menu, self._fixed_actions[0]))
 
     def _add_lesson_action(self, number: int) -> QAction:
         lesson = self.lessons[number]
         title = textwrap.shorten(lesson.title, MAX_TITLE_LENGTH, placeholder="…")
         section = textwrap.shorten(lesson.section, MAX_SECTION_LENGTH, placeholder="…")
-        title = f"{title} ({section})" if section else title
-        title = title.replace("&", "&&")
+        title = (f"{title} ({section})" if section else title).replace("&", "&&")
         digit = (number + 1) % MAX_PAGE_KEYS  # the tenth lesson has the key 0
         key = f"&{digit}  " if number < MAX_PAGE_KEYS else ""
-        action = self._add_menu_action(f"{key}{title}", self._open_offered)
+        action = self._add_menu_action(f"{key}{title}", self._open_chosen)
         action.setData(number)
         if number < MAX_PAGE_KEYS:
             action.setShortcut(QKeySequence(f"Alt+Shift+{digit}"))
@@ -120,7 +116,7 @@ class LessonController(QObject):
         if is_first:
             self._state.history = history
 
-    def _open_offered(self) -> None:
+    def _open_chosen(self) -> None:
         action = self.sender()
         if isinstance(action, QAction):
             self.open(action.data())
@@ -161,8 +157,9 @@ class LessonController(QObject):
         """The current view without the colour limits set by the open page."""
         wanted, position = self._workspace.wanted, self.position
         lesson = self._state.by_id.get(position.lesson_id) if position else None
-        pages = lesson.pages[position.page :] if position and lesson else ()
-        return drop_page_limits(pages[0], wanted) if pages else wanted
+        if position is None or lesson is None or position.page >= len(lesson.pages):
+            return wanted
+        return drop_page_limits(lesson.pages[position.page], wanted)
 
     # ------------------------------------------------------------------ the user's lessons
 
@@ -178,10 +175,6 @@ class LessonController(QObject):
         if len(self.errors) > MAX_LISTED_ERRORS:
             message += f"<p>… and {len(self.errors) - MAX_LISTED_ERRORS} more.</p>"
         show_message(self._window, "Lessons with errors", message)
-
-    def _errors_title(self) -> str:
-        count = len(self.errors)
-        return "1 lesson with errors…" if count == 1 else f"{count} lessons with errors…"
 
 
 @cache

@@ -59,7 +59,7 @@ class Claim(Struct, frozen=True, eq=False):
     targets: tuple[tuple[int, int], ...] = ()
 
     @property
-    def called(self) -> str:
+    def label(self) -> str:
         """The claim's name without brackets, with the section's number if there is one."""
         name, chapter = self.name.partition(" (")[0], self.section.split()[0]
         return f"{name} ({chapter})" if chapter[0].isdigit() else name
@@ -77,7 +77,7 @@ class Page(Struct, frozen=True, eq=False):
 
     Parameters
     ----------
-    says : str
+    markup : str
         The text, in light markup: ``**bold**``, code between backticks;
         a blank line ends a paragraph.
     span : tuple of (PlaybackPosition, str) or None
@@ -87,7 +87,7 @@ class Page(Struct, frozen=True, eq=False):
     """
 
     title: str
-    says: str
+    markup: str
     document: Document
     stages: frozenset[str]
     cell: Cell | None = None

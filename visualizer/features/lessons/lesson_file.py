@@ -40,12 +40,15 @@ from visualizer.storage.regular_file import open_regular_file
 
 if TYPE_CHECKING:
     import pathlib
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from enum import StrEnum
 
     Table = dict[str, Any]
+    StageShapes = Mapping[str, tuple[int, ...]]
+    """The shape of each stage, batch first."""
 
-
+KeyPath = tuple[str | int, ...]
+"""Keys and list indices of a value: ``("page", 2, "tick", 0, "stage")``."""
 TYPE_NAMES: dict[type, str] = {
     str: "text in quotes",
     int: "a whole number",
@@ -175,6 +178,7 @@ _MATRICES: dict[str, Callable[[object, PrintedNumbers], Any]] = {
 
 
 MAX_TEXT_CHARACTERS = 1_000_000
+TOO_FEW_TOKENS = "it has fewer than two tokens"
 
 _LESSON = {"title": str, "section": str, "start": dict, "page": list}
 _PAGE = {
@@ -270,8 +274,8 @@ class TomlSource(Struct, frozen=True):
         """Reject unknown keys, values of a wrong type, and missing keys."""
         for key, value in table.items():
             if key not in known:
-                known_keys = ", ".join(known)
-                raise self.error((*path, key), f"Unknown key “{key}”. Use one of: {known_keys}.")
+                sentence = f"Unknown key “{key}”. Use one of: {', '.join(known)}."
+                raise self.error((*path, key), sentence)
             if not is_of_type(value, known[key]):
                 raise self.error((*path, key), f"“{key}” must be {TYPE_NAMES[known[key]]}.")
         for key in needed:
@@ -293,8 +297,8 @@ class TomlSource(Struct, frozen=True):
                 document = document.set(
                     key, parse_setting_value(key, table[key], self.printed_numbers, document)
                 )
-            except InvalidLessonValueError as unfit:
-                raise self.error((*path, key), str(unfit)) from unfit
+            except InvalidLessonValueError as invalid:
+                raise self.error((*path, key), str(invalid)) from invalid
         return document
 
 
@@ -311,13 +315,17 @@ class PageParser(Struct, frozen=True):
         document = self.source.settings(path, self.start, table.get("set", {}))
         document = self._repeat_text(document, table.get("text_tokens"))
         sizes = self._stage_shapes(document)
-        self.source.check_list((*self.path, "stages"), table["stages"], str)
+        self._check_list(table["stages"], str, "stages")
         for stage in table["stages"]:
-            self._check_stage(("stages",), stage, sizes)
+            self._check_stage(stage, sizes, "stages")
         if not table["stages"]:
-            raise self.source.error((*self.path, "stages"), "A page must show at least one stage.")
-        self.source.check_list((*self.path, "tick"), table.get("tick", []), dict)
-        grain, span = self._parse_playback(table.get("play"), sizes)
+            raise self._error("A page must show at least one stage.", "stages")
+        claims = table.get("tick", [])
+        self._check_list(claims, dict, "tick")
+        step_size, span = self._parse_playback(table.get("play"), sizes)
+        limits = table.get("limits", ColourLimits.AUTO)
+        known_limits = (each for each in ColourLimits if each is not ColourLimits.TYPED)
+        self._check_choice(limits, known_limits, "limits")
         return Page(
             table["title"],
             table["says"],
@@ -325,20 +333,26 @@ class PageParser(Struct, frozen=True):
             frozenset(table["stages"]),
             self._parse_cell(table.get("cell"), sizes),
             span,
-            grain,
+            step_size,
             tuple(
-                self._parse_claim(("tick", number), check, document, sizes)
-                for number, check in enumerate(table.get("tick", []))
+                self._parse_claim(("tick", number), claim, document, sizes)
+                for number, claim in enumerate(claims)
             ),
-            self._parse_limits(table.get("limits", ColourLimits.AUTO)),
+            ColourLimits(limits),
         )
 
-    def _parse_limits(self, given: str) -> ColourLimits:
-        known = [limits for limits in ColourLimits if limits is not ColourLimits.TYPED]
-        if given not in known:
-            sentence = f"“limits” must be one of {', '.join(known)}. It is “{given}”."
-            raise self.source.error((*self.path, "limits"), sentence)
-        return ColourLimits(given)
+    def _error(self, sentence: str, *path: str | int) -> LessonError:
+        """Return an error at a key of the page."""
+        return self.source.error((*self.path, *path), sentence)
+
+    def _check_list(self, values: list[object], kind: type, *path: str | int) -> None:
+        self.source.check_list((*self.path, *path), values, kind)
+
+    def _check_choice(self, given: str, known: Iterable[str], *path: str | int) -> None:
+        choices = [*known]
+        if given not in choices:
+            sentence = f"“{path[-1]}” must be one of {', '.join(choices)}. It is “{given}”."
+            raise self._error(sentence, *path)
 
     def _repeat_text(self, document: Document, tokens: int | None) -> Document:
         if tokens is None:
@@ -346,149 +360,124 @@ class PageParser(Struct, frozen=True):
         split = (tokenize(line, document.tokenizer) for line in document.text.splitlines())
         lines = [line for line in split if line]
         if not 0 < tokens * max(1, len(lines)) <= MAX_TOKENS:
-            sentence = (
-                f"“text_tokens” must be at least 1 and at most {MAX_TOKENS:,}, counting all lines."
+            raise self._error(
+                f"“text_tokens” must be at least 1 and at most {MAX_TOKENS:,}, counting all lines.",
+                "text_tokens",
             )
-            raise self.source.error((*self.path, "text_tokens"), sentence)
         characters = sum(len(word) + 1 for line in lines for word in islice(cycle(line), tokens))
         if characters > MAX_TEXT_CHARACTERS:
-            sentence = (
-                f"The repeated text exceeds {MAX_TEXT_CHARACTERS:,} characters. "
-                "Reduce “text_tokens”."
-            )
-            raise self.source.error((*self.path, "text_tokens"), sentence)
+            limit = f"The repeated text exceeds {MAX_TEXT_CHARACTERS:,} characters."
+            raise self._error(f"{limit} Reduce “text_tokens”.", "text_tokens")
         space = " " if document.tokenizer is TokenizerKind.WORDS else ""
         repeated = (space.join(islice(cycle(line), tokens)) for line in lines)
         return document.set("text", "\n".join(repeated))
 
-    def _stage_shapes(self, document: Document) -> dict[str, tuple[int, ...]]:
-        """The shape of each stage, batch first."""
+    def _stage_shapes(self, document: Document) -> StageShapes:
         for problem in spec_problems(document.spec):
-            raise self.source.error((*self.path, "set", problem.field), problem.sentence)
+            raise self._error(problem.sentence, "set", problem.field)
         texts = document.tokens()
         if not texts or not all(texts):
-            raise self.source.error((*self.path, "set", "text"), "The text contains no words.")
+            raise self._error("The text contains no words.", "set", "text")
         batch, longest = (len(texts),) * (len(texts) > 1), max(map(len, texts))
         spec = document.spec
         return {row.name: batch + shape(spec, row.dims, longest) for row in stages(spec)}
 
-    def _check_stage(self, path: KeyPath, stage: str, sizes: Mapping[str, tuple[int, ...]]) -> None:
+    def _check_stage(self, stage: str, sizes: StageShapes, *path: str | int) -> None:
         if stage not in sizes:
             known_stages = ", ".join(sizes) if stage in STAGE_ORDER else ", ".join(STAGE_ORDER)
             here = " on this page" if stage in STAGE_ORDER else ""
             sentence = f"There is no stage “{stage}”{here}. Use one of: {known_stages}."
-            raise self.source.error((*self.path, *path), sentence)
+            raise self._error(sentence, *path)
 
     def _check_indices(
-        self, path: KeyPath, at: list[object], sizes: tuple[int, ...]
+        self, at: list[object], sizes: tuple[int, ...], *path: str | int
     ) -> tuple[int, ...]:
         """Check indices against the leading axes of a shape."""
-        self.source.check_list((*self.path, *path), at, int)
+        self._check_list(at, int, *path)
         place = tuple(number for number in at if isinstance(number, int))
         fits = len(place) <= len(sizes)
         if not fits or any(not 0 <= one < size for one, size in zip(place, sizes, strict=False)):
             size = " × ".join(map(str, sizes))
-            sentence = (
-                f"The position {at} is outside the shape {size}. Positions are counted from 0."
-            )
-            raise self.source.error((*self.path, *path), sentence)
+            sentence = f"The position {at} is outside the shape {size}."
+            raise self._error(f"{sentence} Positions are counted from 0.", *path)
         return place
 
-    def _parse_cell(self, table: Table | None, sizes: Mapping[str, tuple[int, ...]]) -> Cell | None:
+    def _parse_cell(self, table: Table | None, sizes: StageShapes) -> Cell | None:
         if table is None:
             return None
         self.source.check((*self.path, "cell"), table, _CELL, tuple(_CELL))
-        self._check_stage(("cell", "stage"), table["stage"], sizes)
+        self._check_stage(table["stage"], sizes, "cell", "stage")
         named = sizes[table["stage"]][len(sizes[Role.INPUT]) - 2 :]
-        place = self._check_indices(("cell", "at"), table["at"], named)
+        place = self._check_indices(table["at"], named, "cell", "at")
         if len(place) < len(named):
             sentence = f"A cell of “{table['stage']}” needs {len(named)} indices."
-            raise self.source.error((*self.path, "cell", "at"), sentence)
+            raise self._error(sentence, "cell", "at")
         return Cell(table["stage"], place)
 
     def _parse_playback(
-        self, table: Table | None, sizes: Mapping[str, tuple[int, ...]]
+        self, table: Table | None, sizes: StageShapes
     ) -> tuple[StepSize | None, tuple[PlaybackPosition, str] | None]:
         if table is None:
             return None, None
         self.source.check((*self.path, "play"), table, _PLAY, ("grain", "from"))
-        if table["grain"] not in list(StepSize):
-            sentence = f"“grain” must be one of {', '.join(StepSize)}. It is “{table['grain']}”."
-            raise self.source.error((*self.path, "play", "grain"), sentence)
-        self._check_stage(("play", "from"), table["from"], sizes)
-        place = self._check_indices(("play", "at"), table.get("at", []), sizes[table["from"]][-2:])
-        until = str(table.get("until", table["from"]))
-        self._check_stage(("play", "until"), until, sizes)
-        if STAGE_ORDER.index(until) < STAGE_ORDER.index(table["from"]):
-            raise self.source.error(
-                (*self.path, "play", "until"), "“until” must not come before “from”."
-            )
-        return StepSize(table["grain"]), (PlaybackPosition(table["from"], *place), until)
+        self._check_choice(table["grain"], StepSize, "play", "grain")
+        first = table["from"]
+        self._check_stage(first, sizes, "play", "from")
+        place = self._check_indices(table.get("at", []), sizes[first][-2:], "play", "at")
+        until = str(table.get("until", first))
+        self._check_stage(until, sizes, "play", "until")
+        if STAGE_ORDER.index(until) < STAGE_ORDER.index(first):
+            raise self._error("“until” must not come before “from”.", "play", "until")
+        return StepSize(table["grain"]), (PlaybackPosition(first, *place), until)
 
     def _parse_claim(
-        self,
-        path: KeyPath,
-        table: Table,
-        document: Document,
-        sizes: Mapping[str, tuple[int, ...]],
+        self, path: KeyPath, table: Table, document: Document, sizes: StageShapes
     ) -> Claim:
-        whole = (*self.path, *path)
-        self.source.check(whole, table, _TICK, ("section", "name", "stage"))
+        self.source.check((*self.path, *path), table, _TICK, ("section", "name", "stage"))
         try:
             section, name, printed = self.source.printed_numbers.find(
                 table["section"], table["name"]
             )
-        except InvalidLessonValueError as unfit:
-            raise self.source.error((*whole, "name"), str(unfit)) from unfit
-        self._check_stage((*path, "stage"), table["stage"], sizes)
+        except InvalidLessonValueError as invalid:
+            raise self._error(str(invalid), *path, "name") from invalid
+        self._check_stage(table["stage"], sizes, *path, "stage")
         given = table.get("measure", ClaimMeasure.NUMBERS)
-        if given not in list(ClaimMeasure):
-            raise self.source.error(
-                (*whole, "measure"), f"“measure” must be one of {', '.join(ClaimMeasure)}."
-            )
+        self._check_choice(given, ClaimMeasure, *path, "measure")
+        measure = ClaimMeasure(given)
         size = sizes[table["stage"]]
-        at = self._check_indices((*path, "at"), table.get("at", []), size)
-        rest = (len(size),) if given == ClaimMeasure.SHAPE else size[len(at) :]
+        at = self._check_indices(table.get("at", []), size, *path, "at")
+        rest = (len(size),) if measure is ClaimMeasure.SHAPE else size[len(at) :]
         targets: tuple[tuple[int, int], ...] = ()
-        if given in (ClaimMeasure.CROSS_ENTROPY, ClaimMeasure.MEAN_CROSS_ENTROPY):
-            targets = self._find_targets(whole, table, document, rest)
-            rest = (len(targets),) if given == ClaimMeasure.CROSS_ENTROPY else ()
+        if measure in {ClaimMeasure.CROSS_ENTROPY, ClaimMeasure.MEAN_CROSS_ENTROPY}:
+            targets = self._find_targets(path, table, document, rest)
+            rest = (len(targets),) if measure is ClaimMeasure.CROSS_ENTROPY else ()
         elif "text" in table:
             sentence = f"“text” requires measure = “{ClaimMeasure.CROSS_ENTROPY}”."
-            raise self.source.error((*whole, "text"), sentence)
+            raise self._error(sentence, *path, "text")
         compared = rest[-printed.ndim :] if table.get("each") and printed.ndim else rest
         if compared != printed.shape:
             shapes = [" × ".join(map(str, one)) or "scalar" for one in (printed.shape, compared)]
-            sentence = "Shapes differ: expected {}, computed {}.".format(*shapes)
-            raise self.source.error(whole, sentence)
+            raise self._error("Shapes differ: expected {}, computed {}.".format(*shapes), *path)
         factor = float(table.get("factor", 1))
-        measure = ClaimMeasure(given)
         return Claim(section, name, table["stage"], at, printed, factor, measure, targets)
 
     def _find_targets(
         self, path: KeyPath, table: Table, document: Document, compared: tuple[int, ...]
     ) -> tuple[tuple[int, int], ...]:
         """Rows and columns of the logits: each token of a text with the token that follows it."""
-        self.source.check(path, table, _TICK, ("text",))
+        self.source.check((*self.path, *path), table, _TICK, ("text",))
         classes = document.tokens()[0]
         if compared != (len(classes),) * 2:
             sentence = "Cross-entropy needs one row and one column per token of the page."
-            raise self.source.error(path, sentence)
+            raise self._error(sentence, *path)
         tokens = tokenize(table["text"], document.tokenizer)
         unknown = [token for token in tokens if token not in classes]
         if unknown or len(tokens) < 2:
-            reason = (
-                f"“{unknown[0]}” is not in the page’s text"
-                if unknown
-                else "it has fewer than two tokens"
-            )
+            reason = f"“{unknown[0]}” is not in the page’s text" if unknown else TOO_FEW_TOKENS
             sentence = f"Cannot compute the loss of “{shorten(table['text'])}”: {reason}."
-            raise self.source.error((*path, "text"), sentence)
-        places = [classes.index(token) for token in tokens]
-        return tuple(pairwise(places))
+            raise self._error(sentence, *path, "text")
+        return tuple(pairwise(classes.index(token) for token in tokens))
 
-
-KeyPath = tuple[str | int, ...]
 
 _STRINGS = re.compile(
     r'"""(?:\\.|[^\\])*?"""|' + r"'''.*?'''" + r'|"(?:\\.|[^"\\\n])*"' + r"|'[^'\n]*'|#[^\n]*",
@@ -497,13 +486,7 @@ _STRINGS = re.compile(
 
 
 def find_line(text: str, path: KeyPath) -> int:
-    """Find the line of a value, or else of its nearest enclosing table that is found.
-
-    Parameters
-    ----------
-    path : tuple of str and int
-        Keys and list indices: ``("page", 2, "tick", 0, "stage")``.
-    """
+    """Find the line of a value, or else of its nearest enclosing table that is found."""
     bare = _STRINGS.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
     start, end = 0, len(bare)
     name = ""
@@ -530,9 +513,7 @@ def _find_key(bare: str, name: str, start: int, end: int) -> int:
     known = re.escape(name)
     key = re.compile(rf"(?<![\w-]){known}[ \t]*[=.]|\[+[\w. \t]*\b{known}[ \t]*\]")
     found = key.search(bare, start, end)
-    if found is None:
-        return start
-    return found.start()
+    return found.start() if found else start
 
 
 MAX_FILE_BYTES = 1_000_000

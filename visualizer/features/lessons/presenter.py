@@ -17,7 +17,7 @@ from visualizer.session.screen import PanelId
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.features.lessons.claim_check import ClaimCheck
-    from visualizer.features.lessons.lesson import Lesson, LessonsById
+    from visualizer.features.lessons.lesson import LessonsById
     from visualizer.session.document import Document
     from visualizer.session.view import LessonPosition
 
@@ -48,6 +48,11 @@ class LessonPanel(Struct, frozen=True):
     next_lesson: str = ""
 
     @property
+    def description(self) -> str:
+        """The lesson, the page's number and its title."""
+        return f"{self.lesson}, page {self.number} of {self.count}: {self.title}"
+
+    @property
     def has_next(self) -> bool:
         """Whether this lesson has another page, or another lesson follows."""
         return self.number < self.count or bool(self.next_lesson)
@@ -64,23 +69,7 @@ def present_position(
     computed: Document | None,
     is_working: bool = True,
 ) -> LessonPanel:
-    """Present the page at a position, and the lesson that follows it."""
-    lesson, following = lessons[position.lesson_id], advance_page(lessons, position, 1)
-    panel = present_lesson(lesson, position.page, document, run, computed, is_working)
-    is_last = following is not None and following.lesson_id != position.lesson_id
-    next_lesson = lessons[following.lesson_id].title if following and is_last else ""
-    return replace(panel, next_lesson=next_lesson)
-
-
-def present_lesson(
-    lesson: Lesson,
-    page: int,
-    document: Document,
-    run: Run | None,
-    computed: Document | None,
-    is_working: bool = True,
-) -> LessonPanel:
-    """Present a page, with each of its claims checked against the run.
+    """Present the page at a position, with each of its claims checked against the run.
 
     Parameters
     ----------
@@ -91,14 +80,21 @@ def present_lesson(
     is_working : bool
         Whether a computation is pending.
     """
-    shown = lesson.pages[page]
-    is_changed = _without_device(document) != _without_device(shown.document)
-    answer = run if run and computed == document else None
-    checks = tuple(check_claim(claim, answer, is_changed, is_working) for claim in shown.claims)
-    numbers = (page + 1, len(lesson.pages))
-    text = markup_to_html(shown.says)
+    lesson, following = lessons[position.lesson_id], advance_page(lessons, position, 1)
+    page = lesson.pages[position.page]
+    is_changed = _without_device(document) != _without_device(page.document)
+    current = run if computed == document else None
+    is_last = following is not None and following.lesson_id != position.lesson_id
     return LessonPanel(
-        lesson.title, lesson.section, *numbers, shown.title, text, checks, is_changed
+        lesson.title,
+        lesson.section,
+        position.page + 1,
+        len(lesson.pages),
+        page.title,
+        markup_to_html(page.markup),
+        tuple(check_claim(claim, current, is_changed, is_working) for claim in page.claims),
+        is_changed,
+        lessons[following.lesson_id].title if following and is_last else "",
     )
 
 
@@ -107,9 +103,9 @@ def _without_device(document: Document) -> Document:
     return replace(document, spec=replace(document.spec, device=Device.AUTO))
 
 
-def markup_to_html(says: str) -> str:
+def markup_to_html(markup: str) -> str:
     """Convert a page's markup to HTML."""
-    safe = escape(says.strip(), quote=False)
+    safe = escape(markup.strip(), quote=False)
     marked = re.sub(r"`([^`\n]+)`", r"<code>\1</code>", safe)
     marked = re.sub(r"\*\*([^*\n]+)\*\*", r"<b>\1</b>", marked)
     return "".join(f"<p>{part}</p>" for part in re.split(r"\n\s*\n", marked))

@@ -125,7 +125,7 @@ class LessonPane(QWidget):
         self.next_button = FixedWidthButton(NEXT, NEXT_LESSON)
         self.next_button.setAccessibleName("Next page")
         self.back_button.clicked.connect(self._step_back)
-        self.next_button.clicked.connect(self._step_on)
+        self.next_button.clicked.connect(self._step_forward)
         self.number = PlainLabel()
         self.number.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.number.setProperty("role", "quiet")
@@ -144,7 +144,7 @@ class LessonPane(QWidget):
         if self._shown == (panel, theme):
             return
         self._shown = (panel, theme)
-        set_accessible_value(self, _describe_place(panel) if panel else "")
+        set_accessible_value(self, panel.description if panel else "")
         for part in (self.lesson, self.close_button, self.title, self.page_buttons):
             part.setVisible(panel is not None)
         if panel is None:
@@ -182,12 +182,8 @@ class LessonPane(QWidget):
     def _step_back(self) -> None:
         self.stepped.emit(-1)
 
-    def _step_on(self) -> None:
+    def _step_forward(self) -> None:
         self.stepped.emit(1)
-
-
-def _describe_place(panel: LessonPanel) -> str:
-    return f"{panel.lesson}, page {panel.number} of {panel.count}: {panel.title}"
 
 
 def _make_label() -> RichLabel:

@@ -26,19 +26,15 @@ class LineViewController(QObject):
         self._hovered: Cell | None = None
         """The cell that this view hovered last."""
 
-    def choose(self, name: str, value: object) -> None:
+    def set_option(self, name: str, value: object) -> None:
         """Set a field of `LineOptions`."""
         changes: dict[str, Any] = {name: value}
-        options = replace(self._workspace.wanted.lines, **changes)
-        self._workspace.change_view(lines=options)
+        self._workspace.change_view(lines=replace(self._workspace.wanted.lines, **changes))
 
     def hover(self, cell: Cell | None) -> None:
         """Hover a line's cell; None clears it unless another pane has hovered a cell since."""
-        hovered, lines = (
-            self._workspace.wanted.hovered,
-            self._options_with_keys(self._pinned_by_key),
-        )
-        if cell is None and hovered != self._hovered:
+        lines = self._options_with_keys(self._pinned_by_key)
+        if cell is None and self._workspace.wanted.hovered != self._hovered:
             self._workspace.change_view(lines=lines)
             return
         self._hovered = cell
@@ -49,34 +45,31 @@ class LineViewController(QObject):
         wanted = self._workspace.wanted
         self._workspace.request_view(pin_cell(wanted, None if cell == wanted.pinned else cell))
 
-    def point(self, token: LineToken) -> None:
+    def hover_token(self, token: LineToken) -> None:
         """Highlight the lines of the token under the pointer and hover the largest of them."""
         self._hovered = cell = self._largest_cell_of(token)
         self._workspace.change_view(hovered=cell, lines=self._options_for_token(cell, token))
 
-    def hold(self, token: LineToken) -> None:
+    def pin_token(self, token: LineToken) -> None:
         """Pin a token's lines, or unpin them if they are pinned already."""
         cell, wanted = self._largest_cell_of(token), self._workspace.wanted
         options = self._options_for_token(cell, token)
-        is_held = cell == wanted.pinned and options == wanted.lines
-        self._workspace.request_view(
-            replace(pin_cell(wanted, None if is_held else cell), lines=options)
-        )
+        is_pinned = cell == wanted.pinned and options == wanted.lines
+        view = pin_cell(wanted, None if is_pinned else cell)
+        self._workspace.request_view(replace(view, lines=options))
 
     def _largest_cell_of(self, token: LineToken) -> Cell | None:
         resolved = self._workspace.screen.resolved
         return strongest_line_cell(resolved, token) if resolved else None
 
     def _options_for_token(self, cell: Cell | None, token: LineToken) -> LineOptions:
-        own = frozenset({cell}) if cell else frozenset()
-        return self._options_with_keys(
-            self._pinned_by_key | own if token.side is LineSide.KEY else self._pinned_by_key - own
-        )
+        own, by_key = frozenset({cell} if cell else ()), self._pinned_by_key
+        return self._options_with_keys(by_key | own if token.side is LineSide.KEY else by_key - own)
 
     @property
     def _pinned_by_key(self) -> frozenset[Cell]:
         wanted = self._workspace.wanted
-        return wanted.lines.by_key & ({wanted.pinned} if wanted.pinned else frozenset())
+        return frozenset(cell for cell in wanted.lines.by_key if cell == wanted.pinned)
 
     def _options_with_keys(self, by_key: frozenset[Cell]) -> LineOptions:
         return replace(self._workspace.wanted.lines, by_key=by_key)

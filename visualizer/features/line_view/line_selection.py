@@ -6,16 +6,16 @@ states what is read of a large tensor; the worker reads it before it is shown.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from visualizer.attention.masks import MaskingSpec, allowed_in_text
 from visualizer.attention.roles import Role
 from visualizer.heatmap.panel_colour_scale import MIN_PERCENTILE_TOKENS
-from visualizer.session.view_options import FOLLOW_PINNED, ColourLimits
+from visualizer.session.view_options import FOLLOW_PINNED, ColourLimits, LineSide, LineToken
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -70,12 +70,16 @@ class SelectedLines(Struct, frozen=True, eq=False):
     def __len__(self) -> int:
         return len(self.weights)
 
-    def at(self, which: np.ndarray | slice, is_thinned: bool) -> SelectedLines:
+    def subset(self, which: np.ndarray | slice, is_thinned: bool) -> SelectedLines:
         """Return some of the lines, in their order."""
-        held = (self.heads, self.queries, self.keys, self.weights, self.line_strengths)
-        heads, queries, keys, weights, strengths = (array[which] for array in held)
-        return SelectedLines(
-            heads, queries, keys, weights, strengths, is_thinned, self.strongest_weight
+        return replace(
+            self,
+            heads=self.heads[which],
+            queries=self.queries[which],
+            keys=self.keys[which],
+            weights=self.weights[which],
+            line_strengths=self.line_strengths[which],
+            is_thinned=is_thinned,
         )
 
 
@@ -201,30 +205,26 @@ def max_heads_per_query(run: Run, request: LineRequest) -> int:
     return most if most < len(request.heads) else 0
 
 
-def select_lines_of_query(run: Run, request: LineRequest, query: int) -> SelectedLines:
-    """Select the lines of one query, over all drawn heads."""
-    weights = _read_weights(run, request, query, slice(None))  # head key
-    passing = has_line(weights, request) & _allowed_in_run(run, request)[query]
+def select_lines_of_token(run: Run, request: LineRequest, token: LineToken) -> SelectedLines:
+    """Select the lines of a query, or to a key, over all drawn heads."""
+    is_query = token.side is LineSide.QUERY
+    cells = (token.at, slice(None)) if is_query else (slice(None), token.at)
+    numbers = line_tensor(run, request).read((*request.leading, slice(None), *cells))
+    weights = numbers[list(request.heads)]  # head key, or head query
+    passing = has_line(weights, request) & _allowed_in_run(run, request)[cells]
     if request.top:
-        keys = _read_largest(run, request)[1][:, query, : request.top]  # head nth
-        among = np.zeros_like(passing)
-        np.put_along_axis(among, keys, True, axis=-1)
-        passing = passing & among
-    at, keys = np.nonzero(passing)
-    place = (at, np.full(len(at), query), keys)
-    return _limit_highlighted(_build_selection(run, request, place, weights[at, keys]))
-
-
-def select_lines_to_key(run: Run, request: LineRequest, key: int) -> SelectedLines:
-    """Select the lines to one key, over all drawn heads."""
-    weights = _read_weights(run, request, slice(None), key)  # head query
-    passing = has_line(weights, request) & _allowed_in_run(run, request)[:, key]
-    if request.top:
-        keys = _read_largest(run, request)[1][..., : request.top]  # head query nth
-        passing = passing & (keys == key).any(axis=-1)
-    at, queries = np.nonzero(passing)
-    place = (at, queries, np.full(len(at), key))
-    return _limit_highlighted(_build_selection(run, request, place, weights[at, queries]))
+        largest = _read_largest(run, request)[1][..., : request.top]  # head query nth
+        if is_query:
+            is_largest = np.zeros_like(passing)
+            np.put_along_axis(is_largest, largest[:, token.at], True, axis=-1)
+        else:
+            is_largest = (largest == token.at).any(axis=-1)
+        passing = passing & is_largest
+    heads, others = np.nonzero(passing)
+    tokens = np.full(len(others), token.at)
+    place = (heads, tokens, others) if is_query else (heads, others, tokens)
+    lines = _build_selection(run, request, place, weights[heads, others])
+    return lines.subset(slice(-MAX_HIGHLIGHTED_LINES, None), len(lines) > MAX_HIGHLIGHTED_LINES)
 
 
 def line_weight(run: Run, request: LineRequest, place: tuple[int, ...]) -> float | None:
@@ -242,24 +242,15 @@ def line_strength(run: Run, request: LineRequest, query: int, weight: float) -> 
     return min(1.0, abs(weight) / float(full[query]))
 
 
-def _read_weights(
-    run: Run, request: LineRequest, query: int | slice, key: int | slice
-) -> np.ndarray:
-    """Read a row or a column of all drawn heads."""
-    numbers = line_tensor(run, request).read((*request.leading, slice(None), query, key))
-    return numbers[list(request.heads)]
-
-
 def count_pairs(run: Run, request: LineRequest) -> int:
-    """The number of allowed query-key pairs, over all drawn heads."""
-    text = run.trace.at("text", request.leading)
-    return len(request.heads) * _allowed_count(request.masking, run.trace.sides, text)
+    """Return the number of allowed query-key pairs, over all drawn heads."""
+    return len(request.heads) * int(np.count_nonzero(_allowed_in_run(run, request)))
 
 
 def keep_reached_lines(lines: SelectedLines, rows: int, columns: int) -> SelectedLines:
     """Keep the lines of cells that playback has reached: whole rows, then part of the next."""
-    there = (lines.queries < rows) | ((lines.queries == rows) & (lines.keys < columns))
-    return lines.at(there, lines.is_thinned)
+    is_reached = (lines.queries < rows) | ((lines.queries == rows) & (lines.keys < columns))
+    return lines.subset(is_reached, lines.is_thinned)
 
 
 def has_line(weights: np.ndarray, request: LineRequest) -> np.ndarray:
@@ -270,18 +261,9 @@ def has_line(weights: np.ndarray, request: LineRequest) -> np.ndarray:
 
 
 def _allowed_in_run(run: Run, request: LineRequest) -> np.ndarray:
+    queries, keys = run.trace.sides
     text = run.trace.at("text", request.leading)
-    return _allowed_cells(request.masking, run.trace.sides, text)
-
-
-def _allowed_cells(masking: MaskingSpec, sides: tuple[int, int], text: int) -> np.ndarray:
-    queries, keys = sides
-    return allowed_in_text(masking, queries, text, None if keys == queries else keys)
-
-
-@lru_cache(maxsize=4)
-def _allowed_count(masking: MaskingSpec, sides: tuple[int, int], text: int) -> int:
-    return int(_allowed_cells(masking, sides, text).sum())
+    return allowed_in_text(request.masking, queries, text, None if keys == queries else keys)
 
 
 def _build_selection(
@@ -336,10 +318,6 @@ def full_strength_weights(request: LineRequest, largest: np.ndarray) -> np.ndarr
     if not request.is_by_query:
         largest = np.full_like(largest, max(1.0, float(largest.max(initial=0))))
     return np.where(largest > 0, largest, 1)
-
-
-def _limit_highlighted(lines: SelectedLines) -> SelectedLines:
-    return lines.at(slice(-MAX_HIGHLIGHTED_LINES, None), len(lines) > MAX_HIGHLIGHTED_LINES)
 
 
 def empty_selection() -> SelectedLines:

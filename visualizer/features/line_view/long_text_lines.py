@@ -7,13 +7,13 @@ a sample of the visible ones. Their rows are read in the background.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from functools import lru_cache
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from visualizer.attention.masks import allowed_cells
 from visualizer.features.line_view.line_selection import (
@@ -27,7 +27,7 @@ from visualizer.features.line_view.line_selection import (
     sort_lines,
 )
 from visualizer.heatmap.cell_cursor import cursor_on
-from visualizer.session.view_options import PANE_TITLE
+from visualizer.session.view_options import PANE_TITLE, LineSide, LineToken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -113,14 +113,12 @@ def pinned_query(resolved: ResolvedView) -> int | None:
 
 # ------------------------------------------------------------------ reading
 
-_CACHE: WeakKeyDictionary[CachedTensor, OrderedDict[Hashable, StrongestWeights]]
-_CACHE = WeakKeyDictionary()
+_CACHE: WeakKeyDictionary[CachedTensor, dict[Hashable, StrongestWeights]] = WeakKeyDictionary()
 
 
-def known_weights(run: Run, wanted: QueriesToRead) -> StrongestWeights | None:
+def cached_weights(run: Run, wanted: QueriesToRead) -> StrongestWeights | None:
     """Return the weights read so far; None before the first head."""
-    kept = _CACHE.get(line_tensor(run, wanted.request))
-    return kept.get(wanted.key) if kept else None
+    return _CACHE.get(line_tensor(run, wanted.request), {}).get(wanted.key)
 
 
 def are_weights_read(resolved: ResolvedView) -> bool:
@@ -128,7 +126,7 @@ def are_weights_read(resolved: ResolvedView) -> bool:
     run = resolved.run
     if not run.trace.is_blockwise or PANE_TITLE not in resolved.view.panes or no_lines_reason(run):
         return True
-    known = known_weights(run, queries_to_read(resolved))
+    known = cached_weights(run, queries_to_read(resolved))
     return known is not None and known.is_whole
 
 
@@ -138,35 +136,30 @@ def read_more_weights(resolved: ResolvedView, is_over: Callable[[], bool]) -> No
         return
     run, wanted = resolved.run, queries_to_read(resolved)
     request, trace = wanted.request, run.trace
-    held, rows = line_tensor(run, request), np.array(wanted.queries)
+    tensor, rows = line_tensor(run, request), np.array(wanted.queries)
     text = trace.at("text", request.leading)
     allowed = allowed_cells(request.masking, trace.sides, text, rows)  # query key
     pairs = int(np.count_nonzero(allowed))
-    kept = _CACHE.setdefault(held, OrderedDict())
-    known = kept.get(wanted.key) or _empty_weights(wanted, trace.sides[1])
+    cached = _CACHE.setdefault(tensor, {})
+    none = np.zeros((0, len(rows), min(MAX_LINES, trace.sides[1])))
+    empty = StrongestWeights(wanted.queries, none, none.astype(int), 0, len(request.heads))
+    known = cached.get(wanted.key) or empty
     while not known.is_whole:
         head = request.heads[known.read]
-        numbers = held.read_rows(rows, (*request.leading, head))
+        numbers = tensor.read_rows(rows, (*request.leading, head))
         weights, keys = _largest_per_row(numbers, allowed)
-        known = StrongestWeights(
-            wanted.queries,
-            np.concatenate([known.weights, weights[None]]),
-            np.concatenate([known.keys, keys[None]]),
-            known.pairs + pairs,
-            known.heads,
+        known = replace(
+            known,
+            weights=np.concatenate([known.weights, weights[None]]),
+            keys=np.concatenate([known.keys, keys[None]]),
+            pairs=known.pairs + pairs,
         )
         if is_over():
             break
-    kept[wanted.key] = known
-    kept.move_to_end(wanted.key)
-    while len(kept) > MAX_CACHED_QUERY_SETS:
-        kept.popitem(last=False)
-
-
-def _empty_weights(wanted: QueriesToRead, keys: int) -> StrongestWeights:
-    count = min(MAX_LINES, keys)
-    none = np.zeros((0, len(wanted.queries), count))
-    return StrongestWeights(wanted.queries, none, none.astype(int), 0, len(wanted.request.heads))
+    cached.pop(wanted.key, None)
+    cached[wanted.key] = known  # the most recent one is last
+    if len(cached) > MAX_CACHED_QUERY_SETS:
+        del cached[next(iter(cached))]
 
 
 def _largest_per_row(numbers: np.ndarray, allowed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -195,37 +188,30 @@ class StrongestLines:
     def __init__(
         self, found: StrongestWeights, request: LineRequest, pinned: int | None = None
     ) -> None:
-        self._request, self._queries = request, np.array(found.queries)
-        self._full = full_strength_weights(request, np.abs(found.weights[..., 0]).max(axis=0))
+        largest = np.abs(found.weights[..., 0]).max(axis=0)  # query
+        full = full_strength_weights(request, largest)
+        strongest = float((largest / full).max(initial=0)) or 1.0
         passing = has_line(found.weights, request)
         if request.top:
             passing[..., request.top :] = False
-        every = self._collect_lines(found, passing)
-        self.drawn = every.at(slice(-MAX_LINES, None), len(every) > MAX_LINES)
+        heads, rows, _ = at = np.nonzero(passing)
+        place = np.array(request.heads)[heads], np.array(found.queries)[rows], found.keys[at]
+        every = sort_lines(place, found.weights[at], full[rows], strongest)
+        drawn = np.arange(max(0, len(every) - MAX_LINES), len(every))
         if pinned is not None:
             own = np.flatnonzero(every.queries == pinned)[-PINNED_QUERY_LINES:]
-            first = max(0, len(every) - MAX_LINES)
-            both = np.union1d(own, np.arange(first, len(every)))
-            self.drawn = every.at(both, len(both) < len(every))
+            drawn = np.union1d(own, drawn)
+        self.drawn = every.subset(drawn, len(drawn) < len(every))
         # A line can be drawn only if both of its tokens are listed.
-        self.tokens = np.union1d(self.drawn.queries, self.drawn.keys)
-        are_listed = np.isin(every.queries, self.tokens) & np.isin(every.keys, self.tokens)
-        self._listed = every.at(are_listed, False)
+        tokens = np.union1d(self.drawn.queries, self.drawn.keys)
+        are_listed = np.isin(every.queries, tokens) & np.isin(every.keys, tokens)
+        self._listed = every.subset(are_listed, False)
 
-    def _collect_lines(self, found: StrongestWeights, passing: np.ndarray) -> SelectedLines:
-        heads, rows, _ = at = np.nonzero(passing)
-        full = self._full[rows]
-        strongest = float((np.abs(found.weights[..., 0]).max(axis=0) / self._full).max(initial=0))
-        place = np.array(self._request.heads)[heads], self._queries[rows], found.keys[at]
-        return sort_lines(place, found.weights[at], full, strongest or 1.0)
-
-    def select_query_lines(self, query: int) -> SelectedLines:
-        """Select the lines of one query, over all drawn heads."""
-        return self._listed.at(self._listed.queries == query, False)
-
-    def select_key_lines(self, key: int) -> SelectedLines:
-        """Select the lines to one key, over all drawn heads."""
-        return self._listed.at(self._listed.keys == key, False)
+    def select_lines(self, token: LineToken) -> SelectedLines:
+        """Select the lines of a query, or to a key, over all drawn heads."""
+        lines = self._listed
+        tokens = lines.queries if token.side is LineSide.QUERY else lines.keys
+        return lines.subset(tokens == token.at, False)
 
     def cell_weight(self, place: tuple[int, ...]) -> tuple[float | None, float]:
         """Return the weight of a head, query and key (None without a line), and its strength."""
@@ -240,7 +226,7 @@ class StrongestLines:
 def strongest_lines(resolved: ResolvedView) -> StrongestLines | None:
     """Return the lines selected from the weights read so far; None before the first head."""
     wanted = queries_to_read(resolved)
-    found = known_weights(resolved.run, wanted)
+    found = cached_weights(resolved.run, wanted)
     return _select_lines(found, wanted.request, pinned_query(resolved)) if found else None
 
 

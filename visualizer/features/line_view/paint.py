@@ -77,27 +77,27 @@ class LineLayout(Struct, frozen=True):
         outside = max(0.0, font_metrics(12).height() - self.height) / 2  # the last label's overhang
         return self.top + self.count * self.height + outside
 
-    def token(self, row: int) -> int:
+    def token_at(self, row: int) -> int:
         """The token of a row."""
         return row if self.tokens is None else self.tokens[row]
 
-    def row(self, token: int) -> int | None:
+    def row_of(self, token: int) -> int | None:
         """The row of a token; None if it has none."""
         if self.tokens is None:
             return token if token < self.count else None
         row = bisect_left(self.tokens, token)
         return row if self.tokens[row : row + 1] == (token,) else None
 
-    def middle(self, at: float) -> float:
+    def row_middle(self, row: float) -> float:
         """The y coordinate of the middle of a row."""
-        return self.top + (at + 0.5) * self.height
+        return self.top + (row + 0.5) * self.height
 
-    def at(self, y: float) -> int | None:
+    def row_at(self, y: float) -> int | None:
         """The row at a y coordinate; None outside the rows."""
-        at = int((y - self.top) // self.height)
-        return at if 0 <= at < self.count else None
+        row = int((y - self.top) // self.height)
+        return row if 0 <= row < self.count else None
 
-    def ends(self, heads: Positions, tokens: Positions) -> np.ndarray:
+    def line_ends(self, heads: Positions, tokens: Positions) -> np.ndarray:
         """The y coordinates at which lines of heads meet tokens; all heads must have a row."""
         within = self.first + np.asarray(heads) * self.step
         rows = tokens if self.tokens is None else np.searchsorted(self.tokens, tokens)
@@ -109,7 +109,7 @@ class LineLayout(Struct, frozen=True):
         return float(np.interp((x - self.left) / (self.right - self.left), _ACROSS, _ALONG))
 
 
-def line_course(pieces: int) -> tuple[np.ndarray, np.ndarray]:
+def curve_shares(pieces: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the x and y fractions of a line at the ends of its pieces.
 
     A line is a cubic Bézier curve with both control points half way across.
@@ -118,7 +118,7 @@ def line_course(pieces: int) -> tuple[np.ndarray, np.ndarray]:
     return 1.5 * times * (1 - times) + times**3, 3 * times**2 - 2 * times**3
 
 
-_ACROSS, _ALONG = line_course(64)
+_ACROSS, _ALONG = curve_shares(64)
 
 
 def lay_out_lines(
@@ -206,31 +206,30 @@ class LineBrush(Struct, frozen=True):
     gamma: float
 
     @classmethod
-    def of(cls, lines: SelectedLines) -> LineBrush:
+    def for_picture(cls, lines: SelectedLines) -> LineBrush:
         """Return the brush of a whole picture; its parts use the same one."""
         share = min(1.0, MAX_OPAQUE_LINES / max(1, len(lines)))
         return cls(lines.strongest_weight, 0.6 + 0.6 * (1 - share))
 
-    def levels(self, strengths: np.ndarray) -> np.ndarray:
+    def strength_levels(self, strengths: np.ndarray) -> np.ndarray:
         """Quantize strengths to `STRENGTH_LEVELS` levels."""
-        levels: np.ndarray = (
-            (strengths / self.strongest_weight * (STRENGTH_LEVELS - 1)).round().astype(int)
-        )
-        return levels.clip(0, STRENGTH_LEVELS - 1)
+        levels = (strengths / self.strongest_weight * (STRENGTH_LEVELS - 1)).round().astype(int)
+        return np.asarray(levels.clip(0, STRENGTH_LEVELS - 1))
 
-    def width(self, level: int) -> float:
+    def line_width(self, level: int) -> float:
         """The width of a line, in logical pixels."""
         return THINNEST + (WIDEST - THINNEST) * self.strongest_weight * level / (
             STRENGTH_LEVELS - 1
         )
 
-    def pen(self, head: int, level: int, is_wide: bool, is_negative: bool, theme: Theme) -> QPen:
+    def create_pen(
+        self, head: int, level: int, is_wide: bool, is_negative: bool, theme: Theme
+    ) -> QPen:
         """The pen of a head's lines at a level; one device pixel wide if not `is_wide`."""
         colour = QColor(head_colour(head, theme))
-        colour.setAlphaF(
-            MIN_OPACITY + (1 - MIN_OPACITY) * (level / (STRENGTH_LEVELS - 1)) ** self.gamma
-        )
-        pen = QPen(colour, self.width(level) if is_wide else 1)
+        share = (level / (STRENGTH_LEVELS - 1)) ** self.gamma
+        colour.setAlphaF(MIN_OPACITY + (1 - MIN_OPACITY) * share)
+        pen = QPen(colour, self.line_width(level) if is_wide else 1)
         pen.setCosmetic(not is_wide)  # one device pixel at any scale
         if is_negative:
             pen.setDashPattern([6, 3])
@@ -259,18 +258,18 @@ def line_strokes(
     brush: LineBrush,
 ) -> Iterator[LineStroke]:
     """The strokes of the lines between two y coordinates, the strongest last."""
-    begins, ends = (rows.ends(lines.heads, side) for side in (lines.queries, lines.keys))
+    begins, ends = (rows.line_ends(lines.heads, side) for side in (lines.queries, lines.keys))
     inside = (np.maximum(begins, ends) >= seen[0]) & (np.minimum(begins, ends) <= seen[1])
-    levels = brush.levels(lines.line_strengths)
+    levels = brush.strength_levels(lines.line_strengths)
     are_few = len(lines) <= MAX_OPAQUE_LINES and rows.count <= MAX_OPAQUE_LINES
-    widths = np.array([brush.width(level) for level in range(STRENGTH_LEVELS)])[levels]
+    widths = np.array([brush.line_width(level) for level in range(STRENGTH_LEVELS)])[levels]
     are_wide = np.full(len(lines), are_few) | (widths >= THIN)
     if not are_few and are_wide.sum() > MAX_WIDE_LINES:
         are_wide[np.argsort(lines.line_strengths, kind="stable")[:-MAX_WIDE_LINES]] = False
     kinds = np.stack([are_wide, levels, lines.heads, lines.weights < 0])
     for at in _group_by_kind(kinds, np.nonzero(inside)[0]):
         is_wide, level, head, is_negative = kinds[:, at[0]].tolist()
-        pen = brush.pen(head, level, bool(is_wide), bool(is_negative), theme)
+        pen = brush.create_pen(head, level, bool(is_wide), bool(is_negative), theme)
         costs = rows.right - rows.left + np.abs(ends[at] - begins[at])
         costs *= WIDE_COSTS if is_wide else 1
         cuts = np.nonzero(np.diff(np.cumsum(costs) // MAX_PATH_LENGTH))[0] + 1
@@ -309,9 +308,8 @@ def piece_elements(rows: LineLayout, begins: np.ndarray, ends: np.ndarray) -> np
         Path elements [line, end of a piece].
     """
     steepest = 1.5 * float(np.abs(ends - begins).max(initial=0))
-    across, along = line_course(
-        math.ceil(max(steepest, rows.right - rows.left) / MAX_PIECE_LENGTH_PX)
-    )
+    longest = max(steepest, rows.right - rows.left)
+    across, along = curve_shares(math.ceil(longest / MAX_PIECE_LENGTH_PX))
     is_down = (ends > begins)[:, None]
     elements = np.empty((len(begins), len(across)), PATH_ELEMENT)
     elements["kind"] = QPainterPath.ElementType.LineToElement.value
@@ -335,12 +333,12 @@ def paint_cell(painter: QPainter, panel: LinePanel, rows: LineLayout, theme: The
     if panel.cell is None or panel.weight is None:
         return
     head, query, key = panel.cell.place
-    begin, end = (float(rows.ends(head, at)) for at in (query, key))
+    begin, end = (float(rows.line_ends(head, at)) for at in (query, key))
     path = curve_path(rows, np.array([begin]), np.array([end]))
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-    brush = LineBrush.of(panel.lines)
-    level = int(brush.levels(np.array([panel.strength]))[0])
-    width = brush.width(level)
+    brush = LineBrush.for_picture(panel.lines)
+    level = int(brush.strength_levels(np.array([panel.strength]))[0])
+    width = brush.line_width(level)
     painter.strokePath(path, QPen(QColor(theme.paper), width + 4))
     painter.strokePath(path, QPen(QColor(head_colour(head, theme)), width))
     painter.setFont(scaled_font(12, QFont.Weight.DemiBold))
@@ -362,7 +360,7 @@ def paint_cell(painter: QPainter, panel: LinePanel, rows: LineLayout, theme: The
 def label_box(rows: LineLayout, side: LineSide, at: int) -> QRectF:
     """The rectangle of a token's label."""
     height = max(rows.height, font_metrics(12).height())
-    top = rows.middle(at) - height / 2
+    top = rows.row_middle(at) - height / 2
     left = MARGIN_PX if side is LineSide.QUERY else rows.right + LABEL_GAP_PX
     return QRectF(left, top, rows.left - LABEL_GAP_PX - MARGIN_PX, height)
 
@@ -373,20 +371,23 @@ def paint_labels(
     """Paint the tokens on both sides, evenly thinned if needed, highlighted ones on top."""
     line = font_metrics(12).height()
     step = max(1, math.ceil(line / rows.height - 0.25))
-    first = max(0, rows.at(max(seen[0] - line, rows.top)) or 0) // step * step
+    first = max(0, rows.row_at(max(seen[0] - line, rows.top)) or 0) // step * step
     for side, token in ((LineSide.QUERY, panel.query), (LineSide.KEY, panel.key)):
-        lit = None if token is None else rows.row(token)
+        highlighted = None if token is None else rows.row_of(token)
         painter.setFont(scaled_font(12))
         painter.setPen(QColor(theme.ink))
         for at in range(first, rows.count, step):
-            if rows.middle(at) > seen[1] + line:
+            if rows.row_middle(at) > seen[1] + line:
                 break
-            if lit is None or abs(at - lit) >= step:  # it would overlap the highlighted one
+            if (
+                highlighted is None or abs(at - highlighted) >= step
+            ):  # it would overlap the highlighted one
                 _paint_label(painter, panel.labels[at], label_box(rows, side, at), side)
-        if lit is not None:
+        if highlighted is not None:
             painter.setFont(scaled_font(12, QFont.Weight.DemiBold))
             painter.setPen(QColor(theme.accent))
-            _paint_label(painter, panel.labels[lit], label_box(rows, side, lit), side)
+            box = label_box(rows, side, highlighted)
+            _paint_label(painter, panel.labels[highlighted], box, side)
 
 
 def _paint_label(painter: QPainter, label: str, box: QRectF, side: LineSide) -> None:
@@ -402,16 +403,14 @@ def _elide_label(label: str, weight: QFont.Weight, width: int, system: str) -> s
     return measures.elidedText(label, Qt.TextElideMode.ElideRight, width)
 
 
-def paint_head(painter: QPainter, rows: LineLayout, theme: Theme) -> None:
+def paint_titles(painter: QPainter, rows: LineLayout, theme: Theme) -> None:
     """Paint the titles of both sides."""
     band = QRectF(0, 0, rows.left + rows.right, HEADER_HEIGHT_PX * text_scale())
     painter.fillRect(band, QColor(theme.paper))
     painter.setFont(scaled_font(12))
     painter.setPen(QColor(theme.quiet))
     line = band.adjusted(0, 0, 0, -4 * text_scale())
-    painter.drawText(
-        QRectF(0, line.top(), rows.left - LABEL_GAP_PX, line.height()), ALIGN_RIGHT, "query"
-    )
+    painter.drawText(line.adjusted(0, 0, -rows.right - LABEL_GAP_PX, 0), ALIGN_RIGHT, "query")
     painter.drawText(line.adjusted(rows.right + LABEL_GAP_PX, 0, 0, 0), ALIGN_LEFT, "key")
 
 
@@ -439,7 +438,7 @@ class LinePictureKey(Struct, frozen=True):
     theme: Theme
 
     @classmethod
-    def of(
+    def for_view(
         cls,
         lines: SelectedLines,
         rows: LineLayout,
@@ -449,10 +448,9 @@ class LinePictureKey(Struct, frozen=True):
         theme: Theme,
     ) -> LinePictureKey:
         """The key of a picture of all rows, or of the visible ones if all are too high."""
-        if rows.bottom > MAX_PICTURE_HEIGHT_PX:
-            return cls(lines, rows, seen.width(), offset, seen.height(), ratio, theme)
-        height = max(seen.height(), round(rows.bottom))
-        return cls(lines, rows, seen.width(), 0, height, ratio, theme)
+        is_whole = rows.bottom <= MAX_PICTURE_HEIGHT_PX
+        height = max(seen.height(), round(rows.bottom)) if is_whole else seen.height()
+        return cls(lines, rows, seen.width(), 0 if is_whole else offset, height, ratio, theme)
 
 
 class IncrementalLinePicture:
@@ -465,7 +463,7 @@ class IncrementalLinePicture:
         self.pixmap.fill(Qt.GlobalColor.transparent)
         seen = (frame.top, frame.top + frame.height)
         # A generator: strokes are built as they are drawn.
-        brush = LineBrush.of(frame.lines)
+        brush = LineBrush.for_picture(frame.lines)
         self._pending = line_strokes(frame.lines, frame.rows, seen, frame.theme, brush)
         self._next_stroke = next(self._pending, None)
 

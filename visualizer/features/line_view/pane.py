@@ -16,12 +16,12 @@ def connect(pane: LinePane, to: FeatureControllers) -> None:
     """Connect the line options; hovering, pinning and moving are shared with the heatmaps."""
     from visualizer.features.line_view.controller import LineViewController
 
-    liner = LineViewController(to.workspace, pane)
-    pane.chosen.connect(liner.choose)
-    pane.view.cellHovered.connect(liner.hover)
-    pane.view.cellClicked.connect(liner.pin)
-    pane.view.tokenHovered.connect(liner.point)
-    pane.view.tokenClicked.connect(liner.hold)
+    controller = LineViewController(to.workspace, pane)
+    pane.chosen.connect(controller.set_option)
+    pane.view.cellHovered.connect(controller.hover)
+    pane.view.cellClicked.connect(controller.pin)
+    pane.view.tokenHovered.connect(controller.hover_token)
+    pane.view.tokenClicked.connect(controller.pin_token)
     pane.view.moved.connect(to.walk)
     to.set_readable(pane.view)
 

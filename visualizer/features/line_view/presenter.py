@@ -19,15 +19,15 @@ from visualizer.features.line_view.line_selection import (
     keep_reached_lines,
     line_request,
     line_strength,
+    line_tensor,
     line_weight,
     max_heads_per_query,
     no_lines_reason,
     select_largest_lines,
-    select_lines_of_query,
-    select_lines_to_key,
+    select_lines_of_token,
 )
 from visualizer.features.line_view.long_text_lines import (
-    known_weights,
+    cached_weights,
     pinned_query,
     queries_to_read,
     strongest_lines,
@@ -80,7 +80,7 @@ class LinePanel(Struct, frozen=True, eq=False):
         The tokens that have a row, ascending; None for all.
     lines : SelectedLines
         The lines of the whole picture.
-    held, lit : SelectedLines or None
+    pinned_lines, highlighted_lines : SelectedLines or None
         The lines of the pinned cell, and those of the hovered or else the pinned cell; None if
         nothing is highlighted.
     cell : Cell or None
@@ -94,7 +94,7 @@ class LinePanel(Struct, frozen=True, eq=False):
         The highlighted tokens.
     notes : tuple of str
         Notes on the picture, most important first.
-    lit_note : str
+    highlight_note : str
         A note on the highlighted lines.
     message : str
         The text shown if there are no lines.
@@ -107,8 +107,8 @@ class LinePanel(Struct, frozen=True, eq=False):
     labels: tuple[str, ...] = ()
     tokens: tuple[int, ...] | None = None
     lines: SelectedLines = field(default_factory=empty_selection)
-    held: SelectedLines | None = None
-    lit: SelectedLines | None = None
+    pinned_lines: SelectedLines | None = None
+    highlighted_lines: SelectedLines | None = None
     cell: Cell | None = None
     weight: float | None = None
     qualifier: str = ""
@@ -117,7 +117,7 @@ class LinePanel(Struct, frozen=True, eq=False):
     query: int | None = None
     key: int | None = None
     notes: tuple[str, ...] = ()
-    lit_note: str = ""
+    highlight_note: str = ""
     message: str = ""
 
 
@@ -137,17 +137,12 @@ class LineSource(Struct, frozen=True, eq=False):
 
     @property
     def key(self) -> tuple[Hashable, ...]:
-        trace, request = self.run.trace, self.request
-        held, labels = (
-            trace.displayed_stage(request.stage, request.lens),
-            self.run.words(request.leading),
-        )
-        qualifier = trace.weights_qualifier(request.stage)
+        request = self.request
         return (
-            held,
-            labels,
+            line_tensor(self.run, request),
+            self.run.words(request.leading),
             request,
-            qualifier,
+            self.run.trace.weights_qualifier(request.stage),
             self.playback_reach,
             self.is_covered,
             self.long_text_lines,
@@ -159,29 +154,15 @@ class LineSource(Struct, frozen=True, eq=False):
             return False
         return previous.made_of[:2] == self.key[:2] and len(previous.lines) > 0
 
-    def select_query_lines(self, query: int) -> SelectedLines:
-        """The lines of one query that playback has reached."""
-        if self.run.trace.is_blockwise:
-            lines = (
-                self.long_text_lines.select_query_lines(query)
-                if self.long_text_lines
-                else empty_selection()
-            )
+    def select_lines(self, token: LineToken) -> SelectedLines:
+        """Select the lines of a query, or to a key, that playback has reached."""
+        if not self.run.trace.is_blockwise:
+            lines = select_lines_of_token(self.run, self.request, token)
+        elif self.long_text_lines:
+            lines = self.long_text_lines.select_lines(token)
         else:
-            lines = select_lines_of_query(self.run, self.request, query)
-        return self.visible_lines(lines)
-
-    def select_key_lines(self, key: int) -> SelectedLines:
-        """The lines to one key that playback has reached."""
-        if self.run.trace.is_blockwise:
-            lines = (
-                self.long_text_lines.select_key_lines(key)
-                if self.long_text_lines
-                else empty_selection()
-            )
-        else:
-            lines = select_lines_to_key(self.run, self.request, key)
-        return self.visible_lines(lines)
+            lines = empty_selection()
+        return self.reached_lines(lines)
 
     def cell_weight(self, place: tuple[int, ...]) -> tuple[float | None, float]:
         """The weight of a head, query and key (None without a line), and its strength."""
@@ -190,7 +171,7 @@ class LineSource(Struct, frozen=True, eq=False):
         weight = line_weight(self.run, self.request, place)
         return weight, line_strength(self.run, self.request, place[1], weight or 0.0)
 
-    def visible_lines(self, lines: SelectedLines) -> SelectedLines:
+    def reached_lines(self, lines: SelectedLines) -> SelectedLines:
         """The lines that playback has reached."""
         return keep_reached_lines(lines, *self.playback_reach) if self.playback_reach else lines
 
@@ -204,40 +185,33 @@ def present_lines(
     """Present a text's weights as lines; unchanged lines are the same object as before."""
     if why := no_lines_reason(resolved.run):
         return LinePanel(message=why)
-    source = _line_source(resolved)
-    made_of = source.key
-    is_same = previous is not None and previous.made_of == made_of
-    if previous and (is_same or source.is_pending_after(previous)):
-        picture = previous
-    else:
-        picture = _build_picture(source, made_of)
+    source = _create_source(resolved)
+    is_kept = previous and (previous.made_of == source.key or source.is_pending_after(previous))
+    picture = previous if previous and is_kept else _build_picture(source)
     return _highlight_lines(source, picture, cursor)
 
 
 def strongest_line_cell(resolved: ResolvedView, token: LineToken) -> Cell | None:
     """The cell of a token's largest visible line."""
-    source = _line_source(resolved)
-    lines = (source.select_key_lines if token.side is LineSide.KEY else source.select_query_lines)(
-        token.at
-    )
+    source = _create_source(resolved)
+    lines = source.select_lines(token)
     if source.is_covered or not len(lines):
         return None
     place = tuple(int(column[-1]) for column in (lines.heads, lines.queries, lines.keys))
     return Cell(source.request.stage, place)
 
 
-def _line_source(resolved: ResolvedView) -> LineSource:
+def _create_source(resolved: ResolvedView) -> LineSource:
     request, place = line_request(resolved), resolved.place
     reach = resolved.timeline.playback_reach(place, request.stage) if place else None
     of_long = strongest_lines(resolved) if resolved.run.trace.is_blockwise else None
     return LineSource(resolved, request, reach, request.stage in resolved.hidden_stages, of_long)
 
 
-def _build_picture(source: LineSource, made_of: tuple[Hashable, ...]) -> LinePanel:
-    run, request = source.run, source.request
-    trace = run.trace
+def _build_picture(source: LineSource) -> LinePanel:
+    run, request, trace = source.run, source.request, source.run.trace
     panel = LinePanel(
-        made_of=made_of,
+        made_of=source.key,
         stage=request.stage,
         qualifier=trace.weights_qualifier(request.stage),
         heads=trace.spec.heads,
@@ -249,48 +223,40 @@ def _build_picture(source: LineSource, made_of: tuple[Hashable, ...]) -> LinePan
     if source.is_covered:
         return replace(panel, message=HIDDEN_MESSAGE)
     whole = select_largest_lines(run, request)
-    lines = source.visible_lines(whole)
+    lines = source.reached_lines(whole)
     return replace(
         panel,
         lines=lines,
         notes=_build_notes(run, request, _describe_counts(run, request, lines)),
-        message=""
-        if len(lines)
-        else PLAYBACK_PENDING_MESSAGE
-        if len(whole)
-        else BELOW_THRESHOLD_MESSAGE,
+        message=_no_lines_message(lines, whole, BELOW_THRESHOLD_MESSAGE),
     )
+
+
+def _no_lines_message(visible: SelectedLines, whole: SelectedLines, otherwise: str) -> str:
+    if len(visible):
+        return ""
+    return PLAYBACK_PENDING_MESSAGE if len(whole) else otherwise
 
 
 def _build_long_text_picture(source: LineSource, panel: LinePanel) -> LinePanel:
     """The lines of the queries read so far, with rows for their tokens only."""
     resolved, request = source.resolved, source.request
     wanted = queries_to_read(resolved)
-    found, of_long = known_weights(source.run, wanted), source.long_text_lines
-    whole = of_long.drawn if of_long else empty_selection()
-    lines = source.visible_lines(whole)
+    found, of_long = cached_weights(source.run, wanted), source.long_text_lines
+    whole = of_long.drawn if of_long and not source.is_covered else empty_selection()
+    lines = source.reached_lines(whole)
     pinned = pinned_query(resolved)
     tokens = {*lines.queries.tolist(), *lines.keys.tolist(), *(() if pinned is None else (pinned,))}
     listed = tuple(sorted(tokens or wanted.queries))
-    message = (
-        ""
-        if len(lines)
-        else PLAYBACK_PENDING_MESSAGE
-        if len(whole)
-        else BELOW_THRESHOLD_MESSAGE
-        if of_long
-        else SEARCHING_MESSAGE
-    )
-    if source.is_covered:
-        message, lines = HIDDEN_MESSAGE, empty_selection()
+    otherwise = BELOW_THRESHOLD_MESSAGE if of_long else SEARCHING_MESSAGE
+    message = HIDDEN_MESSAGE if source.is_covered else _no_lines_message(lines, whole, otherwise)
+    counts = _describe_long_text_counts(wanted, found, lines) if found else ""
     return replace(
         panel,
         labels=tuple(f"{token + 1:,} {panel.labels[token]}" for token in listed),
         tokens=listed,
         lines=lines,
-        notes=_build_notes(
-            source.run, request, _describe_long_text_counts(wanted, found, lines) if found else ""
-        ),
+        notes=_build_notes(source.run, request, counts),
         message=message,
     )
 
@@ -304,10 +270,9 @@ def _describe_long_text_counts(
     if queries.step > 1:
         scope = f"for one query in {queries.step:,}; pin a query to see lines near it"
     read = "" if found.is_whole else f" (heads 1 to {found.read} of {found.heads} so far)"
-    largest = f", {_describe_largest(wanted.request.top)} {_describe_scope(wanted.request)}" * bool(
-        wanted.request.top
-    )
-    return f"{len(lines):,} of {found.pairs:,} lines{read}: the strongest {scope}{largest}"
+    if wanted.request.top:
+        scope += f", {_describe_largest(wanted.request.top)} {_describe_scope(wanted.request)}"
+    return f"{len(lines):,} of {found.pairs:,} lines{read}: the strongest {scope}"
 
 
 def _describe_counts(run: Run, request: LineRequest, lines: SelectedLines) -> str:
@@ -322,7 +287,12 @@ def _describe_counts(run: Run, request: LineRequest, lines: SelectedLines) -> st
 
 
 def _build_notes(run: Run, request: LineRequest, counted: str) -> tuple[str, ...]:
-    notes = [*_describe_numbers(run, request), *filter(None, [counted])]
+    """Name the numbers that are drawn, unless they are the plain weights, and the options."""
+    qualifier, notes = run.trace.weights_qualifier(request.stage), []
+    if request.lens is not WeightTransform.PLAIN or qualifier:
+        notes.append(", ".join(filter(None, (_NUMBER_NAMES[request.lens], qualifier))))
+    if counted:
+        notes.append(counted)
     if request.threshold:
         notes.append(f"{_NUMBER_NAMES[request.lens]} ≥ {request.threshold:g}")
     if request.is_by_query:
@@ -334,38 +304,39 @@ def _describe_scope(request: LineRequest) -> str:
     return "per query and head" if len(request.heads) > 1 else "per query"
 
 
-def _describe_numbers(run: Run, request: LineRequest) -> list[str]:
-    """Name the numbers that are drawn, if they are not the plain weights."""
-    qualifier = run.trace.weights_qualifier(request.stage)
-    if request.lens is WeightTransform.PLAIN and not qualifier:
-        return []
-    return [", ".join(filter(None, (_NUMBER_NAMES[request.lens], qualifier)))]
-
-
 def _describe_largest(count: int) -> str:
     return f"the {count} largest" if count > 1 else "the largest"
 
 
 def _highlight_lines(source: LineSource, panel: LinePanel, cursor: CellCursor) -> LinePanel:
     """Highlight the lines of the hovered cell, or else of the pinned one."""
-    dark = replace(panel, query=cursor.query, key=cursor.key, held=None, lit=None, lit_note="")
-    dark = replace(dark, cell=None, weight=None, pinned=cursor.pinned)
+    plain = replace(
+        panel,
+        query=cursor.query,
+        key=cursor.key,
+        pinned=cursor.pinned,
+        pinned_lines=None,
+        highlighted_lines=None,
+        highlight_note="",
+        cell=None,
+        weight=None,
+    )
     if panel.message or not (cursor.hovered or cursor.pinned):
-        return dark
-    lit = _lines_of_cursor(source, cursor)
-    if panel.tokens is not None and not len(lit):  # the highlighted token has no row
-        return dark
-    held: SelectedLines | None = lit
+        return plain
+    lines = _lines_of_cursor(source, cursor)
+    if panel.tokens is not None and not len(lines):  # the highlighted token has no row
+        return plain
+    pinned_lines: SelectedLines | None = lines
     if cursor.hovered:
-        alone = cursor_on(source.resolved, None, cursor.pinned)
-        held = _lines_of_cursor(source, alone) if cursor.pinned else None
+        pinned = cursor_on(source.resolved, None, cursor.pinned)
+        pinned_lines = _lines_of_cursor(source, pinned) if cursor.pinned else None
     cell = _highlighted_cell(source, cursor)
     weight, strength = source.cell_weight(cell.place) if cell else (None, 0.0)
     return replace(
-        dark,
-        held=held,
-        lit=lit,
-        lit_note=f"only the {len(lit)} largest are highlighted" if lit.is_thinned else "",
+        plain,
+        pinned_lines=pinned_lines,
+        highlighted_lines=lines,
+        highlight_note=f"only the {len(lines)} largest are highlighted" if lines.is_thinned else "",
         cell=cell,
         weight=weight,
         strength=strength,
@@ -376,20 +347,18 @@ def _lines_of_cursor(source: LineSource, cursor: CellCursor) -> SelectedLines:
     """The lines of a cell's query, or of its key if the cursor came from a key token."""
     is_by_key = (cursor.hovered or cursor.pinned) in source.resolved.view.lines.by_key
     if cursor.query is not None and not is_by_key:
-        return source.select_query_lines(cursor.query)
-    return source.select_key_lines(cursor.key) if cursor.key is not None else empty_selection()
+        return source.select_lines(LineToken(LineSide.QUERY, cursor.query))
+    if cursor.key is None:
+        return empty_selection()
+    return source.select_lines(LineToken(LineSide.KEY, cursor.key))
 
 
 def _highlighted_cell(source: LineSource, cursor: CellCursor) -> Cell | None:
     """The highlighted cell as one of the drawn stage, with the same query and key."""
     cell = cursor.hovered or cursor.pinned
-    if cell is None or cell.head is None or not _is_query_key_cell(source.run, cell):
+    if cell is None or cell.head is None or source.run.trace.stage(cell.stage).dims[-1] != "key":
         return None
     return Cell(source.request.stage, cell.place)
-
-
-def _is_query_key_cell(run: Run, cell: Cell) -> bool:
-    return run.trace.stage(cell.stage).dims[-1] == "key"
 
 
 PANEL = PanelPresenter(

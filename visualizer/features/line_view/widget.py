@@ -17,9 +17,9 @@ from visualizer.features.line_view.paint import (
     LinePictureKey,
     lay_out_lines,
     paint_cell,
-    paint_head,
     paint_labels,
     paint_lines,
+    paint_titles,
 )
 from visualizer.features.line_view.presenter import LINES_PANEL, LinePanel
 from visualizer.heatmap.cell_pointing_widget import CellScrollArea
@@ -101,8 +101,9 @@ class LinePane(QWidget):
         self.view.show_lines(panel, theme)
         self._show_options(panel, screen.wanted.lines)
         # Reserve space for the note on highlighted lines, or the picture would jump while pointing.
-        lit = (panel.lit_note,) if panel.lines.is_thinned or panel.lit_note else ()
-        self.notes.setText("\n".join((*panel.notes, *lit)))
+        has_room = panel.lines.is_thinned or panel.highlight_note
+        notes = (*panel.notes, panel.highlight_note) if has_room else panel.notes
+        self.notes.setText("\n".join(notes))
         self.notes.setVisible(bool(panel.notes))
 
     def _show_options(self, panel: LinePanel, options: LineOptions) -> None:
@@ -159,7 +160,6 @@ class LineView(CellScrollArea):
 
     def show_lines(self, panel: LinePanel, theme: Theme) -> None:
         before, self.panel = self.panel, panel
-        is_pinned_anew = panel.pinned is not None and panel.pinned != before.pinned
         is_moved = (panel.labels, panel.tokens, panel.heads, panel.solo) != (
             before.labels, before.tokens, before.heads, before.solo
         )  # fmt: skip
@@ -168,8 +168,8 @@ class LineView(CellScrollArea):
             self._lay_out_rows()
         if panel.lines is not before.lines:
             self._later.start()  # a different line may now be under the pointer
-        is_listed_anew = panel.pinned is not None and panel.tokens != before.tokens
-        if is_pinned_anew or is_listed_anew:
+        now, then = ((each.pinned, each.tokens) for each in (panel, before))
+        if panel.pinned is not None and now != then:
             self._scroll_to_pinned(panel)
         self.viewport().repaint()  # before the window is laid out: the user may be looking here
 
@@ -178,16 +178,16 @@ class LineView(CellScrollArea):
         head, query, key = cell.place
         rows = self.rows
         x = rows.left + (rows.right - rows.left) * QUERY_SNAP_SHARE
-        begin, end = (float(rows.ends(head, at)) for at in (query, key))
+        begin, end = (float(rows.line_ends(head, at)) for at in (query, key))
         return QPointF(x, begin + (end - begin) * rows.curve_share(x) - self._scroll_offset())
 
     def _scroll_to_pinned(self, panel: LinePanel) -> None:
         """Scroll to the pinned tokens, or to the query if both do not fit."""
         bar, part = self.verticalScrollBar(), self.viewport().height()
         tokens = (token for token in (panel.key, panel.query) if token is not None)
-        for at in map(self.rows.row, tokens):
+        for at in map(self.rows.row_of, tokens):
             if at is not None:
-                middle = self.rows.middle(at)
+                middle = self.rows.row_middle(at)
                 low, high = middle - HEADER_HEIGHT_PX * text_scale() - 20, middle + 20
                 bar.setValue(round(min(max(bar.value(), high - part), low)))
 
@@ -214,39 +214,39 @@ class LineView(CellScrollArea):
         offset, height = self._scroll_offset(), self.viewport().height()
         seen = (offset, offset + height)
         if panel.message:
-            self._paint_message(painter)
+            painter.setPen(QColor(theme.quiet))
+            paint_message(painter, self.viewport().rect(), panel.message, 12)
         self._paint_picture(painter)
         painter.translate(0, -offset)
-        if panel.lit is not None:
-            brush = LineBrush.of(panel.lines)
-            paint_lines(painter, panel.lit, self.rows, seen, theme, brush)
+        if panel.highlighted_lines is not None:
+            brush = LineBrush.for_picture(panel.lines)
+            paint_lines(painter, panel.highlighted_lines, self.rows, seen, theme, brush)
             paint_cell(painter, panel, self.rows, theme)
         if panel.labels:
             paint_labels(painter, panel, self.rows, seen, theme)
             painter.translate(0, offset)
-            paint_head(painter, self.rows, theme)
+            paint_titles(painter, self.rows, theme)
         self._paint_mark(painter)
         painter.end()
         self.painted.emit()
 
-    def _paint_message(self, painter: QPainter) -> None:
-        painter.setPen(QColor(self._theme.quiet))
-        paint_message(painter, self.viewport().rect(), self.panel.message, 12)
-
     def _paint_picture(self, painter: QPainter) -> None:
         """Paint the picture of all lines as far as it is done, dimmed under highlights."""
-        seen, offset, ratio = (
+        offset = self._scroll_offset()
+        frame = LinePictureKey.for_view(
+            self.panel.lines,
+            self.rows,
             self.viewport().size(),
-            self._scroll_offset(),
+            offset,
             self.devicePixelRatioF(),
+            self._theme,
         )
-        frame = LinePictureKey.of(self.panel.lines, self.rows, seen, offset, ratio, self._theme)
         if self.picture is None or self.picture.frame != frame:
             self.picture = IncrementalLinePicture(frame)
             self.picture.resume()
         if not self.picture.is_complete:
             self._draw_timer.start()  # do not delay this frame
-        painter.setOpacity(1 if self.panel.lit is None else DIMMED_OPACITY)
+        painter.setOpacity(1 if self.panel.highlighted_lines is None else DIMMED_OPACITY)
         painter.drawPixmap(0, frame.top - offset, self.picture.pixmap)
         painter.setOpacity(1)
 
@@ -284,22 +284,22 @@ class LineView(CellScrollArea):
             return None
         if rows.left <= point.x() <= rows.right:
             return self._line_at(point.x(), y)
-        at = rows.at(y)
+        row = rows.row_at(y)
         side = LineSide.QUERY if point.x() < rows.left else LineSide.KEY
-        return None if at is None else LineToken(side, rows.token(at))
+        return None if row is None else LineToken(side, rows.token_at(row))
 
     def _line_at(self, x: float, y: float) -> Cell | None:
         """The cell of the line nearest to a point; lines of the pinned cell take precedence."""
-        for lines in (self.panel.held, self.panel.lines):
-            found = self._nearest_cell(lines, x, y) if lines is not None and len(lines) else None
-            if found:
-                return found
-        return None
+        pinned = self.panel.pinned_lines
+        cell = self._nearest_cell(pinned, x, y) if pinned else None
+        return cell or self._nearest_cell(self.panel.lines, x, y)
 
     def _nearest_cell(self, lines: SelectedLines, x: float, y: float) -> Cell | None:
-        rows, way = self.rows, self.rows.curve_share(x)
-        begins, ends = (rows.ends(lines.heads, side) for side in (lines.queries, lines.keys))
-        away = np.abs(begins + (ends - begins) * way - y)
+        if not len(lines):
+            return None
+        rows, share = self.rows, self.rows.curve_share(x)
+        begins, ends = (rows.line_ends(lines.heads, side) for side in (lines.queries, lines.keys))
+        away = np.abs(begins + (ends - begins) * share - y)
         near = away.min()
         if near > MAX_POINTING_DISTANCE_PX * text_scale():
             return None

@@ -16,8 +16,8 @@ def connect(pane: AttributionPane, to: FeatureControllers) -> None:
     """Connect the token choice, ablations and showing a head in the heatmaps."""
     pane.tokenChosen.connect(to.attribution_controller.choose_token)
     pane.headChosen.connect(to.view_controller.show_head_of_model)
-    pane.ablationRequested.connect(to.model_question_controller.request_result)
-    pane.ablationCancelled.connect(to.model_question_controller.abandon)
+    for button in (pane.ablate, pane.cancel):
+        button.clicked.connect(to.attribution_controller.toggle_ablations)
     to.name_widgets(dict.fromkeys((pane.ablate, pane.cancel), "attribution.toggle_ablations"))
 
 

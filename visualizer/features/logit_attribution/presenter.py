@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from visualizer.attention.model_reading import (
     AblationAnswer,
@@ -22,11 +23,14 @@ from visualizer.session.pane import PanelPresenter
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
-    from visualizer.attention.model_reading import LogitParts, ModelReading
+    from visualizer.attention.model_reading import LogitParts
     from visualizer.attention.run import Run
+    from visualizer.heatmap.labelled_cells import RowColumnIndex
     from visualizer.session.resolved_view import ResolvedView
 
 PANE_TITLE = "Attribution"
+ShownHeads = tuple[int, tuple[int, ...]]
+"""The layer number in the model and the heads shown on the heatmaps."""
 MODEL_REQUIRED = (
     "Open a model (File > Open a model…) to see how each head contributes to the next token."
 )
@@ -54,8 +58,8 @@ class AttributionPanel(Struct, frozen=True, eq=False):
         The loss when each head is ablated; None until requested.
     changes_message : str
         The reason why the requested ablations are not available.
-    ablation : ModelQuestion or None
-        The request that ablates each head in turn; None if it is not possible.
+    can_ablate : bool
+        Whether each head can be ablated in turn.
     done, count : int
         Number of heads ablated so far, and in total.
     is_ablating : bool
@@ -77,7 +81,7 @@ class AttributionPanel(Struct, frozen=True, eq=False):
     message: str = MODEL_REQUIRED
     changes: LabelledCells | None = None
     changes_message: str = ""
-    ablation: ModelQuestion | None = None
+    can_ablate: bool = False
     done: int = 0
     count: int = 0
     is_ablating: bool = False
@@ -134,87 +138,92 @@ def present_attribution(
     is_ablating = questions[1] in wanted and not is_complete
     pending = [questions[0]] if parts is None else []
     pending += [questions[1]] if is_ablating else []
-    view = resolved.view.colouring.diverging, _shown_heads(resolved, reading)
+    layer = reading.layers[resolved.run.trace.at("layer", resolved.leading)]
+    view = resolved.view.colouring.diverging, (layer, resolved.heads)
     made_of = (parts, changes, tuple(pending), token, view, reading)
     if previous and previous.made_of == made_of:
         return previous
-    found = parts if isinstance(parts, LogitPartsAnswer) else None
-    lost = changes if isinstance(changes, AblationAnswer) else None
     likely = sorted(reading.next_tokens, key=lambda row: -row.probability)
-    message = "" if found else COMPUTING_MESSAGE
-    return AttributionPanel(
-        _parts_cells(found, view) if found else None,
-        _describe_sum(found) if found else "",
-        parts.sentence if isinstance(parts, InputError) else message,
-        _changes_cells(lost, view) if lost else None,
-        changes.sentence if isinstance(changes, InputError) else "",
-        ablation_question(resolved.run, token),
-        lost.done if lost else 0,
-        lost.changes.size if lost else 0,
-        is_ablating,
-        token,
-        tuple(row.token for row in likely),
-        tuple(pending),
-        (found.parts.layers if found else ()) or (lost.layers if lost else ()),
-        found.parts.heads.shape[1] if found else (lost.changes.shape[1] if lost else 0),
-        made_of,
+    panel = AttributionPanel(
+        message=COMPUTING_MESSAGE,
+        can_ablate=ablation_question(resolved.run, token) is not None,
+        is_ablating=is_ablating,
+        token=token,
+        top_token_names=tuple(row.token for row in likely),
+        questions=tuple(pending),
+        made_of=made_of,
     )
+    if isinstance(changes, AblationAnswer):
+        panel = replace(
+            panel,
+            changes=_changes_cells(changes, *view),
+            done=changes.done,
+            count=changes.changes.size,
+            layers=changes.layers,
+            heads=changes.changes.shape[1],
+        )
+    elif isinstance(changes, InputError):
+        panel = replace(panel, changes_message=changes.sentence)
+    if isinstance(parts, LogitPartsAnswer):
+        panel = replace(
+            panel,
+            parts=_parts_cells(parts, *view),
+            sum=_describe_sum(parts),
+            message="",
+            layers=parts.parts.layers,
+            heads=parts.parts.heads.shape[1],
+        )
+    elif isinstance(parts, InputError):
+        panel = replace(panel, message=parts.sentence)
+    return panel
 
 
-def _shown_heads(resolved: ResolvedView, reading: ModelReading) -> tuple[int, tuple[int, ...]]:
-    """Return the layer number in the model and the heads shown on the heatmaps."""
-    return reading.layers[resolved.run.trace.at("layer", resolved.leading)], resolved.heads
-
-
-def _parts_cells(
-    answer: LogitPartsAnswer, view: tuple[str, tuple[int, tuple[int, ...]]]
-) -> LabelledCells:
-    parts, (map_name, shown) = answer.parts, view
+def _parts_cells(answer: LogitPartsAnswer, map_name: str, shown: ShownHeads) -> LabelledCells:
+    parts = answer.parts
     values = np.concatenate([parts.heads, parts.rest[:, None]], axis=1)
-    end, rest = max_magnitude(parts.heads), max_magnitude(parts.rest)
-    heads = parts.heads.shape[1]
-    return LabelledCells(
-        values,
-        tuple(str(layer + 1) for layer in parts.layers),
-        (*(str(head + 1) for head in range(heads)), REST_LABEL),
-        -end,
-        end,
-        map_name,
-        f"logit contribution (rest: ±{format_short(rest)})",
-        marked=_marked_cells(parts.layers, heads, shown),
-        highlighted_row=parts.layers.index(shown[0]) if shown[0] in parts.layers else None,
-        with_head_axis=heads,
+    rest = max_magnitude(parts.rest)
+    cells = _head_cells(parts.heads, parts.layers, map_name, shown)
+    return replace(
+        cells,
+        values=values,
+        columns=(*cells.columns, REST_LABEL),
+        unit=f"logit contribution (rest: ±{format_short(rest)})",
+        with_head_axis=len(cells.columns),
         separate_upper_limit=rest,
         describe=partial(describe_contribution, parts, answer.token),
     )
 
 
-def _changes_cells(
-    answer: AblationAnswer, view: tuple[str, tuple[int, tuple[int, ...]]]
-) -> LabelledCells:
-    map_name, shown = view
-    end, heads = max_magnitude(answer.changes), answer.changes.shape[1]
-    return LabelledCells(
-        -answer.changes,  # so that support for the token has the same colours in both maps
-        tuple(str(layer + 1) for layer in answer.layers),
-        tuple(str(head + 1) for head in range(heads)),
-        -end,
-        end,
-        map_name,
-        "decrease in log-probability (nats)",
-        marked=_marked_cells(answer.layers, heads, shown),
-        highlighted_row=answer.layers.index(shown[0]) if shown[0] in answer.layers else None,
+def _changes_cells(answer: AblationAnswer, map_name: str, shown: ShownHeads) -> LabelledCells:
+    # Negated, so that support for the token has the same colours in both maps.
+    return replace(
+        _head_cells(-answer.changes, answer.layers, map_name, shown),
+        unit="decrease in log-probability (nats)",
         describe=partial(describe_ablation, answer),
     )
 
 
-def _marked_cells(
-    layers: tuple[int, ...], heads: int, shown: tuple[int, tuple[int, ...]]
-) -> frozenset[tuple[int, int]]:
-    """Return the cell of the shown head if there is only one."""
-    layer, seen = shown
-    is_one = len(seen) == 1 and seen[0] < heads and layer in layers
-    return frozenset([(layers.index(layer), seen[0])]) if is_one else frozenset()
+def _head_cells(
+    values: np.ndarray, layers: tuple[int, ...], map_name: str, shown: ShownHeads
+) -> LabelledCells:
+    """Return one row per layer and one column per head; a single shown head has a frame."""
+    layer, heads = shown
+    row = layers.index(layer) if layer in layers else None
+    marked: frozenset[RowColumnIndex] = frozenset()
+    if row is not None and len(heads) == 1 and heads[0] < values.shape[1]:
+        marked = frozenset({(row, heads[0])})
+    end = max_magnitude(values)
+    return LabelledCells(
+        values,
+        tuple(str(number + 1) for number in layers),
+        tuple(str(head + 1) for head in range(values.shape[1])),
+        -end,
+        end,
+        map_name,
+        unit="",
+        marked=marked,
+        highlighted_row=row,
+    )
 
 
 def _describe_sum(answer: LogitPartsAnswer) -> str:
@@ -238,12 +247,8 @@ def describe_contribution(parts: LogitParts, token: str, row: int, column: int) 
     else:
         value, name = float(parts.heads[row, column]), f"Layer {layer}, head {column + 1}"
     verb = "raises" if value >= 0 else "lowers"
-    size = format_number(abs(value), 3)
-    return f"{name} {verb} the logit of “{token}” ({_format_logit(parts)}) by {size}."
-
-
-def _format_logit(parts: LogitParts) -> str:
-    return format_number(parts.logit, 2)
+    logit, size = format_number(parts.logit, 2), format_number(abs(value), 3)
+    return f"{name} {verb} the logit of “{token}” ({logit}) by {size}."
 
 
 def describe_ablation(answer: AblationAnswer, row: int, column: int) -> str:
@@ -257,8 +262,7 @@ def describe_ablation(answer: AblationAnswer, row: int, column: int) -> str:
     effect = "The head supports this token." if change < 0 else "The head works against this token."
     return (
         f"Without {name}, the log-probability of “{answer.token}” {rises} by "
-        f"{format_number(abs(change), 3)} nats (probability × {factor}). "
-        f"{effect}"
+        f"{format_number(abs(change), 3)} nats (probability × {factor}). {effect}"
     )
 
 

@@ -46,10 +46,8 @@ class HeadMap(QWidget):
         super().__init__()
         self.setAccessibleName(title)
         self.title = PlainLabel(title)
-        self.table, self.bar = (
-            LabelledCellsView(title, KEYBOARD_HELP),
-            CellColourBar(f"{title}: colour scale"),
-        )
+        self.table = LabelledCellsView(title, KEYBOARD_HELP)
+        self.bar = CellColourBar(f"{title}: colour scale")
         column = column_layout(self, (0, 0, 0, 0), spacing=3)
         column.addWidget(self.title)
         column.addWidget(self.table, 1)
@@ -69,15 +67,12 @@ class AttributionPane(QWidget):
     """The token to attribute; empty for the most likely one."""
     headChosen = Signal(int, int)
     """A layer number in the model and a head to show on the heatmaps."""
-    ablationRequested = Signal(object)
-    ablationCancelled = Signal(object)
-    """The request to ablate each head."""
 
     def __init__(self) -> None:
         super().__init__()
         self.setAccessibleName("Attribution")
         self.setMinimumWidth(round(PANE_WIDTH_PX * text_scale()))
-        self.message, self.sum, self.said = (PlainLabel() for _ in range(3))
+        self.message, self.sum, self.description = (PlainLabel() for _ in range(3))
         self.working, self.problem = ProgressLine(), PlainLabel()
         self.parts, self.changes = HeadMap("Direct contribution"), HeadMap("Effect of ablation")
         self.token = QComboBox()
@@ -87,24 +82,29 @@ class AttributionPane(QWidget):
         self._maps = QWidget()
         self._set_up_widgets()
         column = column_layout(self, (12, 4, 8, 8), spacing=6)
-        for part in (self.working, self._token_row(), self.message, self.sum):
+        for part in (self.working, self._build_token_row(), self.message, self.sum):
             column.addWidget(part)
         row = row_layout(self._maps, (0, 0, 0, 0), spacing=10)
         row.addWidget(self.parts, 11)
         row.addWidget(self.changes, 10)
         column.addWidget(self._maps, 1)
-        column.addWidget(self._ablation_row())
+        self._ablations = QWidget()
+        row = row_layout(self._ablations, (0, 0, 0, 0), spacing=6)
+        row.addWidget(self.ablate)
+        row.addWidget(self.progress, 1)
+        row.addWidget(self.cancel)
+        column.addWidget(self._ablations)
         column.addWidget(self.problem)
-        column.addWidget(self.said)
+        column.addWidget(self.description)
         self._space = QWidget()
         column.addWidget(self._space, 1)
         self._show_description("")
 
     def _set_up_widgets(self) -> None:
-        for label in (self.message, self.sum, self.said, self.problem):
+        for label in (self.message, self.sum, self.description, self.problem):
             label.setWordWrap(True)
             label.setAlignment(Qt.AlignmentFlag.AlignTop)
-        self.said.setProperty("role", "quiet")
+        self.description.setProperty("role", "quiet")
         self.problem.setProperty("role", "warning")
         self.ablate.setToolTip(
             plain_tooltip("Run the model once without each head and measure the effect")
@@ -113,13 +113,11 @@ class AttributionPane(QWidget):
         self.progress.setAccessibleName("Progress of ablation")
         self.progress.setTextVisible(False)
         self.progress.setFixedHeight(round(6 * text_scale()))
-        self.ablate.clicked.connect(self._request_ablation)
-        self.cancel.clicked.connect(self._cancel_ablation)
         for each in (self.parts.table, self.changes.table):
             each.chosen.connect(self._choose_head)
             each.pointed.connect(self._show_description)
 
-    def _token_row(self) -> QWidget:
+    def _build_token_row(self) -> QWidget:
         """Build the box for choosing or typing the token."""
         self.token.setEditable(True)
         # The default completer would replace what the user types by another token.
@@ -141,45 +139,36 @@ class AttributionPane(QWidget):
         row.addWidget(self.token, 1)
         return whole
 
-    def _ablation_row(self) -> QWidget:
-        self._ablations = QWidget()
-        row = row_layout(self._ablations, (0, 0, 0, 0), spacing=6)
-        row.addWidget(self.ablate)
-        row.addWidget(self.progress, 1)
-        row.addWidget(self.cancel)
-        return self._ablations
-
     def show_screen(self, screen: Screen, theme: Theme) -> None:
         panel = screen.panel(ATTRIBUTION_PANEL)
         before, self._panel = self._panel, panel
         self.working.show_working(panel.is_asking_parts, theme)
-        is_empty = panel.parts is None
-        is_waiting = is_empty and panel.is_asking_parts and self.parts.table.cells is not None
-        if not is_waiting:  # keep the previous parts until the new ones are computed
+        is_waiting = panel.parts is None and panel.is_asking_parts
+        if not (is_waiting and self.parts.table.cells):  # keep the parts until there are new ones
             self.parts.show_cells(panel.parts, theme)
             self.sum.setText(panel.sum)
             self.message.setText(panel.message)
         self.changes.show_cells(panel.changes, theme)
-        self.changes.setVisible(panel.changes is not None)
-        is_empty = is_empty and not is_waiting and panel.changes is None
         self.message.setVisible(bool(self.message.text()))
         self.sum.setVisible(bool(self.sum.text()))
-        self.parts.setVisible(self.parts.table.cells is not None)
-        for part in (self._maps, self.said):
+        for each in (self.parts, self.changes):
+            each.setVisible(each.table.cells is not None)
+        is_empty = self.parts.table.cells is None and panel.changes is None
+        for part in (self._maps, self.description):
             part.setVisible(not is_empty)
         self._space.setVisible(is_empty)
         self.problem.setText(panel.changes_message)
         self.problem.setVisible(bool(panel.changes_message))
         self._show_ablation(panel)
-        self.said.setFixedHeight(DESCRIPTION_LINES * self.said.fontMetrics().lineSpacing())
-        if before is None or (before.top_token_names, before.token) != (
-            panel.top_token_names,
-            panel.token,
-        ):
+        self.description.setFixedHeight(
+            DESCRIPTION_LINES * self.description.fontMetrics().lineSpacing()
+        )
+        names = panel.top_token_names
+        if before is None or (before.top_token_names, before.token) != (names, panel.token):
             self._show_token(panel)
 
     def _show_ablation(self, panel: AttributionPanel) -> None:
-        can_ablate = panel.ablation is not None and not panel.is_complete
+        can_ablate = panel.can_ablate and not panel.is_complete
         self._ablations.setVisible(can_ablate)
         self.ablate.setVisible(can_ablate and not panel.is_ablating)
         self.ablate.setText("Ablate each head" if not panel.done else "Resume ablation")
@@ -194,8 +183,7 @@ class AttributionPane(QWidget):
             return  # the user is typing
         self.token.blockSignals(True)
         self.token.clear()
-        self.token.addItem("")
-        self.token.addItems(list(panel.top_token_names))
+        self.token.addItems(["", *panel.top_token_names])
         self.token.setEditText(panel.token)
         self.token.blockSignals(False)
 
@@ -208,18 +196,10 @@ class AttributionPane(QWidget):
             edit.setModified(False)
             self.tokenChosen.emit(edit.text())
 
-    def _request_ablation(self) -> None:
-        if self._panel and self._panel.ablation:
-            self.ablationRequested.emit(self._panel.ablation)
-
-    def _cancel_ablation(self) -> None:
-        if self._panel and self._panel.ablation:
-            self.ablationCancelled.emit(self._panel.ablation)
-
     def _choose_head(self, row: int, column: int) -> None:
         panel = self._panel
         if panel and row < len(panel.layers):
             self.headChosen.emit(panel.layers[row], column if column < panel.heads else -1)
 
     def _show_description(self, words: str) -> None:
-        self.said.setText(words or METHOD_NOTE)
+        self.description.setText(words or METHOD_NOTE)

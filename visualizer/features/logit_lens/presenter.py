@@ -61,11 +61,6 @@ class LensPanel(Struct, frozen=True, eq=False):
     layers: tuple[int, ...] = ()
     made_of: tuple[object, ...] = ()
 
-    @property
-    def is_working(self) -> bool:
-        """Whether the answer is being computed."""
-        return bool(self.questions)
-
 
 LENS_PANEL: PanelId[LensPanel] = PanelId(PANE_TITLE)
 
@@ -91,25 +86,24 @@ def present_lens(
     if not isinstance(answer, LensAnswer):
         return LensPanel(message=COMPUTING_MESSAGE, questions=(question,))
     number = reading.layers[resolved.run.trace.at("layer", resolved.leading)]
-    shown = answer.layers.index(number) if number in answer.layers else None
+    row = answer.layers.index(number) if number in answer.layers else None
     pinned = _pinned_token(resolved)
     map_name = resolved.view.colouring.sequential
-    made_of = (answer, shown, pinned, map_name)
+    made_of = (answer, row, pinned, map_name)
     if previous and previous.made_of == made_of:
         return previous
     tokens = resolved.run.texts[0]
-    place = None if shown is None or pinned is None else (shown, pinned)
     cells = LabelledCells(
         answer.probabilities[..., 0],
-        tuple(_row_title(answer, row) for row in range(len(answer.layers))),
+        (*(str(layer + 1) for layer in answer.layers[:-1]), "model"),
         tuple(map(visible_token, tokens)),
         0.0,
         1.0,
         map_name,
         "probability of the most likely next token",
         tuple(tuple(visible_token(rank[0]) for rank in layer) for layer in answer.words),
-        frozenset([place] if place else []),
-        shown,
+        frozenset() if row is None or pinned is None else frozenset({(row, pinned)}),
+        row,
         describe=partial(describe_predictions, answer, tokens),
     )
     return LensPanel(cells, "", None, (), answer.layers, made_of)
@@ -123,17 +117,11 @@ def _pinned_token(resolved: ResolvedView) -> int | None:
     return pinned.place[-2] if pinned and is_of_token else None
 
 
-def _row_title(answer: LensAnswer, row: int) -> str:
-    return "model" if row == len(answer.layers) - 1 else str(answer.layers[row] + 1)
-
-
 def describe_predictions(answer: LensAnswer, tokens: tuple[str, ...], row: int, column: int) -> str:
     """Describe the next tokens that a layer predicts at a token of the text."""
+    words, shares = answer.words[row][column], answer.probabilities[row, column].tolist()
     predictions = ", ".join(
-        f"“{word}” {format_share(float(share))}"
-        for word, share in zip(
-            answer.words[row][column], answer.probabilities[row, column], strict=True
-        )
+        f"“{word}” {format_share(share)}" for word, share in zip(words, shares, strict=True)
     )
     after = f"after “{tokens[column]}” (token {column + 1:,} of {len(tokens):,})"
     if row == len(answer.layers) - 1:

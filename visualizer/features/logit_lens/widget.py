@@ -41,11 +41,9 @@ class LensPane(QWidget):
         super().__init__()
         self.setAccessibleName("Lens")
         self.setMinimumWidth(round(PANE_WIDTH_PX * text_scale()))
-        self.message, self.said = PlainLabel(), PlainLabel()
-        self.working, self.table = (
-            ProgressLine(),
-            LabelledCellsView("Predictions by layer", KEYBOARD_HELP),
-        )
+        self.message, self.description = PlainLabel(), PlainLabel()
+        self.working = ProgressLine()
+        self.table = LabelledCellsView("Predictions by layer", KEYBOARD_HELP)
         self.compute_button = QPushButton("Compute")
         self.compute_button.setToolTip(
             plain_tooltip("Compute the logit lens; this may take a while")
@@ -55,27 +53,26 @@ class LensPane(QWidget):
         self.compute_button.clicked.connect(self._request_costly)
         self.table.chosen.connect(self._choose_place)
         self.table.pointed.connect(self._show_description)
-        for label in (self.message, self.said):
+        for label in (self.message, self.description):
             label.setWordWrap(True)
             label.setAlignment(Qt.AlignmentFlag.AlignTop)
-        self.said.setProperty("role", "quiet")
+        self.description.setProperty("role", "quiet")
         column = column_layout(self, (12, 4, 8, 8), spacing=6)
+        self._space = QWidget()
         for part in (self.working, self.message, self.compute_button):
             column.addWidget(part)
         column.addWidget(self.table, 1)
         column.addWidget(self.bar)
-        column.addWidget(self.said)
-        self._space = QWidget()
+        column.addWidget(self.description)
         column.addWidget(self._space, 1)
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
         panel = screen.panel(LENS_PANEL)
         self._panel = panel
-        self.working.show_working(panel.is_working, theme)
-        is_empty = panel.cells is None and not (panel.is_working and self.table.cells)
-        if (
-            panel.cells is not None or is_empty
-        ):  # keep the previous table until the new one is ready
+        is_working = bool(panel.questions)
+        self.working.show_working(is_working, theme)
+        is_empty = panel.cells is None and not (is_working and self.table.cells)
+        if panel.cells or is_empty:  # keep the previous table until the new one is ready
             self.table.show_cells(panel.cells, theme)
             self.bar.show_cells(panel.cells, theme)
         self.message.setText(panel.message)
@@ -83,8 +80,10 @@ class LensPane(QWidget):
         self.compute_button.setVisible(panel.costly is not None)
         self._space.setVisible(is_empty)
         self.table.setVisible(not is_empty)
-        self.said.setVisible(not is_empty)
-        self.said.setFixedHeight(DESCRIPTION_LINES * self.said.fontMetrics().lineSpacing())
+        self.description.setVisible(not is_empty)
+        self.description.setFixedHeight(
+            DESCRIPTION_LINES * self.description.fontMetrics().lineSpacing()
+        )
 
     def _request_costly(self) -> None:
         if self._panel and self._panel.costly:
@@ -95,4 +94,4 @@ class LensPane(QWidget):
             self.placeChosen.emit(self._panel.layers[row], column)
 
     def _show_description(self, words: str) -> None:
-        self.said.setText(words or METHOD_NOTE)
+        self.description.setText(words or METHOD_NOTE)
