@@ -54,11 +54,12 @@ class NextTokenBar(Struct, frozen=True):
     @property
     def shares(self) -> str:
         """The sampling probability and the model's, abbreviated."""
-        return f"{_format_short(self.chosen)} (model {_format_short(self.expected)})"
+        return f"{format_short_share(self.chosen)} (model {format_short_share(self.expected)})"
 
 
-def _format_short(value: float) -> str:
-    return format_share(value).replace("less than ", "< ")
+def format_short_share(share: float) -> str:
+    """Format a share as a short percentage."""
+    return format_share(share).replace("less than", "<").replace("more than", ">")
 
 
 DISPLAY_TOLERANCE = 5e-4

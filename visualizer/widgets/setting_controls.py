@@ -5,7 +5,6 @@ A control shows a value and emits the user's choice; it does not change the sett
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
@@ -22,7 +21,7 @@ from PySide6.QtWidgets import (
 from visualizer.attention.settings import CONTROL_RANGES, Setting, SettingKind
 from visualizer.widgets.icons import icon
 from visualizer.widgets.input_filters import install_input_filters
-from visualizer.widgets.labels import PlainLabel, RichLabel, plain_tooltip
+from visualizer.widgets.labels import PlainLabel, ProblemLabel, plain_tooltip
 from visualizer.widgets.layouts import column_layout, row_layout
 
 if TYPE_CHECKING:
@@ -280,27 +279,15 @@ class SettingRow(QWidget):
             column.addWidget(label)
         control.setToolTip(plain_tooltip(setting.help))
         column.addWidget(control)
-        self.problem = RichLabel()
-        self.problem.setWordWrap(True)
-        self.problem.setProperty("role", "warning")
-        self.problem.setTextInteractionFlags(
-            Qt.TextInteractionFlag.LinksAccessibleByMouse
-            | Qt.TextInteractionFlag.LinksAccessibleByKeyboard
-        )
+        self.problem = ProblemLabel()
         self.problem.linkActivated.connect(self._emit_remedied)
-        self.problem.hide()
         column.addWidget(self.problem)
 
     def show_setting(self, shown: SettingState) -> None:
         self.control.show_value(shown.value)
         self.control.setEnabled(shown.counts)
         problem = shown.problem
-        html = escape(problem.sentence) if problem else ""
-        if shown.remedy_text:
-            html += f" <a href='mend'>{escape(shown.remedy_text)}</a>"
-        if self.problem.text() != html:
-            self.problem.setText(html)
-        self.problem.setVisible(problem is not None)
+        self.problem.show_problem(problem.sentence if problem else "", shown.remedy_text)
         description = problem.sentence if problem else self.setting.help
         for part in self.control.findChildren(QWidget, options=_DIRECT):
             part.setAccessibleDescription(description)

@@ -84,8 +84,10 @@ class HeldOpening:
         monkeypatch.setattr(model_opening, "open_model_source", self._open)
 
     def _open(
-        self, path: Path, device: AnyDevice, dtype: Dtype, text: str, progress: Progress
-    ) -> NoReturn:
+        self, path: Path, device: AnyDevice, dtype: Dtype, text: str, progress: Progress,
+        *, is_from_disk: bool,
+    ) -> NoReturn:  # fmt: skip
+        assert not is_from_disk
         self.asked.append((path, device, dtype))
         while not self.goes_on.wait(0.01):
             progress(120_000_000, 538_000_000)

@@ -19,11 +19,7 @@ from visualizer.features.mask_editor.brush_masks import (
     mask_of_brush,
     uncut_cells,
 )
-from visualizer.features.mask_editor.presenter import (
-    MASK_EDIT_PANEL,
-    current_mask,
-    longest_text_tokens,
-)
+from visualizer.features.mask_editor.presenter import MASK_EDIT_PANEL, current_mask
 from visualizer.format import format_count
 from visualizer.heatmap.board import stage_and_side
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
@@ -201,7 +197,7 @@ class MaskEditController(QObject):
         """Replace the mask with that of a brush."""
         self.end()
         brush, document = MaskBrush(name), self._workspace.document
-        tokens = longest_text_tokens(document)
+        tokens = document.max_text_tokens
         if tokens and document.has_module and not self._is_too_long:
             mask = mask_of_brush(brush, tokens, self._edit_state.number(brush))
             if mask != current_mask(document, tokens):
@@ -210,7 +206,7 @@ class MaskEditController(QObject):
     def set_number(self, name: str, number: int) -> None:
         """Set the parameter of a brush, and update the mask if it is the mask of that brush."""
         brush, document = MaskBrush(name), self._workspace.document
-        tokens = longest_text_tokens(document)
+        tokens = document.max_text_tokens
         if self._is_too_long:
             return
         is_its = mask_of_brush(brush, tokens, self._edit_state.number(brush)) == current_mask(

@@ -80,7 +80,8 @@ class HeadSplit(Struct, frozen=True):
     def says(self) -> str:
         """A sentence that describes the split."""
         if self.heads == 1:
-            return f"One head has {_all_columns_in_words(self.width)}."
+            columns = f"all {self.width} columns" if self.width > 1 else "the only column"
+            return f"One head has {columns}."
         if self.arrangement is Arrangement.STACKED:
             own = format_count(self.d_head, "column")
             return (
@@ -126,10 +127,6 @@ def find_head_split(run: Run, current: str | None) -> HeadSplit | None:
     return HeadSplit(
         stage.name, symbol, trace.tokens, spec.heads, spec.d_head, spec.arrangement, has_heads
     )
-
-
-def _all_columns_in_words(columns: int) -> str:
-    return f"all {columns} columns" if columns > 1 else "the only column"
 
 
 _NAMES = {"token": "tokens", "query": "queries", "key": "keys", "head": "heads"}
@@ -214,18 +211,14 @@ SHAPES_PANEL: PanelId[ShapesPanel] = PanelId("Shapes")
 
 def present_shapes(resolved: ResolvedView, previous: ShapesPanel) -> ShapesPanel:
     """Present the shapes of a run; the stage in playback or under the pointer is current."""
-    run, current = resolved.run, _current_stage(resolved)
+    run, cell = resolved.run, resolved.hovered or resolved.pinned
+    current = resolved.focus or (cell.stage if cell else None)
     rows = tuple(_build_row(run, stage, stage.name == current) for stage in run.trace.stages)
     products = sum(row.multiply_adds for row in rows)
     taken = f"{format_count(products, 'multiply-add')} in matrix products"
     total = f"Total: {taken}; the stages take {format_size(run.trace.bytes)}."
     made = ShapesPanel(rows, _describe_batch(run), total, find_head_split(run, current))
     return previous if made == previous else made
-
-
-def _current_stage(resolved: ResolvedView) -> str | None:
-    cell = resolved.hovered or resolved.pinned
-    return resolved.focus or (cell.stage if cell else None)
 
 
 def _describe_batch(run: Run) -> str:

@@ -21,6 +21,8 @@ from visualizer.session.cell_address import Cell
 from visualizer.session.view import TableSelection
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from visualizer.session.document import Document
     from visualizer.session.workspace import Workspace
 
@@ -34,7 +36,7 @@ class TensorEditController(QObject):
 
     def choose(self, name: str) -> None:
         """Show another tensor for the same head."""
-        self._select_tensor(TableSelection(name, self._workspace.wanted.table.head))
+        self._workspace.change_view(table=TableSelection(name, self._workspace.wanted.table.head))
 
     def choose_head(self, head: int) -> None:
         """Show another head, and move a pinned cell of this tensor to it."""
@@ -49,17 +51,11 @@ class TensorEditController(QObject):
 
     def type(self, name: str, row: int, column: int, text: str) -> None:
         """Set a cell to the typed number."""
-        try:
-            self._set_block(name, row, column, np.array([[parse_number(text)]]))
-        except InputError as refused:
-            self._report_error(refused)
+        self._set_block(name, row, column, lambda: np.array([[parse_number(text)]]))
 
     def paste(self, name: str, row: int, column: int, text: str) -> None:
         """Paste a block of numbers with its upper left corner at a cell."""
-        try:
-            self._set_block(name, row, column, parse_block(text))
-        except InputError as refused:
-            self._report_error(refused)
+        self._set_block(name, row, column, lambda: parse_block(text))
 
     def copy(self, rows: slice, columns: slice) -> None:
         """Copy a block of the table to the clipboard, in spreadsheet format."""
@@ -78,12 +74,16 @@ class TensorEditController(QObject):
         if workspace.run:
             self._show_document(reset_to_random(workspace.document, workspace.run, name))
 
-    def _set_block(self, name: str, row: int, column: int, values: np.ndarray) -> None:
+    def _set_block(self, name: str, row: int, column: int, parse: Callable[[], np.ndarray]) -> None:
         workspace = self._workspace
-        if workspace.run:
-            self._show_document(
-                replace_block(workspace.document, workspace.run, name, row, column, values)
-            )
+        try:
+            values = parse()
+            if workspace.run:
+                self._show_document(
+                    replace_block(workspace.document, workspace.run, name, row, column, values)
+                )
+        except InputError as refused:
+            self._report_error(refused)
 
     def _show_document(self, document: Document) -> None:
         wanted = self._workspace.wanted
@@ -92,9 +92,5 @@ class TensorEditController(QObject):
 
     def _report_error(self, refused: InputError) -> None:
         selection, document = self._workspace.wanted.table, self._workspace.document
-        self._select_tensor(
-            TableSelection(selection.name, selection.head, refused.sentence, document)
-        )
-
-    def _select_tensor(self, selection: TableSelection) -> None:
-        self._workspace.change_view(table=selection)
+        table = TableSelection(selection.name, selection.head, refused.sentence, document)
+        self._workspace.change_view(table=table)

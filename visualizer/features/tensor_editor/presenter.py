@@ -140,7 +140,8 @@ def present_table(resolved: ResolvedView) -> NumberTablePanel:
     choices = _list_tensors(run)
     name = look.name if look.name in dict(choices) else run.trace.stages[0].name
     leading, is_covered = resolved.leading, name in resolved.hidden_stages
-    heads = run.trace.spec.heads if _has_heads(run, name) else 0
+    has_heads = name in run.trace and "head" in run.trace.stage(name).dims
+    heads = run.trace.spec.heads if has_heads else 0
     cell = resolved.pinned  # cells of head aggregates are not in the table of a head
     pinned = cell.place if cell and cell.stage == name and cell.fold is None else ()
     head = (pinned[0] if len(pinned) == 3 else look.head) if heads else 0
@@ -177,10 +178,6 @@ def _list_tensors(run: Run) -> tuple[tuple[str, str], ...]:
         if any(each.endswith(BIAS_SUFFIX) for each in parameter_names(spec, OWN_LAYERS[name]))
     ]
     return (*stages, *weights, *biases)
-
-
-def _has_heads(run: Run, name: str) -> bool:
-    return name in run.trace and "head" in run.trace.stage(name).dims
 
 
 def _table_axes(run: Run, name: str, leading: LeadingIndex) -> tuple[HeatmapAxis, HeatmapAxis]:

@@ -77,7 +77,7 @@ class NumberTablePane(QWidget):
         self._theme = LIGHT
         self._build_layout()
         self.tensor.activated.connect(self._emit_tensor)
-        self.head.activated.connect(self._emit_head)
+        self.head.activated.connect(self.headChosen)
         self.draw.clicked.connect(self._request_random_values)
         self.grid.currentCellChanged.connect(self._emit_pinned)
         self.grid.typed.connect(self._emit_typed)
@@ -156,9 +156,6 @@ class NumberTablePane(QWidget):
     def _emit_tensor(self, index: int) -> None:
         if self._table:
             self.tensorChosen.emit(self._table.choices[index][0])
-
-    def _emit_head(self, head: int) -> None:
-        self.headChosen.emit(head)
 
     def _request_random_values(self) -> None:
         if self._table:
