@@ -112,24 +112,19 @@ class ModelConnectionDialog(QDialog):
         grid.setHorizontalSpacing(8)
         grid.setVerticalSpacing(8)
         grid.setColumnStretch(1, 1)
-        host, port, token, ssh = (
-            PlainLabel(words) for words in ("Host", "Port", "Token", "Or start it over SSH")
-        )
-        for label, part in (
-            (host, self.host), (port, self.port), (token, self.token), (ssh, self.ssh),
-        ):  # fmt: skip
-            label.setBuddy(part)
-        grid.addWidget(host, 0, 0)
         grid.addWidget(self.host, 0, 1)
-        grid.addWidget(port, 0, 2)
         grid.addWidget(self.port, 0, 3)
-        grid.addWidget(token, 1, 0)
-        grid.addWidget(self.token, 1, 1, 1, 3)
-        grid.addWidget(self.keep, 2, 1, 1, 3)
-        grid.addWidget(self.hint, 3, 1, 1, 3)
-        grid.addWidget(self.tunnel, 4, 1, 1, 3)
-        grid.addWidget(ssh, 5, 0)
-        grid.addWidget(self.ssh, 5, 1, 1, 3)
+        for row, part in enumerate((self.token, self.keep, self.hint, self.tunnel, self.ssh), 1):
+            grid.addWidget(part, row, 1, 1, 3)
+        for name, part, row, column in (
+            ("Host", self.host, 0, 0),
+            ("Port", self.port, 0, 2),
+            ("Token", self.token, 1, 0),
+            ("Or start it over SSH", self.ssh, 5, 0),
+        ):
+            label = PlainLabel(name)
+            label.setBuddy(part)
+            grid.addWidget(label, row, column)
         return grid
 
     def show_panel(self, panel: ConnectionPanel) -> None:

@@ -286,15 +286,11 @@ class ModelGenerationController(GenerationController):
         reading = self.readings.get(self.tree.at)
         is_ended = reading is not None and reading.is_end
         self._remaining = 0 if is_ended or self.continued_text is None else count
-        self._problem, self._is_refused = "", False
-        self._notify_listeners()
-        self._run_next_step()
+        self._restart_steps()
 
     def pick(self, token: int) -> None:
         self._remaining, self.picked = 0, token
-        self._problem, self._is_refused = "", False
-        self._notify_listeners()
-        self._run_next_step()
+        self._restart_steps()
 
     def go_to_step(self, step: int) -> None:
         """Go to a token of the current branch by its number; 0 is the end of the given text."""
@@ -303,8 +299,12 @@ class ModelGenerationController(GenerationController):
 
     def _go_to(self, tree: GenerationTree) -> None:
         self._remaining, self.picked = 0, None
-        self._problem, self._is_refused = "", False
         self.tree = tree
+        self._restart_steps()
+
+    def _restart_steps(self) -> None:
+        """Clear the error message and start the next pending step."""
+        self._problem, self._is_refused = "", False
         self._notify_listeners()
         self._run_next_step()
 

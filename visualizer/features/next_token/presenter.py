@@ -163,6 +163,7 @@ def present_next_token(resolved: ResolvedView, refused: InputError | None = None
     rows = sorted(reading.next_tokens, key=lambda row: -row.probability)
     heads = _editable_heads(resolved, reading.layers) if reading.are_heads_switchable else ()
     edit, is_mixed = _common_edit(model, heads)
+    hint = METHOD_NOTE if model.image is None else IMAGE_METHOD_NOTE
     return NextTokenPanel(
         tuple(rows),
         reading.no_next_token,
@@ -174,13 +175,9 @@ def present_next_token(resolved: ResolvedView, refused: InputError | None = None
         is_mixed,
         reading.largest_changes,
         refused.sentence if refused and refused.field in EDIT_FIELDS else "",
-        _editing_hint(model) if reading.are_heads_switchable else ABLATION_UNAVAILABLE,
+        hint if reading.are_heads_switchable else ABLATION_UNAVAILABLE,
         model.image is not None,
     )
-
-
-def _editing_hint(model: ModelSource) -> str:
-    return METHOD_NOTE if model.image is None else IMAGE_METHOD_NOTE
 
 
 def _describe_cuts(model: ModelSource, tokens: tuple[str, ...]) -> tuple[str, ...]:

@@ -450,12 +450,12 @@ def has_longer_word(text: str, length: int) -> bool:
     return may_have and max(map(len, text.split()), default=0) > length
 
 
-def _place_after(text: str) -> int:
+def _position_after(text: str) -> int:
     """Return the cursor position after a text. Qt counts characters beyond U+FFFF as two."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-def _characters_before(place: int, text: str) -> int:
+def _count_characters(place: int, text: str) -> int:
     """Return the number of characters before a cursor position."""
     before = text.encode("utf-16-le", "surrogatepass")[: 2 * place]
     return len(before.decode("utf-16-le", "surrogatepass"))
@@ -486,7 +486,7 @@ class InputTextEdit(QPlainTextEdit):
     def insertFromMimeData(self, source: QMimeData) -> None:
         text, cursor = self.toPlainText(), self.textCursor()
         start, end = (
-            _characters_before(place, text)
+            _count_characters(place, text)
             for place in (cursor.selectionStart(), cursor.selectionEnd())
         )
         whole = text[:start] + source.text() + text[end:]
@@ -525,7 +525,7 @@ class InputTextEdit(QPlainTextEdit):
         )
         if shown == before:
             return
-        place = _place_after(shown[: find_changed_span(before, shown)[1]])
+        place = _position_after(shown[: find_changed_span(before, shown)[1]])
         # Signals are blocked, as characters that Qt replaces would otherwise count as an edit.
         with self._adapt_wrap_mode(text), QSignalBlocker(self):
             self.setPlainText(text)
