@@ -64,9 +64,9 @@ class GenerationPane(QWidget):
         super().__init__()
         self.setAccessibleName("Generate text")
         self._is_running = False
-        self.strip, self.said, self.seed = GeneratedTokenStrip(), PlainLabel(), QSpinBox()
-        self.said.setProperty("role", "quiet")
-        self.said.setWordWrap(True)
+        self.strip, self.status_label, self.seed = GeneratedTokenStrip(), PlainLabel(), QSpinBox()
+        self.status_label.setProperty("role", "quiet")
+        self.status_label.setWordWrap(True)
         self.sample, self.run = QPushButton("Sample a token"), FixedWidthButton(RUN, STOP)
         self.run.setToolTip("Sample one token after another until you press Stop")
         self.back, self.on = QToolButton(), QToolButton()
@@ -80,7 +80,7 @@ class GenerationPane(QWidget):
         column = column_layout(self, (12, 4, 12, 8), spacing=6)
         column.addLayout(self._build_sampling_row())
         column.addWidget(self.strip, 1)
-        column.addWidget(self.said)
+        column.addWidget(self.status_label)
         column.addLayout(self._build_navigation_row())
         self._connect_signals()
         self.setFocusProxy(self.strip)
@@ -127,8 +127,8 @@ class GenerationPane(QWidget):
     def show_generation(self, panel: GenerationPanel, theme: Theme) -> None:
         self._is_running = panel.is_running
         self.strip.show_generation(panel, theme)
-        self.said.setText(panel.said)
-        set_accessible_value(self, panel.said)
+        self.status_label.setText(panel.status)
+        set_accessible_value(self, panel.status)
         self.run.setText(STOP if panel.is_running else RUN)
         for button, can in (
             (self.sample, panel.can_sample),
@@ -194,12 +194,12 @@ class GeneratedTokenStrip(ChipScrollArea):
         text = "".join(
             chip.label for chip in panel.chips[-MAX_SPOKEN_TOKENS:] if not chip.is_following
         )
-        here = next((chip.words for chip in panel.chips if chip.is_current_token), "")
+        here = next((chip.description for chip in panel.chips if chip.is_current_token), "")
         set_accessible_value(self, ". ".join(filter(None, (text, here))))
         self.viewport().update()
 
     def tip(self, chip: int) -> str:
-        return self.panel.chips[chip].words
+        return self.panel.chips[chip].description
 
     @property
     def _row_height(self) -> float:

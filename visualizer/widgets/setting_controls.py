@@ -63,7 +63,7 @@ class SettingControl(QWidget):
         self.setting = setting
         self.row = row_layout(self, (0, 0, 0, 0), spacing=8)
 
-    def add(self, widget: QWidget, part: str, stretch: int = 0) -> None:
+    def add_control(self, widget: QWidget, part: str, stretch: int = 0) -> None:
         """Add a widget and take its accessible name from the setting.
 
         Parameters
@@ -108,7 +108,7 @@ class ChoiceControl(SettingControl):
         for _, words in setting.choices:
             self.box.addItem(words)
         self.box.activated.connect(self._emit_choice)
-        self.add(self.box, "QComboBox", 1)
+        self.add_control(self.box, "QComboBox", 1)
 
     def show_value(self, value: Any) -> None:
         values = [choice for choice, _ in self.setting.choices]
@@ -123,12 +123,12 @@ class TypedControl(SettingControl):
 
     box: QSpinBox | QDoubleSpinBox
 
-    def take(self, box: QSpinBox | QDoubleSpinBox, part: str, stretch: int = 0) -> None:
+    def add_spin_box(self, box: QSpinBox | QDoubleSpinBox, part: str, stretch: int = 0) -> None:
         """Add the spin box."""
         install_input_filters(box)
         box.valueChanged.connect(self._type)
         box.editingFinished.connect(self.settled)
-        self.add(box, part, stretch)
+        self.add_control(box, part, stretch)
 
     def show_value(self, value: Any) -> None:
         set_number(self.box, value)
@@ -150,8 +150,8 @@ class CountControl(TypedControl):
         self.box.setRange(int(low), int(high))
         self.box.setSpecialValueText(setting.zero_label)
         self.box.setFixedWidth(self.box.fontMetrics().horizontalAdvance("00000") + 44)
-        self.add(self.slider, "Slider", 1)
-        self.take(self.box, "QSpinBox")
+        self.add_control(self.slider, "Slider", 1)
+        self.add_spin_box(self.box, "QSpinBox")
 
     def show_value(self, value: Any) -> None:
         self.slider.setValue(value)
@@ -185,8 +185,8 @@ class RateControl(TypedControl):
         self.box.setRange(*CONTROL_RANGES[SettingKind.RATE])
         self.box.setSingleStep(0.05)
         self.box.setFixedWidth(self.box.fontMetrics().horizontalAdvance("00000") + 44)
-        self.add(self.slider, "Slider", 1)
-        self.take(self.box, "Decimal")
+        self.add_control(self.slider, "Slider", 1)
+        self.add_spin_box(self.box, "Decimal")
 
     def show_value(self, value: Any) -> None:
         self.slider.setValue(round(value * STEPS_PER_UNIT))
@@ -204,7 +204,7 @@ class NumberControl(TypedControl):
         self.box = DecimalSpinBox()
         self.box.setRange(*CONTROL_RANGES[SettingKind.NUMBER])
         self.box.setSingleStep(0.1)
-        self.take(self.box, "Decimal", 1)
+        self.add_spin_box(self.box, "Decimal", 1)
 
 
 class SwitchControl(SettingControl):
@@ -214,7 +214,7 @@ class SwitchControl(SettingControl):
         super().__init__(setting)
         self.box = QCheckBox(setting.label)
         self.box.clicked.connect(self._emit_click)
-        self.add(self.box, "QCheckBox", 1)
+        self.add_control(self.box, "QCheckBox", 1)
 
     def show_value(self, value: Any) -> None:
         self.box.setChecked(value)
@@ -231,8 +231,8 @@ class SeedControl(TypedControl):
         self.box, self.next = QSpinBox(), QToolButton()
         low, high = CONTROL_RANGES[SettingKind.SEED]
         self.box.setRange(int(low), int(high))
-        self.take(self.box, "QSpinBox", 1)
-        self.add(self.next, "QToolButton")
+        self.add_spin_box(self.box, "QSpinBox", 1)
+        self.add_control(self.next, "QToolButton")
         self.next.setToolTip("Use the next seed")
         self.next.setAccessibleName(f"Next {setting.label.lower()}")
         self.next.clicked.connect(self._emit_next_seed)

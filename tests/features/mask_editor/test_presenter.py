@@ -310,8 +310,8 @@ def test_rows_that_read_nothing_are_said() -> None:
     document = a_document().set("painted", own(mask))
     shown = painting(a_run(), document)
     assert shown.notes == ("2 queries attend to no key",)
-    assert shown.says.startswith("Editing the mask: click or drag")
-    assert shown.says.endswith("2 queries attend to no key")
+    assert shown.status.startswith("Editing the mask: click or drag")
+    assert shown.status.endswith("2 queries attend to no key")
 
 
 def test_which_brush_the_mask_is_of() -> None:

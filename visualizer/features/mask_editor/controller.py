@@ -57,15 +57,15 @@ class MaskEditController(QObject):
         """Connect strokes in the heatmaps and the bar of brushes."""
         strokes.restart.connect(self.begin_stroke)
         strokes.strokeContinued.connect(self.continue_stroke)
-        strokes.ended.connect(self.end)
-        strokes.extended.connect(self.extend)
-        strokes.left.connect(self.stop)
+        strokes.ended.connect(self.end_stroke)
+        strokes.extended.connect(self.extend_stroke)
+        strokes.left.connect(self.stop_editing)
         bar.brushChosen.connect(self.apply_brush)
         bar.numberChosen.connect(self.set_number)
-        bar.settled.connect(self.end)
+        bar.settled.connect(self.end_stroke)
         bar.allHeadsToggled.connect(self.set_all_heads)
         bar.joined.connect(self.restore_all_edges)
-        bar.left.connect(self.stop)
+        bar.left.connect(self.stop_editing)
 
     @property
     def _edit_state(self) -> MaskEditState:
@@ -74,7 +74,7 @@ class MaskEditController(QObject):
     def toggle(self) -> None:
         self._update_edit_state(is_on=not self._edit_state.is_on)
 
-    def stop(self) -> None:
+    def stop_editing(self) -> None:
         self._update_edit_state(is_on=False)
 
     # ------------------------------------------------------------------ strokes
@@ -83,7 +83,7 @@ class MaskEditController(QObject):
         """Start a stroke that inverts its first cell or, if `spreads`, copies its value."""
         mask = self._get_mask(cell)
         if mask:
-            self.end()
+            self.end_stroke()
             place = self._block_start(cell)
             allow = is_allowed(mask, place, self._block_size(cell)) == spreads
             self._stroke = cell, allow
@@ -97,7 +97,7 @@ class MaskEditController(QObject):
             places = self._block_start(before), self._block_start(cell)
             self._paint_cells(cells_on_line(*places, self._block_size(cell)))
 
-    def end(self) -> None:
+    def end_stroke(self) -> None:
         """End the stroke and its undo step."""
         self._stroke = None
         self._workspace.history.seal()
@@ -107,9 +107,9 @@ class MaskEditController(QObject):
         pinned = self._workspace.screen.panel(BOARD_CONTENTS).cursor.pinned
         if pinned:
             self.begin_stroke(pinned, False)
-            self.end()
+            self.end_stroke()
 
-    def extend(self, down: int, right: int) -> None:
+    def extend_stroke(self, down: int, right: int) -> None:
         """Copy the pinned cell's value to the next cell, and pin the next cell."""
         screen = self._workspace.screen
         pinned = screen.panel(BOARD_CONTENTS).cursor.pinned
@@ -188,14 +188,14 @@ class MaskEditController(QObject):
         """Restore all cut edges."""
         model = self._workspace.document.model
         if model:
-            self.end()
+            self.end_stroke()
             self._workspace.set("model", replace(model, cuts=()))
 
     # ------------------------------------------------------------------ brushes
 
     def apply_brush(self, name: str) -> None:
         """Replace the mask with that of a brush."""
-        self.end()
+        self.end_stroke()
         brush, document = MaskBrush(name), self._workspace.document
         tokens = document.max_text_tokens
         if tokens and document.has_module and not self._is_too_long:

@@ -87,7 +87,7 @@ class MaskEditPanel(Struct, frozen=True, eq=False):
     is_too_long: bool = False
 
     @property
-    def says(self) -> str:
+    def status(self) -> str:
         """The hint and the notes; only the notes if the text is too long to paint."""
         if self.is_too_long:
             return "  ·  ".join(self.notes)

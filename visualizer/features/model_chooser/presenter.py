@@ -131,7 +131,7 @@ class ModelChooserPanel(Struct, frozen=True):
         Device and memory that models use, as a sentence.
     progress : float or None
         Progress from 0 to 1; None while it is unknown.
-    words : str
+    status : str
         The action in progress and how far it is; empty if idle.
     download : str
         Label of the download button.
@@ -149,7 +149,7 @@ class ModelChooserPanel(Struct, frozen=True):
     problem: str
     is_working: bool
     progress: float | None
-    words: str
+    status: str
     can_cancel: bool
     can_open: bool
     can_choose: bool

@@ -108,13 +108,13 @@ class NextTokenPanel(Struct, frozen=True):
         return self.edit.kind if self.edit and not self.is_mixed else None
 
     @property
-    def describe_heads(self) -> str:
+    def heads_description(self) -> str:
         """Description of the heads that a choice applies to."""
         words = heads_in_words(self.heads)
         return words[:1].upper() + words[1:]
 
     @property
-    def describe_edits(self) -> tuple[str, ...]:
+    def edit_descriptions(self) -> tuple[str, ...]:
         """Descriptions of all edits, one per line."""
         edits = (f"Edited: {edits_in_words(self.edits)}.",) if self.edits else ()
         return (*edits, *self.cuts)

@@ -139,9 +139,9 @@ class NextTokenPane(QScrollArea):
         self._shown = (panel, theme)
         for label, words in (
             (self.message, panel.message),
-            (self.heads, f"{panel.describe_heads}:" if panel.heads else ""),
+            (self.heads, f"{panel.heads_description}:" if panel.heads else ""),
             (self.problem, panel.problem),
-            (self.edits, "\n".join(panel.describe_edits)),
+            (self.edits, "\n".join(panel.edit_descriptions)),
             (self.key, LEGEND if panel.rows and panel.is_edited else ""),
             (self.changes, panel.changes_description),
             (self.hint, panel.hint),

@@ -67,7 +67,7 @@ class MaskMatrixControl(SettingControl):
         install_input_filters(self.box)
         self.box.setProperty(OWN_FOCUS_PROPERTY, True)
         self._shown: BooleanMatrix | None = None
-        self.add(self.box, "QPlainTextEdit", 1)
+        self.add_control(self.box, "QPlainTextEdit", 1)
 
     def show_value(self, value: Any) -> None:
         if value == self._shown:
@@ -93,7 +93,7 @@ class CustomValuesControl(SettingControl):
         self.words.setWordWrap(True)
         self.draw.clicked.connect(self._draw_random_values)
         self.row.addWidget(self.words, 1)
-        self.add(self.draw, "QPushButton")
+        self.add_control(self.draw, "QPushButton")
 
     def show_value(self, value: Any) -> None:
         self.words.setText(describe_custom_values(self.setting, value))
@@ -542,22 +542,22 @@ class CapturedNotice(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.says = PlainLabel()
-        self.says.setWordWrap(True)
-        self.says.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.notice = PlainLabel()
+        self.notice.setWordWrap(True)
+        self.notice.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.back = QPushButton("Return to module")
         self.back.setObjectName("back to a module")
         self.back.setToolTip("Compute attention for text again, with the previous settings")
         self.back.clicked.connect(self.left)
         install_input_filters(self.back)
         column = column_layout(self, (0, 4, 0, 0), spacing=8)
-        column.addWidget(self.says)
+        column.addWidget(self.notice)
         column.addWidget(self.back, 0, Qt.AlignmentFlag.AlignLeft)
         self.hide()
 
     def show_notice(self, says: str) -> None:
         """Show a notice; hide the widget if it is empty."""
-        if self.says.text() != says:
-            self.says.setText(says)
+        if self.notice.text() != says:
+            self.notice.setText(says)
             self.setAccessibleName(says)
         self.setVisible(bool(says))

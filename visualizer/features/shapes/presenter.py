@@ -77,7 +77,7 @@ class HeadSplit(Struct, frozen=True):
         return min(self.tokens, MAX_ROWS)
 
     @property
-    def says(self) -> str:
+    def sentence(self) -> str:
         """A sentence that describes the split."""
         if self.heads == 1:
             columns = f"all {self.width} columns" if self.width > 1 else "the only column"
@@ -90,7 +90,7 @@ class HeadSplit(Struct, frozen=True):
         return f"Each of {self.heads} heads takes {self.d_head} of the {self.width} columns."
 
     @property
-    def left_out(self) -> str:
+    def omission_note(self) -> str:
         """Note on the drawn part; empty if everything is drawn."""
         heads, each = len(set(self.columns)), self.columns.count(0)
         said = [f"{heads} of {self.heads} heads"] if heads < self.heads else []
@@ -139,7 +139,7 @@ class TensorAxis(Struct, frozen=True):
     size: int
 
     @property
-    def counts(self) -> str:
+    def unit(self) -> str:
         """Unit of the axis; queries and keys count tokens."""
         return "tokens" if self.name in {"queries", "keys"} else self.name
 
@@ -177,7 +177,7 @@ class ShapeRow(Struct, frozen=True):
         return "  ·  ".join([*products, format_size(self.bytes)])
 
     @property
-    def plain(self) -> str:
+    def plain_text(self) -> str:
         """The whole row as plain text, for screen readers."""
         dims = ", ".join(f"{dim.name} {dim.size}" for dim in self.dims)
         parts = (f"{self.title}: {dims}", self.says, *self.equations, self.cost)

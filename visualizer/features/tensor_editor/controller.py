@@ -34,35 +34,35 @@ class TensorEditController(QObject):
         super().__init__(parent)
         self._workspace = workspace
 
-    def choose(self, name: str) -> None:
+    def select_tensor(self, name: str) -> None:
         """Show another tensor for the same head."""
         self._workspace.change_view(table=TableSelection(name, self._workspace.wanted.table.head))
 
-    def choose_head(self, head: int) -> None:
+    def select_head(self, head: int) -> None:
         """Show another head, and move a pinned cell of this tensor to it."""
         selection, pinned = self._workspace.wanted.table, self._workspace.wanted.pinned
         if pinned and pinned.stage == selection.name and pinned.head is not None:
             pinned = Cell(pinned.stage, (head, *pinned.place[1:]))
         self._workspace.change_view(table=TableSelection(selection.name, head), pinned=pinned)
 
-    def pin(self, cell: Cell) -> None:
+    def pin_cell(self, cell: Cell) -> None:
         """Pin the cell selected in the table."""
         self._workspace.change_view(hovered=None, pinned=cell)
 
-    def type(self, name: str, row: int, column: int, text: str) -> None:
+    def set_number(self, name: str, row: int, column: int, text: str) -> None:
         """Set a cell to the typed number."""
         self._set_block(name, row, column, lambda: np.array([[parse_number(text)]]))
 
-    def paste(self, name: str, row: int, column: int, text: str) -> None:
+    def paste_block(self, name: str, row: int, column: int, text: str) -> None:
         """Paste a block of numbers with its upper left corner at a cell."""
         self._set_block(name, row, column, lambda: parse_block(text))
 
-    def copy(self, rows: slice, columns: slice) -> None:
+    def copy_block(self, rows: slice, columns: slice) -> None:
         """Copy a block of the table to the clipboard, in spreadsheet format."""
         table = self._workspace.screen.panel(NUMBER_TABLE_PANEL)
         if table:
             try:
-                text = format_block(table.block(rows, columns).numbers)
+                text = format_block(table.read_block(rows, columns).numbers)
             except InputError as refused:
                 self._report_error(refused)
             else:

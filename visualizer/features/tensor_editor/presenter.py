@@ -37,7 +37,7 @@ class NumberBlock(Struct, frozen=True, eq=False):
     forbidden: np.ndarray | None = None
     dropped: np.ndarray | None = None
 
-    def word(self, row: int, column: int) -> str:
+    def replacement_text(self, row: int, column: int) -> str:
         """Return the word shown instead of a number; empty if the number is shown."""
         if self.forbidden is not None and self.forbidden[row, column]:
             return "masked"
@@ -95,11 +95,11 @@ class NumberTablePanel(Struct, frozen=True):
             trace.spec_at(self.leading), self.name
         )
 
-    def place(self, row: int, column: int) -> tuple[int, ...]:
+    def cell_indices(self, row: int, column: int) -> tuple[int, ...]:
         """Return the indices of a cell within the named axes of the stage."""
         return (self.head, row, column) if self.heads else (row, column)
 
-    def block(self, rows: slice, columns: slice) -> NumberBlock:
+    def read_block(self, rows: slice, columns: slice) -> NumberBlock:
         if not self.is_stage:
             return NumberBlock(_read_parameter(self.run, self.name, rows, columns))
         trace = self.run.trace
@@ -113,9 +113,9 @@ class NumberTablePanel(Struct, frozen=True):
             dropped = (numbers == 0) & (trace.read(before, index) != 0)
         return NumberBlock(numbers, forbidden, dropped)
 
-    def full(self, row: int, column: int) -> str:
+    def format_exactly(self, row: int, column: int) -> str:
         """Format one number with all its digits."""
-        block = self.block(slice(row, row + 1), slice(column, column + 1))
+        block = self.read_block(slice(row, row + 1), slice(column, column + 1))
         return format_number_plain(block.numbers[0, 0])
 
 
