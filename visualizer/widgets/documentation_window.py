@@ -207,7 +207,7 @@ class PageBrowser(QTextBrowser):
                 image.mergeCharFormat(image_format)
 
     def _show_source(self, url: QUrl) -> None:
-        """Format a new page and scroll to the section, whose anchor Qt has not found yet."""
+        """Format a new page, which adds its anchors, and scroll to the section."""
         if url.path() != self._formatted_page:
             self._formatted_page = url.path()
             self._format_page()

@@ -65,7 +65,7 @@ class MaskEditPanel(Struct, frozen=True, eq=False):
     pending_cells : dict
         The changed cells that these panels do not show yet.
     layer : int or None
-        Model number of the shown layer, in whose heads edges are cut; None for the mask of a
+        Model number of the shown layer if its edges are cut; None for the mask of a
         module.
     heads : tuple of int
         The shown heads of this layer.

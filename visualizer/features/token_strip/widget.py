@@ -39,7 +39,7 @@ ALIGN_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
 
 class TokenColourBar(QWidget):
-    """Colour bar with its limits, where there is room; it keeps its size while it is empty."""
+    """Colour bar with its limits, if they fit; it keeps its size while it is empty."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Graphic
 
