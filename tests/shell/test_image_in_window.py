@@ -249,7 +249,8 @@ def test_a_document_keeps_the_image_and_opens_without_it(
     assert patches
     assert (patches.rows, patches.columns, patches.first) == (4, 4, 1)
     strip_of(hand)
-    assert "computed when the document was saved" in words(hand.window.panes["Setup"].captured.notice)
+    notice = hand.window.panes["Setup"].captured.notice
+    assert "computed when the document was saved" in words(notice)
     hand.window.controllers.head_edit_controller.toggle_ablation(
         0, 1
     )  # which takes reading it again
