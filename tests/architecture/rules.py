@@ -61,7 +61,7 @@ HTML_WIDGETS = {
 HTML_HOMES = {
     "visualizer/widgets/labels.py": {"QLabel", "QToolTip"},
     "visualizer/widgets/dialogs.py": {"QMessageBox", "QTextBrowser"},
-    "visualizer/widgets/documentation_page_browser.py": {"QTextBrowser", "QTextEdit"},
+    "visualizer/widgets/documentation_window.py": {"QTextBrowser", "QTextEdit"},
     "visualizer/lab/runs/controller.py": {"QMessageBox"},
 }
 """Where these widgets are told the format of their text; elsewhere these modules are used."""

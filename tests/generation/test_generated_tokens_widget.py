@@ -79,7 +79,7 @@ def test_buttons_draw_and_step(told: Told) -> None:
     QTest.mouseClick(told.pane.on, LEFT)
     assert told.tree.tokens == whole
     assert not told.pane.on.isEnabled()
-    assert told.pane.said.text() == "3 tokens added"
+    assert told.pane.status_label.text() == "3 tokens added"
 
 
 def test_keys_do_the_same(told: Told) -> None:

@@ -129,13 +129,15 @@ def test_one_can_draw_again_in_the_same_place() -> None:
 def test_a_token_in_words() -> None:
     tree = GenerationTree(("x",)).pick(0, "a", 0.5).step_back()
     tree = tree.append_sampled(np.array([0, 1.0, 0, 0]), LETTERS, EVEN)
-    words = [chip.words for chip in present_generation(tree).chips]
+    words = [chip.description for chip in present_generation(tree).chips]
     assert words == [
         "“x”, prompt",
         "“b”, sampled, probability 25 %, branch 2 of 2",
     ]
     assert (
-        present_generation(tree.step_back()).chips[-1].words.endswith(", after the current token")
+        present_generation(tree.step_back())
+        .chips[-1]
+        .description.endswith(", after the current token")
     )
 
 
@@ -143,7 +145,7 @@ def test_a_token_in_words() -> None:
 def test_of_a_long_text_what_is_read_is_shown(length: int) -> None:
     panel = present_generation(GenerationTree(("a",) * length), block=32)
     assert len(panel.chips) == 32
-    assert panel.said == "0 tokens added"  # how many are left out is said of what is read
+    assert panel.status == "0 tokens added"  # how many are left out is said of what is read
 
 
 @pytest.mark.parametrize("node", [-2, 5])

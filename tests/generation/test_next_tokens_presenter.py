@@ -38,13 +38,13 @@ def test_bars_are_the_largest_and_all_sum_to_one(
     assert len(panel.bars) <= most + 1
     assert len(panel.bars) == len(logits) or panel.bars[-1].token is None
     assert all(0 <= bar.expected <= panel.end for bar in panel.bars)
-    assert all(bar.words in panel.words for bar in panel.bars)
+    assert all(bar.description in panel.description for bar in panel.bars)
 
 
 def test_what_is_left_out_is_said() -> None:
     logits = np.log(np.array([[0.6, 0.3, 0.1]]))
     panel = present_next_tokens("a", logits, ("x", " ", "\n"), Sampling(top_k=2))
-    assert [bar.words for bar in panel.bars] == [
+    assert [bar.description for bar in panel.bars] == [
         "“x”: 60 %, sampled with 67 %",
         "“␣”: 30 %, sampled with 33 %",
         "“⏎”: 10 %, excluded",
@@ -77,7 +77,7 @@ def test_with_nothing_left_out_there_is_nothing_to_explain() -> None:
     others = panel.bars[-1]
     assert others.token is None
     assert (others.expected, others.chosen) == pytest.approx((0.4, 0.4))
-    assert panel.bars[-1].words == "8 others: 40 %"
+    assert panel.bars[-1].description == "8 others: 40 %"
     assert panel.end == 0.5
 
 
@@ -96,4 +96,4 @@ def test_a_token_that_is_never_expected_has_no_probability() -> None:
 def test_nothing_read_has_no_bars() -> None:
     panel = present_next_tokens((), np.zeros((0, 3)), ("a", "b", "c"), Sampling())
     assert panel.bars == ()
-    assert panel.words == ""
+    assert panel.description == ""

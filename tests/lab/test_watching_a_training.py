@@ -158,7 +158,7 @@ def test_of_a_long_text_one_count_is_left_out_and_nothing_grows(watching: Studen
     watching.until(lambda: window.probe_controller.text == "abcdefgh" * 100)
     left = "The first 768 tokens are omitted because the text is longer than the block."
     assert window.attention.notices.text() == left
-    assert window.generation_pane.said.text() == "0 tokens added"
+    assert window.generation_pane.status_label.text() == "0 tokens added"
     assert len(window.generation_pane.strip.panel.chips) == 32
     assert window.across.sizes() == widths
 

@@ -869,9 +869,9 @@ def test_it_writes_on_right_after_a_stop_and_says_what_it_waits_for(student: Stu
     student.click("stop")
     count = len(window.generation_controller.tree.tokens)
     student.press(Qt.Key.Key_R)
-    student.until(lambda: words(window.generation_pane.said) == RELOADING_MESSAGE)
+    student.until(lambda: words(window.generation_pane.status_label) == RELOADING_MESSAGE)
     student.until(lambda: len(window.generation_controller.tree.tokens) > count + 3)
-    assert words(window.generation_pane.said).endswith("added")
+    assert words(window.generation_pane.status_label).endswith("added")
     student.press(Qt.Key.Key_R)
     assert not window.generation_controller.is_running
 

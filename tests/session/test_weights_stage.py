@@ -57,7 +57,7 @@ def test_the_tokens_and_the_pane_of_a_cell_show_one_number_of_one_stage(
     number = float(run.trace.read(stage, PLACE))
     assert weights.values[PLACE[2]] == pytest.approx(number)
     assert panel.value == f"{number:.4f}"
-    assert weights.plain.endswith(SIDES[stage])
+    assert weights.plain_sentence.endswith(SIDES[stage])
     assert weights.qualifier == SIDES[stage]
     assert "dropout" in panel.plain.lower()
     assert ("before" in panel.plain.lower()) == (stage == "weights")
@@ -153,6 +153,11 @@ def test_nothing_is_added_where_there_is_one_stage_of_weights() -> None:
     assert weights.weights
     assert panel
     assert lines
-    shown = [panel.plain, weights.weights.plain, *lines.notes, screen.panel(STATUS_PANEL).facts]
+    shown = [
+        panel.plain,
+        weights.weights.plain_sentence,
+        *lines.notes,
+        screen.panel(STATUS_PANEL).facts,
+    ]
     assert not [each for each in shown if "dropout" in each]
     assert weights.weights.qualifier == lines.qualifier == ""

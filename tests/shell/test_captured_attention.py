@@ -57,7 +57,7 @@ def is_on(hand: Hand, key: str) -> bool:
 
 def card(hand: Hand) -> str:
     shown = hand.window.panes["Setup"].captured
-    return shown.says.text() if shown.isVisible() else ""
+    return shown.notice.text() if shown.isVisible() else ""
 
 
 def test_the_panels_are_the_numbers_of_the_file(opened: Opened) -> None:

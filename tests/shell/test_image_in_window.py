@@ -187,7 +187,7 @@ def test_pointing_at_a_patch_shows_what_it_reads_and_a_click_keeps_it(
     shown = workspace.screen.panel(TOKENS_PANEL).weights
     assert shown
     np.testing.assert_allclose(shown.values, weights[6], atol=1e-7)
-    assert shown.plain == "Attention of row 2, column 2, head 3"
+    assert shown.plain_sentence == "Attention of row 2, column 2, head 3"
     QTest.mouseClick(strip.viewport(), LEFT, pos=strip.box(6).center().toPoint())
     hand.settle()
     QTest.mouseMove(strip.viewport(), strip.box(9).center().toPoint())
@@ -249,7 +249,8 @@ def test_a_document_keeps_the_image_and_opens_without_it(
     assert patches
     assert (patches.rows, patches.columns, patches.first) == (4, 4, 1)
     strip_of(hand)
-    assert "computed when the document was saved" in words(hand.window.panes["Setup"].captured.says)
+    notice = hand.window.panes["Setup"].captured.notice
+    assert "computed when the document was saved" in words(notice)
     hand.window.controllers.head_edit_controller.toggle_ablation(
         0, 1
     )  # which takes reading it again

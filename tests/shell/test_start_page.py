@@ -226,7 +226,7 @@ def test_a_recent_document_is_opened(windows: WindowManager, qtbot: QtBot, tmp_p
     (button,) = page_of(hand.window).recent
     assert button.text() == f"R&&D <b>{DOCUMENT_SUFFIX}"
     assert str(tmp_path) in button.toolTip()
-    assert not page_of(hand.window).none.isVisible()
+    assert not page_of(hand.window).no_recent_label.isVisible()
     QTest.mouseClick(button, LEFT)
     hand.until(lambda: hand.chips == ("seen", "before"))
     hand.until(lambda: hand.window.controllers.start_page.page is None)

@@ -77,7 +77,7 @@ class Continuing:
             )
 
     def greedily(self, count: int) -> None:
-        self.controller.choose(Sampling(0.0))
+        self.controller.set_sampling(Sampling(0.0))
         self.rest()
         self.pane.steps.setValue(count)
         self.click(self.pane.generation.run)
@@ -128,8 +128,8 @@ def test_the_greedy_text_is_that_of_transformers(continuing: Continuing) -> None
     continuing.greedily(6)
     assert continuing.numbers == continuing.expected(6)
     panel = continuing.controller.panel
-    assert panel.generation.said.startswith("6 tokens added. Cache: ")
-    assert panel.generation.said.endswith(f"{7 + 6} tokens.")
+    assert panel.generation.status.startswith("6 tokens added. Cache: ")
+    assert panel.generation.status.endswith(f"{7 + 6} tokens.")
     chips = continuing.pane.generation.strip.panel.chips
     assert [chip.probability is not None for chip in chips] == [False] * 7 + [True] * 6
     assert continuing.pane.step.value() == 6
@@ -154,7 +154,7 @@ def test_going_back_shows_what_might_have_come_and_a_click_branches(continuing: 
     continuing.rest()
     panel = controller.panel
     assert (panel.step, panel.last_step) == (2, 4)
-    assert panel.bars.taken == first[2]
+    assert panel.bars.next_on_branch == first[2]
     bars = continuing.pane.next.bars
     at, other = next(
         (at, bar.token)
@@ -323,7 +323,7 @@ def test_what_is_read_of_an_earlier_text_is_stopped(
             check_stopped()
 
     with monkeypatch.context() as patched:
-        patched.setattr(ContinuedText, "draw", draw_on)
+        patched.setattr(ContinuedText, "sample_token", draw_on)
         controller.sample()
         hand.until(has_begun.is_set)
         hand.type_sentence("a dog ran")
@@ -350,7 +350,7 @@ def test_too_long_a_text_is_refused_in_a_sentence(continuing: Continuing) -> Non
     assert continuing.pane.problem.isVisible()
     assert len(continuing.controller.tree.tokens) == 67
     before = controller.panel.bars.bars
-    controller.choose(Sampling(1.75))  # the bars up to here follow
+    controller.set_sampling(Sampling(1.75))  # the bars up to here follow
     continuing.rest()
     assert controller.panel.bars.bars != before
 
@@ -367,7 +367,7 @@ def test_what_fails_of_an_earlier_text_is_not_said_of_the_next(
         raise ZeroDivisionError("of all things")
 
     with monkeypatch.context() as patched:
-        patched.setattr(ContinuedText, "draw", fail)
+        patched.setattr(ContinuedText, "sample_token", fail)
         controller.sample()
         hand.until(has_begun.is_set)
         hand.type_sentence("a dog ran")

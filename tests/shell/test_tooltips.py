@@ -36,7 +36,7 @@ UNLIKE = {"Causal"}
 """Buttons with the name of a command that do something else: they begin an own mask."""
 COMMAND = {row.id: row for row in COMMANDS}
 KEYS = {
-    **{plain(name): row.shortcuts for row in COMMANDS for name in (row.said, row.text)},
+    **{plain(name): row.shortcuts for row in COMMANDS for name in (row.description, row.text)},
     **{
         plain(name): row.shortcuts
         for name, id_ in LIKE.items()
@@ -111,7 +111,7 @@ def test_tips_add_something_and_name_the_shortcuts(hand: Hand) -> None:
     window.controllers.mask_edit_controller.toggle()
     hand.settle()
     assert complaints(hand) == set()
-    window.controllers.mask_edit_controller.stop()
+    window.controllers.mask_edit_controller.stop_editing()
     hand.press(Qt.Key.Key_P, CONTROL)
     hand.settle()
     assert complaints(hand) == set()

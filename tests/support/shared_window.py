@@ -273,7 +273,7 @@ def set_back(window: MainWindow, start: Start) -> bool:
     _close_what_is_in_front(window)
     let_go(window)
     for stop in (
-        window.controllers.mask_edit_controller.stop,
+        window.controllers.mask_edit_controller.stop_editing,
         window.controllers.playback_controller.stop,
         window.controllers.presenter.leave,
     ):

@@ -104,7 +104,7 @@ class FeatureControllers:
         board.zoomed.connect(view.zoom_at)
         board.dragged.connect(view.drag)
         board.minimap.centred.connect(view.centre)
-        self.token_selection_controller.wanted.connect(board.reveal)
+        self.token_selection_controller.matchReached.connect(board.reveal)
 
     def name_widgets(self, buttons: Mapping[QWidget, str]) -> None:
         """Give buttons the tooltips of equivalent commands, by command id."""

@@ -26,14 +26,14 @@ class GenerationController(QObject):
     def connect_panes(self, next_tokens: NextTokensPane, generated: GenerationPane) -> None:
         """Connect the intents of the panes."""
         next_tokens.tokenChosen.connect(self.pick)
-        next_tokens.samplingChosen.connect(self.choose)
+        next_tokens.samplingChosen.connect(self.set_sampling)
         generated.sampleRequested.connect(self.sample)
         generated.runToggled.connect(self.run)
         generated.steppedBackward.connect(self.step_back)
         generated.steppedForward.connect(self.step_forward)
         generated.turned.connect(self.switch_branch)
-        generated.nodeChosen.connect(self.go)
-        generated.seedChosen.connect(self.reseed)
+        generated.nodeChosen.connect(self.go_to_node)
+        generated.seedChosen.connect(self.set_seed)
 
     # ------------------------------------------------------------------ defined by subclasses
 
@@ -79,16 +79,16 @@ class GenerationController(QObject):
         """Go to a sibling of the current token."""
         self._go_to(self.tree.go_to_sibling(by))
 
-    def go(self, node: int) -> None:
+    def go_to_node(self, node: int) -> None:
         """Go to a generated token, or to the end of the prompt."""
         self._go_to(self.tree.go_to_node(node))
 
-    def reseed(self, seed: int) -> None:
+    def set_seed(self, seed: int) -> None:
         """Change the sampling seed."""
         self.tree = self.tree.with_seed(seed)
         self._notify_listeners()
 
-    def choose(self, sampling: Sampling) -> None:
+    def set_sampling(self, sampling: Sampling) -> None:
         """Change temperature, top-k or top-p."""
         self.sampling = sampling
         self._notify_listeners()

@@ -47,7 +47,7 @@ class GeneratedToken(Struct, frozen=True):
     is_sampled: bool = False
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """Description for tooltips and screen readers."""
         parts = [f"“{self.label}”"]
         if self.probability is None:
@@ -83,7 +83,7 @@ class GenerationPanel(Struct, frozen=True):
     can_run: bool = True
     can_sample: bool = True
     seed: int = 0
-    said: str = ""
+    status: str = ""
 
 
 def present_generation(

@@ -21,14 +21,14 @@ from visualizer.session.view_options import DEFAULT_MAP
 from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.buttons import FixedWidthButton
 from visualizer.widgets.chip_area import (
-    ALIGN_CENTRE,
     CHIP_GAP_PX,
     CORNER_RADIUS_PX,
     NUMBER_SIZE_PX,
     ChipScrollArea,
     chip_height,
+    draw_chip_text,
 )
-from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
+from visualizer.widgets.fonts import font_metrics, text_scale
 from visualizer.widgets.icons import icon
 from visualizer.widgets.input_filters import has_command_modifier, install_input_filters
 from visualizer.widgets.labels import PlainLabel, plain_tooltip
@@ -36,7 +36,7 @@ from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.setting_controls import set_number
 
 if TYPE_CHECKING:
-    from PySide6.QtGui import QIcon, QKeyEvent, QMouseEvent, QPaintEvent, QResizeEvent
+    from PySide6.QtGui import QKeyEvent, QMouseEvent, QPaintEvent, QResizeEvent
 
     from visualizer.widgets.theme import Theme
 
@@ -64,9 +64,9 @@ class GenerationPane(QWidget):
         super().__init__()
         self.setAccessibleName("Generate text")
         self._is_running = False
-        self.strip, self.said, self.seed = GeneratedTokenStrip(), PlainLabel(), QSpinBox()
-        self.said.setProperty("role", "quiet")
-        self.said.setWordWrap(True)
+        self.strip, self.status_label, self.seed = GeneratedTokenStrip(), PlainLabel(), QSpinBox()
+        self.status_label.setProperty("role", "quiet")
+        self.status_label.setWordWrap(True)
         self.sample, self.run = QPushButton("Sample a token"), FixedWidthButton(RUN, STOP)
         self.run.setToolTip("Sample one token after another until you press Stop")
         self.back, self.on = QToolButton(), QToolButton()
@@ -80,7 +80,7 @@ class GenerationPane(QWidget):
         column = column_layout(self, (12, 4, 12, 8), spacing=6)
         column.addLayout(self._build_sampling_row())
         column.addWidget(self.strip, 1)
-        column.addWidget(self.said)
+        column.addWidget(self.status_label)
         column.addLayout(self._build_navigation_row())
         self._connect_signals()
         self.setFocusProxy(self.strip)
@@ -118,20 +118,17 @@ class GenerationPane(QWidget):
         self.on.clicked.connect(self.steppedForward)
         self.next_branch_button.clicked.connect(self._go_to_next_branch)
         self.seed.valueChanged.connect(self.seedChosen)
-        for name in (
-            "sampleRequested",
-            "steppedBackward",
-            "steppedForward",
-            "turned",
-            "nodeChosen",
-        ):
-            getattr(self.strip, name).connect(getattr(self, name))
+        self.strip.sampleRequested.connect(self.sampleRequested)
+        self.strip.steppedBackward.connect(self.steppedBackward)
+        self.strip.steppedForward.connect(self.steppedForward)
+        self.strip.turned.connect(self.turned)
+        self.strip.nodeChosen.connect(self.nodeChosen)
 
     def show_generation(self, panel: GenerationPanel, theme: Theme) -> None:
         self._is_running = panel.is_running
         self.strip.show_generation(panel, theme)
-        self.said.setText(panel.said)
-        set_accessible_value(self, panel.said)
+        self.status_label.setText(panel.status)
+        set_accessible_value(self, panel.status)
         self.run.setText(STOP if panel.is_running else RUN)
         for button, can in (
             (self.sample, panel.can_sample),
@@ -142,18 +139,14 @@ class GenerationPane(QWidget):
         ):
             button.setEnabled(can)
         set_number(self.seed, panel.seed)
-        self.back.setIcon(_themed_icon("step-back", theme))
-        self.on.setIcon(_themed_icon("step-on", theme))
+        self.back.setIcon(icon("step-back", theme.ink))
+        self.on.setIcon(icon("step-on", theme.ink))
 
     def _toggle_generation(self) -> None:
         self.runToggled.emit(not self._is_running)
 
     def _go_to_next_branch(self) -> None:
         self.turned.emit(1)
-
-
-def _themed_icon(name: str, theme: Theme) -> QIcon:
-    return icon(name, theme.ink)
 
 
 MAX_SPOKEN_TOKENS = 100
@@ -201,12 +194,12 @@ class GeneratedTokenStrip(ChipScrollArea):
         text = "".join(
             chip.label for chip in panel.chips[-MAX_SPOKEN_TOKENS:] if not chip.is_following
         )
-        here = next((chip.words for chip in panel.chips if chip.is_current_token), "")
+        here = next((chip.description for chip in panel.chips if chip.is_current_token), "")
         set_accessible_value(self, ". ".join(filter(None, (text, here))))
         self.viewport().update()
 
     def tip(self, chip: int) -> str:
-        return self.panel.chips[chip].words
+        return self.panel.chips[chip].description
 
     @property
     def _row_height(self) -> float:
@@ -261,20 +254,8 @@ class GeneratedTokenStrip(ChipScrollArea):
                 painter.setPen(QPen(QColor(colour), width))
                 painter.drawRoundedRect(inner, CORNER_RADIUS_PX, CORNER_RADIUS_PX)
         painter.setPen(QColor(ink))
-        painter.setFont(
-            scaled_font(12, QFont.Weight.DemiBold if chip.is_current_token else QFont.Weight.Normal)
-        )
-        line = font_metrics(12).height()
-        top = box.top() + 2 * text_scale()
-        words = font_metrics(12).elidedText(
-            chip.label, Qt.TextElideMode.ElideRight, box.width() - 4
-        )
-        painter.drawText(QRectF(box.left(), top, box.width(), line), ALIGN_CENTRE, words)
-        painter.setFont(scaled_font(NUMBER_SIZE_PX))
-        below = QRectF(
-            box.left(), top + line - 2, box.width(), font_metrics(NUMBER_SIZE_PX).height()
-        )
-        painter.drawText(below, ALIGN_CENTRE, _chip_caption(chip))
+        weight = QFont.Weight.DemiBold if chip.is_current_token else QFont.Weight.Normal
+        draw_chip_text(painter, box, chip.label, _chip_caption(chip), weight)
 
     # ------------------------------------------------------------------ mouse and keyboard
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from visualizer.language.sampling import sample_with_seed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     import numpy as np
 
@@ -70,12 +70,11 @@ class GenerationTree(Struct, frozen=True):
     @property
     def path(self) -> tuple[int, ...]:
         """The nodes from the prompt to the current node."""
-        return tuple(reversed([*self._walk_up(self.at)]))
-
-    def _walk_up(self, node: int) -> Iterator[int]:
+        found, node = [], self.at
         while node != ROOT_NODE:
-            yield node
+            found.append(node)
             node = self.nodes[node].parent
+        return tuple(reversed(found))
 
     def children(self, node: int) -> tuple[int, ...]:
         """Return a node's children in the order in which they were added."""

@@ -43,7 +43,7 @@ class NextTokenBar(Struct, frozen=True):
         return self.chosen == 0
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         name = self.label if self.token is None else f"“{self.label}”"
         if self.is_excluded:
             return f"{name}: {format_share(self.expected)}, excluded"
@@ -54,11 +54,12 @@ class NextTokenBar(Struct, frozen=True):
     @property
     def shares(self) -> str:
         """The sampling probability and the model's, abbreviated."""
-        return f"{_format_short(self.chosen)} (model {_format_short(self.expected)})"
+        return f"{format_short_share(self.chosen)} (model {format_short_share(self.expected)})"
 
 
-def _format_short(value: float) -> str:
-    return format_share(value).replace("less than ", "< ")
+def format_short_share(share: float) -> str:
+    """Format a share as a short percentage."""
+    return format_share(share).replace("less than", "<").replace("more than", ">")
 
 
 DISPLAY_TOLERANCE = 5e-4
@@ -78,7 +79,7 @@ class NextTokensPanel(Struct, frozen=True):
         Explains outline and fill; empty if they are the same.
     vocabulary : int
         Size of the vocabulary.
-    taken : int or None
+    next_on_branch : int or None
         The next token on the current branch, if there is one.
     """
 
@@ -88,28 +89,28 @@ class NextTokensPanel(Struct, frozen=True):
     legend: str = ""
     sampling: Sampling = field(default_factory=Sampling)
     vocabulary: int = 0
-    taken: int | None = None
+    next_on_branch: int | None = None
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         return "; ".join((self.heading, *map(self.describe_bar, self.bars))) if self.bars else ""
 
     def describe_bar(self, bar: NextTokenBar) -> str:
         """Describe a bar, and whether it is the next token on the current branch."""
         if not self.is_on_branch(bar):
-            return bar.words
+            return bar.description
         next_token = (
             "next on this branch" if bar.token is not None else "one is next on this branch"
         )
-        return f"{bar.words}, {next_token}"
+        return f"{bar.description}, {next_token}"
 
     def is_on_branch(self, bar: NextTokenBar) -> bool:
         """Whether a bar includes the next token on the current branch."""
-        if self.taken is None:
+        if self.next_on_branch is None:
             return False
         if bar.token is None:
-            return all(other.token != self.taken for other in self.bars)
-        return bar.token == self.taken
+            return all(other.token != self.next_on_branch for other in self.bars)
+        return bar.token == self.next_on_branch
 
 
 def present_next_tokens(

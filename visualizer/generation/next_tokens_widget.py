@@ -198,7 +198,7 @@ class NextTokenBarView(QWidget):
         self.panel, self._theme = bars, theme
         if self._at is not None and self._at >= len(bars.bars):
             self._at = None
-        set_accessible_value(self, bars.words)
+        set_accessible_value(self, bars.description)
         self.update()
 
     # ------------------------------------------------------------------ geometry

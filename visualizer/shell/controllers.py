@@ -106,7 +106,7 @@ class Controllers(FeatureControllers):
         files.modelRequested.connect(self.model_chooser_controller.open_folder)
         files.imageRequested.connect(images.use_image)
         self.presenter.arrangementChanged.connect(self.board.apply_pending_arrangement)
-        self.presenter.paintingLeft.connect(self.mask_edit_controller.stop)
+        self.presenter.paintingLeft.connect(self.mask_edit_controller.stop_editing)
         self.presenter.cellLeft.connect(self.cell_selection_controller.unpin)
         page.left.connect(self.board.setFocus)
         page.startChosen.connect(self.settings_controller.show)

@@ -207,7 +207,7 @@ def _present_status(moment: ScreenInputs) -> StatusLine:
         return StatusLine(is_working=moment.is_working, progress=progress, share=share)
     run, painting = moment.resolved.run, moment.panel(MASK_EDIT_PANEL)
     told = (describe_computation(run), board_presenter.describe_exactness(moment.resolved))
-    said = painting.says if painting else "  ·  ".join(filter(None, told))
+    said = painting.status if painting else "  ·  ".join(filter(None, told))
     notices = (*_describe_problems(moment.panel(SETUP_PANEL)), *run.notices)
     provenance = describe_view_provenance(moment.resolved)
     return StatusLine(said, notices, moment.is_working, progress, share, provenance)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 from PySide6.QtCore import QByteArray, QSettings, QStandardPaths, Qt
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from PySide6.QtWidgets import QFileDialog, QMainWindow
+
+Choice = TypeVar("Choice")
 
 
 def user_data_folder() -> Path:
@@ -120,10 +122,15 @@ MAIN_WINDOW = WindowKeys("geometry", "state", "seal")
 LAB_WINDOW = WindowKeys("lab/geometry", "lab/state", "lab/seal")
 
 
+def _load_choice(key: str, choices: Iterable[Choice], default: Choice) -> Choice:
+    """Return the stored choice; the default if none of the choices is stored."""
+    stored = load_value(key)
+    return next((choice for choice in choices if choice == stored), default)
+
+
 def load_scheme() -> ColourScheme:
     """Return the chosen colour scheme; the system's if no valid one is stored."""
-    found = load_value(SCHEME)
-    return next((scheme for scheme in ColourScheme if scheme.value == found), ColourScheme.SYSTEM)
+    return _load_choice(SCHEME, ColourScheme, ColourScheme.SYSTEM)
 
 
 def save_scheme(scheme: ColourScheme) -> None:
@@ -269,8 +276,7 @@ def set_autosaving(is_on: bool) -> None:
 
 def load_text_size() -> int:
     """Return the text size in per cent; automatic if no valid one is stored."""
-    found = load_value(TEXT_SIZE)
-    return next((size for size in TEXT_SIZES_PERCENT if size == found), AUTOMATIC_TEXT)
+    return _load_choice(TEXT_SIZE, TEXT_SIZES_PERCENT, AUTOMATIC_TEXT)
 
 
 def save_text_size(size: int) -> None:
@@ -280,10 +286,10 @@ def save_text_size(size: int) -> None:
 
 def load_colour_maps() -> ColourOptions:
     """Return the colour maps for new windows; the defaults if no valid ones are stored."""
-    usual = ColourOptions()
+    default = ColourOptions()
     return ColourOptions(
-        sequential=_map_of(MapKind.SEQUENTIAL) or usual.sequential,
-        diverging=_map_of(MapKind.DIVERGING) or usual.diverging,
+        sequential=_load_map(MapKind.SEQUENTIAL, default.sequential),
+        diverging=_load_map(MapKind.DIVERGING, default.diverging),
     )
 
 
@@ -292,15 +298,13 @@ def save_colour_map(id_: str, kind: MapKind) -> None:
     store_values({COLOUR_MAP_KEYS[kind]: id_})
 
 
-def _map_of(kind: MapKind) -> str | None:
-    found = load_value(COLOUR_MAP_KEYS[kind])
-    return next((each.id for each in maps_of_kind(kind) if each.id == found), None)
+def _load_map(kind: MapKind, default: str) -> str:
+    return _load_choice(COLOUR_MAP_KEYS[kind], (each.id for each in maps_of_kind(kind)), default)
 
 
 def load_device() -> Device:
     """Return the device for new documents; automatic if no valid one is stored."""
-    found = load_value(DEVICE)
-    return next((device for device in Device if device.value == found), Device.AUTO)
+    return _load_choice(DEVICE, Device, Device.AUTO)
 
 
 def save_device(device: Device) -> None:

@@ -11,14 +11,14 @@ from PySide6.QtCore import QEvent, QPointF, QRectF, Qt
 from PySide6.QtGui import QHelpEvent
 from PySide6.QtWidgets import QAbstractScrollArea, QFrame
 
-from visualizer.widgets.fonts import font_metrics, text_scale
+from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 from visualizer.widgets.labels import show_tooltip
 from visualizer.widgets.theme import LIGHT, Theme
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from PySide6.QtGui import QFocusEvent
+    from PySide6.QtGui import QFocusEvent, QFont, QPainter
 
 
 class WrappedChips(Sequence[QRectF]):
@@ -145,6 +145,24 @@ def chip_height(has_number: bool) -> float:
     """Return the height of a chip with one or two lines of text."""
     number_line = font_metrics(NUMBER_SIZE_PX).height() - 2 if has_number else 0
     return font_metrics(12).height() + 6 * text_scale() + number_line
+
+
+def draw_chip_text(
+    painter: QPainter, box: QRectF, label: str, number: str | None, weight: QFont.Weight
+) -> None:
+    """Draw the label of a chip, and a number below it; without a number, the label is centred."""
+    line, room = font_metrics(12).height(), box.width() - 8 * text_scale()
+    words = font_metrics(12).elidedText(label, Qt.TextElideMode.ElideRight, room)
+    painter.setFont(scaled_font(12, weight))
+    if number is None:
+        painter.drawText(box, ALIGN_CENTRE, words)
+        return
+    above = QRectF(box.left(), box.top() + 2 * text_scale(), box.width(), line)
+    painter.drawText(above, ALIGN_CENTRE, words)
+    painter.setFont(scaled_font(NUMBER_SIZE_PX))
+    height = font_metrics(NUMBER_SIZE_PX).height()
+    below = QRectF(box.left(), above.bottom() - 2, box.width(), height)
+    painter.drawText(below, ALIGN_CENTRE, number)
 
 
 class ChipScrollArea(QAbstractScrollArea):

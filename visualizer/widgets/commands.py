@@ -92,7 +92,7 @@ class Command(Struct, Generic[ControllersT, StateT], frozen=True):
     tip: str = ""
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         """Description of the command that is clear outside its menu."""
         within = self.menu.partition(">")[2]
         return (f"{within}: {self.text}" if within else self.text).replace("&", "")
@@ -113,7 +113,9 @@ class CommandAction(QAction):
         self.controllers: object = None
         self.setObjectName(command.id)
         self.setShortcuts([QKeySequence(keys) for keys in command.shortcuts])
-        self.setToolTip(plain_tooltip(tooltip_with_shortcut(command.tip or command.said, self)))
+        self.setToolTip(
+            plain_tooltip(tooltip_with_shortcut(command.tip or command.description, self))
+        )
         self.setCheckable(command.is_checked is not None)
         if command.near:
             self.setShortcutContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
@@ -286,5 +288,5 @@ def shortcuts_by_menu(commands: Iterable[Command[Any, Any]]) -> list[ShortcutGro
     for row in commands:
         menu = row.menu.partition(">")[0].replace("&", "")
         if row.shortcuts:
-            groups.setdefault(menu, []).append((row.said, ", ".join(row.shortcuts)))
+            groups.setdefault(menu, []).append((row.description, ", ".join(row.shortcuts)))
     return [ShortcutGroup(title, tuple(rows)) for title, rows in groups.items()]

@@ -287,12 +287,10 @@ class ShortcutGroup(Struct, frozen=True):
         words = text.casefold().split()
         if all(word in self.title.casefold() for word in words):
             return self
-        rows = (row for row in self.rows if all(_is_in(word, self.title, row) for word in words))
+        texts = (" ".join((self.title, *row)).casefold() for row in self.rows)
+        matches = zip(self.rows, texts, strict=True)
+        rows = (row for row, text in matches if all(word in text for word in words))
         return ShortcutGroup(self.title, tuple(rows))
-
-
-def _is_in(word: str, title: str, row: tuple[str, str]) -> bool:
-    return any(word in text.casefold() for text in (title, *row))
 
 
 def show_shortcuts(window: QWidget, groups: Iterable[ShortcutGroup]) -> None:

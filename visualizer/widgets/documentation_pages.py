@@ -69,7 +69,9 @@ def read_pages(folder: Path) -> tuple[DocumentationPage, ...]:
     """Read the index and the pages that it links to, in that order."""
     index = read_page(folder / INDEX_PAGE)
     targets = (target.partition("#")[0] for _, target in find_links(index.markdown))
-    names = dict.fromkeys(each for each in targets if _is_other_page(each))
+    names = dict.fromkeys(
+        each for each in targets if each.endswith(".md") and "/" not in each and each != INDEX_PAGE
+    )
     return (index, *(read_page(folder / name) for name in names))
 
 
@@ -94,10 +96,6 @@ def _lesson_page(number: int, path: Path) -> DocumentationPage:
     return DocumentationPage(f"{path.stem}.md", markdown, tuple(_split_sections(markdown)))
 
 
-def _is_other_page(target: str) -> bool:
-    return target.endswith(".md") and "/" not in target and target != INDEX_PAGE
-
-
 def read_page(path: Path) -> DocumentationPage:
     """Read a page."""
     markdown = path.read_text(encoding="utf-8")
@@ -106,8 +104,8 @@ def read_page(path: Path) -> DocumentationPage:
 
 def find_links(markdown: str) -> list[tuple[str, str]]:
     """List the texts and targets of links and images outside code."""
-    plain = re.sub(r"`[^`]*`", "", "\n".join(line for line, _ in _lines_of_text(markdown)))
-    return LINK_PATTERN.findall(plain)
+    text = "\n".join(line for line, is_text in _all_lines(markdown) if is_text)
+    return LINK_PATTERN.findall(re.sub(r"`[^`]*`", "", text))
 
 
 def heading_anchor(heading: str) -> str:
@@ -131,10 +129,6 @@ def _split_sections(markdown: str) -> Iterator[PageSection]:
 def _make_section(title: str, lines: list[str]) -> PageSection:
     text = MARKUP_PATTERN.sub("", LINK_PATTERN.sub(r"\1", "\n".join(lines)))
     return PageSection(title, heading_anchor(title), f"{title}\n{text}")
-
-
-def _lines_of_text(markdown: str) -> Iterator[tuple[str, bool]]:
-    return (line for line in _all_lines(markdown) if line[1])
 
 
 def _all_lines(markdown: str) -> Iterator[tuple[str, bool]]:

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
 from functools import partial
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import QEvent, QObject, QSize, Qt, QUrl, Signal
-from PySide6.QtGui import QDesktopServices, QKeyEvent, QKeySequence, QShortcut
+from PySide6.QtCore import QEvent, QPoint, QRegularExpression, QSignalBlocker, QSize, Qt, QUrl
+from PySide6.QtGui import (
+    QDesktopServices,
+    QImage,
+    QKeySequence,
+    QShortcut,
+    QTextBlockFormat,
+    QTextCharFormat,
+    QTextCursor,
+    QTextDocument,
+    QTextFormat,
+    QTextImageFormat,
+    QTextLength,
+)
 from PySide6.QtWidgets import (
-    QApplication,
+    QAbstractSlider,
     QDialog,
+    QFrame,
     QLineEdit,
-    QPushButton,
     QSplitter,
+    QTextBrowser,
+    QTextEdit,
     QToolButton,
     QTreeWidget,
     QTreeWidgetItem,
@@ -23,22 +37,34 @@ from PySide6.QtWidgets import (
 
 from visualizer.resources import documentation_path, resource_path
 from visualizer.widgets.dialogs import show_message
-from visualizer.widgets.documentation_page_browser import DocumentationPageBrowser
-from visualizer.widgets.documentation_pages import INDEX_PAGE, read_lesson_pages, read_pages
-from visualizer.widgets.fonts import text_scale
-from visualizer.widgets.icons import icon
+from visualizer.widgets.documentation_pages import (
+    INDEX_PAGE,
+    heading_anchor,
+    read_lesson_pages,
+    read_pages,
+)
+from visualizer.widgets.fonts import scaled_font, text_scale
 from visualizer.widgets.labels import PlainLabel, plain_tooltip
 from visualizer.widgets.layouts import column_layout, row_layout
 
 if TYPE_CHECKING:
-    from PySide6.QtGui import QTextCursor
+    from collections.abc import Iterator
+
+    from PySide6.QtGui import QKeyEvent, QResizeEvent, QTextBlock
 
     from visualizer.widgets.documentation_pages import DocumentationPage
 
 WINDOW_SIZE = QSize(1120, 760)
 CONTENTS_WIDTH_PX = 260
-ENTER_KEYS = {Qt.Key.Key_Return, Qt.Key.Key_Enter}
-SCROLL_KEYS = {Qt.Key.Key_PageUp, Qt.Key.Key_PageDown}
+TEXT_SIZE_PX = 14
+MAX_TEXT_WIDTH_PX = 780
+"""Maximum width of the text, at the normal text size; keeps lines readable."""
+MARGIN_PX, SPACE_ABOVE_HEADING_PX, PARAGRAPH_SPACING_PX = 24, 24, 6
+LINE_HEIGHT_PERCENT = 115
+SCROLL_KEYS = {
+    Qt.Key.Key_PageUp: QAbstractSlider.SliderAction.SliderPageStepSub,
+    Qt.Key.Key_PageDown: QAbstractSlider.SliderAction.SliderPageStepAdd,
+}
 """Keys that have no effect in the search field and scroll the page instead."""
 
 
@@ -50,67 +76,198 @@ def open_documentation(window: QWidget, page: str = INDEX_PAGE) -> None:
     shown.activateWindow()
 
 
-@dataclass(slots=True)
-class HistoryEntry:
-    """An entry of the navigation history.
+class PageBrowser(QTextBrowser):
+    """Shows the pages as files of the documentation folder, with their links and history."""
 
-    Parameters
-    ----------
-    scroll : int
-        Scroll position when the page was left.
-    """
+    def __init__(self, pages: dict[str, DocumentationPage]) -> None:
+        super().__init__()
+        self._pages = pages
+        self._formatted_page = ""
+        self._search_words = ""
+        self.images: list[QTextCursor] = []
+        """Cursors that select the images of the page."""
+        self.setOpenLinks(False)  # `openExternalLinks` does not report a missing web browser
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setAccessibleName("Documentation page")
+        self.anchorClicked.connect(self._follow_link)
+        self.sourceChanged.connect(self._show_source)
 
-    page: str
-    anchor: str
-    scroll: int | None = None
+    def open_page(self, page: str, anchor: str = "") -> None:
+        """Show a page or section, and add it to the history."""
+        url = QUrl.fromLocalFile(str(documentation_path(page)))
+        if anchor:
+            url.setFragment(anchor)
+        self.setSource(url)
+
+    def loadResource(self, kind: int, name: QUrl | str) -> Any:
+        """Return the Markdown of a page, which need not be a file, or an image.
+
+        Images are scaled to the text width with smooth filtering, which Qt does not use.
+        """
+        url = QUrl(name)
+        if page := self._pages.get(url.fileName()):
+            return page.markdown
+        image, ratio = QImage(url.toLocalFile()), self.devicePixelRatioF()
+        width = min(image.width(), round(MAX_TEXT_WIDTH_PX * text_scale() * ratio))
+        scaled = image.scaledToWidth(width, Qt.TransformationMode.SmoothTransformation)
+        scaled.setDevicePixelRatio(ratio)
+        return scaled
+
+    def _follow_link(self, link: QUrl) -> None:
+        """Open a link to another page, or a web link in the web browser."""
+        if link.scheme() not in {"http", "https"}:
+            self.setSource(link)
+        elif not QDesktopServices.openUrl(link):
+            address = escape(link.toString())
+            show_message(
+                self,
+                "Documentation",
+                f"Could not open a web browser. The address is:<br>{address}",
+            )
+
+    # ------------------------------------------------------------------ search
+
+    def highlight_words(self, words: str) -> None:
+        """Highlight every occurrence of each word; an empty text clears the highlights."""
+        self._search_words = words
+        highlight = QTextCharFormat()
+        highlight.setBackground(self.palette().highlight())
+        highlight.setForeground(self.palette().highlightedText())
+        selections = []
+        for match in self._find_matches():
+            selection = QTextEdit.ExtraSelection()
+            selection.cursor, selection.format = match, highlight
+            selections.append(selection)
+        self.setExtraSelections(selections)
+
+    def _find_matches(self) -> Iterator[QTextCursor]:
+        pattern = self._search_pattern()
+        match = self.document().find(pattern) if pattern.pattern() else QTextCursor()
+        while not match.isNull():
+            yield match
+            match = self.document().find(pattern, match)
+
+    def _search_pattern(self) -> QRegularExpression:
+        return QRegularExpression(
+            "|".join(map(re.escape, self._search_words.split())),
+            QRegularExpression.PatternOption.CaseInsensitiveOption,
+        )
+
+    def select_match(self, direction: QTextDocument.FindFlag) -> None:
+        """Select the next or previous match of the searched words, from the end to the start."""
+        pattern = self._search_pattern()
+        if not pattern.pattern() or self.find(pattern, direction):
+            return
+        is_backward = direction is QTextDocument.FindFlag.FindBackward
+        edge = QTextCursor.MoveOperation.End if is_backward else QTextCursor.MoveOperation.Start
+        self.moveCursor(edge)
+        self.find(pattern, direction)
+
+    # ------------------------------------------------------------------ appearance
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Show the page in the new colours and text size, keeping the scroll position."""
+        is_font = event.type() == QEvent.Type.FontChange
+        if not is_font:  # for a font, Qt would set the one for controls
+            super().changeEvent(event)
+        is_rescaled = is_font and self.document().defaultFont() != scaled_font(TEXT_SIZE_PX)
+        if is_rescaled or event.type() == QEvent.Type.PaletteChange:
+            top = self._first_visible_block()
+            self._formatted_page = ""
+            self.reload()
+            self._scroll_to_block(top)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        top = self._first_visible_block()
+        super().resizeEvent(event)
+        self._limit_text_width()
+        self._scroll_to_block(top)
+
+    def _first_visible_block(self) -> int:
+        return self.cursorForPosition(QPoint(MARGIN_PX, 0)).blockNumber()
+
+    def _scroll_to_block(self, number: int) -> None:
+        block = self.document().findBlockByNumber(number)
+        top = self.document().documentLayout().blockBoundingRect(block).top()
+        self.verticalScrollBar().setValue(round(top) if number else 0)
+
+    def _limit_text_width(self) -> None:
+        """Limit the line width for readability, and fit the images to it."""
+        room = self.viewport().width()
+        width = min(room - 2 * MARGIN_PX, round(MAX_TEXT_WIDTH_PX * text_scale()))
+        frame = self.document().rootFrame()
+        frame_format = frame.frameFormat()
+        frame_format.setMargin(MARGIN_PX)
+        frame_format.setRightMargin(room - MARGIN_PX - width)
+        image_format = QTextImageFormat()
+        image_format.setMaximumWidth(QTextLength(QTextLength.Type.FixedLength, width))
+        with QSignalBlocker(self.document()):
+            frame.setFrameFormat(frame_format)
+            for image in self.images:
+                image.mergeCharFormat(image_format)
+
+    def _show_source(self, url: QUrl) -> None:
+        """Format a new page, which adds its anchors, and scroll to the section."""
+        if url.path() != self._formatted_page:
+            self._formatted_page = url.path()
+            self._format_page()
+        if url.hasFragment():
+            self.scrollToAnchor(url.fragment())
+
+    def _format_page(self) -> None:
+        """Add what Qt's Markdown reader leaves out: anchors, spacing and code backgrounds."""
+        self.document().setDefaultFont(scaled_font(TEXT_SIZE_PX))
+        self.images.clear()
+        with QSignalBlocker(self.document()):  # QTextBrowser would reload an edited document
+            edit = QTextCursor(self.document())
+            edit.beginEditBlock()
+            block = self.document().begin()
+            while block.isValid():
+                self._format_block(block)
+                block = block.next()
+            edit.endEditBlock()
+        self._limit_text_width()
+        self.highlight_words(self._search_words)
+
+    def _format_block(self, block: QTextBlock) -> None:
+        layout = QTextBlockFormat()
+        cursor = QTextCursor(block)
+        cursor.movePosition(QTextCursor.MoveOperation.EndOfBlock, QTextCursor.MoveMode.KeepAnchor)
+        if block.blockFormat().headingLevel():
+            layout.setTopMargin(SPACE_ABOVE_HEADING_PX if block.position() else 0)
+            layout.setBottomMargin(PARAGRAPH_SPACING_PX)
+            anchor = QTextCharFormat()
+            anchor.setAnchor(True)
+            anchor.setAnchorNames([heading_anchor(block.text())])
+            cursor.mergeCharFormat(anchor)
+        elif cursor.charFormat().isImageFormat():
+            layout.setBottomMargin(PARAGRAPH_SPACING_PX)
+            self.images.append(cursor)
+        elif _is_code(block):
+            layout.setBackground(self.palette().alternateBase())
+            layout.setTopMargin(0 if _is_code(block.previous()) else PARAGRAPH_SPACING_PX)
+            layout.setBottomMargin(0 if _is_code(block.next()) else PARAGRAPH_SPACING_PX)
+        else:
+            if cursor.currentTable() is None and block.textList() is None:
+                layout.setTopMargin(PARAGRAPH_SPACING_PX)
+                layout.setBottomMargin(PARAGRAPH_SPACING_PX)
+            layout.setLineHeight(
+                LINE_HEIGHT_PERCENT, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value
+            )
+        cursor.mergeBlockFormat(layout)
+
+
+def _is_code(block: QTextBlock) -> bool:
+    """Whether a block is part of a fenced code block."""
+    return block.blockFormat().hasProperty(QTextFormat.Property.BlockCodeFence)
 
 
 class ContentsItem(QTreeWidgetItem):
     """Contents entry for a page or section."""
 
-    def __init__(self, words: str, page: str, anchor: str) -> None:
-        super().__init__([words])
+    def __init__(self, title: str, page: str, anchor: str) -> None:
+        super().__init__([title])
         self.page, self.anchor = page, anchor
-
-
-class FindBar(QWidget):
-    """Search bar for the current page."""
-
-    sought = Signal(str)
-    stepped = Signal(int)
-    left = Signal()
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.field, self.count = QLineEdit(), PlainLabel()
-        self.field.setPlaceholderText("Find in this page")
-        self.field.setAccessibleName("Find in this page")
-        self.field.setClearButtonEnabled(True)
-        self.field.textChanged.connect(self.sought)
-        self.field.installEventFilter(self)
-        self.count.setProperty("role", "quiet")
-        row = row_layout(self, (8, 4, 8, 4), spacing=8)
-        row.addWidget(self.field, 1)
-        row.addWidget(self.count)
-        for words, act in (
-            ("Previous", partial(self.stepped.emit, -1)),
-            ("Next", partial(self.stepped.emit, 1)),
-            ("Close", self.left.emit),
-        ):
-            button = QPushButton(words)
-            button.setAutoDefault(False)
-            button.clicked.connect(act)
-            row.addWidget(button)
-        self.hide()
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Go to the next match on Enter, to the previous one on Shift+Enter."""
-        pressed = event if event.type() == QEvent.Type.KeyPress else None
-        if isinstance(pressed, QKeyEvent) and pressed.key() in ENTER_KEYS:
-            is_back = bool(pressed.modifiers() & Qt.KeyboardModifier.ShiftModifier)
-            self.stepped.emit(-1 if is_back else 1)
-            return True
-        return super().eventFilter(watched, event)
 
 
 class DocumentationWindow(QDialog):
@@ -123,60 +280,53 @@ class DocumentationWindow(QDialog):
         pages = (*read_pages(documentation_path()), *read_lesson_pages(resource_path("lessons")))
         self.pages = {page.name: page for page in pages}
         self._items: dict[tuple[str, str], ContentsItem] = {}
-        self.visited: list[HistoryEntry] = []
-        self._at = -1
-        self._found = 0
         self.search, self.contents = QLineEdit(), QTreeWidget()
         self.no_results_label = PlainLabel()
-        self.browser, self.find_bar = DocumentationPageBrowser(documentation_path()), FindBar()
-        self.back, self.forward, self.find_button = QToolButton(), QToolButton(), QPushButton()
+        self.browser = PageBrowser(self.pages)
+        self.back, self.forward = QToolButton(), QToolButton()
         self._lay_out()
         self._fill_contents()
         self._connect_signals()
         self.resize((WINDOW_SIZE * text_scale()).boundedTo(window.size() * 0.9))
-        self.open_place(page)
-        self._show_theme()
+        self.browser.open_page(page)
         self.search.setFocus()
 
     def _lay_out(self) -> None:
         self.search.setPlaceholderText("Search all pages")
         self.search.setAccessibleName("Search all pages")
+        self.search.setToolTip(
+            plain_tooltip("Enter opens the first section found; F3 selects the next match in it")
+        )
         self.search.setClearButtonEnabled(True)
         self.contents.setHeaderHidden(True)
         self.contents.setAccessibleName("Contents")
         self.no_results_label.setWordWrap(True)
         self.no_results_label.hide()
-        for button, words, keys in (
-            (self.back, "Back", "Alt+Left"),
-            (self.forward, "Forward", "Alt+Right"),
+        for button, arrow, name, keys in (
+            (self.back, Qt.ArrowType.LeftArrow, "Back", "Alt+Left"),
+            (self.forward, Qt.ArrowType.RightArrow, "Forward", "Alt+Right"),
         ):
-            button.setAccessibleName(words)
-            button.setToolTip(plain_tooltip(f"{words} ({keys})"))
+            button.setArrowType(arrow)
+            button.setAccessibleName(name)
+            button.setToolTip(plain_tooltip(f"{name} ({keys})"))
             button.setAutoRaise(True)
-        self.find_button.setText("Find in page")
-        self.find_button.setToolTip("Find in page (Ctrl+F)")
-        self.find_button.setAutoDefault(False)
-        left, right = QWidget(), QWidget()
+            button.setEnabled(False)
+        left = QWidget()
         column = column_layout(left, (8, 8, 8, 8), spacing=8)
-        for part in (self.search, self.no_results_label, self.contents):
-            column.addWidget(part)
-        bar = row_layout(margins=(8, 8, 8, 8), spacing=4)
-        bar.addWidget(self.back)
-        bar.addWidget(self.forward)
-        bar.addStretch(1)
-        bar.addWidget(self.find_button)
-        column = column_layout(right, (0, 0, 0, 0), spacing=0)
-        column.addLayout(bar)
-        column.addWidget(self.browser, 1)
-        column.addWidget(self.find_bar)
-        self.splitter = QSplitter()
-        self.splitter.setChildrenCollapsible(False)
-        self.splitter.addWidget(left)
-        self.splitter.addWidget(right)
-        self.splitter.setStretchFactor(1, 1)
+        row = row_layout(spacing=4)
+        for part in (self.back, self.forward, self.search):
+            row.addWidget(part)
+        column.addLayout(row)
+        column.addWidget(self.no_results_label)
+        column.addWidget(self.contents)
+        splitter = QSplitter()
+        splitter.setChildrenCollapsible(False)
+        splitter.addWidget(left)
+        splitter.addWidget(self.browser)
+        splitter.setStretchFactor(1, 1)
         width = round(CONTENTS_WIDTH_PX * text_scale())
-        self.splitter.setSizes([width, WINDOW_SIZE.width() - width])
-        column_layout(self, (0, 0, 0, 0), spacing=0).addWidget(self.splitter)
+        splitter.setSizes([width, WINDOW_SIZE.width() - width])
+        column_layout(self, (0, 0, 0, 0), spacing=0).addWidget(splitter)
 
     def _fill_contents(self) -> None:
         for page in self.pages.values():
@@ -184,69 +334,37 @@ class DocumentationWindow(QDialog):
             self.contents.addTopLevelItem(item)
             self._items[page.name, ""] = item
             for section in page.sections[1:]:
-                inner = ContentsItem(section.title, page.name, section.anchor)
-                item.addChild(inner)
-                self._items[page.name, section.anchor] = inner
+                child = ContentsItem(section.title, page.name, section.anchor)
+                item.addChild(child)
+                self._items[page.name, section.anchor] = child
 
     def _connect_signals(self) -> None:
         self.search.textChanged.connect(self._search_pages)
         self.search.returnPressed.connect(self._open_first_found)
-        self.search.installEventFilter(self)
         self.contents.currentItemChanged.connect(self._open_item)
         self.contents.itemActivated.connect(self.browser.setFocus)
-        self.browser.anchorClicked.connect(self._follow_link)
-        self.back.clicked.connect(partial(self.go, -1))
-        self.forward.clicked.connect(partial(self.go, 1))
-        self.find_button.clicked.connect(self.find_in_page)
-        self.find_bar.sought.connect(self._find_text)
-        self.find_bar.stepped.connect(self._step_match)
-        self.find_bar.left.connect(self._stop_finding)
+        self.browser.sourceChanged.connect(self._show_location)
+        for button, is_available in (
+            (self.back, self.browser.backwardAvailable),
+            (self.forward, self.browser.forwardAvailable),
+        ):
+            is_available.connect(button.setEnabled)
+        self.back.clicked.connect(self.browser.backward)
+        self.forward.clicked.connect(self.browser.forward)
         for keys, act in (
-            ("Alt+Left", partial(self.go, -1)),
-            ("Alt+Right", partial(self.go, 1)),
-            ("Ctrl+F", self.find_in_page),
-            ("Ctrl+Shift+F", self.search_pages),
+            ("Alt+Left", self.browser.backward),
+            ("Alt+Right", self.browser.forward),
+            ("Ctrl+F", self._focus_search),
+            ("F3", partial(self.browser.select_match, QTextDocument.FindFlag(0))),
+            ("Shift+F3", partial(self.browser.select_match, QTextDocument.FindFlag.FindBackward)),
         ):
             QShortcut(QKeySequence(keys), self).activated.connect(act)
 
-    # ------------------------------------------------------------------ going to places
-
-    def open_place(self, page: str, anchor: str = "") -> None:
-        """Show a page or section, and add it to the history."""
-        self._leave_place()
-        del self.visited[self._at + 1 :]
-        self.visited.append(HistoryEntry(page, anchor))
-        self._at += 1
-        self._show_place()
-
-    def go(self, by: int) -> None:
-        """Go back or forward in the history."""
-        if 0 <= self._at + by < len(self.visited):
-            self._leave_place()
-            self._at += by
-            self._show_place()
-
-    def _leave_place(self) -> None:
-        if self.visited:
-            self.visited[self._at].scroll = self.browser.verticalScrollBar().value()
-
-    def _show_place(self) -> None:
-        place = self.visited[self._at]
-        page = self.pages[place.page]
-        self.browser.show_page(page)
-        self.browser.go_to(place.anchor)
-        if place.scroll is not None:
-            self.browser.verticalScrollBar().setValue(place.scroll)
-        self.setWindowTitle(f"Documentation: {page.title}")
-        self.back.setEnabled(self._at > 0)
-        self.forward.setEnabled(self._at < len(self.visited) - 1)
-        self._choose_item(place)
-        self._find_text(self.find_bar.field.text() if self.find_bar.isVisible() else "")
-
-    def _choose_item(self, place: HistoryEntry) -> None:
-        """Select the current place in the contents without opening it again."""
-        page = self._items[place.page, ""]
-        item = self._items.get((place.page, place.anchor), page)
+    def _show_location(self, url: QUrl) -> None:
+        """Show the page title and select the place in the contents without opening it again."""
+        page = self._items[url.fileName(), ""]
+        self.setWindowTitle(f"Documentation: {page.text(0)}")
+        item = self._items.get((url.fileName(), url.fragment()), page)
         page.setExpanded(True)
         self.contents.blockSignals(True)
         self.contents.setCurrentItem(item)
@@ -255,109 +373,42 @@ class DocumentationWindow(QDialog):
 
     def _open_item(self, item: QTreeWidgetItem | None) -> None:
         if isinstance(item, ContentsItem):
-            self.open_place(item.page, item.anchor)
+            self.browser.open_page(item.page, item.anchor)
 
-    def _follow_link(self, link: QUrl) -> None:
-        """Open a link to another page, or a web link in the browser."""
-        if link.scheme() in {"http", "https"}:
-            if not QDesktopServices.openUrl(link):
-                address = escape(link.toString())
-                show_message(
-                    self,
-                    "Documentation",
-                    f"Could not open a web browser. The address is:<br>{address}",
-                )
-            return
-        self.open_place(link.path() or self.visited[self._at].page, link.fragment())
-
-    # ------------------------------------------------------------------ searching all pages
-
-    def search_pages(self) -> None:
-        """Focus the field that searches all pages."""
+    def _focus_search(self) -> None:
         self.search.setFocus()
         self.search.selectAll()
 
     def _search_pages(self, words: str) -> None:
         """List the sections that contain all words, and highlight the words in the page."""
-        is_found = [self._show_found(page, words) for page in self.pages.values()]
+        is_found = [self._show_matches(page, words) for page in self.pages.values()]
         self.no_results_label.setText(f"No pages match “{words}”.")
         self.no_results_label.setVisible(not any(is_found))
-        self.browser.mark(words)
+        self.browser.highlight_words(words)
 
-    def _show_found(self, page: DocumentationPage, words: str) -> bool:
-        found = [section.contains_words(words) for section in page.sections]
+    def _show_matches(self, page: DocumentationPage, words: str) -> bool:
+        is_found = [section.contains_words(words) for section in page.sections]
         item = self._items[page.name, ""]
-        item.setHidden(not any(found))
-        item.setExpanded(bool(words.strip()) and any(found))
-        for section, is_found in zip(page.sections[1:], found[1:], strict=True):
-            self._items[page.name, section.anchor].setHidden(not is_found)
-        return any(found)
+        item.setHidden(not any(is_found))
+        item.setExpanded(bool(words.strip()) and any(is_found))
+        for section, is_section_found in zip(page.sections[1:], is_found[1:], strict=True):
+            self._items[page.name, section.anchor].setHidden(not is_section_found)
+        return any(is_found)
 
     def _open_first_found(self) -> None:
         words = self.search.text()
         for page in self.pages.values() if words.strip() else ():
             for at, section in enumerate(page.sections):
                 if section.contains_words(words):
-                    self.open_place(page.name, section.anchor if at else "")
+                    self.browser.open_page(page.name, section.anchor if at else "")
                     self.browser.setFocus()
                     return
 
-    # ------------------------------------------------------------------ finding in the page
-
-    def find_in_page(self) -> None:
-        """Open the search bar for the current page."""
-        self.find_bar.show()
-        self.find_bar.field.setFocus()
-        self.find_bar.field.selectAll()
-        self._find_text(self.find_bar.field.text())
-
-    def _find_text(self, text: str) -> None:
-        self._found = 0
-        self._show_found_place(self.browser.find_all(text))
-
-    def _step_match(self, by: int) -> None:
-        places = self.browser.find_all(self.find_bar.field.text())
-        if places:
-            self._found = (self._found + by) % len(places)
-        self._show_found_place(places)
-
-    def _show_found_place(self, places: list[QTextCursor]) -> None:
-        text = self.find_bar.field.text()
-        if places:
-            self.browser.setTextCursor(places[self._found])
-        counted = f"{self._found + 1} of {len(places)}" if places else "No matches"
-        self.find_bar.count.setText(counted if text else "")
-
-    def _stop_finding(self) -> None:
-        self.find_bar.hide()
-        self.browser.setFocus()
-
-    # ------------------------------------------------------------------ keys and theme
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """In the search field, Down focuses the contents; Page Up and Down scroll the page."""
-        pressed = event if event.type() == QEvent.Type.KeyPress else None
-        if isinstance(pressed, QKeyEvent) and pressed.key() in SCROLL_KEYS:
-            QApplication.sendEvent(self.browser, event)
-            return True
-        if isinstance(pressed, QKeyEvent) and pressed.key() == Qt.Key.Key_Down:
-            self.contents.setFocus()
-            return True
-        return super().eventFilter(watched, event)
-
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """On Esc, close the search bar or else the window."""
-        if event.key() == Qt.Key.Key_Escape and self.find_bar.isVisible():
-            self._stop_finding()
+        """In the search field, Down focuses the contents; Page Up and Down scroll the page."""
+        if self.search.hasFocus() and event.key() == Qt.Key.Key_Down:
+            self.contents.setFocus()
+        elif self.search.hasFocus() and event.key() in SCROLL_KEYS:
+            self.browser.verticalScrollBar().triggerAction(SCROLL_KEYS[Qt.Key(event.key())])
         else:
             super().keyPressEvent(event)
-
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.PaletteChange:
-            self._show_theme()
-
-    def _show_theme(self) -> None:
-        ink = self.palette().windowText().color().name()
-        self.back.setIcon(icon("back", ink))
-        self.forward.setIcon(icon("chevron-right", ink))

@@ -6,7 +6,7 @@ may look like HTML, which can read files and block the program.
 
 from __future__ import annotations
 
-from html import unescape
+from html import escape, unescape
 from re import sub
 from typing import TYPE_CHECKING
 
@@ -56,6 +56,28 @@ class RichLabel(QLabel):
 
     def setText(self, text: str) -> None:
         super().setText(keep_percent_signs(text))
+
+
+class ProblemLabel(RichLabel):
+    """Error message with a link to fix the error; hidden if there is no error."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setWordWrap(True)
+        self.setProperty("role", "warning")
+        self.setTextInteractionFlags(
+            Qt.TextInteractionFlag.LinksAccessibleByMouse
+            | Qt.TextInteractionFlag.LinksAccessibleByKeyboard
+        )
+        self.hide()
+
+    def show_problem(self, sentence: str, remedy: str) -> None:
+        """Show an error message, and the text of the link if there is a remedy."""
+        html = escape(sentence)
+        if remedy:
+            html += f" <a href='mend'>{escape(remedy)}</a>"
+        self.setText(html)
+        self.setVisible(bool(sentence))
 
 
 class WrappingLabel(RichLabel):

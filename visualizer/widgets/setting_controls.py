@@ -5,7 +5,6 @@ A control shows a value and emits the user's choice; it does not change the sett
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
@@ -22,7 +21,7 @@ from PySide6.QtWidgets import (
 from visualizer.attention.settings import CONTROL_RANGES, Setting, SettingKind
 from visualizer.widgets.icons import icon
 from visualizer.widgets.input_filters import install_input_filters
-from visualizer.widgets.labels import PlainLabel, RichLabel, plain_tooltip
+from visualizer.widgets.labels import PlainLabel, ProblemLabel, plain_tooltip
 from visualizer.widgets.layouts import column_layout, row_layout
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ class SettingControl(QWidget):
         self.setting = setting
         self.row = row_layout(self, (0, 0, 0, 0), spacing=8)
 
-    def add(self, widget: QWidget, part: str, stretch: int = 0) -> None:
+    def add_control(self, widget: QWidget, part: str, stretch: int = 0) -> None:
         """Add a widget and take its accessible name from the setting.
 
         Parameters
@@ -109,7 +108,7 @@ class ChoiceControl(SettingControl):
         for _, words in setting.choices:
             self.box.addItem(words)
         self.box.activated.connect(self._emit_choice)
-        self.add(self.box, "QComboBox", 1)
+        self.add_control(self.box, "QComboBox", 1)
 
     def show_value(self, value: Any) -> None:
         values = [choice for choice, _ in self.setting.choices]
@@ -124,12 +123,12 @@ class TypedControl(SettingControl):
 
     box: QSpinBox | QDoubleSpinBox
 
-    def take(self, box: QSpinBox | QDoubleSpinBox, part: str, stretch: int = 0) -> None:
+    def add_spin_box(self, box: QSpinBox | QDoubleSpinBox, part: str, stretch: int = 0) -> None:
         """Add the spin box."""
         install_input_filters(box)
         box.valueChanged.connect(self._type)
         box.editingFinished.connect(self.settled)
-        self.add(box, part, stretch)
+        self.add_control(box, part, stretch)
 
     def show_value(self, value: Any) -> None:
         set_number(self.box, value)
@@ -151,8 +150,8 @@ class CountControl(TypedControl):
         self.box.setRange(int(low), int(high))
         self.box.setSpecialValueText(setting.zero_label)
         self.box.setFixedWidth(self.box.fontMetrics().horizontalAdvance("00000") + 44)
-        self.add(self.slider, "Slider", 1)
-        self.take(self.box, "QSpinBox")
+        self.add_control(self.slider, "Slider", 1)
+        self.add_spin_box(self.box, "QSpinBox")
 
     def show_value(self, value: Any) -> None:
         self.slider.setValue(value)
@@ -186,8 +185,8 @@ class RateControl(TypedControl):
         self.box.setRange(*CONTROL_RANGES[SettingKind.RATE])
         self.box.setSingleStep(0.05)
         self.box.setFixedWidth(self.box.fontMetrics().horizontalAdvance("00000") + 44)
-        self.add(self.slider, "Slider", 1)
-        self.take(self.box, "Decimal")
+        self.add_control(self.slider, "Slider", 1)
+        self.add_spin_box(self.box, "Decimal")
 
     def show_value(self, value: Any) -> None:
         self.slider.setValue(round(value * STEPS_PER_UNIT))
@@ -205,7 +204,7 @@ class NumberControl(TypedControl):
         self.box = DecimalSpinBox()
         self.box.setRange(*CONTROL_RANGES[SettingKind.NUMBER])
         self.box.setSingleStep(0.1)
-        self.take(self.box, "Decimal", 1)
+        self.add_spin_box(self.box, "Decimal", 1)
 
 
 class SwitchControl(SettingControl):
@@ -215,7 +214,7 @@ class SwitchControl(SettingControl):
         super().__init__(setting)
         self.box = QCheckBox(setting.label)
         self.box.clicked.connect(self._emit_click)
-        self.add(self.box, "QCheckBox", 1)
+        self.add_control(self.box, "QCheckBox", 1)
 
     def show_value(self, value: Any) -> None:
         self.box.setChecked(value)
@@ -232,8 +231,8 @@ class SeedControl(TypedControl):
         self.box, self.next = QSpinBox(), QToolButton()
         low, high = CONTROL_RANGES[SettingKind.SEED]
         self.box.setRange(int(low), int(high))
-        self.take(self.box, "QSpinBox", 1)
-        self.add(self.next, "QToolButton")
+        self.add_spin_box(self.box, "QSpinBox", 1)
+        self.add_control(self.next, "QToolButton")
         self.next.setToolTip("Use the next seed")
         self.next.setAccessibleName(f"Next {setting.label.lower()}")
         self.next.clicked.connect(self._emit_next_seed)
@@ -280,27 +279,15 @@ class SettingRow(QWidget):
             column.addWidget(label)
         control.setToolTip(plain_tooltip(setting.help))
         column.addWidget(control)
-        self.problem = RichLabel()
-        self.problem.setWordWrap(True)
-        self.problem.setProperty("role", "warning")
-        self.problem.setTextInteractionFlags(
-            Qt.TextInteractionFlag.LinksAccessibleByMouse
-            | Qt.TextInteractionFlag.LinksAccessibleByKeyboard
-        )
+        self.problem = ProblemLabel()
         self.problem.linkActivated.connect(self._emit_remedied)
-        self.problem.hide()
         column.addWidget(self.problem)
 
     def show_setting(self, shown: SettingState) -> None:
         self.control.show_value(shown.value)
         self.control.setEnabled(shown.counts)
         problem = shown.problem
-        html = escape(problem.sentence) if problem else ""
-        if shown.remedy_text:
-            html += f" <a href='mend'>{escape(shown.remedy_text)}</a>"
-        if self.problem.text() != html:
-            self.problem.setText(html)
-        self.problem.setVisible(problem is not None)
+        self.problem.show_problem(problem.sentence if problem else "", shown.remedy_text)
         description = problem.sentence if problem else self.setting.help
         for part in self.control.findChildren(QWidget, options=_DIRECT):
             part.setAccessibleDescription(description)

@@ -47,9 +47,7 @@ class ProgressLine(QWidget):
         self.is_progress_visible = False
         self._share, self._description = 1.0, WORKING
         set_accessible_value(self, READY)
-        self._delay = QTimer(self)
-        self._delay.setSingleShot(True)
-        self._delay.setInterval(PROGRESS_DELAY_MS)
+        self._delay = QTimer(self, singleShot=True, interval=PROGRESS_DELAY_MS)
         self._delay.timeout.connect(self._show_working)
 
     def show_working(

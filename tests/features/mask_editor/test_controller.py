@@ -458,7 +458,7 @@ def test_a_mask_that_cannot_be_used_is_painted_all_the_same(painter: Painter) ->
     assert "A row that contains −∞ has no finite sum" in words(painter.window.notice)
     painter.hand.leave()
     assert painter.colours(weights(0, 4)) == {LIGHT.paper, LIGHT.hatch}
-    painter.window.controllers.setup.remedy("normalisation")
+    painter.window.controllers.setup.apply_remedy("normalisation")
     painter.settle()
     assert painter.mask[0] == [1, 1, 1, 1, 0, 1]
     for _ in range(2):
@@ -609,7 +609,7 @@ def test_another_text_is_said_with_what_mends_it(painter: Painter) -> None:
     assert (painter.hand.problem("own_mask"), painter.notes) == ("", "")
     painter.hand.press(Qt.Key.Key_Z)
     painter.hand.until(lambda: bool(painter.hand.problem("own_mask")))
-    painter.window.controllers.setup.remedy("own_mask")
+    painter.window.controllers.setup.apply_remedy("own_mask")
     painter.settle()
     assert painter.mask == np.tri(7, dtype=int).tolist()
 

@@ -35,7 +35,6 @@ from visualizer.features.mask_editor.presenter import (
     SIZE_MISMATCH,
     MaskEditPanel,
     current_mask,
-    longest_text_tokens,
     present_mask_edit,
 )
 from visualizer.session.cell_address import ComparedSide
@@ -174,7 +173,7 @@ def test_the_first_stroke_starts_from_the_present_mask(mask: MaskKind, route: Ma
 def test_a_matrix_of_another_size_is_none_to_start_from() -> None:
     document = Document().set("painted", own(np.eye(5)))
     assert current_mask(document, 6) is None
-    assert longest_text_tokens(document) == 6
+    assert document.max_text_tokens == 6
 
 
 # ------------------------------------------------------------------------------ the numbers
@@ -311,8 +310,8 @@ def test_rows_that_read_nothing_are_said() -> None:
     document = a_document().set("painted", own(mask))
     shown = painting(a_run(), document)
     assert shown.notes == ("2 queries attend to no key",)
-    assert shown.says.startswith("Editing the mask: click or drag")
-    assert shown.says.endswith("2 queries attend to no key")
+    assert shown.status.startswith("Editing the mask: click or drag")
+    assert shown.status.endswith("2 queries attend to no key")
 
 
 def test_which_brush_the_mask_is_of() -> None:

@@ -84,8 +84,10 @@ class HeldOpening:
         monkeypatch.setattr(model_opening, "open_model_source", self._open)
 
     def _open(
-        self, path: Path, device: AnyDevice, dtype: Dtype, text: str, progress: Progress
-    ) -> NoReturn:
+        self, path: Path, device: AnyDevice, dtype: Dtype, text: str, progress: Progress,
+        *, is_from_disk: bool,
+    ) -> NoReturn:  # fmt: skip
+        assert not is_from_disk
         self.asked.append((path, device, dtype))
         while not self.goes_on.wait(0.01):
             progress(120_000_000, 538_000_000)
@@ -219,7 +221,7 @@ def test_an_opening_shows_how_far_it_is_and_is_cancelled(
     at = dialog.table.visualRect(dialog.table.model().index(0, 0)).center()
     QTest.mouseClick(dialog.table.viewport(), Qt.MouseButton.LeftButton, pos=at)
     QTest.mouseDClick(dialog.table.viewport(), Qt.MouseButton.LeftButton, pos=at)
-    hand.until(lambda: dialog.words.text() == "Opening org/tiny: 120 of 538 MB")
+    hand.until(lambda: dialog.status_label.text() == "Opening org/tiny: 120 of 538 MB")
     assert held.asked == [(snapshot, Device.AUTO, Dtype.FLOAT32)]
     assert dialog.line.value() == round(dialog.line.maximum() * 120 / 538)
     hand.activate()  # the window goes on
@@ -229,7 +231,7 @@ def test_an_opening_shows_how_far_it_is_and_is_cancelled(
     QTest.mouseClick(dialog.cancel_button, Qt.MouseButton.LeftButton)
     idle(hand)
     assert dialog.isVisible()
-    assert not dialog.words.isVisible()
+    assert not dialog.status_label.isVisible()
     assert dialog.open_button.isEnabled()
     workspace = hand.window.workspace
     assert (workspace.document, workspace.run) != before
@@ -243,9 +245,9 @@ def test_escape_cancels_first_and_closes_then(hand: Hand, cache: Path, held: Hel
     cache_config(cache, "org/tiny", LLAMA)
     dialog = opened(hand)
     press(dialog, Qt.Key.Key_Return)
-    hand.until(lambda: "of 538 MB" in dialog.words.text())
+    hand.until(lambda: "of 538 MB" in dialog.status_label.text())
     press(dialog, Qt.Key.Key_Escape)
-    assert dialog.words.text() == "Cancelling…"
+    assert dialog.status_label.text() == "Cancelling…"
     idle(hand)
     assert dialog.isVisible()
     press(dialog, Qt.Key.Key_Escape)
@@ -296,7 +298,7 @@ def test_of_folders_that_are_dropped_the_last_is_opened(
     assert [path.name for path, *_ in held.asked] == ["one", "three"]
     dialog = chooser(hand).dialog
     assert dialog is not None
-    assert dialog.words.text().startswith("Opening three")
+    assert dialog.status_label.text().startswith("Opening three")
     hand.window.drop_handler.fileDropped.emit(tmp_path / "two")
     press(dialog, Qt.Key.Key_Escape)  # all of it
     idle(hand)
@@ -345,7 +347,7 @@ def test_a_model_is_downloaded_and_opened(
         server.continued_note.clear()
         QTest.mouseClick(dialog.download_button, Qt.MouseButton.LeftButton)
         hand.until(lambda: "model.safetensors" in server.downloads)
-        hand.until(lambda: " of " in dialog.words.text())
+        hand.until(lambda: " of " in dialog.status_label.text())
         press(dialog, Qt.Key.Key_Escape)
         server.continued_note.set()
         idle(hand)

@@ -88,19 +88,19 @@ def test_how_far_it_is() -> None:
         STATE, activity=ModelActivity.OPENING, subject="org/small", selected=SMALL.path
     )
     panel = present_model_chooser(opening)
-    assert (panel.words, panel.progress) == ("Opening org/small. Loading transformers…", None)
+    assert (panel.status, panel.progress) == ("Opening org/small. Loading transformers…", None)
     assert panel.is_working
     assert panel.can_cancel
     assert not any((panel.can_open, panel.can_choose, panel.can_download))
     half = present_model_chooser(replace(opening, done=120_000_000, of=538_000_000))
-    assert half.words == "Opening org/small: 120 of 538 MB"
+    assert half.status == "Opening org/small: 120 of 538 MB"
     assert half.progress == pytest.approx(120 / 538)
     stopping = present_model_chooser(replace(opening, is_cancelling=True))
-    assert (stopping.words, stopping.can_cancel) == ("Cancelling…", False)
+    assert (stopping.status, stopping.can_cancel) == ("Cancelling…", False)
     asking = replace(opening, activity=ModelActivity.LOOKING_UP)
-    assert present_model_chooser(asking).words == "Looking up org/small…"
+    assert present_model_chooser(asking).status == "Looking up org/small…"
     loading = replace(opening, activity=ModelActivity.DOWNLOADING, done=1, of=2)
-    assert present_model_chooser(loading).words == "Downloading org/small: 1 of 2 bytes"
+    assert present_model_chooser(loading).status == "Downloading org/small: 1 of 2 bytes"
 
 
 def test_a_download_needs_a_name_and_says_its_size() -> None:

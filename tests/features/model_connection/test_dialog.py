@@ -269,7 +269,7 @@ def test_a_model_on_a_server_reads_a_text(
     assert run.texts == (("<s>", "the", "cat", "sat", "on", "a", "mat"),)
     notice = hand.window.panes["Setup"].findChild(CapturedNotice)
     assert notice is not None
-    assert f"llama at 127.0.0.1:{server.port} runs on" in notice.says.text()
+    assert f"llama at 127.0.0.1:{server.port} runs on" in notice.notice.text()
     kept = {("attention-visualizer", f"127.0.0.1:{server.port}"): TOKEN}
     hand.until(lambda: secrets.kept == kept)
     hand.hover(Cell("weights", (0, 3, 1)))

@@ -62,7 +62,7 @@ def test_rows_of_text_and_tokens_make_one_matrix() -> None:
     allowed = np.tri(5, dtype=bool)
     np.testing.assert_array_equal(rows.weights[allowed], triangle(5)[1][allowed])
     assert np.isnan(rows.weights[~allowed]).all()
-    assert (rows.first, rows.given) == (0, 3)
+    assert (rows.first, rows.prompt_tokens) == (0, 3)
     assert rows.title == "Layer 5, head 2: weights from 0 to 1"
     assert rows.describe_cell_at(0, 1) == ""
     assert rows.describe_cell_at(4, 0).startswith("“␣the” attends to ")
@@ -72,7 +72,8 @@ def test_rows_of_text_and_tokens_make_one_matrix() -> None:
 def test_the_end_of_a_text_is_said_and_nothing_is_drawn_after_it() -> None:
     panel = present_model_generation(state_of(branched()))
     assert (
-        panel.generation.said == f"2 tokens added. Cache: 10.0 KiB, 5 tokens. {TEXT_ENDED_MESSAGE}"
+        panel.generation.status
+        == f"2 tokens added. Cache: 10.0 KiB, 5 tokens. {TEXT_ENDED_MESSAGE}"
     )
     assert not panel.can_sample
     assert panel.can_use_as_text
@@ -82,10 +83,10 @@ def test_the_end_of_a_text_is_said_and_nothing_is_drawn_after_it() -> None:
 def test_the_token_that_was_taken_is_marked() -> None:
     tree = branched().step_back()
     panel = present_model_generation(state_of(tree))
-    assert panel.bars.taken == 0  # the branch that was added last
+    assert panel.bars.next_on_branch == 0  # the branch that was added last
     marked = [bar.token for bar in panel.bars.bars if panel.bars.is_on_branch(bar)]
     assert marked == [0]
-    assert "“the”: 50 %, next on this branch" in panel.bars.words
+    assert "“the”: 50 %, next on this branch" in panel.bars.description
     assert (panel.step, panel.last_step) == (1, 2)
     assert panel.can_sample
 
@@ -93,7 +94,7 @@ def test_the_token_that_was_taken_is_marked() -> None:
 def test_what_was_not_read_yet_is_waited_for() -> None:
     panel = present_model_generation(state_of(branched(), block_readings={}))
     assert panel.rows is None
-    assert panel.generation.said == f"2 tokens added. {RUNNING_MESSAGE}"
+    assert panel.generation.status == f"2 tokens added. {RUNNING_MESSAGE}"
     assert panel.bars.bars == ()
     other = present_model_generation(state_of(branched(), head=(3, 0)))
     assert other.rows is None

@@ -63,7 +63,7 @@ def test_the_shown_heads_are_edited_together() -> None:
     both = replace(SOURCE, edits=(HeadEdit(3, 0), HeadEdit(3, 1)))
     panel = panel_of(View(), reading(), both)
     assert (panel.is_mixed, panel.kind) == (False, HeadEditKind.OFF)
-    assert panel.describe_heads == "Layer 4, heads 1, 2"
+    assert panel.heads_description == "Layer 4, heads 1, 2"
 
 
 def test_the_head_that_is_shown_alone_is_edited() -> None:
@@ -84,7 +84,7 @@ def test_all_edits_are_said() -> None:
     )
     cuts = (CutEdges(3, 0, ((2, 0), (2, 1), (2, 2), (40, 0))), CutEdges(4, 2, ((1, 0),)))
     panel = panel_of(View(), reading(), replace(SOURCE, edits=edits, cuts=cuts))
-    assert panel.describe_edits == (
+    assert panel.edit_descriptions == (
         f"Edited: layer 4, head 1: × 2.5 · layer 4, head 2: from “a grey wolf {'x' * 28}…” · "
         "layer 5, heads 1, 2: mean.",
         "Cut in layer 4, head 1: “starts” (3) no longer attends to “Your” (1), “journey” (2), "

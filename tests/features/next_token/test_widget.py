@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PySide6.QtGui import QFontMetricsF
 
-from visualizer.features.next_token.widget import format_short_share, widest_share_width
+from visualizer.features.next_token.widget import widest_share_width
+from visualizer.generation.next_tokens_presenter import format_short_share
 from visualizer.widgets.fonts import scaled_font
 
 if TYPE_CHECKING:

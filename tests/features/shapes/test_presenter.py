@@ -121,7 +121,7 @@ def test_parameters_are_as_large_as_those_of_the_module(case: Case) -> None:
 def test_the_book_s_sizes_in_words() -> None:
     computed = a_run(d_in=3, d_out=4)
     one = row(computed, "queries")
-    assert one.plain == (
+    assert one.plain_text == (
         "Queries: batch 1, heads 2, tokens 6, d_head 2; each token's vector times W_query; "
         "(6, 3) · (3, 4) = (6, 4); (6, 4) → (6, 2, 2) → (2, 6, 2); "
         "72 multiply-adds  ·  96 bytes"
@@ -162,7 +162,7 @@ def test_a_batch_is_counted_and_said() -> None:
 
 def test_queries_and_keys_count_tokens() -> None:
     dims = row(a_run(), "scores").dims
-    assert [dim.counts for dim in dims] == ["batch", "heads", "tokens", "tokens"]
+    assert [dim.unit for dim in dims] == ["batch", "heads", "tokens", "tokens"]
 
 
 def test_the_row_is_marked_that_is_looked_at() -> None:
@@ -217,7 +217,7 @@ def test_a_drawing_is_never_too_large_and_says_what_is_left_out(
     assert len({made.columns.count(head) for head in made.columns}) == 1
     is_whole = len(made.columns) == heads * d_head and made.rows == tokens
     assert made.rows == min(tokens, MAX_ROWS)
-    assert (made.left_out == "") == is_whole
+    assert (made.omission_note == "") == is_whole
 
 
 @given(
@@ -237,11 +237,11 @@ def test_columns_slide_apart_and_keep_their_order(
 
 
 def test_the_split_in_words() -> None:
-    assert split(a_run(d_out=4)).says == "Each of 2 heads takes 2 of the 4 columns."
-    stacked = split(a_run(arrangement=Arrangement.STACKED)).says
+    assert split(a_run(d_out=4)).sentence == "Each of 2 heads takes 2 of the 4 columns."
+    stacked = split(a_run(arrangement=Arrangement.STACKED)).sentence
     assert stacked == "Each of 2 stacked heads has 2 columns of its own, 4 in total."
-    assert split(a_run(heads=1)).says == "One head has all 2 columns."
-    assert split(a_run(heads=1, d_out=1)).says == "One head has the only column."
+    assert split(a_run(heads=1)).sentence == "One head has all 2 columns."
+    assert split(a_run(heads=1, d_out=1)).sentence == "One head has the only column."
     wide = split(a_run(d_out=768, heads=12))
-    assert wide.left_out == "Drawn: 5 of 64 columns per head."
+    assert wide.omission_note == "Drawn: 5 of 64 columns per head."
     assert (wide.joined, wide.with_head_axis) == ("(6, 768)", "(12, 6, 64)")

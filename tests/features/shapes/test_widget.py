@@ -114,7 +114,7 @@ def test_sizes_do_not_overlap_and_words_have_room(pane: ShapesPane) -> None:
 
 def lit(row: ShapeRowButton) -> tuple[str, ...]:
     assert row.shape_row
-    return tuple(dim.name for dim in row.shape_row.dims if dim.counts == row.lit)
+    return tuple(dim.name for dim in row.shape_row.dims if dim.unit == row.lit)
 
 
 def test_a_dim_under_the_pointer_lights_all_that_count_the_same(pane: ShapesPane) -> None:

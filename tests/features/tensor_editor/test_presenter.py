@@ -82,7 +82,7 @@ def test_every_tensor_is_read_as_it_is(case: Case, data: st.DataObject) -> None:
     for name, _ in table(ran, "").choices:
         for head in range(max(1, table(ran, name).heads)):
             shown = table(ran, name, head, text=text)
-            block = shown.block(*WHOLE)
+            block = shown.read_block(*WHOLE)
             assert block.numbers.shape == shown.shape
             assert shown.head == head
             if shown.is_stage:
@@ -91,9 +91,9 @@ def test_every_tensor_is_read_as_it_is(case: Case, data: st.DataObject) -> None:
     projected = [name for name, _ in table(ran, "").choices if name in PROJECTION_LAYERS]
     for name in projected:
         read = "normed" if case.spec.has_block else "input"
-        x = ran.trace.read(read).astype(np.float64) @ table(ran, name).block(*WHOLE).numbers
+        x = ran.trace.read(read).astype(np.float64) @ table(ran, name).read_block(*WHOLE).numbers
         if case.spec.bias and case.spec.projection is Projection.LINEAR:
-            x = x + table(ran, f"{name}.bias").block(*WHOLE).numbers
+            x = x + table(ran, f"{name}.bias").read_block(*WHOLE).numbers
         stage = {"W_query": "queries", "W_key": "keys", "W_value": "values"}[name]
         if f"projected_{stage}" in ran.trace.names:  # it is rotated
             stage = f"projected_{stage}"
@@ -113,7 +113,7 @@ def test_a_part_is_the_part_of_the_whole(case: Case, data: st.DataObject) -> Non
         slice(*sorted(data.draw(st.tuples(st.integers(0, size), st.integers(0, size)))))
         for size in shown.shape
     )
-    whole, some = shown.block(*WHOLE), shown.block(*part)
+    whole, some = shown.read_block(*WHOLE), shown.read_block(*part)
     np.testing.assert_array_equal(some.numbers, whole.numbers[part])
     for field in ("forbidden", "dropped"):
         cells = getattr(whole, field)
@@ -124,8 +124,8 @@ def test_a_part_is_the_part_of_the_whole(case: Case, data: st.DataObject) -> Non
 def test_forbidden_and_dropped_cells_are_told_from_numbers() -> None:
     ran = a_run(dropout=0.5)
     for name in ("masked", "weights", "dropped"):
-        block = table(ran, name).block(*WHOLE)
-        words = [[block.word(row, column) for column in range(6)] for row in range(6)]
+        block = table(ran, name).read_block(*WHOLE)
+        words = [[block.replacement_text(row, column) for column in range(6)] for row in range(6)]
         for row in range(6):
             for column in range(6):
                 assert (words[row][column] == "masked") == (column > row)
@@ -137,8 +137,8 @@ def test_forbidden_and_dropped_cells_are_told_from_numbers() -> None:
 
 def test_padding_is_forbidden_in_its_own_text() -> None:
     ran = a_run("one two three", "one")
-    assert table(ran, "masked", text=1).block(*WHOLE).word(0, 1) == "masked"
-    assert table(ran, "masked", text=0).block(*WHOLE).word(1, 1) == ""
+    assert table(ran, "masked", text=1).read_block(*WHOLE).replacement_text(0, 1) == "masked"
+    assert table(ran, "masked", text=0).read_block(*WHOLE).replacement_text(1, 1) == ""
 
 
 def test_rows_and_columns_have_their_names() -> None:
@@ -162,15 +162,15 @@ def test_the_layers_of_a_block_have_their_rows_and_columns() -> None:
     shapes = {"ln1": (1, 4), "linear1": (4, 6), "linear2": (6, 4), "linear1.bias": (1, 6)}
     for name, shape in shapes.items():
         shown = table(ran, name)
-        assert shown.shape == shown.block(*WHOLE).numbers.shape == shape
+        assert shown.shape == shown.read_block(*WHOLE).numbers.shape == shape
     assert (table(ran, "linear1").rows.name, table(ran, "linear1").columns.name) == (
         "d_model",
         "d_ff",
     )
     assert table(ran, "ln2").rows.labels == ("weight",)
-    np.testing.assert_array_equal(table(ran, "ln2").block(*WHOLE).numbers, 1)
-    up = ran.trace.read("normed_attended") @ table(ran, "linear1").block(*WHOLE).numbers
-    up += table(ran, "linear1.bias").block(*WHOLE).numbers
+    np.testing.assert_array_equal(table(ran, "ln2").read_block(*WHOLE).numbers, 1)
+    up = ran.trace.read("normed_attended") @ table(ran, "linear1").read_block(*WHOLE).numbers
+    up += table(ran, "linear1.bias").read_block(*WHOLE).numbers
     np.testing.assert_allclose(ran.trace.read("up"), up, atol=1e-6)
 
 
@@ -189,7 +189,7 @@ def test_the_cell_is_the_pinned_one_and_its_head_is_shown() -> None:
     ran = a_run()
     shown = table(ran, "weights", pinned=Cell("weights", (1, 3, 2)))
     assert (shown.head, shown.current) == (1, (3, 2))
-    assert shown.place(3, 2) == (1, 3, 2)
+    assert shown.cell_indices(3, 2) == (1, 3, 2)
     assert table(ran, "input", pinned=Cell("input", (4, 1))).current == (4, 1)
     assert table(ran, "scores", pinned=Cell("weights", (1, 3, 2))).current is None
     assert table(ran, "weights", pinned=Cell("weights", (3, 2), HeadAggregate.MEAN)).current is None
@@ -235,12 +235,12 @@ def test_an_edited_number_changes_all_that_reads_it_as_numpy_says(
     ran = computed(document)
     assume(editable(ran))
     name = data.draw(st.sampled_from(editable(ran)))
-    wanted = table(ran, name).block(*WHOLE).numbers.astype(np.float64)
+    wanted = table(ran, name).read_block(*WHOLE).numbers.astype(np.float64)
     row, column = (data.draw(st.integers(0, size - 1)) for size in wanted.shape)
     wanted[row, column] = data.draw(st.integers(-9, 9)) / 4
     changed = replace_block(document, ran, name, row, column, one(wanted[row, column]))
     after = computed(changed, ran)
-    np.testing.assert_array_equal(table(after, name).block(*WHOLE).numbers, wanted)
+    np.testing.assert_array_equal(table(after, name).read_block(*WHOLE).numbers, wanted)
     for stage, known in expected(after.trace).items():
         assert_agrees(after.trace, stage, known)
     others = {own for own, _ in changed.spec.own_weights} - {name}
@@ -255,7 +255,7 @@ def test_a_block_is_put_where_it_was_pasted_and_nothing_else_moves(
     ran = computed(document)
     assume(editable(ran))
     name = data.draw(st.sampled_from(editable(ran)))
-    wanted = table(ran, name).block(*WHOLE).numbers.astype(np.float64)
+    wanted = table(ran, name).read_block(*WHOLE).numbers.astype(np.float64)
     row, column = (data.draw(st.integers(0, size - 1)) for size in wanted.shape)
     sizes = [data.draw(st.integers(1, size)) for size in wanted.shape]
     values = data.draw(numbers(*sizes)).array()
@@ -267,7 +267,7 @@ def test_a_block_is_put_where_it_was_pasted_and_nothing_else_moves(
         return
     after = computed(replace_block(document, ran, name, row, column, values))
     wanted[row : row + sizes[0], column : column + sizes[1]] = values
-    np.testing.assert_array_equal(table(after, name).block(*WHOLE).numbers, wanted)
+    np.testing.assert_array_equal(table(after, name).read_block(*WHOLE).numbers, wanted)
 
 
 def test_edits_that_follow_each_other_need_no_newer_run() -> None:

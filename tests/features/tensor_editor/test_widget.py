@@ -165,13 +165,13 @@ def test_of_a_large_stage_only_what_is_seen_is_read(
     hand.settle()
     clerk = Clerk(hand)
     read: list[tuple[slice, slice]] = []
-    block = NumberTablePanel.block
+    block = NumberTablePanel.read_block
 
     def note(table: NumberTablePanel, rows: slice, columns: slice) -> NumberBlock:
         read.append((rows, columns))
         return block(table, rows, columns)
 
-    monkeypatch.setattr(NumberTablePanel, "block", note)
+    monkeypatch.setattr(NumberTablePanel, "read_block", note)
     clerk.choose("Weights")
     model = clerk.grid.model()
     assert isinstance(model, NumberTableModel)
@@ -496,9 +496,9 @@ def an_edit(chance: random.Random, hand: Hand) -> None:
         if kind == "draw":
             typist.resample_tensor(name)
         elif kind == "type":
-            typist.type(*place, chance.choice(["1", "-0,5", "x", "2.25"]))
+            typist.set_number(*place, chance.choice(["1", "-0,5", "x", "2.25"]))
         else:
-            typist.paste(*place, chance.choice(["1\t2\n3\t4", "7\n8", "1\tx"]))
+            typist.paste_block(*place, chance.choice(["1\t2\n3\t4", "7\n8", "1\tx"]))
 
 
 def shown(hand: Hand) -> set[str]:
@@ -541,7 +541,7 @@ def test_a_size_that_no_longer_fits_says_so_and_keeps_what_fits(clerk: Clerk) ->
     hand.window.workspace.set("d_in", 5)
     said = hand.problem("own_weights")
     assert said.startswith("W_key is 3 × 2, but the settings need 5 × 2.")
-    hand.window.controllers.setup.remedy("own_weights")
+    hand.window.controllers.setup.apply_remedy("own_weights")
     hand.settle()
     assert [name for name, _ in clerk.document.spec.own_weights] == ["W_output"]
 

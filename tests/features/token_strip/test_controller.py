@@ -167,7 +167,7 @@ def test_a_match_that_has_gone_from_the_text_is_gone_to_no_more(
             hand.key(Qt.Key.Key_Backspace)
     hand.settle()
     hand.click(pane.search)
-    with qtbot.assertNotEmitted(hand.window.controllers.token_selection_controller.wanted):
+    with qtbot.assertNotEmitted(hand.window.controllers.token_selection_controller.matchReached):
         hand.key(Qt.Key.Key_Return)
     hand.settle()
     assert found_now(pane) == (set(), "no matches")

@@ -189,7 +189,7 @@ def test_in_long_texts_they_are_read_on_the_worker_in_bands(
             assert partial.known == range(5 * bands)
             expected = cells[:, places].sum(axis=1)[: 5 * bands]
             assert partial.values[: 5 * bands] == pytest.approx(expected, rel=1e-4)
-            assert f"{5 * bands} of 36 rows computed so far" in partial.plain
+            assert f"{5 * bands} of 36 rows computed so far" in partial.plain_sentence
             before_all = np.arange(36) < min(places)
             assert np.array_equal(partial.forbidden, before_all & (np.arange(36) < 5 * bands))
         else:
@@ -200,7 +200,7 @@ def test_in_long_texts_they_are_read_on_the_worker_in_bands(
     expected = cells[:, places].sum(1) if role is TokenRole.KEY else cells[places].sum(0)
     assert made.values == pytest.approx(expected, rel=1e-4, abs=1e-7)
     assert len(made.known) == 36
-    assert "so far" not in made.plain
+    assert "so far" not in made.plain_sentence
     queries = np.arange(36)
     last, first = max(places), min(places)
     is_met = queries <= last if role is TokenRole.QUERY else queries >= first
@@ -258,19 +258,22 @@ def test_what_is_kept_of_a_text_goes_with_it() -> None:
     ],
 )
 def test_it_says_what_is_shown(chosen: tuple[int, ...], fields: dict[str, Any], says: str) -> None:
-    assert shares(BOOK, *chosen, **fields).plain == says
+    assert shares(BOOK, *chosen, **fields).plain_sentence == says
 
 
 def test_one_head_and_dropout_are_said() -> None:
     run = a_run(heads=1, dropout=0.5)
-    assert shares(run, 4).plain == "Attention of one, after dropout"
-    assert shares(run, 4, stages=frozenset({"weights"})).plain == "Attention of one, before dropout"
+    assert shares(run, 4).plain_sentence == "Attention of one, after dropout"
+    assert (
+        shares(run, 4, stages=frozenset({"weights"})).plain_sentence
+        == "Attention of one, before dropout"
+    )
 
 
 def test_words_that_look_like_tags_are_words() -> None:
     run = a_run("<b> &amp; c", heads=1)
     for token, label in enumerate(run.texts[0]):
-        assert shares(run, token).plain == f"Attention of {label}"
+        assert shares(run, token).plain_sentence == f"Attention of {label}"
 
 
 def test_the_bar_ends_at_one_or_beyond_in_short_texts() -> None:

@@ -241,8 +241,11 @@ def test_many_heads_are_in_a_menu(hand: Hand) -> None:
     shown = bar(hand)
     assert shown.heads == []
     assert not shown.chips.isVisible()
-    assert shown.many.isVisible()
-    assert shown.many.accessibleName() == f"Heads: {MAX_HEAD_CHIPS + 1} of {MAX_HEAD_CHIPS + 1}"
+    assert shown.heads_button.isVisible()
+    assert (
+        shown.heads_button.accessibleName()
+        == f"Heads: {MAX_HEAD_CHIPS + 1} of {MAX_HEAD_CHIPS + 1}"
+    )
     actions = shown.menu.actions()
     assert [action.text() for action in actions] == [
         f"Head {head + 1}" for head in range(MAX_HEAD_CHIPS + 1)
@@ -250,11 +253,11 @@ def test_many_heads_are_in_a_menu(hand: Hand) -> None:
     actions[3].trigger()
     hand.settle()
     assert 3 not in heads(hand)
-    assert shown.many.accessibleName() == f"Heads: {MAX_HEAD_CHIPS} of {MAX_HEAD_CHIPS + 1}"
+    assert shown.heads_button.accessibleName() == f"Heads: {MAX_HEAD_CHIPS} of {MAX_HEAD_CHIPS + 1}"
     assert [action.isChecked() for action in actions].index(False) == 3
     give_heads(hand, 2)
     assert len(shown.heads) == 2
-    assert not shown.many.isVisible()
+    assert not shown.heads_button.isVisible()
 
 
 def test_the_last_of_many_heads_stays_and_is_checked_in_the_menu(hand: Hand) -> None:
@@ -263,9 +266,9 @@ def test_the_last_of_many_heads_stays_and_is_checked_in_the_menu(hand: Hand) -> 
     hand.window.controllers.view_controller.solo_head(3)
     hand.settle()
     shown = bar(hand)
-    hand.choose_in_menu(shown.many, "Head 4")
+    hand.choose_in_menu(shown.heads_button, "Head 4")
     assert heads(hand) == [3]
-    read = hand.read_menu(shown.many)
+    read = hand.read_menu(shown.heads_button)
     assert [head for head, is_checked in read.items() if is_checked] == ["Head 4"]
 
 

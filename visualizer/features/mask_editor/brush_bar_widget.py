@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QAccessible, QKeyEvent
-from PySide6.QtWidgets import QMenu, QPushButton, QSpinBox, QToolButton, QWidget
+from PySide6.QtWidgets import QPushButton, QSpinBox, QToolButton, QWidget
 
 from visualizer.session.view_options import MaskBrush
 from visualizer.widgets.input_filters import install_input_filters
@@ -85,8 +85,8 @@ class MaskEditBar(OverflowRow):
             RowItem(button, button_entry(button), is_wanted=False)
             for button in (self.all_heads, self.join)
         ]
-        done = RowItem(self.done)
-        self.set_row([RowItem(self.caption, _add_caption), *brushes, *cutting, notes, done])
+        caption = RowItem(self.caption, lambda menu: menu.addSection(MASK))
+        self.set_row([caption, *brushes, *cutting, notes, RowItem(self.done)])
         self.hide()
 
     def _build_brush_controls(self, brush: MaskBrush) -> QWidget:
@@ -165,7 +165,3 @@ class MaskEditBar(OverflowRow):
 
     def _on_number_changed(self, number: int) -> None:
         self.numberChosen.emit(self.sender().objectName(), number)
-
-
-def _add_caption(menu: QMenu) -> None:
-    menu.addSection("Mask")

@@ -19,11 +19,7 @@ from visualizer.features.mask_editor.brush_masks import (
     mask_of_brush,
     uncut_cells,
 )
-from visualizer.features.mask_editor.presenter import (
-    MASK_EDIT_PANEL,
-    current_mask,
-    longest_text_tokens,
-)
+from visualizer.features.mask_editor.presenter import MASK_EDIT_PANEL, current_mask
 from visualizer.format import format_count
 from visualizer.heatmap.board import stage_and_side
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
@@ -61,15 +57,15 @@ class MaskEditController(QObject):
         """Connect strokes in the heatmaps and the bar of brushes."""
         strokes.restart.connect(self.begin_stroke)
         strokes.strokeContinued.connect(self.continue_stroke)
-        strokes.ended.connect(self.end)
-        strokes.extended.connect(self.extend)
-        strokes.left.connect(self.stop)
+        strokes.ended.connect(self.end_stroke)
+        strokes.extended.connect(self.extend_stroke)
+        strokes.left.connect(self.stop_editing)
         bar.brushChosen.connect(self.apply_brush)
         bar.numberChosen.connect(self.set_number)
-        bar.settled.connect(self.end)
+        bar.settled.connect(self.end_stroke)
         bar.allHeadsToggled.connect(self.set_all_heads)
         bar.joined.connect(self.restore_all_edges)
-        bar.left.connect(self.stop)
+        bar.left.connect(self.stop_editing)
 
     @property
     def _edit_state(self) -> MaskEditState:
@@ -78,7 +74,7 @@ class MaskEditController(QObject):
     def toggle(self) -> None:
         self._update_edit_state(is_on=not self._edit_state.is_on)
 
-    def stop(self) -> None:
+    def stop_editing(self) -> None:
         self._update_edit_state(is_on=False)
 
     # ------------------------------------------------------------------ strokes
@@ -87,7 +83,7 @@ class MaskEditController(QObject):
         """Start a stroke that inverts its first cell or, if `spreads`, copies its value."""
         mask = self._get_mask(cell)
         if mask:
-            self.end()
+            self.end_stroke()
             place = self._block_start(cell)
             allow = is_allowed(mask, place, self._block_size(cell)) == spreads
             self._stroke = cell, allow
@@ -101,7 +97,7 @@ class MaskEditController(QObject):
             places = self._block_start(before), self._block_start(cell)
             self._paint_cells(cells_on_line(*places, self._block_size(cell)))
 
-    def end(self) -> None:
+    def end_stroke(self) -> None:
         """End the stroke and its undo step."""
         self._stroke = None
         self._workspace.history.seal()
@@ -111,9 +107,9 @@ class MaskEditController(QObject):
         pinned = self._workspace.screen.panel(BOARD_CONTENTS).cursor.pinned
         if pinned:
             self.begin_stroke(pinned, False)
-            self.end()
+            self.end_stroke()
 
-    def extend(self, down: int, right: int) -> None:
+    def extend_stroke(self, down: int, right: int) -> None:
         """Copy the pinned cell's value to the next cell, and pin the next cell."""
         screen = self._workspace.screen
         pinned = screen.panel(BOARD_CONTENTS).cursor.pinned
@@ -192,16 +188,16 @@ class MaskEditController(QObject):
         """Restore all cut edges."""
         model = self._workspace.document.model
         if model:
-            self.end()
+            self.end_stroke()
             self._workspace.set("model", replace(model, cuts=()))
 
     # ------------------------------------------------------------------ brushes
 
     def apply_brush(self, name: str) -> None:
         """Replace the mask with that of a brush."""
-        self.end()
+        self.end_stroke()
         brush, document = MaskBrush(name), self._workspace.document
-        tokens = longest_text_tokens(document)
+        tokens = document.max_text_tokens
         if tokens and document.has_module and not self._is_too_long:
             mask = mask_of_brush(brush, tokens, self._edit_state.number(brush))
             if mask != current_mask(document, tokens):
@@ -210,7 +206,7 @@ class MaskEditController(QObject):
     def set_number(self, name: str, number: int) -> None:
         """Set the parameter of a brush, and update the mask if it is the mask of that brush."""
         brush, document = MaskBrush(name), self._workspace.document
-        tokens = longest_text_tokens(document)
+        tokens = document.max_text_tokens
         if self._is_too_long:
             return
         is_its = mask_of_brush(brush, tokens, self._edit_state.number(brush)) == current_mask(

@@ -65,7 +65,7 @@ class MaskEditPanel(Struct, frozen=True, eq=False):
     pending_cells : dict
         The changed cells that these panels do not show yet.
     layer : int or None
-        Model number of the shown layer, in whose heads edges are cut; None for the mask of a
+        Model number of the shown layer if its edges are cut; None for the mask of a
         module.
     heads : tuple of int
         The shown heads of this layer.
@@ -87,16 +87,11 @@ class MaskEditPanel(Struct, frozen=True, eq=False):
     is_too_long: bool = False
 
     @property
-    def says(self) -> str:
+    def status(self) -> str:
         """The hint and the notes; only the notes if the text is too long to paint."""
         if self.is_too_long:
             return "  ·  ".join(self.notes)
         return "  ·  ".join((HINT if self.layer is None else CUT_HINT, *self.notes))
-
-
-def longest_text_tokens(document: Document) -> int:
-    """Return the number of tokens of the longest text."""
-    return document.max_text_tokens
 
 
 def current_mask(document: Document, tokens: int) -> BooleanMatrix | None:
@@ -135,7 +130,7 @@ def present_mask_edit(
     if not (state.is_on and run.trace.has_module and document.has_module):
         return None
     is_shown = is_same_text(document, resolved.computed)
-    tokens = run.trace.tokens if is_shown else longest_text_tokens(document)
+    tokens = run.trace.tokens if is_shown else document.max_text_tokens
     if run.trace.is_blockwise or tokens > MAX_MASK_TOKENS:
         most = (
             min(MAX_MASK_TOKENS, run.max_full_tokens) if run.trace.is_blockwise else MAX_MASK_TOKENS
@@ -181,7 +176,7 @@ def _present_cuts(
             drawn = (*stage_and_side(panel), panel.leading)
             targets[drawn] = panel
             cells = uncut_cells(allowed, model.cut_cells.get((layer, panel.head), ()))
-            pending = _pending_cuts(panel, ~cells) if panel.stage in MASKED_STAGES else None
+            pending = _pending_cuts(panel, cells) if panel.stage in MASKED_STAGES else None
             if pending:
                 fresh[drawn] = pending
     notes = [] if targets else [PANEL_REQUIRED]
@@ -195,15 +190,25 @@ def _present_cuts(
     )  # fmt: skip
 
 
-def _pending_cuts(panel: Heatmap, closed: np.ndarray) -> PendingCells | None:
-    """Return the cells where `closed` [query, key] differs from the panel; None if none do."""
-    then = panel.forbidden
-    if then is None:
-        then = np.zeros(panel.values.shape, dtype=bool)
+def _pending_cuts(panel: Heatmap, uncut: np.ndarray) -> PendingCells | None:
+    """Return the cells where `uncut` [query, key] differs from the panel; None if none do."""
+    extent = _extent_of(panel)
+    is_uncut = any_in_blocks(uncut, panel.rows.block, panel.columns.block)[extent.cells]
+    return _changed_cells(panel, ~is_uncut)
+
+
+def _extent_of(panel: Heatmap) -> PoolingExtent:
     blocks = panel.rows.block, panel.columns.block
-    extent = PoolingExtent(blocks, panel.rows.part, panel.columns.part, panel.side)
-    changed = ~any_in_blocks(~closed, *blocks)[extent.cells] != then
-    return PendingCells(changed & ~then, changed & then) if changed.any() else None
+    return PoolingExtent(blocks, panel.rows.part, panel.columns.part, panel.side)
+
+
+def _changed_cells(panel: Heatmap, now: np.ndarray) -> PendingCells | None:
+    """Return the cells newly forbidden and newly allowed; None if there are none."""
+    before = panel.forbidden
+    if before is None:
+        before = np.zeros(panel.values.shape, dtype=bool)
+    changed = now != before
+    return PendingCells(changed & now, changed & before) if changed.any() else None
 
 
 def _is_target(panel: Heatmap, covered: frozenset[str]) -> bool:
@@ -235,18 +240,12 @@ def _pending_cells(
     spec: AttentionSpec, tokens: int, panel: Heatmap, trace: Trace
 ) -> PendingCells | None:
     """Return the cells where the mask differs from the panel; None if none do."""
-    then = panel.forbidden
-    if then is None:
-        then = np.zeros(panel.values.shape, dtype=bool)
-    now = np.zeros_like(then)
+    now = np.zeros(panel.values.shape, dtype=bool)
     if is_hatched(spec, panel.stage):
-        blocks = panel.rows.block, panel.columns.block
-        drawn = PoolingExtent(blocks, panel.rows.part, panel.columns.part, panel.side)
         masking = MaskingSpec.of(spec, panel.stage)
         text = trace.at("text", panel.leading)
-        now = masked_cells(masking, (tokens, tokens), text, drawn)
-    changed = now != then
-    return PendingCells(changed & now, changed & then) if changed.any() else None
+        now = masked_cells(masking, (tokens, tokens), text, _extent_of(panel))
+    return _changed_cells(panel, now)
 
 
 PANEL = PanelPresenter(

@@ -75,18 +75,8 @@ class _DownloadResult(Struct, frozen=True):
     path: Path
 
 
-class _ActionCancellation(Struct, frozen=True):
-    """The request was cancelled and left no result."""
-
-
-_Answer = (
-    _ModelListing
-    | _OpenResult
-    | _DiskOffer
-    | _DownloadResult
-    | _ActionCancellation
-    | RepositoryOffer
-)
+_Answer = _ModelListing | _OpenResult | _DiskOffer | _DownloadResult | RepositoryOffer | None
+"""Result of a request; None if it was cancelled."""
 
 
 class ModelChooserController(QObject):
@@ -205,11 +195,11 @@ class ModelChooserController(QObject):
 
     def _choose_folder(self) -> None:
         ask_for_folder(
-            self.dialog or self._window, "Choose a model folder", Path.home(), self._open_named
+            self.dialog or self._window,
+            "Choose a model folder",
+            Path.home(),
+            lambda name: self._start_opening(Path(name)),
         )
-
-    def _open_named(self, name: str) -> None:
-        self._start_opening(Path(name))
 
     # ------------------------------------------------------------------ actions
 
@@ -225,8 +215,7 @@ class ModelChooserController(QObject):
     def _start_opening(self, path: Path, *, is_from_disk: bool = False) -> None:
         device, dtype = self._state.device, self._state.dtype
         text = self._workspace.document.text
-        opening = _open_model_from_disk if is_from_disk else _open_model
-        request = partial(opening, path, device, dtype, text)
+        request = partial(_open_model, path, device, dtype, text, is_from_disk=is_from_disk)
         self._start_action(ModelActivity.OPENING, model_name(path), request)
 
     def _look_up_or_download(self) -> None:
@@ -248,9 +237,8 @@ class ModelChooserController(QObject):
             activity=activity, subject=subject, done=0, of=0, is_cancelling=False,
             **CLEARED_OFFER,
         )  # fmt: skip
-        self._worker.ask(
-            partial(request, _throttle_progress(self._cancel_event, self._worker.report))
-        )
+        progress = _throttle_progress(self._cancel_event, self._worker.report)
+        self._worker.ask(partial(_run_until_cancelled, request, progress))
 
     def _show_progress(self, done_and_total: tuple[int, int]) -> None:
         if self.is_working:
@@ -281,7 +269,7 @@ class ModelChooserController(QObject):
                 offer=DOWNLOADED_MESSAGE,
                 offered_bytes=0,
             )
-        elif not isinstance(answer, _ActionCancellation) and not was_cancelled:
+        elif answer and not was_cancelled:
             self._offer = answer
             self._update_state(offer=describe_offer(answer), offered_bytes=answer.missing)
         self._continue_pending()
@@ -349,18 +337,30 @@ def _list_models(cache: Path) -> _ModelListing:
     return _ModelListing(models, model_opening.device_choices(), model_opening.can_open_models())
 
 
+def _run_until_cancelled(request: Callable[[Progress], object], progress: Progress) -> object:
+    """Return the result of a request, or None if it was cancelled.
+
+    An exception would keep the loaded weights alive by its traceback.
+    """
+    try:
+        return request(progress)
+    except CancelledError:
+        return None
+
+
 def _open_model(
-    path: Path, device: Device, dtype: Dtype, text: str, progress: Progress
-) -> _OpenResult | _DiskOffer | _ActionCancellation:
+    path: Path, device: Device, dtype: Dtype, text: str, progress: Progress, *, is_from_disk: bool
+) -> _OpenResult | _DiskOffer:
     model_opening.check_device(device, dtype)
     try:
-        opened = model_opening.open_model_source(path, device, dtype, text, progress)
-    except CancelledError:  # returned as a value: the traceback would keep the loaded weights alive
-        return _ActionCancellation()
+        opened = model_opening.open_model_source(
+            path, device, dtype, text, progress, is_from_disk=is_from_disk
+        )
     except InputError as refused:
         estimate = None
-        with suppress(InputError):
-            estimate = model_opening.estimate_disk_reading(path, device, dtype)
+        if not is_from_disk:
+            with suppress(InputError):
+                estimate = model_opening.estimate_disk_reading(path, device, dtype)
         if estimate is None:
             raise
         problem = refused.sentence.removesuffix(RUN_FROM_DISK_HINT).strip()  # the button says it
@@ -368,36 +368,13 @@ def _open_model(
     return _OpenResult(opened, device, dtype, text)
 
 
-def _open_model_from_disk(
-    path: Path, device: Device, dtype: Dtype, text: str, progress: Progress
-) -> _OpenResult | _ActionCancellation:
-    model_opening.check_device(device, dtype)
-    try:
-        opened = model_opening.open_model_source(
-            path, device, dtype, text, progress, is_from_disk=True
-        )
-    except CancelledError:  # as above
-        return _ActionCancellation()
-    return _OpenResult(opened, device, dtype, text)
-
-
-def _look_up_repository(
-    name: str, cache: Path, progress: Progress
-) -> RepositoryOffer | _ActionCancellation:
+def _look_up_repository(name: str, cache: Path, progress: Progress) -> RepositoryOffer:
     from visualizer.models.hub_download import look_up_repository
 
-    try:
-        return look_up_repository(name, cache, progress=progress)
-    except CancelledError:
-        return _ActionCancellation()
+    return look_up_repository(name, cache, progress=progress)
 
 
-def _download_model(
-    offer: RepositoryOffer, progress: Progress
-) -> _DownloadResult | _ActionCancellation:
+def _download_model(offer: RepositoryOffer, progress: Progress) -> _DownloadResult:
     from visualizer.models.hub_download import download_model
 
-    try:
-        return _DownloadResult(download_model(offer, progress))
-    except CancelledError:
-        return _ActionCancellation()
+    return _DownloadResult(download_model(offer, progress))

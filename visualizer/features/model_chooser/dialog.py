@@ -135,14 +135,14 @@ class ModelChooserDialog(QDialog):
         self.table, self.message, self.note, self.problem = (
             ModelTable(), PlainLabel(), PlainLabel(), PlainLabel(),
         )  # fmt: skip
-        self.offer, self.words, self.place = PlainLabel(), PlainLabel(), PlainLabel()
+        self.offer, self.status_label, self.place = PlainLabel(), PlainLabel(), PlainLabel()
         self.estimate = PlainLabel()
         word_wrapped = (
             self.message,
             self.note,
             self.problem,
             self.offer,
-            self.words,
+            self.status_label,
             self.estimate,
         )
         for label in word_wrapped:
@@ -224,7 +224,7 @@ class ModelChooserDialog(QDialog):
         self.line.setAccessibleName("Progress")
         self.cancel_button.clicked.connect(self.cancelRequested)
         row = row_layout(spacing=8)
-        row.addWidget(self.words, 1)
+        row.addWidget(self.status_label, 1)
         row.addWidget(self.cancel_button)
         column.addLayout(row)
         column.addWidget(self.line)
@@ -244,7 +244,7 @@ class ModelChooserDialog(QDialog):
             (self.note, panel.note),
             (self.offer, panel.offer),
             (self.problem, panel.problem),
-            (self.words, panel.words),
+            (self.status_label, panel.status),
             (self.estimate, panel.estimate),
         ):
             label.setText(text)

@@ -131,7 +131,7 @@ class ModelChooserPanel(Struct, frozen=True):
         Device and memory that models use, as a sentence.
     progress : float or None
         Progress from 0 to 1; None while it is unknown.
-    words : str
+    status : str
         The action in progress and how far it is; empty if idle.
     download : str
         Label of the download button.
@@ -149,7 +149,7 @@ class ModelChooserPanel(Struct, frozen=True):
     problem: str
     is_working: bool
     progress: float | None
-    words: str
+    status: str
     can_cancel: bool
     can_open: bool
     can_choose: bool
@@ -167,13 +167,9 @@ def present_model_chooser(state: ModelChooserState) -> ModelChooserPanel:
     at = next((at for at, row in enumerate(rows) if row.path == state.selected), -1)
     is_working = state.activity is not ModelActivity.NONE
     may_act = state.has_library and not is_working
-    message = (
-        LISTING_MESSAGE
-        if state.models is None
-        else ""
-        if rows or is_working
-        else EMPTY_FOLDER_MESSAGE
-    )
+    message = "" if rows or is_working else EMPTY_FOLDER_MESSAGE
+    if state.models is None:
+        message = LISTING_MESSAGE
     of = state.of
     return ModelChooserPanel(
         rows,
@@ -241,14 +237,10 @@ def _describe_activity(state: ModelChooserState) -> str:
         return CANCELLING_MESSAGE
     if state.activity is ModelActivity.LOOKING_UP:
         return f"Looking up {state.subject}…"
-    doing = "Opening" if state.activity is ModelActivity.OPENING else "Downloading"
+    is_opening = state.activity is ModelActivity.OPENING
+    doing = "Opening" if is_opening else "Downloading"
     if not state.of:
-        is_opening = state.activity is ModelActivity.OPENING
-        return (
-            f"{doing} {state.subject}. {IMPORTING_MESSAGE}"
-            if is_opening
-            else f"{doing} {state.subject}…"
-        )
+        return f"{doing} {state.subject}" + (f". {IMPORTING_MESSAGE}" if is_opening else "…")
     return f"{doing} {state.subject}: {format_progress(state.done, state.of)}"
 
 

@@ -53,7 +53,7 @@ class ModelConnectionDialog(QDialog):
         self._panel: ConnectionPanel | None = None
         self.host, self.token, self.ssh = QLineEdit(), QLineEdit(), QLineEdit()
         self.port, self.keep = QSpinBox(), QCheckBox("Save the &token on this computer")
-        self.tunnel, self.hint, self.problem, self.words = (PlainLabel() for _ in range(4))
+        self.tunnel, self.hint, self.problem, self.status_label = (PlainLabel() for _ in range(4))
         self._lines = {"host": self.host, "token": self.token, "ssh": self.ssh}
         self._set_up_fields()
         column = column_layout(self, (24, 16, 24, 16), spacing=8)
@@ -62,7 +62,7 @@ class ModelConnectionDialog(QDialog):
         column.addLayout(self._build_grid())
         column.addWidget(self.problem)
         row = row_layout(spacing=8)
-        row.addWidget(self.words, 1)
+        row.addWidget(self.status_label, 1)
         self.cancel_button = QPushButton("&Stop")
         self.cancel_button.setAutoDefault(False)
         self.cancel_button.clicked.connect(self.cancelRequested)
@@ -98,7 +98,7 @@ class ModelConnectionDialog(QDialog):
         self.problem.setProperty("role", "warning")
         for label in (self.tunnel, self.hint):
             label.setProperty("role", "quiet")
-        for label in (self.tunnel, self.hint, self.problem, self.words):
+        for label in (self.tunnel, self.hint, self.problem, self.status_label):
             self._enable_word_wrap(label)
 
     @staticmethod
@@ -112,24 +112,19 @@ class ModelConnectionDialog(QDialog):
         grid.setHorizontalSpacing(8)
         grid.setVerticalSpacing(8)
         grid.setColumnStretch(1, 1)
-        host, port, token, ssh = (
-            PlainLabel(words) for words in ("Host", "Port", "Token", "Or start it over SSH")
-        )
-        for label, part in (
-            (host, self.host), (port, self.port), (token, self.token), (ssh, self.ssh),
-        ):  # fmt: skip
-            label.setBuddy(part)
-        grid.addWidget(host, 0, 0)
         grid.addWidget(self.host, 0, 1)
-        grid.addWidget(port, 0, 2)
         grid.addWidget(self.port, 0, 3)
-        grid.addWidget(token, 1, 0)
-        grid.addWidget(self.token, 1, 1, 1, 3)
-        grid.addWidget(self.keep, 2, 1, 1, 3)
-        grid.addWidget(self.hint, 3, 1, 1, 3)
-        grid.addWidget(self.tunnel, 4, 1, 1, 3)
-        grid.addWidget(ssh, 5, 0)
-        grid.addWidget(self.ssh, 5, 1, 1, 3)
+        for row, part in enumerate((self.token, self.keep, self.hint, self.tunnel, self.ssh), 1):
+            grid.addWidget(part, row, 1, 1, 3)
+        for name, part, row, column in (
+            ("Host", self.host, 0, 0),
+            ("Port", self.port, 0, 2),
+            ("Token", self.token, 1, 0),
+            ("Or start it over SSH", self.ssh, 5, 0),
+        ):
+            label = PlainLabel(name)
+            label.setBuddy(part)
+            grid.addWidget(label, row, column)
         return grid
 
     def show_panel(self, panel: ConnectionPanel) -> None:
@@ -151,11 +146,11 @@ class ModelConnectionDialog(QDialog):
         self.tunnel.setVisible(panel.has_server)
         for label, text in (
             (self.hint, panel.save_token_hint), (self.problem, panel.problem),
-            (self.words, panel.words),
+            (self.status_label, panel.status),
         ):  # fmt: skip
             label.setText(text)
             label.setVisible(bool(text))
-        self.cancel_button.setVisible(bool(panel.words))
+        self.cancel_button.setVisible(bool(panel.status))
         self.cancel_button.setEnabled(panel.can_cancel)
         self.connect_button.setEnabled(panel.can_connect)
         is_new = panel.problem and (before is None or before.problem != panel.problem)
@@ -166,7 +161,7 @@ class ModelConnectionDialog(QDialog):
 
     def reject(self) -> None:
         """Cancel the connection attempt; if there is none, close the dialog."""
-        if self._panel and self._panel.words:
+        if self._panel and self._panel.status:
             self.cancelRequested.emit()
         else:
             super().reject()

@@ -65,7 +65,7 @@ class ConnectionPanel(Struct, frozen=True):
     ----------
     has_server : bool
         Whether host, port and token can be entered; False if an SSH command is given.
-    words : str
+    status : str
         The action in progress; empty if idle.
     """
 
@@ -80,7 +80,7 @@ class ConnectionPanel(Struct, frozen=True):
     is_input_enabled: bool
     can_connect: bool
     can_cancel: bool
-    words: str
+    status: str
     problem: str
     problem_field: str
 

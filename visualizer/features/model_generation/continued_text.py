@@ -61,13 +61,13 @@ class Continuation(Struct, frozen=True, eq=False):
 
     Parameters
     ----------
-    of : ContinuedText
+    source : ContinuedText
         The text that was continued.
     before, tree : GenerationTree
         The tree before and after.
     """
 
-    of: ContinuedText
+    source: ContinuedText
     before: GenerationTree
     tree: GenerationTree
     reading: NodeReading
@@ -82,7 +82,7 @@ class BranchText(Struct, frozen=True, eq=False):
         Whether the tokenizer splits the text into the generated tokens.
     """
 
-    of: ContinuedText
+    source: ContinuedText
     text: str
     is_split_alike: bool
 
@@ -90,14 +90,14 @@ class BranchText(Struct, frozen=True, eq=False):
 class RejectedStep(Struct, frozen=True, eq=False):
     """The error message of a step that was rejected."""
 
-    of: ContinuedText
+    source: ContinuedText
     sentence: str
 
 
 class FailedStep(Struct, frozen=True, eq=False):
     """An unexpected exception raised by a step."""
 
-    of: ContinuedText
+    source: ContinuedText
     error: Exception
 
 
@@ -118,7 +118,7 @@ class ContinuedText:
         self._is_chat = is_chat
         self._is_closed = Event()
 
-    def leave(self) -> None:
+    def cancel(self) -> None:
         """Cancel the current step and all later ones; the text is no longer shown."""
         self._is_closed.set()
 
@@ -130,7 +130,7 @@ class ContinuedText:
         reserve_window_core()
         return create_token_reader(self.model, self._text, self._factors, is_chat=self._is_chat)
 
-    def read(self, tree: GenerationTree, sampling: Sampling) -> Continuation:
+    def read_current_node(self, tree: GenerationTree, sampling: Sampling) -> Continuation:
         """Run the model up to the current node.
 
         Raises
@@ -143,7 +143,7 @@ class ContinuedText:
             tree = tree.restart(reader.words)
         return self._read_node(tree, tree, sampling)
 
-    def draw(self, before: GenerationTree, sampling: Sampling) -> Continuation:
+    def sample_token(self, before: GenerationTree, sampling: Sampling) -> Continuation:
         """Sample a token after the current node and run the model on it."""
         reader = self._incremental_decoder
         reader.check_memory(len(before.path) + 1)
@@ -154,7 +154,7 @@ class ContinuedText:
         tree = before.append_sampled(drawable, reader.vocabulary, sampling_probabilities(logits))
         return self._read_node(before, tree, sampling)
 
-    def pick(self, before: GenerationTree, token: int, sampling: Sampling) -> Continuation:
+    def pick_token(self, before: GenerationTree, token: int, sampling: Sampling) -> Continuation:
         """Append a token by its id, or go to the branch that has it; run the model on it."""
         reader = self._incremental_decoder
         reader.check_memory(len(before.path) + 1)

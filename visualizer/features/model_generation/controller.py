@@ -93,7 +93,7 @@ class ModelGenerationController(GenerationController):
         self._remaining = 0
         text, self.continued_text = self.continued_text, None
         if text:
-            text.leave()
+            text.cancel()
         if "_worker" in self.__dict__:
             self._worker.leave()
 
@@ -180,7 +180,7 @@ class ModelGenerationController(GenerationController):
             factors = {edit.place: edit.factor for edit in source.edits}  # 0 if the head is off
             self.continued_text = ContinuedText(model, text, factors, source.is_chat)
         if before is not None:
-            before.leave()
+            before.cancel()
             self._worker.discard([before])  # frees its key/value cache on the worker thread
 
     def _notify_if_changed(self) -> None:
@@ -212,18 +212,18 @@ class ModelGenerationController(GenerationController):
             self._request_reading(text)
         elif self.picked is not None:
             picked, self.picked = self.picked, None
-            self._submit_step(text, partial(text.pick, tree, picked, self.sampling))
+            self._submit_step(text, partial(text.pick_token, tree, picked, self.sampling))
         elif self._is_use_requested:
             self._is_use_requested = False
             self._submit_step(text, partial(text.text_of, tree))
         elif self._remaining:
-            self._submit_step(text, partial(text.draw, tree, self.sampling))
+            self._submit_step(text, partial(text.sample_token, tree, self.sampling))
         elif self._is_seen and self.readings[tree.at].bars.sampling != self.sampling:
             self._request_reading(text)
 
     def _request_reading(self, text: ContinuedText) -> None:
         if not self._is_refused:  # it would be rejected again
-            self._submit_step(text, partial(text.read, self.tree, self.sampling))
+            self._submit_step(text, partial(text.read_current_node, self.tree, self.sampling))
 
     def _submit_step(
         self, text: ContinuedText, step: Callable[[], Continuation | BranchText]
@@ -233,7 +233,7 @@ class ModelGenerationController(GenerationController):
     def _handle_answer(self, answer: Continuation | BranchText | RejectedStep | FailedStep) -> None:
         if isinstance(answer, FailedStep):
             self.failed.emit("".join(traceback.format_exception(answer.error)))
-        if answer.of is not self.continued_text:
+        if answer.source is not self.continued_text:
             pass  # belongs to an earlier text
         elif isinstance(answer, FailedStep):
             self._stop_with_problem(GENERATION_FAILED_MESSAGE)
@@ -286,15 +286,11 @@ class ModelGenerationController(GenerationController):
         reading = self.readings.get(self.tree.at)
         is_ended = reading is not None and reading.is_end
         self._remaining = 0 if is_ended or self.continued_text is None else count
-        self._problem, self._is_refused = "", False
-        self._notify_listeners()
-        self._run_next_step()
+        self._restart_steps()
 
     def pick(self, token: int) -> None:
         self._remaining, self.picked = 0, token
-        self._problem, self._is_refused = "", False
-        self._notify_listeners()
-        self._run_next_step()
+        self._restart_steps()
 
     def go_to_step(self, step: int) -> None:
         """Go to a token of the current branch by its number; 0 is the end of the given text."""
@@ -303,8 +299,12 @@ class ModelGenerationController(GenerationController):
 
     def _go_to(self, tree: GenerationTree) -> None:
         self._remaining, self.picked = 0, None
-        self._problem, self._is_refused = "", False
         self.tree = tree
+        self._restart_steps()
+
+    def _restart_steps(self) -> None:
+        """Clear the error message and start the next pending step."""
+        self._problem, self._is_refused = "", False
         self._notify_listeners()
         self._run_next_step()
 
@@ -314,9 +314,9 @@ class ModelGenerationController(GenerationController):
         self.readings = {ROOT_NODE: readings.pop(ROOT_NODE)} if ROOT_NODE in readings else {}
         self._go_to(self.tree.restart(self.tree.prompt))
 
-    def choose(self, sampling: Sampling) -> None:
+    def set_sampling(self, sampling: Sampling) -> None:
         self._is_refused = False  # retry the current node
-        super().choose(sampling)
+        super().set_sampling(sampling)
         self._run_next_step()
 
     def set_steps(self, steps: int) -> None:

@@ -50,7 +50,7 @@ class HeadRows(Struct, frozen=True, eq=False):
         [query, key], the last rows up to the current token; NaN where attention is masked.
     first : int
         Position of the first row in the text.
-    given : int
+    prompt_tokens : int
         Number of tokens of the given text.
     labels : tuple of str
         Labels of all keys.
@@ -59,7 +59,7 @@ class HeadRows(Struct, frozen=True, eq=False):
     head: LayerAndHead
     weights: np.ndarray
     first: int
-    given: int
+    prompt_tokens: int
     labels: tuple[str, ...]
 
     @property
@@ -159,8 +159,8 @@ def present_model_generation(state: GenerationState) -> ModelGenerationPanel:
     return ModelGenerationPanel(
         "",
         state.problem,
-        replace(shown, said=_describe_position(shown.said, reading)),
-        replace(bars, sampling=state.sampling, taken=taken),
+        replace(shown, status=_describe_position(shown.status, reading)),
+        replace(bars, sampling=state.sampling, next_on_branch=taken),
         _join_rows(state),
         len(tree.path),
         len(tree.path) + len(tree.following_nodes),

@@ -104,7 +104,7 @@ class HeadRowsView(QWidget):
         painter.setPen(QPen(QColor(self._theme.hairline), 1))
         painter.drawRect(whole)
         painter.setPen(QPen(QColor(self._theme.quiet), 1, Qt.PenStyle.DashLine))
-        given = self._rows.given - self._rows.first
+        given = self._rows.prompt_tokens - self._rows.first
         if 0 < given < rows:
             height = 1 + given * side
             painter.drawLine(QPointF(1, height), QPointF(1 + side * keys, height))

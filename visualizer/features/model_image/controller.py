@@ -54,10 +54,9 @@ class ModelImageController(QObject):
             model = self._workspace.document.model
             known = model.image.path if model and model.image else ""
             folder = Path(known).parent if known else Path.home()
-            ask_open_path(self._window, folder, IMAGE_FILE_FILTER, self._open_named)
-
-    def _open_named(self, name: str) -> None:
-        self.use_image(Path(name))
+            ask_open_path(
+                self._window, folder, IMAGE_FILE_FILTER, lambda name: self.use_image(Path(name))
+            )
 
     def use_image(self, path: Path | None) -> None:
         """Use an image file as the model's input; ask for a file if `path` is None."""

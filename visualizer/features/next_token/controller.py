@@ -52,22 +52,15 @@ class HeadEditController(QObject):
     def set_kind(self, kind: str) -> None:
         """Set the kind of edit of the shown heads; an empty `kind` removes the edit."""
         heads = self._workspace.screen.panel(NEXT_TOKEN_PANEL).heads
-        head_edits = {
-            place: edit for place, edit in self._current_edits.items() if place not in heads
-        }
-        if kind:
-            factor, text = 0.0, ""
-            if kind == HeadEditKind.SCALED:
-                factor = DEFAULT_HEAD_FACTOR
-            if kind == HeadEditKind.PATCHED:
-                text = self._workspace.document.text
-            new_edits = {
-                place: HeadEdit(*place, HeadEditKind(kind), factor, text) for place in heads
-            }
-            unchanged = {
-                place: edit for place, edit in self._current_edits.items() if edit.kind == kind
-            }
-            head_edits = {**head_edits, **new_edits, **unchanged}
+        head_edits = self._current_edits
+        for place in heads:
+            edit = head_edits.pop(place, None)
+            if edit and edit.kind == kind:
+                head_edits[place] = edit
+            elif kind:
+                factor = DEFAULT_HEAD_FACTOR if kind == HeadEditKind.SCALED else 0.0
+                text = self._workspace.document.text if kind == HeadEditKind.PATCHED else ""
+                head_edits[place] = HeadEdit(*place, HeadEditKind(kind), factor, text)
         self._set_edits(head_edits)
 
     def set_factor(self, factor: float) -> None:
@@ -90,11 +83,8 @@ class HeadEditController(QObject):
             self._workspace.set("model", replace(model, edits=(), cuts=()))
 
     def _edit_shown(self, kind: HeadEditKind, change: Callable[[HeadEdit], HeadEdit]) -> None:
-        heads, head_edits = (
-            self._workspace.screen.panel(NEXT_TOKEN_PANEL).heads,
-            self._current_edits,
-        )
-        for place in heads:
+        head_edits = self._current_edits
+        for place in self._workspace.screen.panel(NEXT_TOKEN_PANEL).heads:
             if place in head_edits and head_edits[place].kind is kind:
                 head_edits[place] = change(head_edits[place])
         self._set_edits(head_edits, going_on=True)

@@ -108,13 +108,13 @@ class NextTokenPanel(Struct, frozen=True):
         return self.edit.kind if self.edit and not self.is_mixed else None
 
     @property
-    def describe_heads(self) -> str:
+    def heads_description(self) -> str:
         """Description of the heads that a choice applies to."""
         words = heads_in_words(self.heads)
         return words[:1].upper() + words[1:]
 
     @property
-    def describe_edits(self) -> tuple[str, ...]:
+    def edit_descriptions(self) -> tuple[str, ...]:
         """Descriptions of all edits, one per line."""
         edits = (f"Edited: {edits_in_words(self.edits)}.",) if self.edits else ()
         return (*edits, *self.cuts)
@@ -163,6 +163,7 @@ def present_next_token(resolved: ResolvedView, refused: InputError | None = None
     rows = sorted(reading.next_tokens, key=lambda row: -row.probability)
     heads = _editable_heads(resolved, reading.layers) if reading.are_heads_switchable else ()
     edit, is_mixed = _common_edit(model, heads)
+    hint = METHOD_NOTE if model.image is None else IMAGE_METHOD_NOTE
     return NextTokenPanel(
         tuple(rows),
         reading.no_next_token,
@@ -174,13 +175,9 @@ def present_next_token(resolved: ResolvedView, refused: InputError | None = None
         is_mixed,
         reading.largest_changes,
         refused.sentence if refused and refused.field in EDIT_FIELDS else "",
-        _editing_hint(model) if reading.are_heads_switchable else ABLATION_UNAVAILABLE,
+        hint if reading.are_heads_switchable else ABLATION_UNAVAILABLE,
         model.image is not None,
     )
-
-
-def _editing_hint(model: ModelSource) -> str:
-    return METHOD_NOTE if model.image is None else IMAGE_METHOD_NOTE
 
 
 def _describe_cuts(model: ModelSource, tokens: tuple[str, ...]) -> tuple[str, ...]:

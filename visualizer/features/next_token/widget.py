@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
 )
 
 from visualizer.features.next_token.presenter import NEXT_TOKEN_PANEL, NextTokenPanel
-from visualizer.format import format_share
+from visualizer.generation.next_tokens_presenter import format_short_share
 from visualizer.language.tokenizers import visible_token
 from visualizer.models.model_source import MAX_HEAD_SCALE, MAX_SOURCE_LENGTH, HeadEditKind
 from visualizer.widgets.accessibility import set_accessible_value
@@ -139,9 +139,9 @@ class NextTokenPane(QScrollArea):
         self._shown = (panel, theme)
         for label, words in (
             (self.message, panel.message),
-            (self.heads, f"{panel.describe_heads}:" if panel.heads else ""),
+            (self.heads, f"{panel.heads_description}:" if panel.heads else ""),
             (self.problem, panel.problem),
-            (self.edits, "\n".join(panel.describe_edits)),
+            (self.edits, "\n".join(panel.edit_descriptions)),
             (self.key, LEGEND if panel.rows and panel.is_edited else ""),
             (self.changes, panel.changes_description),
             (self.hint, panel.hint),
@@ -249,11 +249,6 @@ class TokenBars(QWidget):
         painter.setPen(quiet)
         flags = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
         painter.drawText(place, flags, format_short_share(row.probability_of_all_heads))
-
-
-def format_short_share(share: float) -> str:
-    """Format a share as a short percentage."""
-    return format_share(share).replace("less than", "<").replace("more than", ">")
 
 
 def widest_share_width(metrics: QFontMetricsF) -> float:

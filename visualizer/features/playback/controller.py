@@ -48,7 +48,7 @@ class PlaybackController(QObject):
         bar.skipped.connect(self.skip)
         bar.grainChosen.connect(self.set_grain)
         bar.speedChosen.connect(self.set_speed)
-        bar.questionChosen.connect(self.ask)
+        bar.questionChosen.connect(self.set_question)
 
     @property
     def playhead(self) -> Playhead:
@@ -214,7 +214,7 @@ class PlaybackController(QObject):
         playhead = replace(self.playhead, is_playing=False)
         self._workspace.change_view(guess=guess, playhead=playhead)
 
-    def ask(self, question: PredictionQuestion) -> None:
+    def set_question(self, question: PredictionQuestion) -> None:
         """Set the question (largest cells or zero cells) and clear the marks."""
         guess = self._workspace.wanted.guess
         if guess:

@@ -132,17 +132,13 @@ def present_playback(
         )
         is_revealed = guess.is_revealed
         return replace(bar, caption=caption_text, question=guess.question, is_revealed=is_revealed)
-    return _describe_step(resolved, place, bar) if place else bar
-
-
-def _describe_step(
-    resolved: ResolvedView, place: PlaybackPosition, bar: PlaybackBarState
-) -> PlaybackBarState:
+    if place is None:
+        return bar
     run, leading, head = resolved.run, resolved.leading, resolved.caption_head
-    step = resolved.timeline.step(place)
+    step = timeline.step(place)
     return replace(
         bar,
-        where=_describe_place(run, resolved.timeline, place),
+        where=_describe_place(run, timeline, place),
         caption=describe_step(run, leading, step, head),
         equation=equation(run, leading, step, head),
     )

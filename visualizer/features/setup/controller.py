@@ -37,7 +37,7 @@ class SetupController(QObject):
             is_switch = isinstance(value, bool)  # a switch already shows its new state
             self._workspace.set(name, value, going_on=going_on, is_seen=is_switch)
 
-    def remedy(self, field: str) -> None:
+    def apply_remedy(self, field: str) -> None:
         """Apply the fix offered for an error of a setting or a text."""
         panel = self._workspace.screen.panel(SETUP_PANEL)
         problem = panel.second.problem if field == "second" and panel.second else panel.problem

@@ -23,7 +23,7 @@ def connect(pane: SetupPane, to: FeatureControllers) -> None:
     pane.imageRequested.connect(to.model_image_controller.choose)
     pane.chosen.connect(to.setup.change_setting)
     pane.settled.connect(to.workspace.history.seal)
-    pane.remedyRequested.connect(to.setup.remedy)
+    pane.remedyRequested.connect(to.setup.apply_remedy)
     pane.leadingStepped.connect(to.view_controller.step_leading)
     pane.captured.left.connect(to.workspace.return_to_text)
     causal = pane.rows["causal"].control

@@ -6,7 +6,6 @@ For captured attention, a notice replaces the settings.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from html import escape
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +29,6 @@ from visualizer.features.setup.presenter import (
     ImageField,
     SecondTextField,
     SetupPanel,
-    TextProblem,
 )
 from visualizer.language.tokenizers import TokenizerKind
 from visualizer.session.document import LineSplit, find_changed_span
@@ -38,9 +36,9 @@ from visualizer.session.setting_definitions import describe_custom_values, forma
 from visualizer.widgets.focus_ring import OWN_FOCUS_PROPERTY
 from visualizer.widgets.icons import icon
 from visualizer.widgets.input_filters import install_input_filters
-from visualizer.widgets.labels import ElidedLabel, PlainLabel, RichLabel, plain_tooltip
+from visualizer.widgets.labels import ElidedLabel, PlainLabel, ProblemLabel
 from visualizer.widgets.layouts import column_layout, row_layout
-from visualizer.widgets.setting_controls import CONTROL_TYPES, SettingControl, SettingRow
+from visualizer.widgets.setting_controls import CONTROL_TYPES, SettingControl, SettingRow, combo_box
 from visualizer.widgets.theme import LIGHT
 
 if TYPE_CHECKING:
@@ -69,7 +67,7 @@ class MaskMatrixControl(SettingControl):
         install_input_filters(self.box)
         self.box.setProperty(OWN_FOCUS_PROPERTY, True)
         self._shown: BooleanMatrix | None = None
-        self.add(self.box, "QPlainTextEdit", 1)
+        self.add_control(self.box, "QPlainTextEdit", 1)
 
     def show_value(self, value: Any) -> None:
         if value == self._shown:
@@ -95,7 +93,7 @@ class CustomValuesControl(SettingControl):
         self.words.setWordWrap(True)
         self.draw.clicked.connect(self._draw_random_values)
         self.row.addWidget(self.words, 1)
-        self.add(self.draw, "QPushButton")
+        self.add_control(self.draw, "QPushButton")
 
     def show_value(self, value: Any) -> None:
         self.words.setText(describe_custom_values(self.setting, value))
@@ -162,7 +160,7 @@ class SetupPane(QScrollArea):
         self.sentence.setFixedHeight(self.sentence.fontMetrics().lineSpacing() * 4 + 12)
         self.sentence.textChanged.connect(self._emit_text)
         self.sentence.textLimitExceeded.connect(self.textTooLong)
-        self.problem = TextProblemLabel()
+        self.problem = ProblemLabel()
         self.problem.linkActivated.connect(self._request_text_fix)
         self.tokenizer = self._create_combo_box(
             "tokenizer",
@@ -197,7 +195,7 @@ class SetupPane(QScrollArea):
         self.second.textChanged.connect(self._emit_second_text)
         self.second.textLimitExceeded.connect(self.secondTooLong)
         self.second_label.setBuddy(self.second)
-        self.second_problem = TextProblemLabel()
+        self.second_problem = ProblemLabel()
         self.second_problem.linkActivated.connect(self._request_second_fix)
         for widget in (self.second_label, self.second, self.second_problem):
             column.addWidget(widget)
@@ -210,11 +208,11 @@ class SetupPane(QScrollArea):
         row = row_layout(spacing=8)
         self.choose_image, self.image_name = QPushButton("Choose an image…"), ElidedLabel()
         self.choose_image.setObjectName("choose an image")
-        self.choose_image.clicked.connect(self._request_image)
+        self.choose_image.clicked.connect(self.imageRequested)
         install_input_filters(self.choose_image)
         row.addWidget(self.choose_image)
         row.addWidget(self.image_name, 1)
-        self.image_problem = TextProblemLabel()
+        self.image_problem = ProblemLabel()
         column.addLayout(row)
         column.addWidget(self.image_problem)
         self.image_part.hide()
@@ -251,13 +249,8 @@ class SetupPane(QScrollArea):
     def _create_combo_box(
         self, name: str, help_: str, choices: tuple[tuple[object, str], ...]
     ) -> QComboBox:
-        box = QComboBox()
-        for value, words in choices:
-            box.addItem(words, value)
-        box.setToolTip(plain_tooltip(help_))
-        box.setAccessibleName(help_)
+        box = combo_box(help_, choices)
         box.setObjectName(name)
-        box.setProperty("setting", name)
         box.activated.connect(self._emit_choice)
         return box
 
@@ -337,7 +330,7 @@ class SetupPane(QScrollArea):
 
     def _show_text(self, setup: SetupPanel) -> None:
         self.sentence.show_text(setup.text)
-        self.problem.show_problem(setup.problem)
+        self.problem.show_problem(setup.problem.sentence, setup.problem.remedy_text)
         self.tokenizer.setCurrentIndex(self.tokenizer.findData(setup.tokenizer))
         self.lines.setCurrentIndex(self.lines.findData(setup.lines))
 
@@ -348,7 +341,7 @@ class SetupPane(QScrollArea):
         if field:
             self.second_label.setText(field.label)
             self.second.setAccessibleName(field.label)
-            self.second_problem.show_problem(field.problem)
+            self.second_problem.show_problem(field.problem.sentence, field.problem.remedy_text)
 
     def _show_image(self, field: ImageField | None) -> None:
         """Show the image file instead of the text if the model takes an image."""
@@ -356,7 +349,7 @@ class SetupPane(QScrollArea):
         self.sentence.setVisible(field is None)
         if field:
             self.image_name.show_text(field.name, field.path)
-            self.image_problem.show_problem(field.problem)
+            self.image_problem.show_problem(field.problem.sentence, field.problem.remedy_text)
 
     def _show_parts(self, parts: AttentionKinds) -> None:
         """Show the kinds of attention if there are several."""
@@ -422,9 +415,6 @@ class SetupPane(QScrollArea):
     def _emit_text(self) -> None:
         self.textTyped.emit(self.sentence.toPlainText())
 
-    def _request_image(self) -> None:
-        self.imageRequested.emit()
-
     def _emit_second_text(self) -> None:
         self.secondTyped.emit(self.second.toPlainText())
 
@@ -437,29 +427,8 @@ class SetupPane(QScrollArea):
     def _emit_choice(self, index: int) -> None:
         box = self.sender()
         if isinstance(box, QComboBox):
-            name = box.property("setting")
+            name = box.objectName()
             self.chosen.emit(name, CHOICE_TYPES[name](box.itemData(index)), False)
-
-
-class TextProblemLabel(RichLabel):
-    """Error message for a text, with a link to fix it; hidden if there is no error."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.setWordWrap(True)
-        self.setProperty("role", "warning")
-        self.setTextInteractionFlags(
-            Qt.TextInteractionFlag.LinksAccessibleByMouse
-            | Qt.TextInteractionFlag.LinksAccessibleByKeyboard
-        )
-        self.hide()
-
-    def show_problem(self, problem: TextProblem) -> None:
-        words = escape(problem.sentence)
-        if problem.remedy_text:
-            words += f" <a href='mend'>{escape(problem.remedy_text)}</a>"
-        self.setText(words)
-        self.setVisible(bool(problem.sentence))
 
 
 TEXT_PLACEHOLDER = "Type or paste text"
@@ -481,12 +450,12 @@ def has_longer_word(text: str, length: int) -> bool:
     return may_have and max(map(len, text.split()), default=0) > length
 
 
-def _place_after(text: str) -> int:
+def _position_after(text: str) -> int:
     """Return the cursor position after a text. Qt counts characters beyond U+FFFF as two."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-def _characters_before(place: int, text: str) -> int:
+def _count_characters(place: int, text: str) -> int:
     """Return the number of characters before a cursor position."""
     before = text.encode("utf-16-le", "surrogatepass")[: 2 * place]
     return len(before.decode("utf-16-le", "surrogatepass"))
@@ -517,7 +486,7 @@ class InputTextEdit(QPlainTextEdit):
     def insertFromMimeData(self, source: QMimeData) -> None:
         text, cursor = self.toPlainText(), self.textCursor()
         start, end = (
-            _characters_before(place, text)
+            _count_characters(place, text)
             for place in (cursor.selectionStart(), cursor.selectionEnd())
         )
         whole = text[:start] + source.text() + text[end:]
@@ -556,7 +525,7 @@ class InputTextEdit(QPlainTextEdit):
         )
         if shown == before:
             return
-        place = _place_after(shown[: find_changed_span(before, shown)[1]])
+        place = _position_after(shown[: find_changed_span(before, shown)[1]])
         # Signals are blocked, as characters that Qt replaces would otherwise count as an edit.
         with self._adapt_wrap_mode(text), QSignalBlocker(self):
             self.setPlainText(text)
@@ -573,25 +542,22 @@ class CapturedNotice(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.says = PlainLabel()
-        self.says.setWordWrap(True)
-        self.says.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.notice = PlainLabel()
+        self.notice.setWordWrap(True)
+        self.notice.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.back = QPushButton("Return to module")
         self.back.setObjectName("back to a module")
         self.back.setToolTip("Compute attention for text again, with the previous settings")
-        self.back.clicked.connect(self._emit_left)
+        self.back.clicked.connect(self.left)
         install_input_filters(self.back)
         column = column_layout(self, (0, 4, 0, 0), spacing=8)
-        column.addWidget(self.says)
+        column.addWidget(self.notice)
         column.addWidget(self.back, 0, Qt.AlignmentFlag.AlignLeft)
         self.hide()
 
     def show_notice(self, says: str) -> None:
         """Show a notice; hide the widget if it is empty."""
-        if self.says.text() != says:
-            self.says.setText(says)
+        if self.notice.text() != says:
+            self.notice.setText(says)
             self.setAccessibleName(says)
         self.setVisible(bool(says))
-
-    def _emit_left(self) -> None:
-        self.left.emit()

@@ -77,10 +77,11 @@ class HeadSplit(Struct, frozen=True):
         return min(self.tokens, MAX_ROWS)
 
     @property
-    def says(self) -> str:
+    def sentence(self) -> str:
         """A sentence that describes the split."""
         if self.heads == 1:
-            return f"One head has {_all_columns_in_words(self.width)}."
+            columns = f"all {self.width} columns" if self.width > 1 else "the only column"
+            return f"One head has {columns}."
         if self.arrangement is Arrangement.STACKED:
             own = format_count(self.d_head, "column")
             return (
@@ -89,7 +90,7 @@ class HeadSplit(Struct, frozen=True):
         return f"Each of {self.heads} heads takes {self.d_head} of the {self.width} columns."
 
     @property
-    def left_out(self) -> str:
+    def omission_note(self) -> str:
         """Note on the drawn part; empty if everything is drawn."""
         heads, each = len(set(self.columns)), self.columns.count(0)
         said = [f"{heads} of {self.heads} heads"] if heads < self.heads else []
@@ -128,10 +129,6 @@ def find_head_split(run: Run, current: str | None) -> HeadSplit | None:
     )
 
 
-def _all_columns_in_words(columns: int) -> str:
-    return f"all {columns} columns" if columns > 1 else "the only column"
-
-
 _NAMES = {"token": "tokens", "query": "queries", "key": "keys", "head": "heads"}
 
 
@@ -142,7 +139,7 @@ class TensorAxis(Struct, frozen=True):
     size: int
 
     @property
-    def counts(self) -> str:
+    def unit(self) -> str:
         """Unit of the axis; queries and keys count tokens."""
         return "tokens" if self.name in {"queries", "keys"} else self.name
 
@@ -180,7 +177,7 @@ class ShapeRow(Struct, frozen=True):
         return "  ·  ".join([*products, format_size(self.bytes)])
 
     @property
-    def plain(self) -> str:
+    def plain_text(self) -> str:
         """The whole row as plain text, for screen readers."""
         dims = ", ".join(f"{dim.name} {dim.size}" for dim in self.dims)
         parts = (f"{self.title}: {dims}", self.says, *self.equations, self.cost)
@@ -214,18 +211,14 @@ SHAPES_PANEL: PanelId[ShapesPanel] = PanelId("Shapes")
 
 def present_shapes(resolved: ResolvedView, previous: ShapesPanel) -> ShapesPanel:
     """Present the shapes of a run; the stage in playback or under the pointer is current."""
-    run, current = resolved.run, _current_stage(resolved)
+    run, cell = resolved.run, resolved.hovered or resolved.pinned
+    current = resolved.focus or (cell.stage if cell else None)
     rows = tuple(_build_row(run, stage, stage.name == current) for stage in run.trace.stages)
     products = sum(row.multiply_adds for row in rows)
     taken = f"{format_count(products, 'multiply-add')} in matrix products"
     total = f"Total: {taken}; the stages take {format_size(run.trace.bytes)}."
     made = ShapesPanel(rows, _describe_batch(run), total, find_head_split(run, current))
     return previous if made == previous else made
-
-
-def _current_stage(resolved: ResolvedView) -> str | None:
-    cell = resolved.hovered or resolved.pinned
-    return resolved.focus or (cell.stage if cell else None)
 
 
 def _describe_batch(run: Run) -> str:

@@ -87,7 +87,7 @@ class HeadSplitView(QWidget):
         before, self._split, self._theme = self._split, split, theme
         if split and split != before:
             self.setAccessibleName(f"{split.symbol}: {split.joined}, split {split.with_head_axis}")
-            self.setAccessibleDescription(split.says)
+            self.setAccessibleDescription(split.sentence)
             if before and split.is_split and _is_different_matrix(before, split):
                 self._jump_to(0.0)
             self.animate_split(1.0 if split.is_split else 0.0, at_once=before is None)
@@ -252,7 +252,7 @@ class ShapesPane(QWidget):
         for widget in (self.drawing, self.next_branch_button, self.total):
             widget.setVisible(split is not None)
         self.next_branch_button.setEnabled(split is not None and split.heads > 1)
-        self.says.setText(f"{split.says} {split.left_out}".strip() if split else "")
+        self.says.setText(f"{split.sentence} {split.omission_note}".strip() if split else "")
         if not ledger.rows:
             self.says.setText(EMPTY_MESSAGE)
         self.batch.setText(ledger.batch)
@@ -363,7 +363,7 @@ class ShapeRowButton(QAbstractButton):
         if row == self.shape_row and theme is self._theme:
             return
         self.shape_row, self._theme = row, theme
-        self.setAccessibleName(row.plain)
+        self.setAccessibleName(row.plain_text)
         self.setAccessibleDescription("Current stage" if row.is_current else "")
         self.updateGeometry()
         self.update()
@@ -463,7 +463,7 @@ class ShapeRowButton(QAbstractButton):
         theme, dims = self._theme, self.dims()
         line = font_metrics(TEXT_SIZE_PX).height()
         for number, (dim, place) in enumerate(dims):
-            is_lit = dim.counts == self.lit
+            is_lit = dim.unit == self.lit
             if is_lit:
                 painter.setPen(QPen(QColor(theme.border), 1))
                 painter.setBrush(QColor(theme.field))
@@ -501,7 +501,7 @@ class ShapeRowButton(QAbstractButton):
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         super().mouseMoveEvent(event)
         under = (dim for dim, place in self.dims() if place.contains(event.position()))
-        self._set_pointed(next((dim.counts for dim in under), ""))
+        self._set_pointed(next((dim.unit for dim in under), ""))
 
     def leaveEvent(self, event: QEvent) -> None:
         super().leaveEvent(event)

@@ -139,7 +139,7 @@ class StartPage(QWidget):
         self._theme = LIGHT
         self.cards = {example: ExampleCard(example) for example in EXAMPLE_TEXTS}
         self.recent: list[RecentDocumentButton] = []
-        self.none = PlainLabel("Documents you open or save appear here.")
+        self.no_recent_label = PlainLabel("Documents you open or save appear here.")
         self.open = QPushButton("Open…")
         self.show_at_start_box = QCheckBox("Show this page at startup")
         self.close_button = QPushButton("Close")
@@ -188,9 +188,9 @@ class StartPage(QWidget):
     def _build_sidebar(self) -> QVBoxLayout:
         title = PlainLabel("Recent documents")
         title.setStyleSheet("font-weight: 600")
-        self.none.setProperty("role", "quiet")
-        self.none.setWordWrap(True)
-        for label in (title, self.none):
+        self.no_recent_label.setProperty("role", "quiet")
+        self.no_recent_label.setWordWrap(True)
+        for label in (title, self.no_recent_label):
             label.setFixedWidth(round(SIDEBAR_WIDTH_PX * text_scale()))
         self.open.setToolTip("Open a document, tensor file or text (Ctrl+O)")
         self.open.clicked.connect(self.openRequested)
@@ -202,7 +202,7 @@ class StartPage(QWidget):
         column.addWidget(title)
         self._list = column_layout(spacing=0)
         column.addLayout(self._list)
-        column.addWidget(self.none)
+        column.addWidget(self.no_recent_label)
         column.addWidget(self.open, 0, Qt.AlignmentFlag.AlignLeft)
         column.addStretch(1)
         column.addWidget(self.show_at_start_box)
@@ -237,7 +237,7 @@ class StartPage(QWidget):
         for last in (self.open, self.show_at_start_box, self.close_button):
             self.setTabOrder(before, last)
             before = last
-        self.none.setVisible(not self.recent)
+        self.no_recent_label.setVisible(not self.recent)
 
     def _choose_recent(self) -> None:
         button = self.sender()

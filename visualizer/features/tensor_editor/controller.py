@@ -21,6 +21,8 @@ from visualizer.session.cell_address import Cell
 from visualizer.session.view import TableSelection
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from visualizer.session.document import Document
     from visualizer.session.workspace import Workspace
 
@@ -32,41 +34,35 @@ class TensorEditController(QObject):
         super().__init__(parent)
         self._workspace = workspace
 
-    def choose(self, name: str) -> None:
+    def select_tensor(self, name: str) -> None:
         """Show another tensor for the same head."""
-        self._select_tensor(TableSelection(name, self._workspace.wanted.table.head))
+        self._workspace.change_view(table=TableSelection(name, self._workspace.wanted.table.head))
 
-    def choose_head(self, head: int) -> None:
+    def select_head(self, head: int) -> None:
         """Show another head, and move a pinned cell of this tensor to it."""
         selection, pinned = self._workspace.wanted.table, self._workspace.wanted.pinned
         if pinned and pinned.stage == selection.name and pinned.head is not None:
             pinned = Cell(pinned.stage, (head, *pinned.place[1:]))
         self._workspace.change_view(table=TableSelection(selection.name, head), pinned=pinned)
 
-    def pin(self, cell: Cell) -> None:
+    def pin_cell(self, cell: Cell) -> None:
         """Pin the cell selected in the table."""
         self._workspace.change_view(hovered=None, pinned=cell)
 
-    def type(self, name: str, row: int, column: int, text: str) -> None:
+    def set_number(self, name: str, row: int, column: int, text: str) -> None:
         """Set a cell to the typed number."""
-        try:
-            self._set_block(name, row, column, np.array([[parse_number(text)]]))
-        except InputError as refused:
-            self._report_error(refused)
+        self._set_block(name, row, column, lambda: np.array([[parse_number(text)]]))
 
-    def paste(self, name: str, row: int, column: int, text: str) -> None:
+    def paste_block(self, name: str, row: int, column: int, text: str) -> None:
         """Paste a block of numbers with its upper left corner at a cell."""
-        try:
-            self._set_block(name, row, column, parse_block(text))
-        except InputError as refused:
-            self._report_error(refused)
+        self._set_block(name, row, column, lambda: parse_block(text))
 
-    def copy(self, rows: slice, columns: slice) -> None:
+    def copy_block(self, rows: slice, columns: slice) -> None:
         """Copy a block of the table to the clipboard, in spreadsheet format."""
         table = self._workspace.screen.panel(NUMBER_TABLE_PANEL)
         if table:
             try:
-                text = format_block(table.block(rows, columns).numbers)
+                text = format_block(table.read_block(rows, columns).numbers)
             except InputError as refused:
                 self._report_error(refused)
             else:
@@ -78,12 +74,16 @@ class TensorEditController(QObject):
         if workspace.run:
             self._show_document(reset_to_random(workspace.document, workspace.run, name))
 
-    def _set_block(self, name: str, row: int, column: int, values: np.ndarray) -> None:
+    def _set_block(self, name: str, row: int, column: int, parse: Callable[[], np.ndarray]) -> None:
         workspace = self._workspace
-        if workspace.run:
-            self._show_document(
-                replace_block(workspace.document, workspace.run, name, row, column, values)
-            )
+        try:
+            values = parse()
+            if workspace.run:
+                self._show_document(
+                    replace_block(workspace.document, workspace.run, name, row, column, values)
+                )
+        except InputError as refused:
+            self._report_error(refused)
 
     def _show_document(self, document: Document) -> None:
         wanted = self._workspace.wanted
@@ -92,9 +92,5 @@ class TensorEditController(QObject):
 
     def _report_error(self, refused: InputError) -> None:
         selection, document = self._workspace.wanted.table, self._workspace.document
-        self._select_tensor(
-            TableSelection(selection.name, selection.head, refused.sentence, document)
-        )
-
-    def _select_tensor(self, selection: TableSelection) -> None:
-        self._workspace.change_view(table=selection)
+        table = TableSelection(selection.name, selection.head, refused.sentence, document)
+        self._workspace.change_view(table=table)

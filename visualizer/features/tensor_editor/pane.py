@@ -17,12 +17,12 @@ def connect(pane: NumberTablePane, to: FeatureControllers) -> None:
     from visualizer.features.tensor_editor.controller import TensorEditController
 
     typist = TensorEditController(to.workspace, pane)
-    pane.tensorChosen.connect(typist.choose)
-    pane.headChosen.connect(typist.choose_head)
-    pane.cellPinned.connect(typist.pin)
-    pane.numberTyped.connect(typist.type)
-    pane.numbersPasted.connect(typist.paste)
-    pane.copyRequested.connect(typist.copy)
+    pane.tensorChosen.connect(typist.select_tensor)
+    pane.headChosen.connect(typist.select_head)
+    pane.cellPinned.connect(typist.pin_cell)
+    pane.numberTyped.connect(typist.set_number)
+    pane.numbersPasted.connect(typist.paste_block)
+    pane.copyRequested.connect(typist.copy_block)
     pane.resampleRequested.connect(typist.resample_tensor)
 
 

@@ -37,7 +37,7 @@ class NumberBlock(Struct, frozen=True, eq=False):
     forbidden: np.ndarray | None = None
     dropped: np.ndarray | None = None
 
-    def word(self, row: int, column: int) -> str:
+    def replacement_text(self, row: int, column: int) -> str:
         """Return the word shown instead of a number; empty if the number is shown."""
         if self.forbidden is not None and self.forbidden[row, column]:
             return "masked"
@@ -95,11 +95,11 @@ class NumberTablePanel(Struct, frozen=True):
             trace.spec_at(self.leading), self.name
         )
 
-    def place(self, row: int, column: int) -> tuple[int, ...]:
+    def cell_indices(self, row: int, column: int) -> tuple[int, ...]:
         """Return the indices of a cell within the named axes of the stage."""
         return (self.head, row, column) if self.heads else (row, column)
 
-    def block(self, rows: slice, columns: slice) -> NumberBlock:
+    def read_block(self, rows: slice, columns: slice) -> NumberBlock:
         if not self.is_stage:
             return NumberBlock(_read_parameter(self.run, self.name, rows, columns))
         trace = self.run.trace
@@ -113,9 +113,9 @@ class NumberTablePanel(Struct, frozen=True):
             dropped = (numbers == 0) & (trace.read(before, index) != 0)
         return NumberBlock(numbers, forbidden, dropped)
 
-    def full(self, row: int, column: int) -> str:
+    def format_exactly(self, row: int, column: int) -> str:
         """Format one number with all its digits."""
-        block = self.block(slice(row, row + 1), slice(column, column + 1))
+        block = self.read_block(slice(row, row + 1), slice(column, column + 1))
         return format_number_plain(block.numbers[0, 0])
 
 
@@ -140,7 +140,8 @@ def present_table(resolved: ResolvedView) -> NumberTablePanel:
     choices = _list_tensors(run)
     name = look.name if look.name in dict(choices) else run.trace.stages[0].name
     leading, is_covered = resolved.leading, name in resolved.hidden_stages
-    heads = run.trace.spec.heads if _has_heads(run, name) else 0
+    has_heads = name in run.trace and "head" in run.trace.stage(name).dims
+    heads = run.trace.spec.heads if has_heads else 0
     cell = resolved.pinned  # cells of head aggregates are not in the table of a head
     pinned = cell.place if cell and cell.stage == name and cell.fold is None else ()
     head = (pinned[0] if len(pinned) == 3 else look.head) if heads else 0
@@ -177,10 +178,6 @@ def _list_tensors(run: Run) -> tuple[tuple[str, str], ...]:
         if any(each.endswith(BIAS_SUFFIX) for each in parameter_names(spec, OWN_LAYERS[name]))
     ]
     return (*stages, *weights, *biases)
-
-
-def _has_heads(run: Run, name: str) -> bool:
-    return name in run.trace and "head" in run.trace.stage(name).dims
 
 
 def _table_axes(run: Run, name: str, leading: LeadingIndex) -> tuple[HeatmapAxis, HeatmapAxis]:

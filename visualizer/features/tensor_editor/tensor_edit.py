@@ -109,13 +109,8 @@ def _with_own_values(document: Document, run: Run, name: str, own: NumberMatrix 
     weights.pop(name, None)
     if own:
         weights[name] = own
-    return document.set(
-        "own_weights", tuple((each, weights[each]) for each in _ordered_names(weights))
-    )
-
-
-def _ordered_names(weights: dict[str, NumberMatrix]) -> list[str]:
-    return sorted(weights, key=[*OWN_LAYERS, *OWN_BIASES].index)
+    names = sorted(weights, key=[*OWN_LAYERS, *OWN_BIASES].index)
+    return document.set("own_weights", tuple((each, weights[each]) for each in names))
 
 
 def _values_to_edit(document: Document, run: Run, name: str) -> np.ndarray:

@@ -77,7 +77,7 @@ class NumberTablePane(QWidget):
         self._theme = LIGHT
         self._build_layout()
         self.tensor.activated.connect(self._emit_tensor)
-        self.head.activated.connect(self._emit_head)
+        self.head.activated.connect(self.headChosen)
         self.draw.clicked.connect(self._request_random_values)
         self.grid.currentCellChanged.connect(self._emit_pinned)
         self.grid.typed.connect(self._emit_typed)
@@ -157,9 +157,6 @@ class NumberTablePane(QWidget):
         if self._table:
             self.tensorChosen.emit(self._table.choices[index][0])
 
-    def _emit_head(self, head: int) -> None:
-        self.headChosen.emit(head)
-
     def _request_random_values(self) -> None:
         if self._table:
             self.resampleRequested.emit(self._table.name)
@@ -167,7 +164,7 @@ class NumberTablePane(QWidget):
     def _emit_pinned(self, row: int, column: int) -> None:
         table = self._table
         if table and table.is_stage and table.current != (row, column):
-            self.cellPinned.emit(Cell(table.name, table.place(row, column)))
+            self.cellPinned.emit(Cell(table.name, table.cell_indices(row, column)))
 
     def _emit_typed(self, row: int, column: int, text: str) -> None:
         if self._table:
@@ -236,7 +233,7 @@ class NumberTableModel(QAbstractTableModel):
         if role == ItemRole.TextAlignmentRole:
             return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
         if role == ItemRole.EditRole:
-            return self.table.full(index.row(), index.column())
+            return self.table.format_exactly(index.row(), index.column())
         if role == ItemRole.ForegroundRole:
             return QColor(self._theme.quiet if self._cell_content(index)[1] else self._theme.ink)
         if role in (ItemRole.DisplayRole, ItemRole.AccessibleTextRole):
@@ -251,7 +248,7 @@ class NumberTableModel(QAbstractTableModel):
 
     def setData(self, index: Index, value: Any, role: int = ItemRole.EditRole) -> bool:
         """Emit the typed text; the new number arrives with the next table."""
-        if self.table and str(value) != self.table.full(index.row(), index.column()):
+        if self.table and str(value) != self.table.format_exactly(index.row(), index.column()):
             self.typed.emit(index.row(), index.column(), str(value))
         return False
 
@@ -285,12 +282,12 @@ class NumberTableModel(QAbstractTableModel):
         row, column = index.row(), index.column()
         place = row // BLOCK_SIDE_CELLS, column // BLOCK_SIDE_CELLS
         if place not in self._read:
-            self._read[place] = self.table.block(
+            self._read[place] = self.table.read_block(
                 *(slice(at * BLOCK_SIDE_CELLS, min(at * BLOCK_SIDE_CELLS + BLOCK_SIDE_CELLS, size))
                   for at, size in zip(place, self.table.shape, strict=True))
             )  # fmt: skip
         block, inside = self._read[place], (row % BLOCK_SIDE_CELLS, column % BLOCK_SIDE_CELLS)
-        return float(block.numbers[inside]), block.word(*inside)
+        return float(block.numbers[inside]), block.replacement_text(*inside)
 
 
 def _has_same_cells(table: NumberTablePanel | None, other: NumberTablePanel | None) -> bool:

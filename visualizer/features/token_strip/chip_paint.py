@@ -12,7 +12,13 @@ from PySide6.QtGui import QBrush, QColor, QFont, QPainter, QPen
 from visualizer.format import format_short
 from visualizer.heatmap import colour_mapping
 from visualizer.language.tokenizers import SPACE_SYMBOL
-from visualizer.widgets.chip_area import ALIGN_CENTRE, CORNER_RADIUS_PX, NUMBER_SIZE_PX, chip_height
+from visualizer.widgets.chip_area import (
+    ALIGN_CENTRE,
+    CORNER_RADIUS_PX,
+    NUMBER_SIZE_PX,
+    chip_height,
+    draw_chip_text,
+)
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 
 if TYPE_CHECKING:
@@ -204,21 +210,9 @@ def _with_plain_spaces(label: str) -> str:
 def _draw_label(
     painter: QPainter, box: QRectF, tokens: TokenPanel, token: int, ink: str, weight: QFont.Weight
 ) -> None:
-    label = tokens.labels[token]
-    line, has_number = font_metrics(12).height(), box.height() > chip_height(False) + 1
-    words = font_metrics(12).elidedText(
-        label, Qt.TextElideMode.ElideRight, box.width() - 8 * text_scale()
-    )
-    painter.setFont(scaled_font(12, weight))
+    weights, number = tokens.weights, None
+    if weights and box.height() > chip_height(False) + 1:
+        is_known = not weights.forbidden[token] and token in weights.known
+        number = format_short(weights.values[token]) if is_known else ""
     painter.setPen(QColor(ink))
-    if tokens.weights is None or not has_number:
-        painter.drawText(box, ALIGN_CENTRE, words)
-        return
-    top = box.top() + 2 * text_scale()
-    painter.drawText(QRectF(box.left(), top, box.width(), line), ALIGN_CENTRE, words)
-    if not tokens.weights.forbidden[token] and token in tokens.weights.known:
-        painter.setFont(scaled_font(NUMBER_SIZE_PX))
-        below = QRectF(
-            box.left(), top + line - 2, box.width(), font_metrics(NUMBER_SIZE_PX).height()
-        )
-        painter.drawText(below, ALIGN_CENTRE, format_short(tokens.weights.values[token]))
+    draw_chip_text(painter, box, tokens.labels[token], number, weight)

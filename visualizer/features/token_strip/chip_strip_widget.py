@@ -202,7 +202,7 @@ class TokenStrip(ChipScrollArea):
         if weights:
             each = zip(tokens.labels[:MAX_ANNOUNCED_TOKENS], weights.values, strict=False)
             read = ", ".join(f"{label} {format_number(value, 2)}" for label, value in each)
-            told = f"{weights.plain}: {read}"
+            told = f"{weights.plain_sentence}: {read}"
         self.setAccessibleDescription(told)
         set_accessible_value(self, told or _describe_cursor(tokens))
 

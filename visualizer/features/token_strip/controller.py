@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class TokenSelectionController(QObject):
     """Selects tokens of a workspace; each public method is one user action."""
 
-    wanted = Signal(object)
+    matchReached = Signal(object)
     """Emitted with a cell of the token that was found, to scroll it into view in the heatmaps."""
 
     def __init__(self, workspace: Workspace, parent: QObject) -> None:
@@ -30,21 +30,21 @@ class TokenSelectionController(QObject):
 
     def follow_pane(self, pane: TokenPane) -> None:
         """Connect the strip of tokens."""
-        pane.tokensChosen.connect(self.choose)
-        pane.hovered.connect(self.hover)
+        pane.tokensChosen.connect(self.select_tokens)
+        pane.hovered.connect(self.hover_token)
         pane.roleChosen.connect(self.set_role)
-        pane.sought.connect(self.seek)
-        pane.stepped.connect(self.go)
+        pane.sought.connect(self.find_tokens)
+        pane.stepped.connect(self.go_to_match)
 
     @property
     def _current_selection(self) -> TokenSelection:
         return self._workspace.wanted.tokens
 
-    def choose(self, tokens: frozenset[int]) -> None:
+    def select_tokens(self, tokens: frozenset[int]) -> None:
         """Select tokens; if the set is empty, the weights of the cursor are shown."""
         self._update_selection(chosen=tokens, match=None)
 
-    def hover(self, token: int | None) -> None:
+    def hover_token(self, token: int | None) -> None:
         """Hover the cell that corresponds to a token under the pointer."""
         resolved = self._workspace.screen.resolved
         cell = cell_of_token(resolved, token) if resolved and token is not None else None
@@ -52,7 +52,7 @@ class TokenSelectionController(QObject):
 
     def deselect_all(self) -> None:
         """Clear the selection."""
-        self.choose(frozenset())
+        self.select_tokens(frozenset())
 
     def set_role(self, role: TokenRole) -> None:
         self._update_selection(role=TokenRole(role))
@@ -61,12 +61,12 @@ class TokenSelectionController(QObject):
         """Switch between query and key."""
         self.set_role(self._current_selection.role.other)
 
-    def seek(self, sought: str) -> None:
+    def find_tokens(self, sought: str) -> None:
         """Select all tokens that contain a text."""
         labels = self._workspace.screen.panel(TOKENS_PANEL).labels
         self._workspace.change_view(tokens=select_matches(self._current_selection, labels, sought))
 
-    def go(self, steps: int) -> None:
+    def go_to_match(self, steps: int) -> None:
         """Go to the next or the previous match, and scroll it into view."""
         labels = self._workspace.screen.panel(TOKENS_PANEL).labels
         selection = select_next_match(self._current_selection, labels, steps)
@@ -82,7 +82,7 @@ class TokenSelectionController(QObject):
             if panel.columns.name == "key":
                 row, column = panel.rows.visible_range[0], panel.columns.visible_range[0]
                 place = (token, column) if key is None else (row, token)
-                self.wanted.emit(cell_at(panel, *place))
+                self.matchReached.emit(cell_at(panel, *place))
                 return
 
     def _update_selection(self, **changes: Any) -> None:

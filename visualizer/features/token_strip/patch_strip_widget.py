@@ -94,7 +94,8 @@ def paint_patches(
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     _paint_frames(painter, boxes, tokens, first, theme)
     if focused is not None and focused >= first:
-        _paint_focus(painter, boxes[focused], theme)
+        painter.setPen(QPen(QColor(theme.ink), 1, Qt.PenStyle.DotLine))
+        painter.drawRect(boxes[focused].adjusted(2, 2, -2, -2))
 
 
 def _render_overlay(
@@ -175,11 +176,6 @@ def _paint_frames(
                 for ink, thickness in frame_strokes(width, theme):
                     painter.setPen(QPen(QColor(ink), thickness))
                     painter.drawRect(boxes[token])
-
-
-def _paint_focus(painter: QPainter, box: QRectF, theme: Theme) -> None:
-    painter.setPen(QPen(QColor(theme.ink), 1, Qt.PenStyle.DotLine))
-    painter.drawRect(box.adjusted(2, 2, -2, -2))
 
 
 MAX_SIDE_PX = 560

@@ -61,7 +61,7 @@ class TokenWeights(Struct, frozen=True, eq=False):
         The colour map.
     low, high : float
         The limits of the colour bar.
-    says : str
+    sentence : str
         A sentence on what the colours show (HTML).
     qualifier : str
         The step before or after which the weights are taken, if this is ambiguous.
@@ -74,7 +74,7 @@ class TokenWeights(Struct, frozen=True, eq=False):
     map: str
     low: float
     high: float
-    says: str
+    sentence: str
     known: range = range(sys.maxsize)
     qualifier: str = ""
 
@@ -82,8 +82,8 @@ class TokenWeights(Struct, frozen=True, eq=False):
         """Whether both show the same numbers in the same colours."""
         if not isinstance(other, TokenWeights):
             return NotImplemented
-        fields = (self.map, self.low, self.high, self.says, self.known)
-        others = (other.map, other.low, other.high, other.says, other.known)
+        fields = (self.map, self.low, self.high, self.sentence, self.known)
+        others = (other.map, other.low, other.high, other.sentence, other.known)
         arrays = ((self.values, other.values), (self.forbidden, other.forbidden))
         return fields == others and all(
             one is another or np.array_equal(one, another) for one, another in arrays
@@ -102,9 +102,9 @@ class TokenWeights(Struct, frozen=True, eq=False):
         return tuple(first[sizes[first] > 0].tolist())
 
     @property
-    def plain(self) -> str:
+    def plain_sentence(self) -> str:
         """The sentence without markup."""
-        return unescape(self.says.replace("<b>", "").replace("</b>", ""))
+        return unescape(self.sentence.replace("<b>", "").replace("</b>", ""))
 
 
 class TokenPanel(Struct, frozen=True):
@@ -155,7 +155,7 @@ def present_tokens(resolved: ResolvedView, cursor: CellCursor) -> TokenPanel:
     run, selection, patches = resolved.run, resolved.view.tokens, resolved.run.patches
     cursor, cell = _cursor_with_step(resolved, cursor)
     query = _token_query(resolved, cursor, cell)
-    is_query, are_apart, labels = query.reads, not run.has_same_keys, query.labels
+    is_query, are_apart, labels = query.are_queries, not run.has_same_keys, query.labels
     lengths = run.trace.spec.lengths
     padding = len(labels) - lengths[run.trace.at("text", resolved.leading)] if lengths else 0
     is_seen = _has_weights(query)
@@ -266,8 +266,8 @@ class TokenQuery(Struct, frozen=True):
         return self.weights.head
 
     @property
-    def reads(self) -> bool:
-        return self.weights.reads
+    def are_queries(self) -> bool:
+        return self.weights.are_queries
 
 
 def _has_weights(query: TokenQuery) -> bool:
@@ -279,7 +279,9 @@ def _has_weights(query: TokenQuery) -> bool:
 def _is_hidden(query: TokenQuery) -> bool:
     """Whether the weights are covered by a prediction or not yet reached by playback."""
     resolved, last = query.resolved, len(query.labels) - 1
-    row = max(query.subjects) if query.reads else last  # playback reaches the other rows first
+    row = (
+        max(query.subjects) if query.are_queries else last
+    )  # playback reaches the other rows first
     heads = resolved.run.trace.spec.heads
     is_later = resolved.is_computed_later(Cell(query.stage, (heads - 1, row, last)))
     return query.stage in resolved.hidden_stages or is_later
@@ -302,7 +304,7 @@ def _present_weights(query: TokenQuery) -> TokenWeights | None:
     says, known = _describe_weights(query), range(len(values))
     if not sums.is_whole:
         says += f"; {sums.read:,} of {sums.rows:,} rows computed so far"
-        known = known if query.reads else range(sums.read)
+        known = known if query.are_queries else range(sums.read)
     qualifier = query.resolved.run.trace.weights_qualifier(query.stage)
     return TokenWeights(values, forbidden, *colours, says, known, qualifier)
 
@@ -313,11 +315,11 @@ def _describe_weights(query: TokenQuery) -> str:
     names = [f"<b>{escape(shorten(query.labels[at]))}</b>" for at in few]
     named = " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
     named = named or format_count(count, "token")
-    parts = [f"Attention {'of' if query.reads else 'to'} {named}"]
+    parts = [f"Attention {'of' if query.are_queries else 'to'} {named}"]
     if not trace.stage(query.stage).is_weights:
-        parts = [f"Scores with {named} as {'query' if query.reads else 'key'}"]
+        parts = [f"Scores with {named} as {'query' if query.are_queries else 'key'}"]
     if count > 1:
-        parts.append(f"Σ of {count:,} {'queries' if query.reads else 'keys'}")
+        parts.append(f"Σ of {count:,} {'queries' if query.are_queries else 'keys'}")
     heads = trace.spec.heads
     if heads > 1:
         mean = f"mean of {heads} heads"

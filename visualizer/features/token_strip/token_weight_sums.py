@@ -40,7 +40,7 @@ class WeightQuery(Struct, frozen=True):
         None for the mean over all heads.
     is_selection : bool
         Whether the tokens are selected; the mean over heads is then prefetched.
-    reads : bool
+    are_queries : bool
         Whether the tokens are queries rather than keys.
     """
 
@@ -50,12 +50,12 @@ class WeightQuery(Struct, frozen=True):
     head: int | None
     subjects: frozenset[int]
     is_selection: bool
-    reads: bool
+    are_queries: bool
 
     @property
     def key(self) -> Hashable:
         """Cache key of the sums within a trace."""
-        return self.stage, self.leading, self.head, self.subjects, self.reads
+        return self.stage, self.leading, self.head, self.subjects, self.are_queries
 
     @property
     def is_long(self) -> bool:
@@ -135,17 +135,17 @@ class _SumAccumulator:
     def __init__(self, query: WeightQuery) -> None:
         queries, keys = query.trace.sides
         self._subjects = np.array(sorted(query.subjects))
-        self._values = np.zeros(keys if query.reads else queries)
-        self._adds_rows = query.reads
-        self._forbidden = np.full(len(self._values), query.reads)
-        self._rows = len(query.subjects) if query.reads else queries
+        self._values = np.zeros(keys if query.are_queries else queries)
+        self._adds_rows = query.are_queries
+        self._forbidden = np.full(len(self._values), query.are_queries)
+        self._rows = len(query.subjects) if query.are_queries else queries
         self._read = 0
         self.known = self._snapshot_sums()
 
     def read_more(self, query: WeightQuery, is_over: Callable[[], bool]) -> None:
         """Read at least one band, and more until `is_over()`; takes the constructor's query."""
         several = max(1, min(MAX_BAND_ROWS, MAX_BAND_WEIGHTS // query.trace.sides[1]))
-        add = self._add_rows if query.reads else self._add_columns
+        add = self._add_rows if query.are_queries else self._add_columns
         while self._read < self._rows:
             band = slice(self._read, min(self._read + several, self._rows))
             add(query, band)

@@ -39,7 +39,7 @@ ALIGN_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
 
 class TokenColourBar(QWidget):
-    """Colour bar with its limits, where there is room; it keeps its size while it is empty."""
+    """Colour bar with its limits, if they fit; it keeps its size while it is empty."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Graphic
 
@@ -135,7 +135,7 @@ class TokenPane(QWidget):
         hint = (
             f"<span style='color:{theme.quiet}'>{tokens.note or _token_count_hint(tokens)}</span>"
         )
-        self.says.setText(tokens.weights.says if tokens.weights else hint)
+        self.says.setText(tokens.weights.sentence if tokens.weights else hint)
         # The cursor moves constantly: the height of this pane must not change with it.
         lines = 3 if self.visible_strip.is_text else 2  # a long text also shows progress
         self.says.setMinimumHeight(round(lines * font_metrics(12).height()) + 1)

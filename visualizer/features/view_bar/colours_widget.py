@@ -20,6 +20,7 @@ from visualizer.features.view_bar.presenter import VIEW_CONTROLS_PANEL, ViewCont
 from visualizer.session.view_options import ColourCurve, ColourLimits, MapKind, maps_of_kind
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout
+from visualizer.widgets.setting_controls import combo_box
 from visualizer.widgets.theme import LIGHT, Theme
 
 if TYPE_CHECKING:
@@ -84,11 +85,8 @@ class ColoursPane(QScrollArea):
         self.titles: list[PlainLabel] = []
 
     def _add_combo_box(self, words: str, choices: Mapping[Any, str]) -> QComboBox:
-        label, box = PlainLabel(words), QComboBox()
+        label, box = PlainLabel(words), combo_box(words, choices.items())
         label.setProperty("role", "quiet")
-        for value, name in choices.items():
-            box.addItem(name, value)
-        box.setAccessibleName(words)
         label.setBuddy(box)
         box.activated.connect(self._emit_choice)
         self._column.addWidget(label)

@@ -85,7 +85,7 @@ def present_view_controls(resolved: ResolvedView, board: Board) -> ViewControlsP
         resolved.view.folds,
         resolved.view.lens,
         resolved.view.colouring,
-        tuple(_colour_limits(board)),
+        _colour_limits(board),
         *_describe_range(board, resolved.view.colouring.limits),
         *_describe_zoom(resolved),
         Role.VALUES in resolved.run.trace,
@@ -99,13 +99,13 @@ def _current_layout(board: Board, heads: tuple[bool, ...]) -> BoardArrangement:
     return BoardArrangement.STAGE if is_one else BoardArrangement.ALL
 
 
-def _colour_limits(board: Board) -> list[StageColourLimits]:
-    return [
+def _colour_limits(board: Board) -> tuple[StageColourLimits, ...]:
+    return tuple(
         StageColourLimits(
             first.stage, first.title, first.colour.low, first.colour.high, first.colour.is_signed
         )
         for first in _first_panels(board)
-    ]
+    )
 
 
 def _first_panels(board: Board) -> list[Heatmap]:

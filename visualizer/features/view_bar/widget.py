@@ -90,8 +90,8 @@ class ViewBar(OverflowRow):
         self.chips = QWidget()
         self._chips = row_layout(self.chips, (8, 0, 0, 0), spacing=1)
         self.heads: list[SoloToggleButton] = []
-        self.many = MenuButton(("Heads: 88 of 88",))
-        self.menu = self.many.own_menu
+        self.heads_button = MenuButton(("Heads: 88 of 88",))
+        self.menu = self.heads_button.own_menu
         self.range = MenuButton(WIDEST_RANGE_TEXTS)
         self.range.own_menu.addActions(
             [actions[f"view.set_limits {each}"] for each in ColourLimits]
@@ -109,7 +109,7 @@ class ViewBar(OverflowRow):
             (
                 RowItem(self.box, list_entry(self.box), rank=2),
                 RowItem(self.chips, self._add_heads, rank=1),
-                RowItem(self.many, self._add_heads, rank=1),
+                RowItem(self.heads_button, self._add_heads, rank=1),
                 *folds,
                 RowItem(self.range, self._add_range),
                 *zoom,  # after items of fixed width, so that they stay under the pointer
@@ -154,7 +154,7 @@ class ViewBar(OverflowRow):
         self.set_wanted(self.box, count > 1)
         for key in ("view.reset_zoom", "view.zoom_out"):
             self.buttons[key].setEnabled(bool(panel.part))
-        self.many.show_choice(f"Heads: {sum(panel.heads)} of {count}")
+        self.heads_button.show_choice(f"Heads: {sum(panel.heads)} of {count}")
         self.range.show_choice(f"Range: {panel.range}")
         self.range.setToolTip(plain_tooltip(panel.range_description))
         self.range.setAccessibleDescription(panel.range_description)
@@ -182,7 +182,7 @@ class ViewBar(OverflowRow):
             self._fill_heads(self.menu)
         self.chips.updateGeometry()
         self.set_wanted(self.chips, bool(self.heads))
-        self.set_wanted(self.many, are_many)
+        self.set_wanted(self.heads_button, are_many)
 
     def _fill_heads(self, menu: QMenu) -> None:
         for head, is_shown in enumerate(self._panel.heads):

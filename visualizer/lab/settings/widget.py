@@ -169,7 +169,7 @@ class WholeNumberControl(TypedControl):
         self.box.setRange(int(least), int(min(most, 2**31 - 1)))
         self.box.setStepType(ADAPTIVE_STEP)
         self.box.setMinimumWidth(NUMBER_WIDTH_PX)
-        self.take(self.box, "QSpinBox", 1)
+        self.add_spin_box(self.box, "QSpinBox", 1)
 
 
 class ScientificSpinBox(QDoubleSpinBox):
@@ -192,7 +192,7 @@ class SmallNumberControl(TypedControl):
         self.box = ScientificSpinBox()
         self.box.setRange(*INPUT_RANGES[setting.name])
         self.box.setMinimumWidth(NUMBER_WIDTH_PX)
-        self.take(self.box, "Tiny", 1)
+        self.add_spin_box(self.box, "Tiny", 1)
 
     def _type(self, value: float) -> None:
         self.emit_value(value, True)
@@ -206,8 +206,8 @@ class FileControl(SettingControl):
         self.box, self.choose = QLineEdit(), QPushButton("Choose…")
         self.box.editingFinished.connect(self._type)
         self.choose.clicked.connect(self._ask_for_file)
-        self.add(self.box, "QLineEdit", 1)
-        self.add(self.choose, "QPushButton")
+        self.add_control(self.box, "QLineEdit", 1)
+        self.add_control(self.choose, "QPushButton")
         self.choose.setAccessibleName("Choose a text file")
         self._shown = ""
 
