@@ -37,7 +37,13 @@ from visualizer.models.layer_numbers import (
     unedited_context,
     vectors,
 )
-from visualizer.models.recorded_layer import ROTARY_KEY, RecordedLayer, are_close, are_equal
+from visualizer.models.recorded_layer import (
+    ROTARY_KEY,
+    RecordedLayer,
+    are_close,
+    are_equal,
+    recognized_norm,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,13 +69,10 @@ class AttentionReader:
         inputs = [vectors(each.given) for each in self.layer.attention_matrices.values()]
         if any(are_equal(one, stream) for one in inputs):
             return Role.RESIDUAL
-        for name, each in self.layer.norms_of_input(stream):
-            numbers = vectors(each.result)
-            if numbers is not None and any(are_equal(one, numbers) for one in inputs):
-                step = self.layer.norm_step(name, stream, numbers)
-                if step:
-                    self.layer.add_stage(Role.NORMED, module_output(name), step, Role.RESIDUAL)
-                    return Role.NORMED
+        for path, normed, step in self.layer.recognized_norms(stream):
+            if any(are_equal(one, normed) for one in inputs):
+                self.layer.add_stage(Role.NORMED, module_output(path), step, Role.RESIDUAL)
+                return Role.NORMED
         return None
 
     def project_heads(self, entered: str) -> None:
@@ -109,7 +112,7 @@ class AttentionReader:
                 if given is None or normed is None or given.shape[-1] > numbers.shape[-1]:
                     continue
                 if are_equal(given, numbers[:, : given.shape[-1]]):
-                    step = self.layer.norm_step(norm, given, normed)
+                    step = recognized_norm(self.layer.modules[norm], norm, given, normed)
                     if step:
                         yield path, norm, step, normed
 
@@ -278,7 +281,7 @@ class AttentionReader:
             is_over_heads = each.given.shape[-1] != width
             if is_over_heads:
                 before, after = (part.transpose(0, 1).flatten(1) for part in (before, after))
-            step = self.layer.norm_step(path, before, after)
+            step = recognized_norm(self.layer.modules[path], path, before, after)
             if step:
                 step = replace(step, is_over_heads=is_over_heads, heads=shared)
                 other = ends[1] if given is not None else ends[0]

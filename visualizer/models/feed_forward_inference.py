@@ -77,7 +77,7 @@ class FeedForwardReader:
         if output is None:
             self.layer.add_result(None)
             return
-        output = self._follow_feed_forward_norm(output)
+        output = self._follow_norm(output, "normed_feed_forward")
         output = (
             self._find_scaling(output, tensors[base], [result], "scaled_feed_forward") or output
         )
@@ -86,27 +86,19 @@ class FeedForwardReader:
             if torch.equal(whole, result):
                 self.layer.add_result(ResidualAddition(), before, output)
                 return
-            for name, each in self.layer.norms_of_input(whole):
-                if are_equal(vectors(each.result), result):
-                    step = self.layer.norm_step(name, whole, result)
-                    if step:
-                        parts = (before, output)
-                        self.layer.add_stage(
-                            "added", sum_stages(*parts), ResidualAddition(), *parts
-                        )
-                        self.layer.add_result(step, "added")
-                        return
+            for _, normed, step in self.layer.recognized_norms(whole):
+                if are_equal(normed, result):
+                    parts = (before, output)
+                    self.layer.add_stage("added", sum_stages(*parts), ResidualAddition(), *parts)
+                    self.layer.add_result(step, "added")
+                    return
         self.layer.add_result(None)
 
     def _follow_norm(self, name: str, normed: str) -> str:
-        """Trace a norm of a stream; return the last stage."""
-        stream = self.layer.at.tensors[name]
-        for path, each in self.layer.norms_of_input(stream):
-            numbers = vectors(each.result)
-            step = None if numbers is None else self.layer.norm_step(path, stream, numbers)
-            if step:
-                self.layer.add_stage(normed, module_output(path), step, name)
-                return normed
+        """Trace a norm of a stage; return the last stage."""
+        for path, _, step in self.layer.recognized_norms(self.layer.at.tensors[name]):
+            self.layer.add_stage(normed, module_output(path), step, name)
+            return normed
         return name
 
     def _follow_cross_attention(self, base: str, read: str) -> tuple[str, str]:
@@ -146,16 +138,10 @@ class FeedForwardReader:
         read = Role.NORMED if Role.NORMED in tensors else Role.RESIDUAL
         output = self._find_feed_forward(read)
         if output is None:
-            for name, each in self.layer.norms_of_input(stream):
-                numbers = vectors(each.result)
-                step = None if numbers is None else self.layer.norm_step(name, stream, numbers)
-                if (
-                    numbers is not None
-                    and step
-                    and not are_equal(numbers, tensors.get(Role.NORMED))
-                ):
+            for path, normed, step in self.layer.recognized_norms(stream):
+                if not are_equal(normed, tensors.get(Role.NORMED)):
                     self.layer.add_stage(
-                        "normed_attended", module_output(name), step, Role.RESIDUAL
+                        "normed_attended", module_output(path), step, Role.RESIDUAL
                     )
                     output = self._find_feed_forward("normed_attended")
                     break
@@ -227,24 +213,7 @@ class FeedForwardReader:
         numbers = self.layer.at.tensors[written]
         if self.layer.is_read_or_result(stream + numbers, stream):
             return written
-        for name, each in self.layer.norms_of_input(numbers):
-            normed = vectors(each.result)
-            step = None if normed is None else self.layer.norm_step(name, numbers, normed)
-            if normed is not None and step:
-                self.layer.add_stage("normed_output", module_output(name), step, written)
-                return "normed_output"
-        return written
-
-    def _follow_feed_forward_norm(self, made: str) -> str:
-        """Trace a norm of the feed-forward output."""
-        numbers = self.layer.at.tensors[made]
-        for name, each in self.layer.norms_of_input(numbers):
-            normed = vectors(each.result)
-            step = None if normed is None else self.layer.norm_step(name, numbers, normed)
-            if normed is not None and step:
-                self.layer.add_stage("normed_feed_forward", module_output(name), step, made)
-                return "normed_feed_forward"
-        return made
+        return self._follow_norm(written, "normed_output")
 
     def _find_feed_forward(self, read: str) -> str | None:
         """Find the matrices of the feed-forward block and the activation between them."""

@@ -150,8 +150,7 @@ def infer_layers(
     if stream.embedded:
         paths = [path for path, _ in stream.embedded.tables]
         for path in (*paths, *(stream.embedded.norm.modules if stream.embedded.norm else ())):
-            named = own_weights(model.get_submodule(path))
-            weights |= {f"{path}.{name}": each for name, each in named.items()}
+            weights |= own_weights(model.get_submodule(path), path)
     sources = tuple({name: one.found.sources[name] for name in names} for one in readers)
     experts = {path: each for one in readers for path, each in one.found.experts.items()}
     return KnownLayers(steps, sources, weights, experts, tuple(one.path for one in readers))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -53,8 +52,6 @@ if TYPE_CHECKING:
     from visualizer.models.editable_heads import Edits
     from visualizer.models.forward import Forward
     from visualizer.models.kept_parts import PartsToKeep
-    from visualizer.models.layer_inference import KnownLayers
-    from visualizer.models.layer_recorder import LayerInput, ModuleCall
     from visualizer.models.model_source import LayerAndHead
     from visualizer.models.recorded_runs import LayerGroup
     from visualizer.models.text_model import TextModel
@@ -90,9 +87,8 @@ def add_layers(
     edits : mapping
         Edits of heads' context vectors.
     """
-    group = found.group
     return infer_or_none(
-        f"the stages around {group.name}",
+        f"the stages around {found.group.name}",
         lambda: _add_recognized_stages(found, model, passed, edits, memory),
     ) or found.with_notice(STAGES_UNKNOWN_NOTICE)
 
