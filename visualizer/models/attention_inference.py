@@ -22,6 +22,8 @@ from visualizer.attention.layer_operations import (
 from visualizer.attention.roles import Role
 from visualizer.attention.stage_computation import rotate_pairs
 from visualizer.models.layer_numbers import (
+    are_close,
+    are_equal,
     concatenated_heads,
     context_with_sinks,
     dot_product_vectors,
@@ -37,13 +39,7 @@ from visualizer.models.layer_numbers import (
     unedited_context,
     vectors,
 )
-from visualizer.models.recorded_layer import (
-    ROTARY_KEY,
-    RecordedLayer,
-    are_close,
-    are_equal,
-    recognized_norm,
-)
+from visualizer.models.recorded_layer import ROTARY_KEY, RecordedLayer, recognized_norm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -195,8 +195,7 @@ class TokenReader:
         *,
         is_chat: bool = False,
     ) -> None:
-        if model.no_next_token_reason:
-            raise InputError("model", model.no_next_token_reason)
+        model.check_generates()
         self._model, self._text = model, model.prepare_text(text, is_chat=is_chat)
         self._given, self.words, _ = model.inputs(text, is_chat=is_chat)
         self._edits = edits or {}
@@ -217,9 +216,7 @@ class TokenReader:
 
     def check_memory(self, tokens: int) -> None:
         """Reject this number of further tokens if the weights would not fit in memory."""
-        layers = getattr(self._model.model.config.get_text_config(), "num_hidden_layers", 1)
-        count = len(self.words) + tokens
-        self._model.check_memory({"input_ids": torch.empty(1, count)}, layers)
+        self._model.check_memory(len(self.words) + tokens)
 
     def read(self, numbers: Sequence[int]) -> TokenReading:
         """Read tokens after the text, given by their ids; only those not yet read are computed.

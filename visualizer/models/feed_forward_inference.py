@@ -18,7 +18,9 @@ from visualizer.attention.layer_operations import (
 )
 from visualizer.attention.roles import Role
 from visualizer.models.layer_numbers import (
+    VALUE_TOLERANCE,
     RoutedExperts,
+    are_equal,
     module_columns,
     module_input,
     module_output,
@@ -27,9 +29,7 @@ from visualizer.models.layer_numbers import (
     vectors,
 )
 from visualizer.models.recorded_layer import (
-    VALUE_TOLERANCE,
     RecordedLayer,
-    are_equal,
     is_matrix,
     is_norm,
 )

@@ -36,6 +36,7 @@ from visualizer.models.layer_numbers import (
     LayerPass,
     RoutedExperts,
     StageReader,
+    are_equal,
     find_factor,
     find_table_rows,
     sink_kept_share,
@@ -45,7 +46,6 @@ from visualizer.models.layer_recorder import layer_path
 from visualizer.models.recorded_layer import (
     ROTARY_KEY,
     RecordedLayer,
-    are_equal,
     is_norm,
     own_weights,
     recognized_norm,

@@ -21,9 +21,12 @@ from visualizer.attention.layer_operations import (
 from visualizer.attention.layer_stages import StageStep
 from visualizer.attention.roles import Role
 from visualizer.models.layer_numbers import (
+    VALUE_TOLERANCE,
     LayerPass,
     RoutedExperts,
     StageReader,
+    are_close,
+    are_equal,
     module_input,
     module_output,
     vectors,
@@ -40,8 +43,6 @@ if TYPE_CHECKING:
 
 
 ROTARY_KEY = "rotary"
-VALUE_TOLERANCE = 1e-5
-"""Tolerance for recomputed values, relative to the largest value."""
 CHECKED_VALUES = 8
 """Number of values recomputed from each matrix's result."""
 EPSILON_ATTRIBUTES = ("eps", "variance_epsilon", "epsilon")
@@ -244,21 +245,6 @@ def own_weights(module: nn.Module, path: str) -> dict[str, Tensor]:
     """Return the parameters of a module without those of its children, by path in the model."""
     own = module.named_parameters(recurse=False)
     return {f"{path}.{name}": each.detach() for name, each in own}
-
-
-def are_equal(one: Tensor | None, other: Tensor | None) -> bool:
-    """Whether both tensors exist and have the same values."""
-    if one is None or other is None or one.shape != other.shape:
-        return False
-    is_one = one.data_ptr() == other.data_ptr() and one.stride() == other.stride()
-    return is_one or torch.equal(one, other)
-
-
-def are_close(made: Tensor, wanted: Tensor, within: float = VALUE_TOLERANCE) -> bool:
-    """Whether the shapes are equal and values differ little relative to the largest value."""
-    if made.shape != wanted.shape:
-        return False
-    return bool((made - wanted).abs().max() <= within * wanted.abs().max().clamp_min(1e-12))
 
 
 def is_matrix(module: nn.Module) -> bool:

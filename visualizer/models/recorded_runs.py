@@ -151,9 +151,9 @@ def group_calls(calls: Sequence[AttentionCall]) -> tuple[LayerGroup, ...]:
     If inference fails, the calls of the groups contain only weights.
     """
     found = infer_or_none("groups of layers", lambda: _group_calls(calls))
-    return (
-        found if found is not None else _group_calls([call.with_weights_only() for call in calls])
-    )
+    if found is None:
+        return _group_calls([call.with_weights_only() for call in calls])
+    return found
 
 
 def _group_calls(calls: Sequence[AttentionCall]) -> tuple[LayerGroup, ...]:
@@ -380,7 +380,8 @@ def _describe_vectors(group: LayerGroup) -> CapturedVectors:
     cut = _cut_edges(group)
     if cut and all(each.mask is MaskKind.NONE for each in masks):
         # Without another mask, an all-allowing mask makes room for the cut edges.
-        masks = (_all_allowed_mask(*group.calls[0].weights.shape[-2:]),) * len(masks)
+        allowed = np.ones(tuple(group.calls[0].weights.shape[-2:]), dtype=bool)
+        masks = (LayerMask(MaskKind.OWN, BooleanMatrix.of(allowed)),) * len(masks)
     is_one = all(other == masks[0] for other in masks[1:])
     mask = masks[0] if is_one else LayerMask()
     one = group.calls[0]
@@ -410,11 +411,6 @@ def _describe_vectors(group: LayerGroup) -> CapturedVectors:
     )
 
 
-def _all_allowed_mask(queries: int, keys: int) -> LayerMask:
-    """Return a mask that lets every query attend to every key."""
-    return LayerMask(MaskKind.OWN, BooleanMatrix.of(np.ones((queries, keys), dtype=bool)))
-
-
 def _cut_edges(group: LayerGroup) -> tuple[tuple[int, int, int, int], ...]:
     """Return the cut edges of a group: layer, head, query, key."""
     edges = (
@@ -434,10 +430,7 @@ def _to_cpu(part: Tensor) -> Tensor:
 
 def unknown_arguments(arguments: Mapping[str, object], heads: int) -> tuple[str, ...]:
     """Return the names of arguments that may change how scores become weights."""
-    is_empty = {
-        name for name, given in arguments.items() if isinstance(given, Mapping) and not given
-    }
-    names = {name for name, given in arguments.items() if given is not None} - is_empty
+    names = {name for name, given in arguments.items() if _is_given(given)}
     names -= _UNDERSTOOD | _IRRELEVANT
     sinks = arguments.get("s_aux")
     if isinstance(sinks, torch.Tensor) and sinks.numel() != heads:

@@ -58,6 +58,11 @@ class TextModel:
             return f"{self.folder.name} does not generate text or predict a next token."
         return ""
 
+    def check_generates(self) -> None:
+        """Reject a model that predicts no next token, with an InputError of ``model``."""
+        if self.no_next_token_reason:
+            raise InputError("model", self.no_next_token_reason)
+
     @property
     def takes_images(self) -> bool:
         """Whether the model takes images instead of texts."""
@@ -71,11 +76,18 @@ class TextModel:
         part = getattr(self.model, "vision_model", None)
         return part if getattr(part, "main_input_name", "") == PIXELS_ARGUMENT else None
 
-    def check_memory(self, given: Mapping[str, Any], layers: int) -> None:
-        """Reject a text if the weights of ``layers`` layers would not fit into free memory."""
+    def check_memory(self, tokens: int, layers: int | None = None) -> None:
+        """Reject a text if the weights of its layers would not fit into free memory.
+
+        Parameters
+        ----------
+        layers : int, optional
+            Number of layers; by default, all layers of the model.
+        """
+        layers = layers or self.size("num_hidden_layers") or 1
         heads = self.size("num_attention_heads") or 1
         with self.ranks.propagate_errors():
-            check_memory(layers, heads, given["input_ids"].shape[-1])
+            check_memory(layers, heads, tokens)
 
     @property
     def last_logits_only(self) -> dict[str, int]:
