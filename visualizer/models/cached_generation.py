@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -287,11 +288,8 @@ class TokenReader:
             # A process without the first layer finds no length in its part of the cache.
             self._cache = None
             return -1
-        shared = 0
-        for one, other in zip(self._read_numbers, wanted, strict=False):
-            if one != other:
-                break
-            shared += 1
+        pairs = zip(self._read_numbers, wanted, strict=False)
+        shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
         shared = min(shared, len(wanted) - 1)  # the last token is read again, for its row
         surplus = len(self._read_numbers) - shared
         if self._cache is None or shared < 0 or (surplus and not _can_be_cut(self._cache)):

@@ -24,6 +24,7 @@ from visualizer.models.layer_numbers import (
     module_columns,
     module_input,
     module_output,
+    results_of_input,
     scaled_stage,
     sum_stages,
     vectors,
@@ -110,18 +111,12 @@ class FeedForwardReader:
             The stream after it, and the input of the next part; both unchanged if there is none.
         """
         tensors, kind = self.layer.at.tensors, type(self.layer.modules[self.layer.call.module])
-        others = [
-            path
-            for path, module in self.layer.modules.items()
-            if type(module) is kind and path != self.layer.call.module and path in self.layer.passed
-        ]
-        for path in others:
-            numbers = vectors(self.layer.passed[path].result)
-            if (
-                not are_equal(vectors(self.layer.passed[path].given), tensors[read])
-                or numbers is None
-            ):
-                continue
+        others = {
+            path: each
+            for path, each in self.layer.passed.items()
+            if type(self.layer.modules[path]) is kind and path != self.layer.call.module
+        }
+        for path, numbers in results_of_input(others, tensors[read]):
             for before in dict.fromkeys((base, read)):
                 if numbers.shape == tensors[before].shape and self.layer.is_read(
                     tensors[before] + numbers
@@ -219,16 +214,11 @@ class FeedForwardReader:
         """Find the matrices of the feed-forward block and the activation between them."""
         if self._find_experts(read):
             return "feed_forward"
-        source = self.layer.at.tensors[read]
-        first = [
-            (path, numbers)
-            for path, each in self.layer.feed_forward_matrices.items()
-            if are_equal(vectors(each.given), source)
-            and (numbers := vectors(each.result)) is not None
-        ]
-        for path, each in self.layer.feed_forward_matrices.items():
-            given, numbers = vectors(each.given), vectors(each.result)
-            if given is None or numbers is None or any(path == known for known, _ in first):
+        matrices = self.layer.feed_forward_matrices
+        first = dict(results_of_input(matrices, self.layer.at.tensors[read]))
+        for path, each in matrices.items():
+            given = vectors(each.given)
+            if given is None or path in first:
                 continue
             activated = self._find_activation(first, given)
             if activated is None:
@@ -289,30 +279,24 @@ class FeedForwardReader:
 
     def _unknown_feed_forward(self, read: str) -> str | None:
         """Add the output of a child module as it is, without knowing how it is computed."""
-        for path, each in self.layer.passed.items():
-            numbers, is_whole = (
-                vectors(each.result),
-                path.count(".") == self.layer.path.count(".") + 1,
-            )
+        for path, _ in results_of_input(self.layer.passed, self.layer.at.tensors[read]):
             if (
-                is_whole
-                and numbers is not None
+                path.count(".") == self.layer.path.count(".") + 1
                 and not path.startswith(self.layer.attention_prefix.rstrip("."))
                 and path not in self.layer.norms
-                and are_equal(vectors(each.given), self.layer.at.tensors[read])
             ):
                 self.layer.add_stage("feed_forward", module_output(path), None)
                 return "feed_forward"
         return None
 
     def _find_activation(
-        self, first: list[tuple[str, Tensor]], hidden: Tensor
+        self, first: dict[str, Tensor], hidden: Tensor
     ) -> tuple[_Part | None, _Part, str] | None:
         """Return the gate, the gated part and the activation that explain the hidden values."""
         size = hidden.shape[-1]
         parts = [
             (path, numbers[:, at : at + size], at)
-            for path, numbers in first
+            for path, numbers in first.items()
             for at in range(0, numbers.shape[-1] - size + 1, size)
         ]
         some = slice(None, None, max(1, size // CHECKED_HIDDEN_VALUES))

@@ -20,7 +20,6 @@ from visualizer.attention.layer_operations import (
     ExpertMixture,
     JoinedHeads,
     LateSink,
-    LayerStep,
     LinearLayer,
     NormLayer,
     ResidualAddition,
@@ -332,17 +331,14 @@ def _fill_missing_steps(found: list[RecordedLayer]) -> None:
         source = f"{before}{name}"
         turned = [
             one for one in found
-            if source in one.found.steps and _is_rotary(one.found.steps[name].step)
+            if source in one.found.steps
+            and isinstance(one.found.steps[name].step, RotaryPosition)
         ]  # fmt: skip
         kinds = {type(one.found.steps[source].step) for one in turned}
         for one in found:
             own = one.found.steps.get(name)
             if own and source not in one.found.steps and type(own.step) in kinds:
                 one.add_identity_rotation(name, source)
-
-
-def _is_rotary(step: LayerStep | None) -> bool:
-    return isinstance(step, RotaryPosition)
 
 
 def _merge_layer_steps(found: list[StageStep], names: list[str]) -> StageStep:

@@ -12,7 +12,7 @@ from visualizer.attention.cached_tensor import float64_on_cpu
 from visualizer.attention.stage_computation import repeat_for_heads
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from torch import Tensor, nn
 
@@ -74,6 +74,16 @@ def are_close(made: Tensor, wanted: Tensor, within: float = VALUE_TOLERANCE) -> 
     if made.shape != wanted.shape:
         return False
     return bool((made - wanted).abs().max() <= within * wanted.abs().max().clamp_min(1e-12))
+
+
+def results_of_input(
+    passed: Mapping[str, ModuleCall], stream: Tensor
+) -> Iterator[tuple[str, Tensor]]:
+    """Yield the path and the result of each module with this input."""
+    for path, each in passed.items():
+        result = vectors(each.result)
+        if result is not None and are_equal(vectors(each.given), stream):
+            yield path, result
 
 
 def find_table_rows(table: Tensor, each: ModuleCall) -> tuple[int, ...] | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping  # noqa: TC003 - msgspec reads the types of fields
 from contextlib import suppress
 from functools import partial, reduce
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -21,7 +20,7 @@ from visualizer.errors import InputError
 from visualizer.models.chunked_prefill import cache_disabling_argument
 from visualizer.models.editable_heads import EditableHeads
 from visualizer.models.forward import forward_of
-from visualizer.models.image_reading import image_tokens
+from visualizer.models.image_reading import PreparedImage, prepare_image
 from visualizer.models.kept_parts import KEEP_ALL_PARTS, PartsToKeep
 from visualizer.models.layer_inference import StepMismatchError
 from visualizer.models.long_text_reading import LongTextReader
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from visualizer.attention.captured_attention import ImagePatches
     from visualizer.models.attention_recorder import AttentionCall, ContextEdit
     from visualizer.models.editable_heads import Cuts, Edits
     from visualizer.models.model_loading import LoadedModel
@@ -104,27 +102,6 @@ class UneditedReading(Struct, frozen=True, eq=False):
     contexts: Mapping[int, torch.Tensor]
     weights: Mapping[int, torch.Tensor]
     is_long: bool = False
-
-
-class PreparedImage(Struct, frozen=True, eq=False):
-    """A preprocessed image with its tokens.
-
-    Parameters
-    ----------
-    given : mapping
-        The model's arguments.
-    names : tuple of str
-        Labels of its tokens.
-    patches : ImagePatches or None
-        The image as preprocessed, with its patches; None if unknown.
-    key : str
-        Hash of the pixel values, used as cache key.
-    """
-
-    given: dict[str, Any]
-    names: tuple[str, ...]
-    patches: ImagePatches | None
-    key: str
 
 
 class OpenedModel(TextModel):
@@ -213,13 +190,11 @@ class OpenedModel(TextModel):
         if part is None:
             raise InputError("model", f"{self.folder.name} does not accept images.")
         self._image_processor = self._image_processor or load_image_processor(self.folder)
-        found = image_tokens(path, self._image_processor, part, known)
+        image = prepare_image(path, self._image_processor, part, known)
         names = ("num_hidden_layers", "num_attention_heads")
         layers, heads = (positive_int(getattr(part.config, name, None)) or 1 for name in names)
-        check_memory(layers, heads, len(found.names), "image")
-        pixels = found.pixels.to(self.model.device, self.model.dtype)
-        key = sha256(found.pixels.numpy().tobytes()).hexdigest()
-        return PreparedImage({PIXELS_ARGUMENT: pixels}, found.names, found.patches, key)
+        check_memory(layers, heads, len(image.names), "image")
+        return replace(image, pixels=image.pixels.to(self.model.device, self.model.dtype))
 
     def read_image(
         self,
@@ -235,7 +210,8 @@ class OpenedModel(TextModel):
         InputError
             With field ``image`` if the model fails on it; for ``heads`` and ``cuts`` as in `read`.
         """
-        runs, _ = self._attend((image.given, image.names, ()), edits or {}, cuts or {}, kept)
+        given = {PIXELS_ARGUMENT: image.pixels}
+        runs, _ = self._attend((given, image.names, ()), edits or {}, cuts or {}, kept)
         runs = tuple(_with_patches(each, image) for each in runs)
         if not (edits or cuts):
             return TextReading(runs, None, None)
@@ -245,7 +221,8 @@ class OpenedModel(TextModel):
 
     def read_unedited_image(self, image: PreparedImage) -> UneditedReading:
         """Run the model without edits on an image, or return the cached result."""
-        return self._cached_plain_reading((PIXELS_ARGUMENT, image.key, False), lambda: image.given)
+        given = {PIXELS_ARGUMENT: image.pixels}
+        return self._cached_plain_reading((PIXELS_ARGUMENT, image.key, False), lambda: given)
 
     def read(
         self,

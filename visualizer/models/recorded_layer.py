@@ -29,6 +29,7 @@ from visualizer.models.layer_numbers import (
     are_equal,
     module_input,
     module_output,
+    results_of_input,
     vectors,
 )
 from visualizer.models.layer_recorder import layer_path
@@ -106,7 +107,9 @@ class RecordedLayer:
                 is_inside = name.startswith(self.attention_prefix)
                 matrices = self.attention_matrices if is_inside else self.feed_forward_matrices
                 matrices[name] = each
-        self.norms = [path for path in self.passed if is_norm(self.modules[path])]
+        self.norms = {
+            path: each for path, each in self.passed.items() if is_norm(self.modules[path])
+        }
 
     def add_stage(
         self, name: str, numbers_of: StageReader, step: LayerStep | None, *reads: str
@@ -168,12 +171,9 @@ class RecordedLayer:
 
     def recognized_norms(self, stream: Tensor) -> Iterator[tuple[str, Tensor, NormLayer]]:
         """Yield the path, the result and the step of each recognized norm of a stream."""
-        for path in self.norms:
-            given, result = vectors(self.passed[path].given), vectors(self.passed[path].result)
-            if result is not None and are_equal(given, stream):
-                step = recognized_norm(self.modules[path], path, stream, result)
-                if step:
-                    yield path, result, step
+        for path, result in results_of_input(self.norms, stream):
+            if step := recognized_norm(self.modules[path], path, stream, result):
+                yield path, result, step
 
     def linear_step(self, path: str, first: tuple[int, ...] = (0,)) -> LinearLayer:
         """Return the step of a matrix."""
