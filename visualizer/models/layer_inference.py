@@ -42,6 +42,7 @@ from visualizer.models.layer_numbers import (
     vectors,
 )
 from visualizer.models.layer_recorder import layer_path
+from visualizer.models.recognition_errors import StepMismatchError
 from visualizer.models.recorded_layer import (
     ROTARY_KEY,
     RecordedLayer,
@@ -65,10 +66,6 @@ MAX_EMBEDDINGS = 3
 """Token, position and token-type embeddings."""
 ModuleStep = NormLayer | LinearLayer | ExpertMixture | ScaledVector
 """Steps that refer to one module per layer."""
-
-
-class StepMismatchError(Exception):
-    """The recognized steps do not match what the model computed for a text."""
 
 
 class KnownLayers(Struct, frozen=True, eq=False):
@@ -95,21 +92,10 @@ class KnownLayers(Struct, frozen=True, eq=False):
     paths: tuple[str, ...]
 
 
-class InferredLayers(Struct, frozen=True, eq=False):
-    """The stages of several layers of the same kind, for one text.
-
-    Parameters
-    ----------
-    tensors : dict
-        [layer, head, token, d_head] or [layer, token, column], on the CPU.
-    weights : dict
-        Parameters used by the steps, by their name in the model, and the angles of rotary
-        embeddings.
-    """
-
-    tensors: dict[str, Tensor]
-    steps: dict[str, StageStep]
-    weights: dict[str, Tensor]
+LayerStages = tuple[dict[str, "Tensor"], dict[str, StageStep], dict[str, "Tensor"]]
+"""Stages of several layers of the same kind, for one text: their values, [layer, head, token,
+d_head] or [layer, token, column], on the CPU; how they are computed; and the parameters used, with
+the angles of rotary embeddings."""
 
 
 def infer_layers(
@@ -173,7 +159,7 @@ def infer_text_layers(
     layers: Sequence[int],
     passed: Mapping[str, ModuleCall],
     edits: Mapping[tuple[int, int], float | Tensor] | None = None,
-) -> InferredLayers:
+) -> LayerStages:
     """Return the stages around the attention of layers, for a recorded text.
 
     Parameters
@@ -190,7 +176,7 @@ def infer_text_layers(
         If the model computed something else for this text.
     """
     tensors = _numbers_of_text(known, [LayerPass(call, passed) for call in calls])
-    return InferredLayers(tensors, *infer_text_steps(known, calls, layers, passed, edits))
+    return tensors, *infer_text_steps(known, calls, layers, passed, edits)
 
 
 def infer_text_steps(
@@ -200,7 +186,7 @@ def infer_text_steps(
     passed: Mapping[str, ModuleCall],
     edits: Mapping[tuple[int, int], float | Tensor] | None = None,
 ) -> tuple[dict[str, StageStep], dict[str, Tensor]]:
-    """Return how the stages are computed, and their parameters, as in `InferredLayers`.
+    """Return how the stages are computed, and their parameters, as in `LayerStages`.
 
     Only the token ids, the rotary angles and the sizes of vectors are read from the recorded
     passes.

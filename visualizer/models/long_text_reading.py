@@ -14,7 +14,6 @@ from visualizer.attention.spec import Device
 from visualizer.errors import InputError
 from visualizer.models.chunked_prefill import (
     TOKENS_PER_CHUNK,
-    cache_disabling_argument,
     read_in_chunks,
     supports_chunks,
 )
@@ -30,8 +29,8 @@ if TYPE_CHECKING:
 
     from visualizer.models.editable_heads import EditableHeads, Edits
     from visualizer.models.forward import Forward
-    from visualizer.models.kept_parts import PartsToKeep
     from visualizer.models.long_text_recorder import LongTextCall
+    from visualizer.models.recorded_runs import PartsToKeep
     from visualizer.models.text_model import Inputs, TextModel
 
 ATTENTION_ONLY_NOTICE = (
@@ -110,7 +109,7 @@ class LongTextReader:
                     self.reads_in_chunks = False
             recording = record_long_text(model, by_module, layers=layers, keeps=keeps, ranks=ranks)
             with self._room_for_vectors(given, keeps=keeps), recording as calls:
-                return calls, run({**whole, **cache_disabling_argument(model)})
+                return calls, run({**whole, **self._model.cache_disabled})
 
     def attend(
         self, inputs: Inputs, edits: Edits, kept: PartsToKeep
@@ -185,7 +184,7 @@ class LongTextReader:
         if self._vector_bytes is None:
             few = {name: tensor[:, :PROBE_TOKENS] for name, tensor in given.items()}
             with record_long_text(self._model.model, ranks=self._model.ranks) as calls:
-                self._run_by_rule({**few, **cache_disabling_argument(self._model.model)})
+                self._run_by_rule({**few, **self._model.cache_disabled})
             found = sum(call.vectors.bytes for call in calls)
             self._vector_bytes = found // few["input_ids"].shape[-1]
         return self._vector_bytes

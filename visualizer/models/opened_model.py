@@ -17,21 +17,18 @@ from visualizer.attention.captured_attention import numbered_labels
 from visualizer.attention.saved_numbers import mark_patches
 from visualizer.attention.spec import Device, Dtype
 from visualizer.errors import InputError
-from visualizer.models.chunked_prefill import cache_disabling_argument
 from visualizer.models.editable_heads import EditableHeads
 from visualizer.models.forward import forward_of
 from visualizer.models.image_reading import PreparedImage, prepare_image
-from visualizer.models.kept_parts import KEEP_ALL_PARTS, PartsToKeep
-from visualizer.models.layer_inference import StepMismatchError
 from visualizer.models.long_text_reading import LongTextReader
-from visualizer.models.model_folder import positive_int
 from visualizer.models.model_loading import load_image_processor, load_model
 from visualizer.models.model_ranks import Parallelism
-from visualizer.models.recognition_errors import UnsupportedAttentionError
+from visualizer.models.recognition_errors import StepMismatchError, UnsupportedAttentionError
 from visualizer.models.recorded_runs import (
+    KEEP_ALL_PARTS,
     LayerGroup,
     LayerRun,
-    check_memory,
+    PartsToKeep,
     create_layer_run,
     group_calls,
     number_calls,
@@ -191,9 +188,7 @@ class OpenedModel(TextModel):
             raise InputError("model", f"{self.folder.name} does not accept images.")
         self._image_processor = self._image_processor or load_image_processor(self.folder)
         image = prepare_image(path, self._image_processor, part, known)
-        names = ("num_hidden_layers", "num_attention_heads")
-        layers, heads = (positive_int(getattr(part.config, name, None)) or 1 for name in names)
-        check_memory(layers, heads, len(image.names), "image")
+        self.check_image_memory(len(image.names))
         return replace(image, pixels=image.pixels.to(self.model.device, self.model.dtype))
 
     def read_image(
@@ -327,7 +322,7 @@ class OpenedModel(TextModel):
                 by_module, cut_by_module, holds_weights=self.forward.holds_weights
             )
             with around as seen, recording as calls:
-                more = cache_disabling_argument(self.model) if seen.is_repeated else {}
+                more = self.cache_disabled if seen.is_repeated else {}
                 result = self.forward.run({**given, **self.last_logits_only, **more})
         self.heads.learn(calls)
         groups = group_calls(kept.select_calls(calls))

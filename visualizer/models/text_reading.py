@@ -18,7 +18,6 @@ from visualizer.errors import InputError
 from visualizer.format import format_count
 from visualizer.models.cached_generation import TokenReader
 from visualizer.models.head_edits import context_edits, image_context_edits
-from visualizer.models.kept_parts import KEEP_ALL_PARTS
 from visualizer.models.layer_lookup import (
     describe_parts,
     find_part_runs,
@@ -39,6 +38,7 @@ from visualizer.models.model_source import (
     parse_server_address,
 )
 from visualizer.models.opened_model import OpenedModel, TextReading, open_model
+from visualizer.models.recorded_runs import KEEP_ALL_PARTS
 from visualizer.models.tokenizer_process import tokenizer_process
 from visualizer.progress import no_progress
 from visualizer.runtime import run_in_thread
@@ -49,10 +49,9 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.attention.spec import Device
     from visualizer.models.image_reading import PreparedImage
-    from visualizer.models.kept_parts import PartsToKeep
     from visualizer.models.model_client.remote_model import RemoteTokenReader
     from visualizer.models.model_source import LayerAndHead
-    from visualizer.models.recorded_runs import LayerRun
+    from visualizer.models.recorded_runs import LayerRun, PartsToKeep
     from visualizer.progress import Progress
 
 TOP_TOKENS = 8
