@@ -306,7 +306,7 @@ def test_python_reads_in_chunks_what_does_not_fit(
     _, model = open_source(folder, Device.CPU)
     whole = Model(model).attend(TEXT)
     assert not whole.runs[0].run.trace.is_blockwise
-    monkeypatch.setattr("visualizer.models.recorded_runs.USABLE_MEMORY_SHARE", 0)
+    monkeypatch.setattr("visualizer.models.text_model.USABLE_MEMORY_SHARE", 0)
     seen = Model(model).attend(TEXT)
     assert seen.runs[0].run.trace.is_blockwise
     assert seen.tokens == whole.tokens

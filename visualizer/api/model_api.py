@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
     from visualizer.attention.model_reading import LogitParts
     from visualizer.models.cached_generation import GeneratedText
-    from visualizer.models.kept_parts import PartsToKeep
     from visualizer.models.model_source import LayerAndHead
     from visualizer.models.opened_model import OpenedModel
+    from visualizer.models.recorded_runs import PartsToKeep
 
 
 def open_model(
@@ -413,7 +413,7 @@ class Model:
 def _parse_kept_parts(
     layers: int | Iterable[int] | None, stages: str | Iterable[str] | None
 ) -> PartsToKeep:
-    from visualizer.models.kept_parts import PartsToKeep
+    from visualizer.models.recorded_runs import PartsToKeep
 
     if layers is None:
         numbers = None

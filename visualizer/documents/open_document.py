@@ -31,7 +31,7 @@ from visualizer.documents.exported_numbers import (
     read_exported_npz,
 )
 from visualizer.errors import InputError, system_error_reason
-from visualizer.models.image_names import has_image_suffix
+from visualizer.models.image_file import has_image_suffix
 from visualizer.session.document_builder import normalize_text
 from visualizer.storage.archive import MAX_BYTES
 from visualizer.storage.json_coding import DamagedError

@@ -22,6 +22,8 @@ from visualizer.attention.layer_operations import (
 from visualizer.attention.roles import Role
 from visualizer.attention.stage_computation import rotate_pairs
 from visualizer.models.layer_numbers import (
+    are_close,
+    are_equal,
     concatenated_heads,
     context_with_sinks,
     dot_product_vectors,
@@ -34,10 +36,11 @@ from visualizer.models.layer_numbers import (
     module_heads,
     module_input,
     module_output,
+    results_of_input,
     unedited_context,
     vectors,
 )
-from visualizer.models.recorded_layer import ROTARY_KEY, RecordedLayer, are_close, are_equal
+from visualizer.models.recorded_layer import ROTARY_KEY, RecordedLayer, recognized_norm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,13 +66,10 @@ class AttentionReader:
         inputs = [vectors(each.given) for each in self.layer.attention_matrices.values()]
         if any(are_equal(one, stream) for one in inputs):
             return Role.RESIDUAL
-        for name, each in self.layer.norms_of_input(stream):
-            numbers = vectors(each.result)
-            if numbers is not None and any(are_equal(one, numbers) for one in inputs):
-                step = self.layer.norm_step(name, stream, numbers)
-                if step:
-                    self.layer.add_stage(Role.NORMED, module_output(name), step, Role.RESIDUAL)
-                    return Role.NORMED
+        for path, normed, step in self.layer.recognized_norms(stream):
+            if any(are_equal(one, normed) for one in inputs):
+                self.layer.add_stage(Role.NORMED, module_output(path), step, Role.RESIDUAL)
+                return Role.NORMED
         return None
 
     def project_heads(self, entered: str) -> None:
@@ -95,23 +95,19 @@ class AttentionReader:
 
         Each with the path of its matrix (it may be only the first columns) and of its norm.
         """
-        for path, each in self.layer.attention_matrices.items():
-            numbers = vectors(each.result)
-            if numbers is None or not are_equal(
-                vectors(each.given), self.layer.at.tensors[entered]
-            ):
-                continue
-            for norm in self.layer.norms:
-                given, normed = (
-                    vectors(part)
-                    for part in (self.layer.passed[norm].given, self.layer.passed[norm].result)
-                )
-                if given is None or normed is None or given.shape[-1] > numbers.shape[-1]:
+        for path, projected in self._projections_of(entered):
+            for norm, each in self.layer.norms.items():
+                given, normed = vectors(each.given), vectors(each.result)
+                if given is None or normed is None:
                     continue
-                if are_equal(given, numbers[:, : given.shape[-1]]):
-                    step = self.layer.norm_step(norm, given, normed)
+                if are_equal(given, projected[:, : given.shape[-1]]):
+                    step = recognized_norm(self.layer.modules[norm], norm, given, normed)
                     if step:
                         yield path, norm, step, normed
+
+    def _projections_of(self, stage: str) -> Iterator[tuple[str, Tensor]]:
+        """Yield the path and the result of each matrix of the attention applied to a stage."""
+        return results_of_input(self.layer.attention_matrices, self.layer.at.tensors[stage])
 
     def _add_latent(self, name: str, path: str, norm: str, step: NormLayer, entered: str) -> str:
         size = self.layer.at.vectors(norm, is_input=True).shape[-1]
@@ -142,11 +138,8 @@ class AttentionReader:
         assert values is not None
         heads, _, size = keys.shape[1:]
         for path, norm, step, normed in self._find_latents(entered):
-            for to, each in self.layer.attention_matrices.items():
-                numbers = vectors(each.result)
-                if numbers is None or not are_equal(vectors(each.given), normed):
-                    continue
-                wide, left = divmod(numbers.shape[-1], heads)
+            for to, projected in results_of_input(self.layer.attention_matrices, normed):
+                wide, left = divmod(projected.shape[-1], heads)
                 own = wide - values.shape[-1]
                 if left or values.shape[1] != heads or not 0 < own < size:
                     continue
@@ -167,10 +160,10 @@ class AttentionReader:
                     "shared_keys", others, self.layer.linear_step(path, (start,)), entered
                 )
                 linear = self.layer.linear_step(to, first)
-                projected = LatentKeys(
+                joined = LatentKeys(
                     linear.modules, linear.has_bias, linear.is_transposed, first, own_columns=own
                 )
-                self.layer.add_stage("projected_keys", keys_source, projected, read, "shared_keys")
+                self.layer.add_stage("projected_keys", keys_source, joined, read, "shared_keys")
                 every = tuple(range(heads))
                 self.layer.add_stage(
                     Role.KEYS, dot_product_vectors(Role.KEYS, every), rotary, "projected_keys"
@@ -193,12 +186,8 @@ class AttentionReader:
         sizes: list[tuple[int, int]],
     ) -> bool:
         """Find the matrix that computes queries, keys or values, and the steps after it."""
-        source = self.layer.at.tensors[entered]
-        for path, each in self.layer.attention_matrices.items():
-            numbers = vectors(each.result)
-            if numbers is None or not are_equal(vectors(each.given), source):
-                continue
-            for first in _first_columns(role, sizes, numbers.shape[-1]):
+        for path, result in self._projections_of(entered):
+            for first in _first_columns(role, sizes, result.shape[-1]):
                 width = whole.shape[-1]
                 projected = module_heads(path, first, width)(self.layer.at)
                 columns = tuple(first[head] for head in shared)
@@ -265,8 +254,7 @@ class AttentionReader:
         known = given if given is not None else result
         assert known is not None
         heads, _, width = known.shape
-        for path in self.layer.norms:
-            each = self.layer.passed[path]
+        for path, each in self.layer.norms.items():
             if not path.startswith(f"{self.layer.call.module}."):
                 continue
             ends = [head_vectors(part, heads, width) for part in (each.given, each.result)]
@@ -278,7 +266,7 @@ class AttentionReader:
             is_over_heads = each.given.shape[-1] != width
             if is_over_heads:
                 before, after = (part.transpose(0, 1).flatten(1) for part in (before, after))
-            step = self.layer.norm_step(path, before, after)
+            step = recognized_norm(self.layer.modules[path], path, before, after)
             if step:
                 step = replace(step, is_over_heads=is_over_heads, heads=shared)
                 other = ends[1] if given is not None else ends[0]
@@ -356,15 +344,12 @@ class AttentionReader:
     def _find_context_gate(self, entered: str, given: Tensor, joined: Tensor) -> bool:
         """Find the gate that multiplies the context vectors: a matrix or its columns."""
         assert self.layer.call.context is not None
-        source, (_, _, heads, width) = self.layer.at.tensors[entered], self.layer.call.context.shape
-        for path, each in self.layer.attention_matrices.items():
-            numbers = vectors(each.result)
-            if numbers is None or not are_equal(vectors(each.given), source):
+        _, _, heads, width = self.layer.call.context.shape
+        kinds = {heads * width: (width, 0), 2 * heads * width: (2 * width, width)}
+        for path, result in self._projections_of(entered):
+            if result.shape[-1] not in kinds:
                 continue
-            kinds = {heads * width: (width, 0), 2 * heads * width: (2 * width, width)}
-            if numbers.shape[-1] not in kinds:
-                continue
-            stride, start = kinds[numbers.shape[-1]]
+            stride, start = kinds[result.shape[-1]]
             first = tuple(start + stride * head for head in range(heads))
             gates = module_heads(path, first, width)(self.layer.at)  # head token d_head
             if are_close(gates.transpose(0, 1).flatten(1).sigmoid() * joined, given):

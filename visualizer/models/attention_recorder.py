@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from enum import StrEnum
 from functools import cache, partial
@@ -139,14 +139,13 @@ class AttentionCall(Struct, frozen=True, eq=False):
 
     def with_weights_only(self) -> AttentionCall:
         """Return the call with its weights only."""
-        again, sample, is_continuation = self.recompute_weights, self.sample, self.is_continuation
         return AttentionCall(
             self.module,
             self.method,
             self.weights,
-            recompute_weights=again,
-            sample=sample,
-            is_continuation=is_continuation,
+            recompute_weights=self.recompute_weights,
+            sample=self.sample,
+            is_continuation=self.is_continuation,
         )
 
     def of_text(self, text: int) -> AttentionCall:
@@ -228,11 +227,6 @@ class _RecordingSession:
         self._module_stack: list[nn.Module] = []
 
     @property
-    def keeps(self) -> bool:
-        """Whether calls are stored, not only edited."""
-        return self._keeper is not None
-
-    @property
     def is_current(self) -> bool:
         """Whether the current thread records; another thread may run the same model."""
         return _CURRENT.get() is self
@@ -280,7 +274,7 @@ class _RecordingSession:
             output = output.clone()  # batch query head d_head
             for head, edit in edits.items():
                 output[:, :, head] = apply_edit(output[:, :, head], edit)
-        if not self.keeps:
+        if self._keeper is None:
             return output, weights
         scaling = arguments.get("scaling")
         held = weights.detach()
@@ -313,12 +307,8 @@ class _RecordingSession:
                 sample,
             ),
         )
-        self.keep(call or AttentionCall(name, RecordingMethod.INTERFACE, weights.detach()))
+        self._keeper.keep(call or AttentionCall(name, RecordingMethod.INTERFACE, weights.detach()))
         return output, weights
-
-    def keep(self, call: AttentionCall) -> None:
-        if self._keeper:
-            self._keeper.keep(call)
 
     def keep_softmax(self, weights: Tensor) -> None:
         """Record the result of a softmax if it is self-attention of an attention module."""
@@ -331,7 +321,7 @@ class _RecordingSession:
         ):
             return
         if weights.shape[-1] == weights.shape[-2] or self._keeper.accepts_shape(weights):
-            self.keep(AttentionCall(name, RecordingMethod.SOFTMAX, weights.detach()))
+            self._keeper.keep(AttentionCall(name, RecordingMethod.SOFTMAX, weights.detach()))
 
 
 def _bind_arguments(
@@ -397,9 +387,10 @@ def record_attention(
         transformers is not installed.
     """
     last = LastPassKeeper()
-    keeper = last if keeps else None
-    how = {"watches": watches, "holds_weights": holds_weights}
-    with record_calls(model, keeper, edits, cuts, ranks=ranks, **how):
+    with record_calls(
+        model, last if keeps else None, edits, cuts,
+        watches=watches, holds_weights=holds_weights, ranks=ranks,
+    ):  # fmt: skip
         yield last.calls
 
 
@@ -424,18 +415,16 @@ def record_calls(
     recording = _RecordingSession(
         model, edits or {}, cuts or {}, ranks, keeper, holds_weights=holds_weights
     )
-    modules = recording.names if watches else (model,)
-    hooks = [
-        module.register_forward_pre_hook(recording.enter, with_kwargs=True) for module in modules
-    ]
-    hooks += [module.register_forward_hook(recording.leave, always_call=True) for module in modules]
-    observer = _SoftmaxObserver(recording) if watches else nullcontext()
-    try:
-        with replaced_attention(model, recording), observer:
-            yield
-    finally:
-        for hook in hooks:
-            hook.remove()
+    with ExitStack() as stack:
+        for module in recording.names if watches else (model,):
+            enter = module.register_forward_pre_hook(recording.enter, with_kwargs=True)
+            leave = module.register_forward_hook(recording.leave, always_call=True)
+            stack.enter_context(enter)
+            stack.enter_context(leave)
+        stack.enter_context(replaced_attention(model, recording))
+        if watches:
+            stack.enter_context(_SoftmaxObserver(recording))
+        yield
 
 
 def list_configs(model: nn.Module) -> list[Any]:

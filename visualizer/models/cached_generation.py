@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -195,8 +196,7 @@ class TokenReader:
         *,
         is_chat: bool = False,
     ) -> None:
-        if model.no_next_token_reason:
-            raise InputError("model", model.no_next_token_reason)
+        model.check_generates()
         self._model, self._text = model, model.prepare_text(text, is_chat=is_chat)
         self._given, self.words, _ = model.inputs(text, is_chat=is_chat)
         self._edits = edits or {}
@@ -217,9 +217,7 @@ class TokenReader:
 
     def check_memory(self, tokens: int) -> None:
         """Reject this number of further tokens if the weights would not fit in memory."""
-        layers = getattr(self._model.model.config.get_text_config(), "num_hidden_layers", 1)
-        count = len(self.words) + tokens
-        self._model.check_memory({"input_ids": torch.empty(1, count)}, layers)
+        self._model.check_memory(len(self.words) + tokens)
 
     def read(self, numbers: Sequence[int]) -> TokenReading:
         """Read tokens after the text, given by their ids; only those not yet read are computed.
@@ -290,11 +288,8 @@ class TokenReader:
             # A process without the first layer finds no length in its part of the cache.
             self._cache = None
             return -1
-        shared = 0
-        for one, other in zip(self._read_numbers, wanted, strict=False):
-            if one != other:
-                break
-            shared += 1
+        pairs = zip(self._read_numbers, wanted, strict=False)
+        shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
         shared = min(shared, len(wanted) - 1)  # the last token is read again, for its row
         surplus = len(self._read_numbers) - shared
         if self._cache is None or shared < 0 or (surplus and not _can_be_cut(self._cache)):

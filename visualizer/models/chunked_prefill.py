@@ -8,7 +8,6 @@ one pass is used.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,6 +16,7 @@ from visualizer.errors import InputError
 from visualizer.models.long_text_recorder import CHUNK_MISMATCH, record_long_text
 from visualizer.models.model_ranks import SINGLE_RANK
 from visualizer.models.recognition_errors import UnsupportedAttentionError
+from visualizer.models.text_model import cache_disabling_argument
 from visualizer.progress import no_progress, report_progress_to
 
 if TYPE_CHECKING:
@@ -123,12 +123,6 @@ def supports_chunks(
             return False
     is_alike = _have_close_vectors(whole, calls) and _is_close(last[0][:, -1:], result[0][:, -1:])
     return ranks.all_ranks_agree(is_alike)
-
-
-def cache_disabling_argument(model: Any) -> dict[str, bool]:
-    """Return the argument that disables the key/value cache, if the model supports one."""
-    is_there = {"use_cache", "past_key_values"} & signature(model.forward).parameters.keys()
-    return {"use_cache": False} if is_there else {}
 
 
 def _have_close_vectors(calls: Sequence[LongTextCall], others: Sequence[LongTextCall]) -> bool:

@@ -63,24 +63,17 @@ def find_layer_list(model: nn.Module, layers: int) -> str:
 
 def create_device_map(model: nn.Module, stack: str) -> dict[str, str]:
     """Return the device map for transformers: the layers on disk, all other parts on the CPU."""
-    places: dict[str, str] = {}
-
-    def place(path: str, module: nn.Module) -> None:
-        if path and path != stack and not stack.startswith(f"{path}."):
-            places[path] = CPU_DEVICE
-            return
-        if path == stack:
-            places[path] = DISK_DEVICE
-            return
-        before = f"{path}." if path else ""
-        own = (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False))
-        for name, _ in own:
-            places[before + name] = CPU_DEVICE
-        for name, child in module.named_children():
-            place(before + name, child)
-
-    place("", model)
-    return places
+    devices = {stack: DISK_DEVICE}
+    path, module = "", model
+    for step in stack.split("."):
+        parts = (
+            *module.named_parameters(recurse=False),
+            *module.named_buffers(recurse=False),
+            *module.named_children(),
+        )
+        devices |= {path + name: CPU_DEVICE for name, _ in parts if name != step}
+        path, module = f"{path}{step}.", module.get_submodule(step)
+    return devices
 
 
 class _FileWeights(Mapping[str, torch.Tensor]):

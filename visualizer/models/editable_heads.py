@@ -82,7 +82,7 @@ class EditableHeads:
         return found
 
     def cuts_by_module(
-        self, given: Mapping[str, Any], cuts: Cuts, tokens: int | None = None
+        self, given: Mapping[str, Any], cuts: Cuts | None, tokens: int | None = None
     ) -> EdgeCuts:
         """Return the cut edges within the text by module path instead of layer number."""
         if not cuts:

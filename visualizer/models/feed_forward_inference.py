@@ -18,18 +18,19 @@ from visualizer.attention.layer_operations import (
 )
 from visualizer.attention.roles import Role
 from visualizer.models.layer_numbers import (
+    VALUE_TOLERANCE,
     RoutedExperts,
+    are_equal,
     module_columns,
     module_input,
     module_output,
+    results_of_input,
     scaled_stage,
     sum_stages,
     vectors,
 )
 from visualizer.models.recorded_layer import (
-    VALUE_TOLERANCE,
     RecordedLayer,
-    are_equal,
     is_matrix,
     is_norm,
 )
@@ -77,7 +78,7 @@ class FeedForwardReader:
         if output is None:
             self.layer.add_result(None)
             return
-        output = self._follow_feed_forward_norm(output)
+        output = self._follow_norm(output, "normed_feed_forward")
         output = (
             self._find_scaling(output, tensors[base], [result], "scaled_feed_forward") or output
         )
@@ -86,27 +87,19 @@ class FeedForwardReader:
             if torch.equal(whole, result):
                 self.layer.add_result(ResidualAddition(), before, output)
                 return
-            for name, each in self.layer.norms_of_input(whole):
-                if are_equal(vectors(each.result), result):
-                    step = self.layer.norm_step(name, whole, result)
-                    if step:
-                        parts = (before, output)
-                        self.layer.add_stage(
-                            "added", sum_stages(*parts), ResidualAddition(), *parts
-                        )
-                        self.layer.add_result(step, "added")
-                        return
+            for _, normed, step in self.layer.recognized_norms(whole):
+                if are_equal(normed, result):
+                    parts = (before, output)
+                    self.layer.add_stage("added", sum_stages(*parts), ResidualAddition(), *parts)
+                    self.layer.add_result(step, "added")
+                    return
         self.layer.add_result(None)
 
     def _follow_norm(self, name: str, normed: str) -> str:
-        """Trace a norm of a stream; return the last stage."""
-        stream = self.layer.at.tensors[name]
-        for path, each in self.layer.norms_of_input(stream):
-            numbers = vectors(each.result)
-            step = None if numbers is None else self.layer.norm_step(path, stream, numbers)
-            if step:
-                self.layer.add_stage(normed, module_output(path), step, name)
-                return normed
+        """Trace a norm of a stage; return the last stage."""
+        for path, _, step in self.layer.recognized_norms(self.layer.at.tensors[name]):
+            self.layer.add_stage(normed, module_output(path), step, name)
+            return normed
         return name
 
     def _follow_cross_attention(self, base: str, read: str) -> tuple[str, str]:
@@ -118,18 +111,12 @@ class FeedForwardReader:
             The stream after it, and the input of the next part; both unchanged if there is none.
         """
         tensors, kind = self.layer.at.tensors, type(self.layer.modules[self.layer.call.module])
-        others = [
-            path
-            for path, module in self.layer.modules.items()
-            if type(module) is kind and path != self.layer.call.module and path in self.layer.passed
-        ]
-        for path in others:
-            numbers = vectors(self.layer.passed[path].result)
-            if (
-                not are_equal(vectors(self.layer.passed[path].given), tensors[read])
-                or numbers is None
-            ):
-                continue
+        others = {
+            path: each
+            for path, each in self.layer.passed.items()
+            if type(self.layer.modules[path]) is kind and path != self.layer.call.module
+        }
+        for path, numbers in results_of_input(others, tensors[read]):
             for before in dict.fromkeys((base, read)):
                 if numbers.shape == tensors[before].shape and self.layer.is_read(
                     tensors[before] + numbers
@@ -146,16 +133,10 @@ class FeedForwardReader:
         read = Role.NORMED if Role.NORMED in tensors else Role.RESIDUAL
         output = self._find_feed_forward(read)
         if output is None:
-            for name, each in self.layer.norms_of_input(stream):
-                numbers = vectors(each.result)
-                step = None if numbers is None else self.layer.norm_step(name, stream, numbers)
-                if (
-                    numbers is not None
-                    and step
-                    and not are_equal(numbers, tensors.get(Role.NORMED))
-                ):
+            for path, normed, step in self.layer.recognized_norms(stream):
+                if not are_equal(normed, tensors.get(Role.NORMED)):
                     self.layer.add_stage(
-                        "normed_attended", module_output(name), step, Role.RESIDUAL
+                        "normed_attended", module_output(path), step, Role.RESIDUAL
                     )
                     output = self._find_feed_forward("normed_attended")
                     break
@@ -227,39 +208,17 @@ class FeedForwardReader:
         numbers = self.layer.at.tensors[written]
         if self.layer.is_read_or_result(stream + numbers, stream):
             return written
-        for name, each in self.layer.norms_of_input(numbers):
-            normed = vectors(each.result)
-            step = None if normed is None else self.layer.norm_step(name, numbers, normed)
-            if normed is not None and step:
-                self.layer.add_stage("normed_output", module_output(name), step, written)
-                return "normed_output"
-        return written
-
-    def _follow_feed_forward_norm(self, made: str) -> str:
-        """Trace a norm of the feed-forward output."""
-        numbers = self.layer.at.tensors[made]
-        for name, each in self.layer.norms_of_input(numbers):
-            normed = vectors(each.result)
-            step = None if normed is None else self.layer.norm_step(name, numbers, normed)
-            if normed is not None and step:
-                self.layer.add_stage("normed_feed_forward", module_output(name), step, made)
-                return "normed_feed_forward"
-        return made
+        return self._follow_norm(written, "normed_output")
 
     def _find_feed_forward(self, read: str) -> str | None:
         """Find the matrices of the feed-forward block and the activation between them."""
         if self._find_experts(read):
             return "feed_forward"
-        source = self.layer.at.tensors[read]
-        first = [
-            (path, numbers)
-            for path, each in self.layer.feed_forward_matrices.items()
-            if are_equal(vectors(each.given), source)
-            and (numbers := vectors(each.result)) is not None
-        ]
-        for path, each in self.layer.feed_forward_matrices.items():
-            given, numbers = vectors(each.given), vectors(each.result)
-            if given is None or numbers is None or any(path == known for known, _ in first):
+        matrices = self.layer.feed_forward_matrices
+        first = dict(results_of_input(matrices, self.layer.at.tensors[read]))
+        for path, each in matrices.items():
+            given = vectors(each.given)
+            if given is None or path in first:
                 continue
             activated = self._find_activation(first, given)
             if activated is None:
@@ -320,30 +279,24 @@ class FeedForwardReader:
 
     def _unknown_feed_forward(self, read: str) -> str | None:
         """Add the output of a child module as it is, without knowing how it is computed."""
-        for path, each in self.layer.passed.items():
-            numbers, is_whole = (
-                vectors(each.result),
-                path.count(".") == self.layer.path.count(".") + 1,
-            )
+        for path, _ in results_of_input(self.layer.passed, self.layer.at.tensors[read]):
             if (
-                is_whole
-                and numbers is not None
+                path.count(".") == self.layer.path.count(".") + 1
                 and not path.startswith(self.layer.attention_prefix.rstrip("."))
                 and path not in self.layer.norms
-                and are_equal(vectors(each.given), self.layer.at.tensors[read])
             ):
                 self.layer.add_stage("feed_forward", module_output(path), None)
                 return "feed_forward"
         return None
 
     def _find_activation(
-        self, first: list[tuple[str, Tensor]], hidden: Tensor
+        self, first: dict[str, Tensor], hidden: Tensor
     ) -> tuple[_Part | None, _Part, str] | None:
         """Return the gate, the gated part and the activation that explain the hidden values."""
         size = hidden.shape[-1]
         parts = [
             (path, numbers[:, at : at + size], at)
-            for path, numbers in first
+            for path, numbers in first.items()
             for at in range(0, numbers.shape[-1] - size + 1, size)
         ]
         some = slice(None, None, max(1, size // CHECKED_HIDDEN_VALUES))

@@ -8,6 +8,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 import torch
+from msgspec import convert, to_builtins
 from msgspec.structs import replace
 
 from visualizer.errors import InputError, first_line, is_out_of_memory
@@ -18,7 +19,7 @@ from visualizer.models.attention_recorder import (
     RecordingMethod,
     record_attention,
 )
-from visualizer.models.model_ranks import ModelProcessGroup, Parallelism
+from visualizer.models.model_ranks import Parallelism
 from visualizer.models.text_model import PIXELS_ARGUMENT
 from visualizer.progress import CancelledError
 
@@ -37,19 +38,6 @@ TENSOR_FIELDS = ("weights", "queries", "keys", "values", "context", "mask")
 """Fields of a call that are a tensor or None."""
 HEAD_AXIS = {"context": 2}
 """Axis of the heads, if it is not the second one."""
-
-
-def gather_calls(ranks: ModelProcessGroup, calls: list[AttentionCall]) -> list[AttentionCall]:
-    """Return the calls of a run with all heads of all layers, from the calls of each rank."""
-    if ranks.count == 1:
-        return calls
-    parts = [_parse_message(message) for message in ranks.gather_messages(_create_message(calls))]
-    if ranks.parallelism is Parallelism.PIPELINE:
-        return [call for part in parts for call in part]
-    return [
-        _join_heads(each) if ranks.is_partial(each[0].weights.shape[1]) else each[0]
-        for each in zip(*parts, strict=True)
-    ]
 
 
 def _join_heads(calls: Sequence[AttentionCall]) -> AttentionCall:
@@ -87,10 +75,7 @@ def _create_message(calls: Sequence[AttentionCall]) -> Message:
         for name in TENSOR_FIELDS:
             if (part := getattr(call, name)) is not None:
                 arrays[f"{at}/{name}"] = _to_array(part)
-        cuts = {
-            str(head): [list(cut.queries), list(cut.keys), cut.name]
-            for head, cut in call.cuts.items()
-        }
+        cuts = to_builtins(call.cuts, str_keys=True)
         values.append([call.module, call.method, call.scaling, plain, cuts])
     return Message("calls", {"calls": values}, arrays)
 
@@ -109,16 +94,16 @@ def _parse_message(message: Message) -> list[AttentionCall]:
             for name in TENSOR_FIELDS
             if (key := f"{at}/{name}") in message.arrays
         }
-        of_heads = {
-            int(head): HeadCut(tuple(queries), tuple(keys), name)
-            for head, (queries, keys, name) in cuts.items()
-        }
         calls.append(
             AttentionCall(
-                module, RecordingMethod(method), scaling=scaling,
-                arguments={**plain, **tensors}, cuts=of_heads, **parts,
+                module,
+                RecordingMethod(method),
+                scaling=scaling,
+                arguments={**plain, **tensors},
+                cuts=convert(cuts, dict[int, HeadCut], strict=False),
+                **parts,
             )
-        )  # fmt: skip
+        )
     return calls
 
 
@@ -238,7 +223,15 @@ class RankForward(Forward):
     stages_notice = PARALLEL_STAGES_NOTICE
 
     def _joined(self, calls: list[AttentionCall]) -> list[AttentionCall]:
-        return gather_calls(self._model.ranks, calls)
+        ranks = self._model.ranks
+        messages = ranks.gather_messages(_create_message(calls))
+        parts = [_parse_message(message) for message in messages]
+        if ranks.parallelism is Parallelism.PIPELINE:
+            return [call for part in parts for call in part]
+        return [
+            _join_heads(each) if ranks.is_partial(each[0].weights.shape[1]) else each[0]
+            for each in zip(*parts, strict=True)
+        ]
 
 
 class DiskForward(Forward):

@@ -1,7 +1,7 @@
 """Reads an image file within limits, decodes it with Pillow, and identifies it by hash. No torch.
 
 An image may come from an untrusted source: only a few formats are decoded, and its size is checked
-first.
+first. Pillow is imported when an image is decoded.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ import warnings
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from PIL import Image, ImageOps
-
 from visualizer.errors import InputError, system_error_reason
 from visualizer.models.model_source import ImageFile
 from visualizer.storage.regular_file import open_regular_file
@@ -20,6 +18,9 @@ from visualizer.storage.regular_file import open_regular_file
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from PIL import Image
+
+IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")
 IMAGE_FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF")
 MAX_FILE_BYTES = 64 * 2**20
 MAX_ASPECT_RATIO = 10
@@ -28,6 +29,11 @@ MAX_PIXELS = 50_000_000
 IMAGE_CHANGED_ERROR = (
     "“{name}” has changed since it was chosen. Choose it again to use the current version."
 )
+
+
+def has_image_suffix(path: Path) -> bool:
+    """Whether a file name has the suffix of an image."""
+    return path.suffix.lower() in IMAGE_SUFFIXES
 
 
 def read_image_file(path: Path) -> ImageFile:
@@ -78,6 +84,8 @@ def _read_image(path: Path) -> bytes:
 
 
 def _decode_image(content: bytes, name: str) -> Image.Image:
+    from PIL import Image, ImageOps
+
     try:
         with warnings.catch_warnings():
             # Everything that Pillow warns about is rejected below, or does not matter.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,8 +29,8 @@ _SPECIAL_TOKEN_NAMES = {
 """Names of the tokens before the patches, by the names of their parameters in the model."""
 
 
-class ImageTokens(Struct, frozen=True, eq=False):
-    """An image as model input.
+class PreparedImage(Struct, frozen=True, eq=False):
+    """A preprocessed image with its tokens.
 
     Parameters
     ----------
@@ -39,14 +40,17 @@ class ImageTokens(Struct, frozen=True, eq=False):
         Names of the tokens: those that the model adds, and the patches, row by row.
     patches : ImagePatches or None
         The visible part of the image and the locations of its patches; None if unknown.
+    key : str
+        Hash of the pixel values, used as cache key.
     """
 
     pixels: Tensor
     names: tuple[str, ...]
     patches: ImagePatches | None
+    key: str
 
 
-def image_tokens(path: Path, processor: Any, model: nn.Module, known: str = "") -> ImageTokens:
+def prepare_image(path: Path, processor: Any, model: nn.Module, known: str = "") -> PreparedImage:
     """Read an image file for a vision model.
 
     Parameters
@@ -77,7 +81,7 @@ def image_tokens(path: Path, processor: Any, model: nn.Module, known: str = "") 
         read = seen[: rows * high, : columns * wide]
         height, width, _ = read.shape
         patches = ImagePatches(len(special), rows, columns, height, width, read.tobytes())
-    return ImageTokens(pixels, names, patches)
+    return PreparedImage(pixels, names, patches, sha256(pixels.numpy().tobytes()).hexdigest())
 
 
 def _preprocess_image(image: Image.Image, processor: Any, name: str) -> Tensor:

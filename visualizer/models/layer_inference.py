@@ -20,7 +20,6 @@ from visualizer.attention.layer_operations import (
     ExpertMixture,
     JoinedHeads,
     LateSink,
-    LayerStep,
     LinearLayer,
     NormLayer,
     ResidualAddition,
@@ -36,16 +35,17 @@ from visualizer.models.layer_numbers import (
     LayerPass,
     RoutedExperts,
     StageReader,
+    are_equal,
     find_factor,
     find_table_rows,
     sink_kept_share,
     vectors,
 )
 from visualizer.models.layer_recorder import layer_path
+from visualizer.models.recognition_errors import StepMismatchError
 from visualizer.models.recorded_layer import (
     ROTARY_KEY,
     RecordedLayer,
-    are_equal,
     is_norm,
     own_weights,
     recognized_norm,
@@ -66,10 +66,6 @@ MAX_EMBEDDINGS = 3
 """Token, position and token-type embeddings."""
 ModuleStep = NormLayer | LinearLayer | ExpertMixture | ScaledVector
 """Steps that refer to one module per layer."""
-
-
-class StepMismatchError(Exception):
-    """The recognized steps do not match what the model computed for a text."""
 
 
 class KnownLayers(Struct, frozen=True, eq=False):
@@ -96,21 +92,10 @@ class KnownLayers(Struct, frozen=True, eq=False):
     paths: tuple[str, ...]
 
 
-class InferredLayers(Struct, frozen=True, eq=False):
-    """The stages of several layers of the same kind, for one text.
-
-    Parameters
-    ----------
-    tensors : dict
-        [layer, head, token, d_head] or [layer, token, column], on the CPU.
-    weights : dict
-        Parameters used by the steps, by their name in the model, and the angles of rotary
-        embeddings.
-    """
-
-    tensors: dict[str, Tensor]
-    steps: dict[str, StageStep]
-    weights: dict[str, Tensor]
+LayerStages = tuple[dict[str, "Tensor"], dict[str, StageStep], dict[str, "Tensor"]]
+"""Stages of several layers of the same kind, for one text: their values, [layer, head, token,
+d_head] or [layer, token, column], on the CPU; how they are computed; and the parameters used, with
+the angles of rotary embeddings."""
 
 
 def infer_layers(
@@ -150,8 +135,7 @@ def infer_layers(
     if stream.embedded:
         paths = [path for path, _ in stream.embedded.tables]
         for path in (*paths, *(stream.embedded.norm.modules if stream.embedded.norm else ())):
-            named = own_weights(model.get_submodule(path))
-            weights |= {f"{path}.{name}": each for name, each in named.items()}
+            weights |= own_weights(model.get_submodule(path), path)
     sources = tuple({name: one.found.sources[name] for name in names} for one in readers)
     experts = {path: each for one in readers for path, each in one.found.experts.items()}
     return KnownLayers(steps, sources, weights, experts, tuple(one.path for one in readers))
@@ -175,7 +159,7 @@ def infer_text_layers(
     layers: Sequence[int],
     passed: Mapping[str, ModuleCall],
     edits: Mapping[tuple[int, int], float | Tensor] | None = None,
-) -> InferredLayers:
+) -> LayerStages:
     """Return the stages around the attention of layers, for a recorded text.
 
     Parameters
@@ -192,7 +176,7 @@ def infer_text_layers(
         If the model computed something else for this text.
     """
     tensors = _numbers_of_text(known, [LayerPass(call, passed) for call in calls])
-    return InferredLayers(tensors, *infer_text_steps(known, calls, layers, passed, edits))
+    return tensors, *infer_text_steps(known, calls, layers, passed, edits)
 
 
 def infer_text_steps(
@@ -202,7 +186,7 @@ def infer_text_steps(
     passed: Mapping[str, ModuleCall],
     edits: Mapping[tuple[int, int], float | Tensor] | None = None,
 ) -> tuple[dict[str, StageStep], dict[str, Tensor]]:
-    """Return how the stages are computed, and their parameters, as in `InferredLayers`.
+    """Return how the stages are computed, and their parameters, as in `LayerStages`.
 
     Only the token ids, the rotary angles and the sizes of vectors are read from the recorded
     passes.
@@ -333,17 +317,14 @@ def _fill_missing_steps(found: list[RecordedLayer]) -> None:
         source = f"{before}{name}"
         turned = [
             one for one in found
-            if source in one.found.steps and _is_rotary(one.found.steps[name].step)
+            if source in one.found.steps
+            and isinstance(one.found.steps[name].step, RotaryPosition)
         ]  # fmt: skip
         kinds = {type(one.found.steps[source].step) for one in turned}
         for one in found:
             own = one.found.steps.get(name)
             if own and source not in one.found.steps and type(own.step) in kinds:
                 one.add_identity_rotation(name, source)
-
-
-def _is_rotary(step: LayerStep | None) -> bool:
-    return isinstance(step, RotaryPosition)
 
 
 def _merge_layer_steps(found: list[StageStep], names: list[str]) -> StageStep:

@@ -12,13 +12,15 @@ from visualizer.attention.cached_tensor import float64_on_cpu
 from visualizer.attention.stage_computation import repeat_for_heads
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from torch import Tensor, nn
 
     from visualizer.models.attention_recorder import AttentionCall
     from visualizer.models.layer_recorder import ModuleCall
 
+VALUE_TOLERANCE = 1e-5
+"""Tolerance for recomputed values, relative to the largest value."""
 FACTOR_TOLERANCE = 1e-6
 """Tolerance for treating the ratios of two vectors as one factor."""
 
@@ -57,6 +59,31 @@ def vectors(numbers: Tensor) -> Tensor | None:
     if not numbers.is_floating_point() or numbers.ndim not in (2, 3):
         return None
     return numbers[0].detach() if numbers.ndim == 3 else numbers.detach()
+
+
+def are_equal(one: Tensor | None, other: Tensor | None) -> bool:
+    """Whether both tensors exist and have the same values."""
+    if one is None or other is None or one.shape != other.shape:
+        return False
+    is_one = one.data_ptr() == other.data_ptr() and one.stride() == other.stride()
+    return is_one or torch.equal(one, other)
+
+
+def are_close(made: Tensor, wanted: Tensor, within: float = VALUE_TOLERANCE) -> bool:
+    """Whether the shapes are equal and values differ little relative to the largest value."""
+    if made.shape != wanted.shape:
+        return False
+    return bool((made - wanted).abs().max() <= within * wanted.abs().max().clamp_min(1e-12))
+
+
+def results_of_input(
+    passed: Mapping[str, ModuleCall], stream: Tensor
+) -> Iterator[tuple[str, Tensor]]:
+    """Yield the path and the result of each module with this input."""
+    for path, each in passed.items():
+        result = vectors(each.result)
+        if result is not None and are_equal(vectors(each.given), stream):
+            yield path, result
 
 
 def find_table_rows(table: Tensor, each: ModuleCall) -> tuple[int, ...] | None:
@@ -225,10 +252,6 @@ def sum_stages(*names: str) -> StageReader:
     return numbers
 
 
-RESULT_TOLERANCE = 1e-5
-"""Maximum difference from the model's result, relative to its largest absolute value."""
-
-
 class RoutedExperts(Struct, frozen=True, eq=False):
     """Routed experts, with an optional shared expert.
 
@@ -274,12 +297,14 @@ class RoutedExperts(Struct, frozen=True, eq=False):
         weights, results = (
             float64_on_cpu(found[f"{self.path}.{name}"]) for name in ("router_weights", "results")
         )
-        return _is_close((weights[..., None] * results).sum(1), passed[self.path].result)
+        wanted = float64_on_cpu(passed[self.path].result)
+        return are_close((weights[..., None] * results).sum(1), wanted)
 
     def is_shared_only(self, passed: Mapping[str, ModuleCall], result: Tensor) -> bool:
         """Whether only the shared expert is added to the module's output."""
         made, shared = float64_on_cpu(passed[self.path].result), self._shared_result(passed)
-        return _is_close(made if shared is None else made + float64_on_cpu(shared), result)
+        whole = made if shared is None else made + float64_on_cpu(shared)
+        return are_close(whole, float64_on_cpu(result))
 
     def _shared_result(self, passed: Mapping[str, ModuleCall]) -> Tensor | None:
         if not self.shared:
@@ -290,8 +315,3 @@ class RoutedExperts(Struct, frozen=True, eq=False):
         )
         assert shared is not None
         return shared if gate is None else gate.sigmoid() * shared
-
-
-def _is_close(made: Tensor, wanted: Tensor) -> bool:
-    other = float64_on_cpu(wanted)
-    return bool((made - other).abs().max() <= RESULT_TOLERANCE * other.abs().max().clamp_min(1e-12))

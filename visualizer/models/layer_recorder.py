@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -66,21 +67,17 @@ def record_layer_inputs(
     """
     inputs: dict[str, LayerInput] = {}
 
-    def keep(name: str, given: tuple[Any, ...], named: dict[str, Any]) -> None:
-        inputs[name] = LayerInput(given, named)
+    def record(path: str, layer: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+        inputs[path] = LayerInput(given, named)
 
-    hooks = [
-        model.get_submodule(name).register_forward_pre_hook(
-            lambda _, given, named, name=name: keep(name, given, named), with_kwargs=True
-        )
-        for name in layers
-    ]
-    try:
-        with record_layers(model, sizes_only=True) as passed:
-            yield passed, inputs
-    finally:
-        for hook in hooks:
-            hook.remove()
+    with ExitStack() as hooks:
+        for path in layers:
+            layer = model.get_submodule(path)
+            hooks.enter_context(
+                layer.register_forward_pre_hook(partial(record, path), with_kwargs=True)
+            )
+        passed = hooks.enter_context(record_layers(model, sizes_only=True))
+        yield passed, inputs
 
 
 @contextmanager
@@ -101,9 +98,9 @@ def record_layers(
     passed: dict[str, ModuleCall] = {}
     called: set[str] = set()
 
-    def keep(
-        module: nn.Module,
+    def record(
         name: str,
+        module: nn.Module,
         inputs: tuple[Any, ...],
         named: Mapping[str, Any],
         result: Any,
@@ -112,8 +109,7 @@ def record_layers(
             passed.pop(name, None)
             return
         called.add(name)
-        given: Any = inputs[0] if inputs else next(iter(named.values()), None)
-        first = result[0] if isinstance(result, tuple) and result else result
+        given, first = first_input(inputs, named), first_output(result)
         if isinstance(given, torch.Tensor) and isinstance(first, torch.Tensor):
             every = (*inputs, *named.values())
             is_whole = not sizes_only or isinstance(module, nn.Embedding)
@@ -124,22 +120,23 @@ def record_layers(
             )
             passed[name] = each or ModuleCall(*both)
 
-    hooks = [
-        module.register_forward_hook(
-            lambda module, inputs, named, result, name=name: keep(
-                module, name, inputs, named, result
-            ),
-            with_kwargs=True,
-        )
-        for name, module in model.named_modules()
-        if name.startswith(within)
-        and (isinstance(module, nn.Embedding) or _IN_LAYER.match(name) or not [*module.children()])
-    ]
-    try:
+    with ExitStack() as hooks:
+        for name, module in model.named_modules():
+            is_embedding, is_leaf = isinstance(module, nn.Embedding), not [*module.children()]
+            if name.startswith(within) and (is_embedding or is_leaf or _IN_LAYER.match(name)):
+                hook = module.register_forward_hook(partial(record, name), with_kwargs=True)
+                hooks.enter_context(hook)
         yield passed
-    finally:
-        for hook in hooks:
-            hook.remove()
+
+
+def first_input(inputs: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+    """Return the first argument of a call, positional or named; None without arguments."""
+    return next(iter((*inputs, *named.values())), None)
+
+
+def first_output(result: Any) -> Any:
+    """Return the result of a call, or the first part of a tuple."""
+    return result[0] if isinstance(result, tuple) and result else result
 
 
 def _without_values(numbers: Tensor) -> Tensor:

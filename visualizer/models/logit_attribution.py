@@ -7,7 +7,8 @@ lens".
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,9 +18,10 @@ from torch import nn
 from visualizer.attention.cached_tensor import float64_on_cpu
 from visualizer.attention.model_reading import LogitParts
 from visualizer.errors import InputError
-from visualizer.models.layer_recorder import layer_path
+from visualizer.models.layer_numbers import are_close
+from visualizer.models.layer_recorder import first_input, first_output, layer_path
 from visualizer.models.model_ranks import Parallelism
-from visualizer.models.recorded_layer import are_close, recognized_norm
+from visualizer.models.recorded_layer import recognized_norm
 from visualizer.progress import no_progress
 
 if TYPE_CHECKING:
@@ -208,8 +210,7 @@ def _find_likeliest(
 
 def _check_continues(model: OpenedModel, spread: Collection[Parallelism]) -> None:
     """Reject a model without next tokens, or with its unembedding in another process."""
-    if model.no_next_token_reason:
-        raise InputError("model", model.no_next_token_reason)
+    model.check_generates()
     if model.ranks.parallelism in spread:
         raise InputError("model", DISTRIBUTED_MODEL_ERROR.format(name=model.folder.name))
 
@@ -219,9 +220,14 @@ def _record_modules(model: OpenedModel) -> Iterator[dict[str, _ModuleValues]]:
     """Record the values of every module, by path, while only this thread runs the model."""
     passed: dict[str, _ModuleValues] = {}
 
-    def keep(name: str, inputs: tuple[Any, ...], named: Mapping[str, Any], result: Any) -> None:
-        given: Any = inputs[0] if inputs else next(iter(named.values()), None)
-        first = _first_output(result)
+    def record(
+        name: str,
+        module: nn.Module,
+        inputs: tuple[Any, ...],
+        named: Mapping[str, Any],
+        result: Any,
+    ) -> None:
+        given, first = first_input(inputs, named), first_output(result)
         if name == LOGITS_PATH and getattr(result, "logits", None) is not None:
             given = first = result.logits
         if _is_stream(given) and _is_stream(first):
@@ -229,23 +235,11 @@ def _record_modules(model: OpenedModel) -> Iterator[dict[str, _ModuleValues]]:
             given, result = (float64_on_cpu(each[-1]) for each in rows)
             passed[name] = _ModuleValues(given, result, rows[1])
 
-    with model.forward.lock:
-        hooks = [
-            module.register_forward_hook(
-                lambda _, inputs, named, result, name=name: keep(name, inputs, named, result),
-                with_kwargs=True,
-            )
-            for name, module in model.model.named_modules()
-        ]
-        try:
-            yield passed
-        finally:
-            for hook in hooks:
-                hook.remove()
-
-
-def _first_output(result: Any) -> Any:
-    return result[0] if isinstance(result, tuple) and result else result
+    with model.forward.lock, ExitStack() as hooks:
+        for name, module in model.model.named_modules():
+            hook = module.register_forward_hook(partial(record, name), with_kwargs=True)
+            hooks.enter_context(hook)
+        yield passed
 
 
 def _is_stream(given: Any) -> bool:

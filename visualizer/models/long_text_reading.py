@@ -14,7 +14,6 @@ from visualizer.attention.spec import Device
 from visualizer.errors import InputError
 from visualizer.models.chunked_prefill import (
     TOKENS_PER_CHUNK,
-    cache_disabling_argument,
     read_in_chunks,
     supports_chunks,
 )
@@ -30,8 +29,8 @@ if TYPE_CHECKING:
 
     from visualizer.models.editable_heads import EditableHeads, Edits
     from visualizer.models.forward import Forward
-    from visualizer.models.kept_parts import PartsToKeep
     from visualizer.models.long_text_recorder import LongTextCall
+    from visualizer.models.recorded_runs import PartsToKeep
     from visualizer.models.text_model import Inputs, TextModel
 
 ATTENTION_ONLY_NOTICE = (
@@ -76,7 +75,7 @@ class LongTextReader:
         if not self.is_long(given):
             return True
         try:
-            self._model.check_memory(given, self._model.size("num_hidden_layers") or 1)
+            self._model.check_memory(given["input_ids"].shape[-1])
         except InputError:
             return False
         return True
@@ -91,27 +90,26 @@ class LongTextReader:
         UnsupportedAttentionError
             If the attention cannot be recomputed from its inputs.
         """
-        only = {} if self._model.no_next_token_reason else self._model.last_logits_only
+        whole = {**given, **self._model.last_logits_only}
         with torch.inference_mode(), self._forward.lock:
             layers = len(self._heads.probed(given))
             by_module = self._heads.edits_by_module(given, edits)
             model, run, ranks = self._model.model, self._run_by_rule, self._model.ranks
             if self.reads_in_chunks is None:
-                self.reads_in_chunks = supports_chunks(model, run, {**given, **only}, ranks)
+                self.reads_in_chunks = supports_chunks(model, run, whole, ranks)
             if self.reads_in_chunks:
                 # The cache holds keys and values during the run, even if nothing is kept.
                 room = self._room_for_vectors(given, keeps=True, at_once=TOKENS_PER_CHUNK)
                 try:
                     with room:
                         return read_in_chunks(
-                            model, run, {**given, **only}, by_module, layers=layers, keeps=keeps,
-                            ranks=ranks,
-                        )  # fmt: skip
+                            model, run, whole, by_module, layers=layers, keeps=keeps, ranks=ranks
+                        )
                 except UnsupportedAttentionError:  # one pass may still work
                     self.reads_in_chunks = False
             recording = record_long_text(model, by_module, layers=layers, keeps=keeps, ranks=ranks)
             with self._room_for_vectors(given, keeps=keeps), recording as calls:
-                return calls, run({**given, **only, **cache_disabling_argument(model)})
+                return calls, run({**whole, **self._model.cache_disabled})
 
     def attend(
         self, inputs: Inputs, edits: Edits, kept: PartsToKeep
@@ -131,13 +129,13 @@ class LongTextReader:
         runs = create_long_text_runs(
             kept.select_calls(calls), self._model.folder.name, tokens, where
         )
-        notices_of_text = [
-            *filter(None, [self._model.double_start_notice(given)]),
+        is_one_pass = not (self.reads_in_chunks or self._model.no_next_token_reason)
+        notices_of_text = (
+            self._model.double_start_notice(given),
             ATTENTION_ONLY_NOTICE,
-        ]
-        if not (self.reads_in_chunks or self._model.no_next_token_reason):
-            notices_of_text.append(self._forward.one_pass_notice)
-        notices = (" ".join(notices_of_text), *self._model.folder.notices)
+            self._forward.one_pass_notice if is_one_pass else "",
+        )
+        notices = (" ".join(filter(None, notices_of_text)), *self._model.folder.notices)
         return tuple(reduce(LayerRun.with_notice, notices, each) for each in runs), result
 
     def _run_by_rule(self, given: Mapping[str, Any]) -> Any:
@@ -186,7 +184,7 @@ class LongTextReader:
         if self._vector_bytes is None:
             few = {name: tensor[:, :PROBE_TOKENS] for name, tensor in given.items()}
             with record_long_text(self._model.model, ranks=self._model.ranks) as calls:
-                self._run_by_rule({**few, **cache_disabling_argument(self._model.model)})
+                self._run_by_rule({**few, **self._model.cache_disabled})
             found = sum(call.vectors.bytes for call in calls)
             self._vector_bytes = found // few["input_ids"].shape[-1]
         return self._vector_bytes

@@ -191,12 +191,8 @@ def _bounded_build(limit: int, check: Callable[[], None]) -> Iterator[None]:
         if count % PARTS_BETWEEN_CHECKS == 0:
             check()
 
-    hooks = (
+    with (
         torch_module.register_module_module_registration_hook(add),
         torch_module.register_module_parameter_registration_hook(add),
-    )
-    try:
+    ):
         yield
-    finally:
-        for hook in hooks:
-            hook.remove()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping  # noqa: TC003 - msgspec reads the types of fields
 from contextlib import suppress
 from functools import partial, reduce
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -18,21 +17,18 @@ from visualizer.attention.captured_attention import numbered_labels
 from visualizer.attention.saved_numbers import mark_patches
 from visualizer.attention.spec import Device, Dtype
 from visualizer.errors import InputError
-from visualizer.models.chunked_prefill import cache_disabling_argument
 from visualizer.models.editable_heads import EditableHeads
 from visualizer.models.forward import forward_of
-from visualizer.models.image_reading import image_tokens
-from visualizer.models.kept_parts import KEEP_ALL_PARTS, PartsToKeep
-from visualizer.models.layer_inference import StepMismatchError
+from visualizer.models.image_reading import PreparedImage, prepare_image
 from visualizer.models.long_text_reading import LongTextReader
-from visualizer.models.model_folder import positive_int
 from visualizer.models.model_loading import load_image_processor, load_model
 from visualizer.models.model_ranks import Parallelism
-from visualizer.models.recognition_errors import UnsupportedAttentionError
+from visualizer.models.recognition_errors import StepMismatchError, UnsupportedAttentionError
 from visualizer.models.recorded_runs import (
+    KEEP_ALL_PARTS,
     LayerGroup,
     LayerRun,
-    check_memory,
+    PartsToKeep,
     create_layer_run,
     group_calls,
     number_calls,
@@ -47,7 +43,6 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from visualizer.attention.captured_attention import ImagePatches
     from visualizer.models.attention_recorder import AttentionCall, ContextEdit
     from visualizer.models.editable_heads import Cuts, Edits
     from visualizer.models.model_loading import LoadedModel
@@ -104,27 +99,6 @@ class UneditedReading(Struct, frozen=True, eq=False):
     contexts: Mapping[int, torch.Tensor]
     weights: Mapping[int, torch.Tensor]
     is_long: bool = False
-
-
-class PreparedImage(Struct, frozen=True, eq=False):
-    """A preprocessed image with its tokens.
-
-    Parameters
-    ----------
-    given : mapping
-        The model's arguments.
-    names : tuple of str
-        Labels of its tokens.
-    patches : ImagePatches or None
-        The image as preprocessed, with its patches; None if unknown.
-    key : str
-        Hash of the pixel values, used as cache key.
-    """
-
-    given: dict[str, Any]
-    names: tuple[str, ...]
-    patches: ImagePatches | None
-    key: str
 
 
 class OpenedModel(TextModel):
@@ -213,13 +187,9 @@ class OpenedModel(TextModel):
         if part is None:
             raise InputError("model", f"{self.folder.name} does not accept images.")
         self._image_processor = self._image_processor or load_image_processor(self.folder)
-        found = image_tokens(path, self._image_processor, part, known)
-        names = ("num_hidden_layers", "num_attention_heads")
-        layers, heads = (positive_int(getattr(part.config, name, None)) or 1 for name in names)
-        check_memory(layers, heads, len(found.names), "image")
-        pixels = found.pixels.to(self.model.device, self.model.dtype)
-        key = sha256(found.pixels.numpy().tobytes()).hexdigest()
-        return PreparedImage({PIXELS_ARGUMENT: pixels}, found.names, found.patches, key)
+        image = prepare_image(path, self._image_processor, part, known)
+        self.check_image_memory(len(image.names))
+        return replace(image, pixels=image.pixels.to(self.model.device, self.model.dtype))
 
     def read_image(
         self,
@@ -235,7 +205,8 @@ class OpenedModel(TextModel):
         InputError
             With field ``image`` if the model fails on it; for ``heads`` and ``cuts`` as in `read`.
         """
-        runs, _ = self._attend((image.given, image.names, ()), edits or {}, cuts or {}, kept)
+        given = {PIXELS_ARGUMENT: image.pixels}
+        runs, _ = self._attend((given, image.names, ()), edits or {}, cuts or {}, kept)
         runs = tuple(_with_patches(each, image) for each in runs)
         if not (edits or cuts):
             return TextReading(runs, None, None)
@@ -245,7 +216,8 @@ class OpenedModel(TextModel):
 
     def read_unedited_image(self, image: PreparedImage) -> UneditedReading:
         """Run the model without edits on an image, or return the cached result."""
-        return self._cached_plain_reading((PIXELS_ARGUMENT, image.key, False), lambda: image.given)
+        given = {PIXELS_ARGUMENT: image.pixels}
+        return self._cached_plain_reading((PIXELS_ARGUMENT, image.key, False), lambda: given)
 
     def read(
         self,
@@ -283,7 +255,7 @@ class OpenedModel(TextModel):
         parts = 2 if is_changed and not is_known else 1
         with part_progress_context(0, parts):
             runs, result = attend(given, edits or {}, cuts or {})
-        logs = None if self.no_next_token_reason else _last_log_probabilities(result)
+        logs = self._next_token_logs(result)
         if not is_changed:
             return TextReading(runs, logs, logs)
         with part_progress_context(1, parts):
@@ -319,14 +291,15 @@ class OpenedModel(TextModel):
         if PIXELS_ARGUMENT not in given and self.long_texts.is_long(given):
             with suppress(UnsupportedAttentionError):
                 _, result = self.long_texts.read(given, {}, keeps=False)
-                logs = None if self.no_next_token_reason else _last_log_probabilities(result)
-                return UneditedReading(logs, {}, {}, is_long=True)
+                return UneditedReading(self._next_token_logs(result), {}, {}, is_long=True)
         calls, result = self._calls_by_layer({**given, **self.last_logits_only})
-        logs = None if self.no_next_token_reason else _last_log_probabilities(result)
         contexts = {at: call.context[0] for at, call in calls.items() if call.context is not None}
         is_small = sum(call.weights.nbytes for call in calls.values()) <= MAX_CACHED_READING_BYTES
         weights = {at: call.weights[0] for at, call in calls.items()} if is_small else {}
-        return UneditedReading(logs, contexts, weights)
+        return UneditedReading(self._next_token_logs(result), contexts, weights)
+
+    def _next_token_logs(self, result: Any) -> torch.Tensor | None:
+        return None if self.no_next_token_reason else _last_log_probabilities(result)
 
     def _attend(
         self,
@@ -340,8 +313,7 @@ class OpenedModel(TextModel):
         """Run the model on a text or an image; parameters as in `SurroundingStages.recorded`."""
         given, tokens, key_tokens = inputs
         if PIXELS_ARGUMENT not in given:  # `image` has already checked the memory for patches
-            self.check_memory(given, self.size("num_hidden_layers") or 1)
-        only = {} if self.no_next_token_reason else self.last_logits_only
+            self.check_memory(given["input_ids"].shape[-1])
         with torch.inference_mode(), self.forward.lock:
             by_module = self.heads.edits_by_module(given, edits)
             cut_by_module = self.heads.cuts_by_module(given, cuts, len(tokens))
@@ -350,8 +322,8 @@ class OpenedModel(TextModel):
                 by_module, cut_by_module, holds_weights=self.forward.holds_weights
             )
             with around as seen, recording as calls:
-                more = cache_disabling_argument(self.model) if seen.is_repeated else {}
-                result = self.forward.run({**given, **only, **more})
+                more = self.cache_disabled if seen.is_repeated else {}
+                result = self.forward.run({**given, **self.last_logits_only, **more})
         self.heads.learn(calls)
         groups = group_calls(kept.select_calls(calls))
         if not groups:
@@ -416,15 +388,11 @@ class OpenedModel(TextModel):
             if a head does not exist or cannot be edited; with field ``cuts`` if a query would have
             no key left.
         """
-        if self.no_next_token_reason:
-            raise InputError("model", self.no_next_token_reason)
+        self.check_generates()
         given, *_ = self.inputs(text, None, is_chat=is_chat)
-        self.check_memory(given, 1)
-        with torch.inference_mode():
-            by_module = self.heads.edits_by_module(given, edits)
-            cut_by_module = self.heads.cuts_by_module(given, cuts or {})
-            with self.forward.recorded(by_module, cut_by_module, keeps=False):
-                return _last_log_probabilities(self.forward.run({**given, **self.last_logits_only}))
+        self.check_memory(given["input_ids"].shape[-1], 1)
+        _, result = self._run_recorded(given, edits, cuts, self.last_logits_only, keeps=False)
+        return _last_log_probabilities(result)
 
     def ablated_log_probabilities(
         self,
@@ -452,10 +420,9 @@ class OpenedModel(TextModel):
         InputError
             As in `next_token_log_probabilities`.
         """
-        if self.no_next_token_reason:
-            raise InputError("model", self.no_next_token_reason)
+        self.check_generates()
         given, *_ = self.inputs(text, None)
-        self.check_memory(given, len(heads))
+        self.check_memory(given["input_ids"].shape[-1], len(heads))
         on = torch.ones(len(heads), device=self.model.device, dtype=self.model.dtype)
         each: dict[LayerAndHead, ContextEdit] = dict(edits or {})
         for at, head in enumerate(heads):
@@ -467,13 +434,32 @@ class OpenedModel(TextModel):
             without[at] = 0
             each[head] = without
         batch = {name: tensor.expand(len(heads), -1) for name, tensor in given.items()}
-        with torch.inference_mode():
-            by_module = self.heads.edits_by_module(given, each)
-            cut_by_module = self.heads.cuts_by_module(given, cuts or {})
-            with self.forward.recorded(by_module, cut_by_module, keeps=False):
-                logits = self.forward.run({**batch, **self.last_logits_only}).logits
-        logs: torch.Tensor = float64_on_cpu(logits[:, -1]).log_softmax(-1)
+        changed = {**batch, **self.last_logits_only}
+        _, result = self._run_recorded(given, each, cuts, changed, keeps=False)
+        logs: torch.Tensor = float64_on_cpu(result.logits[:, -1]).log_softmax(-1)
         return logs
+
+    def _run_recorded(
+        self,
+        given: Mapping[str, Any],
+        edits: Edits | None,
+        cuts: Cuts | None,
+        changed: Mapping[str, Any],
+        *,
+        keeps: bool = True,
+    ) -> tuple[list[AttentionCall], Any]:
+        """Run the model with edits; return its attention calls, if kept, and its output.
+
+        Parameters
+        ----------
+        changed : mapping
+            Arguments of the model that are added to those of the text or replace them.
+        """
+        with torch.inference_mode():
+            by_module = self.heads.edits_by_module(given, edits)
+            cut_by_module = self.heads.cuts_by_module(given, cuts)
+            with self.forward.recorded(by_module, cut_by_module, keeps=keeps) as calls:
+                return calls, self.forward.run({**given, **changed})
 
     def calls_by_layer(
         self, given: Mapping[str, Any], edits: Edits | None = None, cuts: Cuts | None = None
@@ -498,12 +484,8 @@ class OpenedModel(TextModel):
     ) -> tuple[dict[int, AttentionCall], Any]:
         """Return the attention calls by layer, and the model's output."""
         if PIXELS_ARGUMENT not in given:
-            self.check_memory(given, self.size("num_hidden_layers") or 1)
-        with torch.inference_mode():
-            by_module = self.heads.edits_by_module(given, edits)
-            cut_by_module = self.heads.cuts_by_module(given, cuts or {})
-            with self.forward.recorded(by_module, cut_by_module) as calls:
-                result = self.forward.run(given)
+            self.check_memory(given["input_ids"].shape[-1])
+        calls, result = self._run_recorded(given, edits, cuts, {})
         self.heads.learn(calls)
         if not self.heads.are_switchable:
             sentence = f"The heads of {self.folder.name} cannot be recorded separately."
@@ -542,16 +524,14 @@ def _token_labels(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the query tokens of a group and, if they differ, its key tokens."""
     queries, keys = group.calls[0].weights.shape[-2:]
+    path = group.name.split(".")
     if not others:
-        return _matching_labels(tokens, queries), () if keys == queries else _matching_labels(
-            tokens, keys
-        )
-    is_encoder = "encoder" in group.name.split(".") and "decoder" not in group.name.split(".")
-    if is_encoder:
-        return _matching_labels(others, queries), ()
-    return _matching_labels(tokens, queries), _matching_labels(
-        others, keys
-    ) if group.is_cross else ()
+        of_keys = () if keys == queries else tokens
+    elif "encoder" in path and "decoder" not in path:
+        tokens, of_keys = others, ()
+    else:
+        of_keys = others if group.is_cross else ()
+    return _matching_labels(tokens, queries), of_keys and _matching_labels(of_keys, keys)
 
 
 def _matching_labels(tokens: tuple[str, ...], count: int) -> tuple[str, ...]:

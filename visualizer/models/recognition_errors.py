@@ -50,6 +50,10 @@ def infer_or_none(what: str, infer: Callable[[], Inferred]) -> Inferred | None:
         return None
 
 
+class StepMismatchError(Exception):
+    """The recognized steps do not match what the model computed for a text."""
+
+
 class UnsupportedAttentionError(InputError):
     """A model's attention cannot be recomputed from its vectors and a mask rule."""
 

@@ -21,11 +21,15 @@ from visualizer.attention.layer_operations import (
 from visualizer.attention.layer_stages import StageStep
 from visualizer.attention.roles import Role
 from visualizer.models.layer_numbers import (
+    VALUE_TOLERANCE,
     LayerPass,
     RoutedExperts,
     StageReader,
+    are_close,
+    are_equal,
     module_input,
     module_output,
+    results_of_input,
     vectors,
 )
 from visualizer.models.layer_recorder import layer_path
@@ -40,8 +44,6 @@ if TYPE_CHECKING:
 
 
 ROTARY_KEY = "rotary"
-VALUE_TOLERANCE = 1e-5
-"""Tolerance for recomputed values, relative to the largest value."""
 CHECKED_VALUES = 8
 """Number of values recomputed from each matrix's result."""
 EPSILON_ATTRIBUTES = ("eps", "variance_epsilon", "epsilon")
@@ -105,7 +107,9 @@ class RecordedLayer:
                 is_inside = name.startswith(self.attention_prefix)
                 matrices = self.attention_matrices if is_inside else self.feed_forward_matrices
                 matrices[name] = each
-        self.norms = [path for path in self.passed if is_norm(self.modules[path])]
+        self.norms = {
+            path: each for path, each in self.passed.items() if is_norm(self.modules[path])
+        }
 
     def add_stage(
         self, name: str, numbers_of: StageReader, step: LayerStep | None, *reads: str
@@ -114,6 +118,9 @@ class RecordedLayer:
         self.found.sources[name] = numbers_of
         self.found.steps[name] = StageStep(step, reads)
         self.at.tensors[name] = numbers_of(self.at)
+        if isinstance(step, LinearLayer | NormLayer):
+            for path in step.modules:
+                self.found.weights |= own_weights(self.modules[path], path)
 
     def remove_stages(self, *names: str) -> None:
         """Remove stages that turned out to lead nowhere."""
@@ -151,39 +158,28 @@ class RecordedLayer:
         given, result = vectors(each.given), vectors(each.result)
         if not is_matrix(module) or given is None or result is None:
             return False
-        weights = own_weights(module)
-        matrix = weights["weight"] if isinstance(module, nn.Linear) else weights["weight"].T
+        weights = own_weights(module, path)
+        whole, bias = weights[f"{path}.weight"], weights.get(f"{path}.bias")
+        matrix = whole if isinstance(module, nn.Linear) else whole.T
         some = torch.linspace(0, len(matrix) - 1, min(CHECKED_VALUES, len(matrix))).long()
         recomputed = float64_on_cpu(matrix[some]) @ float64_on_cpu(given[-1])
-        if "bias" in weights:
-            recomputed = recomputed + float64_on_cpu(weights["bias"][some])
+        if bias is not None:
+            recomputed = recomputed + float64_on_cpu(bias[some])
         last = float64_on_cpu(result[-1])
         error = (recomputed - last[some]).abs().max()
         return bool(error <= VALUE_TOLERANCE * last.abs().max().clamp_min(1e-12))
 
-    def norms_of_input(self, given: Tensor) -> Iterator[tuple[str, ModuleCall]]:
-        """Yield the norms with this input."""
-        for path in self.norms:
-            if are_equal(vectors(self.passed[path].given), given):
-                yield path, self.passed[path]
+    def recognized_norms(self, stream: Tensor) -> Iterator[tuple[str, Tensor, NormLayer]]:
+        """Yield the path, the result and the step of each recognized norm of a stream."""
+        for path, result in results_of_input(self.norms, stream):
+            if step := recognized_norm(self.modules[path], path, stream, result):
+                yield path, result, step
 
     def linear_step(self, path: str, first: tuple[int, ...] = (0,)) -> LinearLayer:
-        """Return the step of a matrix, keeping its parameters."""
+        """Return the step of a matrix."""
         module = self.modules[path]
-        weights = own_weights(module)
-        self._keep_weights(path, weights)
-        return LinearLayer((path,), "bias" in weights, not isinstance(module, nn.Linear), first)
-
-    def _keep_weights(self, path: str, weights: dict[str, Tensor]) -> None:
-        self.found.weights |= {f"{path}.{name}": each for name, each in weights.items()}
-
-    def norm_step(self, path: str, given: Tensor, result: Tensor) -> NormLayer | None:
-        """Return the step of a norm, keeping its parameters; None if it is not recognized."""
-        module = self.modules[path]
-        step = recognized_norm(module, path, given, result)
-        if step:
-            self._keep_weights(path, own_weights(module))
-        return step
+        has_bias = getattr(module, "bias", None) is not None
+        return LinearLayer((path,), has_bias, not isinstance(module, nn.Linear), first)
 
     @property
     def is_output_known(self) -> bool:
@@ -245,24 +241,10 @@ def _attention_block(layer: str, module: str) -> str:
     return f"{layer}.{step}."
 
 
-def own_weights(module: nn.Module) -> dict[str, Tensor]:
-    """Return the parameters of a module without those of its children."""
-    return {name: each.detach() for name, each in module.named_parameters(recurse=False)}
-
-
-def are_equal(one: Tensor | None, other: Tensor | None) -> bool:
-    """Whether both tensors exist and have the same values."""
-    if one is None or other is None or one.shape != other.shape:
-        return False
-    is_one = one.data_ptr() == other.data_ptr() and one.stride() == other.stride()
-    return is_one or torch.equal(one, other)
-
-
-def are_close(made: Tensor, wanted: Tensor, within: float = VALUE_TOLERANCE) -> bool:
-    """Whether the shapes are equal and values differ little relative to the largest value."""
-    if made.shape != wanted.shape:
-        return False
-    return bool((made - wanted).abs().max() <= within * wanted.abs().max().clamp_min(1e-12))
+def own_weights(module: nn.Module, path: str) -> dict[str, Tensor]:
+    """Return the parameters of a module without those of its children, by path in the model."""
+    own = module.named_parameters(recurse=False)
+    return {f"{path}.{name}": each.detach() for name, each in own}
 
 
 def is_matrix(module: nn.Module) -> bool:

@@ -13,13 +13,11 @@ import torch
 from msgspec import Struct
 from msgspec.structs import replace
 
-from visualizer.attention import device as attention_device
 from visualizer.attention.captured_attention import CapturedAttention, CapturedVectors, LayerMask
 from visualizer.attention.captured_layers import WeightSample
 from visualizer.attention.captured_run import create_layered_run
-from visualizer.attention.run import USABLE_MEMORY_SHARE, Run, format_gib
 from visualizer.attention.saved_numbers import captured_numbers
-from visualizer.attention.spec import BooleanMatrix, Device, Dtype, MaskKind
+from visualizer.attention.spec import BooleanMatrix, Dtype, MaskKind
 from visualizer.attention.stage_computation import repeat_for_heads
 from visualizer.brief_repr import brief_repr
 from visualizer.errors import InputError
@@ -30,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from torch import Tensor
+
+    from visualizer.attention.run import Run
 
 OWN_ATTENTION_NOTICE = (
     "This model uses its own attention implementation. Its weights were recorded from its softmax; "
@@ -151,9 +151,9 @@ def group_calls(calls: Sequence[AttentionCall]) -> tuple[LayerGroup, ...]:
     If inference fails, the calls of the groups contain only weights.
     """
     found = infer_or_none("groups of layers", lambda: _group_calls(calls))
-    return (
-        found if found is not None else _group_calls([call.with_weights_only() for call in calls])
-    )
+    if found is None:
+        return _group_calls([call.with_weights_only() for call in calls])
+    return found
 
 
 def _group_calls(calls: Sequence[AttentionCall]) -> tuple[LayerGroup, ...]:
@@ -380,7 +380,8 @@ def _describe_vectors(group: LayerGroup) -> CapturedVectors:
     cut = _cut_edges(group)
     if cut and all(each.mask is MaskKind.NONE for each in masks):
         # Without another mask, an all-allowing mask makes room for the cut edges.
-        masks = (_all_allowed_mask(*group.calls[0].weights.shape[-2:]),) * len(masks)
+        allowed = np.ones(tuple(group.calls[0].weights.shape[-2:]), dtype=bool)
+        masks = (LayerMask(MaskKind.OWN, BooleanMatrix.of(allowed)),) * len(masks)
     is_one = all(other == masks[0] for other in masks[1:])
     mask = masks[0] if is_one else LayerMask()
     one = group.calls[0]
@@ -410,11 +411,6 @@ def _describe_vectors(group: LayerGroup) -> CapturedVectors:
     )
 
 
-def _all_allowed_mask(queries: int, keys: int) -> LayerMask:
-    """Return a mask that lets every query attend to every key."""
-    return LayerMask(MaskKind.OWN, BooleanMatrix.of(np.ones((queries, keys), dtype=bool)))
-
-
 def _cut_edges(group: LayerGroup) -> tuple[tuple[int, int, int, int], ...]:
     """Return the cut edges of a group: layer, head, query, key."""
     edges = (
@@ -434,10 +430,7 @@ def _to_cpu(part: Tensor) -> Tensor:
 
 def unknown_arguments(arguments: Mapping[str, object], heads: int) -> tuple[str, ...]:
     """Return the names of arguments that may change how scores become weights."""
-    is_empty = {
-        name for name, given in arguments.items() if isinstance(given, Mapping) and not given
-    }
-    names = {name for name, given in arguments.items() if given is not None} - is_empty
+    names = {name for name, given in arguments.items() if _is_given(given)}
     names -= _UNDERSTOOD | _IRRELEVANT
     sinks = arguments.get("s_aux")
     if isinstance(sinks, torch.Tensor) and sinks.numel() != heads:
@@ -454,23 +447,65 @@ def _not_understood(call: AttentionCall) -> tuple[str, ...]:
     return unknown_arguments(call.arguments, call.weights.shape[1])
 
 
-def check_memory(layers: int, heads: int, tokens: int, field: str = "text") -> None:
-    """Reject a text or image if the weights of its layers would not fit into free memory.
+class PartsToKeep(Struct, frozen=True):
+    """The layers and stages that are kept when a model reads a text.
 
-    Raises
-    ------
-    InputError
-        With field ``text``, or ``image`` for the tokens of an image.
+    Parameters
+    ----------
+    layers : frozenset of int or None
+        Their numbers in the model; None for all.
+    stages : frozenset of str or None
+        Their names; None for all. Weights are always kept.
     """
-    # One stage of all layers, if it is accessed as a whole; the weights, if they must be kept; and
-    # the intermediate values of the model and softmax in one layer.
-    needed = 4 * heads * tokens**2 * (2 * layers + 6)
-    free = USABLE_MEMORY_SHARE * attention_device.free_device_bytes(Device.CPU)
-    if needed > free:
-        sentence = (
-            f"{layers:,} layers × {heads:,} heads × {tokens:,} tokens need {format_gib(needed)} of "
-            f"memory; {format_gib(free)} is available."
-        )
-        is_text = field == "text"
-        advice = "Use a shorter text." if is_text else "Use a smaller model or close programs."
-        raise InputError(field, f"{sentence} {advice}")
+
+    layers: frozenset[int] | None = None
+    stages: frozenset[str] | None = None
+
+    def select_calls(self, calls: Sequence[CallT]) -> list[CallT]:
+        """Return the recorded calls of the layers.
+
+        Raises
+        ------
+        InputError
+            With field ``layers`` if one of them does not compute attention.
+        """
+        if self.layers is None:
+            return [*calls]
+        numbered = number_calls(calls)
+        known = sorted({number for number, _ in numbered})
+        if missing := sorted(self.layers.difference(known)):
+            layers = _format_numbers(known)
+            sentence = f"Layer {missing[0]} has no attention. Layers with attention: {layers}."
+            raise InputError("layers", sentence)
+        selected = [(number, call) for number, call in numbered if number in self.layers]
+        calls_found = [call for _, call in selected]
+        if [number for number, _ in number_calls(calls_found)] != [at for at, _ in selected]:
+            sentence = "The layers of this model cannot be selected by number. Keep all layers."
+            raise InputError("layers", sentence)
+        return calls_found
+
+    def select_runs(self, runs: tuple[LayerRun, ...]) -> tuple[LayerRun, ...]:
+        """Return runs with only the selected stages.
+
+        Raises
+        ------
+        InputError
+            With field ``stages`` if no layer has one of them.
+        """
+        if self.stages is None:
+            return runs
+        known = dict.fromkeys(name for each in runs for name in each.run.trace.names)
+        if unknown := sorted(self.stages.difference(known)):
+            sentence = f"Stage “{unknown[0]}” is not available. Available: {', '.join(known)}."
+            raise InputError("stages", sentence)
+        return tuple(each.select_stages(self.stages) for each in runs)
+
+
+KEEP_ALL_PARTS = PartsToKeep()
+
+
+def _format_numbers(numbers: Sequence[int]) -> str:
+    is_range = [*numbers] == [*range(numbers[0], numbers[-1] + 1)]
+    if is_range and len(numbers) > 1:
+        return f"{numbers[0]} to {numbers[-1]}"
+    return ", ".join(map(str, numbers))

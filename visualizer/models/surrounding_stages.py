@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +18,8 @@ from visualizer.attention.roles import Role
 from visualizer.attention.spec import Device
 from visualizer.attention.trace import Trace
 from visualizer.format import format_size
-from visualizer.models.chunked_prefill import cache_disabling_argument
 from visualizer.models.layer_inference import (
-    InferredLayers,
     KnownLayers,
-    StepMismatchError,
     collect_layer_values,
     infer_layers,
     infer_text_layers,
@@ -37,7 +33,7 @@ from visualizer.models.layer_recorder import (
     record_layer_inputs,
     record_layers,
 )
-from visualizer.models.recognition_errors import infer_or_none
+from visualizer.models.recognition_errors import StepMismatchError, infer_or_none
 from visualizer.models.recorded_runs import LayerRun, group_calls
 from visualizer.models.text_model import PIXELS_ARGUMENT
 
@@ -52,11 +48,9 @@ if TYPE_CHECKING:
     from visualizer.models.attention_recorder import AttentionCall, ContextEdit
     from visualizer.models.editable_heads import Edits
     from visualizer.models.forward import Forward
-    from visualizer.models.kept_parts import PartsToKeep
-    from visualizer.models.layer_inference import KnownLayers
-    from visualizer.models.layer_recorder import LayerInput, ModuleCall
+    from visualizer.models.layer_inference import LayerStages
     from visualizer.models.model_source import LayerAndHead
-    from visualizer.models.recorded_runs import LayerGroup
+    from visualizer.models.recorded_runs import LayerGroup, PartsToKeep
     from visualizer.models.text_model import TextModel
 
     Recording = Callable[[], AbstractContextManager[list[AttentionCall]]]
@@ -90,9 +84,8 @@ def add_layers(
     edits : mapping
         Edits of heads' context vectors.
     """
-    group = found.group
     return infer_or_none(
-        f"the stages around {group.name}",
+        f"the stages around {found.group.name}",
         lambda: _add_recognized_stages(found, model, passed, edits, memory),
     ) or found.with_notice(STAGES_UNKNOWN_NOTICE)
 
@@ -108,22 +101,20 @@ def _add_recognized_stages(
     key = (group.name, group.layers)
     with torch.inference_mode():
         known = memory.get(key)
-        layers = _stages_of_text(known, group, passed, edits)
-        if key not in memory or (known is not None and layers is None):
+        stages = _stages_of_text(known, group, passed, edits)
+        if key not in memory or (known is not None and stages is None):
             known = infer_layers(model, group.calls, group.layers, passed)
             # Keep only findings that hold for most texts: a single token has no rotation (RoPE),
             # and edited heads have other outputs.
             if found.run.trace.tokens > 1 and not edits:
                 memory.setdefault(key, known)
-            layers = _stages_of_text(known, group, passed, edits)
-    if layers is None:
+            stages = _stages_of_text(known, group, passed, edits)
+    if stages is None:
         return found
+    values, steps, weights = stages
     has_axis = bool(found.run.trace.axes)
-    held = {
-        name: CachedTensor(numbers if has_axis else numbers[0])
-        for name, numbers in layers.tensors.items()
-    }
-    return replace(found, run=add_layer_stages(found.run, held, layers.steps, layers.weights))
+    held = {name: CachedTensor(whole if has_axis else whole[0]) for name, whole in values.items()}
+    return replace(found, run=add_layer_stages(found.run, held, steps, weights))
 
 
 def _stages_of_text(
@@ -131,7 +122,7 @@ def _stages_of_text(
     group: LayerGroup,
     passed: Mapping[str, ModuleCall],
     edits: Mapping[LayerAndHead, ContextEdit],
-) -> InferredLayers | None:
+) -> LayerStages | None:
     """Return the stages for a text; None if the model took other steps for it.
 
     Steps recognized with one text may not hold for another: a module may be skipped, or receive
@@ -160,7 +151,7 @@ def add_layer_stages(
     tensors : mapping
         The stages, by name.
     steps, weights : mapping
-        As in `InferredLayers`.
+        As returned by `infer_text_steps`.
     """
     trace = run.trace
     rows = {row.name: row for row in trace.stages}
@@ -389,16 +380,10 @@ class SurroundingStages:
         """
         if kept.stages is not None and SURROUNDING_STAGES.isdisjoint(kept.stages):
             yield RecordedLayers()
-        elif self._forward.stages_notice:
+            return
+        if self._forward.stages_notice:
             yield RecordedLayers(notice=self._forward.stages_notice)
-        else:
-            with self._recorded_here(given, tokens, kept, repeats=repeats) as seen:
-                yield seen
-
-    @contextmanager
-    def _recorded_here(
-        self, given: Mapping[str, Any], tokens: int, kept: PartsToKeep, *, repeats: bool
-    ) -> Iterator[RecordedLayers]:
+            return
         needed = self._bytes_of_layers(tokens)
         room = attention_device.free_device_bytes(Device.CPU) / FREE_MEMORY_DIVISOR
         is_large = needed > MAX_HELD_LAYER_BYTES
@@ -433,7 +418,7 @@ class SurroundingStages:
         if widths is None:
             few = {name: tensor[:, :INFERENCE_TOKENS] for name, tensor in given.items()}
             with record_layers(self._model.model) as passed, self._forward.recorded() as calls:
-                self._forward.run({**few, **cache_disabling_argument(self._model.model)})
+                self._forward.run({**few, **self._model.cache_disabled})
             widths = {}
             for group in group_calls(kept.select_calls(calls)):
                 key = (group.name, group.layers)

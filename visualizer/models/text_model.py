@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from visualizer.attention import device as attention_device
 from visualizer.attention.model_reading import SecondTextUse
+from visualizer.attention.run import USABLE_MEMORY_SHARE, format_gib
+from visualizer.attention.spec import Device
 from visualizer.attention.token_labels import label_split_characters
 from visualizer.errors import InputError
 from visualizer.models.model_folder import positive_int
 from visualizer.models.model_tokenizer import MAX_LISTED_TOKENS, SPECIAL_TOKEN_NAMES
-from visualizer.models.recorded_runs import check_memory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -58,6 +60,11 @@ class TextModel:
             return f"{self.folder.name} does not generate text or predict a next token."
         return ""
 
+    def check_generates(self) -> None:
+        """Reject a model that predicts no next token, with an InputError of ``model``."""
+        if self.no_next_token_reason:
+            raise InputError("model", self.no_next_token_reason)
+
     @property
     def takes_images(self) -> bool:
         """Whether the model takes images instead of texts."""
@@ -71,11 +78,30 @@ class TextModel:
         part = getattr(self.model, "vision_model", None)
         return part if getattr(part, "main_input_name", "") == PIXELS_ARGUMENT else None
 
-    def check_memory(self, given: Mapping[str, Any], layers: int) -> None:
-        """Reject a text if the weights of ``layers`` layers would not fit into free memory."""
+    def check_memory(self, tokens: int, layers: int | None = None) -> None:
+        """Reject a text if the weights of its layers would not fit into free memory.
+
+        Parameters
+        ----------
+        layers : int, optional
+            Number of layers; by default, all layers of the model.
+        """
+        layers = layers or self.size("num_hidden_layers") or 1
         heads = self.size("num_attention_heads") or 1
         with self.ranks.propagate_errors():
-            check_memory(layers, heads, given["input_ids"].shape[-1])
+            _check_memory(layers, heads, tokens, "text")
+
+    def check_image_memory(self, tokens: int) -> None:
+        """Reject an image if the weights of all layers would not fit into free memory."""
+        names = ("num_hidden_layers", "num_attention_heads")
+        config = self.part_for_images.config
+        layers, heads = (positive_int(getattr(config, name, None)) or 1 for name in names)
+        _check_memory(layers, heads, tokens, "image")
+
+    @property
+    def cache_disabled(self) -> dict[str, bool]:
+        """The argument that disables the key/value cache, if the model supports one."""
+        return cache_disabling_argument(self.model)
 
     @property
     def last_logits_only(self) -> dict[str, int]:
@@ -227,3 +253,31 @@ class TextModel:
             sentence = f"“{token[:60]}” is {tokens} of {self.folder.name}. Enter a single token."
             raise InputError("token", sentence)
         return found.numbers["input_ids"][0]
+
+
+def cache_disabling_argument(model: Any) -> dict[str, bool]:
+    """Return the argument that disables the key/value cache, if the model supports one."""
+    is_there = {"use_cache", "past_key_values"} & signature(model.forward).parameters.keys()
+    return {"use_cache": False} if is_there else {}
+
+
+def _check_memory(layers: int, heads: int, tokens: int, field: str) -> None:
+    """Reject a text or image if the weights of its layers would not fit into free memory.
+
+    Raises
+    ------
+    InputError
+        With field ``text``, or ``image`` for the tokens of an image.
+    """
+    # One stage of all layers, if it is accessed as a whole; the weights, if they must be kept; and
+    # the intermediate values of the model and softmax in one layer.
+    needed = 4 * heads * tokens**2 * (2 * layers + 6)
+    free = USABLE_MEMORY_SHARE * attention_device.free_device_bytes(Device.CPU)
+    if needed > free:
+        sentence = (
+            f"{layers:,} layers × {heads:,} heads × {tokens:,} tokens need {format_gib(needed)} of "
+            f"memory; {format_gib(free)} is available."
+        )
+        is_text = field == "text"
+        advice = "Use a shorter text." if is_text else "Use a smaller model or close programs."
+        raise InputError(field, f"{sentence} {advice}")

@@ -18,7 +18,6 @@ from visualizer.errors import InputError
 from visualizer.format import format_count
 from visualizer.models.cached_generation import TokenReader
 from visualizer.models.head_edits import context_edits, image_context_edits
-from visualizer.models.kept_parts import KEEP_ALL_PARTS
 from visualizer.models.layer_lookup import (
     describe_parts,
     find_part_runs,
@@ -39,6 +38,7 @@ from visualizer.models.model_source import (
     parse_server_address,
 )
 from visualizer.models.opened_model import OpenedModel, TextReading, open_model
+from visualizer.models.recorded_runs import KEEP_ALL_PARTS
 from visualizer.models.tokenizer_process import tokenizer_process
 from visualizer.progress import no_progress
 from visualizer.runtime import run_in_thread
@@ -48,11 +48,10 @@ if TYPE_CHECKING:
 
     from visualizer.attention.run import Run
     from visualizer.attention.spec import Device
-    from visualizer.models.kept_parts import PartsToKeep
+    from visualizer.models.image_reading import PreparedImage
     from visualizer.models.model_client.remote_model import RemoteTokenReader
     from visualizer.models.model_source import LayerAndHead
-    from visualizer.models.opened_model import PreparedImage
-    from visualizer.models.recorded_runs import LayerRun
+    from visualizer.models.recorded_runs import LayerRun, PartsToKeep
     from visualizer.progress import Progress
 
 TOP_TOKENS = 8
@@ -64,7 +63,6 @@ EDITED_HEADS_NOTICE = (
 )
 CUT_EDGES_NOTICE = "Their weights are 0; the other weights of each row sum to 1."
 IMAGE_REQUIRED_ERROR = "{name} takes images. Choose an image, or drop an image file on the window."
-TEXT_MODEL_OPTIONS: dict[str, Any] = {"is_text_alone": False}
 FILES_CHANGED_ERROR = "The files of {name} have changed since the document was saved."
 
 opened_models: WeakValueDictionary[tuple[str, str, str], OpenedModel] = WeakValueDictionary()
@@ -214,11 +212,7 @@ def read_text(
         context_edits=edits,
         training_step=model.folder.training_step,
         fetch_captured=None if is_long else partial(captured_numbers, shown.run),
-        **(
-            _facts_of_text(model, source, text, part)
-            if source.image is None
-            else TEXT_MODEL_OPTIONS
-        ),
+        **_describe_text(model, source, text, part),
     )
     is_same = model.folder.fingerprint == source.fingerprint
     other = () if is_same else (FILES_CHANGED_ERROR.format(name=source.name),)
@@ -232,8 +226,10 @@ def _load_image(model: OpenedModel, chosen: ImageFile) -> PreparedImage:
     return model.image(Path(chosen.path), chosen.sha256)
 
 
-def _facts_of_text(model: OpenedModel, source: ModelSource, text: str, part: str) -> dict[str, Any]:
-    """Return the fields of a reading that do not apply to images."""
+def _describe_text(model: OpenedModel, source: ModelSource, text: str, part: str) -> dict[str, Any]:
+    """Return the fields of a reading that depend on the text."""
+    if source.image is not None:
+        return {"is_text_alone": False}
     special = model.special_tokens(
         text, source.second, is_chat=source.is_chat, of_decoder=is_decoder_part(part)
     )

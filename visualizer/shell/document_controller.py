@@ -15,7 +15,7 @@ from visualizer.documents.document_file import DOCUMENT_SUFFIX, UNTITLED_NAME, S
 from visualizer.documents.open_document import DocumentChange, switch_to_model
 from visualizer.errors import InputError
 from visualizer.export.progress_controller import CLOSING_NOTICE
-from visualizer.models.image_names import has_image_suffix
+from visualizer.models.image_file import has_image_suffix
 from visualizer.models.model_source import parse_server_address
 from visualizer.session.newest_request_worker import NewestRequestWorker
 from visualizer.shell.autosave_controller import AutosaveController

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Signal
 
 from visualizer.errors import InputError
-from visualizer.models.image_names import IMAGE_SUFFIXES
+from visualizer.models.image_file import IMAGE_SUFFIXES, read_image_file
 from visualizer.session.newest_request_worker import NewestRequestWorker
 from visualizer.widgets.dialogs import ask_open_path
 
@@ -64,7 +64,7 @@ class ModelImageController(QObject):
             self.choose()
         elif self.can_choose:
             self.said.emit("Opening…")
-            self._worker.ask(partial(_read_image, path))
+            self._worker.ask(partial(read_image_file, path))
 
     def close(self) -> None:
         """Stop the worker."""
@@ -81,10 +81,3 @@ class ModelImageController(QObject):
             self._workspace.show_error(error)
         else:
             self.failed.emit("".join(traceback.format_exception(error)))
-
-
-def _read_image(path: Path) -> ImageFile:
-    """Read an image file; runs on the worker thread."""
-    from visualizer.models.image_file import read_image_file  # slow import, not needed at startup
-
-    return read_image_file(path)
