@@ -35,8 +35,7 @@ Tree = dict[str, Any]
 
 def _without_captured(tree: Tree) -> Tree:
     """Add the empty fields of captured attention (schema 1 to 2)."""
-    none = {"captured": None, "labels": ""}
-    return _add_fields(_add_fields(tree, none, "document"), none, "view", "comparison", "document")
+    return _add_document_fields(tree, {"captured": None, "labels": ""})
 
 
 def _with_layer(tree: Tree) -> Tree:
@@ -55,16 +54,12 @@ def _with_large(tree: Tree) -> Tree:
 
 def _with_vectors(tree: Tree) -> Tree:
     """Add the optional query, key and value vectors of captured attention (schema 4 to 5)."""
-    none = {"vectors": None}
-    whole = _add_fields(tree, none, "document", "captured")
-    return _add_fields(whole, none, "view", "comparison", "document", "captured")
+    return _add_document_fields(tree, {"vectors": None}, "captured")
 
 
 def _with_model(tree: Tree) -> Tree:
     """Add an empty model and order heads by layer (schema 5 to 6)."""
-    none = {"model": None}
-    whole = _add_fields(_add_fields(tree, none, "document"), none, "view", "comparison", "document")
-    return _add_fields(whole, {"head_order": "layer"}, "view")
+    return _add_fields(_add_document_fields(tree, {"model": None}), {"head_order": "layer"}, "view")
 
 
 _VECTORS_BEFORE_7: Tree = {
@@ -85,18 +80,15 @@ def _with_layer_of_cells(tree: Tree) -> Tree:
     view = tree.get("view")
     whole = {**tree, "view": _add_cell_layers(view)} if isinstance(view, dict) else tree
     whole = _add_fields(whole, {"is_of_all_heads": False}, "view", "painting")
-    for way in (("document",), ("view", "comparison", "document")):
-        whole = _add_fields(whole, _SPEC_BEFORE_7, *way, "spec")
-        whole = _change_table(whole, _with_edits, *way, "model")
-        whole = _add_fields(whole, {"patches": None}, *way, "captured")
-        whole = _add_fields(whole, _VECTORS_BEFORE_7, *way, "captured", "vectors")
-    return whole
+    whole = _add_document_fields(whole, _SPEC_BEFORE_7, "spec")
+    whole = _change_documents(whole, _with_edits, "model")
+    whole = _add_document_fields(whole, {"patches": None}, "captured")
+    return _add_document_fields(whole, _VECTORS_BEFORE_7, "captured", "vectors")
 
 
 def _with_weights_source(tree: Tree) -> Tree:
     """Add an empty source of custom weights (schema 7 to 8)."""
-    none = {"weights_source": ""}
-    return _add_fields(_add_fields(tree, none, "document"), none, "view", "comparison", "document")
+    return _add_document_fields(tree, {"weights_source": ""})
 
 
 def _with_variants(tree: Tree) -> Tree:
@@ -104,8 +96,7 @@ def _with_variants(tree: Tree) -> Tree:
 
     A missing setting has its default, with which an older document computes the same numbers.
     """
-    whole = _change_table(tree, _add_settings, "document", "spec")
-    return _change_table(whole, _add_settings, "view", "comparison", "document", "spec")
+    return _change_documents(tree, _add_settings, "spec")
 
 
 def _add_settings(spec: Tree) -> Tree:
@@ -146,16 +137,27 @@ def _add_cell_layers(part: Any) -> Any:
     return {**whole, "layer": None} if whole.keys() == OLD_CELL_FIELDS else whole
 
 
-def _add_fields(tree: Tree, more: Tree, *way: str) -> Tree:
+def _add_document_fields(tree: Tree, fields: Tree, *path: str) -> Tree:
+    """Add fields to the table at a path in the document, and in that of a comparison."""
+    return _change_documents(tree, lambda table: {**table, **fields}, *path)
+
+
+def _change_documents(tree: Tree, change: Callable[[Tree], Tree], *path: str) -> Tree:
+    """Apply a function to the table at a path in the document, and in that of a comparison."""
+    tree = _change_table(tree, change, "document", *path)
+    return _change_table(tree, change, "view", "comparison", "document", *path)
+
+
+def _add_fields(tree: Tree, fields: Tree, *path: str) -> Tree:
     """Add fields to the table at a path; a missing path is left for decoding to reject."""
-    return _change_table(tree, lambda table: {**table, **more}, *way)
+    return _change_table(tree, lambda table: {**table, **fields}, *path)
 
 
-def _change_table(tree: Tree, change: Callable[[Tree], Tree], *way: str) -> Tree:
+def _change_table(tree: Tree, change: Callable[[Tree], Tree], *path: str) -> Tree:
     """Apply a function to the table at a path; a missing path is left unchanged."""
-    if not way:
+    if not path:
         return change(tree)
-    step, *rest = way
+    step, *rest = path
     inner = tree.get(step)
     return {**tree, step: _change_table(inner, change, *rest)} if isinstance(inner, dict) else tree
 
@@ -231,23 +233,17 @@ DOCUMENT_CODING = JsonCoding(_NAMES, UNSAVED_FIELDS)
 def saved_part(view: View) -> View:
     """Return the saved part of a view, equal to the view read back from a file.
 
-    The hovered cell, the window's layout and the lesson are reset, and playback is stopped. A
-    comparison loses its kept run, and is dropped if the document of that run is unknown.
+    Fields that are not saved have their defaults. A comparison loses its kept run, and is dropped
+    if the document of that run is unknown.
     """
     comparison = _lasting_comparison(view.comparison)
     pinned = view.pinned
     if pinned and view.comparison and not comparison:
         pinned = replace(pinned, part=ComparedSide.PLAIN)
-    usual = View()
+    default = View()
     return replace(
         view,
-        hovered=usual.hovered,
-        lesson=usual.lesson,
-        panes=usual.panes,
-        room=usual.room,
-        small_room=usual.small_room,
-        attribution=usual.attribution,
-        scatter=usual.scatter,
+        **{name: getattr(default, name) for name in UNSAVED_FIELDS[View]},
         pinned=pinned,
         playhead=replace(view.playhead, is_playing=False),
         table=replace(view.table, problem="", document=None),

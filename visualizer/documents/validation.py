@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 MAX_PATH_LENGTH = 4096
 _SHA256 = "[0-9a-f]{64}"
-_SERVER = r"[A-Za-z0-9.-]{1,253}:[0-9]{1,5}"
+_HOST_AND_PORT = r"[A-Za-z0-9.-]{1,253}:[0-9]{1,5}"
 
 
 def check_document(document: Document, view: View) -> None:
@@ -109,7 +109,7 @@ def _is_filled(own: NumberMatrix) -> bool:
 
 
 def _check_model(model: ModelSource) -> Iterator[NumberCheck]:
-    is_server = _is_server(parse_server_address(model.folder))
+    is_server = re.fullmatch(_HOST_AND_PORT, parse_server_address(model.folder)) is not None
     yield is_server or _is_local(model.folder), "a model's folder"
     yield len(model.name) <= MAX_PATH_LENGTH, "a model's name"
     yield re.fullmatch(_SHA256, model.fingerprint) is not None, "a model's fingerprint"
@@ -121,11 +121,6 @@ def _check_model(model: ModelSource) -> Iterator[NumberCheck]:
     count = len(model.layers)
     are_layers = all(0 <= layer < MAX_VALUES["heads"] for layer in model.layers)
     yield are_layers and count <= MAX_LAYERS, "a list of model layers"
-
-
-def _is_server(server: str) -> bool:
-    """Whether a string consists of only a host and a port."""
-    return re.fullmatch(_SERVER, server) is not None
 
 
 def _is_local(path: str) -> bool:

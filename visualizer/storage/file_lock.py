@@ -64,11 +64,9 @@ class FileLock:
         """Release the lock and remove the file."""
         if sys.platform == "win32":  # an open file cannot be removed on Windows
             os.close(self._descriptor)
-            with suppress(OSError):
-                self._contained.unlink(missing_ok=True)
-        else:
-            with suppress(OSError):
-                self._contained.unlink(missing_ok=True)
+        with suppress(OSError):
+            self._contained.unlink(missing_ok=True)
+        if sys.platform != "win32":
             os.close(self._descriptor)
 
 

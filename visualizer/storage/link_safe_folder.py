@@ -222,14 +222,12 @@ class ContainedFile(Struct, frozen=True):
                 file.flush()
                 if waits_for_disk:
                     os.fsync(file.fileno())
-                if sys.platform != "win32":
-                    if permissions is not None:
-                        os.fchmod(file.fileno(), permissions)
-                    check()
-                    part.path.replace(self.path)  # while the temporary file is locked
-            if sys.platform == "win32":  # an open file cannot be renamed on Windows
+                if sys.platform == "win32":
+                    file.close()  # an open file cannot be renamed on Windows
+                elif permissions is not None:
+                    os.fchmod(file.fileno(), permissions)
                 check()
-                part.path.replace(self.path)
+                part.path.replace(self.path)  # except on Windows, while it is locked
         finally:
             with suppress(OSError):
                 part.path.unlink()
@@ -292,18 +290,16 @@ def _create_temporary_file(folder: ContainedFolder) -> tuple[ContainedFile, int]
 
 def _remove_temporary_file(part: ContainedFile) -> None:
     """Remove a temporary file, unless it is locked because it is still being written."""
-    if not stat.S_ISREG(part.path.lstat().st_mode):
-        part.path.unlink()  # a link itself, not its target
+    is_regular = stat.S_ISREG(part.path.lstat().st_mode)
+    if not is_regular or sys.platform == "win32":
+        part.path.unlink()  # a link itself, not its target; on Windows, not if it is open
         return
     descriptor = part.descriptor(os.O_RDWR)
     try:
-        is_left = _try_lock(descriptor)
-        if is_left and sys.platform != "win32":
+        if _try_lock(descriptor):
             part.path.unlink()
     finally:
         os.close(descriptor)
-    if is_left and sys.platform == "win32":  # an open file cannot be removed on Windows
-        part.path.unlink()
 
 
 def _try_lock(descriptor: int) -> bool:
