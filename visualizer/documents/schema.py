@@ -33,11 +33,6 @@ SCHEMA_VERSION = 9
 Tree = dict[str, Any]
 
 
-def _without_captured(tree: Tree) -> Tree:
-    """Add the empty fields of captured attention (schema 1 to 2)."""
-    return _add_document_fields(tree, {"captured": None, "labels": ""})
-
-
 def _with_layer(tree: Tree) -> Tree:
     """Use the index of captured attention as a layer instead of a text (schema 2 to 3)."""
     document, view = tree.get("document"), tree.get("view")
@@ -45,16 +40,6 @@ def _with_layer(tree: Tree) -> Tree:
     if is_captured and isinstance(view, dict) and "text" in view:
         return _add_fields(tree, {"layer": view["text"], "text": 0}, "view")
     return _add_fields(tree, {"layer": 0}, "view")
-
-
-def _with_large(tree: Tree) -> Tree:
-    """Add an empty choice of the enlarged stage (schema 3 to 4)."""
-    return _add_fields(tree, {"large": None}, "view")
-
-
-def _with_vectors(tree: Tree) -> Tree:
-    """Add the optional query, key and value vectors of captured attention (schema 4 to 5)."""
-    return _add_document_fields(tree, {"vectors": None}, "captured")
 
 
 def _with_model(tree: Tree) -> Tree:
@@ -86,20 +71,8 @@ def _with_layer_of_cells(tree: Tree) -> Tree:
     return _add_document_fields(whole, _VECTORS_BEFORE_7, "captured", "vectors")
 
 
-def _with_weights_source(tree: Tree) -> Tree:
-    """Add an empty source of custom weights (schema 7 to 8)."""
-    return _add_document_fields(tree, {"weights_source": ""})
-
-
-def _with_variants(tree: Tree) -> Tree:
-    """Add the settings of attention variants (schema 8 to 9).
-
-    A missing setting has its default, with which an older document computes the same numbers.
-    """
-    return _change_documents(tree, _add_settings, "spec")
-
-
-def _add_settings(spec: Tree) -> Tree:
+def _add_default_settings(spec: Tree) -> Tree:
+    """Add the missing settings of a specification, which change none of its numbers."""
     defaults: Tree = to_builtins(AttentionSpec())
     unsaved = UNSAVED_FIELDS[AttentionSpec]
     return {**{name: defaults[name] for name in defaults if name not in unsaved}, **spec}
@@ -163,14 +136,14 @@ def _change_table(tree: Tree, change: Callable[[Tree], Tree], *path: str) -> Tre
 
 
 MIGRATIONS: dict[int, Callable[[Tree], Tree]] = {
-    1: _without_captured,
+    1: lambda tree: _add_document_fields(tree, {"captured": None, "labels": ""}),
     2: _with_layer,
-    3: _with_large,
-    4: _with_vectors,
+    3: lambda tree: _add_fields(tree, {"large": None}, "view"),
+    4: lambda tree: _add_document_fields(tree, {"vectors": None}, "captured"),
     5: _with_model,
     6: _with_layer_of_cells,
-    7: _with_weights_source,
-    8: _with_variants,
+    7: lambda tree: _add_document_fields(tree, {"weights_source": ""}),
+    8: lambda tree: _change_documents(tree, _add_default_settings, "spec"),
 }
 """Migrations of a ``document.json`` to the next schema, by schema number."""
 

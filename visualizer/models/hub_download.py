@@ -14,7 +14,6 @@ import json
 import os
 import re
 import shutil
-import stat
 import threading
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -42,6 +41,7 @@ from visualizer.models.repository_offer import RepositoryFile, RepositoryOffer
 from visualizer.progress import no_progress
 from visualizer.storage import atomic_file
 from visualizer.storage.file_lock import FileLock
+from visualizer.storage.link_safe_folder import ContainedFile
 from visualizer.storage.program_folders import free_bytes
 
 if TYPE_CHECKING:
@@ -49,6 +49,9 @@ if TYPE_CHECKING:
     from email.message import Message
 
     from visualizer.progress import Progress
+
+    FileProgress = Callable[[int], None]
+    """Called with the number of bytes of the file that are available."""
 
 CHUNK_BYTES = 2**18
 MAX_QUEUED_CHUNKS = 4
@@ -67,12 +70,14 @@ class HubAnswer:
     ----------
     request : callable
         Sends the request, and returns the response.
-    go_on : callable
+    check_wanted : callable
         Called while the server is silent; raising an exception abandons the response.
     """
 
-    def __init__(self, request: Callable[[], HTTPResponse], go_on: Callable[[], object]) -> None:
-        self._request, self._check_wanted = request, go_on
+    def __init__(
+        self, request: Callable[[], HTTPResponse], check_wanted: Callable[[], object]
+    ) -> None:
+        self._request, self._check_wanted = request, check_wanted
         self._has_left = threading.Event()
         self._chunks: Queue[HTTPResponse | bytes | Exception] = Queue(MAX_QUEUED_CHUNKS)
         threading.Thread(target=self._receive_response, daemon=True).start()
@@ -217,8 +222,8 @@ def download_model(
             for file in sorted(offer.files, key=lambda file: file.size):
                 if not (blobs / file.blob).is_file():
                     url = f"{endpoint}/{offer.repository}/resolve/{offer.commit}/{quote(file.name)}"
-                    counted = _FileProgress(progress, done, offer.bytes)
-                    _download_file(file, url, blobs, counted, environment)
+                    report = partial(_report_file_progress, progress, done, offer.bytes)
+                    _download_file(file, url, blobs, report, environment)
                 if file.name in CODE_FILES:  # before the weights, which are large
                     check_no_custom_code(file.name, json.loads((blobs / file.blob).read_bytes()))
                 done += file.size
@@ -314,7 +319,7 @@ class _SafeRedirectHandler(HTTPRedirectHandler):
 
 @contextmanager
 def _open_url(
-    url: str, environment: Mapping[str, str], go_on: Callable[[], object], start: int = 0
+    url: str, environment: Mapping[str, str], check_wanted: Callable[[], object], start: int = 0
 ) -> Iterator[HubAnswer]:
     request = Request(url, headers={"User-Agent": "attention-visualizer"})
     if token := environment.get("HF_TOKEN", "").strip():
@@ -322,7 +327,7 @@ def _open_url(
     if start:
         request.add_header("Range", f"bytes={start}-")
     answer = HubAnswer(
-        partial(build_opener(_SafeRedirectHandler).open, request, timeout=TIMEOUT_S), go_on
+        partial(build_opener(_SafeRedirectHandler).open, request, timeout=TIMEOUT_S), check_wanted
     )
     try:
         yield answer
@@ -339,27 +344,24 @@ def _hub_endpoint(environment: Mapping[str, str]) -> str:
     return endpoint
 
 
-class _FileProgress:
-    """Reports the progress of one file as a part of the whole download."""
-
-    def __init__(self, progress: Progress, before: int, of: int) -> None:
-        self._progress, self._before, self._of = progress, before, of
-
-    def __call__(self, done: int) -> None:
-        self._progress(self._before + done, self._of)
+def _report_file_progress(progress: Progress, before: int, of: int, done: int) -> None:
+    """Report the progress of one file as a part of the whole download."""
+    progress(before + done, of)
 
 
 def _download_file(
-    file: RepositoryFile, url: str, blobs: Path, tell: _FileProgress, environment: Mapping[str, str]
+    file: RepositoryFile,
+    url: str,
+    blobs: Path,
+    report: FileProgress,
+    environment: Mapping[str, str],
 ) -> None:
     """Download a file, resuming an earlier download."""
-    begun = blobs / f"{file.blob}.incomplete"
-    with os.fdopen(os.open(begun, _OPEN_FLAGS, 0o644), "r+b") as out:
-        if not stat.S_ISREG(os.fstat(out.fileno()).st_mode):
-            raise OSError(errno.EINVAL, "not a regular file", str(begun))
-        digest, done = _hash_existing(out, file, tell)
+    begun = ContainedFile.at(blobs / f"{file.blob}.incomplete")
+    with os.fdopen(begun.descriptor(os.O_RDWR | os.O_CREAT, 0o644), "r+b") as out:
+        digest, done = _hash_existing(out, file, report)
         if done < file.size:
-            digest, done = _receive_file(out, file, url, digest, done, tell, environment)
+            digest, done = _receive_file(out, file, url, digest, done, report, environment)
         if done < file.size:
             raise _download_error("The connection was lost. Download again to resume.")
         if digest.hexdigest() != file.blob:
@@ -367,14 +369,7 @@ def _download_file(
             raise _download_error(
                 f"{file.name} was damaged in transit (wrong hash). Download again."
             )
-    begun.replace(blobs / file.blob)
-
-
-_OPEN_FLAGS = (
-    os.O_RDWR | os.O_CREAT
-    | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
-)  # fmt: skip
+    begun.path.replace(blobs / file.blob)
 
 
 def _receive_file(
@@ -383,10 +378,10 @@ def _receive_file(
     url: str,
     digest: Any,
     done: int,
-    tell: _FileProgress,
+    report: FileProgress,
     environment: Mapping[str, str],
 ) -> tuple[Any, int]:
-    with _open_url(url, environment, partial(tell, done), done) as answer:
+    with _open_url(url, environment, partial(report, done), done) as answer:
         is_resumed = answer.status == 206 and (
             answer.headers.get("Content-Range", "").startswith(f"bytes {done}-")
         )
@@ -401,11 +396,11 @@ def _receive_file(
                 raise _download_error(f"{file.name} is larger than expected. Download again.")
             out.write(chunk)
             digest.update(chunk)
-            tell(done)
+            report(done)
     return digest, done
 
 
-def _hash_existing(out: IO[bytes], file: RepositoryFile, tell: _FileProgress) -> tuple[Any, int]:
+def _hash_existing(out: IO[bytes], file: RepositoryFile, report: FileProgress) -> tuple[Any, int]:
     """Return the hash and the size of the existing part of a file."""
     digest, done = _new_digest(file), 0
     while chunk := out.read(CHUNK_BYTES):
@@ -415,7 +410,7 @@ def _hash_existing(out: IO[bytes], file: RepositoryFile, tell: _FileProgress) ->
             out.truncate(0)
             return _new_digest(file), 0
         digest.update(chunk)
-        tell(done)
+        report(done)
     return digest, done
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future, wait
 from itertools import count
-from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import finalize
@@ -210,8 +210,8 @@ class BackgroundTokenizer:
     """Loads a tokenizer in the background, on a thread that waits for its process."""
 
     def __init__(self, folder: ModelFolder) -> None:
-        self._results: SimpleQueue[FolderTokenizer | Exception] = SimpleQueue()
-        Thread(target=_load_tokenizer, args=(folder, self._results), daemon=True).start()
+        self._tokenizer: Future[FolderTokenizer] = Future()
+        Thread(target=_load_tokenizer, args=(folder, self._tokenizer), daemon=True).start()
 
     def result(self, check: Callable[[], object]) -> FolderTokenizer:
         """Wait until the tokenizer is loaded; return it or raise its error.
@@ -221,22 +221,16 @@ class BackgroundTokenizer:
         check : callable
             Called repeatedly; an exception that it raises ends the wait.
         """
-        while True:
-            try:
-                found = self._results.get(timeout=CANCEL_CHECK_INTERVAL_S)
-            except Empty:
-                check()
-                continue
-            if isinstance(found, Exception):
-                raise found
-            return found
+        while not wait([self._tokenizer], CANCEL_CHECK_INTERVAL_S).done:
+            check()
+        return self._tokenizer.result()
 
 
-def _load_tokenizer(folder: ModelFolder, results: SimpleQueue[FolderTokenizer | Exception]) -> None:
+def _load_tokenizer(folder: ModelFolder, tokenizer: Future[FolderTokenizer]) -> None:
     try:
-        results.put(FolderTokenizer(folder))
+        tokenizer.set_result(FolderTokenizer(folder))
     except Exception as error:  # noqa: BLE001 - raised again by `result`
-        results.put(error)
+        tokenizer.set_exception(error)
 
 
 SPECIAL_TOKEN_NAMES = {

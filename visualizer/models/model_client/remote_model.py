@@ -46,7 +46,7 @@ from visualizer.models.model_protocol.answers import (
     ReadResponse,
     TextTokens,
     TokenNames,
-    checked_array,
+    check_array,
     decode_values,
     invalid_response_error,
 )
@@ -170,7 +170,7 @@ class RemoteModel:
         sent = replace(sent, device=DEVICE_ON_SERVER.format(device=sent.device, server=self.server))
         sizes = (header.layers, header.heads)
         self._run_sizes[number] = (header.heads, header.queries)
-        changes = checked_array(arrays, "changes", sizes) if "changes" in arrays else None
+        changes = check_array(arrays.get("changes"), sizes) if "changes" in arrays else None
         ask = partial(self._fetch_arrays, number)
         dtype = getattr(torch, header.dtype.value)
         fetched = FetchedNumbers()
@@ -199,7 +199,7 @@ class RemoteModel:
             assert run.reading is not None
             reading = replace(run.reading, number=number, refusal=fetched.refusal)
             return replace(run, reading=reading)
-        sinks = checked_array(arrays, "sinks", sizes) if "sinks" in arrays else None
+        sinks = check_array(arrays.get("sinks"), sizes) if "sinks" in arrays else None
         rows = long_text_stages(header, has_sinks=sinks is not None)
         matrices = RemoteMatrices(header, dtype, rows, fetched, ask)
         run = create_blockwise_run(
@@ -233,7 +233,7 @@ class RemoteModel:
             arrays = self._connection.job("/measures", sent, progress)[1]
         own = sizes[sizes[0] == 1 :]
         names = HeadMeasures.__struct_fields__
-        return HeadMeasures(*(checked_array(arrays, name, own) for name in names))
+        return HeadMeasures(*(check_array(arrays.get(name), own) for name in names))
 
     def answer(
         self,
@@ -331,7 +331,7 @@ class RemoteTokenReader:
             raise invalid_response_error("it read a different number of tokens")
         queries = 1 if wanted else len(values.words)
         rows = {
-            int(layer): checked_array(arrays, name, (None, queries, None))
+            int(layer): check_array(arrays.get(name), (None, queries, None))
             for name in arrays
             if name.startswith(ROWS_PREFIX)
             and (layer := name.removeprefix(ROWS_PREFIX)).isdecimal()
@@ -339,7 +339,7 @@ class RemoteTokenReader:
         }
         if any(one.shape[-1] > values.tokens for one in rows.values()):
             raise invalid_response_error("it has attention weights for more tokens than it read")
-        logits = checked_array(arrays, "logits", (None,))
+        logits = check_array(arrays.get("logits"), (None,))
         self._names |= values.names
         read = TokenReading(rows, logits, values.tokens, values.cache_bytes)
         self._last = wanted, read, values
@@ -439,7 +439,7 @@ def _parse_answer(kind: QuestionKind, sizes: tuple[int, int], answer: Answer) ->
     if not count or len({*values.layers}) != count:
         raise invalid_response_error("its layers are missing or repeated")
     if isinstance(values, LensValues):
-        probabilities = checked_array(arrays, "probabilities", (count, tokens, None))
+        probabilities = check_array(arrays.get("probabilities"), (count, tokens, None))
         if not _are_words(values.words, probabilities.shape):
             raise invalid_response_error("its tokens and probabilities differ in number")
         return LensAnswer(values.layers, values.words, probabilities)
@@ -447,14 +447,14 @@ def _parse_answer(kind: QuestionKind, sizes: tuple[int, int], answer: Answer) ->
         parts = LogitParts(
             values.number,
             values.logit,
-            checked_array(arrays, "heads", (count, heads)),
-            checked_array(arrays, "rest", (count,)),
+            check_array(arrays.get("heads"), (count, heads)),
+            check_array(arrays.get("rest"), (count,)),
             values.embedding,
             values.bias,
             values.layers,
         )
         return LogitPartsAnswer(parts, values.token, values.probability)
-    changes = checked_array(arrays, "changes", (count, heads))
+    changes = check_array(arrays.get("changes"), (count, heads))
     return AblationAnswer(values.token, values.layers, changes)
 
 

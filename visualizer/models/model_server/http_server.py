@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 import h11
 import msgspec
-from msgspec import Struct
 
 from visualizer.models.model_protocol.answers import DEFLATE_CODING, deflate, encode_body
 from visualizer.models.model_protocol.authentication import SIGNATURE_HEADER, RequestGuard
@@ -70,12 +69,8 @@ class _ErrorResponse(Exception):  # noqa: N818 - a response, not an error of thi
 
     def __init__(self, status: int, field: str, sentence: str, *, closes: bool = False) -> None:
         super().__init__(sentence)
-        self.status, self.field, self.sentence, self.closes_connection = (
-            status,
-            field,
-            sentence,
-            closes,
-        )
+        self.status, self.field, self.sentence = status, field, sentence
+        self.closes_connection = closes
 
 
 class _Connection:
@@ -147,13 +142,6 @@ class _Connection:
         await asyncio.wait_for(self.writer.drain(), SEND_TIMEOUT_S)
 
 
-class ServerAddress(Struct, frozen=True):
-    """Host and port at which a server listens."""
-
-    host: str
-    port: int
-
-
 class ModelServer:
     """Answers HTTP requests about a model.
 
@@ -169,7 +157,7 @@ class ModelServer:
         self._connections_by_state: dict[bool, dict[_Connection, None]] = {False: {}, True: {}}
         """Open connections, oldest first, by whether they have sent a signed request."""
 
-    async def listen(self, address: ServerAddress) -> asyncio.Server:
+    async def listen(self, host: str, port: int) -> asyncio.Server:
         """Start listening; requests receive status 503 until the model is loaded.
 
         Raises
@@ -180,10 +168,10 @@ class ModelServer:
         _raise_open_file_limit()
         # A small limit, because clients without a token can fill the buffers.
         return await asyncio.start_server(
-            self._handle_connection, address.host, address.port, limit=MAX_HEADER_BYTES
+            self._handle_connection, host, port, limit=MAX_HEADER_BYTES
         )
 
-    def begin(self, facts: dict[str, Any]) -> None:
+    def start_answering(self, facts: dict[str, Any]) -> None:
         """Start answering requests, once the model is loaded.
 
         Parameters
@@ -317,7 +305,7 @@ def _raise_open_file_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def _parse_request(body: bytes, kind: type[Struct]) -> Any:
+def _parse_request(body: bytes, kind: type[msgspec.Struct]) -> Any:
     """Decode and validate the JSON of a request, and return it as plain values."""
     try:
         return msgspec.to_builtins(msgspec.json.decode(body, type=kind))
