@@ -162,7 +162,7 @@ async def _serve_until_stopped(options: argparse.Namespace, token: str) -> int:
         ):
             listener = await server.listen(options.host, options.port)
         with closing(listener):
-            starting = asyncio.create_task(processes.start(progress.progress("Bytes read")))
+            starting = asyncio.create_task(processes.start(progress.callback("Bytes read")))
             await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
             if stopped.is_set():
                 starting.cancel()

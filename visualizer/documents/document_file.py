@@ -225,15 +225,15 @@ def read_document(file: BinaryIO) -> SavedDocument:
         if tree.keys() != {"schema", "program", "document", "view"}:
             raise DamagedError("contains an unknown field in its description.")
         paths = [path for path in arrays if path.startswith(("document/", "view/"))]
-        given = {path: _as_bytes(path, arrays.pop(path), tree) for path in paths}
-        document = DOCUMENT_CODING.decode(tree["document"], Document, "document", given)
-        view = DOCUMENT_CODING.decode(tree["view"], View, "view", given)
+        members = {path: _as_bytes(path, arrays.pop(path), tree) for path in paths}
+        document = DOCUMENT_CODING.decode(tree["document"], Document, "document", members)
+        view = DOCUMENT_CODING.decode(tree["view"], View, "view", members)
         check_document(document, view)
         recorded = _take_recorded_run("trace", document, texts, arrays)
-        of_a = view.comparison.document if view.comparison else None
-        kept = _take_recorded_run("kept", of_a, texts, arrays) if of_a else None
-        if left := [*given, *texts, *arrays]:
-            raise DamagedError(f"contains an unexpected entry: “{left[0]}”.")
+        side_a = view.comparison.document if view.comparison else None
+        kept = _take_recorded_run("kept", side_a, texts, arrays) if side_a else None
+        if unexpected := [*members, *texts, *arrays]:
+            raise DamagedError(f"contains an unexpected entry: “{unexpected[0]}”.")
     return SavedDocument(document, view, recorded, kept)
 
 
@@ -312,17 +312,18 @@ def _trace_members(place: str, run: Run) -> tuple[dict[str, bytes], dict[str, np
     texts = unpadded_tokens(run)
     tokens = [token for text in texts for token in text]
     about = {"device": run.device, "notices": list(run.notices)}
-    held = [stage.name for stage in run.trace.stored_stages]
-    arrays = {f"{place}/{name}": run.trace.read(name) for name in held}
+    arrays = {
+        f"{place}/{stage.name}": run.trace.read(stage.name) for stage in run.trace.stored_stages
+    }
     for name in run.trace.parameters:
         arrays[f"{place}/parameters/{name}"] = run.trace.read(name)
     arrays[f"{place}/texts/tokens"] = np.array([*map(len, texts)], "<i4")
     arrays[f"{place}/texts/characters"] = np.array([*map(len, tokens)], "<i4")
-    written = {
+    members = {
         f"{place}/about.json": json.dumps(about).encode(),
         f"{place}/texts.txt": "".join(tokens).encode("utf-8", "surrogatepass"),
     }
-    return written, arrays
+    return members, arrays
 
 
 def _take_recorded_run(
@@ -375,14 +376,14 @@ def _take_stages(
     tokens: int,
     arrays: dict[str, np.ndarray],
 ) -> dict[str, np.ndarray]:
-    taken = {}
+    numbers = {}
     for stage in stages(spec):
         if (found := arrays.pop(f"{place}/{stage.name}", None)) is not None:
             sizes = batch + shape(spec, stage.dims, tokens)
-            taken[stage.name] = _take_array(found, stage.name, sizes, spec)
+            numbers[stage.name] = _take_array(found, stage.name, sizes, spec)
             if stage.operation is Operation.INPUT_VECTORS:
                 _check_finite(found, stage.name)
-    return taken
+    return numbers
 
 
 def parameter_sizes(spec: AttentionSpec, tokens: int) -> dict[str, tuple[int, ...]]:
@@ -426,8 +427,8 @@ def _parse_device_and_notices(content: bytes) -> tuple[str, tuple[str, ...]]:
         about = None
     if isinstance(about, dict) and about.keys() == {"device", "notices"}:
         device, notices = about["device"], about["notices"]
-        said = [device, *notices] if isinstance(notices, list) else [None]
-        if all(isinstance(one, str) and len(one) <= _MAX_NOTICE_LENGTH for one in said):
+        texts = [device, *notices] if isinstance(notices, list) else [None]
+        if all(isinstance(one, str) and len(one) <= _MAX_NOTICE_LENGTH for one in texts):
             return device, tuple(notices)
     raise DamagedError("does not contain the device of its numbers.")
 

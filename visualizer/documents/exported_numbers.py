@@ -81,13 +81,13 @@ def _largest_difference(entry: ArrayEntry, run: Run) -> float:
         return math.inf
     if name in run.trace and run.trace.cached_stage(name).is_blockwise:
         return 0.0
-    given, computed = entry.read(), run.trace.read(name)
-    if given.shape != computed.shape:
+    exported, computed = entry.read(), run.trace.read(name)
+    if exported.shape != computed.shape:
         return math.inf
     with np.errstate(invalid="ignore", over="ignore"):
-        apart = np.abs(given.astype(np.float64) - computed)
+        apart = np.abs(exported.astype(np.float64) - computed)
         is_far = ~(apart <= TOLERANCE * np.maximum(1, np.abs(computed)))
-    is_far &= ~((given == computed) | (np.isnan(given) & np.isnan(computed)))  # of −∞ and NaN
+    is_far &= ~((exported == computed) | (np.isnan(exported) & np.isnan(computed)))  # of −∞ and NaN
     if not is_far.any():
         return 0.0
     return float(np.nan_to_num(apart[is_far], nan=math.inf, posinf=math.inf).max())

@@ -86,8 +86,8 @@ def _check_matrices(document: Document) -> Iterator[NumberCheck]:
     for cells in (spec.own_mask, spec.own_kept):
         if cells:
             yield is_packed_mask(cells), "a matrix of zeros and ones"
-    given = (spec.own_input,) if spec.own_input else ()
-    for numbers in (*given, *(matrix for _, matrix in spec.own_weights)):
+    inputs = (spec.own_input,) if spec.own_input else ()
+    for numbers in (*inputs, *(matrix for _, matrix in spec.own_weights)):
         yield _is_filled(numbers), "a matrix of numbers"
 
 

@@ -34,8 +34,8 @@ GGUF_ERROR = (
 def hub_cache(environment: Mapping[str, str] = os.environ) -> Path:
     """Return the download cache of Hugging Face's libraries."""
     for name in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
-        if given := environment.get(name):
-            return Path(given).expanduser()
+        if folder := environment.get(name):
+            return Path(folder).expanduser()
     if home := environment.get("HF_HOME"):
         return Path(home).expanduser() / "hub"
     cache = environment.get("XDG_CACHE_HOME") or "~/.cache"

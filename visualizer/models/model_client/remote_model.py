@@ -145,7 +145,7 @@ class RemoteModel:
         """
         request = _read_request(source, text)
         ahead, self._ahead = self._ahead, None
-        if ahead is not None and ahead.asked == request:
+        if ahead is not None and ahead.request == request:
             values, arrays = ahead.answer()
             heads = ahead.heads
         else:
@@ -279,21 +279,21 @@ class RemoteTokenReader:
         is_chat: bool,
     ) -> None:
         self._connection = connection
-        self._asked = {
+        self._request = {
             "text": text,
             "factors": [(*place, factor) for place, factor in factors.items()],
             "is_chat": is_chat,
         }
-        self._last: tuple[list[int], TokenReading, ReadResponse] | None = None
         self._names: dict[int, str] = {}
         """Known tokens, by token id."""
-        self.read([])
+        self._numbers: list[int] = []
+        """Ids of the tokens after the text that were read last."""
+        self._reading, self._response = self._read_on_server([])
 
     @property
     def vocabulary(self) -> Sequence[str]:
         """All tokens; unknown ones are fetched when they are accessed."""
-        assert self._last
-        return LazyVocabulary(self._look_up_names, len(self._last[1].logits))
+        return LazyVocabulary(self._look_up_names, len(self._reading.logits))
 
     def _look_up_names(self, numbers: Sequence[int]) -> list[str]:
         if unknown := [number for number in numbers if number not in self._names]:
@@ -308,28 +308,29 @@ class RemoteTokenReader:
     @property
     def words(self) -> tuple[str, ...]:
         """The tokens of the text."""
-        assert self._last
-        return self._last[2].words
+        return self._response.words
 
     @property
     def ends(self) -> frozenset[int]:
         """Ids of the tokens that end a text."""
-        assert self._last
-        return frozenset(self._last[2].ends)
+        return frozenset(self._response.ends)
 
     def check_memory(self, tokens: int) -> None:
         """Do nothing: the server checks its own memory."""
 
     def read(self, numbers: Sequence[int]) -> TokenReading:
         """Read tokens after the text, given by their ids; see `TokenReader.read`."""
-        wanted = list(numbers)
-        if self._last and self._last[0] == wanted:
-            return self._last[1]
-        fields, arrays = self._connection.job("/next_token", {**self._asked, "numbers": wanted})
+        if (wanted := list(numbers)) != self._numbers:
+            self._reading, self._response = self._read_on_server(wanted)
+            self._numbers = wanted
+        return self._reading
+
+    def _read_on_server(self, numbers: list[int]) -> tuple[TokenReading, ReadResponse]:
+        fields, arrays = self._connection.job("/next_token", {**self._request, "numbers": numbers})
         values = decode_values(ReadResponse, fields)
-        if values.tokens != len(values.words) + len(wanted):
+        if values.tokens != len(values.words) + len(numbers):
             raise invalid_response_error("it read a different number of tokens")
-        queries = 1 if wanted else len(values.words)
+        queries = 1 if numbers else len(values.words)
         rows = {
             int(layer): check_array(arrays.get(name), (None, queries, None))
             for name in arrays
@@ -341,15 +342,12 @@ class RemoteTokenReader:
             raise invalid_response_error("it has attention weights for more tokens than it read")
         logits = check_array(arrays.get("logits"), (None,))
         self._names |= values.names
-        read = TokenReading(rows, logits, values.tokens, values.cache_bytes)
-        self._last = wanted, read, values
-        return read
+        return TokenReading(rows, logits, values.tokens, values.cache_bytes), values
 
     def continued_text(self, numbers: Sequence[int]) -> tuple[str, bool]:
         """Return the continued text, and whether it is split into the same tokens again."""
         self.read(numbers)
-        assert self._last
-        return self._last[2].text, self._last[2].is_split_alike
+        return self._response.text, self._response.is_split_alike
 
 
 def _ask_for_heads_shown_first(ahead: PrefetchedAnswer, facts: ModelMetadata, text: str) -> None:
@@ -398,8 +396,10 @@ def find_connected_model(source: ModelSource) -> RemoteModel | None:
     """Return the model of a server source, by its newest connection; None if there is none."""
     server = parse_server_address(source.folder)
     with _connections_lock:
-        held = {number: model for (of, number), model in _connected_models.items() if of == server}
-    return held[max(held)] if held else None
+        models = {
+            number: model for (of, number), model in _connected_models.items() if of == server
+        }
+    return models[max(models)] if models else None
 
 
 def read_on_server(source: ModelSource, text: str, made_of: Hashable) -> Run:

@@ -311,11 +311,11 @@ def build_short_run(
         )
 
     tensors = {row.name: fetch_stage(row.name) for row in rows if row.name != attention}
-    given, fetch = None, None
+    attention_values, fetch = None, None
     if ATTENTION_ARRAY in arrays:
         values = check_array(arrays.get(ATTENTION_ARRAY), sizes[header.layers == 1 :])
         tensors[attention] = CachedTensor(torch.tensor(values))
-        given = captured(values)
+        attention_values = captured(values)
     else:
         tensors[attention] = remote = fetch_stage(attention, is_attention=True)
 
@@ -332,9 +332,9 @@ def build_short_run(
         weights, vectors.layer_masks if vectors else (), vectors.cut if vectors else (),
         measure_remotely,
     )  # fmt: skip
-    reading = sent.reading.reading(made_of, given, model, arrays.get("changes"))
+    reading = sent.reading.reading(made_of, attention_values, model, arrays.get("changes"))
     reading = replace(reading, fetch_captured=fetch)
-    shown = given or replace(header, numbers=b"")
+    shown = attention_values or replace(header, numbers=b"")
     return Run((sent.tokens,), trace, sent.device, sent.notices, shown, sent.key_tokens, reading)
 
 
