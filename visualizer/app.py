@@ -154,7 +154,7 @@ def process_document(options: argparse.Namespace) -> int:
     is_left_to_window = (
         not (options.export or options.weights) and options.file and is_model_folder(options.file)
     )
-    saved = _document_for_model(options) if is_left_to_window else open_file(options)
+    saved = _create_model_document(options) if is_left_to_window else open_file(options)
     wrong = first_option_error(options, saved.document)
     if wrong:
         print_message(wrong)
@@ -166,7 +166,7 @@ def process_document(options: argparse.Namespace) -> int:
     )
 
 
-def _document_for_model(options: argparse.Namespace) -> SavedDocument:
+def _create_model_document(options: argparse.Namespace) -> SavedDocument:
     """Return a document with a model to be loaded by the window, which shows the progress.
 
     Raises

@@ -57,7 +57,7 @@ __all__ = [
 DOCUMENT_SUFFIX = ".attention"
 UNTITLED_NAME = "Untitled"
 """Title of a document that has no file."""
-_TREE = "document.json"
+_DESCRIPTION_FILE = "document.json"
 _NUMBERS = "numbers"
 """Name of the field with bytes that are stored as floating-point numbers."""
 _DTYPES = {"float32": "<f4", "float64": "<f8"}
@@ -145,22 +145,22 @@ def write_document(file: BinaryIO, document: Document, view: View, run: Run | No
         For ``save``, if the content is larger than `read_document` accepts.
     """
     members: ArchiveMembers = {}
-    with _named_errors("save", "The document", _UNSAVED_SUFFIX):
+    with _convert_errors("save", "The document", _UNSAVED_SUFFIX):
         tree = {
             "schema": SCHEMA_VERSION,
             "program": __version__,
             "document": DOCUMENT_CODING.encode(document, Document, "document", members),
             "view": DOCUMENT_CODING.encode(saved_part(view), View, "view", members),
         }
-        texts = {_TREE: _encode_json(tree)}
+        texts = {_DESCRIPTION_FILE: _encode_json(tree)}
         arrays = {
             path: np.frombuffer(content, _array_dtype(path, tree))
             for path, content in members.items()
         }
-    if _has_too_many_marks(texts[_TREE]):
+    if _has_too_many_marks(texts[_DESCRIPTION_FILE]):
         raise InputError("save", f"The document is too large{_UNSAVED_SUFFIX}{_FEWER_MARKS_HINT}")
-    runs = [*_recorded_runs(document, view, run)]
-    with _named_errors(
+    runs = [*_list_recorded_runs(document, view, run)]
+    with _convert_errors(
         "save", "The document", _UNSAVED_SUFFIX + _SAVE_WITHOUT_NUMBERS_HINT * bool(runs)
     ):
         for place, one in runs:
@@ -170,7 +170,9 @@ def write_document(file: BinaryIO, document: Document, view: View, run: Run | No
         write_archive(file, texts, arrays)
 
 
-def _recorded_runs(document: Document, view: View, run: Run | None) -> Iterator[tuple[str, Run]]:
+def _list_recorded_runs(
+    document: Document, view: View, run: Run | None
+) -> Iterator[tuple[str, Run]]:
     if run is None or not _is_computed_from(run, document):
         return
     yield "trace", run
@@ -219,13 +221,13 @@ def read_document(file: BinaryIO) -> SavedDocument:
     """
     name = getattr(file, "name", None)
     subject = f"“{Path(name).name}”" if isinstance(name, str) else "The file"
-    with _named_errors("open", subject):
+    with _convert_errors("open", subject):
         texts, arrays = read_archive(file)
-        tree = migrate(_parse_tree(texts.pop(_TREE, b"")))
+        tree = migrate(_parse_tree(texts.pop(_DESCRIPTION_FILE, b"")))
         if tree.keys() != {"schema", "program", "document", "view"}:
             raise DamagedError("contains an unknown field in its description.")
         paths = [path for path in arrays if path.startswith(("document/", "view/"))]
-        members = {path: _as_bytes(path, arrays.pop(path), tree) for path in paths}
+        members = {path: _array_bytes(path, arrays.pop(path), tree) for path in paths}
         document = DOCUMENT_CODING.decode(tree["document"], Document, "document", members)
         view = DOCUMENT_CODING.decode(tree["view"], View, "view", members)
         check_document(document, view)
@@ -237,7 +239,7 @@ def read_document(file: BinaryIO) -> SavedDocument:
     return SavedDocument(document, view, recorded, kept)
 
 
-def _as_bytes(path: str, array: np.ndarray, tree: Any) -> bytes:
+def _array_bytes(path: str, array: np.ndarray, tree: Any) -> bytes:
     if array.ndim != 1 or array.dtype != _array_dtype(path, tree):
         raise DamagedError(f"has numbers of the wrong type at {path}.")
     return array.tobytes()
@@ -250,7 +252,9 @@ def _parse_tree(content: bytes) -> Any:
         raise DamagedError("is too large to open.")
     try:
         text = content.decode("utf-8", "surrogatepass")
-        return json.loads(text, object_pairs_hook=_unique_keys, parse_constant=_reject_constant)
+        return json.loads(
+            text, object_pairs_hook=_reject_duplicate_keys, parse_constant=_reject_constant
+        )
     except DamagedError:
         raise
     except (ValueError, RecursionError) as error:
@@ -261,7 +265,7 @@ def _has_too_many_marks(content: bytes) -> bool:
     return sum(map(content.count, (b",", b"[", b"{"))) > _MAX_JSON_MARKS
 
 
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     table = dict(pairs)
     if len(table) < len(pairs):
         raise DamagedError("is damaged: its description contains a duplicate key.")
@@ -273,7 +277,7 @@ def _reject_constant(constant: str) -> None:
 
 
 @contextmanager
-def _named_errors(field: str, subject: str, remedy: str = "") -> Iterator[None]:
+def _convert_errors(field: str, subject: str, remedy: str = "") -> Iterator[None]:
     """Convert errors to an `InputError` with a message that names the file."""
     try:
         yield

@@ -1,6 +1,7 @@
 """Reads exported ``.npz`` and ``.json`` files: their document and numbers.
 
-An opened document is recomputed; `difference` compares the results with the numbers in the file.
+An opened document is recomputed; `ExportedNumbers.describe_difference` compares the results with
+the numbers in the file.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class ExportedNumbers(Struct, frozen=True, eq=False):
     arrays: tuple[ArrayEntry, ...]
     is_read: bool = True
 
-    def difference(self, run: Run) -> str:
+    def describe_difference(self, run: Run) -> str:
         """Describe the differences from the numbers of a run; empty if they are equal.
 
         Matrices that the run does not keep in memory are not compared.

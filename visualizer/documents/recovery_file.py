@@ -170,7 +170,7 @@ def find_crash_recovery_files(folder: Path) -> list[RecoveredDocument]:
     with suppress(OSError):
         for file in [*folder.glob(f"*{_RECOVERY}"), *folder.glob(f"*{_LOCK}")]:
             if _is_abandoned(file.with_suffix(_LOCK)) and file.suffix == _RECOVERY:
-                found += _recovered_documents(file)
+                found += _read_recovery_file(file)
     return sorted(found, key=lambda left: left.when, reverse=True)
 
 
@@ -182,7 +182,7 @@ def _is_abandoned(path: Path) -> bool:
     return True
 
 
-def _recovered_documents(file: Path) -> list[RecoveredDocument]:
+def _read_recovery_file(file: Path) -> list[RecoveredDocument]:
     try:
         with open_regular_file(file) as opened:
             when = datetime.fromtimestamp(os.fstat(opened.fileno()).st_mtime, UTC)

@@ -33,7 +33,7 @@ SCHEMA_VERSION = 9
 Tree = dict[str, Any]
 
 
-def _with_layer(tree: Tree) -> Tree:
+def _move_index_to_layer(tree: Tree) -> Tree:
     """Use the index of captured attention as a layer instead of a text (schema 2 to 3)."""
     document, view = tree.get("document"), tree.get("view")
     is_captured = isinstance(document, dict) and document.get("captured") is not None
@@ -42,7 +42,7 @@ def _with_layer(tree: Tree) -> Tree:
     return _add_fields(tree, {"layer": 0}, "view")
 
 
-def _with_model(tree: Tree) -> Tree:
+def _add_model(tree: Tree) -> Tree:
     """Add an empty model and order heads by layer (schema 5 to 6)."""
     return _add_fields(_add_document_fields(tree, {"model": None}), {"head_order": "layer"}, "view")
 
@@ -60,13 +60,13 @@ _SPEC_BEFORE_7: Tree = {"block": "none", "d_ff": 0, "activation": "relu"}
 """Fields of a module specification that schema 7 added, with their defaults."""
 
 
-def _with_layer_of_cells(tree: Tree) -> Tree:
+def _add_cell_layers_and_edits(tree: Tree) -> Tree:
     """Add layers of cells, head edits, and fields of specs and vectors (schema 6 to 7)."""
     view = tree.get("view")
     whole = {**tree, "view": _add_cell_layers(view)} if isinstance(view, dict) else tree
     whole = _add_fields(whole, {"is_of_all_heads": False}, "view", "painting")
     whole = _add_document_fields(whole, _SPEC_BEFORE_7, "spec")
-    whole = _change_documents(whole, _with_edits, "model")
+    whole = _change_documents(whole, _convert_heads_off, "model")
     whole = _add_document_fields(whole, {"patches": None}, "captured")
     return _add_document_fields(whole, _VECTORS_BEFORE_7, "captured", "vectors")
 
@@ -78,7 +78,7 @@ def _add_default_settings(spec: Tree) -> Tree:
     return {**{name: defaults[name] for name in defaults if name not in unsaved}, **spec}
 
 
-def _with_edits(model: Tree) -> Tree:
+def _convert_heads_off(model: Tree) -> Tree:
     """Convert the switched-off heads of a model to edits and add its other new fields."""
     rest = {name: value for name, value in model.items() if name != "heads_off"}
     heads = model.get("heads_off")
@@ -137,11 +137,11 @@ def _change_table(tree: Tree, change: Callable[[Tree], Tree], *path: str) -> Tre
 
 MIGRATIONS: dict[int, Callable[[Tree], Tree]] = {
     1: lambda tree: _add_document_fields(tree, {"captured": None, "labels": ""}),
-    2: _with_layer,
+    2: _move_index_to_layer,
     3: lambda tree: _add_fields(tree, {"large": None}, "view"),
     4: lambda tree: _add_document_fields(tree, {"vectors": None}, "captured"),
-    5: _with_model,
-    6: _with_layer_of_cells,
+    5: _add_model,
+    6: _add_cell_layers_and_edits,
     7: lambda tree: _add_document_fields(tree, {"weights_source": ""}),
     8: lambda tree: _change_documents(tree, _add_default_settings, "spec"),
 }
@@ -209,7 +209,7 @@ def saved_part(view: View) -> View:
     Fields that are not saved have their defaults. A comparison loses its kept run, and is dropped
     if the document of that run is unknown.
     """
-    comparison = _lasting_comparison(view.comparison)
+    comparison = _saved_comparison(view.comparison)
     pinned = view.pinned
     if pinned and view.comparison and not comparison:
         pinned = replace(pinned, part=ComparedSide.PLAIN)
@@ -224,7 +224,7 @@ def saved_part(view: View) -> View:
     )
 
 
-def _lasting_comparison(comparison: Comparison | None) -> Comparison | None:
+def _saved_comparison(comparison: Comparison | None) -> Comparison | None:
     if comparison is None or (
         comparison.against is ComparisonKind.KEPT and not comparison.document
     ):

@@ -62,20 +62,20 @@ def check_document(document: Document, view: View) -> None:
     """
     compared = view.comparison and view.comparison.document
     for one in (document, compared) if compared else (document,):
-        _require(_check_matrices(one))
-        _require(_check_settings(one))
+        _raise_if_invalid(_check_matrices(one))
+        _raise_if_invalid(_check_settings(one))
         if one.captured:
-            _require(check_header(one.captured))
-            _require(check_values(one.captured))
+            _raise_if_invalid(check_header(one.captured))
+            _raise_if_invalid(check_values(one.captured))
         if one.model:
-            _require(_check_model(one.model))
-    _require(_check_view(view))
-    _require(_check_colours(view.colouring))
+            _raise_if_invalid(_check_model(one.model))
+    _raise_if_invalid(_check_view(view))
+    _raise_if_invalid(_check_colours(view.colouring))
     if view.comparison:
-        _require(_check_comparison(view.comparison))
+        _raise_if_invalid(_check_comparison(view.comparison))
 
 
-def _require(claims: Iterator[NumberCheck]) -> None:
+def _raise_if_invalid(claims: Iterator[NumberCheck]) -> None:
     for holds, what in claims:
         if not holds:
             raise DamagedError(f"contains an invalid value: {what}.")
@@ -88,7 +88,7 @@ def _check_matrices(document: Document) -> Iterator[NumberCheck]:
             yield is_packed_mask(cells), "a matrix of zeros and ones"
     inputs = (spec.own_input,) if spec.own_input else ()
     for numbers in (*inputs, *(matrix for _, matrix in spec.own_weights)):
-        yield _is_filled(numbers), "a matrix of numbers"
+        yield _is_valid_matrix(numbers), "a matrix of numbers"
 
 
 def _check_settings(document: Document) -> Iterator[NumberCheck]:
@@ -102,7 +102,7 @@ def _check_settings(document: Document) -> Iterator[NumberCheck]:
         yield False, f"“{wrong.label}” of {value}"
 
 
-def _is_filled(own: NumberMatrix) -> bool:
+def _is_valid_matrix(own: NumberMatrix) -> bool:
     if min(own.rows, own.columns) < 0 or len(own.numbers) != 8 * own.rows * own.columns:
         return False
     return bool(np.isfinite(own.array()).all())

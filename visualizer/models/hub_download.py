@@ -60,7 +60,7 @@ POLL_S = 0.05
 """Interval between checks whether the response is still wanted, while the server is silent."""
 
 
-class HubAnswer:
+class HubResponse:
     """A response while it arrives.
 
     A thread receives it, because neither a DNS lookup nor a connection attempt can be interrupted.
@@ -180,7 +180,7 @@ def look_up_repository(
     commit, files = _select_files(name, description)
     folder = cache / f"models--{name.replace('/', '--')}"
     try:
-        missing = sum(file.size - _bytes_there(folder, file) for file in files)
+        missing = sum(file.size - _cached_bytes(folder, file) for file in files)
         free = free_bytes(cache)
     except OSError as error:
         raise _download_error(
@@ -270,7 +270,7 @@ def _select_files(name: str, listing: Any) -> tuple[str, tuple[RepositoryFile, .
     return commit, tuple(file for file in files if file)
 
 
-def _read_file_list(answer: HubAnswer) -> Any:
+def _read_file_list(answer: HubResponse) -> Any:
     """Return the list sent by the hub; None if it is too long."""
     text = bytearray()
     for chunk in answer.chunks():
@@ -294,7 +294,7 @@ def _parse_file(listed: Mapping[str, Any]) -> RepositoryFile | None:
     return RepositoryFile(name, size, blob)
 
 
-def _bytes_there(folder: Path, file: RepositoryFile) -> int:
+def _cached_bytes(folder: Path, file: RepositoryFile) -> int:
     """Return the number of bytes of a file in the cache, complete or partial."""
     for name in (file.blob, f"{file.blob}.incomplete"):
         with suppress(OSError):
@@ -320,13 +320,13 @@ class _SafeRedirectHandler(HTTPRedirectHandler):
 @contextmanager
 def _open_url(
     url: str, environment: Mapping[str, str], check_wanted: Callable[[], object], start: int = 0
-) -> Iterator[HubAnswer]:
+) -> Iterator[HubResponse]:
     request = Request(url, headers={"User-Agent": "attention-visualizer"})
     if token := environment.get("HF_TOKEN", "").strip():
         request.add_unredirected_header("Authorization", f"Bearer {token}")
     if start:
         request.add_header("Range", f"bytes={start}-")
-    answer = HubAnswer(
+    answer = HubResponse(
         partial(build_opener(_SafeRedirectHandler).open, request, timeout=TIMEOUT_S), check_wanted
     )
     try:
@@ -357,61 +357,64 @@ def _download_file(
     environment: Mapping[str, str],
 ) -> None:
     """Download a file, resuming an earlier download."""
-    begun = ContainedFile.at(blobs / f"{file.blob}.incomplete")
-    with os.fdopen(begun.descriptor(os.O_RDWR | os.O_CREAT, 0o644), "r+b") as out:
-        digest, done = _hash_existing(out, file, report)
-        if done < file.size:
-            digest, done = _receive_file(out, file, url, digest, done, report, environment)
-        if done < file.size:
+    incomplete = ContainedFile.at(blobs / f"{file.blob}.incomplete")
+    with os.fdopen(incomplete.open_descriptor(os.O_RDWR | os.O_CREAT, 0o644), "r+b") as out:
+        part = _PartialFile(out, file, report)
+        if part.size < file.size:
+            _receive_file(part, url, environment)
+        if part.size < file.size:
             raise _download_error("The connection was lost. Download again to resume.")
-        if digest.hexdigest() != file.blob:
-            out.truncate(0)
+        if part.digest.hexdigest() != file.blob:
+            part.clear()
             raise _download_error(
                 f"{file.name} was damaged in transit (wrong hash). Download again."
             )
-    begun.path.replace(blobs / file.blob)
+    incomplete.path.replace(blobs / file.blob)
 
 
-def _receive_file(
-    out: IO[bytes],
-    file: RepositoryFile,
-    url: str,
-    digest: Any,
-    done: int,
-    report: FileProgress,
-    environment: Mapping[str, str],
-) -> tuple[Any, int]:
-    with _open_url(url, environment, partial(report, done), done) as answer:
-        is_resumed = answer.status == 206 and (
-            answer.headers.get("Content-Range", "").startswith(f"bytes {done}-")
-        )
-        if not is_resumed:  # the server sends the whole file
-            digest, done = _new_digest(file), 0
-            out.seek(0)
-            out.truncate(0)
-        for chunk in answer.chunks():
-            done += len(chunk)
-            if done > file.size:
-                out.truncate(0)
-                raise _download_error(f"{file.name} is larger than expected. Download again.")
-            out.write(chunk)
-            digest.update(chunk)
-            report(done)
-    return digest, done
+class _PartialFile:
+    """A file that is being downloaded, with the size and the hash of the part that is there."""
+
+    def __init__(self, out: IO[bytes], file: RepositoryFile, report: FileProgress) -> None:
+        self._out, self._file, self._report = out, file, report
+        self.digest, self.size = _new_digest(file), 0
+        if os.fstat(out.fileno()).st_size > file.size:
+            self.clear()
+        while chunk := out.read(CHUNK_BYTES):
+            self._count(chunk)
+
+    def clear(self) -> None:
+        """Remove the content."""
+        self._out.seek(0)
+        self._out.truncate(0)
+        self.digest, self.size = _new_digest(self._file), 0
+
+    def append(self, chunk: bytes) -> None:
+        """Append bytes; raise an error if the file becomes larger than announced."""
+        if self.size + len(chunk) > self._file.size:
+            self.clear()
+            raise _download_error(f"{self._file.name} is larger than expected. Download again.")
+        self._out.write(chunk)
+        self._count(chunk)
+
+    def _count(self, chunk: bytes) -> None:
+        self.digest.update(chunk)
+        self.size += len(chunk)
+        self.report_size()
+
+    def report_size(self) -> None:
+        """Report the size of the part, which may cancel the download."""
+        self._report(self.size)
 
 
-def _hash_existing(out: IO[bytes], file: RepositoryFile, report: FileProgress) -> tuple[Any, int]:
-    """Return the hash and the size of the existing part of a file."""
-    digest, done = _new_digest(file), 0
-    while chunk := out.read(CHUNK_BYTES):
-        done += len(chunk)
-        if done > file.size:
-            out.seek(0)
-            out.truncate(0)
-            return _new_digest(file), 0
-        digest.update(chunk)
-        report(done)
-    return digest, done
+def _receive_file(part: _PartialFile, url: str, environment: Mapping[str, str]) -> None:
+    """Download the rest of a file, or all of it if the server cannot resume."""
+    with _open_url(url, environment, part.report_size, part.size) as response:
+        content_range = response.headers.get("Content-Range", "")
+        if response.status != 206 or not content_range.startswith(f"bytes {part.size}-"):
+            part.clear()
+        for chunk in response.chunks():
+            part.append(chunk)
 
 
 def _new_digest(file: RepositoryFile) -> Any:

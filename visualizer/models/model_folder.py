@@ -84,7 +84,7 @@ def check_file_sizes(folder: Path) -> None:
     InputError
         With field ``model`` and the name of the file.
     """
-    for path in _files_read(folder):
+    for path in _list_files(folder):
         limit = size_limit(path.name)
         if limit is None:
             continue
@@ -103,7 +103,7 @@ def check_file_sizes(folder: Path) -> None:
             raise InputError("model", f"{sentence}. Check that it belongs to this model.")
 
 
-def _files_read(folder: Path) -> Iterator[Path]:
+def _list_files(folder: Path) -> Iterator[Path]:
     try:
         yield from sorted(folder.iterdir())
         if (folder / TEMPLATES_FOLDER).is_dir():
@@ -528,7 +528,7 @@ def list_tensors(files: Sequence[Path]) -> list[TensorHeader]:
     InputError
         With field ``model`` if a file is damaged, or has far too many tensors for its size.
     """
-    return [tensor for file in files for tensor in _list_tensors(file)]
+    return [tensor for file in files for tensor in _list_file_tensors(file)]
 
 
 def _measure_layers(weights: Sequence[TensorHeader], layers: int) -> LayerSizes:
@@ -545,7 +545,7 @@ def _measure_layers(weights: Sequence[TensorHeader], layers: int) -> LayerSizes:
     return LayerSizes(layers, sum(sums), read, max(sums))
 
 
-def _list_tensors(path: Path) -> list[TensorHeader]:
+def _list_file_tensors(path: Path) -> list[TensorHeader]:
     """List the tensors in a ``.safetensors`` file by its header, checked against the file size."""
     damaged = f"{path.name} is damaged: its content does not match its header."
     try:

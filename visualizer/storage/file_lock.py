@@ -43,7 +43,7 @@ class FileLock:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._contained = ContainedFile.at(path)
-        self._descriptor = self._contained.descriptor(os.O_RDWR | os.O_CREAT, 0o600)
+        self._descriptor = self._contained.open_descriptor(os.O_RDWR | os.O_CREAT, 0o600)
         try:
             if not lock_descriptor(self._descriptor, blocking=False):
                 raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), str(path))
@@ -81,7 +81,7 @@ def is_held(path: Path) -> bool:
         If the file exists and cannot be read, or is a link.
     """
     try:
-        file = ContainedFile.at(path).descriptor(os.O_RDONLY)
+        file = ContainedFile.at(path).open_descriptor(os.O_RDONLY)
     except FileNotFoundError:
         return False
     try:

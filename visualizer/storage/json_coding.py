@@ -52,16 +52,16 @@ class JsonCoding:
     ) -> None:
         self._names = dict(names)
         self._excluded_fields = left_out or {}
-        self._hints: dict[type[Struct], dict[str, Any]] = {}
+        self._field_types: dict[type[Struct], dict[str, Any]] = {}
 
-    def hints(self, kind: type[Struct]) -> dict[str, Any]:
+    def _saved_field_types(self, kind: type[Struct]) -> dict[str, Any]:
         """Return the saved fields of a struct and their types."""
-        if kind not in self._hints:
+        if kind not in self._field_types:
             hints = get_type_hints(kind, localns=self._names)
             left_out = self._excluded_fields.get(kind, frozenset())
             named = (name for name in kind.__struct_fields__ if name not in left_out)
-            self._hints[kind] = {name: hints[name] for name in named}
-        return self._hints[kind]
+            self._field_types[kind] = {name: hints[name] for name in named}
+        return self._field_types[kind]
 
     # ------------------------------------------------------------------ to JSON
 
@@ -69,7 +69,7 @@ class JsonCoding:
         """Encode a value of a type as JSON; its bytes are added to the members."""
         origin = get_origin(hint)
         if origin is UnionType:
-            return None if value is None else self.encode(value, _without_none(hint), path, members)
+            return None if value is None else self.encode(value, _strip_none(hint), path, members)
         if origin is tuple:
             kinds = _element_types(hint, len(value))
             pairs = enumerate(zip(value, kinds, strict=True))
@@ -78,7 +78,7 @@ class JsonCoding:
             kind = get_args(hint)[0]
             return sorted((self.encode(one, kind, path, members) for one in value), key=json.dumps)
         if isinstance(hint, type) and issubclass(hint, Struct):
-            fields = self.hints(hint)
+            fields = self._saved_field_types(hint)
             return {
                 name: self.encode(getattr(value, name), kind, f"{path}/{name}", members)
                 for name, kind in fields.items()
@@ -100,7 +100,7 @@ class JsonCoding:
         """
         origin = get_origin(hint)
         if origin is UnionType:
-            return None if value is None else self.decode(value, _without_none(hint), path, members)
+            return None if value is None else self.decode(value, _strip_none(hint), path, members)
         if origin is tuple:
             _check_type(isinstance(value, list), path, "a list", value)
             kinds = _element_types(hint, len(value))
@@ -129,7 +129,7 @@ class JsonCoding:
 
     def _decode_struct(self, value: Any, kind: Any, path: str, members: ArchiveMembers) -> Any:
         _check_type(isinstance(value, dict), path, "an object", value)
-        fields = self.hints(kind)
+        fields = self._saved_field_types(kind)
         if more := sorted(value.keys() - fields.keys()):
             raise DamagedError(
                 f"contains an unexpected entry at {path}: “{format_short_value(more[0])}”."
@@ -163,7 +163,7 @@ def _check_type(is_valid: bool, path: str, expected: str, value: object) -> None
         raise DamagedError(f"contains {format_short_value(value)} at {path}; expected {expected}.")
 
 
-def _without_none(hint: Any) -> Any:
+def _strip_none(hint: Any) -> Any:
     """Return the type of an optional value that is not None."""
     return next(kind for kind in get_args(hint) if kind is not NoneType)
 

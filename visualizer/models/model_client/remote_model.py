@@ -111,7 +111,7 @@ class RemoteModel:
         self._ahead = PrefetchedAnswer(connection, request) if text.strip() else None
         facts = decode_values(ModelMetadata, connection.ask("/model", {})[0])
         if self._ahead:
-            _ask_for_heads_shown_first(self._ahead, facts, text)
+            _prefetch_first_heads(self._ahead, facts, text)
         self.name, self.kind = facts.name[:200], facts.kind[:60]
         self.fingerprint = facts.fingerprint[:64]
 
@@ -350,7 +350,7 @@ class RemoteTokenReader:
         return self._response.text, self._response.is_split_alike
 
 
-def _ask_for_heads_shown_first(ahead: PrefetchedAnswer, facts: ModelMetadata, text: str) -> None:
+def _prefetch_first_heads(ahead: PrefetchedAnswer, facts: ModelMetadata, text: str) -> None:
     """Prefetch the heads of the first layer, or reduced pictures of them if the text is long.
 
     The heads of a short text are part of the answer.
@@ -440,7 +440,7 @@ def _parse_answer(kind: QuestionKind, sizes: tuple[int, int], answer: Answer) ->
         raise invalid_response_error("its layers are missing or repeated")
     if isinstance(values, LensValues):
         probabilities = check_array(arrays.get("probabilities"), (count, tokens, None))
-        if not _are_words(values.words, probabilities.shape):
+        if not _has_word_per_value(values.words, probabilities.shape):
             raise invalid_response_error("its tokens and probabilities differ in number")
         return LensAnswer(values.layers, values.words, probabilities)
     if isinstance(values, LogitPartsValues):
@@ -458,7 +458,9 @@ def _parse_answer(kind: QuestionKind, sizes: tuple[int, int], answer: Answer) ->
     return AblationAnswer(values.token, values.layers, changes)
 
 
-def _are_words(words: tuple[tuple[tuple[str, ...], ...], ...], sizes: tuple[int, ...]) -> bool:
+def _has_word_per_value(
+    words: tuple[tuple[tuple[str, ...], ...], ...], sizes: tuple[int, ...]
+) -> bool:
     """Whether there is one word for each value [layer, query, rank]."""
     layers, queries, ranks = sizes
     is_whole = len(words) == layers and all(len(layer) == queries for layer in words)

@@ -140,11 +140,11 @@ def _stage_claims(values: RunValues, row: StageMessage, layers: range) -> Iterat
     yield exist, f"inputs of {row.name}"
     axes = {one.name: len(one.dims) for one in values.run.stages}
     own, *read = (values.shapes[name][-axes[name] :] for name in (row.name, *row.reads))
-    yield _reads_fit(row, own, read), f"inputs of {row.name}"
+    yield _inputs_fit(row, own, read), f"inputs of {row.name}"
     yield _step_fits(values, row, own, layers), f"operation of {row.name}"
 
 
-def _reads_fit(row: StageMessage, own: Sizes, read: Sequence[Sizes]) -> bool:
+def _inputs_fit(row: StageMessage, own: Sizes, read: Sequence[Sizes]) -> bool:
     """Whether the number and shapes of the inputs of a stage are valid for its operation."""
     operation = row.operation
     if operation in SCORE_OPERATIONS and len(own) != len(SCORE_AXES):

@@ -153,7 +153,7 @@ class ModelServer:
 
     def __init__(self, jobs: JobQueue, token: str) -> None:
         self._jobs, self._token = jobs, token
-        self._facts: dict[str, Any] = {}
+        self._metadata: dict[str, Any] = {}
         self._connections_by_state: dict[bool, dict[_Connection, None]] = {False: {}, True: {}}
         """Open connections, oldest first, by whether they have sent a signed request."""
 
@@ -179,7 +179,7 @@ class ModelServer:
         facts : dict
             Metadata of the model.
         """
-        self._facts = facts
+        self._metadata = facts
 
     async def _handle_connection(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -187,7 +187,7 @@ class ModelServer:
         connection = _Connection(reader, writer, self._token)
         self._add_connection(connection)
         try:
-            while await self._answer_one(connection):
+            while await self._answer_request(connection):
                 pass
             writer.close()
             await asyncio.wait_for(writer.wait_closed(), SEND_TIMEOUT_S)
@@ -216,7 +216,7 @@ class ModelServer:
             connection.is_authenticated = True
             self._add_connection(connection)
 
-    async def _answer_one(self, connection: _Connection) -> bool:
+    async def _answer_request(self, connection: _Connection) -> bool:
         """Answer one request; return whether another one can follow."""
         if connection.is_authenticated:
             await asyncio.wait_for(connection.wait_for_data(), IDLE_S)
@@ -235,9 +235,9 @@ class ModelServer:
                 kind, body = "application/json", self._greeting_body(connection)
             else:
                 body = await self._answer_signed_request(connection, event, path)
-        except _ErrorResponse as refused:
-            status, kind, closes = refused.status, "application/json", refused.closes_connection
-            body = json.dumps({"field": refused.field, "sentence": refused.sentence}).encode()
+        except _ErrorResponse as response:
+            status, kind, closes = response.status, "application/json", response.closes_connection
+            body = json.dumps({"field": response.field, "sentence": response.sentence}).encode()
         accepted = dict(event.headers).get(b"accept-encoding", b"")
         may_deflate = accepted == DEFLATE_CODING.encode()
         await connection.send(status, kind, body, closes=closes, may_deflate=may_deflate)
@@ -276,10 +276,10 @@ class ModelServer:
             raise _ErrorResponse(500, "server", INTERNAL_ERROR) from error
 
     async def _handle_request(self, path: str, body: bytes) -> bytes:
-        if not self._facts:
+        if not self._metadata:
             raise _ErrorResponse(503, "server", LOADING_ERROR)
         if path == "model":
-            return encode_body(self._facts)
+            return encode_body(self._metadata)
         if path in JOB_REQUESTS:
             return await self._jobs.start(path, _parse_request(body, JOB_REQUESTS[path]))
         if path in IMMEDIATE_REQUESTS:
