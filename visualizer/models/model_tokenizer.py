@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future, wait
 from itertools import count
+from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import finalize
@@ -210,8 +210,9 @@ class BackgroundTokenizer:
     """Loads a tokenizer in the background, on a thread that waits for its process."""
 
     def __init__(self, folder: ModelFolder) -> None:
-        self._tokenizer: Future[FolderTokenizer] = Future()
-        Thread(target=_load_tokenizer, args=(folder, self._tokenizer), daemon=True).start()
+        # Unlike a future, a queue does not keep the error, with its traceback and their objects.
+        self._results: SimpleQueue[FolderTokenizer | Exception] = SimpleQueue()
+        Thread(target=_load_tokenizer, args=(folder, self._results), daemon=True).start()
 
     def result(self, check: Callable[[], object]) -> FolderTokenizer:
         """Wait until the tokenizer is loaded; return it or raise its error.
@@ -221,16 +222,22 @@ class BackgroundTokenizer:
         check : callable
             Called repeatedly; an exception that it raises ends the wait.
         """
-        while not wait([self._tokenizer], CANCEL_CHECK_INTERVAL_S).done:
-            check()
-        return self._tokenizer.result()
+        while True:
+            try:
+                found = self._results.get(timeout=CANCEL_CHECK_INTERVAL_S)
+            except Empty:
+                check()
+                continue
+            if isinstance(found, Exception):
+                raise found
+            return found
 
 
-def _load_tokenizer(folder: ModelFolder, tokenizer: Future[FolderTokenizer]) -> None:
+def _load_tokenizer(folder: ModelFolder, results: SimpleQueue[FolderTokenizer | Exception]) -> None:
     try:
-        tokenizer.set_result(FolderTokenizer(folder))
+        results.put(FolderTokenizer(folder))
     except Exception as error:  # noqa: BLE001 - raised again by `result`
-        tokenizer.set_exception(error)
+        results.put(error)
 
 
 SPECIAL_TOKEN_NAMES = {
