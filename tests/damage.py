@@ -100,7 +100,7 @@ def _open(folder: Path, content: bytes, outcome: Outcome) -> None:
     by_file = _tried(lambda: read_document(io.BytesIO(inside or content)), outcome)
     assert (by_path is None) == (by_file is None)
     (folder / "a.recovery").write_bytes(b"null\n" + content)
-    _tried(find_crash_recovery_files(folder)[0].saved, outcome)
+    _tried(find_crash_recovery_files(folder)[0].read, outcome)
     (folder / "recent.json").write_bytes(content)
     assert load_recent_files(folder) == ()
     outcome.files += 1

@@ -104,7 +104,7 @@ def of_sample(path: Path) -> None:
 
 
 def of_recovery(path: Path) -> None:
-    RecoveredDocument(path, datetime.now(UTC), None).saved()
+    RecoveredDocument(path, datetime.now(UTC), None).read()
 
 
 OPENERS: dict[str, tuple[Callable[[Path], object], tuple[str, ...]]] = {

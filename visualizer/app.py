@@ -87,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
 
 
-def run_command(given: list[str]) -> int:
+def run_command(arguments: list[str]) -> int:
     """Execute the command line's arguments and return the exit status."""
     from visualizer.cli.generate import GENERATE_COMMAND, generate
     from visualizer.cli.model import MODEL_COMMAND, model
@@ -97,17 +97,18 @@ def run_command(given: list[str]) -> int:
     from visualizer.cli.shell_completion import print_completion
     from visualizer.cli.train import TRAIN_COMMAND, train
 
-    if given[:1] == [LAB_COMMAND]:
-        return show_lab(lab_parser().parse_args(given[1:]).folder)
-    if given[:1] == [TRAIN_COMMAND]:
-        return train(given[1:])
-    if given[:1] == [GENERATE_COMMAND]:
-        return generate(given[1:])
-    if given[:1] == [MODEL_COMMAND]:
-        return model(given[1:])
-    if given[:1] == [SERVE_COMMAND]:
-        return serve(given[1:])
-    options = create_parser().parse_args(given)
+    commands = {
+        TRAIN_COMMAND: train,
+        GENERATE_COMMAND: generate,
+        MODEL_COMMAND: model,
+        SERVE_COMMAND: serve,
+    }
+    if arguments[0] == LAB_COMMAND:
+        folder = lab_parser().parse_args(arguments[1:]).folder
+        return run_event_loop(lambda windows: windows.open_lab(folder))
+    if arguments[0] in commands:
+        return commands[arguments[0]](arguments[1:])
+    options = create_parser().parse_args(arguments)
     if wrong := unused_option_error(options):
         print_message(wrong)
         return 2
@@ -150,8 +151,10 @@ def process_document(options: argparse.Namespace) -> int:
         from visualizer.attention.device import check_available
 
         check_available(Device(options.device), Dtype(options.dtype or Dtype.FLOAT32))
-    is_left_to_window = _is_model(options.file) and not (options.export or options.weights)
-    saved = _document_for_model(options) if is_left_to_window else open_file(options)
+    is_left_to_window = (
+        not (options.export or options.weights) and options.file and is_model_folder(options.file)
+    )
+    saved = _create_model_document(options) if is_left_to_window else open_file(options)
     wrong = first_option_error(options, saved.document)
     if wrong:
         print_message(wrong)
@@ -163,11 +166,7 @@ def process_document(options: argparse.Namespace) -> int:
     )
 
 
-def _is_model(path: Path | None) -> bool:
-    return path is not None and is_model_folder(path)
-
-
-def _document_for_model(options: argparse.Namespace) -> SavedDocument:
+def _create_model_document(options: argparse.Namespace) -> SavedDocument:
     """Return a document with a model to be loaded by the window, which shows the progress.
 
     Raises
@@ -288,12 +287,7 @@ def show_window(saved: SavedDocument | None, path: Path | None) -> int:
     return run_event_loop(lambda windows: windows.begin(saved, path))
 
 
-def show_lab(folder: Path | None) -> int:
-    """Open the language lab, optionally on a run; return when all windows are closed."""
-    return run_event_loop(lambda windows: windows.open_lab(folder))
-
-
-def run_event_loop(begin_: Callable[[WindowManager], object]) -> int:
+def run_event_loop(open_windows: Callable[[WindowManager], object]) -> int:
     """Run the event loop until all windows are closed and training runs have been saved."""
     application = make_application()
     from visualizer.shell.window_manager import WindowManager
@@ -304,7 +298,7 @@ def run_event_loop(begin_: Callable[[WindowManager], object]) -> int:
         # middle of a slot could leave the window waiting forever.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     windows = WindowManager(window_services())
-    begin_(windows)
+    open_windows(windows)
     sys.excepthook = partial(show_bug, windows)
     with forbid_waiting():
         status = application.exec()

@@ -15,18 +15,18 @@ def brief_repr(struct: Any) -> str:
     """Represent a struct by its non-default fields, each shortened."""
     names, defaults = struct.__struct_fields__, struct.__struct_defaults__
     known = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
-    held = {name: getattr(struct, name) for name in names}
+    values = {name: getattr(struct, name) for name in names}
     parts = [
         f"{name}={_shorten_value(value)}"
-        for name, value in held.items()
+        for name, value in values.items()
         if name not in known or _is_different(value, known[name])
     ]
     return truncate(f"{type(struct).__name__}({', '.join(parts)})")
 
 
-def truncate(text: str) -> str:
-    """Truncate a representation to its maximum length."""
-    return text if len(text) <= MAX_LENGTH else f"{text[: MAX_LENGTH - 2]}…{text[-1]}"
+def truncate(text: str, max_length: int = MAX_LENGTH) -> str:
+    """Truncate a representation to a maximum length, keeping its last character."""
+    return text if len(text) <= max_length else f"{text[: max_length - 2]}…{text[-1]}"
 
 
 def _is_different(value: Any, default: Any) -> bool:
@@ -43,7 +43,7 @@ def _shorten_value(value: Any) -> str:
     if isinstance(value, bytes | bytearray):
         return f"<{len(value):,} bytes>"
     if isinstance(value, str):
-        return _truncate_text(repr(value[: MAX_VALUE_LENGTH + 1]))
+        return truncate(repr(value[: MAX_VALUE_LENGTH + 1]), MAX_VALUE_LENGTH)
     if isinstance(value, tuple | list) and len(value) <= MAX_TUPLE_LENGTH:
         text = (
             repr(value) if all(isinstance(element, int | float | str) for element in value) else ""
@@ -52,10 +52,4 @@ def _shorten_value(value: Any) -> str:
             return text
     if isinstance(value, Collection) and not hasattr(value, "__struct_fields__"):
         return f"<{kind} of {len(value):,}>"
-    return _truncate_text(repr(value))
-
-
-def _truncate_text(text: str) -> str:
-    if len(text) <= MAX_VALUE_LENGTH:
-        return text
-    return f"{text[: MAX_VALUE_LENGTH - 2]}…{text[-1]}"
+    return truncate(repr(value), MAX_VALUE_LENGTH)

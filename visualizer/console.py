@@ -89,18 +89,18 @@ class ConsoleProgress:
         self._width = 0
         self._interruption: InterruptSignalError | None = None
 
-    def progress(self, name: str) -> Progress:
+    def callback(self, name: str) -> Progress:
         """Return a file's progress callback, which raises `InterruptSignalError` after a signal."""
         quarters = set(range(5))
 
-        def report(done: int, of: int) -> None:
+        def report_file(done: int, of: int) -> None:
             if self._interruption:
                 raise self._interruption
-            self.count(f"{name}: {100 * done // of} %" if of else name, done, of, quarters)
+            self.report(f"{name}: {100 * done // of} %" if of else name, done, of, quarters)
 
-        return report
+        return report_file
 
-    def count(self, message: str, done: int, of: int, quarters: set[int]) -> None:
+    def report(self, message: str, done: int, of: int, quarters: set[int]) -> None:
         """Report progress: on every call on a terminal, once per quarter otherwise."""
         if self._is_terminal:
             self._rewrite_line(message)
@@ -108,7 +108,7 @@ class ConsoleProgress:
             quarters.discard(4 * done // of)
             self._print_message(message)
 
-    def written(self, name: str) -> None:
+    def report_written(self, name: str) -> None:
         """Report that a file was written."""
         self.clear()
         self._print_message(f"{name} written.")

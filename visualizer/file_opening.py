@@ -159,7 +159,7 @@ def restore_document(saved: SavedDocument, compute: ComputeFunction) -> tuple[Ru
         return create_recorded_run(document.spec, saved.recorded, document.weights_source), view
     kept = view.comparison.kept if view.comparison else None
     run = compute(saved.document, kept)
-    different = saved.exported.difference(run) if saved.exported else ""
+    different = saved.exported.describe_difference(run) if saved.exported else ""
     return (replace(run, notices=(*run.notices, different)) if different else run), view
 
 

@@ -23,7 +23,7 @@ POLL_INTERVAL_S = 0.02
 """Interval in seconds at which the waiting thread checks whether the work is still needed."""
 
 
-def run_in_thread(work: Callable[[], Value], *, may_be_left: bool = False) -> Value:
+def run_in_thread(work: Callable[[], Value], *, can_abandon: bool = False) -> Value:
     """Run work on a new Python thread, wait for it, and return its result or raise its error.
 
     Python up to 3.12.0 keeps an entry for a thread of Qt forever, once a library asks for the
@@ -31,7 +31,7 @@ def run_in_thread(work: Callable[[], Value], *, may_be_left: bool = False) -> Va
 
     Parameters
     ----------
-    may_be_left : bool
+    can_abandon : bool
         Whether to stop waiting as determined by `abandon_wait_when`, leaving the thread to finish;
         the work may be waiting for another machine.
 
@@ -40,7 +40,7 @@ def run_in_thread(work: Callable[[], Value], *, may_be_left: bool = False) -> Va
     CancelledError
         If waiting was abandoned.
     """
-    is_done, is_left = Event(), Event()
+    is_done, is_abandoned = Event(), Event()
     results: list[Value] = []
     errors: list[BaseException] = []
 
@@ -50,17 +50,18 @@ def run_in_thread(work: Callable[[], Value], *, may_be_left: bool = False) -> Va
         except BaseException as error:  # noqa: BLE001 - raised again in the waiting thread
             errors.append(error)
         is_done.set()
-        if is_left.is_set():  # a reference cycle through the traceback would keep the work's data
+        if is_abandoned.is_set():
+            # A reference cycle through the traceback would keep the work's data.
             results.clear()
             errors.clear()
 
     # Joining the thread, or asking whether it is a daemon, would also create such an entry.
     Thread(target=run, daemon=True).start()
     try:
-        while not is_done.wait(POLL_INTERVAL_S if may_be_left else None):
+        while not is_done.wait(POLL_INTERVAL_S if can_abandon else None):
             check_wait_abandoned()
     except CancelledError:
-        is_left.set()
+        is_abandoned.set()
         errors.clear()  # the work may have failed just now
         raise
     if errors:

@@ -415,7 +415,7 @@ def test_a_film_plays_the_span_that_was_asked_for(tmp_path: Path) -> None:
 def test_how_far_it_is_has_a_line_a_quarter(capsys: pytest.CaptureFixture[str]) -> None:
     progress = ConsoleProgress(is_quiet=False)
     for of in (2, 19, 100):
-        tell = progress.progress(f"{of}.gif")
+        tell = progress.callback(f"{of}.gif")
         for done in range(of):
             tell(done, of)
     assert capsys.readouterr().err.splitlines() == [

@@ -131,13 +131,13 @@ def test_a_window_that_asks_for_the_run_is_given_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = RunFolder(tmp_path / "run")
-    count = TrainingConsoleProgress.count
+    count = TrainingConsoleProgress.report
 
     def ask(self: TrainingConsoleProgress, *said: Any) -> None:
         folder.stop.touch()
         count(self, *said)
 
-    monkeypatch.setattr(TrainingConsoleProgress, "count", ask)
+    monkeypatch.setattr(TrainingConsoleProgress, "report", ask)
     assert main(["train", "repeat", "--out", str(folder.path), "--steps=1000000", *SMALL]) == 143
     assert "--resume" in capsys.readouterr().err
     assert folder.checkpoint.exists()

@@ -30,7 +30,7 @@ from visualizer.session.document import Document
 from visualizer.documents.recovery_file import RecoveryFile
 from visualizer.session.view import View
 keeper = RecoveryFile(Path(sys.argv[1]))
-keeper.keep(Document(text="half done"), View(), Path(sys.argv[2]))
+keeper.write(Document(text="half done"), View(), Path(sys.argv[2]))
 print("kept", flush=True)
 sys.stdin.readline()
 os._exit(1)
@@ -72,10 +72,10 @@ def files(folder: Path) -> list[str]:
 def test_what_a_crash_left_is_offered(tmp_path: Path, other: subprocess.Popen[str]) -> None:
     crash(other)
     (left,) = find_crash_recovery_files(tmp_path / "kept")
-    assert left.saved().document.text == "half done"
+    assert left.read().document.text == "half done"
     assert left.path == tmp_path / "猫.attention"
     assert abs(datetime.now(UTC) - left.when) < timedelta(minutes=5)
-    left.forget()
+    left.delete()
     assert find_crash_recovery_files(tmp_path / "kept") == []
     assert files(tmp_path / "kept") == []
 
@@ -88,7 +88,7 @@ def test_what_a_kill_left_half_written_is_removed_at_the_next_start(tmp_path: Pa
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no such permissions on Windows")
 def test_it_is_the_users_alone(tmp_path: Path, keeper: RecoveryFile) -> None:
-    keeper.keep(OWN, OWN_VIEW)
+    keeper.write(OWN, OWN_VIEW)
     folder = tmp_path / "kept"
     found = {path.suffix: stat.S_IMODE(path.stat().st_mode) for path in (folder, *folder.iterdir())}
     assert found == {"": 0o700, ".recovery": 0o600, ".lock": 0o600}
@@ -101,12 +101,12 @@ def test_the_version_of_the_file_is_the_one_that_the_program_knew(
     file.write_bytes(b"as it was")
     known = read_file_version(file)
     file.write_bytes(b"as another program wrote it")
-    keeper.keep(OWN, OWN_VIEW, file, known)
+    keeper.write(OWN, OWN_VIEW, file, known)
     (kept,) = (tmp_path / "kept").glob("*.recovery")
     (tmp_path / "copy.recovery").write_bytes(kept.read_bytes())
     (left,) = find_crash_recovery_files(tmp_path)
     assert left.path == file
-    assert left.saved().version == known
+    assert left.read().version == known
     assert known not in (None, read_file_version(file))
 
 
@@ -116,26 +116,26 @@ def test_what_an_earlier_program_kept_is_opened(of: str | None, tmp_path: Path) 
     (tmp_path / "a.recovery").write_bytes(content)
     (left,) = find_crash_recovery_files(tmp_path)
     assert left.path == (Path(of) if of else None)
-    saved = left.saved()
+    saved = left.read()
     assert (saved.document, saved.version) == (OWN, None)
 
 
 def test_what_another_program_works_on_is_not(
     tmp_path: Path, other: subprocess.Popen[str], keeper: RecoveryFile
 ) -> None:
-    keeper.keep(OWN, OWN_VIEW)
+    keeper.write(OWN, OWN_VIEW)
     assert find_crash_recovery_files(tmp_path / "kept") == []
     assert files(tmp_path / "kept") == [".lock", ".lock", ".recovery", ".recovery"]
     crash(other)
-    assert [
-        left.saved().document.text for left in find_crash_recovery_files(tmp_path / "kept")
-    ] == ["half done"]
+    assert [left.read().document.text for left in find_crash_recovery_files(tmp_path / "kept")] == [
+        "half done"
+    ]
 
 
 def test_the_newest_is_first(tmp_path: Path) -> None:
     keepers = [RecoveryFile(tmp_path) for _ in range(3)]
     for number, keeper in enumerate(keepers):
-        keeper.keep(PLAIN.set("text", str(number)), View())
+        keeper.write(PLAIN.set("text", str(number)), View())
     kept = {path: path.read_bytes() for path in tmp_path.glob("*.recovery")}
     for keeper in keepers:
         keeper.close()
@@ -143,28 +143,28 @@ def test_the_newest_is_first(tmp_path: Path) -> None:
     for path, content in kept.items():
         path.write_bytes(content)
     found = find_crash_recovery_files(tmp_path)
-    assert {left.saved().document.text for left in found} == {"0", "1", "2"}
+    assert {left.read().document.text for left in found} == {"0", "1", "2"}
     assert [left.when for left in found] == sorted((left.when for left in found), reverse=True)
     assert {left.path for left in found} == {None}
 
 
 def test_one_that_ends_as_it_should_leaves_nothing(tmp_path: Path, keeper: RecoveryFile) -> None:
-    keeper.keep(OWN, OWN_VIEW)
-    keeper.forget()
+    keeper.write(OWN, OWN_VIEW)
+    keeper.delete()
     assert files(tmp_path / "kept") == [".lock"]
-    keeper.keep(OWN, OWN_VIEW)
+    keeper.write(OWN, OWN_VIEW)
     keeper.close()
     keeper.close()
     assert files(tmp_path / "kept") == []
 
 
 def test_what_is_kept_is_the_document_and_the_view(tmp_path: Path, keeper: RecoveryFile) -> None:
-    keeper.keep(PLAIN, View())
-    keeper.keep(OWN, OWN_VIEW, tmp_path / "a")
+    keeper.write(PLAIN, View())
+    keeper.write(OWN, OWN_VIEW, tmp_path / "a")
     (file,) = (tmp_path / "kept").glob("*.recovery")
     (tmp_path / "copy.recovery").write_bytes(file.read_bytes())
     (left,) = find_crash_recovery_files(tmp_path)
-    saved = left.saved()
+    saved = left.read()
     assert (saved.document, saved.view) == (OWN, OWN_VIEW)
 
 
@@ -174,11 +174,11 @@ def test_a_damaged_one_is_offered_and_says_that_it_is(tmp_path: Path, line: byte
     (left,) = find_crash_recovery_files(tmp_path)
     assert left.path is None
     with pytest.raises(InputError) as refused:
-        left.saved()
+        left.read()
     assert refused.value.field == "open"
-    left.forget()
+    left.delete()
     with pytest.raises(InputError, match="could not be opened: No such file"):
-        left.saved()
+        left.read()
 
 
 def test_a_folder_that_is_not_there_holds_nothing(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from visualizer.attention.stages import Operation
 from visualizer.explanations.explain import explain
 from visualizer.features.playback.presenter import describe_step
 from visualizer.file_opening import EXPORT_VIEW
-from visualizer.models.model_source import CutEdges, HeadEdit, HeadEditKind, heads_in_words
+from visualizer.models.model_source import CutEdges, HeadEdit, HeadEditKind, describe_heads
 from visualizer.models.opened_model import open_model
 from visualizer.models.text_reading import open_source, read_text
 from visualizer.session.document import Document
@@ -453,4 +453,4 @@ def test_heads_of_a_pair_of_texts_are_edited(tmp_path: Path) -> None:
     ],
 )
 def test_heads_are_named_by_layer(heads: list[tuple[int, int]], words: str) -> None:
-    assert heads_in_words(heads) == words
+    assert describe_heads(heads) == words

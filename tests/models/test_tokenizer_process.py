@@ -260,7 +260,7 @@ import psutil
 
 tokenizer = FolderTokenizer(read_model_folder(Path(sys.argv[1])))
 print(psutil.Process().children()[0].pid, flush=True)
-tokenizer.as_users_message("a", "model")
+tokenizer.format_user_message("a", "model")
 """
 
 

@@ -789,7 +789,9 @@ def crashed(tmp_path: Path) -> Document:
     """What a program that was killed was working on."""
     document = Document(text="what was lost")
     file = RecoveryFile(recovery())
-    file.keep(document, View(pinned=Cell("weights", (0, 1, 1))), tmp_path / f"old{DOCUMENT_SUFFIX}")
+    file.write(
+        document, View(pinned=Cell("weights", (0, 1, 1))), tmp_path / f"old{DOCUMENT_SUFFIX}"
+    )
     left = {path: path.read_bytes() for path in recovery().iterdir()}
     file.close()
     for path, content in left.items():  # a program that was killed removes nothing
@@ -873,14 +875,14 @@ def test_a_window_goes_on_while_what_a_crash_left_is_read(
     (left,) = find_crash_recovery_files(recovery())
     hand.window.controllers.recovery_prompt.offer([left])
     hand.until(lambda: bool(hand.boxes()))
-    begun, goes_on, saved = Event(), Event(), RecoveredDocument.saved
+    begun, goes_on, read = Event(), Event(), RecoveredDocument.read
 
     def held(given: RecoveredDocument) -> SavedDocument:
         begun.set()
         assert goes_on.wait(PATIENCE_MS / 1000)
-        return saved(given)
+        return read(given)
 
-    monkeypatch.setattr(RecoveredDocument, "saved", held)
+    monkeypatch.setattr(RecoveredDocument, "read", held)
     answer(hand, "Recover")
     hand.until(begun.is_set)
     assert hand.window.statusBar().currentMessage() == "Opening…"

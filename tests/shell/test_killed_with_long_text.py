@@ -102,6 +102,6 @@ def test_what_is_left_after_control_c_is_whole_and_is_offered_again(tmp_path: Pa
         assert open_document(target).document.text == long_text(TOKENS)
     (recovery,) = home.rglob("recovery")
     (offered,) = find_crash_recovery_files(recovery)
-    assert offered.saved().document.text == long_text(TOKENS)
+    assert offered.read().document.text == long_text(TOKENS)
     names = {path.suffix for path in recovery.iterdir()}
     assert names <= {".recovery", ".lock"}

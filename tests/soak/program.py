@@ -207,7 +207,7 @@ class Run:
         found = []
         for each in left:
             with suppress(InputError):  # damaged by the use before
-                found.append(each.saved().document)
+                found.append(each.read().document)
         lost = sorted(self._unsaved.iterdir())
         for file in lost:
             if read_document(io.BytesIO(file.read_bytes())).document not in found:

@@ -78,7 +78,7 @@ def test_no_folder_on_the_way_may_be_a_link(
         partial(ACTS[act], file),
         file.unlink,
         below.make,
-        below.names,
+        below.list_names,
     ]
     for refused in acts:
         with pytest.raises(OSError, match=LINK_ERROR):
@@ -94,19 +94,19 @@ def test_a_link_is_removed_and_what_it_leads_to_stays(
     plant(folder.path / ".attention-0123abcd.part", kind, outside)
     plant(folder.path / "a", kind, outside)
     folder.remove_temporary_files()
-    assert folder.names() == ("a",)
+    assert folder.list_names() == ("a",)
     folder.file("a").unlink()
     folder.file("a").unlink(missing_ok=True)
     with pytest.raises(FileNotFoundError):
         folder.file("a").unlink()
-    assert folder.names() == ()
+    assert folder.list_names() == ()
     assert tree(outside) == before
 
 
 def test_files_are_written_read_and_removed(tmp_path: Path) -> None:
     below = ContainedFolder(tmp_path / "a" / "b", "c")
     file = below.file("file")
-    assert below.names() == ()
+    assert below.list_names() == ()
     assert not file.exists()
     below.make()
     below.make()
@@ -116,7 +116,7 @@ def test_files_are_written_read_and_removed(tmp_path: Path) -> None:
     assert file.read_bytes(100) == b"one two"
     file.write(lambda opened: opened.write(b"three"))
     assert (tmp_path / "a" / "b" / "c" / "file").read_bytes() == b"three"
-    assert below.names() == ("file",)
+    assert below.list_names() == ("file",)
     with file.create() as made:
         made.write(b"four")
     assert file.read_bytes(100) == b"four"

@@ -58,7 +58,7 @@ def save_on_and_on(folder: Path, start: int, told: int, seed: int) -> None:
     while True:
         number += 1
         document = numbered(number, chance.randrange(1, 20_000))
-        keeper.keep(document, View(), path)
+        keeper.write(document, View(), path)
         os.write(told, bytes([KEPT]) + number.to_bytes(4, "big"))
         write_atomically(path, partial(fill, document_bytes(document, View())))
         os.write(told, bytes([SAVED]) + number.to_bytes(4, "big"))
@@ -108,10 +108,10 @@ def kill_many(kills: int, seed: int = 1) -> dict[str, int]:
             last = number_of(open_document(folder / "a.attention").document)
             assert last in (saved, saved + 1), f"{last} is neither {saved} nor the next"
             (left,) = find_crash_recovery_files(folder / "kept")
-            offered = number_of(left.saved().document)
+            offered = number_of(left.read().document)
             assert offered in (kept, kept + 1), f"{offered} is neither {kept} nor the next"
             assert left.path == folder / "a.attention"
-            left.forget()
+            left.delete()
             assert find_crash_recovery_files(folder / "kept") == []
             parts = [*folder.rglob("*.part")]
             for part in parts:

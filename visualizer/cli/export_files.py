@@ -132,7 +132,7 @@ def write_exports(
         for job in jobs:
             try:
                 _write_job(job, figure_settings, progress)
-                progress.written(job.name)
+                progress.report_written(job.name)
             except InputError as refused:
                 progress.clear()
                 print_message(option_error_message(refused, options))
@@ -153,7 +153,7 @@ def option_error_message(refused: InputError, options: argparse.Namespace) -> st
 def _write_job(job: ExportJob, figure_settings: FigureSettings, progress: ConsoleProgress) -> None:
     from visualizer.export.writers import export_file
 
-    tell = progress.progress(job.name)
+    tell = progress.callback(job.name)
     if job.format.kind is FormatKind.FILM and not progress.is_silent:
         _announce_film(job, figure_settings, progress, tell)
 

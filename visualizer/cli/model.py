@@ -237,13 +237,13 @@ def _read_and_write(options: argparse.Namespace, progress: ConsoleProgress) -> i
         return 0
     if options.image:
         with report_progress_to(
-            progress.progress(LAYERS_LABEL) if options.from_disk else no_progress
+            progress.callback(LAYERS_LABEL) if options.from_disk else no_progress
         ):
             runs = opened.attend_image(options.image)
         progress.clear()
     else:
         with report_progress_to(
-            progress.progress(LAYERS_LABEL if options.from_disk else READING_LABEL)
+            progress.callback(LAYERS_LABEL if options.from_disk else READING_LABEL)
         ):
             runs = opened.attend(texts[0], options.second, is_chat=options.chat)
         progress.clear()
@@ -301,7 +301,7 @@ def _read_each(
 
     rows: list[tuple[int | str, ...]] = []
     notices: dict[str, None] = {}
-    tell = progress.progress("Texts")
+    tell = progress.callback("Texts")
     for number, runs in enumerate(attend_texts(opened, texts, is_chat=options.chat), 1):
         tell(number, len(texts))
         found = _select_part(runs, options.part)

@@ -139,7 +139,7 @@ def _input_error_on_os_error(sentence: str) -> Iterator[None]:
 
 
 async def _serve_until_stopped(options: argparse.Namespace, token: str) -> int:
-    from visualizer.models.model_server.http_server import ModelServer, ServerAddress
+    from visualizer.models.model_server.http_server import ModelServer
     from visualizer.models.model_server.rank_processes import RankProcesses, StartError
     from visualizer.models.model_server.served_jobs import JobQueue
 
@@ -160,9 +160,9 @@ async def _serve_until_stopped(options: argparse.Namespace, token: str) -> int:
         with _input_error_on_os_error(
             f"Cannot listen on port {options.port}: {{why}}. Choose another --port."
         ):
-            listener = await server.listen(ServerAddress(options.host, options.port))
+            listener = await server.listen(options.host, options.port)
         with closing(listener):
-            starting = asyncio.create_task(processes.start(progress.progress("Bytes read")))
+            starting = asyncio.create_task(processes.start(progress.callback("Bytes read")))
             await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
             if stopped.is_set():
                 starting.cancel()
@@ -170,7 +170,7 @@ async def _serve_until_stopped(options: argparse.Namespace, token: str) -> int:
                 return 0
             facts = await starting
             progress.clear()
-            server.begin(facts)
+            server.start_answering(facts)
             port = listener.sockets[0].getsockname()[1]
             write_output(f"{facts['name']} is served at {options.host}:{port}\nToken: {token}\n")
             ending = asyncio.create_task(processes.ended.wait())

@@ -418,7 +418,7 @@ def _train_until_stopped(
         if now - reported_at > PROGRESS_INTERVAL_S:
             reported_at = now
             done, of = running.step, running.settings.steps
-            progress.count(_describe_progress(running, speed), done, of, quarters)
+            progress.report(_describe_progress(running, speed), done, of, quarters)
             if running.folder.stop.exists():
                 progress.stop(signal.SIGTERM, None)
         if group and group.signal_status and not progress.asked:

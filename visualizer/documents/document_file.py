@@ -57,7 +57,7 @@ __all__ = [
 DOCUMENT_SUFFIX = ".attention"
 UNTITLED_NAME = "Untitled"
 """Title of a document that has no file."""
-_TREE = "document.json"
+_DESCRIPTION_FILE = "document.json"
 _NUMBERS = "numbers"
 """Name of the field with bytes that are stored as floating-point numbers."""
 _DTYPES = {"float32": "<f4", "float64": "<f8"}
@@ -145,22 +145,22 @@ def write_document(file: BinaryIO, document: Document, view: View, run: Run | No
         For ``save``, if the content is larger than `read_document` accepts.
     """
     members: ArchiveMembers = {}
-    with _named_errors("save", "The document", _UNSAVED_SUFFIX):
+    with _convert_errors("save", "The document", _UNSAVED_SUFFIX):
         tree = {
             "schema": SCHEMA_VERSION,
             "program": __version__,
             "document": DOCUMENT_CODING.encode(document, Document, "document", members),
             "view": DOCUMENT_CODING.encode(saved_part(view), View, "view", members),
         }
-        texts = {_TREE: _encode_json(tree)}
+        texts = {_DESCRIPTION_FILE: _encode_json(tree)}
         arrays = {
             path: np.frombuffer(content, _array_dtype(path, tree))
             for path, content in members.items()
         }
-    if _has_too_many_marks(texts[_TREE]):
+    if _has_too_many_marks(texts[_DESCRIPTION_FILE]):
         raise InputError("save", f"The document is too large{_UNSAVED_SUFFIX}{_FEWER_MARKS_HINT}")
-    runs = [*_recorded_runs(document, view, run)]
-    with _named_errors(
+    runs = [*_list_recorded_runs(document, view, run)]
+    with _convert_errors(
         "save", "The document", _UNSAVED_SUFFIX + _SAVE_WITHOUT_NUMBERS_HINT * bool(runs)
     ):
         for place, one in runs:
@@ -170,7 +170,9 @@ def write_document(file: BinaryIO, document: Document, view: View, run: Run | No
         write_archive(file, texts, arrays)
 
 
-def _recorded_runs(document: Document, view: View, run: Run | None) -> Iterator[tuple[str, Run]]:
+def _list_recorded_runs(
+    document: Document, view: View, run: Run | None
+) -> Iterator[tuple[str, Run]]:
     if run is None or not _is_computed_from(run, document):
         return
     yield "trace", run
@@ -219,25 +221,25 @@ def read_document(file: BinaryIO) -> SavedDocument:
     """
     name = getattr(file, "name", None)
     subject = f"“{Path(name).name}”" if isinstance(name, str) else "The file"
-    with _named_errors("open", subject):
+    with _convert_errors("open", subject):
         texts, arrays = read_archive(file)
-        tree = migrate(_parse_tree(texts.pop(_TREE, b"")))
+        tree = migrate(_parse_tree(texts.pop(_DESCRIPTION_FILE, b"")))
         if tree.keys() != {"schema", "program", "document", "view"}:
             raise DamagedError("contains an unknown field in its description.")
         paths = [path for path in arrays if path.startswith(("document/", "view/"))]
-        given = {path: _as_bytes(path, arrays.pop(path), tree) for path in paths}
-        document = DOCUMENT_CODING.decode(tree["document"], Document, "document", given)
-        view = DOCUMENT_CODING.decode(tree["view"], View, "view", given)
+        members = {path: _array_bytes(path, arrays.pop(path), tree) for path in paths}
+        document = DOCUMENT_CODING.decode(tree["document"], Document, "document", members)
+        view = DOCUMENT_CODING.decode(tree["view"], View, "view", members)
         check_document(document, view)
         recorded = _take_recorded_run("trace", document, texts, arrays)
-        of_a = view.comparison.document if view.comparison else None
-        kept = _take_recorded_run("kept", of_a, texts, arrays) if of_a else None
-        if left := [*given, *texts, *arrays]:
-            raise DamagedError(f"contains an unexpected entry: “{left[0]}”.")
+        side_a = view.comparison.document if view.comparison else None
+        kept = _take_recorded_run("kept", side_a, texts, arrays) if side_a else None
+        if unexpected := [*members, *texts, *arrays]:
+            raise DamagedError(f"contains an unexpected entry: “{unexpected[0]}”.")
     return SavedDocument(document, view, recorded, kept)
 
 
-def _as_bytes(path: str, array: np.ndarray, tree: Any) -> bytes:
+def _array_bytes(path: str, array: np.ndarray, tree: Any) -> bytes:
     if array.ndim != 1 or array.dtype != _array_dtype(path, tree):
         raise DamagedError(f"has numbers of the wrong type at {path}.")
     return array.tobytes()
@@ -250,7 +252,9 @@ def _parse_tree(content: bytes) -> Any:
         raise DamagedError("is too large to open.")
     try:
         text = content.decode("utf-8", "surrogatepass")
-        return json.loads(text, object_pairs_hook=_unique_keys, parse_constant=_reject_constant)
+        return json.loads(
+            text, object_pairs_hook=_reject_duplicate_keys, parse_constant=_reject_constant
+        )
     except DamagedError:
         raise
     except (ValueError, RecursionError) as error:
@@ -261,7 +265,7 @@ def _has_too_many_marks(content: bytes) -> bool:
     return sum(map(content.count, (b",", b"[", b"{"))) > _MAX_JSON_MARKS
 
 
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     table = dict(pairs)
     if len(table) < len(pairs):
         raise DamagedError("is damaged: its description contains a duplicate key.")
@@ -273,7 +277,7 @@ def _reject_constant(constant: str) -> None:
 
 
 @contextmanager
-def _named_errors(field: str, subject: str, remedy: str = "") -> Iterator[None]:
+def _convert_errors(field: str, subject: str, remedy: str = "") -> Iterator[None]:
     """Convert errors to an `InputError` with a message that names the file."""
     try:
         yield
@@ -312,17 +316,18 @@ def _trace_members(place: str, run: Run) -> tuple[dict[str, bytes], dict[str, np
     texts = unpadded_tokens(run)
     tokens = [token for text in texts for token in text]
     about = {"device": run.device, "notices": list(run.notices)}
-    held = [stage.name for stage in run.trace.stored_stages]
-    arrays = {f"{place}/{name}": run.trace.read(name) for name in held}
+    arrays = {
+        f"{place}/{stage.name}": run.trace.read(stage.name) for stage in run.trace.stored_stages
+    }
     for name in run.trace.parameters:
         arrays[f"{place}/parameters/{name}"] = run.trace.read(name)
     arrays[f"{place}/texts/tokens"] = np.array([*map(len, texts)], "<i4")
     arrays[f"{place}/texts/characters"] = np.array([*map(len, tokens)], "<i4")
-    written = {
+    members = {
         f"{place}/about.json": json.dumps(about).encode(),
         f"{place}/texts.txt": "".join(tokens).encode("utf-8", "surrogatepass"),
     }
-    return written, arrays
+    return members, arrays
 
 
 def _take_recorded_run(
@@ -375,14 +380,14 @@ def _take_stages(
     tokens: int,
     arrays: dict[str, np.ndarray],
 ) -> dict[str, np.ndarray]:
-    taken = {}
+    numbers = {}
     for stage in stages(spec):
         if (found := arrays.pop(f"{place}/{stage.name}", None)) is not None:
             sizes = batch + shape(spec, stage.dims, tokens)
-            taken[stage.name] = _take_array(found, stage.name, sizes, spec)
+            numbers[stage.name] = _take_array(found, stage.name, sizes, spec)
             if stage.operation is Operation.INPUT_VECTORS:
                 _check_finite(found, stage.name)
-    return taken
+    return numbers
 
 
 def parameter_sizes(spec: AttentionSpec, tokens: int) -> dict[str, tuple[int, ...]]:
@@ -426,8 +431,8 @@ def _parse_device_and_notices(content: bytes) -> tuple[str, tuple[str, ...]]:
         about = None
     if isinstance(about, dict) and about.keys() == {"device", "notices"}:
         device, notices = about["device"], about["notices"]
-        said = [device, *notices] if isinstance(notices, list) else [None]
-        if all(isinstance(one, str) and len(one) <= _MAX_NOTICE_LENGTH for one in said):
+        texts = [device, *notices] if isinstance(notices, list) else [None]
+        if all(isinstance(one, str) and len(one) <= _MAX_NOTICE_LENGTH for one in texts):
             return device, tuple(notices)
     raise DamagedError("does not contain the device of its numbers.")
 

@@ -23,10 +23,10 @@ PDF_MARKER = b"attention-visualizer document\n"
 _MAX_DOCUMENT_BYTES = 2**27
 _MAX_STREAMS = 20_000
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
-_OPENED = f'<document xmlns="{SVG_NAMESPACE}" encoding="base64">'.encode()
-_CLOSED = b"</document>"
-_IN_PAGE = b'<script type="application/octet-stream" id="document">'
-_PAGE_ENDS = b"</script>"
+_SVG_START = f'<document xmlns="{SVG_NAMESPACE}" encoding="base64">'.encode()
+_SVG_END = b"</document>"
+_SCRIPT_START = b'<script type="application/octet-stream" id="document">'
+_SCRIPT_END = b"</script>"
 
 
 # ------------------------------------------------------------------------------ for writers
@@ -39,12 +39,14 @@ def encode_png_text(document: bytes) -> str:
 
 def encode_svg_metadata(document: bytes) -> str:
     """Encode a document file as an SVG ``metadata`` element."""
-    return f"<metadata>{_OPENED.decode()}{encode_png_text(document)}{_CLOSED.decode()}</metadata>"
+    return (
+        f"<metadata>{_SVG_START.decode()}{encode_png_text(document)}{_SVG_END.decode()}</metadata>"
+    )
 
 
 def encode_html_script(document: bytes) -> str:
     """Encode a document file as a ``script`` element of a web page."""
-    return f"{_IN_PAGE.decode()}{encode_png_text(document)}{_PAGE_ENDS.decode()}"
+    return f"{_SCRIPT_START.decode()}{encode_png_text(document)}{_SCRIPT_END.decode()}"
 
 
 def encode_pdf_attachment(document: bytes) -> bytes:
@@ -58,29 +60,29 @@ def encode_pdf_attachment(document: bytes) -> bytes:
 def find_embedded_document(data: bytes) -> bytes | None:
     """Return the document file embedded in a picture, a web page or a PDF attachment."""
     if data.startswith(PNG_SIGNATURE):
-        written = _in_png(data)
+        encoded = _find_in_png(data)
     elif data.startswith(b"%PDF"):
-        written = _in_pdf(data)
+        encoded = _find_in_pdf(data)
     elif data.startswith(PDF_MARKER):
-        written = data[len(PDF_MARKER) :]
+        encoded = data[len(PDF_MARKER) :]
     elif is_web_page(data):
-        written = _bytes_between(data, _IN_PAGE, _PAGE_ENDS)
+        encoded = _find_between(data, _SCRIPT_START, _SCRIPT_END)
     elif b"<svg" in data[:4096]:
-        written = _bytes_between(data, _OPENED, _CLOSED)
+        encoded = _find_between(data, _SVG_START, _SVG_END)
     else:
-        written = None
-    return None if written is None else decode_document(written)
+        encoded = None
+    return None if encoded is None else decode_document(encoded)
 
 
-def decode_document(written: bytes) -> bytes | None:
+def decode_document(encoded: bytes) -> bytes | None:
     """Decode a document file from base64; None if the text is invalid."""
     try:
-        return base64.b64decode(b"".join(written.split()), validate=True)
+        return base64.b64decode(b"".join(encoded.split()), validate=True)
     except ValueError:
         return None
 
 
-def _in_png(data: bytes) -> bytes | None:
+def _find_in_png(data: bytes) -> bytes | None:
     keyword = PNG_KEYWORD.encode() + b"\0"
     for kind, content in _png_chunks(data):
         if content.startswith(keyword) and kind in _PNG_TEXTS:
@@ -123,13 +125,13 @@ def is_web_page(data: bytes) -> bool:
     return data[:64].lstrip().lower().startswith(b"<!doctype html")
 
 
-def _bytes_between(data: bytes, opened: bytes, closed: bytes) -> bytes | None:
-    start = data.find(opened)
-    end = data.find(closed, start)
-    return None if start < 0 or end < 0 else data[start + len(opened) : end]
+def _find_between(data: bytes, start_tag: bytes, end_tag: bytes) -> bytes | None:
+    start = data.find(start_tag)
+    end = data.find(end_tag, start)
+    return None if start < 0 or end < 0 else data[start + len(start_tag) : end]
 
 
-def _in_pdf(data: bytes) -> bytes | None:
+def _find_in_pdf(data: bytes) -> bytes | None:
     for stream in islice(re.finditer(rb"stream\r?\n", data), _MAX_STREAMS):
         start = stream.end()
         content: bytes | None = data[start : start + len(PDF_MARKER)]

@@ -1,6 +1,7 @@
 """Reads exported ``.npz`` and ``.json`` files: their document and numbers.
 
-An opened document is recomputed; `difference` compares the results with the numbers in the file.
+An opened document is recomputed; `ExportedNumbers.describe_difference` compares the results with
+the numbers in the file.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class ExportedNumbers(Struct, frozen=True, eq=False):
     arrays: tuple[ArrayEntry, ...]
     is_read: bool = True
 
-    def difference(self, run: Run) -> str:
+    def describe_difference(self, run: Run) -> str:
         """Describe the differences from the numbers of a run; empty if they are equal.
 
         Matrices that the run does not keep in memory are not compared.
@@ -81,13 +82,13 @@ def _largest_difference(entry: ArrayEntry, run: Run) -> float:
         return math.inf
     if name in run.trace and run.trace.cached_stage(name).is_blockwise:
         return 0.0
-    given, computed = entry.read(), run.trace.read(name)
-    if given.shape != computed.shape:
+    exported, computed = entry.read(), run.trace.read(name)
+    if exported.shape != computed.shape:
         return math.inf
     with np.errstate(invalid="ignore", over="ignore"):
-        apart = np.abs(given.astype(np.float64) - computed)
+        apart = np.abs(exported.astype(np.float64) - computed)
         is_far = ~(apart <= TOLERANCE * np.maximum(1, np.abs(computed)))
-    is_far &= ~((given == computed) | (np.isnan(given) & np.isnan(computed)))  # of −∞ and NaN
+    is_far &= ~((exported == computed) | (np.isnan(exported) & np.isnan(computed)))  # of −∞ and NaN
     if not is_far.any():
         return 0.0
     return float(np.nan_to_num(apart[is_far], nan=math.inf, posinf=math.inf).max())

@@ -66,15 +66,15 @@ def open_document(path: Path) -> SavedDocument:
             start, found = file.read(_START), os.fstat(file.fileno())
             file.seek(0)
             if is_exported_npz(start):
-                saved = _beside_numbers(path, *read_exported_npz(path))
+                saved = _from_export(path, *read_exported_npz(path))
             elif is_exported_json(start):
                 data = file.read(MAX_PICTURE_BYTES)
-                saved = _beside_numbers(path, *read_exported_json(path, data, found.st_size))
+                saved = _from_export(path, *read_exported_json(path, data, found.st_size))
             else:
                 is_picture = not start.startswith(b"PK")
                 if found.st_size > (MAX_PICTURE_BYTES if is_picture else MAX_BYTES + 2**26):
                     raise InputError("open", f"{subject} is too large to open.")
-                saved = _in_picture(path, file.read()) if is_picture else read_document(file)
+                saved = _from_picture(path, file.read()) if is_picture else read_document(file)
             return replace(saved, version=file_version(found))
     except DamagedError as error:
         raise InputError("open", f"{subject} {error}") from error
@@ -83,7 +83,7 @@ def open_document(path: Path) -> SavedDocument:
         raise InputError("open", f"{subject} could not be opened: {reason}.") from error
 
 
-def _in_picture(path: Path, data: bytes) -> SavedDocument:
+def _from_picture(path: Path, data: bytes) -> SavedDocument:
     document = find_embedded_document(data)
     if document is None:
         kinds = (PNG_SIGNATURE, b"%PDF", PDF_MARKER)
@@ -96,7 +96,7 @@ def _in_picture(path: Path, data: bytes) -> SavedDocument:
     return _from_bytes(path, document)
 
 
-def _beside_numbers(path: Path, document: bytes, numbers: ExportedNumbers) -> SavedDocument:
+def _from_export(path: Path, document: bytes, numbers: ExportedNumbers) -> SavedDocument:
     return replace(_from_bytes(path, document), exported=numbers)
 
 

@@ -44,8 +44,8 @@ def remove_recent_file(folder: Path, path: Path) -> tuple[Path, ...]:
 
 
 def _read_list(folder: Path) -> tuple[Path, ...]:
-    kind, given = type(folder), read_private_json(folder / _NAME)
-    paths = given if isinstance(given, list) else []
+    kind, content = type(folder), read_private_json(folder / _NAME)
+    paths = content if isinstance(content, list) else []
     named = [path for path in paths if isinstance(path, str) and path and "\0" not in path]
     return tuple(map(kind, dict.fromkeys(named)))[:MAX_RECENT_FILES]
 

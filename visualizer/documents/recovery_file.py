@@ -12,7 +12,6 @@ import os
 import secrets
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,13 +27,11 @@ from visualizer.storage.link_safe_folder import ContainedFolder, make_private_fo
 from visualizer.storage.regular_file import FileVersion, open_regular_file
 
 if TYPE_CHECKING:
-    from typing import BinaryIO
-
     from visualizer.documents.document_file import SavedDocument
     from visualizer.session.document import Document
     from visualizer.session.view import View
 
-_KEPT, _LOCK = ".recovery", ".lock"
+_RECOVERY, _LOCK = ".recovery", ".lock"
 _MAX_LINE_BYTES = 2**16
 
 
@@ -60,10 +57,10 @@ class RecoveryFile:
             reason = system_error_reason(error)
             sentence = f"Unsaved changes cannot be backed up in {folder}: {reason}."
             raise InputError("recovery", sentence) from error
-        kept = self._lock.path.with_suffix(_KEPT).name
-        self._file = ContainedFolder(folder, is_private=True).file(kept)
+        name = self._lock.path.with_suffix(_RECOVERY).name
+        self._file = ContainedFolder(folder, is_private=True).file(name)
 
-    def keep(
+    def write(
         self,
         document: Document,
         view: View,
@@ -84,18 +81,18 @@ class RecoveryFile:
         InputError
             If it cannot be written; the document stored before is unchanged.
         """
-        of = json.dumps((str(path.absolute()), version) if path else None)
-        content = of.encode() + b"\n" + document_bytes(document, view)
-        write_atomically(self._file, partial(_write_content, content))
+        origin = json.dumps((str(path.absolute()), version) if path else None)
+        content = origin.encode() + b"\n" + document_bytes(document, view)
+        write_atomically(self._file, lambda file: file.write(content))
 
-    def forget(self) -> None:
+    def delete(self) -> None:
         """Remove the file once everything is saved or discarded."""
         with suppress(OSError):
             self._file.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Remove the file and its lock when the program exits normally."""
-        self.forget()
+        self.delete()
         if self._lock:
             self._lock.release()
             self._lock = None
@@ -111,10 +108,6 @@ def _new_lock(folder: Path) -> FileLock:
         ):  # another program's `find_crash_recovery_files` was faster
             if not folder.is_dir():
                 raise
-
-
-def _write_content(content: bytes, file: BinaryIO) -> None:
-    file.write(content)
 
 
 class RecoveredDocument(Struct, frozen=True):
@@ -137,7 +130,7 @@ class RecoveredDocument(Struct, frozen=True):
     path: Path | None
     version: FileVersion | None = None
 
-    def saved(self) -> SavedDocument:
+    def read(self) -> SavedDocument:
         """Read the document.
 
         Raises
@@ -160,7 +153,7 @@ class RecoveredDocument(Struct, frozen=True):
             raise InputError("open", sentence) from error
         return replace(read_document(io.BytesIO(content)), version=self.version)
 
-    def forget(self) -> None:
+    def delete(self) -> None:
         """Delete the recovery file."""
         with suppress(OSError):
             self.file.unlink(missing_ok=True)
@@ -175,9 +168,9 @@ def find_crash_recovery_files(folder: Path) -> list[RecoveredDocument]:
     found = []
     ContainedFolder(folder).remove_temporary_files()
     with suppress(OSError):
-        for file in [*folder.glob(f"*{_KEPT}"), *folder.glob(f"*{_LOCK}")]:
-            if _is_abandoned(file.with_suffix(_LOCK)) and file.suffix == _KEPT:
-                found += _recovered_documents(file)
+        for file in [*folder.glob(f"*{_RECOVERY}"), *folder.glob(f"*{_LOCK}")]:
+            if _is_abandoned(file.with_suffix(_LOCK)) and file.suffix == _RECOVERY:
+                found += _read_recovery_file(file)
     return sorted(found, key=lambda left: left.when, reverse=True)
 
 
@@ -189,7 +182,7 @@ def _is_abandoned(path: Path) -> bool:
     return True
 
 
-def _recovered_documents(file: Path) -> list[RecoveredDocument]:
+def _read_recovery_file(file: Path) -> list[RecoveredDocument]:
     try:
         with open_regular_file(file) as opened:
             when = datetime.fromtimestamp(os.fstat(opened.fileno()).st_mtime, UTC)

@@ -33,13 +33,7 @@ SCHEMA_VERSION = 9
 Tree = dict[str, Any]
 
 
-def _without_captured(tree: Tree) -> Tree:
-    """Add the empty fields of captured attention (schema 1 to 2)."""
-    none = {"captured": None, "labels": ""}
-    return _add_fields(_add_fields(tree, none, "document"), none, "view", "comparison", "document")
-
-
-def _with_layer(tree: Tree) -> Tree:
+def _move_index_to_layer(tree: Tree) -> Tree:
     """Use the index of captured attention as a layer instead of a text (schema 2 to 3)."""
     document, view = tree.get("document"), tree.get("view")
     is_captured = isinstance(document, dict) and document.get("captured") is not None
@@ -48,23 +42,9 @@ def _with_layer(tree: Tree) -> Tree:
     return _add_fields(tree, {"layer": 0}, "view")
 
 
-def _with_large(tree: Tree) -> Tree:
-    """Add an empty choice of the enlarged stage (schema 3 to 4)."""
-    return _add_fields(tree, {"large": None}, "view")
-
-
-def _with_vectors(tree: Tree) -> Tree:
-    """Add the optional query, key and value vectors of captured attention (schema 4 to 5)."""
-    none = {"vectors": None}
-    whole = _add_fields(tree, none, "document", "captured")
-    return _add_fields(whole, none, "view", "comparison", "document", "captured")
-
-
-def _with_model(tree: Tree) -> Tree:
+def _add_model(tree: Tree) -> Tree:
     """Add an empty model and order heads by layer (schema 5 to 6)."""
-    none = {"model": None}
-    whole = _add_fields(_add_fields(tree, none, "document"), none, "view", "comparison", "document")
-    return _add_fields(whole, {"head_order": "layer"}, "view")
+    return _add_fields(_add_document_fields(tree, {"model": None}), {"head_order": "layer"}, "view")
 
 
 _VECTORS_BEFORE_7: Tree = {
@@ -80,41 +60,25 @@ _SPEC_BEFORE_7: Tree = {"block": "none", "d_ff": 0, "activation": "relu"}
 """Fields of a module specification that schema 7 added, with their defaults."""
 
 
-def _with_layer_of_cells(tree: Tree) -> Tree:
+def _add_cell_layers_and_edits(tree: Tree) -> Tree:
     """Add layers of cells, head edits, and fields of specs and vectors (schema 6 to 7)."""
     view = tree.get("view")
     whole = {**tree, "view": _add_cell_layers(view)} if isinstance(view, dict) else tree
     whole = _add_fields(whole, {"is_of_all_heads": False}, "view", "painting")
-    for way in (("document",), ("view", "comparison", "document")):
-        whole = _add_fields(whole, _SPEC_BEFORE_7, *way, "spec")
-        whole = _change_table(whole, _with_edits, *way, "model")
-        whole = _add_fields(whole, {"patches": None}, *way, "captured")
-        whole = _add_fields(whole, _VECTORS_BEFORE_7, *way, "captured", "vectors")
-    return whole
+    whole = _add_document_fields(whole, _SPEC_BEFORE_7, "spec")
+    whole = _change_documents(whole, _convert_heads_off, "model")
+    whole = _add_document_fields(whole, {"patches": None}, "captured")
+    return _add_document_fields(whole, _VECTORS_BEFORE_7, "captured", "vectors")
 
 
-def _with_weights_source(tree: Tree) -> Tree:
-    """Add an empty source of custom weights (schema 7 to 8)."""
-    none = {"weights_source": ""}
-    return _add_fields(_add_fields(tree, none, "document"), none, "view", "comparison", "document")
-
-
-def _with_variants(tree: Tree) -> Tree:
-    """Add the settings of attention variants (schema 8 to 9).
-
-    A missing setting has its default, with which an older document computes the same numbers.
-    """
-    whole = _change_table(tree, _add_settings, "document", "spec")
-    return _change_table(whole, _add_settings, "view", "comparison", "document", "spec")
-
-
-def _add_settings(spec: Tree) -> Tree:
+def _add_default_settings(spec: Tree) -> Tree:
+    """Add the missing settings of a specification, which change none of its numbers."""
     defaults: Tree = to_builtins(AttentionSpec())
     unsaved = UNSAVED_FIELDS[AttentionSpec]
     return {**{name: defaults[name] for name in defaults if name not in unsaved}, **spec}
 
 
-def _with_edits(model: Tree) -> Tree:
+def _convert_heads_off(model: Tree) -> Tree:
     """Convert the switched-off heads of a model to edits and add its other new fields."""
     rest = {name: value for name, value in model.items() if name != "heads_off"}
     heads = model.get("heads_off")
@@ -146,29 +110,40 @@ def _add_cell_layers(part: Any) -> Any:
     return {**whole, "layer": None} if whole.keys() == OLD_CELL_FIELDS else whole
 
 
-def _add_fields(tree: Tree, more: Tree, *way: str) -> Tree:
+def _add_document_fields(tree: Tree, fields: Tree, *path: str) -> Tree:
+    """Add fields to the table at a path in the document, and in that of a comparison."""
+    return _change_documents(tree, lambda table: {**table, **fields}, *path)
+
+
+def _change_documents(tree: Tree, change: Callable[[Tree], Tree], *path: str) -> Tree:
+    """Apply a function to the table at a path in the document, and in that of a comparison."""
+    tree = _change_table(tree, change, "document", *path)
+    return _change_table(tree, change, "view", "comparison", "document", *path)
+
+
+def _add_fields(tree: Tree, fields: Tree, *path: str) -> Tree:
     """Add fields to the table at a path; a missing path is left for decoding to reject."""
-    return _change_table(tree, lambda table: {**table, **more}, *way)
+    return _change_table(tree, lambda table: {**table, **fields}, *path)
 
 
-def _change_table(tree: Tree, change: Callable[[Tree], Tree], *way: str) -> Tree:
+def _change_table(tree: Tree, change: Callable[[Tree], Tree], *path: str) -> Tree:
     """Apply a function to the table at a path; a missing path is left unchanged."""
-    if not way:
+    if not path:
         return change(tree)
-    step, *rest = way
+    step, *rest = path
     inner = tree.get(step)
     return {**tree, step: _change_table(inner, change, *rest)} if isinstance(inner, dict) else tree
 
 
 MIGRATIONS: dict[int, Callable[[Tree], Tree]] = {
-    1: _without_captured,
-    2: _with_layer,
-    3: _with_large,
-    4: _with_vectors,
-    5: _with_model,
-    6: _with_layer_of_cells,
-    7: _with_weights_source,
-    8: _with_variants,
+    1: lambda tree: _add_document_fields(tree, {"captured": None, "labels": ""}),
+    2: _move_index_to_layer,
+    3: lambda tree: _add_fields(tree, {"large": None}, "view"),
+    4: lambda tree: _add_document_fields(tree, {"vectors": None}, "captured"),
+    5: _add_model,
+    6: _add_cell_layers_and_edits,
+    7: lambda tree: _add_document_fields(tree, {"weights_source": ""}),
+    8: lambda tree: _change_documents(tree, _add_default_settings, "spec"),
 }
 """Migrations of a ``document.json`` to the next schema, by schema number."""
 
@@ -231,23 +206,17 @@ DOCUMENT_CODING = JsonCoding(_NAMES, UNSAVED_FIELDS)
 def saved_part(view: View) -> View:
     """Return the saved part of a view, equal to the view read back from a file.
 
-    The hovered cell, the window's layout and the lesson are reset, and playback is stopped. A
-    comparison loses its kept run, and is dropped if the document of that run is unknown.
+    Fields that are not saved have their defaults. A comparison loses its kept run, and is dropped
+    if the document of that run is unknown.
     """
-    comparison = _lasting_comparison(view.comparison)
+    comparison = _saved_comparison(view.comparison)
     pinned = view.pinned
     if pinned and view.comparison and not comparison:
         pinned = replace(pinned, part=ComparedSide.PLAIN)
-    usual = View()
+    default = View()
     return replace(
         view,
-        hovered=usual.hovered,
-        lesson=usual.lesson,
-        panes=usual.panes,
-        room=usual.room,
-        small_room=usual.small_room,
-        attribution=usual.attribution,
-        scatter=usual.scatter,
+        **{name: getattr(default, name) for name in UNSAVED_FIELDS[View]},
         pinned=pinned,
         playhead=replace(view.playhead, is_playing=False),
         table=replace(view.table, problem="", document=None),
@@ -255,7 +224,7 @@ def saved_part(view: View) -> View:
     )
 
 
-def _lasting_comparison(comparison: Comparison | None) -> Comparison | None:
+def _saved_comparison(comparison: Comparison | None) -> Comparison | None:
     if comparison is None or (
         comparison.against is ComparisonKind.KEPT and not comparison.document
     ):

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 MAX_PATH_LENGTH = 4096
 _SHA256 = "[0-9a-f]{64}"
-_SERVER = r"[A-Za-z0-9.-]{1,253}:[0-9]{1,5}"
+_HOST_AND_PORT = r"[A-Za-z0-9.-]{1,253}:[0-9]{1,5}"
 
 
 def check_document(document: Document, view: View) -> None:
@@ -62,20 +62,20 @@ def check_document(document: Document, view: View) -> None:
     """
     compared = view.comparison and view.comparison.document
     for one in (document, compared) if compared else (document,):
-        _require(_check_matrices(one))
-        _require(_check_settings(one))
+        _raise_if_invalid(_check_matrices(one))
+        _raise_if_invalid(_check_settings(one))
         if one.captured:
-            _require(check_header(one.captured))
-            _require(check_values(one.captured))
+            _raise_if_invalid(check_header(one.captured))
+            _raise_if_invalid(check_values(one.captured))
         if one.model:
-            _require(_check_model(one.model))
-    _require(_check_view(view))
-    _require(_check_colours(view.colouring))
+            _raise_if_invalid(_check_model(one.model))
+    _raise_if_invalid(_check_view(view))
+    _raise_if_invalid(_check_colours(view.colouring))
     if view.comparison:
-        _require(_check_comparison(view.comparison))
+        _raise_if_invalid(_check_comparison(view.comparison))
 
 
-def _require(claims: Iterator[NumberCheck]) -> None:
+def _raise_if_invalid(claims: Iterator[NumberCheck]) -> None:
     for holds, what in claims:
         if not holds:
             raise DamagedError(f"contains an invalid value: {what}.")
@@ -86,9 +86,9 @@ def _check_matrices(document: Document) -> Iterator[NumberCheck]:
     for cells in (spec.own_mask, spec.own_kept):
         if cells:
             yield is_packed_mask(cells), "a matrix of zeros and ones"
-    given = (spec.own_input,) if spec.own_input else ()
-    for numbers in (*given, *(matrix for _, matrix in spec.own_weights)):
-        yield _is_filled(numbers), "a matrix of numbers"
+    inputs = (spec.own_input,) if spec.own_input else ()
+    for numbers in (*inputs, *(matrix for _, matrix in spec.own_weights)):
+        yield _is_valid_matrix(numbers), "a matrix of numbers"
 
 
 def _check_settings(document: Document) -> Iterator[NumberCheck]:
@@ -102,14 +102,14 @@ def _check_settings(document: Document) -> Iterator[NumberCheck]:
         yield False, f"“{wrong.label}” of {value}"
 
 
-def _is_filled(own: NumberMatrix) -> bool:
+def _is_valid_matrix(own: NumberMatrix) -> bool:
     if min(own.rows, own.columns) < 0 or len(own.numbers) != 8 * own.rows * own.columns:
         return False
     return bool(np.isfinite(own.array()).all())
 
 
 def _check_model(model: ModelSource) -> Iterator[NumberCheck]:
-    is_server = _is_server(parse_server_address(model.folder))
+    is_server = re.fullmatch(_HOST_AND_PORT, parse_server_address(model.folder)) is not None
     yield is_server or _is_local(model.folder), "a model's folder"
     yield len(model.name) <= MAX_PATH_LENGTH, "a model's name"
     yield re.fullmatch(_SHA256, model.fingerprint) is not None, "a model's fingerprint"
@@ -121,11 +121,6 @@ def _check_model(model: ModelSource) -> Iterator[NumberCheck]:
     count = len(model.layers)
     are_layers = all(0 <= layer < MAX_VALUES["heads"] for layer in model.layers)
     yield are_layers and count <= MAX_LAYERS, "a list of model layers"
-
-
-def _is_server(server: str) -> bool:
-    """Whether a string consists of only a host and a port."""
-    return re.fullmatch(_SERVER, server) is not None
 
 
 def _is_local(path: str) -> bool:

@@ -268,7 +268,7 @@ class RunFolder(Struct, frozen=True):
         return ()
 
     def _list_snapshots(self) -> tuple[int, ...]:
-        names = map(_SNAPSHOT_NAME.fullmatch, self._snapshot_folder.names())
+        names = map(_SNAPSHOT_NAME.fullmatch, self._snapshot_folder.list_names())
         return tuple(sorted(int(found[1]) for found in names if found))
 
     def begin(self, about: RunMetadata) -> None:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from visualizer.errors import InputError
 from visualizer.models.attention_recorder import HeadCut, RecordingMethod
-from visualizer.models.model_source import heads_in_words
+from visualizer.models.model_source import describe_heads
 from visualizer.models.recorded_runs import number_calls
 from visualizer.models.text_model import PIXELS_ARGUMENT
 
@@ -94,7 +94,7 @@ class EditableHeads:
             module = self._module_of(given, layer, head)
             if within := [cell for cell in cells if min(cell) >= 0 and max(cell) < tokens]:
                 queries, keys = zip(*within, strict=True)
-                cut = HeadCut(queries, keys, heads_in_words(((layer, head),)))
+                cut = HeadCut(queries, keys, describe_heads(((layer, head),)))
                 found.setdefault(module, {})[head] = cut
         return found
 

@@ -14,7 +14,6 @@ import json
 import os
 import re
 import shutil
-import stat
 import threading
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -42,6 +41,7 @@ from visualizer.models.repository_offer import RepositoryFile, RepositoryOffer
 from visualizer.progress import no_progress
 from visualizer.storage import atomic_file
 from visualizer.storage.file_lock import FileLock
+from visualizer.storage.link_safe_folder import ContainedFile
 from visualizer.storage.program_folders import free_bytes
 
 if TYPE_CHECKING:
@@ -50,6 +50,9 @@ if TYPE_CHECKING:
 
     from visualizer.progress import Progress
 
+    FileProgress = Callable[[int], None]
+    """Called with the number of bytes of the file that are available."""
+
 CHUNK_BYTES = 2**18
 MAX_QUEUED_CHUNKS = 4
 """Maximum number of chunks that are received ahead."""
@@ -57,7 +60,7 @@ POLL_S = 0.05
 """Interval between checks whether the response is still wanted, while the server is silent."""
 
 
-class HubAnswer:
+class HubResponse:
     """A response while it arrives.
 
     A thread receives it, because neither a DNS lookup nor a connection attempt can be interrupted.
@@ -67,12 +70,14 @@ class HubAnswer:
     ----------
     request : callable
         Sends the request, and returns the response.
-    go_on : callable
+    check_wanted : callable
         Called while the server is silent; raising an exception abandons the response.
     """
 
-    def __init__(self, request: Callable[[], HTTPResponse], go_on: Callable[[], object]) -> None:
-        self._request, self._check_wanted = request, go_on
+    def __init__(
+        self, request: Callable[[], HTTPResponse], check_wanted: Callable[[], object]
+    ) -> None:
+        self._request, self._check_wanted = request, check_wanted
         self._has_left = threading.Event()
         self._chunks: Queue[HTTPResponse | bytes | Exception] = Queue(MAX_QUEUED_CHUNKS)
         threading.Thread(target=self._receive_response, daemon=True).start()
@@ -175,7 +180,7 @@ def look_up_repository(
     commit, files = _select_files(name, description)
     folder = cache / f"models--{name.replace('/', '--')}"
     try:
-        missing = sum(file.size - _bytes_there(folder, file) for file in files)
+        missing = sum(file.size - _cached_bytes(folder, file) for file in files)
         free = free_bytes(cache)
     except OSError as error:
         raise _download_error(
@@ -217,8 +222,8 @@ def download_model(
             for file in sorted(offer.files, key=lambda file: file.size):
                 if not (blobs / file.blob).is_file():
                     url = f"{endpoint}/{offer.repository}/resolve/{offer.commit}/{quote(file.name)}"
-                    counted = _FileProgress(progress, done, offer.bytes)
-                    _download_file(file, url, blobs, counted, environment)
+                    report = partial(_report_file_progress, progress, done, offer.bytes)
+                    _download_file(file, url, blobs, report, environment)
                 if file.name in CODE_FILES:  # before the weights, which are large
                     check_no_custom_code(file.name, json.loads((blobs / file.blob).read_bytes()))
                 done += file.size
@@ -265,7 +270,7 @@ def _select_files(name: str, listing: Any) -> tuple[str, tuple[RepositoryFile, .
     return commit, tuple(file for file in files if file)
 
 
-def _read_file_list(answer: HubAnswer) -> Any:
+def _read_file_list(answer: HubResponse) -> Any:
     """Return the list sent by the hub; None if it is too long."""
     text = bytearray()
     for chunk in answer.chunks():
@@ -289,7 +294,7 @@ def _parse_file(listed: Mapping[str, Any]) -> RepositoryFile | None:
     return RepositoryFile(name, size, blob)
 
 
-def _bytes_there(folder: Path, file: RepositoryFile) -> int:
+def _cached_bytes(folder: Path, file: RepositoryFile) -> int:
     """Return the number of bytes of a file in the cache, complete or partial."""
     for name in (file.blob, f"{file.blob}.incomplete"):
         with suppress(OSError):
@@ -314,15 +319,15 @@ class _SafeRedirectHandler(HTTPRedirectHandler):
 
 @contextmanager
 def _open_url(
-    url: str, environment: Mapping[str, str], go_on: Callable[[], object], start: int = 0
-) -> Iterator[HubAnswer]:
+    url: str, environment: Mapping[str, str], check_wanted: Callable[[], object], start: int = 0
+) -> Iterator[HubResponse]:
     request = Request(url, headers={"User-Agent": "attention-visualizer"})
     if token := environment.get("HF_TOKEN", "").strip():
         request.add_unredirected_header("Authorization", f"Bearer {token}")
     if start:
         request.add_header("Range", f"bytes={start}-")
-    answer = HubAnswer(
-        partial(build_opener(_SafeRedirectHandler).open, request, timeout=TIMEOUT_S), go_on
+    answer = HubResponse(
+        partial(build_opener(_SafeRedirectHandler).open, request, timeout=TIMEOUT_S), check_wanted
     )
     try:
         yield answer
@@ -339,84 +344,77 @@ def _hub_endpoint(environment: Mapping[str, str]) -> str:
     return endpoint
 
 
-class _FileProgress:
-    """Reports the progress of one file as a part of the whole download."""
-
-    def __init__(self, progress: Progress, before: int, of: int) -> None:
-        self._progress, self._before, self._of = progress, before, of
-
-    def __call__(self, done: int) -> None:
-        self._progress(self._before + done, self._of)
+def _report_file_progress(progress: Progress, before: int, of: int, done: int) -> None:
+    """Report the progress of one file as a part of the whole download."""
+    progress(before + done, of)
 
 
 def _download_file(
-    file: RepositoryFile, url: str, blobs: Path, tell: _FileProgress, environment: Mapping[str, str]
+    file: RepositoryFile,
+    url: str,
+    blobs: Path,
+    report: FileProgress,
+    environment: Mapping[str, str],
 ) -> None:
     """Download a file, resuming an earlier download."""
-    begun = blobs / f"{file.blob}.incomplete"
-    with os.fdopen(os.open(begun, _OPEN_FLAGS, 0o644), "r+b") as out:
-        if not stat.S_ISREG(os.fstat(out.fileno()).st_mode):
-            raise OSError(errno.EINVAL, "not a regular file", str(begun))
-        digest, done = _hash_existing(out, file, tell)
-        if done < file.size:
-            digest, done = _receive_file(out, file, url, digest, done, tell, environment)
-        if done < file.size:
+    incomplete = ContainedFile.at(blobs / f"{file.blob}.incomplete")
+    with os.fdopen(incomplete.open_descriptor(os.O_RDWR | os.O_CREAT, 0o644), "r+b") as out:
+        part = _PartialFile(out, file, report)
+        if part.size < file.size:
+            _receive_file(part, url, environment)
+        if part.size < file.size:
             raise _download_error("The connection was lost. Download again to resume.")
-        if digest.hexdigest() != file.blob:
-            out.truncate(0)
+        if part.digest.hexdigest() != file.blob:
+            part.clear()
             raise _download_error(
                 f"{file.name} was damaged in transit (wrong hash). Download again."
             )
-    begun.replace(blobs / file.blob)
+    incomplete.path.replace(blobs / file.blob)
 
 
-_OPEN_FLAGS = (
-    os.O_RDWR | os.O_CREAT
-    | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
-)  # fmt: skip
+class _PartialFile:
+    """A file that is being downloaded, with the size and the hash of the part that is there."""
+
+    def __init__(self, out: IO[bytes], file: RepositoryFile, report: FileProgress) -> None:
+        self._out, self._file, self._report = out, file, report
+        self.digest, self.size = _new_digest(file), 0
+        if os.fstat(out.fileno()).st_size > file.size:
+            self.clear()
+        while chunk := out.read(CHUNK_BYTES):
+            self._count(chunk)
+
+    def clear(self) -> None:
+        """Remove the content."""
+        self._out.seek(0)
+        self._out.truncate(0)
+        self.digest, self.size = _new_digest(self._file), 0
+
+    def append(self, chunk: bytes) -> None:
+        """Append bytes; raise an error if the file becomes larger than announced."""
+        if self.size + len(chunk) > self._file.size:
+            self.clear()
+            raise _download_error(f"{self._file.name} is larger than expected. Download again.")
+        self._out.write(chunk)
+        self._count(chunk)
+
+    def _count(self, chunk: bytes) -> None:
+        self.digest.update(chunk)
+        self.size += len(chunk)
+        self.report_size()
+
+    def report_size(self) -> None:
+        """Report the size of the part, which may cancel the download."""
+        self._report(self.size)
 
 
-def _receive_file(
-    out: IO[bytes],
-    file: RepositoryFile,
-    url: str,
-    digest: Any,
-    done: int,
-    tell: _FileProgress,
-    environment: Mapping[str, str],
-) -> tuple[Any, int]:
-    with _open_url(url, environment, partial(tell, done), done) as answer:
-        is_resumed = answer.status == 206 and (
-            answer.headers.get("Content-Range", "").startswith(f"bytes {done}-")
-        )
-        if not is_resumed:  # the server sends the whole file
-            digest, done = _new_digest(file), 0
-            out.seek(0)
-            out.truncate(0)
-        for chunk in answer.chunks():
-            done += len(chunk)
-            if done > file.size:
-                out.truncate(0)
-                raise _download_error(f"{file.name} is larger than expected. Download again.")
-            out.write(chunk)
-            digest.update(chunk)
-            tell(done)
-    return digest, done
-
-
-def _hash_existing(out: IO[bytes], file: RepositoryFile, tell: _FileProgress) -> tuple[Any, int]:
-    """Return the hash and the size of the existing part of a file."""
-    digest, done = _new_digest(file), 0
-    while chunk := out.read(CHUNK_BYTES):
-        done += len(chunk)
-        if done > file.size:
-            out.seek(0)
-            out.truncate(0)
-            return _new_digest(file), 0
-        digest.update(chunk)
-        tell(done)
-    return digest, done
+def _receive_file(part: _PartialFile, url: str, environment: Mapping[str, str]) -> None:
+    """Download the rest of a file, or all of it if the server cannot resume."""
+    with _open_url(url, environment, part.report_size, part.size) as response:
+        content_range = response.headers.get("Content-Range", "")
+        if response.status != 206 or not content_range.startswith(f"bytes {part.size}-"):
+            part.clear()
+        for chunk in response.chunks():
+            part.append(chunk)
 
 
 def _new_digest(file: RepositoryFile) -> Any:

@@ -109,11 +109,11 @@ def find_lab_model(path: Path) -> LabModelFiles:
 
 def _find_in_folder(path: Path) -> LabModelFiles:
     folder = RunFolder(path)
-    about, kept = folder.read_metadata(), folder.snapshots()
+    about, snapshots = folder.read_metadata(), folder.snapshots()
     if folder.checkpoint.exists():
         return LabModelFiles(path, about, folder.checkpoint, is_checkpoint=True)
-    if kept:
-        return LabModelFiles(path, about, folder.snapshot(kept[-1]), is_checkpoint=False)
+    if snapshots:
+        return LabModelFiles(path, about, folder.snapshot(snapshots[-1]), is_checkpoint=False)
     raise InputError("folder", f"The training run in {path} has not saved any weights yet.")
 
 

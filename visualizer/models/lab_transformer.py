@@ -241,7 +241,7 @@ class LabTokenizer:
         """Return the tokens with these ids."""
         return self.vocabulary.ids_to_tokens(numbers)
 
-    def as_users_message(self, text: str, name: str) -> str:
+    def format_user_message(self, text: str, name: str) -> str:
         """Reject the text: lab models have no chat template."""
         raise missing_template_error(name)
 

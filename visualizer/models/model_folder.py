@@ -21,7 +21,6 @@ from visualizer.brief_repr import brief_repr
 from visualizer.errors import InputError, system_error_reason
 from visualizer.format import format_size
 from visualizer.language.first_probe_text import choose_probe_text
-from visualizer.models.model_inputs import check_input_kind, unused_parts_notice
 from visualizer.models.model_path import (
     GGUF_ERROR,
     broken_link_message,
@@ -30,6 +29,7 @@ from visualizer.models.model_path import (
     is_cached_repository,
     repository_name,
 )
+from visualizer.models.supported_inputs import check_input_kind, unused_parts_notice
 from visualizer.optional_packages import missing_package_message
 from visualizer.storage.regular_file import check_regular_file, open_regular_file
 
@@ -67,7 +67,7 @@ _LIMITS = (
     (re.compile("|".join(map(re.escape, VOCABULARY_FILES))), MAX_VOCABULARY_BYTES),
 )  # fmt: skip
 _LAYER_COUNT = re.compile(r"(num|n|encoder|decoder)_(\w+_)?(layers?|blocks?)|(num_)?depth")
-_LAYER_COUNTS = ("depths", "block_sizes", "attention_types", "stage_num_blocks")
+_LAYER_LISTS = ("depths", "block_sizes", "attention_types", "stage_num_blocks")
 """Names of settings that list the number of layers for parts of a model."""
 
 
@@ -84,33 +84,33 @@ def check_file_sizes(folder: Path) -> None:
     InputError
         With field ``model`` and the name of the file.
     """
-    for path in _files_read(folder):
+    for path in _list_files(folder):
         limit = size_limit(path.name)
         if limit is None:
             continue
         try:
             size = check_regular_file(path).st_size
         except FileNotFoundError:
-            raise _rejection_error(broken_link_message(path)) from None
+            raise InputError("model", broken_link_message(path)) from None
         except OSError as error:
-            raise _rejection_error(
-                f"Cannot read “{path.name}”: {system_error_reason(error)}."
+            raise InputError(
+                "model", f"Cannot read “{path.name}”: {system_error_reason(error)}."
             ) from error
         if size > limit:
             sentence = (
                 f"“{path.name}” is too large: {format_size(size)}, limit {format_size(limit)}"
             )
-            raise _rejection_error(f"{sentence}. Check that it belongs to this model.")
+            raise InputError("model", f"{sentence}. Check that it belongs to this model.")
 
 
-def _files_read(folder: Path) -> Iterator[Path]:
+def _list_files(folder: Path) -> Iterator[Path]:
     try:
         yield from sorted(folder.iterdir())
         if (folder / TEMPLATES_FOLDER).is_dir():
             yield from sorted((folder / TEMPLATES_FOLDER).iterdir())
     except OSError as error:
         sentence = f"Cannot read the folder “{folder.name}”: {system_error_reason(error)}."
-        raise _rejection_error(sentence) from error
+        raise InputError("model", sentence) from error
 
 
 def check_counts(config: Mapping[str, Any]) -> None:
@@ -121,54 +121,33 @@ def check_counts(config: Mapping[str, Any]) -> None:
     InputError
         With field ``model`` and the name of the setting.
     """
-    if _count_values(config) > MAX_VALUES:
-        raise _rejection_error(f"config.json is invalid: it has more than {MAX_VALUES:,} values.")
-    for settings in _nested_configs(config):
-        for name, value in settings.items():
+    if sum(1 for _ in _nested_values(config)) > MAX_VALUES:
+        raise InputError(
+            "model", f"config.json is invalid: it has more than {MAX_VALUES:,} values."
+        )
+    for part in _nested_values(config):
+        for name, value in part.items() if isinstance(part, dict) else ():
             limit = MAX_LABELS if name == "num_labels" else MAX_LAYERS
             is_count = name == "num_labels" or _LAYER_COUNT.fullmatch(name)
-            if name in _LAYER_COUNTS or (is_count and isinstance(value, int)):
-                count = sum(_whole_numbers(value))
+            if name in _LAYER_LISTS or (is_count and isinstance(value, int)):
+                count = sum(max(0, each) for each in _nested_values(value) if type(each) is int)
                 if count > limit:
-                    raise _rejection_error(
-                        f"config.json is invalid: {name} must be at most {limit:,}, not {count:,}."
+                    raise InputError(
+                        "model",
+                        f"config.json is invalid: {name} must be at most {limit:,}, not {count:,}.",
                     )
 
 
-def _nested_configs(config: object) -> Iterator[Mapping[str, Any]]:
-    """Yield a configuration and the configurations of its parts, at any depth."""
-    pending = [config]
-    while pending:
-        part = pending.pop()
-        if isinstance(part, dict):
-            yield part
-            pending += part.values()
-
-
-def _count_values(config: object) -> int:
-    """Count the values in a configuration, at any depth."""
-    count, pending = 0, [config]
-    while pending:
-        part = pending.pop()
-        values = part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
-        count += len(values)
-        pending += values
-    return count
-
-
-def _whole_numbers(value: object) -> Iterator[int]:
-    """Yield an integer, or those in nested lists."""
+def _nested_values(value: object) -> Iterator[object]:
+    """Yield a JSON value and all values in it, at any depth that the file may have."""
     pending = [value]
     while pending:
-        each = pending.pop()
-        if type(each) is int:
-            yield max(0, each)
-        elif isinstance(each, list):
-            pending += each
-
-
-def _rejection_error(sentence: str) -> InputError:
-    return InputError("model", sentence)
+        part = pending.pop()
+        yield part
+        if isinstance(part, dict):
+            pending += part.values()
+        elif isinstance(part, list):
+            pending += part
 
 
 TRANSFORMERS_MISSING_ERROR = missing_package_message("transformers", "Opening models")
@@ -195,7 +174,7 @@ MERGE_COMMAND = (
     "m.merge_and_unload().save_pretrained('MERGED')\". Then open MERGED."
 )
 """Instructions for merging an adapter into its model."""
-_PART = 2**20
+_HASHED_BYTES = 2**20
 """Bytes at each end of a weights file that are hashed for the fingerprint."""
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.txt", "vocab.json", "spiece.model")
 _LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "encoder_layers", "num_layers")
@@ -348,13 +327,15 @@ def check_image_config(path: Path) -> None:
     )
     check_no_custom_code(IMAGE_CONFIG_FILE, settings)
     if not isinstance(settings, dict):
-        raise _model_error(f"{IMAGE_CONFIG_FILE} is invalid: it must contain a JSON object.")
+        raise InputError("model", f"{IMAGE_CONFIG_FILE} is invalid: it must contain a JSON object.")
     for name in ("size", "crop_size", "pad_size"):
         value = settings.get(name)
         sizes = [*value.values()] if isinstance(value, dict) else [value]
         if any(isinstance(size, int | float) and size > MAX_IMAGE_SIDE_PX for size in sizes):
             limit = f"{MAX_IMAGE_SIDE_PX:,} pixels"
-            raise _model_error(f"{IMAGE_CONFIG_FILE} is invalid: “{name}” must be at most {limit}.")
+            raise InputError(
+                "model", f"{IMAGE_CONFIG_FILE} is invalid: “{name}” must be at most {limit}."
+            )
 
 
 def compute_fingerprint(config: Mapping[str, Any], files: Sequence[Path]) -> str:
@@ -363,18 +344,20 @@ def compute_fingerprint(config: Mapping[str, Any], files: Sequence[Path]) -> str
     It covers the whole configuration. Weights files can be large, so only their names, sizes,
     beginnings (with the names and sizes of all tensors) and ends are hashed.
     """
-    made = hashlib.sha256(json.dumps(config, sort_keys=True).encode("utf-8", "surrogatepass"))
+    digest = hashlib.sha256(json.dumps(config, sort_keys=True).encode("utf-8", "surrogatepass"))
     try:
         for name in files:
             with open_regular_file(name) as file:
                 size = file.seek(0, SEEK_END)
-                made.update(f"{name.name}\0{size}\0".encode())
-                for place in (0, max(0, size - _PART)):
+                digest.update(f"{name.name}\0{size}\0".encode())
+                for place in (0, max(0, size - _HASHED_BYTES)):
                     file.seek(place)
-                    made.update(file.read(_PART))
+                    digest.update(file.read(_HASHED_BYTES))
     except OSError as error:
-        raise _model_error(f"Cannot read the weights: {system_error_reason(error)}.") from error
-    return made.hexdigest()
+        raise InputError(
+            "model", f"Cannot read the weights: {system_error_reason(error)}."
+        ) from error
+    return digest.hexdigest()
 
 
 def model_name(path: Path) -> str:
@@ -410,20 +393,21 @@ def _read_config(path: Path) -> dict[str, Any]:
     check_file_sizes(path)
     if not (path / CONFIG_FILE).exists():
         if adapter := _adapter_only_message(path):
-            raise _model_error(adapter)
+            raise InputError("model", adapter)
         if file := next(path.glob("*.gguf"), None):
-            raise _model_error(GGUF_ERROR.format(name=file.name))
+            raise InputError("model", GGUF_ERROR.format(name=file.name))
     config = _read_json(
         path / CONFIG_FILE, f"“{path.name}” is not a model folder: it has no config.json."
     )
     if not isinstance(config, dict):
-        raise _model_error("config.json is invalid: it must contain a JSON object.")
+        raise InputError("model", "config.json is invalid: it must contain a JSON object.")
     check_no_custom_code(CONFIG_FILE, config)
     if (path / TOKENIZER_CONFIG_FILE).exists():
         check_no_custom_code(TOKENIZER_CONFIG_FILE, _read_json(path / TOKENIZER_CONFIG_FILE, ""))
     if "transformers_weights" in config:
-        raise _model_error(
-            "config.json names weights files other than model.safetensors, which is not supported."
+        raise InputError(
+            "model",
+            "config.json names weights files other than model.safetensors, which is not supported.",
         )
     check_counts(config)
     return config
@@ -439,9 +423,10 @@ def _find_count(config: dict[str, Any], names: Sequence[str]) -> int:
 def check_no_custom_code(name: str, settings: Any) -> None:
     """Reject settings that would run custom code."""
     if isinstance(settings, dict) and "auto_map" in settings:
-        raise _model_error(
+        raise InputError(
+            "model",
             f"{name} requires custom code (auto_map), which is never run. Open a model with an "
-            "architecture that is part of transformers."
+            "architecture that is part of transformers.",
         )
 
 
@@ -451,15 +436,17 @@ def _read_json(path: Path, without: str) -> Any:
         with open_regular_file(path) as file:
             text = file.read(limit + 1)
     except FileNotFoundError:
-        raise _model_error(without) from None
+        raise InputError("model", without) from None
     except OSError as error:
-        raise _model_error(f"Cannot read “{path.name}”: {system_error_reason(error)}.") from error
+        raise InputError(
+            "model", f"Cannot read “{path.name}”: {system_error_reason(error)}."
+        ) from error
     if len(text) > limit:
-        raise _model_error(f"“{path.name}” is too large: more than {format_size(limit)}.")
+        raise InputError("model", f"“{path.name}” is too large: more than {format_size(limit)}.")
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise _model_error(f"“{path.name}” is damaged: it is not valid JSON.") from error
+        raise InputError("model", f"“{path.name}” is damaged: it is not valid JSON.") from error
 
 
 def weight_files(path: Path) -> list[Path]:
@@ -471,30 +458,33 @@ def weight_files(path: Path) -> list[Path]:
         With field ``model`` if there are none or some are missing.
     """
     if shards := [each.name for each in path.iterdir() if _DISTRIBUTED.match(each.name)]:
-        raise _model_error(
+        raise InputError(
+            "model",
             f"{shards[0]} is a part of a distributed training checkpoint, which is not supported. "
-            "Save the model with save_pretrained and open that folder."
+            "Save the model with save_pretrained and open that folder.",
         )
     if (path / WEIGHTS_FILE).is_file():
         return [path / WEIGHTS_FILE]
     if (path / WEIGHTS_FILE).is_symlink():
-        raise _model_error(broken_link_message(path / WEIGHTS_FILE))
+        raise InputError("model", broken_link_message(path / WEIGHTS_FILE))
     if (path / INDEX_FILE).exists():
         index = _read_json(path / INDEX_FILE, "")
         places = index.get("weight_map") if isinstance(index, dict) else None
         if not isinstance(places, dict) or not all(isinstance(at, str) for at in places.values()):
-            raise _model_error(f"“{INDEX_FILE}” is damaged: its weight_map is missing or invalid.")
+            raise InputError(
+                "model", f"“{INDEX_FILE}” is damaged: its weight_map is missing or invalid."
+            )
         names = sorted({*places.values()})
         if wrong := [name for name in names if not re.fullmatch(r"[\w.-]+\.safetensors", name)]:
-            raise _model_error(
-                f"“{INDEX_FILE}” names “{wrong[0][:60]}”, which is not a valid file name."
+            raise InputError(
+                "model", f"“{INDEX_FILE}” names “{wrong[0][:60]}”, which is not a valid file name."
             )
         if missing := [name for name in names if not (path / name).is_file()]:
             count = f"{len(missing):,} of {len(names):,} weights files"
             sentence = f"{count} are missing, for example {missing[0]}."
-            raise _model_error(f"{sentence} {download_instructions(path)}")
+            raise InputError("model", f"{sentence} {download_instructions(path)}")
         return [path / name for name in names]
-    raise _model_error(_missing_weights_message(path))
+    raise InputError("model", _missing_weights_message(path))
 
 
 def _missing_weights_message(path: Path) -> str:
@@ -538,7 +528,7 @@ def list_tensors(files: Sequence[Path]) -> list[TensorHeader]:
     InputError
         With field ``model`` if a file is damaged, or has far too many tensors for its size.
     """
-    return [tensor for file in files for tensor in _list_tensors(file)]
+    return [tensor for file in files for tensor in _list_file_tensors(file)]
 
 
 def _measure_layers(weights: Sequence[TensorHeader], layers: int) -> LayerSizes:
@@ -555,7 +545,7 @@ def _measure_layers(weights: Sequence[TensorHeader], layers: int) -> LayerSizes:
     return LayerSizes(layers, sum(sums), read, max(sums))
 
 
-def _list_tensors(path: Path) -> list[TensorHeader]:
+def _list_file_tensors(path: Path) -> list[TensorHeader]:
     """List the tensors in a ``.safetensors`` file by its header, checked against the file size."""
     damaged = f"{path.name} is damaged: its content does not match its header."
     try:
@@ -563,34 +553,39 @@ def _list_tensors(path: Path) -> list[TensorHeader]:
             size = path.stat().st_size
             length = int.from_bytes(file.read(8), "little")
             if not 2 <= length <= size - 8:
-                raise _model_error(damaged)
-            held = size - 8 - length
-            if length > min(MAX_HEADER_BYTES, MAX_SMALL_HEADER_BYTES + held // 16):
-                sizes = f"{format_size(length)} for {format_size(held)} of tensors"
-                raise _model_error(f"{path.name} is damaged: its header is too large ({sizes}).")
+                raise InputError("model", damaged)
+            tensor_bytes = size - 8 - length
+            if length > min(MAX_HEADER_BYTES, MAX_SMALL_HEADER_BYTES + tensor_bytes // 16):
+                sizes = f"{format_size(length)} for {format_size(tensor_bytes)} of tensors"
+                raise InputError(
+                    "model", f"{path.name} is damaged: its header is too large ({sizes})."
+                )
             header = json.loads(file.read(length))
     except OSError as error:
-        raise _model_error(f"Cannot read {path.name}: {system_error_reason(error)}.") from error
+        raise InputError(
+            "model", f"Cannot read {path.name}: {system_error_reason(error)}."
+        ) from error
     except (ValueError, RecursionError) as error:
         if isinstance(error, InputError):
             raise
-        raise _model_error(damaged) from error
+        raise InputError("model", damaged) from error
     try:
         header.pop("__metadata__", None)
-        if len(header) > MAX_SMALL_TENSORS + held // BYTES_PER_TENSOR:
+        if len(header) > MAX_SMALL_TENSORS + tensor_bytes // BYTES_PER_TENSOR:
             sentence = f"{path.name} lists {len(header):,} tensors with a total size of only"
-            raise _model_error(
-                f"{sentence} {format_size(held)}. Check that it belongs to this model."
+            raise InputError(
+                "model",
+                f"{sentence} {format_size(tensor_bytes)}. Check that it belongs to this model.",
             )
         tensors = [_parse_tensor(name, each) for name, each in header.items()]
         end = max((each["data_offsets"][1] for each in header.values()), default=0)
     except (AttributeError, TypeError, LookupError, ValueError, OverflowError) as error:
         if isinstance(error, InputError):
             raise
-        raise _model_error(damaged) from error
+        raise InputError("model", damaged) from error
     # Each byte belongs to exactly one tensor.
-    if end != held or sum(each.bytes for each in tensors) != end:
-        raise _model_error(damaged)
+    if end != tensor_bytes or sum(each.bytes for each in tensors) != end:
+        raise InputError("model", damaged)
     return tensors
 
 
@@ -606,10 +601,6 @@ def _parse_tensor(name: str, described: Mapping[str, Any]) -> TensorHeader:
     if numbers * item != end - begin if item else numbers > 8 * (end - begin):
         raise ValueError
     return TensorHeader(name, kind, tuple(shape), end - begin)
-
-
-def _model_error(sentence: str) -> InputError:
-    return InputError("model", sentence)
 
 
 def positive_int(value: object) -> int:

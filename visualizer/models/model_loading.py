@@ -42,7 +42,6 @@ from visualizer.models.model_folder import (
     positive_int,
     read_model_folder,
 )
-from visualizer.models.model_inputs import check_main_input
 from visualizer.models.model_ranks import (
     SINGLE_RANK,
     DistributedRanks,
@@ -50,6 +49,7 @@ from visualizer.models.model_ranks import (
     Parallelism,
 )
 from visualizer.models.model_tokenizer import BackgroundTokenizer
+from visualizer.models.supported_inputs import check_main_input
 from visualizer.models.tokenizer_process import tokenizer_process
 from visualizer.optional_packages import require_package
 from visualizer.progress import CancelledError, no_progress

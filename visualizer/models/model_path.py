@@ -34,8 +34,8 @@ GGUF_ERROR = (
 def hub_cache(environment: Mapping[str, str] = os.environ) -> Path:
     """Return the download cache of Hugging Face's libraries."""
     for name in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
-        if given := environment.get(name):
-            return Path(given).expanduser()
+        if folder := environment.get(name):
+            return Path(folder).expanduser()
     if home := environment.get("HF_HOME"):
         return Path(home).expanduser() / "hub"
     cache = environment.get("XDG_CACHE_HOME") or "~/.cache"
@@ -106,27 +106,28 @@ def find_model_folder(path: Path, environment: Mapping[str, str] = os.environ) -
         if found := find_snapshot(whole):
             return found
         name = repository_name(whole)
-        raise _model_error(
-            f"The cache contains no snapshot of {name}. {_download_instructions(name)}"
+        raise InputError(
+            "model", f"The cache contains no snapshot of {name}. {_download_instructions(name)}"
         )
     if path.is_dir():
         return path
     if path.suffix.lower() == ".gguf":
-        raise _model_error(GGUF_ERROR.format(name=path.name))
+        raise InputError("model", GGUF_ERROR.format(name=path.name))
     if path.exists():
-        raise _model_error(
+        raise InputError(
+            "model",
             f"“{path.name}” is a file. Specify a model folder, with config.json and .safetensors "
-            "weights."
+            "weights.",
         )
     if path.is_symlink():
-        raise _model_error(f"“{path}” is a broken link: its target folder no longer exists.")
+        raise InputError("model", f"“{path}” is a broken link: its target folder no longer exists.")
     if not REPOSITORY_PATTERN.fullmatch(path.as_posix()):
-        raise _model_error(f"Folder not found: “{path}”.")
+        raise InputError("model", f"Folder not found: “{path}”.")
     cache = hub_cache(environment)
     if found := find_snapshot(cache / f"{CACHE_PREFIX}{path.as_posix().replace('/', '--')}"):
         return found
     sentence = f"Model not found: “{path}” is neither a folder in {Path.cwd()} nor in {cache}."
-    raise _model_error(f"{sentence} {_download_instructions(path.as_posix())}")
+    raise InputError("model", f"{sentence} {_download_instructions(path.as_posix())}")
 
 
 def broken_link_message(path: Path) -> str:
@@ -146,7 +147,3 @@ def _download_instructions(name: str) -> str:
         f"Download it with File > Open a model…, or with “hf download {name}”. Complete files are "
         "kept."
     )
-
-
-def _model_error(sentence: str) -> InputError:
-    return InputError("model", sentence)

@@ -40,20 +40,21 @@ def parse_server_address(place: str) -> str:
     return place.removeprefix(SERVER_SCHEME) if place.startswith(SERVER_SCHEME) else ""
 
 
-def heads_in_words(heads: Sequence[LayerAndHead]) -> str:
+def describe_heads(heads: Sequence[LayerAndHead]) -> str:
     """List heads, counted from 1: ``layer 18, heads 4–6, 9; layer 19, head 7``."""
     by_layer: dict[int, list[int]] = {}
     for layer, head in heads:
         by_layer.setdefault(layer, []).append(head + 1)
     layers = [*by_layer.items()]
     named = [
-        f"layer {layer + 1}, {_describe_heads(own)}" for layer, own in layers[:MAX_LISTED_HEADS]
+        f"layer {layer + 1}, {_describe_heads_of_layer(own)}"
+        for layer, own in layers[:MAX_LISTED_HEADS]
     ]
     rest = sum(len(own) for _, own in layers[MAX_LISTED_HEADS:])
     return "; ".join(named) + (f" and {rest:,} more" if rest else "")
 
 
-def _describe_heads(heads: Sequence[int]) -> str:
+def _describe_heads_of_layer(heads: Sequence[int]) -> str:
     """List heads of one layer, with ranges for consecutive numbers."""
     if len(heads) == 1:
         return f"head {heads[0]}"
@@ -135,25 +136,25 @@ class CutEdges(Struct, frozen=True):
         return self.layer, self.head
 
 
-def edits_in_words(edits: Mapping[LayerAndHead, str]) -> str:
+def describe_edits(edits: Mapping[LayerAndHead, str]) -> str:
     """Describe edits, grouped by kind: ``layer 1, heads 3, 7: off``.
 
     Parameters
     ----------
     edits : mapping
-        As in `ModelSource.short_description`.
+        As in `ModelSource.edit_descriptions`.
     """
     alike: dict[str, list[LayerAndHead]] = {}
     for place, becomes in edits.items():
         alike.setdefault(becomes, []).append(place)
-    named = [f"{heads_in_words(heads)}: {becomes}" for becomes, heads in alike.items()]
+    named = [f"{describe_heads(heads)}: {becomes}" for becomes, heads in alike.items()]
     rest = len(named) - MAX_LISTED_HEADS
     return " · ".join(named[:MAX_LISTED_HEADS]) + (f" and {rest:,} more" if rest > 0 else "")
 
 
 def describe_cuts(cuts: Mapping[LayerAndHead, Sequence[object]]) -> str:
     """Describe cut edges: ``3 edges of layer 18, head 6``."""
-    return f"{format_count(sum(map(len, cuts.values())), 'edge')} of {heads_in_words([*cuts])}"
+    return f"{format_count(sum(map(len, cuts.values())), 'edge')} of {describe_heads([*cuts])}"
 
 
 class ImageFile(Struct, frozen=True):
@@ -232,7 +233,7 @@ class ModelSource(Struct, frozen=True):
         return {edit.place: edit for edit in self.edits}
 
     @property
-    def short_description(self) -> dict[LayerAndHead, str]:
+    def edit_descriptions(self) -> dict[LayerAndHead, str]:
         """Short descriptions of the edits, by layer and head."""
         return {edit.place: edit.short_description for edit in self.edits}
 

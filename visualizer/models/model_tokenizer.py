@@ -34,7 +34,7 @@ def has_chat_template(tokenizer: Any) -> bool:
     return bool(getattr(tokenizer, "chat_template", None))
 
 
-def as_users_message(tokenizer: Any, text: str, name: str) -> str:
+def format_user_message(tokenizer: Any, text: str, name: str) -> str:
     """Return a text as a user's message, up to the start of the model's answer.
 
     Parameters
@@ -131,7 +131,7 @@ class ModelTokenizer(Protocol):
         """Decode each token separately."""
         ...
 
-    def as_users_message(self, text: str, name: str) -> str:
+    def format_user_message(self, text: str, name: str) -> str:
         """Put a text as a user message into the chat template; the name is for error messages."""
         ...
 
@@ -187,7 +187,7 @@ class FolderTokenizer:
             self._words.update(zip(unknown, found, strict=True))
         return tuple(self._words[number] for number in numbers)
 
-    def as_users_message(self, text: str, name: str) -> str:
+    def format_user_message(self, text: str, name: str) -> str:
         """See `ModelTokenizer`."""
         if not self.has_chat_template:
             raise missing_template_error(name)
@@ -210,6 +210,7 @@ class BackgroundTokenizer:
     """Loads a tokenizer in the background, on a thread that waits for its process."""
 
     def __init__(self, folder: ModelFolder) -> None:
+        # Unlike a future, a queue does not keep the error, with its traceback and their objects.
         self._results: SimpleQueue[FolderTokenizer | Exception] = SimpleQueue()
         Thread(target=_load_tokenizer, args=(folder, self._results), daemon=True).start()
 

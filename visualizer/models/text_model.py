@@ -157,7 +157,7 @@ class TextModel:
         """Return a text for the tokenizer: unchanged, or as a user message in a chat template."""
         if not is_chat or not text.strip():
             return text
-        return self.tokenizer_for_text.as_users_message(text, self.folder.name)
+        return self.tokenizer_for_text.format_user_message(text, self.folder.name)
 
     def special_tokens(
         self, text: str, second: str = "", *, is_chat: bool = False, of_decoder: bool = False

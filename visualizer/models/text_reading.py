@@ -34,7 +34,7 @@ from visualizer.models.model_source import (
     ImageFile,
     ModelSource,
     describe_cuts,
-    edits_in_words,
+    describe_edits,
     parse_server_address,
 )
 from visualizer.models.opened_model import OpenedModel, TextReading, open_model
@@ -197,7 +197,7 @@ def read_text(
     reading = ModelReading(
         made_of,
         shown.group.layers,
-        source.short_description,
+        source.edit_descriptions,
         source.cut_cells,
         model.heads.are_switchable,
         _next_tokens(model, seen),
@@ -258,7 +258,7 @@ def _select_part(source: ModelSource, runs: tuple[LayerRun, ...]) -> str:
 def _edit_notices(source: ModelSource) -> tuple[str, ...]:
     notices = []
     if source.edits:
-        notices.append(f"Edited: {edits_in_words(source.short_description)}. {EDITED_HEADS_NOTICE}")
+        notices.append(f"Edited: {describe_edits(source.edit_descriptions)}. {EDITED_HEADS_NOTICE}")
     if source.cuts:
         notices.append(f"Cut: {describe_cuts(source.cut_cells)}. {CUT_EDGES_NOTICE}")
     return tuple(notices)

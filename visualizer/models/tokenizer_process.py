@@ -164,7 +164,11 @@ class TokenizerProcess:
                 answer = self._request_once(ask)
             except _NotAskedError:  # the end of a process is noticed with a delay
                 answer = self._request_once(ask)
-        return _values_of(answer)
+        if answer.says == "refused":
+            raise InputError(answer.values["field"], answer.values["sentence"])
+        if answer.says == "failed":
+            raise AnswerError(answer.values["reason"])
+        return answer.values
 
     def _request_once(self, ask: Callable[[_StartedProcess], Message]) -> Message:
         with self._kill_on_error():
@@ -238,15 +242,16 @@ class _StartedProcess:
 
     def ask(self, says: str, values: Mapping[str, Any], limits: AnswerLimits) -> Message:
         """Send a message and wait for the answer; see `TokenizerProcess.ask`."""
-        start, first = monotonic(), 0  # before sending: the process counts from its arrival
+        start = monotonic()  # before sending: the process counts from its arrival
+        initial_memory = 0
         self._send_message(Message(says, {**values, "seconds": limits.seconds}))
         while True:
             try:
                 answer = self._answers.get(timeout=MEMORY_CHECK_INTERVAL_S)
             except Empty:
-                taken = self._memory_bytes()
-                first = first or taken
-                if taken - first > limits.bytes:
+                memory = self._memory_bytes()
+                initial_memory = initial_memory or memory
+                if memory - initial_memory > limits.bytes:
                     raise ProcessEndedError(limits.memory_limit_reason) from None
                 if monotonic() - start > limits.seconds + GRACE_PERIOD_S:
                     raise ProcessEndedError(limits.time_limit_reason) from None
@@ -288,14 +293,6 @@ def _receive_answers(process: subprocess.Popen[bytes], answers: AnswerQueue) -> 
             answers.put(message)
     answers.put(None)
     process.wait()  # avoids a zombie process
-
-
-def _values_of(answer: Message) -> Mapping[str, Any]:
-    if answer.says == "refused":
-        raise InputError(answer.values["field"], answer.values["sentence"])
-    if answer.says == "failed":
-        raise AnswerError(answer.values["reason"])
-    return answer.values
 
 
 tokenizer_process = TokenizerProcess()

@@ -27,7 +27,7 @@ from visualizer.attention.token_labels import (
 )
 from visualizer.errors import InputError, first_line
 from visualizer.language.wire_format import Message, open_message_sender, read_messages
-from visualizer.models.model_tokenizer import as_users_message, has_chat_template, special_names
+from visualizer.models.model_tokenizer import format_user_message, has_chat_template, special_names
 from visualizer.runtime import trim_freed_memory
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class TokenizerServer:
 
     def _render_message(self, values: Mapping[str, Any]) -> dict[str, Any]:
         known = self._find_tokenizer(values)
-        return {"text": as_users_message(known.tokenizer, values["text"], known.name)}
+        return {"text": format_user_message(known.tokenizer, values["text"], known.name)}
 
     def _find_tokenizer(self, values: Mapping[str, Any]) -> LoadedTokenizer:
         return self._known[values["number"]]

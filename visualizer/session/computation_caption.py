@@ -15,7 +15,7 @@ from visualizer.attention.spec import (
 )
 from visualizer.attention.stages import Operation
 from visualizer.format import format_count, format_size
-from visualizer.models.model_source import describe_cuts, edits_in_words
+from visualizer.models.model_source import describe_cuts, describe_edits
 from visualizer.session.provenance import describe_provenance
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def _describe_edits(run: Run) -> list[str]:
     if run.reading is None:
         return []
     edits, cuts = run.reading.edits, run.reading.cuts
-    said = [edits_in_words(edits)] if edits else []
+    said = [describe_edits(edits)] if edits else []
     said += [f"{describe_cuts(cuts)} cut"] if cuts else []
     return said
 

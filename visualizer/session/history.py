@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from msgspec import Struct
 
 from visualizer.attention.settings import SETTINGS
-from visualizer.models.model_source import describe_cuts, edits_in_words
+from visualizer.models.model_source import describe_cuts, describe_edits
 from visualizer.session.document import Document
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _model_in_words(before: ModelSource | None, after: ModelSource | None) -> st
         return f"open {after.name}" if after else "return to a module"
     names = _changed_fields(before, after) - {"layers"}
     if names == {"edits"}:
-        return _edited_heads(before.short_description, after.short_description)
+        return _edited_heads(before.edit_descriptions, after.edit_descriptions)
     if names == {"cuts"}:
         return _cut_edges(before.cut_cells, after.cut_cells)
     return MODEL_FIELD_NAMES.get(next(iter(names)), "") if len(names) == 1 else ""
@@ -86,7 +86,7 @@ def _model_in_words(before: ModelSource | None, after: ModelSource | None) -> st
 
 def _edited_heads(before: Mapping[LayerAndHead, str], after: Mapping[LayerAndHead, str]) -> str:
     new = {head: said for head, said in after.items() if before.get(head) != said}
-    return edits_in_words(new or {head: UNCHANGED_LABEL for head in before if head not in after})
+    return describe_edits(new or {head: UNCHANGED_LABEL for head in before if head not in after})
 
 
 def _cut_edges(before: Cells, after: Cells) -> str:

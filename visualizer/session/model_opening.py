@@ -164,7 +164,7 @@ def connect_to_model(
     CancelledError
         If `progress` raises it, or if the connection is abandoned.
     """
-    return run_in_thread(partial(_connect_to_server, server, text, progress), may_be_left=True)
+    return run_in_thread(partial(_connect_to_server, server, text, progress), can_abandon=True)
 
 
 def _connect_to_server(server: ServerChoice, text: str, progress: Progress) -> OpenedSource:

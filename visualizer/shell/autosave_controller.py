@@ -140,13 +140,13 @@ class _RecoveryFileOwner:
         began = perf_counter()
         if self._file is None:
             self._file = RecoveryFile(self._folder)
-        self._file.keep(document, view, path, version)
+        self._file.write(document, view, path, version)
         self._forget_inherited()
         return round(1000 * (perf_counter() - began))
 
     def forget(self) -> None:
         if self._file:
-            self._file.forget()
+            self._file.delete()
         self._forget_inherited()
 
     def abandoned_files(self) -> list[RecoveredDocument]:
@@ -156,7 +156,7 @@ class _RecoveryFileOwner:
 
     def _forget_inherited(self) -> None:
         while self.inherited:
-            self.inherited.pop().forget()
+            self.inherited.pop().delete()
 
     def close(self) -> None:
         self._forget_inherited()

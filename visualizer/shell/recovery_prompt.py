@@ -64,7 +64,7 @@ class RecoveryPrompt(QObject):
         self._is_opening = bool(self._left)
         self.said.emit("Opening…" if self._left else "")
         if self._left:
-            self._worker.ask(self._left[0].saved)
+            self._worker.ask(self._left[0].read)
 
     def _report_failure(self, error: Exception) -> None:
         if isinstance(error, InputError):
@@ -79,7 +79,7 @@ class RecoveryPrompt(QObject):
 
     def _discard_all(self) -> None:
         for each in self._left:
-            each.forget()
+            each.delete()
 
 
 def _list_documents(left: list[RecoveredDocument]) -> str:
@@ -98,6 +98,6 @@ def _excerpt(left: RecoveredDocument) -> str:
     try:
         if left.file.stat().st_size > MAX_EXCERPT_FILE_BYTES:
             return ""
-        return shorten(left.saved().document.text, MAX_EXCERPT_LENGTH, placeholder="…")
+        return shorten(left.read().document.text, MAX_EXCERPT_LENGTH, placeholder="…")
     except (OSError, InputError):
         return ""

@@ -154,7 +154,8 @@ def _is_text(member: zipfile.ZipInfo) -> bool:
 def _check_members(members: list[zipfile.ZipInfo], size: int) -> None:
     names = [member.filename for member in members]
     for member in members:
-        _check_member(member)
+        if problem := _member_problem(member):
+            raise DamagedError(f"contains {problem}: “{format_short_value(member.filename)}”.")
     if len({name.casefold() for name in names}) < len(names):
         raise DamagedError("contains two entries with the same name.")
     if sum(member.compress_size for member in members) > size:
@@ -164,26 +165,22 @@ def _check_members(members: list[zipfile.ZipInfo], size: int) -> None:
         raise DamagedError("is too large to open.")
 
 
-def _check_member(member: zipfile.ZipInfo) -> None:
+def _member_problem(member: zipfile.ZipInfo) -> str:
+    """Describe an invalid entry; empty if it is valid."""
     name, mode = member.filename, member.external_attr >> 16
     is_plain = _MEMBER_NAME.fullmatch(name) and len(name) <= MAX_NAME_LENGTH and ".." not in name
     if not is_plain or not name.endswith((*TEXT_SUFFIXES, ".npy")):
-        raise DamagedError(f"contains an entry with an invalid name: “{format_short_value(name)}”.")
+        return "an entry with an invalid name"
     if stat.S_IFMT(mode) not in (0, stat.S_IFREG) or member.flag_bits & 1:
-        raise DamagedError(
-            f"contains an entry that is not a regular file: “{format_short_value(name)}”."
-        )
+        return "an entry that is not a regular file"
     is_stored = member.compress_type == zipfile.ZIP_STORED
     if not is_stored and not (_is_text(member) and member.compress_type == zipfile.ZIP_DEFLATED):
-        raise DamagedError(
-            f"contains an entry with unsupported compression: “{format_short_value(name)}”."
-        )
+        return "an entry with unsupported compression"
     if is_stored and member.file_size != member.compress_size:
-        raise DamagedError(
-            f"contains an entry with inconsistent sizes: “{format_short_value(name)}”."
-        )
+        return "an entry with inconsistent sizes"
     if _is_text(member) and member.file_size > MAX_TEXT_BYTES:
-        raise DamagedError(f"contains a text that is too long: “{format_short_value(name)}”.")
+        return "a text that is too long"
+    return ""
 
 
 def _read_text_bytes(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
@@ -214,10 +211,10 @@ def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray
     return array
 
 
-def _read_into(opened: IO[bytes], room: np.ndarray) -> None:
+def _read_into(opened: IO[bytes], buffer: np.ndarray) -> None:
     at = 0
     while block := opened.read(_READ_BLOCK_BYTES):
-        room[at : at + len(block)] = np.frombuffer(block, np.uint8)
+        buffer[at : at + len(block)] = np.frombuffer(block, np.uint8)
         at += len(block)
-    if at < len(room):
+    if at < len(buffer):
         raise EOFError

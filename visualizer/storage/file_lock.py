@@ -43,7 +43,7 @@ class FileLock:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._contained = ContainedFile.at(path)
-        self._descriptor = self._contained.descriptor(os.O_RDWR | os.O_CREAT, 0o600)
+        self._descriptor = self._contained.open_descriptor(os.O_RDWR | os.O_CREAT, 0o600)
         try:
             if not lock_descriptor(self._descriptor, blocking=False):
                 raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), str(path))
@@ -64,11 +64,9 @@ class FileLock:
         """Release the lock and remove the file."""
         if sys.platform == "win32":  # an open file cannot be removed on Windows
             os.close(self._descriptor)
-            with suppress(OSError):
-                self._contained.unlink(missing_ok=True)
-        else:
-            with suppress(OSError):
-                self._contained.unlink(missing_ok=True)
+        with suppress(OSError):
+            self._contained.unlink(missing_ok=True)
+        if sys.platform != "win32":
             os.close(self._descriptor)
 
 
@@ -83,7 +81,7 @@ def is_held(path: Path) -> bool:
         If the file exists and cannot be read, or is a link.
     """
     try:
-        file = ContainedFile.at(path).descriptor(os.O_RDONLY)
+        file = ContainedFile.at(path).open_descriptor(os.O_RDONLY)
     except FileNotFoundError:
         return False
     try:

@@ -52,16 +52,16 @@ class JsonCoding:
     ) -> None:
         self._names = dict(names)
         self._excluded_fields = left_out or {}
-        self._hints: dict[type[Struct], dict[str, Any]] = {}
+        self._field_types: dict[type[Struct], dict[str, Any]] = {}
 
-    def hints(self, kind: type[Struct]) -> dict[str, Any]:
+    def _saved_field_types(self, kind: type[Struct]) -> dict[str, Any]:
         """Return the saved fields of a struct and their types."""
-        if kind not in self._hints:
+        if kind not in self._field_types:
             hints = get_type_hints(kind, localns=self._names)
             left_out = self._excluded_fields.get(kind, frozenset())
             named = (name for name in kind.__struct_fields__ if name not in left_out)
-            self._hints[kind] = {name: hints[name] for name in named}
-        return self._hints[kind]
+            self._field_types[kind] = {name: hints[name] for name in named}
+        return self._field_types[kind]
 
     # ------------------------------------------------------------------ to JSON
 
@@ -69,7 +69,7 @@ class JsonCoding:
         """Encode a value of a type as JSON; its bytes are added to the members."""
         origin = get_origin(hint)
         if origin is UnionType:
-            return None if value is None else self.encode(value, _without_none(hint), path, members)
+            return None if value is None else self.encode(value, _strip_none(hint), path, members)
         if origin is tuple:
             kinds = _element_types(hint, len(value))
             pairs = enumerate(zip(value, kinds, strict=True))
@@ -78,10 +78,10 @@ class JsonCoding:
             kind = get_args(hint)[0]
             return sorted((self.encode(one, kind, path, members) for one in value), key=json.dumps)
         if isinstance(hint, type) and issubclass(hint, Struct):
-            kept = self.hints(hint)
+            fields = self._saved_field_types(hint)
             return {
                 name: self.encode(getattr(value, name), kind, f"{path}/{name}", members)
-                for name, kind in kept.items()
+                for name, kind in fields.items()
             }
         if hint is bytes:
             members[path] = value
@@ -90,7 +90,7 @@ class JsonCoding:
 
     # ------------------------------------------------------------------ from JSON
 
-    def decode(self, given: Any, hint: Any, path: str, members: ArchiveMembers) -> Any:
+    def decode(self, value: Any, hint: Any, path: str, members: ArchiveMembers) -> Any:
         """Decode a value of a type from JSON; its bytes are removed from the members.
 
         Raises
@@ -100,46 +100,46 @@ class JsonCoding:
         """
         origin = get_origin(hint)
         if origin is UnionType:
-            return None if given is None else self.decode(given, _without_none(hint), path, members)
+            return None if value is None else self.decode(value, _strip_none(hint), path, members)
         if origin is tuple:
-            _check_type(isinstance(given, list), path, "a list", given)
-            kinds = _element_types(hint, len(given))
-            _check_type(len(kinds) == len(given), path, f"a list of length {len(kinds)}", given)
-            pairs = enumerate(zip(given, kinds, strict=True))
+            _check_type(isinstance(value, list), path, "a list", value)
+            kinds = _element_types(hint, len(value))
+            _check_type(len(kinds) == len(value), path, f"a list of length {len(kinds)}", value)
+            pairs = enumerate(zip(value, kinds, strict=True))
             return tuple(
                 self.decode(one, kind, f"{path}/{at}", members) for at, (one, kind) in pairs
             )
         if origin is frozenset:
-            return self._decode_set(given, get_args(hint)[0], path, members)
+            return self._decode_set(value, get_args(hint)[0], path, members)
         if isinstance(hint, type) and issubclass(hint, Struct):
-            return self._decode_struct(given, hint, path, members)
+            return self._decode_struct(value, hint, path, members)
         if hint is bytes:
-            return _decode_bytes(given, path, members)
+            return _decode_bytes(value, path, members)
         if isinstance(hint, type) and issubclass(hint, Enum):
-            return _decode_enum(given, hint, path)
-        return _DECODERS[hint](given, path)
+            return _decode_enum(value, hint, path)
+        return _DECODERS[hint](value, path)
 
     def _decode_set(
-        self, given: Any, kind: Any, path: str, members: ArchiveMembers
+        self, value: Any, kind: Any, path: str, members: ArchiveMembers
     ) -> frozenset[Any]:
-        _check_type(isinstance(given, list), path, "a list", given)
-        found = frozenset(self.decode(one, kind, path, members) for one in given)
-        _check_type(len(found) == len(given), path, "a list without duplicates", given)
+        _check_type(isinstance(value, list), path, "a list", value)
+        found = frozenset(self.decode(one, kind, path, members) for one in value)
+        _check_type(len(found) == len(value), path, "a list without duplicates", value)
         return found
 
-    def _decode_struct(self, given: Any, kind: Any, path: str, members: ArchiveMembers) -> Any:
-        _check_type(isinstance(given, dict), path, "an object", given)
-        kept = self.hints(kind)
-        if more := sorted(given.keys() - kept.keys()):
+    def _decode_struct(self, value: Any, kind: Any, path: str, members: ArchiveMembers) -> Any:
+        _check_type(isinstance(value, dict), path, "an object", value)
+        fields = self._saved_field_types(kind)
+        if more := sorted(value.keys() - fields.keys()):
             raise DamagedError(
                 f"contains an unexpected entry at {path}: “{format_short_value(more[0])}”."
             )
-        if missing := sorted(kept.keys() - given.keys()):
+        if missing := sorted(fields.keys() - value.keys()):
             raise DamagedError(f"is missing “{missing[0]}” at {path}.")
         return kind(
             **{
-                name: self.decode(given[name], hint, f"{path}/{name}", members)
-                for name, hint in kept.items()
+                name: self.decode(value[name], hint, f"{path}/{name}", members)
+                for name, hint in fields.items()
             }
         )
 
@@ -158,12 +158,12 @@ def _describe_value(value: object) -> str:
     return kinds.get(type(value)) or str(value)
 
 
-def _check_type(is_valid: bool, path: str, expected: str, given: object) -> None:
+def _check_type(is_valid: bool, path: str, expected: str, value: object) -> None:
     if not is_valid:
-        raise DamagedError(f"contains {format_short_value(given)} at {path}; expected {expected}.")
+        raise DamagedError(f"contains {format_short_value(value)} at {path}; expected {expected}.")
 
 
-def _without_none(hint: Any) -> Any:
+def _strip_none(hint: Any) -> Any:
     """Return the type of an optional value that is not None."""
     return next(kind for kind in get_args(hint) if kind is not NoneType)
 
@@ -173,15 +173,15 @@ def _element_types(hint: Any, count: int) -> tuple[Any, ...]:
     return (kinds[0],) * count if kinds[1:] == (...,) else kinds
 
 
-def _decode_enum(given: Any, kind: type[Enum], path: str) -> Enum:
+def _decode_enum(value: Any, kind: type[Enum], path: str) -> Enum:
     found = {member.value: member for member in kind}
     expected = f"one of {', '.join(found)}"
-    _check_type(isinstance(given, str) and given in found, path, expected, given)
-    return found[given]
+    _check_type(isinstance(value, str) and value in found, path, expected, value)
+    return found[value]
 
 
-def _decode_bytes(given: Any, path: str, members: ArchiveMembers) -> bytes:
-    count = _decode_integer(given, path)
+def _decode_bytes(value: Any, path: str, members: ArchiveMembers) -> bytes:
+    count = _decode_integer(value, path)
     if path not in members:
         raise DamagedError(f"is missing the data of {path}.")
     found = members.pop(path)
@@ -208,38 +208,38 @@ def _encode_float(value: float) -> Any:
     return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
 
 
-def _decode_text(given: Any, path: str) -> str:
-    _check_type(isinstance(given, str), path, "text", given)
-    return str(given)
+def _decode_text(value: Any, path: str) -> str:
+    _check_type(isinstance(value, str), path, "text", value)
+    return str(value)
 
 
-def _decode_bool(given: Any, path: str) -> bool:
-    _check_type(isinstance(given, bool), path, "true or false", given)
-    return bool(given)
+def _decode_bool(value: Any, path: str) -> bool:
+    _check_type(isinstance(value, bool), path, "true or false", value)
+    return bool(value)
 
 
-def _is_valid_integer(given: Any) -> bool:
-    return isinstance(given, int) and not isinstance(given, bool) and abs(given) < INTEGER_LIMIT
+def _is_valid_integer(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < INTEGER_LIMIT
 
 
-def _decode_integer(given: Any, path: str) -> int:
-    _check_type(_is_valid_integer(given), path, "an integer", given)
-    return int(given)
+def _decode_integer(value: Any, path: str) -> int:
+    _check_type(_is_valid_integer(value), path, "an integer", value)
+    return int(value)
 
 
-def _decode_float(given: Any, path: str) -> float:
-    if isinstance(given, str) and given in NON_FINITE:
-        return NON_FINITE[given]
-    _check_type(isinstance(given, float) or _is_valid_integer(given), path, "a number", given)
-    return float(given)
+def _decode_float(value: Any, path: str) -> float:
+    if isinstance(value, str) and value in NON_FINITE:
+        return NON_FINITE[value]
+    _check_type(isinstance(value, float) or _is_valid_integer(value), path, "a number", value)
+    return float(value)
 
 
-def _decode_range(given: Any, path: str) -> range:
-    is_pair = isinstance(given, list) and len(given) == 2 and all(map(_is_valid_integer, given))
+def _decode_range(value: Any, path: str) -> range:
+    is_pair = isinstance(value, list) and len(value) == 2 and all(map(_is_valid_integer, value))
     _check_type(
-        is_pair and 0 <= given[0] <= given[1] < RANGE_LIMIT, path, "a start and an end", given
+        is_pair and 0 <= value[0] <= value[1] < RANGE_LIMIT, path, "a start and an end", value
     )
-    return range(*given)
+    return range(*value)
 
 
 _DECODERS: dict[Any, Callable[[Any, str], Any]] = {

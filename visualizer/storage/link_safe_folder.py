@@ -99,7 +99,7 @@ class ContainedFolder(Struct, frozen=True):
                 self.path.mkdir(self.max_permissions)
         self.check()
 
-    def names(self) -> tuple[str, ...]:
+    def list_names(self) -> tuple[str, ...]:
         """List all names in the folder; empty if it does not exist."""
         try:
             self.check()
@@ -110,7 +110,7 @@ class ContainedFolder(Struct, frozen=True):
     def remove_temporary_files(self) -> None:
         """Remove temporary files left by interrupted writes, but not those being written."""
         with suppress(OSError):
-            for name in filter(_TEMPORARY_NAME.fullmatch, self.names()):
+            for name in filter(_TEMPORARY_NAME.fullmatch, self.list_names()):
                 with suppress(OSError):
                     _remove_temporary_file(self.file(name))
 
@@ -156,7 +156,7 @@ class ContainedFile(Struct, frozen=True):
         check_regular_status(found, self.name)
         return found
 
-    def descriptor(self, flags: int, mode: int = 0o666) -> int:
+    def open_descriptor(self, flags: int, mode: int = 0o666) -> int:
         """Open the file as `os.open` does and return its descriptor."""
         with suppress(FileNotFoundError):
             self.stat()
@@ -170,7 +170,7 @@ class ContainedFile(Struct, frozen=True):
 
     def open(self, most_bytes: int) -> BinaryIO:
         """Open the file for reading; raise `OSError` if it is larger than ``most_bytes``."""
-        file = os.fdopen(self.descriptor(os.O_RDONLY), "rb")
+        file = os.fdopen(self.open_descriptor(os.O_RDONLY), "rb")
         if os.fstat(file.fileno()).st_size > most_bytes:
             file.close()
             limit = f"{most_bytes / 2**20:,.4g} MiB"
@@ -187,7 +187,7 @@ class ContainedFile(Struct, frozen=True):
         with suppress(FileNotFoundError):
             self.stat()
             self.path.unlink()
-        return os.fdopen(self.descriptor(os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb")
+        return os.fdopen(self.open_descriptor(os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb")
 
     def write(
         self,
@@ -222,14 +222,12 @@ class ContainedFile(Struct, frozen=True):
                 file.flush()
                 if waits_for_disk:
                     os.fsync(file.fileno())
-                if sys.platform != "win32":
-                    if permissions is not None:
-                        os.fchmod(file.fileno(), permissions)
-                    check()
-                    part.path.replace(self.path)  # while the temporary file is locked
-            if sys.platform == "win32":  # an open file cannot be renamed on Windows
+                if sys.platform == "win32":
+                    file.close()  # an open file cannot be renamed on Windows
+                elif permissions is not None:
+                    os.fchmod(file.fileno(), permissions)
                 check()
-                part.path.replace(self.path)
+                part.path.replace(self.path)  # except on Windows, while it is locked
         finally:
             with suppress(OSError):
                 part.path.unlink()
@@ -237,7 +235,7 @@ class ContainedFile(Struct, frozen=True):
     def append(self, content: bytes) -> None:
         """Append bytes; if that fails, the file is truncated to its previous length."""
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
-        with os.fdopen(self.descriptor(flags), "ab", buffering=0) as file:
+        with os.fdopen(self.open_descriptor(flags), "ab", buffering=0) as file:
             found = os.fstat(file.fileno())
             if found.st_nlink > 1:
                 raise OSError(errno.EMLINK, HARD_LINK_ERROR, self.name)
@@ -251,7 +249,7 @@ class ContainedFile(Struct, frozen=True):
 
     def touch(self) -> None:
         """Create an empty file if it does not exist."""
-        os.close(self.descriptor(os.O_WRONLY | os.O_CREAT))
+        os.close(self.open_descriptor(os.O_WRONLY | os.O_CREAT))
 
     def unlink(self, *, missing_ok: bool = False) -> None:
         """Remove the file; if it is a link, the link and not its target."""
@@ -281,7 +279,7 @@ def _create_temporary_file(folder: ContainedFolder) -> tuple[ContainedFile, int]
     while True:
         # The name is short because file systems limit the length of names.
         part = folder.file(f".attention-{secrets.token_hex(4)}.part")
-        descriptor = part.descriptor(os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        descriptor = part.open_descriptor(os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         try:
             if _try_lock(descriptor) and part.exists():
                 return part, descriptor
@@ -292,18 +290,16 @@ def _create_temporary_file(folder: ContainedFolder) -> tuple[ContainedFile, int]
 
 def _remove_temporary_file(part: ContainedFile) -> None:
     """Remove a temporary file, unless it is locked because it is still being written."""
-    if not stat.S_ISREG(part.path.lstat().st_mode):
-        part.path.unlink()  # a link itself, not its target
+    is_regular = stat.S_ISREG(part.path.lstat().st_mode)
+    if not is_regular or sys.platform == "win32":
+        part.path.unlink()  # a link itself, not its target; on Windows, not if it is open
         return
-    descriptor = part.descriptor(os.O_RDWR)
+    descriptor = part.open_descriptor(os.O_RDWR)
     try:
-        is_left = _try_lock(descriptor)
-        if is_left and sys.platform != "win32":
+        if _try_lock(descriptor):
             part.path.unlink()
     finally:
         os.close(descriptor)
-    if is_left and sys.platform == "win32":  # an open file cannot be removed on Windows
-        part.path.unlink()
 
 
 def _try_lock(descriptor: int) -> bool:

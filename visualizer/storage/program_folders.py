@@ -26,13 +26,13 @@ def data_folder() -> Path:
     OSError
         If the user has no home folder.
     """
-    old, new = _folders(_OLD_NAME)[0], _folders(FOLDER_NAME)[0]
+    old, new = _platform_folders(_OLD_NAME)[0], _platform_folders(FOLDER_NAME)[0]
     return old if old.is_dir() and not new.exists() else new
 
 
 def settings_path() -> Path:
     """Return the file for settings, which may not exist yet; raise `OSError` as `data_folder`."""
-    return _folders(FOLDER_NAME)[1] / SETTINGS
+    return _platform_folders(FOLDER_NAME)[1] / SETTINGS
 
 
 def cache_folder() -> Path:
@@ -43,7 +43,7 @@ def cache_folder() -> Path:
     OSError
         If the user has no home folder.
     """
-    return _folders(FOLDER_NAME)[2]
+    return _platform_folders(FOLDER_NAME)[2]
 
 
 def move_old_folders() -> None:
@@ -52,8 +52,8 @@ def move_old_folders() -> None:
     A link takes the place of the data folder, because documents name the weights of runs in it.
     """
     with suppress(OSError):
-        old_data, old_settings, _ = _folders(_OLD_NAME)
-        data, settings, _ = _folders(FOLDER_NAME)
+        old_data, old_settings, _ = _platform_folders(_OLD_NAME)
+        data, settings, _ = _platform_folders(FOLDER_NAME)
         if (old_settings / SETTINGS).is_file() and not (settings / SETTINGS).exists():
             settings.mkdir(0o700, parents=True, exist_ok=True)
             (old_settings / SETTINGS).rename(settings / SETTINGS)
@@ -69,7 +69,7 @@ def _is_in_use(data: Path) -> bool:
     return any(map(is_held, (*locks_of_recovery_files, *locks_of_runs)))
 
 
-def _folders(name: str) -> tuple[Path, Path, Path]:
+def _platform_folders(name: str) -> tuple[Path, Path, Path]:
     """Return the folders for data, settings and cached files."""
     folders = PlatformDirs(name, appauthor=False, roaming=True)
     try:
@@ -86,19 +86,19 @@ def _folders(name: str) -> tuple[Path, Path, Path]:
 
 def free_bytes(folder: Path) -> int:
     """Return the free bytes of the disk of an existing or future folder."""
-    return shutil.disk_usage(_nearest_existing(folder)).free
+    return shutil.disk_usage(_nearest_existing_folder(folder)).free
 
 
 def is_memory_backed(folder: Path) -> bool:
     """Whether files in a folder are stored in memory (tmpfs), as far as the system reports."""
     import psutil  # loading it would delay every start
 
-    there = _nearest_existing(folder).resolve()
+    there = _nearest_existing_folder(folder).resolve()
     mounted = {Path(one.mountpoint): one.fstype for one in psutil.disk_partitions(all=True)}
     kinds = (mounted[each] for each in (there, *there.parents) if each in mounted)
     return next(kinds, "") in {"tmpfs", "ramfs"}
 
 
-def _nearest_existing(folder: Path) -> Path:
+def _nearest_existing_folder(folder: Path) -> Path:
     """Return a folder if it exists, otherwise its nearest existing parent."""
     return next((each for each in (folder, *folder.parents) if each.is_dir()), Path.cwd())

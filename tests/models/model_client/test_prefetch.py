@@ -72,7 +72,7 @@ def test_it_has_begun_and_its_answer_is_waited_for() -> None:
     ahead = PrefetchedAnswer(connection, ASKED)
     connection.let.set()
     assert ahead.answer() is ANSWER
-    assert ahead.asked == ASKED
+    assert ahead.request == ASKED
 
 
 def test_what_fails_is_raised_where_it_is_waited_for() -> None:

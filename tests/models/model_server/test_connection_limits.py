@@ -25,7 +25,6 @@ from visualizer.models.model_server.http_server import (
     LOADING_ERROR,
     MAX_UNAUTHENTICATED,
     ModelServer,
-    ServerAddress,
 )
 from visualizer.models.model_server.rank_processes import (
     JobAnswer,
@@ -83,8 +82,8 @@ def listening(jobs: JobQueue, *, is_loaded: bool = True) -> Iterator[int]:
     async def listen() -> None:
         stopped = asyncio.Event()
         server = ModelServer(jobs, TOKEN)
-        listener = await server.listen(ServerAddress("127.0.0.1", 0))
-        server.begin({"name": "a"} if is_loaded else {})
+        listener = await server.listen("127.0.0.1", 0)
+        server.start_answering({"name": "a"} if is_loaded else {})
         port = listener.sockets[0].getsockname()[1]
         begun.put((asyncio.get_running_loop(), stopped, port))
         await stopped.wait()

@@ -246,7 +246,7 @@ def _describe_edits(run: Run, model: ModelSource | None) -> dict[LayerHeadIndex,
     if run.reading:
         becomes, cuts = run.reading.edits, run.reading.cuts
     elif model:
-        becomes, cuts = model.short_description, model.cut_cells
+        becomes, cuts = model.edit_descriptions, model.cut_cells
     else:
         return {}
     descriptions: dict[LayerHeadIndex, list[str]] = {

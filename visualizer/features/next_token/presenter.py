@@ -11,8 +11,8 @@ from visualizer.language.tokenizers import visible_token
 from visualizer.models.model_source import (
     HeadEdit,
     HeadEditKind,
-    edits_in_words,
-    heads_in_words,
+    describe_edits,
+    describe_heads,
 )
 from visualizer.session.model_panes import no_reading_reason
 from visualizer.session.pane import PanelPresenter
@@ -110,13 +110,13 @@ class NextTokenPanel(Struct, frozen=True):
     @property
     def heads_description(self) -> str:
         """Description of the heads that a choice applies to."""
-        words = heads_in_words(self.heads)
+        words = describe_heads(self.heads)
         return words[:1].upper() + words[1:]
 
     @property
     def edit_descriptions(self) -> tuple[str, ...]:
         """Descriptions of all edits, one per line."""
-        edits = (f"Edited: {edits_in_words(self.edits)}.",) if self.edits else ()
+        edits = (f"Edited: {describe_edits(self.edits)}.",) if self.edits else ()
         return (*edits, *self.cuts)
 
     @property
@@ -159,7 +159,7 @@ def present_next_token(resolved: ResolvedView, refused: InputError | None = None
     cuts = _describe_cuts(model, resolved.run.texts[0])
     if reading is None:
         message = no_reading_reason(resolved.document, refused)
-        return NextTokenPanel(message=message, edits=model.short_description, cuts=cuts)
+        return NextTokenPanel(message=message, edits=model.edit_descriptions, cuts=cuts)
     rows = sorted(reading.next_tokens, key=lambda row: -row.probability)
     heads = _editable_heads(resolved, reading.layers) if reading.are_heads_switchable else ()
     edit, is_mixed = _common_edit(model, heads)
@@ -167,7 +167,7 @@ def present_next_token(resolved: ResolvedView, refused: InputError | None = None
     return NextTokenPanel(
         tuple(rows),
         reading.no_next_token,
-        model.short_description,
+        model.edit_descriptions,
         cuts,
         reading.is_edited,
         heads,
@@ -188,7 +188,7 @@ def _describe_cuts(model: ModelSource, tokens: tuple[str, ...]) -> tuple[str, ..
         for query, key in cut.cells:
             if max(query, key) < len(tokens):
                 keys.setdefault(query, []).append(key)
-        where = heads_in_words((cut.place,))
+        where = describe_heads((cut.place,))
         sentences += [
             f"Cut in {where}: {_quote_token(tokens, query)} no longer attends to "
             f"{_quote_tokens(tokens, found)}."

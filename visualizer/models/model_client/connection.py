@@ -206,7 +206,7 @@ class ModelConnection:
         has_failed = outcome.done() and outcome.exception() is not None
         return bool(self._idle) or has_failed or not self._opening
 
-    def ask(self, path: str, asked: object) -> Answer:
+    def ask(self, path: str, request: object) -> Answer:
         """Send a request, and return the values and arrays of the answer.
 
         Raises
@@ -217,14 +217,14 @@ class ModelConnection:
         CancelledError
             If the work on this thread was cancelled, or its result is no longer needed.
         """
-        body, end = json.dumps(asked).encode(), time.monotonic() + RETRY_S
+        body, end = json.dumps(request).encode(), time.monotonic() + RETRY_S
         # The server would close the connection before the body is sent.
         if len(body) > MAX_BODY_BYTES:
             raise InputError("text", too_large_message(len(body)))
         while True:
             try:
                 status, content = run_in_thread(
-                    partial(self._send_request, path, body), may_be_left=True
+                    partial(self._send_request, path, body), can_abandon=True
                 )
                 return self._parse_response(status, content)
             except _ConnectionLostError as lost:
@@ -241,7 +241,7 @@ class ModelConnection:
     def job(
         self,
         path: str,
-        asked: object,
+        request: object,
         progress: Progress = no_progress,
         report: Callable[[Answer], object] = lambda part: None,
     ) -> Answer:
@@ -260,19 +260,19 @@ class ModelConnection:
             As `ask`.
         """
         try:
-            return self._run_job(path, asked, progress, report)
+            return self._run_job(path, request, progress, report)
         except _AbandonedJobError:  # e.g. this machine was suspended
-            return self._run_job(path, asked, progress, report)
+            return self._run_job(path, request, progress, report)
 
     def _run_job(
         self,
         path: str,
-        asked: object,
+        request: object,
         progress: Progress,
         report: Callable[[Answer], object],
     ) -> Answer:
         check_stopped()
-        answer = self.ask(path, asked)
+        answer = self.ask(path, request)
         number = answer[0].get("job")
         if number is None:
             return answer

@@ -37,18 +37,18 @@ class PrefetchedAnswer:
 
     Parameters
     ----------
-    asked : mapping
+    request : mapping
         The request for the reading.
     """
 
-    def __init__(self, connection: ModelConnection, asked: Mapping[str, Any]) -> None:
-        self.asked = asked
+    def __init__(self, connection: ModelConnection, request: Mapping[str, Any]) -> None:
+        self.request = request
         self.heads: tuple[Future[Answer], ...] = ()
         """Answers with the first heads of the first layer, if they were requested."""
         self._connection, self._run_id = connection, 1 + secrets.randbelow(MAX_RUN_ID)
         self._reading_progress = progress = _ReadingProgress()
         finalize(self, progress.is_cancelled.set)
-        called = {**asked, "called": self._run_id}
+        called = {**request, "called": self._run_id}
         self._pending_answer = _request_in_thread(partial(_read_text, connection, called, progress))
 
     def request_heads(self, count: int, *, is_long: bool) -> None:
@@ -90,13 +90,13 @@ class _ReadingProgress:
 
 
 def _read_text(
-    connection: ModelConnection, asked: Mapping[str, Any], progress: _ReadingProgress
+    connection: ModelConnection, request: Mapping[str, Any], progress: _ReadingProgress
 ) -> Answer:
     def report(done: int, of: int) -> None:
         progress.progress = (done, of)
 
     with cancel_when(progress.is_cancelled.is_set):
-        return connection.job("/read", asked, report)
+        return connection.job("/read", request, report)
 
 
 def _request_in_thread(ask: Callable[[], Answer]) -> Future[Answer]:

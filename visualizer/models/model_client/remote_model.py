@@ -46,7 +46,7 @@ from visualizer.models.model_protocol.answers import (
     ReadResponse,
     TextTokens,
     TokenNames,
-    checked_array,
+    check_array,
     decode_values,
     invalid_response_error,
 )
@@ -111,7 +111,7 @@ class RemoteModel:
         self._ahead = PrefetchedAnswer(connection, request) if text.strip() else None
         facts = decode_values(ModelMetadata, connection.ask("/model", {})[0])
         if self._ahead:
-            _ask_for_heads_shown_first(self._ahead, facts, text)
+            _prefetch_first_heads(self._ahead, facts, text)
         self.name, self.kind = facts.name[:200], facts.kind[:60]
         self.fingerprint = facts.fingerprint[:64]
 
@@ -145,7 +145,7 @@ class RemoteModel:
         """
         request = _read_request(source, text)
         ahead, self._ahead = self._ahead, None
-        if ahead is not None and ahead.asked == request:
+        if ahead is not None and ahead.request == request:
             values, arrays = ahead.answer()
             heads = ahead.heads
         else:
@@ -170,7 +170,7 @@ class RemoteModel:
         sent = replace(sent, device=DEVICE_ON_SERVER.format(device=sent.device, server=self.server))
         sizes = (header.layers, header.heads)
         self._run_sizes[number] = (header.heads, header.queries)
-        changes = checked_array(arrays, "changes", sizes) if "changes" in arrays else None
+        changes = check_array(arrays.get("changes"), sizes) if "changes" in arrays else None
         ask = partial(self._fetch_arrays, number)
         dtype = getattr(torch, header.dtype.value)
         fetched = FetchedNumbers()
@@ -199,7 +199,7 @@ class RemoteModel:
             assert run.reading is not None
             reading = replace(run.reading, number=number, refusal=fetched.refusal)
             return replace(run, reading=reading)
-        sinks = checked_array(arrays, "sinks", sizes) if "sinks" in arrays else None
+        sinks = check_array(arrays.get("sinks"), sizes) if "sinks" in arrays else None
         rows = long_text_stages(header, has_sinks=sinks is not None)
         matrices = RemoteMatrices(header, dtype, rows, fetched, ask)
         run = create_blockwise_run(
@@ -233,7 +233,7 @@ class RemoteModel:
             arrays = self._connection.job("/measures", sent, progress)[1]
         own = sizes[sizes[0] == 1 :]
         names = HeadMeasures.__struct_fields__
-        return HeadMeasures(*(checked_array(arrays, name, own) for name in names))
+        return HeadMeasures(*(check_array(arrays.get(name), own) for name in names))
 
     def answer(
         self,
@@ -279,21 +279,21 @@ class RemoteTokenReader:
         is_chat: bool,
     ) -> None:
         self._connection = connection
-        self._asked = {
+        self._request = {
             "text": text,
             "factors": [(*place, factor) for place, factor in factors.items()],
             "is_chat": is_chat,
         }
-        self._last: tuple[list[int], TokenReading, ReadResponse] | None = None
         self._names: dict[int, str] = {}
         """Known tokens, by token id."""
-        self.read([])
+        self._numbers: list[int] = []
+        """Ids of the tokens after the text that were read last."""
+        self._reading, self._response = self._read_on_server([])
 
     @property
     def vocabulary(self) -> Sequence[str]:
         """All tokens; unknown ones are fetched when they are accessed."""
-        assert self._last
-        return LazyVocabulary(self._look_up_names, len(self._last[1].logits))
+        return LazyVocabulary(self._look_up_names, len(self._reading.logits))
 
     def _look_up_names(self, numbers: Sequence[int]) -> list[str]:
         if unknown := [number for number in numbers if number not in self._names]:
@@ -308,30 +308,31 @@ class RemoteTokenReader:
     @property
     def words(self) -> tuple[str, ...]:
         """The tokens of the text."""
-        assert self._last
-        return self._last[2].words
+        return self._response.words
 
     @property
     def ends(self) -> frozenset[int]:
         """Ids of the tokens that end a text."""
-        assert self._last
-        return frozenset(self._last[2].ends)
+        return frozenset(self._response.ends)
 
     def check_memory(self, tokens: int) -> None:
         """Do nothing: the server checks its own memory."""
 
     def read(self, numbers: Sequence[int]) -> TokenReading:
         """Read tokens after the text, given by their ids; see `TokenReader.read`."""
-        wanted = list(numbers)
-        if self._last and self._last[0] == wanted:
-            return self._last[1]
-        fields, arrays = self._connection.job("/next_token", {**self._asked, "numbers": wanted})
+        if (wanted := list(numbers)) != self._numbers:
+            self._reading, self._response = self._read_on_server(wanted)
+            self._numbers = wanted
+        return self._reading
+
+    def _read_on_server(self, numbers: list[int]) -> tuple[TokenReading, ReadResponse]:
+        fields, arrays = self._connection.job("/next_token", {**self._request, "numbers": numbers})
         values = decode_values(ReadResponse, fields)
-        if values.tokens != len(values.words) + len(wanted):
+        if values.tokens != len(values.words) + len(numbers):
             raise invalid_response_error("it read a different number of tokens")
-        queries = 1 if wanted else len(values.words)
+        queries = 1 if numbers else len(values.words)
         rows = {
-            int(layer): checked_array(arrays, name, (None, queries, None))
+            int(layer): check_array(arrays.get(name), (None, queries, None))
             for name in arrays
             if name.startswith(ROWS_PREFIX)
             and (layer := name.removeprefix(ROWS_PREFIX)).isdecimal()
@@ -339,20 +340,17 @@ class RemoteTokenReader:
         }
         if any(one.shape[-1] > values.tokens for one in rows.values()):
             raise invalid_response_error("it has attention weights for more tokens than it read")
-        logits = checked_array(arrays, "logits", (None,))
+        logits = check_array(arrays.get("logits"), (None,))
         self._names |= values.names
-        read = TokenReading(rows, logits, values.tokens, values.cache_bytes)
-        self._last = wanted, read, values
-        return read
+        return TokenReading(rows, logits, values.tokens, values.cache_bytes), values
 
     def continued_text(self, numbers: Sequence[int]) -> tuple[str, bool]:
         """Return the continued text, and whether it is split into the same tokens again."""
         self.read(numbers)
-        assert self._last
-        return self._last[2].text, self._last[2].is_split_alike
+        return self._response.text, self._response.is_split_alike
 
 
-def _ask_for_heads_shown_first(ahead: PrefetchedAnswer, facts: ModelMetadata, text: str) -> None:
+def _prefetch_first_heads(ahead: PrefetchedAnswer, facts: ModelMetadata, text: str) -> None:
     """Prefetch the heads of the first layer, or reduced pictures of them if the text is long.
 
     The heads of a short text are part of the answer.
@@ -398,8 +396,10 @@ def find_connected_model(source: ModelSource) -> RemoteModel | None:
     """Return the model of a server source, by its newest connection; None if there is none."""
     server = parse_server_address(source.folder)
     with _connections_lock:
-        held = {number: model for (of, number), model in _connected_models.items() if of == server}
-    return held[max(held)] if held else None
+        models = {
+            number: model for (of, number), model in _connected_models.items() if of == server
+        }
+    return models[max(models)] if models else None
 
 
 def read_on_server(source: ModelSource, text: str, made_of: Hashable) -> Run:
@@ -439,26 +439,28 @@ def _parse_answer(kind: QuestionKind, sizes: tuple[int, int], answer: Answer) ->
     if not count or len({*values.layers}) != count:
         raise invalid_response_error("its layers are missing or repeated")
     if isinstance(values, LensValues):
-        probabilities = checked_array(arrays, "probabilities", (count, tokens, None))
-        if not _are_words(values.words, probabilities.shape):
+        probabilities = check_array(arrays.get("probabilities"), (count, tokens, None))
+        if not _has_word_per_value(values.words, probabilities.shape):
             raise invalid_response_error("its tokens and probabilities differ in number")
         return LensAnswer(values.layers, values.words, probabilities)
     if isinstance(values, LogitPartsValues):
         parts = LogitParts(
             values.number,
             values.logit,
-            checked_array(arrays, "heads", (count, heads)),
-            checked_array(arrays, "rest", (count,)),
+            check_array(arrays.get("heads"), (count, heads)),
+            check_array(arrays.get("rest"), (count,)),
             values.embedding,
             values.bias,
             values.layers,
         )
         return LogitPartsAnswer(parts, values.token, values.probability)
-    changes = checked_array(arrays, "changes", (count, heads))
+    changes = check_array(arrays.get("changes"), (count, heads))
     return AblationAnswer(values.token, values.layers, changes)
 
 
-def _are_words(words: tuple[tuple[tuple[str, ...], ...], ...], sizes: tuple[int, ...]) -> bool:
+def _has_word_per_value(
+    words: tuple[tuple[tuple[str, ...], ...], ...], sizes: tuple[int, ...]
+) -> bool:
     """Whether there is one word for each value [layer, query, rank]."""
     layers, queries, ranks = sizes
     is_whole = len(words) == layers and all(len(layer) == queries for layer in words)

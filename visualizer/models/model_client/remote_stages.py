@@ -68,10 +68,10 @@ class FetchedNumbers:
     def __init__(self) -> None:
         self._cached: OrderedDict[Hashable, Fetched] = OrderedDict()
         self._cached_bytes = 0
-        self._under_way: set[Hashable] = set()
-        self._awaited: set[Hashable] = set()
+        self._pending_keys: set[Hashable] = set()
+        self._awaited_keys: set[Hashable] = set()
         """Keys with an announcement when their arrays arrive."""
-        self._failed: dict[Hashable, float] = {}
+        self._failure_times: dict[Hashable, float] = {}
         self._refusal: InputError | None = None
         self._lock = threading.Lock()
         self._fetch_ended = threading.Condition(self._lock)
@@ -94,11 +94,11 @@ class FetchedNumbers:
                     self._cached.move_to_end(key)
                     return arrays
                 if not may_wait():
-                    self._awaited.add(key)
+                    self._awaited_keys.add(key)
                     self._start_fetch(key, fetch)
                     raise NumbersPendingError
-                if key not in self._under_way:
-                    self._under_way.add(key)
+                if key not in self._pending_keys:
+                    self._pending_keys.add(key)
                     break
                 self._fetch_ended.wait(CANCEL_CHECK_INTERVAL_S)
                 check_stopped()
@@ -111,19 +111,19 @@ class FetchedNumbers:
     def prefetch(self, key: Hashable, fetch: Callable[[], Fetched]) -> None:
         """Prefetch arrays that are likely needed next, unless many requests are in progress."""
         with self._lock:
-            if key not in self._cached and len(self._under_way) < MAX_CONCURRENT_REQUESTS:
+            if key not in self._cached and len(self._pending_keys) < MAX_CONCURRENT_REQUESTS:
                 self._start_fetch(key, fetch)
 
-    def has(self, key: Hashable) -> bool:
+    def is_cached(self, key: Hashable) -> bool:
         """Whether the arrays of a key are cached."""
         return key in self._cached
 
     def _start_fetch(self, key: Hashable, fetch: Callable[[], Fetched]) -> None:
         has_failed_recently = (
-            monotonic() - self._failed.get(key, 0.0) < RETRY_S and key in self._failed
+            monotonic() - self._failure_times.get(key, 0.0) < RETRY_S and key in self._failure_times
         )
-        if key not in self._under_way and not has_failed_recently:
-            self._under_way.add(key)
+        if key not in self._pending_keys and not has_failed_recently:
+            self._pending_keys.add(key)
             thread = threading.Thread(
                 target=self._fetch_quietly, args=(key, fetch), name=THREAD_NAME, daemon=True
             )
@@ -136,13 +136,13 @@ class FetchedNumbers:
     def _fetch_and_store(self, key: Hashable, fetch: Callable[[], Fetched]) -> Fetched:
         try:
             arrays = fetch()
-            self.keep(key, arrays)
+            self.store(key, arrays)
             self._refusal = None
             return arrays
         except CancelledError:
             raise  # the caller no longer needs it; the next one fetches again
         except Exception as error:
-            self._failed[key] = monotonic()
+            self._failure_times[key] = monotonic()
             if isinstance(error, InputError):
                 self._refusal = InputError(error.field, error.sentence)  # without its frames
             raise
@@ -151,20 +151,20 @@ class FetchedNumbers:
 
     def _finish_fetch(self, key: Hashable) -> None:
         with self._lock:
-            self._under_way.discard(key)
-            is_awaited = key in self._awaited
-            self._awaited.discard(key)
+            self._pending_keys.discard(key)
+            is_awaited = key in self._awaited_keys
+            self._awaited_keys.discard(key)
             self._fetch_ended.notify_all()
         if is_awaited:
             report_arrival()
 
-    def keep(self, key: Hashable, arrays: Fetched) -> None:
+    def store(self, key: Hashable, arrays: Fetched) -> None:
         """Cache arrays that have arrived."""
         with self._lock:
             if key not in self._cached:
                 self._cached[key] = arrays
                 self._cached_bytes += _total_bytes(arrays)
-            self._failed.pop(key, None)
+            self._failure_times.pop(key, None)
             while self._cached_bytes > MAX_CACHED_BYTES and len(self._cached) > 1:
                 _, gone = self._cached.popitem(last=False)
                 self._cached_bytes -= _total_bytes(gone)
@@ -218,7 +218,7 @@ class RemoteStage(CachedTensor):
         count = len(self._shape) - 2
         place = tuple(int(at) for at in index[:count] if not isinstance(at, slice))
         is_whole = len(place) < count or not count
-        if is_whole or self._fetched.has((self._name, ())):
+        if is_whole or self._fetched.is_cached((self._name, ())):
             return super().read(index)
         if not all(0 <= at < size for at, size in zip(place, self._shape, strict=False)):
             raise IndexError(index)
@@ -289,7 +289,7 @@ class RemoteAttention(RemoteStage):
         super().__init__(name, sizes, dtype, (name,), fetched, ask)
         if first is not None:
             for head, one in enumerate(_checked_tensor(first, sizes[1:]).numpy()):
-                fetched.keep((self._stages_together, (0, head)), {name: one})
+                fetched.store((self._stages_together, (0, head)), {name: one})
         for head, answer in enumerate(heads):
             ask_for_it = partial(self._request_values, (0, head))
             ahead = partial(_prefetched_or_fetch, answer, name, ask_for_it)

@@ -37,7 +37,7 @@ def stored_token(server: str) -> str:
     """
     if not has_store():
         return ""
-    return run_in_thread(partial(_look_up_once, server), may_be_left=True)
+    return run_in_thread(partial(_look_up_once, server), can_abandon=True)
 
 
 def _look_up_once(server: str) -> str:

@@ -142,13 +142,15 @@ def decode_values(kind: type[Values], values: Mapping[str, object]) -> Values:
         raise invalid_response_error(error) from error
 
 
-def checked_array(
-    arrays: Mapping[str, np.ndarray], name: str, sizes: tuple[int | None, ...]
+def check_array(
+    array: np.ndarray | None, sizes: tuple[int | None, ...], kinds: str = "f"
 ) -> np.ndarray:
-    """Return an array of floats of an answer, after checking its shape.
+    """Return an array of an answer, after checking its shape and its NumPy dtype kind.
 
     Parameters
     ----------
+    array : ndarray or None
+        None if the answer lacks it.
     sizes : tuple of int or None
         Expected shape; None for any size except 0.
 
@@ -156,19 +158,6 @@ def checked_array(
     ------
     InputError
         With field ``server`` if the array is missing or has another shape or type.
-    """
-    return check_array(arrays.get(name), sizes)
-
-
-def check_array(
-    array: np.ndarray | None, sizes: tuple[int | None, ...], kinds: str = "f"
-) -> np.ndarray:
-    """Return an array after checking its shape and its NumPy dtype kind.
-
-    Raises
-    ------
-    InputError
-        As `checked_array`.
     """
     if array is not None and array.dtype.kind in kinds and len(array.shape) == len(sizes):
         pairs = zip(array.shape, sizes, strict=True)
@@ -201,9 +190,8 @@ class BodyError(ValueError):
 def encode_body(values: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | None = None) -> bytes:
     """Encode values and arrays."""
     contiguous = {name: np.ascontiguousarray(array) for name, array in (arrays or {}).items()}
-    packed = zlib.compress(
-        json.dumps(dict(values)).encode(), 1
-    )  # a tenth of the size, which matters on a slow connection
+    # A tenth of the size, which matters on a slow connection.
+    packed = zlib.compress(json.dumps(dict(values)).encode(), 1)
     return save(contiguous, {VALUES_KEY: base64.b64encode(packed).decode()})
 
 
@@ -220,7 +208,8 @@ def decode_body(body: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         if not 2 <= length <= min(MAX_HEADER_BYTES, len(body) - 8):
             raise BodyError("the header has an invalid length")
         header = json.loads(body[8 : 8 + length])
-        values = json.loads(_decode_values(header["__metadata__"][VALUES_KEY]))
+        packed = base64.b64decode(header["__metadata__"][VALUES_KEY], validate=True)
+        values = json.loads(_decompress_bytes(packed, MAX_HEADER_BYTES))
         arrays = load(body)
     except (
         ValueError, LookupError, TypeError, RecursionError, SafetensorError, zlib.error
@@ -229,10 +218,6 @@ def decode_body(body: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     if not isinstance(values, dict):
         raise BodyError("the values are not a JSON object")
     return values, arrays
-
-
-def _decode_values(text: str) -> bytes:
-    return _decompress_bytes(base64.b64decode(text, validate=True), MAX_HEADER_BYTES)
 
 
 def _decompress_bytes(packed: bytes, max_bytes: int) -> bytes:

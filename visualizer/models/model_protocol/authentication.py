@@ -23,11 +23,6 @@ def new_token() -> str:
     return secrets.token_urlsafe(TOKEN_BYTES)
 
 
-def new_nonce() -> str:
-    """Return a random connection nonce."""
-    return secrets.token_hex(16)
-
-
 class RequestSigner:
     """Signs the requests of one connection, in order."""
 
@@ -46,7 +41,7 @@ class RequestGuard:
     """Verifies the signatures of one connection, and rejects repeated requests."""
 
     def __init__(self, token: str) -> None:
-        self.nonce = new_nonce()
+        self.nonce = secrets.token_hex(16)
         self._token, self._count = token, 0
 
     def verified_digest(self, header: str, path: str) -> str | None:
@@ -85,20 +80,18 @@ def token_weakness(token: str) -> str:
     """Return why a token is too easy to guess, as the end of a sentence; empty if it is strong."""
     if len(token) < MIN_TOKEN_LENGTH:
         return f"it has {len(token)} characters, but at least {MIN_TOKEN_LENGTH} are required"
-    if (different := len(set(token.lower()))) < MIN_DISTINCT_CHARACTERS:
+    lower = token.lower()
+    if (different := len(set(lower))) < MIN_DISTINCT_CHARACTERS:
         found = f"it has {different} different character{'s' * (different != 1)}"
         return f"{found}, but at least {MIN_DISTINCT_CHARACTERS} are required"
-    if _count_unpredictable(token.lower()) < MIN_UNPREDICTABLE_CHARACTERS:
+    unpredictable = sum(not _is_predictable(lower, at) for at in range(len(lower)))
+    if unpredictable < MIN_UNPREDICTABLE_CHARACTERS:
         return "most of it is a repetition, a sequence or a keyboard row"
     return ""
 
 
-def _count_unpredictable(token: str) -> int:
-    """Count the characters that do not continue a sequence or repeat an earlier part."""
-    return sum(not _is_predictable(token, at) for at in range(len(token)))
-
-
 def _is_predictable(token: str, at: int) -> bool:
+    """Whether a character continues a sequence or repeats an earlier part."""
     start = at - _MIN_RUN + 1
     if start < 0:
         return False

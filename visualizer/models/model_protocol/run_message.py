@@ -25,7 +25,7 @@ from visualizer.attention.saved_numbers import captured_header
 from visualizer.attention.stages import Operation, Stage, is_always_present
 from visualizer.attention.trace import Trace
 from visualizer.errors import InputError
-from visualizer.models.model_protocol.answers import checked_array
+from visualizer.models.model_protocol.answers import check_array
 from visualizer.models.model_protocol.requests import Count  # noqa: TC001 - decoded
 
 if TYPE_CHECKING:
@@ -302,23 +302,22 @@ def build_short_run(
         With field ``server`` if the attention has an unexpected shape.
     """
     header, rows = sent.captured, tuple(row.row for row in sent.stages)
+    sizes = (header.layers, header.heads, header.queries, header.keys)
     attention = next((row.name for row in rows if row.role is Role.WEIGHTS), rows[-1].name)
 
     def captured(values: np.ndarray) -> CapturedAttention:
-        sizes = (header.layers, header.heads, header.queries, header.keys)
         return CapturedAttention.of(
             header.name, values.reshape(sizes), header.query_tokens, header.key_tokens
         )
 
-    held = {name: fetch_stage(name) for name in _stage_names(rows) if name != attention}
-    given, fetch = None, None
+    tensors = {row.name: fetch_stage(row.name) for row in rows if row.name != attention}
+    attention_values, fetch = None, None
     if ATTENTION_ARRAY in arrays:
-        sizes = (header.layers, header.heads, header.queries, header.keys)
-        values = checked_array(arrays, ATTENTION_ARRAY, sizes[header.layers == 1 :])
-        held[attention] = CachedTensor(torch.tensor(values))
-        given = captured(values)
+        values = check_array(arrays.get(ATTENTION_ARRAY), sizes[header.layers == 1 :])
+        tensors[attention] = CachedTensor(torch.tensor(values))
+        attention_values = captured(values)
     else:
-        held[attention] = remote = fetch_stage(attention, is_attention=True)
+        tensors[attention] = remote = fetch_stage(attention, is_attention=True)
 
         def fetch() -> CapturedAttention | None:
             try:
@@ -326,20 +325,17 @@ def build_short_run(
             except (InputError, NumbersPendingError):  # the caller that shows it reads it again
                 return None
 
-    held = {name: held[name] for name in _stage_names(rows)}
+    tensors = {row.name: tensors[row.name] for row in rows}
     vectors = header.vectors
     trace = Trace(
-        header.spec, rows, {}, held, frozenset(held), ("layer",)[: header.layers - 1], weights,
-        vectors.layer_masks if vectors else (), vectors.cut if vectors else (), measure_remotely,
+        header.spec, rows, {}, tensors, frozenset(tensors), ("layer",)[: header.layers - 1],
+        weights, vectors.layer_masks if vectors else (), vectors.cut if vectors else (),
+        measure_remotely,
     )  # fmt: skip
-    reading = sent.reading.reading(made_of, given, model, arrays.get("changes"))
+    reading = sent.reading.reading(made_of, attention_values, model, arrays.get("changes"))
     reading = replace(reading, fetch_captured=fetch)
-    shown = given or replace(header, numbers=b"")
+    shown = attention_values or replace(header, numbers=b"")
     return Run((sent.tokens,), trace, sent.device, sent.notices, shown, sent.key_tokens, reading)
-
-
-def _stage_names(rows: Sequence[Stage]) -> tuple[str, ...]:
-    return tuple(row.name for row in rows)
 
 
 def _without_numbers(captured: CapturedAttention) -> CapturedAttention:

@@ -140,11 +140,11 @@ def _stage_claims(values: RunValues, row: StageMessage, layers: range) -> Iterat
     yield exist, f"inputs of {row.name}"
     axes = {one.name: len(one.dims) for one in values.run.stages}
     own, *read = (values.shapes[name][-axes[name] :] for name in (row.name, *row.reads))
-    yield _reads_fit(row, own, read), f"inputs of {row.name}"
+    yield _inputs_fit(row, own, read), f"inputs of {row.name}"
     yield _step_fits(values, row, own, layers), f"operation of {row.name}"
 
 
-def _reads_fit(row: StageMessage, own: Sizes, read: Sequence[Sizes]) -> bool:
+def _inputs_fit(row: StageMessage, own: Sizes, read: Sequence[Sizes]) -> bool:
     """Whether the number and shapes of the inputs of a stage are valid for its operation."""
     operation = row.operation
     if operation in SCORE_OPERATIONS and len(own) != len(SCORE_AXES):
@@ -253,13 +253,13 @@ def _have_min_sizes(weights: Mapping[str, Sizes], step: LayerStep, min_sizes: Si
 def _matrix_fits(values: RunValues, row: StageMessage, step: LinearLayer, own: Sizes) -> bool:
     """Whether a matrix fits its input vectors and has all output columns that are used."""
     firsts, columns = step.first_columns, own[-1]
-    made = step.own_columns if isinstance(step, LatentKeys) else columns
+    columns_used = step.own_columns if isinstance(step, LatentKeys) else columns
     heads = own[0] if len(own) == len(SCORE_AXES) else 1
-    if len(firsts) != heads or min(firsts) < 0 or not 0 <= made <= columns:
+    if len(firsts) != heads or min(firsts) < 0 or not 0 <= columns_used <= columns:
         return False
-    if isinstance(step, LatentKeys) and values.shapes[row.reads[1]][-1] != columns - made:
+    if isinstance(step, LatentKeys) and values.shapes[row.reads[1]][-1] != columns - columns_used:
         return False
-    inputs, results = values.shapes[row.reads[0]][-1], max(firsts) + made
+    inputs, results = values.shapes[row.reads[0]][-1], max(firsts) + columns_used
     for name in weight_names(step):
         sizes = values.weights[name][:: -1 if step.is_transposed else 1]
         is_bias = name.endswith(".bias")

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 import h11
 import msgspec
-from msgspec import Struct
 
 from visualizer.models.model_protocol.answers import DEFLATE_CODING, deflate, encode_body
 from visualizer.models.model_protocol.authentication import SIGNATURE_HEADER, RequestGuard
@@ -70,12 +69,8 @@ class _ErrorResponse(Exception):  # noqa: N818 - a response, not an error of thi
 
     def __init__(self, status: int, field: str, sentence: str, *, closes: bool = False) -> None:
         super().__init__(sentence)
-        self.status, self.field, self.sentence, self.closes_connection = (
-            status,
-            field,
-            sentence,
-            closes,
-        )
+        self.status, self.field, self.sentence = status, field, sentence
+        self.closes_connection = closes
 
 
 class _Connection:
@@ -147,13 +142,6 @@ class _Connection:
         await asyncio.wait_for(self.writer.drain(), SEND_TIMEOUT_S)
 
 
-class ServerAddress(Struct, frozen=True):
-    """Host and port at which a server listens."""
-
-    host: str
-    port: int
-
-
 class ModelServer:
     """Answers HTTP requests about a model.
 
@@ -165,11 +153,11 @@ class ModelServer:
 
     def __init__(self, jobs: JobQueue, token: str) -> None:
         self._jobs, self._token = jobs, token
-        self._facts: dict[str, Any] = {}
+        self._metadata: dict[str, Any] = {}
         self._connections_by_state: dict[bool, dict[_Connection, None]] = {False: {}, True: {}}
         """Open connections, oldest first, by whether they have sent a signed request."""
 
-    async def listen(self, address: ServerAddress) -> asyncio.Server:
+    async def listen(self, host: str, port: int) -> asyncio.Server:
         """Start listening; requests receive status 503 until the model is loaded.
 
         Raises
@@ -180,10 +168,10 @@ class ModelServer:
         _raise_open_file_limit()
         # A small limit, because clients without a token can fill the buffers.
         return await asyncio.start_server(
-            self._handle_connection, address.host, address.port, limit=MAX_HEADER_BYTES
+            self._handle_connection, host, port, limit=MAX_HEADER_BYTES
         )
 
-    def begin(self, facts: dict[str, Any]) -> None:
+    def start_answering(self, facts: dict[str, Any]) -> None:
         """Start answering requests, once the model is loaded.
 
         Parameters
@@ -191,7 +179,7 @@ class ModelServer:
         facts : dict
             Metadata of the model.
         """
-        self._facts = facts
+        self._metadata = facts
 
     async def _handle_connection(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -199,7 +187,7 @@ class ModelServer:
         connection = _Connection(reader, writer, self._token)
         self._add_connection(connection)
         try:
-            while await self._answer_one(connection):
+            while await self._answer_request(connection):
                 pass
             writer.close()
             await asyncio.wait_for(writer.wait_closed(), SEND_TIMEOUT_S)
@@ -228,7 +216,7 @@ class ModelServer:
             connection.is_authenticated = True
             self._add_connection(connection)
 
-    async def _answer_one(self, connection: _Connection) -> bool:
+    async def _answer_request(self, connection: _Connection) -> bool:
         """Answer one request; return whether another one can follow."""
         if connection.is_authenticated:
             await asyncio.wait_for(connection.wait_for_data(), IDLE_S)
@@ -247,9 +235,9 @@ class ModelServer:
                 kind, body = "application/json", self._greeting_body(connection)
             else:
                 body = await self._answer_signed_request(connection, event, path)
-        except _ErrorResponse as refused:
-            status, kind, closes = refused.status, "application/json", refused.closes_connection
-            body = json.dumps({"field": refused.field, "sentence": refused.sentence}).encode()
+        except _ErrorResponse as response:
+            status, kind, closes = response.status, "application/json", response.closes_connection
+            body = json.dumps({"field": response.field, "sentence": response.sentence}).encode()
         accepted = dict(event.headers).get(b"accept-encoding", b"")
         may_deflate = accepted == DEFLATE_CODING.encode()
         await connection.send(status, kind, body, closes=closes, may_deflate=may_deflate)
@@ -288,10 +276,10 @@ class ModelServer:
             raise _ErrorResponse(500, "server", INTERNAL_ERROR) from error
 
     async def _handle_request(self, path: str, body: bytes) -> bytes:
-        if not self._facts:
+        if not self._metadata:
             raise _ErrorResponse(503, "server", LOADING_ERROR)
         if path == "model":
-            return encode_body(self._facts)
+            return encode_body(self._metadata)
         if path in JOB_REQUESTS:
             return await self._jobs.start(path, _parse_request(body, JOB_REQUESTS[path]))
         if path in IMMEDIATE_REQUESTS:
@@ -317,7 +305,7 @@ def _raise_open_file_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def _parse_request(body: bytes, kind: type[Struct]) -> Any:
+def _parse_request(body: bytes, kind: type[msgspec.Struct]) -> Any:
     """Decode and validate the JSON of a request, and return it as plain values."""
     try:
         return msgspec.to_builtins(msgspec.json.decode(body, type=kind))

@@ -54,7 +54,7 @@ class _ServerLink:
         with self._lock:
             self._socket.sendall(message.pack())
 
-    def messages(self) -> Iterator[Message]:
+    def receive_messages(self) -> Iterator[Message]:
         unpacker = MessageUnpacker()
         while piece := self._socket.recv(BYTES_PER_READ):
             yield from unpacker.feed(piece)
@@ -80,7 +80,7 @@ class RankProcess:
     def receive(self) -> None:
         """Queue incoming messages until the server disconnects, then exit the process."""
         try:
-            for message in self._link.messages():
+            for message in self._link.receive_messages():
                 if message.says == "cancel":
                     self._cancelled.add(message.values["id"])
                 else:

@@ -355,22 +355,22 @@ class ServedModel:
 
     def blocks(self, request: BlocksRequest) -> Answer:
         """Compute rows of some columns of a long text's stage, or the extremes of column blocks."""
-        held, place = self._block_place(request)
+        tensor, place = self._block_place(request)
         if not (request.rows or any(request.columns) or request.block):
-            first = PreviewLayout.of(held.shape)
+            first = PreviewLayout.of(tensor.shape)
             few, whole = tuple(first.rows.tolist()), (0, first.sizes[1])
             request = replace(request, rows=few, columns=whole, block=first.blocks[1])
-        _check_block_request(held, place, request)
+        _check_block_request(tensor, place, request)
         rows, columns = np.array(request.rows, np.int64), range(*request.columns)
         if request.block == 0:
-            return {}, {"cells": held.cells(place, rows, slice(columns.start, columns.stop))}
-        high, low = held.column_ends(place, rows, columns, request.block)
+            return {}, {"cells": tensor.cells(place, rows, slice(columns.start, columns.stop))}
+        high, low = tensor.column_ends(place, rows, columns, request.block)
         return {}, {"high": high} if low is None else {"high": high, "low": low}
 
     def _block_place(self, request: BlocksRequest) -> tuple[BlockwiseTensor, tuple[int, ...]]:
         run = self._find_run(request.run)
-        held = run.trace.cached_stage(request.stage) if request.stage in run.trace else None
-        if not isinstance(held, BlockwiseTensor):
+        tensor = run.trace.cached_stage(request.stage) if request.stage in run.trace else None
+        if not isinstance(tensor, BlockwiseTensor):
             raise InputError("stage", UNKNOWN_STAGE_ERROR)
         own = self._owned.get(request.run)
         if own is None:
@@ -380,7 +380,7 @@ class ServedModel:
         if at not in own.layers:
             raise InputError("place", UNKNOWN_HEAD_ERROR)
         local = (own.layers.index(at), head - own.first)
-        return held, local if len(own.layers) > 1 else local[1:]
+        return tensor, local if len(own.layers) > 1 else local[1:]
 
     def _find_run(self, number: int) -> Run:
         with self._lock:
@@ -412,10 +412,10 @@ def _mask_message(run: Run, at: list[int]) -> Message:
 
 
 def _check_block_request(
-    held: BlockwiseTensor, place: tuple[int, ...], request: BlocksRequest
+    tensor: BlockwiseTensor, place: tuple[int, ...], request: BlocksRequest
 ) -> None:
     """Raise an error if the request is out of range or too large for one answer."""
-    *leading, rows, columns = held.shape
+    *leading, rows, columns = tensor.shape
     start, stop = request.columns
     is_there = len(place) == len(leading) and all(
         0 <= at < size for at, size in zip(place, leading, strict=True)

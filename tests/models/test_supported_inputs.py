@@ -16,13 +16,13 @@ from visualizer.features.model_chooser.presenter import (
     present_model_chooser,
 )
 from visualizer.models.local_models import list_models
-from visualizer.models.model_inputs import (
+from visualizer.models.opened_model import open_model
+from visualizer.models.supported_inputs import (
     SUPPORTED_INPUTS,
     check_input_kind,
     check_main_input,
     unused_parts_notice,
 )
-from visualizer.models.opened_model import open_model
 
 if TYPE_CHECKING:
     from pathlib import Path
