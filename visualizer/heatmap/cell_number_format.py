@@ -109,13 +109,14 @@ def cell_number_format(
     found = None if is_pooled or width < narrowest else number_range(panels)
     if found is None:
         return None
-    rungs = [(one, _measure_widest(one, found)) for one in _candidate_formats(found)]
+    formats = list(_candidate_formats(found))
     # If no format fits at the preferred sizes, the shortest one is better than none.
-    ways = [
-        *((*one, _min_font_px()) for one in rungs),
-        *((*one, SMALLEST_PX) for one in rungs[::-1]),
-    ]
-    return next((sized for way in ways if (sized := _fit_to_cell(*way, width, height))), None)
+    for smallest_px, candidates in ((_min_font_px(), formats), (SMALLEST_PX, formats[::-1])):
+        for one in candidates:
+            widest = _measure_widest(one, found)
+            if fitting := _fit_to_cell(one, widest, smallest_px, width, height):
+                return fitting
+    return None
 
 
 def number_range(panels: Sequence[Heatmap]) -> NumberRange | None:

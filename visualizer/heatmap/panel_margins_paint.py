@@ -65,10 +65,11 @@ def paint_labels(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
             )
     if not slot.has_column_labels:
         return
-    painter.setFont(scaled_font(label_size(heatmap.columns, slot.cell_width)))
+    size = label_size(heatmap.columns, slot.cell_width)
+    painter.setFont(scaled_font(size))
     upright = are_labels_vertical(slot) and not shows_positions(heatmap.columns, slot.cell_width)
     for at, text in visible_column_labels(slot):
-        paint_column_label(painter, slot, at, text, upright)
+        paint_column_label(painter, slot, at, text, size, upright)
 
 
 def label_size(axis: HeatmapAxis, cell: float) -> int:
@@ -115,12 +116,11 @@ def column_label_width(axis: HeatmapAxis, cell: float) -> float:
 
 
 def paint_column_label(
-    painter: QPainter, slot: PanelSlot, at: int, text: str, upright: bool
+    painter: QPainter, slot: PanelSlot, at: int, text: str, size: int, upright: bool
 ) -> None:
     """Draw a label above a column, vertical if labels do not fit side by side."""
     left = slot.cells.left() + slot.heatmap.columns.cell(at) * slot.cell_width
     centre = QPointF(left + slot.cell_width / 2, slot.cells.top() - 4)
-    size = label_size(slot.heatmap.columns, slot.cell_width)
     line, text = font_metrics(size).height(), elide_label(text, slot.longest, size)
     painter.save()
     painter.translate(centre)

@@ -46,6 +46,7 @@ def test_what_is_given_is_named_and_can_be_drawn_again_and_undone(hand: Hand) ->
         hand.settle()
         hand.click(control.draw)
         assert workspace.document.get(name) == drawn[name]
+        hand.settle()
         assert not control.isEnabled()
         workspace.undo()
         assert workspace.document.get(name) == value

@@ -34,8 +34,8 @@ class SetupController(QObject):
         if name == "own_mask":
             self._workspace.write_mask(str(value))
         else:
-            is_switch = isinstance(value, bool)  # a switch already shows its new state
-            self._workspace.set(name, value, going_on=going_on, is_seen=is_switch)
+            # The control already shows the value.
+            self._workspace.set(name, value, going_on=going_on, is_seen=True)
 
     def remedy(self, field: str) -> None:
         """Apply the fix offered for an error of a setting or a text."""
