@@ -263,13 +263,13 @@ def test_bugs_are_said_once_at_a_time(gate: Gate, gated: MainWindow, qtbot: QtBo
     gate.open()
     for _ in range(3):
         with qtbot.waitSignal(gated.workspace.failed):
-            gated.workspace.resample("seed")
+            gated.controllers.setup.resample("seed")
     (box,) = hand.boxes()
     box.close()
     QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
     assert hand.boxes() == []
     with qtbot.waitSignal(gated.workspace.failed):
-        gated.workspace.resample("seed")
+        gated.controllers.setup.resample("seed")
     (box,) = hand.boxes()
     box.close()
 
@@ -363,7 +363,7 @@ def test_weights_are_kept_only_when_they_are_those_of_the_module(
     assert keep.isEnabled()
     gated.workspace.set("d_in", 5)
     assert not keep.isEnabled()
-    gated.workspace.keep_weights()
+    gated.controllers.setup.keep_weights()
     assert not gated.workspace.document.spec.own_weights
     gate.open()
     hand.settle()

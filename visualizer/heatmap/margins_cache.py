@@ -11,21 +11,22 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from PySide6.QtCore import QPointF, QRectF, QSizeF
-from PySide6.QtGui import QColor, QPainter, QPixmap
+from PySide6.QtGui import QColor, QGuiApplication, QPainter, QPixmap
 
 from visualizer.heatmap import panel_margins_paint, panel_paint
 from visualizer.heatmap.board_layout import TitlePlacement
 from visualizer.session.view_options import ColourLimits
-from visualizer.widgets.fonts import system_font_key
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
+
+    from PySide6.QtGui import QFont
 
     from visualizer.heatmap.board import Heatmap
     from visualizer.heatmap.board_layout import BoardLayout, PanelSlot
     from visualizer.widgets.theme import Theme
 
-    FrameKey = tuple[Hashable, Theme, float, str]
+    FrameKey = tuple[Hashable, Theme, float, QFont]
     SparePixmap = tuple[QPixmap, Hashable]
     """A pixmap and the key of its margins; the key is None if they depend on values."""
 
@@ -82,7 +83,7 @@ class PanelMarginsPixmapCache:
         """
         heatmap = slot.heatmap
         frame = self._cached_frame(
-            (_frame_key(slot, whole), theme, ratio, system_font_key()), slot, whole
+            (_frame_key(slot, whole), theme, ratio, QGuiApplication.font()), slot, whole
         )
         head_label = (heatmap.label, heatmap.head, *slot.head_at) if slot.head_at else None
         notes = heatmap.notes if heatmap.layer is not None else slot.panel_notes
@@ -110,7 +111,7 @@ class PanelMarginsPixmapCache:
         shown = tuple(
             (_column_head_key(head.heatmap), head.left, head.width, head.notes) for head in heads
         )
-        key = (shown, width, layout.head, theme, ratio, system_font_key())
+        key = (shown, width, layout.head, theme, ratio, QGuiApplication.font())
         picture = self._titles.pop(key, None)
         if picture is None:
             picture = QPixmap((QSizeF(width, layout.head) * ratio).toSize())

@@ -11,17 +11,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from visualizer.attention.fixed_weights import are_all_custom, custom_weights_of
-from visualizer.attention.masks import parse_mask
 from visualizer.attention.remote_numbers import notify_arrival
 from visualizer.attention.spec import MaskKind
-from visualizer.errors import FIRST_CHARACTERS, InputError
+from visualizer.errors import InputError
 from visualizer.progress import CancelledError
 from visualizer.session import worker_jobs
 from visualizer.session.document import Document, detect_typed_text
 from visualizer.session.exportable_snapshot import Snapshot
 from visualizer.session.history import DocumentHistory, History
-from visualizer.session.provenance import describe_provenance
 from visualizer.session.request_controller import RequestController
 from visualizer.session.resolved_view import ResolvedView, resolve_view
 from visualizer.session.screen import Screen, ScreenInputs
@@ -35,7 +32,6 @@ if TYPE_CHECKING:
 
     from visualizer.attention.run import Run
     from visualizer.attention.trace import LeadingIndex
-    from visualizer.models.model_source import ImageFile
     from visualizer.session.screen import Presenter
     from visualizer.session.worker_jobs import ComputeFunction
 
@@ -186,6 +182,8 @@ class Workspace(QObject):
             Whether the control already shows the value; the screen may then wait briefly for the
             result.
         """
+        if self._errors.remove(name):
+            self._update_screen()
         document = self.document.set(name, value)
         if document == self.document:
             return
@@ -199,45 +197,16 @@ class Workspace(QObject):
             self.show_error(InputError("image", said))
             return
         is_typed, written = detect_typed_text(self.document.get(name), text)
-        if not is_typed:  # pasted, cut or overwritten: a separate undo step
-            self.history.seal()
-            # Selected token positions are meaningless in another text.
+        if not is_typed:  # pasted, cut or overwritten: token positions belong to another text
             self.change_view(tokens=replace(self._wanted.tokens, chosen=frozenset(), match=None))
         self.set(name, text, going_on=is_typed, is_seen=True)
-        if not is_typed or written.isspace():
+        if written.isspace():
             self.history.seal()
-
-    def return_to_text(self) -> None:
-        """Return from a model or captured attention to computing the text with a module."""
-        self.history.seal()
-        self.set("captured", None)
-
-    def set_image(self, image: ImageFile) -> None:
-        """Run the vision model on an image."""
-        if self._errors.remove("image"):
-            self._update_screen()
-        self.history.seal()
-        self.set("image", image)
 
     def show_error(self, refused: InputError) -> None:
         """Report why an input was rejected; the current one remains."""
         self._errors.add(refused)
         self._update_screen()
-
-    def report_long_text(self, sentence: str, first_part: str, name: str = "text") -> None:
-        """Report that a text is too long and offer its first part; the current text remains."""
-        self.show_error(InputError(name, sentence, (FIRST_CHARACTERS, first_part)))
-
-    def write_mask(self, text: str) -> None:
-        """Set the custom mask from rows of 0 and 1."""
-        try:
-            own = parse_mask(text)
-        except InputError as refused:
-            self.show_error(refused)
-        else:
-            if self._errors.remove("own_mask"):
-                self._update_screen()
-            self.set("own_mask", own)
 
     def show_document(self, document: Document, view: View, opened_model: object = None) -> None:
         """Switch to another document and view, as one undoable change.
@@ -252,7 +221,6 @@ class Workspace(QObject):
         )
         self._before_model = replace(before, read=document.text) if opened_model else None
         if document != self.document:
-            self.history.seal()
             self.history.record(self.document)
         self._replace_document(document, view, opened_model)
 
@@ -301,31 +269,6 @@ class Workspace(QObject):
         before, self._held_models = self._held_models, [*models]
         if before:
             self.requests.worker.discard(before)
-
-    def keep_weights(self) -> None:
-        """Toggle between fixing the current weights for all modules and sampling them again."""
-        if are_all_custom(self.document.spec):
-            self.set("own_weights", ())
-        elif (
-            self.run and self.computed == self.document
-        ):  # otherwise the weights belong to another module
-            try:
-                kept = self.document.set("own_weights", custom_weights_of(self.run.trace))
-            except InputError as refused:
-                self.show_error(refused)
-                return
-            self.history.record(self.document)
-            self._change_to(replace(kept, weights_source=describe_provenance(self.run)))
-
-    def resample(self, name: str) -> None:
-        """Advance a seed by one."""
-        self.set(name, (self.document.get(name) + 1) % 2**31)
-
-    @property
-    def can_keep_weights(self) -> bool:
-        """Whether the weights of the current module are available to be fixed."""
-        has_weights = bool(self.document.spec.weight_names) and self.document.has_module
-        return self.run is not None and self.computed == self.document and has_weights
 
     def undo(self) -> None:
         self._change_to(self.history.undo(self.document))
@@ -445,14 +388,18 @@ class Workspace(QObject):
             if may_wait:
                 self._show_soon()
                 return
-        if not self._is_read_with(self._wanted, self.view):
-            self._request_prefetch()
+        self._request_missing_data()
         self._update_screen()
 
     def _set_document(self, document: Document) -> None:
         """Set the document and drop the input errors that the change resolves."""
         self._errors.resolve(self.document, document)
         self.document = document
+
+    def _request_missing_data(self) -> None:
+        """Request a prefetch of the wanted view if the shown one does not cover it."""
+        if not self._is_read_with(self._wanted, self.view):
+            self._request_prefetch()
 
     def _request_prefetch(self) -> None:
         """Request a prefetch of the wanted view, unless a pending computation covers it."""
@@ -562,8 +509,7 @@ class Workspace(QObject):
         elif isinstance(error, InputError):
             self._errors.document_error = InputError("text", error.sentence)
         self._update_screen()
-        if not self._is_read_with(self._wanted, self.view):
-            self._request_prefetch()
+        self._request_missing_data()
         if not isinstance(error, InputError):
             self.failed.emit("".join(traceback.format_exception(error)))
 

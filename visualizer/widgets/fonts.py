@@ -20,7 +20,7 @@ DEFAULT_PX = 13
 
 def scaled_font(size: int, weight: QFont.Weight = QFont.Weight.Normal) -> QFont:
     """Return the interface font at a size in pixels, scaled by the text scale."""
-    return QFont(_make_font(size, weight, system_font_key()))
+    return QFont(_make_font(size, weight, QGuiApplication.font()))
 
 
 def larger_font(times: float) -> QFont:
@@ -61,30 +61,21 @@ def screen_scale(screen: QSize) -> float:
 
 def font_metrics(size: int) -> QFontMetricsF:
     """Return the metrics of the interface font at a size."""
-    return _make_metrics(size, system_font_key())
+    return _make_metrics(size, QGuiApplication.font())
 
 
 def text_scale() -> float:
     """Return the ratio of the system's text size to the normal one, at least 1."""
-    return _text_scale(system_font_key())
+    return _text_scale(QGuiApplication.font())
 
 
-# Cached because creating a font takes longer than drawing a label with it. So does `QFont.key()`
-# of the system font, which may change while the program runs.
-_named: list[tuple[QFont, str]] = []
-
-
-def system_font_key() -> str:
-    """Return the system font's key, used as cache key for measurements."""
-    present = QGuiApplication.font()
-    if not _named or _named[0][0] != present:
-        _named[:] = [(present, present.key())]
-    return _named[0][1]
+# Cached because creating a font takes longer than drawing a label with it. The system font is part
+# of the keys, as it may change while the program runs.
 
 
 @lru_cache(maxsize=16)
-def _make_font(size: int, weight: QFont.Weight, system: str) -> QFont:
-    made = QFont(QGuiApplication.font())
+def _make_font(size: int, weight: QFont.Weight, system_font: QFont) -> QFont:
+    made = QFont(system_font)
     made.setPixelSize(max(1, round(size * text_scale())))
     made.setWeight(weight)
     made.setFeature(QFont.Tag("tnum"), 1)
@@ -92,17 +83,16 @@ def _make_font(size: int, weight: QFont.Weight, system: str) -> QFont:
 
 
 @lru_cache(maxsize=8)
-def _make_metrics(size: int, system: str) -> QFontMetricsF:
-    return QFontMetricsF(_make_font(size, QFont.Weight.Normal, system))
+def _make_metrics(size: int, system_font: QFont) -> QFontMetricsF:
+    return QFontMetricsF(_make_font(size, QFont.Weight.Normal, system_font))
 
 
 @lru_cache(maxsize=2)
-def _text_scale(system: str) -> float:
-    return max(1.0, QFontInfo(QGuiApplication.font()).pixelSize() / DEFAULT_PX)
+def _text_scale(system_font: QFont) -> float:
+    return max(1.0, QFontInfo(system_font).pixelSize() / DEFAULT_PX)
 
 
 def clear_font_cache() -> None:
     """Clear the font cache, which must not outlive the application."""
-    _named.clear()
     for kept in (_make_font, _make_metrics, _text_scale):
         kept.cache_clear()

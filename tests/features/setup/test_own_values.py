@@ -46,7 +46,6 @@ def test_what_is_given_is_named_and_can_be_drawn_again_and_undone(hand: Hand) ->
         hand.settle()
         hand.click(control.draw)
         assert workspace.document.get(name) == drawn[name]
-        hand.settle()
         assert not control.isEnabled()
         workspace.undo()
         assert workspace.document.get(name) == value
