@@ -11,17 +11,17 @@ from msgspec.structs import replace
 from visualizer.heatmap.board import Board
 from visualizer.heatmap.cell_cursor import CellCursor, present_cursor
 from visualizer.heatmap.comparison_board_presenter import present_comparison_board
+from visualizer.heatmap.highlights import (
+    Highlights,
+    highlight_pointed_cell,
+    present_highlights,
+)
 from visualizer.heatmap.panel_presenter import (
     PanelSource,
     SpreadPanelSource,
     head_overview_source,
     present_head_overview,
     present_minimap,
-)
-from visualizer.heatmap.step_highlights import (
-    Highlights,
-    highlight_pointed_cell,
-    present_highlights,
 )
 from visualizer.session.pane import PanelPresenter
 from visualizer.session.resolved_view import resolve_view
@@ -242,7 +242,7 @@ def _board_key(resolved: ResolvedView) -> Hashable:
         if resolved.overlay_panel and pinned
         else None,
         (resolved.is_spread, pinned.head if resolved.is_spread and pinned else None),
-        tuple(source.held.version for source in _drawn_sources(resolved)),
+        tuple(source.tensor.version for source in _drawn_sources(resolved)),
     )
 
 

@@ -28,10 +28,10 @@ from visualizer.heatmap.cell_cursor import CellCursor
 from visualizer.heatmap.cell_cursor_paint import is_cell_visible, paint_cursor
 from visualizer.heatmap.cell_pointing_widget import CellScrollArea
 from visualizer.heatmap.highlight_paint import paint_highlights, paint_mask_changes
+from visualizer.heatmap.highlights import Highlights
 from visualizer.heatmap.margins_cache import MAX_CACHED_PANELS, PanelMarginsPixmapCache
 from visualizer.heatmap.minimap_widget import MinimapWidget
 from visualizer.heatmap.panel_cells import belongs_to_panel, cell_at
-from visualizer.heatmap.step_highlights import Highlights
 from visualizer.heatmap.step_motion_controller import StepMotionController
 from visualizer.widgets.focus_ring import OWN_FOCUS_PROPERTY
 from visualizer.widgets.input_filters import ROTATION_PER_NOTCH, WheelNotches, has_command_modifier
