@@ -169,10 +169,10 @@ def draw_panel(source: PanelSource, progress: Progress) -> None:
 def source_progress(progress: Progress, number: int, count: int) -> Progress:
     """Return a callback for one of several parts of equal size."""
 
-    def tell(done: int, of: int) -> None:
+    def report_progress(done: int, of: int) -> None:
         progress(number * of + done, count * of)
 
-    return tell
+    return report_progress
 
 
 def draw_panel_previews(resolved: ResolvedView, room: int, progress: Progress) -> None:

@@ -185,11 +185,11 @@ class ChangePanelSource(PanelSource):
         traces = [run.trace for run in (kept, self.run) if run]
         if kept is None or not any(trace.is_hatched(*where) for trace in traces):
             return None
-        mine, yours = (
+        forbidden_in_a, forbidden_in_b = (
             ~any_in_blocks(trace.allowed(*where), *self.extent.blocks)[self.extent.cells]
             for trace in traces
         )
-        return mine, yours
+        return forbidden_in_a, forbidden_in_b
 
     @property
     def _cut_head(self) -> int | None:
@@ -225,9 +225,9 @@ class ChangePanelSource(PanelSource):
         notes = [f"largest: {format_signed(change.value)}" if change else "no difference"]
         masks = self._side_masks()
         if masks:
-            mine, yours = masks
-            notes += ["light hatching: forbidden in A only"] * bool((mine & ~yours).any())
-            notes += ["light hatching: forbidden in B only"] * bool((yours & ~mine).any())
+            in_a, in_b = masks
+            for side, only in (("A", in_a & ~in_b), ("B", in_b & ~in_a)):
+                notes += [f"light hatching: forbidden in {side} only"] * bool(only.any())
         return (*notes, *super()._panel_notes(colour, values, marks))
 
     def _value_unit(self) -> str:

@@ -91,11 +91,10 @@ class PanelSource:
         before = self._before_dropout()
         colour = self._choose_colours()
         labels = self.resolved.side_labels(self.leading)
-        key = (self.tensor, before, self.leading, self.head, self.by, self.lens, self.extent, colour,
-               hatch, labels, stage.symbol, self.beside, self.part, self.title,
-               self.shared_scale_sources,
-               self._panel_label(), self.requested_transform, self.tensor.version,
-               )  # fmt: skip
+        key = (self.tensor, before, self.leading, self.head, self.by, self.lens, self.extent,
+               colour, hatch, labels, stage.symbol, self.beside, self.part, self.title,
+               self.shared_scale_sources, self._panel_label(), self.requested_transform,
+               self.tensor.version)  # fmt: skip
         if key in known:
             return known[key]
         forbidden = self._add_cut_cells(self._forbidden_cells(hatch) if hatch else None)
@@ -200,9 +199,11 @@ class PanelSource:
         if self.chosen.limits is ColourLimits.PANEL:
             return choose_colour_scale(trace, *shown, self._largest_value(), self.beside)
         key = (trace, self.tensor, self.lens, self.beside)
-        colour = self.resolved.made.get(key)
+        colour = self.resolved.shared_values.get(key)
         if not isinstance(colour, ColourScale):
-            colour = self.resolved.made[key] = choose_colour_scale(trace, *shown, None, self.beside)
+            colour = self.resolved.shared_values[key] = choose_colour_scale(
+                trace, *shown, None, self.beside
+            )
         return colour
 
     def _uneven_cells(self) -> np.ndarray | None:

@@ -86,9 +86,9 @@ def _describe_edits(run: Run) -> list[str]:
     if run.reading is None:
         return []
     edits, cuts = run.reading.edits, run.reading.cuts
-    said = [edits_in_words(edits)] if edits else []
-    said += [f"{describe_cuts(cuts)} cut"] if cuts else []
-    return said
+    parts = [edits_in_words(edits)] if edits else []
+    parts += [f"{describe_cuts(cuts)} cut"] if cuts else []
+    return parts
 
 
 def describe_computation(run: Run) -> str:

@@ -126,16 +126,16 @@ class NewestRequestWorker(QThread):
         self.setParent(None)
         _abandoned_workers.add(self)
         self.destroyed.connect(partial(_abandoned_workers.discard, self))
-        has_begun = self.isRunning()
+        has_started = self.isRunning()
         with self._changed:
             self._waiting, self._last, self._is_stopping = None, last, True
             self._changed.notify()
-        if last and not has_begun:
+        if last and not has_started:
             self.start()
-            has_begun = self.isRunning() or self.isFinished()
-            if not has_begun:  # the system cannot create another thread
+            has_started = self.isRunning() or self.isFinished()
+            if not has_started:  # the system cannot create another thread
                 last()
-        if not has_begun:
+        if not has_started:
             self._delete_if_left()
 
     def _delete_if_left(self) -> None:
@@ -184,13 +184,13 @@ class NewestRequestWorker(QThread):
     def _progress_reporter(self, request: Callable[[], object]) -> Progress:
         last = monotonic()  # short requests report no progress
 
-        def tell(done: int, of: int) -> None:
+        def report_progress(done: int, of: int) -> None:
             nonlocal last
             if monotonic() - last >= PROGRESS_INTERVAL_S:
                 last = monotonic()
                 self.progressReported.emit(request, done, of)
 
-        return tell
+        return report_progress
 
     def _is_wanted(self) -> bool:
         return bool(self._waiting or self._discarded or self._is_stopping)
@@ -207,14 +207,14 @@ class NewestRequestWorker(QThread):
             self._is_running = request is not None
             return litter, request
 
-    def _queue_delivery(self, told: SignalInstance, answer: object) -> None:
+    def _queue_delivery(self, signal: SignalInstance, answer: object) -> None:
         with self._changed:
             self._is_running = False
             self._undelivered += 1
         if not self._is_stopping:
-            self._delivery_queued.emit(told, answer)
+            self._delivery_queued.emit(signal, answer)
 
-    def _deliver(self, told: SignalInstance, answer: object) -> None:
+    def _deliver(self, signal: SignalInstance, answer: object) -> None:
         """Emit a result on the thread that created the worker.
 
         Counting and emitting happen in one call, so a result is either undelivered or handled.
@@ -222,7 +222,7 @@ class NewestRequestWorker(QThread):
         with self._changed:
             self._undelivered -= 1
         if not self._is_stopping:
-            told.emit(answer)
+            signal.emit(answer)
 
 
 @atexit.register

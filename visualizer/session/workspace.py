@@ -116,7 +116,7 @@ class Workspace(QObject):
     changed = Signal()
     drawn = Signal()
     """The pictures of a long text were refined; nothing else has changed."""
-    edits_by_head = Signal()
+    documentEdited = Signal()
     """The document has changed; the screen is updated later."""
     _data_arrived = Signal()
     """Data from another machine has arrived; emitted on any thread."""
@@ -170,13 +170,13 @@ class Workspace(QObject):
     # ------------------------------------------------------------------ the document
 
     def set(
-        self, name: str, value: object, *, going_on: bool = False, is_seen: bool = False
+        self, name: str, value: object, *, is_continued_edit: bool = False, is_seen: bool = False
     ) -> None:
         """Change a setting.
 
         Parameters
         ----------
-        going_on : bool
+        is_continued_edit : bool
             Whether this continues a drag or typing, which is undone as one change.
         is_seen : bool
             Whether the control already shows the value; the screen may then wait briefly for the
@@ -187,19 +187,19 @@ class Workspace(QObject):
         document = self.document.set(name, value)
         if document == self.document:
             return
-        self.history.record(self.document, name if going_on else "")
+        self.history.record(self.document, name if is_continued_edit else "")
         self._change_to(document, may_wait=is_seen)
 
     def set_text(self, text: str, name: str = "text") -> None:
         """Change the first or second text; typing one word is one undoable change."""
         if self.document.model and self.document.takes_image:
-            said = f"{self.document.model.name} takes images, not texts."
-            self.show_error(InputError("image", said))
+            sentence = f"{self.document.model.name} takes images, not texts."
+            self.show_error(InputError("image", sentence))
             return
         is_typed, written = detect_typed_text(self.document.get(name), text)
         if not is_typed:  # pasted, cut or overwritten: token positions belong to another text
             self.change_view(tokens=replace(self._wanted.tokens, chosen=frozenset(), match=None))
-        self.set(name, text, going_on=is_typed, is_seen=True)
+        self.set(name, text, is_continued_edit=is_typed, is_seen=True)
         if written.isspace():
             self.history.seal()
 
@@ -361,7 +361,7 @@ class Workspace(QObject):
             self._change_to(self.document)
 
     @property
-    def held(self) -> list[object]:
+    def large_objects(self) -> list[object]:
         """Objects that may use much memory: the current run and an opened model."""
         return [self.run, *self._held_models]
 
@@ -385,8 +385,10 @@ class Workspace(QObject):
                 worker_jobs.compute_shown, self.compute, self._presenter, self._current_state()
             )
             self.requests.ask(request)
-            if may_wait:
-                self._show_soon()
+            if may_wait:  # the result usually arrives before the delay has passed
+                self.documentEdited.emit()
+                if not self._patience_timer.isActive():
+                    self._patience_timer.start()
                 return
         self._request_missing_data()
         self._update_screen()
@@ -446,11 +448,10 @@ class Workspace(QObject):
             self.run, self.computed = answer.run, answer.document
             if self.pending_document is None:  # otherwise an opened model may still have to run
                 self._hold_models()
-        if answer.document == self.document:
+        is_newest = answer.document == self.document  # otherwise it has changed since
+        if is_newest:
             self._errors.document_error = answer.refused
-        if (
-            answer.opened and answer.document == self.document
-        ):  # otherwise the document has changed since
+        if answer.opened and is_newest:
             self._wanted = adapt_view(answer.opened, self._wanted)
         is_read = self._is_read_with(self._wanted, answer.view)
         self.view = self._wanted if is_read else available_view(self._wanted, answer.view)
@@ -497,14 +498,10 @@ class Workspace(QObject):
         if was_read:  # the same view would fail again
             self._wanted = available_view(self._wanted, self.view)
         self.requests.mark_failed(self.run, self.view)
+        is_new_model = self._before_model and self.document.model and not self.pending_document
         if isinstance(error, InputError) and was_read:
             self._errors.report_view(error)
-        elif (
-            self._before_model
-            and self.document.model
-            and not was_read
-            and not self.pending_document
-        ):
+        elif not was_read and is_new_model:
             self._leave_model(error if isinstance(error, InputError) else None)
         elif isinstance(error, InputError):
             self._errors.document_error = InputError("text", error.sentence)
@@ -512,12 +509,6 @@ class Workspace(QObject):
         self._request_missing_data()
         if not isinstance(error, InputError):
             self.failed.emit("".join(traceback.format_exception(error)))
-
-    def _show_soon(self) -> None:
-        """Show the current state after `PROGRESS_DELAY_MS`; the result usually arrives earlier."""
-        self.edits_by_head.emit()
-        if not self._patience_timer.isActive():
-            self._patience_timer.start()
 
     def _catch_up(self) -> None:
         """Show a pending change now, so that controls do not revert it."""
@@ -547,15 +538,7 @@ class Workspace(QObject):
         self._refine_pictures()
 
     def _build_screen(self, panels: Mapping[str, object], known: ResolvedView | None) -> Screen:
-        """Build the screen.
-
-        Parameters
-        ----------
-        panels : mapping
-            Panels shown before or built by the worker.
-        known : ResolvedView or None
-            The view shown before or prefetched by the worker.
-        """
+        """Build the screen, reusing panels and the view shown before or built by the worker."""
         resolved = self.resolved(self.view).reuse_known_values(known) if self.run else None
         moment = self._build_moment(self.document, self.view, resolved)
         return self._presenter.present(moment, panels)

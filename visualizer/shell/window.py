@@ -318,11 +318,10 @@ class MainWindow(QMainWindow):
 
     def _show_facts(self, screen: Screen) -> None:
         status, cell_panel = screen.panel(STATUS_PANEL), screen.panel(CELL_PANEL)
-        said = cell_panel.plain if cell_panel else status.facts
-        self.facts.setText(status.progress or said)
+        self.facts.setText(status.progress or (cell_panel.plain if cell_panel else status.facts))
         self.provenance.setText(status.provenance)
-        told = (status.share, status.progress) if status.progress else ()
-        self.progress.show_working(status.is_working, self.theme, *told)
+        progress = (status.share, status.progress) if status.progress else ()
+        self.progress.show_working(status.is_working, self.theme, *progress)
 
     def show_commands(self) -> None:
         """Update which commands are enabled and checked."""
@@ -454,7 +453,7 @@ def _connect_signals(window: MainWindow) -> None:
     workspace.changed.connect(window.show_screen)
     workspace.drawn.connect(window.show_refined)
     workspace.changed.connect(to.document_controller.track_changes)  # after the screen is painted
-    workspace.edits_by_head.connect(window.show_history)
+    workspace.documentEdited.connect(window.show_history)
     to.document_controller.changed.connect(window.show_name)
     to.model_generation_controller.changed.connect(window.show_commands)
     to.export_controller.exporter.changed.connect(window.show_screen)

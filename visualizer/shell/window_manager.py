@@ -292,7 +292,7 @@ class WindowManager(QObject):
 
     def _remove_window(self, window: MainWindow) -> None:
         self.all.remove(window)
-        self._held += window.workspace.held
+        self._held += window.workspace.large_objects
         self._delete_window(window)
 
     def _delete_window(self, window: QMainWindow) -> None:

@@ -97,12 +97,16 @@ class HeadEditController(QObject):
         for place in heads:
             if place in head_edits and head_edits[place].kind is kind:
                 head_edits[place] = change(head_edits[place])
-        self._set_edits(head_edits, going_on=True)
+        self._set_edits(head_edits, is_continued_edit=True)
 
-    def _set_edits(self, edited: dict[LayerAndHead, HeadEdit], *, going_on: bool = False) -> None:
+    def _set_edits(
+        self, edited: dict[LayerAndHead, HeadEdit], *, is_continued_edit: bool = False
+    ) -> None:
         model = self._workspace.document.model
         if model:
-            if not going_on:
+            if not is_continued_edit:
                 self._workspace.history.seal()
             edits = tuple(edited[place] for place in sorted(edited))
-            self._workspace.set("model", replace(model, edits=edits), going_on=going_on)
+            self._workspace.set(
+                "model", replace(model, edits=edits), is_continued_edit=is_continued_edit
+            )

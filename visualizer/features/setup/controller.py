@@ -28,8 +28,8 @@ class SetupController(QObject):
         super().__init__(parent)
         self._workspace = workspace
 
-    def change_setting(self, name: str, value: object, going_on: bool) -> None:
-        """Set a setting; `going_on` is true during a drag or while typing.
+    def change_setting(self, name: str, value: object, is_continued_edit: bool) -> None:
+        """Set a setting; `is_continued_edit` is true during a drag or while typing.
 
         The device is also saved as the default for new documents.
         """
@@ -39,8 +39,8 @@ class SetupController(QObject):
             self._set_mask(str(value))
         else:
             # The user typed, dragged or toggled it, so the control already shows the value.
-            is_seen = going_on or isinstance(value, bool)
-            self._workspace.set(name, value, going_on=going_on, is_seen=is_seen)
+            is_seen = is_continued_edit or isinstance(value, bool)
+            self._workspace.set(name, value, is_continued_edit=is_continued_edit, is_seen=is_seen)
 
     def _set_mask(self, text: str) -> None:
         """Set the custom mask from rows of 0 and 1; each valid mask is one undo step."""
