@@ -47,7 +47,7 @@ class ChangeDescription:
         self._after: Document | None = None
         self._name = ""
 
-    def between(self, before: Document, after: Document) -> str:
+    def describe(self, before: Document, after: Document) -> str:
         """Return `describe_change` of two documents."""
         if before is not self._before or after is not self._after:
             self._before, self._after = before, after
@@ -212,9 +212,9 @@ class DocumentHistory:
     def undo_description(self, document: Document) -> str:
         """Describe the change that undo reverts; empty if it has no short name."""
         past = self.changes.past
-        return self._undo_description.between(past[-1], document) if past else ""
+        return self._undo_description.describe(past[-1], document) if past else ""
 
     def redo_description(self, document: Document) -> str:
         """Describe the change that redo restores; empty if it has no short name."""
         future = self.changes.future
-        return self._redo_description.between(document, future[-1]) if future else ""
+        return self._redo_description.describe(document, future[-1]) if future else ""

@@ -78,7 +78,7 @@ class NewestRequestWorker(QThread):
             return is_underway and not self._is_stopping
 
     @property
-    def is_wanted(self) -> bool:
+    def has_newer_request(self) -> bool:
         """Whether a request is waiting or the worker is to end."""
         return self._waiting is not None or self._is_stopping
 
@@ -150,7 +150,7 @@ class NewestRequestWorker(QThread):
 
     def run(self) -> None:
         while not self._is_stopping:
-            if self._rest and not self._is_wanted_within(IDLE_DELAY_S):
+            if self._rest and not self._has_work_within(IDLE_DELAY_S):
                 self._rest()
             litter, request = self._wait_for_request()
             for values in litter:
@@ -168,7 +168,7 @@ class NewestRequestWorker(QThread):
     def _run_request(self, request: Callable[[], object]) -> None:
         try:
             with (
-                cancel_when(lambda: self.is_wanted),
+                cancel_when(lambda: self.has_newer_request),
                 abandon_wait_when(lambda: self._is_stopping),
                 report_progress_to(self._progress_reporter(request)),
             ):
@@ -192,16 +192,16 @@ class NewestRequestWorker(QThread):
 
         return report_progress
 
-    def _is_wanted(self) -> bool:
+    def _has_work(self) -> bool:
         return bool(self._waiting or self._discarded or self._is_stopping)
 
-    def _is_wanted_within(self, seconds: float) -> bool:
+    def _has_work_within(self, seconds: float) -> bool:
         with self._changed:
-            return self._changed.wait_for(self._is_wanted, seconds)
+            return self._changed.wait_for(self._has_work, seconds)
 
     def _wait_for_request(self) -> tuple[list[list[object]], Callable[[], object] | None]:
         with self._changed:
-            self._changed.wait_for(self._is_wanted)
+            self._changed.wait_for(self._has_work)
             request, self._waiting = self._waiting, None
             litter, self._discarded = self._discarded, []
             self._is_running = request is not None

@@ -174,9 +174,8 @@ def open_and_compute(
     try:
         run, view = restore()
         view = adapt_view(view, shown.view)
-        resolved = resolve_view(shown.document, view, run, shown.document)
-        panels = presenter.prefetch(resolved, shown.panels)
-        return WorkerResult(shown.document, view, run, None, resolved, panels, view)
+        prefetched = _prefetch_panels(presenter, shown, view, run, shown.document)
+        return WorkerResult(shown.document, view, run, None, *prefetched, view)
     except InputError as refused:
         return _refusal_result(presenter, shown, refused)
 
@@ -184,9 +183,16 @@ def open_and_compute(
 def prefetch_view(presenter: Presenter, shown: RequestState) -> WorkerResult:
     """Prefetch the data of a view of the current run."""
     assert shown.run
-    resolved = resolve_view(shown.document, shown.view, shown.run, shown.computed)
-    panels = presenter.prefetch(resolved, shown.panels)
-    return WorkerResult(None, shown.view, None, None, resolved, panels)
+    prefetched = _prefetch_panels(presenter, shown, shown.view, shown.run, shown.computed)
+    return WorkerResult(None, shown.view, None, None, *prefetched)
+
+
+def _prefetch_panels(
+    presenter: Presenter, shown: RequestState, view: View, run: Run, computed: Document | None
+) -> tuple[ResolvedView, Mapping[str, object]]:
+    """Prefetch the data of a view; return the resolved view and the panels that were built."""
+    resolved = resolve_view(shown.document, view, run, computed)
+    return resolved, presenter.prefetch(resolved, shown.panels)
 
 
 class RefinementResult(Struct, frozen=True, eq=False):
@@ -198,7 +204,7 @@ class RefinementResult(Struct, frozen=True, eq=False):
 def refine_pictures(
     presenter: Presenter,
     resolved: ResolvedView,
-    is_wanted: Callable[[], bool],
+    has_newer_request: Callable[[], bool],
     is_exactness_later: Callable[[], bool],
 ) -> RefinementResult:
     """Refine the visible pictures for `REFINEMENT_S` or until another request is waiting.
@@ -210,9 +216,9 @@ def refine_pictures(
     """
     end = monotonic() + REFINEMENT_S
     if not presenter.has_preview(resolved):
-        presenter.begin(resolved, lambda: is_wanted() or monotonic() > end)
+        presenter.begin(resolved, lambda: has_newer_request() or monotonic() > end)
     else:
-        over = (is_wanted, is_exactness_later, lambda: monotonic() > end)
+        over = (has_newer_request, is_exactness_later, lambda: monotonic() > end)
         presenter.draw_more(resolved, lambda: any(is_over() for is_over in over))
     return RefinementResult(resolved.run)
 
@@ -223,9 +229,8 @@ def compute_shown(
     """Compute a document and prefetch the data of its view."""
     try:
         run = compute(shown.document, shown.run)
-        resolved = resolve_view(shown.document, shown.view, run, shown.document)
-        panels = presenter.prefetch(resolved, shown.panels)
-        return WorkerResult(shown.document, shown.view, run, None, resolved, panels)
+        prefetched = _prefetch_panels(presenter, shown, shown.view, run, shown.document)
+        return WorkerResult(shown.document, shown.view, run, None, *prefetched)
     except InputError as refused:
         return _refusal_result(presenter, shown, refused)
 
@@ -236,9 +241,8 @@ def _refusal_result(presenter: Presenter, shown: RequestState, refused: InputErr
     refused = InputError(refused.field, refused.sentence, refused.remedy)
     if shown.run is None:
         return WorkerResult(shown.document, shown.view, None, refused)
-    resolved = resolve_view(shown.document, shown.view, shown.run, shown.computed)
-    panels = presenter.prefetch(resolved, shown.panels)
-    return WorkerResult(shown.document, shown.view, None, refused, resolved, panels)
+    prefetched = _prefetch_panels(presenter, shown, shown.view, shown.run, shown.computed)
+    return WorkerResult(shown.document, shown.view, None, refused, *prefetched)
 
 
 def available_view(view: View, read: View) -> View:

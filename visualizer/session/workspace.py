@@ -79,7 +79,7 @@ class _InputErrors:
         """Remove the error of an input; return whether there was one."""
         return self._rejected.pop(field, None) is not None
 
-    def resolve(self, old: Document, new: Document) -> None:
+    def drop_resolved(self, old: Document, new: Document) -> None:
         """Drop the errors that a change of the document resolves."""
         self.document_error = None
         fields = [name for name in ("text", "second", "own_mask") if old.get(name) != new.get(name)]
@@ -95,7 +95,7 @@ class _InputErrors:
         self._view_error = error and InputError("text", error.sentence)
         self.document_error = self.document_error or self._view_error
 
-    def current(self, document: Document) -> InputError | None:
+    def current_error(self, document: Document) -> InputError | None:
         """Return the error to show for a document; None if its inputs are valid."""
         is_own = document.spec.mask is MaskKind.OWN  # otherwise the custom mask has no effect
         names = (name for name in self._rejected if name != "own_mask" or is_own)
@@ -163,9 +163,9 @@ class Workspace(QObject):
         self.screen: Screen = self._build_screen({}, None)
 
     @property
-    def complaint(self) -> InputError | None:
+    def input_error(self) -> InputError | None:
         """The error of the last input; None if it is valid."""
-        return self._errors.current(self.document)
+        return self._errors.current_error(self.document)
 
     # ------------------------------------------------------------------ the document
 
@@ -395,7 +395,7 @@ class Workspace(QObject):
 
     def _set_document(self, document: Document) -> None:
         """Set the document and drop the input errors that the change resolves."""
-        self._errors.resolve(self.document, document)
+        self._errors.drop_resolved(self.document, document)
         self.document = document
 
     def _request_missing_data(self) -> None:
@@ -548,5 +548,5 @@ class Workspace(QObject):
     ) -> ScreenInputs:
         is_working = self.is_working
         progress = self.requests.progress if is_working else None
-        wanted, refused = self._wanted, self.complaint
+        wanted, refused = self._wanted, self.input_error
         return ScreenInputs(document, view, resolved, wanted, refused, is_working, progress)

@@ -191,8 +191,11 @@ def _present_or_keep(
 
 def _is_retrieval_wanted(resolved: ResolvedView) -> bool:
     """Whether visible panes need the retrieval measure of a long text's heads."""
-    is_seen = any(row.needs_retrieval and row.is_visible_pane(resolved) for row in PANELS)
-    return is_seen and resolved.run.trace.is_blockwise and not is_retrieval_read(resolved)
+    return (
+        resolved.run.trace.is_blockwise
+        and any(row.needs_retrieval and row.is_visible_pane(resolved) for row in PANELS)
+        and not is_retrieval_read(resolved)
+    )
 
 
 def _reading_by_its_model(moment: ScreenInputs) -> ModelReading | None:

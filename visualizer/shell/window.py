@@ -300,7 +300,7 @@ class MainWindow(QMainWindow):
         self.board.show_board(*board, self.theme, shown.message)
         is_newest = self.workspace.screen is screen  # otherwise the panels requested another size
         if not is_newest:
-            screen.panels.forget()  # the remaining panels are not needed any more
+            screen.panels.drop_unbuilt()  # the remaining panels are not needed any more
         return is_newest
 
     def _paint_first(self, screen: Screen) -> None:
@@ -313,7 +313,7 @@ class MainWindow(QMainWindow):
     def _forget_pending_screen(self) -> None:
         """Release the data held for the panels of a screen that were not shown yet."""
         if self.pending_screen:
-            self.pending_screen.panels.forget()
+            self.pending_screen.panels.drop_unbuilt()
         self.pending_screen = None
 
     def _show_facts(self, screen: Screen) -> None:

@@ -135,7 +135,7 @@ class ModelGenerationController(GenerationController):
             return MODEL_REQUIRED
         if reading is not None:
             return reading.no_next_token or (TOKEN_EDITS_ERROR if _has_token_edits(model) else "")
-        return no_reading_reason(self._workspace.document, self._workspace.complaint)
+        return no_reading_reason(self._workspace.document, self._workspace.input_error)
 
     @property
     def _shown_head(self) -> LayerAndHead | None:
