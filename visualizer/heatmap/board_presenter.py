@@ -84,7 +84,9 @@ def present_board_contents(
     board, step_highlights = previous.board, previous.step_highlights
     if board_key != previous.board_identity:
         present = present_comparison_board if resolved.comparison else present_board
-        board = _reuse_if_equal(present(resolved, board), board)
+        presented = present(resolved, board)
+        if _board_parts(presented) != _board_parts(board):
+            board = presented
     if step_key != previous.step_key:
         step_highlights = present_highlights(resolved)
     highlights = highlight_pointed_cell(resolved, step_highlights)
@@ -244,10 +246,6 @@ def _board_key(resolved: ResolvedView) -> Hashable:
         (resolved.is_spread, pinned.head if resolved.is_spread and pinned else None),
         tuple(source.tensor.version for source in _drawn_sources(resolved)),
     )
-
-
-def _reuse_if_equal(board: Board, previous: Board) -> Board:
-    return previous if _board_parts(board) == _board_parts(previous) else board
 
 
 def _board_parts(board: Board) -> tuple[object, ...]:

@@ -111,7 +111,8 @@ def cell_number_format(
         return None
     formats = list(_candidate_formats(found))
     # If no format fits at the preferred sizes, the shortest one is better than none.
-    for smallest_px, candidates in ((_min_font_px(), formats), (SMALLEST_PX, formats[::-1])):
+    preferred_px = round(SMALLEST_PX * text_scale())
+    for smallest_px, candidates in ((preferred_px, formats), (SMALLEST_PX, formats[::-1])):
         for one in candidates:
             widest = _measure_widest(one, found)
             if fitting := _fit_to_cell(one, widest, smallest_px, width, height):
@@ -162,15 +163,8 @@ def _measure_widest(one: CellNumberFormat, found: NumberRange) -> float:
 
 def _measure_width(one: CellNumberFormat, value: float) -> float:
     """Measure a number in a font of one pixel."""
-    return font_metrics(MEASURING_FONT_PX).horizontalAdvance(one.write(value)) / _measured_px()
-
-
-def _min_font_px() -> int:
-    return round(SMALLEST_PX * text_scale())
-
-
-def _measured_px() -> float:
-    return round(MEASURING_FONT_PX * text_scale())
+    measured_px = round(MEASURING_FONT_PX * text_scale())
+    return font_metrics(MEASURING_FONT_PX).horizontalAdvance(one.write(value)) / measured_px
 
 
 def _fit_to_cell(

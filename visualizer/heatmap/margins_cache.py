@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from PySide6.QtCore import QPointF, QRectF, QSizeF
-from PySide6.QtGui import QColor, QGuiApplication, QPainter, QPixmap
+from PySide6.QtGui import QColor, QPainter, QPixmap
 
 from visualizer.heatmap import panel_margins_paint, panel_paint
 from visualizer.heatmap.board_layout import TitlePlacement
 from visualizer.session.view_options import ColourLimits
+from visualizer.widgets.fonts import system_font
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -83,7 +84,7 @@ class PanelMarginsPixmapCache:
         """
         heatmap = slot.heatmap
         frame = self._cached_frame(
-            (_frame_key(slot, whole), theme, ratio, QGuiApplication.font()), slot, whole
+            (_frame_key(slot, whole), theme, ratio, system_font()), slot, whole
         )
         head_label = (heatmap.label, heatmap.head, *slot.head_at) if slot.head_at else None
         notes = heatmap.notes if heatmap.layer is not None else slot.panel_notes
@@ -111,7 +112,7 @@ class PanelMarginsPixmapCache:
         shown = tuple(
             (_column_head_key(head.heatmap), head.left, head.width, head.notes) for head in heads
         )
-        key = (shown, width, layout.head, theme, ratio, QGuiApplication.font())
+        key = (shown, width, layout.head, theme, ratio, system_font())
         picture = self._titles.pop(key, None)
         if picture is None:
             picture = QPixmap((QSizeF(width, layout.head) * ratio).toSize())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QFont, QFontMetricsF, QGuiApplication, QPainter
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter
 
 from visualizer.attention.stages import axis_word
 from visualizer.heatmap import cell_paint, colour_mapping
@@ -30,7 +30,7 @@ from visualizer.heatmap.panel_margins import (
     widest_label,
 )
 from visualizer.session.view_options import ColourLimits
-from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
+from visualizer.widgets.fonts import font_metrics, scaled_font, system_font, text_scale
 from visualizer.widgets.head_mark import paint_head_mark
 
 if TYPE_CHECKING:
@@ -179,11 +179,11 @@ def _round_numbers() -> Iterator[int]:
 
 def elide_label(text: str, longest: float, size: int) -> str:
     """Elide a label that is wider than `longest`."""
-    return _elide_label(text, longest, size, QGuiApplication.font())
+    return _elide_label(text, longest, size, system_font())
 
 
 @lru_cache(maxsize=2048)
-def _elide_label(text: str, longest: float, size: int, system_font: QFont) -> str:
+def _elide_label(text: str, longest: float, size: int, font: QFont) -> str:
     return font_metrics(size).elidedText(text, Qt.TextElideMode.ElideRight, longest)
 
 
@@ -254,11 +254,11 @@ def paint_notes(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
         first = _foot_line_box(slot, heatmap.colour.limits is ColourLimits.PANEL, width)
     for position, note in enumerate(notes):
         box = first.translated(0, line * position)
-        painter.drawText(box, ALIGN_LEFT, _elide_note(note, weight, width, QGuiApplication.font()))
+        painter.drawText(box, ALIGN_LEFT, _elide_note(note, weight, width, system_font()))
 
 
 @lru_cache(maxsize=256)
-def _elide_note(note: str, weight: QFont.Weight, width: float, system_font: QFont) -> str:
+def _elide_note(note: str, weight: QFont.Weight, width: float, font: QFont) -> str:
     measures = QFontMetricsF(scaled_font(12, weight))
     return measures.elidedText(note, Qt.TextElideMode.ElideRight, width)
 

@@ -171,7 +171,8 @@ class BoardCanvas(CellScrollArea):
         unmoved = {
             id(slot.heatmap)
             for slot in self.board_layout.all_slots
-            if _has_same_appearance(old.get(id(slot.heatmap)), slot)
+            if (before := old.get(id(slot.heatmap)))
+            and _appearance_key(before) == _appearance_key(slot)
         }
         pictures, self._pictures = self._pictures, {}
         for key, kept in pictures.items():
@@ -367,23 +368,11 @@ class BoardCanvas(CellScrollArea):
         return self._pictures[key].pixmap
 
 
-def _has_same_appearance(old: PanelSlot | None, new: PanelSlot) -> bool:
-    return old is not None and _appearance_key(old) == _appearance_key(new)
-
-
 def _appearance_key(slot: PanelSlot) -> tuple[object, ...]:
     """Return everything that determines a slot's picture, except its panel and position."""
-    labels = (slot.has_row_labels, slot.has_column_labels)
-    return (
-        slot.cell_width,
-        slot.cell_height,
-        slot.top,
-        slot.gutter,
-        slot.numbers,
-        slot.panel_notes,
-        (slot.longest, slot.head_at, slot.is_head_short, slot.title),
-        *labels,
-    )
+    return (slot.cell_width, slot.cell_height, slot.top, slot.gutter, slot.numbers,
+            slot.panel_notes, slot.longest, slot.head_at, slot.is_head_short, slot.title,
+            slot.has_row_labels, slot.has_column_labels)  # fmt: skip
 
 
 ENTER_KEYS = (Qt.Key.Key_Return, Qt.Key.Key_Enter)

@@ -65,14 +65,10 @@ def parse_labels(document: Document) -> Labels:
         return (), ()
     by_tokenizer = partial(tokenize, tokenizer=document.tokenizer)
     found = _matching_labels(captured, document.labels, by_tokenizer)
-    found = found or _matching_labels(captured, document.labels, _between_blanks)
+    found = found or _matching_labels(captured, document.labels, lambda text: tuple(text.split()))
     if found is None:
         raise InputError("text", _describe_needed_labels(captured, document.labels, by_tokenizer))
     return found
-
-
-def _between_blanks(text: str) -> Tokens:
-    return tuple(text.split())
 
 
 def _matching_labels(

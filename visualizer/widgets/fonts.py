@@ -17,15 +17,18 @@ MAX_AUTOMATIC_SCALE = 1.5
 DEFAULT_PX = 13
 """System font height in pixels at which the text scale is 1."""
 
+system_font = QGuiApplication.font
+"""Return the font that sizes derive from, a key for cached measurements: it may change."""
+
 
 def scaled_font(size: int, weight: QFont.Weight = QFont.Weight.Normal) -> QFont:
     """Return the interface font at a size in pixels, scaled by the text scale."""
-    return QFont(_make_font(size, weight, QGuiApplication.font()))
+    return QFont(_make_font(size, weight, system_font()))
 
 
 def larger_font(times: float) -> QFont:
     """Return an enlarged system font; sizes derived from it scale with it."""
-    made = QFont(QGuiApplication.font())
+    made = QFont(system_font())
     made.setPixelSize(round(DEFAULT_PX * text_scale() * times))
     return made
 
@@ -61,21 +64,20 @@ def screen_scale(screen: QSize) -> float:
 
 def font_metrics(size: int) -> QFontMetricsF:
     """Return the metrics of the interface font at a size."""
-    return _make_metrics(size, QGuiApplication.font())
+    return _make_metrics(size, system_font())
 
 
 def text_scale() -> float:
     """Return the ratio of the system's text size to the normal one, at least 1."""
-    return _text_scale(QGuiApplication.font())
+    return _text_scale(system_font())
 
 
-# Cached because creating a font takes longer than drawing a label with it. The system font is part
-# of the keys, as it may change while the program runs.
+# Cached because creating a font takes longer than drawing a label with it.
 
 
 @lru_cache(maxsize=16)
-def _make_font(size: int, weight: QFont.Weight, system_font: QFont) -> QFont:
-    made = QFont(system_font)
+def _make_font(size: int, weight: QFont.Weight, font: QFont) -> QFont:
+    made = QFont(font)
     made.setPixelSize(max(1, round(size * text_scale())))
     made.setWeight(weight)
     made.setFeature(QFont.Tag("tnum"), 1)
@@ -83,13 +85,13 @@ def _make_font(size: int, weight: QFont.Weight, system_font: QFont) -> QFont:
 
 
 @lru_cache(maxsize=8)
-def _make_metrics(size: int, system_font: QFont) -> QFontMetricsF:
-    return QFontMetricsF(_make_font(size, QFont.Weight.Normal, system_font))
+def _make_metrics(size: int, font: QFont) -> QFontMetricsF:
+    return QFontMetricsF(_make_font(size, QFont.Weight.Normal, font))
 
 
 @lru_cache(maxsize=2)
-def _text_scale(system_font: QFont) -> float:
-    return max(1.0, QFontInfo(system_font).pixelSize() / DEFAULT_PX)
+def _text_scale(font: QFont) -> float:
+    return max(1.0, QFontInfo(font).pixelSize() / DEFAULT_PX)
 
 
 def clear_font_cache() -> None:
