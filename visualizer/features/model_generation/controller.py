@@ -328,7 +328,6 @@ class ModelGenerationController(GenerationController):
         """Switch between the chat template and the plain text."""
         model = self._workspace.document.model
         if model:
-            self._workspace.history.seal()
             self._workspace.set("model", replace(model, is_chat=not model.is_chat))
 
     def use_as_text(self) -> None:

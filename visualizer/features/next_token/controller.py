@@ -86,7 +86,6 @@ class HeadEditController(QObject):
         """Remove all head edits and restore all cut edges."""
         model = self._workspace.document.model
         if model:
-            self._workspace.history.seal()
             self._workspace.set("model", replace(model, edits=(), cuts=()))
 
     def _edit_shown(self, kind: HeadEditKind, change: Callable[[HeadEdit], HeadEdit]) -> None:
@@ -104,8 +103,6 @@ class HeadEditController(QObject):
     ) -> None:
         model = self._workspace.document.model
         if model:
-            if not is_continued_edit:
-                self._workspace.history.seal()
             edits = tuple(edited[place] for place in sorted(edited))
             self._workspace.set(
                 "model", replace(model, edits=edits), is_continued_edit=is_continued_edit
