@@ -257,6 +257,16 @@ def test_memory_that_runs_out_is_said_at_the_text_and_the_picture_stays(
     assert hand.text_problem == ""
 
 
+def test_an_accepted_value_removes_the_error_of_its_own_setting(window: MainWindow) -> None:
+    workspace = window.workspace
+    workspace.show_error(InputError("text", "It is too long."))
+    assert workspace.input_error is not None
+    workspace.set("seed", 7)
+    assert workspace.input_error is not None
+    workspace.set("text", workspace.document.text)
+    assert workspace.input_error is None
+
+
 def test_bugs_are_said_once_at_a_time(gate: Gate, gated: MainWindow, qtbot: QtBot) -> None:
     hand = Hand(qtbot, gated)
     gate.error = ZeroDivisionError("of all things")

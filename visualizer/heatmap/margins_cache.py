@@ -74,7 +74,7 @@ class PanelMarginsPixmapCache:
         Parameters
         ----------
         spare : list of SparePixmap
-            Unused pixmaps, one of which may be reused, preferably one with the same margins.
+            Unused pixmaps. One may be reused, preferably one with the same margins.
             Painting on any of them takes a tenth of the time of a new one, since its memory is
             already allocated.
         whole : QRectF

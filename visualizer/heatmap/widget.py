@@ -418,7 +418,7 @@ class BoardView(BoardCanvas):
         else:
             super().mouseMoveEvent(event)
 
-    def _point(self, point: QPointF) -> None:
+    def _hover_at(self, point: QPointF) -> None:
         cell = self.cell_at(point)
         self._report_leading(self.slot_at(point))
         if cell != self._pointed:

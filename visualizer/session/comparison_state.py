@@ -43,7 +43,7 @@ class Comparison(Struct, frozen=True, eq=False):
     count : int
         Number of samples to average; fewer are used for a long text.
     alone, before : frozenset of str
-        The stages shown when the comparison began, and those to restore afterwards.
+        The stages shown when the comparison began, and the stages to restore afterwards.
     tally : SampleTally
         The samples drawn so far.
     derived_tensors : WeakKeyDictionary

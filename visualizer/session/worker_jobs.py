@@ -155,7 +155,7 @@ class WorkerResult(Struct, frozen=True, eq=False):
 
 
 def adapt_view(view: View, shown: View) -> View:
-    """Adapt a restored view to this window; drop a comparison whose run A has no numbers."""
+    """Adapt a restored view to this window; drop a comparison if side A has no numbers."""
     compared, pinned = view.comparison, view.pinned
     if compared and compared.against is ComparisonKind.KEPT and compared.kept is None:
         compared, pinned = None, None

@@ -125,7 +125,7 @@ class MainWindow(QMainWindow):
         self._panes_later = QTimer(self, singleShot=True, interval=0)
         """Updates the panes after the heatmaps of a long text and pending events."""
         self.pending_screen: Screen | None = None
-        """The screen of which only the heatmaps have been shown so far."""
+        """The screen if only its heatmaps have been shown so far."""
         self._panes_of = ""
         """Fingerprint of the model that the panes show; empty for a module."""
         self._panes_later.timeout.connect(self._show_panes)
