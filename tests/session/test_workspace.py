@@ -267,6 +267,15 @@ def test_an_accepted_value_removes_the_error_of_its_own_setting(window: MainWind
     assert workspace.input_error is None
 
 
+def test_a_value_that_resolves_an_error_is_not_overwritten(window: MainWindow) -> None:
+    workspace, shown = window.workspace, []
+    workspace.show_error(InputError("text", "It is too long."))
+    workspace.changed.connect(lambda: shown.append(workspace.screen.document.text))
+    workspace.set("text", "a b")
+    assert set(shown) == {"a b"}
+    assert workspace.input_error is None
+
+
 def test_bugs_are_said_once_at_a_time(gate: Gate, gated: MainWindow, qtbot: QtBot) -> None:
     hand = Hand(qtbot, gated)
     gate.error = ZeroDivisionError("of all things")

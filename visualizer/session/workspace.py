@@ -182,10 +182,11 @@ class Workspace(QObject):
             Whether the control already shows the value; the screen may then wait briefly for the
             result.
         """
-        if self._errors.remove(name):
-            self._update_screen()
+        had_error = self._errors.remove(name)
         document = self.document.set(name, value)
         if document == self.document:
+            if had_error:
+                self._update_screen()
             return
         self.history.record(self.document, name if is_continued_edit else "")
         self._change_to(document, may_wait=is_seen)
