@@ -342,7 +342,7 @@ class MainWindow(QMainWindow):
         )
         self.setWindowModified(not self.controllers.document_controller.is_saved)
         self.setWindowFilePath(str(self.controllers.document_controller.path or ""))
-        self.actions_.show_state(window_state(self.controllers, self.scheme), self.theme)
+        self.show_commands()
 
     def show_bug(self, details: str) -> None:
         """Report an unexpected exception."""
