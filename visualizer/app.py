@@ -336,17 +336,17 @@ def show_bug(
     An access to numbers that have not yet arrived from a server is not a bug: it can be repeated.
     """
     if isinstance(error, NumbersPendingError):
-        if windows.front:
-            windows.front.statusBar().showMessage(VALUES_PENDING, MESSAGE_MS)
+        if windows.front_window:
+            windows.front_window.statusBar().showMessage(VALUES_PENDING, MESSAGE_MS)
         return
-    if windows.front and is_out_of_memory(error):
+    if windows.front_window and is_out_of_memory(error):
         from visualizer.widgets.dialogs import show_out_of_memory
 
-        show_out_of_memory(windows.front)
+        show_out_of_memory(windows.front_window)
         return
     sys.__excepthook__(kind, error, trace)
-    if windows.front:
-        windows.front.show_bug("".join(traceback.format_exception(error)))
+    if windows.front_window:
+        windows.front_window.show_bug("".join(traceback.format_exception(error)))
     else:  # without a visible window, the program would keep running unnoticed
         windows.abandon()
 

@@ -452,6 +452,6 @@ def test_what_is_warmed_is_all_that_is_read() -> None:
     warm(live, view)
     holdings = [live.trace.cached_stage(name) for name in live.trace.names]
     assert view.comparison
-    before = [held.kept for held in holdings], len(view.comparison.made)
+    before = [held.kept for held in holdings], len(view.comparison.derived_tensors)
     present(Document(), view, live, None, False, None)
-    assert before == ([held.kept for held in holdings], len(view.comparison.made))
+    assert before == ([held.kept for held in holdings], len(view.comparison.derived_tensors))

@@ -18,7 +18,7 @@ from visualizer.heatmap.board import Board
 from visualizer.heatmap.board_placement import lay_out_board
 from visualizer.heatmap.board_presenter import present_board
 from visualizer.heatmap.colour_mapping import colour_indices, colour_table
-from visualizer.heatmap.step_highlights import present_highlights
+from visualizer.heatmap.highlights import present_highlights
 from visualizer.heatmap.step_motion_paint import (
     MovingCells,
     ease,
@@ -34,7 +34,7 @@ from visualizer.widgets.theme import LIGHT
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.heatmap.board_layout import PanelSlot
-    from visualizer.heatmap.step_highlights import HighlightedStep
+    from visualizer.heatmap.highlights import HighlightedStep
 
 pytestmark = pytest.mark.usefixtures("application")
 

@@ -14,7 +14,7 @@ from tests.support.examples import examples
 from tests.support.screens import resolved
 from tests.support.small_runs import a_run
 from visualizer.explanations.explain import explain
-from visualizer.heatmap.step_highlights import (
+from visualizer.heatmap.highlights import (
     HighlightBlock,
     HighlightedStep,
     present_highlights,
@@ -65,7 +65,7 @@ def shown_step(
 
 def paths(run: Run, step: HighlightedStep) -> tuple[MotionPath, ...]:
     axes = {stage.name: (stage.dims[-2], stage.dims[-1]) for stage in run.trace.stages}
-    return motion_paths(step.block_readings, axes)
+    return motion_paths(step.computations, axes)
 
 
 @examples(0.6)
@@ -80,7 +80,7 @@ def test_all_that_is_read_goes_to_cells_that_read_it_and_nothing_else_moves(
     text = data.draw(st.integers(0, len(run.texts) - 1))
     step = shown_step(run, place, grain, text)
     found = paths(run, step)
-    made: Cells = set().union(*(cells_of(reading.made) for reading in step.block_readings))
+    made: Cells = set().union(*(cells_of(reading.result) for reading in step.computations))
     moved: Cells = set().union(*(cells_of(path.source) for path in found))
     assert moved == read_by(run, text, made)
     for path in found:
@@ -147,8 +147,8 @@ def test_what_has_no_panel_is_left_out() -> None:
     run = a_run()
     step = shown_step(run, PlaybackPosition("scores", 3), StepSize.ROW)
     axes = {"keys": ("token", "d_head"), "scores": ("query", "key")}
-    assert {path.source.stage for path in motion_paths(step.block_readings, axes)} == {"keys"}
-    assert motion_paths(step.block_readings, {"keys": axes["keys"]}) == ()
+    assert {path.source.stage for path in motion_paths(step.computations, axes)} == {"keys"}
+    assert motion_paths(step.computations, {"keys": axes["keys"]}) == ()
 
 
 def at(position: int, ms: float | None = None) -> HighlightedStep:

@@ -456,7 +456,7 @@ def test_the_text_comes_back_with_the_module() -> None:
 
 def test_what_can_be_large_is_counted_for_undo() -> None:
     given_ = captured(weights((2, 3, 4, 5)))
-    assert Document(captured=given_).held() == (given_.numbers,)
+    assert Document(captured=given_).buffers() == (given_.numbers,)
 
 
 def test_two_of_the_same_are_equal_and_can_be_hashed() -> None:

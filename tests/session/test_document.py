@@ -116,8 +116,8 @@ def test_what_it_holds_are_its_own_matrices() -> None:
     numbers, cells = NumberMatrix.of(np.eye(3)), BooleanMatrix.of(np.eye(2, dtype=bool))
     weights = (("W_query", numbers), ("W_key", numbers))
     spec = AttentionSpec(own_mask=cells, own_input=numbers, own_weights=weights)
-    assert Document(spec=spec).held() == (cells.bits, *3 * [numbers.numbers])
-    assert Document().held() == ()
+    assert Document(spec=spec).buffers() == (cells.bits, *3 * [numbers.numbers])
+    assert Document().buffers() == ()
 
 
 def test_a_window_starts_with_the_numbers_of_a_table_of_the_book() -> None:

@@ -88,7 +88,7 @@ def test_a_view_that_needs_no_more_than_was_read_is_shown_without_reading(
     assume(wanted.hovered is None or wanted.hovered.stage in resolved(RUN, wanted).stages)
     run = deepcopy(RUN)  # with empty caches
     for comparison in COMPARISONS:
-        comparison.made.clear()
+        comparison.derived_tensors.clear()
     warm(run, read)
     made = []
 

@@ -119,13 +119,13 @@ def test_stages_begin_where_they_say() -> None:
 
 def test_beside_is_the_start_of_this_stage_then_of_the_one_before() -> None:
     line = timeline()
-    assert line.beside(PlaybackPosition("scores", 3), 1) == PlaybackPosition("scaled")
-    assert line.beside(PlaybackPosition("scores", 3), -1) == PlaybackPosition("scores")
-    assert line.beside(PlaybackPosition("scores"), -1) == PlaybackPosition("values")
-    assert line.beside(PlaybackPosition("output", 2), 1) is None
-    assert line.beside(None, 1) is None
-    assert line.beside(None, -1) == PlaybackPosition("output")
-    assert line.beside(PlaybackPosition("input"), -1) == PlaybackPosition("input")
+    assert line.skip_stages(PlaybackPosition("scores", 3), 1) == PlaybackPosition("scaled")
+    assert line.skip_stages(PlaybackPosition("scores", 3), -1) == PlaybackPosition("scores")
+    assert line.skip_stages(PlaybackPosition("scores"), -1) == PlaybackPosition("values")
+    assert line.skip_stages(PlaybackPosition("output", 2), 1) is None
+    assert line.skip_stages(None, 1) is None
+    assert line.skip_stages(None, -1) == PlaybackPosition("output")
+    assert line.skip_stages(PlaybackPosition("input"), -1) == PlaybackPosition("input")
 
 
 def test_a_change_of_grain_stays_in_the_row() -> None:

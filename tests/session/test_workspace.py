@@ -257,19 +257,38 @@ def test_memory_that_runs_out_is_said_at_the_text_and_the_picture_stays(
     assert hand.text_problem == ""
 
 
+def test_an_accepted_value_removes_the_error_of_its_own_setting(window: MainWindow) -> None:
+    workspace = window.workspace
+    workspace.show_error(InputError("text", "It is too long."))
+    assert workspace.input_error is not None
+    workspace.set("seed", 7)
+    assert workspace.input_error is not None
+    workspace.set("text", workspace.document.text)
+    assert workspace.input_error is None
+
+
+def test_a_value_that_resolves_an_error_is_not_overwritten(window: MainWindow) -> None:
+    workspace, shown = window.workspace, []
+    workspace.show_error(InputError("text", "It is too long."))
+    workspace.changed.connect(lambda: shown.append(workspace.screen.document.text))
+    workspace.set("text", "a b")
+    assert set(shown) == {"a b"}
+    assert workspace.input_error is None
+
+
 def test_bugs_are_said_once_at_a_time(gate: Gate, gated: MainWindow, qtbot: QtBot) -> None:
     hand = Hand(qtbot, gated)
     gate.error = ZeroDivisionError("of all things")
     gate.open()
     for _ in range(3):
         with qtbot.waitSignal(gated.workspace.failed):
-            gated.workspace.resample("seed")
+            gated.controllers.setup.resample("seed")
     (box,) = hand.boxes()
     box.close()
     QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
     assert hand.boxes() == []
     with qtbot.waitSignal(gated.workspace.failed):
-        gated.workspace.resample("seed")
+        gated.controllers.setup.resample("seed")
     (box,) = hand.boxes()
     box.close()
 
@@ -363,7 +382,7 @@ def test_weights_are_kept_only_when_they_are_those_of_the_module(
     assert keep.isEnabled()
     gated.workspace.set("d_in", 5)
     assert not keep.isEnabled()
-    gated.workspace.keep_weights()
+    gated.controllers.setup.keep_weights()
     assert not gated.workspace.document.spec.own_weights
     gate.open()
     hand.settle()

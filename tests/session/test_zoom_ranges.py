@@ -129,7 +129,7 @@ def test_what_has_to_be_seen_is_seen_and_no_more_moves_than_must(
     tokens, before = given_
     token = st.none() | st.integers(0, tokens - 1)
     wanted = data.draw(st.tuples(token, token))
-    after = before.including((tokens, tokens), *wanted)
+    after = before.pan_to_include((tokens, tokens), *wanted)
     for old, new, at in zip(sides(before, tokens), sides(after, tokens), wanted, strict=True):
         assert within(tokens, new)
         assert len(new) == len(old)
@@ -225,7 +225,7 @@ def test_a_zoom_of_a_longer_text_is_never_panned_to_before_the_first_token(
     _, zoom = given_
     sides_now = (tokens, tokens)
     seen = min(at, tokens - 1)
-    for panned in (zoom.pan_to(sides_now, by, -by), zoom.including(sides_now, seen, seen)):
+    for panned in (zoom.pan_to(sides_now, by, -by), zoom.pan_to_include(sides_now, seen, seen)):
         for old, new in zip((zoom.queries, zoom.keys), (panned.queries, panned.keys), strict=True):
             assert new.start >= 0
             assert len(new) == len(old)

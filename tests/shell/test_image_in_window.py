@@ -117,7 +117,7 @@ def test_a_vision_model_asks_for_an_image_and_reads_it(
     hand.until(setup.image_problem.isVisible)
     by_id["workspace.redo"].trigger()
     hand.settle()
-    hand.window.workspace.return_to_text()
+    hand.window.workspace.set("captured", None)
     hand.settle()
     assert setup.sentence.isVisible()
     assert hand.window.token_pane.strip.isVisible()
@@ -221,7 +221,7 @@ def test_heads_are_switched_off_but_not_patched_from_a_text(
     np.testing.assert_array_equal(now[0], before[0])
     assert not np.array_equal(now[1], before[1])
     assert "its mean over the image" in words(pane.hint)
-    hand.window.workspace.return_to_text()
+    hand.window.workspace.set("captured", None)
     hand.settle()
     assert pane.kind.count() == len(offered) + 1
 

@@ -75,7 +75,7 @@ def test_the_lab_is_opened_by_keys_once(windows: WindowManager, qtbot: QtBot) ->
     hand.activate()
     hand.press(Qt.Key.Key_A, CONTROL | ALT)
     assert windows.lab is lab
-    assert windows.front is not None
+    assert windows.front_window is not None
     lab.close()
     assert windows.lab is None
 

@@ -141,7 +141,7 @@ def test_leaving_the_model_ends_reading(slowly: Hand, monkeypatch: pytest.Monkey
     slowly.key(Qt.Key.Key_S)
     slowly.until(lambda: slowly.window.facts.text() == "Running on 14 tokens … 28 %")
     slowly.until(lambda: held.calls == held.at)
-    workspace.return_to_text()
+    workspace.set("captured", None)
     slowly.settle()
     assert held.calls == 3
     assert workspace.run

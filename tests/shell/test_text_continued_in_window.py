@@ -452,8 +452,8 @@ def test_a_refused_patch_is_the_reason_that_there_is_nothing_to_continue(
     assert model
     patch = HeadEdit(0, 1, HeadEditKind.PATCHED, text=f"{TEXT} and more")
     hand.window.workspace.set("model", replace(model, edits=(patch,)))
-    hand.until(lambda: hand.window.workspace.complaint is not None)
-    refused = hand.window.workspace.complaint
+    hand.until(lambda: hand.window.workspace.input_error is not None)
+    refused = hand.window.workspace.input_error
     assert refused
     assert "tokens" in refused.sentence
     hand.until(lambda: refused.sentence in continuing.controller.panel.message)

@@ -131,6 +131,7 @@ def test_a_drag_is_one_step(hand: Hand) -> None:
     slider = hand.find(QSlider, "d_in Slider")
     hand.drag(slider, 10, 20, 30, 40)
     hand.drag(slider, 50, 60)
+    hand.settle()
     assert hand.find(QSpinBox, "d_in QSpinBox").value() == 60
     hand.press(Z)
     assert hand.find(QSpinBox, "d_in QSpinBox").value() == 40

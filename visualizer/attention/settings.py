@@ -137,16 +137,18 @@ class Condition(Struct, frozen=True):
     def holds(self, values: object) -> bool:
         """Whether the condition holds for a spec, or another object with the settings."""
         value: Any = attrgetter(self.setting)(values)
-        operators: dict[Operator, Callable[[], bool]] = {
-            Operator.IS: lambda: value in self.values,
-            Operator.IS_NOT: lambda: value not in self.values,
-            Operator.ABOVE: lambda: value > self.values[0],
-            Operator.GIVEN: lambda: value not in (None, ()),
-            Operator.ABSENT: lambda: value in (None, ()),
-        }
-        return operators[self.operator]() or (
-            self.alternative is not None and self.alternative.holds(values)
-        )
+        match self.operator:
+            case Operator.IS:
+                is_met = value in self.values
+            case Operator.IS_NOT:
+                is_met = value not in self.values
+            case Operator.ABOVE:
+                is_met = value > self.values[0]
+            case Operator.GIVEN:
+                is_met = value not in (None, ())
+            case Operator.ABSENT:
+                is_met = value in (None, ())
+        return is_met or (self.alternative is not None and self.alternative.holds(values))
 
     def violation(self, wording: Wording) -> str:
         """Describe a violation, such as ``without --mask window``."""
@@ -255,6 +257,11 @@ class Setting(Struct, frozen=True):
     def first_unmet(self, values: object) -> Condition | None:
         """Return the first condition that does not hold."""
         return next((each for each in self.where if not each.holds(values)), None)
+
+    @property
+    def has_range(self) -> bool:
+        """Whether only some numbers are valid."""
+        return (self.minimum, self.above, self.maximum, self.below) != (None,) * 4
 
     @property
     def requirement(self) -> str:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from visualizer.errors import Remedy
 
 _SIZES = ("d_in", "d_out", "heads")
+_SETTINGS_WITH_RANGE = tuple(setting for setting in SETTINGS if setting.has_range)
 
 
 def spec_problems(spec: AttentionSpec) -> tuple[Problem, ...]:
@@ -52,9 +53,7 @@ def check_spec(spec: AttentionSpec) -> None:
 def _range_problems(spec: AttentionSpec) -> list[Problem]:
     """Return the problems of numbers outside the range of their setting."""
     found = []
-    for setting in SETTINGS:
-        if not setting.requirement:
-            continue
+    for setting in _SETTINGS_WITH_RANGE:
         value = getattr(spec, setting.name)
         if sentence := setting.range_problem(value):
             valid = setting.nearest(value)

@@ -195,7 +195,7 @@ UNSAVED_FIELDS: dict[type, frozenset[str]] = {
     View: frozenset({"hovered", "lesson", "panes", "room", "small_room", "attribution", "scatter"}),
     Playhead: frozenset({"is_playing"}),
     TableSelection: frozenset({"document", "problem"}),
-    Comparison: frozenset({"kept", "made", "tally"}),
+    Comparison: frozenset({"kept", "derived_tensors", "tally"}),
     AttentionSpec: frozenset({"lengths"}),  # belongs to a run; a document has the texts instead
 }
 """Fields that are not saved, by class."""

@@ -46,7 +46,7 @@ from visualizer.heatmap.panel_margins import (
     row_sums_width,
     widest_label,
 )
-from visualizer.widgets.fonts import system_font_key, text_scale
+from visualizer.widgets.fonts import system_font, text_scale
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -342,7 +342,7 @@ def lay_out_board(
     if not board.columns:
         return BoardLayout((), 0, 0, 0)
     key = (_board_shape(board), board.large, width, height, pixel_ratio, largest_cell, present,
-           is_paged, is_height_free, text_scale(), system_font_key())  # fmt: skip
+           is_paged, is_height_free, text_scale(), system_font())  # fmt: skip
     with _LOCK:
         placed = _PLACED_BY_KEY.get(key)
     if placed is None:

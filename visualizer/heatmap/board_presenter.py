@@ -11,17 +11,17 @@ from msgspec.structs import replace
 from visualizer.heatmap.board import Board
 from visualizer.heatmap.cell_cursor import CellCursor, present_cursor
 from visualizer.heatmap.comparison_board_presenter import present_comparison_board
+from visualizer.heatmap.highlights import (
+    Highlights,
+    highlight_pointed_cell,
+    present_highlights,
+)
 from visualizer.heatmap.panel_presenter import (
     PanelSource,
     SpreadPanelSource,
     head_overview_source,
     present_head_overview,
     present_minimap,
-)
-from visualizer.heatmap.step_highlights import (
-    Highlights,
-    highlight_pointed_cell,
-    present_highlights,
 )
 from visualizer.session.pane import PanelPresenter
 from visualizer.session.resolved_view import resolve_view
@@ -84,7 +84,9 @@ def present_board_contents(
     board, step_highlights = previous.board, previous.step_highlights
     if board_key != previous.board_identity:
         present = present_comparison_board if resolved.comparison else present_board
-        board = _reuse_if_equal(present(resolved, board), board)
+        presented = present(resolved, board)
+        if _board_parts(presented) != _board_parts(board):
+            board = presented
     if step_key != previous.step_key:
         step_highlights = present_highlights(resolved)
     highlights = highlight_pointed_cell(resolved, step_highlights)
@@ -169,10 +171,10 @@ def draw_panel(source: PanelSource, progress: Progress) -> None:
 def source_progress(progress: Progress, number: int, count: int) -> Progress:
     """Return a callback for one of several parts of equal size."""
 
-    def tell(done: int, of: int) -> None:
+    def report_progress(done: int, of: int) -> None:
         progress(number * of + done, count * of)
 
-    return tell
+    return report_progress
 
 
 def draw_panel_previews(resolved: ResolvedView, room: int, progress: Progress) -> None:
@@ -242,12 +244,8 @@ def _board_key(resolved: ResolvedView) -> Hashable:
         if resolved.overlay_panel and pinned
         else None,
         (resolved.is_spread, pinned.head if resolved.is_spread and pinned else None),
-        tuple(source.held.version for source in _drawn_sources(resolved)),
+        tuple(source.tensor.version for source in _drawn_sources(resolved)),
     )
-
-
-def _reuse_if_equal(board: Board, previous: Board) -> Board:
-    return previous if _board_parts(board) == _board_parts(previous) else board
 
 
 def _board_parts(board: Board) -> tuple[object, ...]:

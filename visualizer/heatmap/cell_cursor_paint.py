@@ -182,7 +182,8 @@ def highlight_column_label(painter: QPainter, slot: PanelSlot, column: int, them
     painter.fillRect(lit, QColor(theme.paper))
     painter.setFont(scaled_font(size, QFont.Weight.DemiBold))
     painter.setPen(QColor(theme.accent))
-    panel_margins_paint.paint_column_label(painter, slot, column, axis.labels[column], upright)
+    label = axis.labels[column]
+    panel_margins_paint.paint_column_label(painter, slot, column, label, size, upright)
 
 
 def _neighbouring_labels(

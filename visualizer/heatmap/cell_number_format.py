@@ -109,13 +109,15 @@ def cell_number_format(
     found = None if is_pooled or width < narrowest else number_range(panels)
     if found is None:
         return None
-    rungs = [(one, _measure_widest(one, found)) for one in _candidate_formats(found)]
+    formats = list(_candidate_formats(found))
     # If no format fits at the preferred sizes, the shortest one is better than none.
-    ways = [
-        *((*one, _min_font_px()) for one in rungs),
-        *((*one, SMALLEST_PX) for one in rungs[::-1]),
-    ]
-    return next((sized for way in ways if (sized := _fit_to_cell(*way, width, height))), None)
+    preferred_px = round(SMALLEST_PX * text_scale())
+    for smallest_px, candidates in ((preferred_px, formats), (SMALLEST_PX, formats[::-1])):
+        for one in candidates:
+            widest = _measure_widest(one, found)
+            if fitting := _fit_to_cell(one, widest, smallest_px, width, height):
+                return fitting
+    return None
 
 
 def number_range(panels: Sequence[Heatmap]) -> NumberRange | None:
@@ -161,15 +163,8 @@ def _measure_widest(one: CellNumberFormat, found: NumberRange) -> float:
 
 def _measure_width(one: CellNumberFormat, value: float) -> float:
     """Measure a number in a font of one pixel."""
-    return font_metrics(MEASURING_FONT_PX).horizontalAdvance(one.write(value)) / _measured_px()
-
-
-def _min_font_px() -> int:
-    return round(SMALLEST_PX * text_scale())
-
-
-def _measured_px() -> float:
-    return round(MEASURING_FONT_PX * text_scale())
+    measured_px = round(MEASURING_FONT_PX * text_scale())
+    return font_metrics(MEASURING_FONT_PX).horizontalAdvance(one.write(value)) / measured_px
 
 
 def _fit_to_cell(

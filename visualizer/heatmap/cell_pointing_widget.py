@@ -78,15 +78,15 @@ class CellScrollArea(QAbstractScrollArea):
         self._is_marked = False
         self._later = QTimer(self, singleShot=True, interval=0)
         """Started when another cell may be under the pointer."""
-        self._later.timeout.connect(self._point_again)
+        self._later.timeout.connect(self._hover_again)
 
-    def _point(self, point: QPointF) -> None:
+    def _hover_at(self, point: QPointF) -> None:
         """Emit the cell under a point of the viewport, if it has changed."""
         raise NotImplementedError
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         self.leave_timer.stop()
-        self._point(event.position())
+        self._hover_at(event.position())
 
     def forget_pointed(self) -> None:
         self._pointed = None
@@ -122,8 +122,8 @@ class CellScrollArea(QAbstractScrollArea):
 
     def scrollContentsBy(self, across: int, down: int) -> None:
         self.viewport().update()
-        self._point_again()
+        self._hover_again()
 
-    def _point_again(self) -> None:
+    def _hover_again(self) -> None:
         if self.viewport().underMouse():
-            self._point(QPointF(self.viewport().mapFromGlobal(QCursor.pos())))
+            self._hover_at(QPointF(self.viewport().mapFromGlobal(QCursor.pos())))

@@ -83,11 +83,8 @@ def _scale_positions(heatmap: Heatmap) -> np.ndarray:
     """Map each value to its position on the colour scale, from 0 to 1."""
     values, colour = heatmap.values, heatmap.colour
     if colour.curve is ColourCurve.RANK:
-        return (
-            _mirror_signed(_rank_positions(heatmap), values)
-            if colour.is_signed
-            else _rank_positions(heatmap)
-        )
+        ranks = _rank_positions(heatmap)
+        return _mirror_signed(ranks, values) if colour.is_signed else ranks
     low, high = _scale_ends(heatmap)
     if colour.limits is ColourLimits.TYPED or colour.high - colour.low > MAX_FLOAT32_SAFE:
         values = values.astype(np.float64)  # the ends or their difference may overflow float32

@@ -97,7 +97,7 @@ class HeadPanelSource(PanelSource):
         return ""
 
     def _row_maxima(self) -> np.ndarray:
-        return np.asarray(np.maximum(super()._row_maxima(), self.held.row_ends(self.other)))
+        return np.asarray(np.maximum(super()._row_maxima(), self.tensor.row_ends(self.other)))
 
 
 class SamplePanelSource(PanelSource):
@@ -126,7 +126,7 @@ class SampleMeanPanelSource(SamplePanelSource):
         self, resolved: ResolvedView, stage: Stage, head: int, comparison: Comparison, title: str
     ) -> None:
         super().__init__(resolved, stage, head, comparison, title)
-        self.held = mean_tensor(self.run, comparison)
+        self.tensor = mean_tensor(self.run, comparison)
 
     def _before_dropout(self) -> CachedTensor | None:
         return None
@@ -151,7 +151,7 @@ class ChangePanelSource(PanelSource):
         )
         self.comparison, self.title = comparison, title
         self.size = max_magnitude(resolved, stage.name, self.by)
-        self.held, before = difference_tensor(resolved, stage.name, self.by)
+        self.tensor, before = difference_tensor(resolved, stage.name, self.by)
         if comparison.against is ComparisonKind.HEAD:
             self.index = before
             self.whole_area = (*before, *self.extent.cells)
@@ -174,7 +174,7 @@ class ChangePanelSource(PanelSource):
         chosen, is_long = self.chosen, self.trace.tokens > MIN_PERCENTILE_TOKENS
         if chosen.limits is ColourLimits.AUTO and self.stage.is_weights and is_long:
             chosen = replace(chosen, limits=ColourLimits.ROW)  # same as for the weights next to it
-        return choose_difference_scale(self.held, chosen, self.size, self._largest_value())
+        return choose_difference_scale(self.tensor, chosen, self.size, self._largest_value())
 
     def _row_maxima(self) -> np.ndarray:
         return np.asarray(np.maximum(super()._row_maxima(), ROUNDING_TOLERANCE * self.size))
@@ -185,11 +185,11 @@ class ChangePanelSource(PanelSource):
         traces = [run.trace for run in (kept, self.run) if run]
         if kept is None or not any(trace.is_hatched(*where) for trace in traces):
             return None
-        mine, yours = (
+        forbidden_in_a, forbidden_in_b = (
             ~any_in_blocks(trace.allowed(*where), *self.extent.blocks)[self.extent.cells]
             for trace in traces
         )
-        return mine, yours
+        return forbidden_in_a, forbidden_in_b
 
     @property
     def _cut_head(self) -> int | None:
@@ -221,13 +221,13 @@ class ChangePanelSource(PanelSource):
     def _panel_notes(
         self, colour: ColourScale, values: np.ndarray, marks: tuple[np.ndarray | None, ...]
     ) -> tuple[str, ...]:
-        change = largest_change(self.held, self.index, self.size)
+        change = largest_change(self.tensor, self.index, self.size)
         notes = [f"largest: {format_signed(change.value)}" if change else "no difference"]
         masks = self._side_masks()
         if masks:
-            mine, yours = masks
-            notes += ["light hatching: forbidden in A only"] * bool((mine & ~yours).any())
-            notes += ["light hatching: forbidden in B only"] * bool((yours & ~mine).any())
+            in_a, in_b = masks
+            for side, only in (("A", in_a & ~in_b), ("B", in_b & ~in_a)):
+                notes += [f"light hatching: forbidden in {side} only"] * bool(only.any())
         return (*notes, *super()._panel_notes(colour, values, marks))
 
     def _value_unit(self) -> str:

@@ -21,7 +21,7 @@ from visualizer.widgets.fonts import scaled_font
 if TYPE_CHECKING:
     from visualizer.heatmap.board import PendingCells
     from visualizer.heatmap.board_layout import PanelSlot
-    from visualizer.heatmap.step_highlights import ComputedExtent, HighlightBlock, Highlights
+    from visualizer.heatmap.highlights import ComputedExtent, HighlightBlock, Highlights
     from visualizer.session.cell_address import Cell
     from visualizer.widgets.theme import Theme
 

@@ -91,9 +91,6 @@ class LabelledCellsView(CellTable):
         widest = max(map(font_metrics(10).horizontalAdvance, titles), default=0.0)
         return min(widest, MAX_TITLE_PX * text_scale()) + 6
 
-    def _measure_title_height(self) -> float:
-        return float(font_metrics(10).height() + 3)
-
     def _measure_cell_width(self) -> float:
         """Return the width of a cell, in logical pixels."""
         cells = self.cells
@@ -112,9 +109,6 @@ class LabelledCellsView(CellTable):
             least, most = (font_metrics(10).height() + more for more in (1, 6))
         room = self.viewport().height() - self._top
         return float(np.clip(room // max(1, len(cells.rows)), round(least), round(most)))
-
-    def _measure_gap(self) -> float:
-        return GAP_PX * text_scale() if self.cells and self.cells.with_head_axis else 0.0
 
     def rect_of(self, row: int, column: int) -> QRect:
         """Return the rectangle of a cell in the viewport."""
@@ -149,11 +143,8 @@ class LabelledCellsView(CellTable):
     def _update_scroll_ranges(self) -> None:
         """Update the ranges of the scroll bars."""
         view, cells = self.viewport().size(), self.cells
-        self._side, self._top, self._gap = (
-            self._measure_title_width(),
-            self._measure_title_height(),
-            self._measure_gap(),
-        )
+        self._side, self._top = self._measure_title_width(), font_metrics(10).height() + 3
+        self._gap = GAP_PX * text_scale() if cells and cells.with_head_axis else 0.0
         if cells is not None:
             self._width, self._height = self._measure_cell_width(), self._measure_cell_height()
         right = self._column_left(len(cells.columns)) if cells else 0
@@ -209,10 +200,8 @@ class LabelledCellsView(CellTable):
             unknown, NAN_COLOUR_INDEX, np.nan_to_num(numbers) * MAX_COLOUR_INDEX + 0.5
         )
         indices = indices.astype(np.uint8)
-        colours, light = (
-            colour_table(cells.map_name, self._theme),
-            dark_text_entries(cells.map_name, self._theme),
-        )
+        colours = colour_table(cells.map_name, self._theme)
+        light = dark_text_entries(cells.map_name, self._theme)
         paper = QColor(self._theme.raised)
         lines = font_metrics(10)
         for row in rows:

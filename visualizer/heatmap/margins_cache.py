@@ -16,16 +16,18 @@ from PySide6.QtGui import QColor, QPainter, QPixmap
 from visualizer.heatmap import panel_margins_paint, panel_paint
 from visualizer.heatmap.board_layout import TitlePlacement
 from visualizer.session.view_options import ColourLimits
-from visualizer.widgets.fonts import system_font_key
+from visualizer.widgets.fonts import system_font
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
+
+    from PySide6.QtGui import QFont
 
     from visualizer.heatmap.board import Heatmap
     from visualizer.heatmap.board_layout import BoardLayout, PanelSlot
     from visualizer.widgets.theme import Theme
 
-    FrameKey = tuple[Hashable, Theme, float, str]
+    FrameKey = tuple[Hashable, Theme, float, QFont]
     SparePixmap = tuple[QPixmap, Hashable]
     """A pixmap and the key of its margins; the key is None if they depend on values."""
 
@@ -72,7 +74,7 @@ class PanelMarginsPixmapCache:
         Parameters
         ----------
         spare : list of SparePixmap
-            Unused pixmaps, one of which may be reused, preferably one with the same margins.
+            Unused pixmaps. One may be reused, preferably one with the same margins.
             Painting on any of them takes a tenth of the time of a new one, since its memory is
             already allocated.
         whole : QRectF
@@ -82,7 +84,7 @@ class PanelMarginsPixmapCache:
         """
         heatmap = slot.heatmap
         frame = self._cached_frame(
-            (_frame_key(slot, whole), theme, ratio, system_font_key()), slot, whole
+            (_frame_key(slot, whole), theme, ratio, system_font()), slot, whole
         )
         head_label = (heatmap.label, heatmap.head, *slot.head_at) if slot.head_at else None
         notes = heatmap.notes if heatmap.layer is not None else slot.panel_notes
@@ -110,7 +112,7 @@ class PanelMarginsPixmapCache:
         shown = tuple(
             (_column_head_key(head.heatmap), head.left, head.width, head.notes) for head in heads
         )
-        key = (shown, width, layout.head, theme, ratio, system_font_key())
+        key = (shown, width, layout.head, theme, ratio, system_font())
         picture = self._titles.pop(key, None)
         if picture is None:
             picture = QPixmap((QSizeF(width, layout.head) * ratio).toSize())

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QWidget
 
 from visualizer.heatmap import colour_mapping
 from visualizer.heatmap.cell_cursor_paint import paint_frame
-from visualizer.heatmap.step_highlights import Highlights
+from visualizer.heatmap.highlights import Highlights
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.theme import LIGHT, Theme
 

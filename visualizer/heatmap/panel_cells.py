@@ -57,16 +57,16 @@ def largest_in_block(resolved: ResolvedView, cell: Cell, blocks: tuple[int, int]
     """Return the cell with the largest magnitude in the block around a cell."""
     top, left = (at // block * block for at, block in zip(cell.place[-2:], blocks, strict=True))
     block = (slice(top, top + blocks[0]), slice(left, left + blocks[1]))
-    held, index = find_tensor(resolved, cell)
-    if held.is_blockwise:
-        return _largest_drawn(held, index, cell, blocks, (top, left))
-    numbers = held.read((*index, *block))
+    tensor, index = find_tensor(resolved, cell)
+    if tensor.is_blockwise:
+        return _largest_drawn(tensor, index, cell, blocks, (top, left))
+    numbers = tensor.read((*index, *block))
     down, right = divmod(index_of_largest(numbers), numbers.shape[1])
     return replace(cell, place=(*cell.place[:-2], top + down, left + right))
 
 
 def _largest_drawn(
-    held: CachedTensor,
+    tensor: CachedTensor,
     index: tuple[int, ...],
     cell: Cell,
     blocks: tuple[int, int],
@@ -76,10 +76,10 @@ def _largest_drawn(
 
     Before any row is drawn, the middle row is used.
     """
-    rows = held.rows_represented(*blocks, (*index, corner[0] // blocks[0]))
+    rows = tensor.rows_represented(*blocks, (*index, corner[0] // blocks[0]))
     columns = slice(corner[1], corner[1] + blocks[1])
     part = slice(rows.start, rows.stop)
-    numbers = held.read((*index, part, columns))
+    numbers = tensor.read((*index, part, columns))
     down, right = divmod(index_of_largest(numbers), numbers.shape[1])
     return replace(cell, place=(*cell.place[:-2], rows[down], corner[1] + right))
 

@@ -51,7 +51,7 @@ class ColourScale(Struct, frozen=True):
 def choose_colour_scale(
     trace: Trace,
     stage: Stage,
-    held: CachedTensor,
+    tensor: CachedTensor,
     lens: WeightTransform,
     chosen: ColourOptions,
     largest: float | None = None,
@@ -61,14 +61,14 @@ def choose_colour_scale(
 
     Parameters
     ----------
-    held : CachedTensor
+    tensor : CachedTensor
         The drawn tensor: the stage, or one derived from it.
     largest : float, optional
         The panel's largest magnitude, for limits by panel.
     beside : tuple of CachedTensor
         Tensors drawn next to it on the same scale.
     """
-    low, high = _value_range((held, *beside))
+    low, high = _value_range((tensor, *beside))
     is_signed = low < 0 or not stage.is_weights
     limits = _resolve_limits(trace, stage, chosen, is_signed)
     farthest = max(abs(low), abs(high))
@@ -85,7 +85,7 @@ def choose_colour_scale(
         return ColourScale(map_, chosen.curve, limits, *typed)
     is_to_one = chosen.limits in {ColourLimits.AUTO, ColourLimits.UNIT}
     if is_to_one and lens is not WeightTransform.TIMES_VALUE:
-        farthest = _max_possible_weight(trace, (held, *beside), farthest)
+        farthest = _max_possible_weight(trace, (tensor, *beside), farthest)
     return ColourScale(map_, chosen.curve, limits, 0.0, farthest or 1.0)
 
 
@@ -117,7 +117,7 @@ def _value_range(shown: tuple[CachedTensor, ...]) -> tuple[float, float]:
 
 
 def choose_difference_scale(
-    held: CachedTensor, chosen: ColourOptions, size: float, largest: float
+    tensor: CachedTensor, chosen: ColourOptions, size: float, largest: float
 ) -> ColourScale:
     """Choose the colour scale of a difference, centred at 0.
 
@@ -133,7 +133,7 @@ def choose_difference_scale(
         if chosen.limits in {ColourLimits.ROW, ColourLimits.PANEL}
         else ColourLimits.SHARED
     )
-    farthest = largest if limits is ColourLimits.PANEL else max(map(abs, held.limits()))
+    farthest = largest if limits is ColourLimits.PANEL else max(map(abs, tensor.limits()))
     end = max(farthest, ROUNDING_TOLERANCE * size) or 1.0
     return ColourScale(chosen.diverging, chosen.curve, limits, -end, end)
 

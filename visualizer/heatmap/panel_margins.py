@@ -9,9 +9,11 @@ from visualizer.format import format_number
 from visualizer.heatmap.board import POOLING_PREFIX, pooling_note
 from visualizer.heatmap.colour_mapping import LOG_SPAN
 from visualizer.session.view_options import ColourCurve, ColourLimits
-from visualizer.widgets.fonts import font_metrics, system_font_key, text_scale
+from visualizer.widgets.fonts import font_metrics, system_font, text_scale
 
 if TYPE_CHECKING:
+    from PySide6.QtGui import QFont
+
     from visualizer.heatmap.board import Heatmap, HeatmapAxis
     from visualizer.heatmap.panel_colour_scale import ColourScale
 
@@ -55,13 +57,13 @@ def min_column_head_width(heatmap: Heatmap) -> float:
     """
     title = heatmap.title
     if heatmap.layer is not None:
-        return _measure_text(title, system_font_key()) * 1.3 + 20 * text_scale()
+        return _measure_text(title, system_font()) * 1.3 + 20 * text_scale()
     axes = (heatmap.rows, heatmap.columns)
     blocks = tuple(
         -(-len(axis.labels) // drawn) for axis, drawn in zip(axes, heatmap.side, strict=True)
     )
     shown = (heatmap.colour, heatmap.unit, title, heatmap.stage)
-    return _min_head_width(shown, heatmap.notes, blocks, system_font_key())
+    return _min_head_width(shown, heatmap.notes, blocks, system_font())
 
 
 @lru_cache(maxsize=256)
@@ -69,7 +71,7 @@ def _min_head_width(
     shown: tuple[ColourScale, str, str, str],
     notes: tuple[str, ...],
     blocks: tuple[int, ...],
-    system: str,
+    font: QFont,
 ) -> float:
     # Cached because every frame compares the size of every panel.
     colour, _, title, _ = shown
@@ -79,7 +81,7 @@ def _min_head_width(
         notes = (*notes, pooling_note(colour.is_signed, *blocks))
     ends = _compact_texts(_scale_texts(*shown), colour.is_signed)
     scale = MIN_RAMP_PX * text_scale() + sum(_line_width(text) for text in ends if text)
-    wide = _measure_text(title, system) * 1.3 + 8
+    wide = _measure_text(title, font) * 1.3 + 8
     short = (note.removeprefix(POOLING_PREFIX) for note in notes)
     return max(MIN_GUTTER_PX * text_scale(), wide, scale, *map(_line_width, short))
 
@@ -91,13 +93,13 @@ def fit_note(note: str, width: float) -> str:
 
 def panel_title_width(heatmap: Heatmap) -> float:
     """Return the width of a panel's title in one line with the end of its scale."""
-    title = _measure_text(heatmap.title, system_font_key()) * 1.1
+    title = _measure_text(heatmap.title, system_font()) * 1.1
     return title + 8 * text_scale() + _line_width(format_scale_end(heatmap))
 
 
 def overlay_title_width(heatmap: Heatmap) -> float:
     """Return the width of the title line of a panel that overlays others."""
-    title = _measure_text(heatmap.title, system_font_key()) * 1.3
+    title = _measure_text(heatmap.title, system_font()) * 1.3
     return title + 16 * text_scale() + _line_width(overlay_title(heatmap))
 
 
@@ -144,11 +146,11 @@ def _scale_texts(colour: ColourScale, unit: str, title: str, stage: str) -> tupl
 
 
 def _line_width(text: str) -> float:
-    return _measure_text(text, system_font_key()) + 8
+    return _measure_text(text, system_font()) + 8
 
 
 @lru_cache(maxsize=512)
-def _measure_text(text: str, system: str) -> float:
+def _measure_text(text: str, font: QFont) -> float:
     return font_metrics(12).horizontalAdvance(text)
 
 
@@ -170,12 +172,9 @@ def _format_ends(colour: ColourScale) -> tuple[str, str]:
     if colour.is_signed:
         return f"−{high}", high
     if colour.curve is ColourCurve.LOG:
-        return (f"≤1/{1 / LOG_SPAN:,.0f}" if prefix else f"≤{_format_lowest(colour)}"), high
+        lowest = format_number(max(colour.low, colour.high * LOG_SPAN))
+        return (f"≤1/{1 / LOG_SPAN:,.0f}" if prefix else f"≤{lowest}"), high
     return ("0" if colour.low == 0 else format_number(colour.low, 2)), high
-
-
-def _format_lowest(colour: ColourScale) -> str:
-    return format_number(max(colour.low, colour.high * LOG_SPAN))
 
 
 def label_overhang(cell: float, line: float | None = None) -> float:
@@ -235,19 +234,19 @@ def head_label_width(heatmap: Heatmap, is_short: bool) -> float:
         return 0.0
     text = short_head_label(heatmap) if is_short else heatmap.label
     mark = HEAD_MARK_WIDTH_PX * text_scale() if heatmap.head is not None else 0.0
-    return mark + _measure_text(text, system_font_key()) * 1.1
+    return mark + _measure_text(text, system_font()) * 1.1
 
 
 def widest_label(labels: tuple[str, ...]) -> float:
     """Return the width of the widest of the first labels; the others are elided if needed."""
-    return _measure_widest(labels[:MAX_MEASURED_LABELS], system_font_key())
+    return _measure_widest(labels[:MAX_MEASURED_LABELS], system_font())
 
 
 def widest_row_label(axis: HeatmapAxis) -> float:
     """Return the width of the widest row label; for many tokens, positions are shown instead."""
     count = len(axis.labels)
     has_places = axis.is_token and count >= MIN_POSITION_TOKENS
-    place = _measure_widest((f"{count:,}",), system_font_key()) if has_places else 0.0
+    place = _measure_widest((f"{count:,}",), system_font()) if has_places else 0.0
     return max(widest_label(axis.labels), place)
 
 
@@ -261,5 +260,5 @@ Comparing all labels of a long text, as a cache key, takes longer than measuring
 
 
 @lru_cache(maxsize=32)
-def _measure_widest(labels: tuple[str, ...], system: str) -> float:
+def _measure_widest(labels: tuple[str, ...], font: QFont) -> float:
     return max((font_metrics(12).horizontalAdvance(label) for label in labels), default=0)

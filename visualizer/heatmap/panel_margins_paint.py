@@ -30,7 +30,7 @@ from visualizer.heatmap.panel_margins import (
     widest_label,
 )
 from visualizer.session.view_options import ColourLimits
-from visualizer.widgets.fonts import font_metrics, scaled_font, system_font_key, text_scale
+from visualizer.widgets.fonts import font_metrics, scaled_font, system_font, text_scale
 from visualizer.widgets.head_mark import paint_head_mark
 
 if TYPE_CHECKING:
@@ -65,10 +65,11 @@ def paint_labels(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
             )
     if not slot.has_column_labels:
         return
-    painter.setFont(scaled_font(label_size(heatmap.columns, slot.cell_width)))
+    size = label_size(heatmap.columns, slot.cell_width)
+    painter.setFont(scaled_font(size))
     upright = are_labels_vertical(slot) and not shows_positions(heatmap.columns, slot.cell_width)
     for at, text in visible_column_labels(slot):
-        paint_column_label(painter, slot, at, text, upright)
+        paint_column_label(painter, slot, at, text, size, upright)
 
 
 def label_size(axis: HeatmapAxis, cell: float) -> int:
@@ -115,12 +116,11 @@ def column_label_width(axis: HeatmapAxis, cell: float) -> float:
 
 
 def paint_column_label(
-    painter: QPainter, slot: PanelSlot, at: int, text: str, upright: bool
+    painter: QPainter, slot: PanelSlot, at: int, text: str, size: int, upright: bool
 ) -> None:
     """Draw a label above a column, vertical if labels do not fit side by side."""
     left = slot.cells.left() + slot.heatmap.columns.cell(at) * slot.cell_width
     centre = QPointF(left + slot.cell_width / 2, slot.cells.top() - 4)
-    size = label_size(slot.heatmap.columns, slot.cell_width)
     line, text = font_metrics(size).height(), elide_label(text, slot.longest, size)
     painter.save()
     painter.translate(centre)
@@ -179,11 +179,11 @@ def _round_numbers() -> Iterator[int]:
 
 def elide_label(text: str, longest: float, size: int) -> str:
     """Elide a label that is wider than `longest`."""
-    return _elide_label(text, longest, size, system_font_key())
+    return _elide_label(text, longest, size, system_font())
 
 
 @lru_cache(maxsize=2048)
-def _elide_label(text: str, longest: float, size: int, system: str) -> str:
+def _elide_label(text: str, longest: float, size: int, font: QFont) -> str:
     return font_metrics(size).elidedText(text, Qt.TextElideMode.ElideRight, longest)
 
 
@@ -254,11 +254,11 @@ def paint_notes(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
         first = _foot_line_box(slot, heatmap.colour.limits is ColourLimits.PANEL, width)
     for position, note in enumerate(notes):
         box = first.translated(0, line * position)
-        painter.drawText(box, ALIGN_LEFT, _elide_note(note, weight, width, system_font_key()))
+        painter.drawText(box, ALIGN_LEFT, _elide_note(note, weight, width, system_font()))
 
 
 @lru_cache(maxsize=256)
-def _elide_note(note: str, weight: QFont.Weight, width: float, system: str) -> str:
+def _elide_note(note: str, weight: QFont.Weight, width: float, font: QFont) -> str:
     measures = QFontMetricsF(scaled_font(12, weight))
     return measures.elidedText(note, Qt.TextElideMode.ElideRight, width)
 

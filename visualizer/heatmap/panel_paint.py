@@ -33,7 +33,7 @@ from visualizer.heatmap.panel_margins_paint import (
     paint_own_scale,
     paint_panel_title,
 )
-from visualizer.widgets.fonts import scaled_font, system_font_key
+from visualizer.widgets.fonts import scaled_font, system_font
 
 if TYPE_CHECKING:
     from visualizer.heatmap.board_layout import PanelSlot
@@ -171,7 +171,7 @@ def _paint_numbers(painter: QPainter, slot: PanelSlot, indices: np.ndarray, them
     heatmap, numbers = slot.heatmap, slot.numbers
     if numbers is None:
         return
-    painter.setFont(_numbers_font(numbers.pixel_size, system_font_key()))
+    painter.setFont(_numbers_font(numbers.pixel_size, system_font()))
     light = colour_mapping.dark_text_entries(heatmap.colour.map, theme)
     inks = {True: QColor("#000000"), False: QColor("#FFFFFF"), None: QColor(theme.quiet)}
     highlights: list[bool] = light.tolist()
@@ -197,7 +197,7 @@ def _paint_numbers(painter: QPainter, slot: PanelSlot, indices: np.ndarray, them
 
 
 @lru_cache(maxsize=16)
-def _numbers_font(pixel_size: int, system: str) -> QFont:
+def _numbers_font(pixel_size: int, font: QFont) -> QFont:
     made = scaled_font(12)
     made.setPixelSize(pixel_size)
     return made

@@ -77,7 +77,7 @@ class PanelSource:
             if stage.is_weights
             else WeightTransform.PLAIN
         )
-        self.held: CachedTensor = self.trace.displayed_stage(
+        self.tensor: CachedTensor = self.trace.displayed_stage(
             stage.name, self.requested_transform, by
         )
         self.beside: tuple[CachedTensor, ...] = ()
@@ -91,17 +91,16 @@ class PanelSource:
         before = self._before_dropout()
         colour = self._choose_colours()
         labels = self.resolved.side_labels(self.leading)
-        key = (self.held, before, self.leading, self.head, self.by, self.lens, self.extent, colour,
-               hatch, labels, stage.symbol, self.beside, self.part, self.title,
-               self.shared_scale_sources,
-               self._panel_label(), self.requested_transform, self.held.version,
-               )  # fmt: skip
+        key = (self.tensor, before, self.leading, self.head, self.by, self.lens, self.extent,
+               colour, hatch, labels, stage.symbol, self.beside, self.part, self.title,
+               self.shared_scale_sources, self._panel_label(), self.requested_transform,
+               self.tensor.version)  # fmt: skip
         if key in known:
             return known[key]
         forbidden = self._add_cut_cells(self._forbidden_cells(hatch) if hatch else None)
         dropped = self._dropped_cells(before, forbidden) if before else None
         rows, columns = self._panel_axes(labels.rows, labels.columns)
-        values = self.held.read_pooled(*self.extent.blocks, self.whole_area)
+        values = self.tensor.read_pooled(*self.extent.blocks, self.whole_area)
         hidden = self._add_unknown_cells(self._hidden_cells(), values)
         return Heatmap(
             key, stage.name, self.title, stage.symbol, self.head, self.by, self.leading,
@@ -117,46 +116,49 @@ class PanelSource:
     def draw_coarse_rows(self, most_cells: int | None = None) -> bool:
         """Draw a first picture on the worker; see `CachedTensor.draw_coarse_rows`."""
         part = (*self.extent.blocks, self.whole_area)
-        made = [held.draw_coarse_rows(*part, most_cells) for held in self._read_tensors]
+        made = [tensor.draw_coarse_rows(*part, most_cells) for tensor in self._read_tensors]
         return any(made)
 
     def draw(self, is_over: Callable[[], bool]) -> bool:
         """Draw the exact picture; see `CachedTensor.draw`."""
         return all(
-            held.draw(*self.extent.blocks, self.whole_area, is_over) for held in self._read_tensors
+            tensor.draw(*self.extent.blocks, self.whole_area, is_over)
+            for tensor in self._read_tensors
         )
 
     def drop(self) -> None:
         """Discard its picture if it is drawn in tiles because it does not fit in memory."""
-        for held in self._read_tensors:
-            held.drop(*self.extent.blocks)
+        for tensor in self._read_tensors:
+            tensor.drop(*self.extent.blocks)
 
     @property
     def exact_row_share(self) -> float:
         """The share of its rows that are exact."""
         return min(
-            held.exact_row_share(*self.extent.blocks, self.whole_area)
-            for held in self._read_tensors
+            tensor.exact_row_share(*self.extent.blocks, self.whole_area)
+            for tensor in self._read_tensors
         )
 
     @property
     def drawn_share(self) -> float:
         """The share of its rows that were at least sampled."""
         return min(
-            held.drawn_share(*self.extent.blocks, self.whole_area) for held in self._read_tensors
+            tensor.drawn_share(*self.extent.blocks, self.whole_area)
+            for tensor in self._read_tensors
         )
 
     @property
     def sampled_rows(self) -> int:
         """Number of rows per sampled row, if the picture is not exact."""
         return max(
-            held.sampled_rows(*self.extent.blocks, self.whole_area) for held in self._read_tensors
+            tensor.sampled_rows(*self.extent.blocks, self.whole_area)
+            for tensor in self._read_tensors
         )
 
     @property
     def max_cells(self) -> int:
         """Maximum number of cells computed to make it exact; a row reads all its columns."""
-        *_, rows, columns = self.held.shape
+        *_, rows, columns = self.tensor.shape
         seen = rows if self.extent.rows is None else len(self.extent.rows)
         return seen * max(rows, columns) * len(self._read_tensors)
 
@@ -166,7 +168,7 @@ class PanelSource:
         before = (
             None if self.by or self.lens is not WeightTransform.PLAIN else self._before_dropout()
         )
-        return (self.held, *([before] if before else []))
+        return (self.tensor, *([before] if before else []))
 
     @property
     def text(self) -> int:
@@ -193,13 +195,15 @@ class PanelSource:
         trace : Trace
             The ends depend on the token counts and dropout rate of this trace.
         """
-        shown = (self.stage, self.held, self.lens, self.chosen)
+        shown = (self.stage, self.tensor, self.lens, self.chosen)
         if self.chosen.limits is ColourLimits.PANEL:
             return choose_colour_scale(trace, *shown, self._largest_value(), self.beside)
-        key = (trace, self.held, self.lens, self.beside)
-        colour = self.resolved.made.get(key)
+        key = (trace, self.tensor, self.lens, self.beside)
+        colour = self.resolved.shared_values.get(key)
         if not isinstance(colour, ColourScale):
-            colour = self.resolved.made[key] = choose_colour_scale(trace, *shown, None, self.beside)
+            colour = self.resolved.shared_values[key] = choose_colour_scale(
+                trace, *shown, None, self.beside
+            )
         return colour
 
     def _uneven_cells(self) -> np.ndarray | None:
@@ -215,7 +219,7 @@ class PanelSource:
 
     def _row_maxima(self) -> np.ndarray:
         """Return the maximum of each row over everything that shares its colours."""
-        ends = self.held.row_ends(self.index)
+        ends = self.tensor.row_ends(self.index)
         for other in self.beside:
             ends = np.maximum(ends, other.row_ends(self.index))
         return ends
@@ -225,7 +229,7 @@ class PanelSource:
         if block > 1:
             ends = np.maximum.reduceat(ends, np.arange(0, len(ends), block))
         shown: np.ndarray = ends[self.extent.cells[0]]
-        if self.held.is_blockwise:  # rows that were not read have values of a coarser picture
+        if self.tensor.is_blockwise:  # rows that were not read have values of a coarser picture
             sizes = np.abs(values)
             shown = np.maximum(shown, sizes.max(-1, initial=0, where=np.isfinite(sizes)))
         return shown
@@ -256,7 +260,7 @@ class PanelSource:
         self, hidden: np.ndarray | None, values: np.ndarray
     ) -> np.ndarray | None:
         """Add the cells of a long text that have no picture yet."""
-        if not self.held.is_blockwise or self.drawn_share == 1:
+        if not self.tensor.is_blockwise or self.drawn_share == 1:
             return hidden
         unknown: np.ndarray = np.isnan(values)
         return unknown if hidden is None else hidden | unknown
@@ -267,7 +271,7 @@ class PanelSource:
         if self.by or self.lens is not WeightTransform.PLAIN:
             return None
         before = source.read_pooled(*self.extent.blocks, self.whole_area)
-        left = self.held.read_pooled(*self.extent.blocks, self.whole_area)
+        left = self.tensor.read_pooled(*self.extent.blocks, self.whole_area)
         dropped: np.ndarray = (left == 0) & (before != 0)
         return dropped if forbidden is None else dropped & ~forbidden
 
@@ -289,9 +293,9 @@ class PanelSource:
 
     def _row_sums(self) -> np.ndarray | None:
         adds_up = self._is_share() and self.by is not HeadAggregate.MAX
-        if not adds_up or self.extent.blocks != (1, 1) or self.held.is_blockwise:
+        if not adds_up or self.extent.blocks != (1, 1) or self.tensor.is_blockwise:
             return None
-        rows = self.held.read((*self.index, self.extent.cells[0]))
+        rows = self.tensor.read((*self.index, self.extent.cells[0]))
         sums = row_sums(rows)
         return None if (np.abs(sums - 1) <= ROW_SUM_TOLERANCE).all() else sums
 
@@ -306,7 +310,7 @@ class PanelSource:
         if self.lens is WeightTransform.WITHOUT_FIRST:
             notes.append("without the first token, renormalized")
         if self.extent.blocks != (1, 1):
-            notes.append(pooling_note(self.held.limits()[0] < 0, *self.extent.blocks))
+            notes.append(pooling_note(self.tensor.limits()[0] < 0, *self.extent.blocks))
         if colour.curve is ColourCurve.RANK and self.extent.rows is not None:
             notes.append("ranked within the visible part")
         found = limit_masks(values, marks, colour)

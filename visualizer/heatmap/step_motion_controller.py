@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QPainter
 
     from visualizer.heatmap.board_layout import PanelSlot
-    from visualizer.heatmap.step_highlights import HighlightedStep, Highlights
+    from visualizer.heatmap.highlights import HighlightedStep, Highlights
     from visualizer.heatmap.step_motion_paint import MovingCells
     from visualizer.widgets.theme import Theme
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from visualizer.heatmap.board import Heatmap, HeatmapAxis
     from visualizer.heatmap.board_layout import PanelSlot
-    from visualizer.heatmap.step_highlights import HighlightBlock, HighlightedStep
+    from visualizer.heatmap.highlights import HighlightBlock, HighlightedStep
     from visualizer.heatmap.step_motion_paths import MotionPath
     from visualizer.widgets.theme import Theme
 
@@ -79,8 +79,8 @@ def moving_cells(
     slots = tuple(slot for slot in slots if seen is None or seen.intersects(slot.cells))
     shown = (
         each
-        for each in step.block_readings
-        if any(is_block_shown(slot, each.made) for slot in slots)
+        for each in step.computations
+        if any(is_block_shown(slot, each.result) for slot in slots)
     )
     axes = {one.heatmap.stage: (one.heatmap.rows.name, one.heatmap.columns.name) for one in slots}
     colours: dict[Heatmap, np.ndarray] = {}

@@ -16,7 +16,7 @@ from visualizer.session.zoom_ranges import row_role
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from visualizer.heatmap.step_highlights import (
+    from visualizer.heatmap.highlights import (
         BlockComputation,
         HighlightBlock,
         HighlightedStep,
@@ -61,32 +61,34 @@ def ends_motion(before: HighlightedStep | None, after: HighlightedStep | None) -
 
 
 def motion_paths(
-    readings: tuple[BlockComputation, ...], axes: Mapping[str, AxisNames]
+    computations: tuple[BlockComputation, ...], axes: Mapping[str, AxisNames]
 ) -> tuple[MotionPath, ...]:
     """Return the paths of a step between the stages in `axes`."""
     whole = [
         MotionPath(source, target)
-        for reading in readings
-        if reading.made.stage in axes
-        for source, target in _pair_blocks(reading)
+        for computation in computations
+        if computation.result.stage in axes
+        for source, target in _pair_blocks(computation)
         if source.stage in axes and source.rows and source.columns
     ]
     parts = [part for path in whole for part in _split_path(path, axes)]
     return tuple(parts if len(parts) <= MAX_PATHS else whole)
 
 
-def _pair_blocks(reading: BlockComputation) -> Iterator[tuple[HighlightBlock, HighlightBlock]]:
+def _pair_blocks(
+    computation: BlockComputation,
+) -> Iterator[tuple[HighlightBlock, HighlightBlock]]:
     """Pair inputs with the cells computed from them; a concatenated head with its columns."""
-    made = reading.made
-    for source in reading.read:
-        heads = [block for block in reading.read if block.stage == source.stage]
+    result = computation.result
+    for source in computation.inputs:
+        heads = [block for block in computation.inputs if block.stage == source.stage]
         width = len(source.columns)
-        is_beside = made.head is None and len(heads) * width == len(made.columns) > width
+        is_beside = result.head is None and len(heads) * width == len(result.columns) > width
         if is_beside and source.head is not None:
-            first = made.columns.start + heads.index(source) * width
-            yield source, replace(made, columns=range(first, first + width))
+            first = result.columns.start + heads.index(source) * width
+            yield source, replace(result, columns=range(first, first + width))
         else:
-            yield source, made
+            yield source, result
 
 
 def _split_path(path: MotionPath, axes: Mapping[str, AxisNames]) -> Iterator[MotionPath]:

@@ -28,10 +28,10 @@ from visualizer.heatmap.cell_cursor import CellCursor
 from visualizer.heatmap.cell_cursor_paint import is_cell_visible, paint_cursor
 from visualizer.heatmap.cell_pointing_widget import CellScrollArea
 from visualizer.heatmap.highlight_paint import paint_highlights, paint_mask_changes
+from visualizer.heatmap.highlights import Highlights
 from visualizer.heatmap.margins_cache import MAX_CACHED_PANELS, PanelMarginsPixmapCache
 from visualizer.heatmap.minimap_widget import MinimapWidget
 from visualizer.heatmap.panel_cells import belongs_to_panel, cell_at
-from visualizer.heatmap.step_highlights import Highlights
 from visualizer.heatmap.step_motion_controller import StepMotionController
 from visualizer.widgets.focus_ring import OWN_FOCUS_PROPERTY
 from visualizer.widgets.input_filters import ROTATION_PER_NOTCH, WheelNotches, has_command_modifier
@@ -171,7 +171,8 @@ class BoardCanvas(CellScrollArea):
         unmoved = {
             id(slot.heatmap)
             for slot in self.board_layout.all_slots
-            if _has_same_appearance(old.get(id(slot.heatmap)), slot)
+            if (before := old.get(id(slot.heatmap)))
+            and _appearance_key(before) == _appearance_key(slot)
         }
         pictures, self._pictures = self._pictures, {}
         for key, kept in pictures.items():
@@ -367,23 +368,11 @@ class BoardCanvas(CellScrollArea):
         return self._pictures[key].pixmap
 
 
-def _has_same_appearance(old: PanelSlot | None, new: PanelSlot) -> bool:
-    return old is not None and _appearance_key(old) == _appearance_key(new)
-
-
 def _appearance_key(slot: PanelSlot) -> tuple[object, ...]:
     """Return everything that determines a slot's picture, except its panel and position."""
-    labels = (slot.has_row_labels, slot.has_column_labels)
-    return (
-        slot.cell_width,
-        slot.cell_height,
-        slot.top,
-        slot.gutter,
-        slot.numbers,
-        slot.panel_notes,
-        (slot.longest, slot.head_at, slot.is_head_short, slot.title),
-        *labels,
-    )
+    return (slot.cell_width, slot.cell_height, slot.top, slot.gutter, slot.numbers,
+            slot.panel_notes, slot.longest, slot.head_at, slot.is_head_short, slot.title,
+            slot.has_row_labels, slot.has_column_labels)  # fmt: skip
 
 
 ENTER_KEYS = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
@@ -429,7 +418,7 @@ class BoardView(BoardCanvas):
         else:
             super().mouseMoveEvent(event)
 
-    def _point(self, point: QPointF) -> None:
+    def _hover_at(self, point: QPointF) -> None:
         cell = self.cell_at(point)
         self._report_leading(self.slot_at(point))
         if cell != self._pointed:

@@ -76,8 +76,8 @@ def find_tensor(resolved: ResolvedView, cell: Cell) -> tuple[CachedTensor, tuple
     if comparison and against is ComparisonKind.SAMPLES and cell.part is ComparedSide.MEAN:
         return mean_tensor(run, comparison), whole
     if comparison and cell.part is ComparedSide.CHANGE:
-        held, start = difference_tensor(resolved, cell.stage, cell.fold)
-        return held, start if against is ComparisonKind.HEAD else whole
+        tensor, start = difference_tensor(resolved, cell.stage, cell.fold)
+        return tensor, start if against is ComparisonKind.HEAD else whole
     lens = _compared_transform(resolved) if comparison else lens
     return run.trace.displayed_stage(cell.stage, lens, cell.fold), whole
 
@@ -96,10 +96,12 @@ class LargestChange(Struct, frozen=True):
     place: tuple[int, ...]
 
 
-def largest_change(held: CachedTensor, index: tuple[int, ...], size: float) -> LargestChange | None:
+def largest_change(
+    tensor: CachedTensor, index: tuple[int, ...], size: float
+) -> LargestChange | None:
     """Return the largest difference; None if it is within rounding error."""
-    place = held.index_of_largest(index)
-    value = float(held.read((*index, *place)))
+    place = tensor.index_of_largest(index)
+    value = float(tensor.read((*index, *place)))
     is_change = math.isfinite(value) and abs(value) > ROUNDING_TOLERANCE * size
     return LargestChange(value, place) if is_change else None
 

@@ -27,7 +27,7 @@ class ComparisonKind(StrEnum):
     SAMPLES = "samples"
 
 
-DERIVED_FIELDS = {"tally", "made"}
+DERIVED_FIELDS = {"tally", "derived_tensors"}
 """Fields that equality of comparisons ignores."""
 
 
@@ -43,10 +43,10 @@ class Comparison(Struct, frozen=True, eq=False):
     count : int
         Number of samples to average; fewer are used for a long text.
     alone, before : frozenset of str
-        The stages shown when the comparison began, and those to restore afterwards.
+        The stages shown when the comparison began, and the stages to restore afterwards.
     tally : SampleTally
         The samples drawn so far.
-    made : WeakKeyDictionary
+    derived_tensors : WeakKeyDictionary
         Results derived from live tensors; each is freed with its tensor or the comparison.
     """
 
@@ -58,7 +58,9 @@ class Comparison(Struct, frozen=True, eq=False):
     alone: frozenset[str] = frozenset()
     before: frozenset[str] = frozenset()
     tally: SampleTally = field(default_factory=SampleTally)
-    made: WeakKeyDictionary[CachedTensor, CachedTensor] = field(default_factory=WeakKeyDictionary)
+    derived_tensors: WeakKeyDictionary[CachedTensor, CachedTensor] = field(
+        default_factory=WeakKeyDictionary
+    )
 
     @property
     def requested_fields(self) -> tuple[object, ...]:
@@ -75,11 +77,11 @@ class Comparison(Struct, frozen=True, eq=False):
 
     def changed(self, **fields: Any) -> Comparison:
         """Return the comparison with changed fields and without derived results."""
-        return replace(self, made=WeakKeyDictionary(), **fields)
+        return replace(self, derived_tensors=WeakKeyDictionary(), **fields)
 
     def cached_result(self, live: CachedTensor, make: Callable[[], CachedTensor]) -> CachedTensor:
         """Return the cached result for a live tensor, computing it on first use."""
-        found = self.made.get(live)
+        found = self.derived_tensors.get(live)
         if found is None:
-            found = self.made[live] = make()
+            found = self.derived_tensors[live] = make()
         return found

@@ -84,9 +84,9 @@ def _describe_edits(run: Run) -> list[str]:
     if run.reading is None:
         return []
     edits, cuts = run.reading.edits, run.reading.cuts
-    said = [describe_edits(edits)] if edits else []
-    said += [f"{describe_cuts(cuts)} cut"] if cuts else []
-    return said
+    parts = [describe_edits(edits)] if edits else []
+    parts += [f"{describe_cuts(cuts)} cut"] if cuts else []
+    return parts
 
 
 def describe_computation(run: Run) -> str:

@@ -155,11 +155,11 @@ class Document(Struct, frozen=True):
         return spec_problems(self.spec) if self.has_module else ()
 
     def large_objects(self) -> tuple[bytes | str, ...]:
-        """Return the objects that use most of its memory: those in `held`, and long texts."""
+        """Return the objects that use most of its memory: those in `buffers`, and long texts."""
         texts = (self.text, self.labels, self.model.second if self.model else "")
-        return (*self.held(), *(text for text in texts if len(text) > LONG_TEXT_CHARACTERS))
+        return (*self.buffers(), *(text for text in texts if len(text) > LONG_TEXT_CHARACTERS))
 
-    def held(self) -> tuple[bytes, ...]:
+    def buffers(self) -> tuple[bytes, ...]:
         """Return the data and masks of custom matrices and of captured attention."""
         spec = self.spec
         cells = [own.bits for own in (spec.own_mask, spec.own_kept) if own]

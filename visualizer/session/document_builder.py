@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from visualizer.attention.run import Run
-    from visualizer.attention.spec import AttentionSpec, NumberMatrix
+    from visualizer.attention.spec import AttentionSpec
     from visualizer.session.view import View
 
 # Qt displays these characters differently; a normalized text equals the text in the editor.
@@ -87,28 +87,22 @@ def _fitting_own(spec: AttentionSpec, settings: Mapping[str, Any]) -> AttentionS
     found: dict[str, Any] = {}
     share = max(1, spec.heads if spec.arrangement is Arrangement.STACKED else 1)
     for name, matrix in settings.get("own_weights") or ():
-        if name.removesuffix(BIAS_SUFFIX) in BLOCK_LAYERS:
-            found |= _sizes_of_block(name, matrix)
+        layer = name.removesuffix(BIAS_SUFFIX)
+        if layer in BLOCK_LAYERS:
+            if name in {"linear1", "linear2"}:
+                found["d_ff"] = matrix.columns if name == "linear1" else matrix.rows
             continue
         if name in PROJECTION_LAYERS:
             found["d_in"] = matrix.rows
-        elif (
-            name.removesuffix(BIAS_SUFFIX) in PROJECTION_LAYERS
-            and spec.projection is Projection.LINEAR
-        ):
+        elif layer in PROJECTION_LAYERS and spec.projection is Projection.LINEAR:
             found["bias"] = True
         columns = matrix.columns
         if spec.has_grouped_heads:
-            columns = columns * spec.heads // spec.layer_heads(name.removesuffix(BIAS_SUFFIX))
+            columns = columns * spec.heads // spec.layer_heads(layer)
         found["d_out"] = columns // share
     if settings.get("own_input"):
         found["d_in"] = settings["own_input"].columns
     return replace(spec, **{name: value for name, value in found.items() if name not in settings})
-
-
-def _sizes_of_block(name: str, matrix: NumberMatrix) -> dict[str, int]:
-    """Return the feed-forward size of custom weights of a block."""
-    return {"linear1": {"d_ff": matrix.columns}, "linear2": {"d_ff": matrix.rows}}.get(name, {})
 
 
 _PART = re.compile(r"(\d+)(?:-(\d+))?")

@@ -47,7 +47,7 @@ class ChangeDescription:
         self._after: Document | None = None
         self._name = ""
 
-    def between(self, before: Document, after: Document) -> str:
+    def describe(self, before: Document, after: Document) -> str:
         """Return `describe_change` of two documents."""
         if before is not self._before or after is not self._after:
             self._before, self._after = before, after
@@ -60,12 +60,12 @@ def describe_change(before: Document, after: Document) -> str:
     names = _changed_fields(before, after) - {"spec"}
     names = (names | _changed_fields(before.spec, after.spec)) - DERIVED_FIELDS
     if "model" in names:
-        said = _model_in_words(before.model, after.model)
+        description = _model_in_words(before.model, after.model)
     elif names == {"mask", "own_mask"}:
-        said = FIELD_NAMES["own_mask"]
+        description = FIELD_NAMES["own_mask"]
     else:
-        said = FIELD_NAMES.get(next(iter(names)), "") if len(names) == 1 else ""
-    return said if len(said) <= MAX_LENGTH else f"{said[: MAX_LENGTH - 1]}…"
+        description = FIELD_NAMES.get(next(iter(names)), "") if len(names) == 1 else ""
+    return description if len(description) <= MAX_LENGTH else f"{description[: MAX_LENGTH - 1]}…"
 
 
 def _changed_fields(before: Struct, after: Struct) -> set[str]:
@@ -85,7 +85,9 @@ def _model_in_words(before: ModelSource | None, after: ModelSource | None) -> st
 
 
 def _edited_heads(before: Mapping[LayerAndHead, str], after: Mapping[LayerAndHead, str]) -> str:
-    new = {head: said for head, said in after.items() if before.get(head) != said}
+    new = {
+        head: description for head, description in after.items() if before.get(head) != description
+    }
     return describe_edits(new or {head: UNCHANGED_LABEL for head in before if head not in after})
 
 
@@ -127,22 +129,24 @@ class History(Struct, Generic[Value], frozen=True):
             return History(self.past, (), key)
         return History((*self.past, old)[-MAX_ENTRIES:], (), key)
 
-    def trim_to(self, most: int, held: Callable[[Value], Iterable[bytes | str]]) -> History[Value]:
+    def trim_to(
+        self, most: int, list_buffers: Callable[[Value], Iterable[bytes | str]]
+    ) -> History[Value]:
         """Drop the oldest values while all values use more than `most` bytes in total.
 
         To be called after each recorded value.
 
         Parameters
         ----------
-        held : callable
+        list_buffers : callable
             Returns the buffers and texts of a value; shared ones count once.
         """
-        if not self.past or not held(self.past[-1]):
+        if not self.past or not list_buffers(self.past[-1]):
             return self  # the newest, the only one that may be new here, adds no memory
         known: set[int] = set()
         total = 0
         for place, value in enumerate(reversed(self.past)):
-            for part in held(value):
+            for part in list_buffers(value):
                 total += 0 if id(part) in known else sys.getsizeof(part)
                 known.add(id(part))
             if total > most and place:
@@ -208,9 +212,9 @@ class DocumentHistory:
     def undo_description(self, document: Document) -> str:
         """Describe the change that undo reverts; empty if it has no short name."""
         past = self.changes.past
-        return self._undo_description.between(past[-1], document) if past else ""
+        return self._undo_description.describe(past[-1], document) if past else ""
 
     def redo_description(self, document: Document) -> str:
         """Describe the change that redo restores; empty if it has no short name."""
         future = self.changes.future
-        return self._redo_description.between(document, future[-1]) if future else ""
+        return self._redo_description.describe(document, future[-1]) if future else ""

@@ -180,6 +180,10 @@ def _answer_question(
     except CancelledError:
         return asked, None
     except Exception as error:  # noqa: BLE001 - handed to the GUI thread
-        said = convert_memory_error(error)
-        return (asked, said) if isinstance(said, InputError) else _QuestionFailure(asked, error)
+        converted = convert_memory_error(error)
+        return (
+            (asked, converted)
+            if isinstance(converted, InputError)
+            else _QuestionFailure(asked, error)
+        )
     return asked, known

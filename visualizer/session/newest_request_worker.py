@@ -78,7 +78,7 @@ class NewestRequestWorker(QThread):
             return is_underway and not self._is_stopping
 
     @property
-    def is_wanted(self) -> bool:
+    def has_newer_request(self) -> bool:
         """Whether a request is waiting or the worker is to end."""
         return self._waiting is not None or self._is_stopping
 
@@ -126,16 +126,16 @@ class NewestRequestWorker(QThread):
         self.setParent(None)
         _abandoned_workers.add(self)
         self.destroyed.connect(partial(_abandoned_workers.discard, self))
-        has_begun = self.isRunning()
+        has_started = self.isRunning()
         with self._changed:
             self._waiting, self._last, self._is_stopping = None, last, True
             self._changed.notify()
-        if last and not has_begun:
+        if last and not has_started:
             self.start()
-            has_begun = self.isRunning() or self.isFinished()
-            if not has_begun:  # the system cannot create another thread
+            has_started = self.isRunning() or self.isFinished()
+            if not has_started:  # the system cannot create another thread
                 last()
-        if not has_begun:
+        if not has_started:
             self._delete_if_left()
 
     def _delete_if_left(self) -> None:
@@ -150,7 +150,7 @@ class NewestRequestWorker(QThread):
 
     def run(self) -> None:
         while not self._is_stopping:
-            if self._rest and not self._is_wanted_within(IDLE_DELAY_S):
+            if self._rest and not self._has_work_within(IDLE_DELAY_S):
                 self._rest()
             litter, request = self._wait_for_request()
             for values in litter:
@@ -168,7 +168,7 @@ class NewestRequestWorker(QThread):
     def _run_request(self, request: Callable[[], object]) -> None:
         try:
             with (
-                cancel_when(lambda: self.is_wanted),
+                cancel_when(lambda: self.has_newer_request),
                 abandon_wait_when(lambda: self._is_stopping),
                 report_progress_to(self._progress_reporter(request)),
             ):
@@ -184,37 +184,37 @@ class NewestRequestWorker(QThread):
     def _progress_reporter(self, request: Callable[[], object]) -> Progress:
         last = monotonic()  # short requests report no progress
 
-        def tell(done: int, of: int) -> None:
+        def report_progress(done: int, of: int) -> None:
             nonlocal last
             if monotonic() - last >= PROGRESS_INTERVAL_S:
                 last = monotonic()
                 self.progressReported.emit(request, done, of)
 
-        return tell
+        return report_progress
 
-    def _is_wanted(self) -> bool:
+    def _has_work(self) -> bool:
         return bool(self._waiting or self._discarded or self._is_stopping)
 
-    def _is_wanted_within(self, seconds: float) -> bool:
+    def _has_work_within(self, seconds: float) -> bool:
         with self._changed:
-            return self._changed.wait_for(self._is_wanted, seconds)
+            return self._changed.wait_for(self._has_work, seconds)
 
     def _wait_for_request(self) -> tuple[list[list[object]], Callable[[], object] | None]:
         with self._changed:
-            self._changed.wait_for(self._is_wanted)
+            self._changed.wait_for(self._has_work)
             request, self._waiting = self._waiting, None
             litter, self._discarded = self._discarded, []
             self._is_running = request is not None
             return litter, request
 
-    def _queue_delivery(self, told: SignalInstance, answer: object) -> None:
+    def _queue_delivery(self, signal: SignalInstance, answer: object) -> None:
         with self._changed:
             self._is_running = False
             self._undelivered += 1
         if not self._is_stopping:
-            self._delivery_queued.emit(told, answer)
+            self._delivery_queued.emit(signal, answer)
 
-    def _deliver(self, told: SignalInstance, answer: object) -> None:
+    def _deliver(self, signal: SignalInstance, answer: object) -> None:
         """Emit a result on the thread that created the worker.
 
         Counting and emitting happen in one call, so a result is either undelivered or handled.
@@ -222,7 +222,7 @@ class NewestRequestWorker(QThread):
         with self._changed:
             self._undelivered -= 1
         if not self._is_stopping:
-            told.emit(answer)
+            signal.emit(answer)
 
 
 @atexit.register

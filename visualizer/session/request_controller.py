@@ -89,10 +89,16 @@ class RequestController(QObject):
             return
         if self._is_paused() and self._presenter.has_preview(resolved):
             return
-        is_wanted = partial(getattr, self.worker, "is_wanted")  # also for the next view
+        has_newer_request = partial(
+            getattr, self.worker, "has_newer_request"
+        )  # also for the next view
         self.ask(
             partial(
-                worker_jobs.refine_pictures, self._presenter, resolved, is_wanted, self._is_paused
+                worker_jobs.refine_pictures,
+                self._presenter,
+                resolved,
+                has_newer_request,
+                self._is_paused,
             )
         )
         self._refining = wanted

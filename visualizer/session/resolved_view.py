@@ -173,7 +173,7 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
     overview: str | None
     overlay_panel: str | None
     large: str | None
-    made: dict[Hashable, object] = field(default_factory=dict)
+    shared_values: dict[Hashable, object] = field(default_factory=dict)
     """Values shared by panels, by key; computed on first use."""
     _side_labels: dict[int, AxisLabels] = field(default_factory=dict)
     _extents: dict[tuple[str, int, bool], PoolingExtent] = field(default_factory=dict)

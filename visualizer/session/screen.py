@@ -54,7 +54,7 @@ class LazyPanels(dict[str, object]):
         """Return each panel, or its previous version if it is not built yet."""
         return {**self.before, **self}
 
-    def forget(self) -> None:
+    def drop_unbuilt(self) -> None:
         """Drop the panels that are not built yet and release their inputs."""
         self.panel_builders.clear()
         self.before.clear()

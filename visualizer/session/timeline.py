@@ -180,7 +180,7 @@ class Timeline(Struct, frozen=True, dict=True):
         ends = (start for name, start in zip(names, self.starts, strict=False) if name in later)
         return max(0, next(ends, len(self)) - 1)
 
-    def beside(self, place: PlaybackPosition | None, stages: int) -> PlaybackPosition | None:
+    def skip_stages(self, place: PlaybackPosition | None, stages: int) -> PlaybackPosition | None:
         """Move to the first step of an adjacent stage, or back to that of the current stage."""
         position, starts = self.position(place), self.starts
         if stages > 0:

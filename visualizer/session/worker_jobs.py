@@ -65,14 +65,10 @@ def parse_labels(document: Document) -> Labels:
         return (), ()
     by_tokenizer = partial(tokenize, tokenizer=document.tokenizer)
     found = _matching_labels(captured, document.labels, by_tokenizer)
-    found = found or _matching_labels(captured, document.labels, _between_blanks)
+    found = found or _matching_labels(captured, document.labels, lambda text: tuple(text.split()))
     if found is None:
         raise InputError("text", _describe_needed_labels(captured, document.labels, by_tokenizer))
     return found
-
-
-def _between_blanks(text: str) -> Tokens:
-    return tuple(text.split())
 
 
 def _matching_labels(
@@ -159,7 +155,7 @@ class WorkerResult(Struct, frozen=True, eq=False):
 
 
 def adapt_view(view: View, shown: View) -> View:
-    """Adapt a restored view to this window; drop a comparison whose run A has no numbers."""
+    """Adapt a restored view to this window; drop a comparison if side A has no numbers."""
     compared, pinned = view.comparison, view.pinned
     if compared and compared.against is ComparisonKind.KEPT and compared.kept is None:
         compared, pinned = None, None
@@ -174,9 +170,8 @@ def open_and_compute(
     try:
         run, view = restore()
         view = adapt_view(view, shown.view)
-        resolved = resolve_view(shown.document, view, run, shown.document)
-        panels = presenter.prefetch(resolved, shown.panels)
-        return WorkerResult(shown.document, view, run, None, resolved, panels, view)
+        prefetched = _prefetch_panels(presenter, shown, view, run, shown.document)
+        return WorkerResult(shown.document, view, run, None, *prefetched, view)
     except InputError as refused:
         return _refusal_result(presenter, shown, refused)
 
@@ -184,9 +179,16 @@ def open_and_compute(
 def prefetch_view(presenter: Presenter, shown: RequestState) -> WorkerResult:
     """Prefetch the data of a view of the current run."""
     assert shown.run
-    resolved = resolve_view(shown.document, shown.view, shown.run, shown.computed)
-    panels = presenter.prefetch(resolved, shown.panels)
-    return WorkerResult(None, shown.view, None, None, resolved, panels)
+    prefetched = _prefetch_panels(presenter, shown, shown.view, shown.run, shown.computed)
+    return WorkerResult(None, shown.view, None, None, *prefetched)
+
+
+def _prefetch_panels(
+    presenter: Presenter, shown: RequestState, view: View, run: Run, computed: Document | None
+) -> tuple[ResolvedView, Mapping[str, object]]:
+    """Prefetch the data of a view; return the resolved view and the panels that were built."""
+    resolved = resolve_view(shown.document, view, run, computed)
+    return resolved, presenter.prefetch(resolved, shown.panels)
 
 
 class RefinementResult(Struct, frozen=True, eq=False):
@@ -198,7 +200,7 @@ class RefinementResult(Struct, frozen=True, eq=False):
 def refine_pictures(
     presenter: Presenter,
     resolved: ResolvedView,
-    is_wanted: Callable[[], bool],
+    has_newer_request: Callable[[], bool],
     is_exactness_later: Callable[[], bool],
 ) -> RefinementResult:
     """Refine the visible pictures for `REFINEMENT_S` or until another request is waiting.
@@ -210,9 +212,9 @@ def refine_pictures(
     """
     end = monotonic() + REFINEMENT_S
     if not presenter.has_preview(resolved):
-        presenter.begin(resolved, lambda: is_wanted() or monotonic() > end)
+        presenter.begin(resolved, lambda: has_newer_request() or monotonic() > end)
     else:
-        over = (is_wanted, is_exactness_later, lambda: monotonic() > end)
+        over = (has_newer_request, is_exactness_later, lambda: monotonic() > end)
         presenter.draw_more(resolved, lambda: any(is_over() for is_over in over))
     return RefinementResult(resolved.run)
 
@@ -223,9 +225,8 @@ def compute_shown(
     """Compute a document and prefetch the data of its view."""
     try:
         run = compute(shown.document, shown.run)
-        resolved = resolve_view(shown.document, shown.view, run, shown.document)
-        panels = presenter.prefetch(resolved, shown.panels)
-        return WorkerResult(shown.document, shown.view, run, None, resolved, panels)
+        prefetched = _prefetch_panels(presenter, shown, shown.view, run, shown.document)
+        return WorkerResult(shown.document, shown.view, run, None, *prefetched)
     except InputError as refused:
         return _refusal_result(presenter, shown, refused)
 
@@ -236,9 +237,8 @@ def _refusal_result(presenter: Presenter, shown: RequestState, refused: InputErr
     refused = InputError(refused.field, refused.sentence, refused.remedy)
     if shown.run is None:
         return WorkerResult(shown.document, shown.view, None, refused)
-    resolved = resolve_view(shown.document, shown.view, shown.run, shown.computed)
-    panels = presenter.prefetch(resolved, shown.panels)
-    return WorkerResult(shown.document, shown.view, None, refused, resolved, panels)
+    prefetched = _prefetch_panels(presenter, shown, shown.view, shown.run, shown.computed)
+    return WorkerResult(shown.document, shown.view, None, refused, *prefetched)
 
 
 def available_view(view: View, read: View) -> View:

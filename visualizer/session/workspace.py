@@ -11,17 +11,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from visualizer.attention.fixed_weights import are_all_custom, custom_weights_of
-from visualizer.attention.masks import parse_mask
 from visualizer.attention.remote_numbers import notify_arrival
 from visualizer.attention.spec import MaskKind
-from visualizer.errors import FIRST_CHARACTERS, InputError
+from visualizer.errors import InputError
 from visualizer.progress import CancelledError
 from visualizer.session import worker_jobs
 from visualizer.session.document import Document, detect_typed_text
 from visualizer.session.exportable_snapshot import Snapshot
 from visualizer.session.history import DocumentHistory, History
-from visualizer.session.provenance import describe_provenance
 from visualizer.session.request_controller import RequestController
 from visualizer.session.resolved_view import ResolvedView, resolve_view
 from visualizer.session.screen import Screen, ScreenInputs
@@ -35,7 +32,6 @@ if TYPE_CHECKING:
 
     from visualizer.attention.run import Run
     from visualizer.attention.trace import LeadingIndex
-    from visualizer.models.model_source import ImageFile
     from visualizer.session.screen import Presenter
     from visualizer.session.worker_jobs import ComputeFunction
 
@@ -83,7 +79,7 @@ class _InputErrors:
         """Remove the error of an input; return whether there was one."""
         return self._rejected.pop(field, None) is not None
 
-    def resolve(self, old: Document, new: Document) -> None:
+    def drop_resolved(self, old: Document, new: Document) -> None:
         """Drop the errors that a change of the document resolves."""
         self.document_error = None
         fields = [name for name in ("text", "second", "own_mask") if old.get(name) != new.get(name)]
@@ -99,7 +95,7 @@ class _InputErrors:
         self._view_error = error and InputError("text", error.sentence)
         self.document_error = self.document_error or self._view_error
 
-    def current(self, document: Document) -> InputError | None:
+    def current_error(self, document: Document) -> InputError | None:
         """Return the error to show for a document; None if its inputs are valid."""
         is_own = document.spec.mask is MaskKind.OWN  # otherwise the custom mask has no effect
         names = (name for name in self._rejected if name != "own_mask" or is_own)
@@ -120,7 +116,7 @@ class Workspace(QObject):
     changed = Signal()
     drawn = Signal()
     """The pictures of a long text were refined; nothing else has changed."""
-    edits_by_head = Signal()
+    documentEdited = Signal()
     """The document has changed; the screen is updated later."""
     _data_arrived = Signal()
     """Data from another machine has arrived; emitted on any thread."""
@@ -167,77 +163,51 @@ class Workspace(QObject):
         self.screen: Screen = self._build_screen({}, None)
 
     @property
-    def complaint(self) -> InputError | None:
+    def input_error(self) -> InputError | None:
         """The error of the last input; None if it is valid."""
-        return self._errors.current(self.document)
+        return self._errors.current_error(self.document)
 
     # ------------------------------------------------------------------ the document
 
     def set(
-        self, name: str, value: object, *, going_on: bool = False, is_seen: bool = False
+        self, name: str, value: object, *, is_continued_edit: bool = False, is_seen: bool = False
     ) -> None:
         """Change a setting.
 
         Parameters
         ----------
-        going_on : bool
+        is_continued_edit : bool
             Whether this continues a drag or typing, which is undone as one change.
         is_seen : bool
             Whether the control already shows the value; the screen may then wait briefly for the
             result.
         """
+        had_error = self._errors.remove(name)
         document = self.document.set(name, value)
         if document == self.document:
+            if had_error:
+                self._update_screen()
             return
-        self.history.record(self.document, name if going_on else "")
+        self.history.record(self.document, name if is_continued_edit else "")
         self._change_to(document, may_wait=is_seen)
 
     def set_text(self, text: str, name: str = "text") -> None:
         """Change the first or second text; typing one word is one undoable change."""
         if self.document.model and self.document.takes_image:
-            said = f"{self.document.model.name} takes images, not texts."
-            self.show_error(InputError("image", said))
+            sentence = f"{self.document.model.name} takes images, not texts."
+            self.show_error(InputError("image", sentence))
             return
         is_typed, written = detect_typed_text(self.document.get(name), text)
-        if not is_typed:  # pasted, cut or overwritten: a separate undo step
-            self.history.seal()
-            # Selected token positions are meaningless in another text.
+        if not is_typed:  # pasted, cut or overwritten: token positions belong to another text
             self.change_view(tokens=replace(self._wanted.tokens, chosen=frozenset(), match=None))
-        self.set(name, text, going_on=is_typed, is_seen=True)
-        if not is_typed or written.isspace():
+        self.set(name, text, is_continued_edit=is_typed, is_seen=True)
+        if written.isspace():
             self.history.seal()
-
-    def return_to_text(self) -> None:
-        """Return from a model or captured attention to computing the text with a module."""
-        self.history.seal()
-        self.set("captured", None)
-
-    def set_image(self, image: ImageFile) -> None:
-        """Run the vision model on an image."""
-        if self._errors.remove("image"):
-            self._update_screen()
-        self.history.seal()
-        self.set("image", image)
 
     def show_error(self, refused: InputError) -> None:
         """Report why an input was rejected; the current one remains."""
         self._errors.add(refused)
         self._update_screen()
-
-    def report_long_text(self, sentence: str, first_part: str, name: str = "text") -> None:
-        """Report that a text is too long and offer its first part; the current text remains."""
-        self.show_error(InputError(name, sentence, (FIRST_CHARACTERS, first_part)))
-
-    def write_mask(self, text: str) -> None:
-        """Set the custom mask from rows of 0 and 1."""
-        try:
-            own = parse_mask(text)
-        except InputError as refused:
-            self.show_error(refused)
-        else:
-            if self._errors.remove("own_mask"):
-                self._update_screen()
-            self.set("own_mask", own)
 
     def show_document(self, document: Document, view: View, opened_model: object = None) -> None:
         """Switch to another document and view, as one undoable change.
@@ -252,7 +222,6 @@ class Workspace(QObject):
         )
         self._before_model = replace(before, read=document.text) if opened_model else None
         if document != self.document:
-            self.history.seal()
             self.history.record(self.document)
         self._replace_document(document, view, opened_model)
 
@@ -301,31 +270,6 @@ class Workspace(QObject):
         before, self._held_models = self._held_models, [*models]
         if before:
             self.requests.worker.discard(before)
-
-    def keep_weights(self) -> None:
-        """Toggle between fixing the current weights for all modules and sampling them again."""
-        if are_all_custom(self.document.spec):
-            self.set("own_weights", ())
-        elif (
-            self.run and self.computed == self.document
-        ):  # otherwise the weights belong to another module
-            try:
-                kept = self.document.set("own_weights", custom_weights_of(self.run.trace))
-            except InputError as refused:
-                self.show_error(refused)
-                return
-            self.history.record(self.document)
-            self._change_to(replace(kept, weights_source=describe_provenance(self.run)))
-
-    def resample(self, name: str) -> None:
-        """Advance a seed by one."""
-        self.set(name, (self.document.get(name) + 1) % 2**31)
-
-    @property
-    def can_keep_weights(self) -> bool:
-        """Whether the weights of the current module are available to be fixed."""
-        has_weights = bool(self.document.spec.weight_names) and self.document.has_module
-        return self.run is not None and self.computed == self.document and has_weights
 
     def undo(self) -> None:
         self._change_to(self.history.undo(self.document))
@@ -418,7 +362,7 @@ class Workspace(QObject):
             self._change_to(self.document)
 
     @property
-    def held(self) -> list[object]:
+    def large_objects(self) -> list[object]:
         """Objects that may use much memory: the current run and an opened model."""
         return [self.run, *self._held_models]
 
@@ -442,17 +386,23 @@ class Workspace(QObject):
                 worker_jobs.compute_shown, self.compute, self._presenter, self._current_state()
             )
             self.requests.ask(request)
-            if may_wait:
-                self._show_soon()
+            if may_wait:  # the result usually arrives before the delay has passed
+                self.documentEdited.emit()
+                if not self._patience_timer.isActive():
+                    self._patience_timer.start()
                 return
-        if not self._is_read_with(self._wanted, self.view):
-            self._request_prefetch()
+        self._request_missing_data()
         self._update_screen()
 
     def _set_document(self, document: Document) -> None:
         """Set the document and drop the input errors that the change resolves."""
-        self._errors.resolve(self.document, document)
+        self._errors.drop_resolved(self.document, document)
         self.document = document
+
+    def _request_missing_data(self) -> None:
+        """Request a prefetch of the wanted view if the shown one does not cover it."""
+        if not self._is_read_with(self._wanted, self.view):
+            self._request_prefetch()
 
     def _request_prefetch(self) -> None:
         """Request a prefetch of the wanted view, unless a pending computation covers it."""
@@ -499,11 +449,10 @@ class Workspace(QObject):
             self.run, self.computed = answer.run, answer.document
             if self.pending_document is None:  # otherwise an opened model may still have to run
                 self._hold_models()
-        if answer.document == self.document:
+        is_newest = answer.document == self.document  # otherwise it has changed since
+        if is_newest:
             self._errors.document_error = answer.refused
-        if (
-            answer.opened and answer.document == self.document
-        ):  # otherwise the document has changed since
+        if answer.opened and is_newest:
             self._wanted = adapt_view(answer.opened, self._wanted)
         is_read = self._is_read_with(self._wanted, answer.view)
         self.view = self._wanted if is_read else available_view(self._wanted, answer.view)
@@ -550,28 +499,17 @@ class Workspace(QObject):
         if was_read:  # the same view would fail again
             self._wanted = available_view(self._wanted, self.view)
         self.requests.mark_failed(self.run, self.view)
+        is_new_model = self._before_model and self.document.model and not self.pending_document
         if isinstance(error, InputError) and was_read:
             self._errors.report_view(error)
-        elif (
-            self._before_model
-            and self.document.model
-            and not was_read
-            and not self.pending_document
-        ):
+        elif not was_read and is_new_model:
             self._leave_model(error if isinstance(error, InputError) else None)
         elif isinstance(error, InputError):
             self._errors.document_error = InputError("text", error.sentence)
         self._update_screen()
-        if not self._is_read_with(self._wanted, self.view):
-            self._request_prefetch()
+        self._request_missing_data()
         if not isinstance(error, InputError):
             self.failed.emit("".join(traceback.format_exception(error)))
-
-    def _show_soon(self) -> None:
-        """Show the current state after `PROGRESS_DELAY_MS`; the result usually arrives earlier."""
-        self.edits_by_head.emit()
-        if not self._patience_timer.isActive():
-            self._patience_timer.start()
 
     def _catch_up(self) -> None:
         """Show a pending change now, so that controls do not revert it."""
@@ -601,15 +539,7 @@ class Workspace(QObject):
         self._refine_pictures()
 
     def _build_screen(self, panels: Mapping[str, object], known: ResolvedView | None) -> Screen:
-        """Build the screen.
-
-        Parameters
-        ----------
-        panels : mapping
-            Panels shown before or built by the worker.
-        known : ResolvedView or None
-            The view shown before or prefetched by the worker.
-        """
+        """Build the screen, reusing panels and the view shown before or built by the worker."""
         resolved = self.resolved(self.view).reuse_known_values(known) if self.run else None
         moment = self._build_moment(self.document, self.view, resolved)
         return self._presenter.present(moment, panels)
@@ -619,5 +549,5 @@ class Workspace(QObject):
     ) -> ScreenInputs:
         is_working = self.is_working
         progress = self.requests.progress if is_working else None
-        wanted, refused = self._wanted, self.complaint
+        wanted, refused = self._wanted, self.input_error
         return ScreenInputs(document, view, resolved, wanted, refused, is_working, progress)

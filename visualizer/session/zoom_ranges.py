@@ -48,7 +48,7 @@ class ZoomRange(Struct, frozen=True):
             _move_span(self.queries, sides[0], down), _move_span(self.keys, sides[1], right)
         )
 
-    def including(self, sides: TokenCounts, query: int | None, key: int | None) -> ZoomRange:
+    def pan_to_include(self, sides: TokenCounts, query: int | None, key: int | None) -> ZoomRange:
         """Pan just far enough to show a query and a key."""
         return self.pan_to(
             sides, _distance_outside(self.queries, query), _distance_outside(self.keys, key)
@@ -123,4 +123,4 @@ def zoom_to_show(
         return None
     is_key = row_role(stage.name) == "key"
     key = column if stage.dims[-1] == "key" else row if is_key else None
-    return zoom.including(sides, None if is_key else row, key)
+    return zoom.pan_to_include(sides, None if is_key else row, key)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 
@@ -42,6 +42,8 @@ from visualizer.widgets.dialogs import ShortcutGroup
 from visualizer.widgets.theme import ColourScheme
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from PySide6.QtWidgets import QMainWindow
 
     from visualizer.features.model_generation.presenter import ModelGenerationPanel
@@ -113,7 +115,7 @@ def window_state(c: Controllers, scheme: ColourScheme) -> WindowState:
         can_redo=workspace.history.can_redo,
         undo_description=workspace.history.undo_description(workspace.document),
         redo_description=workspace.history.redo_description(workspace.document),
-        can_keep_weights=workspace.can_keep_weights,
+        can_keep_weights=c.setup.can_keep_weights,
         can_export=can_export,
         can_copy_script=can_export and not screen.panel(SETUP_PANEL).captured,
         saves_numbers=c.document_controller.saves_numbers,
@@ -248,30 +250,58 @@ PAN, LAYOUT, WEIGHTS = "&View>Pa&n", "&View>Layou&t", "&View>Wei&ghts"
 COLOURS, OPEN_PANES = "&View>Co&lours", "&View>Pan&es"
 
 
-def _map_row(each: ColourMap) -> WindowCommand:
-    """Create the command that selects a colour map; a separator precedes each kind."""
-    is_first = each is maps_of_kind(each.kind)[0]
-    if each.kind is MapKind.SEQUENTIAL:
+def _choice_commands(
+    id_: str,
+    menu: str,
+    group: str,
+    choose: Callable[[Controllers, Any], object],
+    chosen: Callable[[WindowState], object],
+) -> Callable[..., WindowCommand]:
+    """Return a function that creates the command for one value of a choice."""
+
+    def create_command(value: str, text: str, shortcut: str, **options: Any) -> WindowCommand:
         return WindowCommand(
-            f"view.set_map {each.id}",
-            COLOURS,
-            each.menu_text,
-            lambda c: c.view_controller.set_map(each.id),
-            (each.shortcut,),
-            group="map",
-            has_separator=is_first,
-            is_checked=lambda now: now.colouring.sequential == each.id,
+            f"{id_} {value}",
+            menu,
+            text,
+            lambda c: choose(c, value),
+            (shortcut,),
+            group=group,
+            is_checked=lambda now: chosen(now) == value,
+            **options,
         )
-    return WindowCommand(
-        f"view.set_diverging {each.id}",
-        COLOURS,
-        each.menu_text,
-        lambda c: c.view_controller.set_diverging(each.id),
-        (each.shortcut,),
-        group="signed",
-        has_separator=is_first,
-        is_checked=lambda now: now.colouring.diverging == each.id,
+
+    return create_command
+
+
+# fmt: off
+_grain_command = _choice_commands("playback.set_grain", PLAY, "grain",
+    lambda c, grain: c.playback_controller.set_grain(grain), lambda now: now.playhead.grain)
+_weight_transform_command = _choice_commands("view.set_weight_transform", WEIGHTS, "lens",
+    lambda c, transform: c.view_controller.set_weight_transform(transform),
+    lambda now: now.view.lens)
+_curve_command = _choice_commands("view.set_curve", COLOURS, "curve",
+    lambda c, curve: c.view_controller.set_curve(curve), lambda now: now.colouring.curve)
+_limits_command = _choice_commands("view.set_limits", COLOURS, "limits",
+    lambda c, limits: c.view_controller.set_limits(limits), lambda now: now.colouring.limits)
+_dialect_command = _choice_commands("view.set_dialect", VIEW, "dialect",
+    lambda c, dialect: c.view_controller.set_dialect(dialect), lambda now: now.view.dialect)
+_sequential_map_command = _choice_commands("view.set_map", COLOURS, "map",
+    lambda c, map_id: c.view_controller.set_map(map_id), lambda now: now.colouring.sequential)
+_diverging_map_command = _choice_commands("view.set_diverging", COLOURS, "signed",
+    lambda c, map_id: c.view_controller.set_diverging(map_id), lambda now: now.colouring.diverging)
+_scheme_command = _choice_commands("theme.set_scheme", VIEW, "scheme",
+    lambda c, scheme: c.settings_controller.choose_scheme(scheme), lambda now: now.scheme)
+# fmt: on
+
+
+def _map_command(each: ColourMap) -> WindowCommand:
+    """Create the command that selects a colour map; a separator precedes each kind."""
+    create_command = (
+        _sequential_map_command if each.kind is MapKind.SEQUENTIAL else _diverging_map_command
     )
+    is_first = each is maps_of_kind(each.kind)[0]
+    return create_command(each.id, each.menu_text, each.shortcut, has_separator=is_first)
 
 
 # fmt: off
@@ -373,12 +403,12 @@ COMMANDS: tuple[WindowCommand, ...] = (
         lambda c: c.setup.toggle_mode(), ("Ctrl+T",), is_enabled=_has_module,
         is_checked=lambda now: now.document.spec.mode is DropoutMode.TRAIN),
     WindowCommand("workspace.resample dropout_seed", MODULE, "&Resample dropout",
-        lambda c: c.workspace.resample("dropout_seed"), ("Ctrl+R",), icon="resample",
+        lambda c: c.setup.resample("dropout_seed"), ("Ctrl+R",), icon="resample",
         is_enabled=_has_module),
     WindowCommand("workspace.resample seed", MODULE, "Resample &weights",
-        lambda c: c.workspace.resample("seed"), ("Ctrl+Shift+R",), is_enabled=_has_module),
+        lambda c: c.setup.resample("seed"), ("Ctrl+Shift+R",), is_enabled=_has_module),
     WindowCommand("workspace.keep_weights", MODULE, "&Keep these weights",
-        lambda c: c.workspace.keep_weights(), ("Ctrl+K",),
+        lambda c: c.setup.keep_weights(), ("Ctrl+K",),
         is_enabled=lambda now: now.can_keep_weights,
         is_checked=lambda now: are_all_custom(now.document.spec)),
     WindowCommand("head_edit.toggle", MODULE, "Ablate shown &head",
@@ -469,15 +499,9 @@ COMMANDS: tuple[WindowCommand, ...] = (
     WindowCommand("playback.skip -1", PLAY, "Pre&vious stage",
         lambda c: c.playback_controller.skip(-1),
         ("Ctrl+Left",), near=True),
-    WindowCommand("playback.set_grain stage", PLAY, "By s&tage",
-        lambda c: c.playback_controller.set_grain(StepSize.STAGE), ("Alt+1",), group="grain",
-        has_separator=True, is_checked=lambda now: now.playhead.grain is StepSize.STAGE),
-    WindowCommand("playback.set_grain row", PLAY, "By &row",
-        lambda c: c.playback_controller.set_grain(StepSize.ROW), ("Alt+2",), group="grain",
-        is_checked=lambda now: now.playhead.grain is StepSize.ROW),
-    WindowCommand("playback.set_grain cell", PLAY, "By &cell",
-        lambda c: c.playback_controller.set_grain(StepSize.CELL), ("Alt+3",), group="grain",
-        is_checked=lambda now: now.playhead.grain is StepSize.CELL),
+    _grain_command(StepSize.STAGE, "By s&tage", "Alt+1", has_separator=True),
+    _grain_command(StepSize.ROW, "By &row", "Alt+2"),
+    _grain_command(StepSize.CELL, "By &cell", "Alt+3"),
     WindowCommand("playback.change_speed 1", PLAY, "F&aster",
         lambda c: c.playback_controller.change_speed(1),
         ("Ctrl+.",), has_separator=True),
@@ -575,69 +599,32 @@ COMMANDS: tuple[WindowCommand, ...] = (
         lambda c: c.view_controller.toggle_aggregate(HeadAggregate.MAX), ("Ctrl+Shift+X",),
         is_checked=lambda now: HeadAggregate.MAX in now.view.folds,
         tip="Add a row with the maximum of all heads, cell by cell"),
-    WindowCommand("view.set_weight_transform plain", WEIGHTS, "&Unmodified",
-        lambda c: c.view_controller.set_weight_transform(WeightTransform.PLAIN), ("Ctrl+Shift+W",),
-        group="lens", is_checked=lambda now: now.view.lens is WeightTransform.PLAIN),
-    WindowCommand("view.set_weight_transform without-first", WEIGHTS, "Without the &first token",
-        lambda c: c.view_controller.set_weight_transform(WeightTransform.WITHOUT_FIRST),
-        ("Ctrl+Shift+F",), group="lens",
-        is_checked=lambda now: now.view.lens is WeightTransform.WITHOUT_FIRST),
-    WindowCommand("view.set_weight_transform times-value", WEIGHTS, "Weights × &value norm",
-        lambda c: c.view_controller.set_weight_transform(WeightTransform.TIMES_VALUE),
-        ("Ctrl+Shift+V",), group="lens",
-        is_enabled=lambda now: now.panel(VIEW_CONTROLS_PANEL).has_values,
-        is_checked=lambda now: now.view.lens is WeightTransform.TIMES_VALUE),
-    WindowCommand("view.set_curve linear", COLOURS, "Colour scale: l&inear",
-        lambda c: c.view_controller.set_curve(ColourCurve.LINEAR), ("Ctrl+1",), group="curve",
-        is_checked=lambda now: now.colouring.curve is ColourCurve.LINEAR),
-    WindowCommand("view.set_curve log", COLOURS, "Colour scale: lo&garithmic",
-        lambda c: c.view_controller.set_curve(ColourCurve.LOG), ("Ctrl+2",), group="curve",
-        is_checked=lambda now: now.colouring.curve is ColourCurve.LOG),
-    WindowCommand("view.set_curve rank", COLOURS, "Colour scale: &rank",
-        lambda c: c.view_controller.set_curve(ColourCurve.RANK), ("Ctrl+3",), group="curve",
-        is_checked=lambda now: now.colouring.curve is ColourCurve.RANK),
-    WindowCommand("view.set_limits automatic", COLOURS, "Range: &automatic",
-        lambda c: c.view_controller.set_limits(ColourLimits.AUTO), ("Ctrl+7",), group="limits",
-        has_separator=True, is_checked=lambda now: now.colouring.limits is ColourLimits.AUTO),
-    WindowCommand("view.set_limits unit", COLOURS, "Range: &0 to 1",
-        lambda c: c.view_controller.set_limits(ColourLimits.UNIT), ("Ctrl+Alt+.",), group="limits",
-        is_checked=lambda now: now.colouring.limits is ColourLimits.UNIT),
-    WindowCommand("view.set_limits row", COLOURS, "Range: per ro&w",
-        lambda c: c.view_controller.set_limits(ColourLimits.ROW), ("Ctrl+8",), group="limits",
-        is_checked=lambda now: now.colouring.limits is ColourLimits.ROW),
-    WindowCommand("view.set_limits panel", COLOURS, "Range: per pa&nel",
-        lambda c: c.view_controller.set_limits(ColourLimits.PANEL), ("Ctrl+9",), group="limits",
-        is_checked=lambda now: now.colouring.limits is ColourLimits.PANEL),
-    WindowCommand("view.set_limits shared", COLOURS, "Range: shared b&y all heads",
-        lambda c: c.view_controller.set_limits(ColourLimits.SHARED), ("Ctrl+Alt+9",),
-        group="limits", is_checked=lambda now: now.colouring.limits is ColourLimits.SHARED),
-    WindowCommand("view.set_limits typed", COLOURS, "Range: cus&tom…",
-        lambda c: c.view_controller.set_limits(ColourLimits.TYPED), ("Ctrl+Alt+8",), group="limits",
-        is_checked=lambda now: now.colouring.limits is ColourLimits.TYPED),
-    WindowCommand("view.set_dialect book", VIEW, "Code: b&ook notation",
-        lambda c: c.view_controller.set_dialect(CodeDialect.BOOK), ("Ctrl+4",), group="dialect",
-        has_separator=True, is_checked=lambda now: now.view.dialect is CodeDialect.BOOK),
-    WindowCommand("view.set_dialect lecture", VIEW, "Code: lecture not&ation",
-        lambda c: c.view_controller.set_dialect(CodeDialect.LECTURE), ("Ctrl+5",), group="dialect",
-        is_checked=lambda now: now.view.dialect is CodeDialect.LECTURE),
-    WindowCommand("view.set_dialect sdpa", VIEW, "Code: single P&yTorch call",
-        lambda c: c.view_controller.set_dialect(CodeDialect.SDPA), ("Ctrl+6",), group="dialect",
-        is_checked=lambda now: now.view.dialect is CodeDialect.SDPA),
+    _weight_transform_command(WeightTransform.PLAIN, "&Unmodified", "Ctrl+Shift+W"),
+    _weight_transform_command(WeightTransform.WITHOUT_FIRST, "Without the &first token",
+        "Ctrl+Shift+F"),
+    _weight_transform_command(WeightTransform.TIMES_VALUE, "Weights × &value norm", "Ctrl+Shift+V",
+        is_enabled=lambda now: now.panel(VIEW_CONTROLS_PANEL).has_values),
+    _curve_command(ColourCurve.LINEAR, "Colour scale: l&inear", "Ctrl+1"),
+    _curve_command(ColourCurve.LOG, "Colour scale: lo&garithmic", "Ctrl+2"),
+    _curve_command(ColourCurve.RANK, "Colour scale: &rank", "Ctrl+3"),
+    _limits_command(ColourLimits.AUTO, "Range: &automatic", "Ctrl+7", has_separator=True),
+    _limits_command(ColourLimits.UNIT, "Range: &0 to 1", "Ctrl+Alt+."),
+    _limits_command(ColourLimits.ROW, "Range: per ro&w", "Ctrl+8"),
+    _limits_command(ColourLimits.PANEL, "Range: per pa&nel", "Ctrl+9"),
+    _limits_command(ColourLimits.SHARED, "Range: shared b&y all heads", "Ctrl+Alt+9"),
+    _limits_command(ColourLimits.TYPED, "Range: cus&tom…", "Ctrl+Alt+8"),
+    _dialect_command(CodeDialect.BOOK, "Code: b&ook notation", "Ctrl+4", has_separator=True),
+    _dialect_command(CodeDialect.LECTURE, "Code: lecture not&ation", "Ctrl+5"),
+    _dialect_command(CodeDialect.SDPA, "Code: single P&yTorch call", "Ctrl+6"),
     WindowCommand("shapes.toggle_split", VIEW, "Split or &join head columns",
         lambda c: c.docks.run_command("shapes.toggle_split"), ("Ctrl+J",), has_separator=True,
         is_enabled=_has_split,
         tip="Move the heads’ columns apart or back together"),
-    *(_map_row(each) for each in COLOUR_MAPS),
-    WindowCommand("theme.set_scheme system", VIEW, "Theme: &system",
-        lambda c: c.settings_controller.choose_scheme(ColourScheme.SYSTEM),
-        ("Ctrl+Alt+S",), icon="theme", group="scheme", has_separator=True,
-        is_checked=lambda now: now.scheme is ColourScheme.SYSTEM),
-    WindowCommand("theme.set_scheme light", VIEW, "Theme: lig&ht",
-        lambda c: c.settings_controller.choose_scheme(ColourScheme.LIGHT),
-        ("Ctrl+Alt+L",), group="scheme", is_checked=lambda now: now.scheme is ColourScheme.LIGHT),
-    WindowCommand("theme.set_scheme dark", VIEW, "Theme: &dark",
-        lambda c: c.settings_controller.choose_scheme(ColourScheme.DARK),
-        ("Ctrl+Alt+D",), group="scheme", is_checked=lambda now: now.scheme is ColourScheme.DARK),
+    *map(_map_command, COLOUR_MAPS),
+    _scheme_command(ColourScheme.SYSTEM, "Theme: &system", "Ctrl+Alt+S", icon="theme",
+        has_separator=True),
+    _scheme_command(ColourScheme.LIGHT, "Theme: lig&ht", "Ctrl+Alt+L"),
+    _scheme_command(ColourScheme.DARK, "Theme: &dark", "Ctrl+Alt+D"),
     WindowCommand("focus_cycle.go 1", VIEW, "Focus next area", lambda c: c.focus_cycle.go(1),
         ("F12",),
         has_separator=True),

@@ -290,10 +290,10 @@ class DocumentController(QObject):
             The reason; None for an unexpected exception, which is reported separately.
         """
         self.saves_numbers = self._kept_numbers
-        said = OPEN_ERROR.format(name=name)
-        self._show_message(said)
+        message = OPEN_ERROR.format(name=name)
+        self._show_message(message)
         if refused:
-            show_refusal(self._window, "Cannot open", f"{said} {refused.sentence}")
+            show_refusal(self._window, "Cannot open", f"{message} {refused.sentence}")
 
     def open_recovered(self, saved: SavedDocument, left: RecoveredDocument) -> None:
         """Show a recovered document in this window, or in another if this window has a document."""
@@ -337,10 +337,10 @@ class DocumentController(QObject):
             self._queue_write(path, may_replace=is_named, page=page)
         else:
             self._cancel_closing()
-            said = (
+            message = (
                 f"“{path.name}” is open in another window. Close it there or choose another name."
             )
-            show_refusal(self._window, "Cannot save", said)
+            show_refusal(self._window, "Cannot save", message)
 
     def _cancel_closing(self) -> None:
         if not self._writes:  # otherwise the window closes after the pending writes
@@ -486,12 +486,12 @@ class DocumentController(QObject):
     def _ask_overwrite(self, path: Path, page: LessonPage | None) -> None:
         self._show_message("")
         overwrite = partial(self._queue_write, path, may_replace=True, page=page)
-        said, lost = "already exists", "its contents"
+        problem, lost = "already exists", "its contents"
         if path == self.path and page is None:
-            said = "was changed by another program since you opened or saved it"
+            problem = "was changed by another program since you opened or saved it"
             lost = "the changes of the other program"
         answers = overwrite, self.save_as, self._cancel_closing
-        ask_overwrite(self._window, f"“{path.name}” {said}.", lost, *answers)
+        ask_overwrite(self._window, f"“{path.name}” {problem}.", lost, *answers)
 
     def _report_failure(self, error: Exception) -> None:
         if self._is_writing:

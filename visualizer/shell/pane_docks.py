@@ -94,12 +94,8 @@ def _contains(part: QWidget, widget: QWidget | None) -> bool:
 
 def _first_focusable(part: QWidget) -> QWidget | None:
     """Return the first focusable widget within a pane, or the pane itself."""
-    widget = part.nextInFocusChain()
-    while widget is not None and widget is not part:
-        if part.isAncestorOf(widget) and _takes_keys(widget):
-            return widget
-        widget = widget.nextInFocusChain()
-    return part if _takes_keys(part) else None
+    chain = (*_focus_chain(part)[1:], part)
+    return next((each for each in chain if _contains(part, each) and _takes_keys(each)), None)
 
 
 def _takes_keys(widget: QWidget) -> bool:

@@ -84,8 +84,8 @@ class PanelPresenters:
 
     def present(self, moment: ScreenInputs, previous: Mapping[str, object]) -> Screen:
         """Create a screen, reusing the objects of unchanged panels."""
-        resolved, made = moment.resolved, moment.panels
-        made.panel_builders.update(
+        resolved, panels = moment.resolved, moment.panels
+        panels.panel_builders.update(
             {
                 SETUP_PANEL.name: partial(
                     present_setup, moment.document, moment.refused, _reading_by_its_model(moment)
@@ -98,25 +98,27 @@ class PanelPresenters:
             name = row.id.name
             if resolved is not None and row.is_visible_pane(resolved):
                 before = previous.get(name, row.empty)
-                made.panel_builders[name] = partial(_present_or_keep, row, resolved, moment, before)
-                made.before[name] = before
+                panels.panel_builders[name] = partial(
+                    _present_or_keep, row, resolved, moment, before
+                )
+                panels.before[name] = before
             else:
-                made[name] = row.empty
+                panels[name] = row.empty
         if resolved is None:
             empty = IMAGE_REQUIRED_MESSAGE if moment.document.takes_image else EMPTY_MESSAGE
             waiting = _describe_progress(moment) or LOADING_TORCH_MESSAGE
-            made[BOARD_CONTENTS.name] = BoardContents(
+            panels[BOARD_CONTENTS.name] = BoardContents(
                 message=waiting if moment.is_working else empty
             )
-        return Screen(moment.document, moment.view, resolved, made, moment.wanted)
+        return Screen(moment.document, moment.view, resolved, panels, moment.wanted)
 
     def present_new_pictures(self, moment: ScreenInputs, shown: LazyPanels) -> Screen:
         """Create a screen in which only the panels of `REFINED` have changed."""
         screen = self.present(moment, shown.latest_panels())
-        made = screen.panels
-        for name in made.panel_builders.keys() & shown.keys() - REFINED:
-            del made.panel_builders[name]
-            made[name] = shown[name]
+        panels = screen.panels
+        for name in panels.panel_builders.keys() & shown.keys() - REFINED:
+            del panels.panel_builders[name]
+            panels[name] = shown[name]
         return screen
 
     def prefetch_key(self, resolved: ResolvedView) -> Hashable:
@@ -129,13 +131,13 @@ class PanelPresenters:
         self, resolved: ResolvedView, previous: Mapping[str, object]
     ) -> Mapping[str, object]:
         """Prefetch everything needed, and return the panels created in the process."""
-        made: dict[str, object] = {}
+        panels: dict[str, object] = {}
         for row in PANELS:
             if row.is_visible_pane(resolved):
-                panel = row.prefetch(resolved, made, previous.get(row.id.name, row.empty))
+                panel = row.prefetch(resolved, panels, previous.get(row.id.name, row.empty))
                 if panel is not None:
-                    made[row.id.name] = panel
-        return made
+                    panels[row.id.name] = panel
+        return panels
 
     def has_preview(self, resolved: ResolvedView) -> bool:
         """Whether all visible panels have a first image and the pointed-at rows are computed."""
@@ -189,8 +191,11 @@ def _present_or_keep(
 
 def _is_retrieval_wanted(resolved: ResolvedView) -> bool:
     """Whether visible panes need the retrieval measure of a long text's heads."""
-    is_seen = any(row.needs_retrieval and row.is_visible_pane(resolved) for row in PANELS)
-    return is_seen and resolved.run.trace.is_blockwise and not is_retrieval_read(resolved)
+    return (
+        resolved.run.trace.is_blockwise
+        and any(row.needs_retrieval and row.is_visible_pane(resolved) for row in PANELS)
+        and not is_retrieval_read(resolved)
+    )
 
 
 def _reading_by_its_model(moment: ScreenInputs) -> ModelReading | None:
@@ -206,11 +211,11 @@ def _present_status(moment: ScreenInputs) -> StatusLine:
     if moment.resolved is None:
         return StatusLine(is_working=moment.is_working, progress=progress, share=share)
     run, painting = moment.resolved.run, moment.panel(MASK_EDIT_PANEL)
-    told = (describe_computation(run), board_presenter.describe_exactness(moment.resolved))
-    said = painting.status if painting else "  ·  ".join(filter(None, told))
+    facts = (describe_computation(run), board_presenter.describe_exactness(moment.resolved))
+    text = painting.status if painting else "  ·  ".join(filter(None, facts))
     notices = (*_describe_problems(moment.panel(SETUP_PANEL)), *run.notices)
     provenance = describe_view_provenance(moment.resolved)
-    return StatusLine(said, notices, moment.is_working, progress, share, provenance)
+    return StatusLine(text, notices, moment.is_working, progress, share, provenance)
 
 
 def _describe_progress(moment: ScreenInputs) -> str:

@@ -88,9 +88,9 @@ def _list_documents(left: list[RecoveredDocument]) -> str:
 
 def _describe_document(left: RecoveredDocument) -> str:
     name = left.path.stem if left.path else UNTITLED_NAME
-    said = f"“{name}”, {format_date_and_time(left.when.astimezone())}"
+    label = f"“{name}”, {format_date_and_time(left.when.astimezone())}"
     begins = _excerpt(left)
-    return f"{said}: {begins}" if begins else said
+    return f"{label}: {begins}" if begins else label
 
 
 def _excerpt(left: RecoveredDocument) -> str:

@@ -32,7 +32,7 @@ class ScreenAnnouncer:
         self._board = board
         self._readers: list[QWidget] = []
         self._described: list[QWidget] = []
-        self._said = ""
+        self._description = ""
         self._noticed: tuple[str, ...] = ()
 
     def watch_widgets(self, *widgets: QWidget) -> None:
@@ -48,16 +48,21 @@ class ScreenAnnouncer:
 
     def show_screen(self, screen: Screen) -> None:
         """Update the heatmaps' accessible value and announce what is new."""
-        said, before = spoken_cell(screen), self._said
-        self._said = said
-        set_accessible_value(self._board, said or screen.panel(STATUS_PANEL).facts)
+        description, before = spoken_cell(screen), self._description
+        self._description = description
+        set_accessible_value(self._board, description or screen.panel(STATUS_PANEL).facts)
         cell_panel = screen.panel(CELL_PANEL)
         for widget in self._described:
             widget.setAccessibleDescription(cell_panel.plain if cell_panel else "")
         is_pointed_at = screen.panel(BOARD_CONTENTS).cursor.hovered is not None
         by_hand = not is_pointed_at and not screen.panel(PLAYBACK_PANEL).playhead.is_playing
-        if said and said != before and by_hand and any(one.hasFocus() for one in self._readers):
-            announce(self._board, said, Politeness.Assertive)  # only the newest cell matters
+        if (
+            description
+            and description != before
+            and by_hand
+            and any(one.hasFocus() for one in self._readers)
+        ):
+            announce(self._board, description, Politeness.Assertive)  # only the newest cell matters
         noticed, self._noticed = self._noticed, screen.panel(STATUS_PANEL).notices
         for notice in screen.panel(STATUS_PANEL).notices:
             if notice not in noticed:

@@ -112,7 +112,7 @@ class SettingsController(QObject):
         self.startPageChosen.emit()
 
     def _choose_device(self, device: object) -> None:
-        self._setup.change_setting("device", device, going_on=False)
+        self._setup.change_setting("device", device, is_continued_edit=False)
 
     def _choose_autosave(self, is_on: bool) -> None:
         app_settings.set_autosaving(is_on)

@@ -125,7 +125,7 @@ class MainWindow(QMainWindow):
         self._panes_later = QTimer(self, singleShot=True, interval=0)
         """Updates the panes after the heatmaps of a long text and pending events."""
         self.pending_screen: Screen | None = None
-        """The screen of which only the heatmaps have been shown so far."""
+        """The screen if only its heatmaps have been shown so far."""
         self._panes_of = ""
         """Fingerprint of the model that the panes show; empty for a module."""
         self._panes_later.timeout.connect(self._show_panes)
@@ -300,7 +300,7 @@ class MainWindow(QMainWindow):
         self.board.show_board(*board, self.theme, shown.message)
         is_newest = self.workspace.screen is screen  # otherwise the panels requested another size
         if not is_newest:
-            screen.panels.forget()  # the remaining panels are not needed any more
+            screen.panels.drop_unbuilt()  # the remaining panels are not needed any more
         return is_newest
 
     def _paint_first(self, screen: Screen) -> None:
@@ -313,16 +313,15 @@ class MainWindow(QMainWindow):
     def _forget_pending_screen(self) -> None:
         """Release the data held for the panels of a screen that were not shown yet."""
         if self.pending_screen:
-            self.pending_screen.panels.forget()
+            self.pending_screen.panels.drop_unbuilt()
         self.pending_screen = None
 
     def _show_facts(self, screen: Screen) -> None:
         status, cell_panel = screen.panel(STATUS_PANEL), screen.panel(CELL_PANEL)
-        said = cell_panel.plain if cell_panel else status.facts
-        self.facts.setText(status.progress or said)
+        self.facts.setText(status.progress or (cell_panel.plain if cell_panel else status.facts))
         self.provenance.setText(status.provenance)
-        told = (status.share, status.progress) if status.progress else ()
-        self.progress.show_working(status.is_working, self.theme, *told)
+        progress = (status.share, status.progress) if status.progress else ()
+        self.progress.show_working(status.is_working, self.theme, *progress)
 
     def show_commands(self) -> None:
         """Update which commands are enabled and checked."""
@@ -343,7 +342,7 @@ class MainWindow(QMainWindow):
         )
         self.setWindowModified(not self.controllers.document_controller.is_saved)
         self.setWindowFilePath(str(self.controllers.document_controller.path or ""))
-        self.actions_.show_state(window_state(self.controllers, self.scheme), self.theme)
+        self.show_commands()
 
     def show_bug(self, details: str) -> None:
         """Report an unexpected exception."""
@@ -454,7 +453,7 @@ def _connect_signals(window: MainWindow) -> None:
     workspace.changed.connect(window.show_screen)
     workspace.drawn.connect(window.show_refined)
     workspace.changed.connect(to.document_controller.track_changes)  # after the screen is painted
-    workspace.edits_by_head.connect(window.show_history)
+    workspace.documentEdited.connect(window.show_history)
     to.document_controller.changed.connect(window.show_name)
     to.model_generation_controller.changed.connect(window.show_commands)
     to.export_controller.exporter.changed.connect(window.show_screen)

@@ -142,7 +142,7 @@ class WindowManager(QObject):
         return window
 
     @property
-    def front(self) -> MainWindow | LabWindow | None:
+    def front_window(self) -> MainWindow | LabWindow | None:
         """The window for messages that belong to no particular window; None if none is open."""
         if self.lab and self.lab.isVisible() and (self.lab.isActiveWindow() or not self.all):
             return self.lab
@@ -292,7 +292,7 @@ class WindowManager(QObject):
 
     def _remove_window(self, window: MainWindow) -> None:
         self.all.remove(window)
-        self._held += window.workspace.held
+        self._held += window.workspace.large_objects
         self._delete_window(window)
 
     def _delete_window(self, window: QMainWindow) -> None:

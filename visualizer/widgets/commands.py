@@ -142,15 +142,16 @@ def add_separator(menu: QMenu, before: QAction | None = None) -> QAction:
 class _ReadState:
     """Proxy of a window's state that records which parts a condition reads."""
 
-    def __init__(self, state: Any, read: set[PartOfState]) -> None:
-        self._state, self._read = state, read
+    def __init__(self, state: Any) -> None:
+        self._state = state
+        self.parts_read: set[PartOfState] = set()
 
     def __getattr__(self, name: str) -> Any:
-        self._read.add(name)
+        self.parts_read.add(name)
         return getattr(self._state, name)
 
     def panel(self, wanted: PanelId[Any]) -> Any:
-        self._read.add(wanted)
+        self.parts_read.add(wanted)
         return self._state.panel(wanted)
 
 
@@ -170,10 +171,11 @@ class StateConditions:
             self._seen[part] = now = _part_of(state, part)
             if now is not before and not (isinstance(now, str) and now == before):
                 self._stale |= dict.fromkeys(self._readers[part])
+        reader = _ReadState(state)
         for condition in self._stale:
-            read: set[PartOfState] = set()
-            self.results[condition] = condition(_ReadState(state, read))
-            for part in read:
+            reader.parts_read.clear()
+            self.results[condition] = condition(reader)
+            for part in reader.parts_read:
                 self._readers.setdefault(part, set()).add(condition)
         self._stale = {}
         for part in self._readers.keys() - self._seen.keys():

@@ -17,15 +17,18 @@ MAX_AUTOMATIC_SCALE = 1.5
 DEFAULT_PX = 13
 """System font height in pixels at which the text scale is 1."""
 
+system_font = QGuiApplication.font
+"""Return the font that sizes derive from, a key for cached measurements: it may change."""
+
 
 def scaled_font(size: int, weight: QFont.Weight = QFont.Weight.Normal) -> QFont:
     """Return the interface font at a size in pixels, scaled by the text scale."""
-    return QFont(_make_font(size, weight, system_font_key()))
+    return QFont(_make_font(size, weight, system_font()))
 
 
 def larger_font(times: float) -> QFont:
     """Return an enlarged system font; sizes derived from it scale with it."""
-    made = QFont(QGuiApplication.font())
+    made = QFont(system_font())
     made.setPixelSize(round(DEFAULT_PX * text_scale() * times))
     return made
 
@@ -61,30 +64,20 @@ def screen_scale(screen: QSize) -> float:
 
 def font_metrics(size: int) -> QFontMetricsF:
     """Return the metrics of the interface font at a size."""
-    return _make_metrics(size, system_font_key())
+    return _make_metrics(size, system_font())
 
 
 def text_scale() -> float:
     """Return the ratio of the system's text size to the normal one, at least 1."""
-    return _text_scale(system_font_key())
+    return _text_scale(system_font())
 
 
-# Cached because creating a font takes longer than drawing a label with it. So does `QFont.key()`
-# of the system font, which may change while the program runs.
-_named: list[tuple[QFont, str]] = []
-
-
-def system_font_key() -> str:
-    """Return the system font's key, used as cache key for measurements."""
-    present = QGuiApplication.font()
-    if not _named or _named[0][0] != present:
-        _named[:] = [(present, present.key())]
-    return _named[0][1]
+# Cached because creating a font takes longer than drawing a label with it.
 
 
 @lru_cache(maxsize=16)
-def _make_font(size: int, weight: QFont.Weight, system: str) -> QFont:
-    made = QFont(QGuiApplication.font())
+def _make_font(size: int, weight: QFont.Weight, font: QFont) -> QFont:
+    made = QFont(font)
     made.setPixelSize(max(1, round(size * text_scale())))
     made.setWeight(weight)
     made.setFeature(QFont.Tag("tnum"), 1)
@@ -92,17 +85,16 @@ def _make_font(size: int, weight: QFont.Weight, system: str) -> QFont:
 
 
 @lru_cache(maxsize=8)
-def _make_metrics(size: int, system: str) -> QFontMetricsF:
-    return QFontMetricsF(_make_font(size, QFont.Weight.Normal, system))
+def _make_metrics(size: int, font: QFont) -> QFontMetricsF:
+    return QFontMetricsF(_make_font(size, QFont.Weight.Normal, font))
 
 
 @lru_cache(maxsize=2)
-def _text_scale(system: str) -> float:
-    return max(1.0, QFontInfo(QGuiApplication.font()).pixelSize() / DEFAULT_PX)
+def _text_scale(font: QFont) -> float:
+    return max(1.0, QFontInfo(font).pixelSize() / DEFAULT_PX)
 
 
 def clear_font_cache() -> None:
     """Clear the font cache, which must not outlive the application."""
-    _named.clear()
     for kept in (_make_font, _make_metrics, _text_scale):
         kept.cache_clear()

@@ -77,9 +77,9 @@ class SettingControl(QWidget):
         if not self.focusProxy():
             self.setFocusProxy(widget)
 
-    def emit_value(self, value: object, going_on: bool = False) -> None:
-        """Emit the user's choice; `going_on` is true while dragging or typing."""
-        self.chosen.emit(self.setting.name, value, going_on)
+    def emit_value(self, value: object, is_continued_edit: bool = False) -> None:
+        """Emit the user's choice; `is_continued_edit` is true while dragging or typing."""
+        self.chosen.emit(self.setting.name, value, is_continued_edit)
 
     def show_value(self, value: Any) -> None:
         raise NotImplementedError

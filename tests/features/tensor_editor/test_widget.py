@@ -484,13 +484,14 @@ def an_edit(chance: random.Random, hand: Hand) -> None:
         setting = chance.choice([*settings])
         workspace.set(setting, chance.choice(settings[setting]))
     elif kind == "drag":
-        workspace.set("temperature", chance.choice([0.5, 1.0, 2.0]), going_on=True)
+        workspace.set("temperature", chance.choice([0.5, 1.0, 2.0]), is_continued_edit=True)
     elif kind == "text":
         workspace.set_text(chance.choice(["a b c", "one two", BOOK_SENTENCE]))
     elif kind == "mask":
-        workspace.write_mask(chance.choice(["1 0\n1 1", "10 11", "nonsense"]))
+        typed = chance.choice(["1 0\n1 1", "10 11", "nonsense"])
+        hand.window.controllers.setup.change_setting("own_mask", typed, is_continued_edit=False)
     elif kind == "keep":
-        workspace.keep_weights()
+        hand.window.controllers.setup.keep_weights()
     elif name in shown(hand):
         place = (name, chance.randrange(3), chance.randrange(3))
         if kind == "draw":

@@ -58,7 +58,7 @@ def document_to_attach(snapshot: Snapshot, figure_settings: FigureSettings) -> b
     document, view = part or (snapshot.document_with_data, snapshot.view)
     compared = view.comparison and view.comparison.document
     documents = (document, compared) if compared else (document,)
-    size = sum(len(part) for document in documents for part in document.held())
+    size = sum(len(part) for document in documents for part in document.buffers())
     if size > MAX_ATTACHED_BYTES and figure_settings.has_all_layers:
         sentence = (
             f"The numbers of all layers take {format_size(size)}, but a figure can "

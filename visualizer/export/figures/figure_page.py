@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from visualizer.heatmap.board import Board
     from visualizer.heatmap.board_layout import BoardLayout
     from visualizer.heatmap.cell_cursor import CellCursor
-    from visualizer.heatmap.step_highlights import Highlights
+    from visualizer.heatmap.highlights import Highlights
     from visualizer.heatmap.step_motion_paint import MovingCells
     from visualizer.session.exportable_snapshot import Snapshot
 

@@ -135,7 +135,7 @@ class PanelCells(Struct, frozen=True, eq=False):
         block, count = self.extent.blocks[0], self.resolved.run.trace.shape(self.stage.name)[-2]
         rows = range(top * block, min((top + ROWS_PER_BAND) * block, count))
         source = self.panel_source(replace(self.extent, rows=rows))
-        if source.held.is_blockwise:
+        if source.tensor.is_blockwise:
             draw_panel(source, progress)
         else:
             progress(0, 1)

@@ -29,7 +29,7 @@ from visualizer.features.playback.presenter import (
 )
 from visualizer.features.playback.timeline_paint import TimelineSegments, paint_track, track_height
 from visualizer.heatmap.cell_cursor import present_cursor
-from visualizer.heatmap.step_highlights import present_highlights
+from visualizer.heatmap.highlights import present_highlights
 from visualizer.session.resolved_view import resolve_view
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 from visualizer.widgets.labels import FONT_SIZES_PX, fit_line

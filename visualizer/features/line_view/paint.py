@@ -13,13 +13,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 from PySide6.QtCore import QByteArray, QDataStream, QPointF, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPainterPath, QPen, QPixmap
+from PySide6.QtGui import (
+    QColor,
+    QFont,
+    QFontMetrics,
+    QPainter,
+    QPainterPath,
+    QPen,
+    QPixmap,
+)
 
 from visualizer.format import format_number
 from visualizer.heatmap.panel_margins import MAX_LABEL_PX, widest_label
 from visualizer.heatmap.panel_margins_paint import ALIGN_LEFT, ALIGN_RIGHT
 from visualizer.session.view_options import LineSide
-from visualizer.widgets.fonts import font_metrics, scaled_font, system_font_key, text_scale
+from visualizer.widgets.fonts import font_metrics, scaled_font, system_font, text_scale
 from visualizer.widgets.head_mark import paint_head_mark
 from visualizer.widgets.theme import head_colour
 
@@ -392,13 +400,13 @@ def paint_labels(
 
 def _paint_label(painter: QPainter, label: str, box: QRectF, side: LineSide) -> None:
     """Paint a token separately, so that its neighbours do not affect its text direction."""
-    words = _elide_label(label, painter.font().weight(), int(box.width()), system_font_key())
+    words = _elide_label(label, painter.font().weight(), int(box.width()), system_font())
     towards = ALIGN_RIGHT if side is LineSide.QUERY else ALIGN_LEFT
     painter.drawText(box, towards | Qt.AlignmentFlag.AlignAbsolute, words)
 
 
 @lru_cache(maxsize=4096)
-def _elide_label(label: str, weight: QFont.Weight, width: int, system: str) -> str:
+def _elide_label(label: str, weight: QFont.Weight, width: int, font: QFont) -> str:
     measures = QFontMetrics(scaled_font(12, weight))
     return measures.elidedText(label, Qt.TextElideMode.ElideRight, width)
 

@@ -260,7 +260,7 @@ class LineView(CellScrollArea):
 
     # ------------------------------------------------------------------ user input
 
-    def _point(self, point: QPointF) -> None:
+    def _hover_at(self, point: QPointF) -> None:
         found = self._target_at(point)
         if found != self._pointed:
             self._pointed = found

@@ -157,7 +157,7 @@ class MaskEditController(QObject):
             return
         painted = mask and apply_stroke(mask, places, allow, self._block_size(cell))
         if painted != mask:
-            self._workspace.set("painted", painted, going_on=True)
+            self._workspace.set("painted", painted, is_continued_edit=True)
 
     # ------------------------------------------------------------------ edges of a model
 
@@ -178,7 +178,7 @@ class MaskEditController(QObject):
             most = format_count(MAX_CUT_EDGES, "edge")
             self._workspace.show_error(InputError("cuts", TOO_MANY_CUTS_ERROR.format(most=most)))
         elif changed != model:
-            self._workspace.set("model", changed, going_on=True)
+            self._workspace.set("model", changed, is_continued_edit=True)
 
     def set_all_heads(self, is_of_all: bool) -> None:
         """Choose whether strokes cut edges in all shown heads or only in the head painted in."""
@@ -214,7 +214,9 @@ class MaskEditController(QObject):
         )
         self._update_edit_state(**{brush.value: number})
         if tokens and is_its and document.has_module:
-            self._workspace.set("painted", mask_of_brush(brush, tokens, number), going_on=True)
+            self._workspace.set(
+                "painted", mask_of_brush(brush, tokens, number), is_continued_edit=True
+            )
 
     @property
     def _is_too_long(self) -> bool:

@@ -135,7 +135,7 @@ class ModelGenerationController(GenerationController):
             return MODEL_REQUIRED
         if reading is not None:
             return reading.no_next_token or (TOKEN_EDITS_ERROR if _has_token_edits(model) else "")
-        return no_reading_reason(self._workspace.document, self._workspace.complaint)
+        return no_reading_reason(self._workspace.document, self._workspace.input_error)
 
     @property
     def _shown_head(self) -> LayerAndHead | None:
@@ -328,7 +328,6 @@ class ModelGenerationController(GenerationController):
         """Switch between the chat template and the plain text."""
         model = self._workspace.document.model
         if model:
-            self._workspace.history.seal()
             self._workspace.set("model", replace(model, is_chat=not model.is_chat))
 
     def use_as_text(self) -> None:

@@ -72,7 +72,7 @@ class ModelImageController(QObject):
 
     def _set_image(self, image: ImageFile) -> None:
         if self.can_choose:  # false if another model has been opened since
-            self._workspace.set_image(image)
+            self._workspace.set("image", image)
             self.said.emit(f"Opened {image.path}")
 
     def _report_failure(self, error: Exception) -> None:

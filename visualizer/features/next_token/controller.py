@@ -79,7 +79,6 @@ class HeadEditController(QObject):
         """Remove all head edits and restore all cut edges."""
         model = self._workspace.document.model
         if model:
-            self._workspace.history.seal()
             self._workspace.set("model", replace(model, edits=(), cuts=()))
 
     def _edit_shown(self, kind: HeadEditKind, change: Callable[[HeadEdit], HeadEdit]) -> None:
@@ -87,12 +86,14 @@ class HeadEditController(QObject):
         for place in self._workspace.screen.panel(NEXT_TOKEN_PANEL).heads:
             if place in head_edits and head_edits[place].kind is kind:
                 head_edits[place] = change(head_edits[place])
-        self._set_edits(head_edits, going_on=True)
+        self._set_edits(head_edits, is_continued_edit=True)
 
-    def _set_edits(self, edited: dict[LayerAndHead, HeadEdit], *, going_on: bool = False) -> None:
+    def _set_edits(
+        self, edited: dict[LayerAndHead, HeadEdit], *, is_continued_edit: bool = False
+    ) -> None:
         model = self._workspace.document.model
         if model:
-            if not going_on:
-                self._workspace.history.seal()
             edits = tuple(edited[place] for place in sorted(edited))
-            self._workspace.set("model", replace(model, edits=edits), going_on=going_on)
+            self._workspace.set(
+                "model", replace(model, edits=edits), is_continued_edit=is_continued_edit
+            )

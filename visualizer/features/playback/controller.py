@@ -152,7 +152,7 @@ class PlaybackController(QObject):
     def skip(self, stages: int) -> None:
         """Go to the start of the next or the previous stage; playback continues."""
         if self.timeline:
-            self._go_to(self.timeline.beside(self.place, stages))
+            self._go_to(self.timeline.skip_stages(self.place, stages))
 
     def go_to_start(self) -> None:
         """Go to the first step; playback continues."""

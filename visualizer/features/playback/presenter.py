@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.run import Run
     from visualizer.attention.trace import LeadingIndex
-    from visualizer.heatmap.step_highlights import Highlights
+    from visualizer.heatmap.highlights import Highlights
     from visualizer.session.resolved_view import ResolvedView
     from visualizer.session.timeline import Step
     from visualizer.session.user_prediction import PredictionQuestion

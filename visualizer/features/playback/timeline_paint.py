@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -28,13 +29,13 @@ def track_height() -> float:
     return font_metrics(12).height() + (2 * KNOB_RADIUS_PX + 4) * text_scale()
 
 
-class TimelineSegments(Struct, frozen=True):
+class TimelineSegments(Struct, frozen=True, dict=True):
     """The positions of stages on a timeline of a given width."""
 
     bar: PlaybackBarState
     width: float
 
-    @property
+    @cached_property
     def all(self) -> list[tuple[TimelineSegment, int, QRectF]]:
         """Each stage with its number of steps and its rectangle."""
         stops, count = self.bar.stops, self.bar.count

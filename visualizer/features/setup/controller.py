@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
 from PySide6.QtCore import QObject
 
+from visualizer.attention.fixed_weights import are_all_custom, custom_weights_of
+from visualizer.attention.masks import parse_mask
 from visualizer.attention.spec import Device, DropoutMode
 from visualizer.documents.open_document import permitted_start, text_length_problem
-from visualizer.errors import FIRST_CHARACTERS
+from visualizer.errors import FIRST_CHARACTERS, InputError
 from visualizer.features.setup.presenter import SETUP_PANEL
 from visualizer.session.document import truncate_to_tokens
+from visualizer.session.provenance import describe_provenance
 from visualizer.widgets.app_settings import save_device
 
 if TYPE_CHECKING:
@@ -24,18 +28,28 @@ class SetupController(QObject):
         super().__init__(parent)
         self._workspace = workspace
 
-    def change_setting(self, name: str, value: object, going_on: bool) -> None:
-        """Set a setting; `going_on` is true during a drag or while typing.
+    def change_setting(self, name: str, value: object, is_continued_edit: bool) -> None:
+        """Set a setting; `is_continued_edit` is true during a drag or while typing.
 
         The device is also saved as the default for new documents.
         """
         if name == "device":
             save_device(Device(str(value)))
         if name == "own_mask":
-            self._workspace.write_mask(str(value))
+            self._set_mask(str(value))
         else:
-            is_switch = isinstance(value, bool)  # a switch already shows its new state
-            self._workspace.set(name, value, going_on=going_on, is_seen=is_switch)
+            # The user typed, dragged or toggled it, so the control already shows the value.
+            is_seen = is_continued_edit or isinstance(value, bool)
+            self._workspace.set(name, value, is_continued_edit=is_continued_edit, is_seen=is_seen)
+
+    def _set_mask(self, text: str) -> None:
+        """Set the custom mask from rows of 0 and 1; each valid mask is one undo step."""
+        try:
+            mask = parse_mask(text)
+        except InputError as refused:
+            self._workspace.show_error(refused)
+        else:
+            self._workspace.set("own_mask", mask)
 
     def apply_remedy(self, field: str) -> None:
         """Apply the fix offered for an error of a setting or a text."""
@@ -58,13 +72,17 @@ class SetupController(QObject):
     def replace_text(self, text: str) -> None:
         """Replace the text by a dropped one."""
         if sentence := text_length_problem(text):
-            self._workspace.report_long_text(sentence, permitted_start(text))
+            self.report_long_text(sentence, permitted_start(text))
         else:
             self._workspace.set_text(text)
 
+    def report_long_text(self, sentence: str, first_part: str, name: str = "text") -> None:
+        """Report that a text is too long and offer its first part; the current text remains."""
+        remedy = (FIRST_CHARACTERS, first_part)
+        self._workspace.show_error(InputError(name, sentence, remedy))
+
     def choose_part(self, name: str) -> None:
         """Show one of the kinds of attention of a model, by its name in the model."""
-        self._workspace.history.seal()
         self._workspace.set("part", name)
 
     def show_next_part(self) -> None:
@@ -73,6 +91,31 @@ class SetupController(QObject):
         names = [name for name, _ in parts.choices]
         if names:
             self.choose_part(names[(names.index(parts.shown) + 1) % len(names)])
+
+    @property
+    def can_keep_weights(self) -> bool:
+        """Whether the weights of the current module are available to be fixed."""
+        workspace, document = self._workspace, self._workspace.document
+        has_weights = bool(document.spec.weight_names) and document.has_module
+        return workspace.run is not None and workspace.computed == document and has_weights
+
+    def keep_weights(self) -> None:
+        """Toggle between fixing the current weights for all modules and sampling them again."""
+        workspace, run = self._workspace, self._workspace.run
+        if are_all_custom(workspace.document.spec):
+            workspace.set("own_weights", ())
+        elif run and self.can_keep_weights:
+            try:
+                kept = workspace.document.set("own_weights", custom_weights_of(run.trace))
+            except InputError as refused:
+                workspace.show_error(refused)
+                return
+            kept = replace(kept, weights_source=describe_provenance(run))
+            workspace.show_document(kept, workspace.wanted)
+
+    def resample(self, name: str) -> None:
+        """Advance a seed by one."""
+        self._workspace.set(name, (self._workspace.document.get(name) + 1) % 2**31)
 
     def toggle_mask(self) -> None:
         is_causal = self._workspace.document.get("causal")

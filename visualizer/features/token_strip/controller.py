@@ -76,7 +76,7 @@ class TokenSelectionController(QObject):
         query, key = (token, None) if selection.role is TokenRole.QUERY else (None, token)
         zoom, run = self._workspace.wanted.zoom, self._workspace.run
         if zoom and run:
-            zoom = zoom.including(run.trace.sides, query, key)
+            zoom = zoom.pan_to_include(run.trace.sides, query, key)
         self._workspace.change_view(tokens=selection, zoom=zoom)
         for panel in self._workspace.screen.panel(BOARD_CONTENTS).board.heatmaps:
             if panel.columns.name == "key":

@@ -94,7 +94,7 @@ class ViewController(QObject):
             sides, seen = resolved.run.trace.sides, _drawn_range(resolved)
             if seen and at is None:
                 cursor = self._workspace.screen.panel(BOARD_CONTENTS).cursor
-                seen = seen.including(sides, cursor.query, cursor.key)
+                seen = seen.pan_to_include(sides, cursor.query, cursor.key)
             at = at or self._zoom_centre(seen or ZoomRange.whole_area(sides))
             self._workspace.change_view(zoom=zoom_by(seen, sides, factor, at))
 

@@ -147,18 +147,25 @@ class ViewBar(OverflowRow):
         for action, is_shown in zip(self.menu.actions(), panel.heads, strict=False):
             action.setChecked(is_shown)
         count = len(panel.heads)
-        for by in HeadAggregate:
-            button = self.buttons[f"view.toggle_aggregate {by}"]
+        folds = {by: self.buttons[f"view.toggle_aggregate {by}"] for by in HeadAggregate}
+        for by, button in folds.items():
             button.setChecked(by in panel.folds)
-            self.set_wanted(button, count > 1)
-        self.set_wanted(self.box, count > 1)
         for key in ("view.reset_zoom", "view.zoom_out"):
             self.buttons[key].setEnabled(bool(panel.part))
         self.heads_button.show_choice(f"Heads: {sum(panel.heads)} of {count}")
         self.range.show_choice(f"Range: {panel.range}")
         self.range.setToolTip(plain_tooltip(panel.range_description))
         self.range.setAccessibleDescription(panel.range_description)
-        self.set_wanted(self.range, bool(panel.range))
+        are_several = count > 1
+        self.set_all_wanted(
+            {
+                self.box: are_several,
+                self.chips: 1 < count <= MAX_HEAD_CHIPS,
+                self.heads_button: count > MAX_HEAD_CHIPS,
+                **dict.fromkeys(folds.values(), are_several),
+                self.range: bool(panel.range),
+            }
+        )
         self.part.show_text(panel.part, panel.part_description)
         self.fit()  # immediately: the visible range may change with every frame
 
@@ -181,8 +188,6 @@ class ViewBar(OverflowRow):
         if are_many:
             self._fill_heads(self.menu)
         self.chips.updateGeometry()
-        self.set_wanted(self.chips, bool(self.heads))
-        self.set_wanted(self.heads_button, are_many)
 
     def _fill_heads(self, menu: QMenu) -> None:
         for head, is_shown in enumerate(self._panel.heads):

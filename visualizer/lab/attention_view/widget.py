@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QPointF, Qt, Signal
 from PySide6.QtWidgets import QWidget
 
-from visualizer.heatmap.step_highlights import Highlights
+from visualizer.heatmap.highlights import Highlights
 from visualizer.heatmap.widget import BoardView
 from visualizer.lab.attention_view.layout import lay_out_layers
 from visualizer.lab.attention_view.presenter import layer_head_index

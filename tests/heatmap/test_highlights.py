@@ -18,11 +18,12 @@ from tests.support.tiny_models import save_tiny_model
 from visualizer.attention.spec import Device, MaskKind
 from visualizer.explanations.explain import explain
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
-from visualizer.heatmap.step_highlights import (
+from visualizer.heatmap.highlights import (
     HighlightBlock,
     cell_highlights,
     computed_extents,
-    step_highlights,
+    highlighted_blocks,
+    step_computations,
 )
 from visualizer.models.model_folder import read_model_folder
 from visualizer.models.model_source import HeadEdit, HeadEditKind, ModelSource
@@ -67,7 +68,7 @@ def test_the_lit_cells_are_those_that_explain_names(
 ) -> None:
     run = case.run()
     text, step = drawn_step(data, run, grain)
-    highlights = step_highlights(resolved(run, View(text=text)), step)
+    highlights = highlighted_blocks(step_computations(resolved(run, View(text=text)), step))
     made = set().union(*(cells_of(one) for one in highlights if one.is_result))
     read = [cells_of(one) for one in highlights if not one.is_result]
     heads = run.trace.spec.heads if "head" in run.trace.stage(step.stage).dims else 1
@@ -87,7 +88,7 @@ def test_the_stages_of_a_model_light_what_they_read(tmp_path: Path, grain: StepS
         width = sizes[1] if grain is StepSize.ROW else 1
         for column in range(0, sizes[1], width):
             step = Step(stage, range(1, 2), range(column, column + width))
-            highlights = step_highlights(shown, step)
+            highlights = highlighted_blocks(step_computations(shown, step))
             read = {at for one in highlights if not one.is_result for at in cells_of(one)}
             made = {(name, (0, *at)) for one in highlights if one.is_result
                     for name, at in cells_of(one)}  # fmt: skip
@@ -113,7 +114,9 @@ def test_the_context_of_an_edited_head_is_not_lit_where_it_is_not_read(
     folder = read_model_folder(tiny_model_folder)
     source = ModelSource(str(tiny_model_folder), folder.name, folder.fingerprint, edits=(edit,))
     run = read_text(source, "the cat sat", Device.CPU)
-    highlights = step_highlights(resolved(run, View()), Step("concat", range(2), columns))
+    highlights = highlighted_blocks(
+        step_computations(resolved(run, View()), Step("concat", range(2), columns))
+    )
     read = {at for one in highlights if not one.is_result for at in cells_of(one)}
     explained = {
         (factor.name, factor.source(term)[1:])

@@ -1,7 +1,6 @@
-"""Highlights of a playback step (computed cells and their inputs), and of predictions.
+"""Highlights of playback steps, of hovered or pinned cells, and of predictions.
 
-The inputs of a step are the cells that the explanations of its cells refer to. Nothing is drawn
-here.
+The inputs of a cell are the cells that its explanation refers to. Nothing is drawn here.
 """
 
 from __future__ import annotations
@@ -55,8 +54,8 @@ class HighlightBlock(Struct, frozen=True):
 class BlockComputation(Struct, frozen=True):
     """A block that a step computes in one head, and its input blocks."""
 
-    made: HighlightBlock
-    read: tuple[HighlightBlock, ...]
+    result: HighlightBlock
+    inputs: tuple[HighlightBlock, ...]
 
 
 class HighlightedStep(Struct, frozen=True):
@@ -72,7 +71,7 @@ class HighlightedStep(Struct, frozen=True):
 
     position: int
     ms: float | None
-    block_readings: tuple[BlockComputation, ...]
+    computations: tuple[BlockComputation, ...]
 
 
 def computed_extents(timeline: Timeline, place: PlaybackPosition) -> tuple[ComputedExtent, ...]:
@@ -83,30 +82,27 @@ def computed_extents(timeline: Timeline, place: PlaybackPosition) -> tuple[Compu
     )
 
 
-def step_highlights(resolved: ResolvedView, step: Step) -> tuple[HighlightBlock, ...]:
-    """Highlight the cells of a step and their inputs, according to the explanations.
+def step_computations(resolved: ResolvedView, step: Step) -> tuple[BlockComputation, ...]:
+    """Return the block that a step computes in each head, with its inputs.
 
     The inputs of a block of cells span from those of its first cell to those of its last cell.
     """
-    return _blocks_of(_step_readings(resolved, step))
-
-
-def _blocks_of(readings: tuple[BlockComputation, ...]) -> tuple[HighlightBlock, ...]:
-    made = [reading.made for reading in readings]
-    return (*made, *dict.fromkeys(block for reading in readings for block in reading.read))
-
-
-def _step_readings(resolved: ResolvedView, step: Step) -> tuple[BlockComputation, ...]:
-    """Return the block that a step computes in each head, with its inputs."""
     trace = resolved.run.trace
     has_heads = "head" in trace.stage(step.stage).dims
     found = []
     for head in range(trace.spec.heads) if has_heads else (None,):
         before = resolved.leading if head is None else (*resolved.leading, head)
-        made = HighlightBlock(step.stage, head, step.rows, step.columns, True)
-        read = dict.fromkeys(_blocks_read_by(trace, step, before))
-        found.append(BlockComputation(made, tuple(read)))
+        result = HighlightBlock(step.stage, head, step.rows, step.columns, True)
+        found.append(
+            BlockComputation(result, tuple(dict.fromkeys(_input_blocks(trace, step, before))))
+        )
     return tuple(found)
+
+
+def highlighted_blocks(computations: tuple[BlockComputation, ...]) -> tuple[HighlightBlock, ...]:
+    """Return the results of computations, followed by their inputs, each once."""
+    results = [each.result for each in computations]
+    return (*results, *dict.fromkeys(block for each in computations for block in each.inputs))
 
 
 def cell_highlights(resolved: ResolvedView, cell: Cell) -> tuple[HighlightBlock, ...]:
@@ -119,19 +115,17 @@ def cell_highlights(resolved: ResolvedView, cell: Cell) -> tuple[HighlightBlock,
         return tuple(
             HighlightBlock(cell.stage, head, step.rows, step.columns, False) for head in heads
         )
-    return tuple(_blocks_read_by(trace, step, (*resolved.leading, *cell.place[:-2])))
+    return tuple(_input_blocks(trace, step, (*resolved.leading, *cell.place[:-2])))
 
 
-def _blocks_read_by(trace: Trace, step: Step, before: tuple[int, ...]) -> list[HighlightBlock]:
+def _input_blocks(trace: Trace, step: Step, before: tuple[int, ...]) -> list[HighlightBlock]:
     row, column = step.rows[0], step.columns[0]
     heads = ((row, at) for at in _first_columns_of_heads(trace, step))
     cells = dict.fromkeys([(row, column), *heads, (step.rows[-1], step.columns[-1])])
     factors = [_input_factors(trace, step.stage, (*before, *cell)) for cell in cells]
     if len({tuple(one.name for one in each) for each in factors}) > 1:
         # For example, the context vectors of an edited head do not belong to any stage.
-        return [
-            block for half in _split_step(step) for block in _blocks_read_by(trace, half, before)
-        ]
+        return [block for half in _split_step(step) for block in _input_blocks(trace, half, before)]
     found = []
     for low, high in zip(factors[0], factors[-1], strict=True):
         if low.name != step.stage:
@@ -210,12 +204,12 @@ def present_highlights(resolved: ResolvedView) -> Highlights:
     if resolved.place is None:
         return Highlights()
     step = resolved.timeline.step(resolved.place)
-    reached = computed_extents(resolved.timeline, resolved.place)
-    readings = _step_readings(resolved, step)
-    shown = HighlightedStep(
-        resolved.timeline.position(resolved.place), _step_duration_ms(resolved), readings
-    )
-    return Highlights(reached, _blocks_of(readings), resolved.step_cell, step=shown)
+    extents = computed_extents(resolved.timeline, resolved.place)
+    computations = step_computations(resolved, step)
+    position = resolved.timeline.position(resolved.place)
+    highlighted = HighlightedStep(position, _step_duration_ms(resolved), computations)
+    blocks = highlighted_blocks(computations)
+    return Highlights(extents, blocks, resolved.step_cell, step=highlighted)
 
 
 def _step_duration_ms(resolved: ResolvedView) -> float | None:
