@@ -21,7 +21,6 @@ from visualizer.attention.spec import OWN_BIASES, OWN_LAYERS, BooleanMatrix, Num
 from visualizer.console import print_message, write_output
 from visualizer.documents.open_document import read_text_file
 from visualizer.errors import InputError, system_error_reason
-from visualizer.export.figure_settings import MAX_DPI, MIN_DPI
 from visualizer.export.formats import format_of, list_suffixes
 from visualizer.export.option_parsing import SIZE_PRESETS, parse_figure_size
 from visualizer.language.run_folder import RunFolder
@@ -168,20 +167,6 @@ def integer_converter(low: int, high: float = float("inf")) -> Callable[[str], i
         return value
 
     return read
-
-
-convert_dpi = integer_converter(MIN_DPI, MAX_DPI)
-
-
-def convert_rate(text: str) -> float:
-    """Convert a rate of at least 0 and less than 1."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < 1:
-        raise invalid_value(text, "must be at least 0 and less than 1")
-    return value
 
 
 def convert_number(text: str) -> float:
@@ -339,12 +324,12 @@ def read_mask(name: str) -> BooleanMatrix:
     InputError
         If the file does not contain such a matrix.
     """
-    convert_path = Path(name)
-    if convert_path.suffix.lower() in TEXT_SUFFIXES:
-        return parse_mask(read_text_file(convert_path))
+    path = Path(name)
+    if path.suffix.lower() in TEXT_SUFFIXES:
+        return parse_mask(read_text_file(path))
     array = _single_matrix_entry(name).read()
     if not np.isin(array, (0, 1)).all():
-        raise _open_error(f"“{convert_path.name}” contains numbers other than 0 and 1.")
+        raise _open_error(f"“{path.name}” contains numbers other than 0 and 1.")
     return BooleanMatrix.of(array != 0)
 
 
@@ -391,10 +376,7 @@ def _single_matrix_entry(name: str) -> ArrayEntry:
 
 def _as_matrix(name: str, entry: ArrayEntry) -> ArrayEntry:
     if len(entry.shape) != 2 or not 0 < np.prod(entry.shape, dtype=float) <= MAX_ELEMENTS:
-        shape = (
-            " × ".join(f"{convert_figure_size:,}" for convert_figure_size in entry.shape)
-            or "a single number"
-        )
+        shape = " × ".join(f"{size:,}" for size in entry.shape) or "a single number"
         takes = f"must be a matrix with at most {MAX_ELEMENTS:,} numbers"
         raise _open_error(f"“{name}” {takes}. It is {shape}.")
     return entry

@@ -11,7 +11,13 @@ from visualizer.attention.spec import OWN_LAYERS
 from visualizer.cli import option_types
 from visualizer.cli.option_types import NamedDescriptions, OptionParser, convert_run_folder
 from visualizer.export.export_settings import PAPER_LABELS
-from visualizer.export.figure_settings import FigureExtent, FigurePaper, FigureSettings
+from visualizer.export.figure_settings import (
+    MAX_DPI,
+    MIN_DPI,
+    FigureExtent,
+    FigurePaper,
+    FigureSettings,
+)
 from visualizer.export.formats import FORMATS, list_suffixes, unavailable_reason
 from visualizer.export.option_parsing import SIZE_PRESETS, parse_speed, parse_stage_range
 from visualizer.language.tokenizers import TokenizerKind
@@ -360,7 +366,7 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
             ),
         },
         "--dpi": {
-            "type": option_types.convert_dpi,
+            "type": option_types.integer_converter(MIN_DPI, MAX_DPI),
             "metavar": "N",
             "help": f"pixels per inch (default: {_FIGURE.dpi}, or the preset's)",
         },
@@ -405,14 +411,14 @@ LAB_COMMAND = "lab"
 
 def lab_parser() -> OptionParser:
     """Create the argument parser of ``lab``."""
-    create_parser = OptionParser(
+    parser = OptionParser(
         prog=f"attention-visualizer {LAB_COMMAND}",
         usage="%(prog)s [RUN]",
         description=(
             "Open the language lab: train small language models and watch attention form."
         ),
     )
-    create_parser.add_argument_group("Input").add_argument(
+    parser.add_argument_group("Input").add_argument(
         "folder", type=convert_run_folder, metavar="RUN", nargs="?", help="folder of a training run"
     )
-    return create_parser
+    return parser

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from msgspec.structs import replace
 
+from visualizer.attention.settings import SETTINGS_BY_NAME
 from visualizer.attention.spec import Device
 from visualizer.cli import option_types
 from visualizer.console import ConsoleProgress, print_message, write_output
@@ -62,6 +63,8 @@ with one process.
 """
 TORCHRUN_VARIABLES = {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}
 """Environment variables that torchrun sets in its processes."""
+_DROPOUT = SETTINGS_BY_NAME["dropout"]
+"""The dropout rate of an attention module, which has the same range."""
 _GROUPS = {
     "Model": {
         "model": "kind of model",
@@ -70,7 +73,7 @@ _GROUPS = {
         "heads": "number of heads per layer",
         "layers": "number of attention layers",
         "dropout": (
-            "dropout rate of attention weights and residual additions; at least 0 and less than 1"
+            f"dropout rate of attention weights and residual additions; {_DROPOUT.requirement}"
         ),
     },
     "Training": {
@@ -183,8 +186,10 @@ def _setting_option(name: str, help_text: str) -> dict[str, Any]:
     if name in SETTING_LIMITS:
         read = option_types.integer_converter(*SETTING_LIMITS[name])
         return {"type": read, "metavar": "N", "help": f"{help_text} (default: {default:,})"}
-    reads = option_types.convert_rate if name == "dropout" else option_types.convert_number
-    return {"type": reads, "metavar": "RATE", "help": f"{help_text} (default: {default:g})"}
+    convert: Callable[[str], float] = option_types.convert_number
+    if name == "dropout":
+        convert = option_types.setting_converter(_DROPOUT)
+    return {"type": convert, "metavar": "RATE", "help": f"{help_text} (default: {default:g})"}
 
 
 def first_option_error(options: argparse.Namespace) -> str:
