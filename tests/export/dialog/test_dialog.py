@@ -708,7 +708,7 @@ def test_an_export_can_be_called_off(
     going = threading.Event()
 
     def write(
-        snapshot: object, figure_settings: object, file: object, progress: object, page: object
+        page: object, snapshot: object, figure_settings: object, file: object, progress: object
     ) -> None:
         assert callable(progress)
         while not going.wait(0.01):  # not every call is shown

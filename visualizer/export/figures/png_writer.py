@@ -15,9 +15,8 @@ import numpy as np
 from PySide6.QtGui import QImage
 
 from visualizer.documents.embedded_document import PNG_KEYWORD, encode_png_text
-from visualizer.export.figure_settings import MM_PER_INCH, FigureExtent
+from visualizer.export.figure_settings import MM_PER_INCH
 from visualizer.export.figures.document_attachment import attach_to_png, document_to_attach
-from visualizer.export.figures.figure_page import lay_out_exact_page
 from visualizer.export.figures.panel_cells_picture import find_panel_cells
 from visualizer.export.figures.rasterization import render_page
 from visualizer.features.layer_overview.paint import paint_overview, uniform_cell_spacing
@@ -51,39 +50,28 @@ PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 
 def write_png(
+    page: FigurePage,
     snapshot: Snapshot,
     figure_settings: FigureSettings,
     file: BinaryIO,
     progress: Progress,
-    page: FigurePage | None = None,
 ) -> None:
     """Write a figure as PNG with its physical size and caption as metadata.
-
-    Parameters
-    ----------
-    page : FigurePage, optional
-        The figure's page, if it is already laid out.
 
     Raises
     ------
     InputError
         If it does not fit in memory.
     """
-    if figure_settings.extent is FigureExtent.CELLS:
-        _write_cells(snapshot, figure_settings, file, progress)
-        return
-    if page is None:
-        progress(0, 10)
-        page = lay_out_exact_page(snapshot, figure_settings, progress)
     image = render_page(page, figure_settings.dpi, part_of_progress(progress, 20, 60))
     attach_to_png(image, document_to_attach(snapshot, figure_settings))
     save_image(image, file, part_of_progress(progress, 60, 100))
 
 
-def _write_cells(
+def write_cells(
     snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
 ) -> None:
-    """Write a picture with one pixel per cell of a panel."""
+    """Write a PNG with one pixel per cell of a panel."""
     cells = find_panel_cells(snapshot, figure_settings)
     dots = round(figure_settings.dpi / MM_PER_INCH * 1000)
     texts = {"Title": cells.stage.title, "Description": describe_number_origin(snapshot.run)}
