@@ -331,7 +331,7 @@ def _validate_texts(text: str | Sequence[str], tokenizer: object) -> list[str]:
     for each in found:
         if not validate_string("text", each).strip():
             raise invalid_argument_error(
-                "text", ("a text with at least one character other than whitespace"), each
+                "text", "a text with at least one character other than whitespace", each
             )
         if len(each) > MAX_TEXT_CHARACTERS:  # counting its tokens would take minutes
             sentence = (

@@ -188,7 +188,7 @@ def validate_numbers(name: str, values: Any, dims: int = 2) -> np.ndarray:
     array = _as_array(name, values)
     if array.dtype.kind not in "iuf":
         raise InputError(
-            name, (f"{name} must contain numbers. It contains {_describe_dtype(array)}.")
+            name, f"{name} must contain numbers. It contains {_describe_dtype(array)}."
         )
     _check_shape(name, array, dims)
     with np.errstate(over="ignore"):
@@ -212,7 +212,7 @@ def validate_boolean_matrix(name: str, values: Any) -> np.ndarray:
     _check_shape(name, array, 2)
     if not ((array == 0) | (array == 1)).all():
         raise InputError(
-            name, (f"{name} must contain True and False, or 1 and 0. It contains other numbers.")
+            name, f"{name} must contain True and False, or 1 and 0. It contains other numbers."
         )
     return np.asarray(array == 1)
 

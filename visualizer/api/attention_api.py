@@ -106,9 +106,7 @@ def _check_stage_index(at: object, size: int) -> int | slice:
         place = int(at.__index__())
         if -size <= place < size:
             return place % size
-        raise InputError(
-            "stage", (f"There is no index {place}. Valid indices are 0 to {size - 1}.")
-        )
+        raise InputError("stage", f"There is no index {place}. Valid indices are 0 to {size - 1}.")
     sentence = (
         f"An index must be a whole number or a slice such as :10. It is {describe_value(at)}."
     )
@@ -344,7 +342,7 @@ class Attention:
         if trace.spec.heads == 1:
             place = {"head": 0, **place} if "head" in dims else place
         if place.keys() != {*axes, *dims}:
-            raise InputError("place", (f"The stage “{stage}” requires {', '.join(dims)}."))
+            raise InputError("place", f"The stage “{stage}” requires {', '.join(dims)}.")
         counts = ((axis, trace.count(axis)) for axis in axes)
         place = {
             dim: _check_index(dim, place[dim], size)
@@ -391,7 +389,7 @@ class Attention:
         trace = self.run.trace
         if settings.has_all_layers and trace.count("layer") < 2:
             raise InputError(
-                "all_layers", ("all_layers has no effect with a single layer. Remove it.")
+                "all_layers", "all_layers has no effect with a single layer. Remove it."
             )
         view = replace(
             self.view,
@@ -407,9 +405,7 @@ class Attention:
         if rows:
             view = replace(view, folds=frozenset())
             if not any("head" in trace.stage(name).dims for name in view.stages & {*self.stages}):
-                raise InputError(
-                    "heads", ("heads has no effect on stages without heads. Remove it.")
-                )
+                raise InputError("heads", "heads has no effect on stages without heads. Remove it.")
         check_layout(settings.extent, names, rows)
         return Figure(Snapshot(self.document, view, self.run), settings)
 
@@ -427,7 +423,7 @@ class Attention:
 def _check_index(name: str, at: object, size: int) -> int:
     index = validate_integer(name, at)
     if not 0 <= index < size:
-        raise InputError(name, (f"There is no {name} {index}. Valid indices are 0 to {size - 1}."))
+        raise InputError(name, f"There is no {name} {index}. Valid indices are 0 to {size - 1}.")
     return index
 
 

@@ -154,7 +154,7 @@ class Model:
         kept = _parse_kept_parts(layers, stages)
         if image is not None:
             if text is not None or second is not None:
-                raise InputError("image", ("text and image cannot be combined. Pass one of them."))
+                raise InputError("image", "text and image cannot be combined. Pass one of them.")
             if validate_bool("chat", chat):
                 raise InputError("chat", "chat has no effect with an image. Remove it.")
             return ModelAttention(self.opened.attend_image(validate_path("image", image), kept))
@@ -180,7 +180,7 @@ class Model:
         ]
         if second is not None:
             raise InputError(
-                "second", ("second cannot be combined with several texts. Pass one text at a time.")
+                "second", "second cannot be combined with several texts. Pass one text at a time."
             )
         runs = attend_texts(self.opened, texts, is_chat=is_chat, kept=kept)
         return tuple(map(ModelAttention, runs))

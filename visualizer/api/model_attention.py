@@ -288,7 +288,7 @@ class ModelAttention:
         if found is None:
             raise InputError(
                 "layer",
-                (f"There is no layer {describe_value(number)}. The layers are {self.layers}."),
+                f"There is no layer {describe_value(number)}. The layers are {self.layers}.",
             )
         return found
 

@@ -177,7 +177,7 @@ class Overview:
         """
         place = validate_path("path", path)
         if place.suffix.lower() != ".png":
-            raise InputError("path", ("The overview is a PNG. Use a name that ends in .png."))
+            raise InputError("path", "The overview is a PNG. Use a name that ends in .png.")
         atomic_file.write_atomically(place, lambda file: file.write(self.png))
 
     def _repr_png_(self) -> bytes:

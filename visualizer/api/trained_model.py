@@ -139,7 +139,7 @@ class TrainedModel:
         chance = 0 if seed is None else validate_integer("seed", seed)
         if not 0 <= chance <= MAX_SEED:
             raise InputError(
-                "seed", (f"seed must be at least 0 and at most 2,147,483,647. It is {chance:,}.")
+                "seed", f"seed must be at least 0 and at most 2,147,483,647. It is {chance:,}."
             )
         kept = None if top_k is None else validate_integer("top_k", top_k)
         sampling = Sampling(

@@ -29,7 +29,7 @@ from visualizer.session.document_builder import normalize_text
 from visualizer.storage.regular_file import open_regular_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import NoReturn
 
     from visualizer.attention.importers.file_contents import ArrayEntry, FileContents
@@ -124,13 +124,13 @@ def _takes_one_value(action: argparse.Action) -> bool:
 def convert_input_error(read: Callable[[str], Value]) -> Callable[[str], Value]:
     """Convert the `InputError` of a converter to an argparse error."""
 
-    def reads(text: str) -> Value:
+    def convert(text: str) -> Value:
         try:
             return read(text)
         except InputError as refused:
             raise argparse.ArgumentTypeError(refused.sentence) from refused
 
-    return reads
+    return convert
 
 
 def setting_converter(setting: Setting) -> Callable[[str], Any]:
@@ -192,12 +192,19 @@ def choice_converter(values: Sequence[str]) -> Callable[[str], str]:
     return read
 
 
-def choice_option_settings(values: Sequence[str], said: str) -> dict[str, Any]:
+def choice_option_settings(values: Iterable[str], help_text: str) -> dict[str, Any]:
     """Return the settings of an option that accepts the given names.
 
     The choices are used for shell completion; the type reports invalid names in a sentence.
     """
-    return {"type": choice_converter(values), "choices": values, "metavar": "NAME", "help": said}
+    names = [*values]
+    return {"type": choice_converter(names), "choices": names, "metavar": "NAME", "help": help_text}
+
+
+def listed_choice_option(values: Iterable[str], help_text: str, default: str) -> dict[str, Any]:
+    """Return the settings of an option whose help lists the names that it accepts."""
+    help_text = f"{help_text}: {', '.join(values)} (default: {default})"
+    return choice_option_settings(values, help_text)
 
 
 def format_names(names: NamedDescriptions) -> str:
@@ -222,7 +229,7 @@ def list_option_settings(lists: dict[str, Callable[[], NamedDescriptions]]) -> d
 
     words = " or ".join(filter(None, [", ".join([*lists][:-1]), [*lists][-1]]))
     return {
-        **choice_option_settings([*lists], f"list all {words}, one per line with a description"),
+        **choice_option_settings(lists, f"list all {words}, one per line with a description"),
         "action": ListNames,
         "metavar": "WHAT",
     }

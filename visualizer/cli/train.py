@@ -72,9 +72,7 @@ _GROUPS = {
         "width": "embedding size",
         "heads": "number of heads per layer",
         "layers": "number of attention layers",
-        "dropout": (
-            f"dropout rate of attention weights and residual additions; {_DROPOUT.requirement}"
-        ),
+        "dropout": "dropout rate of attention weights and residual additions",
     },
     "Training": {
         "steps": "total number of training steps",
@@ -148,7 +146,7 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
     run.add_argument(
         "--preset",
         **option_types.choice_option_settings(
-            [*_PRESETS],
+            _PRESETS,
             (
                 "preset to start from; the other options modify it: "
                 f"{', '.join(_PRESETS)}; see --list presets"
@@ -157,21 +155,17 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
     )
     run.add_argument(
         "--tokenizer",
-        **option_types.choice_option_settings(
-            [*TokenizerKind],
-            (
-                f"tokens to split the text into: {', '.join(TokenizerKind)} (default: words "
-                "for world, otherwise characters)"
-            ),
+        **option_types.listed_choice_option(
+            TokenizerKind,
+            "tokens to split the text into",
+            "words for world, otherwise characters",
         ),
     )
     run.add_argument(
         "--size",
         type=option_types.integer_converter(*SETTING_LIMITS["size"]),
         metavar="N",
-        help=(
-            f"approximate number of tokens of a generated text (default: {CorpusSource().size:,})"
-        ),
+        help=f"approximate number of tokens of a generated text (default: {CorpusSource().size:,})",
     )
 
 
@@ -179,16 +173,14 @@ def _setting_option(name: str, help_text: str) -> dict[str, Any]:
     """Return the arguments of the option for a training setting."""
     default = getattr(TrainingSettings(), name)
     if name in _CHOICES:
-        values = [*_CHOICES[name]]
-        return option_types.choice_option_settings(
-            values, f"{help_text}: {', '.join(values)} (default: {default})"
-        )
+        return option_types.listed_choice_option(_CHOICES[name], help_text, default)
     if name in SETTING_LIMITS:
         read = option_types.integer_converter(*SETTING_LIMITS[name])
         return {"type": read, "metavar": "N", "help": f"{help_text} (default: {default:,})"}
     convert: Callable[[str], float] = option_types.convert_number
     if name == "dropout":
         convert = option_types.setting_converter(_DROPOUT)
+        help_text = f"{help_text}; {_DROPOUT.requirement}"
     return {"type": convert, "metavar": "RATE", "help": f"{help_text} (default: {default:g})"}
 
 
@@ -198,10 +190,9 @@ def first_option_error(options: argparse.Namespace) -> str:
     if options.resume:
         if options.source or options.out:
             return "--resume cannot be combined with SOURCE or --out."
-        is_for_new = (
-            f"--{next(iter(given), '')} cannot be combined with --resume. Remove one of them."
-        )
-        return is_for_new if given else ""
+        if given:
+            return f"--{given[0]} cannot be combined with --resume. Remove one of them."
+        return ""
     if not options.source:
         generated = ", ".join(_GENERATED)
         return f"the following argument is required: SOURCE, a text file or one of {generated}"

@@ -53,7 +53,7 @@ class FigureSize(Struct, frozen=True):
         sides = (width,) if height is None else (width, height)
         if not all(MIN_SIDE_MM <= side <= MAX_SIDE_MM for side in sides):
             limits = f"{MIN_SIDE_MM:g} mm to {MAX_SIDE_MM / 1000:g} m"
-            raise InputError("size", (f"The width and height of a figure must be {limits}."))
+            raise InputError("size", f"The width and height of a figure must be {limits}.")
         return width, height
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from visualizer.documents.document_file import document_bytes, write_document
 from visualizer.errors import InputError, is_out_of_memory
-from visualizer.export.data import data_writers, exported_matrices
+from visualizer.export.data import data_writers
+from visualizer.export.data.exported_matrices import shown_matrices
 from visualizer.export.export_settings import CELL_FORMAT
 from visualizer.export.figure_settings import FigureExtent, resolve_figure_view
 from visualizer.export.figures.document_attachment import document_to_attach
@@ -25,7 +26,6 @@ from visualizer.export.formats import format_of, list_suffixes, unavailable_reas
 from visualizer.optional_packages import PACKAGE_FIELD as MISSING_PACKAGE
 from visualizer.progress import Progress, no_progress, part_of_progress
 from visualizer.storage import atomic_file
-from visualizer.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -87,7 +87,7 @@ def _write_table(
     file: BinaryIO,
     progress: Progress,
 ) -> None:
-    matrices = exported_matrices.shown_matrices(resolve_figure_view(snapshot, figure_settings))
+    matrices = shown_matrices(resolve_figure_view(snapshot, figure_settings))
     write(snapshot.run, matrices, file, progress)
 
 
@@ -95,7 +95,7 @@ def _write_json(
     snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
 ) -> None:
     document = document_bytes(snapshot.document_with_data, snapshot.view)
-    data_writers.write_json(snapshot.run, __version__, file, progress, document)
+    data_writers.write_json(snapshot.run, file, progress, document)
 
 
 def _write_safetensors(
