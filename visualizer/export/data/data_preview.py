@@ -90,8 +90,8 @@ def _mean_prefix_length(run: Run, sheet: ExportMatrix) -> float:
     names = len(f"{sheet.name(run)},{sheet.fold or sheet.head},{leading},,,,,\r")
     counts = len(str(len(rows))) + len(str(len(columns)))
     tokens = (*rows, *(columns if sheet.has_keys(run) else ()))
-    words = len("".join(tokens).encode("utf-8", "replace")) / len(tokens)
-    return names + counts + words * (2 if sheet.has_keys(run) else 1)
+    label_bytes = len("".join(tokens).encode("utf-8", "replace")) / len(tokens)
+    return names + counts + label_bytes * (2 if sheet.has_keys(run) else 1)
 
 
 def _format_csv_row(numbers: np.ndarray) -> str:

@@ -83,12 +83,12 @@ def _tidy_lines(
     row_labels, column_labels = (list(map(escape_formula, labels)) for labels in sheet.labels(run))
     tokens = column_labels if sheet.has_keys(run) else [""] * len(column_labels)
     head = sheet.fold or ("" if sheet.head is None else str(sheet.head + 1))
-    place = (sheet.name(run), head, *map(str, sheet.leading_numbers(run)))
+    position = (sheet.name(run), head, *map(str, sheet.leading_numbers(run)))
     rows, column_numbers = sheet.numbers(run)
     columns = [str(column + 1) for column in column_numbers]
     for row, label, numbers in zip(rows, row_labels, sheet.iterate_rows(run), strict=True):
         for column, token, value in zip(columns, tokens, format_exact_row(numbers), strict=True):
-            yield (*place, str(row + 1), column, label, token, value)
+            yield (*position, str(row + 1), column, label, token, value)
         counter()
 
 
@@ -158,9 +158,9 @@ def spec_to_json(spec: AttentionSpec) -> dict[str, object]:
     Enum values are their names, the user's matrices are lists of rows (Booleans as 0 and 1), and
     the user's weights are such lists by name.
     """
-    found = {name: _to_plain_value(getattr(spec, name)) for name in spec.__struct_fields__}
-    found["own_weights"] = {name: _to_plain_value(matrix) for name, matrix in spec.own_weights}
-    return found
+    fields = {name: _to_plain_value(getattr(spec, name)) for name in spec.__struct_fields__}
+    fields["own_weights"] = {name: _to_plain_value(matrix) for name, matrix in spec.own_weights}
+    return fields
 
 
 def _to_plain_value(value: object) -> object:
@@ -334,8 +334,8 @@ def mask_names(run: Run) -> tuple[str, ...]:
     spec = run.trace.spec
     if spec.mask is MaskKind.NONE and mechanism_of(spec) not in _MASKED:
         return ()
-    before = (name.partition("W_query")[0] for name in weight_names(run) if "W_query" in name)
-    return tuple(f"{module}mask" for module in dict.fromkeys(before)) or ("mask",)
+    modules = (name.partition("W_query")[0] for name in weight_names(run) if "W_query" in name)
+    return tuple(f"{module}mask" for module in dict.fromkeys(modules)) or ("mask",)
 
 
 def mask_buffer(run: Run) -> np.ndarray:

@@ -88,42 +88,42 @@ class ExportDialog(QDialog):
         for _, formats in groupby(FORMATS, key=lambda one: one.kind):
             if self.format.count():
                 self.format.insertSeparator(self.format.count())
-            for each in formats:
-                self._add_format(each)
+            for format_ in formats:
+                self._add_format(format_)
         self.format.setAccessibleName("Format")
         self.format.setSizeAdjustPolicy(SHRINKING_POLICY)
         self.format.view().setMinimumWidth(self.format.view().sizeHintForColumn(0) + 8)
-        first = QFormLayout()
+        format_form = QFormLayout()
         label = PlainLabel("&Format")
         label.setBuddy(self.format)
-        first.addRow(label, self.format)
-        first.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
-        _align_forms(first, self.figure.form, self.film.form)
+        format_form.addRow(label, self.format)
+        format_form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+        _align_forms(format_form, self.figure.form, self.film.form)
         self.figure.show_size_of_all_layers(max_layer_bytes(self.snapshot.run))
-        for said in (self.size_, self.problem):
-            said.setWordWrap(True)
+        for text in (self.size_, self.problem):
+            text.setWordWrap(True)
         self.size_.setProperty("role", "quiet")
         self.problem.setProperty("role", "warning")
-        self._lay_out(first)
+        self._lay_out(format_form)
 
-    def _add_format(self, each: ExportFormat) -> None:
+    def _add_format(self, format_: ExportFormat) -> None:
         """Add a format; if it is not available, disable it and show the reason."""
-        lacking = unavailable_reason(each.suffix)
-        words = f"{each.suffix[1:].upper()}: {each.words}"
-        self.format.addItem(f"{words}. {lacking}" if lacking else words, each.suffix)
-        if lacking:
+        reason = unavailable_reason(format_.suffix)
+        label = f"{format_.suffix[1:].upper()}: {format_.words}"
+        self.format.addItem(f"{label}. {reason}" if reason else label, format_.suffix)
+        if reason:
             model = self.format.model()
             assert isinstance(model, QStandardItemModel)
             model.item(self.format.count() - 1).setEnabled(False)
 
-    def _lay_out(self, first: QFormLayout) -> None:
+    def _lay_out(self, format_form: QFormLayout) -> None:
         options = QVBoxLayout()
-        options.addLayout(first)
+        options.addLayout(format_form)
         options.addWidget(self._make_scroll_area(self._build_options()), 1)
         right = QVBoxLayout()
         right.addWidget(self.pane, 1)
-        for said in (self.size_, self.film.description, self.problem):
-            right.addWidget(said)
+        for text in (self.size_, self.film.description, self.problem):
+            right.addWidget(text)
         both = QHBoxLayout()
         both.setSpacing(16)
         both.addLayout(options)
@@ -205,14 +205,14 @@ class ExportDialog(QDialog):
     def _ask_for_frame(self, animation: AnimationFrames, frame: int) -> None:
         self._previewer.ask(self.pane.frame_renderer(animation, frame))
 
-    def show_preview(self, made: ExportPreview) -> None:
+    def show_preview(self, preview: ExportPreview) -> None:
         """Show a preview."""
-        self.pane.show_preview(made, self._theme)
-        self.size_.setText(made.said)
-        self.figure.show_small_text(made.small_text)
+        self.pane.show_preview(preview, self._theme)
+        self.size_.setText(preview.said)
+        self.figure.show_small_text(preview.small_text)
         self._show_problem(unavailable_reason(self.settings.suffix))
-        if made.animation and not app_settings.is_motion_reduced() and not self._is_over:
-            self.film_player.resume(made.animation, self.settings.look.film.loops)
+        if preview.animation and not app_settings.is_motion_reduced() and not self._is_over:
+            self.film_player.resume(preview.animation, self.settings.look.film.loops)
 
     def stop(self) -> None:
         """Stop all background work for the preview."""
@@ -227,8 +227,10 @@ class ExportDialog(QDialog):
 
     def _show_problem(self, problem: str) -> None:
         self.problem.setText(problem)
-        is_told = self.film.description.isVisible() and self.film.description.text() == problem
-        self.problem.setVisible(bool(problem) and not is_told)
+        is_already_shown = (
+            self.film.description.isVisible() and self.film.description.text() == problem
+        )
+        self.problem.setVisible(bool(problem) and not is_already_shown)
         self._is_refused = bool(problem)
         self._update_buttons()
 
@@ -239,9 +241,9 @@ class ExportDialog(QDialog):
 
     def _update_buttons(self) -> None:
         kind = self.settings.format.kind
-        is_right = not self.figure.is_invalid and not self._is_refused
-        self.save.setEnabled(self._can_write and is_right)
-        self.copy.setEnabled(self._can_write and is_right and kind is FormatKind.FIGURE)
+        is_valid = not self.figure.is_invalid and not self._is_refused
+        self.save.setEnabled(self._can_write and is_valid)
+        self.copy.setEnabled(self._can_write and is_valid and kind is FormatKind.FIGURE)
 
     # ------------------------------------------------------------------ choosing
 
