@@ -235,8 +235,8 @@ def _check_shape(name: str, array: np.ndarray, dims: int) -> None:
     if array.ndim != dims or not array.size:
         shape = " × ".join(map(str, array.shape)) or "a single number"
         shape = f"a vector of {shape} numbers" if array.ndim == 1 else shape
-        takes = "a matrix" if dims == 2 else "a vector"
-        raise InputError(name, f"{name} must be {takes}. It is {shape}.")
+        requirement = "a matrix" if dims == 2 else "a vector"
+        raise InputError(name, f"{name} must be {requirement}. It is {shape}.")
     if array.size > MAX_MATRIX_ELEMENTS:
         sentence = (
             f"{name} must have at most {MAX_MATRIX_ELEMENTS:,} numbers. It has {array.size:,}."
@@ -336,11 +336,11 @@ def _word_argument(field: str, value: object) -> str:
 
 
 def _check_weights(spec: AttentionSpec) -> None:
-    read = used_weight_names(spec)
+    used = used_weight_names(spec)
     for name, _ in spec.own_weights:
-        if name not in read:
-            has = f"It uses {', '.join(read)}" if read else "It has no weights"
-            sentence = f"weights contains “{name}”, which this module does not use. {has}."
+        if name not in used:
+            uses = f"It uses {', '.join(used)}" if used else "It has no weights"
+            sentence = f"weights contains “{name}”, which this module does not use. {uses}."
             raise InputError("weights", sentence)
 
 

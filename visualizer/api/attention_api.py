@@ -88,7 +88,7 @@ def check_index(trace: Trace, stage: str, index: Sequence[object]) -> tuple[str,
     if len(index) > len(sizes):
         dims = ", ".join((*trace.axes, *trace.stage(stage).dims))
         raise InputError("stage", f"“{stage}” has {len(sizes)} axes: {dims}.")
-    part = tuple(_check_stage_index(at, size) for at, size in zip(index, sizes, strict=False))
+    part = tuple(_check_stage_index(*pair) for pair in zip(index, sizes, strict=False))
     if trace.cached_stage(stage).is_blockwise:
         _check_size(trace, stage, part)
     return stage, part
@@ -121,14 +121,14 @@ def _check_size(trace: Trace, stage: str, part: Index) -> None:
         for at, size in zip(part, sizes, strict=False)
     ]
     counts += sizes[len(part) :]
-    cell = trace.read(stage, (0,) * len(sizes)).itemsize
-    count = math.prod(counts) * cell
+    itemsize = trace.read(stage, (0,) * len(sizes)).itemsize
+    count = math.prod(counts) * itemsize
     if count <= MAX_READ_BYTES:
         return
-    whole = " × ".join(f"{each:,}" for each in counts)
-    index = "0, " * (len(sizes) - 2) + f":{max(1, MAX_READ_BYTES // (cell * sizes[-1]))}"
+    shape = " × ".join(f"{each:,}" for each in counts)
+    index = "0, " * (len(sizes) - 2) + f":{max(1, MAX_READ_BYTES // (itemsize * sizes[-1]))}"
     sentence = (
-        f"The text is long, and this part of “{stage}” has {whole} numbers, which take "
+        f"The text is long, and this part of “{stage}” has {shape} numbers, which take "
         f"{format_size(count)}. Read at most {format_size(MAX_READ_BYTES)} at once, such as "
         f'attention["{stage}", {index}]; `explain` and `figure` take any text.'
     )
@@ -216,10 +216,10 @@ def load(path: str | Path) -> Any:
     InputError
         If the file or folder cannot be opened, or its content cannot be computed.
     """
-    place = validate_path("path", path)
-    if _is_folder(place):
-        return trained_model(place)
-    saved, notice = open_as_document(place, Document())
+    location = validate_path("path", path)
+    if _is_folder(location):
+        return trained_model(location)
+    saved, notice = open_as_document(location, Document())
     run, view = restore_document(saved, run_document)
     return _issue_notices(Attention(saved.document, view, run), notice)
 
@@ -429,8 +429,10 @@ def _check_index(name: str, at: object, size: int) -> int:
 
 def validate_stage_names(stages: str | Iterable[str]) -> frozenset[str]:
     """Validate the name of a stage, or several names."""
-    takes = "the name of a stage or a list of names"
-    found = [stages] if isinstance(stages, str) else validate_sequence("stages", takes, stages)
+    requirement = "the name of a stage or a list of names"
+    found = (
+        [stages] if isinstance(stages, str) else validate_sequence("stages", requirement, stages)
+    )
     names = (validate_string("stages", name, "a list of names") for name in found)
     return check_stages([name[:MAX_QUOTED_NAME_LENGTH] for name in names])
 

@@ -162,11 +162,13 @@ class Model:
             raise InputError("text", "A text or an image is required.")
         if not isinstance(text, str):
             return self._attend_each(text, second, kept, is_chat=validate_bool("chat", chat))
-        given, is_chat = (
+        second_text, is_chat = (
             None if second is None else validate_string("second", second),
             validate_bool("chat", chat),
         )
-        runs = self.opened.attend(validate_string("text", text), given, is_chat=is_chat, kept=kept)
+        runs = self.opened.attend(
+            validate_string("text", text), second_text, is_chat=is_chat, kept=kept
+        )
         return ModelAttention(runs)
 
     def _attend_each(
@@ -264,15 +266,15 @@ class Model:
         InputError
             As `ablate`; also if a query would have no key left.
         """
-        given, count = validate_string("text", text), validate_integer("most", most)
+        validated_text, count = validate_string("text", text), validate_integer("most", most)
         cells: dict[LayerAndHead, list[tuple[int, int]]] = {}
-        tokens = len(self.opened.inputs(given)[1])
+        tokens = len(self.opened.inputs(validated_text)[1])
         for layer, head, query, key in _parse_edges(edges):
             if not (0 <= query < tokens and 0 <= key < tokens):
                 sentence = f"There is no query {query} or key {key} in this text."
                 raise InputError("edges", sentence)
             cells.setdefault((layer, head), []).append((query, key))
-        logs = self.opened.next_token_log_probabilities(given, None, cells)
+        logs = self.opened.next_token_log_probabilities(validated_text, None, cells)
         return self.opened.top_tokens(logs, count)
 
     def _predict_with_edits(

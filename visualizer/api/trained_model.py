@@ -136,27 +136,27 @@ class TrainedModel:
                     f"{MAX_GENERATED_TOKENS:,}. It is {count:,}."
                 ),
             )
-        chance = 0 if seed is None else validate_integer("seed", seed)
-        if not 0 <= chance <= MAX_SEED:
+        random_seed = 0 if seed is None else validate_integer("seed", seed)
+        if not 0 <= random_seed <= MAX_SEED:
             raise InputError(
-                "seed", f"seed must be at least 0 and at most 2,147,483,647. It is {chance:,}."
+                "seed", f"seed must be at least 0 and at most 2,147,483,647. It is {random_seed:,}."
             )
-        kept = None if top_k is None else validate_integer("top_k", top_k)
+        candidates = None if top_k is None else validate_integer("top_k", top_k)
         sampling = Sampling(
             1.0 if temperature is None else validate_number("temperature", temperature),
-            kept,
+            candidates,
             1.0 if top_p is None else validate_number("top_p", top_p),
         )
         with rename_error_fields({"text": "prompt"}):
             check_sampling(sampling)
             others = {"seed": seed, "temperature": temperature, "top_p": top_p}
-            idle = [name for name, given in others.items() if given is not None]
-            if kept == 1 and idle:
+            unused = [name for name, given in others.items() if given is not None]
+            if candidates == 1 and unused:
                 sentence = (
-                    f"{idle[0]} has no effect with top_k=1, which leaves one token. Remove it."
+                    f"{unused[0]} has no effect with top_k=1, which leaves one token. Remove it."
                 )
-                raise InputError(idle[0], sentence)
-            return generate(self.saved, start, count, chance, sampling)
+                raise InputError(unused[0], sentence)
+            return generate(self.saved, start, count, random_seed, sampling)
 
 
 def trained_model(folder: Path) -> TrainedModel:

@@ -152,8 +152,8 @@ def generate(arguments: Sequence[str]) -> int:
 
 def _parse_folder(text: str) -> Path:
     """Convert an argument to the folder of a model or a run."""
-    found = option_types.convert_path(text)
-    return found if is_model_folder(found) else option_types.convert_run_folder(text)
+    path = option_types.convert_path(text)
+    return path if is_model_folder(path) else option_types.convert_run_folder(text)
 
 
 def _write_text_of_model(options: argparse.Namespace, sampling: Sampling) -> None:

@@ -148,7 +148,11 @@ def _find_contradiction(options: argparse.Namespace) -> str | None:
 
 def _find_colour_map_conflict(options: argparse.Namespace) -> str | None:
     for kind in MapKind:
-        of_kind = [each.id for each in maps_of_kind(kind) if each.id in (options.colour_map or ())]
+        of_kind = [
+            colour_map.id
+            for colour_map in maps_of_kind(kind)
+            if colour_map.id in (options.colour_map or ())
+        ]
         if len(of_kind) > 1:
             conflict = f"'{of_kind[0]}' and '{of_kind[1]}' are both {kind.value} colour maps"
             return f"argument --colour-map: {conflict}. Remove one of them."
@@ -175,8 +179,8 @@ def _find_standard_output_error(options: argparse.Namespace) -> str | None:
     for name in ("layer", "text_shown"):
         if option_value(options, name) == ALL_OPTION:
             return f"argument {option_name(name)}: {SEVERAL_FILES_ERROR}"
-    found = format_of(f".{options.format}")
-    if found and not is_text_format(found) and sys.stdout.isatty():
+    format_ = format_of(f".{options.format}")
+    if format_ and not is_text_format(format_) and sys.stdout.isatty():
         return (
             f"argument --export: {options.format.upper()} is a binary format and "
             "cannot be written to a terminal. Redirect standard output, or specify a "
@@ -188,8 +192,8 @@ def _find_standard_output_error(options: argparse.Namespace) -> str | None:
 def _find_missing_package(options: argparse.Namespace) -> str | None:
     """Return an error if a format needs a package that is not installed, before computing."""
     for path in options.export or ():
-        found = export_format(path, options)
-        if found and (missing := unavailable_reason(found.suffix)):
+        format_ = export_format(path, options)
+        if format_ and (missing := unavailable_reason(format_.suffix)):
             return f"argument --export: {missing}"
     return None
 

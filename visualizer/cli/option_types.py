@@ -92,17 +92,17 @@ class OptionParser(argparse.ArgumentParser):
 
     def _reject_repetitions(self, given: Sequence[str]) -> None:
         """Reject a repeated single-value option; argparse would silently use the last value."""
-        before: dict[argparse.Action, str] = {}
+        used_names: dict[argparse.Action, str] = {}
         for argument in itertools.takewhile(lambda one: one != "--", given):
             name = argument.partition("=")[0]
             action = self._option_string_actions.get(name)
             if action is None or not _takes_one_value(action):
                 continue
-            if (other := before.get(action)) == name:
+            if (earlier := used_names.get(action)) == name:
                 self.error(f"argument {name}: can be given only once")
-            if other:
-                self.error(f"argument {name}: not allowed with argument {other}")
-            before[action] = name
+            if earlier:
+                self.error(f"argument {name}: not allowed with argument {earlier}")
+            used_names[action] = name
 
     def _suggest_option(self, argument: str) -> str:
         if not argument.startswith("-"):
@@ -257,8 +257,8 @@ def read_text_option(name: str) -> str:
         reason = system_error_reason(error)
         raise argparse.ArgumentTypeError(f"cannot read '{name}': {reason}") from error
     except UnicodeDecodeError as error:
-        at = f"byte {error.start + 1:,} is invalid"
-        raise invalid_value(name, f"must be a UTF-8 text; {at}") from error
+        position = f"byte {error.start + 1:,} is invalid"
+        raise invalid_value(name, f"must be a UTF-8 text; {position}") from error
     if len(content) > MAX_TEXT_FILE_BYTES:
         raise invalid_value(name, f"must be at most {MAX_TEXT_FILE_BYTES // 2**20} MiB")
     if not text or text.isspace():
@@ -278,14 +278,14 @@ def _read_limited_file(name: str) -> bytes:
 
 def convert_path(name: str) -> Path:
     """Validate a path, whether or not it exists."""
-    found = Path(name)
+    path = Path(name)
     try:
         with suppress(FileNotFoundError, NotADirectoryError):
-            (found / CONFIG_FILE).stat()
+            (path / CONFIG_FILE).stat()
     except OSError as error:  # such as a name that is too long, or a folder without access
         reason = system_error_reason(error)
         raise argparse.ArgumentTypeError(f"cannot open '{name}': {reason}") from error
-    return found
+    return path
 
 
 def convert_run_folder(name: str) -> Path:
@@ -350,8 +350,8 @@ def list_weights(name: str) -> FileContents:
     """
     contents = _list_arrays(name)
     if not (_has_only_own_weights(contents) or contains_module(contents)):
-        takes = f"Name the arrays {', '.join(OWN_LAYERS)}, or save a module's state_dict."
-        raise _open_error(f"“{Path(name).name}” does not contain weights. {contents.said} {takes}")
+        advice = f"Name the arrays {', '.join(OWN_LAYERS)}, or save a module's state_dict."
+        raise _open_error(f"“{Path(name).name}” does not contain weights. {contents.said} {advice}")
     return contents
 
 
@@ -360,8 +360,8 @@ def read_own_weights(contents: FileContents) -> tuple[tuple[str, NumberMatrix], 
     if not _has_only_own_weights(contents):
         return ()
     entries = {entry.name: entry for entry in contents.entries}
-    found = [(name, entries[name]) for name in _OWN if name in entries]
-    return tuple((name, _read_matrix(_as_matrix(name, entry))) for name, entry in found)
+    own_entries = [(name, entries[name]) for name in _OWN if name in entries]
+    return tuple((name, _read_matrix(_as_matrix(name, entry))) for name, entry in own_entries)
 
 
 def _has_only_own_weights(contents: FileContents) -> bool:
@@ -384,8 +384,8 @@ def _single_matrix_entry(name: str) -> ArrayEntry:
 def _as_matrix(name: str, entry: ArrayEntry) -> ArrayEntry:
     if len(entry.shape) != 2 or not 0 < np.prod(entry.shape, dtype=float) <= MAX_ELEMENTS:
         shape = " × ".join(f"{size:,}" for size in entry.shape) or "a single number"
-        takes = f"must be a matrix with at most {MAX_ELEMENTS:,} numbers"
-        raise _open_error(f"“{name}” {takes}. It is {shape}.")
+        requirement = f"must be a matrix with at most {MAX_ELEMENTS:,} numbers"
+        raise _open_error(f"“{name}” {requirement}. It is {shape}.")
     return entry
 
 

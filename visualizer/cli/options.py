@@ -88,9 +88,9 @@ def _describe_format(each: ExportFormat) -> str:
 def list_presets() -> NamedDescriptions:
     """List the size presets."""
     return [
-        (name, (f"{_describe_size(one.width_mm, one.height_mm)}, {one.dpi} dpi, "
-f"{PAPER_LABELS[one.paper].lower()}"))
-        for name, one in SIZE_PRESETS.items()
+        (name, (f"{_describe_size(preset.width_mm, preset.height_mm)}, {preset.dpi} dpi, "
+f"{PAPER_LABELS[preset.paper].lower()}"))
+        for name, preset in SIZE_PRESETS.items()
     ]  # fmt: skip
 
 
@@ -230,9 +230,11 @@ def _setting_option(name: str) -> dict[str, Any]:
 
 def _needs(setting: Setting) -> str:
     """Return the options that a setting needs to have an effect."""
-    needed = [each.violation(format_option) for each in setting.where]
-    found = [words.removeprefix("without ") for words in needed if words.startswith("without ")]
-    return f"; requires {' and '.join(found)}" if found else ""
+    violations = [each.violation(format_option) for each in setting.where]
+    required = [
+        words.removeprefix("without ") for words in violations if words.startswith("without ")
+    ]
+    return f"; requires {' and '.join(required)}" if required else ""
 
 
 SETTING_GROUPS: dict[str, tuple[str, ...]] = {

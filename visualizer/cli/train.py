@@ -230,8 +230,8 @@ def build_settings(options: argparse.Namespace) -> TrainingSettings:
 def _given_options(options: argparse.Namespace) -> dict[str, Any]:
     settings = (name for names in _GROUPS.values() for name in names)
     names = ("preset", *settings, "size", "tokenizer")
-    found = {name: getattr(options, name) for name in names}
-    return {name: value for name, value in found.items() if value is not None}
+    values = {name: getattr(options, name) for name in names}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _parse_source(source: str) -> CorpusSource:
@@ -423,12 +423,12 @@ def _train_until_stopped(
         running.save()
 
 
-def _describe_progress(running: TrainingRun, pace: TrainingSpeed) -> str:
+def _describe_progress(running: TrainingRun, training_speed: TrainingSpeed) -> str:
     from visualizer.language.training_progress import TrainingProgress
 
     last, settings = running.collect_rows()[-1], running.settings
     tokens = (settings.steps - running.step) * settings.batch * settings.block
-    speed = (pace.tokens_per_second, pace.estimate_seconds(tokens))
+    speed = (training_speed.tokens_per_second, training_speed.estimate_seconds(tokens))
     step, *others = TrainingProgress(running.step, settings.steps, last.rate, *speed).facts
     return ", ".join((step, f"loss {last.training:.3f}", *others))
 
@@ -483,15 +483,15 @@ def train_together(train: Callable[[DistributedProcessGroup], int]) -> int:
 
 def _join_group() -> DistributedProcessGroup:
     """Wait for the other processes; Ctrl+C exits at once, which Python's handler does not."""
-    before = signal.getsignal(signal.SIGINT)
-    if before is not signal.SIG_IGN:
+    previous_handler = signal.getsignal(signal.SIGINT)
+    if previous_handler is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         from visualizer.language.process_group import DistributedProcessGroup
 
         return DistributedProcessGroup()
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, previous_handler)
 
 
 def _follow_first_process(group: DistributedProcessGroup) -> int:

@@ -218,5 +218,5 @@ def _choose_stage(resolved: ResolvedView) -> str:
     """Return the stage of the single panel: the pinned cell's, else the last weights."""
     if resolved.pinned:
         return resolved.pinned.stage
-    shown = resolved.shown_stages
-    return ([stage.name for stage in shown if stage.is_weights] or [shown[-1].name])[-1]
+    stages = resolved.shown_stages
+    return ([stage.name for stage in stages if stage.is_weights] or [stages[-1].name])[-1]

@@ -89,14 +89,14 @@ class FilmPlan(Struct, frozen=True):
     def durations(self, unit_ms: int = 1) -> tuple[int, ...]:
         """Return the duration of each frame in time units."""
         steps = iter(durations(len(self.steps), self.ms, unit_ms))
-        durations_, motion_units = [], 0
+        frame_durations, motion_units = [], 0
         for frame in self.frames:
             is_moving = frame.motion_progress is not None
-            durations_.append(
+            frame_durations.append(
                 MOTION_FRAME_MS // unit_ms if is_moving else next(steps) - motion_units
             )
-            motion_units = motion_units + durations_[-1] if is_moving else 0
-        return tuple(durations_)
+            motion_units = motion_units + frame_durations[-1] if is_moving else 0
+        return tuple(frame_durations)
 
 
 def durations(count: int, ms: float, unit_ms: int) -> tuple[int, ...]:

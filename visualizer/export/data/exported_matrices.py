@@ -225,8 +225,8 @@ def shown_matrices(resolved: ResolvedView) -> tuple[ExportMatrix, ...]:
 
 def _stage_matrices(resolved: ResolvedView, stage: Stage) -> Iterator[ExportMatrix]:
     rows, columns = _select_cells(resolved, stage)
-    for whole in _whole_matrices(resolved, stage):
-        yield replace(whole, visible_rows=rows, visible_columns=columns)
+    for matrix in _whole_matrices(resolved, stage):
+        yield replace(matrix, visible_rows=rows, visible_columns=columns)
 
 
 def _select_cells(resolved: ResolvedView, stage: Stage) -> tuple[tuple[range, ...], range | None]:

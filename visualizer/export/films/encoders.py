@@ -49,8 +49,8 @@ class FramePatch(Struct, frozen=True, eq=False):
     @property
     def rgba(self) -> np.ndarray:
         """The pixels as bytes, [row, column, channel]; unchanged ones are transparent."""
-        words = np.where(self.is_new, self.values << np.uint32(8) | np.uint32(0xFF), 0)
-        return words.astype(">u4").view(np.uint8).reshape(*words.shape, 4)
+        pixels = np.where(self.is_new, self.values << np.uint32(8) | np.uint32(0xFF), 0)
+        return pixels.astype(">u4").view(np.uint8).reshape(*pixels.shape, 4)
 
 
 def find_changed_rectangle(before: np.ndarray | None, after: np.ndarray) -> FramePatch:
@@ -149,14 +149,14 @@ class ColourPalette:
 
     def entries(self, words: np.ndarray) -> np.ndarray:
         """Return the index of the nearest colour for each pixel."""
-        found: np.ndarray = self._nearest[words]
-        is_unknown = found == MAX_COLOURS
+        indices: np.ndarray = self._nearest[words]
+        is_unknown = indices == MAX_COLOURS
         if is_unknown.any():
             unknown = np.unique(words[is_unknown])
             for part in np.array_split(unknown, len(unknown) // 4096 + 1):
                 self._nearest[part] = self._find_nearest(part)
-            found = self._nearest[words]
-        return found
+            indices = self._nearest[words]
+        return indices
 
     def _find_nearest(self, words: np.ndarray) -> np.ndarray:
         differences = _split_channels(words)[:, None] - _split_channels(self.colours)
@@ -176,10 +176,10 @@ def _count_colours(pictures: Iterable[np.ndarray]) -> tuple[np.ndarray, np.ndarr
         starts = np.concatenate([[0], np.flatnonzero(words[1:] != words[:-1]) + 1])  # of runs
         colours.append(words[starts])
         counts.append(np.diff(np.append(starts, len(words))))
-    found, which = np.unique(np.concatenate(colours), return_inverse=True)
-    total = np.bincount(which, np.concatenate(counts))
+    unique_colours, indices = np.unique(np.concatenate(colours), return_inverse=True)
+    total = np.bincount(indices, np.concatenate(counts))
     order = np.argsort(-total, kind="stable")
-    return found[order], total[order]
+    return unique_colours[order], total[order]
 
 
 def _choose_colours(colours: np.ndarray, counts: np.ndarray) -> np.ndarray:

@@ -89,8 +89,8 @@ def check_film_size(figure_settings: FigureSettings) -> None:
     height = round((figure_settings.height or 0) * ratio)
     if max(width, height) > MAX_SIDE_PX:
         size = f"{width:,} × {height:,}" if height else f"{width:,} pixels wide"
-        most = f"An animation must be at most {MAX_SIDE_PX:,} pixels wide and high. It is {size}."
-        raise InputError("size", f"{most} Choose a smaller size.")
+        limit = f"An animation must be at most {MAX_SIDE_PX:,} pixels wide and high. It is {size}."
+        raise InputError("size", f"{limit} Choose a smaller size.")
 
 
 def _played_view(snapshot: Snapshot, figure_settings: FigureSettings) -> View:
@@ -146,27 +146,27 @@ def _place_stages(
         The height of the page; None to fit the content.
     """
     first, width = next(iter(figures.values())), figure_settings.width / figure_settings.enlarged
-    wide = max(layout.width for layout in layouts.values())
-    high = max(layout.height for layout in layouts.values())
+    panels_width = max(layout.width for layout in layouts.values())
+    panels_height = max(layout.height for layout in layouts.values())
     available = _panel_room(first, figure_settings)
     if page_height is None:
         tall = available + width * (TALL_MAX_ASPECT_RATIO - DEFAULT_MAX_ASPECT_RATIO)
-        available = max(available, min(high, tall))
-    shrunk = max(0.01, min(1.0, width / wide, available / high))
-    around = _lay_out_margins(first, figure_settings, high * shrunk)
-    left = _round_to_pixels((width - wide * shrunk) / 2, figure_settings.pixel_ratio)
-    top = around.words.top() - SPACING_PX - high * shrunk
-    bottom = around.caption_at.bottom() * figure_settings.enlarged
+        available = max(available, min(panels_height, tall))
+    scale = max(0.01, min(1.0, width / panels_width, available / panels_height))
+    margins = _lay_out_margins(first, figure_settings, panels_height * scale)
+    left = _round_to_pixels((width - panels_width * scale) / 2, figure_settings.pixel_ratio)
+    top = margins.words.top() - SPACING_PX - panels_height * scale
+    bottom = margins.caption_at.bottom() * figure_settings.enlarged
     size = QSizeF(figure_settings.width, page_height or bottom)
     pages = {
         stage: FigurePage(
             replace(figure, title="", caption=""),
             layouts[stage],
             size,
-            scale=figure_settings.enlarged * shrunk,
+            scale=figure_settings.enlarged * scale,
             at=QPointF(0, 0),
             title=QRectF(),
-            panels=QRectF(left / shrunk, top / shrunk, wide, high),
+            panels=QRectF(left / scale, top / scale, panels_width, panels_height),
             caption=QRectF(),
             theme=PAPER_THEMES[figure_settings.paper],
             fits=True,
@@ -174,7 +174,7 @@ def _place_stages(
         for stage, figure in figures.items()
     }
     ratio = film_pixel_ratio(figure_settings)
-    return AnimationFrames(snapshot, film, pages, around, _even_size(size * ratio), ratio)
+    return AnimationFrames(snapshot, film, pages, margins, _even_size(size * ratio), ratio)
 
 
 def _panel_room(figure: FigureContent, figure_settings: FigureSettings) -> float:
@@ -225,19 +225,19 @@ def _lay_out_stages(
     Panels that are pooled differently have cell sizes as close as whole pixels allow.
     """
     width, ratio = figure_settings.width / figure_settings.enlarged, figure_settings.pixel_ratio
-    high = _panel_room(next(iter(figures.values())), figure_settings)
+    height = _panel_room(next(iter(figures.values())), figure_settings)
     boards = [*{figure.board: None for figure in figures.values()}]
     cell = math.inf
     while True:
-        found: dict[Board, BoardLayout] = {}
+        layouts: dict[Board, BoardLayout] = {}
         for board in boards:
             progress(0, 1)
-            found[board] = lay_out_board(board, width, high, ratio, cell)
-        sides = [_token_side(board, layout) for board, layout in found.items()]
+            layouts[board] = lay_out_board(board, width, height, ratio, cell)
+        sides = [_token_side(board, layout) for board, layout in layouts.items()]
         if min(sides) > min(cell, max(sides)) - 1e-6:
             break
         cell = min(sides)  # another arrangement may be better only with smaller cells
-    return {stage: found[figure.board] for stage, figure in figures.items()}
+    return {stage: layouts[figure.board] for stage, figure in figures.items()}
 
 
 def _token_side(board: Board, layout: BoardLayout) -> float:
