@@ -145,22 +145,22 @@ class ExportController(QObject):
     # ------------------------------------------------------------------ dialog
 
     def _remember_settings(self, settings: ExportSettings) -> None:
-        self.settings = _update_title(
-            settings, self._title(), ""
-        )  # the next figure may need a different title
+        # The next figure may need a different title.
+        self.settings = _update_title(settings, self._title(), "")
         save_export_settings(settings)
 
     def _forget_dialog(self) -> None:
         self.dialog = None
         self._workspace.requests.pause_refinement(False)
 
-    def _copy_figure(self, settings: ExportSettings) -> None:
+    def _copy_figure(self) -> None:
         if self.dialog:
-            self.exporter.copy_figure(self.dialog.snapshot, settings.figure_settings)
+            settings = self.dialog.settings.figure_settings
+            self.exporter.copy_figure(self.dialog.snapshot, settings)
 
-    def _ask_for_path(self, settings: ExportSettings) -> None:
+    def _ask_for_path(self) -> None:
         if self.dialog:
-            ask_export_path(self.dialog, settings, self.folder, self._save_file)
+            ask_export_path(self.dialog, self.dialog.settings, self.folder, self._save_file)
 
     def _save_file(self, name: str) -> None:
         if self.dialog:

@@ -76,11 +76,11 @@ class LengthUnit(StrEnum):
     INCH = "inch"
     PIXEL = "px"
 
-    def of(self, mm: float, dpi: int) -> float:
+    def from_mm(self, mm: float, dpi: int) -> float:
         """Convert millimetres to this unit; pixels are those of the file."""
         return mm / self._mm_per_unit(dpi)
 
-    def mm(self, length: float, dpi: int) -> float:
+    def to_mm(self, length: float, dpi: int) -> float:
         """Convert a length in this unit to millimetres."""
         return length * self._mm_per_unit(dpi)
 
@@ -91,10 +91,10 @@ class LengthUnit(StrEnum):
             LengthUnit.PIXEL: MM_PER_INCH / dpi,
         }[self]
 
-    def written(self, mm: float, dpi: int) -> str:
+    def format_mm(self, mm: float, dpi: int) -> str:
         """Format a length for a text field."""
         decimals = {LengthUnit.MM: 2, LengthUnit.INCH: 3, LengthUnit.PIXEL: 0}[self]
-        text = f"{self.of(mm, dpi):.{decimals}f}"
+        text = f"{self.from_mm(mm, dpi):.{decimals}f}"
         return text.rstrip("0").rstrip(".") if decimals else text
 
 

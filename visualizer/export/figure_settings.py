@@ -144,14 +144,14 @@ class FigureSettings(Struct, frozen=True):
         return None if self.height_mm is None else self.height_mm / MM_PER_INCH * PIXELS_PER_INCH
 
     @property
-    def enlarged(self) -> float:
+    def scale(self) -> float:
         """The scale relative to the window."""
         return self.points / DEFAULT_POINTS
 
     @property
     def pixel_ratio(self) -> float:
         """Pixels of the file per pixel of the window."""
-        return self.dpi / PIXELS_PER_INCH * self.enlarged
+        return self.dpi / PIXELS_PER_INCH * self.scale
 
 
 FIGURE_PRESETS: dict[str, FigureSettings] = {

@@ -40,7 +40,7 @@ class FigureSize(Struct, frozen=True):
     height: float | None
     unit: str
 
-    def mm(self, dpi: int) -> tuple[float, float | None]:
+    def to_mm(self, dpi: int) -> tuple[float, float | None]:
         """Return the width and the height in mm.
 
         Raises
@@ -104,7 +104,7 @@ def create_figure_settings(
         sentence = f"The resolution must be at least {MIN_DPI} and at most {MAX_DPI:,} dpi."
         raise InputError("dpi", sentence)
     if size and size not in SIZE_PRESETS:
-        width, height = parse_figure_size(size).mm(settings.dpi)
+        width, height = parse_figure_size(size).to_mm(settings.dpi)
         settings = replace(settings, width_mm=width, height_mm=height, is_trimmed=False)
     film = film or FilmSettings()
     if size:

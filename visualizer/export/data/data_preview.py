@@ -78,9 +78,9 @@ def _estimate_size(
     run: Run, sheet: ExportMatrix, format_row: Callable[[np.ndarray], str], prefix: float = 0
 ) -> float:
     """Estimate the bytes of a matrix, with a prefix of some bytes before each number."""
-    indices = _sample_indices(sheet.numbers(run)[0])
+    indices = _sample_indices(sheet.indices(run)[0])
     rows = [sheet.read_rows(run, slice(index, index + 1))[0] for index in indices]
-    return sheet.size(run) * (prefix + _mean_bytes(rows, format_row))
+    return sheet.number_count(run) * (prefix + _mean_bytes(rows, format_row))
 
 
 def _mean_prefix_length(run: Run, sheet: ExportMatrix) -> float:

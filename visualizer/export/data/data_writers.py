@@ -55,7 +55,9 @@ def write_csv(
     ``text``). Heads, texts, layers, rows and columns are numbered from 1, as in the window. Fields
     that a stage does not have are empty.
     """
-    counter = ProgressCounter(progress, sum(sheet.rows(run) for sheet in sheets), REPORT_INTERVAL)
+    counter = ProgressCounter(
+        progress, sum(sheet.row_count(run) for sheet in sheets), REPORT_INTERVAL
+    )
     writer = csv.writer(codecs.getwriter("utf-8-sig")(file))
     lines = _table_lines if is_single_table(sheets) else _tidy_lines
     if not is_single_table(sheets):
@@ -84,7 +86,7 @@ def _tidy_lines(
     tokens = column_labels if sheet.has_keys(run) else [""] * len(column_labels)
     head = sheet.fold or ("" if sheet.head is None else str(sheet.head + 1))
     position = (sheet.name(run), head, *map(str, sheet.leading_numbers(run)))
-    rows, column_numbers = sheet.numbers(run)
+    rows, column_numbers = sheet.indices(run)
     columns = [str(column + 1) for column in column_numbers]
     for row, label, numbers in zip(rows, row_labels, sheet.iterate_rows(run), strict=True):
         for column, token, value in zip(columns, tokens, format_exact_row(numbers), strict=True):
@@ -116,7 +118,9 @@ def write_markdown(
 
     Each table has a title with stage, head and text, and a caption that describes the computation.
     """
-    counter = ProgressCounter(progress, sum(sheet.rows(run) for sheet in sheets), REPORT_INTERVAL)
+    counter = ProgressCounter(
+        progress, sum(sheet.row_count(run) for sheet in sheets), REPORT_INTERVAL
+    )
     for position, sheet in enumerate(sheets):
         if position:
             file.write(b"\n")

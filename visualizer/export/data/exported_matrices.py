@@ -117,15 +117,15 @@ class ExportMatrix(Struct, frozen=True):
         Line breaks, control characters and lone surrogates are replaced by symbols, so that a
         label is one line of text that any file can hold.
         """
-        rows, columns = self.numbers(run)
+        rows, columns = self.indices(run)
         row_labels = self._labels_at(run, self.axes(run)[0], rows)
         if self.has_keys(run):
             return row_labels, self._labels_at(run, "key", columns)
         column_labels = numbered_labels(run.trace.shape(self.stage)[-1])
         return row_labels, column_labels[columns.start : columns.stop]
 
-    def numbers(self, run: Run) -> tuple[tuple[int, ...], range]:
-        """Return the numbers of its rows and columns in the stage, from 0."""
+    def indices(self, run: Run) -> tuple[tuple[int, ...], range]:
+        """Return the indices of its rows and columns in the stage."""
         rows, columns = run.trace.shape(self.stage)[-2:]
         column_range = range(columns) if self.visible_columns is None else self.visible_columns
         return tuple(chain(*(self.visible_rows or (range(rows),)))), column_range
@@ -147,7 +147,7 @@ class ExportMatrix(Struct, frozen=True):
         """Read some rows of the stage, only the columns of the matrix."""
         head = () if self.head is None else (self.head,)
         stage = run.trace.displayed_stage(self.stage, self.lens, self.fold)
-        columns = self.numbers(run)[1]
+        columns = self.indices(run)[1]
         return stage.read((*self.leading, *head, rows, slice(columns.start, columns.stop)))
 
     def iterate_rows(self, run: Run) -> Iterator[np.ndarray]:
@@ -166,15 +166,15 @@ class ExportMatrix(Struct, frozen=True):
             map(_replace_unprintable, visible_tokens(tuple(words[index] for index in indices)))
         )
 
-    def rows(self, run: Run) -> int:
+    def row_count(self, run: Run) -> int:
         """Return the number of rows."""
         if self.visible_rows:
             return sum(map(len, self.visible_rows))
         return int(run.trace.shape(self.stage)[-2])
 
-    def size(self, run: Run) -> int:
+    def number_count(self, run: Run) -> int:
         """Return the number of values."""
-        return self.rows(run) * len(self.numbers(run)[1])
+        return self.row_count(run) * len(self.indices(run)[1])
 
     def _find_stage(self, run: Run) -> Stage:
         return run.trace.stage(self.stage)
@@ -210,7 +210,7 @@ def shown_matrices(resolved: ResolvedView) -> tuple[ExportMatrix, ...]:
         sheet for stage in resolved.shown_stages for sheet in _stage_matrices(resolved, stage)
     )
     run = resolved.run
-    count = sum(sheet.size(run) for sheet in matrices)
+    count = sum(sheet.number_count(run) for sheet in matrices)
     if run.trace.is_blockwise and count > MAX_TABLE_NUMBERS:
         side = math.isqrt(MAX_TABLE_NUMBERS // len(matrices))
         sentence = (

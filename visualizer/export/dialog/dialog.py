@@ -47,8 +47,8 @@ class ExportDialog(QDialog):
     """Export dialog; `settingsChanged` carries changed settings, the other signals an action."""
 
     settingsChanged = Signal(object)
-    saveRequested = Signal(object)
-    copyRequested = Signal(object)
+    saveRequested = Signal()
+    copyRequested = Signal()
 
     def __init__(
         self,
@@ -61,12 +61,8 @@ class ExportDialog(QDialog):
         super().__init__(parent)
         self.setWindowTitle("Export")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.snapshot, self.settings, self._theme, self._previewer = (
-            snapshot,
-            settings,
-            theme,
-            previewer,
-        )
+        self.snapshot, self.settings = snapshot, settings
+        self._theme, self._previewer = theme, previewer
         self.format, self.figure, self.pane = QComboBox(), FigureOptionsWidget(), PreviewPane()
         self.film, self.film_player = FilmOptionsWidget(), FilmPreviewPlayer(self)
         self.size_, self.problem = PlainLabel(), PlainLabel()
@@ -159,13 +155,13 @@ class ExportDialog(QDialog):
         self.figure.validated.connect(self._update_buttons)
         self.film.changed.connect(self._choose_film)
         self.pane.resized.connect(self._request_resized_preview)
-        self.film_player.wanted.connect(self._ask_for_frame)
+        self.film_player.frameRequested.connect(self._ask_for_frame)
         self.finished.connect(self.stop)
-        self._previewer.made.connect(self.show_preview)
+        self._previewer.rendered.connect(self.show_preview)
         self._previewer.refused.connect(self.show_error)
-        self.buttons.accepted.connect(self._request_save)
+        self.buttons.accepted.connect(self.saveRequested)
         self.buttons.rejected.connect(self.reject)
-        self.copy.clicked.connect(self._request_copy)
+        self.copy.clicked.connect(self.copyRequested)
 
     # ------------------------------------------------------------------ showing
 
@@ -181,13 +177,10 @@ class ExportDialog(QDialog):
         for part in (self.film, self.film.description):
             part.setVisible(is_film)
         if is_film:
-            self.film.show_snapshot(
-                self.snapshot, self.settings.figure_settings, self.settings.suffix
-            )
+            settings = self.settings
+            self.film.show_snapshot(self.snapshot, settings.figure_settings, settings.suffix)
             # If this computation lacks the stored range, use the range that the widget selected.
-            self.settings = replace(
-                self.settings, look=replace(self.settings.look, film=self.film.film)
-            )
+            self.settings = replace(settings, look=replace(settings.look, film=self.film.film))
 
     def _request_preview(self) -> None:
         """Request a preview; the previous one stays visible until it arrives."""
@@ -208,7 +201,7 @@ class ExportDialog(QDialog):
     def show_preview(self, preview: ExportPreview) -> None:
         """Show a preview."""
         self.pane.show_preview(preview, self._theme)
-        self.size_.setText(preview.said)
+        self.size_.setText(preview.description)
         self.figure.show_small_text(preview.small_text)
         self._show_problem(unavailable_reason(self.settings.suffix))
         if preview.animation and not app_settings.is_motion_reduced() and not self._is_over:
@@ -264,12 +257,6 @@ class ExportDialog(QDialog):
 
     def _choose_unit(self, unit: LengthUnit) -> None:
         self._apply_settings(replace(self.settings, unit=unit))
-
-    def _request_save(self) -> None:
-        self.saveRequested.emit(self.settings)
-
-    def _request_copy(self) -> None:
-        self.copyRequested.emit(self.settings)
 
 
 def _align_forms(*forms: QFormLayout) -> None:

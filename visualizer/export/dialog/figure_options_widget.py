@@ -269,18 +269,8 @@ class FigureOptionsWidget(QWidget):
         ):
             box.setCurrentIndex(box.findData(value))
         self._show_lengths(settings)
-        self.dpi.show_number(
-            figure_settings.dpi,
-            MIN_DPI,
-            MAX_DPI,
-            "{:.0f}".format,
-        )
-        self.points.show_number(
-            figure_settings.points,
-            MIN_POINTS,
-            MAX_POINTS,
-            "{:g}".format,
-        )
+        self.dpi.show_number(figure_settings.dpi, MIN_DPI, MAX_DPI, "{:.0f}".format)
+        self.points.show_number(figure_settings.points, MIN_POINTS, MAX_POINTS, "{:g}".format)
         if self.title.text() != figure_settings.title:
             with QSignalBlocker(self.title):
                 self.title.setText(figure_settings.title)
@@ -315,13 +305,15 @@ class FigureOptionsWidget(QWidget):
 
     def _show_lengths(self, settings: ExportSettings) -> None:
         unit, dpi = settings.unit, settings.look.dpi
-        low, high = (unit.of(mm, dpi) for mm in (MIN_SIDE_MM, MAX_SIDE_MM))
+        low, high = (unit.from_mm(mm, dpi) for mm in (MIN_SIDE_MM, MAX_SIDE_MM))
         for field, mm in (
             (self.width_, settings.look.width_mm),
             (self.height_, settings.look.height_mm),
         ):
-            length = None if mm is None else unit.of(mm, dpi)
-            field.show_number(length, low, high, lambda one: unit.written(unit.mm(one, dpi), dpi))
+            length = None if mm is None else unit.from_mm(mm, dpi)
+            field.show_number(
+                length, low, high, lambda one: unit.format_mm(unit.to_mm(one, dpi), dpi)
+            )
 
     # ------------------------------------------------------------------ choosing
 
@@ -370,7 +362,7 @@ class FigureOptionsWidget(QWidget):
 
 def _bounded_mm(length: float, settings: ExportSettings) -> float:
     """Convert a length to mm, clamped because rounding could exceed the limits."""
-    mm = settings.unit.mm(length, settings.look.dpi)
+    mm = settings.unit.to_mm(length, settings.look.dpi)
     return min(max(mm, MIN_SIDE_MM), MAX_SIDE_MM)
 
 
@@ -378,7 +370,7 @@ def _describe_offer(small_text: SmallTextWarning, settings: ExportSettings) -> s
     """Describe the change that makes small text readable; empty if there is none."""
     width, points = small_text.changes.get("width_mm"), small_text.changes.get("points")
     if width is not None:
-        length = f"{settings.unit.written(width, settings.look.dpi)} {settings.unit.value}"
+        length = f"{settings.unit.format_mm(width, settings.look.dpi)} {settings.unit.value}"
         is_open = "height_mm" in small_text.changes
         return f"Use {length} with automatic height" if is_open else f"Use {length}"
     return "" if points is None else f"Use {points:g} pt"

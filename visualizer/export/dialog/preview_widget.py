@@ -60,6 +60,8 @@ class ExportPreview(Struct, frozen=True, eq=False):
         The picture, in device pixels.
     text : str
         Text shown instead of a picture.
+    description : str
+        The size of the picture or file.
     animation : AnimationFrames or None
         The film that contains the picture as a frame.
     small_text : SmallTextWarning or None
@@ -68,7 +70,7 @@ class ExportPreview(Struct, frozen=True, eq=False):
 
     image: QImage | None
     text: str
-    said: str
+    description: str
     animation: AnimationFrames | None = None
     frame: int = 0
     small_text: SmallTextWarning | None = None
@@ -167,7 +169,7 @@ def paint_film_frame(
 class PreviewController(QObject):
     """Renders previews on a worker thread, only for the newest pending request."""
 
-    made = Signal(object)
+    rendered = Signal(object)
     refused = Signal(str)
     failed = Signal(str)
 
@@ -203,7 +205,7 @@ class PreviewController(QObject):
 
     def _deliver_answer(self, answer: tuple[int, object]) -> None:
         self._answered_count, preview = answer
-        self.made.emit(preview)
+        self.rendered.emit(preview)
 
     def _deliver_error(self, error: Exception) -> None:
         if isinstance(error, CancelledError) and not self._cancelled.is_set():
@@ -234,7 +236,7 @@ class FilmPreviewPlayer(QObject):
     If painting is too slow, frames are dropped to keep the playback speed of the file.
     """
 
-    wanted = Signal(object, int)
+    frameRequested = Signal(object, int)
     """Emitted with the `AnimationFrames` and the index of the frame to show."""
 
     def __init__(self, parent: QObject | None = None) -> None:
@@ -285,7 +287,7 @@ class FilmPreviewPlayer(QObject):
 
     def _request_frame(self) -> None:
         assert self.animation
-        self.wanted.emit(self.animation, self._step % len(self._ends))
+        self.frameRequested.emit(self.animation, self._step % len(self._ends))
 
 
 MIN_SIZE = QSize(360, 320)
@@ -335,7 +337,7 @@ class PreviewPane(QWidget):
     def show_preview(self, preview: ExportPreview, theme: Theme) -> None:
         """Show a preview."""
         self.shown, self._theme = preview, theme
-        set_accessible_value(self, preview.said)
+        set_accessible_value(self, preview.description)
         self.text.setVisible(preview.image is None)
         if self.text.toPlainText() != preview.text:
             self.text.setPlainText(preview.text)

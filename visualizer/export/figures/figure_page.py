@@ -196,10 +196,8 @@ def _fit_cells(
     """Choose how many cells fit in a figure and read its content with them."""
     resolved = resolve_figure_view(snapshot, figure_settings)
     view = resolved.view
-    width, height = (
-        figure_settings.width / figure_settings.enlarged,
-        _layout_height(figure_settings) / figure_settings.enlarged,
-    )
+    width = figure_settings.width / figure_settings.scale
+    height = _layout_height(figure_settings) / figure_settings.scale
     figure = _read_content(resolved, figure_settings)
     max_side = int((MAX_CELLS / max(1, len(figure.board.heatmaps))) ** 0.5)
     layout = _lay_out_panels(figure, figure_settings, width, height)
@@ -208,7 +206,7 @@ def _fit_cells(
         resolved = _with_room(resolved, room, small_room)
         figure = _read_content(resolved, figure_settings)
     page = lay_out_page(figure, figure_settings)
-    if page.scale < figure_settings.enlarged and any(
+    if page.scale < figure_settings.scale and any(
         heatmap.is_pooled for heatmap in figure.board.heatmaps
     ):
         sides = (max(slot.cells.width(), slot.cells.height()) for slot in page.layout.slots)
@@ -298,17 +296,15 @@ def _place_figure(
     figure: FigureContent, figure_settings: FigureSettings, factor: float = 1
 ) -> FigurePage:
     """Lay a figure out at a text scale."""
-    scale = figure_settings.enlarged * factor
+    scale = figure_settings.scale * factor
     width, high = figure_settings.width / scale, _layout_height(figure_settings) / scale
-    told = text_height(figure.title, 20, width) + text_height(figure.caption, 12, width)
-    layout = _lay_out_panels(figure, figure_settings, width, high - told, factor)
+    text = text_height(figure.title, 20, width) + text_height(figure.caption, 12, width)
+    layout = _lay_out_panels(figure, figure_settings, width, high - text, factor)
     block = max(layout.width, min(width, MIN_WIDTH_PX))  # a caption needs some width
     page_width = block if figure_settings.is_trimmed else width
-    title_height, told = (
-        text_height(figure.title, 20, block),
-        text_height(figure.caption, 12, block),
-    )
-    content = title_height + layout.height + told
+    title_height = text_height(figure.title, 20, block)
+    caption_height = text_height(figure.caption, 12, block)
+    content = title_height + layout.height + caption_height
     height = figure_settings.height / scale if figure_settings.height else content
     return FigurePage(
         figure,
@@ -318,7 +314,7 @@ def _place_figure(
         QPointF((page_width - block) / 2, max(0.0, (height - content) / 2)),
         QRectF(EDGE, EDGE / 2, block - 2 * EDGE, title_height),
         QRectF(0, title_height, layout.width, layout.height),
-        QRectF(EDGE, title_height + layout.height, block - 2 * EDGE, told),
+        QRectF(EDGE, title_height + layout.height, block - 2 * EDGE, caption_height),
         PAPER_THEMES[figure_settings.paper],
         block <= page_width + 0.01 and content <= height + 0.01,
     )

@@ -95,7 +95,7 @@ def _smallest_points(page: FigurePage) -> float:
 
 def _full_points(page: FigurePage, figure_settings: FigureSettings) -> float:
     """Return the size that a page's smallest text has if nothing is scaled down."""
-    return _smallest_px(page) * figure_settings.enlarged * _POINTS_PER_INCH / PIXELS_PER_INCH
+    return _smallest_px(page) * figure_settings.scale * _POINTS_PER_INCH / PIXELS_PER_INCH
 
 
 def _smallest_px(page: FigurePage) -> float:
@@ -136,7 +136,7 @@ def _candidate_changes(
 ) -> Iterator[dict[str, Any]]:
     """Yield larger widths, or larger text sizes if nothing was scaled down."""
     factors = [missing * _SIZE_STEP**step for step in range(_MAX_ATTEMPTS)]
-    if page.scale >= figure_settings.enlarged:
+    if page.scale >= figure_settings.scale:
         for factor in factors:
             points = math.ceil(figure_settings.points * factor * 2) / 2
             if points <= MAX_POINTS:

@@ -88,7 +88,7 @@ class AnimationFrames(Struct, frozen=True, eq=False):
     ----------
     pages : dict
         The page by the computed stage.
-    around : FrameMargins
+    margins : FrameMargins
         The parts over and under the panels.
     size : tuple of int
         Width and height of every frame in pixels; even, as video encoders need.
@@ -99,7 +99,7 @@ class AnimationFrames(Struct, frozen=True, eq=False):
     snapshot: Snapshot
     film: FilmPlan
     pages: dict[str, FigurePage]
-    around: FrameMargins
+    margins: FrameMargins
     size: tuple[int, int]
     ratio: float
     latest_steps: dict[PlaybackPosition, PaintedStep] = field(default_factory=dict)
@@ -155,7 +155,7 @@ class AnimationFrames(Struct, frozen=True, eq=False):
         painter = QPainter(image)
         painter.scale(self.ratio, self.ratio)
         paint_page(painter, page)
-        self.around.paint(painter, bar, page.theme)
+        self.margins.paint(painter, bar, page.theme)
         painter.end()
         return PaintedStep(image, find_moving_cells(page) if self.film.has_motion else ())
 

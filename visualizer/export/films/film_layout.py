@@ -145,7 +145,7 @@ def _place_stages(
     page_height : float or None
         The height of the page; None to fit the content.
     """
-    first, width = next(iter(figures.values())), figure_settings.width / figure_settings.enlarged
+    first, width = next(iter(figures.values())), figure_settings.width / figure_settings.scale
     panels_width = max(layout.width for layout in layouts.values())
     panels_height = max(layout.height for layout in layouts.values())
     available = _panel_room(first, figure_settings)
@@ -156,14 +156,14 @@ def _place_stages(
     margins = _lay_out_margins(first, figure_settings, panels_height * scale)
     left = _round_to_pixels((width - panels_width * scale) / 2, figure_settings.pixel_ratio)
     top = margins.words.top() - SPACING_PX - panels_height * scale
-    bottom = margins.caption_at.bottom() * figure_settings.enlarged
+    bottom = margins.caption_at.bottom() * figure_settings.scale
     size = QSizeF(figure_settings.width, page_height or bottom)
     pages = {
         stage: FigurePage(
             replace(figure, title="", caption=""),
             layouts[stage],
             size,
-            scale=figure_settings.enlarged * scale,
+            scale=figure_settings.scale * scale,
             at=QPointF(0, 0),
             title=QRectF(),
             panels=QRectF(left / scale, top / scale, panels_width, panels_height),
@@ -180,14 +180,14 @@ def _place_stages(
 def _panel_room(figure: FigureContent, figure_settings: FigureSettings) -> float:
     """Return the height available to panels, in pixels of the window."""
     margins = _lay_out_margins(figure, figure_settings, 0)
-    return (figure_settings.height or 0) / figure_settings.enlarged - margins.caption_at.bottom()
+    return (figure_settings.height or 0) / figure_settings.scale - margins.caption_at.bottom()
 
 
 def _lay_out_margins(
     figure: FigureContent, figure_settings: FigureSettings, panels: float
 ) -> FrameMargins:
     """Lay out the margins over and under panels of a height."""
-    width = figure_settings.width / figure_settings.enlarged
+    width = figure_settings.width / figure_settings.scale
     title_height = text_height(figure.title, 20, width)
     across = width - 2 * EDGE
     top = _round_to_pixels(title_height, figure_settings.pixel_ratio) + panels + SPACING_PX
@@ -198,7 +198,7 @@ def _lay_out_margins(
         QRectF(EDGE, top, across, caption_height()),
         figure.caption,
         QRectF(EDGE, below, across, text_height(figure.caption, 12, width)),
-        figure_settings.enlarged,
+        figure_settings.scale,
     )
 
 
@@ -224,7 +224,7 @@ def _lay_out_stages(
 
     Panels that are pooled differently have cell sizes as close as whole pixels allow.
     """
-    width, ratio = figure_settings.width / figure_settings.enlarged, figure_settings.pixel_ratio
+    width, ratio = figure_settings.width / figure_settings.scale, figure_settings.pixel_ratio
     height = _panel_room(next(iter(figures.values())), figure_settings)
     boards = [*{figure.board: None for figure in figures.values()}]
     cell = math.inf
