@@ -21,6 +21,7 @@ from visualizer.attention.settings import (
     no_effect_reason,
 )
 from visualizer.attention.spec import (
+    MAX_SEED,
     OWN_BIASES,
     OWN_LAYERS,
     AttentionSpec,
@@ -32,6 +33,7 @@ from visualizer.attention.spec import (
 from visualizer.attention.stages import stages
 from visualizer.errors import InputError
 from visualizer.export.figure_settings import FigureExtent
+from visualizer.language.sampling import Sampling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -101,6 +103,25 @@ def validate_number(name: str, value: object) -> float:
         except OverflowError:
             raise invalid_argument_error(name, "a number that a float can hold", value) from None
     raise invalid_argument_error(name, "a number", value)
+
+
+def validate_seed(value: object) -> int:
+    """Validate the random seed of a sampling."""
+    seed = validate_integer("seed", value)
+    if not 0 <= seed <= MAX_SEED:
+        raise InputError(
+            "seed", f"seed must be at least 0 and at most {MAX_SEED:,}. It is {seed:,}."
+        )
+    return seed
+
+
+def validate_sampling(temperature: object, top_k: object, top_p: object) -> Sampling:
+    """Validate the types of sampling settings; their ranges are checked by `check_sampling`."""
+    return Sampling(
+        validate_number("temperature", temperature),
+        None if top_k is None else validate_integer("top_k", top_k),
+        validate_number("top_p", top_p),
+    )
 
 
 def validate_choice(name: str, kind: type[Choice], value: object) -> Choice:

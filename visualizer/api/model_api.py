@@ -14,6 +14,8 @@ from visualizer.api.argument_validation import (
     validate_integer,
     validate_number,
     validate_path,
+    validate_sampling,
+    validate_seed,
     validate_sequence,
     validate_string,
 )
@@ -162,10 +164,8 @@ class Model:
             raise InputError("text", "A text or an image is required.")
         if not isinstance(text, str):
             return self._attend_each(text, second, kept, is_chat=validate_bool("chat", chat))
-        second_text, is_chat = (
-            None if second is None else validate_string("second", second),
-            validate_bool("chat", chat),
-        )
+        second_text = None if second is None else validate_string("second", second)
+        is_chat = validate_bool("chat", chat)
         runs = self.opened.attend(
             validate_string("text", text), second_text, is_chat=is_chat, kept=kept
         )
@@ -221,10 +221,9 @@ class Model:
         InputError
             As `next_tokens`; also if a head does not exist or cannot be ablated.
         """
-        kind = HeadEditKind.MEAN if mean else HeadEditKind.OFF
-        return self._predict_with_edits(
-            text, [HeadEdit(*place, kind) for place in _parse_heads(heads)], most
-        )
+        kind = HeadEditKind.MEAN if validate_bool("mean", mean) else HeadEditKind.OFF
+        edits = [HeadEdit(*head, kind) for head in _parse_heads(heads)]
+        return self._predict_with_edits(text, edits, most)
 
     def scale(
         self, text: str, heads: Iterable[tuple[int, int]], factor: float, *, most: int = 10
@@ -243,7 +242,7 @@ class Model:
                 f"{MAX_HEAD_SCALE:g}. It is {by:g}."
             )
             raise InputError("factor", sentence)
-        edits = [HeadEdit(*place, HeadEditKind.SCALED, by) for place in _parse_heads(heads)]
+        edits = [HeadEdit(*head, HeadEditKind.SCALED, by) for head in _parse_heads(heads)]
         return self._predict_with_edits(text, edits, most)
 
     def cut(
@@ -303,7 +302,7 @@ class Model:
             As `ablate`; also if the texts differ in their number of tokens.
         """
         kind, other = HeadEditKind.PATCHED, validate_string("source", source)
-        edits = [HeadEdit(*place, kind, text=other) for place in _parse_heads(heads)]
+        edits = [HeadEdit(*head, kind, text=other) for head in _parse_heads(heads)]
         return self._predict_with_edits(text, edits, most)
 
     def logit_parts(self, text: str, token: str | None = None) -> LogitParts:
@@ -380,17 +379,14 @@ class Model:
         InputError
             If the model does not generate text, or a setting is invalid.
         """
-        from visualizer.language.sampling import Sampling
         from visualizer.models.cached_generation import generate
 
         return generate(
             self.opened,
             validate_string("text", text),
             validate_integer("tokens", tokens),
-            Sampling(
-                validate_number("temperature", temperature), top_k, validate_number("top_p", top_p)
-            ),
-            validate_integer("seed", seed),
+            validate_sampling(temperature, top_k, top_p),
+            validate_seed(seed),
             is_chat=validate_bool("chat", chat),
         )
 
