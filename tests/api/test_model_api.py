@@ -196,6 +196,30 @@ def test_what_is_not_there_is_refused(model: Model, seen: ModelAttention, tmp_pa
     assert "device must be one of" in refusal(visualizer.open_model, tmp_path, device="tpu")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"top_k": "3"}, "top_k must be a whole number. It is '3'."),
+        ({"top_k": 2.5}, "top_k must be a whole number. It is 2.5."),
+        ({"top_k": 0}, "Top-k must be at least 1. Leave it empty to keep all tokens."),
+        ({"seed": -1}, "seed must be at least 0 and at most 2,147,483,647. It is -1."),
+        (
+            {"seed": 2**31},
+            "seed must be at least 0 and at most 2,147,483,647. It is 2,147,483,648.",
+        ),
+    ],
+)
+def test_an_invalid_sampling_is_rejected(
+    model: Model, arguments: dict[str, object], sentence: str
+) -> None:
+    assert refusal(model.generate, TEXT, 2, **arguments) == sentence
+
+
+def test_a_switch_must_be_true_or_false(model: Model) -> None:
+    said = refusal(model.ablate, TEXT, [(0, 0)], mean="no")
+    assert said == "mean must be True or False. It is 'no'."
+
+
 def test_a_model_in_memory_is_captured() -> None:
     model = tiny_model("qwen3")
     given = inputs_of(model)

@@ -39,7 +39,6 @@ QT_EXCEPTIONS = {
     "visualizer/export/films/animation_frames.py": "paints the frames of a film",
     "visualizer/export/films/film_layout.py": "places the frames of a film",
     "visualizer/export/export_runner.py": "signals of exports on a thread",
-    "visualizer/export/missing_characters.py": "font metrics",
     "visualizer/export/offscreen_qt_application.py": "starts Qt without a screen",
     "visualizer/features/head_table/widget.py": "QAbstractTableModel of the heads",
     "visualizer/heatmap/colour_mapping.py": "QImage of indexed colours",

@@ -24,7 +24,7 @@ from visualizer.console import ConsoleProgress
 from visualizer.documents.document_file import write_document
 from visualizer.errors import InputError
 from visualizer.export.figures import rasterization
-from visualizer.export.missing_characters import FONTS_MISSING_NOTICE
+from visualizer.export.offscreen_qt_application import FONTS_MISSING_NOTICE
 from visualizer.heatmap.board_presenter import present_board
 from visualizer.session.document import Document
 from visualizer.session.view import View

@@ -17,10 +17,12 @@ from tests.cli.test_options import run
 from visualizer import app
 from visualizer.attention.layer_stages import STAGE_ORDER
 from visualizer.cli import export_files
+from visualizer.cli.option_checks import AFFECTED_FORMATS, first_file_option_error
+from visualizer.cli.options import OPTION_GROUPS, create_parser, option_name
 from visualizer.documents.open_document import open_document
 from visualizer.export.films import film_writer
 from visualizer.export.films.film_writer import FilmEstimate
-from visualizer.export.formats import FORMATS
+from visualizer.export.formats import FORMATS, FormatKind
 from visualizer.export.option_parsing import SIZE_PRESETS
 from visualizer.language.training_presets import PRESETS
 from visualizer.session.view_options import COLOUR_MAPS
@@ -90,6 +92,52 @@ def test_a_document_is_saved_as_it_was_shown() -> None:
         "magma",
         "CET-D6",
     )
+
+
+# --------------------------------------------------------------------------- options by format
+
+OPTION_VALUES = {
+    "--format": ("csv",),
+    "--stages": ("weights",),
+    "--heads-shown": ("1",),
+    "--layer": ("1",),
+    "--text-shown": ("1",),
+    "--layout": ("panel",),
+    "--colour-map": ("magma",),
+    "--theme": ("dark",),
+    "--size": ("slide",),
+    "--dpi": ("90",),
+    "--title": ("Weights",),
+    "--span": ("scores..weights",),
+    "--grain": ("stage",),
+    "--speed": ("2",),
+}
+"""Values of the options for exported files; the others are switches."""
+FILM_SUFFIXES = {each.suffix for each in FORMATS if each.kind is FormatKind.FILM}
+FILE_OPTIONS = [
+    option
+    for title in ("Files to write", "File contents", "Animations")
+    for option in OPTION_GROUPS[title]
+    if option != "--export"
+]
+
+
+def test_the_formats_that_an_option_affects_are_known() -> None:
+    assert sorted(map(option_name, AFFECTED_FORMATS)) == sorted(FILE_OPTIONS)
+
+
+@pytest.mark.parametrize("option", FILE_OPTIONS)
+@pytest.mark.parametrize("suffix", [each.suffix for each in FORMATS if not each.needs])
+def test_an_option_affects_a_format_or_is_rejected(option: str, suffix: str) -> None:
+    target = ["--export", "-"] if option == "--format" else ["--export", f"a{suffix}"]
+    others = ["--size", "slide"] if option == "--dpi" and suffix in FILM_SUFFIXES else []
+    arguments = [option, *OPTION_VALUES.get(option, ()), *others, *target]
+    options = create_parser().parse_args(arguments)
+    (field,) = (name for name in AFFECTED_FORMATS if option_name(name) == option)
+    is_affected = any(each.suffix == suffix for each in AFFECTED_FORMATS[field])
+    error = first_file_option_error(options)
+    assert (error is None) is is_affected
+    assert error is None or error.startswith(f"{option} only affects .")
 
 
 # --------------------------------------------------------------------------- colours and sizes

@@ -40,7 +40,7 @@ from visualizer.session.timeline import PLAYBACK_SPEEDS, PlaybackPosition, StepS
 
 @given(st.floats(10, 5000), st.integers(36, 2400), st.sampled_from(LengthUnit))
 def test_a_length_comes_back_from_every_unit(mm: float, dpi: int, unit: LengthUnit) -> None:
-    assert unit.mm(unit.of(mm, dpi), dpi) == pytest.approx(mm)
+    assert unit.to_mm(unit.from_mm(mm, dpi), dpi) == pytest.approx(mm)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_a_length_comes_back_from_every_unit(mm: float, dpi: int, unit: LengthUn
     [(LengthUnit.MM, "85"), (LengthUnit.INCH, "3.346"), (LengthUnit.PIXEL, "2008")],
 )
 def test_a_length_is_written_as_it_is_typed(unit: LengthUnit, words: str) -> None:
-    assert unit.written(85, 600) == words
+    assert unit.format_mm(85, 600) == words
 
 
 def test_a_size_in_words() -> None:

@@ -119,7 +119,7 @@ def test_exports_name_both_axes() -> None:
     assert header[:4] == ["stage", "head", "layer", "text"]
     assert first[2:4] == ["2", "2"]
     file = io.BytesIO()
-    write_json(RUN, "1", file)
+    write_json(RUN, file)
     written = json.loads(file.getvalue())
     assert written["stages"][0]["dims"] == ["layer", "text", "token", "d_in"]
     assert written["texts"] == [list(RUN.texts[text]) for _, text in LEADING]

@@ -271,11 +271,11 @@ def _check_width(value: object) -> str:
         if width not in SIZE_PRESETS:
             parse_figure_size(width)
     except InputError:
-        takes = (
+        requirement = (
             "a size such as 180mm, 180x120mm, 1920x1080px or 7in, or one of "
             f"{', '.join(SIZE_PRESETS)}"
         )
-        raise invalid_argument_error("width", takes, width) from None
+        raise invalid_argument_error("width", requirement, width) from None
     return width
 
 
@@ -300,16 +300,16 @@ def document_from_arguments(
     }
     texts = [] if text is None else _validate_texts(text, given.get("tokenizer"))
     fields = _FIELDS | {"own_mask": "painted"}  # which also sets the mask
-    chosen = {fields.get(name, name): each for name, each in given.items()}
+    values = {fields.get(name, name): each for name, each in given.items()}
     if vectors is not None:
-        chosen["own_input"] = NumberMatrix.of(validate_numbers("vectors", vectors))
+        values["own_input"] = NumberMatrix.of(validate_numbers("vectors", vectors))
     if own := _convert_own_weights(weights):
-        chosen["own_weights"] = own
+        values["own_weights"] = own
 
-    def made(mechanism: Mechanism | None = None) -> Document:
-        return create_document(texts, chosen | ({"mechanism": mechanism} if mechanism else {}))
+    def create(mechanism: Mechanism | None = None) -> Document:
+        return create_document(texts, values | ({"mechanism": mechanism} if mechanism else {}))
 
-    document = made()
+    document = create()
     _check_own_matrices(document, given)
     check_spec(document.spec)
     if given.get("device", Device.AUTO) is not Device.AUTO:
@@ -320,29 +320,29 @@ def document_from_arguments(
     check_arguments_used(
         document.spec,
         given | {name: each for name, each in is_given.items() if each is not None},
-        lambda mechanism: made(mechanism).spec,
+        lambda mechanism: create(mechanism).spec,
     )
     return document
 
 
 def _validate_texts(text: str | Sequence[str], tokenizer: object) -> list[str]:
-    takes = "a text or a list of texts"
-    found = [text] if isinstance(text, str) else validate_sequence("text", takes, text)
-    for each in found:
-        if not validate_string("text", each).strip():
+    requirement = "a text or a list of texts"
+    texts = [text] if isinstance(text, str) else validate_sequence("text", requirement, text)
+    for item in texts:
+        if not validate_string("text", item).strip():
             raise invalid_argument_error(
-                "text", ("a text with at least one character other than whitespace"), each
+                "text", "a text with at least one character other than whitespace", item
             )
-        if len(each) > MAX_TEXT_CHARACTERS:  # counting its tokens would take minutes
+        if len(item) > MAX_TEXT_CHARACTERS:  # counting its tokens would take minutes
             sentence = (
-                f"text must have at most {MAX_TEXT_CHARACTERS:,} characters. It has {len(each):,}."
+                f"text must have at most {MAX_TEXT_CHARACTERS:,} characters. It has {len(item):,}."
             )
             raise InputError("text", sentence)
-    has_lines = len(found) > 1 and any(len(each.splitlines()) > 1 for each in found)
+    has_lines = len(texts) > 1 and any(len(item.splitlines()) > 1 for item in texts)
     if has_lines and tokenizer is TokenizerKind.CHARACTERS:
         sentence = 'Each text of a batch must be a single line if tokenizer is "characters".'
         raise InputError("text", sentence)
-    return [normalize_text(each) for each in found]
+    return [normalize_text(item) for item in texts]
 
 
 def _convert_setting(name: str, value: Any) -> object:
@@ -388,10 +388,10 @@ def _convert_own_weights(
                 f"Unknown weights “{str(name)[:MAX_QUOTED_NAME_LENGTH]}”. The names are {known}."
             )
             raise InputError("weights", sentence)
-    found = {}
+    matrices = {}
     for name in filter(weights.__contains__, CUSTOM_WEIGHT_LAYERS):
         if name in OWN_BIASES or name in NORM_LAYERS:
-            found[name] = NumberMatrix.of(validate_numbers(name, weights[name], 1)[None])
+            matrices[name] = NumberMatrix.of(validate_numbers(name, weights[name], 1)[None])
         else:
-            found[name] = NumberMatrix.of(validate_numbers(name, weights[name]))
-    return tuple(found.items())
+            matrices[name] = NumberMatrix.of(validate_numbers(name, weights[name]))
+    return tuple(matrices.items())

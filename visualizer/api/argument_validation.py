@@ -21,6 +21,7 @@ from visualizer.attention.settings import (
     no_effect_reason,
 )
 from visualizer.attention.spec import (
+    MAX_SEED,
     OWN_BIASES,
     OWN_LAYERS,
     AttentionSpec,
@@ -32,6 +33,7 @@ from visualizer.attention.spec import (
 from visualizer.attention.stages import stages
 from visualizer.errors import InputError
 from visualizer.export.figure_settings import FigureExtent
+from visualizer.language.sampling import Sampling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -101,6 +103,25 @@ def validate_number(name: str, value: object) -> float:
         except OverflowError:
             raise invalid_argument_error(name, "a number that a float can hold", value) from None
     raise invalid_argument_error(name, "a number", value)
+
+
+def validate_seed(value: object) -> int:
+    """Validate the random seed of a sampling."""
+    seed = validate_integer("seed", value)
+    if not 0 <= seed <= MAX_SEED:
+        raise InputError(
+            "seed", f"seed must be at least 0 and at most {MAX_SEED:,}. It is {seed:,}."
+        )
+    return seed
+
+
+def validate_sampling(temperature: object, top_k: object, top_p: object) -> Sampling:
+    """Validate the types of sampling settings; their ranges are checked by `check_sampling`."""
+    return Sampling(
+        validate_number("temperature", temperature),
+        None if top_k is None else validate_integer("top_k", top_k),
+        validate_number("top_p", top_p),
+    )
 
 
 def validate_choice(name: str, kind: type[Choice], value: object) -> Choice:
@@ -188,7 +209,7 @@ def validate_numbers(name: str, values: Any, dims: int = 2) -> np.ndarray:
     array = _as_array(name, values)
     if array.dtype.kind not in "iuf":
         raise InputError(
-            name, (f"{name} must contain numbers. It contains {_describe_dtype(array)}.")
+            name, f"{name} must contain numbers. It contains {_describe_dtype(array)}."
         )
     _check_shape(name, array, dims)
     with np.errstate(over="ignore"):
@@ -212,7 +233,7 @@ def validate_boolean_matrix(name: str, values: Any) -> np.ndarray:
     _check_shape(name, array, 2)
     if not ((array == 0) | (array == 1)).all():
         raise InputError(
-            name, (f"{name} must contain True and False, or 1 and 0. It contains other numbers.")
+            name, f"{name} must contain True and False, or 1 and 0. It contains other numbers."
         )
     return np.asarray(array == 1)
 
@@ -235,8 +256,8 @@ def _check_shape(name: str, array: np.ndarray, dims: int) -> None:
     if array.ndim != dims or not array.size:
         shape = " × ".join(map(str, array.shape)) or "a single number"
         shape = f"a vector of {shape} numbers" if array.ndim == 1 else shape
-        takes = "a matrix" if dims == 2 else "a vector"
-        raise InputError(name, f"{name} must be {takes}. It is {shape}.")
+        requirement = "a matrix" if dims == 2 else "a vector"
+        raise InputError(name, f"{name} must be {requirement}. It is {shape}.")
     if array.size > MAX_MATRIX_ELEMENTS:
         sentence = (
             f"{name} must have at most {MAX_MATRIX_ELEMENTS:,} numbers. It has {array.size:,}."
@@ -336,11 +357,11 @@ def _word_argument(field: str, value: object) -> str:
 
 
 def _check_weights(spec: AttentionSpec) -> None:
-    read = used_weight_names(spec)
+    used = used_weight_names(spec)
     for name, _ in spec.own_weights:
-        if name not in read:
-            has = f"It uses {', '.join(read)}" if read else "It has no weights"
-            sentence = f"weights contains “{name}”, which this module does not use. {has}."
+        if name not in used:
+            uses = f"It uses {', '.join(used)}" if used else "It has no weights"
+            sentence = f"weights contains “{name}”, which this module does not use. {uses}."
             raise InputError("weights", sentence)
 
 

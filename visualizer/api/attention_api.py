@@ -88,7 +88,7 @@ def check_index(trace: Trace, stage: str, index: Sequence[object]) -> tuple[str,
     if len(index) > len(sizes):
         dims = ", ".join((*trace.axes, *trace.stage(stage).dims))
         raise InputError("stage", f"“{stage}” has {len(sizes)} axes: {dims}.")
-    part = tuple(_check_stage_index(at, size) for at, size in zip(index, sizes, strict=False))
+    part = tuple(_check_stage_index(*pair) for pair in zip(index, sizes, strict=False))
     if trace.cached_stage(stage).is_blockwise:
         _check_size(trace, stage, part)
     return stage, part
@@ -106,9 +106,7 @@ def _check_stage_index(at: object, size: int) -> int | slice:
         place = int(at.__index__())
         if -size <= place < size:
             return place % size
-        raise InputError(
-            "stage", (f"There is no index {place}. Valid indices are 0 to {size - 1}.")
-        )
+        raise InputError("stage", f"There is no index {place}. Valid indices are 0 to {size - 1}.")
     sentence = (
         f"An index must be a whole number or a slice such as :10. It is {describe_value(at)}."
     )
@@ -123,14 +121,14 @@ def _check_size(trace: Trace, stage: str, part: Index) -> None:
         for at, size in zip(part, sizes, strict=False)
     ]
     counts += sizes[len(part) :]
-    cell = trace.read(stage, (0,) * len(sizes)).itemsize
-    count = math.prod(counts) * cell
+    itemsize = trace.read(stage, (0,) * len(sizes)).itemsize
+    count = math.prod(counts) * itemsize
     if count <= MAX_READ_BYTES:
         return
-    whole = " × ".join(f"{each:,}" for each in counts)
-    index = "0, " * (len(sizes) - 2) + f":{max(1, MAX_READ_BYTES // (cell * sizes[-1]))}"
+    shape = " × ".join(f"{each:,}" for each in counts)
+    index = "0, " * (len(sizes) - 2) + f":{max(1, MAX_READ_BYTES // (itemsize * sizes[-1]))}"
     sentence = (
-        f"The text is long, and this part of “{stage}” has {whole} numbers, which take "
+        f"The text is long, and this part of “{stage}” has {shape} numbers, which take "
         f"{format_size(count)}. Read at most {format_size(MAX_READ_BYTES)} at once, such as "
         f'attention["{stage}", {index}]; `explain` and `figure` take any text.'
     )
@@ -218,10 +216,10 @@ def load(path: str | Path) -> Any:
     InputError
         If the file or folder cannot be opened, or its content cannot be computed.
     """
-    place = validate_path("path", path)
-    if _is_folder(place):
-        return trained_model(place)
-    saved, notice = open_as_document(place, Document())
+    location = validate_path("path", path)
+    if _is_folder(location):
+        return trained_model(location)
+    saved, notice = open_as_document(location, Document())
     run, view = restore_document(saved, run_document)
     return _issue_notices(Attention(saved.document, view, run), notice)
 
@@ -344,7 +342,7 @@ class Attention:
         if trace.spec.heads == 1:
             place = {"head": 0, **place} if "head" in dims else place
         if place.keys() != {*axes, *dims}:
-            raise InputError("place", (f"The stage “{stage}” requires {', '.join(dims)}."))
+            raise InputError("place", f"The stage “{stage}” requires {', '.join(dims)}.")
         counts = ((axis, trace.count(axis)) for axis in axes)
         place = {
             dim: _check_index(dim, place[dim], size)
@@ -391,7 +389,7 @@ class Attention:
         trace = self.run.trace
         if settings.has_all_layers and trace.count("layer") < 2:
             raise InputError(
-                "all_layers", ("all_layers has no effect with a single layer. Remove it.")
+                "all_layers", "all_layers has no effect with a single layer. Remove it."
             )
         view = replace(
             self.view,
@@ -407,9 +405,7 @@ class Attention:
         if rows:
             view = replace(view, folds=frozenset())
             if not any("head" in trace.stage(name).dims for name in view.stages & {*self.stages}):
-                raise InputError(
-                    "heads", ("heads has no effect on stages without heads. Remove it.")
-                )
+                raise InputError("heads", "heads has no effect on stages without heads. Remove it.")
         check_layout(settings.extent, names, rows)
         return Figure(Snapshot(self.document, view, self.run), settings)
 
@@ -427,14 +423,16 @@ class Attention:
 def _check_index(name: str, at: object, size: int) -> int:
     index = validate_integer(name, at)
     if not 0 <= index < size:
-        raise InputError(name, (f"There is no {name} {index}. Valid indices are 0 to {size - 1}."))
+        raise InputError(name, f"There is no {name} {index}. Valid indices are 0 to {size - 1}.")
     return index
 
 
 def validate_stage_names(stages: str | Iterable[str]) -> frozenset[str]:
     """Validate the name of a stage, or several names."""
-    takes = "the name of a stage or a list of names"
-    found = [stages] if isinstance(stages, str) else validate_sequence("stages", takes, stages)
+    requirement = "the name of a stage or a list of names"
+    found = (
+        [stages] if isinstance(stages, str) else validate_sequence("stages", requirement, stages)
+    )
     names = (validate_string("stages", name, "a list of names") for name in found)
     return check_stages([name[:MAX_QUOTED_NAME_LENGTH] for name in names])
 

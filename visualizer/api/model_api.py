@@ -14,6 +14,8 @@ from visualizer.api.argument_validation import (
     validate_integer,
     validate_number,
     validate_path,
+    validate_sampling,
+    validate_seed,
     validate_sequence,
     validate_string,
 )
@@ -154,7 +156,7 @@ class Model:
         kept = _parse_kept_parts(layers, stages)
         if image is not None:
             if text is not None or second is not None:
-                raise InputError("image", ("text and image cannot be combined. Pass one of them."))
+                raise InputError("image", "text and image cannot be combined. Pass one of them.")
             if validate_bool("chat", chat):
                 raise InputError("chat", "chat has no effect with an image. Remove it.")
             return ModelAttention(self.opened.attend_image(validate_path("image", image), kept))
@@ -162,11 +164,11 @@ class Model:
             raise InputError("text", "A text or an image is required.")
         if not isinstance(text, str):
             return self._attend_each(text, second, kept, is_chat=validate_bool("chat", chat))
-        given, is_chat = (
-            None if second is None else validate_string("second", second),
-            validate_bool("chat", chat),
+        second_text = None if second is None else validate_string("second", second)
+        is_chat = validate_bool("chat", chat)
+        runs = self.opened.attend(
+            validate_string("text", text), second_text, is_chat=is_chat, kept=kept
         )
-        runs = self.opened.attend(validate_string("text", text), given, is_chat=is_chat, kept=kept)
         return ModelAttention(runs)
 
     def _attend_each(
@@ -180,7 +182,7 @@ class Model:
         ]
         if second is not None:
             raise InputError(
-                "second", ("second cannot be combined with several texts. Pass one text at a time.")
+                "second", "second cannot be combined with several texts. Pass one text at a time."
             )
         runs = attend_texts(self.opened, texts, is_chat=is_chat, kept=kept)
         return tuple(map(ModelAttention, runs))
@@ -219,10 +221,9 @@ class Model:
         InputError
             As `next_tokens`; also if a head does not exist or cannot be ablated.
         """
-        kind = HeadEditKind.MEAN if mean else HeadEditKind.OFF
-        return self._predict_with_edits(
-            text, [HeadEdit(*place, kind) for place in _parse_heads(heads)], most
-        )
+        kind = HeadEditKind.MEAN if validate_bool("mean", mean) else HeadEditKind.OFF
+        edits = [HeadEdit(*head, kind) for head in _parse_heads(heads)]
+        return self._predict_with_edits(text, edits, most)
 
     def scale(
         self, text: str, heads: Iterable[tuple[int, int]], factor: float, *, most: int = 10
@@ -241,7 +242,7 @@ class Model:
                 f"{MAX_HEAD_SCALE:g}. It is {by:g}."
             )
             raise InputError("factor", sentence)
-        edits = [HeadEdit(*place, HeadEditKind.SCALED, by) for place in _parse_heads(heads)]
+        edits = [HeadEdit(*head, HeadEditKind.SCALED, by) for head in _parse_heads(heads)]
         return self._predict_with_edits(text, edits, most)
 
     def cut(
@@ -264,15 +265,15 @@ class Model:
         InputError
             As `ablate`; also if a query would have no key left.
         """
-        given, count = validate_string("text", text), validate_integer("most", most)
+        validated_text, count = validate_string("text", text), validate_integer("most", most)
         cells: dict[LayerAndHead, list[tuple[int, int]]] = {}
-        tokens = len(self.opened.inputs(given)[1])
+        tokens = len(self.opened.inputs(validated_text)[1])
         for layer, head, query, key in _parse_edges(edges):
             if not (0 <= query < tokens and 0 <= key < tokens):
                 sentence = f"There is no query {query} or key {key} in this text."
                 raise InputError("edges", sentence)
             cells.setdefault((layer, head), []).append((query, key))
-        logs = self.opened.next_token_log_probabilities(given, None, cells)
+        logs = self.opened.next_token_log_probabilities(validated_text, None, cells)
         return self.opened.top_tokens(logs, count)
 
     def _predict_with_edits(
@@ -301,7 +302,7 @@ class Model:
             As `ablate`; also if the texts differ in their number of tokens.
         """
         kind, other = HeadEditKind.PATCHED, validate_string("source", source)
-        edits = [HeadEdit(*place, kind, text=other) for place in _parse_heads(heads)]
+        edits = [HeadEdit(*head, kind, text=other) for head in _parse_heads(heads)]
         return self._predict_with_edits(text, edits, most)
 
     def logit_parts(self, text: str, token: str | None = None) -> LogitParts:
@@ -378,17 +379,14 @@ class Model:
         InputError
             If the model does not generate text, or a setting is invalid.
         """
-        from visualizer.language.sampling import Sampling
         from visualizer.models.cached_generation import generate
 
         return generate(
             self.opened,
             validate_string("text", text),
             validate_integer("tokens", tokens),
-            Sampling(
-                validate_number("temperature", temperature), top_k, validate_number("top_p", top_p)
-            ),
-            validate_integer("seed", seed),
+            validate_sampling(temperature, top_k, top_p),
+            validate_seed(seed),
             is_chat=validate_bool("chat", chat),
         )
 

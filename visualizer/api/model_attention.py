@@ -84,27 +84,27 @@ def capture(
     from visualizer.models.recorded_texts import RecordedBatch, record_texts
     from visualizer.models.wrapped_models import find_transformers_model
 
-    words = () if tokens is None else _parse_token_lists(tokens)
-    own = find_transformers_model(model)
-    seen = ModelAttention(())
-    with record_texts(own) as recorded:
-        yield seen
-    batch = RecordedBatch(recorded, type(own).__name__, words)
-    if words and len(words) > max(1, len(batch)):
-        sentence = f"tokens has {len(words):,} lists, but there are {len(batch):,} texts."
+    labels = () if tokens is None else _parse_token_lists(tokens)
+    transformers_model = find_transformers_model(model)
+    attention = ModelAttention(())
+    with record_texts(transformers_model) as recorded:
+        yield attention
+    batch = RecordedBatch(recorded, type(transformers_model).__name__, labels)
+    if labels and len(labels) > max(1, len(batch)):
+        sentence = f"tokens has {len(labels):,} lists, but there are {len(batch):,} texts."
         raise InputError("tokens", sentence)
-    object.__setattr__(seen, "runs", batch.runs(0))
-    object.__setattr__(seen, "batch", batch if len(batch) > 1 else None)
+    object.__setattr__(attention, "runs", batch.runs(0))
+    object.__setattr__(attention, "batch", batch if len(batch) > 1 else None)
 
 
 def _parse_token_lists(tokens: object) -> tuple[tuple[str, ...], ...]:
-    given = validate_sequence("tokens", "a list of texts", tokens)
-    if given and not any(isinstance(each, str) for each in given):
-        lists = [validate_sequence("tokens", "a list of texts", each) for each in given]
+    texts = validate_sequence("tokens", "a list of texts", tokens)
+    if texts and not any(isinstance(each, str) for each in texts):
+        token_lists = [validate_sequence("tokens", "a list of texts", each) for each in texts]
     else:
-        lists = [given]
+        token_lists = [texts]
     return tuple(
-        label_tokens([validate_string("tokens", word) for word in words]) for words in lists
+        label_tokens([validate_string("tokens", word) for word in words]) for words in token_lists
     )
 
 
@@ -288,7 +288,7 @@ class ModelAttention:
         if found is None:
             raise InputError(
                 "layer",
-                (f"There is no layer {describe_value(number)}. The layers are {self.layers}."),
+                f"There is no layer {describe_value(number)}. The layers are {self.layers}.",
             )
         return found
 

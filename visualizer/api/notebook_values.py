@@ -13,8 +13,7 @@ from visualizer.api.argument_validation import validate_path, validate_sequence
 from visualizer.brief_repr import truncate
 from visualizer.errors import InputError
 from visualizer.export.figure_settings import PIXELS_PER_INCH
-from visualizer.export.missing_characters import describe_missing_characters
-from visualizer.export.offscreen_qt_application import offscreen_qt
+from visualizer.export.offscreen_qt_application import describe_missing_characters, offscreen_qt
 from visualizer.progress import no_progress
 from visualizer.session.computation_caption import describe_number_origin
 from visualizer.storage import atomic_file
@@ -175,10 +174,10 @@ class Overview:
         InputError
             If the file cannot be written, or its name does not end in ``.png``.
         """
-        place = validate_path("path", path)
-        if place.suffix.lower() != ".png":
-            raise InputError("path", ("The overview is a PNG. Use a name that ends in .png."))
-        atomic_file.write_atomically(place, lambda file: file.write(self.png))
+        target = validate_path("path", path)
+        if target.suffix.lower() != ".png":
+            raise InputError("path", "The overview is a PNG. Use a name that ends in .png.")
+        atomic_file.write_atomically(target, lambda file: file.write(self.png))
 
     def _repr_png_(self) -> bytes:
         return self.png

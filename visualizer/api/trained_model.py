@@ -6,11 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from visualizer.api.argument_conversion import rename_error_fields
-from visualizer.api.argument_validation import validate_integer, validate_number, validate_string
-from visualizer.attention.spec import MAX_SEED
+from visualizer.api.argument_validation import (
+    validate_integer,
+    validate_sampling,
+    validate_seed,
+    validate_string,
+)
 from visualizer.errors import InputError
 from visualizer.language.run_folder import RunFolder
-from visualizer.language.sampling import Sampling, check_sampling
+from visualizer.language.sampling import check_sampling
 from visualizer.language.training_settings import MODEL_TITLES
 
 if TYPE_CHECKING:
@@ -129,34 +133,22 @@ class TrainedModel:
 
         start, count = validate_string("prompt", prompt), validate_integer("tokens", tokens)
         if not 1 <= count <= MAX_GENERATED_TOKENS:
-            raise InputError(
-                "tokens",
-                (
-                    "tokens must be at least 1 and at most "
-                    f"{MAX_GENERATED_TOKENS:,}. It is {count:,}."
-                ),
-            )
-        chance = 0 if seed is None else validate_integer("seed", seed)
-        if not 0 <= chance <= MAX_SEED:
-            raise InputError(
-                "seed", (f"seed must be at least 0 and at most 2,147,483,647. It is {chance:,}.")
-            )
-        kept = None if top_k is None else validate_integer("top_k", top_k)
-        sampling = Sampling(
-            1.0 if temperature is None else validate_number("temperature", temperature),
-            kept,
-            1.0 if top_p is None else validate_number("top_p", top_p),
+            sentence = f"tokens must be at least 1 and at most {MAX_GENERATED_TOKENS:,}."
+            raise InputError("tokens", f"{sentence} It is {count:,}.")
+        random_seed = 0 if seed is None else validate_seed(seed)
+        sampling = validate_sampling(
+            1.0 if temperature is None else temperature, top_k, 1.0 if top_p is None else top_p
         )
         with rename_error_fields({"text": "prompt"}):
             check_sampling(sampling)
             others = {"seed": seed, "temperature": temperature, "top_p": top_p}
-            idle = [name for name, given in others.items() if given is not None]
-            if kept == 1 and idle:
+            unused = [name for name, given in others.items() if given is not None]
+            if sampling.top_k == 1 and unused:
                 sentence = (
-                    f"{idle[0]} has no effect with top_k=1, which leaves one token. Remove it."
+                    f"{unused[0]} has no effect with top_k=1, which leaves one token. Remove it."
                 )
-                raise InputError(idle[0], sentence)
-            return generate(self.saved, start, count, chance, sampling)
+                raise InputError(unused[0], sentence)
+            return generate(self.saved, start, count, random_seed, sampling)
 
 
 def trained_model(folder: Path) -> TrainedModel:

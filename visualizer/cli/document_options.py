@@ -56,9 +56,9 @@ def load_weights(options: argparse.Namespace, document: Document) -> tuple[Docum
         With the field ``own_weights``, if they cannot be used.
     """
     try:
-        own = read_own_weights(options.weights)
-        if own:
-            settings = _given_settings(options) | {"own_weights": own}
+        own_weights = read_own_weights(options.weights)
+        if own_weights:
+            settings = _given_settings(options) | {"own_weights": own_weights}
             changed = document_builder.create_document((), settings, document)
             return replace(changed, weights_source=FILE_WEIGHTS_SOURCE), ""
         spec, notice = spec_from_file(options.weights, document.spec, document.max_text_tokens)
@@ -118,7 +118,7 @@ def _film_settings(options: argparse.Namespace) -> FilmSettings:
 def chosen_colours(options: argparse.Namespace, colouring: ColourOptions) -> ColourOptions:
     """Return colour options with the colour maps chosen by the options."""
     for name in options.colour_map or ():
-        kind = next(each.kind for each in COLOUR_MAPS if each.id == name)
+        kind = next(colour_map.kind for colour_map in COLOUR_MAPS if colour_map.id == name)
         colouring = replace(colouring, **{kind.value: name})
     return colouring
 
@@ -148,11 +148,11 @@ def options_per_layer(options: argparse.Namespace) -> list[argparse.Namespace]:
     layers = count_layers(RunFolder(options.file).read_metadata().settings)
     if not layers:
         raise InputError("open", "This model has no attention layers.")
-    found = []
+    per_layer = []
     for layer in range(1, layers + 1):
         paths = [with_name_suffix(path, f"-layer{layer}") for path in options.export]
-        found.append(argparse.Namespace(**vars(options) | {"layer": layer, "export": paths}))
-    return found
+        per_layer.append(argparse.Namespace(**vars(options) | {"layer": layer, "export": paths}))
+    return per_layer
 
 
 def document_of_layer(options: argparse.Namespace) -> SavedDocument:
@@ -172,7 +172,7 @@ def document_of_layer(options: argparse.Namespace) -> SavedDocument:
     from visualizer.language.opened_training_run import OpenRun
 
     path, layer, texts = options.file, options.layer or 1, options.text or ()
-    is_asked = options.layer is not None
+    is_layer_given = options.layer is not None
     options.layer = options.text = None
     if len(texts) > 1:
         raise InputError("text", "A model of the lab accepts only one text.")
@@ -191,7 +191,7 @@ def document_of_layer(options: argparse.Namespace) -> SavedDocument:
             raise InputError("text", f"{sentence} Use a shorter text.")
         spec, arrays = language_probe.layer_attention_inputs(model, probe, layer - 1)
     except InputError as refused:
-        if refused.field == "layer" and not is_asked:
+        if refused.field == "layer" and not is_layer_given:
             raise InputError("open", refused.sentence) from refused
         raise
     finally:

@@ -15,8 +15,7 @@ from visualizer.cli.options import option_name, option_value
 from visualizer.console import close_standard_output, print_message
 from visualizer.errors import InputError, system_error_reason
 from visualizer.export.formats import FormatKind, depends_on_view, format_of
-from visualizer.export.missing_characters import describe_missing_characters
-from visualizer.export.offscreen_qt_application import offscreen_qt
+from visualizer.export.offscreen_qt_application import describe_missing_characters, offscreen_qt
 from visualizer.format import format_count
 
 if TYPE_CHECKING:
@@ -65,13 +64,15 @@ def export_jobs(options: argparse.Namespace, snapshot: Snapshot) -> tuple[Export
     InputError
         If the run lacks the layer or the text.
     """
-    shown = [*_shown_snapshots(options, snapshot)]
+    snapshots = [*_shown_snapshots(options, snapshot)]
     jobs = []
     for path in options.export:
-        found = export_format(path, options)
-        assert found, "names without a format are rejected"
-        each = shown if depends_on_view(found) else [("", snapshot)]
-        jobs += [ExportJob(with_name_suffix(path, words), found, one) for words, one in each]
+        format_ = export_format(path, options)
+        assert format_, "names without a format are rejected"
+        each = snapshots if depends_on_view(format_) else [("", snapshot)]
+        jobs += [
+            ExportJob(with_name_suffix(path, suffix), format_, shown) for suffix, shown in each
+        ]
     return tuple(jobs)
 
 
@@ -79,14 +80,14 @@ def _shown_snapshots(
     options: argparse.Namespace, snapshot: Snapshot
 ) -> Iterator[tuple[str, Snapshot]]:
     """Yield the suffix of each file name and the snapshot that the file shows."""
-    for in_layer, layer in _requested_positions(options, "layer", snapshot):
-        for in_text, text in _requested_positions(options, "text_shown", snapshot):
+    for layer_suffix, layer in _requested_positions(options, "layer", snapshot):
+        for text_suffix, text in _requested_positions(options, "text_shown", snapshot):
             view = snapshot.view
             if layer is not None:
                 view = replace(view, layer=layer, spread=False)
             if text is not None:
                 view = replace(view, text=text, spread=False)
-            yield in_layer + in_text, replace(snapshot, view=view)
+            yield layer_suffix + text_suffix, replace(snapshot, view=view)
 
 
 def _requested_positions(
@@ -105,9 +106,9 @@ def _requested_positions(
     return [("", requested - 1)]
 
 
-def with_name_suffix(path: Path, words: str) -> Path:
+def with_name_suffix(path: Path, suffix: str) -> Path:
     """Insert words into a file name, before its suffix."""
-    return path.with_name(f"{path.stem}{words}{path.suffix}") if words else path
+    return path.with_name(f"{path.stem}{suffix}{path.suffix}") if suffix else path
 
 
 def write_exports(
@@ -125,9 +126,8 @@ def write_exports(
     """
     status = 0
     with offscreen_qt():
-        drawn = [job for job in jobs if job.format.kind.contains_pictures]
-        notice = describe_missing_characters(drawn[0].snapshot, figure_settings) if drawn else ""
-        if notice:
+        drawn = next((job for job in jobs if job.format.kind.contains_pictures), None)
+        if drawn and (notice := describe_missing_characters(drawn.snapshot, figure_settings)):
             print_message(notice)
         for job in jobs:
             try:
@@ -153,18 +153,18 @@ def option_error_message(refused: InputError, options: argparse.Namespace) -> st
 def _write_job(job: ExportJob, figure_settings: FigureSettings, progress: ConsoleProgress) -> None:
     from visualizer.export.writers import export_file
 
-    tell = progress.callback(job.name)
+    report = progress.callback(job.name)
     if job.format.kind is FormatKind.FILM and not progress.is_silent:
-        _announce_film(job, figure_settings, progress, tell)
+        _announce_film(job, figure_settings, progress, report)
 
     def notice(sentence: str) -> None:
         progress.clear()
         print_message(f"{job.name}: {sentence}")
 
     if job.path == STANDARD_OUTPUT_PATH:
-        _write_to_standard_output(job, figure_settings, tell, notice)
+        _write_to_standard_output(job, figure_settings, report, notice)
     else:
-        export_file(job.path, job.snapshot, figure_settings, tell, notice)
+        export_file(job.path, job.snapshot, figure_settings, report, notice)
 
 
 def _write_to_standard_output(
@@ -176,11 +176,11 @@ def _write_to_standard_output(
     """Write a complete file to standard output, or nothing if it cannot be created."""
     from visualizer.export.writers import export_into
 
-    with tempfile.TemporaryFile() as whole:
-        export_into(whole, job.format.suffix, job.snapshot, figure_settings, progress, notice)
-        whole.seek(0)
+    with tempfile.TemporaryFile() as buffer:
+        export_into(buffer, job.format.suffix, job.snapshot, figure_settings, progress, notice)
+        buffer.seek(0)
         try:
-            shutil.copyfileobj(whole, sys.stdout.buffer)
+            shutil.copyfileobj(buffer, sys.stdout.buffer)
             sys.stdout.flush()
         except OSError as error:
             close_standard_output()
@@ -189,7 +189,7 @@ def _write_to_standard_output(
 
 
 def _announce_film(
-    job: ExportJob, figure_settings: FigureSettings, progress: ConsoleProgress, tell: Progress
+    job: ExportJob, figure_settings: FigureSettings, progress: ConsoleProgress, report: Progress
 ) -> None:
     """Print the length of a film and the estimated time before writing it."""
     from visualizer.export.film_plan import plan_film, rounding_note
@@ -198,11 +198,13 @@ def _announce_film(
 
     check_film_size(figure_settings)
     frames = len(plan_film(job.snapshot.run.trace, figure_settings.film))
-    takes = SHORT_TIME_MESSAGE
+    duration_text = SHORT_TIME_MESSAGE
     if frames > MAX_UNESTIMATED_FRAMES:
-        film_estimate = estimate_film(job.snapshot, figure_settings, job.format.suffix, tell)
-        takes = film_estimate.duration_text
+        film_estimate = estimate_film(job.snapshot, figure_settings, job.format.suffix, report)
+        duration_text = film_estimate.duration_text
     progress.clear()
-    print_message(f"{job.name}: animation of {format_count(frames, 'frame')}; this takes {takes}.")
+    print_message(
+        f"{job.name}: animation of {format_count(frames, 'frame')}; this takes {duration_text}."
+    )
     if rounded := rounding_note(figure_settings):
         print_message(f"{job.name}: {rounded}")

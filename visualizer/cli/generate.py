@@ -19,7 +19,7 @@ from visualizer.runtime import InterruptSignalError, handle_stop_signals, raise_
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
 GENERATE_COMMAND = "generate"
@@ -47,9 +47,7 @@ def generate_parser() -> option_types.OptionParser:
     parser = option_types.OptionParser(
         prog=f"attention-visualizer {GENERATE_COMMAND}",
         usage="%(prog)s FOLDER [options]",
-        description=(
-            "Generate text with a trained model: one of the lab, or a transformers model."
-        ),
+        description="Generate text with a trained model: one of the lab, or a transformers model.",
         epilog=EXAMPLES,
     )
     defaults = Sampling()
@@ -154,8 +152,8 @@ def generate(arguments: Sequence[str]) -> int:
 
 def _parse_folder(text: str) -> Path:
     """Convert an argument to the folder of a model or a run."""
-    found = option_types.convert_path(text)
-    return found if is_model_folder(found) else option_types.convert_run_folder(text)
+    path = option_types.convert_path(text)
+    return path if is_model_folder(path) else option_types.convert_run_folder(text)
 
 
 def _write_text_of_model(options: argparse.Namespace, sampling: Sampling) -> None:
@@ -164,14 +162,13 @@ def _write_text_of_model(options: argparse.Namespace, sampling: Sampling) -> Non
     if options.prompt is None:
         raise InputError("text", "required for a transformers model")
     if options.step is not None:
-        raise InputError("step", ("not available for transformers models, which have no snapshots"))
+        raise InputError("step", "not available for transformers models, which have no snapshots")
     load_torch_library()
     from visualizer.models.cached_generation import generate as generate_with_cache
     from visualizer.models.opened_model import open_model
 
-    shown = _escape_text if sys.stdout and sys.stdout.isatty() else str
     opened = open_model(options.folder)
-    _write_or_stop(shown(options.prompt) + "\n" * options.chat)
+    _write_part(options.prompt + "\n" * options.chat)
     try:
         generate_with_cache(
             opened,
@@ -179,7 +176,7 @@ def _write_text_of_model(options: argparse.Namespace, sampling: Sampling) -> Non
             options.tokens,
             sampling,
             options.seed,
-            lambda token: _write_or_stop(shown(token)),
+            _write_part,
             is_chat=options.chat,
         )
     finally:
@@ -188,9 +185,7 @@ def _write_text_of_model(options: argparse.Namespace, sampling: Sampling) -> Non
 
 def _write_text(options: argparse.Namespace, sampling: Sampling) -> None:
     if options.chat:
-        raise InputError(
-            "chat", ("not available for models of the lab, which have no chat template")
-        )
+        raise InputError("chat", "not available for models of the lab, which have no chat template")
     from visualizer.language.opened_training_run import OpenRun
     from visualizer.language.saved_model import iterate_tokens
 
@@ -201,29 +196,22 @@ def _write_text(options: argparse.Namespace, sampling: Sampling) -> None:
         prompt = options.prompt
         if prompt is None:
             prompt = choose_probe_text(about.sample, about.settings)
-        drawn = iterate_tokens(model, vocabulary, prompt, sampling, options.seed)
-        between = " " if vocabulary.tokenizer is TokenizerKind.WORDS else ""
-        _write_tokens(islice(drawn, options.tokens), prompt, between)
+        tokens = iterate_tokens(model, vocabulary, prompt, sampling, options.seed)
+        separator = " " if vocabulary.tokenizer is TokenizerKind.WORDS else ""
+        prefix = prompt + separator
+        for token in islice(tokens, options.tokens):
+            _write_part(prefix + token)
+            prefix = separator
+        write_output("\n")
     finally:
         opened.close()
 
 
-def _write_tokens(tokens: Iterable[str], prompt: str, between: str) -> None:
-    """Write the tokens as they are generated; on a terminal, control characters are escaped."""
-    shown = _escape_text if sys.stdout and sys.stdout.isatty() else str
-    is_begun = False
-    for token in tokens:
-        _write_or_stop(shown(between + token if is_begun else prompt + between + token))
-        is_begun = True
-    write_output("\n")
-
-
-def _write_or_stop(text: str) -> None:
+def _write_part(text: str) -> None:
+    """Write a part of the text; on a terminal, control characters are escaped."""
+    if sys.stdout and sys.stdout.isatty():
+        text = "".join(
+            letter if letter in "\n\t" else escape_control_characters(letter) for letter in text
+        )
     if not write_output(text):
         raise _ReaderClosedError
-
-
-def _escape_text(text: str) -> str:
-    return "".join(
-        letter if letter in "\n\t" else escape_control_characters(letter) for letter in text
-    )

@@ -13,10 +13,7 @@ from msgspec.structs import replace
 from visualizer.attention.saved_numbers import captured_header
 from visualizer.attention.spec import Device, Dtype
 from visualizer.cli import option_types
-from visualizer.cli.document_options import (
-    build_figure_settings,
-    chosen_colours,
-)
+from visualizer.cli.document_options import build_figure_settings, chosen_colours
 from visualizer.cli.export_files import (
     ALL_OPTION,
     STANDARD_OUTPUT_PATH,
@@ -25,7 +22,7 @@ from visualizer.cli.export_files import (
     write_exports,
 )
 from visualizer.cli.option_checks import first_file_option_error
-from visualizer.cli.options import OPTION_GROUPS
+from visualizer.cli.options import OPTION_GROUPS, option_name
 from visualizer.console import ConsoleProgress, print_message, write_output
 from visualizer.errors import InputError
 from visualizer.export.figures.document_attachment import max_layer_bytes
@@ -69,7 +66,10 @@ memory or a package is missing; 130 after Ctrl+C and 143 after SIGTERM.
 _EXPORT_GROUPS = ("Files to write", "File contents", "Animations")
 READING_LABEL = "Tokens"
 LAYERS_LABEL = "Layers read from disk"
-_LEFT_OUT = frozenset({"--text-shown"})
+_ARGUMENT_FIELDS = frozenset(
+    ("text", "second", "image", "chat", "part", "layer", "stages", "heads_shown", "size", "device")
+)
+"""Fields of errors that are named after an option."""
 
 
 def model_parser() -> option_types.OptionParser:
@@ -77,7 +77,7 @@ def model_parser() -> option_types.OptionParser:
     parser = option_types.OptionParser(
         prog=f"attention-visualizer {MODEL_COMMAND}",
         usage="%(prog)s FOLDER (--text TEXT | --texts FILE | --image FILE) [options]",
-        description=("Compute the attention of every layer and head of a transformers model."),
+        description="Compute the attention of every layer and head of a transformers model.",
         epilog=EXAMPLES,
     )
     opened = parser.add_argument_group("Input")
@@ -92,7 +92,7 @@ def model_parser() -> option_types.OptionParser:
         "--text",
         type=option_types.convert_input_error(normalize_text),
         action="append",
-        help=("input text; can be repeated, which writes the heads of all texts to one table"),
+        help="input text; can be repeated, which writes the heads of all texts to one table",
     )
     opened.add_argument(
         "--texts",
@@ -104,7 +104,7 @@ def model_parser() -> option_types.OptionParser:
         "--image",
         type=Path,
         metavar="FILE",
-        help=("input image of a vision model, instead of a text; its tokens are patches"),
+        help="input image of a vision model, instead of a text; its tokens are patches",
     )
     opened.add_argument(
         "--second",
@@ -130,9 +130,7 @@ def model_parser() -> option_types.OptionParser:
     )
     opened.add_argument(
         "--device",
-        **option_types.choice_option_settings(
-            [*Device], (f"device to compute on: {', '.join(Device)} (default: {Device.AUTO})")
-        ),
+        **option_types.listed_choice_option(Device, "device to compute on", Device.AUTO),
     )
     opened.add_argument(
         "--from-disk",
@@ -145,20 +143,20 @@ def model_parser() -> option_types.OptionParser:
     for title in _EXPORT_GROUPS:
         group = parser.add_argument_group(title)
         for option, settings in OPTION_GROUPS[title].items():
-            if option not in _LEFT_OUT:
+            if option != "--text-shown":  # each text is run on its own
                 group.add_argument(option, **settings)
         if title == "Files to write":
             group.add_argument(
                 "--heads",
                 type=Path,
                 metavar="FILE",
-                help=("write a CSV table of all heads with their measures; - is standard output"),
+                help="write a CSV table of all heads with their measures; - is standard output",
             )
             group.add_argument(
                 "--overview",
                 type=Path,
                 metavar="FILE",
-                help=("write a PNG with the weights of all heads of all layers as small heatmaps"),
+                help="write a PNG with the weights of all heads of all layers as small heatmaps",
             )
     return parser
 
@@ -175,20 +173,9 @@ def model(arguments: Sequence[str]) -> int:
             return _read_and_write(options, progress)
     except InputError as refused:
         progress.clear()
-        is_given = refused.field in {
-            "text",
-            "second",
-            "image",
-            "chat",
-            "part",
-            "layer",
-            "stages",
-            "heads_shown",
-            "size",
-            "device",
-        }
-        option = f"argument --{refused.field.replace('_', '-')}: " if is_given else ""
-        print_message(f"{option}{refused.sentence}")
+        is_argument = refused.field in _ARGUMENT_FIELDS
+        prefix = f"argument {option_name(refused.field)}: " if is_argument else ""
+        print_message(f"{prefix}{refused.sentence}")
         return 1 if refused.field in {"model", "export"} else 2
     except InterruptSignalError as stopped:
         progress.clear()
@@ -235,18 +222,15 @@ def _read_and_write(options: argparse.Namespace, progress: ConsoleProgress) -> i
     if len(texts) > 1:
         _read_each(options, opened, texts, progress)
         return 0
-    if options.image:
-        with report_progress_to(
-            progress.callback(LAYERS_LABEL) if options.from_disk else no_progress
-        ):
-            runs = opened.attend_image(options.image)
-        progress.clear()
-    else:
-        with report_progress_to(
-            progress.callback(LAYERS_LABEL if options.from_disk else READING_LABEL)
-        ):
-            runs = opened.attend(texts[0], options.second, is_chat=options.chat)
-        progress.clear()
+    label = LAYERS_LABEL if options.from_disk else READING_LABEL
+    is_reported = options.from_disk or not options.image
+    with report_progress_to(progress.callback(label) if is_reported else no_progress):
+        runs = (
+            opened.attend_image(options.image)
+            if options.image
+            else opened.attend(texts[0], options.second, is_chat=options.chat)
+        )
+    progress.clear()
     runs = _select_part(runs, options.part)
     for notice in _unique_notices(runs):
         print_message(notice)
@@ -259,13 +243,7 @@ def _read_and_write(options: argparse.Namespace, progress: ConsoleProgress) -> i
     figure_settings = build_figure_settings(options)
     numbers = layer_numbers(runs)
     layers = numbers if options.layer == ALL_OPTION else [(options.layer or 1) - 1]
-    jobs = [
-        job
-        for number in layers
-        for job in _export_jobs(
-            options, runs, number, f"-layer{number + 1}" * (options.layer == ALL_OPTION)
-        )
-    ]
+    jobs = [job for number in layers for job in _export_jobs(options, runs, number)]
     if figure_settings.has_all_layers and jobs:
         size = max(max_layer_bytes(job.snapshot.run) for job in jobs)
         print_message(
@@ -301,12 +279,12 @@ def _read_each(
 
     rows: list[tuple[int | str, ...]] = []
     notices: dict[str, None] = {}
-    tell = progress.callback("Texts")
-    for number, runs in enumerate(attend_texts(opened, texts, is_chat=options.chat), 1):
-        tell(number, len(texts))
-        found = _select_part(runs, options.part)
-        rows += [(number, *row) for row in _head_rows(found)]
-        notices |= _unique_notices(found)
+    report = progress.callback("Texts")
+    for number, text_runs in enumerate(attend_texts(opened, texts, is_chat=options.chat), 1):
+        report(number, len(texts))
+        runs = _select_part(text_runs, options.part)
+        rows += [(number, *row) for row in _head_rows(runs)]
+        notices |= _unique_notices(runs)
     progress.clear()
     for notice in notices:
         print_message(notice)
@@ -325,7 +303,7 @@ def _unique_notices(runs: Sequence[LayerRun]) -> dict[str, None]:
 
 
 def _export_jobs(
-    options: argparse.Namespace, runs: Sequence[LayerRun], layer: int, words: str
+    options: argparse.Namespace, runs: Sequence[LayerRun], layer: int
 ) -> tuple[ExportJob, ...]:
     """Return the files that show a layer."""
     from visualizer.models.layer_lookup import find_layer_run, layer_numbers
@@ -335,13 +313,14 @@ def _export_jobs(
         numbers = [number + 1 for number in layer_numbers(runs)]
         sentence = f"There is no layer {layer + 1}. The layers are {numbers[0]} to {numbers[-1]}."
         raise InputError("layer", sentence)
-    each, at = found
-    view = replace(EXPORT_VIEW, layer=at)
-    view = select_stages_and_heads(each.run, view, options.stages, options.heads_shown)
+    layer_run, index = found
+    view = replace(EXPORT_VIEW, layer=index)
+    view = select_stages_and_heads(layer_run.run, view, options.stages, options.heads_shown)
     view = replace(view, colouring=chosen_colours(options, view.colouring))
-    document = Document().set("captured", captured_header(each.run))
-    snapshot = Snapshot(document, view, each.run)
-    files = {"layer": None, "export": [with_name_suffix(path, words) for path in options.export]}
+    document = Document().set("captured", captured_header(layer_run.run))
+    snapshot = Snapshot(document, view, layer_run.run)
+    suffix = f"-layer{layer + 1}" if options.layer == ALL_OPTION else ""
+    files = {"layer": None, "export": [with_name_suffix(path, suffix) for path in options.export]}
     return export_jobs(argparse.Namespace(**vars(options) | files), snapshot)
 
 

@@ -40,26 +40,40 @@ if TYPE_CHECKING:
     from visualizer.session.document import Document
 SIZE_FIELDS = ("d_in", "d_out", "heads", "mechanism")
 """Fields that determine the sizes of custom matrices."""
-FILE_OPTIONS = (
-    *("stages", "heads_shown", "layer", "text_shown", "colour_map", "layout", "theme", "size"),
-    *("dpi", "title", "no_caption", "all_layers", "span", "grain", "speed", "no_motion"),
-    *("format", "quiet"),
-)
-"""Options that only affect exported files."""
-_UNSET_VALUES = (None, False)
-_FIGURE_FIELDS = {
-    "layout": "extent",
-    "theme": "paper",
-    "dpi": "dpi",
-    "title": "title",
-    "no_caption": "has_caption",
-    "all_layers": "has_all_layers",
-    "span": "film",
-    "grain": "film",
-    "speed": "film",
-    "no_motion": "film",
+
+
+def _formats_using(field: str) -> frozenset[ExportFormat]:
+    """Return the formats that use a field of `FigureSettings`."""
+    return frozenset(
+        each for each in FORMATS if field in ExportSettings(each.suffix).deciding_field_names
+    )
+
+
+_FILMS = frozenset(each for each in FORMATS if each.kind is FormatKind.FILM)
+_DEPENDING_ON_VIEW = frozenset(filter(depends_on_view, FORMATS))
+AFFECTED_FORMATS = {
+    "stages": _DEPENDING_ON_VIEW - _FILMS,  # a film shows the stages of its steps
+    "heads_shown": _DEPENDING_ON_VIEW,
+    "layer": _DEPENDING_ON_VIEW,
+    "text_shown": _DEPENDING_ON_VIEW,
+    "colour_map": frozenset(
+        each for each in FORMATS if each.kind.contains_pictures or each.kind is FormatKind.DOCUMENT
+    ),
+    "layout": _formats_using("extent"),
+    "theme": _formats_using("paper"),
+    "size": _formats_using("width_mm") | _FILMS,
+    "dpi": _formats_using("dpi") | _FILMS,
+    "title": _formats_using("title"),
+    "no_caption": _formats_using("has_caption"),
+    "all_layers": _formats_using("has_all_layers"),
+    "span": _FILMS,
+    "grain": _FILMS,
+    "speed": _FILMS,
+    "no_motion": _FILMS,
+    "format": frozenset(FORMATS),
+    "quiet": frozenset(FORMATS),
 }
-"""Field of `FigureSettings` set by each option."""
+"""Formats that each option for exported files can affect."""
 _LAYOUTS_SHOWING_ALL = {
     "stages": (FigureExtent.STAGES, FigureExtent.ALL),
     "heads_shown": (FigureExtent.HEADS, FigureExtent.ALL),
@@ -134,7 +148,11 @@ def _find_contradiction(options: argparse.Namespace) -> str | None:
 
 def _find_colour_map_conflict(options: argparse.Namespace) -> str | None:
     for kind in MapKind:
-        of_kind = [each.id for each in maps_of_kind(kind) if each.id in (options.colour_map or ())]
+        of_kind = [
+            colour_map.id
+            for colour_map in maps_of_kind(kind)
+            if colour_map.id in (options.colour_map or ())
+        ]
         if len(of_kind) > 1:
             conflict = f"'{of_kind[0]}' and '{of_kind[1]}' are both {kind.value} colour maps"
             return f"argument --colour-map: {conflict}. Remove one of them."
@@ -161,8 +179,8 @@ def _find_standard_output_error(options: argparse.Namespace) -> str | None:
     for name in ("layer", "text_shown"):
         if option_value(options, name) == ALL_OPTION:
             return f"argument {option_name(name)}: {SEVERAL_FILES_ERROR}"
-    found = format_of(f".{options.format}")
-    if found and not is_text_format(found) and sys.stdout.isatty():
+    format_ = format_of(f".{options.format}")
+    if format_ and not is_text_format(format_) and sys.stdout.isatty():
         return (
             f"argument --export: {options.format.upper()} is a binary format and "
             "cannot be written to a terminal. Redirect standard output, or specify a "
@@ -174,8 +192,8 @@ def _find_standard_output_error(options: argparse.Namespace) -> str | None:
 def _find_missing_package(options: argparse.Namespace) -> str | None:
     """Return an error if a format needs a package that is not installed, before computing."""
     for path in options.export or ():
-        found = export_format(path, options)
-        if found and (missing := unavailable_reason(found.suffix)):
+        format_ = export_format(path, options)
+        if format_ and (missing := unavailable_reason(format_.suffix)):
             return f"argument --export: {missing}"
     return None
 
@@ -204,7 +222,7 @@ def _find_idle_setting(options: argparse.Namespace, document: Document) -> str |
 
 def _find_idle_option(options: argparse.Namespace) -> str | None:
     """Return an error for the first option without effect on the exported files."""
-    given = [name for name in FILE_OPTIONS if getattr(options, name, None) not in _UNSET_VALUES]
+    given = [name for name in AFFECTED_FORMATS if getattr(options, name, None) not in (None, False)]
     if given and not options.export:
         return f"{option_name(given[0])} has no effect without --export. Remove it."
     if options.format and STANDARD_OUTPUT_PATH not in options.export:
@@ -213,33 +231,24 @@ def _find_idle_option(options: argparse.Namespace) -> str | None:
         return "argument --export: - requires --format, such as --format csv"
     exported = {export_format(path, options) for path in options.export or ()}
     for name in given:
-        heeding = tuple(each for each in FORMATS if _affects_format(each, name, options))
-        if not exported.intersection(heeding):
+        affected = _affected_formats(name, options)
+        if not affected & exported:
+            listed = list_suffixes(tuple(each for each in FORMATS if each in affected))
             return (
-                f"{option_name(name)} only affects {list_suffixes(heeding)} files. Remove "
-                "it, or export one of them."
+                f"{option_name(name)} only affects {listed} files. Remove it, or export one of "
+                "them."
             )
     return None
 
 
-def _affects_format(format_: ExportFormat, name: str, options: argparse.Namespace) -> bool:
-    deciding = ExportSettings(format_.suffix).deciding_field_names
-    is_film, is_document = format_.kind is FormatKind.FILM, format_.kind is FormatKind.DOCUMENT
-    if name in {"quiet", "format"}:
-        return True
-    if name == "stages":  # a film shows the stages of its steps
-        return depends_on_view(format_) and not is_film
-    if name in {"heads_shown", "layer", "text_shown"}:
-        return depends_on_view(format_)
-    if name == "colour_map":
-        return is_document or format_.kind.contains_pictures
-    if name == "size":
-        return is_film or "width_mm" in deciding
-    if name == "layout" and is_film:  # a film shows the stages of its steps
-        return str(options.layout) != FigureExtent.STAGES
-    if name == "dpi" and is_film:  # it converts lengths in --size to pixels
-        return bool(options.size)
-    return _FIGURE_FIELDS[name] in deciding
+def _affected_formats(name: str, options: argparse.Namespace) -> frozenset[ExportFormat]:
+    """Return the formats that an option affects with the values of the other options."""
+    is_film_unaffected = (
+        # A film shows the stages of its steps, and its resolution only converts --size to pixels.
+        (name == "layout" and options.layout == FigureExtent.STAGES)
+        or (name == "dpi" and not options.size)
+    )
+    return AFFECTED_FORMATS[name] - _FILMS if is_film_unaffected else AFFECTED_FORMATS[name]
 
 
 def _is_given(options: argparse.Namespace, field: str) -> bool:

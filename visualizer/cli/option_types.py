@@ -21,7 +21,6 @@ from visualizer.attention.spec import OWN_BIASES, OWN_LAYERS, BooleanMatrix, Num
 from visualizer.console import print_message, write_output
 from visualizer.documents.open_document import read_text_file
 from visualizer.errors import InputError, system_error_reason
-from visualizer.export.figure_settings import MAX_DPI, MIN_DPI
 from visualizer.export.formats import format_of, list_suffixes
 from visualizer.export.option_parsing import SIZE_PRESETS, parse_figure_size
 from visualizer.language.run_folder import RunFolder
@@ -30,7 +29,7 @@ from visualizer.session.document_builder import normalize_text
 from visualizer.storage.regular_file import open_regular_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import NoReturn
 
     from visualizer.attention.importers.file_contents import ArrayEntry, FileContents
@@ -93,17 +92,17 @@ class OptionParser(argparse.ArgumentParser):
 
     def _reject_repetitions(self, given: Sequence[str]) -> None:
         """Reject a repeated single-value option; argparse would silently use the last value."""
-        before: dict[argparse.Action, str] = {}
+        used_names: dict[argparse.Action, str] = {}
         for argument in itertools.takewhile(lambda one: one != "--", given):
             name = argument.partition("=")[0]
             action = self._option_string_actions.get(name)
             if action is None or not _takes_one_value(action):
                 continue
-            if (other := before.get(action)) == name:
+            if (earlier := used_names.get(action)) == name:
                 self.error(f"argument {name}: can be given only once")
-            if other:
-                self.error(f"argument {name}: not allowed with argument {other}")
-            before[action] = name
+            if earlier:
+                self.error(f"argument {name}: not allowed with argument {earlier}")
+            used_names[action] = name
 
     def _suggest_option(self, argument: str) -> str:
         if not argument.startswith("-"):
@@ -125,13 +124,13 @@ def _takes_one_value(action: argparse.Action) -> bool:
 def convert_input_error(read: Callable[[str], Value]) -> Callable[[str], Value]:
     """Convert the `InputError` of a converter to an argparse error."""
 
-    def reads(text: str) -> Value:
+    def convert(text: str) -> Value:
         try:
             return read(text)
         except InputError as refused:
             raise argparse.ArgumentTypeError(refused.sentence) from refused
 
-    return reads
+    return convert
 
 
 def setting_converter(setting: Setting) -> Callable[[str], Any]:
@@ -170,20 +169,6 @@ def integer_converter(low: int, high: float = float("inf")) -> Callable[[str], i
     return read
 
 
-convert_dpi = integer_converter(MIN_DPI, MAX_DPI)
-
-
-def convert_rate(text: str) -> float:
-    """Convert a rate of at least 0 and less than 1."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < 1:
-        raise invalid_value(text, "must be at least 0 and less than 1")
-    return value
-
-
 def convert_number(text: str) -> float:
     """Convert a finite number."""
     try:
@@ -207,12 +192,19 @@ def choice_converter(values: Sequence[str]) -> Callable[[str], str]:
     return read
 
 
-def choice_option_settings(values: Sequence[str], said: str) -> dict[str, Any]:
+def choice_option_settings(values: Iterable[str], help_text: str) -> dict[str, Any]:
     """Return the settings of an option that accepts the given names.
 
     The choices are used for shell completion; the type reports invalid names in a sentence.
     """
-    return {"type": choice_converter(values), "choices": values, "metavar": "NAME", "help": said}
+    names = [*values]
+    return {"type": choice_converter(names), "choices": names, "metavar": "NAME", "help": help_text}
+
+
+def listed_choice_option(values: Iterable[str], help_text: str, default: str) -> dict[str, Any]:
+    """Return the settings of an option whose help lists the names that it accepts."""
+    help_text = f"{help_text}: {', '.join(values)} (default: {default})"
+    return choice_option_settings(values, help_text)
 
 
 def format_names(names: NamedDescriptions) -> str:
@@ -237,7 +229,7 @@ def list_option_settings(lists: dict[str, Callable[[], NamedDescriptions]]) -> d
 
     words = " or ".join(filter(None, [", ".join([*lists][:-1]), [*lists][-1]]))
     return {
-        **choice_option_settings([*lists], f"list all {words}, one per line with a description"),
+        **choice_option_settings(lists, f"list all {words}, one per line with a description"),
         "action": ListNames,
         "metavar": "WHAT",
     }
@@ -265,8 +257,8 @@ def read_text_option(name: str) -> str:
         reason = system_error_reason(error)
         raise argparse.ArgumentTypeError(f"cannot read '{name}': {reason}") from error
     except UnicodeDecodeError as error:
-        at = f"byte {error.start + 1:,} is invalid"
-        raise invalid_value(name, f"must be a UTF-8 text; {at}") from error
+        position = f"byte {error.start + 1:,} is invalid"
+        raise invalid_value(name, f"must be a UTF-8 text; {position}") from error
     if len(content) > MAX_TEXT_FILE_BYTES:
         raise invalid_value(name, f"must be at most {MAX_TEXT_FILE_BYTES // 2**20} MiB")
     if not text or text.isspace():
@@ -286,14 +278,14 @@ def _read_limited_file(name: str) -> bytes:
 
 def convert_path(name: str) -> Path:
     """Validate a path, whether or not it exists."""
-    found = Path(name)
+    path = Path(name)
     try:
         with suppress(FileNotFoundError, NotADirectoryError):
-            (found / CONFIG_FILE).stat()
+            (path / CONFIG_FILE).stat()
     except OSError as error:  # such as a name that is too long, or a folder without access
         reason = system_error_reason(error)
         raise argparse.ArgumentTypeError(f"cannot open '{name}': {reason}") from error
-    return found
+    return path
 
 
 def convert_run_folder(name: str) -> Path:
@@ -339,12 +331,12 @@ def read_mask(name: str) -> BooleanMatrix:
     InputError
         If the file does not contain such a matrix.
     """
-    convert_path = Path(name)
-    if convert_path.suffix.lower() in TEXT_SUFFIXES:
-        return parse_mask(read_text_file(convert_path))
+    path = Path(name)
+    if path.suffix.lower() in TEXT_SUFFIXES:
+        return parse_mask(read_text_file(path))
     array = _single_matrix_entry(name).read()
     if not np.isin(array, (0, 1)).all():
-        raise _open_error(f"“{convert_path.name}” contains numbers other than 0 and 1.")
+        raise _open_error(f"“{path.name}” contains numbers other than 0 and 1.")
     return BooleanMatrix.of(array != 0)
 
 
@@ -358,8 +350,8 @@ def list_weights(name: str) -> FileContents:
     """
     contents = _list_arrays(name)
     if not (_has_only_own_weights(contents) or contains_module(contents)):
-        takes = f"Name the arrays {', '.join(OWN_LAYERS)}, or save a module's state_dict."
-        raise _open_error(f"“{Path(name).name}” does not contain weights. {contents.said} {takes}")
+        advice = f"Name the arrays {', '.join(OWN_LAYERS)}, or save a module's state_dict."
+        raise _open_error(f"“{Path(name).name}” does not contain weights. {contents.said} {advice}")
     return contents
 
 
@@ -368,8 +360,8 @@ def read_own_weights(contents: FileContents) -> tuple[tuple[str, NumberMatrix], 
     if not _has_only_own_weights(contents):
         return ()
     entries = {entry.name: entry for entry in contents.entries}
-    found = [(name, entries[name]) for name in _OWN if name in entries]
-    return tuple((name, _read_matrix(_as_matrix(name, entry))) for name, entry in found)
+    own_entries = [(name, entries[name]) for name in _OWN if name in entries]
+    return tuple((name, _read_matrix(_as_matrix(name, entry))) for name, entry in own_entries)
 
 
 def _has_only_own_weights(contents: FileContents) -> bool:
@@ -391,12 +383,9 @@ def _single_matrix_entry(name: str) -> ArrayEntry:
 
 def _as_matrix(name: str, entry: ArrayEntry) -> ArrayEntry:
     if len(entry.shape) != 2 or not 0 < np.prod(entry.shape, dtype=float) <= MAX_ELEMENTS:
-        shape = (
-            " × ".join(f"{convert_figure_size:,}" for convert_figure_size in entry.shape)
-            or "a single number"
-        )
-        takes = f"must be a matrix with at most {MAX_ELEMENTS:,} numbers"
-        raise _open_error(f"“{name}” {takes}. It is {shape}.")
+        shape = " × ".join(f"{size:,}" for size in entry.shape) or "a single number"
+        requirement = f"must be a matrix with at most {MAX_ELEMENTS:,} numbers"
+        raise _open_error(f"“{name}” {requirement}. It is {shape}.")
     return entry
 
 

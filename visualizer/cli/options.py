@@ -11,7 +11,13 @@ from visualizer.attention.spec import OWN_LAYERS
 from visualizer.cli import option_types
 from visualizer.cli.option_types import NamedDescriptions, OptionParser, convert_run_folder
 from visualizer.export.export_settings import PAPER_LABELS
-from visualizer.export.figure_settings import FigureExtent, FigurePaper, FigureSettings
+from visualizer.export.figure_settings import (
+    MAX_DPI,
+    MIN_DPI,
+    FigureExtent,
+    FigurePaper,
+    FigureSettings,
+)
 from visualizer.export.formats import FORMATS, list_suffixes, unavailable_reason
 from visualizer.export.option_parsing import SIZE_PRESETS, parse_speed, parse_stage_range
 from visualizer.language.tokenizers import TokenizerKind
@@ -24,7 +30,6 @@ from visualizer.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from enum import StrEnum
 
     from visualizer.export.formats import ExportFormat
 
@@ -83,9 +88,9 @@ def _describe_format(each: ExportFormat) -> str:
 def list_presets() -> NamedDescriptions:
     """List the size presets."""
     return [
-        (name, (f"{_describe_size(one.width_mm, one.height_mm)}, {one.dpi} dpi, "
-f"{PAPER_LABELS[one.paper].lower()}"))
-        for name, one in SIZE_PRESETS.items()
+        (name, (f"{_describe_size(preset.width_mm, preset.height_mm)}, {preset.dpi} dpi, "
+f"{PAPER_LABELS[preset.paper].lower()}"))
+        for name, preset in SIZE_PRESETS.items()
     ]  # fmt: skip
 
 
@@ -154,11 +159,6 @@ def create_parser(*, has_file: bool = True) -> argparse.ArgumentParser:
     return main_parser
 
 
-def _enum_option(choices: type[StrEnum], help_text: str, default: str) -> dict[str, Any]:
-    help_text = f"{help_text}: {', '.join(choices)} (default: {default})"
-    return option_types.choice_option_settings([*choices], help_text)
-
-
 _DEFAULTS, _FIGURE = Document(), FigureSettings()
 _MATRIX_FILES = ".npy, .npz, .safetensors or .pt"
 _FILES: dict[str, tuple[Callable[[str], object], str]] = {
@@ -216,12 +216,10 @@ def _setting_option(name: str) -> dict[str, Any]:
         on = f"--{'' if setting.default else 'no-'}{option_name(name)[2:]}"
         help_text = f"{help_text} (default: {on}{_needs(setting)})"
         return {"action": argparse.BooleanOptionalAction, "help": help_text}
-    default = f"(default: {setting.default}{_needs(setting)})"
     if setting.kind is SettingKind.CHOICE:
         values = [value for value, _ in setting.choices]
-        return option_types.choice_option_settings(
-            values, f"{help_text}: {', '.join(values)} {default}"
-        )
+        default = f"{setting.default}{_needs(setting)}"
+        return option_types.listed_choice_option(values, help_text, default)
     default = f"(default: {setting.default:g}{_needs(setting)})"
     metavar = {SettingKind.RATE: "RATE", SettingKind.NUMBER: "X"}.get(setting.kind, "N")
     is_rate = setting.kind in {SettingKind.RATE, SettingKind.NUMBER}
@@ -232,9 +230,11 @@ def _setting_option(name: str) -> dict[str, Any]:
 
 def _needs(setting: Setting) -> str:
     """Return the options that a setting needs to have an effect."""
-    needed = [each.violation(format_option) for each in setting.where]
-    found = [words.removeprefix("without ") for words in needed if words.startswith("without ")]
-    return f"; requires {' and '.join(found)}" if found else ""
+    violations = [each.violation(format_option) for each in setting.where]
+    required = [
+        words.removeprefix("without ") for words in violations if words.startswith("without ")
+    ]
+    return f"; requires {' and '.join(required)}" if required else ""
 
 
 SETTING_GROUPS = {
@@ -268,11 +268,11 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
             "metavar": "FILE",
             "help": "read the text from a UTF-8 file of up to 16 MiB; - is standard input",
         },
-        "--tokenizer": _enum_option(
+        "--tokenizer": option_types.listed_choice_option(
             TokenizerKind, "tokens to split the text into", _DEFAULTS.tokenizer
         ),
-        "--lines": _enum_option(
-            LineSplit, ("whether the lines form one text or a batch of texts"), _DEFAULTS.lines
+        "--lines": option_types.listed_choice_option(
+            LineSplit, "whether the lines form one text or a batch of texts", _DEFAULTS.lines
         ),
     },
     **{
@@ -292,7 +292,7 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
         },
         "--format": option_types.choice_option_settings(
             [each.suffix[1:] for each in FORMATS],
-            ("format of standard output with --export -, such as csv; see --list formats"),
+            "format of standard output with --export -, such as csv; see --list formats",
         ),
         "--quiet": {"action": "store_true", "help": "do not report progress"},
     },
@@ -311,7 +311,7 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
         "--layer": {
             "type": option_types.convert_position,
             "metavar": "N",
-            "help": ("layer to show, counted from 1; all writes one file per layer (default: 1)"),
+            "help": "layer to show, counted from 1; all writes one file per layer (default: 1)",
         },
         "--text-shown": {
             "type": option_types.convert_position,
@@ -320,7 +320,7 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
                 "text of a batch to show, counted from 1; all writes one file per text (default: 1)"
             ),
         },
-        "--layout": _enum_option(
+        "--layout": option_types.listed_choice_option(
             FigureExtent,
             (
                 "content of the figure: the selected stages and "
@@ -341,7 +341,7 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
                 ),
             ),
         },
-        "--theme": _enum_option(
+        "--theme": option_types.listed_choice_option(
             FigurePaper, "colour theme: for print, or as in the window", _FIGURE.paper
         ),
         "--size": {
@@ -355,7 +355,7 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
             ),
         },
         "--dpi": {
-            "type": option_types.convert_dpi,
+            "type": option_types.integer_converter(MIN_DPI, MAX_DPI),
             "metavar": "N",
             "help": f"pixels per inch (default: {_FIGURE.dpi}, or the preset's)",
         },
@@ -381,7 +381,9 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
                 "(default: all)"
             ),
         },
-        "--grain": _enum_option(StepSize, "amount that each frame computes", _FIGURE.film.grain),
+        "--grain": option_types.listed_choice_option(
+            StepSize, "amount that each frame computes", _FIGURE.film.grain
+        ),
         "--speed": {
             "type": option_types.convert_input_error(parse_speed),
             "metavar": "X",
@@ -400,14 +402,12 @@ LAB_COMMAND = "lab"
 
 def lab_parser() -> OptionParser:
     """Create the argument parser of ``lab``."""
-    create_parser = OptionParser(
+    parser = OptionParser(
         prog=f"attention-visualizer {LAB_COMMAND}",
         usage="%(prog)s [RUN]",
-        description=(
-            "Open the language lab: train small language models and watch attention form."
-        ),
+        description="Open the language lab: train small language models and watch attention form.",
     )
-    create_parser.add_argument_group("Input").add_argument(
+    parser.add_argument_group("Input").add_argument(
         "folder", type=convert_run_folder, metavar="RUN", nargs="?", help="folder of a training run"
     )
-    return create_parser
+    return parser

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
 from visualizer.attention.spec import Device
@@ -19,7 +19,7 @@ from visualizer.optional_packages import require_package
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
 SERVE_COMMAND = "serve"
 TOKEN_VARIABLE = "ATTENTION_VISUALIZER_TOKEN"
@@ -54,47 +54,45 @@ def serve_parser() -> option_types.OptionParser:
         description="Serve a model to Attention Visualizer windows on other machines.",
         epilog=EXAMPLES,
     )
-    what = parser.add_argument_group("Model")
-    what.add_argument(
+    model = parser.add_argument_group("Model")
+    model.add_argument(
         "folder",
         type=option_types.convert_path,
         metavar="FOLDER",
         nargs="?",
         help="folder of a model",
     )
-    spread = what.add_mutually_exclusive_group()
-    spread.add_argument(
+    parallelism = model.add_mutually_exclusive_group()
+    parallelism.add_argument(
         "--tensor-parallel",
         type=option_types.integer_converter(1, MAX_PROCESSES),
         metavar="N",
         help="split the heads of each layer over N processes",
     )
-    spread.add_argument(
+    parallelism.add_argument(
         "--pipeline-parallel",
         type=option_types.integer_converter(1, MAX_PROCESSES),
         metavar="N",
         help="split the layers over N processes",
     )
-    what.add_argument(
+    model.add_argument(
         "--device",
-        **option_types.choice_option_settings(
-            [*Device], (f"device to compute on: {', '.join(Device)} (default: {Device.AUTO})")
-        ),
+        **option_types.listed_choice_option(Device, "device to compute on", Device.AUTO),
     )
-    where = parser.add_argument_group("Where to listen")
-    where.add_argument(
+    address = parser.add_argument_group("Where to listen")
+    address.add_argument(
         "--host",
         default="127.0.0.1",
-        help=("address to listen on (default: 127.0.0.1, this machine only)"),
+        help="address to listen on (default: 127.0.0.1, this machine only)",
     )
-    where.add_argument(
+    address.add_argument(
         "--port",
         type=option_types.integer_converter(0, 65535),
         default=DEFAULT_PORT,
         metavar="P",
         help=f"port; 0 selects a free one (default: {DEFAULT_PORT})",
     )
-    where.add_argument("--quiet", action="store_true", help="do not report progress")
+    address.add_argument("--quiet", action="store_true", help="do not report progress")
     return parser
 
 
@@ -122,20 +120,11 @@ def serve(arguments: Sequence[str]) -> int:
 
 def _stop_signals() -> list[signal.Signals]:
     """Return the signals that stop the server, including SIGHUP unless it is ignored."""
-    ends = [signal.SIGINT, signal.SIGTERM]
+    signals = [signal.SIGINT, signal.SIGTERM]
     hang_up = getattr(signal, "SIGHUP", None)  # missing on Windows
     if hang_up and signal.getsignal(hang_up) is not signal.SIG_IGN:
-        ends.append(hang_up)
-    return ends
-
-
-@contextmanager
-def _input_error_on_os_error(sentence: str) -> Iterator[None]:
-    """Convert an `OSError` within the context to an `InputError` with the system's reason."""
-    try:
-        yield
-    except OSError as error:
-        raise InputError("model", sentence.format(why=system_error_reason(error))) from error
+        signals.append(hang_up)
+    return signals
 
 
 async def _serve_until_stopped(options: argparse.Namespace, token: str) -> int:
@@ -157,10 +146,11 @@ async def _serve_until_stopped(options: argparse.Namespace, token: str) -> int:
     stopping = asyncio.create_task(stopped.wait())
     try:
         # Check the port before loading a large model.
-        with _input_error_on_os_error(
-            f"Cannot listen on port {options.port}: {{why}}. Choose another --port."
-        ):
+        try:
             listener = await server.listen(options.host, options.port)
+        except OSError as error:
+            failure = f"Cannot listen on port {options.port}: {system_error_reason(error)}."
+            raise InputError("model", f"{failure} Choose another --port.") from error
         with closing(listener):
             starting = asyncio.create_task(processes.start(progress.callback("Bytes read")))
             await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)

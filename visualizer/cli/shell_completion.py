@@ -57,8 +57,8 @@ def _all_parsers() -> list[Any]:
     root = create_parser(has_file=False)
     commands = root.add_subparsers(parser_class=argparse.ArgumentParser)
     parsers = []
-    for name, make in COMMANDS.items():
-        parent = make()
+    for name, create in COMMANDS.items():
+        parent = create()
         parsers.append(
             commands.add_parser(name, parents=[parent], add_help=False, help=parent.description)
         )

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from msgspec.structs import replace
 
+from visualizer.attention.settings import SETTINGS_BY_NAME
 from visualizer.attention.spec import Device
 from visualizer.cli import option_types
 from visualizer.console import ConsoleProgress, print_message, write_output
@@ -62,6 +63,8 @@ with one process.
 """
 TORCHRUN_VARIABLES = {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}
 """Environment variables that torchrun sets in its processes."""
+_DROPOUT = SETTINGS_BY_NAME["dropout"]
+"""The dropout rate of an attention module, which has the same range."""
 _GROUPS = {
     "Model": {
         "model": "kind of model",
@@ -69,9 +72,7 @@ _GROUPS = {
         "width": "embedding size",
         "heads": "number of heads per layer",
         "layers": "number of attention layers",
-        "dropout": (
-            "dropout rate of attention weights and residual additions; at least 0 and less than 1"
-        ),
+        "dropout": "dropout rate of attention weights and residual additions",
     },
     "Training": {
         "steps": "total number of training steps",
@@ -145,7 +146,7 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
     run.add_argument(
         "--preset",
         **option_types.choice_option_settings(
-            [*_PRESETS],
+            _PRESETS,
             (
                 "preset to start from; the other options modify it: "
                 f"{', '.join(_PRESETS)}; see --list presets"
@@ -154,21 +155,17 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
     )
     run.add_argument(
         "--tokenizer",
-        **option_types.choice_option_settings(
-            [*TokenizerKind],
-            (
-                f"tokens to split the text into: {', '.join(TokenizerKind)} (default: words "
-                "for world, otherwise characters)"
-            ),
+        **option_types.listed_choice_option(
+            TokenizerKind,
+            "tokens to split the text into",
+            "words for world, otherwise characters",
         ),
     )
     run.add_argument(
         "--size",
         type=option_types.integer_converter(*SETTING_LIMITS["size"]),
         metavar="N",
-        help=(
-            f"approximate number of tokens of a generated text (default: {CorpusSource().size:,})"
-        ),
+        help=f"approximate number of tokens of a generated text (default: {CorpusSource().size:,})",
     )
 
 
@@ -176,15 +173,15 @@ def _setting_option(name: str, help_text: str) -> dict[str, Any]:
     """Return the arguments of the option for a training setting."""
     default = getattr(TrainingSettings(), name)
     if name in _CHOICES:
-        values = [*_CHOICES[name]]
-        return option_types.choice_option_settings(
-            values, f"{help_text}: {', '.join(values)} (default: {default})"
-        )
+        return option_types.listed_choice_option(_CHOICES[name], help_text, default)
     if name in SETTING_LIMITS:
         read = option_types.integer_converter(*SETTING_LIMITS[name])
         return {"type": read, "metavar": "N", "help": f"{help_text} (default: {default:,})"}
-    reads = option_types.convert_rate if name == "dropout" else option_types.convert_number
-    return {"type": reads, "metavar": "RATE", "help": f"{help_text} (default: {default:g})"}
+    convert: Callable[[str], float] = option_types.convert_number
+    if name == "dropout":
+        convert = option_types.setting_converter(_DROPOUT)
+        help_text = f"{help_text}; {_DROPOUT.requirement}"
+    return {"type": convert, "metavar": "RATE", "help": f"{help_text} (default: {default:g})"}
 
 
 def first_option_error(options: argparse.Namespace) -> str:
@@ -193,10 +190,9 @@ def first_option_error(options: argparse.Namespace) -> str:
     if options.resume:
         if options.source or options.out:
             return "--resume cannot be combined with SOURCE or --out."
-        is_for_new = (
-            f"--{next(iter(given), '')} cannot be combined with --resume. Remove one of them."
-        )
-        return is_for_new if given else ""
+        if given:
+            return f"--{given[0]} cannot be combined with --resume. Remove one of them."
+        return ""
     if not options.source:
         generated = ", ".join(_GENERATED)
         return f"the following argument is required: SOURCE, a text file or one of {generated}"
@@ -234,8 +230,8 @@ def build_settings(options: argparse.Namespace) -> TrainingSettings:
 def _given_options(options: argparse.Namespace) -> dict[str, Any]:
     settings = (name for names in _GROUPS.values() for name in names)
     names = ("preset", *settings, "size", "tokenizer")
-    found = {name: getattr(options, name) for name in names}
-    return {name: value for name, value in found.items() if value is not None}
+    values = {name: getattr(options, name) for name in names}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _parse_source(source: str) -> CorpusSource:
@@ -427,12 +423,12 @@ def _train_until_stopped(
         running.save()
 
 
-def _describe_progress(running: TrainingRun, pace: TrainingSpeed) -> str:
+def _describe_progress(running: TrainingRun, training_speed: TrainingSpeed) -> str:
     from visualizer.language.training_progress import TrainingProgress
 
     last, settings = running.collect_rows()[-1], running.settings
     tokens = (settings.steps - running.step) * settings.batch * settings.block
-    speed = (pace.tokens_per_second, pace.estimate_seconds(tokens))
+    speed = (training_speed.tokens_per_second, training_speed.estimate_seconds(tokens))
     step, *others = TrainingProgress(running.step, settings.steps, last.rate, *speed).facts
     return ", ".join((step, f"loss {last.training:.3f}", *others))
 
@@ -487,15 +483,15 @@ def train_together(train: Callable[[DistributedProcessGroup], int]) -> int:
 
 def _join_group() -> DistributedProcessGroup:
     """Wait for the other processes; Ctrl+C exits at once, which Python's handler does not."""
-    before = signal.getsignal(signal.SIGINT)
-    if before is not signal.SIG_IGN:
+    previous_handler = signal.getsignal(signal.SIGINT)
+    if previous_handler is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         from visualizer.language.process_group import DistributedProcessGroup
 
         return DistributedProcessGroup()
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, previous_handler)
 
 
 def _follow_first_process(group: DistributedProcessGroup) -> int:

@@ -83,9 +83,9 @@ class ExportController(QObject):
         """The preview controller, created for the first export."""
         from visualizer.export.dialog.preview_widget import PreviewController
 
-        made = PreviewController(self)
-        made.failed.connect(self.failed)
-        return made
+        controller = PreviewController(self)
+        controller.failed.connect(self.failed)
+        return controller
 
     def show_theme(self, theme: Theme) -> None:
         """Set the theme for dialogs opened from now on."""
@@ -107,7 +107,7 @@ class ExportController(QObject):
         settings = _update_title(self.settings, "", self._title())
         dialog = ExportDialog(snapshot, settings, self._theme, self.previewer, self._window)
         dialog.settingsChanged.connect(self._remember_settings)
-        dialog.saveRequested.connect(self._ask_where)
+        dialog.saveRequested.connect(self._ask_for_path)
         dialog.copyRequested.connect(self._copy_figure)
         dialog.finished.connect(self._forget_dialog)
         self.dialog = dialog
@@ -145,22 +145,22 @@ class ExportController(QObject):
     # ------------------------------------------------------------------ dialog
 
     def _remember_settings(self, settings: ExportSettings) -> None:
-        self.settings = _update_title(
-            settings, self._title(), ""
-        )  # the next figure may need a different title
+        # The next figure may need a different title.
+        self.settings = _update_title(settings, self._title(), "")
         save_export_settings(settings)
 
     def _forget_dialog(self) -> None:
         self.dialog = None
         self._workspace.requests.pause_refinement(False)
 
-    def _copy_figure(self, settings: ExportSettings) -> None:
+    def _copy_figure(self) -> None:
         if self.dialog:
-            self.exporter.copy_figure(self.dialog.snapshot, settings.figure_settings)
+            settings = self.dialog.settings.figure_settings
+            self.exporter.copy_figure(self.dialog.snapshot, settings)
 
-    def _ask_where(self, settings: ExportSettings) -> None:
+    def _ask_for_path(self) -> None:
         if self.dialog:
-            ask_export_path(self.dialog, settings, self.folder, self._save_file)
+            ask_export_path(self.dialog, self.dialog.settings, self.folder, self._save_file)
 
     def _save_file(self, name: str) -> None:
         if self.dialog:
@@ -172,8 +172,8 @@ class ExportController(QObject):
                 show_refusal(self.dialog, "Not written", sentence)
                 return
             self.folder = path.parent
-            named_so = replace(settings, suffix=path.suffix.lower())
-            self.exporter.ask(path, self.dialog.snapshot, named_so.figure_settings)
+            settings_of_file = replace(settings, suffix=path.suffix.lower())
+            self.exporter.ask(path, self.dialog.snapshot, settings_of_file.figure_settings)
             self.dialog.accept()
 
     def _show_working(self) -> None:
@@ -188,13 +188,13 @@ def _load_dialog() -> None:
 
 def _update_title(settings: ExportSettings, before: str, title: str) -> ExportSettings:
     """Return settings with a new title, unless the user changed the title."""
-    is_so = settings.look.title == before
-    return replace(settings, look=replace(settings.look, title=title)) if is_so else settings
+    is_unchanged = settings.look.title == before
+    return replace(settings, look=replace(settings.look, title=title)) if is_unchanged else settings
 
 
 def ask_export_path(
-    parent: QWidget, settings: ExportSettings, folder: Path, answer: Callable[[str], object]
+    parent: QWidget, settings: ExportSettings, folder: Path, then: Callable[[str], object]
 ) -> None:
     """Ask for a file name; confirm before replacing an existing file."""
-    words = f"{settings.format.words} (*{settings.suffix})"
-    ask_save_path(parent, "Export", folder / f"attention{settings.suffix}", words, answer)
+    file_filter = f"{settings.format.words} (*{settings.suffix})"
+    ask_save_path(parent, "Export", folder / f"attention{settings.suffix}", file_filter, then)

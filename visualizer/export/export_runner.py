@@ -50,8 +50,8 @@ class ExportRunner(QObject):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.is_working = False
-        self._called_off = threading.Event()
-        self._due = 0.0
+        self._cancelled = threading.Event()
+        self._next_report_at = 0.0
         self._worker = NewestRequestWorker(
             self, trim_freed_memory
         )  # drawing a large picture leaves many small free blocks
@@ -85,41 +85,41 @@ class ExportRunner(QObject):
 
     def cancel(self) -> None:
         """Cancel the running export at its next progress report."""
-        self._called_off.set()
+        self._cancelled.set()
 
     def _report_progress(self, done: int, of: int) -> None:
-        if self._called_off.is_set():
+        if self._cancelled.is_set():
             raise CancelledError
         now = time.monotonic()
-        if now >= self._due:
-            self._due = now + PROGRESS_INTERVAL_S
+        if now >= self._next_report_at:
+            self._next_report_at = now + PROGRESS_INTERVAL_S
             self.progressReported.emit(done, of)
 
-    def _start_request(self, request: Callable[[], object], said: str) -> None:
+    def _start_request(self, request: Callable[[], object], message: str) -> None:
         if self.is_working:
             return
         self.is_working = True
-        self._called_off.clear()
-        self._due = 0.0
+        self._cancelled.clear()
+        self._next_report_at = 0.0
         self._worker.ask(request)
-        self.said.emit(said, 0)
+        self.said.emit(message, 0)
         self.changed.emit()
 
     def close(self) -> None:
         """End the worker thread; call only if no export is running."""
         self._worker.leave()
 
-    def _finish_request(self, written: Path | ClipboardFigure | str) -> None:
-        if isinstance(written, Path):
-            self._finish_with_message(f"Exported to {written}")
-        elif isinstance(written, str):
-            QGuiApplication.clipboard().setText(written)
+    def _finish_request(self, result: Path | ClipboardFigure | str) -> None:
+        if isinstance(result, Path):
+            self._finish_with_message(f"Exported to {result}")
+        elif isinstance(result, str):
+            QGuiApplication.clipboard().setText(result)
             self._finish_with_message(
-                f"Copied a script of {format_count(len(written.splitlines()), 'line')}"
+                f"Copied a script of {format_count(len(result.splitlines()), 'line')}"
             )
         else:
-            QGuiApplication.clipboard().setMimeData(written.mime())
-            size = written.image.size()
+            QGuiApplication.clipboard().setMimeData(result.mime())
+            size = result.image.size()
             self._finish_with_message(
                 f"Copied an image of {size.width():,} × {size.height():,} pixels"
             )
@@ -138,9 +138,9 @@ class ExportRunner(QObject):
         else:
             self.failed.emit("".join(traceback.format_exception(error)))
 
-    def _finish_with_message(self, said: str) -> None:
+    def _finish_with_message(self, message: str) -> None:
         self.is_working = False
-        self.said.emit(said, MESSAGE_MS)
+        self.said.emit(message, MESSAGE_MS)
         self.changed.emit()
 
 

@@ -76,11 +76,11 @@ class LengthUnit(StrEnum):
     INCH = "inch"
     PIXEL = "px"
 
-    def of(self, mm: float, dpi: int) -> float:
+    def from_mm(self, mm: float, dpi: int) -> float:
         """Convert millimetres to this unit; pixels are those of the file."""
         return mm / self._mm_per_unit(dpi)
 
-    def mm(self, length: float, dpi: int) -> float:
+    def to_mm(self, length: float, dpi: int) -> float:
         """Convert a length in this unit to millimetres."""
         return length * self._mm_per_unit(dpi)
 
@@ -91,10 +91,10 @@ class LengthUnit(StrEnum):
             LengthUnit.PIXEL: MM_PER_INCH / dpi,
         }[self]
 
-    def written(self, mm: float, dpi: int) -> str:
+    def format_mm(self, mm: float, dpi: int) -> str:
         """Format a length for a text field."""
         decimals = {LengthUnit.MM: 2, LengthUnit.INCH: 3, LengthUnit.PIXEL: 0}[self]
-        text = f"{self.of(mm, dpi):.{decimals}f}"
+        text = f"{self.from_mm(mm, dpi):.{decimals}f}"
         return text.rstrip("0").rstrip(".") if decimals else text
 
 
@@ -192,17 +192,17 @@ def describe_size(width: float, height: float, dpi: float | None) -> str:
         Pixels per inch of the file; None for vector graphics.
     """
     mm = MM_PER_INCH / PIXELS_PER_INCH
-    words = f"{width * mm:,.0f} × {height * mm:,.0f} mm"
+    size = f"{width * mm:,.0f} × {height * mm:,.0f} mm"
     if dpi is None:
-        return words
+        return size
     ratio = dpi / PIXELS_PER_INCH
-    return f"{words} · {round(width * ratio):,} × {round(height * ratio):,} pixels"
+    return f"{size} · {round(width * ratio):,} × {round(height * ratio):,} pixels"
 
 
 # -------------------------------------------------------------------------------- storing
 
 _CODING = JsonCoding(
-    {}, {FigureSettings: frozenset({"title"}), FilmSettings: frozenset({"most_frames"})}
+    {}, {FigureSettings: frozenset({"title"}), FilmSettings: frozenset({"max_frames"})}
 )  # a title belongs to one figure, so it is not stored
 
 
@@ -214,20 +214,20 @@ def settings_to_json(settings: ExportSettings) -> str:
 def settings_from_json(text: str) -> ExportSettings:
     """Parse export settings from JSON; defaults if anything in them is invalid."""
     try:
-        kept = _add_missing_fields(json.loads(text))
-        found: ExportSettings = _CODING.decode(kept, ExportSettings, "wish", {})
+        stored = _add_missing_fields(json.loads(text))
+        settings: ExportSettings = _CODING.decode(stored, ExportSettings, "wish", {})
     except (ValueError, RecursionError):
         return ExportSettings()
-    is_known = any(each.suffix == found.suffix for each in FORMATS)
-    return found if is_known and _is_valid_figure(found.look) else ExportSettings()
+    is_known = any(each.suffix == settings.suffix for each in FORMATS)
+    return settings if is_known and _is_valid_figure(settings.look) else ExportSettings()
 
 
-def _add_missing_fields(kept: Any) -> Any:
+def _add_missing_fields(stored: Any) -> Any:
     """Add defaults for fields that earlier versions did not store."""
     with suppress(TypeError, KeyError, AttributeError):  # decoding rejects any other structure
-        kept["look"]["film"].setdefault("has_motion", FilmSettings().has_motion)
-        kept["look"].setdefault("has_all_layers", FigureSettings().has_all_layers)
-    return kept
+        stored["look"]["film"].setdefault("has_motion", FilmSettings().has_motion)
+        stored["look"].setdefault("has_all_layers", FigureSettings().has_all_layers)
+    return stored
 
 
 def _is_valid_figure(figure_settings: FigureSettings) -> bool:
@@ -246,6 +246,6 @@ def _is_valid_film(film: FilmSettings) -> bool:
         return False
     if film.span is None:
         return True
-    place, last = film.span
-    is_placed = min(place.row, place.column) >= 0 and {place.stage, last} <= {*STAGE_ORDER}
-    return is_placed and STAGE_ORDER.index(place.stage) <= STAGE_ORDER.index(last)
+    first, last = film.span
+    is_known = min(first.row, first.column) >= 0 and {first.stage, last} <= {*STAGE_ORDER}
+    return is_known and STAGE_ORDER.index(first.stage) <= STAGE_ORDER.index(last)

@@ -43,7 +43,7 @@ class FilmSettings(Struct, frozen=True):
         The width in pixels.
     has_motion : bool
         Whether the inputs of a step move to the cell that uses them, if the step is long enough.
-    most_frames : int
+    max_frames : int
         Maximum number of steps; longer films are rejected.
     """
 
@@ -54,7 +54,7 @@ class FilmSettings(Struct, frozen=True):
     panels: FilmPanelChoice = FilmPanelChoice.STEP
     width: int = 1280
     has_motion: bool = True
-    most_frames: int = 5000
+    max_frames: int = 5000
 
 
 MM_PER_INCH = 25.4
@@ -144,14 +144,14 @@ class FigureSettings(Struct, frozen=True):
         return None if self.height_mm is None else self.height_mm / MM_PER_INCH * PIXELS_PER_INCH
 
     @property
-    def enlarged(self) -> float:
+    def scale(self) -> float:
         """The scale relative to the window."""
         return self.points / DEFAULT_POINTS
 
     @property
     def pixel_ratio(self) -> float:
         """Pixels of the file per pixel of the window."""
-        return self.dpi / PIXELS_PER_INCH * self.enlarged
+        return self.dpi / PIXELS_PER_INCH * self.scale
 
 
 FIGURE_PRESETS: dict[str, FigureSettings] = {
@@ -203,10 +203,10 @@ def _view_of_extent(resolved: ResolvedView, extent: FigureExtent) -> View:
     if extent in {FigureExtent.PANEL, FigureExtent.HEAD}:
         head = pinned.head if pinned and pinned.head is not None else resolved.drawn_heads[0]
         is_fold = extent is FigureExtent.PANEL and pinned is not None and pinned.fold is not None
-        kept = view.folds if is_fold else frozenset()
-        view = replace(view, heads=frozenset() if is_fold else frozenset({head}), folds=kept)
+        folds = view.folds if is_fold else frozenset()
+        view = replace(view, heads=frozenset() if is_fold else frozenset({head}), folds=folds)
     if extent is FigureExtent.PANEL:
-        view = replace(view, stages=frozenset({_one_stage(resolved)}), spread=False)
+        view = replace(view, stages=frozenset({_choose_stage(resolved)}), spread=False)
     if extent in {FigureExtent.HEADS, FigureExtent.ALL}:
         view = replace(view, heads=None)
     if extent in {FigureExtent.STAGES, FigureExtent.ALL}:
@@ -214,9 +214,9 @@ def _view_of_extent(resolved: ResolvedView, extent: FigureExtent) -> View:
     return view
 
 
-def _one_stage(resolved: ResolvedView) -> str:
+def _choose_stage(resolved: ResolvedView) -> str:
     """Return the stage of the single panel: the pinned cell's, else the last weights."""
     if resolved.pinned:
         return resolved.pinned.stage
-    shown = resolved.shown_stages
-    return ([stage.name for stage in shown if stage.is_weights] or [shown[-1].name])[-1]
+    stages = resolved.shown_stages
+    return ([stage.name for stage in stages if stage.is_weights] or [stages[-1].name])[-1]

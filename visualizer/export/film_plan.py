@@ -89,19 +89,21 @@ class FilmPlan(Struct, frozen=True):
     def durations(self, unit_ms: int = 1) -> tuple[int, ...]:
         """Return the duration of each frame in time units."""
         steps = iter(durations(len(self.steps), self.ms, unit_ms))
-        found, moved = [], 0
+        frame_durations, motion_units = [], 0
         for frame in self.frames:
             is_moving = frame.motion_progress is not None
-            found.append(MOTION_FRAME_MS // unit_ms if is_moving else next(steps) - moved)
-            moved = moved + found[-1] if is_moving else 0
-        return tuple(found)
+            frame_durations.append(
+                MOTION_FRAME_MS // unit_ms if is_moving else next(steps) - motion_units
+            )
+            motion_units = motion_units + frame_durations[-1] if is_moving else 0
+        return tuple(frame_durations)
 
 
 def durations(count: int, ms: float, unit_ms: int) -> tuple[int, ...]:
     """Return the time units of each frame, the last longer; rounding errors do not accumulate."""
-    ends = [max(at, round(at * ms / unit_ms)) for at in range(count + 1)]
-    seen = [after - before for before, after in pairwise(ends)]
-    return (*seen[:-1], seen[-1] + LAST_FRAME_EXTRA_MS // unit_ms)
+    ends = [max(step, round(step * ms / unit_ms)) for step in range(count + 1)]
+    steps = [after - before for before, after in pairwise(ends)]
+    return (*steps[:-1], steps[-1] + LAST_FRAME_EXTRA_MS // unit_ms)
 
 
 def rounding_note(settings: FigureSettings) -> str:
@@ -111,11 +113,11 @@ def rounding_note(settings: FigureSettings) -> str:
     even = [side + side % 2 for side in (width, height)]
     if [width, height] == even:
         return ""
-    wanted, becomes = (
+    given, rounded = (
         f"{across:,} × {down:,} pixels" if down else f"{across:,} pixels wide"
         for across, down in ((width, height), even)
     )
-    return f"Animations must have an even number of pixels, so {wanted} becomes {becomes}."
+    return f"Animations must have an even number of pixels, so {given} becomes {rounded}."
 
 
 def plan_film(trace: Trace, settings: FilmSettings) -> FilmPlan:
@@ -137,24 +139,24 @@ def plan_film(trace: Trace, settings: FilmSettings) -> FilmPlan:
         first = min(timeline.position(settings.span[0]), last)
         last = max(first, timeline.last_step_index(settings.span[1]))
     count = last + 1 - first
-    if count > settings.most_frames:
+    if count > settings.max_frames:
         coarser = "by row or by stage" if settings.grain is StepSize.CELL else "by stage"
         sentence = (
             f"The animation has {format_count(count, 'step')}, but at most "
-            f"{settings.most_frames:,} can be written. Choose fewer stages, or "
+            f"{settings.max_frames:,} can be written. Choose fewer stages, or "
             f"animate {coarser}."
         )
         raise InputError("span", sentence)
     ms = step_duration_ms(settings.grain, settings.speed)
     span = range(first, last + 1)
-    places = [place for at in span if (place := timeline.place(at))]
-    still = FilmPlan(timeline, span, ms, tuple(map(FilmFrame, places)))
+    positions = [position for step in span if (position := timeline.place(step))]
+    plan = FilmPlan(timeline, span, ms, tuple(map(FilmFrame, positions)))
     if not settings.has_motion or ms < 2 * MOTION_MS:
-        return still
-    moving = {stage.name for stage in trace.stages if {*stage.reads} & {*trace.names}}
+        return plan
+    moving_stages = {stage.name for stage in trace.stages if {*stage.reads} & {*trace.names}}
     frames = tuple(
-        FilmFrame(place, share)
-        for place in places
-        for share in (*(MOTION_SHARES if place.stage in moving else ()), None)
+        FilmFrame(position, share)
+        for position in positions
+        for share in (*(MOTION_SHARES if position.stage in moving_stages else ()), None)
     )
-    return replace(still, frames=frames) if len(frames) <= settings.most_frames else still
+    return replace(plan, frames=frames) if len(frames) <= settings.max_frames else plan

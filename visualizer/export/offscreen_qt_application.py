@@ -9,7 +9,9 @@ import os
 import sys
 import threading
 from contextlib import contextmanager
+from itertools import chain
 from typing import TYPE_CHECKING
+from unicodedata import category
 
 from visualizer.console import print_message
 from visualizer.errors import InputError
@@ -21,11 +23,21 @@ if TYPE_CHECKING:
     from PySide6.QtCore import QMessageLogContext, QtMsgType
     from PySide6.QtGui import QGuiApplication
 
+    from visualizer.export.figure_settings import FigureSettings
+    from visualizer.session.exportable_snapshot import Snapshot
 
 QT_START_ERROR = (
     "Cannot draw: Qt could not start. Reinstall it: pip install "
     "--force-reinstall PySide6-Essentials"
 )
+FONTS_MISSING_NOTICE = (
+    "No fonts are installed, so text in images appears as boxes. Install fonts, for "
+    "example the package fonts-dejavu-core."
+)
+MAX_LISTED_CHARACTERS = 10
+"""Maximum number of missing characters listed in a message."""
+_INVISIBLE_CATEGORIES = {"Cc", "Cf", "Cs", "Zs"}
+"""Unicode categories of characters without a glyph."""
 WRONG_THREAD_ERROR = (
     "Cannot draw in this thread without a running Qt application. Draw in the main thread."
 )
@@ -46,8 +58,8 @@ def offscreen_qt() -> Iterator[None]:
         For ``export``, if Qt cannot be imported or its application cannot draw.
     """
     with _DRAWING:
-        made = _make_application()
-        if made is None:
+        application = _make_application()
+        if application is None:
             yield
             return
         with _qt_message_handler(_print_unless_font_message):
@@ -57,7 +69,7 @@ def offscreen_qt() -> Iterator[None]:
                 from visualizer.widgets.fonts import clear_font_cache
 
                 clear_font_cache()
-                made.shutdown()
+                application.shutdown()
 
 
 def _make_application() -> QGuiApplication | None:
@@ -67,10 +79,10 @@ def _make_application() -> QGuiApplication | None:
     except ImportError as error:
         raise InputError("export", f"Cannot draw: {error}.") from error
 
-    there = QGuiApplication.instance()
-    if isinstance(there, QGuiApplication):
+    existing = QGuiApplication.instance()
+    if isinstance(existing, QGuiApplication):
         return None
-    if there is not None:
+    if existing is not None:
         sentence = "Cannot draw with a QCoreApplication. Create a QGuiApplication instead."
         raise InputError("export", sentence)
     if threading.current_thread() is not threading.main_thread():
@@ -79,16 +91,16 @@ def _make_application() -> QGuiApplication | None:
         return QGuiApplication([sys.argv[0] or "visualizer", "-platform", "offscreen"])
 
 
-def exit_if_qt_cannot_start(sentence: str) -> AbstractContextManager[None]:
+def exit_if_qt_cannot_start(failure: str) -> AbstractContextManager[None]:
     """Exit with a message instead of Qt's abort if the platform plugin is missing."""
 
-    def hear(kind: QtMsgType, context: QMessageLogContext, message: str) -> None:
+    def handle_message(kind: QtMsgType, context: QMessageLogContext, message: str) -> None:
         if kind.name == "QtFatalMsg":
-            print_message(sentence)
+            print_message(failure)
             os._exit(1)
         print(message, file=sys.stderr)  # noqa: T201 - what Qt does itself
 
-    return _qt_message_handler(hear)
+    return _qt_message_handler(handle_message)
 
 
 def _print_unless_font_message(kind: QtMsgType, context: QMessageLogContext, message: str) -> None:
@@ -98,13 +110,37 @@ def _print_unless_font_message(kind: QtMsgType, context: QMessageLogContext, mes
 
 @contextmanager
 def _qt_message_handler(
-    hear: Callable[[QtMsgType, QMessageLogContext, str], None],
+    handle_message: Callable[[QtMsgType, QMessageLogContext, str], None],
 ) -> Iterator[None]:
     """Context that installs a Qt message handler."""
     from PySide6.QtCore import qInstallMessageHandler
 
-    before = qInstallMessageHandler(hear)
+    previous = qInstallMessageHandler(handle_message)
     try:
         yield
     finally:
-        qInstallMessageHandler(before)
+        qInstallMessageHandler(previous)
+
+
+def describe_missing_characters(snapshot: Snapshot, figure_settings: FigureSettings) -> str:
+    """Describe the characters without a glyph, which appear as boxes; empty if there are none.
+
+    Call within `offscreen_qt`.
+    """
+    from PySide6.QtGui import QFontMetricsF, QGuiApplication
+
+    metrics = QFontMetricsF(QGuiApplication.font())
+    if not metrics.inFont("0"):
+        return FONTS_MISSING_NOTICE
+    tokens = (token for text in (*snapshot.run.texts, snapshot.run.key_tokens) for token in text)
+    letters = dict.fromkeys(chain(figure_settings.title, *tokens))
+    visible = (letter for letter in letters if category(letter) not in _INVISIBLE_CATEGORIES)
+    missing = [letter for letter in visible if not metrics.inFontUcs4(ord(letter))]
+    if not missing:
+        return ""
+    more = "…" if len(missing) > MAX_LISTED_CHARACTERS else ""
+    quoted = f"“{''.join(missing[:MAX_LISTED_CHARACTERS])}{more}”"
+    return (
+        f"No installed font contains {quoted}, so it appears as boxes in images. "
+        "Install a font that does."
+    )

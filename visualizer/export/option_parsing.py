@@ -40,7 +40,7 @@ class FigureSize(Struct, frozen=True):
     height: float | None
     unit: str
 
-    def mm(self, dpi: int) -> tuple[float, float | None]:
+    def to_mm(self, dpi: int) -> tuple[float, float | None]:
         """Return the width and the height in mm.
 
         Raises
@@ -53,16 +53,16 @@ class FigureSize(Struct, frozen=True):
         sides = (width,) if height is None else (width, height)
         if not all(MIN_SIDE_MM <= side <= MAX_SIDE_MM for side in sides):
             limits = f"{MIN_SIDE_MM:g} mm to {MAX_SIDE_MM / 1000:g} m"
-            raise InputError("size", (f"The width and height of a figure must be {limits}."))
+            raise InputError("size", f"The width and height of a figure must be {limits}.")
         return width, height
 
 
 def parse_figure_size(text: str) -> FigureSize:
     """Parse a width, such as ``180mm``, or a width and a height, such as ``1920x1080px``."""
-    written = text.lower().replace(" ", "")
-    if alone := _LENGTH.fullmatch(written):
-        return FigureSize(float(alone[1]), None, alone[2])
-    area = _AREA.fullmatch(written)
+    normalized = text.lower().replace(" ", "")
+    if length := _LENGTH.fullmatch(normalized):
+        return FigureSize(float(length[1]), None, length[2])
+    area = _AREA.fullmatch(normalized)
     if area is None or area[2] not in {None, area[4]} or not float(area[1]) * float(area[3]):
         names = ", ".join(SIZE_PRESETS)
         sentence = (
@@ -97,14 +97,14 @@ def create_figure_settings(
         When an option is invalid.
     """
     settings = SIZE_PRESETS.get(size or "", FigureSettings())
-    given = {"extent": layout, "paper": theme, "dpi": dpi}
-    chosen = {name: value for name, value in given.items() if value is not None}
-    settings = replace(settings, **chosen)
+    options = {"extent": layout, "paper": theme, "dpi": dpi}
+    changes = {name: value for name, value in options.items() if value is not None}
+    settings = replace(settings, **changes)
     if not MIN_DPI <= settings.dpi <= MAX_DPI:
         sentence = f"The resolution must be at least {MIN_DPI} and at most {MAX_DPI:,} dpi."
         raise InputError("dpi", sentence)
     if size and size not in SIZE_PRESETS:
-        width, height = parse_figure_size(size).mm(settings.dpi)
+        width, height = parse_figure_size(size).to_mm(settings.dpi)
         settings = replace(settings, width_mm=width, height_mm=height, is_trimmed=False)
     film = film or FilmSettings()
     if size:

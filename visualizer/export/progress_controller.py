@@ -80,7 +80,7 @@ class ExportProgressController(QObject):
     def __init__(self, exporter: Exporter, parent: QObject) -> None:
         super().__init__(parent)
         self._exporter, self.widget = exporter, ExportProgressWidget()
-        self._then: Callable[[], object] | None = None
+        self._on_finished: Callable[[], object] | None = None
         self.widget.cancel.clicked.connect(exporter.cancel)
         exporter.progressReported.connect(self.widget.show_progress)
         exporter.changed.connect(self._show_progress_or_close)
@@ -90,7 +90,7 @@ class ExportProgressController(QObject):
     @property
     def is_closing(self) -> bool:
         """Whether the window closes once the file is written."""
-        return self._then is not None
+        return self._on_finished is not None
 
     def may_close(self, then: Callable[[], object]) -> bool:
         """Return whether nothing is being written; otherwise call `then` once it is finished.
@@ -99,7 +99,7 @@ class ExportProgressController(QObject):
         """
         if not self._exporter.is_working:
             return True
-        self._then = then
+        self._on_finished = then
         self._exporter.said.emit(f"{CLOSING_NOTICE}.", 0)
         return False
 
@@ -109,10 +109,10 @@ class ExportProgressController(QObject):
             QTimer.singleShot(0, self, self._call_continuation)
 
     def _call_continuation(self) -> None:
-        then, self._then = self._then, None
+        then, self._on_finished = self._on_finished, None
         if then:
             then()
 
     def _keep_open(self) -> None:
         """Keep the window open to show why nothing was written."""
-        self._then = None
+        self._on_finished = None

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, BinaryIO, Protocol
+from typing import TYPE_CHECKING, BinaryIO
 
 from visualizer.documents.document_file import document_bytes, write_document
 from visualizer.errors import InputError, is_out_of_memory
-from visualizer.export.data import data_writers, exported_matrices
+from visualizer.export.data import data_writers
+from visualizer.export.data.exported_matrices import shown_matrices
+from visualizer.export.export_settings import CELL_FORMAT
 from visualizer.export.figure_settings import FigureExtent, resolve_figure_view
 from visualizer.export.figures.document_attachment import document_to_attach
 from visualizer.export.figures.figure_page import (
@@ -15,7 +17,7 @@ from visualizer.export.figures.figure_page import (
     exact_figure_within,
     lay_out_exact_page,
 )
-from visualizer.export.figures.png_writer import write_png
+from visualizer.export.figures.png_writer import write_cells, write_png
 from visualizer.export.figures.printed_text_size import check_text_size
 from visualizer.export.figures.svg_pdf_writer import write_pdf, write_svg
 from visualizer.export.figures.webpage_writer import max_cells_per_side, write_webpage
@@ -24,29 +26,39 @@ from visualizer.export.formats import format_of, list_suffixes, unavailable_reas
 from visualizer.optional_packages import PACKAGE_FIELD as MISSING_PACKAGE
 from visualizer.progress import Progress, no_progress, part_of_progress
 from visualizer.storage import atomic_file
-from visualizer.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from visualizer.attention.run import Run
+    from visualizer.export.data.exported_matrices import ExportMatrix
     from visualizer.export.figure_settings import FigureSettings
     from visualizer.export.figures.figure_page import FigurePage
     from visualizer.session.exportable_snapshot import Snapshot
 
-    Write = Callable[[Snapshot, FigureSettings, BinaryIO, Progress], object]
+    FigureWriter = Callable[[FigurePage, Snapshot, FigureSettings, BinaryIO, Progress], object]
+    TableWriter = Callable[[Run, Sequence[ExportMatrix], BinaryIO, Progress], object]
+    Writer = Callable[[Snapshot, FigureSettings, BinaryIO, Progress], object]
 
-    class PageWriter(Protocol):
-        """Writer that accepts a page that is already laid out."""
 
-        def __call__(
-            self,
-            snapshot: Snapshot,
-            figure_settings: FigureSettings,
-            file: BinaryIO,
-            progress: Progress,
-            page: FigurePage | None = None,
-        ) -> object: ...
+def _write_figure(
+    suffix: str,
+    snapshot: Snapshot,
+    figure_settings: FigureSettings,
+    file: BinaryIO,
+    progress: Progress,
+    notice: Callable[[str], object] | None = None,
+) -> None:
+    """Lay out and write a figure; with `notice`, check the size of its text first."""
+    if (suffix, figure_settings.extent) == (CELL_FORMAT, FigureExtent.CELLS):
+        write_cells(snapshot, figure_settings, file, progress)
+        return
+    progress(0, 10)
+    page = lay_out_exact_page(snapshot, figure_settings, progress)
+    if notice and (warning := check_text_size(page, snapshot, figure_settings)):
+        notice(warning)
+    FIGURE_WRITERS[suffix](page, snapshot, figure_settings, file, progress)
 
 
 def _write_webpage(
@@ -54,12 +66,10 @@ def _write_webpage(
 ) -> None:
     progress(0, 10)
     figure = exact_figure_within(snapshot, figure_settings, max_cells_per_side, progress)
-    theme, document = (
-        PAPER_THEMES[figure_settings.paper],
-        document_to_attach(snapshot, figure_settings),
-    )
-    tell = part_of_progress(progress, 20, 100)
-    write_webpage(figure.board, figure.name, figure.caption, theme, file, document, tell)
+    theme = PAPER_THEMES[figure_settings.paper]
+    document = document_to_attach(snapshot, figure_settings)
+    rest = part_of_progress(progress, 20, 100)
+    write_webpage(figure.board, figure.name, figure.caption, theme, file, document, rest)
 
 
 def _write_npz(
@@ -70,25 +80,22 @@ def _write_npz(
     data_writers.write_npz(snapshot.run, file, progress, document)
 
 
-def _write_csv(
-    snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
+def _write_table(
+    write: TableWriter,
+    snapshot: Snapshot,
+    figure_settings: FigureSettings,
+    file: BinaryIO,
+    progress: Progress,
 ) -> None:
-    seen = exported_matrices.shown_matrices(resolve_figure_view(snapshot, figure_settings))
-    data_writers.write_csv(snapshot.run, seen, file, progress)
-
-
-def _write_markdown(
-    snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
-) -> None:
-    seen = exported_matrices.shown_matrices(resolve_figure_view(snapshot, figure_settings))
-    data_writers.write_markdown(snapshot.run, seen, file, progress)
+    matrices = shown_matrices(resolve_figure_view(snapshot, figure_settings))
+    write(snapshot.run, matrices, file, progress)
 
 
 def _write_json(
     snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
 ) -> None:
     document = document_bytes(snapshot.document_with_data, snapshot.view)
-    data_writers.write_json(snapshot.run, __version__, file, progress, document)
+    data_writers.write_json(snapshot.run, file, progress, document)
 
 
 def _write_safetensors(
@@ -103,15 +110,19 @@ def _write_document_file(
     write_document(file, snapshot.document_with_data, snapshot.view)
 
 
-FIGURE_WRITERS: dict[str, PageWriter] = {".png": write_png, ".svg": write_svg, ".pdf": write_pdf}
-"""Writers of figures with a printed size."""
-WRITERS: dict[str, Write] = {
-    **FIGURE_WRITERS,
+FIGURE_WRITERS: dict[str, FigureWriter] = {
+    ".png": write_png,
+    ".svg": write_svg,
+    ".pdf": write_pdf,
+}
+"""Writers of figures with a printed size, which are laid out on a page first."""
+WRITERS: dict[str, Writer] = {
+    **{suffix: partial(_write_figure, suffix) for suffix in FIGURE_WRITERS},
     ".html": _write_webpage,
     **{suffix: partial(write_film, suffix) for suffix in (".gif", ".apng", ".webp", ".mp4")},
     ".npz": _write_npz,
-    ".csv": _write_csv,
-    ".md": _write_markdown,
+    ".csv": partial(_write_table, data_writers.write_csv),
+    ".md": partial(_write_table, data_writers.write_markdown),
     ".json": _write_json,
     ".safetensors": _write_safetensors,
     ".attention": _write_document_file,
@@ -147,15 +158,12 @@ def export_file(
     known = format_of(path.name)
     if known is None:
         raise InputError(
-            "export", (f"Unsupported export format “{path.suffix}”. Supported: {list_suffixes()}.")
+            "export", f"Unsupported export format “{path.suffix}”. Supported: {list_suffixes()}."
         )
-    suffix, write = known.suffix, _find_writer(known.suffix)
-
-    def write_readable(file: BinaryIO) -> None:
-        readable = _checked_writer(suffix, write, snapshot, figure_settings, progress, notice)
-        readable(snapshot, figure_settings, file, progress)
-
-    atomic_file.write_atomically(path, write_readable)
+    write = _find_writer(known.suffix, notice)
+    atomic_file.write_atomically(
+        path, lambda file: write(snapshot, figure_settings, file, progress)
+    )
     return path
 
 
@@ -168,10 +176,9 @@ def export_into(
     notice: Callable[[str], object] = _ignore_notice,
 ) -> None:
     """Write a snapshot to an open, seekable file; see `export_file`."""
-    write = _find_writer(suffix)
+    write = _find_writer(suffix, notice)
     try:
-        readable = _checked_writer(suffix, write, snapshot, figure_settings, progress, notice)
-        readable(snapshot, figure_settings, file, progress)
+        write(snapshot, figure_settings, file, progress)
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
@@ -179,28 +186,9 @@ def export_into(
         raise InputError("memory", sentence) from error
 
 
-def _checked_writer(
-    suffix: str,
-    write: Write,
-    snapshot: Snapshot,
-    figure_settings: FigureSettings,
-    progress: Progress,
-    notice: Callable[[str], object],
-) -> Write:
-    """Return the writer; for printed figures, lay the page out and check its text size first."""
-    if suffix not in FIGURE_WRITERS or (suffix, figure_settings.extent) == (
-        ".png",
-        FigureExtent.CELLS,
-    ):
-        return write
-    progress(0, 10)
-    page = lay_out_exact_page(snapshot, figure_settings, progress)
-    if said := check_text_size(page, snapshot, figure_settings):
-        notice(said)
-    return partial(FIGURE_WRITERS[suffix], page=page)
-
-
-def _find_writer(suffix: str) -> Write:
-    if lacking := unavailable_reason(suffix):
-        raise InputError(MISSING_PACKAGE, lacking)
+def _find_writer(suffix: str, notice: Callable[[str], object]) -> Writer:
+    if reason := unavailable_reason(suffix):
+        raise InputError(MISSING_PACKAGE, reason)
+    if suffix in FIGURE_WRITERS:
+        return partial(_write_figure, suffix, notice=notice)
     return WRITERS[suffix]

@@ -82,7 +82,7 @@ def as_markdown(run: Run, *sheets: ExportMatrix) -> str:
 
 def as_json(run: Run) -> dict[str, Any]:
     file = io.BytesIO()
-    write_json(run, __version__, file)
+    write_json(run, file)
     read: dict[str, Any] = json.loads(file.getvalue().decode("ascii"), parse_constant=pytest.fail)
     return read
 
@@ -387,7 +387,7 @@ class EnoughError(Exception):
 
 def test_how_far_it_is_is_told_up_to_the_end() -> None:
     run, told = a_run("one two", "three four"), list[tuple[int, int]]()
-    write_json(run, __version__, io.BytesIO(), lambda *far: told.append(far))
+    write_json(run, io.BytesIO(), lambda *far: told.append(far))
     names = (*run.trace.names, *run.trace.parameters)
     total = sum(math.prod(run.trace.tensor(name).shape[:-1]) for name in names)
     blocks = math.ceil(total / REPORT_INTERVAL)
@@ -414,7 +414,7 @@ def test_how_large_a_file_will_be_is_told_before(heads: int, stages: set[str]) -
     table, text, everything, arrays = (io.BytesIO() for _ in range(4))
     write_csv(run, sheets, table)
     write_markdown(run, sheets, text)
-    write_json(run, __version__, everything)
+    write_json(run, everything)
     write_npz(run, arrays)
     names = (*run.trace.names, *run.trace.parameters)
     for told, file in (
@@ -436,6 +436,6 @@ def test_writing_ends_when_progress_says_so() -> None:
 
     file, whole = io.BytesIO(), io.BytesIO()
     with pytest.raises(EnoughError):
-        write_json(a_run(), __version__, file, stop)
-    write_json(a_run(), __version__, whole)
+        write_json(a_run(), file, stop)
+    write_json(a_run(), whole)
     assert len(file.getvalue()) < len(whole.getvalue()) / 4

@@ -342,7 +342,7 @@ def test_a_film_is_chosen_and_played_before_it_is_written(hand: Hand) -> None:
     hand.until(lambda: "about" in dialog.film.description.text())
     assert dialog.film.description.text().startswith("42 frames · 3 s · about ")
     frames: list[int] = []
-    hand.window.controllers.export_controller.previewer.made.connect(
+    hand.window.controllers.export_controller.previewer.rendered.connect(
         lambda made: frames.append(made.frame)
     )
     hand.until(lambda: len(frames) > 3)
@@ -708,7 +708,7 @@ def test_an_export_can_be_called_off(
     going = threading.Event()
 
     def write(
-        snapshot: object, figure_settings: object, file: object, progress: object, page: object
+        page: object, snapshot: object, figure_settings: object, file: object, progress: object
     ) -> None:
         assert callable(progress)
         while not going.wait(0.01):  # not every call is shown

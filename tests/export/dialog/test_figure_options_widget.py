@@ -63,11 +63,11 @@ def test_the_ends_that_are_offered_are_taken_and_kept(
     widget, had = options(ExportSettings(look=FigureSettings(dpi=dpi), unit=unit))
     for mm in (MIN_SIDE_MM, MAX_SIDE_MM):
         for field in (widget.width_, widget.height_):
-            type_into(field, unit.written(mm, dpi))
+            type_into(field, unit.format_mm(mm, dpi))
             assert not field.is_invalid
         look = had[-1].look
         assert look.width_mm == look.height_mm
-        assert unit.written(look.width_mm, dpi) == unit.written(mm, dpi)
+        assert unit.format_mm(look.width_mm, dpi) == unit.format_mm(mm, dpi)
         assert settings_from_json(settings_to_json(had[-1])) == had[-1]
 
 

@@ -143,8 +143,8 @@ def test_the_shares_of_a_motion_grow_between_its_start_and_its_end() -> None:
 
 def test_a_film_becomes_no_longer_than_can_be_written_by_its_motion() -> None:
     most = len(plan_film(TRACE, FilmSettings()))
-    assert len(plan_film(TRACE, FilmSettings(most_frames=most))) == most
-    assert not plan_film(TRACE, FilmSettings(most_frames=most - 1)).has_motion
+    assert len(plan_film(TRACE, FilmSettings(max_frames=most))) == most
+    assert not plan_film(TRACE, FilmSettings(max_frames=most - 1)).has_motion
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_a_film_becomes_no_longer_than_can_be_written_by_its_motion() -> None:
 )
 def test_too_long_a_film_is_refused_with_a_way_out(grain: StepSize, way: str) -> None:
     with pytest.raises(InputError) as refused:
-        plan_film(TRACE, FilmSettings(grain=grain, most_frames=20))
+        plan_film(TRACE, FilmSettings(grain=grain, max_frames=20))
     assert refused.value.field == "span"
     assert "at most 20 can be written" in refused.value.sentence
     assert refused.value.sentence.endswith(way)

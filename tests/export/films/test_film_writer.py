@@ -236,7 +236,7 @@ def test_nothing_jumps_from_stage_to_stage(panels: FilmPanelChoice, tokens: int)
     )
     for page in pages:
         bottom = (page.panels.top() + page.layout.height) * page.scale
-        assert bottom <= animation.around.words.top() * animation.around.scale
+        assert bottom <= animation.margins.words.top() * animation.margins.scale
         assert page.layout.width <= page.panels.width() + 0.01
     assert animation.size[0] == 1280
     assert animation.size[1] <= 1280 * DEFAULT_MAX_ASPECT_RATIO + 2
@@ -307,7 +307,7 @@ def test_what_happens_is_told_in_each_frame() -> None:
     told = [animation.page(frame)[1] for frame in range(len(animation))]
     assert len({transport.caption for transport in told}) == len(animation)
     assert [transport.position for transport in told] == [*animation.film.steps]
-    top = int(animation.around.words.top() * animation.ratio)
+    top = int(animation.margins.words.top() * animation.ratio)
     below = [animation.pixels(frame)[top:] for frame in (2, 3)]
     assert (below[0] != below[1]).sum() > 100
 
@@ -362,7 +362,7 @@ def test_what_is_read_moves_between_the_steps_of_a_film(
         np.testing.assert_array_equal(still, bare.pixels(step))
         for one, other in itertools.pairwise([*pictures, still]):
             assert (one != other).any()
-        top = int(moving.around.words.top() * moving.ratio)
+        top = int(moving.margins.words.top() * moving.ratio)
         for picture in pictures:  # what is said of the step is there at once
             np.testing.assert_array_equal(picture[top:], still[top:])
 

@@ -6,15 +6,16 @@ import math
 from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
-from visualizer.export.data import exported_matrices
 from visualizer.export.data.data_writers import (
     MASK_CELL_BYTES,
+    array_names,
     format_exact_row,
     format_json_row,
     is_single_table,
     mask_names,
     weight_names,
 )
+from visualizer.export.data.exported_matrices import shown_matrices
 from visualizer.export.figure_settings import resolve_figure_view
 from visualizer.export.writers import WRITERS
 from visualizer.format import format_number, format_size
@@ -40,18 +41,18 @@ ARRAY_HEADER_BYTES = 256
 def estimate_array_bytes(run: Run, names: Sequence[str]) -> int:
     """Return the size in bytes of stages and parameters in binary form."""
     return sum(
-        _count_numbers(run, name) * _some_rows(run, name)[0].itemsize + ARRAY_HEADER_BYTES
+        math.prod(run.trace.shape(name)) * _sampled_rows(run, name)[0].itemsize + ARRAY_HEADER_BYTES
         for name in names
     )
 
 
 def estimate_json_bytes(run: Run) -> int:
     """Estimate the bytes of a run as JSON."""
-    names = array_names(run, ".json")
     return round(
         sum(
-            _count_numbers(run, name) * _mean_bytes(_some_rows(run, name), format_json_row)
-            for name in names
+            math.prod(run.trace.shape(name))
+            * _mean_bytes(_sampled_rows(run, name), format_json_row)
+            for name in array_names(run)
         )
     )
 
@@ -59,26 +60,27 @@ def estimate_json_bytes(run: Run) -> int:
 def estimate_csv_bytes(run: Run, sheets: Sequence[ExportMatrix]) -> int:
     """Estimate the bytes of matrices as CSV."""
     if is_single_table(sheets):
-        return round(_estimate_size(run, sheets[0], _as_row))
+        return round(_estimate_size(run, sheets[0], _format_csv_row))
     return round(
         sum(
-            _estimate_size(run, sheet, _as_row, _mean_prefix_length(run, sheet)) for sheet in sheets
+            _estimate_size(run, sheet, _format_csv_row, _mean_prefix_length(run, sheet))
+            for sheet in sheets
         )
     )
 
 
 def estimate_markdown_bytes(run: Run, sheets: Sequence[ExportMatrix]) -> int:
     """Estimate the bytes of matrices as Markdown tables."""
-    return round(sum(_estimate_size(run, sheet, _as_cells) for sheet in sheets))
+    return round(sum(_estimate_size(run, sheet, _format_markdown_cells) for sheet in sheets))
 
 
 def _estimate_size(
-    run: Run, sheet: ExportMatrix, write: Callable[[np.ndarray], str], beside: float = 0
+    run: Run, sheet: ExportMatrix, format_row: Callable[[np.ndarray], str], prefix: float = 0
 ) -> float:
-    rows = [
-        sheet.read_rows(run, slice(at, at + 1))[0] for at in _sample_rows(sheet.numbers(run)[0])
-    ]
-    return sheet.size(run) * (beside + _mean_bytes(rows, write))
+    """Estimate the bytes of a matrix, with a prefix of some bytes before each number."""
+    indices = _sample_indices(sheet.indices(run)[0])
+    rows = [sheet.read_rows(run, slice(index, index + 1))[0] for index in indices]
+    return sheet.number_count(run) * (prefix + _mean_bytes(rows, format_row))
 
 
 def _mean_prefix_length(run: Run, sheet: ExportMatrix) -> float:
@@ -88,41 +90,37 @@ def _mean_prefix_length(run: Run, sheet: ExportMatrix) -> float:
     names = len(f"{sheet.name(run)},{sheet.fold or sheet.head},{leading},,,,,\r")
     counts = len(str(len(rows))) + len(str(len(columns)))
     tokens = (*rows, *(columns if sheet.has_keys(run) else ()))
-    words = len("".join(tokens).encode("utf-8", "replace")) / len(tokens)
-    return names + counts + words * (2 if sheet.has_keys(run) else 1)
+    label_bytes = len("".join(tokens).encode("utf-8", "replace")) / len(tokens)
+    return names + counts + label_bytes * (2 if sheet.has_keys(run) else 1)
 
 
-def _as_row(numbers: np.ndarray) -> str:
+def _format_csv_row(numbers: np.ndarray) -> str:
     return ",".join(format_exact_row(numbers)) + "\r"
 
 
-def _as_cells(numbers: np.ndarray) -> str:
+def _format_markdown_cells(numbers: np.ndarray) -> str:
     return " | ".join(map(format_number, numbers.tolist())) + " | "
 
 
-def _mean_bytes(rows: Sequence[np.ndarray], write: Callable[[np.ndarray], str]) -> float:
+def _mean_bytes(rows: Sequence[np.ndarray], format_row: Callable[[np.ndarray], str]) -> float:
     """Return the mean bytes per number in some rows of a matrix."""
-    written = sum(len(write(row).encode()) + 1 for row in rows)
-    return written / max(1, sum(int(row.size) for row in rows))
+    size = sum(len(format_row(row).encode()) + 1 for row in rows)
+    return size / max(1, sum(int(row.size) for row in rows))
 
 
-def _sample_rows(rows: Sequence[int]) -> list[int]:
+def _sample_indices(rows: Sequence[int]) -> list[int]:
     """Choose a few evenly spaced rows."""
     count = min(SAMPLED_ROWS, len(rows))
     return [rows[len(rows) * (2 * part + 1) // (2 * count)] for part in range(count)]
 
 
-def _some_rows(run: Run, name: str) -> list[np.ndarray]:
+def _sampled_rows(run: Run, name: str) -> list[np.ndarray]:
     """Read a few rows of the first head and text of an array."""
     *leading, rows, _ = (1, *run.trace.shape(name))
     first = (0,) * (len(leading) - 1)
     if not leading:  # one vector
         return [run.trace.read(name)]
-    return [run.trace.read(name, (*first, at)) for at in _sample_rows(range(rows))]
-
-
-def _count_numbers(run: Run, name: str) -> int:
-    return math.prod(run.trace.shape(name))
+    return [run.trace.read(name, (*first, row)) for row in _sample_indices(range(rows))]
 
 
 STAGE_FORMATS = frozenset({".npz", ".json"})
@@ -136,44 +134,41 @@ LARGE_FILE_BYTES = 50 * 2**20
 TEXT_SIZE_ESTIMATES: dict[str, Callable[[Run, Sequence[ExportMatrix]], int]] = {
     ".csv": estimate_csv_bytes,
     ".md": estimate_markdown_bytes,
-    ".json": lambda run, seen: estimate_json_bytes(run),
+    ".json": lambda run, sheets: estimate_json_bytes(run),
 }
 """The estimated number of bytes of each text format."""
 
 
-def array_names(run: Run, suffix: str) -> tuple[str, ...]:
+def _binary_names(run: Run, suffix: str) -> tuple[str, ...]:
     """Return the names of the arrays in a binary export."""
-    if suffix == ".safetensors":
-        return weight_names(run)
-    stages = (stage.name for stage in run.trace.stored_stages)
-    return (*stages, *run.trace.parameters)
+    return weight_names(run) if suffix == ".safetensors" else array_names(run)
 
 
 def describe_file_size(snapshot: Snapshot, settings: ExportSettings) -> str:
     """Describe the estimated file size, a smaller format if it is large, and the format's note."""
-    said = _size_in_words(snapshot, settings)
+    size = _describe_estimate(snapshot, settings)
     notes = [settings.format.note]
     if snapshot.run.trace.is_blockwise and settings.suffix in STAGE_FORMATS:
         notes.insert(0, OMITTED_MATRICES_NOTICE)
     note = " ".join(filter(None, notes))
-    return f"{said.rstrip('.')}. {note}" if note else said
+    return f"{size.rstrip('.')}. {note}" if note else size
 
 
-def _size_in_words(snapshot: Snapshot, settings: ExportSettings) -> str:
+def _describe_estimate(snapshot: Snapshot, settings: ExportSettings) -> str:
     run, suffix = snapshot.run, settings.suffix
-    arrays = estimate_array_bytes(run, array_names(run, suffix))
+    arrays = estimate_array_bytes(run, _binary_names(run, suffix))
     if suffix == ".safetensors":
         arrays += len(mask_names(run)) * (
             MASK_CELL_BYTES * run.trace.tokens**2 + ARRAY_HEADER_BYTES
         )
     if not settings.format.is_text:
         return f"About {format_size(arrays)}"
-    seen = exported_matrices.shown_matrices(resolve_figure_view(snapshot, settings.figure_settings))
-    count = TEXT_SIZE_ESTIMATES[suffix](run, seen)
-    if count < LARGE_FILE_BYTES:
-        return f"About {format_size(count)}"
+    sheets = shown_matrices(resolve_figure_view(snapshot, settings.figure_settings))
+    size = TEXT_SIZE_ESTIMATES[suffix](run, sheets)
+    if size < LARGE_FILE_BYTES:
+        return f"About {format_size(size)}"
     return (
-        f"About {format_size(count)}, which is slow to write and read. As NPZ, all "
+        f"About {format_size(size)}, which is slow to write and read. As NPZ, all "
         f"stages take {format_size(arrays)}."
     )
 
@@ -211,7 +206,7 @@ def preview_text(snapshot: Snapshot, settings: ExportSettings, progress: Progres
     """
     if not settings.format.is_text:
         run, suffix = snapshot.run, settings.suffix
-        lines = [_describe_array(run, name) for name in array_names(run, suffix)]
+        lines = [_describe_array(run, name) for name in _binary_names(run, suffix)]
         if suffix == ".safetensors":
             sizes = f"{run.trace.tokens:,} × {run.trace.tokens:,}"
             lines += [f"{name}  {sizes}  float32" for name in mask_names(run)]

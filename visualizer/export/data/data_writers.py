@@ -55,13 +55,15 @@ def write_csv(
     ``text``). Heads, texts, layers, rows and columns are numbered from 1, as in the window. Fields
     that a stage does not have are empty.
     """
-    tell = ProgressCounter(progress, sum(sheet.rows(run) for sheet in sheets), REPORT_INTERVAL)
+    counter = ProgressCounter(
+        progress, sum(sheet.row_count(run) for sheet in sheets), REPORT_INTERVAL
+    )
     writer = csv.writer(codecs.getwriter("utf-8-sig")(file))
-    rows = _table_lines if is_single_table(sheets) else _tidy_lines
+    lines = _table_lines if is_single_table(sheets) else _tidy_lines
     if not is_single_table(sheets):
         writer.writerow((*CSV_COLUMNS[:2], *run.trace.counted_axes, *CSV_COLUMNS[2:]))
     for sheet in sheets:
-        writer.writerows(rows(run, sheet, tell))
+        writer.writerows(lines(run, sheet, counter))
 
 
 def is_single_table(sheets: Sequence[ExportMatrix]) -> bool:
@@ -69,31 +71,33 @@ def is_single_table(sheets: Sequence[ExportMatrix]) -> bool:
     return len(sheets) == 1 and not sheets[0].is_partial
 
 
-def _table_lines(run: Run, sheet: ExportMatrix, tell: ProgressCounter) -> Iterator[list[str]]:
+def _table_lines(run: Run, sheet: ExportMatrix, counter: ProgressCounter) -> Iterator[list[str]]:
     row_labels, column_labels = sheet.labels(run)
     yield [sheet.axes(run)[0], *map(escape_formula, column_labels)]
     for label, numbers in zip(row_labels, sheet.iterate_rows(run), strict=True):
         yield [escape_formula(label), *format_exact_row(numbers)]
-        tell()
+        counter()
 
 
-def _tidy_lines(run: Run, sheet: ExportMatrix, tell: ProgressCounter) -> Iterator[tuple[str, ...]]:
+def _tidy_lines(
+    run: Run, sheet: ExportMatrix, counter: ProgressCounter
+) -> Iterator[tuple[str, ...]]:
     row_labels, column_labels = (list(map(escape_formula, labels)) for labels in sheet.labels(run))
     tokens = column_labels if sheet.has_keys(run) else [""] * len(column_labels)
     head = sheet.fold or ("" if sheet.head is None else str(sheet.head + 1))
-    whose = (sheet.name(run), head, *map(str, sheet.leading_numbers(run)))
-    rows, across = sheet.numbers(run)
-    columns = [str(column + 1) for column in across]
+    position = (sheet.name(run), head, *map(str, sheet.leading_numbers(run)))
+    rows, column_numbers = sheet.indices(run)
+    columns = [str(column + 1) for column in column_numbers]
     for row, label, numbers in zip(rows, row_labels, sheet.iterate_rows(run), strict=True):
         for column, token, value in zip(columns, tokens, format_exact_row(numbers), strict=True):
-            yield (*whose, str(row + 1), column, label, token, value)
-        tell()
+            yield (*position, str(row + 1), column, label, token, value)
+        counter()
 
 
 def format_exact_row(numbers: np.ndarray) -> list[str]:
     """Format a row with enough digits to restore the values exactly."""
-    written: list[str] = numbers.astype(np.str_).tolist()
-    return ["NaN" if one == "nan" else one for one in written]
+    texts: list[str] = numbers.astype(np.str_).tolist()
+    return ["NaN" if text == "nan" else text for text in texts]
 
 
 def escape_formula(label: str) -> str:
@@ -104,7 +108,7 @@ def escape_formula(label: str) -> str:
     return f"'{label}" if len(label) > 1 and label.startswith(FORMULA_PREFIXES) else label
 
 
-_MEANS_SOMETHING = re.compile(r"[\\`*_\[\]<>&|~$#]")
+_MARKDOWN_SPECIAL = re.compile(r"[\\`*_\[\]<>&|~$#]")
 
 
 def write_markdown(
@@ -114,15 +118,17 @@ def write_markdown(
 
     Each table has a title with stage, head and text, and a caption that describes the computation.
     """
-    tell = ProgressCounter(progress, sum(sheet.rows(run) for sheet in sheets), REPORT_INTERVAL)
+    counter = ProgressCounter(
+        progress, sum(sheet.row_count(run) for sheet in sheets), REPORT_INTERVAL
+    )
     for position, sheet in enumerate(sheets):
         if position:
             file.write(b"\n")
-        for line in _markdown_lines(run, sheet, tell):
+        for line in _markdown_lines(run, sheet, counter):
             file.write(f"{line}\n".encode())
 
 
-def _markdown_lines(run: Run, sheet: ExportMatrix, tell: ProgressCounter) -> Iterator[str]:
+def _markdown_lines(run: Run, sheet: ExportMatrix, counter: ProgressCounter) -> Iterator[str]:
     row_labels, column_labels = sheet.labels(run)
     rows, columns = sheet.axes(run)
     yield (
@@ -138,7 +144,7 @@ def _markdown_lines(run: Run, sheet: ExportMatrix, tell: ProgressCounter) -> Ite
     yield _format_row(("---", *("---:" for _ in column_labels)))
     for label, numbers in zip(row_labels, sheet.iterate_rows(run), strict=True):
         yield _format_row((escape_markdown(label), *map(format_number, numbers.tolist())))
-        tell()
+        counter()
 
 
 def _format_row(cells: Iterable[str]) -> str:
@@ -147,7 +153,7 @@ def _format_row(cells: Iterable[str]) -> str:
 
 def escape_markdown(text: str) -> str:
     """Escape Markdown's special characters."""
-    return _MEANS_SOMETHING.sub(r"\\\g<0>", text)
+    return _MARKDOWN_SPECIAL.sub(r"\\\g<0>", text)
 
 
 def spec_to_json(spec: AttentionSpec) -> dict[str, object]:
@@ -156,9 +162,9 @@ def spec_to_json(spec: AttentionSpec) -> dict[str, object]:
     Enum values are their names, the user's matrices are lists of rows (Booleans as 0 and 1), and
     the user's weights are such lists by name.
     """
-    found = {name: _to_plain_value(getattr(spec, name)) for name in spec.__struct_fields__}
-    found["own_weights"] = {name: _to_plain_value(matrix) for name, matrix in spec.own_weights}
-    return found
+    fields = {name: _to_plain_value(getattr(spec, name)) for name in spec.__struct_fields__}
+    fields["own_weights"] = {name: _to_plain_value(matrix) for name, matrix in spec.own_weights}
+    return fields
 
 
 def _to_plain_value(value: object) -> object:
@@ -175,47 +181,45 @@ FORMAT_VERSION = 1
 PROGRAM_NAME = "Attention Visualizer"
 
 
+def array_names(run: Run) -> tuple[str, ...]:
+    """Return the names of a run's stages and parameters that can be written whole."""
+    return (*(stage.name for stage in run.trace.stored_stages), *run.trace.parameters)
+
+
 def write_json(
-    run: Run,
-    version: str,
-    file: BinaryIO,
-    progress: Progress = no_progress,
-    document: bytes = b"",
+    run: Run, file: BinaryIO, progress: Progress = no_progress, document: bytes = b""
 ) -> None:
     """Write a run as ASCII, one row of numbers at a time, to avoid keeping the text in memory.
 
     Parameters
     ----------
-    version : str
-        The program's version.
     progress : callable, optional
         Called after each row with the number of row blocks written and their total.
     document : bytes, optional
         The document file.
     """
-    trace = run.trace
-    names = (*(stage.name for stage in run.trace.stored_stages), *trace.parameters)
-    tell = ProgressCounter(
-        progress, sum(math.prod(trace.shape(name)[:-1]) for name in names), REPORT_INTERVAL
-    )
-    for piece in _json_pieces(run, version, document):
+    rows = sum(math.prod(run.trace.shape(name)[:-1]) for name in array_names(run))
+    counter = ProgressCounter(progress, rows, REPORT_INTERVAL)
+    for piece in _json_pieces(run, document):
         file.write(piece.encode("ascii"))
         if piece.startswith("[") and piece != "[":
-            tell()
+            counter()
 
 
-def _json_pieces(run: Run, version: str, document: bytes) -> Iterator[str]:
-    head = {
+def _json_pieces(run: Run, document: bytes) -> Iterator[str]:
+    header = {
         "format": FORMAT_VERSION,
         "program": PROGRAM_NAME,
-        "version": version,
+        "version": __version__,
         "caption": describe_number_origin(run),
         "texts": [run.words(leading) for leading in run.trace.leading_indices()],
         "spec": spec_to_json(run.trace.spec) if run.trace.has_module else None,
-        "captured": _describe_capture(run),
+        "captured": None
+        if run.trace.has_module
+        else {"file": run.source_file, "key_tokens": run.key_tokens},
         "document": encode_png_text(document) if document else None,
     }
-    yield from ("{", json.dumps(head, allow_nan=False)[1:-1])
+    yield from ("{", json.dumps(header, allow_nan=False)[1:-1])
     yield ',\n"stages": ['
     for position, stage in enumerate(run.trace.stored_stages):
         yield ",\n" if position else "\n"
@@ -228,20 +232,14 @@ def _json_pieces(run: Run, version: str, document: bytes) -> Iterator[str]:
     yield "}}\n"
 
 
-def _describe_capture(run: Run) -> dict[str, object] | None:
-    if run.trace.has_module:
-        return None
-    return {"file": run.source_file, "key_tokens": run.key_tokens}
-
-
 def _describe_stage(run: Run, stage: Stage) -> dict[str, object]:
     dims = [*run.trace.axes, *stage.dims]
     return {"name": stage.name, "title": stage.title, "symbol": stage.symbol, "dims": dims}
 
 
-def _object_pieces(described: dict[str, object], numbers: np.ndarray) -> Iterator[str]:
-    head = json.dumps(described | {"shape": numbers.shape})
-    yield f'{head[:-1]}, "values": '
+def _object_pieces(description: dict[str, object], numbers: np.ndarray) -> Iterator[str]:
+    header = json.dumps(description | {"shape": numbers.shape})
+    yield f'{header[:-1]}, "values": '
     yield from _nested_list_pieces(numbers)
     yield "}"
 
@@ -263,14 +261,9 @@ def format_json_row(numbers: np.ndarray) -> str:
     """Format a row as a JSON list."""
     values = numbers.tolist()
     if not np.isfinite(numbers).all():
-        values = [value if math.isfinite(value) else _nonfinite_name(value) for value in values]
+        # json writes NaN, Infinity and -Infinity, which are strings here because JSON lacks them.
+        values = [value if math.isfinite(value) else json.dumps(value) for value in values]
     return json.dumps(values, allow_nan=False)
-
-
-def _nonfinite_name(value: float) -> str:
-    if math.isnan(value):
-        return "NaN"
-    return "Infinity" if value > 0 else "-Infinity"
 
 
 MASK_CELL_BYTES = 4
@@ -298,13 +291,13 @@ def write_safetensors(run: Run, file: BinaryIO) -> None:
     arrays = {name: np.ascontiguousarray(trace.read(name)) for name in weight_names(run)}
     if names:
         arrays |= dict.fromkeys(names, mask_buffer(run))
-    said = {
+    metadata = {
         "program": PROGRAM_NAME,
         "version": __version__,
         "caption": describe_number_origin(run),
         "spec": json.dumps(spec_to_json(trace.spec), allow_nan=False),
     }
-    file.write(save(arrays, said))
+    file.write(save(arrays, metadata))
 
 
 def _check_masks(run: Run, count: int) -> None:
@@ -345,8 +338,8 @@ def mask_names(run: Run) -> tuple[str, ...]:
     spec = run.trace.spec
     if spec.mask is MaskKind.NONE and mechanism_of(spec) not in _MASKED:
         return ()
-    before = (name.partition("W_query")[0] for name in weight_names(run) if "W_query" in name)
-    return tuple(f"{module}mask" for module in dict.fromkeys(before)) or ("mask",)
+    modules = (name.partition("W_query")[0] for name in weight_names(run) if "W_query" in name)
+    return tuple(f"{module}mask" for module in dict.fromkeys(modules)) or ("mask",)
 
 
 def mask_buffer(run: Run) -> np.ndarray:
@@ -370,26 +363,24 @@ def write_npz(
     reopened. Captured attention has no such entry and is reopened from its arrays. If a text is too
     long to keep its matrices in memory, only the stages before the scores are written.
     """
-    names = [stage.name for stage in run.trace.stored_stages]
-    tell = ProgressCounter(progress, len(names) + len(run.trace.parameters))
+    counter = ProgressCounter(progress, len(array_names(run)))
     with zipfile.ZipFile(file, "w") as archive:
         if document:
             _add_array(archive, DOCUMENT_MEMBER, np.frombuffer(document, np.uint8))
-        for name in names:  # copy one stage at a time from a GPU
-            _add_array(archive, name, run.trace.read(name))
-            tell()
+        for stage in run.trace.stored_stages:  # copy one stage at a time from a GPU
+            _add_array(archive, stage.name, run.trace.read(stage.name))
+            counter()
         texts = run.compared_texts if run.is_continuation else run.texts
-        seen = [_without_nul(text) for text in texts]
-        _add_array(archive, "tokens", np.array(seen if len(seen) > 1 else seen[0]))
+        rows = [_without_nul(text) for text in texts]
+        _add_array(archive, "tokens", np.array(rows if len(rows) > 1 else rows[0]))
         if run.key_tokens and run.key_tokens != texts[0]:
             _add_array(archive, "key_tokens", np.array(_without_nul(run.key_tokens)))
         for name in run.trace.parameters:
             _add_array(archive, f"parameters/{name}", run.trace.read(name))
-            tell()
+            counter()
         if run.trace.has_module:
-            _add_array(
-                archive, "spec", np.array(json.dumps(spec_to_json(run.trace.spec), allow_nan=False))
-            )
+            spec = json.dumps(spec_to_json(run.trace.spec), allow_nan=False)
+            _add_array(archive, "spec", np.array(spec))
 
 
 def _without_nul(tokens: tuple[str, ...]) -> list[str]:

@@ -101,10 +101,10 @@ class ExportMatrix(Struct, frozen=True):
 
     def leading_numbers(self, run: Run) -> tuple[int, ...]:
         """Return the numbers, from 1, of the layer and text on the run's counted axes."""
-        at = dict(zip(run.trace.counted_axes, self.leading or (0,), strict=True))
-        if self.layer is not None and "layer" in at:
-            at["layer"] = self.layer
-        return tuple(place + 1 for place in at.values())
+        indices = dict(zip(run.trace.counted_axes, self.leading or (0,), strict=True))
+        if self.layer is not None and "layer" in indices:
+            indices["layer"] = self.layer
+        return tuple(index + 1 for index in indices.values())
 
     def axes(self, run: Run) -> tuple[str, str]:
         """Return the names of the row and column axes."""
@@ -117,18 +117,18 @@ class ExportMatrix(Struct, frozen=True):
         Line breaks, control characters and lone surrogates are replaced by symbols, so that a
         label is one line of text that any file can hold.
         """
-        rows, columns = self.numbers(run)
-        words = self._labels_at(run, self.axes(run)[0], rows)
+        rows, columns = self.indices(run)
+        row_labels = self._labels_at(run, self.axes(run)[0], rows)
         if self.has_keys(run):
-            return words, self._labels_at(run, "key", columns)
-        counted = numbered_labels(run.trace.shape(self.stage)[-1])
-        return words, counted[columns.start : columns.stop]
+            return row_labels, self._labels_at(run, "key", columns)
+        column_labels = numbered_labels(run.trace.shape(self.stage)[-1])
+        return row_labels, column_labels[columns.start : columns.stop]
 
-    def numbers(self, run: Run) -> tuple[tuple[int, ...], range]:
-        """Return the numbers of its rows and columns in the stage, from 0."""
+    def indices(self, run: Run) -> tuple[tuple[int, ...], range]:
+        """Return the indices of its rows and columns in the stage."""
         rows, columns = run.trace.shape(self.stage)[-2:]
-        across = range(columns) if self.visible_columns is None else self.visible_columns
-        return tuple(chain(*(self.visible_rows or (range(rows),)))), across
+        column_range = range(columns) if self.visible_columns is None else self.visible_columns
+        return tuple(chain(*(self.visible_rows or (range(rows),)))), column_range
 
     def has_keys(self, run: Run) -> bool:
         """Whether its columns are tokens."""
@@ -146,9 +146,9 @@ class ExportMatrix(Struct, frozen=True):
     def read_rows(self, run: Run, rows: slice) -> np.ndarray:
         """Read some rows of the stage, only the columns of the matrix."""
         head = () if self.head is None else (self.head,)
-        held = run.trace.displayed_stage(self.stage, self.lens, self.fold)
-        across = self.numbers(run)[1]
-        return held.read((*self.leading, *head, rows, slice(across.start, across.stop)))
+        stage = run.trace.displayed_stage(self.stage, self.lens, self.fold)
+        columns = self.indices(run)[1]
+        return stage.read((*self.leading, *head, rows, slice(columns.start, columns.stop)))
 
     def iterate_rows(self, run: Run) -> Iterator[np.ndarray]:
         """Yield its rows; those of a long text are read a few at a time."""
@@ -160,19 +160,21 @@ class ExportMatrix(Struct, frozen=True):
             for start in range(span.start, span.stop, ROWS_PER_READ):
                 yield from self.read_rows(run, slice(start, min(start + ROWS_PER_READ, span.stop)))
 
-    def _labels_at(self, run: Run, axis: str, places: Sequence[int]) -> tuple[str, ...]:
+    def _labels_at(self, run: Run, axis: str, indices: Sequence[int]) -> tuple[str, ...]:
         words = run.words(self.leading, axis)
-        return tuple(map(_on_one_line, visible_tokens(tuple(words[at] for at in places))))
+        return tuple(
+            map(_replace_unprintable, visible_tokens(tuple(words[index] for index in indices)))
+        )
 
-    def rows(self, run: Run) -> int:
+    def row_count(self, run: Run) -> int:
         """Return the number of rows."""
         if self.visible_rows:
             return sum(map(len, self.visible_rows))
         return int(run.trace.shape(self.stage)[-2])
 
-    def size(self, run: Run) -> int:
+    def number_count(self, run: Run) -> int:
         """Return the number of values."""
-        return self.rows(run) * len(self.numbers(run)[1])
+        return self.row_count(run) * len(self.indices(run)[1])
 
     def _find_stage(self, run: Run) -> Stage:
         return run.trace.stage(self.stage)
@@ -185,7 +187,7 @@ class ExportMatrix(Struct, frozen=True):
         )
 
 
-def _on_one_line(label: str) -> str:
+def _replace_unprintable(label: str) -> str:
     return _UNPRINTABLE.sub(lambda found: visible_token(found.group()), label)
 
 
@@ -204,13 +206,13 @@ def shown_matrices(resolved: ResolvedView) -> tuple[ExportMatrix, ...]:
     InputError
         If the text is long and the shown part is too large for a table.
     """
-    found = tuple(
-        sheet for stage in resolved.shown_stages for sheet in _matrices_of(resolved, stage)
+    matrices = tuple(
+        sheet for stage in resolved.shown_stages for sheet in _stage_matrices(resolved, stage)
     )
     run = resolved.run
-    count = sum(sheet.size(run) for sheet in found)
+    count = sum(sheet.number_count(run) for sheet in matrices)
     if run.trace.is_blockwise and count > MAX_TABLE_NUMBERS:
-        side = math.isqrt(MAX_TABLE_NUMBERS // len(found))
+        side = math.isqrt(MAX_TABLE_NUMBERS // len(matrices))
         sentence = (
             f"The current view of this long text has {count:,} numbers, but a table "
             f"can contain at most {MAX_TABLE_NUMBERS:,}. Zoom in to at most {side:,} "
@@ -218,13 +220,13 @@ def shown_matrices(resolved: ResolvedView) -> tuple[ExportMatrix, ...]:
             "export theirs."
         )
         raise InputError("export", sentence)
-    return found
+    return matrices
 
 
-def _matrices_of(resolved: ResolvedView, stage: Stage) -> Iterator[ExportMatrix]:
+def _stage_matrices(resolved: ResolvedView, stage: Stage) -> Iterator[ExportMatrix]:
     rows, columns = _select_cells(resolved, stage)
-    for whole in _whole_matrices(resolved, stage):
-        yield replace(whole, visible_rows=rows, visible_columns=columns)
+    for matrix in _whole_matrices(resolved, stage):
+        yield replace(matrix, visible_rows=rows, visible_columns=columns)
 
 
 def _select_cells(resolved: ResolvedView, stage: Stage) -> tuple[tuple[range, ...], range | None]:
@@ -238,7 +240,7 @@ def _select_cells(resolved: ResolvedView, stage: Stage) -> tuple[tuple[range, ..
     if row_role(stage.name) != TokenRole.QUERY:
         return (), None
     count = resolved.run.trace.shape(stage.name)[-2]
-    chosen = [at for at in tokens.chosen if at < count and tokens.role is TokenRole.QUERY]
+    chosen = [index for index in tokens.chosen if index < count and tokens.role is TokenRole.QUERY]
     if not chosen and pinned and row_role(pinned.stage) == TokenRole.QUERY:
         chosen = [pinned.place[-2]]
     return group_adjacent(chosen), None
@@ -253,8 +255,8 @@ def _whole_matrices(resolved: ResolvedView, stage: Stage) -> Iterator[ExportMatr
             yield ExportMatrix(stage.name, head, leading, None, lens, layer=layer)
         return
     layer = _layer_number(resolved, resolved.leading)
-    for one, fold in resolved.rows_of(stage):
-        yield ExportMatrix(stage.name, one, resolved.leading, fold, lens, layer=layer)
+    for head_index, fold in resolved.rows_of(stage):
+        yield ExportMatrix(stage.name, head_index, resolved.leading, fold, lens, layer=layer)
 
 
 def _layer_number(resolved: ResolvedView, leading: LeadingIndex) -> int:

@@ -47,8 +47,8 @@ class ExportDialog(QDialog):
     """Export dialog; `settingsChanged` carries changed settings, the other signals an action."""
 
     settingsChanged = Signal(object)
-    saveRequested = Signal(object)
-    copyRequested = Signal(object)
+    saveRequested = Signal()
+    copyRequested = Signal()
 
     def __init__(
         self,
@@ -61,12 +61,8 @@ class ExportDialog(QDialog):
         super().__init__(parent)
         self.setWindowTitle("Export")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.snapshot, self.settings, self._theme, self._previewer = (
-            snapshot,
-            settings,
-            theme,
-            previewer,
-        )
+        self.snapshot, self.settings = snapshot, settings
+        self._theme, self._previewer = theme, previewer
         self.format, self.figure, self.pane = QComboBox(), FigureOptionsWidget(), PreviewPane()
         self.film, self.film_player = FilmOptionsWidget(), FilmPreviewPlayer(self)
         self.size_, self.problem = PlainLabel(), PlainLabel()
@@ -88,42 +84,42 @@ class ExportDialog(QDialog):
         for _, formats in groupby(FORMATS, key=lambda one: one.kind):
             if self.format.count():
                 self.format.insertSeparator(self.format.count())
-            for each in formats:
-                self._add_format(each)
+            for format_ in formats:
+                self._add_format(format_)
         self.format.setAccessibleName("Format")
         self.format.setSizeAdjustPolicy(SHRINKING_POLICY)
         self.format.view().setMinimumWidth(self.format.view().sizeHintForColumn(0) + 8)
-        first = QFormLayout()
+        format_form = QFormLayout()
         label = PlainLabel("&Format")
         label.setBuddy(self.format)
-        first.addRow(label, self.format)
-        first.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
-        _align_forms(first, self.figure.form, self.film.form)
+        format_form.addRow(label, self.format)
+        format_form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+        _align_forms(format_form, self.figure.form, self.film.form)
         self.figure.show_size_of_all_layers(max_layer_bytes(self.snapshot.run))
-        for said in (self.size_, self.problem):
-            said.setWordWrap(True)
+        for text in (self.size_, self.problem):
+            text.setWordWrap(True)
         self.size_.setProperty("role", "quiet")
         self.problem.setProperty("role", "warning")
-        self._lay_out(first)
+        self._lay_out(format_form)
 
-    def _add_format(self, each: ExportFormat) -> None:
+    def _add_format(self, format_: ExportFormat) -> None:
         """Add a format; if it is not available, disable it and show the reason."""
-        lacking = unavailable_reason(each.suffix)
-        words = f"{each.suffix[1:].upper()}: {each.words}"
-        self.format.addItem(f"{words}. {lacking}" if lacking else words, each.suffix)
-        if lacking:
+        reason = unavailable_reason(format_.suffix)
+        label = f"{format_.suffix[1:].upper()}: {format_.words}"
+        self.format.addItem(f"{label}. {reason}" if reason else label, format_.suffix)
+        if reason:
             model = self.format.model()
             assert isinstance(model, QStandardItemModel)
             model.item(self.format.count() - 1).setEnabled(False)
 
-    def _lay_out(self, first: QFormLayout) -> None:
+    def _lay_out(self, format_form: QFormLayout) -> None:
         options = QVBoxLayout()
-        options.addLayout(first)
+        options.addLayout(format_form)
         options.addWidget(self._make_scroll_area(self._build_options()), 1)
         right = QVBoxLayout()
         right.addWidget(self.pane, 1)
-        for said in (self.size_, self.film.description, self.problem):
-            right.addWidget(said)
+        for text in (self.size_, self.film.description, self.problem):
+            right.addWidget(text)
         both = QHBoxLayout()
         both.setSpacing(16)
         both.addLayout(options)
@@ -159,13 +155,13 @@ class ExportDialog(QDialog):
         self.figure.validated.connect(self._update_buttons)
         self.film.changed.connect(self._choose_film)
         self.pane.resized.connect(self._request_resized_preview)
-        self.film_player.wanted.connect(self._ask_for_frame)
+        self.film_player.frameRequested.connect(self._ask_for_frame)
         self.finished.connect(self.stop)
-        self._previewer.made.connect(self.show_preview)
+        self._previewer.rendered.connect(self.show_preview)
         self._previewer.refused.connect(self.show_error)
-        self.buttons.accepted.connect(self._request_save)
+        self.buttons.accepted.connect(self.saveRequested)
         self.buttons.rejected.connect(self.reject)
-        self.copy.clicked.connect(self._request_copy)
+        self.copy.clicked.connect(self.copyRequested)
 
     # ------------------------------------------------------------------ showing
 
@@ -181,13 +177,10 @@ class ExportDialog(QDialog):
         for part in (self.film, self.film.description):
             part.setVisible(is_film)
         if is_film:
-            self.film.show_snapshot(
-                self.snapshot, self.settings.figure_settings, self.settings.suffix
-            )
+            settings = self.settings
+            self.film.show_snapshot(self.snapshot, settings.figure_settings, settings.suffix)
             # If this computation lacks the stored range, use the range that the widget selected.
-            self.settings = replace(
-                self.settings, look=replace(self.settings.look, film=self.film.film)
-            )
+            self.settings = replace(settings, look=replace(settings.look, film=self.film.film))
 
     def _request_preview(self) -> None:
         """Request a preview; the previous one stays visible until it arrives."""
@@ -205,14 +198,14 @@ class ExportDialog(QDialog):
     def _ask_for_frame(self, animation: AnimationFrames, frame: int) -> None:
         self._previewer.ask(self.pane.frame_renderer(animation, frame))
 
-    def show_preview(self, made: ExportPreview) -> None:
+    def show_preview(self, preview: ExportPreview) -> None:
         """Show a preview."""
-        self.pane.show_preview(made, self._theme)
-        self.size_.setText(made.said)
-        self.figure.show_small_text(made.small_text)
+        self.pane.show_preview(preview, self._theme)
+        self.size_.setText(preview.description)
+        self.figure.show_small_text(preview.small_text)
         self._show_problem(unavailable_reason(self.settings.suffix))
-        if made.animation and not app_settings.is_motion_reduced() and not self._is_over:
-            self.film_player.resume(made.animation, self.settings.look.film.loops)
+        if preview.animation and not app_settings.is_motion_reduced() and not self._is_over:
+            self.film_player.resume(preview.animation, self.settings.look.film.loops)
 
     def stop(self) -> None:
         """Stop all background work for the preview."""
@@ -227,8 +220,10 @@ class ExportDialog(QDialog):
 
     def _show_problem(self, problem: str) -> None:
         self.problem.setText(problem)
-        is_told = self.film.description.isVisible() and self.film.description.text() == problem
-        self.problem.setVisible(bool(problem) and not is_told)
+        is_already_shown = (
+            self.film.description.isVisible() and self.film.description.text() == problem
+        )
+        self.problem.setVisible(bool(problem) and not is_already_shown)
         self._is_refused = bool(problem)
         self._update_buttons()
 
@@ -239,9 +234,9 @@ class ExportDialog(QDialog):
 
     def _update_buttons(self) -> None:
         kind = self.settings.format.kind
-        is_right = not self.figure.is_invalid and not self._is_refused
-        self.save.setEnabled(self._can_write and is_right)
-        self.copy.setEnabled(self._can_write and is_right and kind is FormatKind.FIGURE)
+        is_valid = not self.figure.is_invalid and not self._is_refused
+        self.save.setEnabled(self._can_write and is_valid)
+        self.copy.setEnabled(self._can_write and is_valid and kind is FormatKind.FIGURE)
 
     # ------------------------------------------------------------------ choosing
 
@@ -262,12 +257,6 @@ class ExportDialog(QDialog):
 
     def _choose_unit(self, unit: LengthUnit) -> None:
         self._apply_settings(replace(self.settings, unit=unit))
-
-    def _request_save(self) -> None:
-        self.saveRequested.emit(self.settings)
-
-    def _request_copy(self) -> None:
-        self.copyRequested.emit(self.settings)
 
 
 def _align_forms(*forms: QFormLayout) -> None:

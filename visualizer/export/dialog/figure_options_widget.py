@@ -56,7 +56,7 @@ class NumberField(QWidget):
         super().__init__()
         self._is_whole, self._open = is_whole, open_
         self._low, self._high = 0.0, 0.0
-        self._write: Callable[[float], str] = str
+        self._format: Callable[[float], str] = str
         self.box, self.problem = QLineEdit(), PlainLabel()
         self.box.setAccessibleName(name)
         self.box.setPlaceholderText(open_)
@@ -84,14 +84,14 @@ class NumberField(QWidget):
         return bool(self.problem.text())
 
     def show_number(
-        self, number: float | None, low: float, high: float, write: Callable[[float], str]
+        self, number: float | None, low: float, high: float, format_number: Callable[[float], str]
     ) -> None:
         """Show a number and its range, without changing input that is being typed."""
-        self._low, self._high, self._write = low, high, write
-        is_taken, typed = self._parse_input()
+        self._low, self._high, self._format = low, high, format_number
+        is_valid, typed = self._parse_input()
         if (
             self.box.hasFocus()
-            and is_taken
+            and is_valid
             and self._format_number(typed) == self._format_number(number)
         ):
             self._show_problem("")
@@ -109,11 +109,11 @@ class NumberField(QWidget):
         self._update_description()
 
     def _update_description(self) -> None:
-        said = (self.problem.text(), self.note.text())
-        self.box.setAccessibleDescription(" ".join(filter(None, said)))
+        parts = (self.problem.text(), self.note.text())
+        self.box.setAccessibleDescription(" ".join(filter(None, parts)))
 
     def _format_number(self, number: float | None) -> str:
-        return "" if number is None else self._write(number)
+        return "" if number is None else self._format(number)
 
     def _parse_input(self) -> tuple[bool, float | None]:
         """Return whether the input is valid, and its number.
@@ -127,26 +127,26 @@ class NumberField(QWidget):
             number = float(text)
         except ValueError:
             return False, None
-        is_end = self._write(number) in {self._write(self._low), self._write(self._high)}
-        is_taken = is_end or self._low <= number <= self._high
-        is_taken = is_taken and (not self._is_whole or number.is_integer())
-        return is_taken, min(max(number, self._low), self._high)
+        is_limit = self._format(number) in {self._format(self._low), self._format(self._high)}
+        is_valid = is_limit or self._low <= number <= self._high
+        is_valid = is_valid and (not self._is_whole or number.is_integer())
+        return is_valid, min(max(number, self._low), self._high)
 
     def _apply_input(self) -> None:
-        is_taken, number = self._parse_input()
-        ends = f"{self._write(self._low)} to {self._write(self._high)}"
-        nothing = " or empty" if self._open else ""
+        is_valid, number = self._parse_input()
+        range_text = f"{self._format(self._low)} to {self._format(self._high)}"
+        or_empty = " or empty" if self._open else ""
         kind = "a whole number from " if self._is_whole else ""
-        self._show_problem("" if is_taken else f"Must be {kind}{ends}{nothing}.")
-        if is_taken:
+        self._show_problem("" if is_valid else f"Must be {kind}{range_text}{or_empty}.")
+        if is_valid:
             self.typed.emit(number)
 
     def _show_problem(self, problem: str) -> None:
-        was_wrong = self.is_invalid
+        was_invalid = self.is_invalid
         self.problem.setText(problem)
         self.problem.setVisible(bool(problem))
         self._update_description()
-        if was_wrong != self.is_invalid:
+        if was_invalid != self.is_invalid:
             self.validated.emit()
 
 
@@ -222,7 +222,7 @@ class FigureOptionsWidget(QWidget):
         self.dpi.typed.connect(self._type_dpi)
         self.points.typed.connect(self._type_points)
         self.title.textEdited.connect(self._type_title)
-        self.width_.offer.clicked.connect(self._take_offer)
+        self.width_.offer.clicked.connect(self._apply_offer)
         for switch in self.switches.values():
             switch.clicked.connect(self._apply_switches)
         for field in self.fields:
@@ -245,7 +245,7 @@ class FigureOptionsWidget(QWidget):
         if small_text is None or self._settings is None:
             self.width_.show_note("", "")
         else:
-            offer = _offer_in_words(small_text, self._settings)
+            offer = _describe_offer(small_text, self._settings)
             hint = "" if offer else " Show fewer panels."
             self.width_.show_note(f"{small_text.size_message}{hint}", offer)
         self.validated.emit()
@@ -269,18 +269,8 @@ class FigureOptionsWidget(QWidget):
         ):
             box.setCurrentIndex(box.findData(value))
         self._show_lengths(settings)
-        self.dpi.show_number(
-            figure_settings.dpi,
-            MIN_DPI,
-            MAX_DPI,
-            "{:.0f}".format,
-        )
-        self.points.show_number(
-            figure_settings.points,
-            MIN_POINTS,
-            MAX_POINTS,
-            "{:g}".format,
-        )
+        self.dpi.show_number(figure_settings.dpi, MIN_DPI, MAX_DPI, "{:.0f}".format)
+        self.points.show_number(figure_settings.points, MIN_POINTS, MAX_POINTS, "{:g}".format)
         if self.title.text() != figure_settings.title:
             with QSignalBlocker(self.title):
                 self.title.setText(figure_settings.title)
@@ -315,13 +305,15 @@ class FigureOptionsWidget(QWidget):
 
     def _show_lengths(self, settings: ExportSettings) -> None:
         unit, dpi = settings.unit, settings.look.dpi
-        low, high = (unit.of(mm, dpi) for mm in (MIN_SIDE_MM, MAX_SIDE_MM))
+        low, high = (unit.from_mm(mm, dpi) for mm in (MIN_SIDE_MM, MAX_SIDE_MM))
         for field, mm in (
             (self.width_, settings.look.width_mm),
             (self.height_, settings.look.height_mm),
         ):
-            length = None if mm is None else unit.of(mm, dpi)
-            field.show_number(length, low, high, lambda one: unit.written(unit.mm(one, dpi), dpi))
+            length = None if mm is None else unit.from_mm(mm, dpi)
+            field.show_number(
+                length, low, high, lambda one: unit.format_mm(unit.to_mm(one, dpi), dpi)
+            )
 
     # ------------------------------------------------------------------ choosing
 
@@ -342,7 +334,7 @@ class FigureOptionsWidget(QWidget):
     def _choose_unit(self) -> None:
         self.unitChosen.emit(LengthUnit(self.unit.currentData()))
 
-    def _take_offer(self) -> None:
+    def _apply_offer(self) -> None:
         if self._small_text:
             self._emit_change(**self._small_text.changes)
 
@@ -370,15 +362,15 @@ class FigureOptionsWidget(QWidget):
 
 def _bounded_mm(length: float, settings: ExportSettings) -> float:
     """Convert a length to mm, clamped because rounding could exceed the limits."""
-    mm = settings.unit.mm(length, settings.look.dpi)
+    mm = settings.unit.to_mm(length, settings.look.dpi)
     return min(max(mm, MIN_SIDE_MM), MAX_SIDE_MM)
 
 
-def _offer_in_words(small_text: SmallTextWarning, settings: ExportSettings) -> str:
+def _describe_offer(small_text: SmallTextWarning, settings: ExportSettings) -> str:
     """Describe the change that makes small text readable; empty if there is none."""
     width, points = small_text.changes.get("width_mm"), small_text.changes.get("points")
     if width is not None:
-        length = f"{settings.unit.written(width, settings.look.dpi)} {settings.unit.value}"
+        length = f"{settings.unit.format_mm(width, settings.look.dpi)} {settings.unit.value}"
         is_open = "height_mm" in small_text.changes
         return f"Use {length} with automatic height" if is_open else f"Use {length}"
     return "" if points is None else f"Use {points:g} pt"

@@ -60,7 +60,7 @@ class FilmOptionsWidget(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._asked: tuple[Snapshot, FigureSettings, str] | None = None
+        self._request: tuple[Snapshot, FigureSettings, str] | None = None
         self._length = ""
         self._stopped = threading.Event()
         self.part = combo_box("Part", [])
@@ -125,20 +125,22 @@ class FilmOptionsWidget(QWidget):
         self, snapshot: Snapshot, figure_settings: FigureSettings, suffix: str
     ) -> None:
         """Show the options for a snapshot and estimate the film's size in a format."""
-        if self._asked == (snapshot, figure_settings, suffix):
+        if self._request == (snapshot, figure_settings, suffix):
             return
-        self._asked = (snapshot, figure_settings, suffix)
+        self._request = (snapshot, figure_settings, suffix)
         self._show_parts(snapshot)
         self._show_settings(figure_settings.film)
         self._start_estimate()
 
     def _show_parts(self, snapshot: Snapshot) -> None:
         playhead, stages = snapshot.view.playhead, snapshot.run.trace.stages
-        is_here = resolve_view(snapshot.document, snapshot.view, snapshot.run).place is not None
-        is_there = {FilmRange.HERE: is_here, FilmRange.LESSON: playhead.span is not None}
+        has_position = (
+            resolve_view(snapshot.document, snapshot.view, snapshot.run).place is not None
+        )
+        is_available = {FilmRange.HERE: has_position, FilmRange.LESSON: playhead.span is not None}
         self.part.clear()
         for part in FilmRange:
-            if is_there.get(part, True):
+            if is_available.get(part, True):
                 self.part.addItem(part, part)
         for box in (self.first, self.last):
             box.clear()
@@ -148,7 +150,7 @@ class FilmOptionsWidget(QWidget):
 
     def _show_settings(self, film_settings: FilmSettings) -> None:
         for box, value in (
-            (self.part, self._part_of(film_settings)),
+            (self.part, self._find_range(film_settings)),
             (self.grain, film_settings.grain),
             (self.speed, film_settings.speed),
             (self.panels, film_settings.panels),
@@ -157,21 +159,21 @@ class FilmOptionsWidget(QWidget):
             box.setCurrentIndex(max(0, box.findData(value)))
         if film_settings.span:
             self.first.setCurrentIndex(max(0, self.first.findData(film_settings.span[0].stage)))
-            found = self.last.findData(film_settings.span[1])
-            self.last.setCurrentIndex(self.last.count() - 1 if found < 0 else found)
+            index = self.last.findData(film_settings.span[1])
+            self.last.setCurrentIndex(self.last.count() - 1 if index < 0 else index)
         self.loops.setChecked(film_settings.loops)
         self.motion.setChecked(film_settings.has_motion)
         self._show_stages()
 
-    def _part_of(self, film_settings: FilmSettings) -> FilmRange:
+    def _find_range(self, film_settings: FilmSettings) -> FilmRange:
         if film_settings.span is None:
             return FilmRange.WHOLE
-        found = (
+        ranges = (
             part
             for part in (FilmRange.LESSON, FilmRange.HERE)
-            if self._span_of(part) == film_settings.span
+            if self._span_of_range(part) == film_settings.span
         )
-        return next(found, FilmRange.STAGES)
+        return next(ranges, FilmRange.STAGES)
 
     def _show_stages(self) -> None:
         is_chosen = self.part.currentData() == FilmRange.STAGES
@@ -184,7 +186,7 @@ class FilmOptionsWidget(QWidget):
     def film(self) -> FilmSettings:
         """The chosen film settings."""
         return FilmSettings(
-            self._span_of(FilmRange(self.part.currentData() or FilmRange.WHOLE)),
+            self._span_of_range(FilmRange(self.part.currentData() or FilmRange.WHOLE)),
             StepSize(self.grain.currentData()),
             self.speed.currentData(),
             self.loops.isChecked(),
@@ -193,15 +195,15 @@ class FilmOptionsWidget(QWidget):
             has_motion=self.motion.isChecked(),
         )
 
-    def _span_of(self, part: FilmRange) -> tuple[PlaybackPosition, str] | None:
-        if self._asked is None or part is FilmRange.WHOLE:
+    def _span_of_range(self, part: FilmRange) -> tuple[PlaybackPosition, str] | None:
+        if self._request is None or part is FilmRange.WHOLE:
             return None
-        snapshot = self._asked[0]
+        snapshot = self._request[0]
         if part is FilmRange.LESSON:
             return snapshot.view.playhead.span
         if part is FilmRange.HERE:
-            here = resolve_view(snapshot.document, snapshot.view, snapshot.run).place
-            return (here, snapshot.run.trace.names[-1]) if here else None
+            position = resolve_view(snapshot.document, snapshot.view, snapshot.run).place
+            return (position, snapshot.run.trace.names[-1]) if position else None
         return PlaybackPosition(self.first.currentData()), self.last.currentData()
 
     def _apply_choices(self) -> None:
@@ -210,9 +212,9 @@ class FilmOptionsWidget(QWidget):
             leader = self.first if follower is self.last else self.last
             follower.setCurrentIndex(leader.currentIndex())
         self._show_stages()
-        if self._asked:
-            snapshot, figure_settings, suffix = self._asked
-            self._asked = snapshot, replace(figure_settings, film=self.film), suffix
+        if self._request:
+            snapshot, figure_settings, suffix = self._request
+            self._request = snapshot, replace(figure_settings, film=self.film), suffix
             self._start_estimate()
         self.changed.emit(self.film)
 
@@ -220,9 +222,9 @@ class FilmOptionsWidget(QWidget):
 
     def _start_estimate(self) -> None:
         """Show the film's length and start to estimate its file size."""
-        if self._asked is None:
+        if self._request is None:
             return
-        snapshot, figure_settings, _ = asked = self._asked
+        snapshot, figure_settings, _ = request = self._request
         try:
             film = plan_film(snapshot.run.trace, figure_settings.film)
         except InputError as refused:
@@ -232,15 +234,17 @@ class FilmOptionsWidget(QWidget):
             f"{format_count(len(film.steps), 'frame')} · {_format_duration(film.seconds)}"
         )
         self._show_message(self._length, "quiet")
-        self._worker.ask(partial(_estimate_film, *asked, partial(_go_on, self._stopped)))
+        self._worker.ask(
+            partial(_estimate_film, *request, partial(_raise_if_stopped, self._stopped))
+        )
 
-    def _show_size(self, measured: tuple[FigureSettings, str, FilmEstimate]) -> None:
-        figure_settings, suffix, film = measured
+    def _show_size(self, result: tuple[FigureSettings, str, FilmEstimate]) -> None:
+        figure_settings, suffix, film = result
         if (
-            self._asked and (figure_settings, suffix) == self._asked[1:]
+            self._request and (figure_settings, suffix) == self._request[1:]
         ):  # ignore outdated estimates
-            said = f"about {format_size(film.bytes)} · takes {film.duration_text}"
-            self._show_message(f"{self._length} · {said}", "quiet")
+            estimate = f"about {format_size(film.bytes)} · takes {film.duration_text}"
+            self._show_message(f"{self._length} · {estimate}", "quiet")
 
     def _show_problem(self, error: Exception) -> None:
         """Show why a film cannot be made; unexpected errors are reported when it is written."""
@@ -253,7 +257,7 @@ class FilmOptionsWidget(QWidget):
         self.description.setText(sentence)
 
 
-def _go_on(stopped: threading.Event, done: int, of: int) -> None:
+def _raise_if_stopped(stopped: threading.Event, done: int, of: int) -> None:
     if stopped.is_set():
         raise CancelledError
 

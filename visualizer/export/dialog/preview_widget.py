@@ -60,6 +60,8 @@ class ExportPreview(Struct, frozen=True, eq=False):
         The picture, in device pixels.
     text : str
         Text shown instead of a picture.
+    description : str
+        The size of the picture or file.
     animation : AnimationFrames or None
         The film that contains the picture as a frame.
     small_text : SmallTextWarning or None
@@ -68,7 +70,7 @@ class ExportPreview(Struct, frozen=True, eq=False):
 
     image: QImage | None
     text: str
-    said: str
+    description: str
     animation: AnimationFrames | None = None
     frame: int = 0
     small_text: SmallTextWarning | None = None
@@ -112,35 +114,39 @@ def _preview_figure(
         sketched_figure_content(snapshot, figure_settings, progress), figure_settings
     )
     width, height = page.size.width(), page.size.height()
-    fitted = min(room.width() * ratio / width, room.height() * ratio / height)
+    scale = min(room.width() * ratio / width, room.height() * ratio / height)
     dpi = min(figure_settings.dpi, MAX_SIDE_PX / max(width, height) * PIXELS_PER_INCH)
-    is_drawing = settings.suffix != RASTER_SUFFIX
-    is_whole = not is_drawing and fitted >= dpi / PIXELS_PER_INCH
-    if is_whole:
-        small = render_page(page, dpi)
+    is_vector = settings.suffix != RASTER_SUFFIX
+    fits = not is_vector and scale >= dpi / PIXELS_PER_INCH
+    if fits:
+        image = render_page(page, dpi)
     else:
-        large = render_page(page, fitted * SUPERSAMPLING_FACTOR * PIXELS_PER_INCH)
-        size = QSize(max(1, round(width * fitted)), max(1, round(height * fitted)))
-        small = large.scaled(size, mode=Qt.TransformationMode.SmoothTransformation)
-    small.setDevicePixelRatio(ratio)
-    first = PREVIEW_NOTE if snapshot.run.trace.is_blockwise else ""
+        large = render_page(page, scale * SUPERSAMPLING_FACTOR * PIXELS_PER_INCH)
+        size = QSize(max(1, round(width * scale)), max(1, round(height * scale)))
+        image = large.scaled(size, mode=Qt.TransformationMode.SmoothTransformation)
+    image.setDevicePixelRatio(ratio)
+    note = PREVIEW_NOTE if snapshot.run.trace.is_blockwise else ""
     if "width_mm" not in settings.deciding_field_names:
-        return ExportPreview(small, "", f"Fits the browser window{first}")
-    said = describe_size(width, height, None if is_drawing else dpi) + first
-    return ExportPreview(small, "", said, small_text=small_text(page, snapshot, figure_settings))
+        return ExportPreview(image, "", f"Fits the browser window{note}")
+    description = describe_size(width, height, None if is_vector else dpi) + note
+    return ExportPreview(
+        image, "", description, small_text=small_text(page, snapshot, figure_settings)
+    )
 
 
 def _preview_cells(
     snapshot: Snapshot, figure_settings: FigureSettings, room: QSize, ratio: float
 ) -> ExportPreview:
     cells = find_panel_cells(snapshot, figure_settings)
-    most = room * ratio
-    image = cells.render_coarse(max(8, min(most.width(), most.height(), MAX_PREVIEW_ROWS)))
-    size = QSize(*cells.size).scaled(most, Qt.AspectRatioMode.KeepAspectRatio)
+    available = room * ratio
+    image = cells.render_coarse(
+        max(8, min(available.width(), available.height(), MAX_PREVIEW_ROWS))
+    )
+    size = QSize(*cells.size).scaled(available, Qt.AspectRatioMode.KeepAspectRatio)
     image = image.scaled(size.expandedTo(QSize(1, 1)))
     image.setDevicePixelRatio(ratio)
-    first = PREVIEW_NOTE if snapshot.run.trace.is_blockwise else ""
-    return ExportPreview(image, "", f"{cells.describe_size}{first}")
+    note = PREVIEW_NOTE if snapshot.run.trace.is_blockwise else ""
+    return ExportPreview(image, "", f"{cells.describe_size}{note}")
 
 
 def paint_film_frame(
@@ -148,13 +154,13 @@ def paint_film_frame(
 ) -> ExportPreview:
     """Paint a film frame as in the file, scaled down to fit."""
     progress(frame, len(animation))
-    image, most = animation.picture(frame), room * ratio
-    if image.width() > most.width() or image.height() > most.height():
+    image, available = animation.picture(frame), room * ratio
+    if image.width() > available.width() or image.height() > available.height():
         aspect, smooth = (
             Qt.AspectRatioMode.KeepAspectRatio,
             Qt.TransformationMode.SmoothTransformation,
         )
-        image = image.scaled(most, aspect, smooth)
+        image = image.scaled(available, aspect, smooth)
     image.setDevicePixelRatio(ratio)
     width, height = animation.size
     return ExportPreview(image, "", f"{width:,} × {height:,} pixels", animation, frame)
@@ -163,14 +169,14 @@ def paint_film_frame(
 class PreviewController(QObject):
     """Renders previews on a worker thread, only for the newest pending request."""
 
-    made = Signal(object)
+    rendered = Signal(object)
     refused = Signal(str)
     failed = Signal(str)
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._called_off = threading.Event()
-        self._asked = self._answered = 0
+        self._cancelled = threading.Event()
+        self._request_count = self._answered_count = 0
         self._worker = NewestRequestWorker(self)
         self._worker.answered.connect(self._deliver_answer)
         self._worker.failed.connect(self._deliver_error)
@@ -178,19 +184,19 @@ class PreviewController(QObject):
     @property
     def is_working(self) -> bool:
         """Whether a preview is being rendered or has not been delivered yet."""
-        return self._answered < self._asked
+        return self._answered_count < self._request_count
 
     def ask(self, make: Callable[[Progress], object]) -> None:
         """Request a preview; cancels a running one if possible."""
         self.cancel_request()
-        self._called_off = threading.Event()
-        self._asked += 1
-        progress = partial(_raise_if_cancelled, self._called_off)
-        self._worker.ask(partial(_call_numbered, self._asked, make, progress))
+        self._cancelled = threading.Event()
+        self._request_count += 1
+        progress = partial(_raise_if_cancelled, self._cancelled)
+        self._worker.ask(partial(_call_numbered, self._request_count, make, progress))
 
     def cancel_request(self) -> None:
         """Cancel the request."""
-        self._called_off.set()
+        self._cancelled.set()
 
     def close(self) -> None:
         """End the worker; no more previews are rendered."""
@@ -198,13 +204,13 @@ class PreviewController(QObject):
         self._worker.leave()
 
     def _deliver_answer(self, answer: tuple[int, object]) -> None:
-        self._answered, made = answer
-        self.made.emit(made)
+        self._answered_count, preview = answer
+        self.rendered.emit(preview)
 
     def _deliver_error(self, error: Exception) -> None:
-        if isinstance(error, CancelledError) and not self._called_off.is_set():
+        if isinstance(error, CancelledError) and not self._cancelled.is_set():
             return  # a newer request is pending
-        self._answered = self._asked
+        self._answered_count = self._request_count
         if isinstance(error, CancelledError):
             return
         if isinstance(error, InputError):
@@ -219,8 +225,8 @@ def _call_numbered(
     return number, make(progress)
 
 
-def _raise_if_cancelled(called_off: threading.Event, done: int, of: int) -> None:
-    if called_off.is_set():
+def _raise_if_cancelled(cancelled: threading.Event, done: int, of: int) -> None:
+    if cancelled.is_set():
         raise CancelledError
 
 
@@ -230,7 +236,7 @@ class FilmPreviewPlayer(QObject):
     If painting is too slow, frames are dropped to keep the playback speed of the file.
     """
 
-    wanted = Signal(object, int)
+    frameRequested = Signal(object, int)
     """Emitted with the `AnimationFrames` and the index of the frame to show."""
 
     def __init__(self, parent: QObject | None = None) -> None:
@@ -266,13 +272,13 @@ class FilmPreviewPlayer(QObject):
 
     def _schedule_frame(self) -> None:
         """Schedule the next frame, skipping frames that are overdue."""
-        passed = self._clock.elapsed()
-        laps, within = divmod(passed, self._ends[-1])
+        elapsed = self._clock.elapsed()
+        laps, within = divmod(elapsed, self._ends[-1])
         due = laps * len(self._ends) + bisect_right(self._ends, within)
         last = len(self._ends) - 1
         if self._loops or self._step < last:
             self._step = max(self._step + 1, due if self._loops else min(due, last))
-            self._timer.start(max(0, self._starts_at(self._step) - passed))
+            self._timer.start(max(0, self._starts_at(self._step) - elapsed))
 
     def _starts_at(self, step: int) -> int:
         """Return the start of a step in ms; step numbers continue across loops."""
@@ -281,7 +287,7 @@ class FilmPreviewPlayer(QObject):
 
     def _request_frame(self) -> None:
         assert self.animation
-        self.wanted.emit(self.animation, self._step % len(self._ends))
+        self.frameRequested.emit(self.animation, self._step % len(self._ends))
 
 
 MIN_SIZE = QSize(360, 320)
@@ -328,13 +334,13 @@ class PreviewPane(QWidget):
     def _available_size(self) -> QSize:
         return self.size() - QSize(2, 2)
 
-    def show_preview(self, made: ExportPreview, theme: Theme) -> None:
+    def show_preview(self, preview: ExportPreview, theme: Theme) -> None:
         """Show a preview."""
-        self.shown, self._theme = made, theme
-        set_accessible_value(self, made.said)
-        self.text.setVisible(made.image is None)
-        if self.text.toPlainText() != made.text:
-            self.text.setPlainText(made.text)
+        self.shown, self._theme = preview, theme
+        set_accessible_value(self, preview.description)
+        self.text.setVisible(preview.image is None)
+        if self.text.toPlainText() != preview.text:
+            self.text.setPlainText(preview.text)
         self.update()
 
     def resizeEvent(self, _: object) -> None:
@@ -347,8 +353,8 @@ class PreviewPane(QWidget):
             image = self.shown.image
             size = image.deviceIndependentSize()
             left, top = (self.width() - size.width()) / 2, (self.height() - size.height()) / 2
-            at = QPointF(round(left), round(top))
-            painter.drawImage(at, image)
+            corner = QPointF(round(left), round(top))
+            painter.drawImage(corner, image)
             painter.setPen(QColor(self._theme.border))
-            painter.drawRect(QRectF(at, size).adjusted(-1, -1, 0, 0))
+            painter.drawRect(QRectF(corner, size).adjusted(-1, -1, 0, 0))
         painter.end()

@@ -54,11 +54,11 @@ def document_to_attach(snapshot: Snapshot, figure_settings: FigureSettings) -> b
     """
     if not figure_settings.carries_document:
         return b""
-    part = None if figure_settings.has_all_layers else _shown_part(snapshot, figure_settings)
-    document, view = part or (snapshot.document_with_data, snapshot.view)
-    compared = view.comparison and view.comparison.document
-    documents = (document, compared) if compared else (document,)
-    size = sum(len(part) for document in documents for part in document.buffers())
+    shown = None if figure_settings.has_all_layers else _shown_part(snapshot, figure_settings)
+    document, view = shown or (snapshot.document_with_data, snapshot.view)
+    compared_document = view.comparison and view.comparison.document
+    documents = (document, compared_document) if compared_document else (document,)
+    size = sum(len(array) for document in documents for array in document.buffers())
     if size > MAX_ATTACHED_BYTES and figure_settings.has_all_layers:
         sentence = (
             f"The numbers of all layers take {format_size(size)}, but a figure can "
@@ -93,27 +93,27 @@ def _shown_part(
     document = snapshot.document.extract_layer(snapshot.run, layer)
     if document is None:
         return None
-    return document, replace(view, layer=0, colouring=_same_colours(shown, view.colouring))
+    return document, replace(view, layer=0, colouring=_keep_colours(shown, view.colouring))
 
 
-def _same_colours(shown: ResolvedView, chosen: ColourOptions) -> ColourOptions:
+def _keep_colours(shown: ResolvedView, options: ColourOptions) -> ColourOptions:
     """Return colour options that keep a layer's colours when the other layers are removed.
 
     The colour limits of a stage may depend on all layers.
     """
     trace = shown.run.trace
-    is_by_row = chosen.limits is ColourLimits.AUTO and max(trace.sides) > MIN_PERCENTILE_TOKENS
-    is_of_all = chosen.limits in {ColourLimits.AUTO, ColourLimits.SHARED} and not is_by_row
+    is_by_row = options.limits is ColourLimits.AUTO and max(trace.sides) > MIN_PERCENTILE_TOKENS
+    is_of_all = options.limits in {ColourLimits.AUTO, ColourLimits.SHARED} and not is_by_row
     roles = {stage.role for stage in shown.shown_stages}
-    is_to_one = roles == {Role.WEIGHTS} and chosen.limits is ColourLimits.AUTO
-    if is_to_one or not is_of_all:
-        return chosen
-    typed = []
+    ranges_to_one = roles == {Role.WEIGHTS} and options.limits is ColourLimits.AUTO
+    if ranges_to_one or not is_of_all:
+        return options
+    limits = []
     for stage in shown.shown_stages:
-        held, lens = trace.displayed_stage(stage.name, shown.view.lens), shown.view.lens
-        colour = choose_colour_scale(trace, stage, held, lens, chosen)
-        typed.append((stage.name, colour.low, colour.high))
-    return replace(chosen, limits=ColourLimits.TYPED, typed=tuple(typed))
+        stage_values, lens = trace.displayed_stage(stage.name, shown.view.lens), shown.view.lens
+        colour = choose_colour_scale(trace, stage, stage_values, lens, options)
+        limits.append((stage.name, colour.low, colour.high))
+    return replace(options, limits=ColourLimits.TYPED, typed=tuple(limits))
 
 
 def attach_to_png(image: QImage, data: bytes) -> None:

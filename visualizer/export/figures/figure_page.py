@@ -160,8 +160,8 @@ def exact_figure_content(
     A window that shows the run is not affected. Drawing takes the first fifth of the progress.
     """
     snapshot = snapshot.with_separate_tiles()
-    framed_at, figure = _fit_cells(snapshot, figure_settings)
-    return _draw_figure(framed_at, figure, figure_settings, progress)
+    resolved, figure = _fit_cells(snapshot, figure_settings)
+    return _draw_figure(resolved, figure, figure_settings, progress)
 
 
 def sketched_figure_content(
@@ -171,51 +171,49 @@ def sketched_figure_content(
     if not snapshot.run.trace.is_blockwise:
         return figure_content(snapshot, figure_settings)
     snapshot = snapshot.with_separate_tiles()
-    framed_at, figure = _fit_cells(snapshot, figure_settings)
+    resolved, figure = _fit_cells(snapshot, figure_settings)
     room = max(PREVIEW_ROWS, SKETCHED_ROWS // max(1, len(figure.board.heatmaps)))
-    draw_panel_previews(framed_at, room, progress)
-    return _read_content(_without_chosen_colours(framed_at), figure_settings)
+    draw_panel_previews(resolved, room, progress)
+    return _read_content(_choose_colours_again(resolved), figure_settings)
 
 
 def _draw_figure(
-    framed_at: ResolvedView,
+    resolved: ResolvedView,
     figure: FigureContent,
     figure_settings: FigureSettings,
     progress: Progress,
 ) -> FigureContent:
     """Return a figure with the panels of a long text drawn exactly."""
-    if not framed_at.run.trace.is_blockwise:
+    if not resolved.run.trace.is_blockwise:
         return figure
-    draw_panels(framed_at, lambda done, of: progress(done, 5 * of))
-    return _read_content(_without_chosen_colours(framed_at), figure_settings)
+    draw_panels(resolved, lambda done, of: progress(done, 5 * of))
+    return _read_content(_choose_colours_again(resolved), figure_settings)
 
 
 def _fit_cells(
     snapshot: Snapshot, figure_settings: FigureSettings
 ) -> tuple[ResolvedView, FigureContent]:
     """Choose how many cells fit in a figure and read its content with them."""
-    framed_at = resolve_figure_view(snapshot, figure_settings)
-    view = framed_at.view
-    width, height = (
-        figure_settings.width / figure_settings.enlarged,
-        _layout_height(figure_settings) / figure_settings.enlarged,
-    )
-    figure = _read_content(framed_at, figure_settings)
-    most = int((MAX_CELLS / max(1, len(figure.board.heatmaps))) ** 0.5)
+    resolved = resolve_figure_view(snapshot, figure_settings)
+    view = resolved.view
+    width = figure_settings.width / figure_settings.scale
+    height = _layout_height(figure_settings) / figure_settings.scale
+    figure = _read_content(resolved, figure_settings)
+    max_side = int((MAX_CELLS / max(1, len(figure.board.heatmaps))) ** 0.5)
     layout = _lay_out_panels(figure, figure_settings, width, height)
-    space, small = max(8, min(layout.room, most)), layout.small_room
-    if (space, small) != (view.room, view.small_room):
-        framed_at = _with_room(framed_at, space, small)
-        figure = _read_content(framed_at, figure_settings)
+    room, small_room = max(8, min(layout.room, max_side)), layout.small_room
+    if (room, small_room) != (view.room, view.small_room):
+        resolved = _with_room(resolved, room, small_room)
+        figure = _read_content(resolved, figure_settings)
     page = lay_out_page(figure, figure_settings)
-    if page.scale < figure_settings.enlarged and any(
-        one.is_pooled for one in figure.board.heatmaps
+    if page.scale < figure_settings.scale and any(
+        heatmap.is_pooled for heatmap in figure.board.heatmaps
     ):
         sides = (max(slot.cells.width(), slot.cells.height()) for slot in page.layout.slots)
-        space = int(max(sides) * page.scale * figure_settings.dpi / PIXELS_PER_INCH) // 8 * 8
-        framed_at = _with_room(framed_at, max(8, space))
-        figure = _read_content(framed_at, figure_settings)
-    return framed_at, figure
+        room = int(max(sides) * page.scale * figure_settings.dpi / PIXELS_PER_INCH) // 8 * 8
+        resolved = _with_room(resolved, max(8, room))
+        figure = _read_content(resolved, figure_settings)
+    return resolved, figure
 
 
 def exact_figure_within(
@@ -234,7 +232,7 @@ def exact_figure_within(
     )
 
 
-def _without_chosen_colours(resolved: ResolvedView) -> ResolvedView:
+def _choose_colours_again(resolved: ResolvedView) -> ResolvedView:
     """Resolve the view again: its colours date from before its pictures were drawn."""
     return _with_room(resolved, resolved.view.room, resolved.view.small_room)
 
@@ -246,20 +244,20 @@ def _with_room(resolved: ResolvedView, room: int, small_room: int = 0) -> Resolv
 
 
 def _read_content(resolved: ResolvedView, figure_settings: FigureSettings) -> FigureContent:
-    picture, lead = present_board_contents(resolved), describe_comparison(resolved)
-    said = (
-        [describe_number_origin(resolved.run), _text_of(resolved), lead]
+    picture, comparison = present_board_contents(resolved), describe_comparison(resolved)
+    parts = (
+        [describe_number_origin(resolved.run), _describe_position(resolved), comparison]
         if figure_settings.has_caption
         else []
     )
-    under = " · ".join(part for part in said if part)
+    caption = " · ".join(part for part in parts if part)
     # Print a row of stages unless the user enlarged one of them.
     large = picture.board.large if resolved.view.large else None
-    board = replace(picture.board, said=lead, large=large)
-    return FigureContent(board, picture.cursor, picture.highlights, figure_settings.title, under)
+    board = replace(picture.board, said=comparison, large=large)
+    return FigureContent(board, picture.cursor, picture.highlights, figure_settings.title, caption)
 
 
-def _text_of(resolved: ResolvedView) -> str:
+def _describe_position(resolved: ResolvedView) -> str:
     """Name the shown text or layer if the run has several."""
     return "" if resolved.is_spread else resolved.leading_description
 
@@ -281,12 +279,12 @@ def lay_out_page(figure: FigureContent, figure_settings: FigureSettings) -> Figu
         return page
     # A figure that fits at one scale also fits at smaller ones, so a binary search is enough.
     smaller = cache(lambda step: _place_figure(figure, figure_settings, SCALE_STEP**step))
-    high = next((step for step in GALLOP_STEPS if smaller(step).fits), 0)
-    if not high:
+    first_fitting = next((step for step in GALLOP_STEPS if smaller(step).fits), 0)
+    if not first_fitting:
         return page
-    between = range(high // 2 + 1, high)
-    first = bisect.bisect_left(between, True, key=lambda step: smaller(step).fits)
-    return smaller(between.start + first)
+    steps = range(first_fitting // 2 + 1, first_fitting)
+    first = bisect.bisect_left(steps, True, key=lambda step: smaller(step).fits)
+    return smaller(steps.start + first)
 
 
 def fits_at_scale(figure: FigureContent, figure_settings: FigureSettings, size: float) -> bool:
@@ -295,29 +293,30 @@ def fits_at_scale(figure: FigureContent, figure_settings: FigureSettings, size: 
 
 
 def _place_figure(
-    figure: FigureContent, figure_settings: FigureSettings, size: float = 1
+    figure: FigureContent, figure_settings: FigureSettings, factor: float = 1
 ) -> FigurePage:
     """Lay a figure out at a text scale."""
-    scale = figure_settings.enlarged * size
+    scale = figure_settings.scale * factor
     width, high = figure_settings.width / scale, _layout_height(figure_settings) / scale
-    told = text_height(figure.title, 20, width) + text_height(figure.caption, 12, width)
-    layout = _lay_out_panels(figure, figure_settings, width, high - told, size)
+    text = text_height(figure.title, 20, width) + text_height(figure.caption, 12, width)
+    layout = _lay_out_panels(figure, figure_settings, width, high - text, factor)
     block = max(layout.width, min(width, MIN_WIDTH_PX))  # a caption needs some width
-    wide = block if figure_settings.is_trimmed else width
-    titled, told = text_height(figure.title, 20, block), text_height(figure.caption, 12, block)
-    content = titled + layout.height + told
+    page_width = block if figure_settings.is_trimmed else width
+    title_height = text_height(figure.title, 20, block)
+    caption_height = text_height(figure.caption, 12, block)
+    content = title_height + layout.height + caption_height
     height = figure_settings.height / scale if figure_settings.height else content
     return FigurePage(
         figure,
         layout,
-        QSizeF(wide, height) * scale,
+        QSizeF(page_width, height) * scale,
         scale,
-        QPointF((wide - block) / 2, max(0.0, (height - content) / 2)),
-        QRectF(EDGE, EDGE / 2, block - 2 * EDGE, titled),
-        QRectF(0, titled, layout.width, layout.height),
-        QRectF(EDGE, titled + layout.height, block - 2 * EDGE, told),
+        QPointF((page_width - block) / 2, max(0.0, (height - content) / 2)),
+        QRectF(EDGE, EDGE / 2, block - 2 * EDGE, title_height),
+        QRectF(0, title_height, layout.width, layout.height),
+        QRectF(EDGE, title_height + layout.height, block - 2 * EDGE, caption_height),
         PAPER_THEMES[figure_settings.paper],
-        block <= wide + 0.01 and content <= height + 0.01,
+        block <= page_width + 0.01 and content <= height + 0.01,
     )
 
 

@@ -156,22 +156,22 @@ def find_panel_cells(snapshot: Snapshot, figure_settings: FigureSettings) -> Pan
 
     The whole panel is rendered regardless of zoom. A window that shows the run is not affected.
     """
-    shown = replace(snapshot.view, zoom=None, comparison=None, playhead=Playhead(), guess=None)
-    snapshot = replace(snapshot.with_separate_tiles(), view=shown)
+    view = replace(snapshot.view, zoom=None, comparison=None, playhead=Playhead(), guess=None)
+    snapshot = replace(snapshot.with_separate_tiles(), view=view)
     panel = replace(figure_settings, extent=FigureExtent.PANEL)
     resolved = resolve_figure_view(snapshot, panel)
     stage = resolved.shown_stages[0]
-    whose = next(resolved.rows_of(stage))
+    head_choice = next(resolved.rows_of(stage))
     extent = resolved.full_extent(stage, MAX_SIDE_PX)
-    return PanelCells(resolved, stage, whose, extent, PAPER_THEMES[figure_settings.paper])
+    return PanelCells(resolved, stage, head_choice, extent, PAPER_THEMES[figure_settings.paper])
 
 
 def render_cells(cells: PanelCells) -> np.ndarray:
     """Return the pixels of a panel, uint8 [row, column, 4]: red, green, blue and opacity."""
     width, height = cells.size
-    made = np.full((height, width, 4), 255, np.uint8)
+    pixels = np.full((height, width, 4), 255, np.uint8)
     top = 0
     for band in cells.bands(no_progress):
-        made[top : top + len(band), :, :3] = band.reshape(len(band), width, 3)
+        pixels[top : top + len(band), :, :3] = band.reshape(len(band), width, 3)
         top += len(band)
-    return made
+    return pixels

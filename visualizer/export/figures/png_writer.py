@@ -15,9 +15,8 @@ import numpy as np
 from PySide6.QtGui import QImage
 
 from visualizer.documents.embedded_document import PNG_KEYWORD, encode_png_text
-from visualizer.export.figure_settings import MM_PER_INCH, FigureExtent
+from visualizer.export.figure_settings import MM_PER_INCH
 from visualizer.export.figures.document_attachment import attach_to_png, document_to_attach
-from visualizer.export.figures.figure_page import lay_out_exact_page
 from visualizer.export.figures.panel_cells_picture import find_panel_cells
 from visualizer.export.figures.rasterization import render_page
 from visualizer.features.layer_overview.paint import paint_overview, uniform_cell_spacing
@@ -51,39 +50,28 @@ PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 
 def write_png(
+    page: FigurePage,
     snapshot: Snapshot,
     figure_settings: FigureSettings,
     file: BinaryIO,
     progress: Progress,
-    page: FigurePage | None = None,
 ) -> None:
     """Write a figure as PNG with its physical size and caption as metadata.
-
-    Parameters
-    ----------
-    page : FigurePage, optional
-        The figure's page, if it is already laid out.
 
     Raises
     ------
     InputError
         If it does not fit in memory.
     """
-    if figure_settings.extent is FigureExtent.CELLS:
-        _write_cells(snapshot, figure_settings, file, progress)
-        return
-    if page is None:
-        progress(0, 10)
-        page = lay_out_exact_page(snapshot, figure_settings, progress)
     image = render_page(page, figure_settings.dpi, part_of_progress(progress, 20, 60))
     attach_to_png(image, document_to_attach(snapshot, figure_settings))
     save_image(image, file, part_of_progress(progress, 60, 100))
 
 
-def _write_cells(
+def write_cells(
     snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
 ) -> None:
-    """Write a picture with one pixel per cell of a panel."""
+    """Write a PNG with one pixel per cell of a panel."""
     cells = find_panel_cells(snapshot, figure_settings)
     dots = round(figure_settings.dpi / MM_PER_INCH * 1000)
     texts = {"Title": cells.stage.title, "Description": describe_number_origin(snapshot.run)}
@@ -103,7 +91,7 @@ def save_image(image: QImage, file: BinaryIO, progress: Progress = no_progress) 
     texts = {key: image.text(key) for key in image.textKeys()}
     dots = image.dotsPerMeterX(), image.dotsPerMeterY()
     size = image.width(), image.height()
-    save_image_bands(_bands_of(image, progress), size, file, dots, texts)
+    save_image_bands(_iterate_bands(image, progress), size, file, dots, texts)
 
 
 def save_image_bands(
@@ -135,15 +123,15 @@ def save_image_bands(
     _write_chunk(file, b"IEND", b"")
 
 
-def _bands_of(image: QImage, progress: Progress) -> Iterator[np.ndarray]:
+def _iterate_bands(image: QImage, progress: Progress) -> Iterator[np.ndarray]:
     """Yield the rows of an image; see `save_image_bands`."""
     for top in range(0, image.height(), ROWS_PER_BAND):
         progress(top, image.height())
         height = min(ROWS_PER_BAND, image.height() - top)
         part = image.copy(0, top, image.width(), height)
         band = part.convertToFormat(QImage.Format.Format_RGB888)
-        held = np.frombuffer(band.constBits(), np.uint8).reshape(height, band.bytesPerLine())
-        yield held[:, : 3 * image.width()]
+        rows = np.frombuffer(band.constBits(), np.uint8).reshape(height, band.bytesPerLine())
+        yield rows[:, : 3 * image.width()]
 
 
 def _text_chunk_data(text: bytes) -> bytes:
@@ -161,15 +149,15 @@ def _write_rows(bands: Iterable[np.ndarray], size: tuple[int, int], file: Binary
     """Write the pixels as one zlib stream (RFC 1950), compressing several bands in parallel."""
     height = size[1]
     level = LEVEL if math.prod(size) <= MAX_SMALL_PIXELS else LARGE_LEVEL
-    checksum, last, below = zlib.adler32(b""), None, 0
+    checksum, last_row, rows_written = zlib.adler32(b""), None, 0
     pending: deque[Future[bytes]] = deque()
     cores = os.cpu_count() or 1
     _write_chunk(file, b"IDAT", ZLIB_HEADER)
     with ThreadPoolExecutor(cores) as threads:  # zlib releases the GIL
         for pixels in bands:
-            rows, last = _filter_rows(pixels, last)
-            checksum, below = zlib.adler32(rows.data, checksum), below + len(rows)
-            pending.append(threads.submit(_compress_rows, rows, level, below >= height))
+            rows, last_row = _filter_rows(pixels, last_row)
+            checksum, rows_written = zlib.adler32(rows.data, checksum), rows_written + len(rows)
+            pending.append(threads.submit(_compress_rows, rows, level, rows_written >= height))
             if len(pending) > cores:
                 _write_chunk(file, b"IDAT", pending.popleft().result())
         while pending:
@@ -192,12 +180,12 @@ def _filter_rows(pixels: np.ndarray, above: bytes | None) -> tuple[np.ndarray, b
         The pixels of the row above the first.
     """
     rows = np.empty((len(pixels), 1 + pixels.shape[1]), np.uint8)
-    is_like = np.empty(len(pixels), bool)
-    is_like[0] = pixels[0].tobytes() == above
-    is_like[1:] = (pixels[1:] == pixels[:-1]).all(1)
-    rows[:, 0] = np.where(is_like, UP_FILTER, 0)
+    is_repeated = np.empty(len(pixels), bool)
+    is_repeated[0] = pixels[0].tobytes() == above
+    is_repeated[1:] = (pixels[1:] == pixels[:-1]).all(1)
+    rows[:, 0] = np.where(is_repeated, UP_FILTER, 0)
     rows[:, 1:] = pixels
-    rows[is_like, 1:] = 0
+    rows[is_repeated, 1:] = 0
     return rows, pixels[-1].tobytes()
 
 
@@ -229,11 +217,11 @@ def write_overview_png(
     panel = present_overview(runs, order)
     run = runs[0][0]
     tokens = run.texts[0]
-    between = "" if any(token.startswith(" ") for token in tokens) else " "
-    words = f"{run.source}: “{between.join(tokens).strip()}”"
-    title = words if len(words) <= 80 else f"{words[:78]}…”"
+    separator = "" if any(token.startswith(" ") for token in tokens) else " "
+    description = f"{run.source}: “{separator.join(tokens).strip()}”"
+    title = description if len(description) <= 80 else f"{description[:78]}…”"
     file = io.BytesIO()
     assert panel.weights is not None
-    near = uniform_cell_spacing(max(panel.weights.shape[-2:]), side)
-    save_image(paint_overview(panel, title, near, PRINT), file)
+    spacing = uniform_cell_spacing(max(panel.weights.shape[-2:]), side)
+    save_image(paint_overview(panel, title, spacing, PRINT), file)
     return file.getvalue()

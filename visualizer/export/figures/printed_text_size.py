@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 MIN_READABLE_POINTS = 5.0
 """Text below this size, in points, is reported."""
-_POINTS_AN_INCH = 72
-_WIDER, _TRIES = 1.1, 12
+_POINTS_PER_INCH = 72
+_SIZE_STEP, _MAX_ATTEMPTS = 1.1, 12
 
 
 class SmallTextWarning(Struct, frozen=True):
@@ -90,12 +90,12 @@ def small_text(
 
 
 def _smallest_points(page: FigurePage) -> float:
-    return _smallest_px(page) * page.scale * _POINTS_AN_INCH / PIXELS_PER_INCH
+    return _smallest_px(page) * page.scale * _POINTS_PER_INCH / PIXELS_PER_INCH
 
 
 def _full_points(page: FigurePage, figure_settings: FigureSettings) -> float:
     """Return the size that a page's smallest text has if nothing is scaled down."""
-    return _smallest_px(page) * figure_settings.enlarged * _POINTS_AN_INCH / PIXELS_PER_INCH
+    return _smallest_px(page) * figure_settings.scale * _POINTS_PER_INCH / PIXELS_PER_INCH
 
 
 def _smallest_px(page: FigurePage) -> float:
@@ -135,8 +135,8 @@ def _candidate_changes(
     page: FigurePage, missing: float, figure_settings: FigureSettings
 ) -> Iterator[dict[str, Any]]:
     """Yield larger widths, or larger text sizes if nothing was scaled down."""
-    factors = [missing * _WIDER**step for step in range(_TRIES)]
-    if page.scale >= figure_settings.enlarged:
+    factors = [missing * _SIZE_STEP**step for step in range(_MAX_ATTEMPTS)]
+    if page.scale >= figure_settings.scale:
         for factor in factors:
             points = math.ceil(figure_settings.points * factor * 2) / 2
             if points <= MAX_POINTS:

@@ -78,5 +78,5 @@ def image_words(image: QImage) -> np.ndarray:
     """Return an image made by `create_image` as 0xrrggbb, uint32 [row, column]."""
     words = np.frombuffer(image.constBits(), np.uint32)
     rows = words.reshape(image.height(), image.bytesPerLine() // 4)
-    found: np.ndarray = rows[:, : image.width()] & np.uint32(0xFFFFFF)
-    return found
+    pixels: np.ndarray = rows[:, : image.width()] & np.uint32(0xFFFFFF)
+    return pixels

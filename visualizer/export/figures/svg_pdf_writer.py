@@ -41,52 +41,42 @@ _STYLE = (
 
 
 def write_svg(
+    page: FigurePage,
     snapshot: Snapshot,
     figure_settings: FigureSettings,
     file: BinaryIO,
     progress: Progress,
-    page: FigurePage | None = None,
 ) -> None:
-    """Write a figure as SVG: text stays text, and cells are shapes unless a panel is large.
-
-    A given page is not laid out again.
-    """
-    if page is None:
-        progress(0, 10)
-        page = lay_out_exact_page(snapshot, figure_settings, progress)
-    drawn = draw_svg(page, part_of_progress(progress, 20, 95))
+    """Write a figure as SVG: text stays text, and cells are shapes unless a panel is large."""
+    svg = draw_svg(page, part_of_progress(progress, 20, 95))
     progress(9, 10)
-    file.write(attach_to_svg(drawn, document_to_attach(snapshot, figure_settings)))
+    file.write(attach_to_svg(svg, document_to_attach(snapshot, figure_settings)))
 
 
 def write_pdf(
+    page: FigurePage,
     snapshot: Snapshot,
     figure_settings: FigureSettings,
     file: BinaryIO,
     progress: Progress,
-    page: FigurePage | None = None,
 ) -> None:
-    """Write a figure as a one-page PDF of the figure's size; see `write_svg` for `page`."""
-    if page is None:
-        progress(0, 10)
-        page = lay_out_exact_page(snapshot, figure_settings, progress)
-    drawn = draw_pdf(
-        page, document_to_attach(snapshot, figure_settings), part_of_progress(progress, 20, 95)
-    )
+    """Write a figure as a one-page PDF of the figure's size."""
+    document = document_to_attach(snapshot, figure_settings)
+    pdf = draw_pdf(page, document, part_of_progress(progress, 20, 95))
     progress(9, 10)
-    file.write(drawn)
+    file.write(pdf)
 
 
 def draw_svg(page: FigurePage, progress: Progress = no_progress) -> bytes:
     """Draw a page as SVG."""
-    buffer, made = _open_buffer(), QSvgGenerator()
-    made.setOutputDevice(buffer)
-    made.setResolution(PIXELS_PER_INCH)
-    made.setSize(page.size.toSize())
-    made.setViewBox(QRectF(0, 0, page.size.width(), page.size.height()))
-    made.setTitle(_remove_invalid_characters(page.figure.name))
-    made.setDescription(_remove_invalid_characters(page.figure.caption))
-    _paint_on_device(page, made, 1, progress)
+    buffer, generator = _open_buffer(), QSvgGenerator()
+    generator.setOutputDevice(buffer)
+    generator.setResolution(PIXELS_PER_INCH)
+    generator.setSize(page.size.toSize())
+    generator.setViewBox(QRectF(0, 0, page.size.width(), page.size.height()))
+    generator.setTitle(_INVALID_XML.sub("\ufffd", page.figure.name))
+    generator.setDescription(_INVALID_XML.sub("\ufffd", page.figure.caption))
+    _paint_on_device(page, generator, 1, progress)
     return _correct_svg(bytes(buffer.data().data()), page.size)
 
 
@@ -118,15 +108,15 @@ def draw_pdf(page: FigurePage, data: bytes, progress: Progress = no_progress) ->
         )
         raise InputError("export", sentence)
     buffer = _open_buffer()
-    made = QPdfWriter(buffer)
-    made.setResolution(PDF_UNITS_PER_INCH)
+    writer = QPdfWriter(buffer)
+    writer.setResolution(PDF_UNITS_PER_INCH)
     exact = QPageSize.SizeMatchPolicy.ExactMatch
-    made.setPageSize(QPageSize(points, QPageSize.Unit.Point, "", exact))
-    made.setPageMargins(QMarginsF(0, 0, 0, 0))
-    made.setTitle(page.figure.name)
-    made.setCreator(CREATOR)
-    attach_to_pdf(made, data)
-    _paint_on_device(page, made, PDF_UNITS_PER_INCH / PIXELS_PER_INCH, progress)
+    writer.setPageSize(QPageSize(points, QPageSize.Unit.Point, "", exact))
+    writer.setPageMargins(QMarginsF(0, 0, 0, 0))
+    writer.setTitle(page.figure.name)
+    writer.setCreator(CREATOR)
+    attach_to_pdf(writer, data)
+    _paint_on_device(page, writer, PDF_UNITS_PER_INCH / PIXELS_PER_INCH, progress)
     return bytes(buffer.data().data())
 
 
@@ -146,11 +136,6 @@ def _paint_on_device(
         paint_page(painter, page, progress)
     finally:
         painter.end()
-
-
-def _remove_invalid_characters(text: str) -> str:
-    """Remove the characters that XML does not allow."""
-    return _INVALID_XML.sub("\ufffd", text)
 
 
 SVG_MIME = "image/svg+xml"

@@ -78,12 +78,12 @@ def write_webpage(
     before, after = (
         _fill_template(part, title) for part in _read_resource("page.html").split("$cells")
     )
-    described = _board_to_json(board, title, caption, theme)
-    for piece in (before, _script_element("application/json", described, "id", "board")):
+    description = _board_to_json(board, title, caption, theme)
+    for piece in (before, _script_element("application/json", description, "id", "board")):
         file.write(piece.encode("utf-8", "replace"))
-    tell = ProgressCounter(progress, len(board.heatmaps))
+    counter = ProgressCounter(progress, len(board.heatmaps))
     for heatmap in board.heatmaps:
-        tell()
+        counter()
         file.write(
             _script_element(
                 "application/octet-stream", _pack_cells(heatmap), "class", "cells"
@@ -140,20 +140,20 @@ def _script_element(kind: str, content: str, attribute: str, name: str) -> str:
 def _board_to_json(board: Board, title: str, caption: str, theme: Theme | None) -> str:
     """Describe everything but the cells as JSON that cannot close the script element."""
     labels: dict[tuple[str, ...], int] = {}
-    themes = {one.name: one for one in (LIGHT, DARK, PRINT, *([theme] if theme else []))}
+    themes = {scheme.name: scheme for scheme in (LIGHT, DARK, PRINT, *([theme] if theme else []))}
     maps = {heatmap.colour.map for heatmap in board.heatmaps}
-    described = {
+    description = {
         "title": title,
         "caption": caption,
         "said": board.said,
         "theme": theme.name if theme else "",
-        "themes": {name: asdict(one) for name, one in themes.items()},
-        "tables": {name: {map_: _colour_table(map_, one) for map_ in sorted(maps)}
-                   for name, one in themes.items()},
+        "themes": {name: asdict(scheme) for name, scheme in themes.items()},
+        "tables": {name: {map_: _colour_table(map_, scheme) for map_ in sorted(maps)}
+                   for name, scheme in themes.items()},
         "columns": _describe_columns(board, labels),
         "labels": list(labels),
     }  # fmt: skip
-    text = json.dumps(described, allow_nan=False, separators=(",", ":"))
+    text = json.dumps(description, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
@@ -172,19 +172,24 @@ def _describe_columns(
     return [
         [
             _describe_panel(heatmap, labels)
-            | {"isLabelled": at in labelled or all(len(one) <= row for one in firsts[:at])}
+            | {
+                "isLabelled": index in labelled
+                or all(len(earlier) <= row for earlier in firsts[:index])
+            }
             for row, heatmap in enumerate(column)
         ]
-        for at, column in enumerate(board.columns)
+        for index, column in enumerate(board.columns)
     ]
 
 
 def _stages_with_labels(board: Board) -> set[int]:
     """Find the stages with their own row labels, as the window's layout does."""
     firsts = [column[0] for column in board.columns]
-    heads = next((at for at, first in enumerate(firsts) if first.label), 0)
+    heads = next((index for index, first in enumerate(firsts) if first.label), 0)
     others = (
-        at for at in range(1, len(firsts)) if firsts[at].rows.labels != firsts[at - 1].rows.labels
+        index
+        for index in range(1, len(firsts))
+        if firsts[index].rows.labels != firsts[index - 1].rows.labels
     )
     return {0, heads, *others}
 
@@ -194,7 +199,9 @@ def _stages_with_labels(board: Board) -> set[int]:
 
 def _describe_panel(heatmap: Heatmap, labels: dict[tuple[str, ...], int]) -> dict[str, object]:
     sums = None if heatmap.sums is None else [format_number(float(one), 2) for one in heatmap.sums]
-    pooled = [note.removeprefix(POOLING_PREFIX) for note in heatmap.notes if POOLING_PREFIX in note]
+    pooling_notes = [
+        note.removeprefix(POOLING_PREFIX) for note in heatmap.notes if POOLING_PREFIX in note
+    ]
     return {
         "stage": heatmap.stage,
         "title": heatmap.title,
@@ -211,7 +218,7 @@ def _describe_panel(heatmap: Heatmap, labels: dict[tuple[str, ...], int]) -> dic
         "isSigned": heatmap.colour.is_signed,
         "ends": format_limits(heatmap),
         "notes": heatmap.notes,
-        "pooled": pooled[0] if pooled else "",
+        "pooled": pooling_notes[0] if pooling_notes else "",
         "sums": sums,
         "isChange": heatmap.part is ComparedSide.CHANGE,
         "isCoarse": heatmap.colour.high >= MAX_EXACT_DIFFERENCE,

@@ -88,7 +88,7 @@ class AnimationFrames(Struct, frozen=True, eq=False):
     ----------
     pages : dict
         The page by the computed stage.
-    around : FrameMargins
+    margins : FrameMargins
         The parts over and under the panels.
     size : tuple of int
         Width and height of every frame in pixels; even, as video encoders need.
@@ -99,7 +99,7 @@ class AnimationFrames(Struct, frozen=True, eq=False):
     snapshot: Snapshot
     film: FilmPlan
     pages: dict[str, FigurePage]
-    around: FrameMargins
+    margins: FrameMargins
     size: tuple[int, int]
     ratio: float
     latest_steps: dict[PlaybackPosition, PaintedStep] = field(default_factory=dict)
@@ -134,28 +134,28 @@ class AnimationFrames(Struct, frozen=True, eq=False):
 
     def picture(self, frame: int) -> QImage:
         """Paint a frame; the static part of a step is painted once for all of its frames."""
-        place, share = self.film.place(frame), self.film.frames[frame].motion_progress
+        place, motion_progress = self.film.place(frame), self.film.frames[frame].motion_progress
         step = self.latest_steps.get(place)
         if step is None:
-            step = self._painted_step(frame)
+            step = self._paint_step(frame)
             self.latest_steps.clear()
             self.latest_steps[place] = step
         image = step.still.copy()
-        if share is not None:
+        if motion_progress is not None:
             painter = QPainter(image)
             painter.scale(self.ratio, self.ratio)
-            paint_motion(painter, self.pages[place.stage], step.cells, share)
+            paint_motion(painter, self.pages[place.stage], step.cells, motion_progress)
             painter.end()
         return image
 
-    def _painted_step(self, frame: int) -> PaintedStep:
+    def _paint_step(self, frame: int) -> PaintedStep:
         page, bar = self.page(frame)
         image = create_image(*self.size)
         image.fill(page.theme.paper)
         painter = QPainter(image)
         painter.scale(self.ratio, self.ratio)
         paint_page(painter, page)
-        self.around.paint(painter, bar, page.theme)
+        self.margins.paint(painter, bar, page.theme)
         painter.end()
         return PaintedStep(image, find_moving_cells(page) if self.film.has_motion else ())
 
@@ -186,15 +186,15 @@ def paint_caption(painter: QPainter, area: QRectF, bar: PlaybackBarState, theme:
     calculation = sentence.translated(0, _line_height() + SPACING_PX * text_scale())
     paint_caption_line(painter, calculation, equation_to_html(bar.equation, theme), theme)
     count = format_step_count(bar)
-    longest = font_metrics(12).horizontalAdvance(f"{bar.count:,} of {bar.count:,}")
+    count_width = font_metrics(12).horizontalAdvance(f"{bar.count:,} of {bar.count:,}")
     painter.save()
     painter.translate(area.left(), calculation.bottom() + SPACING_PX * text_scale())
-    track = area.width() - longest - 12
+    track_width = area.width() - count_width - 12
     painter.setFont(scaled_font(12))
     painter.setPen(QColor(theme.quiet))
-    place = QRectF(track, 0, area.width() - track, font_metrics(12).height())
-    painter.drawText(place, Qt.AlignmentFlag.AlignRight, count)
-    paint_track(painter, TimelineSegments(bar, track), theme)
+    count_area = QRectF(track_width, 0, area.width() - track_width, font_metrics(12).height())
+    painter.drawText(count_area, Qt.AlignmentFlag.AlignRight, count)
+    paint_track(painter, TimelineSegments(bar, track_width), theme)
     painter.restore()
 
 
@@ -224,9 +224,9 @@ def paint_caption_line(painter: QPainter, area: QRectF, html: str, theme: Theme)
     document.setDefaultFont(scaled_font(size))
     document.setHtml(f"<span style='color:{theme.ink}'>{html}</span>")
     document.setTextWidth(area.width())
-    shrunk = min(1.0, area.height() / document.size().height())
+    scale = min(1.0, area.height() / document.size().height())
     painter.save()
     painter.translate(area.topLeft())
-    painter.scale(shrunk, shrunk)
+    painter.scale(scale, scale)
     document.drawContents(painter)
     painter.restore()

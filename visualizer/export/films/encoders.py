@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 import zlib
 from io import BytesIO
+from itertools import count
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -48,8 +49,8 @@ class FramePatch(Struct, frozen=True, eq=False):
     @property
     def rgba(self) -> np.ndarray:
         """The pixels as bytes, [row, column, channel]; unchanged ones are transparent."""
-        words = np.where(self.is_new, self.values << np.uint32(8) | np.uint32(0xFF), 0)
-        return words.astype(">u4").view(np.uint8).reshape(*words.shape, 4)
+        pixels = np.where(self.is_new, self.values << np.uint32(8) | np.uint32(0xFF), 0)
+        return pixels.astype(">u4").view(np.uint8).reshape(*pixels.shape, 4)
 
 
 def find_changed_rectangle(before: np.ndarray | None, after: np.ndarray) -> FramePatch:
@@ -65,10 +66,28 @@ def find_changed_rectangle(before: np.ndarray | None, after: np.ndarray) -> Fram
     return FramePatch(left, top, after[area], is_new[area])
 
 
+class FrameEncoder:
+    """Base of the encoders: counts the bytes written, and keeps the last frame."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.written = 0
+        self._file = file
+        self._last_pixels: np.ndarray | None = None
+
+    def _find_change(self, pixels: np.ndarray) -> FramePatch:
+        """Return the difference from the last frame, and keep this one."""
+        change = find_changed_rectangle(self._last_pixels, pixels)
+        self._last_pixels = pixels
+        return change
+
+    def _write_bytes(self, data: bytes) -> None:
+        self.written += self._file.write(data)
+
+
 GIF_LOOP_FOREVER = b"!\xff\x0bNETSCAPE2.0\x03\x01\x00\x00\x00"
 
 
-class GifEncoder:
+class GifEncoder(FrameEncoder):
     """Encoder of a GIF with one palette for all frames."""
 
     unit_ms = 10
@@ -76,10 +95,8 @@ class GifEncoder:
     def __init__(
         self, file: BinaryIO, size: tuple[int, int], loops: bool, samples: Iterable[np.ndarray]
     ) -> None:
-        self.written = 0
-        self._file = file
+        super().__init__(file)
         self._palette = ColourPalette(samples)
-        self._before: np.ndarray | None = None
         self._write_bytes(
             b"GIF89a" + struct.pack("<HHBBB", *size, 0xF7, 0, 0) + self._palette.table
         )
@@ -88,9 +105,7 @@ class GifEncoder:
 
     def add(self, pixels: np.ndarray, duration: int) -> None:
         """Write a frame; `duration` is in hundredths of a second."""
-        entries = self._palette.entries(pixels)
-        change = find_changed_rectangle(self._before, entries)
-        self._before = entries
+        change = self._find_change(self._palette.entries(pixels))
         data = change.values.copy()
         data[~change.is_new] = MAX_COLOURS
         parts = GifImagePlugin.getdata(
@@ -104,9 +119,6 @@ class GifEncoder:
 
     def close(self) -> None:
         self._write_bytes(b";")
-
-    def _write_bytes(self, data: bytes) -> None:
-        self.written += self._file.write(data)
 
 
 MAX_COLOURS = 255
@@ -137,18 +149,18 @@ class ColourPalette:
 
     def entries(self, words: np.ndarray) -> np.ndarray:
         """Return the index of the nearest colour for each pixel."""
-        found: np.ndarray = self._nearest[words]
-        is_unknown = found == MAX_COLOURS
+        indices: np.ndarray = self._nearest[words]
+        is_unknown = indices == MAX_COLOURS
         if is_unknown.any():
             unknown = np.unique(words[is_unknown])
-            for some in np.array_split(unknown, len(unknown) // 4096 + 1):
-                self._nearest[some] = self._find_nearest(some)
-            found = self._nearest[words]
-        return found
+            for part in np.array_split(unknown, len(unknown) // 4096 + 1):
+                self._nearest[part] = self._find_nearest(part)
+            indices = self._nearest[words]
+        return indices
 
     def _find_nearest(self, words: np.ndarray) -> np.ndarray:
-        away = _split_channels(words)[:, None] - _split_channels(self.colours)
-        nearest: np.ndarray = np.square(away).sum(axis=2).argmin(axis=1)
+        differences = _split_channels(words)[:, None] - _split_channels(self.colours)
+        nearest: np.ndarray = np.square(differences).sum(axis=2).argmin(axis=1)
         return nearest
 
 
@@ -164,26 +176,24 @@ def _count_colours(pictures: Iterable[np.ndarray]) -> tuple[np.ndarray, np.ndarr
         starts = np.concatenate([[0], np.flatnonzero(words[1:] != words[:-1]) + 1])  # of runs
         colours.append(words[starts])
         counts.append(np.diff(np.append(starts, len(words))))
-    found, which = np.unique(np.concatenate(colours), return_inverse=True)
-    total = np.bincount(which, np.concatenate(counts))
+    unique_colours, indices = np.unique(np.concatenate(colours), return_inverse=True)
+    total = np.bincount(indices, np.concatenate(counts))
     order = np.argsort(-total, kind="stable")
-    return found[order], total[order]
+    return unique_colours[order], total[order]
 
 
 def _choose_colours(colours: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """Choose the most frequent colours, then repeatedly the one with the largest weighted error."""
-    channels, chosen = (
-        _split_channels(colours).astype(np.float32),
-        [*range(min(MAX_EXACT_COLOURS, len(colours)))],
-    )
+    channels = _split_channels(colours).astype(np.float32)
+    chosen = [*range(min(MAX_EXACT_COLOURS, len(colours)))]
     weights = counts**RARE_COLOUR_EXPONENT
-    missed = np.full(len(colours), np.inf)
-    for at in chosen:
-        missed = np.minimum(missed, np.square(channels - channels[at]).sum(axis=1))
+    errors = np.full(len(colours), np.inf)
+    for index in chosen:
+        errors = np.minimum(errors, np.square(channels - channels[index]).sum(axis=1))
     while len(chosen) < min(MAX_COLOURS, len(colours)):
-        at = int((missed * weights).argmax())
-        chosen.append(at)
-        missed = np.minimum(missed, np.square(channels - channels[at]).sum(axis=1))
+        index = int((errors * weights).argmax())
+        chosen.append(index)
+        errors = np.minimum(errors, np.square(channels - channels[index]).sum(axis=1))
     return colours[chosen]
 
 
@@ -194,53 +204,46 @@ MAX_FRAME_TIME_UNITS = 2**16 - 1
 """The largest number of time units that a frame can have."""
 
 
-class ApngEncoder:
+class ApngEncoder(FrameEncoder):
     """Encoder of an animated PNG."""
 
     unit_ms = 1
 
-    def __init__(self, file: BinaryIO, size: tuple[int, int], count: int, loops: bool) -> None:
-        self.written = 0
-        self._file = file
-        self._before: np.ndarray | None = None
-        self._number = 0
+    def __init__(self, file: BinaryIO, size: tuple[int, int], frames: int, loops: bool) -> None:
+        super().__init__(file)
+        self._sequence_numbers = count()
         self._write_bytes(b"\x89PNG\r\n\x1a\n")
         self._write_chunk(b"IHDR", struct.pack(">IIBBBBB", *size, 8, APNG_RGBA, 0, 0, 0))
-        self._write_chunk(b"acTL", struct.pack(">II", count, 0 if loops else 1))
+        self._write_chunk(b"acTL", struct.pack(">II", frames, 0 if loops else 1))
 
     def add(self, pixels: np.ndarray, duration: int) -> None:
         """Write a frame; `duration` is in milliseconds."""
-        change = find_changed_rectangle(self._before, pixels)
+        is_first = self._last_pixels is None
+        change = self._find_change(pixels)
         place = (*change.size, change.left, change.top)
-        unit = (
-            1 if duration <= MAX_FRAME_TIME_UNITS else 10
-        )  # of a slow film, in hundredths of a second
+        # The long frames of a slow film are in hundredths of a second.
+        unit = 1 if duration <= MAX_FRAME_TIME_UNITS else 10
         time = (round(duration / unit), 1000 // unit)
         self._write_chunk(
             b"fcTL",
-            self._next_sequence_number() + struct.pack(">IIIIHHBB", *place, *time, 0, BLEND_OVER),
+            self._pack_sequence_number() + struct.pack(">IIIIHHBB", *place, *time, 0, BLEND_OVER),
         )
         rows = change.rgba.reshape(len(change.values), -1)
         data = zlib.compress(np.pad(rows, ((0, 0), (1, 0))).tobytes(), LEVEL)
-        if self._before is None:
+        if is_first:
             self._write_chunk(b"IDAT", data)
         else:
-            self._write_chunk(b"fdAT", self._next_sequence_number() + data)
-        self._before = pixels
+            self._write_chunk(b"fdAT", self._pack_sequence_number() + data)
 
     def close(self) -> None:
         self._write_chunk(b"IEND", b"")
 
-    def _next_sequence_number(self) -> bytes:
-        self._number += 1
-        return struct.pack(">I", self._number - 1)
+    def _pack_sequence_number(self) -> bytes:
+        return struct.pack(">I", next(self._sequence_numbers))
 
     def _write_chunk(self, kind: bytes, data: bytes) -> None:
         check = struct.pack(">I", zlib.crc32(kind + data))
         self._write_bytes(struct.pack(">I", len(data)) + kind + data + check)
-
-    def _write_bytes(self, data: bytes) -> None:
-        self.written += self._file.write(data)
 
 
 ANIMATED, SEE_THROUGH = 0x02, 0x10
@@ -248,15 +251,13 @@ METHOD, EFFORT = 1, 20
 """Method 0–6 and effort 0–100: more takes several times as long for little less size."""
 
 
-class WebpEncoder:
+class WebpEncoder(FrameEncoder):
     """Encoder of an animated WebP; the length in its header is filled in at the end."""
 
     unit_ms = 1
 
     def __init__(self, file: BinaryIO, size: tuple[int, int], loops: bool) -> None:
-        self.written = 0
-        self._file = file
-        self._before: np.ndarray | None = None
+        super().__init__(file)
         self._write_bytes(b"RIFF\0\0\0\0WEBP")
         flags = struct.pack("<I", ANIMATED | SEE_THROUGH)
         self._write_chunk(b"VP8X", flags + _uint24(size[0] - 1) + _uint24(size[1] - 1))
@@ -264,8 +265,7 @@ class WebpEncoder:
 
     def add(self, pixels: np.ndarray, duration: int) -> None:
         """Write a frame; `duration` is in milliseconds."""
-        change = find_changed_rectangle(self._before, pixels)
-        self._before = pixels
+        change = self._find_change(pixels)
         width, height = change.size
         numbers = (change.left // 2, change.top // 2, width - 1, height - 1, duration)
         self._write_chunk(
@@ -280,9 +280,6 @@ class WebpEncoder:
 
     def _write_chunk(self, kind: bytes, data: bytes) -> None:
         self._write_bytes(kind + struct.pack("<I", len(data)) + data + b"\0" * (len(data) % 2))
-
-    def _write_bytes(self, data: bytes) -> None:
-        self.written += self._file.write(data)
 
 
 def _uint24(number: int) -> bytes:

@@ -6,7 +6,7 @@ The panels of all stages have the same cell size and origin, so that nothing jum
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 from PySide6.QtCore import QPointF, QRectF, QSizeF
@@ -65,7 +65,7 @@ def lay_out_film(
         When the film has too many steps, or too many pixels.
     """
     film = plan_film(snapshot.run.trace, figure_settings.film)
-    asked = figure_settings.height
+    page_height = figure_settings.height
     height = figure_settings.height_mm or figure_settings.width_mm * DEFAULT_MAX_ASPECT_RATIO
     check_film_size(figure_settings)
     figure_settings = replace(
@@ -75,18 +75,12 @@ def lay_out_film(
     )
     snapshot = replace(snapshot, view=_played_view(snapshot, figure_settings))
 
-    def go_on(done: int, of: int) -> None:
+    def report_stage(done: int, of: int) -> None:
         progress(0, len(film))
 
-    figures = _read_figures(snapshot, film, figure_settings, go_on)
-    return _place_stages(
-        snapshot,
-        film,
-        figures,
-        _lay_out_stages(figures, figure_settings, go_on),
-        figure_settings,
-        asked,
-    )
+    figures = _read_figures(snapshot, film, figure_settings, report_stage)
+    layouts = _lay_out_stages(figures, figure_settings, report_stage)
+    return _place_stages(snapshot, film, figures, layouts, figure_settings, page_height)
 
 
 def check_film_size(figure_settings: FigureSettings) -> None:
@@ -95,8 +89,8 @@ def check_film_size(figure_settings: FigureSettings) -> None:
     height = round((figure_settings.height or 0) * ratio)
     if max(width, height) > MAX_SIDE_PX:
         size = f"{width:,} × {height:,}" if height else f"{width:,} pixels wide"
-        most = f"An animation must be at most {MAX_SIDE_PX:,} pixels wide and high. It is {size}."
-        raise InputError("size", f"{most} Choose a smaller size.")
+        limit = f"An animation must be at most {MAX_SIDE_PX:,} pixels wide and high. It is {size}."
+        raise InputError("size", f"{limit} Choose a smaller size.")
 
 
 def _played_view(snapshot: Snapshot, figure_settings: FigureSettings) -> View:
@@ -114,9 +108,8 @@ def _read_figures(
 ) -> dict[str, FigureContent]:
     """Read the panels of each stage; if all stages are shown, all share one figure."""
     rows = len(resolve_view(snapshot.document, snapshot.view, snapshot.run).drawn_heads)
-    height = (
-        figure_settings.height_mm or figure_settings.width_mm
-    ) / rows  # all heads must be visible at once
+    # All heads must be visible at once.
+    height = (figure_settings.height_mm or figure_settings.width_mm) / rows
     figure_settings = replace(
         figure_settings, extent=FigureExtent.SHOWN, has_marks=True, height_mm=height
     )
@@ -143,78 +136,69 @@ def _place_stages(
     figures: dict[str, FigureContent],
     layouts: dict[str, BoardLayout],
     figure_settings: FigureSettings,
-    asked: float | None,
+    page_height: float | None,
 ) -> AnimationFrames:
     """Reserve the area of the largest panels for every stage.
 
     Parameters
     ----------
-    asked : float or None
+    page_height : float or None
         The height of the page; None to fit the content.
     """
-    first, width = next(iter(figures.values())), figure_settings.width / figure_settings.enlarged
-    wide = max(layout.width for layout in layouts.values())
-    high, most = (
-        max(layout.height for layout in layouts.values()),
-        _panel_room(first, figure_settings),
-    )
-    if asked is None:
-        most = max(
-            most, min(high, most + width * (TALL_MAX_ASPECT_RATIO - DEFAULT_MAX_ASPECT_RATIO))
-        )
-    shrunk = max(0.01, min(1.0, width / wide, most / high))
-    around = _lay_out_margins(first, figure_settings, high * shrunk)
-    left = _round_to_pixels((width - wide * shrunk) / 2, figure_settings.pixel_ratio)
-    top = around.words.top() - SPACING_PX - high * shrunk
-    size = QSizeF(
-        figure_settings.width, asked or around.caption_at.bottom() * figure_settings.enlarged
-    )
-    places: dict[str, Any] = {
-        "size": size,
-        "scale": figure_settings.enlarged * shrunk,
-        "at": QPointF(0, 0),
-        "title": QRectF(),
-        "panels": QRectF(left / shrunk, top / shrunk, wide, high),
-        "caption": QRectF(),
-        "theme": PAPER_THEMES[figure_settings.paper],
-        "fits": True,
-    }
+    first, width = next(iter(figures.values())), figure_settings.width / figure_settings.scale
+    panels_width = max(layout.width for layout in layouts.values())
+    panels_height = max(layout.height for layout in layouts.values())
+    available = _panel_room(first, figure_settings)
+    if page_height is None:
+        tall = available + width * (TALL_MAX_ASPECT_RATIO - DEFAULT_MAX_ASPECT_RATIO)
+        available = max(available, min(panels_height, tall))
+    scale = max(0.01, min(1.0, width / panels_width, available / panels_height))
+    margins = _lay_out_margins(first, figure_settings, panels_height * scale)
+    left = _round_to_pixels((width - panels_width * scale) / 2, figure_settings.pixel_ratio)
+    top = margins.words.top() - SPACING_PX - panels_height * scale
+    bottom = margins.caption_at.bottom() * figure_settings.scale
+    size = QSizeF(figure_settings.width, page_height or bottom)
     pages = {
-        stage: FigurePage(replace(figure, title="", caption=""), layouts[stage], **places)
+        stage: FigurePage(
+            replace(figure, title="", caption=""),
+            layouts[stage],
+            size,
+            scale=figure_settings.scale * scale,
+            at=QPointF(0, 0),
+            title=QRectF(),
+            panels=QRectF(left / scale, top / scale, panels_width, panels_height),
+            caption=QRectF(),
+            theme=PAPER_THEMES[figure_settings.paper],
+            fits=True,
+        )
         for stage, figure in figures.items()
     }
-    return AnimationFrames(
-        snapshot,
-        film,
-        pages,
-        around,
-        _even_size(size * film_pixel_ratio(figure_settings)),
-        film_pixel_ratio(figure_settings),
-    )
+    ratio = film_pixel_ratio(figure_settings)
+    return AnimationFrames(snapshot, film, pages, margins, _even_size(size * ratio), ratio)
 
 
 def _panel_room(figure: FigureContent, figure_settings: FigureSettings) -> float:
     """Return the height available to panels, in pixels of the window."""
-    return (figure_settings.height or 0) / figure_settings.enlarged - _lay_out_margins(
-        figure, figure_settings, 0
-    ).caption_at.bottom()
+    margins = _lay_out_margins(figure, figure_settings, 0)
+    return (figure_settings.height or 0) / figure_settings.scale - margins.caption_at.bottom()
 
 
 def _lay_out_margins(
     figure: FigureContent, figure_settings: FigureSettings, panels: float
 ) -> FrameMargins:
     """Lay out the margins over and under panels of a height."""
-    width = figure_settings.width / figure_settings.enlarged
-    titled, told = text_height(figure.title, 20, width), text_height(figure.caption, 12, width)
+    width = figure_settings.width / figure_settings.scale
+    title_height = text_height(figure.title, 20, width)
     across = width - 2 * EDGE
-    top = _round_to_pixels(titled, figure_settings.pixel_ratio) + panels + SPACING_PX
+    top = _round_to_pixels(title_height, figure_settings.pixel_ratio) + panels + SPACING_PX
+    below = top + caption_height()
     return FrameMargins(
         figure.title,
-        QRectF(EDGE, EDGE / 2, across, titled),
+        QRectF(EDGE, EDGE / 2, across, title_height),
         QRectF(EDGE, top, across, caption_height()),
         figure.caption,
-        QRectF(EDGE, top + caption_height(), across, told),
-        figure_settings.enlarged,
+        QRectF(EDGE, below, across, text_height(figure.caption, 12, width)),
+        figure_settings.scale,
     )
 
 
@@ -240,20 +224,20 @@ def _lay_out_stages(
 
     Panels that are pooled differently have cell sizes as close as whole pixels allow.
     """
-    width, ratio = figure_settings.width / figure_settings.enlarged, figure_settings.pixel_ratio
-    high = _panel_room(next(iter(figures.values())), figure_settings)
+    width, ratio = figure_settings.width / figure_settings.scale, figure_settings.pixel_ratio
+    height = _panel_room(next(iter(figures.values())), figure_settings)
     boards = [*{figure.board: None for figure in figures.values()}]
     cell = math.inf
     while True:
-        found: dict[Board, BoardLayout] = {}
+        layouts: dict[Board, BoardLayout] = {}
         for board in boards:
             progress(0, 1)
-            found[board] = lay_out_board(board, width, high, ratio, cell)
-        sides = [_token_side(board, layout) for board, layout in found.items()]
+            layouts[board] = lay_out_board(board, width, height, ratio, cell)
+        sides = [_token_side(board, layout) for board, layout in layouts.items()]
         if min(sides) > min(cell, max(sides)) - 1e-6:
             break
         cell = min(sides)  # another arrangement may be better only with smaller cells
-    return {stage: found[figure.board] for stage, figure in figures.items()}
+    return {stage: layouts[figure.board] for stage, figure in figures.items()}
 
 
 def _token_side(board: Board, layout: BoardLayout) -> float:

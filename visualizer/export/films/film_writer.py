@@ -106,12 +106,12 @@ def write_frames(
     suffix: str, frames: FrameSource, loops: bool, file: BinaryIO, progress: Progress
 ) -> None:
     """Write a film of any frames; see `write_film`."""
-    coder = _open_encoder(suffix, frames, loops, file, progress)
-    for frame, duration in enumerate(frames.durations(coder.unit_ms)):
+    encoder = _open_encoder(suffix, frames, loops, file, progress)
+    for frame, duration in enumerate(frames.durations(encoder.unit_ms)):
         progress(frame, len(frames))
-        coder.add(frames.pixels(frame), duration)
+        encoder.add(frames.pixels(frame), duration)
     progress(len(frames), len(frames))
-    coder.close()
+    encoder.close()
 
 
 def _open_encoder(
@@ -174,44 +174,52 @@ def estimate_film(
     """
     began = time.perf_counter()
     animation = lay_out_film(snapshot, figure_settings, progress)
-    coder = _open_encoder(suffix, animation, figure_settings.film.loops, BytesIO(), progress)
-    coder.add(animation.pixels(0), 1)  # the first frame takes more time and bytes than the others
-    started, whole = time.perf_counter(), float(coder.written)
+    encoder = _open_encoder(suffix, animation, figure_settings.film.loops, BytesIO(), progress)
+    encoder.add(animation.pixels(0), 1)  # the first frame takes more time and bytes than the others
+    started, total_bytes = time.perf_counter(), float(encoder.written)
     film = animation.film
-    stages = [film.place(at).stage for at in range(len(animation))]
+    stages = [film.place(index).stage for index in range(len(animation))]
     kinds: dict[tuple[bool, float | None], list[int]] = {}
-    for at, (one, other) in enumerate(pairwise(stages), 1):
-        kinds.setdefault((one != other, film.frames[at].motion_progress), []).append(at)
+    for index, (stage, next_stage) in enumerate(pairwise(stages), 1):
+        kinds.setdefault((stage != next_stage, film.frames[index].motion_progress), []).append(
+            index
+        )
     for frames in kinds.values():
         count = min(SAMPLED_STEPS, len(frames))
         for part in range(count):
             progress(0, len(animation))
             frame = frames[len(frames) * (2 * part + 1) // (2 * count)]
-            whole += len(frames) / count * _bytes_of(frame, animation, coder)
+            total_bytes += len(frames) / count * _count_frame_bytes(frame, animation, encoder)
     return FilmEstimate(
-        round(whole),
-        started - began + _seconds_per_frame(animation, coder, progress) * len(animation),
+        round(total_bytes),
+        started - began + _seconds_per_frame(animation, encoder, progress) * len(animation),
     )
 
 
-def _seconds_per_frame(animation: AnimationFrames, coder: FilmEncoder, progress: Progress) -> float:
+def _seconds_per_frame(
+    animation: AnimationFrames, encoder: FilmEncoder, progress: Progress
+) -> float:
     """Render a few whole steps, because the static part of a step is painted only once."""
     steps: dict[PlaybackPosition, list[int]] = {}
-    for at, frame in enumerate(animation.film.frames):
-        steps.setdefault(frame.place, []).append(at)
-    each = [*steps.values()]
-    count = min(TIMED_STEPS, len(each))
-    frames = [at for part in range(count) for at in each[len(each) * part // count]]
+    for index, frame in enumerate(animation.film.frames):
+        steps.setdefault(frame.place, []).append(index)
+    frames_by_step = [*steps.values()]
+    count = min(TIMED_STEPS, len(frames_by_step))
+    frames = [
+        index
+        for part in range(count)
+        for index in frames_by_step[len(frames_by_step) * part // count]
+    ]
     began = time.perf_counter()
-    for at in frames:
+    for index in frames:
         progress(0, len(animation))
-        coder.add(animation.pixels(at), 1)
+        encoder.add(animation.pixels(index), 1)
     return (time.perf_counter() - began) / len(frames)
 
 
-def _bytes_of(frame: int, animation: AnimationFrames, coder: FilmEncoder) -> int:
+def _count_frame_bytes(frame: int, animation: AnimationFrames, encoder: FilmEncoder) -> int:
     """Encode a frame after its predecessor, and return its bytes."""
-    coder.add(animation.pixels(frame - 1), 1)
-    before = coder.written
-    coder.add(animation.pixels(frame), 1)
-    return coder.written - before
+    encoder.add(animation.pixels(frame - 1), 1)
+    previous_total = encoder.written
+    encoder.add(animation.pixels(frame), 1)
+    return encoder.written - previous_total
