@@ -19,10 +19,10 @@ from visualizer.attention.spec import Device, Dtype
 from visualizer.errors import InputError
 from visualizer.explanations.explain import explain
 from visualizer.language.checkpoints import read_metadata, write_weights
+from visualizer.language.example_run import EXAMPLE_FOLDER, EXAMPLE_TEXT
 from visualizer.language.language_models import build_model
 from visualizer.language.run_folder import RunFolder, RunMetadata
 from visualizer.language.tokenizers import TokenizerKind
-from visualizer.language.trained_example import EXAMPLE_FOLDER, EXAMPLE_TEXT
 from visualizer.language.training_settings import (
     LAYERED_MODELS,
     CorpusKind,

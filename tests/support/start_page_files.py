@@ -18,10 +18,7 @@ import numpy as np
 
 from visualizer.attention.run import run
 from visualizer.language.checkpoints import write_weights
-from visualizer.language.opened_training_run import OpenRun
-from visualizer.language.probe import Probe, run_probe
-from visualizer.language.run_folder import RunFolder
-from visualizer.language.trained_example import (
+from visualizer.language.example_run import (
     EXAMPLE_FOLDER,
     EXAMPLE_TEXT,
     HEAD,
@@ -29,6 +26,9 @@ from visualizer.language.trained_example import (
     SNAPSHOT_STEPS,
     load_example,
 )
+from visualizer.language.opened_training_run import OpenRun
+from visualizer.language.probe import Probe, run_probe
+from visualizer.language.run_folder import RunFolder
 from visualizer.language.training_settings import TrainingSettings
 from visualizer.resources import resource_path
 from visualizer.session.document import default_document
