@@ -94,10 +94,11 @@ def test_a_model_learns(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run", steps=300, dropout=0.0, source=source)
     finish(opened)
     assert opened.running
-    assert opened.running.final
+    assert opened.running.state.final
+    _, validation = opened.running.state.final
     measured = losses(tmp_path / "run")
-    assert opened.running.final.validation < 0.85 * measured[0][1]
-    assert opened.running.final.validation == measured[-1][2]
+    assert validation < 0.85 * measured[0][1]
+    assert validation == measured[-1][2]
     assert [row[0] for row in measured] == list(range(301))
     opened.close()
 
@@ -223,7 +224,7 @@ def test_a_run_that_cannot_be_made_longer_is_as_it_was(
         with pytest.raises(InputError, match="No space left"):
             running.lengthen(40)
     assert (running.is_done, running.settings.steps) == (True, 30)
-    assert running.final
+    assert running.state.final
     running.lengthen(40)
     finish(opened)
     opened.close()
@@ -239,7 +240,7 @@ def test_a_run_that_was_made_longer_and_killed_is_as_if_it_had_not_been(tmp_path
     assert read_saved_model(RunFolder(tmp_path / "run")).losses["steps"].tolist() == [*range(25)]
     again = OpenRun(RunFolder(tmp_path / "run"))
     assert again.running
-    assert again.running.final is None
+    assert again.running.state.final is None
     assert [row.step for row in again.running.collect_rows()] == [*range(25)]
     finish(again)
     again.close()
@@ -782,7 +783,7 @@ def test_half_a_line_of_losses_is_left_out(tmp_path: Path) -> None:
     text = path.read_text()
     for cut in range(len(text)):
         rows = parse_rows(text[:cut].splitlines(keepends=True))
-        assert [row.line() for row in rows] == text[:cut].splitlines(keepends=True)[
+        assert [row.to_line() for row in rows] == text[:cut].splitlines(keepends=True)[
             1 : 1 + len(rows)
         ]
         assert len(rows) == max(0, text[:cut].count("\n") - 1)
@@ -796,12 +797,12 @@ def test_what_has_come_of_a_run_is_there_when_it_is_opened_again(tmp_path: Path)
     opened = begun(tmp_path / "run")
     finish(opened)
     assert opened.running
-    final, written = opened.running.final, (tmp_path / "run" / "losses.csv").read_bytes()
+    final, written = opened.running.state.final, (tmp_path / "run" / "losses.csv").read_bytes()
     listed = list_runs(tmp_path)
     opened.close()
     again = OpenRun(RunFolder(tmp_path / "run"))
     assert again.running
-    assert again.running.final == final
+    assert again.running.state.final == final
     assert final
     assert (tmp_path / "run" / "losses.csv").read_bytes() == written
     assert list_runs(tmp_path) == listed  # nor has it another place among others

@@ -439,10 +439,10 @@ def _describe_progress(running: TrainingRun, pace: TrainingSpeed) -> str:
 
 def _write_summary(opened: OpenRun, running: TrainingRun) -> None:
     """Write the results to standard output, one per line."""
-    about, final = opened.about, running.final
+    about, final = opened.about, running.state.final
     rows = [("bigram baseline", about.bigram), ("unigram baseline", about.frequency)]
     if final:
-        losses = [("training loss", final.training), ("validation loss", final.validation)]
+        losses = [*zip(("training loss", "validation loss"), final, strict=True)]
         rows = losses + rows
     write_output("".join(f"{name:<16} {loss:.4f}\n" for name, loss in rows))
 

@@ -1,9 +1,8 @@
 """The processes that torchrun starts for one training, and their communication.
 
 The first process (rank 0) leads: before each step or evaluation it broadcasts an order, so that
-all
-processes do the same in the same sequence. They exchange tensors of numbers and of bytes; nothing
-is pickled.
+all processes do the same in the same sequence. They exchange tensors of numbers and of bytes;
+nothing is pickled.
 
 Sources: Li et al. 2020, "PyTorch Distributed: Experiences on Accelerating Data Parallel Training"
 (averaged gradients, and when they are those of one process).
@@ -63,10 +62,8 @@ class DistributedProcessGroup:
 
     def __init__(self) -> None:
         try:
-            self.rank, self.count = (
-                _read_environment_number("RANK"),
-                _read_environment_number("WORLD_SIZE"),
-            )
+            self.rank = _read_environment_number("RANK")
+            self.count = _read_environment_number("WORLD_SIZE")
             self._local_rank = _read_environment_number("LOCAL_RANK", self.rank)
             self._processes_on_machine = _read_environment_number("LOCAL_WORLD_SIZE", self.count)
             distributed.init_process_group(process_group_backend(), timeout=PROCESS_TIMEOUT)
@@ -111,11 +108,11 @@ class DistributedProcessGroup:
         batch, over = settings.batch, settings.batch % self.count
         if over:  # the mean gradient equals that of the batch only if the shares are equal
             below, above = batch - over, batch - over + self.count
-            fitting = f"{below:,} or {above:,}" if below else f"{above:,}"
-            problem = (
-                f"A batch of {batch:,} blocks cannot be divided among {self.count:,} processes"
+            sentence = (
+                f"A batch of {batch:,} blocks cannot be divided among {self.count:,} processes. "
+                f"Use {f'{below:,} or ' if below else ''}{above:,}."
             )
-            raise InputError("batch", f"{problem}. Use {fitting}.", ("batch", below or above))
+            raise InputError("batch", sentence, ("batch", below or above))
         self.select_device(settings.device)
 
     def select_device(self, wanted: Device) -> None:
@@ -132,8 +129,7 @@ class DistributedProcessGroup:
         """Return a model that averages its gradients over all processes in backward passes.
 
         All processes call this together; the model gets the weights of the first process. The
-        processes
-        of a machine share its threads.
+        processes of a machine share its threads.
         """
         torch.set_num_threads(max(1, threads // self._processes_on_machine))
         averaging = DistributedDataParallel(model)

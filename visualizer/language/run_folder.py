@@ -190,13 +190,6 @@ class RunFolder(Struct, frozen=True):
         """The latest checkpoint."""
         return self._root.file("checkpoint.safetensors")
 
-    def newest_weights(self) -> ContainedFile | None:
-        """Return the checkpoint, or else the last snapshot; None if there is neither."""
-        if self.checkpoint.exists():
-            return self.checkpoint
-        kept = self.snapshots()
-        return self.snapshot(kept[-1]) if kept else None
-
     def largest_weights(self) -> ContainedFile | None:
         """Return the checkpoint or snapshot of the most bytes; None if there is none."""
         files = [self.checkpoint, *map(self.snapshot, self.snapshots())]

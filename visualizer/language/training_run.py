@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from msgspec import Struct
 from msgspec.structs import replace
 
 from visualizer.errors import InputError, is_out_of_memory, system_error_reason
@@ -150,22 +149,17 @@ def remove_later_snapshots(folder: RunFolder, step: int) -> None:
         raise folder.write_error(error) from error
 
 
-def out_of_memory_message(step: int) -> str:
-    """Return the message for running out of memory."""
-    return (
-        f"Out of memory at step {step:,}; the model is unchanged. Free memory and resume, or start "
-        "a new run with a smaller batch, block or embedding size."
-    )
-
-
 def changed_text_message(source: CorpusSource) -> str:
     """Return the message for a text that differs from the one trained on."""
     if source.kind is CorpusKind.FILE:
-        name = Path(source.path).name
-        sentence = f"“{name}” has changed since training started."
-        return f"{sentence} Restore the original file, or start a new run."
-    sentence = "This version of the program generates a different text from these settings."
-    return f"{sentence} Start a new run."
+        return (
+            f"“{Path(source.path).name}” has changed since training started. Restore the original "
+            "file, or start a new run."
+        )
+    return (
+        "This version of the program generates a different text from these settings. Start a new "
+        "run."
+    )
 
 
 MEASURED_EVERY, MEASURED_GROWTH = 100, 1.3
@@ -190,13 +184,6 @@ class DivergedError(Exception):
     def __init__(self, sentence: str) -> None:
         super().__init__(sentence)
         self.sentence = sentence
-
-
-class FinalLosses(Struct, frozen=True):
-    """Mean losses over many batches after all steps."""
-
-    training: float
-    validation: float
 
 
 def new_run_metadata(settings: TrainingSettings, corpus: Corpus) -> RunMetadata:
@@ -247,11 +234,11 @@ class TrainingRun:
             self.state = read_checkpoint(folder.checkpoint, self.training)
             if not self.is_done:  # extended, and interrupted before its next checkpoint
                 self.state = replace(self.state, final=None)
-        self._journal = LossLog(folder.losses)
+        self._loss_log = LossLog(folder.losses)
         # Rows of a diverged or finished run are kept; rows of steps to be repeated are not.
-        is_over = self.state.is_ended or self.final is not None
-        rows = self._journal.read(self.settings.steps + 1 if is_over else self.step)
-        self._rows = [row for row in rows if self.final is None or row.step < self.step]
+        is_over = self.state.is_ended or self.state.final is not None
+        rows = self._loss_log.read(self.settings.steps + 1 if is_over else self.step)
+        self._rows = [row for row in rows if self.state.final is None or row.step < self.step]
         self._saved_at = time.monotonic()
         self._save_s = self._slowest_s = 0.0
 
@@ -267,7 +254,7 @@ class TrainingRun:
         """
         self.folder.make()
         remove_later_snapshots(self.folder, self.step)
-        self._journal.begin()
+        self._loss_log.begin()
 
     @property
     def settings(self) -> TrainingSettings:
@@ -280,11 +267,6 @@ class TrainingRun:
         return self.training.step
 
     @property
-    def final(self) -> FinalLosses | None:
-        """The final losses; None before all steps are done."""
-        return FinalLosses(*self.state.final) if self.state.final else None
-
-    @property
     def is_done(self) -> bool:
         """Whether all steps are done or training has diverged."""
         return self.step >= self.settings.steps or self.state.is_ended
@@ -295,11 +277,11 @@ class TrainingRun:
         The rows are written to the loss file first; a failure is stored as a notice.
         """
         try:
-            self._journal.flush()
+            self._loss_log.flush()
         except OSError as error:
             self.notice = self._unwritten_losses(error)
-        taken, self._rows = self._rows, []
-        return taken
+        rows, self._rows = self._rows, []
+        return rows
 
     def lengthen(self, steps: int) -> None:
         """Set the total number of steps, at least those already done.
@@ -308,19 +290,19 @@ class TrainingRun:
         ------
         InputError
             With field ``steps`` if the number is invalid; with ``batch``, as in `advance`; with
-            ``export``
-            if the folder cannot be written. The number is then unchanged.
+            ``export`` if the folder cannot be written. The number is then unchanged.
         """
         check_settings(replace(self.settings, steps=steps))
         settings = replace(self.settings, steps=max(steps, self.step))
-        about, continues = replace(self.about, settings=settings), steps > self.step
-        if self.final and continues:
-            self._journal.cut(self.step)  # removes the final measurement
+        about = replace(self.about, settings=settings)
+        is_extended = self.state.final is not None and steps > self.step
+        if is_extended:
+            self._loss_log.cut(self.step)  # removes the final measurement
         self.folder.write_metadata(about)
         self.training.settings, self.about = settings, about
-        if self.final and continues:
+        if is_extended:
             self.state = replace(self.state, final=None)
-        if self.is_done and not self.final:
+        if self.is_done and not self.state.final:
             self._report_out_of_memory(self._finish_training)
 
     def advance(self) -> None:
@@ -330,8 +312,7 @@ class TrainingRun:
         ------
         DivergedError
             If the loss is not finite, or stays far above the first one. The run has then ended,
-            and its
-            model is that of the last good snapshot.
+            and its model is that of the last good snapshot.
         InputError
             With field ``batch`` if memory ran out; the state is unchanged and the step can be
             repeated.
@@ -344,14 +325,20 @@ class TrainingRun:
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
-            raise InputError("batch", out_of_memory_message(self.step)) from error
+            raise InputError(
+                "batch",
+                f"Out of memory at step {self.step:,}; the model is unchanged. Free memory and "
+                "resume, or start a new run with a smaller batch, block or embedding size.",
+            ) from error
 
     def _run_step(self) -> None:
         began, step = time.perf_counter(), self.step
         validation = self._snapshot_and_evaluate()
         loss = self.training.advance()
         seconds = self.state.seconds + time.perf_counter() - began
-        self._add_row(LossRow(step, loss, validation, self.settings.rate_at(step), seconds))
+        row = LossRow(step, loss, validation, self.settings.rate_at(step), seconds)
+        self._rows.append(row)
+        self._loss_log.add(row)
         self.state = self._updated_state(loss, seconds)
         if self.state.high >= DIVERGENCE_PATIENCE_STEPS or not math.isfinite(loss):
             raise DivergedError(self._end_diverged(loss, step))
@@ -370,14 +357,9 @@ class TrainingRun:
 
     def save(self) -> None:
         """Write the losses and a checkpoint; a failure is stored as a notice."""
-        self._saved_at = began = time.monotonic()
-        self._write_all()
-        self._save_s = time.monotonic() - began
-
-    def _write_all(self) -> None:
-        self.is_saved = False
+        self._saved_at, self.is_saved = time.monotonic(), False
         try:
-            self._journal.flush()
+            self._loss_log.flush()
             write_checkpoint(self.folder.checkpoint, self.training, self.about, self.state)
             self.notice, self.is_saved = "", True
         except InputError as refused:
@@ -388,6 +370,7 @@ class TrainingRun:
             self.notice = f"Not enough memory to save a checkpoint. {self._retry_message}"
         except OSError as error:
             self.notice = self._unwritten_losses(error)
+        self._save_s = time.monotonic() - self._saved_at
 
     def _unwritten_losses(self, error: OSError) -> str:
         return f"Cannot save the losses: {system_error_reason(error)}. {self._retry_message}"
@@ -413,22 +396,15 @@ class TrainingRun:
         high = self.state.high + 1 if not loss <= DIVERGENCE_FACTOR * first else 0
         return replace(self.state, seconds=seconds, first=first, high=high)
 
-    def _add_row(self, row: LossRow) -> None:
-        self._rows.append(row)
-        self._journal.add([row])
-
     def _finish_training(self) -> None:
         self._keep_snapshot()
         evaluate = self.training.evaluate
         training, validation = (evaluate(split, FINAL_EVALUATION_BATCHES) for split in CorpusSplit)
         self.state = replace(self.state, final=(training, validation))
-        self._journal_end(validation)
-        self.save()
-
-    def _journal_end(self, validation: float) -> None:
         # Not added to the rows: if the run is extended, this step is trained.
         rate = self.settings.rate_at(self.step)
-        self._journal.add([LossRow(self.step, MISSING_VALUE, validation, rate, self.state.seconds)])
+        self._loss_log.add(LossRow(self.step, MISSING_VALUE, validation, rate, self.state.seconds))
+        self.save()
 
     def _end_diverged(self, loss: float, step: int) -> str:
         good = self._restore_snapshot(step + 1 - self.state.high)
@@ -453,8 +429,6 @@ class TrainingRun:
             model.load_state_dict(build_model(self.settings, len(self.about.tokens)).state_dict())
         self.training.step = kept[-1] if kept else 0
         return self.training.step
-
-    # --------------------------------------------------------------------- snapshots
 
     def _keep_snapshot(self) -> None:
         try:
