@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from pytestqt.qtbot import QtBot
 
+    from visualizer.language.wire_format import Message
+
 FAKE = (sys.executable, str(Path(__file__).parents[1] / "support" / "fake_training_process.py"))
 
 
@@ -35,6 +37,7 @@ def test_what_waits_for_a_run_to_open_is_forgotten_when_it_is_left(
     lab: LabStateController, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[tuple[TrainingProcess, str]] = []
+    answers: list[Message] = []
     tell = TrainingProcess.send_message
 
     def note(training: TrainingProcess, says: str, **values: Any) -> None:
@@ -43,7 +46,7 @@ def test_what_waits_for_a_run_to_open_is_forgotten_when_it_is_left(
 
     monkeypatch.setattr(TrainingProcess, "send_message", note)
     lab.toggle()  # to be trained as soon as it is open
-    lab.ask("generate", count=3)
+    lab.ask("generate", answers.append, count=3)
     first = lab.training
     lab.leave()
     lab.toggle()

@@ -26,6 +26,8 @@ from visualizer.session.cell_address import Cell
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from visualizer.language.wire_format import Message
+
 FORMED = 0.9
 """Mean weight of a head on what it should read."""
 FIRST_STEP = 60
@@ -69,14 +71,13 @@ def _film(window: LabWindow, path: Path) -> None:
     run = window.lab.run
     assert run
     readings: list[ProbeResult] = []
-    window.lab.answered.connect(
-        lambda message: (
-            readings.append(ProbeResult.of(message)) if message.values.get("id") == "film" else None
-        )
-    )
+
+    def add(message: Message) -> None:
+        readings.append(ProbeResult.of(message))
+
     steps = [step for step in run.snapshots if step >= FIRST_STEP]
     for asked, step in enumerate(steps, 1):
-        window.lab.ask("read", id="film", text=window.lab.view.probe, step=step)
+        window.lab.ask("read", add, text=window.lab.view.probe, step=step)
         while len(readings) < asked:
             _pause(20)
     losses = {step: run.losses_at(step) for step in steps}

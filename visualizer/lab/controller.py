@@ -28,7 +28,7 @@ from visualizer.storage.link_safe_folder import make_private_folder
 from visualizer.widgets.app_settings import RUNS, user_data_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from visualizer.language.wire_format import Message
@@ -46,8 +46,6 @@ class LabStateController(QObject):
     changed = Signal()
     opened = Signal()
     """A run has been opened; its model can be queried."""
-    answered = Signal(object)
-    """A training process has answered a request; carries the `Message`."""
     said = Signal(str)
     """Message about the outcome of closing a run."""
 
@@ -72,6 +70,9 @@ class LabStateController(QObject):
         self.training: TrainingProcess | None = None
         """Process of the open run."""
         self._pending_messages: list[tuple[str, dict[str, Any]]] = []
+        self._request_count = 0
+        self._replies: dict[str, Callable[[Message], object]] = {}
+        """What handles the answer to each request to the open run, by the request's id."""
         self._is_starting = False
         """Whether the training process was asked to run and has not answered yet."""
         self._background_watcher = detached_controller.BackgroundTrainingWatcher(self)
@@ -111,11 +112,8 @@ class LabStateController(QObject):
         if self.run and name in SETTINGS_OF_OPEN_RUN:
             self._extend_training(int(str(value)))
         elif self.run is None:
-            self.draft, self.refused, self.broken = (
-                replace_setting(self.draft, name, value),
-                None,
-                None,
-            )
+            self.draft = replace_setting(self.draft, name, value)
+            self.refused = self.broken = None
         self.changed.emit()
 
     def remedy(self, name: str) -> None:
@@ -171,7 +169,9 @@ class LabStateController(QObject):
         if self.training and self.run and self.screen.progress.can_stop:
             # While it opens, also cancel the pending start.
             self._pending_messages = [
-                one for one in self._pending_messages if one[0] not in {"run", "step"}
+                (says, values)
+                for says, values in self._pending_messages
+                if says not in {"run", "step"}
             ]
             self._change_run(phase=RunPhase.ENDING)
             self.training.stop()
@@ -191,8 +191,7 @@ class LabStateController(QObject):
             self._send("lengthen", steps=steps)
 
     def _begin_run(self) -> None:
-        screen = self.screen
-        if screen.progress.can_toggle:
+        if self.screen.progress.can_toggle:
             folder = choose_run_folder(self.home, self.draft, self._started_folders)
             with suppress(OSError):  # reported by the process that creates the run
                 make_private_folder(self.home)
@@ -244,8 +243,8 @@ class LabStateController(QObject):
             self.draft = run.settings
         self._background_watcher.stop()
         self.training = self.run = None
-        self._pending_messages, self.refused, self.view = [], None, LabView()
-        self._is_starting = False
+        self._pending_messages, self._replies = [], {}
+        self.refused, self.view, self._is_starting = None, LabView(), False
         if training:
             training.stopped_run = run.folder if run and not goes_on else None
             training.end()
@@ -261,8 +260,9 @@ class LabStateController(QObject):
             detached_controller.write_orders(run.folder)
         else:  # the process creates the folder on start, and removes older orders there
             detached_controller.mark_order_pending(run.folder)
-        over = partial(detached_controller.continue_closed_run, run.folder, self.command, self.said)
-        training.ended.connect(over)
+        training.ended.connect(
+            partial(detached_controller.continue_closed_run, run.folder, self.command, self.said)
+        )
 
     def _open_run(self, run: RunState, settings: TrainingSettings | None = None) -> None:
         self.run, self.refused, self.broken = run, None, None
@@ -276,9 +276,23 @@ class LabStateController(QObject):
 
     # ------------------------------------------------------------------ messages of the training
 
-    def ask(self, says: str, **values: Any) -> None:
-        """Send a request to the run's model; a process that has ended is restarted."""
-        self._send(says, **values)
+    def ask(self, says: str, reply: Callable[[Message], object], **values: Any) -> None:
+        """Send a request to the run's model; a process that has ended is restarted.
+
+        Parameters
+        ----------
+        reply : callable
+            Called with the answer or the refusal, unless the run is closed before.
+        """
+        self._request_count += 1
+        id_ = f"{says} {self._request_count}"
+        self._replies[id_] = reply
+        self._send(says, id=id_, **values)
+
+    def _on_answer(self, message: Message) -> None:
+        reply = self._replies.pop(message.values["id"], None)
+        if reply:
+            reply(message)
 
     def _send(self, says: str, **values: Any) -> None:
         """Send a message to the training process, now or once it is open."""
@@ -290,9 +304,12 @@ class LabStateController(QObject):
         elif self.run:
             self._pending_messages.append((says, values))
 
-    def _send_pending(self) -> None:
-        then, self._pending_messages = self._pending_messages, []
-        for says, values in then:
+    def _take_pending_messages(self) -> list[tuple[str, dict[str, Any]]]:
+        pending, self._pending_messages = self._pending_messages, []
+        return pending
+
+    def _send_pending_messages(self) -> None:
+        for says, values in self._take_pending_messages():
             if says == "lengthen":  # the process may have read the old settings from the folder
                 self._extend_training(**values)
             else:
@@ -301,14 +318,14 @@ class LabStateController(QObject):
     def _on_message(self, message: Message) -> None:
         if self.sender() is not self.training:
             return  # from a run that was closed
-        take = {
+        handlers = {
             "opened": self._on_opened,
             "progress": self._on_progress,
             "not_ended": self._on_not_ended,
             "refused": self._on_refused,
             "failed": self._on_failed,
         }
-        take.get(message.says, self.answered.emit)(message)
+        handlers.get(message.says, self._on_answer)(message)
 
     def _on_opened(self, message: Message) -> None:
         if self.run:
@@ -317,7 +334,7 @@ class LabStateController(QObject):
                 typed = self.typed_probes.get(run.folder)
                 self.suggested_probe = typed or initial_probe(run.folder, run.sample, run.settings)
                 self.view = replace(self.view, probe=self.suggested_probe)
-        self._send_pending()
+        self._send_pending_messages()
         self.opened.emit()
         self.changed.emit()
 
@@ -328,16 +345,14 @@ class LabStateController(QObject):
         self.changed.emit()
 
     def _on_not_ended(self, message: Message) -> None:
-        self._change_run(
-            phase=RunPhase.PAUSED
-        )  # the progress message that follows gives the reason
-        then, self._pending_messages = self._pending_messages, []
-        for says, values in then:
+        # The progress message that follows gives the reason.
+        self._change_run(phase=RunPhase.PAUSED)
+        for says, values in self._take_pending_messages():
             self._send(says, **values)
 
     def _on_refused(self, message: Message) -> None:
         if message.values.get("id") is not None:
-            self.answered.emit(message)
+            self._on_answer(message)
             return
         self._is_starting = False
         if self.training and not self.training.has_opened:  # there is no run to open
@@ -356,7 +371,7 @@ class LabStateController(QObject):
         if ended.failure:  # otherwise the process deletes itself
             self.training.deleteLater()
         self.training, self._is_starting = None, False
-        then, self._pending_messages = self._pending_messages, []
+        pending = self._take_pending_messages()
         failure = (self.run and self.run.failure) or ended.failure
         if self.run and not self.run.tokens and ended.failure:
             self.leave()
@@ -366,13 +381,12 @@ class LabStateController(QObject):
             if failure:
                 step = RunFolder(self.run.folder).checkpoint_step()
                 failure = add_resume_step(failure, step)
-            self._change_run(
-                phase=RunPhase.FAILED if failure else RunPhase.STOPPED, failure=failure
-            )
-            for says, values in then:  # requested while it was ending
-                if failure:
-                    self.answered.emit(rejected_request(failure, values))
-                else:
+            phase = RunPhase.FAILED if failure else RunPhase.STOPPED
+            self._change_run(phase=phase, failure=failure)
+            for says, values in pending:  # requested while it was ending
+                if failure and "id" in values:
+                    self._on_answer(rejected_request(failure, values))
+                elif not failure:
                     self._send(says, **values)
 
     def _change_run(self, **values: Any) -> None:

@@ -12,40 +12,28 @@ from visualizer.attention.spec import (
     OWN_LAYERS,
     Arrangement,
     AttentionSpec,
-    Device,
-    DropoutMode,
-    Dtype,
     MaskKind,
-    MaskRoute,
     NormalisationKind,
     NumberMatrix,
-    PositionKind,
     Projection,
     ScaleKind,
 )
 from visualizer.documents.document_file import SavedDocument
-from visualizer.language.tokenizers import TokenizerKind, tokenize
+from visualizer.language.tokenizers import TokenizerKind, Vocabulary, tokenize
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.provenance import describe_lab_provenance
 from visualizer.session.view import View
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from visualizer.language.wire_format import Message
 
 _CHOICES = {
     "projection": Projection,
     "arrangement": Arrangement,
-    "position": PositionKind,
     "scale": ScaleKind,
     "normalisation": NormalisationKind,
     "mask": MaskKind,
-    "route": MaskRoute,
-    "mode": DropoutMode,
-    "dtype": Dtype,
-    "device": Device,
 }
 """Enum types of spec fields that are transferred by name."""
 
@@ -72,16 +60,16 @@ def create_layer_document(
         name: _CHOICES[name](value) if name in _CHOICES else value
         for name, value in message.values["spec"].items()
     }
-    arrays = message.arrays
+    fields, arrays = message.values, message.arrays
     weights = tuple(
-        (name, NumberMatrix.of(_as_matrix(arrays[name])))
+        (name, NumberMatrix.of(arrays[name]))
         for name in (*OWN_LAYERS, *OWN_BIASES)
         if name in arrays
     )
-    given = NumberMatrix.of(arrays[Role.INPUT])
-    spec = replace(AttentionSpec(**values), own_input=given, own_weights=weights)
-    text, tokenizer = _join_tokens(tuple(message.values["tokens"]), tokenizer)
-    fields = message.values
+    own_input = NumberMatrix.of(arrays[Role.INPUT])
+    spec = replace(AttentionSpec(**values), own_input=own_input, own_weights=weights)
+    text = Vocabulary((), tokenizer).write(fields["tokens"])
+    assert tokenize(text, tokenizer) == tuple(fields["tokens"])
     shown = f"layer {fields['layer'] + 1}"
     source = describe_lab_provenance(fields["step"], run, shown)
     document = Document(text, tokenizer, spec=spec, weights_source=source)
@@ -89,14 +77,3 @@ def create_layer_document(
     pinned = Cell(Role.WEIGHTS, (head, *cell)) if cell else None
     title = f"{run}, {shown}, step {fields['step']:,}" if run else ""
     return SavedDocument(document, View(pinned=pinned, heads=shown_heads), title=title)
-
-
-def _as_matrix(array: np.ndarray) -> Any:
-    return array.reshape(1, -1) if array.ndim == 1 else array
-
-
-def _join_tokens(tokens: tuple[str, ...], tokenizer: TokenizerKind) -> tuple[str, TokenizerKind]:
-    """Join tokens so that the tokenizer splits the text into the same tokens."""
-    text = (" " if tokenizer is TokenizerKind.WORDS else "").join(tokens)
-    assert tokenize(text, tokenizer) == tokens
-    return text, tokenizer

@@ -33,11 +33,7 @@ from visualizer.lab.settings.widget import SettingsPane
 from visualizer.lab.snapshot_bar.widget import SnapshotBar
 from visualizer.lab.training.bar_widget import RunNotices, TrainingBar
 from visualizer.lab.training.process_controller import TRAINING_COMMAND
-from visualizer.lab.training_views_controller import (
-    LayerDocumentController,
-    TrainingViewsController,
-    TrainingWidgets,
-)
+from visualizer.lab.training_views_controller import TrainingViewsController, TrainingWidgets
 from visualizer.language.run_folder import RunFolder
 from visualizer.widgets import accessibility, app_settings, dialogs
 from visualizer.widgets.commands import CommandMenus
@@ -94,37 +90,39 @@ class LabWindow(QMainWindow):
         self.theme = theme_of(self.scheme)
         self.setWindowIcon(icon("app", "#000000"))
         self.lab = LabStateController(command, self)
-        self.probe_controller, self.text_sample_controller = (
-            ProbeController(self.lab),
-            TextSampleController(self.lab),
-        )
+        self.probe_controller = ProbeController(self.lab)
+        self.text_sample_controller = TextSampleController(self.lab)
         self.menus = CommandMenus(self, LAB_COMMANDS)
         self.settings_pane = settings_pane or SettingsPane()
         self.runs_pane = RunsPane(self._actions_by_name(RUN_COMMANDS))
         self.run_controller = RunController(self.lab, self.runs_pane, self)
         self.run_export_controller = RunExportController(self.lab, self)
         self.bar, self.notices = TrainingBar(self._actions_by_name(TRAINING_COMMANDS)), RunNotices()
-        self.attention, self.snapshot_bar, self.probe = (
-            LabAttentionView(),
-            SnapshotBar(),
-            QLineEdit(),
-        )
-        self.probe_problem, self.facts = PlainLabel(), PlainLabel()
-        bar = add_status_bar(self, self.facts)
-        bar.addPermanentWidget(self.run_export_controller.progress.widget)
+        self.attention, self.snapshot_bar = LabAttentionView(), SnapshotBar()
+        self.probe, self.probe_problem, self.facts = QLineEdit(), PlainLabel(), PlainLabel()
+        status_bar = add_status_bar(self, self.facts)
+        status_bar.addPermanentWidget(self.run_export_controller.progress.widget)
         self.next, self.generation_pane = NextTokensPane(), GenerationPane()
         self.generation_controller = LabGenerationController(self.lab, self.probe_controller)
-        self.plot_pane, self.layer_document_controller = (
-            PlotPane(self._actions_by_name(AXIS_COMMANDS)),
-            LayerDocumentController(self.lab),
-        )
+        self.plot_pane = PlotPane(self._actions_by_name(AXIS_COMMANDS))
         self.loss_plot_controller = LossPlotController(
             self.lab, self.run_controller, self.plot_pane
         )
         self.left = QTabWidget()
         self.setCentralWidget(self._build_central_widget())
         self.training_views_controller = TrainingViewsController(
-            self.lab, self.probe_controller, self.generation_controller, self._training_widgets()
+            self.lab,
+            self.probe_controller,
+            self.generation_controller,
+            TrainingWidgets(
+                self.probe,
+                self.probe_problem,
+                self.attention,
+                self.snapshot_bar,
+                self.right,
+                self.next,
+                self.generation_pane,
+            ),
         )
         self.collapse_controller = CollapseController(self, self.left, self.plot_pane)
         self.menus.set_controllers(self._make_controllers())
@@ -132,7 +130,9 @@ class LabWindow(QMainWindow):
         self.show_timer = QTimer(self, singleShot=True, interval=0)
         self.show_timer.timeout.connect(self.show_screen)
         self.focus_ring = FocusRing(self)
-        _connect_signals(self)
+        _connect_run(self)
+        _connect_views(self)
+        QApplication.styleHints().colorSchemeChanged.connect(self.follow_system)
         self._show_theme()
         self._restore_geometry()
         self.collapse_controller.restore()
@@ -154,11 +154,11 @@ class LabWindow(QMainWindow):
         for part in (self.plot_pane, self._build_training_panes()):
             self.middle.addWidget(part)
         self.right = FixedSplitter(Qt.Orientation.Vertical, INITIAL_TEXT_HEIGHTS_PX, 1)
-        next_one = QScrollArea()
-        next_one.setWidget(self.next)
-        next_one.setWidgetResizable(True)
-        next_one.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        for pane in (next_one, self.generation_pane):
+        scroll_area = QScrollArea()
+        scroll_area.setWidget(self.next)
+        scroll_area.setWidgetResizable(True)
+        scroll_area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        for pane in (scroll_area, self.generation_pane):
             self.right.addWidget(pane)
         for widget in (self.left, self.middle, self.right):
             self.across.addWidget(widget)
@@ -172,26 +172,15 @@ class LabWindow(QMainWindow):
         self.probe.setPlaceholderText("Probe text")
         self.probe.setAccessibleName("Probe text")
         self.probe.setClearButtonEnabled(True)
-        read = QWidget()
-        column = column_layout(read, (0, 0, 0, 0), spacing=0)
+        panes = QWidget()
+        column = column_layout(panes, (0, 0, 0, 0), spacing=0)
         for part in (self.probe, self.probe_problem):
             column.addWidget(part)
         self.probe_problem.setProperty("role", "notice")
         self.probe_problem.setWordWrap(True)
         column.addWidget(self.attention, 1)
         column.addWidget(self.snapshot_bar)
-        return read
-
-    def _training_widgets(self) -> TrainingWidgets:
-        return TrainingWidgets(
-            self.probe,
-            self.probe_problem,
-            self.attention,
-            self.snapshot_bar,
-            self.right,
-            self.next,
-            self.generation_pane,
-        )
+        return panes
 
     def _make_controllers(self) -> LabControllers:
         return LabControllers(
@@ -376,12 +365,6 @@ class LabWindow(QMainWindow):
 # ----------------------------------------------------------- signals and intents
 
 
-def _connect_signals(window: LabWindow) -> None:
-    _connect_run(window)
-    _connect_views(window)
-    QApplication.styleHints().colorSchemeChanged.connect(window.follow_system)
-
-
 def _connect_run(window: LabWindow) -> None:
     lab, run_controller = window.lab, window.run_controller
     lab.changed.connect(window.show_timer.start)
@@ -426,7 +409,6 @@ def _connect_views(window: LabWindow) -> None:
     plot.view.currentModelSelected.connect(partial(lab.select_snapshot, None))
     window.loss_plot_controller.changed.connect(window.show_plot)
     views.changed.connect(window.show_training_views)
-    views.layerRequested.connect(window.layer_document_controller.request_result)
-    window.layer_document_controller.opened.connect(window.layerOpened)
-    window.layer_document_controller.refused.connect(window.statusBar().showMessage)
+    views.layerOpened.connect(window.layerOpened)
+    views.layerRefused.connect(window.statusBar().showMessage)
     window.snapshot_bar.stepSelectionChanged.connect(lab.select_snapshot)

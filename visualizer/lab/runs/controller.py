@@ -10,10 +10,7 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QTimer, Signal
-from PySide6.QtWidgets import (
-    QMessageBox,
-    QWidget,
-)
+from PySide6.QtWidgets import QMessageBox, QWidget
 
 from visualizer.errors import InputError
 from visualizer.lab.runs import store
@@ -30,7 +27,6 @@ if TYPE_CHECKING:
     from visualizer.lab.controller import LabStateController
     from visualizer.lab.runs.widget import RunsPane
     from visualizer.lab.training.recorded_losses import LossHistory
-    from visualizer.lab.training.run_state import RunState
 
 
 def ask_stop_training(
@@ -45,33 +41,24 @@ def ask_stop_training(
     The newest dialog is kept because its follow-up may have been requested elsewhere, such as by
     quitting the program. ``lost`` describes steps that both choices may lose, if any.
     """
-    for open_dialog in window.findChildren(QMessageBox, "leaving"):
-        open_dialog.close()
+    _close_dialogs(window, "leaving")
     question = f"“{name}” is training. {lost}".rstrip()
     box = create_message_box(window, "leaving", QMessageBox.Icon.Question, question)
     box.setInformativeText(
         "Stop now (you can resume from the checkpoint), or keep training in the background? Reopen "
         "the run at any time to see its progress."
     )
-    stopping = box.addButton("&Stop", QMessageBox.ButtonRole.AcceptRole)
-    going = box.addButton("&Keep training", QMessageBox.ButtonRole.DestructiveRole)
-    box.addButton(QMessageBox.StandardButton.Cancel)
-    box.setDefaultButton(stopping)
-    stopping.clicked.connect(stop)
-    going.clicked.connect(go_on)
-    box.open()
+    stop_button = box.addButton("&Stop", QMessageBox.ButtonRole.AcceptRole)
+    stop_button.clicked.connect(stop)
+    _open_dialog(box, "&Keep training", go_on)
+    box.setDefaultButton(stop_button)
 
 
 def ask_close_run(window: QWidget, name: str, lost: str, close: Callable[[], object]) -> None:
     """Ask whether to close a run that may lose steps, as described by ``lost``."""
-    for open_dialog in window.findChildren(QMessageBox, "losing"):
-        open_dialog.close()
+    _close_dialogs(window, "losing")
     box = create_message_box(window, "losing", QMessageBox.Icon.Warning, f"Close “{name}”? {lost}")
-    closing = box.addButton("C&lose anyway", QMessageBox.ButtonRole.DestructiveRole)
-    cancel = box.addButton(QMessageBox.StandardButton.Cancel)
-    box.setDefaultButton(cancel)
-    closing.clicked.connect(close)
-    box.open()
+    _open_dialog(box, "C&lose anyway", close)
 
 
 def ask_delete_run(window: QWidget, name: str, delete: Callable[[], object]) -> None:
@@ -81,10 +68,18 @@ def ask_delete_run(window: QWidget, name: str, delete: Callable[[], object]) -> 
     question = f"Delete “{name}”, its losses and all saved weights?"
     box = create_message_box(window, "delete", QMessageBox.Icon.Question, question)
     box.setInformativeText("This cannot be undone.")
-    deleting = box.addButton("&Delete", QMessageBox.ButtonRole.DestructiveRole)
-    cancel = box.addButton(QMessageBox.StandardButton.Cancel)
-    box.setDefaultButton(cancel)
-    deleting.clicked.connect(delete)
+    _open_dialog(box, "&Delete", delete)
+
+
+def _close_dialogs(window: QWidget, name: str) -> None:
+    for dialog in window.findChildren(QMessageBox, name):
+        dialog.close()
+
+
+def _open_dialog(box: QMessageBox, text: str, action: Callable[[], object]) -> None:
+    """Open a dialog with a button for a destructive action, and Cancel as the default."""
+    box.addButton(text, QMessageBox.ButtonRole.DestructiveRole).clicked.connect(action)
+    box.setDefaultButton(box.addButton(QMessageBox.StandardButton.Cancel))
     box.open()
 
 
@@ -164,12 +159,8 @@ class RunController(QObject):
         self._watch_timer.stop()
         self._is_closed.set()
         self._worker.leave()
-        left = (
-            partial(_delete_all, tuple(self._pending_deletions))
-            if self._pending_deletions
-            else None
-        )
-        self._deleter.leave(left)
+        pending = tuple(self._pending_deletions)
+        self._deleter.leave(partial(_delete_all, pending) if pending else None)
 
     # ------------------------------------------------------------------ opening and leaving
 
@@ -203,9 +194,9 @@ class RunController(QObject):
 
     def start_new(self) -> None:
         """Unlock the settings for a new run."""
-        self.leave(self._unlock_settings)
+        self.leave(self._show_settings)
 
-    def _unlock_settings(self) -> None:
+    def _show_settings(self) -> None:
         self.refresh_runs()
         self.settingsRequested.emit()
 
@@ -224,24 +215,18 @@ class RunController(QObject):
 
         The current run is reopened if it cannot continue.
         """
-        run, path = self._lab.run, Path(folder)
-        is_open = run is not None and run.folder == path
-        if run is None or (self._must_reopen(run) if is_open else self._can_open_run(path)):
-            self.leave(partial(self._lab.open, path))
-
-    def _must_reopen(self, run: RunState) -> bool:
-        """Whether the open run failed, or was changed by another program."""
-        refused = self._lab.refused
-        return run.phase is RunPhase.FAILED or (refused is not None and refused.field == "held")
-
-    def _can_open_run(self, folder: Path) -> bool:
-        """Whether a folder contains a run that can be opened; otherwise show why not."""
-        try:
-            RunFolder(folder).read_metadata()
-        except InputError as refused:
-            self.said.emit(refused.sentence)
-            return False
-        return True
+        run, path, refused = self._lab.run, Path(folder), self._lab.refused
+        if run and run.folder == path:
+            is_changed_elsewhere = refused is not None and refused.field == "held"
+            if run.phase is not RunPhase.FAILED and not is_changed_elsewhere:
+                return
+        elif run:
+            try:
+                RunFolder(path).read_metadata()
+            except InputError as error:
+                self.said.emit(error.sentence)
+                return
+        self.leave(partial(self._lab.open, path))
 
     # ------------------------------------------------------------------ the list
 
@@ -258,19 +243,18 @@ class RunController(QObject):
     def _read_next(self) -> None:
         """Read the next losses on a worker thread, which takes seconds for a long run."""
         if self._pending_overlays and not self._worker.is_working:
+            folder = self._lab.home / min(self._pending_overlays)
             rest = partial(_yield_to_window, self._is_closed)
-            self._worker.ask(
-                partial(_read_losses, self._lab.home / min(self._pending_overlays), rest)
-            )
+            self._worker.ask(partial(_read_losses, folder, rest))
 
     def _on_losses(self, answer: tuple[str, LossHistory | InputError]) -> None:
-        name, read = answer
+        name, losses = answer
         if name in self._pending_overlays:
             self._pending_overlays.discard(name)
-            if isinstance(read, InputError):
-                self.said.emit(read.sentence)
+            if isinstance(losses, InputError):
+                self.said.emit(losses.sentence)
             else:
-                self.overlaid_runs[name] = read
+                self.overlaid_runs[name] = losses
             self.changed.emit()
         self._read_next()
 
