@@ -236,7 +236,7 @@ def _write_long(folder: RunFolder) -> None:
 
     opened = OpenRun(folder, replace(TRAINED, steps=2 * LONG))
     assert opened.running
-    opened.running.training.step = LONG
+    opened.running.trainer.step = LONG
     opened.running.save()
     lines = (f"{step},{3 + step % 1009 / 1e4!r},,0.001,{step / 300:.3f}\n" for step in range(LONG))
     folder.losses.path.write_text(f"{CSV_HEADER}\n{''.join(lines)}")

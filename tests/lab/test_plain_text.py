@@ -77,7 +77,7 @@ def test_the_attention_of_a_model_is_plain(show: Show) -> None:
         pointing = LabCellPointer().pin(Cell("layer 1", (0, at, 0)))
         panel = present_attention(reading, ModelKind.TRANSFORMER, pointing, before=None)
         view.show_attention(panel, LIGHT)
-        assert is_hostile(view.said.text())
+        assert is_hostile(view.description_label.text())
         assert rich(view) == []
 
 

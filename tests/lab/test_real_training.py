@@ -99,7 +99,7 @@ def test_it_goes_on_in_the_background_and_comes_back(real: Student) -> None:
     real.until(lambda: bool(real.window.lab.run and real.window.lab.run.step))
     assert real.window.lab.run
     folder = real.window.lab.run.folder
-    QTest.mouseClick(real.window.settings_pane.another_button, LEFT)
+    QTest.mouseClick(real.window.settings_pane.new_run_button, LEFT)
     real.answer("leaving", "&Keep training")
     real.until(lambda: not detached_controller.is_training(folder) or (folder / "orders").exists())
     real.until(lambda: (folder / "orders").exists() and detached_controller.is_training(folder))

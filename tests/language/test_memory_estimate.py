@@ -182,14 +182,14 @@ def test_a_step_without_memory_is_undone_and_can_be_tried_again(
     finish(opened, at)
     running = opened.running
     assert running
-    before = {name: one.clone() for name, one in running.training.model.state_dict().items()}
-    homes = {"backward": torch.autograd, "step": running.training.optimiser}
-    home: Any = homes.get(place, running.training)
+    before = {name: one.clone() for name, one in running.trainer.model.state_dict().items()}
+    homes = {"backward": torch.autograd, "step": running.trainer.optimiser}
+    home: Any = homes.get(place, running.trainer)
     with monkeypatch.context() as patched:
         patched.setattr(home, place, _out_of_memory)
         with pytest.raises(InputError, match=f"Out of memory at step {at}; the model is"):
             running.advance()
-    for name, one in running.training.model.state_dict().items():
+    for name, one in running.trainer.model.state_dict().items():
         assert torch.equal(one, before[name])
     finish(opened)
     opened.close()

@@ -164,13 +164,13 @@ def test_snapshots_are_read_as_the_model_was(tmp_path: Path) -> None:
     assert opened.running
     seen = {}
     while not opened.running.is_done:
-        seen[opened.running.step] = opened.running.training.evaluate(CorpusSplit.VALIDATION, 2)
+        seen[opened.running.step] = opened.running.trainer.evaluate(CorpusSplit.VALIDATION, 2)
         opened.running.advance()
     for step, expected in seen.items():
         model, found = opened.model(step)
         assert found == step
-        opened.running.training.model = model
-        assert opened.running.training.evaluate(CorpusSplit.VALIDATION, 2) == expected
+        opened.running.trainer.model = model
+        assert opened.running.trainer.evaluate(CorpusSplit.VALIDATION, 2) == expected
     with pytest.raises(InputError, match=r"There is no snapshot of step 99\."):
         opened.model(99)
     opened.close()
@@ -263,7 +263,7 @@ def test_a_rate_that_is_too_large_is_named_and_the_model_goes_back(
     assert running.step == good
     assert f"was restored to step {good:,}" in said.value.sentence
     first = losses(tmp_path / "run")[0][1]
-    assert running.training.evaluate(CorpusSplit.VALIDATION, 8) < 2 * first
+    assert running.trainer.evaluate(CorpusSplit.VALIDATION, 8) < 2 * first
     assert opened.model(None)[1] == good
     whole = losses(tmp_path / "run")
     assert whole[-1][0] > good  # how it went wrong can still be seen
@@ -282,7 +282,7 @@ def test_without_a_snapshot_it_goes_back_to_the_beginning(
     opened = begun(tmp_path / "run", rate=10.0, steps=500, dropout=0.0)
     running = opened.running
     assert running
-    before = running.training.evaluate(CorpusSplit.VALIDATION, 2)
+    before = running.trainer.evaluate(CorpusSplit.VALIDATION, 2)
 
     def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -290,7 +290,7 @@ def test_without_a_snapshot_it_goes_back_to_the_beginning(
     monkeypatch.setattr(training_run, "write_weights", full)
     with pytest.raises(DivergedError, match="was restored to step 0"):
         finish(opened)
-    assert running.training.evaluate(CorpusSplit.VALIDATION, 2) == before
+    assert running.trainer.evaluate(CorpusSplit.VALIDATION, 2) == before
     opened.close()
 
 
@@ -343,7 +343,7 @@ def test_a_checkpoint_is_five_seconds_old_or_twenty_times_what_it_takes(
     opened = begun(tmp_path / "run", steps=400, dropout=0.0)
     running = opened.running
     assert running
-    advance = running.training.advance
+    advance = running.trainer.advance
 
     def step() -> float:
         clock.now += step_s
@@ -353,7 +353,7 @@ def test_a_checkpoint_is_five_seconds_old_or_twenty_times_what_it_takes(
         clock.saved.append(clock.now)  # it is of this moment
         clock.now += save_s
 
-    monkeypatch.setattr(running.training, "advance", step)
+    monkeypatch.setattr(running.trainer, "advance", step)
     monkeypatch.setattr(training_run, "write_checkpoint", write)
     finish(opened, 300)
     opened.close()
@@ -446,7 +446,7 @@ def without_its_text(tmp_path: Path) -> OpenRun:
 def test_the_last_model_of_a_run_without_its_text_is_that_of_its_checkpoint(tmp_path: Path) -> None:
     opened = without_its_text(tmp_path)
     assert opened.running
-    expected = opened.running.training.model.state_dict()
+    expected = opened.running.trainer.model.state_dict()
     again = OpenRun(RunFolder(tmp_path / "run"), is_held=False)
     kept = again.snapshots()
     assert 29 not in kept
@@ -535,7 +535,7 @@ def test_dropout_goes_on_where_a_checkpoint_was_written(tmp_path: Path) -> None:
 def test_each_step_is_taken_at_its_own_rate(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run", steps=10)
     assert opened.running
-    training, taken = opened.running.training, []
+    training, taken = opened.running.trainer, []
     for _ in range(3):
         training.advance()
         taken.append(training.optimiser.param_groups[0]["lr"])
@@ -597,7 +597,7 @@ def test_losses_are_measured_without_dropout(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run", dropout=0.5, steps=2)
     finish(opened, 1)
     assert opened.running
-    training = opened.running.training
+    training = opened.running.trainer
     assert training.evaluate(CorpusSplit.TRAINING, 1) == training.evaluate(CorpusSplit.TRAINING, 1)
     opened.close()
 
@@ -605,17 +605,17 @@ def test_losses_are_measured_without_dropout(tmp_path: Path) -> None:
 def test_the_final_losses_are_of_other_batches_than_those_trained_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    drawn, draw = [], Corpus.batch
+    drawn, draw = [], Corpus.sample_batch
 
     def noted(self: Corpus, *arguments: Any) -> np.ndarray:
         drawn.append(draw(self, *arguments))
         return drawn[-1]
 
-    monkeypatch.setattr(Corpus, "batch", noted)
+    monkeypatch.setattr(Corpus, "sample_batch", noted)
     opened = begun(tmp_path / "run")
     assert opened.running
-    opened.running.training.advance()
-    opened.running.training.evaluate(CorpusSplit.TRAINING, 1)
+    opened.running.trainer.advance()
+    opened.running.trainer.evaluate(CorpusSplit.TRAINING, 1)
     trained, measured = drawn
     assert not np.array_equal(trained, measured)
     opened.close()
@@ -633,7 +633,7 @@ def test_cores_that_may_not_be_used_get_no_thread(monkeypatch: pytest.MonkeyPatc
 def test_that_a_run_has_ended_is_read_from_its_checkpoint(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run", steps=2)
     assert opened.running
-    training, file = opened.running.training, ContainedFile.at(tmp_path / "checkpoint")
+    training, file = opened.running.trainer, ContainedFile.at(tmp_path / "checkpoint")
     for is_ended in (False, True):
         written = TrainerState(seconds=1.5, first=3.0, high=2, is_ended=is_ended)
         write_checkpoint(file, training, opened.about, written)
@@ -746,7 +746,7 @@ def test_weights_for_which_there_is_no_memory_are_not_made(
 def test_weights_of_other_sizes_are_refused(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run", steps=2)
     assert opened.running
-    model = opened.running.training.model
+    model = opened.running.trainer.model
     # One number would fill a whole matrix, unless sizes are compared.
     small = {name: torch.ones((1,) * one.ndim) for name, one in model.named_parameters()}
     save_file(small, tmp_path / "small")
@@ -845,7 +845,7 @@ def test_snapshots_that_cannot_be_removed_are_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = RunFolder(tmp_path / "run")
-    folder.make()
+    folder.create_folders()
     folder.snapshot(3).touch()
 
     def fail(*_: object, **__: object) -> None:

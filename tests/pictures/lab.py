@@ -89,18 +89,18 @@ def _film(window: LabWindow, path: Path) -> None:
 def _has_formed(window: LabWindow) -> bool:
     reading, run = window.probe_controller.result, window.lab.run
     assert run is None or run.phase not in {RunPhase.FAILED, RunPhase.DONE}, "no head has formed"
-    if reading is None or reading.partner_weights is None or reading.best is None:
+    if reading is None or reading.partner_weights is None or reading.best_head is None:
         return False
-    return float(reading.partner_weights[reading.best]) > FORMED
+    return float(reading.partner_weights[reading.best_head]) > FORMED
 
 
 def _pin_best(window: LabWindow) -> None:
     """Pin what the head reads most that reads best, of a query in the middle."""
     reading = window.probe_controller.result
     assert reading
-    assert reading.best
+    assert reading.best_head
     assert reading.weights is not None
-    layer, head = reading.best
+    layer, head = reading.best_head
     query = 2 * len(reading.tokens) // 3
     key = int(reading.weights[layer, head, query].argmax())
     window.training_views_controller.pin(Cell(f"layer {layer + 1}", (head, query, key)))

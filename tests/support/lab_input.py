@@ -104,7 +104,7 @@ class Student:
 
     @property
     def notices(self) -> str:
-        label = self.window.notices.said
+        label = self.window.notices.label
         return words(label) if label.isVisibleTo(self.window) else ""
 
     def problem(self, setting: str) -> str:

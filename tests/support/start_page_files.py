@@ -45,12 +45,12 @@ def train() -> None:
         opened = OpenRun(RunFolder(Path(folder) / "run"), TrainingSettings())
         assert opened.running
         kept = RunFolder(EXAMPLE_FOLDER)
-        kept.begin(opened.about)
+        kept.create_run(opened.about)
         while not opened.running.is_done:
             opened.running.advance()
             step = opened.running.step
             if step in SNAPSHOT_STEPS:
-                write_weights(kept.snapshot(step), opened.running.training.model, opened.about)
+                write_weights(kept.snapshot(step), opened.running.trainer.model, opened.about)
         opened.close()
 
 

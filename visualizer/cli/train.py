@@ -99,7 +99,7 @@ PROGRESS_INTERVAL_S = 0.25
 
 def list_presets() -> option_types.NamedDescriptions:
     """List the training presets."""
-    return [(preset.name, f"{preset.title}. {preset.says}") for preset in PRESETS]
+    return [(preset.name, f"{preset.title}. {preset.description}") for preset in PRESETS]
 
 
 def train_parser() -> option_types.OptionParser:
@@ -300,7 +300,9 @@ def _open_run(options: argparse.Namespace, group: DistributedProcessGroup | None
 
     folder, sharing = RunFolder(options.resume or options.out), SINGLE_PROCESS
     if group:
-        group.check(folder.read_metadata().settings if options.resume else build_settings(options))
+        group.check_settings(
+            folder.read_metadata().settings if options.resume else build_settings(options)
+        )
         sharing = group.sharing
     if not options.resume:
         return OpenRun(folder, build_settings(options), sharing=sharing)
@@ -331,7 +333,7 @@ def _train_run(
         _extend_run(running, options.steps)
     notices = (
         *opened.about.notices,
-        running.training.device_notice,
+        running.trainer.device_notice,
         *_start_other_processes(running, group),
     )
     for notice in filter(None, notices):
@@ -481,7 +483,7 @@ def train_together(train: Callable[[DistributedProcessGroup], int]) -> int:
         sys.excepthook(*sys.exc_info())
         raise
     finally:
-        group.end(status)
+        group.end_all(status)
         _end_process(status)
 
 

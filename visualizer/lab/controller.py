@@ -46,7 +46,7 @@ class LabStateController(QObject):
     changed = Signal()
     opened = Signal()
     """A run has been opened; its model can be queried."""
-    said = Signal(str)
+    messageReported = Signal(str)
     """Message about the outcome of closing a run."""
 
     def __init__(self, command: Sequence[str], parent: QObject) -> None:
@@ -63,7 +63,7 @@ class LabStateController(QObject):
         """Last probes of runs outside the user's own folder, which are not modified."""
         self.sample = ""
         self.refused: InputError | None = None
-        self.broken: RunFailure | None = None
+        self.opening_failure: RunFailure | None = None
         """Why a run could not be opened."""
         self._started_folders: set[Path] = set()
         """Folders of runs started here, which their processes create after a delay."""
@@ -76,11 +76,11 @@ class LabStateController(QObject):
         self._is_starting = False
         """Whether the training process was asked to run and has not answered yet."""
         self._background_watcher = detached_controller.BackgroundTrainingWatcher(self)
-        self._background_watcher.free.connect(self._open_when_free)
+        self._background_watcher.runReleased.connect(self._open_when_free)
 
     @property
     def screen(self) -> LabScreen:
-        return present_lab(self.draft, self.run, self.refused, self.sample, self.broken)
+        return present_lab(self.draft, self.run, self.refused, self.sample, self.opening_failure)
 
     @property
     def settings(self) -> TrainingSettings:
@@ -92,7 +92,7 @@ class LabStateController(QObject):
         """Whether closing would interrupt training."""
         if self.run is None:
             return False
-        is_to_start = self._is_starting or any(says == "run" for says, _ in self._pending_messages)
+        is_to_start = self._is_starting or any(kind == "run" for kind, _ in self._pending_messages)
         return is_to_start or self.run.phase in {RunPhase.RUNNING, RunPhase.WAITING}
 
     @property
@@ -113,10 +113,10 @@ class LabStateController(QObject):
             self._extend_training(int(str(value)))
         elif self.run is None:
             self.draft = replace_setting(self.draft, name, value)
-            self.refused = self.broken = None
+            self.refused = self.opening_failure = None
         self.changed.emit()
 
-    def remedy(self, name: str) -> None:
+    def apply_remedy(self, name: str) -> None:
         """Apply the remedy offered for a problem with a setting."""
         rows = self.screen.setup.settings
         problem = next(row.problem for row in rows if row.setting.name == name)
@@ -135,7 +135,7 @@ class LabStateController(QObject):
 
     # ------------------------------------------------------------------ view
 
-    def probe(self, text: str) -> None:
+    def set_probe(self, text: str) -> None:
         self.change_view(probe=text)
 
     def select_snapshot(self, step: int | None) -> None:
@@ -169,9 +169,9 @@ class LabStateController(QObject):
         if self.training and self.run and self.screen.progress.can_stop:
             # While it opens, also cancel the pending start.
             self._pending_messages = [
-                (says, values)
-                for says, values in self._pending_messages
-                if says not in {"run", "step"}
+                (kind, values)
+                for kind, values in self._pending_messages
+                if kind not in {"run", "step"}
             ]
             self._change_run(phase=RunPhase.ENDING)
             self.training.stop()
@@ -212,7 +212,7 @@ class LabStateController(QObject):
         run = RunState(folder, about.settings, sample=about.sample)
         if detached_controller.is_training(folder):
             self.run = replace(run, phase=RunPhase.WAITING)
-            self._background_watcher.wait(folder)
+            self._background_watcher.wait_for_run(folder)
             self.changed.emit()
         else:
             self._open_run(run)
@@ -233,12 +233,12 @@ class LabStateController(QObject):
         """
         training, run = self.training, self.run
         if run and run.phase is RunPhase.WAITING:
-            self._background_watcher.leave(goes_on, self.command)
+            self._background_watcher.stop_waiting(goes_on, self.command)
         if run and goes_on:
             self._continue_in_background(run, training)
-        for says, values in self._pending_messages:
-            if training and says == "lengthen":
-                training.send_message(says, **values)
+        for kind, values in self._pending_messages:
+            if training and kind == "lengthen":
+                training.send_message(kind, **values)
         if run:
             self.draft = run.settings
         self._background_watcher.stop()
@@ -261,13 +261,18 @@ class LabStateController(QObject):
         else:  # the process creates the folder on start, and removes older orders there
             detached_controller.mark_order_pending(run.folder)
         training.ended.connect(
-            partial(detached_controller.continue_closed_run, run.folder, self.command, self.said)
+            partial(
+                detached_controller.continue_closed_run,
+                run.folder,
+                self.command,
+                self.messageReported,
+            )
         )
 
     def _open_run(self, run: RunState, settings: TrainingSettings | None = None) -> None:
-        self.run, self.refused, self.broken = run, None, None
+        self.run, self.refused, self.opening_failure = run, None, None
         training = self.training = TrainingProcess(self.command, self)
-        training.said.connect(self._on_message)
+        training.messageReceived.connect(self._on_message)
         training.ended.connect(self._on_ended)
         training.start()
         plain = settings_to_json(settings) if settings else None
@@ -276,7 +281,7 @@ class LabStateController(QObject):
 
     # ------------------------------------------------------------------ messages of the training
 
-    def ask(self, says: str, reply: Callable[[Message], object], **values: Any) -> None:
+    def ask(self, kind: str, reply: Callable[[Message], object], **values: Any) -> None:
         """Send a request to the run's model; a process that has ended is restarted.
 
         Parameters
@@ -285,35 +290,35 @@ class LabStateController(QObject):
             Called with the answer or the refusal, unless the run is closed before.
         """
         self._request_count += 1
-        id_ = f"{says} {self._request_count}"
+        id_ = f"{kind} {self._request_count}"
         self._replies[id_] = reply
-        self._send(says, id=id_, **values)
+        self._send(kind, id=id_, **values)
 
     def _on_answer(self, message: Message) -> None:
         reply = self._replies.pop(message.values["id"], None)
         if reply:
             reply(message)
 
-    def _send(self, says: str, **values: Any) -> None:
+    def _send(self, kind: str, **values: Any) -> None:
         """Send a message to the training process, now or once it is open."""
         if self.run and self.training is None and self.run.phase not in run_state.BUSY_PHASES:
             self._open_run(replace(self.run, phase=RunPhase.OPENING, failure=None))
         if self.training and self.run and self.run.is_open:
-            self.training.send_message(says, **values)
-            self._is_starting |= says == "run"
+            self.training.send_message(kind, **values)
+            self._is_starting |= kind == "run"
         elif self.run:
-            self._pending_messages.append((says, values))
+            self._pending_messages.append((kind, values))
 
     def _take_pending_messages(self) -> list[tuple[str, dict[str, Any]]]:
         pending, self._pending_messages = self._pending_messages, []
         return pending
 
     def _send_pending_messages(self) -> None:
-        for says, values in self._take_pending_messages():
-            if says == "lengthen":  # the process may have read the old settings from the folder
+        for kind, values in self._take_pending_messages():
+            if kind == "lengthen":  # the process may have read the old settings from the folder
                 self._extend_training(**values)
             else:
-                self._send(says, **values)
+                self._send(kind, **values)
 
     def _on_message(self, message: Message) -> None:
         if self.sender() is not self.training:
@@ -325,7 +330,7 @@ class LabStateController(QObject):
             "refused": self._on_refused,
             "failed": self._on_failed,
         }
-        handlers.get(message.says, self._on_answer)(message)
+        handlers.get(message.kind, self._on_answer)(message)
 
     def _on_opened(self, message: Message) -> None:
         if self.run:
@@ -347,8 +352,8 @@ class LabStateController(QObject):
     def _on_not_ended(self, message: Message) -> None:
         # The progress message that follows gives the reason.
         self._change_run(phase=RunPhase.PAUSED)
-        for says, values in self._take_pending_messages():
-            self._send(says, **values)
+        for kind, values in self._take_pending_messages():
+            self._send(kind, **values)
 
     def _on_refused(self, message: Message) -> None:
         if message.values.get("id") is not None:
@@ -375,7 +380,7 @@ class LabStateController(QObject):
         failure = (self.run and self.run.failure) or ended.failure
         if self.run and not self.run.tokens and ended.failure:
             self.leave()
-            self.broken = failure
+            self.opening_failure = failure
             self.changed.emit()
         elif self.run:
             if failure:
@@ -383,11 +388,11 @@ class LabStateController(QObject):
                 failure = add_resume_step(failure, step)
             phase = RunPhase.FAILED if failure else RunPhase.STOPPED
             self._change_run(phase=phase, failure=failure)
-            for says, values in pending:  # requested while it was ending
+            for kind, values in pending:  # requested while it was ending
                 if failure and "id" in values:
                     self._on_answer(rejected_request(failure, values))
                 elif not failure:
-                    self._send(says, **values)
+                    self._send(kind, **values)
 
     def _change_run(self, **values: Any) -> None:
         if self.run:

@@ -68,7 +68,7 @@ def create_layer_document(
     )
     own_input = NumberMatrix.of(arrays[Role.INPUT])
     spec = replace(AttentionSpec(**values), own_input=own_input, own_weights=weights)
-    text = Vocabulary((), tokenizer).write(fields["tokens"])
+    text = Vocabulary((), tokenizer).join_tokens(fields["tokens"])
     assert tokenize(text, tokenizer) == tuple(fields["tokens"])
     shown = f"layer {fields['layer'] + 1}"
     source = describe_lab_provenance(fields["step"], run, shown)

@@ -166,8 +166,8 @@ def describe_progress(run: RunState) -> str:
     parts = [PHASE_MESSAGES[run.phase]] if run.phase in PHASE_MESSAGES else []
     if not run.tokens and parts:  # nothing is known yet
         return parts[0]
-    is_known = run.phase is RunPhase.RUNNING and run.tokens_a_second > 0
-    speed = (run.tokens_a_second, run.seconds_left) if is_known else (None, None)
+    is_known = run.phase is RunPhase.RUNNING and run.tokens_per_second > 0
+    speed = (run.tokens_per_second, run.seconds_left) if is_known else (None, None)
     standing = TrainingProgress(run.step, run.settings.steps, run.rate, *speed)
     # A narrow window shows the beginning of the line: for a completed run, its result.
     losses, facts = _describe_losses(run), standing.facts

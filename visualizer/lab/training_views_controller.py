@@ -238,7 +238,7 @@ class TrainingViewsController(QObject):
     ) -> None:
         if number != self._opening_count:
             return
-        if message.says == "refused":
+        if message.kind == "refused":
             self.layerRefused.emit(message.values["sentence"], NOTICE_MS)
         else:
             tokenizer = self._lab.settings.source.effective_tokenizer

@@ -136,7 +136,7 @@ class LabWindow(QMainWindow):
         self._show_theme()
         self._restore_geometry()
         self.collapse_controller.restore()
-        if self.runs_pane.choose(app_settings.load_last_run()):  # selected, not opened
+        if self.runs_pane.select_run(app_settings.load_last_run()):  # selected, not opened
             self.left.setCurrentWidget(self.runs_pane)
         self.text_sample_controller.refresh_sample()
         self.bar.buttons["toggle"].setFocus()
@@ -372,20 +372,20 @@ def _connect_run(window: LabWindow) -> None:
         broken.failed.connect(window.show_bug)
     pane = window.settings_pane
     pane.chosen.connect(lab.change_setting)
-    pane.remedyRequested.connect(lab.remedy)
+    pane.remedyRequested.connect(lab.apply_remedy)
     pane.newDocumentRequested.connect(run_controller.start_new)
     run_controller.changed.connect(window.show_timer.start)
     window.collapse_controller.changed.connect(window.show_commands)
     run_controller.settingsRequested.connect(partial(window.show_pane, "settings"))
     for part in (lab, run_controller, window.run_export_controller):
-        part.said.connect(window.statusBar().showMessage)
+        part.messageReported.connect(window.statusBar().showMessage)
     window.run_export_controller.film_controller.failed.connect(window.show_bug)
     window.run_export_controller.film_controller.changed.connect(window.show_commands)
     runs = window.runs_pane
     # Queued: the handlers rebuild the list, which is impossible while one of its rows changes.
     for signal, intent in (
         (runs.opened, run_controller.open_name),
-        (runs.overlaid_runs, run_controller.overlay),
+        (runs.overlayToggled, run_controller.overlay),
         (runs.renamed, run_controller.rename_to),
     ):
         signal.connect(intent, Qt.ConnectionType.QueuedConnection)
@@ -394,7 +394,7 @@ def _connect_run(window: LabWindow) -> None:
 def _connect_views(window: LabWindow) -> None:
     lab, views = window.lab, window.training_views_controller
     window.probe_controller.changed.connect(window.show_timer.start)
-    window.probe.textEdited.connect(lab.probe)
+    window.probe.textEdited.connect(lab.set_probe)
     attention = window.attention
     attention.cellHovered.connect(views.hover)
     attention.cellClicked.connect(views.pin)
@@ -404,8 +404,8 @@ def _connect_views(window: LabWindow) -> None:
     window.generation_controller.changed.connect(window.show_training_views)
     window.generation_controller.connect_panes(window.next, window.generation_pane)
     plot = window.plot_pane
-    plot.optionsChosen.connect(window.loss_plot_controller.choose)
-    plot.view.stepSelected.connect(window.loss_plot_controller.pick)
+    plot.optionsChosen.connect(window.loss_plot_controller.set_options)
+    plot.view.stepSelected.connect(window.loss_plot_controller.select_step)
     plot.view.currentModelSelected.connect(partial(lab.select_snapshot, None))
     window.loss_plot_controller.changed.connect(window.show_plot)
     views.changed.connect(window.show_training_views)

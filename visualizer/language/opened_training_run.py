@@ -64,7 +64,7 @@ class OpenRun:
             check_available(settings.device)
         corpus = self._load_corpus(settings) if settings else None
         if settings and corpus:
-            folder.begin(new_run_metadata(settings, corpus))
+            folder.create_run(new_run_metadata(settings, corpus))
         self.about = folder.read_metadata()
         # If one of the files is damaged, others can still be read.
         tokens, file = len(self.about.tokens), folder.largest_weights()
@@ -158,7 +158,7 @@ class OpenRun:
             read.
         """
         if step is None and self.running:
-            return self.running.training.model, self.running.step
+            return self.running.trainer.model, self.running.step
         kept = self.snapshots()
         if step is None and self.folder.checkpoint.exists():
             try:

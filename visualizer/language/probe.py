@@ -54,7 +54,7 @@ class Probe(Struct, frozen=True, eq=False):
         InputError
             With field ``text`` if it is empty or has tokens that are not in the vocabulary.
         """
-        tokens, numbers = vocabulary.read(text)
+        tokens, numbers = vocabulary.tokenize(text)
         if not tokens:
             raise InputError("text", "The text is empty. Type some text.")
         block = model.settings.block
@@ -81,13 +81,13 @@ def run_probe(model: LanguageModel, probe: Probe) -> dict[str, np.ndarray]:
     """
     model.eval()
     _check_matrix_memory(model, len(probe.tokens))
-    logits, traces = model.read(probe.ids)
+    logits, traces = model.forward_with_traces(probe.ids)
     arrays = {"logits": readable(logits)}
     if traces and Role.WEIGHTS in traces[0]:
         arrays[Role.WEIGHTS] = np.stack([trace.read(Role.WEIGHTS) for trace in traces])
     kind = model.settings.source.kind
     if Role.WEIGHTS in arrays and kind in SYNTHETIC_TASKS:
-        arrays["attending"] = mean_partner_weight(
+        arrays["mean_partner_weight"] = mean_partner_weight(
             arrays[Role.WEIGHTS], find_partner_keys(kind, probe.tokens)
         )
     return arrays
@@ -118,7 +118,7 @@ def layer_attention_inputs(
     """
     model.eval()
     _check_matrix_memory(model, len(probe.tokens))
-    _, traces = model.read(probe.ids)
+    _, traces = model.forward_with_traces(probe.ids)
     if not 0 <= number < len(traces):
         available = f"{len(traces)} layer{'s' * (len(traces) != 1)}"
         raise InputError("layer", f"Layer {number + 1} does not exist: this model has {available}.")

@@ -92,12 +92,12 @@ class DistributedProcessGroup:
 
     # ------------------------------------------------------------------ batches and models
 
-    def share(self, batch: int) -> slice:
+    def own_rows(self, batch: int) -> slice:
         """Return this process's rows of a batch."""
         rows = batch // self.count
         return slice(self.rank * rows, (self.rank + 1) * rows)
 
-    def check(self, settings: TrainingSettings) -> None:
+    def check_settings(self, settings: TrainingSettings) -> None:
         """Reject batches that cannot be split, and a device that processes would share.
 
         Raises
@@ -136,7 +136,7 @@ class DistributedProcessGroup:
         averaging.broadcast_buffers = False  # they are constants: the causal masks
         return averaging
 
-    def mean(self, loss: float) -> float:
+    def mean_loss(self, loss: float) -> float:
         """Return the mean of all processes' losses."""
         own = torch.tensor([loss, self._own_signal_status], dtype=torch.float64)
         gathered = [torch.empty_like(own) for _ in range(self.count)]
@@ -217,7 +217,7 @@ class DistributedProcessGroup:
         pairs = zip(gathered, sizes, strict=True)
         return [content.numpy().tobytes()[: int(size)].decode() for content, size in pairs]
 
-    def end(self, status: int) -> None:
+    def end_all(self, status: int) -> None:
         """Send the exit status to the others and wait for receipt, unless an error occurred.
 
         Processes that wait in the middle of a step notice when this process ends.

@@ -264,7 +264,7 @@ class RunFolder(Struct, frozen=True):
         names = map(_SNAPSHOT_NAME.fullmatch, self._snapshot_folder.names())
         return tuple(sorted(int(found[1]) for found in names if found))
 
-    def begin(self, about: RunMetadata) -> None:
+    def create_run(self, about: RunMetadata) -> None:
         """Create the folder of a new run.
 
         Raises
@@ -272,13 +272,13 @@ class RunFolder(Struct, frozen=True):
         InputError
             With field ``folder`` if it already contains a run or cannot be written.
         """
-        self.make()
+        self.create_folders()
         if self.about.exists():
             raise InputError("folder", f"{self.path} already contains a run.")
-        self.check()
+        self.check_links()
         self.write_metadata(about)
 
-    def make(self) -> None:
+    def create_folders(self) -> None:
         """Create the folder and its snapshot folder if they are missing.
 
         Raises
@@ -296,7 +296,7 @@ class RunFolder(Struct, frozen=True):
         """Return the error, with field ``folder``, for a folder that cannot be written."""
         return InputError("folder", f"Cannot write to {self.path}: {system_error_reason(error)}.")
 
-    def check(self) -> None:
+    def check_links(self) -> None:
         """Reject a folder with links among its files; nothing is written.
 
         Raises
@@ -355,7 +355,7 @@ class RunFolder(Struct, frozen=True):
         InputError
             With field ``folder`` if it contains no run, is damaged, or fails `check_settings`.
         """
-        self.check()
+        self.check_links()
         try:
             return metadata_from_json(json.loads(self.about.read_bytes(MAX_METADATA_BYTES)))
         except (FileNotFoundError, NotADirectoryError) as error:

@@ -111,12 +111,12 @@ def generate(saved: SavedModel, prompt: str, tokens: int, seed: int, sampling: S
         of an invalid sampling setting; with ``logits`` if training diverged.
     """
     about, vocabulary = saved.about, saved.about.vocabulary
-    prompt_tokens, ids = vocabulary.read(prompt)
+    prompt_tokens, ids = vocabulary.tokenize(prompt)
     if not prompt_tokens:
         prompt_tokens = tokenize(about.sample, vocabulary.tokenizer)[:1] or about.tokens[:1]
         ids, tokens = vocabulary.encode(prompt_tokens), tokens - 1
     sampled = islice(_iterate_ids(saved.model, torch.from_numpy(ids), sampling, seed), tokens)
-    return vocabulary.write((*prompt_tokens, *vocabulary.ids_to_tokens(sampled)))
+    return vocabulary.join_tokens((*prompt_tokens, *vocabulary.ids_to_tokens(sampled)))
 
 
 def iterate_tokens(

@@ -137,7 +137,7 @@ class Vocabulary(Struct, frozen=True, dict=True):
             raise InputError("text", sentence)
         return np.fromiter((self._id_by_token[token] for token in tokens), np.int64, len(tokens))
 
-    def read(self, text: str) -> tuple[tuple[str, ...], np.ndarray]:
+    def tokenize(self, text: str) -> tuple[tuple[str, ...], np.ndarray]:
         """Split a text into tokens and return them with their ids; see `encode`."""
         tokens = tokenize(text, self.tokenizer)
         return tokens, self.encode(tokens)
@@ -146,6 +146,6 @@ class Vocabulary(Struct, frozen=True, dict=True):
         """Return the tokens with these ids."""
         return tuple(self.tokens[number] for number in numbers)
 
-    def write(self, tokens: Sequence[str]) -> str:
+    def join_tokens(self, tokens: Sequence[str]) -> str:
         """Join tokens into a text: words with spaces between them, characters without."""
         return (" " if self.tokenizer is TokenizerKind.WORDS else "").join(tokens)

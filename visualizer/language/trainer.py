@@ -148,7 +148,7 @@ class Trainer:
                 own_loss = self._batch_loss(self._averaged_model, batch)
             self.optimiser.zero_grad()
             torch.autograd.backward(own_loss)
-            loss = self._group.mean(own_loss.item()) if self._group else own_loss
+            loss = self._group.mean_loss(own_loss.item()) if self._group else own_loss
             # Last, so that a step that other processes did not complete is undone.
             self.optimiser.step()
         self.step += 1
@@ -169,15 +169,15 @@ class Trainer:
                 for _ in range(batches)
             ]
             loss = float(np.mean(losses))
-            return self._group.mean(loss) if self._group else loss
+            return self._group.mean_loss(loss) if self._group else loss
 
     def _in_all_processes(self, order: ProcessOrder, *numbers: int) -> AbstractContextManager[None]:
         return self._group.execute_in_all(order, *numbers) if self._group else nullcontext()
 
     def _draw_batch(self, split: CorpusSplit, count: int, generator: np.random.Generator) -> Tensor:
-        rows = self.corpus.batch(split, count, self.settings.block, generator)
+        rows = self.corpus.sample_batch(split, count, self.settings.block, generator)
         if self._group:
-            rows = rows[self._group.share(count)]
+            rows = rows[self._group.own_rows(count)]
         return torch.from_numpy(rows).to(self.device)  # row block+1
 
     def _batch_loss(self, model: nn.Module, batch: Tensor) -> Tensor:
@@ -201,7 +201,7 @@ class Trainer:
         if not self._group:
             return nullcontext()
         batch = self.settings.batch
-        return WholeBatchDropout(self._group.share(batch), batch)
+        return WholeBatchDropout(self._group.own_rows(batch), batch)
 
     @contextmanager
     def _use_own_generators(self) -> Iterator[None]:

@@ -24,13 +24,13 @@ class TrainingPreset(Struct, frozen=True):
         Hyphenated name for the command line.
     title : str
         Title for a menu.
-    says : str
+    description : str
         Sentence that states the effect.
     """
 
     name: str
     title: str
-    says: str
+    description: str
     settings: TrainingSettings
 
 

@@ -224,14 +224,14 @@ class TrainingRun:
             raise InputError("path", changed_text_message(about.settings.source))
         torch.set_num_threads(about.settings.threads or default_threads())
         self.folder, self.about = folder, about
-        self.training = Trainer(about.settings, corpus)
+        self.trainer = Trainer(about.settings, corpus)
         self.state, self.notice = TrainerState(), ""
-        self.then = RETRY_NOTICE
+        self.retry_notice = RETRY_NOTICE
         """Last sentence of the notice about a failed write: how the training continues."""
         self.is_saved = True
         """Whether the last attempt to write a checkpoint succeeded."""
         if folder.checkpoint.exists():
-            self.state = read_checkpoint(folder.checkpoint, self.training)
+            self.state = read_checkpoint(folder.checkpoint, self.trainer)
             if not self.is_done:  # extended, and interrupted before its next checkpoint
                 self.state = replace(self.state, final=None)
         self._loss_log = LossLog(folder.losses)
@@ -252,19 +252,19 @@ class TrainingRun:
         InputError
             With field ``folder`` or ``export`` if it cannot be written.
         """
-        self.folder.make()
+        self.folder.create_folders()
         remove_later_snapshots(self.folder, self.step)
         self._loss_log.begin()
 
     @property
     def settings(self) -> TrainingSettings:
         """The run's settings, with the current number of steps."""
-        return self.training.settings
+        return self.trainer.settings
 
     @property
     def step(self) -> int:
         """Number of steps done."""
-        return self.training.step
+        return self.trainer.step
 
     @property
     def is_done(self) -> bool:
@@ -299,7 +299,7 @@ class TrainingRun:
         if is_extended:
             self._loss_log.cut(self.step)  # removes the final measurement
         self.folder.write_metadata(about)
-        self.training.settings, self.about = settings, about
+        self.trainer.settings, self.about = settings, about
         if is_extended:
             self.state = replace(self.state, final=None)
         if self.is_done and not self.state.final:
@@ -334,7 +334,7 @@ class TrainingRun:
     def _run_step(self) -> None:
         began, step = time.perf_counter(), self.step
         validation = self._snapshot_and_evaluate()
-        loss = self.training.advance()
+        loss = self.trainer.advance()
         seconds = self.state.seconds + time.perf_counter() - began
         row = LossRow(step, loss, validation, self.settings.rate_at(step), seconds)
         self._rows.append(row)
@@ -360,7 +360,7 @@ class TrainingRun:
         self._saved_at, self.is_saved = time.monotonic(), False
         try:
             self._loss_log.flush()
-            write_checkpoint(self.folder.checkpoint, self.training, self.about, self.state)
+            write_checkpoint(self.folder.checkpoint, self.trainer, self.about, self.state)
             self.notice, self.is_saved = "", True
         except InputError as refused:
             self.notice = f"{refused.sentence} {self._retry_message}"
@@ -377,7 +377,8 @@ class TrainingRun:
 
     @property
     def _retry_message(self) -> str:
-        return FINAL_RETRY_NOTICE if self.is_done and self.then == RETRY_NOTICE else self.then
+        is_final = self.is_done and self.retry_notice == RETRY_NOTICE
+        return FINAL_RETRY_NOTICE if is_final else self.retry_notice
 
     def _snapshot_and_evaluate(self) -> float:
         """Write a snapshot and measure the validation loss, if either is due."""
@@ -389,7 +390,7 @@ class TrainingRun:
         ):
             return MISSING_VALUE
         batches = MEASURED_TOKENS // (settings.batch * settings.block)
-        return self.training.evaluate(CorpusSplit.VALIDATION, max(1, batches))
+        return self.trainer.evaluate(CorpusSplit.VALIDATION, max(1, batches))
 
     def _updated_state(self, loss: float, seconds: float) -> TrainerState:
         first = loss if self.state.first is None else self.state.first
@@ -398,7 +399,7 @@ class TrainingRun:
 
     def _finish_training(self) -> None:
         self._keep_snapshot()
-        evaluate = self.training.evaluate
+        evaluate = self.trainer.evaluate
         training, validation = (evaluate(split, FINAL_EVALUATION_BATCHES) for split in CorpusSplit)
         self.state = replace(self.state, final=(training, validation))
         # Not added to the rows: if the run is extended, this step is trained.
@@ -422,17 +423,17 @@ class TrainingRun:
         for step in self.folder.snapshots():
             if step >= bad:
                 self.folder.snapshot(step).unlink(missing_ok=True)
-        model, kept = self.training.model, self.folder.snapshots()
+        model, kept = self.trainer.model, self.folder.snapshots()
         if kept:
             read_weights(self.folder.snapshot(kept[-1]), model)
         else:  # no snapshot could be written
             model.load_state_dict(build_model(self.settings, len(self.about.tokens)).state_dict())
-        self.training.step = kept[-1] if kept else 0
-        return self.training.step
+        self.trainer.step = kept[-1] if kept else 0
+        return self.trainer.step
 
     def _keep_snapshot(self) -> None:
         try:
-            write_weights(self.folder.snapshot(self.step), self.training.model, self.about)
+            write_weights(self.folder.snapshot(self.step), self.trainer.model, self.about)
             thin_snapshots(self.folder)
         except (InputError, OSError) as error:
             reason = error.sentence if isinstance(error, InputError) else str(error)

@@ -71,7 +71,7 @@ class TrainingServer:
     def handle_message(self, message: Message) -> None:
         """Handle a message; invalid requests are answered with a ``refused`` message."""
         try:
-            _HANDLERS[message.says](self, message.values)
+            _HANDLERS[message.kind](self, message.values)
             return
         except InputError as error:
             refusal = error
@@ -108,7 +108,7 @@ class TrainingServer:
             "step": step,
             "tokens": about.tokens,
             "parameters": sum(one.numel() for one in model.parameters()) if model else 0,
-            "device": running.training.device_name if running else "",
+            "device": running.trainer.device_name if running else "",
             "frequency": about.frequency,
             "bigram": about.bigram,
             "snapshots": opened.snapshots(),
@@ -131,7 +131,7 @@ class TrainingServer:
                 "steps", "All steps are done. Increase the number of steps to train further."
             )
         opened.acquire_lock(is_ordered=self.keeps_running)
-        opened.running.then, self._has_warned = RETRY_NOTICE, False
+        opened.running.retry_notice, self._has_warned = RETRY_NOTICE, False
         self._steps_left, self.state = count, "running"
         self._speed = TrainingSpeed()
 
@@ -264,7 +264,7 @@ class TrainingServer:
         self._save_if_needed(self._resume_message())
         if not (_try_remove(stop) if trains else _try_exists(stop)):  # the request was withdrawn
             if running:
-                running.then = RETRY_NOTICE
+                running.retry_notice = RETRY_NOTICE
             return
         self._close_run(has_rested=not trains)
 
@@ -284,7 +284,7 @@ class TrainingServer:
             "step": running.step,
             "steps": running.settings.steps,
             "seconds": running.state.seconds,
-            "tokens_a_second": self._speed.tokens_per_second,
+            "tokens_per_second": self._speed.tokens_per_second,
             "seconds_left": self._speed.estimate_seconds(left * tokens),
             "rate": running.settings.rate_at(running.step),
             "snapshots": opened.snapshots(),
@@ -301,7 +301,7 @@ class TrainingServer:
 
     def _save_checkpoint(self, then: str) -> None:
         if self.opened and self.opened.running and self.opened.is_locked:
-            self.opened.running.then = then
+            self.opened.running.retry_notice = then
             self.opened.running.save()
 
     def _save_if_needed(self, then: str) -> None:

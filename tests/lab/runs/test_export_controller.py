@@ -104,7 +104,7 @@ def test_without_a_run_there_is_nothing_to_film(asked: Asked, tmp_path: Path) ->
 
 def test_a_text_that_cannot_be_read_is_said(asked: Asked, tmp_path: Path) -> None:
     asked.train()
-    asked.student.window.lab.probe("z!")
+    asked.student.window.lab.set_probe("z!")
     asked.film_controller.film(tmp_path / "training.gif")
     asked.finish()
     assert len(asked.refused) == 1

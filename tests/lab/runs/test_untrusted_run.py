@@ -39,7 +39,7 @@ def folder(tmp_path: Path) -> Path:
     about = RunMetadata(
         TrainingSettings(steps=50), tuple("abcdefgh"), 2.0, 1.5, "abcdabcd", "print"
     )
-    made.begin(about)
+    made.create_run(about)
     made.losses.append(b"step,training,validation,rate,seconds\n")
     return made.path
 

@@ -133,7 +133,7 @@ class ProbeController(QObject):
             return
         self._pending_view, self._must_request = None, False
         self._rest_timer.start()
-        if message.says == "refused":
+        if message.kind == "refused":
             sentence, is_text_error = message.values["sentence"], message.values["field"] == "text"
             self._refusal = ProbeFailure(requested_view, sentence, is_text_error)
             self.changed.emit()

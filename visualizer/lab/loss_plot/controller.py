@@ -71,21 +71,21 @@ class LossPlotController(QObject):
 
     # ------------------------------------------------------------------ intents
 
-    def choose(self, options: PlotOptions) -> None:
+    def set_options(self, options: PlotOptions) -> None:
         self.options = options
         self.changed.emit()
 
     def toggle_axis_scale(self, axis: str) -> None:
         """Toggle an axis between linear and logarithmic."""
         turned = AxisScale.LINEAR if getattr(self.options, axis) is AxisScale.LOG else AxisScale.LOG
-        self.choose(replace(self.options, losses=turned) if axis == "losses"
+        self.set_options(replace(self.options, losses=turned) if axis == "losses"
                     else replace(self.options, steps=turned))  # fmt: skip
 
     def change_smoothing(self, by: int) -> None:
         """Increase or decrease the smoothing of the losses."""
-        self.choose(with_smoothing_changed(self.options, by))
+        self.set_options(with_smoothing_changed(self.options, by))
 
-    def pick(self, step: int) -> None:
+    def select_step(self, step: int) -> None:
         """Select the step that was clicked, or the current model at the end of training."""
         run = self._lab.run
         if run:

@@ -239,7 +239,7 @@ class PlotReadout(Struct, frozen=True):
     rows: tuple[PlotReadoutRow, ...]
 
     @property
-    def said(self) -> str:
+    def sentence(self) -> str:
         """The readout as a sentence."""
         values = ", ".join(f"{row.title} {row.value}" for row in self.rows)
         return f"Step {self.step:,}: {values}."
@@ -287,7 +287,7 @@ def _index_of_lowest(values: np.ndarray) -> int | None:
 def describe_plot(plot: LossPlot) -> str:
     """Describe the plot: current and best loss, and which reference losses are beaten."""
     step = plot.last if plot.shown_step is None else plot.shown_step
-    sentences = [read_step(plot, step).said]
+    sentences = [read_step(plot, step).sentence]
     first = [line for line in plot.lines if line.name == plot.lines[-1].name]
     lowest = (
         (line, at) for line in reversed(first) if (at := _index_of_lowest(line.values)) is not None
@@ -301,5 +301,5 @@ def describe_plot(plot: LossPlot) -> str:
             f"{format_number(one.loss, LOSS_DECIMALS)}."
             for one in plot.reference_losses
         ]
-    sentences += [f"The loss is {each.words}." for each in plot.loss_gaps]
+    sentences += [f"The loss is {each.description}." for each in plot.loss_gaps]
     return " ".join([*sentences, *plot.notices])

@@ -94,7 +94,7 @@ POLL_INTERVAL_MS = 2000
 class RunController(QObject):
     """Opens, overlays, renames and deletes runs; asks before one is interrupted or lost."""
 
-    said = Signal(str)
+    messageReported = Signal(str)
     failed = Signal(str)
     settingsRequested = Signal()
     changed = Signal()
@@ -188,7 +188,7 @@ class RunController(QObject):
         try:
             self._lab.leave(goes_on)
         except InputError as refused:
-            self.said.emit(refused.sentence)
+            self.messageReported.emit(refused.sentence)
         else:
             then()
 
@@ -204,8 +204,8 @@ class RunController(QObject):
         ask_for_folder(self._window, "Open run folder", self._lab.home, self.open)
 
     def open_selected(self) -> None:
-        if self._pane.chosen:
-            self.open_name(self._pane.chosen)
+        if self._pane.selected_run:
+            self.open_name(self._pane.selected_run)
 
     def open_name(self, name: str) -> None:
         self.open(self._lab.home / name)
@@ -224,7 +224,7 @@ class RunController(QObject):
             try:
                 RunFolder(path).read_metadata()
             except InputError as error:
-                self.said.emit(error.sentence)
+                self.messageReported.emit(error.sentence)
                 return
         self.leave(partial(self._lab.open, path))
 
@@ -252,7 +252,7 @@ class RunController(QObject):
         if name in self._pending_overlays:
             self._pending_overlays.discard(name)
             if isinstance(losses, InputError):
-                self.said.emit(losses.sentence)
+                self.messageReported.emit(losses.sentence)
             else:
                 self.overlaid_runs[name] = losses
             self.changed.emit()
@@ -282,12 +282,12 @@ class RunController(QObject):
             elif name in self._pending_overlays:
                 self._pending_overlays = self._pending_overlays - {name} | {other.strip()}
         except InputError as refused:
-            self.said.emit(refused.sentence)
+            self.messageReported.emit(refused.sentence)
         self.refresh_runs()
 
     def delete(self) -> None:
         """Ask whether to delete the selected run."""
-        name = self._pane.chosen
+        name = self._pane.selected_run
         if name:
             ask_delete_run(self._window, name, partial(self.delete_run, name))
 
@@ -296,7 +296,7 @@ class RunController(QObject):
         try:
             self._check_unused(folder, "deleted")
         except InputError as refused:
-            self.said.emit(refused.sentence)
+            self.messageReported.emit(refused.sentence)
         else:
             self._pending_deletions.append(folder)
             self._delete_next()
@@ -309,7 +309,7 @@ class RunController(QObject):
     def _on_deleted(self, refused: Exception | None) -> None:
         self._pending_deletions.pop(0)
         if isinstance(refused, InputError):
-            self.said.emit(refused.sentence)
+            self.messageReported.emit(refused.sentence)
         elif refused:
             self._report_bug(refused)
         self._delete_next()

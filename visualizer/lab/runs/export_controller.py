@@ -33,14 +33,14 @@ FILM_FORMATS = tuple(
 class RunExportController(QObject):
     """Asks for a file and writes it in the background."""
 
-    said = Signal(str)
+    messageReported = Signal(str)
 
     def __init__(self, lab: LabStateController, window: QWidget) -> None:
         super().__init__(window)
         self._lab, self._window = lab, window
         self.film_controller = TrainingFilmController(lab, self)
         self.film_controller.said.connect(self._show_message)
-        self.film_controller.refused.connect(self.said)
+        self.film_controller.refused.connect(self.messageReported)
         self.film_controller.progressReported.connect(self._show_progress)
         self.progress = ExportProgressController(self.film_controller, self)
         self.colouring = ColourOptions()
@@ -78,14 +78,14 @@ class RunExportController(QObject):
         self.film_controller.film(Path(name), settings)
 
     def _on_saved(self, path: Path, message: Message) -> None:
-        self.said.emit(message.values.get("sentence") or f"Weights saved to {path}.")
+        self.messageReported.emit(message.values.get("sentence") or f"Weights saved to {path}.")
 
     def _show_message(self, sentence: str, _: int) -> None:
-        self.said.emit(sentence)
+        self.messageReported.emit(sentence)
 
     def _show_progress(self, done: int, of: int) -> None:
         what = CLOSING_NOTICE if self.progress.is_closing else "Saving animation"
-        self.said.emit(f"{what}: {done:,} of {of:,}")
+        self.messageReported.emit(f"{what}: {done:,} of {of:,}")
 
     def close(self) -> None:
         """Stop the thread; no film is being written."""

@@ -102,21 +102,21 @@ class RunNotices(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.said, self.copy = PlainLabel(), QPushButton("Copy details")
-        self.said.setProperty("role", "notice")
-        self.said.setWordWrap(True)
-        self.copy.clicked.connect(self._copy_details)
+        self.label, self.copy_button = PlainLabel(), QPushButton("Copy details")
+        self.label.setProperty("role", "notice")
+        self.label.setWordWrap(True)
+        self.copy_button.clicked.connect(self._copy_details)
         self._details = ""
         row = row_layout(self, (0, 0, 16, 0))
-        row.addWidget(self.said, 1)
-        row.addWidget(self.copy)
+        row.addWidget(self.label, 1)
+        row.addWidget(self.copy_button)
 
     def show_notices(self, notices: tuple[str, ...], failure: RunFailure | None) -> None:
         """Show the failure and then the notices."""
         sentences = (*([failure.sentence] if failure else []), *notices)
         self._details = failure.details if failure else ""
-        self.said.setText("\n".join(sentences))
-        self.copy.setVisible(bool(self._details))
+        self.label.setText("\n".join(sentences))
+        self.copy_button.setVisible(bool(self._details))
         self.setVisible(bool(sentences))
 
     def _copy_details(self) -> None:

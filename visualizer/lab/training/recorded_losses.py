@@ -73,7 +73,7 @@ class GrowingArray:
         room.used = end
         return GrowingArray(room, end)
 
-    def until(self, length: int) -> GrowingArray:
+    def truncated(self, length: int) -> GrowingArray:
         """Return the first `length` numbers."""
         return GrowingArray(self._buffer, length)
 
@@ -210,7 +210,7 @@ def _append_columns(
         columns = [column[stays] for column in columns]
     kept = int(np.searchsorted(steps, columns[0][0]))
     grown = (
-        part.until(kept).extended(column) for part, column in zip(before, columns, strict=True)
+        part.truncated(kept).extended(column) for part, column in zip(before, columns, strict=True)
     )
     return tuple(grown), kept == len(steps)
 

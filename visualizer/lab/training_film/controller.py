@@ -130,7 +130,7 @@ class TrainingFilmController(QObject):
             self._exporter.report(convert_memory_error(error))
 
     def _add_reading(self, message: Message) -> None:
-        if message.says != "refused":
+        if message.kind != "refused":
             self._readings.append(ProbeResult.of(message))
             if len(self._readings) == 1:
                 self._thin_steps(self._readings[0].nbytes)

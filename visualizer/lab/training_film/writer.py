@@ -192,7 +192,7 @@ class TrainingFilmFrames(Struct, frozen=True, eq=False):
         under = self.top + self.layout.height * self.scale_factor + SPACING_PX
         painter.setFont(scaled_font(14))
         painter.setPen(QColor(theme.ink))
-        painter.drawText(QPointF(MARGIN, under + font_metrics(14).ascent()), scrub.said)
+        painter.drawText(QPointF(MARGIN, under + font_metrics(14).ascent()), scrub.description)
         painter.translate(MARGIN, under + line + SPACING_PX)
         SnapshotAxis(scrub, settings.width - 2 * MARGIN).paint(painter, theme)
         painter.end()

@@ -60,7 +60,7 @@ class Corpus(Struct, frozen=True, eq=False, dict=True):
     text: str
     notices: tuple[str, ...] = ()
 
-    def batch(
+    def sample_batch(
         self, split: CorpusSplit, count: int, block: int, generator: np.random.Generator
     ) -> np.ndarray:
         """Sample blocks with the next token after each: int64 [count, block + 1].
