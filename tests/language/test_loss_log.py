@@ -131,7 +131,7 @@ def test_rows_that_could_not_be_removed_are_removed_the_next_time(
     place = ContainedFile.at(tmp_path / "losses.csv")
     place.path.write_text(text_of(MANY_ROWS[:6]))
     log = LossLog(place)
-    log.read(until=MANY_ROWS[4].step)
+    log.read(end_step=MANY_ROWS[4].step)
 
     def full(*_: object) -> NoReturn:
         raise OSError(28, "No space left on device")

@@ -223,7 +223,7 @@ class LabStateController(QObject):
             self._pending_messages.append(("run", {}))
         self._open_run(replace(self.run, phase=RunPhase.OPENING))
 
-    def leave(self, goes_on: bool = False) -> None:
+    def leave(self, continues: bool = False) -> None:
         """Close the run: it stops with a checkpoint, or continues in the background.
 
         Raises
@@ -233,8 +233,8 @@ class LabStateController(QObject):
         """
         training, run = self.training, self.run
         if run and run.phase is RunPhase.WAITING:
-            self._background_watcher.stop_waiting(goes_on, self.command)
-        if run and goes_on:
+            self._background_watcher.stop_waiting(continues, self.command)
+        if run and continues:
             self._continue_in_background(run, training)
         for kind, values in self._pending_messages:
             if training and kind == "lengthen":
@@ -246,7 +246,7 @@ class LabStateController(QObject):
         self._pending_messages, self._replies = [], {}
         self.refused, self.view, self._is_starting = None, LabView(), False
         if training:
-            training.stopped_run = run.folder if run and not goes_on else None
+            training.stopped_run = run.folder if run and not continues else None
             training.end()
         self.changed.emit()
 

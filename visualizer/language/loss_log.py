@@ -138,7 +138,7 @@ class LossLog:
         self._new_content: bytes | None = None
         """Content to be written by `begin`; None if the file already has it."""
 
-    def read(self, until: int) -> list[LossRow]:
+    def read(self, end_step: int) -> list[LossRow]:
         """Return the rows before a step; the file is unchanged until `begin`.
 
         Raises
@@ -148,7 +148,7 @@ class LossLog:
         """
         content, is_shared = self._read_content()
         lines = content.decode("utf-8", "replace").splitlines(keepends=True)
-        rows = [row for row in parse_rows(lines) if row.step < until]
+        rows = [row for row in parse_rows(lines) if row.step < end_step]
         whole = "".join([f"{CSV_HEADER}\n", *lines[1 : len(rows) + 1]]).encode()
         self._new_content = whole if is_shared or content != whole else None
         return rows
@@ -178,7 +178,7 @@ class LossLog:
             # Only after the write, so that it is retried if the disk was full.
             self._new_content = None
 
-    def cut(self, until: int) -> None:
+    def cut(self, end_step: int) -> None:
         """Remove the rows of a step and all later steps.
 
         Raises
@@ -186,8 +186,8 @@ class LossLog:
         InputError
             If the file cannot be read or written.
         """
-        self._pending = [row for row in self._pending if row.step < until]
-        self.read(until)
+        self._pending = [row for row in self._pending if row.step < end_step]
+        self.read(end_step)
         self.begin()
 
     def add(self, row: LossRow) -> None:

@@ -74,7 +74,7 @@ class DistributedProcessGroup:
         self.signal_status = 0
         """Exit status requested by a signal to one of the processes, known to all; else 0."""
         self._own_signal_status = 0
-        self._is_parted = False
+        self._is_disconnected = False
 
     @property
     def is_leader(self) -> bool:
@@ -186,14 +186,14 @@ class DistributedProcessGroup:
         LostProcessError
             If the connection to another process ends.
         """
-        self._is_parted = True
+        self._is_disconnected = True
         try:
             yield
         except RuntimeError as error:
             if is_out_of_memory(error) or not _is_connection_error(error):
                 raise
             raise LostProcessError from error
-        self._is_parted = False
+        self._is_disconnected = False
 
     def send_bytes(self, content: bytes) -> None:
         """Send bytes from the first process to all others, which know their number."""
@@ -222,7 +222,7 @@ class DistributedProcessGroup:
 
         Processes that wait in the middle of a step notice when this process ends.
         """
-        if not self._is_parted:
+        if not self._is_disconnected:
             with suppress(LostProcessError), self.execute_in_all(ProcessOrder.END, status):
                 distributed.all_reduce(torch.zeros(1))
 

@@ -121,9 +121,9 @@ def metadata_from_json(values: object) -> RunMetadata:
         check_settings(about.settings)
     except InputError as refused:
         raise DamagedError(f"has invalid training settings: {refused.sentence}") from refused
-    for holds, what in _validity_checks(about):
-        if not holds:
-            raise DamagedError(f"has {what}.")
+    for is_met, problem in _validity_checks(about):
+        if not is_met:
+            raise DamagedError(f"has {problem}.")
     return about
 
 

@@ -103,7 +103,7 @@ class Trainer:
     Parameters
     ----------
     settings : TrainingSettings
-        Valid settings; see `visualizer.language.training_settings.check`.
+        Valid settings; see `check_settings`.
     corpus : Corpus
         The training and validation data.
     """

@@ -63,12 +63,12 @@ def bigram_loss(corpus: Corpus) -> float:
         key=lambda tried: _leave_one_out_likelihood(pairs, counts, before, shares, tried),
     )
     validation_pairs = _pair_codes(validation, vocabulary)
-    places = np.minimum(np.searchsorted(pairs, validation_pairs), len(pairs) - 1)
-    seen = np.where(pairs[places] == validation_pairs, counts[places], 0)
-    mixed = (seen + strength * shares[_next_tokens(validation)]) / (
+    indices = np.minimum(np.searchsorted(pairs, validation_pairs), len(pairs) - 1)
+    seen = np.where(pairs[indices] == validation_pairs, counts[indices], 0)
+    interpolated = (seen + strength * shares[_next_tokens(validation)]) / (
         before[_first_tokens(validation)] + strength
     )
-    return float(-np.log(mixed).mean(dtype=np.float64))
+    return float(-np.log(interpolated).mean(dtype=np.float64))
 
 
 def _unigram_frequencies(corpus: Corpus) -> np.ndarray:
@@ -82,8 +82,8 @@ def _leave_one_out_likelihood(
 ) -> float:
     """Return the leave-one-out log-likelihood of all pairs, in nats."""
     first, then = np.divmod(pairs, len(shares))
-    mixed = (counts - 1 + strength * shares[then]) / (before[first] - 1 + strength)
-    return float((counts * np.log(mixed)).sum(dtype=np.float64))
+    interpolated = (counts - 1 + strength * shares[then]) / (before[first] - 1 + strength)
+    return float((counts * np.log(interpolated)).sum(dtype=np.float64))
 
 
 def _count_pairs(pairs: np.ndarray, vocabulary: int) -> tuple[np.ndarray, np.ndarray]:
@@ -240,7 +240,7 @@ class TrainingRun:
         rows = self._loss_log.read(self.settings.steps + 1 if is_over else self.step)
         self._rows = [row for row in rows if self.state.final is None or row.step < self.step]
         self._saved_at = time.monotonic()
-        self._save_s = self._slowest_s = 0.0
+        self._save_s = self._slowest_step_s = 0.0
 
     def begin(self) -> None:
         """Remove snapshots and losses after the current step, before training continues.
@@ -345,14 +345,15 @@ class TrainingRun:
         if self.is_done:
             self._finish_training()
         else:
-            self._slowest_s = max(self._slowest_s, time.perf_counter() - began)
+            self._slowest_step_s = max(self._slowest_step_s, time.perf_counter() - began)
             if self._is_checkpoint_due():
                 self.save()
 
     def _is_checkpoint_due(self) -> bool:
         """Whether the checkpoint would be too old if it were replaced one step later."""
         oldest = max(CHECKPOINT_INTERVAL_S, CHECKPOINT_TIME_FACTOR * self._save_s)
-        ahead = min(self._slowest_s + self._save_s, oldest / 2)  # the first step may be very slow
+        # The first step may be very slow.
+        ahead = min(self._slowest_step_s + self._save_s, oldest / 2)
         return time.monotonic() - self._saved_at + ahead >= oldest
 
     def save(self) -> None:

@@ -258,15 +258,15 @@ class TrainingServer:
         The other program continues a run that was training, but not one that was paused.
         """
         self._stop_checked_at = time.monotonic()
-        if not (self.opened and self.opened.is_locked and _try_exists(self.opened.folder.stop)):
+        if not (self.opened and self.opened.is_locked and _is_found(self.opened.folder.stop)):
             return
         running, stop, trains = self.opened.running, self.opened.folder.stop, self.is_training
         self._save_if_needed(self._resume_message())
-        if not (_try_remove(stop) if trains else _try_exists(stop)):  # the request was withdrawn
+        if not (_try_remove(stop) if trains else _is_found(stop)):  # the request was withdrawn
             if running:
                 running.retry_notice = RETRY_NOTICE
             return
-        self._close_run(has_rested=not trains)
+        self._close_run(was_idle=not trains)
 
     def report_progress(self) -> None:
         """Send the progress, with the rows measured since the last report."""
@@ -322,19 +322,19 @@ class TrainingServer:
             self._save_if_needed(self._resume_message())
             self._close_run()
 
-    def _close_run(self, *, has_rested: bool = False) -> None:
+    def _close_run(self, *, was_idle: bool = False) -> None:
         self.is_ended = True
         if self.state in {"running", "paused"}:
             self.state = "stopped"
         self.report_progress()
         if self.opened:
-            self._remove_requests(self.opened, has_rested)
+            self._remove_requests(self.opened, was_idle)
             self.opened.close()
 
-    def _remove_requests(self, opened: OpenRun, has_rested: bool) -> None:
+    def _remove_requests(self, opened: OpenRun, was_idle: bool) -> None:
         """Remove the request files of this process, or record that it was not training."""
         with suppress(OSError):
-            if has_rested:
+            if was_idle:
                 opened.folder.stop.append(IDLE_STOP_CONTENT)
             elif opened.is_locked:
                 opened.folder.stop.unlink(missing_ok=True)
@@ -368,7 +368,7 @@ def _newest_model(opened: OpenRun) -> tuple[LanguageModel | None, int]:
     return None, 0
 
 
-def _try_exists(file: ContainedFile) -> bool:
+def _is_found(file: ContainedFile) -> bool:
     with suppress(OSError):  # the folder may be unreadable at the moment
         return file.exists()
     return False

@@ -322,11 +322,9 @@ class LossChart:
         readout.setZValue(ABOVE + 2)
         self.view.addItem(readout)
         wide = readout.boundingRect().width()
-        left = (
-            at + READOUT_DISTANCE_PX
-            if at + READOUT_DISTANCE_PX + wide <= self.view.width() - 2
-            else at - READOUT_DISTANCE_PX - wide
-        )
+        left = at + READOUT_DISTANCE_PX
+        if left + wide > self.view.width() - 2:
+            left = at - READOUT_DISTANCE_PX - wide
         readout.setPos(max(left, 2), self.inner.top() + 4)
         self._hover_items, self.readout_item = [across, rings, readout], readout
 

@@ -45,9 +45,9 @@ class LossPlotController(QObject):
         losses = run.losses if run else None
         stops = (*run.snapshots, run.step) if run else ()
         shown_step = self._lab.view.step
-        made_of = (losses, tuple(overlaid.items()), shown_step, stops, self.options)
-        if made_of != self._plot_inputs:
-            self._plot_inputs = made_of
+        inputs = (losses, tuple(overlaid.items()), shown_step, stops, self.options)
+        if inputs != self._plot_inputs:
+            self._plot_inputs = inputs
             own = [LossCurve(run.name, run.losses)] if run else []
             others = [
                 LossCurve(name, one, colour)
@@ -77,9 +77,9 @@ class LossPlotController(QObject):
 
     def toggle_axis_scale(self, axis: str) -> None:
         """Toggle an axis between linear and logarithmic."""
-        turned = AxisScale.LINEAR if getattr(self.options, axis) is AxisScale.LOG else AxisScale.LOG
-        self.set_options(replace(self.options, losses=turned) if axis == "losses"
-                    else replace(self.options, steps=turned))  # fmt: skip
+        is_log = getattr(self.options, axis) is AxisScale.LOG
+        scale = AxisScale.LINEAR if is_log else AxisScale.LOG
+        self.set_options(replace(self.options, **{axis: scale}))
 
     def change_smoothing(self, by: int) -> None:
         """Increase or decrease the smoothing of the losses."""

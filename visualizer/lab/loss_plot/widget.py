@@ -244,10 +244,9 @@ AXIS_LABELS = {"losses": "Log loss", "steps": "Log steps"}
 
 def with_smoothing_changed(options: PlotOptions, by: int) -> PlotOptions:
     """Return options that are smoothed by this many more steps, within the limits."""
-    at = SMOOTHING_STRENGTHS.index(options.smoothing) + by
-    return replace(
-        options, smoothing=SMOOTHING_STRENGTHS[min(max(at, 0), len(SMOOTHING_STRENGTHS) - 1)]
-    )
+    index = SMOOTHING_STRENGTHS.index(options.smoothing) + by
+    index = min(max(index, 0), len(SMOOTHING_STRENGTHS) - 1)
+    return replace(options, smoothing=SMOOTHING_STRENGTHS[index])
 
 
 class PlotPane(QWidget):

@@ -34,7 +34,7 @@ def ask_stop_training(
     name: str,
     lost: str,
     stop: Callable[[], object],
-    go_on: Callable[[], object],
+    keep_training: Callable[[], object],
 ) -> None:
     """Ask whether training stops or continues in the background, replacing an open dialog.
 
@@ -50,7 +50,7 @@ def ask_stop_training(
     )
     stop_button = box.addButton("&Stop", QMessageBox.ButtonRole.AcceptRole)
     stop_button.clicked.connect(stop)
-    _open_dialog(box, "&Keep training", go_on)
+    _open_dialog(box, "&Keep training", keep_training)
     box.setDefaultButton(stop_button)
 
 
@@ -174,19 +174,19 @@ class RunController(QObject):
         if run is None or lab.is_safe_to_close:
             self._leave_and_continue(False, then)
             return True
-        stop, go_on = (
-            partial(self._leave_and_continue, goes_on, then) for goes_on in (False, True)
+        stop, keep_training = (
+            partial(self._leave_and_continue, continues, then) for continues in (False, True)
         )
         lost = _lost_steps_message(run.folder) if lab.is_unsaved else ""
         if lab.is_training:
-            ask_stop_training(self._window, run.name, lost, stop, go_on)
+            ask_stop_training(self._window, run.name, lost, stop, keep_training)
         else:
             ask_close_run(self._window, run.name, lost, stop)
         return False
 
-    def _leave_and_continue(self, goes_on: bool, then: Callable[[], object], *_: object) -> None:
+    def _leave_and_continue(self, continues: bool, then: Callable[[], object], *_: object) -> None:
         try:
-            self._lab.leave(goes_on)
+            self._lab.leave(continues)
         except InputError as refused:
             self.messageReported.emit(refused.sentence)
         else:
@@ -244,8 +244,8 @@ class RunController(QObject):
         """Read the next losses on a worker thread, which takes seconds for a long run."""
         if self._pending_overlays and not self._worker.is_working:
             folder = self._lab.home / min(self._pending_overlays)
-            rest = partial(_yield_to_window, self._is_closed)
-            self._worker.ask(partial(_read_losses, folder, rest))
+            pause = partial(_yield_to_window, self._is_closed)
+            self._worker.ask(partial(_read_losses, folder, pause))
 
     def _on_losses(self, answer: tuple[str, LossHistory | InputError]) -> None:
         name, losses = answer
@@ -345,8 +345,8 @@ def _delete_all(folders: tuple[Path, ...]) -> None:
             store.delete_run(folder)
 
 
-def _read_losses(folder: Path, rest: Callable[[], None]) -> tuple[str, LossHistory | InputError]:
+def _read_losses(folder: Path, pause: Callable[[], None]) -> tuple[str, LossHistory | InputError]:
     try:
-        return folder.name, store.read_losses(folder, rest)
+        return folder.name, store.read_losses(folder, pause)
     except InputError as refused:
         return folder.name, refused

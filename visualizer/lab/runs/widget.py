@@ -114,8 +114,8 @@ class RunsPane(QWidget):
         self,
         runs: Iterable[StoredRun],
         overlaid: frozenset[str],
-        at_work: frozenset[str],
-        present: str,
+        training: frozenset[str],
+        open_run: str,
     ) -> None:
         """Show the list; the open run is bold, and always in the plot.
 
@@ -123,9 +123,9 @@ class RunsPane(QWidget):
         their last training. They come first, sorted by name, because they would otherwise swap
         places with every step.
         """
-        ordered = sorted(runs, key=lambda run: (0, run.name) if run.name in at_work else (1, ""))
+        ordered = sorted(runs, key=lambda run: (0, run.name) if run.name in training else (1, ""))
         self._rows = tuple(
-            _make_row(run, run.name in overlaid, run.name in at_work, run.name == present)
+            _create_row(run, run.name in overlaid, run.name in training, run.name == open_run)
             for run in ordered
         )
         self._show_rows()
@@ -139,7 +139,7 @@ class RunsPane(QWidget):
         place = scroll_bar.value()
         with QSignalBlocker(self.list):
             self.list.clear()
-            self.list.addTopLevelItems([_make_item(row) for row in self._rows])
+            self.list.addTopLevelItems([_create_item(row) for row in self._rows])
             self.select_run(chosen)  # this scrolls to it
         scroll_bar.setValue(place)
         self.hint.setText(OVERLAY_TOOLTIP if self._rows else EMPTY_MESSAGE)
@@ -162,16 +162,16 @@ class RunsPane(QWidget):
             self.overlayToggled.emit(name, item.checkState(0) is Qt.CheckState.Checked)
 
 
-def _make_row(run: StoredRun, is_overlaid: bool, is_at_work: bool, is_present: bool) -> RunRow:
-    if is_at_work:
-        return RunRow(run.name, "training", TRAINING_TOOLTIP, is_overlaid, is_present)
+def _create_row(run: StoredRun, is_overlaid: bool, is_training: bool, is_open: bool) -> RunRow:
+    if is_training:
+        return RunRow(run.name, "training", TRAINING_TOOLTIP, is_overlaid, is_open)
     when = datetime.fromtimestamp(run.changed)
     is_today = when.date() == datetime.now().date()
-    went_on = format_time(when) if is_today else format_date(when)
-    return RunRow(run.name, went_on, format_date_and_time(when), is_overlaid, is_present)
+    last_trained = format_time(when) if is_today else format_date(when)
+    return RunRow(run.name, last_trained, format_date_and_time(when), is_overlaid, is_open)
 
 
-def _make_item(row: RunRow) -> QTreeWidgetItem:
+def _create_item(row: RunRow) -> QTreeWidgetItem:
     item = QTreeWidgetItem([row.name, row.last_trained])
     item.setToolTip(0, plain_tooltip(row.name))
     item.setToolTip(1, plain_tooltip(row.tooltip))

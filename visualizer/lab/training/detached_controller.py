@@ -191,7 +191,7 @@ class BackgroundTrainingWatcher(QObject):
     def stop(self) -> None:
         self._poll_timer.stop()
 
-    def stop_waiting(self, goes_on: bool, command: Sequence[str]) -> None:
+    def stop_waiting(self, continues: bool, command: Sequence[str]) -> None:
         """Stop waiting: the training stops, or continues although it was asked to stop.
 
         Raises
@@ -200,7 +200,7 @@ class BackgroundTrainingWatcher(QObject):
             With the field ``folder``, if it cannot continue.
         """
         assert self._folder
-        if not goes_on:
+        if not continues:
             withdraw_order(self._folder)  # for a process that has not locked the run yet
             self._request_stop()
         elif self._was_held and not _withdraw_stop_request(self._folder):

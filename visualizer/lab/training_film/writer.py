@@ -298,15 +298,11 @@ def film_format(path: Path) -> ExportFormat:
     InputError
         If it is not a film format, or cannot be written here.
     """
-    known, films = (
-        format_of(path.name),
-        tuple(one for one in FORMATS if one.kind is FormatKind.FILM),
-    )
-    if known not in films:
-        raise InputError(
-            "export",
-            f"“{path.suffix}” is not a supported animation format. Use {list_suffixes(films)}.",
-        )
-    if missing := unavailable_reason(known.suffix):
-        raise InputError(MISSING_PACKAGE, missing)
-    return known
+    found = format_of(path.name)
+    films = tuple(one for one in FORMATS if one.kind is FormatKind.FILM)
+    if found not in films:
+        sentence = f"“{path.suffix}” is not a supported animation format."
+        raise InputError("export", f"{sentence} Use {list_suffixes(films)}.")
+    if reason := unavailable_reason(found.suffix):
+        raise InputError(MISSING_PACKAGE, reason)
+    return found
