@@ -98,7 +98,7 @@ def test_the_names_of_runs_are_plain(student: Student) -> None:
 def test_what_goes_wrong_and_what_is_asked_is_plain(student: Student) -> None:
     window = student.window
     window.notices.show_notices((FILE,), RunFailure(BOLD, FILE))
-    window.bar.line.show_text(BOLD)
+    window.bar.progress_label.show_text(BOLD)
     window.facts.setText(FILE)
     window.probe_problem.setText(BOLD)
     window.statusBar().showMessage(FILE)

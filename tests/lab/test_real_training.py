@@ -62,7 +62,7 @@ def test_a_layer_is_opened_with_the_numbers_of_the_model(real: Student) -> None:
     opened: list[SavedDocument] = []
     real.window.layerOpened.connect(opened.append)
     panel = real.window.training_views_controller.panel.board.columns[1][1]  # layer 2, head 2
-    real.window.training_views_controller.pin(cell_at(panel, 3, 2))
+    real.window.training_views_controller.pin_cell(cell_at(panel, 3, 2))
     real.press(Qt.Key.Key_E)
     real.until(lambda: bool(opened))
     document, view = opened[0].document, opened[0].view

@@ -101,8 +101,8 @@ def test_what_a_run_says_after_another_was_begun_is_not_heard(watching: Student)
     lab = watching.window.lab
     former = lab.training
     assert former
-    lab.leave()
-    lab.toggle()
+    lab.close_run()
+    lab.toggle_training()
     assert lab.training is not former
     former.messageReceived.emit(Message("failed", {"sentence": "Too late."}, {}))
     assert lab.run

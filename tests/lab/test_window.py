@@ -102,8 +102,8 @@ def test_more_steps_can_follow(student: Student) -> None:
     student.click("toggle")
     student.until_said("Done")
     assert not student.window.bar.buttons["toggle"].isEnabled()
-    student.window.bar.more.selectAll()
-    QTest.keyClicks(student.window.bar.more, "50")
+    student.window.bar.more_steps_box.selectAll()
+    QTest.keyClicks(student.window.bar.more_steps_box, "50")
     student.click("more")
     student.until_said("step 80 of 80")
     student.until_said("Done")
@@ -136,8 +136,8 @@ def test_more_steps_of_a_run_that_was_stopped_are_known_once_it_is_open(student:
     student.until_said("Done")
     student.click("stop")
     student.until_said("Stopped")
-    student.window.bar.more.selectAll()
-    QTest.keyClicks(student.window.bar.more, "100000")
+    student.window.bar.more_steps_box.selectAll()
+    QTest.keyClicks(student.window.bar.more_steps_box, "100000")
     student.click("more")
     student.until(lambda: student.button == "Pause")
     assert "of 100,030" in student.line
@@ -152,8 +152,8 @@ def test_no_more_steps_follow_than_a_run_may_have(student: Student) -> None:
     student.type("steps", "30")
     student.click("toggle")
     student.until_said("Done")
-    student.window.bar.more.selectAll()
-    QTest.keyClicks(student.window.bar.more, "10000000")
+    student.window.bar.more_steps_box.selectAll()
+    QTest.keyClicks(student.window.bar.more_steps_box, "10000000")
     student.click("more")
     student.until_said("of 10,000,000")
     student.click("stop")
@@ -731,7 +731,7 @@ def test_more_steps_of_a_run_that_is_being_opened_are_not_lost_when_it_is_left(
     assert lab.run
     assert lab.run.phase is RunPhase.OPENING
     lab.change_setting("steps", 60)
-    lab.leave()
+    lab.close_run()
     end_of_all(student)
     assert RunFolder(done).read_metadata().settings.steps == 60
 
@@ -993,7 +993,7 @@ def test_losses_that_are_laid_over_are_read_beside_the_window(
     monkeypatch.setattr(store, "read_losses", reading)
     names = {"copy", "repeat-attention-only-1"}
     for name in names:
-        run_controller.overlay(name, True)
+        run_controller.set_overlaid(name, True)
     assert run_controller.overlaid_names == names
     assert run_controller.overlaid_runs == {}
     student.until(lambda: run_controller.overlaid_runs.keys() == names)
@@ -1017,9 +1017,9 @@ def test_losses_that_are_no_longer_wanted_when_they_arrive_are_not_shown(
     arrived: list[object] = []
     for worker in run_controller.findChildren(NewestRequestWorker):
         worker.answered.connect(arrived.append)
-    run_controller.overlay(name, True)
+    run_controller.set_overlaid(name, True)
     assert begun.wait(10)
-    run_controller.overlay(name, False)
+    run_controller.set_overlaid(name, False)
     goes_on.set()
     student.until(lambda: bool(arrived))
     QApplication.processEvents()
@@ -1040,7 +1040,7 @@ def test_closing_waits_for_no_long_reading(
             rest()
 
     monkeypatch.setattr(store, "read_losses", reading)
-    run_controller.overlay("repeat-attention-only-1", True)
+    run_controller.set_overlaid("repeat-attention-only-1", True)
     assert begun.wait(10)
     workers = run_controller.findChildren(NewestRequestWorker)
     assert workers

@@ -142,17 +142,17 @@ def test_rows_that_could_not_be_removed_are_removed_the_next_time(
             log.begin()
     log.begin()
     for row in MANY_ROWS[4:6]:
-        log.add(row)
+        log.add_row(row)
     log.flush()
     assert_same(read(place.path.read_text()), MANY_ROWS[:6])
 
 
 def test_what_was_written_is_not_written_again(tmp_path: Path) -> None:
     log = LossLog(ContainedFile.at(tmp_path / "losses.csv"))
-    log.cut(0)
+    log.remove_rows_from(0)
     for start in (0, 2, 4):
         for row in MANY_ROWS[start : start + 2]:
-            log.add(row)
+            log.add_row(row)
         log.flush()
         log.flush()
     assert_same(read((tmp_path / "losses.csv").read_text()), MANY_ROWS[:6])

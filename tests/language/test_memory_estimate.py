@@ -165,7 +165,7 @@ def test_nothing_is_begun_that_does_not_fit(tmp_path: Path, machine: Machine) ->
     again = OpenRun(RunFolder(tmp_path / "kept"))  # what is there can be read all the same
     assert again.running is None
     assert "is available" in again.lock_error
-    assert again.model(3)[1] == 3
+    assert again.model_at(3)[1] == 3
     again.close()
 
 

@@ -167,12 +167,12 @@ def test_snapshots_are_read_as_the_model_was(tmp_path: Path) -> None:
         seen[opened.running.step] = opened.running.trainer.evaluate(CorpusSplit.VALIDATION, 2)
         opened.running.advance()
     for step, expected in seen.items():
-        model, found = opened.model(step)
+        model, found = opened.model_at(step)
         assert found == step
         opened.running.trainer.model = model
         assert opened.running.trainer.evaluate(CorpusSplit.VALIDATION, 2) == expected
     with pytest.raises(InputError, match=r"There is no snapshot of step 99\."):
-        opened.model(99)
+        opened.model_at(99)
     opened.close()
 
 
@@ -196,7 +196,7 @@ def made_longer(tmp_path: Path) -> OpenRun:
     opened = begun(tmp_path / "run", steps=25)
     finish(opened)
     assert opened.running
-    opened.running.lengthen(40)
+    opened.running.set_steps(40)
     return opened
 
 
@@ -222,10 +222,10 @@ def test_a_run_that_cannot_be_made_longer_is_as_it_was(
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", full)
         with pytest.raises(InputError, match="No space left"):
-            running.lengthen(40)
+            running.set_steps(40)
     assert (running.is_done, running.settings.steps) == (True, 30)
     assert running.state.final
-    running.lengthen(40)
+    running.set_steps(40)
     finish(opened)
     opened.close()
     assert [row[0] for row in losses(tmp_path / "run")] == list(range(41))
@@ -264,7 +264,7 @@ def test_a_rate_that_is_too_large_is_named_and_the_model_goes_back(
     assert f"was restored to step {good:,}" in said.value.sentence
     first = losses(tmp_path / "run")[0][1]
     assert running.trainer.evaluate(CorpusSplit.VALIDATION, 8) < 2 * first
-    assert opened.model(None)[1] == good
+    assert opened.model_at(None)[1] == good
     whole = losses(tmp_path / "run")
     assert whole[-1][0] > good  # how it went wrong can still be seen
     opened.close()
@@ -426,7 +426,7 @@ def test_without_its_text_a_run_can_be_read(tmp_path: Path) -> None:
     again = OpenRun(RunFolder(tmp_path / "run"))
     assert again.running is None
     assert "has changed since training started" in again.lock_error
-    assert again.model(None)[1] == 4
+    assert again.model_at(None)[1] == 4
     again.close()
 
 
@@ -451,10 +451,10 @@ def test_the_last_model_of_a_run_without_its_text_is_that_of_its_checkpoint(tmp_
     kept = again.snapshots()
     assert 29 not in kept
     for _ in range(2):
-        model, step = again.model(None)
+        model, step = again.model_at(None)
         assert step == 29
         assert all(torch.equal(expected[name], one) for name, one in model.state_dict().items())
-        assert again.model(kept[-1])[1] == kept[-1]
+        assert again.model_at(kept[-1])[1] == kept[-1]
     again.close()
 
 
@@ -462,11 +462,11 @@ def test_where_the_checkpoint_cannot_be_read_the_last_snapshot_is(tmp_path: Path
     opened = without_its_text(tmp_path)
     opened.folder.checkpoint.path.write_bytes(b"damaged")
     again = OpenRun(RunFolder(tmp_path / "run"), is_held=False)
-    assert again.model(None)[1] == again.snapshots()[-1]
+    assert again.model_at(None)[1] == again.snapshots()[-1]
     for step in again.snapshots():
         again.folder.snapshot(step).path.unlink()
     with pytest.raises(InputError):
-        again.model(None)
+        again.model_at(None)
     again.close()
 
 
@@ -807,7 +807,7 @@ def test_what_has_come_of_a_run_is_there_when_it_is_opened_again(tmp_path: Path)
     assert (tmp_path / "run" / "losses.csv").read_bytes() == written
     assert list_runs(tmp_path) == listed  # nor has it another place among others
     assert [row.step for row in again.running.collect_rows()] == list(range(30))
-    again.running.lengthen(35)
+    again.running.set_steps(35)
     finish(again)
     assert [row[0] for row in losses(tmp_path / "run")] == list(range(36))
     again.close()
@@ -820,7 +820,7 @@ def test_a_run_cannot_be_made_so_long_that_it_is_never_opened_again(
     opened = begun(tmp_path / "run")
     assert opened.running
     with pytest.raises(InputError, match="steps cannot be"):
-        opened.running.lengthen(steps)
+        opened.running.set_steps(steps)
     assert opened.running.settings.steps == 30
     opened.close()
     OpenRun(RunFolder(tmp_path / "run")).close()
@@ -881,7 +881,7 @@ def test_a_run_that_goes_on_is_made_longer_without_reading_its_losses(
     asked: list[int] = []
     with monkeypatch.context() as patched:
         patched.setattr(LossLog, "read", lambda _, until: asked.append(until))
-        opened.running.lengthen(20)
+        opened.running.set_steps(20)
     assert asked == []
     finish(opened)
     assert [row[0] for row in losses(tmp_path / "run")] == list(range(21))

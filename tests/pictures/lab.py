@@ -48,10 +48,10 @@ def main(folder: Path, names: Collection[str]) -> None:
         window.resize(1280, 800)
         window.show()
         window.activateWindow()
-        window.lab.toggle()
+        window.lab.toggle_training()
         while not _has_formed(window):
             _pause(200)
-        window.lab.toggle()
+        window.lab.toggle_training()
         while window.lab.run and window.lab.run.phase is RunPhase.RUNNING:
             _pause(200)
         _pin_best(window)
@@ -61,7 +61,7 @@ def main(folder: Path, names: Collection[str]) -> None:
             window.grab().save(str(folder / "lab.png"))
         if "head-forming.webp" in names:
             _film(window, folder / "head-forming.webp")
-        window.lab.leave()
+        window.lab.close_run()
         window.close()
         _pause(2000)  # its process writes a checkpoint
 
@@ -103,7 +103,7 @@ def _pin_best(window: LabWindow) -> None:
     layer, head = reading.best_head
     query = 2 * len(reading.tokens) // 3
     key = int(reading.weights[layer, head, query].argmax())
-    window.training_views_controller.pin(Cell(f"layer {layer + 1}", (head, query, key)))
+    window.training_views_controller.pin_cell(Cell(f"layer {layer + 1}", (head, query, key)))
 
 
 def _pause(length_ms: int) -> None:

@@ -117,7 +117,7 @@ def lab_in_training(windows: WindowManager, qtbot: QtBot) -> LabWindow:
     lab.lab.command = FAKE
     lab.lab.change_setting("steps", 1_000_000)
     qtbot.waitUntil(lambda: lab.lab.screen.progress.can_toggle, timeout=PATIENCE_MS)
-    lab.lab.toggle()
+    lab.lab.toggle_training()
     qtbot.waitUntil(lambda: lab.lab.is_training, timeout=PATIENCE_MS)
     return lab
 

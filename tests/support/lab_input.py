@@ -100,7 +100,7 @@ class Student:
 
     @property
     def line(self) -> str:
-        return words(self.window.bar.line)
+        return words(self.window.bar.progress_label)
 
     @property
     def notices(self) -> str:

@@ -369,7 +369,7 @@ def _extend_run(running: TrainingRun, steps: int) -> None:
             f"argument --steps: must be at least {running.step:,}, the number of completed steps."
         )
         raise InputError("steps", sentence)
-    running.lengthen(steps)
+    running.set_steps(steps)
 
 
 def _start_other_processes(
@@ -416,7 +416,7 @@ def _train_until_stopped(
     while not running.is_done and not progress.asked:
         running.advance()
         now = time.monotonic()
-        speed.add(running.settings.batch * running.settings.block, now)
+        speed.add_tokens(running.settings.batch * running.settings.block, now)
         if now - reported_at > PROGRESS_INTERVAL_S:
             reported_at = now
             done, of = running.step, running.settings.steps

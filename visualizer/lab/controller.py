@@ -149,7 +149,7 @@ class LabStateController(QObject):
 
     # ------------------------------------------------------------------ training
 
-    def toggle(self) -> None:
+    def toggle_training(self) -> None:
         """Start, pause or resume, whichever applies."""
         if self.run is None:
             self._begin_run()
@@ -159,12 +159,12 @@ class LabStateController(QObject):
             self.refused = None  # retried
             self._send("run")
 
-    def step(self, count: int = 1) -> None:
+    def train_steps(self, count: int = 1) -> None:
         """Train for a number of steps, then pause."""
         if self.screen.progress.can_step:
             self._send("step", count=count)
 
-    def stop(self) -> None:
+    def stop_training(self) -> None:
         """Write a checkpoint and end the training process; the run stays open."""
         if self.training and self.run and self.screen.progress.can_stop:
             # While it opens, also cancel the pending start.
@@ -201,14 +201,14 @@ class LabStateController(QObject):
 
     # ------------------------------------------------------------------ the run
 
-    def open(self, folder: Path) -> None:
+    def open_run(self, folder: Path) -> None:
         """Open a stored run; a background training is taken over."""
         try:
             about = RunFolder(folder).read_metadata()
         except InputError as refused:
             self.show_error(refused)
             return
-        self.leave()
+        self.close_run()
         run = RunState(folder, about.settings, sample=about.sample)
         if detached_controller.is_training(folder):
             self.run = replace(run, phase=RunPhase.WAITING)
@@ -223,7 +223,7 @@ class LabStateController(QObject):
             self._pending_messages.append(("run", {}))
         self._open_run(replace(self.run, phase=RunPhase.OPENING))
 
-    def leave(self, continues: bool = False) -> None:
+    def close_run(self, continues: bool = False) -> None:
         """Close the run: it stops with a checkpoint, or continues in the background.
 
         Raises
@@ -361,7 +361,7 @@ class LabStateController(QObject):
             return
         self._is_starting = False
         if self.training and not self.training.has_opened:  # there is no run to open
-            self.leave()
+            self.close_run()
         fields = message.values
         remedy = tuple(fields["remedy"]) if fields.get("remedy") else None
         self.show_error(InputError(fields["field"], fields["sentence"], remedy))
@@ -379,7 +379,7 @@ class LabStateController(QObject):
         pending = self._take_pending_messages()
         failure = (self.run and self.run.failure) or ended.failure
         if self.run and not self.run.tokens and ended.failure:
-            self.leave()
+            self.close_run()
             self.opening_failure = failure
             self.changed.emit()
         elif self.run:

@@ -106,7 +106,7 @@ class TrainingViewsController(QObject):
     def can_sample(self) -> bool:
         return self._is_known and self._generation_controller.can_sample
 
-    def show(self, theme: Theme) -> None:
+    def show_views(self, theme: Theme) -> None:
         """Show the attention, the snapshot bar, the probe and the generation."""
         run = self._lab.run
         if (run.folder if run else None) != self._folder:
@@ -192,16 +192,16 @@ class TrainingViewsController(QObject):
 
     # ------------------------------------------------------------------ pointer and keys
 
-    def hover(self, cell: Cell | None) -> None:
+    def hover_cell(self, cell: Cell | None) -> None:
         self._set_pointer(self.pointer.hover(cell))
 
-    def pin(self, cell: Cell | None) -> None:
+    def pin_cell(self, cell: Cell | None) -> None:
         """Pin a cell, or unpin it."""
         self._set_pointer(self.pointer.pin(cell))
 
-    def walk(self, down: int, right: int) -> None:
+    def move_pin(self, down: int, right: int) -> None:
         """Move the pinned cell."""
-        self._set_pointer(self.pointer.walk(self.panel.board, down, right))
+        self._set_pointer(self.pointer.move_pin(self.panel.board, down, right))
 
     def _set_pointer(self, pointing: LabCellPointer) -> None:
         self.pointer = pointing

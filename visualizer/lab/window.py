@@ -226,8 +226,8 @@ class LabWindow(QMainWindow):
         self.bar.show_progress(screen.progress)
         self.notices.show_notices(screen.notices, screen.failure)
         self.show_runs()
-        self.loss_plot_controller.show(self.theme)
-        self.training_views_controller.show(self.theme)
+        self.loss_plot_controller.show_losses(self.theme)
+        self.training_views_controller.show_views(self.theme)
         self.show_commands()
         self.facts.setText(screen.facts)
         self.setWindowTitle(f"{screen.title or 'Language lab'} — Attention Visualizer")
@@ -240,12 +240,12 @@ class LabWindow(QMainWindow):
         )
 
     def show_plot(self) -> None:
-        self.loss_plot_controller.show(self.theme)
+        self.loss_plot_controller.show_losses(self.theme)
         self.show_commands()
 
     def show_training_views(self) -> None:
         self.run_export_controller.colouring = self.training_views_controller.colouring
-        self.training_views_controller.show(self.theme)
+        self.training_views_controller.show_views(self.theme)
         self.show_commands()
 
     def show_commands(self) -> None:
@@ -273,7 +273,7 @@ class LabWindow(QMainWindow):
     # ------------------------------------------------------------------ actions
 
     def train_more(self) -> None:
-        self.lab.train_more(self.bar.more.value())
+        self.lab.train_more(self.bar.more_steps_box.value())
 
     def open_model(self) -> None:
         """Request to open the model of the selected step in the visualizer."""
@@ -324,12 +324,12 @@ class LabWindow(QMainWindow):
             self.set_scheme(self.scheme)
 
     def open_run(self, folder: Path) -> None:
-        self.run_controller.open(folder)
+        self.run_controller.open_folder(folder)
 
     def start_training(self) -> None:
         """Start a run with the current settings, unless a run is open."""
         if self.lab.run is None:
-            self.lab.toggle()
+            self.lab.toggle_training()
 
     def may_close(self, close: Callable[[], object]) -> bool:
         """Whether closing interrupts nothing; otherwise ask, and call `close` after the answer."""
@@ -337,13 +337,13 @@ class LabWindow(QMainWindow):
             return False
         if self.lab.is_safe_to_close:
             return True
-        self.run_controller.leave(close)
+        self.run_controller.close_run(close)
         return False
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Unpin on Esc unless the focused widget handles it."""
         if is_escape(event):
-            self.training_views_controller.pin(None)
+            self.training_views_controller.pin_cell(None)
         else:
             super().keyPressEvent(event)
 
@@ -351,7 +351,7 @@ class LabWindow(QMainWindow):
         if not self.may_close(self.close):
             event.ignore()
             return
-        self.lab.leave()
+        self.lab.close_run()
         app_settings.save_window(self, app_settings.LAB_WINDOW)
         for key, splitter in self.splitters.items():
             app_settings.save_sizes(key, splitter.wanted_sizes)
@@ -385,7 +385,7 @@ def _connect_run(window: LabWindow) -> None:
     # Queued: the handlers rebuild the list, which is impossible while one of its rows changes.
     for signal, intent in (
         (runs.opened, run_controller.open_name),
-        (runs.overlayToggled, run_controller.overlay),
+        (runs.overlayToggled, run_controller.set_overlaid),
         (runs.renamed, run_controller.rename_to),
     ):
         signal.connect(intent, Qt.ConnectionType.QueuedConnection)
@@ -396,9 +396,9 @@ def _connect_views(window: LabWindow) -> None:
     window.probe_controller.changed.connect(window.show_timer.start)
     window.probe.textEdited.connect(lab.set_probe)
     attention = window.attention
-    attention.cellHovered.connect(views.hover)
-    attention.cellClicked.connect(views.pin)
-    attention.moved.connect(views.walk)
+    attention.cellHovered.connect(views.hover_cell)
+    attention.cellClicked.connect(views.pin_cell)
+    attention.moved.connect(views.move_pin)
     attention.roomChanged.connect(views.set_available_height)
     attention.layerRequested.connect(views.open_layer_of)
     window.generation_controller.changed.connect(window.show_training_views)

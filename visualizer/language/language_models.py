@@ -142,8 +142,8 @@ class ResidualLayer(MixingLayer):
 
     def attention_input(self, stream: Tensor) -> Tensor:
         """Return the input of attention: the vectors after layer normalization."""
-        seen: Tensor = self.attention_norm(stream)
-        return seen
+        normalized: Tensor = self.attention_norm(stream)
+        return normalized
 
     def update_stream(self, stream: Tensor, mixed: Tensor) -> Tensor:
         """Combine the layer's input and attention output into its result [..., token, width]."""

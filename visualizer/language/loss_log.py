@@ -178,7 +178,7 @@ class LossLog:
             # Only after the write, so that it is retried if the disk was full.
             self._new_content = None
 
-    def cut(self, end_step: int) -> None:
+    def remove_rows_from(self, end_step: int) -> None:
         """Remove the rows of a step and all later steps.
 
         Raises
@@ -190,7 +190,7 @@ class LossLog:
         self.read(end_step)
         self.begin()
 
-    def add(self, row: LossRow) -> None:
+    def add_row(self, row: LossRow) -> None:
         """Buffer a row until `flush`."""
         self._pending.append(row)
 

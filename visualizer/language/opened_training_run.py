@@ -122,7 +122,7 @@ class OpenRun:
         # the orders too late.
         self._remove_orders(is_ordered)
         if self.running:
-            self.running.begin()
+            self.running.start_writing()
 
     def _remove_orders(self, is_ordered: bool) -> None:
         """Remove the orders, including leftover ones."""
@@ -148,7 +148,7 @@ class OpenRun:
         check_training_memory(settings, len(corpus.vocabulary), self._sharing)
         return corpus
 
-    def model(self, step: int | None) -> tuple[LanguageModel, int]:
+    def model_at(self, step: int | None) -> tuple[LanguageModel, int]:
         """Return the current model, or the one after ``step`` steps, and its step.
 
         Raises

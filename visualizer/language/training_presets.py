@@ -131,8 +131,8 @@ PRESETS = (
 def matching_preset(settings: TrainingSettings) -> TrainingPreset | None:
     """Return the preset equal to settings, apart from file and threads; None if there is none."""
     for preset in PRESETS:
-        alike = replace(_keep_source_file(preset, settings), threads=settings.threads)
-        if alike == settings:
+        preset_settings = _keep_source_file(preset, settings)
+        if replace(preset_settings, threads=settings.threads) == settings:
             return preset
     return None
 

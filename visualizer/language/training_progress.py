@@ -17,7 +17,7 @@ class TrainingSpeed:
         self._samples: deque[tuple[float, int]] = deque()
         self._total_tokens = 0
 
-    def add(self, tokens: int, now: float) -> None:
+    def add_tokens(self, tokens: int, now: float) -> None:
         """Count tokens at a monotonic time in seconds."""
         self._total_tokens += tokens
         self._samples.append((now, self._total_tokens))

@@ -64,8 +64,8 @@ def bigram_loss(corpus: Corpus) -> float:
     )
     validation_pairs = _pair_codes(validation, vocabulary)
     indices = np.minimum(np.searchsorted(pairs, validation_pairs), len(pairs) - 1)
-    seen = np.where(pairs[indices] == validation_pairs, counts[indices], 0)
-    interpolated = (seen + strength * shares[_next_tokens(validation)]) / (
+    pair_counts = np.where(pairs[indices] == validation_pairs, counts[indices], 0)
+    interpolated = (pair_counts + strength * shares[_next_tokens(validation)]) / (
         before[_first_tokens(validation)] + strength
     )
     return float(-np.log(interpolated).mean(dtype=np.float64))
@@ -200,7 +200,7 @@ def new_run_metadata(settings: TrainingSettings, corpus: Corpus) -> RunMetadata:
 
 
 class TrainingRun:
-    """A run that this program can train once `begin` has been called.
+    """A run that this program can train once `start_writing` has been called.
 
     Until then, its folder is only read.
 
@@ -242,7 +242,7 @@ class TrainingRun:
         self._saved_at = time.monotonic()
         self._save_s = self._slowest_step_s = 0.0
 
-    def begin(self) -> None:
+    def start_writing(self) -> None:
         """Remove snapshots and losses after the current step, before training continues.
 
         Only the holder of the lock may call it.
@@ -283,7 +283,7 @@ class TrainingRun:
         rows, self._rows = self._rows, []
         return rows
 
-    def lengthen(self, steps: int) -> None:
+    def set_steps(self, steps: int) -> None:
         """Set the total number of steps, at least those already done.
 
         Raises
@@ -297,7 +297,7 @@ class TrainingRun:
         about = replace(self.about, settings=settings)
         is_extended = self.state.final is not None and steps > self.step
         if is_extended:
-            self._loss_log.cut(self.step)  # removes the final measurement
+            self._loss_log.remove_rows_from(self.step)  # removes the final measurement
         self.folder.write_metadata(about)
         self.trainer.settings, self.about = settings, about
         if is_extended:
@@ -338,7 +338,7 @@ class TrainingRun:
         seconds = self.state.seconds + time.perf_counter() - began
         row = LossRow(step, loss, validation, self.settings.rate_at(step), seconds)
         self._rows.append(row)
-        self._loss_log.add(row)
+        self._loss_log.add_row(row)
         self.state = self._updated_state(loss, seconds)
         if self.state.high >= DIVERGENCE_PATIENCE_STEPS or not math.isfinite(loss):
             raise DivergedError(self._end_diverged(loss, step))
@@ -405,7 +405,9 @@ class TrainingRun:
         self.state = replace(self.state, final=(training, validation))
         # Not added to the rows: if the run is extended, this step is trained.
         rate = self.settings.rate_at(self.step)
-        self._loss_log.add(LossRow(self.step, MISSING_VALUE, validation, rate, self.state.seconds))
+        self._loss_log.add_row(
+            LossRow(self.step, MISSING_VALUE, validation, rate, self.state.seconds)
+        )
         self.save()
 
     def _end_diverged(self, loss: float, step: int) -> str:
@@ -424,12 +426,12 @@ class TrainingRun:
         for step in self.folder.snapshots():
             if step >= bad:
                 self.folder.snapshot(step).unlink(missing_ok=True)
-        model, kept = self.trainer.model, self.folder.snapshots()
-        if kept:
-            read_weights(self.folder.snapshot(kept[-1]), model)
+        model, steps = self.trainer.model, self.folder.snapshots()
+        if steps:
+            read_weights(self.folder.snapshot(steps[-1]), model)
         else:  # no snapshot could be written
             model.load_state_dict(build_model(self.settings, len(self.about.tokens)).state_dict())
-        self.trainer.step = kept[-1] if kept else 0
+        self.trainer.step = steps[-1] if steps else 0
         return self.trainer.step
 
     def _keep_snapshot(self) -> None:

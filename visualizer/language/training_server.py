@@ -175,7 +175,7 @@ class TrainingServer:
             return
         opened.acquire_lock()
         try:
-            running.lengthen(steps)
+            running.set_steps(steps)
         except InputError as refused:
             if refused.field == "steps":  # an invalid number
                 self._steps_wanted = None
@@ -188,7 +188,7 @@ class TrainingServer:
 
     def _handle_read(self, values: Mapping[str, Any]) -> None:
         opened = self._require_run()
-        model, step = opened.model(values.get("step"))
+        model, step = opened.model_at(values.get("step"))
         probe = language_probe.Probe.of(values["text"], opened.about.vocabulary, model)
         arrays = language_probe.run_probe(model, probe)
         sizes = arrays[Role.WEIGHTS].shape[:2] if Role.WEIGHTS in arrays else (0, 0)
@@ -197,7 +197,7 @@ class TrainingServer:
 
     def _handle_layer(self, values: Mapping[str, Any]) -> None:
         opened = self._require_run()
-        model, step = opened.model(values.get("step"))
+        model, step = opened.model_at(values.get("step"))
         answer = language_probe.layer_message(
             model,
             opened.about.vocabulary,
@@ -210,7 +210,7 @@ class TrainingServer:
 
     def _handle_save(self, values: Mapping[str, Any]) -> None:
         opened = self._require_run()
-        model, _ = opened.model(values.get("step"))
+        model, _ = opened.model_at(values.get("step"))
         path = Path(values["path"])
         opened.folder.check_export(path)
         write_weights(path, model, opened.about)
@@ -241,7 +241,7 @@ class TrainingServer:
             self._send_refusal(refused)
         self._steps_left -= 1
         tokens = running.settings.batch * running.settings.block
-        self._speed.add(tokens, time.monotonic())
+        self._speed.add_tokens(tokens, time.monotonic())
         if running.is_done and self.state == "running":
             self.state = "done"
         elif self._steps_left == 0 and self.state == "running":
@@ -361,10 +361,10 @@ _HANDLERS: dict[str, Callable[[TrainingServer, Mapping[str, Any]], None]] = {
 def _newest_model(opened: OpenRun) -> tuple[LanguageModel | None, int]:
     """Return the current or last saved model and its step; None if there is none."""
     if opened.running or opened.snapshots():
-        return opened.model(None)
+        return opened.model_at(None)
     if opened.folder.checkpoint.exists():
         with suppress(InputError):  # reported when it is read
-            return opened.model(None)
+            return opened.model_at(None)
     return None, 0
 
 

@@ -175,10 +175,10 @@ def test_walking_stays_on_the_board_and_reaches_the_next_layer(
     pointing = LabCellPointer()
     steps = st.sampled_from([(1, 0), (-1, 0), (0, 1), (0, -1)])
     for down, right in data.draw(st.lists(steps, max_size=30)):
-        pointing = pointing.walk(board, down, right)
+        pointing = pointing.move_pin(board, down, right)
         assert pointing.pinned is not None
         assert layer_head_index(board, pointing.pinned) is not None
-    last = LabCellPointer(pinned=Cell("layer 1", (0, tokens - 1, 0))).walk(board, 1, 0).pinned
+    last = LabCellPointer(pinned=Cell("layer 1", (0, tokens - 1, 0))).move_pin(board, 1, 0).pinned
     expected = Cell("layer 2", (0, 0, 0)) if layers > 1 else Cell("layer 1", (0, tokens - 1, 0))
     assert last == expected
 

@@ -53,7 +53,7 @@ class Looked:
 
     def walk(self, *by: int) -> None:
         assert self.panel
-        self.keep(self.pointing.walk(self.panel.board, *by))
+        self.keep(self.pointing.move_pin(self.panel.board, *by))
 
     def keep(self, pointing: LabCellPointer) -> None:
         self.pointing = pointing

@@ -195,7 +195,7 @@ class LabCellPointer(Struct, frozen=True):
         """Pin a cell, or unpin it if it is pinned."""
         return replace(self, pinned=None if cell == self.pinned else cell)
 
-    def walk(self, board: Board, down: int, right: int) -> LabCellPointer:
+    def move_pin(self, board: Board, down: int, right: int) -> LabCellPointer:
         """Move the pinned cell, across edges into the next layer or head, or pin the first cell."""
         return LabCellPointer(pinned=move_cursor(board, self.pinned, down, right))
 

@@ -109,13 +109,13 @@ def place_reference_labels(
     boxes = [_label_box(inner, text) for text in texts]
     left = min((inner.right() - box.width() for box in boxes), default=inner.right())
     low = max((each.box.bottom() for each in taken if each.box.right() > left), default=inner.top())
-    seen = min(len(boxes), max(0, int((inner.bottom() - low) / height)))
-    kept = range(len(boxes) - seen, len(boxes))
-    preferred = [named[at][0] - height / 2 for at in kept]
+    count = min(len(boxes), max(0, int((inner.bottom() - low) / height)))
+    labelled = range(len(boxes) - count, len(boxes))
+    preferred = [named[at][0] - height / 2 for at in labelled]
     tops = spread_boxes(preferred, height, low, inner.bottom())
-    for at, top in zip(kept, tops, strict=True):
+    for at, top in zip(labelled, tops, strict=True):
         boxes[at].moveTopRight(QPointF(inner.right(), top))
-    return [PlotLabel(texts[at], boxes[at], named[at][0]) for at in kept]
+    return [PlotLabel(texts[at], boxes[at], named[at][0]) for at in labelled]
 
 
 def _label_box(inner: QRectF, text: str) -> QRectF:

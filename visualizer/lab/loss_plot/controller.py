@@ -39,7 +39,7 @@ class LossPlotController(QObject):
         self._plot = LossPlot()
         self._plot_inputs: tuple[object, ...] = ()
 
-    def show(self, theme: Theme) -> None:
+    def show_losses(self, theme: Theme) -> None:
         """Show the losses; the plot is rebuilt only if they have changed."""
         run, overlaid = self._lab.run, self._run_controller.overlaid_runs
         losses = run.losses if run else None

@@ -164,7 +164,7 @@ class RunController(QObject):
 
     # ------------------------------------------------------------------ opening and leaving
 
-    def leave(self, then: Callable[[], object]) -> bool:
+    def close_run(self, then: Callable[[], object]) -> bool:
         """Close the run and call `then`; return whether that was done immediately.
 
         If it is training or cannot be saved, the user is asked, and `then` is called after the
@@ -186,7 +186,7 @@ class RunController(QObject):
 
     def _leave_and_continue(self, continues: bool, then: Callable[[], object], *_: object) -> None:
         try:
-            self._lab.leave(continues)
+            self._lab.close_run(continues)
         except InputError as refused:
             self.messageReported.emit(refused.sentence)
         else:
@@ -194,23 +194,23 @@ class RunController(QObject):
 
     def start_new(self) -> None:
         """Unlock the settings for a new run."""
-        self.leave(self._show_settings)
+        self.close_run(self._show_settings)
 
     def _show_settings(self) -> None:
         self.refresh_runs()
         self.settingsRequested.emit()
 
     def ask_and_open(self) -> None:
-        ask_for_folder(self._window, "Open run folder", self._lab.home, self.open)
+        ask_for_folder(self._window, "Open run folder", self._lab.home, self.open_folder)
 
     def open_selected(self) -> None:
         if self._pane.selected_run:
             self.open_name(self._pane.selected_run)
 
     def open_name(self, name: str) -> None:
-        self.open(self._lab.home / name)
+        self.open_folder(self._lab.home / name)
 
-    def open(self, folder: Path | str) -> None:
+    def open_folder(self, folder: Path | str) -> None:
         """Open a run, closing the current one unless there is no other run to open.
 
         The current run is reopened if it cannot continue.
@@ -226,11 +226,11 @@ class RunController(QObject):
             except InputError as error:
                 self.messageReported.emit(error.sentence)
                 return
-        self.leave(partial(self._lab.open, path))
+        self.close_run(partial(self._lab.open_run, path))
 
     # ------------------------------------------------------------------ the list
 
-    def overlay(self, name: str, is_overlaid: bool) -> None:
+    def set_overlaid(self, name: str, is_overlaid: bool) -> None:
         """Overlay the losses of a run on the plot, or remove them."""
         if not is_overlaid:
             self.overlaid_runs.pop(name, None)
@@ -265,7 +265,7 @@ class RunController(QObject):
     def _report_bug(self, error: Exception) -> None:
         self.failed.emit("".join(traceback.format_exception(error)))
 
-    def rename(self) -> None:
+    def edit_selected_name(self) -> None:
         """Start editing the name of the selected run."""
         self._pane.edit_name()
 
@@ -285,7 +285,7 @@ class RunController(QObject):
             self.messageReported.emit(refused.sentence)
         self.refresh_runs()
 
-    def delete(self) -> None:
+    def ask_delete_selected(self) -> None:
         """Ask whether to delete the selected run."""
         name = self._pane.selected_run
         if name:

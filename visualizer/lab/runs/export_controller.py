@@ -75,7 +75,7 @@ class RunExportController(QObject):
     def _start_film(self, name: str) -> None:
         run = self._lab.run
         settings = TrainingFilmSettings(title=run.name if run else "", colouring=self.colouring)
-        self.film_controller.film(Path(name), settings)
+        self.film_controller.create_film(Path(name), settings)
 
     def _on_saved(self, path: Path, message: Message) -> None:
         self.messageReported.emit(message.values.get("sentence") or f"Weights saved to {path}.")

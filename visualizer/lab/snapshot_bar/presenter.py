@@ -109,8 +109,8 @@ def present_snapshots(
     stops = (*sorted({step for step in snapshots if step < now or step == selected}), None)
     at = len(stops) - 1
     if selected is not None and len(stops) > 1:
-        kept = [step for step in stops if step is not None]
-        at = min(range(len(kept)), key=lambda place: abs(kept[place] - selected))
+        saved_steps = [step for step in stops if step is not None]
+        at = min(range(len(saved_steps)), key=lambda place: abs(saved_steps[place] - selected))
     description = _describe_stop(stops[at], now, training, validation)
     return SnapshotTimeline(stops, now, at, description, is_waiting)
 

@@ -181,7 +181,7 @@ STEP_KEYS = {
 
 
 class SnapshotSlider(TrackSlider):
-    """The axis of steps to click and drag; `sought` carries the index of a stop."""
+    """The axis of steps to click and drag; `stopSelected` carries the index of a stop."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Slider
     stopSelected = Signal(int)

@@ -48,10 +48,10 @@ class GrowingArray:
         capacity : int
             Number of values for which memory is reserved; up to it, extending copies nothing.
         """
-        given: np.ndarray = np.asarray(values, dtype=dtype).reshape(-1)
-        array: np.ndarray = np.empty(max(len(given), capacity), dtype=dtype)
-        array[: len(given)] = given
-        return cls(GrowingBuffer(array, len(given)), len(given))
+        numbers: np.ndarray = np.asarray(values, dtype=dtype).reshape(-1)
+        array: np.ndarray = np.empty(max(len(numbers), capacity), dtype=dtype)
+        array[: len(numbers)] = numbers
+        return cls(GrowingBuffer(array, len(numbers)), len(numbers))
 
     def __len__(self) -> int:
         return len(self.values)

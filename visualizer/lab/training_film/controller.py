@@ -81,7 +81,7 @@ class TrainingFilmController(QObject):
     def is_working(self) -> bool:
         return self._film is not None or self._exporter.is_working
 
-    def film(self, path: Path, settings: TrainingFilmSettings | None = None) -> None:
+    def create_film(self, path: Path, settings: TrainingFilmSettings | None = None) -> None:
         """Write a film of the probe, unless one is being written."""
         run = self._lab.run
         if run is None or self.is_working:

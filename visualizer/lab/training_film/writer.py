@@ -177,9 +177,9 @@ class TrainingFilmFrames(Struct, frozen=True, eq=False):
 
     def pixels(self, frame: int) -> np.ndarray:
         """Paint a frame as 0xrrggbb, uint32 [row, column]."""
-        return image_words(self.picture(frame))
+        return image_words(self.paint_frame(frame))
 
-    def picture(self, frame: int) -> QImage:
+    def paint_frame(self, frame: int) -> QImage:
         image, settings = create_image(*self.size), self.film.settings
         theme = PAPER_THEMES[settings.paper]
         image.fill(QColor(theme.paper))

@@ -224,12 +224,12 @@ class StoryWriter:
 
     def _sample(self, among: Sequence[T], count: int) -> list[T]:
         """Sample distinct elements."""
-        drawn: list[T] = []
-        while len(drawn) < count:
+        sampled: list[T] = []
+        while len(sampled) < count:
             one = self._choose(among)
-            if one not in drawn:
-                drawn.append(one)
-        return drawn
+            if one not in sampled:
+                sampled.append(one)
+        return sampled
 
 
 def _with_article(word: str) -> str:
