@@ -183,14 +183,14 @@ def _open_run(folder: RunFolder) -> None:
         assert steps == sorted({*steps})
         assert all(0 <= step <= last for step in steps) or running is None
         if refused:
-            opened.model(refused[0])
+            opened.model_at(refused[0])
     finally:
         opened.close()
 
 
 def _is_read(opened: OpenRun, step: int) -> bool:
     try:
-        opened.model(step)
+        opened.model_at(step)
     except InputError:
         return False
     return True

@@ -193,9 +193,9 @@ def use_run(folder: RunFolder) -> None:
     opened = OpenRun(folder, is_held=False)
     try:
         assert find_lab_model(folder.path).about == opened.about
-        opened.model(None)
+        opened.model_at(None)
         saved = read_saved_model(folder)
-        prompt = opened.about.vocabulary.write(opened.about.tokens[:1])
+        prompt = opened.about.vocabulary.join_tokens(opened.about.tokens[:1])
         assert generate(saved, prompt, 3, 0, Sampling()).startswith(prompt)
     finally:
         opened.close()

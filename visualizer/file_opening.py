@@ -109,7 +109,7 @@ def read_trained_example() -> SavedDocument:
 
 def _trained_example_as_model() -> SavedDocument:
     """Open the trained example as a model, showing only a head that its copying depends on."""
-    from visualizer.language.trained_example import (
+    from visualizer.language.example_run import (
         ESSENTIAL_HEAD,
         EXAMPLE_FOLDER,
         EXAMPLE_TEXT,
@@ -131,10 +131,10 @@ def read_layer_of_trained_example() -> SavedDocument:
 
     load_torch_library()
     from visualizer.lab.layer_document import create_layer_document
-    from visualizer.language import trained_example
+    from visualizer.language import example_run
 
-    message = trained_example.read_example_layer()
-    head, cell = trained_example.HEAD, trained_example.EXPECTED_CELL
+    message = example_run.read_example_layer()
+    head, cell = example_run.HEAD, example_run.EXPECTED_CELL
     saved = create_layer_document(message, TokenizerKind.CHARACTERS, head, cell)
     view = replace(saved.view, stages=frozenset({Role.WEIGHTS}))
     return SavedDocument(saved.document, view)

@@ -110,7 +110,7 @@ class Lab(Driver):
         """Close the window, and wait until its training has ended."""
         for dialog in self._tops()[:0:-1]:
             dialog.close()
-        self.lab.lab.leave()
+        self.lab.lab.close_run()
         application = QApplication.instance()
         while application and application.findChildren(TrainingProcess):
             linger(20)

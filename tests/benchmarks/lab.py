@@ -125,7 +125,7 @@ class Bench:
     def close(self) -> None:
         from visualizer.lab.training.process_controller import TrainingProcess
 
-        self.window.lab.leave()
+        self.window.lab.close_run()
         app = QCoreApplication.instance()
         assert app
         while app.findChildren(TrainingProcess):
@@ -224,7 +224,7 @@ def _long() -> Gaps:
         bench.window.run_controller.start_new()
         bench.start(TRAINED)
         bench.gap()
-        bench.window.run_controller.overlay("long", True)
+        bench.window.run_controller.set_overlaid("long", True)
         wait_until(lambda: "long" in bench.window.run_controller.overlaid_runs)
         linger(1_000)
         return gaps | {"  it is laid over another": bench.gap()}
@@ -236,7 +236,7 @@ def _write_long(folder: RunFolder) -> None:
 
     opened = OpenRun(folder, replace(TRAINED, steps=2 * LONG))
     assert opened.running
-    opened.running.training.step = LONG
+    opened.running.trainer.step = LONG
     opened.running.save()
     lines = (f"{step},{3 + step % 1009 / 1e4!r},,0.001,{step / 300:.3f}\n" for step in range(LONG))
     folder.losses.path.write_text(f"{CSV_HEADER}\n{''.join(lines)}")

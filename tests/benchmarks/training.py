@@ -66,9 +66,9 @@ def _side_by_side(words: str, repeats: int) -> dict[str, Any]:
         opened = OpenRun(RunFolder(Path(place) / "run"), settings)
         running = opened.running
         assert running
-        corpus = running.training.corpus
+        corpus = running.trainer.corpus
         plain = PlainLoop(settings, corpus.training, len(corpus.vocabulary))
-        ours = sum(one.numel() for one in running.training.model.parameters())
+        ours = sum(one.numel() for one in running.trainer.model.parameters())
         assert plain.parameters == ours, "the two are not of one size"
         told: dict[str, Any] = {"plain": [], "run": []}
         for turn in range(repeats + 1):

@@ -53,10 +53,10 @@ def test_the_text_is_that_of_the_lab_with_the_same_seed(
     trained: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     opened = OpenRun(RunFolder(trained), is_held=False)
-    vocabulary, (model, _) = opened.about.vocabulary, opened.model(None)
+    vocabulary, (model, _) = opened.about.vocabulary, opened.model_at(None)
     tree = GenerationTree(tuple("abc"), seed=5)
     for _ in range(15):  # longer than the block
-        probe = language_probe.Probe.of(vocabulary.write(tree.tokens), vocabulary, model)
+        probe = language_probe.Probe.of(vocabulary.join_tokens(tree.tokens), vocabulary, model)
         logits = language_probe.run_probe(model, probe)["logits"][-1]
         chosen = sampling_probabilities(logits, 0.7, 4, 0.9)
         tree = tree.append_sampled(chosen, vocabulary.tokens, sampling_probabilities(logits))
@@ -114,7 +114,7 @@ def test_a_kept_step_can_be_asked_for(tmp_path: Path, capsys: pytest.CaptureFixt
 
 def test_a_model_that_diverged_is_said(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run")
-    model, _ = opened.model(None)
+    model, _ = opened.model_at(None)
     with torch.no_grad():
         model.projection.weight.fill_(torch.nan)
     tokens = iterate_tokens(model, opened.about.vocabulary, "a", Sampling(), 0)
@@ -196,7 +196,7 @@ def test_a_layer_of_a_run_is_exported(layer: int, trained: Path, tmp_path: Path)
     options = ["--layer", str(layer), "--text", "abcab", "--export", str(path), "--quiet"]
     assert main([str(trained), *options]) == 0
     opened = OpenRun(RunFolder(trained), is_held=False)
-    model, _ = opened.model(None)
+    model, _ = opened.model_at(None)
     probe = language_probe.Probe.of("abcab", opened.about.vocabulary, model)
     expected = language_probe.run_probe(model, probe)["weights"][layer - 1]
     opened.close()

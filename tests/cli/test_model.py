@@ -13,8 +13,8 @@ import visualizer
 from tests.support.tiny_models import save_tiny_model
 from visualizer.app import main
 from visualizer.attention.spec import Device
-from visualizer.language.trained_example import EXAMPLE_FOLDER
-from visualizer.language.trained_example import EXAMPLE_TEXT as REPEATED
+from visualizer.language.example_run import EXAMPLE_FOLDER
+from visualizer.language.example_run import EXAMPLE_TEXT as REPEATED
 from visualizer.models.forward import DISK_STAGES_NOTICE
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ def _let_go(window: LabWindow) -> None:
     while film_controller.is_working:  # otherwise closing is postponed
         film_controller.cancel()
         QApplication.processEvents()
-    window.lab.leave()
+    window.lab.close_run()
     app = QApplication.instance()
     assert app
     while app.findChildren(TrainingProcess):

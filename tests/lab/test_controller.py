@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from pytestqt.qtbot import QtBot
 
+    from visualizer.language.wire_format import Message
+
 FAKE = (sys.executable, str(Path(__file__).parents[1] / "support" / "fake_training_process.py"))
 
 
@@ -27,7 +29,7 @@ def lab(qtbot: QtBot, tmp_path: Path) -> Iterator[LabStateController]:
     lab = LabStateController(FAKE, parent)
     lab.home = tmp_path
     yield lab
-    lab.leave()
+    lab.close_run()
     wait_for_processes()
 
 
@@ -35,6 +37,7 @@ def test_what_waits_for_a_run_to_open_is_forgotten_when_it_is_left(
     lab: LabStateController, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[tuple[TrainingProcess, str]] = []
+    answers: list[Message] = []
     tell = TrainingProcess.send_message
 
     def note(training: TrainingProcess, says: str, **values: Any) -> None:
@@ -42,11 +45,11 @@ def test_what_waits_for_a_run_to_open_is_forgotten_when_it_is_left(
         tell(training, says, **values)
 
     monkeypatch.setattr(TrainingProcess, "send_message", note)
-    lab.toggle()  # to be trained as soon as it is open
-    lab.ask("generate", count=3)
+    lab.toggle_training()  # to be trained as soon as it is open
+    lab.ask("generate", answers.append, count=3)
     first = lab.training
-    lab.leave()
-    lab.toggle()
+    lab.close_run()
+    lab.toggle_training()
     second = lab.training
     assert second is not first
     with qtbot.waitSignal(lab.opened, timeout=20_000):
@@ -65,7 +68,7 @@ def test_a_training_that_is_to_run_or_was_told_to_counts_as_one(
         seen.append((lab.run.phase, lab.is_training))
 
     lab.opened.connect(see)
-    lab.toggle()
+    lab.toggle_training()
     see()
     with qtbot.waitSignal(lab.opened, timeout=20_000):
         pass
@@ -73,7 +76,7 @@ def test_a_training_that_is_to_run_or_was_told_to_counts_as_one(
     qtbot.waitUntil(
         lambda: lab.run is not None and lab.run.phase is RunPhase.RUNNING, timeout=20_000
     )
-    lab.toggle()
+    lab.toggle_training()
     qtbot.waitUntil(
         lambda: lab.run is not None and lab.run.phase is RunPhase.PAUSED, timeout=20_000
     )

@@ -77,7 +77,7 @@ def test_the_attention_of_a_model_is_plain(show: Show) -> None:
         pointing = LabCellPointer().pin(Cell("layer 1", (0, at, 0)))
         panel = present_attention(reading, ModelKind.TRANSFORMER, pointing, before=None)
         view.show_attention(panel, LIGHT)
-        assert is_hostile(view.said.text())
+        assert is_hostile(view.description_label.text())
         assert rich(view) == []
 
 
@@ -98,7 +98,7 @@ def test_the_names_of_runs_are_plain(student: Student) -> None:
 def test_what_goes_wrong_and_what_is_asked_is_plain(student: Student) -> None:
     window = student.window
     window.notices.show_notices((FILE,), RunFailure(BOLD, FILE))
-    window.bar.line.show_text(BOLD)
+    window.bar.progress_label.show_text(BOLD)
     window.facts.setText(FILE)
     window.probe_problem.setText(BOLD)
     window.statusBar().showMessage(FILE)

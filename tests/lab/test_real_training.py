@@ -62,7 +62,7 @@ def test_a_layer_is_opened_with_the_numbers_of_the_model(real: Student) -> None:
     opened: list[SavedDocument] = []
     real.window.layerOpened.connect(opened.append)
     panel = real.window.training_views_controller.panel.board.columns[1][1]  # layer 2, head 2
-    real.window.training_views_controller.pin(cell_at(panel, 3, 2))
+    real.window.training_views_controller.pin_cell(cell_at(panel, 3, 2))
     real.press(Qt.Key.Key_E)
     real.until(lambda: bool(opened))
     document, view = opened[0].document, opened[0].view
@@ -99,7 +99,7 @@ def test_it_goes_on_in_the_background_and_comes_back(real: Student) -> None:
     real.until(lambda: bool(real.window.lab.run and real.window.lab.run.step))
     assert real.window.lab.run
     folder = real.window.lab.run.folder
-    QTest.mouseClick(real.window.settings_pane.another_button, LEFT)
+    QTest.mouseClick(real.window.settings_pane.new_run_button, LEFT)
     real.answer("leaving", "&Keep training")
     real.until(lambda: not detached_controller.is_training(folder) or (folder / "orders").exists())
     real.until(lambda: (folder / "orders").exists() and detached_controller.is_training(folder))

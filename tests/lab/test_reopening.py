@@ -57,7 +57,7 @@ def read(student: Student, text: str) -> None:
 def test_a_first_time_nothing_is_offered(open_lab: Open) -> None:
     window = open_lab().window
     assert window.left.currentWidget() is window.settings_pane
-    assert window.runs_pane.chosen == ""
+    assert window.runs_pane.selected_run == ""
     doings = [window.menus.by_id[f"runs.{name}"] for name in ("open_selected", "rename", "delete")]
     assert not any(action.isEnabled() for action in doings)
 
@@ -69,7 +69,7 @@ def test_the_last_run_is_offered_with_what_was_read_of_it(open_lab: Open) -> Non
     read(student, "hgf")
     first = student.window.lab.run
     assert first
-    student.window.settings_pane.another_button.click()
+    student.window.settings_pane.new_run_button.click()
     train(student)
     second = student.window.lab.run
     assert second
@@ -78,14 +78,14 @@ def test_the_last_run_is_offered_with_what_was_read_of_it(open_lab: Open) -> Non
     window = student.window
     assert window.lab.run is None
     assert window.left.currentWidget() is window.runs_pane
-    assert window.runs_pane.chosen == second.name
+    assert window.runs_pane.selected_run == second.name
     assert window.menus.by_id["runs.open_selected"].isEnabled()
-    window.runs_pane.choose(first.name)
+    window.runs_pane.select_run(first.name)
     window.runs_pane.list.setFocus()
     student.press(Qt.Key.Key_Return, NONE)
     student.until(lambda: window.lab.run is not None and window.lab.run.is_open)
     assert window.probe.text() == "hgf"
-    assert open_lab().window.runs_pane.chosen == first.name
+    assert open_lab().window.runs_pane.selected_run == first.name
 
 
 @pytest.mark.slow
@@ -93,7 +93,7 @@ def test_what_was_read_is_of_the_run_and_not_of_the_window(open_lab: Open) -> No
     student = open_lab()
     train(student)
     read(student, "hgf")
-    student.window.settings_pane.another_button.click()
+    student.window.settings_pane.new_run_button.click()
     train(student)
     assert student.window.probe.text() == "abcdabcd"
 
@@ -119,10 +119,10 @@ def test_a_run_that_was_renamed_is_offered_by_its_name(open_lab: Open) -> None:
     train(student)
     run = student.window.lab.run
     assert run
-    student.window.settings_pane.another_button.click()
+    student.window.settings_pane.new_run_button.click()
     student.until(lambda: not is_training(run.folder))
     student.window.run_controller.rename_to(run.name, " mine ")
-    assert open_lab().window.runs_pane.chosen == "mine"
+    assert open_lab().window.runs_pane.selected_run == "mine"
 
 
 @pytest.mark.slow
@@ -133,12 +133,12 @@ def test_a_run_from_elsewhere_is_not_taken_for_one_of_the_list(
     train(student)
     first = student.window.lab.run
     assert first
-    student.window.settings_pane.another_button.click()
+    student.window.settings_pane.new_run_button.click()
     train(student)
     last = student.window.lab.run
     assert last
-    student.window.settings_pane.another_button.click()
+    student.window.settings_pane.new_run_button.click()
     shutil.copytree(first.folder, tmp_path / first.name)
     student.window.open_run(tmp_path / first.name)
     student.until(lambda: bool(student.window.lab.run and student.window.lab.run.is_open))
-    assert open_lab().window.runs_pane.chosen == last.name
+    assert open_lab().window.runs_pane.selected_run == last.name

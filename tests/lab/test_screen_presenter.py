@@ -51,7 +51,7 @@ def an_opening(**values: Any) -> Message:
 
 def a_progress(**values: Any) -> Message:
     said = {
-        "state": "running", "step": 30, "steps": 200, "seconds": 1.5, "tokens_a_second": 51_234.5,
+        "state": "running", "step": 30, "steps": 200, "seconds": 1.5, "tokens_per_second": 51_234.5,
         "seconds_left": 7.4, "rate": 1e-3, "snapshots": [0, 10, 20], "notice": "", "final": None,
     }  # fmt: skip
     return Message("progress", said | values, curves(10, 20))

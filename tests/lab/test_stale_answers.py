@@ -101,10 +101,10 @@ def test_what_a_run_says_after_another_was_begun_is_not_heard(watching: Student)
     lab = watching.window.lab
     former = lab.training
     assert former
-    lab.leave()
-    lab.toggle()
+    lab.close_run()
+    lab.toggle_training()
     assert lab.training is not former
-    former.said.emit(Message("failed", {"sentence": "Too late."}, {}))
+    former.messageReceived.emit(Message("failed", {"sentence": "Too late."}, {}))
     assert lab.run
     assert lab.run.failure is None
     watching.until_said("Done")
@@ -119,7 +119,7 @@ def test_another_run_begins_with_nothing_of_the_one_before(watching: Student) ->
     window.next.apply_sampling_setting("temperature", 0.5)
     window.next.apply_sampling_setting("top_p", 0)
     assert window.next.problem.isVisibleTo(window)
-    QTest.mouseClick(window.settings_pane.another_button, LEFT)
+    QTest.mouseClick(window.settings_pane.new_run_button, LEFT)
     watching.schedule_autosave()
     watching.click("toggle")
     assert watching.line == "Preparing…"

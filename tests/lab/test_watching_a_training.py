@@ -91,7 +91,7 @@ def test_a_moment_is_picked_in_the_plot(watching: Student) -> None:
             window.probe_controller.result is not None and window.probe_controller.result.step == 50
         )
     )
-    assert "Step 50 of 100" in window.snapshot_bar.said.text().replace("\n", " ")
+    assert "Step 50 of 100" in window.snapshot_bar.description_label.text().replace("\n", " ")
     assert plot(watching).shown_step == 50
     view.setFocus()
     watching.press(Qt.Key.Key_Escape, NONE)
@@ -116,7 +116,7 @@ def test_training_time_is_played_by_keys(watching: Student) -> None:
 def test_a_run_laid_over_is_in_the_plot(watching: Student) -> None:
     first = watching.window.lab.run
     assert first
-    QTest.mouseClick(watching.window.settings_pane.another_button, LEFT)
+    QTest.mouseClick(watching.window.settings_pane.new_run_button, LEFT)
     watching.until(lambda: (first.folder / "losses.csv").exists())
     watching.click("toggle")
     watching.until_said("Done")

@@ -102,8 +102,8 @@ def test_more_steps_can_follow(student: Student) -> None:
     student.click("toggle")
     student.until_said("Done")
     assert not student.window.bar.buttons["toggle"].isEnabled()
-    student.window.bar.more.selectAll()
-    QTest.keyClicks(student.window.bar.more, "50")
+    student.window.bar.more_steps_box.selectAll()
+    QTest.keyClicks(student.window.bar.more_steps_box, "50")
     student.click("more")
     student.until_said("step 80 of 80")
     student.until_said("Done")
@@ -136,8 +136,8 @@ def test_more_steps_of_a_run_that_was_stopped_are_known_once_it_is_open(student:
     student.until_said("Done")
     student.click("stop")
     student.until_said("Stopped")
-    student.window.bar.more.selectAll()
-    QTest.keyClicks(student.window.bar.more, "100000")
+    student.window.bar.more_steps_box.selectAll()
+    QTest.keyClicks(student.window.bar.more_steps_box, "100000")
     student.click("more")
     student.until(lambda: student.button == "Pause")
     assert "of 100,030" in student.line
@@ -152,8 +152,8 @@ def test_no_more_steps_follow_than_a_run_may_have(student: Student) -> None:
     student.type("steps", "30")
     student.click("toggle")
     student.until_said("Done")
-    student.window.bar.more.selectAll()
-    QTest.keyClicks(student.window.bar.more, "10000000")
+    student.window.bar.more_steps_box.selectAll()
+    QTest.keyClicks(student.window.bar.more_steps_box, "10000000")
     student.click("more")
     student.until_said("of 10,000,000")
     student.click("stop")
@@ -169,8 +169,8 @@ def test_the_settings_of_a_run_are_held_fast_but_its_steps(student: Student) -> 
     pane = student.window.settings_pane
     free = {name for name, row in pane.rows.items() if row.control.isEnabled()}
     assert free == {"steps"}
-    assert "are fixed; only the number of steps" in pane.locked.text()
-    QTest.mouseClick(pane.another_button, LEFT)
+    assert "are fixed; only the number of steps" in pane.locked_label.text()
+    QTest.mouseClick(pane.new_run_button, LEFT)
     student.schedule_autosave()
     assert student.window.lab.run is None
     assert student.window.lab.draft.steps == 30
@@ -261,8 +261,10 @@ def test_a_preset_is_chosen_and_a_file(student: Student, tmp_path: Path) -> None
     student.choose("preset", "Generated stories: transformer")
     draft = student.window.lab.draft
     assert (draft.model, draft.layers, draft.block) == (ModelKind.TRANSFORMER, 3, 32)
-    says = student.window.settings_pane.says
-    assert words(says) == next(one.says for one in PRESETS if one.name == "world-transformer")
+    says = student.window.settings_pane.preset_label
+    assert words(says) == next(
+        one.description for one in PRESETS if one.name == "world-transformer"
+    )
     assert not student.window.settings_pane.rows["path"].isVisible()
     student.choose("kind", "A text file")
     assert student.problem("path") == "Choose a text file to train on."
@@ -319,7 +321,7 @@ def test_training_time_is_scrubbed(student: Student) -> None:
     student.window.snapshot_bar.track.setFocus()
     student.press(Qt.Key.Key_Home, NONE)
     student.until(lambda: probe_controller.result is not None and probe_controller.result.step == 0)
-    assert "Step 0 of 100" in student.window.snapshot_bar.said.text()
+    assert "Step 0 of 100" in student.window.snapshot_bar.description_label.text()
     student.press(Qt.Key.Key_End, NONE)
     assert probe_controller.result
     assert probe_controller.result.step == 100  # it was kept
@@ -329,7 +331,7 @@ def test_one_that_is_killed_is_said_with_details_and_can_go_on(student: Student)
     student.type("seed", "9")
     student.click("toggle")
     student.until(lambda: "memory ran out" in student.notices)
-    QTest.mouseClick(student.window.notices.copy, LEFT)
+    QTest.mouseClick(student.window.notices.copy_button, LEFT)
     assert QApplication.clipboard().text() == "Traceback: out of cheese"
     assert student.window.lab.run
     assert student.window.lab.run.phase is RunPhase.FAILED
@@ -362,7 +364,7 @@ def test_a_training_that_cannot_begin_leaves_the_settings_free(
     student.until(lambda: "It had not started" in student.notices)
     assert window.lab.run is None
     assert student.button == "Start"
-    QTest.mouseClick(window.notices.copy, LEFT)
+    QTest.mouseClick(window.notices.copy_button, LEFT)
     assert QApplication.clipboard().text() == "no torch"
     student.type("heads", "4")
     assert student.notices == ""
@@ -385,10 +387,10 @@ def test_what_broke_off_a_training_before_it_began_is_said(
     qtbot.addWidget(window)
     student = Student(qtbot, window)
     student.press(Qt.Key.Key_Return)
-    student.until(lambda: window.lab.broken is not None)
+    student.until(lambda: window.lab.opening_failure is not None)
     student.schedule_autosave()
     assert student.notices == "Training stopped because of an internal error."
-    QTest.mouseClick(window.notices.copy, LEFT)
+    QTest.mouseClick(window.notices.copy_button, LEFT)
     assert QApplication.clipboard().text() == "Traceback: out of cheese"
     assert window.lab.run is None
 
@@ -514,7 +516,7 @@ def test_closing_what_cannot_be_saved_says_what_is_lost(student: Student) -> Non
 @pytest.mark.slow
 def test_it_goes_on_in_the_background_and_is_taken_over(student: Student) -> None:
     folder = begin(student)
-    QTest.mouseClick(student.window.settings_pane.another_button, LEFT)
+    QTest.mouseClick(student.window.settings_pane.new_run_button, LEFT)
     student.answer("leaving", "&Keep training")
     assert student.window.lab.run is None
     end_of_all(student)
@@ -542,7 +544,7 @@ def test_a_run_that_was_paused_is_paused_however_soon_it_is_opened_again(student
     assert run
     number = training.process_id
     os.kill(number, signal.SIGSTOP)  # it slow to write to write the checkpoint
-    QTest.mouseClick(student.window.settings_pane.another_button, LEFT)
+    QTest.mouseClick(student.window.settings_pane.new_run_button, LEFT)
     student.window.open_run(folder)
     student.until_said("Waiting for")
     os.kill(number, signal.SIGCONT)
@@ -582,7 +584,7 @@ def done(student: Student) -> Path:
     """A run that is done and not open."""
     folder = begin(student, "30")
     student.until_said("Done")
-    QTest.mouseClick(student.window.settings_pane.another_button, LEFT)
+    QTest.mouseClick(student.window.settings_pane.new_run_button, LEFT)
     end_of_all(student)
     return folder
 
@@ -592,7 +594,7 @@ def paused_and_left(student: Student) -> Path:
     folder = begin(student)
     student.click("toggle")
     student.until_said("Paused")
-    QTest.mouseClick(student.window.settings_pane.another_button, LEFT)
+    QTest.mouseClick(student.window.settings_pane.new_run_button, LEFT)
     end_of_all(student)
     return folder
 
@@ -613,7 +615,7 @@ def wait_for(student: Student, folder: Path) -> None:
 
 
 def leave(student: Student, way: str) -> None:
-    QTest.mouseClick(student.window.settings_pane.another_button, LEFT)
+    QTest.mouseClick(student.window.settings_pane.new_run_button, LEFT)
     student.answer("leaving", way)
     assert student.window.lab.run is None
 
@@ -710,7 +712,7 @@ def test_one_that_has_just_been_started_goes_on_in_the_background(student: Stude
 
 def test_one_whose_process_ends_while_it_is_asked_goes_on_all_the_same(student: Student) -> None:
     folder = begin(student)
-    QTest.mouseClick(student.window.settings_pane.another_button, LEFT)
+    QTest.mouseClick(student.window.settings_pane.new_run_button, LEFT)
     training = student.window.lab.training
     assert training
     os.kill(training.process_id, signal.SIGKILL)
@@ -729,7 +731,7 @@ def test_more_steps_of_a_run_that_is_being_opened_are_not_lost_when_it_is_left(
     assert lab.run
     assert lab.run.phase is RunPhase.OPENING
     lab.change_setting("steps", 60)
-    lab.leave()
+    lab.close_run()
     end_of_all(student)
     assert RunFolder(done).read_metadata().settings.steps == 60
 
@@ -785,7 +787,7 @@ def test_one_that_cannot_go_on_alone_is_not_let_go_of(student: Student) -> None:
 def test_one_that_goes_on_is_at_work_before_it_holds_the_run(student: Student) -> None:
     folder = begin(student)
     student.window.lab.command = (sys.executable, "-S", "-c", "pass")  # it never does
-    QTest.mouseClick(student.window.settings_pane.another_button, LEFT)
+    QTest.mouseClick(student.window.settings_pane.new_run_button, LEFT)
     student.answer("leaving", "&Keep training")
     end_of_all(student)
     assert detached_controller.is_training(folder)
@@ -813,7 +815,7 @@ def test_a_wrong_folder_leaves_the_run_that_is_open(student: Student, tmp_path: 
 def test_a_background_that_does_not_start_is_said(student: Student) -> None:
     folder = begin(student)
     student.window.lab.command = ("/nowhere/python",)
-    QTest.mouseClick(student.window.settings_pane.another_button, LEFT)
+    QTest.mouseClick(student.window.settings_pane.new_run_button, LEFT)
     student.answer("leaving", "&Keep training")
     student.until(lambda: "Cannot continue training" in student.window.statusBar().currentMessage())
     message = student.window.statusBar().currentMessage()
@@ -917,7 +919,8 @@ def test_one_that_is_refused_a_step_while_it_ends_stays_open(student: Student) -
     student.click("stop")
     sentence = "The loss is no number any more."
     said = {"id": None, "field": "rate", "sentence": sentence, "remedy": None}
-    training.said.emit(Message("refused", said))  # of its last step, before it hears of the end
+    # Of its last step, before it hears of the end.
+    training.messageReceived.emit(Message("refused", said))
     student.until_said("Stopped")
     assert student.window.lab.run
     assert student.window.lab.run.folder == folder
@@ -941,7 +944,7 @@ def test_what_is_asked_of_one_that_breaks_while_it_ends_is_refused(
 def test_runs_are_renamed_laid_over_and_deleted(student: Student) -> None:
     begin(student, "40")
     student.until_said("Done")
-    QTest.mouseClick(student.window.settings_pane.another_button, LEFT)
+    QTest.mouseClick(student.window.settings_pane.new_run_button, LEFT)
     end_of_all(student)
     student.press(Qt.Key.Key_2, Qt.KeyboardModifier.AltModifier)
     runs = student.window.runs_pane.list
@@ -976,7 +979,7 @@ def test_losses_that_are_laid_over_are_read_beside_the_window(
     begin(student, "40")
     student.until_said("Done")
     home, run_controller = student.window.lab.home, student.window.run_controller
-    QTest.mouseClick(student.window.settings_pane.another_button, LEFT)
+    QTest.mouseClick(student.window.settings_pane.new_run_button, LEFT)
     end_of_all(student)
     shutil.copytree(home / "repeat-attention-only-1", home / "copy")
     run_controller.refresh_runs()
@@ -990,7 +993,7 @@ def test_losses_that_are_laid_over_are_read_beside_the_window(
     monkeypatch.setattr(store, "read_losses", reading)
     names = {"copy", "repeat-attention-only-1"}
     for name in names:
-        run_controller.overlay(name, True)
+        run_controller.set_overlaid(name, True)
     assert run_controller.overlaid_names == names
     assert run_controller.overlaid_runs == {}
     student.until(lambda: run_controller.overlaid_runs.keys() == names)
@@ -1014,9 +1017,9 @@ def test_losses_that_are_no_longer_wanted_when_they_arrive_are_not_shown(
     arrived: list[object] = []
     for worker in run_controller.findChildren(NewestRequestWorker):
         worker.answered.connect(arrived.append)
-    run_controller.overlay(name, True)
+    run_controller.set_overlaid(name, True)
     assert begun.wait(10)
-    run_controller.overlay(name, False)
+    run_controller.set_overlaid(name, False)
     goes_on.set()
     student.until(lambda: bool(arrived))
     QApplication.processEvents()
@@ -1037,7 +1040,7 @@ def test_closing_waits_for_no_long_reading(
             rest()
 
     monkeypatch.setattr(store, "read_losses", reading)
-    run_controller.overlay("repeat-attention-only-1", True)
+    run_controller.set_overlaid("repeat-attention-only-1", True)
     assert begun.wait(10)
     workers = run_controller.findChildren(NewestRequestWorker)
     assert workers
@@ -1090,7 +1093,7 @@ def stored(student: Student, *names: str) -> list[Path]:
     """Store finished runs, and list them."""
     folders = [student.window.lab.home / name for name in names]
     for folder in folders:
-        RunFolder(folder).begin(
+        RunFolder(folder).create_run(
             RunMetadata(TrainingSettings(), ("a", "b"), 1.0, 0.5, "abab", "print")
         )
     student.window.run_controller.refresh_runs()
@@ -1144,7 +1147,7 @@ def test_runs_are_deleted_after_the_window_is_closed(
 def test_a_run_is_opened_again_as_it_was(student: Student) -> None:
     folder = begin(student, "40")
     student.until_said("Done")
-    QTest.mouseClick(student.window.settings_pane.another_button, LEFT)
+    QTest.mouseClick(student.window.settings_pane.new_run_button, LEFT)
     end_of_all(student)
     student.window.open_run(folder)
     student.until_said("Done")

@@ -161,7 +161,7 @@ def stop_while_training(
 def assert_watched(run: RunFolder) -> None:
     """A run that is trained can be read, and not trained by another program."""
     opened = OpenRun(run, is_held=False)
-    assert opened.model(0)[1] == 0
+    assert opened.model_at(0)[1] == 0
     with pytest.raises(InputError, match="is already open"):
         opened.acquire_lock()
     opened.close()

@@ -167,7 +167,7 @@ def test_the_average_sees_later_tokens(seed: int, place: int) -> None:
 @pytest.mark.parametrize("model", ModelKind)
 def test_reading_gives_what_the_model_computes(model: ModelKind) -> None:
     built, ids = small(model), texts()
-    logits, traces = built.read(ids)
+    logits, traces = built.forward_with_traces(ids)
     assert torch.equal(logits, built(ids))
     assert len(traces) == count_layers(built.settings)
     for trace in traces:
@@ -183,7 +183,7 @@ def test_a_layer_is_computed_anew_by_the_program(model: ModelKind) -> None:
     built = small(model)
     vocabulary = Vocabulary(tuple("abcdefghijk"))
     probe = language_probe.Probe.of("badcafe", vocabulary, built)
-    _, traces = built.read(probe.ids)
+    _, traces = built.forward_with_traces(probe.ids)
     for number, trace in enumerate(traces):
         values, arrays = language_probe.layer_attention_inputs(built, probe, number)
         said = {"spec": values, "tokens": probe.tokens, "layer": number, "step": 1}

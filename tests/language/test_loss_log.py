@@ -35,11 +35,11 @@ ROWS = some.lists(some.tuples(LOSS, LOSS, LOSS), max_size=30).map(
 )
 
 MANY_ROWS = [LossRow(step, step / 7, MISSING_VALUE, 0.1, 0) for step in range(3 * ROWS_PER_PARSE)]
-MANY, MANY_LINES = np.array(MANY_ROWS), [row.line() for row in MANY_ROWS]
+MANY, MANY_LINES = np.array(MANY_ROWS), [row.to_line() for row in MANY_ROWS]
 
 
 def text_of(rows: list[LossRow]) -> str:
-    return "".join([f"{CSV_HEADER}\n", *(row.line() for row in rows)])
+    return "".join([f"{CSV_HEADER}\n", *(row.to_line() for row in rows)])
 
 
 def read(text: str) -> list[LossRow]:
@@ -122,7 +122,7 @@ def test_what_was_not_measured_is_in_no_curve() -> None:
 def test_nothing_after_a_damaged_line_is_believed() -> None:
     good, wrong = LossRow(0, 4.0, MISSING_VALUE, 0.1, 0), LossRow(2, 3.0, MISSING_VALUE, 0.1, 0)
     for damaged in ("1,2.0\n", "x,2.0,,0.1,0\n", "1,two,,0.1,0\n", "\0\0\n", "0,2.0,,0.1,0\n"):
-        assert_same(read(text_of([good]) + damaged + wrong.line()), [good])
+        assert_same(read(text_of([good]) + damaged + wrong.to_line()), [good])
 
 
 def test_rows_that_could_not_be_removed_are_removed_the_next_time(
@@ -131,7 +131,7 @@ def test_rows_that_could_not_be_removed_are_removed_the_next_time(
     place = ContainedFile.at(tmp_path / "losses.csv")
     place.path.write_text(text_of(MANY_ROWS[:6]))
     log = LossLog(place)
-    log.read(until=MANY_ROWS[4].step)
+    log.read(end_step=MANY_ROWS[4].step)
 
     def full(*_: object) -> NoReturn:
         raise OSError(28, "No space left on device")
@@ -141,16 +141,18 @@ def test_rows_that_could_not_be_removed_are_removed_the_next_time(
         with pytest.raises(InputError, match="No space left"):
             log.begin()
     log.begin()
-    log.add(MANY_ROWS[4:6])
+    for row in MANY_ROWS[4:6]:
+        log.add_row(row)
     log.flush()
     assert_same(read(place.path.read_text()), MANY_ROWS[:6])
 
 
 def test_what_was_written_is_not_written_again(tmp_path: Path) -> None:
     log = LossLog(ContainedFile.at(tmp_path / "losses.csv"))
-    log.cut(0)
+    log.remove_rows_from(0)
     for start in (0, 2, 4):
-        log.add(MANY_ROWS[start : start + 2])
+        for row in MANY_ROWS[start : start + 2]:
+            log.add_row(row)
         log.flush()
         log.flush()
     assert_same(read((tmp_path / "losses.csv").read_text()), MANY_ROWS[:6])

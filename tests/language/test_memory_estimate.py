@@ -165,7 +165,7 @@ def test_nothing_is_begun_that_does_not_fit(tmp_path: Path, machine: Machine) ->
     again = OpenRun(RunFolder(tmp_path / "kept"))  # what is there can be read all the same
     assert again.running is None
     assert "is available" in again.lock_error
-    assert again.model(3)[1] == 3
+    assert again.model_at(3)[1] == 3
     again.close()
 
 
@@ -182,14 +182,14 @@ def test_a_step_without_memory_is_undone_and_can_be_tried_again(
     finish(opened, at)
     running = opened.running
     assert running
-    before = {name: one.clone() for name, one in running.training.model.state_dict().items()}
-    homes = {"backward": torch.autograd, "step": running.training.optimiser}
-    home: Any = homes.get(place, running.training)
+    before = {name: one.clone() for name, one in running.trainer.model.state_dict().items()}
+    homes = {"backward": torch.autograd, "step": running.trainer.optimiser}
+    home: Any = homes.get(place, running.trainer)
     with monkeypatch.context() as patched:
         patched.setattr(home, place, _out_of_memory)
         with pytest.raises(InputError, match=f"Out of memory at step {at}; the model is"):
             running.advance()
-    for name, one in running.training.model.state_dict().items():
+    for name, one in running.trainer.model.state_dict().items():
         assert torch.equal(one, before[name])
     finish(opened)
     opened.close()

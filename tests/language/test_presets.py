@@ -32,7 +32,7 @@ def test_each_has_a_name_of_its_own_and_one_sentence() -> None:
     assert len({preset.title for preset in PRESETS}) == len(PRESETS)
     for preset in PRESETS:
         assert re.fullmatch(r"[a-z]+(-[a-z]+)*", preset.name)
-        assert re.fullmatch(r"[A-Z]([^.]|\d\.\d)+\.", preset.says)
+        assert re.fullmatch(r"[A-Z]([^.]|\d\.\d)+\.", preset.description)
 
 
 def test_every_model_has_one() -> None:
@@ -152,7 +152,7 @@ def test_each_can_be_trained(preset: TrainingPreset, tmp_path: Path) -> None:
         settings = replace(settings, source=replace(settings.source, path=str(path)))
     assert settings_problems(settings) == ()
     generator = np.random.Generator(np.random.PCG64(1))
-    batch = load_corpus(settings).batch(
+    batch = load_corpus(settings).sample_batch(
         CorpusSplit.VALIDATION, settings.batch, settings.block, generator
     )
     assert batch.shape == (settings.batch, settings.block + 1)

@@ -33,7 +33,7 @@ def joined(monkeypatch: pytest.MonkeyPatch, rank: int, count: int) -> Distribute
 def test_shares_are_equal_and_together_the_batch(rows: int, count: int) -> None:
     with pytest.MonkeyPatch.context() as monkeypatch:
         batch = [*range(rows * count)]
-        shares = [batch[joined(monkeypatch, rank, count).share(len(batch))]
+        shares = [batch[joined(monkeypatch, rank, count).own_rows(len(batch))]
                   for rank in range(count)]  # fmt: skip
     assert [*itertools.chain(*shares)] == batch
     assert {len(share) for share in shares} == {rows}
@@ -45,9 +45,9 @@ def test_what_does_not_divide_is_refused(
 ) -> None:
     group = joined(monkeypatch, 0, 3)
     with pytest.raises(InputError, match=said) as refused:
-        group.check(quick(batch=batch, device=Device.CPU))
+        group.check_settings(quick(batch=batch, device=Device.CPU))
     name, value = refused.value.remedy or ("", 0)
-    group.check(quick(**{name: value}, device=Device.CPU))
+    group.check_settings(quick(**{name: value}, device=Device.CPU))
 
 
 def test_each_process_has_a_gpu_of_its_own(
@@ -57,17 +57,17 @@ def test_each_process_has_a_gpu_of_its_own(
     machine.set_devices(Device.CUDA, Device.CPU)
     monkeypatch.setattr(torch.cuda, "set_device", selected.append)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    group.check(quick(device=Device.AUTO))
+    group.check_settings(quick(device=Device.AUTO))
     assert selected == [1]
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     with pytest.raises(
         InputError, match="2 processes need one GPU each, but this machine has 1 GPU"
     ):
-        group.check(quick(device=Device.AUTO))
-    group.check(quick(device=Device.CPU))
+        group.check_settings(quick(device=Device.AUTO))
+    group.check_settings(quick(device=Device.CPU))
     machine.set_devices(Device.MPS, Device.CPU)
     with pytest.raises(InputError, match="Add --device cpu"):
-        group.check(quick(device=Device.AUTO))
+        group.check_settings(quick(device=Device.AUTO))
     assert selected == [1]
 
 

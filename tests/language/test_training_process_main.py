@@ -54,7 +54,7 @@ class Child:
         while True:
             while self._came:
                 message = self._came.pop(0)
-                if message.says == says and holds(message):
+                if message.kind == says and holds(message):
                     return message
             piece = os.read(self.process.stdout.fileno(), 1 << 16)
             assert piece, f"it ended before it said {says!r}: {self.errors()}"
@@ -110,9 +110,13 @@ def test_a_run_is_trained_read_and_ended(child: Child, tmp_path: Path) -> None:
     assert weights.shape == (2, 2, 9, 9)
     np.testing.assert_allclose(weights.sum(-1), 1, rtol=1e-5)
     assert not weights[..., 0, 1:].any()
-    assert now.arrays.keys() == {"logits", "weights", "attending"}  # each is sent at every reading
+    assert now.arrays.keys() == {
+        "logits",
+        "weights",
+        "mean_partner_weight",
+    }  # each is sent at every reading
     assert now.arrays["logits"].shape == (9, 26)
-    assert now.arrays["attending"].shape == (2, 2)
+    assert now.arrays["mean_partner_weight"].shape == (2, 2)
     child.say("read", id=5, text="abcabcabc", step=0)
     first = child.wait("read")
     assert first.values["step"] == 0

@@ -94,10 +94,11 @@ def test_a_model_learns(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run", steps=300, dropout=0.0, source=source)
     finish(opened)
     assert opened.running
-    assert opened.running.final
+    assert opened.running.state.final
+    _, validation = opened.running.state.final
     measured = losses(tmp_path / "run")
-    assert opened.running.final.validation < 0.85 * measured[0][1]
-    assert opened.running.final.validation == measured[-1][2]
+    assert validation < 0.85 * measured[0][1]
+    assert validation == measured[-1][2]
     assert [row[0] for row in measured] == list(range(301))
     opened.close()
 
@@ -163,15 +164,15 @@ def test_snapshots_are_read_as_the_model_was(tmp_path: Path) -> None:
     assert opened.running
     seen = {}
     while not opened.running.is_done:
-        seen[opened.running.step] = opened.running.training.evaluate(CorpusSplit.VALIDATION, 2)
+        seen[opened.running.step] = opened.running.trainer.evaluate(CorpusSplit.VALIDATION, 2)
         opened.running.advance()
     for step, expected in seen.items():
-        model, found = opened.model(step)
+        model, found = opened.model_at(step)
         assert found == step
-        opened.running.training.model = model
-        assert opened.running.training.evaluate(CorpusSplit.VALIDATION, 2) == expected
+        opened.running.trainer.model = model
+        assert opened.running.trainer.evaluate(CorpusSplit.VALIDATION, 2) == expected
     with pytest.raises(InputError, match=r"There is no snapshot of step 99\."):
-        opened.model(99)
+        opened.model_at(99)
     opened.close()
 
 
@@ -195,7 +196,7 @@ def made_longer(tmp_path: Path) -> OpenRun:
     opened = begun(tmp_path / "run", steps=25)
     finish(opened)
     assert opened.running
-    opened.running.lengthen(40)
+    opened.running.set_steps(40)
     return opened
 
 
@@ -221,10 +222,10 @@ def test_a_run_that_cannot_be_made_longer_is_as_it_was(
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", full)
         with pytest.raises(InputError, match="No space left"):
-            running.lengthen(40)
+            running.set_steps(40)
     assert (running.is_done, running.settings.steps) == (True, 30)
-    assert running.final
-    running.lengthen(40)
+    assert running.state.final
+    running.set_steps(40)
     finish(opened)
     opened.close()
     assert [row[0] for row in losses(tmp_path / "run")] == list(range(41))
@@ -239,7 +240,7 @@ def test_a_run_that_was_made_longer_and_killed_is_as_if_it_had_not_been(tmp_path
     assert read_saved_model(RunFolder(tmp_path / "run")).losses["steps"].tolist() == [*range(25)]
     again = OpenRun(RunFolder(tmp_path / "run"))
     assert again.running
-    assert again.running.final is None
+    assert again.running.state.final is None
     assert [row.step for row in again.running.collect_rows()] == [*range(25)]
     finish(again)
     again.close()
@@ -262,8 +263,8 @@ def test_a_rate_that_is_too_large_is_named_and_the_model_goes_back(
     assert running.step == good
     assert f"was restored to step {good:,}" in said.value.sentence
     first = losses(tmp_path / "run")[0][1]
-    assert running.training.evaluate(CorpusSplit.VALIDATION, 8) < 2 * first
-    assert opened.model(None)[1] == good
+    assert running.trainer.evaluate(CorpusSplit.VALIDATION, 8) < 2 * first
+    assert opened.model_at(None)[1] == good
     whole = losses(tmp_path / "run")
     assert whole[-1][0] > good  # how it went wrong can still be seen
     opened.close()
@@ -281,7 +282,7 @@ def test_without_a_snapshot_it_goes_back_to_the_beginning(
     opened = begun(tmp_path / "run", rate=10.0, steps=500, dropout=0.0)
     running = opened.running
     assert running
-    before = running.training.evaluate(CorpusSplit.VALIDATION, 2)
+    before = running.trainer.evaluate(CorpusSplit.VALIDATION, 2)
 
     def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -289,7 +290,7 @@ def test_without_a_snapshot_it_goes_back_to_the_beginning(
     monkeypatch.setattr(training_run, "write_weights", full)
     with pytest.raises(DivergedError, match="was restored to step 0"):
         finish(opened)
-    assert running.training.evaluate(CorpusSplit.VALIDATION, 2) == before
+    assert running.trainer.evaluate(CorpusSplit.VALIDATION, 2) == before
     opened.close()
 
 
@@ -342,7 +343,7 @@ def test_a_checkpoint_is_five_seconds_old_or_twenty_times_what_it_takes(
     opened = begun(tmp_path / "run", steps=400, dropout=0.0)
     running = opened.running
     assert running
-    advance = running.training.advance
+    advance = running.trainer.advance
 
     def step() -> float:
         clock.now += step_s
@@ -352,7 +353,7 @@ def test_a_checkpoint_is_five_seconds_old_or_twenty_times_what_it_takes(
         clock.saved.append(clock.now)  # it is of this moment
         clock.now += save_s
 
-    monkeypatch.setattr(running.training, "advance", step)
+    monkeypatch.setattr(running.trainer, "advance", step)
     monkeypatch.setattr(training_run, "write_checkpoint", write)
     finish(opened, 300)
     opened.close()
@@ -425,7 +426,7 @@ def test_without_its_text_a_run_can_be_read(tmp_path: Path) -> None:
     again = OpenRun(RunFolder(tmp_path / "run"))
     assert again.running is None
     assert "has changed since training started" in again.lock_error
-    assert again.model(None)[1] == 4
+    assert again.model_at(None)[1] == 4
     again.close()
 
 
@@ -445,15 +446,15 @@ def without_its_text(tmp_path: Path) -> OpenRun:
 def test_the_last_model_of_a_run_without_its_text_is_that_of_its_checkpoint(tmp_path: Path) -> None:
     opened = without_its_text(tmp_path)
     assert opened.running
-    expected = opened.running.training.model.state_dict()
+    expected = opened.running.trainer.model.state_dict()
     again = OpenRun(RunFolder(tmp_path / "run"), is_held=False)
     kept = again.snapshots()
     assert 29 not in kept
     for _ in range(2):
-        model, step = again.model(None)
+        model, step = again.model_at(None)
         assert step == 29
         assert all(torch.equal(expected[name], one) for name, one in model.state_dict().items())
-        assert again.model(kept[-1])[1] == kept[-1]
+        assert again.model_at(kept[-1])[1] == kept[-1]
     again.close()
 
 
@@ -461,11 +462,11 @@ def test_where_the_checkpoint_cannot_be_read_the_last_snapshot_is(tmp_path: Path
     opened = without_its_text(tmp_path)
     opened.folder.checkpoint.path.write_bytes(b"damaged")
     again = OpenRun(RunFolder(tmp_path / "run"), is_held=False)
-    assert again.model(None)[1] == again.snapshots()[-1]
+    assert again.model_at(None)[1] == again.snapshots()[-1]
     for step in again.snapshots():
         again.folder.snapshot(step).path.unlink()
     with pytest.raises(InputError):
-        again.model(None)
+        again.model_at(None)
     again.close()
 
 
@@ -534,7 +535,7 @@ def test_dropout_goes_on_where_a_checkpoint_was_written(tmp_path: Path) -> None:
 def test_each_step_is_taken_at_its_own_rate(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run", steps=10)
     assert opened.running
-    training, taken = opened.running.training, []
+    training, taken = opened.running.trainer, []
     for _ in range(3):
         training.advance()
         taken.append(training.optimiser.param_groups[0]["lr"])
@@ -596,7 +597,7 @@ def test_losses_are_measured_without_dropout(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run", dropout=0.5, steps=2)
     finish(opened, 1)
     assert opened.running
-    training = opened.running.training
+    training = opened.running.trainer
     assert training.evaluate(CorpusSplit.TRAINING, 1) == training.evaluate(CorpusSplit.TRAINING, 1)
     opened.close()
 
@@ -604,17 +605,17 @@ def test_losses_are_measured_without_dropout(tmp_path: Path) -> None:
 def test_the_final_losses_are_of_other_batches_than_those_trained_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    drawn, draw = [], Corpus.batch
+    drawn, draw = [], Corpus.sample_batch
 
     def noted(self: Corpus, *arguments: Any) -> np.ndarray:
         drawn.append(draw(self, *arguments))
         return drawn[-1]
 
-    monkeypatch.setattr(Corpus, "batch", noted)
+    monkeypatch.setattr(Corpus, "sample_batch", noted)
     opened = begun(tmp_path / "run")
     assert opened.running
-    opened.running.training.advance()
-    opened.running.training.evaluate(CorpusSplit.TRAINING, 1)
+    opened.running.trainer.advance()
+    opened.running.trainer.evaluate(CorpusSplit.TRAINING, 1)
     trained, measured = drawn
     assert not np.array_equal(trained, measured)
     opened.close()
@@ -632,7 +633,7 @@ def test_cores_that_may_not_be_used_get_no_thread(monkeypatch: pytest.MonkeyPatc
 def test_that_a_run_has_ended_is_read_from_its_checkpoint(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run", steps=2)
     assert opened.running
-    training, file = opened.running.training, ContainedFile.at(tmp_path / "checkpoint")
+    training, file = opened.running.trainer, ContainedFile.at(tmp_path / "checkpoint")
     for is_ended in (False, True):
         written = TrainerState(seconds=1.5, first=3.0, high=2, is_ended=is_ended)
         write_checkpoint(file, training, opened.about, written)
@@ -745,7 +746,7 @@ def test_weights_for_which_there_is_no_memory_are_not_made(
 def test_weights_of_other_sizes_are_refused(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run", steps=2)
     assert opened.running
-    model = opened.running.training.model
+    model = opened.running.trainer.model
     # One number would fill a whole matrix, unless sizes are compared.
     small = {name: torch.ones((1,) * one.ndim) for name, one in model.named_parameters()}
     save_file(small, tmp_path / "small")
@@ -782,7 +783,7 @@ def test_half_a_line_of_losses_is_left_out(tmp_path: Path) -> None:
     text = path.read_text()
     for cut in range(len(text)):
         rows = parse_rows(text[:cut].splitlines(keepends=True))
-        assert [row.line() for row in rows] == text[:cut].splitlines(keepends=True)[
+        assert [row.to_line() for row in rows] == text[:cut].splitlines(keepends=True)[
             1 : 1 + len(rows)
         ]
         assert len(rows) == max(0, text[:cut].count("\n") - 1)
@@ -796,17 +797,17 @@ def test_what_has_come_of_a_run_is_there_when_it_is_opened_again(tmp_path: Path)
     opened = begun(tmp_path / "run")
     finish(opened)
     assert opened.running
-    final, written = opened.running.final, (tmp_path / "run" / "losses.csv").read_bytes()
+    final, written = opened.running.state.final, (tmp_path / "run" / "losses.csv").read_bytes()
     listed = list_runs(tmp_path)
     opened.close()
     again = OpenRun(RunFolder(tmp_path / "run"))
     assert again.running
-    assert again.running.final == final
+    assert again.running.state.final == final
     assert final
     assert (tmp_path / "run" / "losses.csv").read_bytes() == written
     assert list_runs(tmp_path) == listed  # nor has it another place among others
     assert [row.step for row in again.running.collect_rows()] == list(range(30))
-    again.running.lengthen(35)
+    again.running.set_steps(35)
     finish(again)
     assert [row[0] for row in losses(tmp_path / "run")] == list(range(36))
     again.close()
@@ -819,7 +820,7 @@ def test_a_run_cannot_be_made_so_long_that_it_is_never_opened_again(
     opened = begun(tmp_path / "run")
     assert opened.running
     with pytest.raises(InputError, match="steps cannot be"):
-        opened.running.lengthen(steps)
+        opened.running.set_steps(steps)
     assert opened.running.settings.steps == 30
     opened.close()
     OpenRun(RunFolder(tmp_path / "run")).close()
@@ -844,7 +845,7 @@ def test_snapshots_that_cannot_be_removed_are_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = RunFolder(tmp_path / "run")
-    folder.make()
+    folder.create_folders()
     folder.snapshot(3).touch()
 
     def fail(*_: object, **__: object) -> None:
@@ -880,7 +881,7 @@ def test_a_run_that_goes_on_is_made_longer_without_reading_its_losses(
     asked: list[int] = []
     with monkeypatch.context() as patched:
         patched.setattr(LossLog, "read", lambda _, until: asked.append(until))
-        opened.running.lengthen(20)
+        opened.running.set_steps(20)
     assert asked == []
     finish(opened)
     assert [row[0] for row in losses(tmp_path / "run")] == list(range(21))

@@ -56,7 +56,7 @@ class Client:
         while True:
             while self.came:
                 message = self.came.pop(0)
-                if message.says == says and holds(message):
+                if message.kind == says and holds(message):
                     return message
             assert self.server.is_training, f"it never said {says!r}"
             self.server.advance()
@@ -106,7 +106,7 @@ def test_a_long_run_is_told_a_part_at_a_time(
     again = Client()
     again.say("open", folder=str(tmp_path / "run"), settings=None)
     parts = again.came.copy()
-    assert [part.says for part in parts] == ["opened", "progress", "progress"]
+    assert [part.kind for part in parts] == ["opened", "progress", "progress"]
     assert [len(part.arrays["steps"]) for part in parts] == [10, 10, 4]
     steps = np.concatenate([part.arrays["steps"] for part in parts])
     np.testing.assert_array_equal(steps, np.arange(24))

@@ -14,7 +14,7 @@ from visualizer.language.tokenizers import TokenizerKind, Vocabulary, tokenize
 @given(st.text(min_size=1, max_size=60), st.sampled_from(TokenizerKind))
 def test_what_is_encoded_is_decoded(text: str, tokenizer: TokenizerKind) -> None:
     vocabulary = Vocabulary.of(tokenize(text, tokenizer), tokenizer)
-    tokens, numbers = vocabulary.read(text)
+    tokens, numbers = vocabulary.tokenize(text)
     assert vocabulary.ids_to_tokens(numbers) == tokens == tokenize(text, tokenizer)
     assert numbers.dtype == np.int64
 
@@ -22,7 +22,7 @@ def test_what_is_encoded_is_decoded(text: str, tokenizer: TokenizerKind) -> None
 @given(st.text(min_size=1, max_size=60))
 def test_characters_are_written_as_they_were(text: str) -> None:
     vocabulary = Vocabulary.of(tokenize(text, TokenizerKind.CHARACTERS), TokenizerKind.CHARACTERS)
-    assert vocabulary.write(vocabulary.read(text)[0]) == text
+    assert vocabulary.join_tokens(vocabulary.tokenize(text)[0]) == text
 
 
 def test_numbers_follow_the_alphabet() -> None:
@@ -39,5 +39,5 @@ def test_numbers_follow_the_alphabet() -> None:
 )
 def test_what_is_not_known_is_named(text: str, sentence: str) -> None:
     with pytest.raises(InputError) as refused:
-        Vocabulary.of("abc", TokenizerKind.CHARACTERS).read(text)
+        Vocabulary.of("abc", TokenizerKind.CHARACTERS).tokenize(text)
     assert refused.value.sentence == sentence

@@ -18,7 +18,7 @@ NUMBERS = arrays.arrays(
 )
 MESSAGES = structs(
     Message,
-    says=st.text(),
+    kind=st.text(),
     values=st.dictionaries(st.text(), st.none() | st.booleans() | st.integers() | st.text()),
     arrays=st.dictionaries(st.text(), NUMBERS, max_size=3),
 )
@@ -34,7 +34,7 @@ def test_what_is_sent_arrives(sent: list[Message], sizes: list[int]) -> None:
         at += size
     assert len(came) == len(sent)
     for one, other in zip(sent, came, strict=True):
-        assert (one.says, one.values) == (other.says, other.values)
+        assert (one.kind, one.values) == (other.kind, other.values)
         assert one.arrays.keys() == other.arrays.keys()
         for name, array in one.arrays.items():
             assert array.dtype == other.arrays[name].dtype
@@ -46,7 +46,7 @@ def test_half_a_message_is_none_yet() -> None:
     unpacker = MessageUnpacker()
     assert list(unpacker.feed(packed[:-1])) == []
     (message,) = unpacker.feed(packed[-1:])
-    assert message.says == "progress"
+    assert message.kind == "progress"
     assert not message.arrays["losses"].flags.writeable
 
 

@@ -158,7 +158,7 @@ def test_images_are_read_as_on_the_cpu(tmp_path: Path, kind: str) -> None:
 def trained_and_probed(folder: Path, *, is_on_gpu: bool) -> tuple[list[float], Any]:
     running = begun(folder, dropout=0.0).running
     assert running
-    trainer = running.training
+    trainer = running.trainer
     if is_on_gpu:
         move_to_gpu(trainer.model)
         trainer.device = GPU
@@ -168,7 +168,7 @@ def trained_and_probed(folder: Path, *, is_on_gpu: bool) -> tuple[list[float], A
         losses = [trainer.advance() for _ in range(3)] + [
             trainer.evaluate(CorpusSplit.VALIDATION, 2)
         ]
-        text = vocabulary.write(vocabulary.ids_to_tokens(range(5)))
+        text = vocabulary.join_tokens(vocabulary.ids_to_tokens(range(5)))
         return losses, run_probe(trainer.model, Probe.of(text, vocabulary, trainer.model))
 
 

@@ -19,10 +19,10 @@ from visualizer.attention.spec import Device, Dtype
 from visualizer.errors import InputError
 from visualizer.explanations.explain import explain
 from visualizer.language.checkpoints import read_metadata, write_weights
+from visualizer.language.example_run import EXAMPLE_FOLDER, EXAMPLE_TEXT
 from visualizer.language.language_models import build_model
 from visualizer.language.run_folder import RunFolder, RunMetadata
 from visualizer.language.tokenizers import TokenizerKind
-from visualizer.language.trained_example import EXAMPLE_FOLDER, EXAMPLE_TEXT
 from visualizer.language.training_settings import (
     LAYERED_MODELS,
     CorpusKind,
@@ -99,9 +99,9 @@ def test_it_computes_what_the_lab_computes(
     if not text.strip():
         text = "a"
     model = open_model(path, Device.CPU)
-    tokens, numbers = model.folder.lab_run.vocabulary.read(text)  # type: ignore[union-attr]
+    tokens, numbers = model.folder.lab_run.vocabulary.tokenize(text)  # type: ignore[union-attr]
     with torch.no_grad():
-        logits, traces = trained.read(torch.from_numpy(numbers))
+        logits, traces = trained.forward_with_traces(torch.from_numpy(numbers))
     inputs, words, _ = model.inputs(text)
     assert words == tokens
     with torch.no_grad():
@@ -133,9 +133,9 @@ def test_heads_of_the_notes_add_their_context_to_a_logit_as_it_is(tmp_path: Path
     trained = saved(tmp_path / "weights.safetensors", settings)
     model = visualizer.open_model(tmp_path / "weights.safetensors")
     parts = model.logit_parts("that's a hat")
-    numbers = model.opened.folder.lab_run.vocabulary.read("that's a hat")[1]  # type: ignore[union-attr]
+    numbers = model.opened.folder.lab_run.vocabulary.tokenize("that's a hat")[1]  # type: ignore[union-attr]
     with torch.no_grad():
-        logits, traces = trained.read(torch.from_numpy(numbers))
+        logits, traces = trained.forward_with_traces(torch.from_numpy(numbers))
     assert parts.number == int(logits[-1].argmax())
     towards = trained.projection.weight[parts.number].detach().numpy()
     for layer, trace in enumerate(traces):

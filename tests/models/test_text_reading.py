@@ -16,8 +16,8 @@ from tests.support.reference_tokenizer import tokenizer_of
 from tests.support.tiny_models import save_tiny_model
 from visualizer.attention.spec import AttentionSpec, Device
 from visualizer.errors import InputError
-from visualizer.language.trained_example import EXAMPLE_FOLDER
-from visualizer.language.trained_example import EXAMPLE_TEXT as LAB_TEXT
+from visualizer.language.example_run import EXAMPLE_FOLDER
+from visualizer.language.example_run import EXAMPLE_TEXT as LAB_TEXT
 from visualizer.models import text_reading
 from visualizer.models.model_source import HeadEdit
 from visualizer.models.opened_model import OpenedModel, open_model

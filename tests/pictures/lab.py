@@ -26,6 +26,8 @@ from visualizer.session.cell_address import Cell
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from visualizer.language.wire_format import Message
+
 FORMED = 0.9
 """Mean weight of a head on what it should read."""
 FIRST_STEP = 60
@@ -46,10 +48,10 @@ def main(folder: Path, names: Collection[str]) -> None:
         window.resize(1280, 800)
         window.show()
         window.activateWindow()
-        window.lab.toggle()
+        window.lab.toggle_training()
         while not _has_formed(window):
             _pause(200)
-        window.lab.toggle()
+        window.lab.toggle_training()
         while window.lab.run and window.lab.run.phase is RunPhase.RUNNING:
             _pause(200)
         _pin_best(window)
@@ -59,7 +61,7 @@ def main(folder: Path, names: Collection[str]) -> None:
             window.grab().save(str(folder / "lab.png"))
         if "head-forming.webp" in names:
             _film(window, folder / "head-forming.webp")
-        window.lab.leave()
+        window.lab.close_run()
         window.close()
         _pause(2000)  # its process writes a checkpoint
 
@@ -69,14 +71,13 @@ def _film(window: LabWindow, path: Path) -> None:
     run = window.lab.run
     assert run
     readings: list[ProbeResult] = []
-    window.lab.answered.connect(
-        lambda message: (
-            readings.append(ProbeResult.of(message)) if message.values.get("id") == "film" else None
-        )
-    )
+
+    def add(message: Message) -> None:
+        readings.append(ProbeResult.of(message))
+
     steps = [step for step in run.snapshots if step >= FIRST_STEP]
     for asked, step in enumerate(steps, 1):
-        window.lab.ask("read", id="film", text=window.lab.view.probe, step=step)
+        window.lab.ask("read", add, text=window.lab.view.probe, step=step)
         while len(readings) < asked:
             _pause(20)
     losses = {step: run.losses_at(step) for step in steps}
@@ -88,21 +89,21 @@ def _film(window: LabWindow, path: Path) -> None:
 def _has_formed(window: LabWindow) -> bool:
     reading, run = window.probe_controller.result, window.lab.run
     assert run is None or run.phase not in {RunPhase.FAILED, RunPhase.DONE}, "no head has formed"
-    if reading is None or reading.partner_weights is None or reading.best is None:
+    if reading is None or reading.partner_weights is None or reading.best_head is None:
         return False
-    return float(reading.partner_weights[reading.best]) > FORMED
+    return float(reading.partner_weights[reading.best_head]) > FORMED
 
 
 def _pin_best(window: LabWindow) -> None:
     """Pin what the head reads most that reads best, of a query in the middle."""
     reading = window.probe_controller.result
     assert reading
-    assert reading.best
+    assert reading.best_head
     assert reading.weights is not None
-    layer, head = reading.best
+    layer, head = reading.best_head
     query = 2 * len(reading.tokens) // 3
     key = int(reading.weights[layer, head, query].argmax())
-    window.training_views_controller.pin(Cell(f"layer {layer + 1}", (head, query, key)))
+    window.training_views_controller.pin_cell(Cell(f"layer {layer + 1}", (head, query, key)))
 
 
 def _pause(length_ms: int) -> None:

@@ -28,7 +28,7 @@ from visualizer.file_opening import (
     read_layer_of_trained_example,
     restore_document,
 )
-from visualizer.language import trained_example
+from visualizer.language import example_run
 from visualizer.language.checkpoints import write_weights
 from visualizer.language.language_models import build_model
 from visualizer.language.run_folder import RunFolder
@@ -140,17 +140,17 @@ def test_step_0_of_the_lab_is_untrained(step: int | None, said: str) -> None:
 @pytest.mark.filterwarnings("ignore")
 def test_a_model_of_the_lab_says_the_step_of_its_snapshot(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
-    about = RunFolder(trained_example.EXAMPLE_FOLDER).read_metadata()
+    about = RunFolder(example_run.EXAMPLE_FOLDER).read_metadata()
     (tmp_path / "run" / "snapshots").mkdir(parents=True)
     beginning = tmp_path / "run" / "snapshots" / "00000000.safetensors"
     write_weights(beginning, build_model(about.settings, len(about.tokens)), about)
     for path, said in (
-        (trained_example.EXAMPLE_FOLDER, "trained, step 1,500 (trained_example)"),
+        (example_run.EXAMPLE_FOLDER, "trained, step 1,500 (trained_example)"),
         (beginning, "untrained: random weights, step 0 (run)"),
     ):
         opened = open_model(path, Device.CPU)
         assert opened.folder.training_step in (0, 1500)
-        saved, _ = open_as_document(path, Document(text=trained_example.EXAMPLE_TEXT))
+        saved, _ = open_as_document(path, Document(text=example_run.EXAMPLE_TEXT))
         assert describe_provenance(run_document(saved.document, None)) == said
 
 

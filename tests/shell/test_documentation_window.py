@@ -376,4 +376,4 @@ def test_the_lab_opens_its_page(application: QApplication, qtbot: QtBot) -> None
     (pages,) = lab.findChildren(DocumentationWindow)
     assert shown(pages) == "The language lab"
     pages.close()
-    lab.lab.leave()
+    lab.lab.close_run()

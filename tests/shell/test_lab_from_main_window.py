@@ -14,8 +14,8 @@ from tests.support.lab_input import FAKE
 from tests.support.window_input import CONTROL, LEFT, PATIENCE_MS, Hand
 from visualizer.lab.layer_document import create_layer_document
 from visualizer.lab.training.process_controller import TrainingProcess
+from visualizer.language.example_run import EXAMPLE_FOLDER, EXAMPLE_TEXT
 from visualizer.language.tokenizers import TokenizerKind
-from visualizer.language.trained_example import EXAMPLE_FOLDER, EXAMPLE_TEXT
 from visualizer.language.wire_format import Message
 from visualizer.widgets.incremental_gui_task import IncrementalTask
 
@@ -117,7 +117,7 @@ def lab_in_training(windows: WindowManager, qtbot: QtBot) -> LabWindow:
     lab.lab.command = FAKE
     lab.lab.change_setting("steps", 1_000_000)
     qtbot.waitUntil(lambda: lab.lab.screen.progress.can_toggle, timeout=PATIENCE_MS)
-    lab.lab.toggle()
+    lab.lab.toggle_training()
     qtbot.waitUntil(lambda: lab.lab.is_training, timeout=PATIENCE_MS)
     return lab
 

@@ -11,8 +11,8 @@ import visualizer
 from visualizer.documents.open_document import DocumentChange
 from visualizer.features.next_token.presenter import NEXT_TOKEN_PANEL
 from visualizer.file_opening import read_file
+from visualizer.language.example_run import EXAMPLE_FOLDER, EXAMPLE_TEXT, SNAPSHOT_STEPS
 from visualizer.language.run_folder import RunFolder
-from visualizer.language.trained_example import EXAMPLE_FOLDER, EXAMPLE_TEXT, SNAPSHOT_STEPS
 from visualizer.session.document import BOOK_SENTENCE, Document
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from visualizer.documents import recent_files
 from visualizer.documents.document_file import DOCUMENT_SUFFIX, SavedDocument, document_bytes
 from visualizer.features.next_token.presenter import NEXT_TOKEN_PANEL
 from visualizer.features.start_page.presenter import EXAMPLE_TEXTS, Example, load_picture_data
-from visualizer.language.trained_example import ESSENTIAL_HEAD, EXPECTED_CELL, HEAD
+from visualizer.language.example_run import ESSENTIAL_HEAD, EXPECTED_CELL, HEAD
 from visualizer.session.document import Document, default_document
 from visualizer.session.view import LessonPosition, View
 from visualizer.widgets import app_settings

@@ -238,7 +238,7 @@ class Run:
                 window.controllers.document_controller.abandon()
                 window.close()
         if lab := self._manager.lab:
-            lab.lab.leave()
+            lab.lab.close_run()
             film_controller = lab.run_export_controller.film_controller
             while film_controller.is_working:
                 film_controller.cancel()

@@ -63,7 +63,7 @@ class Fake:
                 continue
             if message is None and not self.goes_on:
                 return
-            if message is None or getattr(self, f"hear_{message.says}")(**message.values) == "end":
+            if message is None or getattr(self, f"hear_{message.kind}")(**message.values) == "end":
                 if message is not None:
                     return
                 while not self.folder_says_stop() and self.state == "running":
@@ -109,7 +109,7 @@ class Fake:
             state=self.state,
             step=self.step,
             seconds=self.step / 100,
-            tokens_a_second=12_345.0,
+            tokens_per_second=12_345.0,
             seconds_left=(self.settings.steps - self.step) / 100,
             rate=self.settings.rate,
             snapshots=self.snapshots(),
@@ -129,7 +129,7 @@ class Fake:
             if self.settings.seed == 13:
                 self.say("refused", id=None, field="block", sentence="The text is too short.")
                 return None
-            self.folder.begin(RunMetadata(self.settings, TOKENS, 2.0, 1.5, SAMPLE, "print"))
+            self.folder.create_run(RunMetadata(self.settings, TOKENS, 2.0, 1.5, SAMPLE, "print"))
         about = self.folder.read_metadata()
         self.settings = about.settings
         saved = self.folder.path / "step.json"

@@ -80,7 +80,7 @@ def _killed(folder: RunFolder, expected_step: int, delay: float) -> dict[int, fl
         process.stdin.flush()
         opened = received.get(timeout=PATIENCE_S)
         assert opened
-        assert (opened.says, opened.values["step"]) == ("opened", expected_step)
+        assert (opened.kind, opened.values["step"]) == ("opened", expected_step)
         sent: dict[int, float] = {}
         is_running, deadline = False, time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:

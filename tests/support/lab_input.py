@@ -100,11 +100,11 @@ class Student:
 
     @property
     def line(self) -> str:
-        return words(self.window.bar.line)
+        return words(self.window.bar.progress_label)
 
     @property
     def notices(self) -> str:
-        label = self.window.notices.said
+        label = self.window.notices.label
         return words(label) if label.isVisibleTo(self.window) else ""
 
     def problem(self, setting: str) -> str:

@@ -18,10 +18,7 @@ import numpy as np
 
 from visualizer.attention.run import run
 from visualizer.language.checkpoints import write_weights
-from visualizer.language.opened_training_run import OpenRun
-from visualizer.language.probe import Probe, run_probe
-from visualizer.language.run_folder import RunFolder
-from visualizer.language.trained_example import (
+from visualizer.language.example_run import (
     EXAMPLE_FOLDER,
     EXAMPLE_TEXT,
     HEAD,
@@ -29,6 +26,9 @@ from visualizer.language.trained_example import (
     SNAPSHOT_STEPS,
     load_example,
 )
+from visualizer.language.opened_training_run import OpenRun
+from visualizer.language.probe import Probe, run_probe
+from visualizer.language.run_folder import RunFolder
 from visualizer.language.training_settings import TrainingSettings
 from visualizer.resources import resource_path
 from visualizer.session.document import default_document
@@ -45,12 +45,12 @@ def train() -> None:
         opened = OpenRun(RunFolder(Path(folder) / "run"), TrainingSettings())
         assert opened.running
         kept = RunFolder(EXAMPLE_FOLDER)
-        kept.begin(opened.about)
+        kept.create_run(opened.about)
         while not opened.running.is_done:
             opened.running.advance()
             step = opened.running.step
             if step in SNAPSHOT_STEPS:
-                write_weights(kept.snapshot(step), opened.running.training.model, opened.about)
+                write_weights(kept.snapshot(step), opened.running.trainer.model, opened.about)
         opened.close()
 
 

@@ -151,7 +151,7 @@ def windows(application: QApplication, qtbot: QtBot) -> Iterator[WindowManager]:
         window.controllers.document_controller.abandon()
         window.close()
     if made.lab:
-        made.lab.lab.leave()
+        made.lab.lab.close_run()
         made.lab.close()
     application.processEvents()
 

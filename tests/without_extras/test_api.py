@@ -9,7 +9,7 @@ import torch
 
 import visualizer
 from visualizer.errors import InputError
-from visualizer.language.trained_example import EXAMPLE_FOLDER as TRAINED_RUN
+from visualizer.language.example_run import EXAMPLE_FOLDER as TRAINED_RUN
 from visualizer.optional_packages import PACKAGE_FIELD
 
 if TYPE_CHECKING:

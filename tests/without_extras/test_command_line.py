@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from visualizer.app import main
-from visualizer.language.trained_example import EXAMPLE_FOLDER as TRAINED_RUN
+from visualizer.language.example_run import EXAMPLE_FOLDER as TRAINED_RUN
 from visualizer.optional_packages import EXTRA_OF_PACKAGE
 
 if TYPE_CHECKING:

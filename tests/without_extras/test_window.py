@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QLabel
 
 from visualizer.errors import InputError
 from visualizer.file_opening import read_file, read_trained_example
-from visualizer.language.trained_example import EXAMPLE_FOLDER as TRAINED_RUN
+from visualizer.language.example_run import EXAMPLE_FOLDER as TRAINED_RUN
 from visualizer.session.document import Document
 
 if TYPE_CHECKING:

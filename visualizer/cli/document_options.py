@@ -179,7 +179,7 @@ def document_of_layer(options: argparse.Namespace) -> SavedDocument:
     opened = OpenRun(RunFolder(path), is_held=False)
     try:
         about = opened.about
-        model, step = opened.model(None)
+        model, step = opened.model_at(None)
         text = texts[0] if texts else initial_probe(path, about.sample, about.settings)
         probe = language_probe.Probe.of(text, about.vocabulary, model)
         if probe.cut:

@@ -192,7 +192,7 @@ def _write_text(options: argparse.Namespace, sampling: Sampling) -> None:
     opened = OpenRun(RunFolder(options.folder), is_held=False)
     try:
         about, vocabulary = opened.about, opened.about.vocabulary
-        model, _ = opened.model(options.step)
+        model, _ = opened.model_at(options.step)
         prompt = options.prompt
         if prompt is None:
             prompt = choose_probe_text(about.sample, about.settings)

@@ -100,7 +100,7 @@ PROGRESS_INTERVAL_S = 0.25
 
 def list_presets() -> option_types.NamedDescriptions:
     """List the training presets."""
-    return [(preset.name, f"{preset.title}. {preset.says}") for preset in PRESETS]
+    return [(preset.name, f"{preset.title}. {preset.description}") for preset in PRESETS]
 
 
 def train_parser() -> option_types.OptionParser:
@@ -296,7 +296,9 @@ def _open_run(options: argparse.Namespace, group: DistributedProcessGroup | None
 
     folder, sharing = RunFolder(options.resume or options.out), SINGLE_PROCESS
     if group:
-        group.check(folder.read_metadata().settings if options.resume else build_settings(options))
+        group.check_settings(
+            folder.read_metadata().settings if options.resume else build_settings(options)
+        )
         sharing = group.sharing
     if not options.resume:
         return OpenRun(folder, build_settings(options), sharing=sharing)
@@ -327,7 +329,7 @@ def _train_run(
         _extend_run(running, options.steps)
     notices = (
         *opened.about.notices,
-        running.training.device_notice,
+        running.trainer.device_notice,
         *_start_other_processes(running, group),
     )
     for notice in filter(None, notices):
@@ -363,7 +365,7 @@ def _extend_run(running: TrainingRun, steps: int) -> None:
             f"argument --steps: must be at least {running.step:,}, the number of completed steps."
         )
         raise InputError("steps", sentence)
-    running.lengthen(steps)
+    running.set_steps(steps)
 
 
 def _start_other_processes(
@@ -410,7 +412,7 @@ def _train_until_stopped(
     while not running.is_done and not progress.asked:
         running.advance()
         now = time.monotonic()
-        speed.add(running.settings.batch * running.settings.block, now)
+        speed.add_tokens(running.settings.batch * running.settings.block, now)
         if now - reported_at > PROGRESS_INTERVAL_S:
             reported_at = now
             done, of = running.step, running.settings.steps
@@ -435,10 +437,10 @@ def _describe_progress(running: TrainingRun, training_speed: TrainingSpeed) -> s
 
 def _write_summary(opened: OpenRun, running: TrainingRun) -> None:
     """Write the results to standard output, one per line."""
-    about, final = opened.about, running.final
+    about, final = opened.about, running.state.final
     rows = [("bigram baseline", about.bigram), ("unigram baseline", about.frequency)]
     if final:
-        losses = [("training loss", final.training), ("validation loss", final.validation)]
+        losses = [*zip(("training loss", "validation loss"), final, strict=True)]
         rows = losses + rows
     write_output("".join(f"{name:<16} {loss:.4f}\n" for name, loss in rows))
 
@@ -477,7 +479,7 @@ def train_together(train: Callable[[DistributedProcessGroup], int]) -> int:
         sys.excepthook(*sys.exc_info())
         raise
     finally:
-        group.end(status)
+        group.end_all(status)
         _end_process(status)
 
 

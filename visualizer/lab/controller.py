@@ -28,7 +28,7 @@ from visualizer.storage.link_safe_folder import make_private_folder
 from visualizer.widgets.app_settings import RUNS, user_data_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from visualizer.language.wire_format import Message
@@ -46,9 +46,7 @@ class LabStateController(QObject):
     changed = Signal()
     opened = Signal()
     """A run has been opened; its model can be queried."""
-    answered = Signal(object)
-    """A training process has answered a request; carries the `Message`."""
-    said = Signal(str)
+    messageReported = Signal(str)
     """Message about the outcome of closing a run."""
 
     def __init__(self, command: Sequence[str], parent: QObject) -> None:
@@ -65,21 +63,24 @@ class LabStateController(QObject):
         """Last probes of runs outside the user's own folder, which are not modified."""
         self.sample = ""
         self.refused: InputError | None = None
-        self.broken: RunFailure | None = None
+        self.opening_failure: RunFailure | None = None
         """Why a run could not be opened."""
         self._started_folders: set[Path] = set()
         """Folders of runs started here, which their processes create after a delay."""
         self.training: TrainingProcess | None = None
         """Process of the open run."""
         self._pending_messages: list[tuple[str, dict[str, Any]]] = []
+        self._request_count = 0
+        self._replies: dict[str, Callable[[Message], object]] = {}
+        """What handles the answer to each request to the open run, by the request's id."""
         self._is_starting = False
         """Whether the training process was asked to run and has not answered yet."""
         self._background_watcher = detached_controller.BackgroundTrainingWatcher(self)
-        self._background_watcher.free.connect(self._open_when_free)
+        self._background_watcher.runReleased.connect(self._open_when_free)
 
     @property
     def screen(self) -> LabScreen:
-        return present_lab(self.draft, self.run, self.refused, self.sample, self.broken)
+        return present_lab(self.draft, self.run, self.refused, self.sample, self.opening_failure)
 
     @property
     def settings(self) -> TrainingSettings:
@@ -91,7 +92,7 @@ class LabStateController(QObject):
         """Whether closing would interrupt training."""
         if self.run is None:
             return False
-        is_to_start = self._is_starting or any(says == "run" for says, _ in self._pending_messages)
+        is_to_start = self._is_starting or any(kind == "run" for kind, _ in self._pending_messages)
         return is_to_start or self.run.phase in {RunPhase.RUNNING, RunPhase.WAITING}
 
     @property
@@ -111,14 +112,11 @@ class LabStateController(QObject):
         if self.run and name in SETTINGS_OF_OPEN_RUN:
             self._extend_training(int(str(value)))
         elif self.run is None:
-            self.draft, self.refused, self.broken = (
-                replace_setting(self.draft, name, value),
-                None,
-                None,
-            )
+            self.draft = replace_setting(self.draft, name, value)
+            self.refused = self.opening_failure = None
         self.changed.emit()
 
-    def remedy(self, name: str) -> None:
+    def apply_remedy(self, name: str) -> None:
         """Apply the remedy offered for a problem with a setting."""
         rows = self.screen.setup.settings
         problem = next(row.problem for row in rows if row.setting.name == name)
@@ -137,7 +135,7 @@ class LabStateController(QObject):
 
     # ------------------------------------------------------------------ view
 
-    def probe(self, text: str) -> None:
+    def set_probe(self, text: str) -> None:
         self.change_view(probe=text)
 
     def select_snapshot(self, step: int | None) -> None:
@@ -151,7 +149,7 @@ class LabStateController(QObject):
 
     # ------------------------------------------------------------------ training
 
-    def toggle(self) -> None:
+    def toggle_training(self) -> None:
         """Start, pause or resume, whichever applies."""
         if self.run is None:
             self._begin_run()
@@ -161,17 +159,19 @@ class LabStateController(QObject):
             self.refused = None  # retried
             self._send("run")
 
-    def step(self, count: int = 1) -> None:
+    def train_steps(self, count: int = 1) -> None:
         """Train for a number of steps, then pause."""
         if self.screen.progress.can_step:
             self._send("step", count=count)
 
-    def stop(self) -> None:
+    def stop_training(self) -> None:
         """Write a checkpoint and end the training process; the run stays open."""
         if self.training and self.run and self.screen.progress.can_stop:
             # While it opens, also cancel the pending start.
             self._pending_messages = [
-                one for one in self._pending_messages if one[0] not in {"run", "step"}
+                (kind, values)
+                for kind, values in self._pending_messages
+                if kind not in {"run", "step"}
             ]
             self._change_run(phase=RunPhase.ENDING)
             self.training.stop()
@@ -191,8 +191,7 @@ class LabStateController(QObject):
             self._send("lengthen", steps=steps)
 
     def _begin_run(self) -> None:
-        screen = self.screen
-        if screen.progress.can_toggle:
+        if self.screen.progress.can_toggle:
             folder = choose_run_folder(self.home, self.draft, self._started_folders)
             with suppress(OSError):  # reported by the process that creates the run
                 make_private_folder(self.home)
@@ -202,18 +201,18 @@ class LabStateController(QObject):
 
     # ------------------------------------------------------------------ the run
 
-    def open(self, folder: Path) -> None:
+    def open_run(self, folder: Path) -> None:
         """Open a stored run; a background training is taken over."""
         try:
             about = RunFolder(folder).read_metadata()
         except InputError as refused:
             self.show_error(refused)
             return
-        self.leave()
+        self.close_run()
         run = RunState(folder, about.settings, sample=about.sample)
         if detached_controller.is_training(folder):
             self.run = replace(run, phase=RunPhase.WAITING)
-            self._background_watcher.wait(folder)
+            self._background_watcher.wait_for_run(folder)
             self.changed.emit()
         else:
             self._open_run(run)
@@ -224,7 +223,7 @@ class LabStateController(QObject):
             self._pending_messages.append(("run", {}))
         self._open_run(replace(self.run, phase=RunPhase.OPENING))
 
-    def leave(self, goes_on: bool = False) -> None:
+    def close_run(self, continues: bool = False) -> None:
         """Close the run: it stops with a checkpoint, or continues in the background.
 
         Raises
@@ -234,20 +233,20 @@ class LabStateController(QObject):
         """
         training, run = self.training, self.run
         if run and run.phase is RunPhase.WAITING:
-            self._background_watcher.leave(goes_on, self.command)
-        if run and goes_on:
+            self._background_watcher.stop_waiting(continues, self.command)
+        if run and continues:
             self._continue_in_background(run, training)
-        for says, values in self._pending_messages:
-            if training and says == "lengthen":
-                training.send_message(says, **values)
+        for kind, values in self._pending_messages:
+            if training and kind == "lengthen":
+                training.send_message(kind, **values)
         if run:
             self.draft = run.settings
         self._background_watcher.stop()
         self.training = self.run = None
-        self._pending_messages, self.refused, self.view = [], None, LabView()
-        self._is_starting = False
+        self._pending_messages, self._replies = [], {}
+        self.refused, self.view, self._is_starting = None, LabView(), False
         if training:
-            training.stopped_run = run.folder if run and not goes_on else None
+            training.stopped_run = run.folder if run and not continues else None
             training.end()
         self.changed.emit()
 
@@ -261,13 +260,19 @@ class LabStateController(QObject):
             detached_controller.write_orders(run.folder)
         else:  # the process creates the folder on start, and removes older orders there
             detached_controller.mark_order_pending(run.folder)
-        over = partial(detached_controller.continue_closed_run, run.folder, self.command, self.said)
-        training.ended.connect(over)
+        training.ended.connect(
+            partial(
+                detached_controller.continue_closed_run,
+                run.folder,
+                self.command,
+                self.messageReported,
+            )
+        )
 
     def _open_run(self, run: RunState, settings: TrainingSettings | None = None) -> None:
-        self.run, self.refused, self.broken = run, None, None
+        self.run, self.refused, self.opening_failure = run, None, None
         training = self.training = TrainingProcess(self.command, self)
-        training.said.connect(self._on_message)
+        training.messageReceived.connect(self._on_message)
         training.ended.connect(self._on_ended)
         training.start()
         plain = settings_to_json(settings) if settings else None
@@ -276,39 +281,56 @@ class LabStateController(QObject):
 
     # ------------------------------------------------------------------ messages of the training
 
-    def ask(self, says: str, **values: Any) -> None:
-        """Send a request to the run's model; a process that has ended is restarted."""
-        self._send(says, **values)
+    def ask(self, kind: str, reply: Callable[[Message], object], **values: Any) -> None:
+        """Send a request to the run's model; a process that has ended is restarted.
 
-    def _send(self, says: str, **values: Any) -> None:
+        Parameters
+        ----------
+        reply : callable
+            Called with the answer or the refusal, unless the run is closed before.
+        """
+        self._request_count += 1
+        id_ = f"{kind} {self._request_count}"
+        self._replies[id_] = reply
+        self._send(kind, id=id_, **values)
+
+    def _on_answer(self, message: Message) -> None:
+        reply = self._replies.pop(message.values["id"], None)
+        if reply:
+            reply(message)
+
+    def _send(self, kind: str, **values: Any) -> None:
         """Send a message to the training process, now or once it is open."""
         if self.run and self.training is None and self.run.phase not in run_state.BUSY_PHASES:
             self._open_run(replace(self.run, phase=RunPhase.OPENING, failure=None))
         if self.training and self.run and self.run.is_open:
-            self.training.send_message(says, **values)
-            self._is_starting |= says == "run"
+            self.training.send_message(kind, **values)
+            self._is_starting |= kind == "run"
         elif self.run:
-            self._pending_messages.append((says, values))
+            self._pending_messages.append((kind, values))
 
-    def _send_pending(self) -> None:
-        then, self._pending_messages = self._pending_messages, []
-        for says, values in then:
-            if says == "lengthen":  # the process may have read the old settings from the folder
+    def _take_pending_messages(self) -> list[tuple[str, dict[str, Any]]]:
+        pending, self._pending_messages = self._pending_messages, []
+        return pending
+
+    def _send_pending_messages(self) -> None:
+        for kind, values in self._take_pending_messages():
+            if kind == "lengthen":  # the process may have read the old settings from the folder
                 self._extend_training(**values)
             else:
-                self._send(says, **values)
+                self._send(kind, **values)
 
     def _on_message(self, message: Message) -> None:
         if self.sender() is not self.training:
             return  # from a run that was closed
-        take = {
+        handlers = {
             "opened": self._on_opened,
             "progress": self._on_progress,
             "not_ended": self._on_not_ended,
             "refused": self._on_refused,
             "failed": self._on_failed,
         }
-        take.get(message.says, self.answered.emit)(message)
+        handlers.get(message.kind, self._on_answer)(message)
 
     def _on_opened(self, message: Message) -> None:
         if self.run:
@@ -317,7 +339,7 @@ class LabStateController(QObject):
                 typed = self.typed_probes.get(run.folder)
                 self.suggested_probe = typed or initial_probe(run.folder, run.sample, run.settings)
                 self.view = replace(self.view, probe=self.suggested_probe)
-        self._send_pending()
+        self._send_pending_messages()
         self.opened.emit()
         self.changed.emit()
 
@@ -328,20 +350,18 @@ class LabStateController(QObject):
         self.changed.emit()
 
     def _on_not_ended(self, message: Message) -> None:
-        self._change_run(
-            phase=RunPhase.PAUSED
-        )  # the progress message that follows gives the reason
-        then, self._pending_messages = self._pending_messages, []
-        for says, values in then:
-            self._send(says, **values)
+        # The progress message that follows gives the reason.
+        self._change_run(phase=RunPhase.PAUSED)
+        for kind, values in self._take_pending_messages():
+            self._send(kind, **values)
 
     def _on_refused(self, message: Message) -> None:
         if message.values.get("id") is not None:
-            self.answered.emit(message)
+            self._on_answer(message)
             return
         self._is_starting = False
         if self.training and not self.training.has_opened:  # there is no run to open
-            self.leave()
+            self.close_run()
         fields = message.values
         remedy = tuple(fields["remedy"]) if fields.get("remedy") else None
         self.show_error(InputError(fields["field"], fields["sentence"], remedy))
@@ -356,24 +376,23 @@ class LabStateController(QObject):
         if ended.failure:  # otherwise the process deletes itself
             self.training.deleteLater()
         self.training, self._is_starting = None, False
-        then, self._pending_messages = self._pending_messages, []
+        pending = self._take_pending_messages()
         failure = (self.run and self.run.failure) or ended.failure
         if self.run and not self.run.tokens and ended.failure:
-            self.leave()
-            self.broken = failure
+            self.close_run()
+            self.opening_failure = failure
             self.changed.emit()
         elif self.run:
             if failure:
                 step = RunFolder(self.run.folder).checkpoint_step()
                 failure = add_resume_step(failure, step)
-            self._change_run(
-                phase=RunPhase.FAILED if failure else RunPhase.STOPPED, failure=failure
-            )
-            for says, values in then:  # requested while it was ending
-                if failure:
-                    self.answered.emit(rejected_request(failure, values))
-                else:
-                    self._send(says, **values)
+            phase = RunPhase.FAILED if failure else RunPhase.STOPPED
+            self._change_run(phase=phase, failure=failure)
+            for kind, values in pending:  # requested while it was ending
+                if failure and "id" in values:
+                    self._on_answer(rejected_request(failure, values))
+                elif not failure:
+                    self._send(kind, **values)
 
     def _change_run(self, **values: Any) -> None:
         if self.run:

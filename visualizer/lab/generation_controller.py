@@ -67,7 +67,7 @@ class LabGenerationController(GenerationController):
         if tree is not self.tree:
             self.tree = tree
             self.changed.emit()
-            self._lab.probe(self._current_vocabulary().write(tree.tokens))
+            self._lab.set_probe(self._current_vocabulary().join_tokens(tree.tokens))
 
     def _on_result(self) -> None:
         if self._is_running and self._probe_controller.refused:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -10,15 +10,13 @@ from visualizer.attention.roles import Role
 from visualizer.attention.settings import SETTINGS_BY_NAME
 from visualizer.attention.spec import OWN_BIASES, OWN_LAYERS, AttentionSpec, NumberMatrix
 from visualizer.documents.document_file import SavedDocument
-from visualizer.language.tokenizers import TokenizerKind, tokenize
+from visualizer.language.tokenizers import TokenizerKind, Vocabulary, tokenize
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.provenance import describe_lab_provenance
 from visualizer.session.view import View
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from visualizer.language.wire_format import Message
 
 
@@ -43,16 +41,16 @@ def create_layer_document(
     values = {
         name: SETTINGS_BY_NAME[name].read(value) for name, value in message.values["spec"].items()
     }
-    arrays = message.arrays
+    fields, arrays = message.values, message.arrays
     weights = tuple(
-        (name, NumberMatrix.of(_as_matrix(arrays[name])))
+        (name, NumberMatrix.of(arrays[name]))
         for name in (*OWN_LAYERS, *OWN_BIASES)
         if name in arrays
     )
-    given = NumberMatrix.of(arrays[Role.INPUT])
-    spec = replace(AttentionSpec(**values), own_input=given, own_weights=weights)
-    text, tokenizer = _join_tokens(tuple(message.values["tokens"]), tokenizer)
-    fields = message.values
+    own_input = NumberMatrix.of(arrays[Role.INPUT])
+    spec = replace(AttentionSpec(**values), own_input=own_input, own_weights=weights)
+    text = Vocabulary((), tokenizer).join_tokens(fields["tokens"])
+    assert tokenize(text, tokenizer) == tuple(fields["tokens"])
     shown = f"layer {fields['layer'] + 1}"
     source = describe_lab_provenance(fields["step"], run, shown)
     document = Document(text, tokenizer, spec=spec, weights_source=source)
@@ -60,14 +58,3 @@ def create_layer_document(
     pinned = Cell(Role.WEIGHTS, (head, *cell)) if cell else None
     title = f"{run}, {shown}, step {fields['step']:,}" if run else ""
     return SavedDocument(document, View(pinned=pinned, heads=shown_heads), title=title)
-
-
-def _as_matrix(array: np.ndarray) -> Any:
-    return array.reshape(1, -1) if array.ndim == 1 else array
-
-
-def _join_tokens(tokens: tuple[str, ...], tokenizer: TokenizerKind) -> tuple[str, TokenizerKind]:
-    """Join tokens so that the tokenizer splits the text into the same tokens."""
-    text = (" " if tokenizer is TokenizerKind.WORDS else "").join(tokens)
-    assert tokenize(text, tokenizer) == tokens
-    return text, tokenizer

@@ -99,14 +99,16 @@ def present_lab(
         # The cause of a rejection may have disappeared; starting again will show that.
         progress = TrainingBarState(START_LABEL, line, can_toggle=not settings_problems(draft))
         return LabScreen("", setup, progress, notices=setup.other_problems, failure=broken)
-    setup = present_settings(
-        run.settings, refused, run.sample or sample, _locked_message(run), run.notices
-    )
+    locked = f"The settings of “{run.name}” are fixed; only the number of steps can be increased."
+    setup = present_settings(run.settings, refused, run.sample or sample, locked, run.notices)
     sentences = [run.notice] if run.notice else []
     if refused:  # repeated here, because its setting may be out of view
         sentences.append(refused.sentence)
-    elif _has_diverged(run):
-        sentences.append(_divergence_message(run))
+    elif run.phase is RunPhase.DIVERGED:
+        sentences.append(
+            f"Training diverged. The model was restored to step {run.step:,}, the last good "
+            f"snapshot. Start a new run with a learning rate below {run.settings.rate:g}."
+        )
     notices = tuple(dict.fromkeys((*sentences, *setup.other_problems)))
     return LabScreen(
         run.name, setup, _training_bar_state(run), describe_model(run), notices, run.failure,
@@ -114,36 +116,20 @@ def present_lab(
     )  # fmt: skip
 
 
-def _locked_message(run: RunState) -> str:
-    return f"The settings of “{run.name}” are fixed; only the number of steps can be increased."
-
-
-def _has_diverged(run: RunState) -> bool:
-    return run.phase is RunPhase.DIVERGED
-
-
-def _divergence_message(run: RunState) -> str:
-    return (
-        f"Training diverged. The model was restored to step {run.step:,}, the last good snapshot. "
-        f"Start a new run with a learning rate below {run.settings.rate:g}."
-    )
-
-
 def _training_bar_state(run: RunState) -> TrainingBarState:
     is_running, is_done = run.phase is RunPhase.RUNNING, run.step >= run.settings.steps
-    lost = _has_diverged(run)
+    is_trainable = run.phase not in BUSY_PHASES and run.phase is not RunPhase.DIVERGED
+    has_started = run.step > 0 or is_running
     return TrainingBarState(
-        MAIN_BUTTON_TEXTS.get(run.phase, START_LABEL)
-        if run.step or run.phase is RunPhase.RUNNING
-        else START_LABEL,
+        MAIN_BUTTON_TEXTS.get(run.phase, START_LABEL) if has_started else START_LABEL,
         describe_progress(run),
         min(1.0, run.step / max(1, run.settings.steps)),
         is_running,
-        can_toggle=run.phase not in BUSY_PHASES and not lost and (is_running or not is_done),
+        can_toggle=is_trainable and (is_running or not is_done),
         can_step=run.phase in {RunPhase.PAUSED, RunPhase.STOPPED},
         can_stop=run.phase is RunPhase.OPENING
         or (run.is_open and run.phase is not RunPhase.STOPPED),
-        can_train_more=run.phase not in BUSY_PHASES and not lost and not is_running,
+        can_train_more=is_trainable and not is_running,
     )
 
 
@@ -166,11 +152,11 @@ def describe_progress(run: RunState) -> str:
     parts = [PHASE_MESSAGES[run.phase]] if run.phase in PHASE_MESSAGES else []
     if not run.tokens and parts:  # nothing is known yet
         return parts[0]
-    is_known = run.phase is RunPhase.RUNNING and run.tokens_a_second > 0
-    speed = (run.tokens_a_second, run.seconds_left) if is_known else (None, None)
-    standing = TrainingProgress(run.step, run.settings.steps, run.rate, *speed)
+    is_known = run.phase is RunPhase.RUNNING and run.tokens_per_second > 0
+    speed = (run.tokens_per_second, run.seconds_left) if is_known else (None, None)
+    facts = TrainingProgress(run.step, run.settings.steps, run.rate, *speed).facts
+    losses = _describe_losses(run)
     # A narrow window shows the beginning of the line: for a completed run, its result.
-    losses, facts = _describe_losses(run), standing.facts
     return "  ·  ".join([*parts, *losses, *facts] if run.final else [*parts, *facts, *losses])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -67,8 +68,10 @@ class TrainingViewsController(QObject):
 
     changed = Signal()
     """A view option has changed."""
-    layerRequested = Signal(int, int, object)
-    """Carries the layer and head to open, and the cell (query, key) or None."""
+    layerOpened = Signal(object)
+    """Carries a `SavedDocument`: the document of a layer and its view."""
+    layerRefused = Signal(str, int)
+    """Carries an error message and the time in milliseconds for which it is shown."""
 
     def __init__(
         self,
@@ -78,12 +81,9 @@ class TrainingViewsController(QObject):
         widgets: TrainingWidgets,
     ) -> None:
         super().__init__(lab)
-        self._lab, self._probe_controller, self._generation_controller, self._widgets = (
-            lab,
-            probe_controller,
-            generation_controller,
-            widgets,
-        )
+        self._lab, self._widgets = lab, widgets
+        self._probe_controller = probe_controller
+        self._generation_controller = generation_controller
         self.panel = LabAttentionPanel(message=BEFORE_TRAINING_MESSAGE)
         self.pointer = LabCellPointer()
         self._max_cells = 256
@@ -95,6 +95,8 @@ class TrainingViewsController(QObject):
         self._shown_bars: tuple[object, ...] = ()
         self._shown_generation: tuple[GenerationTree, bool, bool, int, bool, Theme] | None = None
         self._folder: Path | None = None
+        self._opening_count = 0
+        """Number of requests to open a layer; only the last is answered."""
 
     @property
     def has_layers(self) -> bool:
@@ -104,7 +106,7 @@ class TrainingViewsController(QObject):
     def can_sample(self) -> bool:
         return self._is_known and self._generation_controller.can_sample
 
-    def show(self, theme: Theme) -> None:
+    def show_views(self, theme: Theme) -> None:
         """Show the attention, the snapshot bar, the probe and the generation."""
         run = self._lab.run
         if (run.folder if run else None) != self._folder:
@@ -148,29 +150,26 @@ class TrainingViewsController(QObject):
         widgets, generation_controller = self._widgets, self._generation_controller
         run, result = self._lab.run, generation_controller.result
         widgets.generation_widget.setVisible(self._is_known)
-        made_of = (result, generation_controller.sampling, theme, self._folder)
-        is_coming = (
+        sampling = generation_controller.sampling
+        bar_inputs = (result, sampling, theme, self._folder)
+        is_pending = (
             result is None
             and generation_controller.can_sample
             and not self._probe_controller.previous_text
         )
-        stays = is_coming and self._folder in self._shown_bars  # until the next ones arrive
-        if run is not None and self._is_known and not stays and made_of != self._shown_bars:
-            self._shown_bars = made_of
-            bars = NextTokensPanel(
-                sampling=generation_controller.sampling, vocabulary=len(run.tokens)
-            )
-            if result is not None:
-                bars = present_next_tokens(
-                    result.tokens, result.logits, run.tokens, generation_controller.sampling
-                )
+        stays = is_pending and self._folder in self._shown_bars  # until the next ones arrive
+        if run is not None and self._is_known and not stays and bar_inputs != self._shown_bars:
+            self._shown_bars = bar_inputs
+            if result is None:
+                bars = NextTokensPanel(sampling=sampling, vocabulary=len(run.tokens))
+            else:
+                bars = present_next_tokens(result.tokens, result.logits, run.tokens, sampling)
             widgets.next.show_bars(bars, theme)
-        block = self._lab.settings.block
         shown_values = (
             generation_controller.tree,
             generation_controller.is_running,
             generation_controller.can_sample,
-            block,
+            self._lab.settings.block,
             run is not None and run.is_open and run.phase is not RunPhase.STOPPED,
             theme,
         )
@@ -193,16 +192,16 @@ class TrainingViewsController(QObject):
 
     # ------------------------------------------------------------------ pointer and keys
 
-    def hover(self, cell: Cell | None) -> None:
+    def hover_cell(self, cell: Cell | None) -> None:
         self._set_pointer(self.pointer.hover(cell))
 
-    def pin(self, cell: Cell | None) -> None:
+    def pin_cell(self, cell: Cell | None) -> None:
         """Pin a cell, or unpin it."""
         self._set_pointer(self.pointer.pin(cell))
 
-    def walk(self, down: int, right: int) -> None:
+    def move_pin(self, down: int, right: int) -> None:
         """Move the pinned cell."""
-        self._set_pointer(self.pointer.walk(self.panel.board, down, right))
+        self._set_pointer(self.pointer.move_pin(self.panel.board, down, right))
 
     def _set_pointer(self, pointing: LabCellPointer) -> None:
         self.pointer = pointing
@@ -226,10 +225,25 @@ class TrainingViewsController(QObject):
         self.open_layer_of(*next(places, (0, 0)))
 
     def open_layer_of(self, layer: int, head: int) -> None:
-        """Open a layer in the visualizer with a head and the pinned or hovered cell."""
+        """Open a layer of the selected step with a head and the pinned or hovered cell."""
         cells = (cell for place, cell in self._pointed_cells() if place == (layer, head))
-        cell = next(cells, None)
-        self.layerRequested.emit(layer, head, (cell.place[-2], cell.place[-1]) if cell else None)
+        cell, view = next(cells, None), self._lab.view
+        query_and_key = (cell.place[-2], cell.place[-1]) if cell else None
+        self._opening_count += 1
+        reply = partial(self._on_layer, self._opening_count, head, query_and_key)
+        self._lab.ask("layer", reply, text=view.probe, step=view.step, layer=layer)
+
+    def _on_layer(
+        self, number: int, head: int, cell: tuple[int, int] | None, message: Message
+    ) -> None:
+        if number != self._opening_count:
+            return
+        if message.kind == "refused":
+            self.layerRefused.emit(message.values["sentence"], NOTICE_MS)
+        else:
+            tokenizer = self._lab.settings.source.effective_tokenizer
+            name = self._lab.run.name if self._lab.run else ""
+            self.layerOpened.emit(create_layer_document(message, tokenizer, head, cell, name))
 
     def _pointed_cells(self) -> Iterator[tuple[tuple[int, int], Cell]]:
         """Yield the pinned and then the hovered cell, with their layers and heads."""
@@ -237,42 +251,3 @@ class TrainingViewsController(QObject):
             place = layer_head_index(self.panel.board, cell) if cell else None
             if cell and place:
                 yield place, cell
-
-
-class LayerDocumentController(QObject):
-    """Requests a layer's input and weights, and creates a document from them."""
-
-    opened = Signal(object)
-    """Carries a `SavedDocument`: a document and its view."""
-    refused = Signal(str, int)
-    """Carries an error message and the time in milliseconds for which it is shown."""
-
-    def __init__(self, lab: LabStateController) -> None:
-        super().__init__(lab)
-        self._lab = lab
-        self._request_count = 0
-        self._head_and_cell: tuple[int, tuple[int, int] | None] = (0, None)
-        lab.answered.connect(self._on_answer)
-
-    def request_result(self, layer: int, head: int, cell: tuple[int, int] | None) -> None:
-        """Open a layer as it is at the selected step.
-
-        Parameters
-        ----------
-        cell : tuple of (query, key) or None
-            The cell to pin.
-        """
-        view = self._lab.view
-        self._request_count, self._head_and_cell = self._request_count + 1, (head, cell)
-        request = {"id": f"layer {self._request_count}", "text": view.probe, "step": view.step}
-        self._lab.ask("layer", **request, layer=layer)
-
-    def _on_answer(self, message: Message) -> None:
-        if message.values.get("id") != f"layer {self._request_count}":
-            return
-        if message.says == "refused":
-            self.refused.emit(str(message.values["sentence"]), NOTICE_MS)
-        else:
-            run, tokenizer = self._lab.run, self._lab.settings.source.effective_tokenizer
-            name = run.name if run else ""
-            self.opened.emit(create_layer_document(message, tokenizer, *self._head_and_cell, name))

@@ -33,11 +33,7 @@ from visualizer.lab.settings.widget import SettingsPane
 from visualizer.lab.snapshot_bar.widget import SnapshotBar
 from visualizer.lab.training.bar_widget import RunNotices, TrainingBar
 from visualizer.lab.training.process_controller import TRAINING_COMMAND
-from visualizer.lab.training_views_controller import (
-    LayerDocumentController,
-    TrainingViewsController,
-    TrainingWidgets,
-)
+from visualizer.lab.training_views_controller import TrainingViewsController, TrainingWidgets
 from visualizer.language.run_folder import RunFolder
 from visualizer.widgets import accessibility, app_settings, dialogs
 from visualizer.widgets.commands import CommandMenus
@@ -94,37 +90,39 @@ class LabWindow(QMainWindow):
         self.theme = theme_of(self.scheme)
         self.setWindowIcon(icon("app", "#000000"))
         self.lab = LabStateController(command, self)
-        self.probe_controller, self.text_sample_controller = (
-            ProbeController(self.lab),
-            TextSampleController(self.lab),
-        )
+        self.probe_controller = ProbeController(self.lab)
+        self.text_sample_controller = TextSampleController(self.lab)
         self.menus = CommandMenus(self, LAB_COMMANDS)
         self.settings_pane = settings_pane or SettingsPane()
         self.runs_pane = RunsPane(self._actions_by_name(RUN_COMMANDS))
         self.run_controller = RunController(self.lab, self.runs_pane, self)
         self.run_export_controller = RunExportController(self.lab, self)
         self.bar, self.notices = TrainingBar(self._actions_by_name(TRAINING_COMMANDS)), RunNotices()
-        self.attention, self.snapshot_bar, self.probe = (
-            LabAttentionView(),
-            SnapshotBar(),
-            QLineEdit(),
-        )
-        self.probe_problem, self.facts = PlainLabel(), PlainLabel()
-        bar = add_status_bar(self, self.facts)
-        bar.addPermanentWidget(self.run_export_controller.progress.widget)
+        self.attention, self.snapshot_bar = LabAttentionView(), SnapshotBar()
+        self.probe, self.probe_problem, self.facts = QLineEdit(), PlainLabel(), PlainLabel()
+        status_bar = add_status_bar(self, self.facts)
+        status_bar.addPermanentWidget(self.run_export_controller.progress.widget)
         self.next, self.generation_pane = NextTokensPane(), GenerationPane()
         self.generation_controller = LabGenerationController(self.lab, self.probe_controller)
-        self.plot_pane, self.layer_document_controller = (
-            PlotPane(self._actions_by_name(AXIS_COMMANDS)),
-            LayerDocumentController(self.lab),
-        )
+        self.plot_pane = PlotPane(self._actions_by_name(AXIS_COMMANDS))
         self.loss_plot_controller = LossPlotController(
             self.lab, self.run_controller, self.plot_pane
         )
         self.left = QTabWidget()
         self.setCentralWidget(self._build_central_widget())
         self.training_views_controller = TrainingViewsController(
-            self.lab, self.probe_controller, self.generation_controller, self._training_widgets()
+            self.lab,
+            self.probe_controller,
+            self.generation_controller,
+            TrainingWidgets(
+                self.probe,
+                self.probe_problem,
+                self.attention,
+                self.snapshot_bar,
+                self.right,
+                self.next,
+                self.generation_pane,
+            ),
         )
         self.collapse_controller = CollapseController(self, self.left, self.plot_pane)
         self.menus.set_controllers(self._make_controllers())
@@ -132,11 +130,13 @@ class LabWindow(QMainWindow):
         self.show_timer = QTimer(self, singleShot=True, interval=0)
         self.show_timer.timeout.connect(self.show_screen)
         self.focus_ring = FocusRing(self)
-        _connect_signals(self)
+        _connect_run(self)
+        _connect_views(self)
+        QApplication.styleHints().colorSchemeChanged.connect(self.follow_system)
         self._show_theme()
         self._restore_geometry()
         self.collapse_controller.restore()
-        if self.runs_pane.choose(app_settings.load_last_run()):  # selected, not opened
+        if self.runs_pane.select_run(app_settings.load_last_run()):  # selected, not opened
             self.left.setCurrentWidget(self.runs_pane)
         self.text_sample_controller.refresh_sample()
         self.bar.buttons["toggle"].setFocus()
@@ -154,11 +154,11 @@ class LabWindow(QMainWindow):
         for part in (self.plot_pane, self._build_training_panes()):
             self.middle.addWidget(part)
         self.right = FixedSplitter(Qt.Orientation.Vertical, INITIAL_TEXT_HEIGHTS_PX, 1)
-        next_one = QScrollArea()
-        next_one.setWidget(self.next)
-        next_one.setWidgetResizable(True)
-        next_one.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        for pane in (next_one, self.generation_pane):
+        scroll_area = QScrollArea()
+        scroll_area.setWidget(self.next)
+        scroll_area.setWidgetResizable(True)
+        scroll_area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        for pane in (scroll_area, self.generation_pane):
             self.right.addWidget(pane)
         for widget in (self.left, self.middle, self.right):
             self.across.addWidget(widget)
@@ -172,26 +172,15 @@ class LabWindow(QMainWindow):
         self.probe.setPlaceholderText("Probe text")
         self.probe.setAccessibleName("Probe text")
         self.probe.setClearButtonEnabled(True)
-        read = QWidget()
-        column = column_layout(read, (0, 0, 0, 0), spacing=0)
+        panes = QWidget()
+        column = column_layout(panes, (0, 0, 0, 0), spacing=0)
         for part in (self.probe, self.probe_problem):
             column.addWidget(part)
         self.probe_problem.setProperty("role", "notice")
         self.probe_problem.setWordWrap(True)
         column.addWidget(self.attention, 1)
         column.addWidget(self.snapshot_bar)
-        return read
-
-    def _training_widgets(self) -> TrainingWidgets:
-        return TrainingWidgets(
-            self.probe,
-            self.probe_problem,
-            self.attention,
-            self.snapshot_bar,
-            self.right,
-            self.next,
-            self.generation_pane,
-        )
+        return panes
 
     def _make_controllers(self) -> LabControllers:
         return LabControllers(
@@ -237,8 +226,8 @@ class LabWindow(QMainWindow):
         self.bar.show_progress(screen.progress)
         self.notices.show_notices(screen.notices, screen.failure)
         self.show_runs()
-        self.loss_plot_controller.show(self.theme)
-        self.training_views_controller.show(self.theme)
+        self.loss_plot_controller.show_losses(self.theme)
+        self.training_views_controller.show_views(self.theme)
         self.show_commands()
         self.facts.setText(screen.facts)
         self.setWindowTitle(f"{screen.title or 'Language lab'} — Attention Visualizer")
@@ -251,12 +240,12 @@ class LabWindow(QMainWindow):
         )
 
     def show_plot(self) -> None:
-        self.loss_plot_controller.show(self.theme)
+        self.loss_plot_controller.show_losses(self.theme)
         self.show_commands()
 
     def show_training_views(self) -> None:
         self.run_export_controller.colouring = self.training_views_controller.colouring
-        self.training_views_controller.show(self.theme)
+        self.training_views_controller.show_views(self.theme)
         self.show_commands()
 
     def show_commands(self) -> None:
@@ -284,7 +273,7 @@ class LabWindow(QMainWindow):
     # ------------------------------------------------------------------ actions
 
     def train_more(self) -> None:
-        self.lab.train_more(self.bar.more.value())
+        self.lab.train_more(self.bar.more_steps_box.value())
 
     def open_model(self) -> None:
         """Request to open the model of the selected step in the visualizer."""
@@ -335,12 +324,12 @@ class LabWindow(QMainWindow):
             self.set_scheme(self.scheme)
 
     def open_run(self, folder: Path) -> None:
-        self.run_controller.open(folder)
+        self.run_controller.open_folder(folder)
 
     def start_training(self) -> None:
         """Start a run with the current settings, unless a run is open."""
         if self.lab.run is None:
-            self.lab.toggle()
+            self.lab.toggle_training()
 
     def may_close(self, close: Callable[[], object]) -> bool:
         """Whether closing interrupts nothing; otherwise ask, and call `close` after the answer."""
@@ -348,13 +337,13 @@ class LabWindow(QMainWindow):
             return False
         if self.lab.is_safe_to_close:
             return True
-        self.run_controller.leave(close)
+        self.run_controller.close_run(close)
         return False
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Unpin on Esc unless the focused widget handles it."""
         if is_escape(event):
-            self.training_views_controller.pin(None)
+            self.training_views_controller.pin_cell(None)
         else:
             super().keyPressEvent(event)
 
@@ -362,7 +351,7 @@ class LabWindow(QMainWindow):
         if not self.may_close(self.close):
             event.ignore()
             return
-        self.lab.leave()
+        self.lab.close_run()
         app_settings.save_window(self, app_settings.LAB_WINDOW)
         for key, splitter in self.splitters.items():
             app_settings.save_sizes(key, splitter.wanted_sizes)
@@ -376,12 +365,6 @@ class LabWindow(QMainWindow):
 # ----------------------------------------------------------- signals and intents
 
 
-def _connect_signals(window: LabWindow) -> None:
-    _connect_run(window)
-    _connect_views(window)
-    QApplication.styleHints().colorSchemeChanged.connect(window.follow_system)
-
-
 def _connect_run(window: LabWindow) -> None:
     lab, run_controller = window.lab, window.run_controller
     lab.changed.connect(window.show_timer.start)
@@ -389,20 +372,20 @@ def _connect_run(window: LabWindow) -> None:
         broken.failed.connect(window.show_bug)
     pane = window.settings_pane
     pane.chosen.connect(lab.change_setting)
-    pane.remedyRequested.connect(lab.remedy)
+    pane.remedyRequested.connect(lab.apply_remedy)
     pane.newDocumentRequested.connect(run_controller.start_new)
     run_controller.changed.connect(window.show_timer.start)
     window.collapse_controller.changed.connect(window.show_commands)
     run_controller.settingsRequested.connect(partial(window.show_pane, "settings"))
     for part in (lab, run_controller, window.run_export_controller):
-        part.said.connect(window.statusBar().showMessage)
+        part.messageReported.connect(window.statusBar().showMessage)
     window.run_export_controller.film_controller.failed.connect(window.show_bug)
     window.run_export_controller.film_controller.changed.connect(window.show_commands)
     runs = window.runs_pane
     # Queued: the handlers rebuild the list, which is impossible while one of its rows changes.
     for signal, intent in (
         (runs.opened, run_controller.open_name),
-        (runs.overlaid_runs, run_controller.overlay),
+        (runs.overlayToggled, run_controller.set_overlaid),
         (runs.renamed, run_controller.rename_to),
     ):
         signal.connect(intent, Qt.ConnectionType.QueuedConnection)
@@ -411,22 +394,21 @@ def _connect_run(window: LabWindow) -> None:
 def _connect_views(window: LabWindow) -> None:
     lab, views = window.lab, window.training_views_controller
     window.probe_controller.changed.connect(window.show_timer.start)
-    window.probe.textEdited.connect(lab.probe)
+    window.probe.textEdited.connect(lab.set_probe)
     attention = window.attention
-    attention.cellHovered.connect(views.hover)
-    attention.cellClicked.connect(views.pin)
-    attention.moved.connect(views.walk)
+    attention.cellHovered.connect(views.hover_cell)
+    attention.cellClicked.connect(views.pin_cell)
+    attention.moved.connect(views.move_pin)
     attention.roomChanged.connect(views.set_available_height)
     attention.layerRequested.connect(views.open_layer_of)
     window.generation_controller.changed.connect(window.show_training_views)
     window.generation_controller.connect_panes(window.next, window.generation_pane)
     plot = window.plot_pane
-    plot.optionsChosen.connect(window.loss_plot_controller.choose)
-    plot.view.stepSelected.connect(window.loss_plot_controller.pick)
+    plot.optionsChosen.connect(window.loss_plot_controller.set_options)
+    plot.view.stepSelected.connect(window.loss_plot_controller.select_step)
     plot.view.currentModelSelected.connect(partial(lab.select_snapshot, None))
     window.loss_plot_controller.changed.connect(window.show_plot)
     views.changed.connect(window.show_training_views)
-    views.layerRequested.connect(window.layer_document_controller.request_result)
-    window.layer_document_controller.opened.connect(window.layerOpened)
-    window.layer_document_controller.refused.connect(window.statusBar().showMessage)
+    views.layerOpened.connect(window.layerOpened)
+    views.layerRefused.connect(window.statusBar().showMessage)
     window.snapshot_bar.stepSelectionChanged.connect(lab.select_snapshot)

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING, Any
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
 
 import torch
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import Meta, Struct, convert
+from msgspec.structs import asdict, replace
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
@@ -27,6 +29,7 @@ from visualizer.language.training_settings import SETTING_LIMITS
 from visualizer.storage.atomic_file import write_atomically
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from torch import Tensor, nn
@@ -36,6 +39,9 @@ if TYPE_CHECKING:
 
 _ADAMW_STATES = ("exp_avg", "exp_avg_sq", "step")
 """AdamW's state tensors of each parameter."""
+_CHECKPOINT_COPIES = 1 + len(_ADAMW_STATES)
+"""Tensors of a checkpoint per parameter."""
+StepCount = Annotated[int, Meta(ge=0, le=SETTING_LIMITS["steps"][1])]
 
 
 class TrainerState(Struct, frozen=True):
@@ -55,9 +61,9 @@ class TrainerState(Struct, frozen=True):
         Training and validation loss after all steps.
     """
 
-    seconds: float = 0.0
+    seconds: Annotated[float, Meta(ge=0, le=sys.float_info.max)] = 0.0
     first: float | None = None
-    high: int = 0
+    high: StepCount = 0
     is_ended: bool = False
     final: tuple[float, float] | None = None
 
@@ -82,11 +88,7 @@ def checkpoint_content(training: Trainer, about: RunMetadata, trainer_state: Tra
         "run": metadata_to_json(about),
         "step": training.step,
         "generator": training.generator.bit_generator.state,
-        "seconds": trainer_state.seconds,
-        "first": trainer_state.first,
-        "high": trainer_state.high,
-        "is_ended": trainer_state.is_ended,
-        "final": trainer_state.final,
+        **asdict(trainer_state),
     }
     tensors = {
         f"model/{name}": value for name, value in _detached_parameters(training.model).items()
@@ -105,10 +107,9 @@ def read_checkpoint(file: ContainedFile, training: Trainer) -> TrainerState:
     ------
     InputError
         With field ``folder`` if it cannot be read or belongs to another model; the trainer must
-        then
-        be discarded.
+        then be discarded.
     """
-    content = _read_file(file, (1 + len(_ADAMW_STATES)) * _weights_bytes(training.model))
+    content = _read_file(file, training.model, _CHECKPOINT_COPIES)
     return restore_checkpoint(content, training, file.name)
 
 
@@ -131,22 +132,16 @@ def restore_checkpoint(content: bytes, training: Trainer, name: str = "") -> Tra
         As `read_checkpoint`.
     """
     tensors, metadata = _parse_file(content, name)
-    try:
-        header = json.loads(metadata["checkpoint"])
-        step, most = _parse_step(header["step"]), _max_steps(header["run"], training)
-        trainer_state = _trainer_state(header)
+    with _reject_damaged(name):
+        header, step, trainer_state = _parse_header(metadata)
+        max_steps = _max_steps(header["run"], training)
         training.generator.bit_generator.state = header["generator"]
         _load_parameters(training.model, _with_prefix("model/", tensors))
-        for parameter_name, parameter in training.model.named_parameters():
-            _restore_optimiser(
-                training, parameter, _optimiser_state(tensors, parameter_name, parameter)
-            )
+        _restore_optimiser(training, _with_prefix("optimiser/", tensors))
         training.randomness = _checked_randomness(_with_prefix("randomness/", tensors))
-    except (AttributeError, KeyError, OverflowError, TypeError, ValueError, RuntimeError) as error:
-        raise InputError("folder", f"“{name}” is damaged or belongs to another model.") from error
-    if step > most:
-        sentence = f"“{name}” is damaged: it is from step {step:,}, but the run has only {most:,}."
-        raise InputError("folder", sentence)
+    if step > max_steps:
+        sentence = f"is damaged: it is from step {step:,}, but the run has only {max_steps:,}."
+        raise InputError("folder", f"“{name}” {sentence}")
     training.step = step
     return trainer_state
 
@@ -159,16 +154,27 @@ def read_checkpoint_weights(file: ContainedFile, model: nn.Module) -> tuple[int,
     InputError
         With field ``folder`` if it cannot be read or belongs to another model.
     """
-    tensors, metadata = _read_tensors(file, (1 + len(_ADAMW_STATES)) * _weights_bytes(model))
-    try:
-        header = json.loads(metadata["checkpoint"])
-        step, trainer_state = _parse_step(header["step"]), _trainer_state(header)
+    tensors, metadata = _parse_file(_read_file(file, model, _CHECKPOINT_COPIES), file.name)
+    with _reject_damaged(file.name):
+        _, step, trainer_state = _parse_header(metadata)
         _load_parameters(model, _with_prefix("model/", tensors))
-    except (AttributeError, KeyError, OverflowError, TypeError, ValueError, RuntimeError) as error:
-        raise InputError(
-            "folder", f"“{file.name}” is damaged or belongs to another model."
-        ) from error
     return step, trainer_state
+
+
+@contextmanager
+def _reject_damaged(name: str) -> Iterator[None]:
+    """Raise an `InputError` that names the file for any error that its content causes."""
+    try:
+        yield
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError, RuntimeError) as error:
+        raise InputError("folder", f"“{name}” is damaged or belongs to another model.") from error
+
+
+def _parse_header(metadata: dict[str, str]) -> tuple[dict[str, Any], int, TrainerState]:
+    """Return a checkpoint's header, its step and the trainer's state; raise if invalid."""
+    header = {"final": None} | json.loads(metadata["checkpoint"])
+    state = {name: header[name] for name in TrainerState.__struct_fields__}
+    return header, convert(header["step"], StepCount), convert(state, TrainerState)
 
 
 def _max_steps(run: object, training: Trainer) -> int:
@@ -182,36 +188,6 @@ def _max_steps(run: object, training: Trainer) -> int:
     return max(written.steps, own.steps)
 
 
-def _trainer_state(header: dict[str, Any]) -> TrainerState:
-    """Parse the state in a header; raise `TypeError` or `ValueError` if it is invalid."""
-    first, final, is_ended = header["first"], header.get("final"), header["is_ended"]
-    seconds = _parse_number(header["seconds"])
-    if not isinstance(is_ended, bool) or not 0 <= seconds < math.inf:
-        raise ValueError("invalid trainer state")
-    state = TrainerState(
-        seconds,
-        None if first is None else _parse_number(first),
-        _parse_step(header["high"]),
-        is_ended,
-    )
-    if not final:
-        return state
-    training, validation = map(_parse_number, final)
-    return replace(state, final=(training, validation))
-
-
-def _parse_number(given: object) -> float:
-    if isinstance(given, bool) or not isinstance(given, int | float):
-        raise TypeError("not a number")
-    return float(given)
-
-
-def _parse_step(given: object) -> int:
-    if type(given) is not int or not 0 <= given <= SETTING_LIMITS["steps"][1]:
-        raise TypeError("invalid step")
-    return given
-
-
 def write_weights(place: Path | ContainedFile, model: nn.Module, about: RunMetadata) -> None:
     """Write a model's weights as a safetensors file that other programs can load.
 
@@ -220,7 +196,9 @@ def write_weights(place: Path | ContainedFile, model: nn.Module, about: RunMetad
     InputError
         If they cannot be written.
     """
-    _write_tensors(place, _detached_parameters(model), {"run": json.dumps(metadata_to_json(about))})
+    metadata = {"run": json.dumps(metadata_to_json(about))}
+    content = _serialize(_detached_parameters(model), metadata)
+    write_atomically(place, lambda file: file.write(content))
 
 
 def read_weights(file: ContainedFile, model: nn.Module) -> None:
@@ -231,7 +209,7 @@ def read_weights(file: ContainedFile, model: nn.Module) -> None:
     InputError
         With field ``folder`` if the file cannot be read or belongs to another model.
     """
-    tensors, _ = _read_tensors(file, _weights_bytes(model))
+    tensors, _ = _parse_file(_read_file(file, model, copies=1), file.name)
     try:
         _load_parameters(model, tensors)
     except (KeyError, RuntimeError) as error:
@@ -242,28 +220,13 @@ def _detached_parameters(model: nn.Module) -> dict[str, Tensor]:
     return {name: parameter.detach() for name, parameter in model.named_parameters()}
 
 
-def _weights_bytes(model: nn.Module) -> int:
-    """Return the size of a model's weights in bytes."""
-    return sum(value.nbytes for value in _detached_parameters(model).values())
-
-
-def _write_tensors(
-    place: Path | ContainedFile, tensors: dict[str, Tensor], metadata: dict[str, str]
-) -> None:
-    content = _serialize(tensors, metadata)
-    write_atomically(place, lambda file: file.write(content))
-
-
 def _serialize(tensors: dict[str, Tensor], metadata: dict[str, str]) -> bytes:
     return save({name: value.cpu().contiguous() for name, value in tensors.items()}, metadata)
 
 
-def _read_tensors(file: ContainedFile, size: int) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Read a file with tensors of at most ``size`` bytes."""
-    return _parse_file(_read_file(file, size), file.name)
-
-
-def _read_file(file: ContainedFile, size: int) -> bytes:
+def _read_file(file: ContainedFile, model: nn.Module, copies: int) -> bytes:
+    """Read a file of at most a number of copies of a model's parameters, and a header."""
+    size = copies * sum(parameter.nbytes for parameter in model.parameters())
     try:
         return file.read_bytes(size + MAX_HEADER_BYTES)
     except FileNotFoundError as error:
@@ -305,29 +268,24 @@ def _load_parameters(model: nn.Module, tensors: dict[str, Tensor]) -> None:
         parameter.copy_(tensors[name])
 
 
-def _optimiser_state(
-    tensors: dict[str, Tensor], name: str, parameter: nn.Parameter
-) -> dict[str, Tensor]:
-    """Return the optimizer's state of a parameter, which has all of its tensors or none."""
-    paths = {state: f"optimiser/{state}/{name}" for state in _ADAMW_STATES}
-    state_tensors = {state: tensors[path] for state, path in paths.items() if path in tensors}
-    if state_tensors and len(state_tensors) < len(_ADAMW_STATES):
-        raise KeyError("incomplete optimizer state")
-    for state, tensor in state_tensors.items():
-        shape = torch.Size([]) if state == "step" else parameter.shape
-        if tensor.shape != shape or tensor.dtype != torch.float32:
-            raise RuntimeError("different shapes")
-    if state_tensors and not 0 <= state_tensors["step"].item() < math.inf:
-        raise ValueError("invalid optimizer step")
-    return state_tensors
-
-
-def _restore_optimiser(
-    training: Trainer, parameter: nn.Parameter, state: dict[str, Tensor]
-) -> None:
-    if state:
-        kept = {name: tensor.to(training.device) for name, tensor in state.items()}
-        training.optimiser.state[parameter] = kept
+def _restore_optimiser(training: Trainer, tensors: dict[str, Tensor]) -> None:
+    """Restore the optimizer's state of each parameter, which has all of its tensors or none."""
+    for name, parameter in training.model.named_parameters():
+        paths = {state: f"{state}/{name}" for state in _ADAMW_STATES}
+        states = {state: tensors[path] for state, path in paths.items() if path in tensors}
+        if not states:
+            continue
+        if len(states) < len(_ADAMW_STATES):
+            raise KeyError("incomplete optimizer state")
+        for state, tensor in states.items():
+            shape = torch.Size([]) if state == "step" else parameter.shape
+            if tensor.shape != shape or tensor.dtype != torch.float32:
+                raise RuntimeError("different shapes")
+        if not 0 <= states["step"].item() < math.inf:
+            raise ValueError("invalid optimizer step")
+        training.optimiser.state[parameter] = {
+            state: tensor.to(training.device) for state, tensor in states.items()
+        }
 
 
 def _checked_randomness(states: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -40,16 +40,16 @@ def lead_processes(running: TrainingRun, group: DistributedProcessGroup) -> tupl
     LostProcessError
         If the connection to another process ends.
     """
-    content = checkpoint_content(running.training, running.about, running.state)
+    content = checkpoint_content(running.trainer, running.about, running.state)
     with group.execute_in_all(ProcessOrder.BEGIN, len(content)):
         group.send_bytes(content)
         sentences = group.gather_text("")
         if not any(sentences):
-            running.training.share_batches(group)
+            running.trainer.share_batches(group)
     for rank, sentence in enumerate(sentences):
         if sentence:
             raise InputError("processes", f"Process {rank + 1} of {group.count}: {sentence}")
-    if running.settings.dropout and running.training.device.type != "cpu":
+    if running.settings.dropout and running.trainer.device.type != "cpu":
         return (DROPOUT_NOTICE,)
     return ()
 

@@ -1,7 +1,8 @@
 """The language models of the notes, from bigram to transformer, and variants of the transformer.
 
-They use the program's own attention modules, so every stage can be read: `LanguageModel.read`
-returns one trace per layer with the values that the model computes.
+They use the program's own attention modules, so every stage can be read:
+`LanguageModel.forward_with_traces` returns one trace per layer with the values that the model
+computes.
 
 Sources: lecture notes on self-attention and character models, partly adapted from Karpathy 2023,
 "Let's build GPT" (the steps, `ModelKind.NOTES`); Xiong et al. 2020, "On Layer Normalization in the
@@ -77,13 +78,13 @@ class LanguageModel(nn.Module):
         logits: Tensor = self.projection(self.norm(stream))
         return logits
 
-    def read(self, ids: Tensor) -> tuple[Tensor, tuple[Trace, ...]]:
+    def forward_with_traces(self, ids: Tensor) -> tuple[Tensor, tuple[Trace, ...]]:
         """Compute the logits as `forward` does, and return each layer's attention trace."""
         stream, traces = self._embed(ids), []
         for layer in self.layers:
             assert isinstance(layer, MixingLayer)
             trace = layer.trace(stream)
-            stream = layer.after(stream, trace.tensor(trace.output_stage_name))
+            stream = layer.update_stream(stream, trace.tensor(trace.output_stage_name))
             traces.append(trace)
         return self.projection(self.norm(stream)), tuple(traces)
 
@@ -105,7 +106,7 @@ class MixingLayer(nn.Module):
         """Return the input of attention for vectors [..., token, width]."""
         return stream
 
-    def after(self, stream: Tensor, mixed: Tensor) -> Tensor:
+    def update_stream(self, stream: Tensor, mixed: Tensor) -> Tensor:
         """Combine the layer's input and attention output into its result [..., token, width]."""
         return mixed
 
@@ -116,7 +117,7 @@ class MixingLayer(nn.Module):
     def forward(self, stream: Tensor, *, fused: bool = False) -> Tensor:
         """Map vectors [..., token, width] to the result of the layer."""
         attention = self.attention.fused if fused else self.attention
-        return self.after(stream, attention(self.attention_input(stream)))
+        return self.update_stream(stream, attention(self.attention_input(stream)))
 
 
 class ResidualLayer(MixingLayer):
@@ -141,10 +142,10 @@ class ResidualLayer(MixingLayer):
 
     def attention_input(self, stream: Tensor) -> Tensor:
         """Return the input of attention: the vectors after layer normalization."""
-        seen: Tensor = self.attention_norm(stream)
-        return seen
+        normalized: Tensor = self.attention_norm(stream)
+        return normalized
 
-    def after(self, stream: Tensor, mixed: Tensor) -> Tensor:
+    def update_stream(self, stream: Tensor, mixed: Tensor) -> Tensor:
         """Combine the layer's input and attention output into its result [..., token, width]."""
         stream = stream + self.dropout(mixed)
         return stream if self.feed_forward is None else stream + self.feed_forward(stream)

@@ -60,10 +60,10 @@ class LossRow(NamedTuple):
     rate: float
     seconds: float
 
-    def line(self) -> str:
+    def to_line(self) -> str:
         numbers = (self.training, self.validation, self.rate)
-        written = ",".join("" if one == MISSING_VALUE else repr(one) for one in numbers)
-        return f"{self.step},{written},{self.seconds:.3f}\n"
+        fields = ",".join("" if number == MISSING_VALUE else repr(number) for number in numbers)
+        return f"{self.step},{fields},{self.seconds:.3f}\n"
 
 
 EMPTY_ROWS = np.empty((0, len(LossRow._fields)))
@@ -75,15 +75,15 @@ def parse_tables(lines: Iterable[str]) -> Iterator[np.ndarray]:
     Parsing stops at the first line that is truncated, or has a step that does not increase or
     exceeds the maximum.
     """
-    last, left = -1.0, islice(lines, 1, None)
-    while some := list(islice(left, ROWS_PER_PARSE)):
-        table = _parse_lines(some)
-        is_next = (np.diff(table[:, 0], prepend=last) > 0) & (table[:, 0] <= MAX_STEPS)
-        count = len(table) if is_next.all() else int(is_next.argmin())
+    last_step, rows = -1.0, islice(lines, 1, None)
+    while block := list(islice(rows, ROWS_PER_PARSE)):
+        table = _parse_lines(block)
+        is_valid = (np.diff(table[:, 0], prepend=last_step) > 0) & (table[:, 0] <= MAX_STEPS)
+        count = len(table) if is_valid.all() else int(is_valid.argmin())
         yield table[:count]
-        if count < len(some):
+        if count < len(block):
             return
-        last = table[-1, 0]
+        last_step = table[-1, 0]
 
 
 def _parse_lines(lines: Sequence[str]) -> np.ndarray:
@@ -134,11 +134,11 @@ class LossLog:
 
     def __init__(self, place: ContainedFile) -> None:
         self.place = place
-        self._waiting: list[LossRow] = []
+        self._pending: list[LossRow] = []
         self._new_content: bytes | None = None
         """Content to be written by `begin`; None if the file already has it."""
 
-    def read(self, until: int) -> list[LossRow]:
+    def read(self, end_step: int) -> list[LossRow]:
         """Return the rows before a step; the file is unchanged until `begin`.
 
         Raises
@@ -148,7 +148,7 @@ class LossLog:
         """
         content, is_shared = self._read_content()
         lines = content.decode("utf-8", "replace").splitlines(keepends=True)
-        rows = [row for row in parse_rows(lines) if row.step < until]
+        rows = [row for row in parse_rows(lines) if row.step < end_step]
         whole = "".join([f"{CSV_HEADER}\n", *lines[1 : len(rows) + 1]]).encode()
         self._new_content = whole if is_shared or content != whole else None
         return rows
@@ -173,13 +173,12 @@ class LossLog:
             If the file cannot be written.
         """
         if self._new_content is not None:
-            whole = self._new_content
-            write_atomically(self.place, lambda file: file.write(whole))
-            self._new_content = (
-                None  # only after the write, so that it is retried if the disk was full
-            )
+            content = self._new_content
+            write_atomically(self.place, lambda file: file.write(content))
+            # Only after the write, so that it is retried if the disk was full.
+            self._new_content = None
 
-    def cut(self, until: int) -> None:
+    def remove_rows_from(self, end_step: int) -> None:
         """Remove the rows of a step and all later steps.
 
         Raises
@@ -187,13 +186,13 @@ class LossLog:
         InputError
             If the file cannot be read or written.
         """
-        self._waiting = [row for row in self._waiting if row.step < until]
-        self.read(until)
+        self._pending = [row for row in self._pending if row.step < end_step]
+        self.read(end_step)
         self.begin()
 
-    def add(self, rows: Iterable[LossRow]) -> None:
-        """Buffer rows until `flush`."""
-        self._waiting += rows
+    def add_row(self, row: LossRow) -> None:
+        """Buffer a row until `flush`."""
+        self._pending.append(row)
 
     def flush(self) -> None:
         """Append the buffered rows; on failure they stay buffered.
@@ -203,6 +202,6 @@ class LossLog:
         OSError
             With the system's reason.
         """
-        if self._waiting:
-            self.place.append("".join(row.line() for row in self._waiting).encode())
-            self._waiting = []
+        if self._pending:
+            self.place.append("".join(row.to_line() for row in self._pending).encode())
+            self._pending = []

@@ -37,8 +37,7 @@ tensors.
 """
 WEIGHT_COPIES = 2
 """Copies while only weights are read: the file's content, and the model."""
-VECTORS_PER_TOKEN = dict.fromkeys(FEED_FORWARD_MODELS, 30)
-VECTORS_WITHOUT_FEED_FORWARD = 16
+VECTORS_PER_TOKEN, VECTORS_WITHOUT_FEED_FORWARD = 30, 16
 """Vectors per token and layer stored for the backward pass; fewer without a feed-forward block."""
 LOGIT_COPIES = 4
 """Copies of the logits: raw, normalized, and the gradients of both."""
@@ -85,18 +84,21 @@ def check_training_memory(
     least = sharing.processes
     fits = _largest_fitting("batch", settings, needed, room, least)
     if not fits:
-        alone = format_gib(needed(replace(settings, batch=least)))
-        smaller = "a smaller block or embedding size" + ", or fewer layers" * settings.is_layered
+        smallest = format_gib(needed(replace(settings, batch=least)))
         sentence = (
-            f"Even a batch of {least} needs about {alone}, but only "
-            f"{format_gib(room)} is available."
+            f"Even a batch of {least} needs about {smallest}, but only {format_gib(room)} is "
+            "available. Use a smaller block or embedding size"
         )
+        fewer_layers = ", or fewer layers" * settings.is_layered
         remedy = _smaller_model(settings, needed, room, least)
-        raise InputError("batch", f"{sentence} Use {smaller}.", remedy)
-    request = f"A batch of {settings.batch:,} blocks of {settings.block:,} tokens"
-    takes = f"needs about {format_gib(needed(settings))}, but only {format_gib(room)} is available"
-    less = " or less" if fits > least else ""
-    raise InputError("batch", f"{request} {takes}. Use {fits:,}{less}.", ("batch", fits))
+        raise InputError("batch", f"{sentence}{fewer_layers}.", remedy)
+    raise InputError(
+        "batch",
+        f"A batch of {settings.batch:,} blocks of {settings.block:,} tokens needs about "
+        f"{format_gib(needed(settings))}, but only {format_gib(room)} is available. "
+        f"Use {fits:,}{' or less' if fits > least else ''}.",
+        ("batch", fits),
+    )
 
 
 def _bytes_per_process(settings: TrainingSettings, tokens: int, processes: int) -> int:
@@ -104,7 +106,7 @@ def _bytes_per_process(settings: TrainingSettings, tokens: int, processes: int) 
     if processes == 1:
         return estimate_bytes(settings, tokens)
     masks = 0
-    if settings.is_layered and settings.dropout:  # drawn for the whole batch, layer by layer
+    if settings.is_layered and settings.dropout:  # sampled for the whole batch, layer by layer
         masks = 2 * BYTES_PER_NUMBER * settings.heads * settings.batch * settings.block**2
     share = replace(settings, batch=max(1, settings.batch // processes))
     return estimate_bytes(share, tokens) + masks
@@ -131,16 +133,15 @@ def check_model_memory(
     """
     room = USABLE_MEMORY_SHARE * attention_device.free_device_bytes(Device.CPU)
     size = BYTES_PER_NUMBER * _count_parameters(_meta_model(settings, tokens))
-    if file is not None and (held := _file_size(file)) < size:
+    if file is not None and (file_size := _file_size(file)) < size:
         sentence = (
-            f"“{file.name}” is damaged or belongs to another model: it has {format_size(held)}, "
-            f"but the weights take {format_size(size)}."
+            f"“{file.name}” is damaged or belongs to another model: it has "
+            f"{format_size(file_size)}, but the weights take {format_size(size)}."
         )
         raise InputError("folder", sentence)
-    needed = copies * size
-    if needed > room:
+    if copies * size > room:
         sentence = (
-            f"Reading this model needs about {format_gib(needed)}, but only "
+            f"Reading this model needs about {format_gib(copies * size)}, but only "
             f"{format_gib(room)} is available."
         )
         raise InputError("folder", sentence)
@@ -167,25 +168,19 @@ def _count_parameters(model: LanguageModel) -> int:
 def estimate_bytes(settings: TrainingSettings, tokens: int) -> int:
     """Estimate the memory of training in bytes; an upper bound of the measured use."""
     model = _meta_model(settings, tokens)
-    places = settings.batch * settings.block
-    layers = [layer.attention.spec for layer in model.layers if isinstance(layer, MixingLayer)]
-    kept = (
-        VECTORS_PER_TOKEN.get(settings.model, VECTORS_WITHOUT_FEED_FORWARD)
-        * places
-        * settings.width
-    )
-    for spec in layers[:1]:
+    positions = settings.batch * settings.block
+    specs = [layer.attention.spec for layer in model.layers if isinstance(layer, MixingLayer)]
+    has_feed_forward = settings.model in FEED_FORWARD_MODELS
+    vectors = VECTORS_PER_TOKEN if has_feed_forward else VECTORS_WITHOUT_FEED_FORWARD
+    per_layer, stages = vectors * positions * settings.width, 0
+    if specs:  # all layers have the same
+        spec = specs[0]
         # The attention weights; with dropout, also the mask and the weights after dropout.
-        kept += spec.heads * places * settings.block * (3 if spec.dropout else 1)
-    stages = max((bytes_of_stages(spec, settings.block, settings.batch) for spec in layers),
-                 default=0)  # fmt: skip
-    parameters = _count_parameters(model)
-    logits = LOGIT_COPIES * places * tokens
-    return (
-        BYTES_PER_NUMBER * (PARAMETER_COPIES * parameters + max(1, len(layers)) * kept + logits)
-        + stages
-        + TORCH_BYTES
-    )
+        per_layer += spec.heads * positions * settings.block * (3 if spec.dropout else 1)
+        stages = bytes_of_stages(spec, settings.block, settings.batch)
+    numbers = PARAMETER_COPIES * _count_parameters(model)
+    numbers += max(1, len(specs)) * per_layer + LOGIT_COPIES * positions * tokens
+    return BYTES_PER_NUMBER * numbers + stages + TORCH_BYTES
 
 
 def _smaller_model(

@@ -64,7 +64,7 @@ class OpenRun:
             check_available(settings.device)
         corpus = self._load_corpus(settings) if settings else None
         if settings and corpus:
-            folder.begin(new_run_metadata(settings, corpus))
+            folder.create_run(new_run_metadata(settings, corpus))
         self.about = folder.read_metadata()
         # If one of the files is damaged, others can still be read.
         tokens, file = len(self.about.tokens), folder.largest_weights()
@@ -98,16 +98,16 @@ class OpenRun:
         ------
         InputError
             With field ``held`` if another program holds the run or has changed it since it was
-            opened, or
-            the orders were withdrawn; with ``folder`` or ``export`` if it cannot be written.
+            opened, or the orders were withdrawn; with ``folder`` or ``export`` if it cannot be
+            written.
         """
         if self._lock:
             return
         self._lock = _acquire_lock(self.folder)
         try:
             if self.folder.versions() != self._known_versions:
-                sentence = f"The run in {self.folder.path} has changed since it was opened. "
-                raise InputError("held", f"{sentence}Reopen it.")
+                sentence = f"The run in {self.folder.path} has changed since it was opened."
+                raise InputError("held", f"{sentence} Reopen it.")
             self._start_writing(is_ordered)
         except BaseException:
             self.close()
@@ -118,13 +118,13 @@ class OpenRun:
             self.folder.remove_leftovers()
         except OSError as error:
             raise self.folder.write_error(error) from error
-        # After `tidy`, which would remove the request of a program that withdraws the orders too
-        # late.
-        self._take_orders(is_ordered)
+        # Last, because removing leftovers would remove the stop request of a program that withdraws
+        # the orders too late.
+        self._remove_orders(is_ordered)
         if self.running:
-            self.running.begin()
+            self.running.start_writing()
 
-    def _take_orders(self, is_ordered: bool) -> None:
+    def _remove_orders(self, is_ordered: bool) -> None:
         """Remove the orders, including leftover ones."""
         try:
             self.folder.orders.unlink(missing_ok=not is_ordered)
@@ -148,7 +148,7 @@ class OpenRun:
         check_training_memory(settings, len(corpus.vocabulary), self._sharing)
         return corpus
 
-    def model(self, step: int | None) -> tuple[LanguageModel, int]:
+    def model_at(self, step: int | None) -> tuple[LanguageModel, int]:
         """Return the current model, or the one after ``step`` steps, and its step.
 
         Raises
@@ -158,16 +158,16 @@ class OpenRun:
             read.
         """
         if step is None and self.running:
-            return self.running.training.model, self.running.step
-        kept = self.snapshots()
+            return self.running.trainer.model, self.running.step
+        snapshots = self.snapshots()
         if step is None and self.folder.checkpoint.exists():
             try:
                 return self._model_of_checkpoint()
             except InputError:  # damaged, or too large to be read here
-                if not kept:
+                if not snapshots:
                     raise
-        wanted = step if step is not None else kept[-1] if kept else 0
-        if wanted not in kept:
+        wanted = step if step is not None else snapshots[-1] if snapshots else 0
+        if wanted not in snapshots:
             raise InputError("step", f"There is no snapshot of step {wanted:,}.")
         if wanted != self._saved_model_step:
             self._saved_model_step = None

@@ -54,7 +54,7 @@ class Probe(Struct, frozen=True, eq=False):
         InputError
             With field ``text`` if it is empty or has tokens that are not in the vocabulary.
         """
-        tokens, numbers = vocabulary.read(text)
+        tokens, numbers = vocabulary.tokenize(text)
         if not tokens:
             raise InputError("text", "The text is empty. Type some text.")
         block = model.settings.block
@@ -80,14 +80,14 @@ def run_probe(model: LanguageModel, probe: Probe) -> dict[str, np.ndarray]:
         With field ``text`` if its attention takes more than `MAX_MATRIX_BYTES`.
     """
     model.eval()
-    _check_room(model, len(probe.tokens))
-    logits, traces = model.read(probe.ids)
+    _check_matrix_memory(model, len(probe.tokens))
+    logits, traces = model.forward_with_traces(probe.ids)
     arrays = {"logits": readable(logits)}
     if traces and Role.WEIGHTS in traces[0]:
         arrays[Role.WEIGHTS] = np.stack([trace.read(Role.WEIGHTS) for trace in traces])
     kind = model.settings.source.kind
     if Role.WEIGHTS in arrays and kind in SYNTHETIC_TASKS:
-        arrays["attending"] = mean_partner_weight(
+        arrays["mean_partner_weight"] = mean_partner_weight(
             arrays[Role.WEIGHTS], find_partner_keys(kind, probe.tokens)
         )
     return arrays
@@ -117,13 +117,14 @@ def layer_attention_inputs(
         With field ``layer`` if the model has no such layer; with ``text`` as in `run_probe`.
     """
     model.eval()
-    _check_room(model, len(probe.tokens))
-    _, traces = model.read(probe.ids)
+    _check_matrix_memory(model, len(probe.tokens))
+    _, traces = model.forward_with_traces(probe.ids)
     if not 0 <= number < len(traces):
         available = f"{len(traces)} layer{'s' * (len(traces) != 1)}"
         raise InputError("layer", f"Layer {number + 1} does not exist: this model has {available}.")
     trace = traces[number]
-    return _spec_fields(trace), {Role.INPUT: trace.read(Role.INPUT), **_own_weights(trace)}
+    spec = {name: getattr(trace.spec, name) for name in _SPEC_FIELDS}
+    return spec, {Role.INPUT: trace.read(Role.INPUT), **_own_weights(trace)}
 
 
 def layer_message(
@@ -144,17 +145,18 @@ def layer_message(
     return Message("layer", values, arrays)
 
 
-def _check_room(model: LanguageModel, tokens: int) -> None:
+def _check_matrix_memory(model: LanguageModel, tokens: int) -> None:
     heads = sum(
         layer.attention.spec.heads for layer in model.layers if isinstance(layer, MixingLayer)
     )
-    a_pair = 2 * BYTES_PER_NUMBER * heads  # score and weight of one query-key pair
-    if tokens**2 * a_pair > MAX_MATRIX_BYTES:
-        request = f"The attention of {tokens:,} tokens in {heads:,} heads needs"
-        taken = f"{tokens**2 * a_pair / 2**20:,.0f} MiB"
-        limit = f"the maximum is {MAX_MATRIX_BYTES // 2**20} MiB"
-        fits = isqrt(MAX_MATRIX_BYTES // a_pair)
-        sentence = f"{request} {taken}; {limit}. Use at most {fits:,} tokens."
+    pair_bytes = 2 * BYTES_PER_NUMBER * heads  # score and weight of one query-key pair
+    if tokens**2 * pair_bytes > MAX_MATRIX_BYTES:
+        sentence = (
+            f"The attention of {tokens:,} tokens in {heads:,} heads needs "
+            f"{tokens**2 * pair_bytes / 2**20:,.0f} MiB; the maximum is "
+            f"{MAX_MATRIX_BYTES // 2**20} MiB. Use at most "
+            f"{isqrt(MAX_MATRIX_BYTES // pair_bytes):,} tokens."
+        )
         raise InputError("text", sentence)
 
 
@@ -162,11 +164,7 @@ _SPEC_FIELDS = (
     *("d_in", "d_out", "heads", "projection", "bias", "arrangement", "output_projection"),
     *("scale", "normalisation", "mask"),
 )
-
-
-def _spec_fields(trace: Trace) -> dict[str, Any]:
-    """Return the fields of the spec that determine its values in evaluation."""
-    return {name: getattr(trace.spec, name) for name in _SPEC_FIELDS}
+"""Fields of a spec that determine its values in evaluation."""
 
 
 def _own_weights(trace: Trace) -> dict[str, np.ndarray]:

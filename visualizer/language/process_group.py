@@ -1,9 +1,8 @@
 """The processes that torchrun starts for one training, and their communication.
 
 The first process (rank 0) leads: before each step or evaluation it broadcasts an order, so that
-all
-processes do the same in the same sequence. They exchange tensors of numbers and of bytes; nothing
-is pickled.
+all processes do the same in the same sequence. They exchange tensors of numbers and of bytes;
+nothing is pickled.
 
 Sources: Li et al. 2020, "PyTorch Distributed: Experiences on Accelerating Data Parallel Training"
 (averaged gradients, and when they are those of one process).
@@ -63,10 +62,8 @@ class DistributedProcessGroup:
 
     def __init__(self) -> None:
         try:
-            self.rank, self.count = (
-                _read_environment_number("RANK"),
-                _read_environment_number("WORLD_SIZE"),
-            )
+            self.rank = _read_environment_number("RANK")
+            self.count = _read_environment_number("WORLD_SIZE")
             self._local_rank = _read_environment_number("LOCAL_RANK", self.rank)
             self._processes_on_machine = _read_environment_number("LOCAL_WORLD_SIZE", self.count)
             distributed.init_process_group(process_group_backend(), timeout=PROCESS_TIMEOUT)
@@ -77,7 +74,7 @@ class DistributedProcessGroup:
         self.signal_status = 0
         """Exit status requested by a signal to one of the processes, known to all; else 0."""
         self._own_signal_status = 0
-        self._is_parted = False
+        self._is_disconnected = False
 
     @property
     def is_leader(self) -> bool:
@@ -95,12 +92,12 @@ class DistributedProcessGroup:
 
     # ------------------------------------------------------------------ batches and models
 
-    def share(self, batch: int) -> slice:
+    def own_rows(self, batch: int) -> slice:
         """Return this process's rows of a batch."""
         rows = batch // self.count
         return slice(self.rank * rows, (self.rank + 1) * rows)
 
-    def check(self, settings: TrainingSettings) -> None:
+    def check_settings(self, settings: TrainingSettings) -> None:
         """Reject batches that cannot be split, and a device that processes would share.
 
         Raises
@@ -111,11 +108,11 @@ class DistributedProcessGroup:
         batch, over = settings.batch, settings.batch % self.count
         if over:  # the mean gradient equals that of the batch only if the shares are equal
             below, above = batch - over, batch - over + self.count
-            fitting = f"{below:,} or {above:,}" if below else f"{above:,}"
-            problem = (
-                f"A batch of {batch:,} blocks cannot be divided among {self.count:,} processes"
+            sentence = (
+                f"A batch of {batch:,} blocks cannot be divided among {self.count:,} processes. "
+                f"Use {f'{below:,} or ' if below else ''}{above:,}."
             )
-            raise InputError("batch", f"{problem}. Use {fitting}.", ("batch", below or above))
+            raise InputError("batch", sentence, ("batch", below or above))
         self.select_device(settings.device)
 
     def select_device(self, wanted: Device) -> None:
@@ -132,15 +129,14 @@ class DistributedProcessGroup:
         """Return a model that averages its gradients over all processes in backward passes.
 
         All processes call this together; the model gets the weights of the first process. The
-        processes
-        of a machine share its threads.
+        processes of a machine share its threads.
         """
         torch.set_num_threads(max(1, threads // self._processes_on_machine))
         averaging = DistributedDataParallel(model)
         averaging.broadcast_buffers = False  # they are constants: the causal masks
         return averaging
 
-    def mean(self, loss: float) -> float:
+    def mean_loss(self, loss: float) -> float:
         """Return the mean of all processes' losses."""
         own = torch.tensor([loss, self._own_signal_status], dtype=torch.float64)
         gathered = [torch.empty_like(own) for _ in range(self.count)]
@@ -190,14 +186,14 @@ class DistributedProcessGroup:
         LostProcessError
             If the connection to another process ends.
         """
-        self._is_parted = True
+        self._is_disconnected = True
         try:
             yield
         except RuntimeError as error:
             if is_out_of_memory(error) or not _is_connection_error(error):
                 raise
             raise LostProcessError from error
-        self._is_parted = False
+        self._is_disconnected = False
 
     def send_bytes(self, content: bytes) -> None:
         """Send bytes from the first process to all others, which know their number."""
@@ -221,12 +217,12 @@ class DistributedProcessGroup:
         pairs = zip(gathered, sizes, strict=True)
         return [content.numpy().tobytes()[: int(size)].decode() for content, size in pairs]
 
-    def end(self, status: int) -> None:
+    def end_all(self, status: int) -> None:
         """Send the exit status to the others and wait for receipt, unless an error occurred.
 
         Processes that wait in the middle of a step notice when this process ends.
         """
-        if not self._is_parted:
+        if not self._is_disconnected:
             with suppress(LostProcessError), self.execute_in_all(ProcessOrder.END, status):
                 distributed.all_reduce(torch.zeros(1))
 

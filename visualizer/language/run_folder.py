@@ -121,9 +121,9 @@ def metadata_from_json(values: object) -> RunMetadata:
         check_settings(about.settings)
     except InputError as refused:
         raise DamagedError(f"has invalid training settings: {refused.sentence}") from refused
-    for holds, what in _validity_checks(about):
-        if not holds:
-            raise DamagedError(f"has {what}.")
+    for is_met, problem in _validity_checks(about):
+        if not is_met:
+            raise DamagedError(f"has {problem}.")
     return about
 
 
@@ -189,13 +189,6 @@ class RunFolder(Struct, frozen=True):
     def checkpoint(self) -> ContainedFile:
         """The latest checkpoint."""
         return self._root.file("checkpoint.safetensors")
-
-    def newest_weights(self) -> ContainedFile | None:
-        """Return the checkpoint, or else the last snapshot; None if there is neither."""
-        if self.checkpoint.exists():
-            return self.checkpoint
-        kept = self.snapshots()
-        return self.snapshot(kept[-1]) if kept else None
 
     def largest_weights(self) -> ContainedFile | None:
         """Return the checkpoint or snapshot of the most bytes; None if there is none."""
@@ -271,7 +264,7 @@ class RunFolder(Struct, frozen=True):
         names = map(_SNAPSHOT_NAME.fullmatch, self._snapshot_folder.list_names())
         return tuple(sorted(int(found[1]) for found in names if found))
 
-    def begin(self, about: RunMetadata) -> None:
+    def create_run(self, about: RunMetadata) -> None:
         """Create the folder of a new run.
 
         Raises
@@ -279,13 +272,13 @@ class RunFolder(Struct, frozen=True):
         InputError
             With field ``folder`` if it already contains a run or cannot be written.
         """
-        self.make()
+        self.create_folders()
         if self.about.exists():
             raise InputError("folder", f"{self.path} already contains a run.")
-        self.check()
+        self.check_links()
         self.write_metadata(about)
 
-    def make(self) -> None:
+    def create_folders(self) -> None:
         """Create the folder and its snapshot folder if they are missing.
 
         Raises
@@ -303,7 +296,7 @@ class RunFolder(Struct, frozen=True):
         """Return the error, with field ``folder``, for a folder that cannot be written."""
         return InputError("folder", f"Cannot write to {self.path}: {system_error_reason(error)}.")
 
-    def check(self) -> None:
+    def check_links(self) -> None:
         """Reject a folder with links among its files; nothing is written.
 
         Raises
@@ -362,7 +355,7 @@ class RunFolder(Struct, frozen=True):
         InputError
             With field ``folder`` if it contains no run, is damaged, or fails `check_settings`.
         """
-        self.check()
+        self.check_links()
         try:
             return metadata_from_json(json.loads(self.about.read_bytes(MAX_METADATA_BYTES)))
         except (FileNotFoundError, NotADirectoryError) as error:

@@ -6,9 +6,9 @@ Neither the training text nor the lock is needed, and nothing is written.
 from __future__ import annotations
 
 import sys
+from itertools import count, islice
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 from msgspec import Struct
 
@@ -20,11 +20,13 @@ from visualizer.language.language_models import MixingLayer, build_model
 from visualizer.language.loss_log import LossLog, loss_curves
 from visualizer.language.memory_estimate import CHECKPOINT_COPIES, check_model_memory
 from visualizer.language.probe import Probe
-from visualizer.language.sampling import sample_token, sample_with_seed, sampling_probabilities
+from visualizer.language.sampling import sample_with_seed, sampling_probabilities
 from visualizer.language.tokenizers import tokenize
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import numpy as np
 
     from visualizer.language.language_models import LanguageModel
     from visualizer.language.run_folder import RunFolder, RunMetadata
@@ -72,28 +74,26 @@ def read_saved_model(folder: RunFolder) -> SavedModel:
     ------
     InputError
         With field ``folder`` if it contains no run or no weights, cannot be read, or its model is
-        too
-        large for the free memory.
+        too large for the free memory.
     """
-    about = folder.read_metadata()
-    copies, file = CHECKPOINT_COPIES, folder.newest_weights()
-    check_model_memory(about.settings, len(about.tokens), copies, file)
-    model = build_model(about.settings, len(about.tokens)).eval()
-    snapshots = folder.snapshots()
-    if folder.checkpoint.exists():
-        step, state = read_checkpoint_weights(folder.checkpoint, model)
-        is_over = state.is_ended or (state.final is not None and step >= about.settings.steps)
-    elif snapshots:
-        step, is_over = snapshots[-1], False
-        read_weights(folder.snapshot(step), model)
-    else:
+    about, snapshots = folder.read_metadata(), folder.snapshots()
+    has_checkpoint = folder.checkpoint.exists()
+    if not (has_checkpoint or snapshots):
         raise InputError("folder", f"The run in {folder.path} has no saved weights yet.")
+    file = folder.checkpoint if has_checkpoint else folder.snapshot(snapshots[-1])
+    check_model_memory(about.settings, len(about.tokens), CHECKPOINT_COPIES, file)
+    model = build_model(about.settings, len(about.tokens)).eval()
+    if has_checkpoint:
+        step, state = read_checkpoint_weights(file, model)
+        is_over = state.is_ended or (state.final is not None and step >= about.settings.steps)
+    else:
+        step, is_over = snapshots[-1], False
+        read_weights(file, model)
     # Rows after the weights belong to steps that will be repeated, unless the run is over.
     rows = LossLog(folder.losses).read(sys.maxsize if is_over else step)
     return SavedModel(about, step, loss_curves(rows), model)
 
 
-@torch.no_grad()
 def generate(saved: SavedModel, prompt: str, tokens: int, seed: int, sampling: Sampling) -> str:
     """Continue a prompt with sampled tokens; the lab samples the same ones for the same seed.
 
@@ -111,27 +111,16 @@ def generate(saved: SavedModel, prompt: str, tokens: int, seed: int, sampling: S
         of an invalid sampling setting; with ``logits`` if training diverged.
     """
     about, vocabulary = saved.about, saved.about.vocabulary
-    written, ids = vocabulary.read(prompt)
-    if not written:
-        start = tokenize(about.sample, vocabulary.tokenizer)[:1] or about.tokens[:1]
-        ids, tokens = vocabulary.encode(start), tokens - 1
-    sequence = [int(number) for number in ids]
-    for draws in range(tokens):
-        block = torch.tensor(sequence[-about.settings.block :])
-        logits = readable(saved.model(block)[-1])
-        chosen = sampling_probabilities(
-            logits, sampling.temperature, sampling.top_k, sampling.top_p
-        )
-        sequence.append(sample_token(chosen, np.random.default_rng([seed, draws])))
-    return vocabulary.write(vocabulary.ids_to_tokens(sequence))
+    prompt_tokens, ids = vocabulary.tokenize(prompt)
+    if not prompt_tokens:
+        prompt_tokens = tokenize(about.sample, vocabulary.tokenizer)[:1] or about.tokens[:1]
+        ids, tokens = vocabulary.encode(prompt_tokens), tokens - 1
+    sampled = islice(_iterate_ids(saved.model, torch.from_numpy(ids), sampling, seed), tokens)
+    return vocabulary.join_tokens((*prompt_tokens, *vocabulary.ids_to_tokens(sampled)))
 
 
 def iterate_tokens(
-    model: LanguageModel,
-    vocabulary: Vocabulary,
-    prompt: str,
-    sampling: Sampling,
-    seed: int,
+    model: LanguageModel, vocabulary: Vocabulary, prompt: str, sampling: Sampling, seed: int
 ) -> Iterator[str]:
     """Yield sampled tokens indefinitely; the same seed gives the same tokens, as in the lab.
 
@@ -142,14 +131,20 @@ def iterate_tokens(
         model's training diverged; with the field of an invalid sampling setting.
     """
     model.eval()
-    ids, draws = Probe.of(prompt, vocabulary, model).ids, 0
-    while True:
+    for token in _iterate_ids(model, Probe.of(prompt, vocabulary, model).ids, sampling, seed):
+        yield vocabulary.tokens[token]
+
+
+def _iterate_ids(
+    model: LanguageModel, ids: torch.Tensor, sampling: Sampling, seed: int
+) -> Iterator[int]:
+    for draws in count():
+        ids = ids[-model.settings.block :]
         with torch.no_grad():
             logits = readable(model(ids)[-1])
-        chosen = sampling_probabilities(
+        probabilities = sampling_probabilities(
             logits, sampling.temperature, sampling.top_k, sampling.top_p
         )
-        token = sample_with_seed(chosen, seed, draws)
-        draws += 1
-        ids = torch.cat([ids, ids.new_tensor([token])])[-model.settings.block :]
-        yield vocabulary.tokens[token]
+        token = sample_with_seed(probabilities, seed, draws)
+        ids = torch.cat([ids, ids.new_tensor([token])])
+        yield token

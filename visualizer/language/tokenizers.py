@@ -65,8 +65,8 @@ def _token_pattern(tokenizer: TokenizerKind) -> regex.Pattern[str]:
 def visible_tokens(tokens: tuple[str, ...]) -> tuple[str, ...]:
     """Return the visible form of each token of a text."""
     # A text has many tokens, but few distinct ones.
-    shown = {token: visible_token(token) for token in set(tokens)}
-    return tuple(map(shown.__getitem__, tokens))
+    visible = {token: visible_token(token) for token in set(tokens)}
+    return tuple(map(visible.__getitem__, tokens))
 
 
 def visible_token(token: str) -> str:
@@ -81,11 +81,18 @@ def visible_token(token: str) -> str:
 
 
 def _control_symbol(letter: str) -> str:
-    known = _VISIBLE_FORMS.get(letter)
-    return known or (chr(0x2400 + ord(letter)) if letter < " " else f"U+{ord(letter):04X}")
+    symbol = _VISIBLE_FORMS.get(letter)
+    return symbol or (chr(0x2400 + ord(letter)) if letter < " " else f"U+{ord(letter):04X}")
 
 
-MAX_LISTED_CHARACTERS = 5
+MAX_LISTED_TOKENS = 5
+
+
+def list_tokens(tokens: Sequence[str]) -> str:
+    """List the visible forms of the first tokens in quotes, with the number of others."""
+    listed = ", ".join(f"“{visible_token(token)}”" for token in tokens[:MAX_LISTED_TOKENS])
+    others = len(tokens) - MAX_LISTED_TOKENS
+    return f"{listed} and {others:,} more" if others > 0 else listed
 
 
 class Vocabulary(Struct, frozen=True, dict=True):
@@ -125,20 +132,12 @@ class Vocabulary(Struct, frozen=True, dict=True):
         """
         unknown = list(dict.fromkeys(token for token in tokens if token not in self))
         if unknown:
-            listed = ", ".join(
-                f"“{visible_token(token)}”" for token in unknown[:MAX_LISTED_CHARACTERS]
-            )
-            more = (
-                f" and {len(unknown) - MAX_LISTED_CHARACTERS:,} more"
-                if len(unknown) > MAX_LISTED_CHARACTERS
-                else ""
-            )
             verb = "is" if len(unknown) == 1 else "are"
-            sentence = f"{listed}{more} {verb} not in the model’s vocabulary."
+            sentence = f"{list_tokens(unknown)} {verb} not in the model’s vocabulary."
             raise InputError("text", sentence)
         return np.fromiter((self._id_by_token[token] for token in tokens), np.int64, len(tokens))
 
-    def read(self, text: str) -> tuple[tuple[str, ...], np.ndarray]:
+    def tokenize(self, text: str) -> tuple[tuple[str, ...], np.ndarray]:
         """Split a text into tokens and return them with their ids; see `encode`."""
         tokens = tokenize(text, self.tokenizer)
         return tokens, self.encode(tokens)
@@ -147,6 +146,6 @@ class Vocabulary(Struct, frozen=True, dict=True):
         """Return the tokens with these ids."""
         return tuple(self.tokens[number] for number in numbers)
 
-    def write(self, tokens: Sequence[str]) -> str:
+    def join_tokens(self, tokens: Sequence[str]) -> str:
         """Join tokens into a text: words with spaces between them, characters without."""
         return (" " if self.tokenizer is TokenizerKind.WORDS else "").join(tokens)

@@ -56,12 +56,12 @@ class WholeBatchDropout(TorchFunctionMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         """Replace the two functions that apply dropout."""
-        given = dict(kwargs or {})
+        options = dict(kwargs or {})
         if function is functional.dropout:
-            return self._apply_dropout(*args, **given)
-        if function is functional.scaled_dot_product_attention and given.get("dropout_p"):
-            return self._attend_with_dropout(*args, **given)
-        return function(*args, **given)
+            return self._apply_dropout(*args, **options)
+        if function is functional.scaled_dot_product_attention and options.get("dropout_p"):
+            return self._attend_with_dropout(*args, **options)
+        return function(*args, **options)
 
     def _apply_dropout(
         self, values: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
@@ -103,7 +103,7 @@ class Trainer:
     Parameters
     ----------
     settings : TrainingSettings
-        Valid settings; see `visualizer.language.training_settings.check`.
+        Valid settings; see `check_settings`.
     corpus : Corpus
         The training and validation data.
     """
@@ -111,10 +111,8 @@ class Trainer:
     def __init__(self, settings: TrainingSettings, corpus: Corpus) -> None:
         device, notice = attention_device.resolve_device(settings.device, Dtype.FLOAT32)
         self.device_notice = notice or ""
-        self.device, self.device_name = (
-            torch.device(device),
-            attention_device.describe_device(device),
-        )
+        self.device = torch.device(device)
+        self.device_name = attention_device.describe_device(device)
         self.settings, self.corpus = settings, corpus
         self.model = build_model(settings, len(corpus.vocabulary)).to(self.device)
         self.optimiser = torch.optim.AdamW(
@@ -130,8 +128,7 @@ class Trainer:
         """Compute only a share of each batch; all processes of the group call this together.
 
         The losses and states equal those of one process, up to rounding. On GPUs, attention draws
-        other
-        dropout masks than one process would; see `WholeBatchDropout`.
+        other dropout masks than one process would; see `WholeBatchDropout`.
         """
         threads = self.settings.threads or default_threads()
         self._group, self._averaged_model = group, group.wrap_averaging(self.model, threads)
@@ -151,7 +148,7 @@ class Trainer:
                 own_loss = self._batch_loss(self._averaged_model, batch)
             self.optimiser.zero_grad()
             torch.autograd.backward(own_loss)
-            loss = self._group.mean(own_loss.item()) if self._group else own_loss
+            loss = self._group.mean_loss(own_loss.item()) if self._group else own_loss
             # Last, so that a step that other processes did not complete is undone.
             self.optimiser.step()
         self.step += 1
@@ -172,15 +169,15 @@ class Trainer:
                 for _ in range(batches)
             ]
             loss = float(np.mean(losses))
-            return self._group.mean(loss) if self._group else loss
+            return self._group.mean_loss(loss) if self._group else loss
 
     def _in_all_processes(self, order: ProcessOrder, *numbers: int) -> AbstractContextManager[None]:
         return self._group.execute_in_all(order, *numbers) if self._group else nullcontext()
 
     def _draw_batch(self, split: CorpusSplit, count: int, generator: np.random.Generator) -> Tensor:
-        rows = self.corpus.batch(split, count, self.settings.block, generator)
+        rows = self.corpus.sample_batch(split, count, self.settings.block, generator)
         if self._group:
-            rows = rows[self._group.share(count)]
+            rows = rows[self._group.own_rows(count)]
         return torch.from_numpy(rows).to(self.device)  # row block+1
 
     def _batch_loss(self, model: nn.Module, batch: Tensor) -> Tensor:
@@ -190,11 +187,11 @@ class Trainer:
     @contextmanager
     def _restore_on_error(self) -> Iterator[None]:
         """Restore the state if a step fails."""
-        drawn, randomness = self.generator.bit_generator.state, self.randomness
+        batch_state, dropout_states = self.generator.bit_generator.state, self.randomness
         try:
             yield
         except (RuntimeError, MemoryError):
-            self.generator.bit_generator.state, self.randomness = drawn, randomness
+            self.generator.bit_generator.state, self.randomness = batch_state, dropout_states
             self.optimiser.zero_grad()
             if not self.step:  # the first step may have created a part of the optimizer's state
                 self.optimiser.state.clear()
@@ -204,7 +201,7 @@ class Trainer:
         if not self._group:
             return nullcontext()
         batch = self.settings.batch
-        return WholeBatchDropout(self._group.share(batch), batch)
+        return WholeBatchDropout(self._group.own_rows(batch), batch)
 
     @contextmanager
     def _use_own_generators(self) -> Iterator[None]:
@@ -212,9 +209,7 @@ class Trainer:
         if not self.settings.dropout:
             yield
             return
-        with torch.random.fork_rng(
-            devices=_fork_devices(self.device), device_type=_fork_device_type(self.device)
-        ):
+        with _fork_rng(self.device):
             _set_rng_states(self.randomness, self.device)
             with self._shared_dropout():
                 yield
@@ -225,28 +220,22 @@ def default_threads() -> int:
     """Return the default number of training threads; one core is left for the window.
 
     A thread that waits for a core blocks all others, which costs far more than having one thread
-    less.
-    Only cores that this process may use are counted.
+    less. Only cores that this process may use are counted.
     """
     cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
     return min(max(1, cores - 1), MAX_THREADS)
 
 
-def _fork_device_type(device: torch.device) -> str:
-    # Any type, since no device is forked; see `_fork_devices`.
-    return "cuda" if device.type == "cpu" else device.type
-
-
-def _fork_devices(device: torch.device) -> list[int]:
+def _fork_rng(device: torch.device) -> AbstractContextManager[None]:
+    """Restore torch's own generators of the CPU and a device at the end."""
     if device.type == "cpu":
-        return []
-    return [torch.cuda.current_device() if device.type == "cuda" else 0]
+        return torch.random.fork_rng(devices=[])
+    index = torch.cuda.current_device() if device.type == "cuda" else 0
+    return torch.random.fork_rng(devices=[index], device_type=device.type)
 
 
 def _initial_rng_states(seed: int, device: torch.device) -> dict[str, Tensor]:
-    with torch.random.fork_rng(
-        devices=_fork_devices(device), device_type=_fork_device_type(device)
-    ):
+    with _fork_rng(device):
         torch.manual_seed(seed)
         return _rng_states(device)
 

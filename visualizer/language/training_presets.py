@@ -24,13 +24,13 @@ class TrainingPreset(Struct, frozen=True):
         Hyphenated name for the command line.
     title : str
         Title for a menu.
-    says : str
+    description : str
         Sentence that states the effect.
     """
 
     name: str
     title: str
-    says: str
+    description: str
     settings: TrainingSettings
 
 
@@ -131,8 +131,8 @@ PRESETS = (
 def matching_preset(settings: TrainingSettings) -> TrainingPreset | None:
     """Return the preset equal to settings, apart from file and threads; None if there is none."""
     for preset in PRESETS:
-        alike = replace(_keep_source_file(preset, settings), threads=settings.threads)
-        if alike == settings:
+        preset_settings = _keep_source_file(preset, settings)
+        if replace(preset_settings, threads=settings.threads) == settings:
             return preset
     return None
 

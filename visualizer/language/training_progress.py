@@ -17,7 +17,7 @@ class TrainingSpeed:
         self._samples: deque[tuple[float, int]] = deque()
         self._total_tokens = 0
 
-    def add(self, tokens: int, now: float) -> None:
+    def add_tokens(self, tokens: int, now: float) -> None:
         """Count tokens at a monotonic time in seconds."""
         self._total_tokens += tokens
         self._samples.append((now, self._total_tokens))
@@ -50,14 +50,14 @@ class TrainingProgress(Struct, frozen=True):
         Steps done, and total number of steps.
     rate : float
         Current learning rate.
-    tokens_a_second, seconds_left : float or None
+    tokens_per_second, seconds_left : float or None
         None while unknown or paused.
     """
 
     step: int
     steps: int
     rate: float
-    tokens_a_second: float | None = None
+    tokens_per_second: float | None = None
     seconds_left: float | None = None
 
     @property
@@ -66,8 +66,8 @@ class TrainingProgress(Struct, frozen=True):
         known = [f"step {self.step:,} of {self.steps:,}"]
         if self.seconds_left is not None and (left := format_time_left(self.seconds_left)):
             known.append(left)
-        if self.tokens_a_second is not None and math.isfinite(self.tokens_a_second):
-            known.append(f"{_round_to_three_digits(self.tokens_a_second):,} tokens per second")
+        if self.tokens_per_second is not None and math.isfinite(self.tokens_per_second):
+            known.append(f"{_round_to_three_digits(self.tokens_per_second):,} tokens per second")
         return (*known, f"learning rate {self.rate:.3g}")
 
 

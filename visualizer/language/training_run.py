@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from msgspec import Struct
 from msgspec.structs import replace
 
 from visualizer.errors import InputError, is_out_of_memory, system_error_reason
@@ -64,12 +63,12 @@ def bigram_loss(corpus: Corpus) -> float:
         key=lambda tried: _leave_one_out_likelihood(pairs, counts, before, shares, tried),
     )
     validation_pairs = _pair_codes(validation, vocabulary)
-    places = np.minimum(np.searchsorted(pairs, validation_pairs), len(pairs) - 1)
-    seen = np.where(pairs[places] == validation_pairs, counts[places], 0)
-    mixed = (seen + strength * shares[_next_tokens(validation)]) / (
+    indices = np.minimum(np.searchsorted(pairs, validation_pairs), len(pairs) - 1)
+    pair_counts = np.where(pairs[indices] == validation_pairs, counts[indices], 0)
+    interpolated = (pair_counts + strength * shares[_next_tokens(validation)]) / (
         before[_first_tokens(validation)] + strength
     )
-    return float(-np.log(mixed).mean(dtype=np.float64))
+    return float(-np.log(interpolated).mean(dtype=np.float64))
 
 
 def _unigram_frequencies(corpus: Corpus) -> np.ndarray:
@@ -83,8 +82,8 @@ def _leave_one_out_likelihood(
 ) -> float:
     """Return the leave-one-out log-likelihood of all pairs, in nats."""
     first, then = np.divmod(pairs, len(shares))
-    mixed = (counts - 1 + strength * shares[then]) / (before[first] - 1 + strength)
-    return float((counts * np.log(mixed)).sum(dtype=np.float64))
+    interpolated = (counts - 1 + strength * shares[then]) / (before[first] - 1 + strength)
+    return float((counts * np.log(interpolated)).sum(dtype=np.float64))
 
 
 def _count_pairs(pairs: np.ndarray, vocabulary: int) -> tuple[np.ndarray, np.ndarray]:
@@ -150,22 +149,17 @@ def remove_later_snapshots(folder: RunFolder, step: int) -> None:
         raise folder.write_error(error) from error
 
 
-def out_of_memory_message(step: int) -> str:
-    """Return the message for running out of memory."""
-    return (
-        f"Out of memory at step {step:,}; the model is unchanged. Free memory and resume, or start "
-        "a new run with a smaller batch, block or embedding size."
-    )
-
-
 def changed_text_message(source: CorpusSource) -> str:
     """Return the message for a text that differs from the one trained on."""
     if source.kind is CorpusKind.FILE:
-        name = Path(source.path).name
-        sentence = f"“{name}” has changed since training started."
-        return f"{sentence} Restore the original file, or start a new run."
-    sentence = "This version of the program generates a different text from these settings."
-    return f"{sentence} Start a new run."
+        return (
+            f"“{Path(source.path).name}” has changed since training started. Restore the original "
+            "file, or start a new run."
+        )
+    return (
+        "This version of the program generates a different text from these settings. Start a new "
+        "run."
+    )
 
 
 MEASURED_EVERY, MEASURED_GROWTH = 100, 1.3
@@ -192,13 +186,6 @@ class DivergedError(Exception):
         self.sentence = sentence
 
 
-class FinalLosses(Struct, frozen=True):
-    """Mean losses over many batches after all steps."""
-
-    training: float
-    validation: float
-
-
 def new_run_metadata(settings: TrainingSettings, corpus: Corpus) -> RunMetadata:
     """Return the metadata of a new run, with an explicit number of threads."""
     return RunMetadata(
@@ -213,7 +200,7 @@ def new_run_metadata(settings: TrainingSettings, corpus: Corpus) -> RunMetadata:
 
 
 class TrainingRun:
-    """A run that this program can train once `begin` has been called.
+    """A run that this program can train once `start_writing` has been called.
 
     Until then, its folder is only read.
 
@@ -237,25 +224,25 @@ class TrainingRun:
             raise InputError("path", changed_text_message(about.settings.source))
         torch.set_num_threads(about.settings.threads or default_threads())
         self.folder, self.about = folder, about
-        self.training = Trainer(about.settings, corpus)
+        self.trainer = Trainer(about.settings, corpus)
         self.state, self.notice = TrainerState(), ""
-        self.then = RETRY_NOTICE
+        self.retry_notice = RETRY_NOTICE
         """Last sentence of the notice about a failed write: how the training continues."""
         self.is_saved = True
         """Whether the last attempt to write a checkpoint succeeded."""
         if folder.checkpoint.exists():
-            self.state = read_checkpoint(folder.checkpoint, self.training)
+            self.state = read_checkpoint(folder.checkpoint, self.trainer)
             if not self.is_done:  # extended, and interrupted before its next checkpoint
                 self.state = replace(self.state, final=None)
-        self._journal = LossLog(folder.losses)
+        self._loss_log = LossLog(folder.losses)
         # Rows of a diverged or finished run are kept; rows of steps to be repeated are not.
-        is_over = self.state.is_ended or self.final is not None
-        rows = self._journal.read(self.settings.steps + 1 if is_over else self.step)
-        self._rows = [row for row in rows if self.final is None or row.step < self.step]
+        is_over = self.state.is_ended or self.state.final is not None
+        rows = self._loss_log.read(self.settings.steps + 1 if is_over else self.step)
+        self._rows = [row for row in rows if self.state.final is None or row.step < self.step]
         self._saved_at = time.monotonic()
-        self._save_s = self._slowest_s = 0.0
+        self._save_s = self._slowest_step_s = 0.0
 
-    def begin(self) -> None:
+    def start_writing(self) -> None:
         """Remove snapshots and losses after the current step, before training continues.
 
         Only the holder of the lock may call it.
@@ -265,24 +252,19 @@ class TrainingRun:
         InputError
             With field ``folder`` or ``export`` if it cannot be written.
         """
-        self.folder.make()
+        self.folder.create_folders()
         remove_later_snapshots(self.folder, self.step)
-        self._journal.begin()
+        self._loss_log.begin()
 
     @property
     def settings(self) -> TrainingSettings:
         """The run's settings, with the current number of steps."""
-        return self.training.settings
+        return self.trainer.settings
 
     @property
     def step(self) -> int:
         """Number of steps done."""
-        return self.training.step
-
-    @property
-    def final(self) -> FinalLosses | None:
-        """The final losses; None before all steps are done."""
-        return FinalLosses(*self.state.final) if self.state.final else None
+        return self.trainer.step
 
     @property
     def is_done(self) -> bool:
@@ -295,32 +277,32 @@ class TrainingRun:
         The rows are written to the loss file first; a failure is stored as a notice.
         """
         try:
-            self._journal.flush()
+            self._loss_log.flush()
         except OSError as error:
             self.notice = self._unwritten_losses(error)
-        taken, self._rows = self._rows, []
-        return taken
+        rows, self._rows = self._rows, []
+        return rows
 
-    def lengthen(self, steps: int) -> None:
+    def set_steps(self, steps: int) -> None:
         """Set the total number of steps, at least those already done.
 
         Raises
         ------
         InputError
             With field ``steps`` if the number is invalid; with ``batch``, as in `advance`; with
-            ``export``
-            if the folder cannot be written. The number is then unchanged.
+            ``export`` if the folder cannot be written. The number is then unchanged.
         """
         check_settings(replace(self.settings, steps=steps))
         settings = replace(self.settings, steps=max(steps, self.step))
-        about, continues = replace(self.about, settings=settings), steps > self.step
-        if self.final and continues:
-            self._journal.cut(self.step)  # removes the final measurement
+        about = replace(self.about, settings=settings)
+        is_extended = self.state.final is not None and steps > self.step
+        if is_extended:
+            self._loss_log.remove_rows_from(self.step)  # removes the final measurement
         self.folder.write_metadata(about)
-        self.training.settings, self.about = settings, about
-        if self.final and continues:
+        self.trainer.settings, self.about = settings, about
+        if is_extended:
             self.state = replace(self.state, final=None)
-        if self.is_done and not self.final:
+        if self.is_done and not self.state.final:
             self._report_out_of_memory(self._finish_training)
 
     def advance(self) -> None:
@@ -330,8 +312,7 @@ class TrainingRun:
         ------
         DivergedError
             If the loss is not finite, or stays far above the first one. The run has then ended,
-            and its
-            model is that of the last good snapshot.
+            and its model is that of the last good snapshot.
         InputError
             With field ``batch`` if memory ran out; the state is unchanged and the step can be
             repeated.
@@ -344,41 +325,43 @@ class TrainingRun:
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
-            raise InputError("batch", out_of_memory_message(self.step)) from error
+            raise InputError(
+                "batch",
+                f"Out of memory at step {self.step:,}; the model is unchanged. Free memory and "
+                "resume, or start a new run with a smaller batch, block or embedding size.",
+            ) from error
 
     def _run_step(self) -> None:
         began, step = time.perf_counter(), self.step
         validation = self._snapshot_and_evaluate()
-        loss = self.training.advance()
+        loss = self.trainer.advance()
         seconds = self.state.seconds + time.perf_counter() - began
-        self._add_row(LossRow(step, loss, validation, self.settings.rate_at(step), seconds))
+        row = LossRow(step, loss, validation, self.settings.rate_at(step), seconds)
+        self._rows.append(row)
+        self._loss_log.add_row(row)
         self.state = self._updated_state(loss, seconds)
         if self.state.high >= DIVERGENCE_PATIENCE_STEPS or not math.isfinite(loss):
             raise DivergedError(self._end_diverged(loss, step))
         if self.is_done:
             self._finish_training()
         else:
-            self._slowest_s = max(self._slowest_s, time.perf_counter() - began)
+            self._slowest_step_s = max(self._slowest_step_s, time.perf_counter() - began)
             if self._is_checkpoint_due():
                 self.save()
 
     def _is_checkpoint_due(self) -> bool:
         """Whether the checkpoint would be too old if it were replaced one step later."""
         oldest = max(CHECKPOINT_INTERVAL_S, CHECKPOINT_TIME_FACTOR * self._save_s)
-        ahead = min(self._slowest_s + self._save_s, oldest / 2)  # the first step may be very slow
+        # The first step may be very slow.
+        ahead = min(self._slowest_step_s + self._save_s, oldest / 2)
         return time.monotonic() - self._saved_at + ahead >= oldest
 
     def save(self) -> None:
         """Write the losses and a checkpoint; a failure is stored as a notice."""
-        self._saved_at = began = time.monotonic()
-        self._write_all()
-        self._save_s = time.monotonic() - began
-
-    def _write_all(self) -> None:
-        self.is_saved = False
+        self._saved_at, self.is_saved = time.monotonic(), False
         try:
-            self._journal.flush()
-            write_checkpoint(self.folder.checkpoint, self.training, self.about, self.state)
+            self._loss_log.flush()
+            write_checkpoint(self.folder.checkpoint, self.trainer, self.about, self.state)
             self.notice, self.is_saved = "", True
         except InputError as refused:
             self.notice = f"{refused.sentence} {self._retry_message}"
@@ -388,13 +371,15 @@ class TrainingRun:
             self.notice = f"Not enough memory to save a checkpoint. {self._retry_message}"
         except OSError as error:
             self.notice = self._unwritten_losses(error)
+        self._save_s = time.monotonic() - self._saved_at
 
     def _unwritten_losses(self, error: OSError) -> str:
         return f"Cannot save the losses: {system_error_reason(error)}. {self._retry_message}"
 
     @property
     def _retry_message(self) -> str:
-        return FINAL_RETRY_NOTICE if self.is_done and self.then == RETRY_NOTICE else self.then
+        is_final = self.is_done and self.retry_notice == RETRY_NOTICE
+        return FINAL_RETRY_NOTICE if is_final else self.retry_notice
 
     def _snapshot_and_evaluate(self) -> float:
         """Write a snapshot and measure the validation loss, if either is due."""
@@ -406,29 +391,24 @@ class TrainingRun:
         ):
             return MISSING_VALUE
         batches = MEASURED_TOKENS // (settings.batch * settings.block)
-        return self.training.evaluate(CorpusSplit.VALIDATION, max(1, batches))
+        return self.trainer.evaluate(CorpusSplit.VALIDATION, max(1, batches))
 
     def _updated_state(self, loss: float, seconds: float) -> TrainerState:
         first = loss if self.state.first is None else self.state.first
         high = self.state.high + 1 if not loss <= DIVERGENCE_FACTOR * first else 0
         return replace(self.state, seconds=seconds, first=first, high=high)
 
-    def _add_row(self, row: LossRow) -> None:
-        self._rows.append(row)
-        self._journal.add([row])
-
     def _finish_training(self) -> None:
         self._keep_snapshot()
-        evaluate = self.training.evaluate
+        evaluate = self.trainer.evaluate
         training, validation = (evaluate(split, FINAL_EVALUATION_BATCHES) for split in CorpusSplit)
         self.state = replace(self.state, final=(training, validation))
-        self._journal_end(validation)
-        self.save()
-
-    def _journal_end(self, validation: float) -> None:
         # Not added to the rows: if the run is extended, this step is trained.
         rate = self.settings.rate_at(self.step)
-        self._journal.add([LossRow(self.step, MISSING_VALUE, validation, rate, self.state.seconds)])
+        self._loss_log.add_row(
+            LossRow(self.step, MISSING_VALUE, validation, rate, self.state.seconds)
+        )
+        self.save()
 
     def _end_diverged(self, loss: float, step: int) -> str:
         good = self._restore_snapshot(step + 1 - self.state.high)
@@ -446,19 +426,17 @@ class TrainingRun:
         for step in self.folder.snapshots():
             if step >= bad:
                 self.folder.snapshot(step).unlink(missing_ok=True)
-        model, kept = self.training.model, self.folder.snapshots()
-        if kept:
-            read_weights(self.folder.snapshot(kept[-1]), model)
+        model, steps = self.trainer.model, self.folder.snapshots()
+        if steps:
+            read_weights(self.folder.snapshot(steps[-1]), model)
         else:  # no snapshot could be written
             model.load_state_dict(build_model(self.settings, len(self.about.tokens)).state_dict())
-        self.training.step = kept[-1] if kept else 0
-        return self.training.step
-
-    # --------------------------------------------------------------------- snapshots
+        self.trainer.step = steps[-1] if steps else 0
+        return self.trainer.step
 
     def _keep_snapshot(self) -> None:
         try:
-            write_weights(self.folder.snapshot(self.step), self.training.model, self.about)
+            write_weights(self.folder.snapshot(self.step), self.trainer.model, self.about)
             thin_snapshots(self.folder)
         except (InputError, OSError) as error:
             reason = error.sentence if isinstance(error, InputError) else str(error)

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from visualizer.language.language_models import LanguageModel
     from visualizer.language.loss_log import LossRow
-    from visualizer.language.training_run import TrainingRun
     from visualizer.storage.link_safe_folder import ContainedFile
 
 MAX_ROWS_PER_MESSAGE = 100_000
@@ -59,8 +58,8 @@ class TrainingServer:
         """Steps to do before pausing; negative for all."""
         self._steps_wanted: int | None = None
         """Number of steps that could not be set yet."""
-        self._told_at, self._looked_at = 0.0, 0.0
-        self._pace = TrainingSpeed()
+        self._reported_at, self._stop_checked_at = 0.0, 0.0
+        self._speed = TrainingSpeed()
 
     @property
     def is_training(self) -> bool:
@@ -72,17 +71,18 @@ class TrainingServer:
     def handle_message(self, message: Message) -> None:
         """Handle a message; invalid requests are answered with a ``refused`` message."""
         try:
-            _HANDLERS[message.says](self, message.values)
-        except InputError as refused:
-            self._send_refusal(refused, message.values.get("id"))
-        except DamagedError as damaged:
-            refusal = InputError("settings", f"The request {damaged}")
-            self._send_refusal(refusal, message.values.get("id"))
+            _HANDLERS[message.kind](self, message.values)
+            return
+        except InputError as error:
+            refusal = error
+        except DamagedError as error:
+            refusal = InputError("settings", f"The request {error}")
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
             sentence = "Out of memory. Use a smaller batch, block or embedding size."
-            self._send_refusal(InputError("batch", sentence), message.values.get("id"))
+            refusal = InputError("batch", sentence)
+        self._send_refusal(refusal, message.values.get("id"))
 
     def _handle_open(self, values: Mapping[str, Any]) -> None:
         settings = settings_from_json(values["settings"]) if values.get("settings") else None
@@ -108,24 +108,18 @@ class TrainingServer:
             "step": step,
             "tokens": about.tokens,
             "parameters": sum(one.numel() for one in model.parameters()) if model else 0,
-            "device": running.training.device_name if running else "",
+            "device": running.trainer.device_name if running else "",
             "frequency": about.frequency,
             "bigram": about.bigram,
             "snapshots": opened.snapshots(),
-            "notices": [*about.notices, *_as_list(opened.lock_error)],
+            "notices": [*filter(None, (*about.notices, opened.lock_error))],
             "sample": about.sample,
             "state": self.state,
-            "final": _final_losses(running),
+            "final": running.state.final if running else None,
         }
         self._send(Message("opened", values, loss_curves(rows[:MAX_ROWS_PER_MESSAGE])))
         for first in range(MAX_ROWS_PER_MESSAGE, len(rows), MAX_ROWS_PER_MESSAGE):
             self._send_progress(opened, rows[first : first + MAX_ROWS_PER_MESSAGE])
-
-    def _handle_run(self, values: Mapping[str, Any]) -> None:
-        self._start_steps(-1)
-
-    def _handle_step(self, values: Mapping[str, Any]) -> None:
-        self._start_steps(int(values.get("count", 1)))
 
     def _start_steps(self, count: int) -> None:
         opened = self._require_run()
@@ -137,9 +131,9 @@ class TrainingServer:
                 "steps", "All steps are done. Increase the number of steps to train further."
             )
         opened.acquire_lock(is_ordered=self.keeps_running)
-        opened.running.then, self._has_warned = RETRY_NOTICE, False
+        opened.running.retry_notice, self._has_warned = RETRY_NOTICE, False
         self._steps_left, self.state = count, "running"
-        self._pace = TrainingSpeed()
+        self._speed = TrainingSpeed()
 
     def _handle_pause(self, values: Mapping[str, Any]) -> None:
         if self.state == "running":
@@ -166,9 +160,6 @@ class TrainingServer:
         self._send(Message("not_ended"))
         self.report_progress()
 
-    def _handle_end(self, values: Mapping[str, Any]) -> None:
-        self.end()
-
     def _handle_leave(self, values: Mapping[str, Any]) -> None:
         self.keeps_running = True
 
@@ -184,7 +175,7 @@ class TrainingServer:
             return
         opened.acquire_lock()
         try:
-            running.lengthen(steps)
+            running.set_steps(steps)
         except InputError as refused:
             if refused.field == "steps":  # an invalid number
                 self._steps_wanted = None
@@ -197,7 +188,7 @@ class TrainingServer:
 
     def _handle_read(self, values: Mapping[str, Any]) -> None:
         opened = self._require_run()
-        model, step = opened.model(values.get("step"))
+        model, step = opened.model_at(values.get("step"))
         probe = language_probe.Probe.of(values["text"], opened.about.vocabulary, model)
         arrays = language_probe.run_probe(model, probe)
         sizes = arrays[Role.WEIGHTS].shape[:2] if Role.WEIGHTS in arrays else (0, 0)
@@ -206,17 +197,20 @@ class TrainingServer:
 
     def _handle_layer(self, values: Mapping[str, Any]) -> None:
         opened = self._require_run()
-        model, step = opened.model(values.get("step"))
-        number, vocabulary = int(values["layer"]), opened.about.vocabulary
-        self._send(
-            language_probe.layer_message(
-                model, vocabulary, values["text"], number, step, values["id"]
-            )
+        model, step = opened.model_at(values.get("step"))
+        answer = language_probe.layer_message(
+            model,
+            opened.about.vocabulary,
+            values["text"],
+            int(values["layer"]),
+            step,
+            values["id"],
         )
+        self._send(answer)
 
     def _handle_save(self, values: Mapping[str, Any]) -> None:
         opened = self._require_run()
-        model, _ = opened.model(values.get("step"))
+        model, _ = opened.model_at(values.get("step"))
         path = Path(values["path"])
         opened.folder.check_export(path)
         write_weights(path, model, opened.about)
@@ -247,18 +241,15 @@ class TrainingServer:
             self._send_refusal(refused)
         self._steps_left -= 1
         tokens = running.settings.batch * running.settings.block
-        self._pace.add(tokens, time.monotonic())
+        self._speed.add_tokens(tokens, time.monotonic())
         if running.is_done and self.state == "running":
             self.state = "done"
         elif self._steps_left == 0 and self.state == "running":
             self._pause_and_save()
-        self._report_and_check()
-
-    def _report_and_check(self) -> None:
         now = time.monotonic()
-        if now - self._told_at >= PROGRESS_INTERVAL_S or not self.is_training:
+        if now - self._reported_at >= PROGRESS_INTERVAL_S or not self.is_training:
             self.report_progress()
-        if now - self._looked_at >= STOP_CHECK_INTERVAL_S:
+        if now - self._stop_checked_at >= STOP_CHECK_INTERVAL_S:
             self.check_stop_request()
 
     def check_stop_request(self) -> None:
@@ -266,20 +257,20 @@ class TrainingServer:
 
         The other program continues a run that was training, but not one that was paused.
         """
-        self._looked_at = time.monotonic()
-        if not (self.opened and self.opened.is_locked and _try_exists(self.opened.folder.stop)):
+        self._stop_checked_at = time.monotonic()
+        if not (self.opened and self.opened.is_locked and _is_found(self.opened.folder.stop)):
             return
         running, stop, trains = self.opened.running, self.opened.folder.stop, self.is_training
         self._save_if_needed(self._resume_message())
-        if not (_try_remove(stop) if trains else _try_exists(stop)):  # the request was withdrawn
+        if not (_try_remove(stop) if trains else _is_found(stop)):  # the request was withdrawn
             if running:
-                running.then = RETRY_NOTICE
+                running.retry_notice = RETRY_NOTICE
             return
-        self._close_run(has_rested=not trains)
+        self._close_run(was_idle=not trains)
 
     def report_progress(self) -> None:
         """Send the progress, with the rows measured since the last report."""
-        self._told_at = time.monotonic()
+        self._reported_at = time.monotonic()
         if self.opened and self.opened.running:
             self._send_progress(self.opened, self.opened.running.collect_rows())
 
@@ -293,13 +284,13 @@ class TrainingServer:
             "step": running.step,
             "steps": running.settings.steps,
             "seconds": running.state.seconds,
-            "tokens_a_second": self._pace.tokens_per_second,
-            "seconds_left": self._pace.estimate_seconds(left * tokens),
+            "tokens_per_second": self._speed.tokens_per_second,
+            "seconds_left": self._speed.estimate_seconds(left * tokens),
             "rate": running.settings.rate_at(running.step),
             "snapshots": opened.snapshots(),
             "notice": running.notice,
             "is_saved": running.is_saved,
-            "final": _final_losses(running),
+            "final": running.state.final,
         }
         self._send(Message("progress", values, loss_curves(rows)))
 
@@ -310,7 +301,7 @@ class TrainingServer:
 
     def _save_checkpoint(self, then: str) -> None:
         if self.opened and self.opened.running and self.opened.is_locked:
-            self.opened.running.then = then
+            self.opened.running.retry_notice = then
             self.opened.running.save()
 
     def _save_if_needed(self, then: str) -> None:
@@ -331,19 +322,19 @@ class TrainingServer:
             self._save_if_needed(self._resume_message())
             self._close_run()
 
-    def _close_run(self, *, has_rested: bool = False) -> None:
+    def _close_run(self, *, was_idle: bool = False) -> None:
         self.is_ended = True
         if self.state in {"running", "paused"}:
             self.state = "stopped"
         self.report_progress()
         if self.opened:
-            self._remove_requests(self.opened, has_rested)
+            self._remove_requests(self.opened, was_idle)
             self.opened.close()
 
-    def _remove_requests(self, opened: OpenRun, has_rested: bool) -> None:
+    def _remove_requests(self, opened: OpenRun, was_idle: bool) -> None:
         """Remove the request files of this process, or record that it was not training."""
         with suppress(OSError):
-            if has_rested:
+            if was_idle:
                 opened.folder.stop.append(IDLE_STOP_CONTENT)
             elif opened.is_locked:
                 opened.folder.stop.unlink(missing_ok=True)
@@ -354,11 +345,11 @@ class TrainingServer:
 
 _HANDLERS: dict[str, Callable[[TrainingServer, Mapping[str, Any]], None]] = {
     "open": TrainingServer._handle_open,
-    "run": TrainingServer._handle_run,
+    "run": lambda server, _: server._start_steps(-1),
     "pause": TrainingServer._handle_pause,
-    "step": TrainingServer._handle_step,
+    "step": lambda server, values: server._start_steps(int(values.get("count", 1))),
     "stop": TrainingServer._handle_stop,
-    "end": TrainingServer._handle_end,
+    "end": lambda server, _: server.end(),
     "leave": TrainingServer._handle_leave,
     "lengthen": TrainingServer._handle_lengthen,
     "read": TrainingServer._handle_read,
@@ -370,14 +361,14 @@ _HANDLERS: dict[str, Callable[[TrainingServer, Mapping[str, Any]], None]] = {
 def _newest_model(opened: OpenRun) -> tuple[LanguageModel | None, int]:
     """Return the current or last saved model and its step; None if there is none."""
     if opened.running or opened.snapshots():
-        return opened.model(None)
+        return opened.model_at(None)
     if opened.folder.checkpoint.exists():
         with suppress(InputError):  # reported when it is read
-            return opened.model(None)
+            return opened.model_at(None)
     return None, 0
 
 
-def _try_exists(file: ContainedFile) -> bool:
+def _is_found(file: ContainedFile) -> bool:
     with suppress(OSError):  # the folder may be unreadable at the moment
         return file.exists()
     return False
@@ -388,11 +379,3 @@ def _try_remove(file: ContainedFile) -> bool:
         file.unlink()
         return True
     return False
-
-
-def _final_losses(running: TrainingRun | None) -> tuple[float, float] | None:
-    return running.state.final if running else None
-
-
-def _as_list(sentence: str) -> list[str]:
-    return [sentence] if sentence else []

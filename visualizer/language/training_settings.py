@@ -198,25 +198,25 @@ SETTING_LIMITS = {
 
 def settings_problems(settings: TrainingSettings) -> tuple[Problem, ...]:
     """Return the problems of settings, field by field; empty if they can be trained."""
-    found = [problem for name in SETTING_LIMITS for problem in _check_integer(settings, name)]
+    integers = (_integer_problem(settings, name) for name in SETTING_LIMITS)
+    found = [problem for problem in integers if problem]
     least, most = SETTING_LIMITS["seed"]
     if not least <= settings.source.seed <= most:
-        found.append(
-            Problem("kind", f"The text seed must be at least {least} and at most {most:,}.")
-        )
+        sentence = f"The text seed must be at least {least} and at most {most:,}."
+        found.append(Problem("kind", sentence))
     if not 0 <= settings.dropout < 1:
-        found.append(
-            Problem(
-                "dropout", "The dropout rate must be at least 0 and less than 1.", ("dropout", 0.0)
-            )
-        )
+        sentence = "The dropout rate must be at least 0 and less than 1."
+        found.append(Problem("dropout", sentence, ("dropout", 0.0)))
     if not (math.isfinite(settings.rate) and 0 < settings.rate <= 100):
         sentence = (
             "The learning rate must be greater than 0 and at most 100. A typical value is 0.001."
         )
         found.append(Problem("rate", sentence, ("rate", 1e-3)))
     if settings.is_layered and not found and settings.width % settings.heads:
-        found.append(_divisibility_problem(settings.width, settings.heads))
+        width, heads = settings.width, settings.heads
+        divisor = max(count for count in range(1, heads + 1) if width % count == 0)
+        sentence = f"The embedding size {width} is not divisible by {heads} heads. Use {divisor}."
+        found.append(Problem("heads", sentence, ("heads", divisor)))
     if settings.source.kind is CorpusKind.FILE and not settings.source.path:
         found.append(Problem("path", "Choose a text file to train on."))
     return tuple(found)
@@ -228,23 +228,12 @@ def check_settings(settings: TrainingSettings) -> None:
         raise InputError(problem.field, problem.sentence, problem.remedy)
 
 
-def _check_integer(settings: TrainingSettings, name: str) -> list[Problem]:
+def _integer_problem(settings: TrainingSettings, name: str) -> Problem | None:
     value = getattr(settings.source if name == "size" else settings, name)
     least, most = SETTING_LIMITS[name]
     nearest = min(max(value, least), most)
     if value == nearest:
-        return []
+        return None
     more = "or more" if value < least else "or less"
-    return [
-        Problem(
-            name,
-            f"{SETTING_NAMES[name]} cannot be {value:,}. Use {nearest:,} {more}.",
-            (name, nearest),
-        )
-    ]
-
-
-def _divisibility_problem(width: int, heads: int) -> Problem:
-    fitting = max(count for count in range(1, heads + 1) if width % count == 0)
-    sentence = f"The embedding size {width} is not divisible by {heads} heads. Use {fitting}."
-    return Problem("heads", sentence, ("heads", fitting))
+    sentence = f"{SETTING_NAMES[name]} cannot be {value:,}. Use {nearest:,} {more}."
+    return Problem(name, sentence, (name, nearest))

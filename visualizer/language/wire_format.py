@@ -30,7 +30,7 @@ class Message(Struct, frozen=True, eq=False):
 
     Parameters
     ----------
-    says : str
+    kind : str
         Kind of the message.
     values : dict
         JSON values by name.
@@ -38,7 +38,7 @@ class Message(Struct, frozen=True, eq=False):
         Arrays by name; those of a received message are read-only.
     """
 
-    says: str
+    kind: str
     values: Mapping[str, Any] = field(default_factory=dict)
     arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
 
@@ -46,7 +46,7 @@ class Message(Struct, frozen=True, eq=False):
         """Encode the message as bytes."""
         parts = {name: np.ascontiguousarray(array) for name, array in self.arrays.items()}
         sizes = [[name, part.dtype.str, part.shape] for name, part in parts.items()]
-        header = json.dumps([self.says, dict(self.values), sizes]).encode()
+        header = json.dumps([self.kind, dict(self.values), sizes]).encode()
         return b"".join(
             [_LENGTH_FORMAT.pack(len(header)), header, *(part.tobytes() for part in parts.values())]
         )
@@ -76,12 +76,12 @@ class MessageUnpacker:
             return None
         arrays = {}
         with memoryview(self._buffer) as left:
-            for name, kind, shape in header.kinds:
-                end = self._offset + _array_bytes(kind, shape)
-                arrays[name] = np.frombuffer(bytes(left[self._offset : end]), kind).reshape(shape)
+            for name, dtype, shape in header.array_types:
+                end = self._offset + _array_bytes(dtype, shape)
+                arrays[name] = np.frombuffer(bytes(left[self._offset : end]), dtype).reshape(shape)
                 self._offset = end
         self._header = None
-        return Message(header.says, header.values, arrays)
+        return Message(header.kind, header.values, arrays)
 
     def _read_header(self) -> MessageHeader | None:
         """Read the next header if it is complete."""
@@ -93,27 +93,27 @@ class MessageUnpacker:
             raise ValueError(f"not a message: {bytes(left[self._offset : self._offset + 40])!r}")
         if len(left) < start + size:
             return None
-        says, values, sizes = json.loads(left[start : start + size])
-        kinds = tuple((name, np.dtype(kind), tuple(shape)) for name, kind, shape in sizes)
+        kind, values, sizes = json.loads(left[start : start + size])
+        types = tuple((name, np.dtype(dtype), tuple(shape)) for name, dtype, shape in sizes)
         self._offset = start + size
-        return MessageHeader(says, values, kinds)
+        return MessageHeader(kind, values, types)
 
 
 class MessageHeader(Struct, frozen=True):
     """A message's kind and values, and the names, types and shapes of its arrays."""
 
-    says: str
+    kind: str
     values: Mapping[str, Any]
-    kinds: tuple[tuple[str, np.dtype[Any], tuple[int, ...]], ...]
+    array_types: tuple[tuple[str, np.dtype[Any], tuple[int, ...]], ...]
 
     @property
     def size(self) -> int:
         """Size of all arrays, in bytes."""
-        return sum(_array_bytes(kind, shape) for _, kind, shape in self.kinds)
+        return sum(_array_bytes(dtype, shape) for _, dtype, shape in self.array_types)
 
 
-def _array_bytes(kind: np.dtype[Any], shape: tuple[int, ...]) -> int:
-    return kind.itemsize * int(np.prod(shape, dtype=np.int64))
+def _array_bytes(dtype: np.dtype[Any], shape: tuple[int, ...]) -> int:
+    return dtype.itemsize * int(np.prod(shape, dtype=np.int64))
 
 
 def read_messages(descriptor: int) -> Iterator[Message]:

@@ -225,9 +225,9 @@ class LabTokenizer:
         self, text: str, second: str | None = None, *, has_special: bool = True
     ) -> EncodedText:
         """Split a text; unknown tokens raise `InputError` with field ``text``."""
-        words, numbers = self.vocabulary.read(text)
+        words, numbers = self.vocabulary.tokenize(text)
         if second is not None:
-            more, others = self.vocabulary.read(second)
+            more, others = self.vocabulary.tokenize(second)
             words, numbers = (*words, *more), np.concatenate([numbers, others])
         count = len(words)
         given = {"input_ids": numbers.tolist(), "attention_mask": [1] * count}
@@ -235,7 +235,7 @@ class LabTokenizer:
 
     def decode(self, numbers: Sequence[int]) -> str:
         """Join tokens to a text: words with spaces between them, characters without."""
-        return self.vocabulary.write(self.words(numbers))
+        return self.vocabulary.join_tokens(self.words(numbers))
 
     def words(self, numbers: Sequence[int]) -> tuple[str, ...]:
         """Return the tokens with these ids."""

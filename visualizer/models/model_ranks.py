@@ -205,10 +205,10 @@ class DistributedRanks(ModelProcessGroup):
         for part, count in zip(self._gather_tensors(room, wait), counts, strict=True):
             found += MessageUnpacker().feed(part[:count].numpy().tobytes())
         for each in found:
-            if each.says == JOB_ENDED and each.values:
+            if each.kind == JOB_ENDED and each.values:
                 refused = each.values["refused"]
                 raise _EndedError(InputError(*refused) if refused else CancelledError())
-        if any(each.says != message.says for each in found):
+        if any(each.kind != message.kind for each in found):
             raise RuntimeError("The ranks are out of step within a job.")
         return found
 

@@ -133,7 +133,7 @@ class TokenizerProcess:
         def ask(started: _StartedProcess) -> Message:
             if folder.number not in started.loaded:
                 answer = self._load_tokenizer(started, folder)
-                if answer.says != "answered":
+                if answer.kind != "answered":
                     return answer
             return started.ask(says, {**values, "number": folder.number}, limits)
 
@@ -164,9 +164,9 @@ class TokenizerProcess:
                 answer = self._request_once(ask)
             except _NotAskedError:  # the end of a process is noticed with a delay
                 answer = self._request_once(ask)
-        if answer.says == "refused":
+        if answer.kind == "refused":
             raise InputError(answer.values["field"], answer.values["sentence"])
-        if answer.says == "failed":
+        if answer.kind == "failed":
             raise AnswerError(answer.values["reason"])
         return answer.values
 
@@ -179,7 +179,7 @@ class TokenizerProcess:
             self._forget_tokenizers(started)
         values = {"number": folder.number, "folder": folder.path, "name": folder.name}
         answer = started.ask("load", values, LOADING_LIMITS)
-        if answer.says == "answered":
+        if answer.kind == "answered":
             started.loaded.add(folder.number)
         return answer
 

@@ -60,7 +60,7 @@ class TokenizerServer:
     def answer(self, message: Message) -> Message:
         """Return the answer to a message: ``answered``, ``refused`` or ``failed``."""
         try:
-            return Message("answered", _ANSWERS[message.says](self, message.values))
+            return Message("answered", _ANSWERS[message.kind](self, message.values))
         except InputError as refused:
             return Message("refused", {"field": refused.field, "sentence": refused.sentence})
         except Exception as error:  # noqa: BLE001 - third-party tokenizers raise various errors

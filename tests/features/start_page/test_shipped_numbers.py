@@ -19,8 +19,7 @@ from visualizer.file_opening import (
     read_trained_example,
 )
 from visualizer.format import format_number
-from visualizer.language.run_folder import RunFolder
-from visualizer.language.trained_example import (
+from visualizer.language.example_run import (
     ESSENTIAL_HEAD,
     EXAMPLE_FOLDER,
     EXAMPLE_TEXT,
@@ -28,6 +27,7 @@ from visualizer.language.trained_example import (
     HEAD,
     LAYER,
 )
+from visualizer.language.run_folder import RunFolder
 from visualizer.language.training_settings import TrainingSettings
 from visualizer.session.document import default_document
 from visualizer.session.worker_jobs import compute

@@ -39,7 +39,11 @@ def test_a_reading_is_what_the_message_says() -> None:
     made = a_reading(2, 3, 5, step=70, attending=np.full((2, 3), 0.5), cut=4)
     assert made.weights is not None
     assert made.partner_weights is not None
-    arrays = {"weights": made.weights, "logits": made.logits, "attending": made.partner_weights}
+    arrays = {
+        "weights": made.weights,
+        "logits": made.logits,
+        "mean_partner_weight": made.partner_weights,
+    }
     sent = Message("read", {"id": 1, "step": 70, "tokens": list(made.tokens), "cut": 4}, arrays)
     (message,) = MessageUnpacker().feed(sent.pack())
     read = ProbeResult.of(message)
@@ -110,7 +114,7 @@ def test_unknown_scores_are_not_said() -> None:
     board = create_board(unknown, ModelKind.ATTENTION_ONLY)
     assert not any(panel.notes or panel.is_marked for panel in board.heatmaps)
     assert {panel.unit for panel in board.heatmaps} == {"weights"}
-    assert unknown.best is None
+    assert unknown.best_head is None
 
 
 def test_tokens_that_were_cut_are_said() -> None:
@@ -171,10 +175,10 @@ def test_walking_stays_on_the_board_and_reaches_the_next_layer(
     pointing = LabCellPointer()
     steps = st.sampled_from([(1, 0), (-1, 0), (0, 1), (0, -1)])
     for down, right in data.draw(st.lists(steps, max_size=30)):
-        pointing = pointing.walk(board, down, right)
+        pointing = pointing.move_pin(board, down, right)
         assert pointing.pinned is not None
         assert layer_head_index(board, pointing.pinned) is not None
-    last = LabCellPointer(pinned=Cell("layer 1", (0, tokens - 1, 0))).walk(board, 1, 0).pinned
+    last = LabCellPointer(pinned=Cell("layer 1", (0, tokens - 1, 0))).move_pin(board, 1, 0).pinned
     expected = Cell("layer 2", (0, 0, 0)) if layers > 1 else Cell("layer 1", (0, tokens - 1, 0))
     assert last == expected
 
@@ -207,7 +211,7 @@ def test_weights_that_are_no_numbers_are_said() -> None:
     found = present_attention(
         broken, ModelKind.TRANSFORMER, LabCellPointer(pinned=Cell("layer 1", (0, 2, 1)))
     )
-    assert found.said == ("query “␣” (3) has no valid weights (NaN); layer 1, head 1")
+    assert found.description == ("query “␣” (3) has no valid weights (NaN); layer 1, head 1")
 
 
 def test_of_a_pooled_cell_the_largest_is_said() -> None:
@@ -218,8 +222,8 @@ def test_of_a_pooled_cell_the_largest_is_said() -> None:
     block = reading.weights[0, 0, 8:12, 4:8]
     query, key = (int(at) for at in np.unravel_index(block.argmax(), block.shape))
     assert (found.cursor.query, found.cursor.key) == (8 + query, 4 + key)
-    assert f"({9 + query}) to" in found.said
-    assert f"({5 + key}), layer 1" in found.said
+    assert f"({9 + query}) to" in found.description
+    assert f"({5 + key}), layer 1" in found.description
 
 
 def test_without_tokens_there_is_nothing_to_show() -> None:

@@ -53,7 +53,7 @@ class Looked:
 
     def walk(self, *by: int) -> None:
         assert self.panel
-        self.keep(self.pointing.walk(self.panel.board, *by))
+        self.keep(self.pointing.move_pin(self.panel.board, *by))
 
     def keep(self, pointing: LabCellPointer) -> None:
         self.pointing = pointing
@@ -82,7 +82,7 @@ def test_the_pointer_lights_one_cell_in_all_panels(looked: Looked) -> None:
     assert looked.pointing.hovered == cell
     assert looked.panel
     assert (looked.panel.cursor.query, looked.panel.cursor.key) == (4, 2)
-    assert looked.view.said.text().endswith("layer 2, head 2")
+    assert looked.view.description_label.text().endswith("layer 2, head 2")
 
 
 def test_a_click_pins_and_keys_walk_into_the_next_head(looked: Looked) -> None:

@@ -60,7 +60,7 @@ def test_lines_of_one_run() -> None:
     ]
     assert line(plot, LossLineRole.EACH).values is TEN.training
     assert line(plot, LossLineRole.VALIDATION).values is TEN.validation
-    assert [key.words for key in plot.keys] == [
+    assert [key.text for key in plot.keys] == [
         *("training (smoothed over about 20 steps)", "each step", "validation")
     ]
     assert {key.colour for key in plot.keys} == {1}
@@ -70,7 +70,7 @@ def test_without_smoothing_each_step_is_the_line() -> None:
     plot = plot_of(TEN, options=PlotOptions(smoothing=0))
     assert [each.role for each in plot.lines] == [LossLineRole.TRAINING, LossLineRole.VALIDATION]
     assert line(plot, LossLineRole.TRAINING).values.tolist() == TEN.training.tolist()
-    assert plot.keys[0].words == "training"
+    assert plot.keys[0].text == "training"
 
 
 def test_this_run_lies_over_the_others_and_faint_lines_under_all() -> None:
@@ -78,7 +78,7 @@ def test_this_run_lies_over_the_others_and_faint_lines_under_all() -> None:
     assert [(each.role, each.name[-1:]) for each in plot.lines] == [
         (role, name) for role in LossLineRole for name in "321"
     ]
-    assert [(key.words, key.colour) for key in plot.keys[:3]] == [
+    assert [(key.text, key.colour) for key in plot.keys[:3]] == [
         *(("run 1", 1), ("run 2", 2), ("run 3", 3))
     ]
     assert {key.colour for key in plot.keys[3:]} == {None}
@@ -123,7 +123,9 @@ def test_a_divergence_does_not_flatten_what_was_before() -> None:
     plot = plot_of(diverged())
     assert plot.y.high < 20
     assert plot.notices == ("Losses up to 1.00e+09 are outside the plot.",)
-    assert [(one.step, one.words) for one in plot.loss_gaps] == [(8, "not a number at step 8")]
+    assert [(one.step, one.description) for one in plot.loss_gaps] == [
+        (8, "not a number at step 8")
+    ]
     for said in ("The loss is not a number at step 8.", *plot.notices):
         assert said in plot.description
     on_log = plot_of(diverged(), options=PlotOptions(losses=AxisScale.LOG))

@@ -251,7 +251,7 @@ def test_any_number_of_points_is_drawn_in_any_size(
     reader.view.setFixedSize(*size)
     assert head_colour(0, LIGHT) in colours(reader.picture()) or size[0] < 640
     assert reader.view.chart
-    points = [len(line.xData) for line in reader.view.chart.lines]
+    points = [len(line.xData) for line in reader.view.chart.line_items]
     assert max(points) <= max(2 * size[0] + 8, 8)
 
 
@@ -260,7 +260,7 @@ def test_lines_stand_where_their_losses_are(application: QApplication, qtbot: Qt
     plot = plot_of(run, options=PlotOptions(smoothing=0, losses=AxisScale.LOG, steps=AxisScale.LOG))
     chart = Reader(qtbot, plot).view.chart
     assert chart
-    for drawn, line in zip(chart.lines, plot.lines, strict=True):
+    for drawn, line in zip(chart.line_items, plot.lines, strict=True):
         np.testing.assert_allclose(plot.x.value(drawn.xData), np.maximum(line.steps, 1))
         np.testing.assert_allclose(plot.y.value(drawn.yData), line.values)
 
@@ -283,7 +283,7 @@ def test_a_divergence_is_marked(application: QApplication, qtbot: QtBot, scale: 
 def test_what_is_no_number_is_left_open(application: QApplication, qtbot: QtBot) -> None:
     chart = Reader(qtbot, divergent(AxisScale.LINEAR)).view.chart
     assert chart
-    each = chart.lines[0]
+    each = chart.line_items[0]
     assert np.isnan(each.yData[-10:]).all()
     assert np.isfinite(each.yData[:-10]).all()
     assert np.abs(each.yData[:-10]).max() <= 2
@@ -349,7 +349,7 @@ def test_names_of_runs_are_words_and_no_markup(application: QApplication, qtbot:
     reader = Reader(qtbot, present_plot(curves, PlotOptions()))
     assert "<b>x</b> & <img src=y>" in seen_words(reader)
     reader.move(500)
-    pointed = reader.view.chart and reader.view.chart.description
+    pointed = reader.view.chart and reader.view.chart.readout_item
     assert pointed
     assert "<b>x</b> & <img src=y>, training" in pointed.toPlainText()
 
@@ -357,16 +357,16 @@ def test_names_of_runs_are_words_and_no_markup(application: QApplication, qtbot:
 def test_lines_are_drawn_anew_only_for_other_losses(reader: Reader) -> None:
     chart = reader.view.chart
     assert chart
-    drawn = list(chart.lines)
+    drawn = list(chart.line_items)
     for step in (100, 200, 300):
         reader.move(step)
         reader.picture()
-    assert chart.lines == drawn
+    assert chart.line_items == drawn
     reader.view.show_plot(plot_of(losses(500)), LIGHT)
-    assert not set(chart.lines) & set(drawn)
-    again = list(chart.lines)
+    assert not set(chart.line_items) & set(drawn)
+    again = list(chart.line_items)
     reader.view.resize(500, 300)
-    assert not set(chart.lines) & set(again)
+    assert not set(chart.line_items) & set(again)
     in_scene = [item for item in chart.view.scene().items() if item in (*drawn, *again)]
     assert in_scene == []
 
@@ -374,12 +374,12 @@ def test_lines_are_drawn_anew_only_for_other_losses(reader: Reader) -> None:
 def test_what_is_hidden_is_drawn_when_it_is_seen(reader: Reader) -> None:
     chart = reader.view.chart
     assert chart
-    drawn = list(chart.lines)
+    drawn = list(chart.line_items)
     reader.view.hide()
     reader.view.show_plot(plot_of(losses(500)), LIGHT)
-    assert chart.lines == drawn
+    assert chart.line_items == drawn
     reader.view.show()
-    assert not set(chart.lines) & set(drawn)
+    assert not set(chart.line_items) & set(drawn)
 
 
 def test_no_menu_and_no_wheel_change_the_plot(reader: Reader) -> None:

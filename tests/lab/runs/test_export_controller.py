@@ -55,7 +55,7 @@ def asked(student: Student) -> Iterator[Asked]:
 def test_every_kept_moment_is_a_frame(asked: Asked, tmp_path: Path) -> None:
     asked.train()
     path = tmp_path / "training.gif"
-    asked.film_controller.film(path)
+    asked.film_controller.create_film(path)
     assert asked.film_controller.is_working
     asked.finish()
     assert asked.refused == []
@@ -73,7 +73,7 @@ def test_moments_are_left_out_evenly_where_all_would_not_fit(
     of_one = 2 * 2 * 8 * 8 * 4 + 8 * 8 * 4 + 2 * 2 * 8  # weights, logits, attending
     monkeypatch.setattr("visualizer.lab.training_film.controller.MAX_READINGS_BYTES", 6 * of_one)
     path = tmp_path / "training.gif"
-    asked.film_controller.film(path)
+    asked.film_controller.create_film(path)
     asked.finish()
     assert asked.said[-1].startswith(f"Exported to {path} (6 of 21 snapshots")
     with Image.open(path) as image:
@@ -83,29 +83,29 @@ def test_moments_are_left_out_evenly_where_all_would_not_fit(
 @pytest.mark.slow
 def test_another_run_calls_it_off(asked: Asked, tmp_path: Path) -> None:
     asked.train()
-    asked.film_controller.film(tmp_path / "training.gif")
-    asked.student.window.lab.leave()
+    asked.film_controller.create_film(tmp_path / "training.gif")
+    asked.student.window.lab.close_run()
     asked.finish()
     assert not [*tmp_path.glob("training*")]
 
 
 def test_what_is_no_film_is_refused_before_anything_is_read(asked: Asked, tmp_path: Path) -> None:
     asked.train()
-    asked.film_controller.film(tmp_path / "training.png")
+    asked.film_controller.create_film(tmp_path / "training.png")
     assert asked.refused
     assert "is not a supported animation format" in asked.refused[0]
     assert not asked.film_controller.is_working
 
 
 def test_without_a_run_there_is_nothing_to_film(asked: Asked, tmp_path: Path) -> None:
-    asked.film_controller.film(tmp_path / "training.gif")
+    asked.film_controller.create_film(tmp_path / "training.gif")
     assert not asked.film_controller.is_working
 
 
 def test_a_text_that_cannot_be_read_is_said(asked: Asked, tmp_path: Path) -> None:
     asked.train()
-    asked.student.window.lab.probe("z!")
-    asked.film_controller.film(tmp_path / "training.gif")
+    asked.student.window.lab.set_probe("z!")
+    asked.film_controller.create_film(tmp_path / "training.gif")
     asked.finish()
     assert len(asked.refused) == 1
     assert not [*tmp_path.glob("training*")]
@@ -121,7 +121,7 @@ class Filming:
         student.click("toggle")
         student.until_said("Done")
         monkeypatch.setattr(controller, "write_training_film", self._write)
-        self.window.run_export_controller.film_controller.film(path)
+        self.window.run_export_controller.film_controller.create_film(path)
         student.until(self.restart.is_set)
 
     def _write(self, path: Path, film: object, progress: Progress) -> Path:
@@ -172,7 +172,7 @@ def test_a_film_is_called_off_by_its_button(filming: Filming) -> None:
 
 def test_what_is_still_read_for_a_film_is_called_off(asked: Asked, tmp_path: Path) -> None:
     asked.train()
-    asked.film_controller.film(tmp_path / "training.gif")
+    asked.film_controller.create_film(tmp_path / "training.gif")
     asked.film_controller.cancel()
     assert not asked.film_controller.is_working
     assert asked.said[-1] == "Cancelled; nothing was written."
@@ -184,7 +184,7 @@ def test_a_film_whose_training_ends_while_it_is_read_is_said_not_to_be_written(
     asked.train()
     training = asked.student.window.lab.training
     assert training
-    asked.film_controller.film(tmp_path / "training.gif")
+    asked.film_controller.create_film(tmp_path / "training.gif")
     os.kill(training.process_id, signal.SIGKILL)
     asked.finish()
     assert asked.refused == [controller.INCOMPLETE_FILM_ERROR]

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
 
 def a_run(folder: Path, when: float = 1_000.0) -> Path:
-    RunFolder(folder).begin(RunMetadata(TrainingSettings(), ("a", "b"), 1.0, 0.5, "abab", "print"))
+    RunFolder(folder).create_run(
+        RunMetadata(TrainingSettings(), ("a", "b"), 1.0, 0.5, "abab", "print")
+    )
     os.utime(RunFolder(folder).about.path, (when, when))
     return folder
 

@@ -39,7 +39,7 @@ def folder(tmp_path: Path) -> Path:
     about = RunMetadata(
         TrainingSettings(steps=50), tuple("abcdefgh"), 2.0, 1.5, "abcdabcd", "print"
     )
-    made.begin(about)
+    made.create_run(about)
     made.losses.append(b"step,training,validation,rate,seconds\n")
     return made.path
 
@@ -104,7 +104,7 @@ def test_a_run_with_a_way_out_is_listed_and_deleted(
     plant(own / name, kind, outside)
     before = tree(outside)
     student.window.run_controller.refresh_runs()
-    student.window.run_controller.overlay("run", True)
+    student.window.run_controller.set_overlaid("run", True)
     if name == "losses.csv":
         student.until(lambda: "it is " in student.window.statusBar().currentMessage())
     else:
@@ -152,7 +152,7 @@ def test_one_in_the_background_reads_its_orders_and_writes_its_log(
 def type_and_leave(student: Student, text: str) -> None:
     student.type_probe(text)
     student.until(lambda: student.window.probe_controller.text == text)
-    student.window.lab.leave()
+    student.window.lab.close_run()
 
 
 @pytest.mark.slow

@@ -45,7 +45,7 @@ def editors_of(pane: RunsPane) -> list[QLineEdit]:
 def test_a_name_is_not_edited_while_something_else_of_the_list_is(pane: RunsPane) -> None:
     """Qt warns of it; its own key edits the column that was clicked."""
     show(pane, "first")
-    assert pane.choose("first")
+    assert pane.select_run("first")
     item = pane.list.topLevelItem(0)
     assert item
     pane.list.editItem(item, 1)
@@ -57,7 +57,7 @@ def test_a_name_that_is_typed_is_not_lost_to_another_run_that_goes_on(
     pane: RunsPane, qtbot: QtBot
 ) -> None:
     show(pane, "first", "second", at_work=frozenset({"second"}))
-    assert pane.choose("first")
+    assert pane.select_run("first")
     pane.edit_name()
     (line,) = editors_of(pane)
     QTest.keyClicks(line, "mine")
@@ -81,7 +81,7 @@ def test_runs_that_train_leave_the_list_where_it_is(
     show(pane, *names, at_work=frozenset(names[:2]))
     bar = pane.list.verticalScrollBar()
     qtbot.waitUntil(lambda: bar.maximum() > 0)
-    pane.choose(chosen)
+    pane.select_run(chosen)
     bar.setValue(bar.maximum())
     place, item = bar.value(), pane.list.topLevelItem(0)
     show(pane, names[1], names[0], *names[2:], at_work=frozenset(names[:2]))
@@ -90,4 +90,4 @@ def test_runs_that_train_leave_the_list_where_it_is(
     assert names_of(pane)[0] == "run 01"
     QApplication.processEvents()
     assert bar.value() == place
-    assert pane.chosen == chosen
+    assert pane.selected_run == chosen

@@ -61,9 +61,12 @@ def test_a_preset_that_is_chosen_says_what_is_to_be_seen(preset: TrainingPreset)
     chosen = replace_setting(TrainingSettings(), "preset", preset.name)
     assert chosen == preset.settings
     assert get_setting(chosen, "preset") == preset.name
-    assert present_settings(chosen, None, "").says == preset.says
+    assert present_settings(chosen, None, "").preset_description == preset.description
     own = replace(chosen, seed=1)
-    assert (get_setting(own, "preset"), present_settings(own, None, "").says) == (CUSTOM_PRESET, "")
+    assert (get_setting(own, "preset"), present_settings(own, None, "").preset_description) == (
+        CUSTOM_PRESET,
+        "",
+    )
 
 
 def test_one_begins_with_an_induction_head() -> None:

@@ -23,9 +23,9 @@ def test_stops_go_from_left_to_right_and_end_now(
     assert scrub.shares[-1] == 1
     assert list(scrub.shares) == sorted(scrub.shares)
     assert all(0 <= share <= 1 for share in scrub.shares)
-    assert 0 <= scrub.at < len(scrub.stops)
+    assert 0 <= scrub.index < len(scrub.stops)
     if looked is None:
-        assert scrub.is_last
+        assert scrub.is_current_model
     elif looked in steps:
         assert scrub.selected_step == looked
 
@@ -33,13 +33,13 @@ def test_stops_go_from_left_to_right_and_end_now(
 @given(STEPS, st.integers(1, 10_000), st.floats(-0.5, 1.5))
 def test_the_nearest_stop_is_nearest(steps: list[int], now: int, share: float) -> None:
     scrub = present_snapshots(steps, now, None)
-    found = scrub.nearest(share)
+    found = scrub.nearest_index(share)
     least = min(abs(one - share) for one in scrub.shares)
     assert abs(scrub.shares[found] - share) == pytest.approx(least)
 
 
 def test_ten_times_as_many_steps_are_as_far_apart() -> None:
-    scrub = SnapshotTimeline(now=99_999)
+    scrub = SnapshotTimeline(current_step=99_999)
     places = [scrub.share(10**power - 1) for power in range(1, 6)]
     assert [round(one, 9) for one in places] == [0.2, 0.4, 0.6, 0.8, 1.0]
     assert scrub.share(0) == 0
@@ -77,12 +77,12 @@ def test_what_was_thinned_out_is_looked_at_nearby() -> None:
 def test_a_moment_in_words(
     looked: int | None, losses: tuple[MeasuredLoss | None, MeasuredLoss | None], said: str
 ) -> None:
-    assert present_snapshots([0, 10, 100], 1500, looked, *losses).said == said
+    assert present_snapshots([0, 10, 100], 1500, looked, *losses).description == said
 
 
 def test_one_goes_no_further_than_the_ends() -> None:
     scrub = present_snapshots([0, 10], 100, 0)
-    assert scrub.beside(-1) == 0
-    assert scrub.beside(1) == 1
-    assert scrub.beside(9) == 2
+    assert scrub.index_beside(-1) == 0
+    assert scrub.index_beside(1) == 1
+    assert scrub.index_beside(9) == 2
     assert [step for step, _ in scrub.ticks] == [0, 1, 10]

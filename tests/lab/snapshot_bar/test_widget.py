@@ -46,7 +46,7 @@ class Scrubbed:
 
     def drag(self, *stops: int) -> None:
         track = self.bar.track
-        places = [QPoint(round(track.axis.x_of(stop)), 8) for stop in stops]
+        places = [QPoint(round(track.axis.x_of_stop(stop)), 8) for stop in stops]
         QTest.mousePress(track, LEFT, pos=places[0])
         for place in places[1:]:
             QTest.mouseMove(track, place)
@@ -65,28 +65,28 @@ def test_a_drag_looks_at_kept_moments(scrubbed: Scrubbed) -> None:
 
 def test_keys_and_buttons_step(scrubbed: Scrubbed) -> None:
     QTest.keyClick(scrubbed.bar.track, Qt.Key.Key_Left)
-    QTest.mouseClick(scrubbed.bar.back, LEFT)
+    QTest.mouseClick(scrubbed.bar.previous_button, LEFT)
     QTest.keyClick(scrubbed.bar.track, Qt.Key.Key_Home)
-    assert not scrubbed.bar.back.isEnabled()
-    QTest.mouseClick(scrubbed.bar.on, LEFT)
+    assert not scrubbed.bar.previous_button.isEnabled()
+    QTest.mouseClick(scrubbed.bar.next_button, LEFT)
     QTest.mouseClick(scrubbed.bar.now_button, LEFT)
     assert scrubbed.displayed_stage == [100, 10, 0, 10, None]
-    assert not scrubbed.bar.on.isEnabled()
+    assert not scrubbed.bar.next_button.isEnabled()
 
 
 def test_the_step_and_its_loss_are_said(scrubbed: Scrubbed) -> None:
     scrubbed.drag(2)
-    shown = scrubbed.bar.said.text().replace("\n", " ")
+    shown = scrubbed.bar.description_label.text().replace("\n", " ")
     assert shown == "Step 100 of 1,000: training loss 2.000"
 
 
 def test_it_plays_from_the_beginning_to_now(scrubbed: Scrubbed, qtbot: QtBot) -> None:
     scrubbed.bar.timer.setInterval(1)
-    QTest.mouseClick(scrubbed.bar.play, LEFT)
-    assert scrubbed.bar.play.accessibleName() == "Pause"
+    QTest.mouseClick(scrubbed.bar.play_button, LEFT)
+    assert scrubbed.bar.play_button.accessibleName() == "Pause"
     qtbot.waitUntil(lambda: not scrubbed.bar.is_playing)
     assert scrubbed.displayed_stage == [0, 10, 100, None]
-    assert scrubbed.bar.play.accessibleName() == "Play training"
+    assert scrubbed.bar.play_button.accessibleName() == "Play training"
 
 
 def test_it_plays_as_fast_as_is_chosen(scrubbed: Scrubbed) -> None:
@@ -106,7 +106,7 @@ def test_it_plays_as_fast_as_is_chosen(scrubbed: Scrubbed) -> None:
 
 def test_it_waits_for_what_is_on_its_way(scrubbed: Scrubbed) -> None:
     scrubbed.is_waiting = True
-    QTest.mouseClick(scrubbed.bar.play, LEFT)
+    QTest.mouseClick(scrubbed.bar.play_button, LEFT)
     scrubbed.bar.timer.timeout.emit()
     assert scrubbed.displayed_stage == [0]
     scrubbed.is_waiting = False
@@ -121,7 +121,10 @@ def test_with_nothing_kept_there_is_nothing_to_play(show: Show) -> None:
     bar = SnapshotBar()
     show(bar, (600, 60))
     bar.show_timeline(present_snapshots([], 0, None), LIGHT)
-    assert not any(one.isEnabled() for one in (bar.back, bar.play, bar.on, bar.now_button))
+    assert not any(
+        one.isEnabled()
+        for one in (bar.previous_button, bar.play_button, bar.next_button, bar.now_button)
+    )
     bar.toggle()
     assert not bar.is_playing
     assert bar.grab().width() == 600

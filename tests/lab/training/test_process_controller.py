@@ -34,15 +34,15 @@ class Ear:
         self.qtbot, self.training = qtbot, training
         self.said: list[Message] = []
         self.ended: list[ProcessEnd] = []
-        training.said.connect(self.said.append)
+        training.messageReceived.connect(self.said.append)
         training.ended.connect(self.ended.append)
         training.start()
 
     def hear(self, says: str) -> Message:
         self.qtbot.waitUntil(
-            lambda: any(one.says == says for one in self.said), timeout=PATIENCE_MS
+            lambda: any(one.kind == says for one in self.said), timeout=PATIENCE_MS
         )
-        return next(one for one in reversed(self.said) if one.says == says)
+        return next(one for one in reversed(self.said) if one.kind == says)
 
     def hear_the_end(self) -> ProcessEnd:
         self.qtbot.waitUntil(lambda: bool(self.ended), timeout=PATIENCE_MS)

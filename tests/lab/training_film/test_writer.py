@@ -58,9 +58,9 @@ def a_film(layers: int = 2, heads: int = 2, tokens: int = 6, **look: Any) -> Tra
 def test_moments_are_in_order_with_their_losses() -> None:
     film = a_film()
     assert [reading.step for reading in film.results] == sorted(STEPS)
-    assert film.snapshot_bar(0).said == "Step 0 of 1,000 (untrained): training loss 4.200"
-    assert film.snapshot_bar(1).said == "Step 10 of 1,000"
-    assert film.snapshot_bar(3).said.endswith(
+    assert film.snapshot_bar(0).description == "Step 0 of 1,000 (untrained): training loss 4.200"
+    assert film.snapshot_bar(1).description == "Step 10 of 1,000"
+    assert film.snapshot_bar(3).description.endswith(
         "training loss 1.500, validation loss 1.750 at step 900"
     )
     assert film.durations(10) == (20, 20, 20, 20 + LAST_FRAME_EXTRA_MS // 10)

@@ -37,8 +37,14 @@ def test_the_last_tenth_of_a_text_is_for_validation(tmp_path: Path) -> None:
     text = "".join(chr(97 + place * place % 23) for place in range(1_000))
     corpus = load_corpus(from_file(tmp_path / "a.txt", text))
     assert corpus.text == text
-    assert corpus.vocabulary.write(corpus.vocabulary.ids_to_tokens(corpus.training)) == text[:900]
-    assert corpus.vocabulary.write(corpus.vocabulary.ids_to_tokens(corpus.validation)) == text[900:]
+    assert (
+        corpus.vocabulary.join_tokens(corpus.vocabulary.ids_to_tokens(corpus.training))
+        == text[:900]
+    )
+    assert (
+        corpus.vocabulary.join_tokens(corpus.vocabulary.ids_to_tokens(corpus.validation))
+        == text[900:]
+    )
 
 
 @pytest.mark.parametrize("split", CorpusSplit)
@@ -46,10 +52,10 @@ def test_a_batch_of_a_text_is_places_of_its_part(tmp_path: Path, split: CorpusSp
     text = "".join(chr(97 + place * place % 23) for place in range(1_000))
     corpus = load_corpus(from_file(tmp_path / "a.txt", text))
     part = text[:900] if split is CorpusSplit.TRAINING else text[900:]
-    batch = corpus.batch(split, 500, 8, generator())
+    batch = corpus.sample_batch(split, 500, 8, generator())
     assert batch.shape == (500, 9)
     assert batch.dtype == np.int64
-    written = {corpus.vocabulary.write(corpus.vocabulary.ids_to_tokens(row)) for row in batch}
+    written = {corpus.vocabulary.join_tokens(corpus.vocabulary.ids_to_tokens(row)) for row in batch}
     assert written <= {part[start : start + 9] for start in range(len(part) - 8)}
     assert any(row == part[-9:] for row in written) or split is CorpusSplit.TRAINING
 
@@ -58,13 +64,15 @@ def test_the_same_state_draws_the_same_batches() -> None:
     corpus, again = load_corpus(TrainingSettings()), load_corpus(TrainingSettings())
     first, second = generator(), generator()
     for _ in range(3):
-        batch = corpus.batch(CorpusSplit.TRAINING, 4, 32, first)
-        np.testing.assert_array_equal(batch, again.batch(CorpusSplit.TRAINING, 4, 32, second))
+        batch = corpus.sample_batch(CorpusSplit.TRAINING, 4, 32, first)
+        np.testing.assert_array_equal(
+            batch, again.sample_batch(CorpusSplit.TRAINING, 4, 32, second)
+        )
     later = generator(0)
     later.bit_generator.state = first.bit_generator.state
     np.testing.assert_array_equal(
-        corpus.batch(CorpusSplit.VALIDATION, 4, 32, first),
-        again.batch(CorpusSplit.VALIDATION, 4, 32, later),
+        corpus.sample_batch(CorpusSplit.VALIDATION, 4, 32, first),
+        again.sample_batch(CorpusSplit.VALIDATION, 4, 32, later),
     )
 
 
@@ -72,7 +80,7 @@ def test_a_batch_of_a_task_is_rows_of_its_part() -> None:
     corpus = load_corpus(
         TrainingSettings(source=CorpusSource(CorpusKind.REPEAT, size=5_000), block=16)
     )
-    batch = corpus.batch(CorpusSplit.VALIDATION, 50, 16, generator())
+    batch = corpus.sample_batch(CorpusSplit.VALIDATION, 50, 16, generator())
     assert batch.shape == (50, 17)
     assert {row.tobytes() for row in batch} <= {row.tobytes() for row in corpus.validation}
 
@@ -84,7 +92,7 @@ def test_the_text_of_a_task_is_its_rows(kind: CorpusKind) -> None:
     assert len(lines) == len(corpus.training) + len(corpus.validation) == 100
     assert corpus.vocabulary.tokens == tuple(ALPHABETS[kind])
     rows = np.concatenate([corpus.training, corpus.validation])
-    assert [corpus.vocabulary.read(line)[1].tolist() for line in lines] == rows.tolist()
+    assert [corpus.vocabulary.tokenize(line)[1].tolist() for line in lines] == rows.tolist()
 
 
 @pytest.mark.parametrize("tokenizer", TokenizerKind)
@@ -133,7 +141,7 @@ def test_a_text_that_is_too_short_for_a_block_is_refused_with_what_would_do(
     assert said.remedy == ("block", 7)
     assert (
         load_corpus(replace(settings, block=7))
-        .batch(CorpusSplit.VALIDATION, 3, 7, generator())
+        .sample_batch(CorpusSplit.VALIDATION, 3, 7, generator())
         .shape
     )
 

@@ -51,7 +51,7 @@ def cells_per_side(board: Board, width: float, height: float, pixel_ratio: float
         placing = LayerPlacement(board, width, height, pixel_ratio, math.inf)
         placing.notes = MAX_NOTE_LINES * 16 * text_scale()
         label = min(widest_label(placing.first.columns.labels), MAX_LABEL_PX * text_scale())
-        side = min(placing.share, placing.side_of(len(board.columns[0]), label))
+        side = min(placing.share, placing.panel_side(len(board.columns[0]), label))
     return int(max(MIN_SIDE_PX, side) * pixel_ratio) // 8 * 8
 
 
@@ -65,7 +65,7 @@ def lay_out_layers(
     """Lay out the panels of a board in a window of this size and device pixel ratio."""
     if not board.columns:
         return BoardLayout((), 0, 0, 0)
-    layout = LayerPlacement(board, width, height, pixel_ratio, largest_cell).layout()
+    layout = LayerPlacement(board, width, height, pixel_ratio, largest_cell).create_layout()
     return replace(layout, room=cells_per_side(board, width, height, pixel_ratio))
 
 
@@ -78,14 +78,14 @@ class LayerPlacement:
         self.columns, self.pixel_ratio, self.height = board.columns, pixel_ratio, height
         self.scale, first = text_scale(), board.columns[0][0]
         self.first, self.rows = first, first.side[0]
-        self.largest = min(MAX_CELL_PX * self.scale, largest_cell)
+        self.max_cell = min(MAX_CELL_PX * self.scale, largest_cell)
         widest = min(widest_label(first.rows.labels), MAX_LABEL_PX * self.scale)
         self.gutter = max(64 * self.scale, widest + 14)
         self.notes = max(notes_height(one) for one in board.heatmaps)
         self.minimum_value = max(min_column_head_width(one) for one in board.heatmaps)
         self.share = (width - self.gutter - 2 * MARGIN + GAP) / len(board.columns) - GAP - 8
 
-    def side_of(self, layers: int, label: float) -> float:
+    def panel_side(self, layers: int, label: float) -> float:
         """Return the panel side at which this number of layers is visible at once."""
         free = self.height - HEAD_HEIGHT_PX * self.scale - label - 8 * self.scale
         return free / layers - self.notes - footer_height(self.first)
@@ -95,10 +95,10 @@ class LayerPlacement:
         longest = MAX_LABEL_PX * self.scale
         return label_height(widest_label(columns.labels), columns.is_token, cell, longest)
 
-    def cell(self) -> float:
+    def largest_cell_size(self) -> float:
         """Return the largest cell, in whole device pixels, with which most layers are visible."""
         ratio = self.pixel_ratio
-        largest = max(1, int(self.largest * ratio))
+        largest = max(1, int(self.max_cell * ratio))
         least = min(
             largest, max(1, math.ceil(MIN_PATTERN_SIDE_PX * self.scale / self.rows * ratio))
         )
@@ -106,12 +106,12 @@ class LayerPlacement:
         for layers in range(len(self.columns[0]), 0, -1):
             for pixels in range(most, least - 1, -1):
                 cell = pixels / ratio
-                if self.rows * cell <= self.side_of(layers, self._column_label_height(cell)):
+                if self.rows * cell <= self.panel_side(layers, self._column_label_height(cell)):
                     return cell
         return least / ratio
 
-    def layout(self) -> BoardLayout:
-        cell = self.cell()
+    def create_layout(self) -> BoardLayout:
+        cell = self.largest_cell_size()
         above = (
             self._column_label_height(cell) + 8 * self.scale
         )  # highlighted labels are bold, and longer

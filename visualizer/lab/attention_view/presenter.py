@@ -46,22 +46,22 @@ class LabAttentionPanel(Struct, frozen=True, eq=False):
 
     Parameters
     ----------
-    said : str
+    description : str
         Description of the pinned or hovered cell.
     notices : tuple of str
         Notices about the picture.
     message : str
         Text shown if there is no picture.
-    made_of : tuple
+    inputs : tuple
         Cache key of the board: an equal key reuses the same object.
     """
 
     board: Board = field(default_factory=Board)
     cursor: CellCursor = field(default_factory=CellCursor)
-    said: str = ""
+    description: str = ""
     notices: tuple[str, ...] = ()
     message: str = ""
-    made_of: tuple[Hashable, ...] = ()
+    inputs: tuple[Hashable, ...] = ()
 
 
 def present_attention(
@@ -92,15 +92,14 @@ def present_attention(
     if not result.tokens:
         return LabAttentionPanel(message=TEXT_REQUIRED)
     colouring = colouring or ColourOptions()
-    made_of = result, model, room, colouring
-    is_same = before is not None and before.made_of == made_of
+    inputs = result, model, room, colouring
+    is_same = before is not None and before.inputs == inputs
     board = before.board if is_same and before else create_board(result, model, room, colouring)
     cursor = create_cell_cursor(result, board, pointing)
     cell = cursor.hovered or cursor.pinned
     description = describe_cell(result, board, cell) if cell else ""
-    return LabAttentionPanel(
-        board, cursor, description, _create_notices(result, model), "", made_of
-    )
+    notices = _create_notices(result, model)
+    return LabAttentionPanel(board, cursor, description, notices, inputs=inputs)
 
 
 def _create_notices(result: ProbeResult, model: ModelKind) -> tuple[str, ...]:
@@ -115,12 +114,10 @@ def create_board(
     result: ProbeResult, model: ModelKind, room: int = 256, colouring: ColourOptions | None = None
 ) -> Board:
     """Create the panels: one column per head, one row per layer."""
-    making = LabPanelSource(result, model, room, colouring or ColourOptions())
+    source = LabPanelSource(result, model, room, colouring or ColourOptions())
+    layers = range(result.layers)
     return Board(
-        tuple(
-            tuple(making.panel(layer, head) for layer in range(result.layers))
-            for head in range(result.heads)
-        )
+        tuple(tuple(source.panel(layer, head) for layer in layers) for head in range(result.heads))
     )
 
 
@@ -157,7 +154,7 @@ class LabPanelSource:
         )  # fmt: skip
 
     def _is_best(self, layer: int, head: int) -> bool:
-        return self.result.layers * self.result.heads > 1 and self.result.best == (layer, head)
+        return self.result.layers * self.result.heads > 1 and self.result.best_head == (layer, head)
 
     def _panel_notes(self, layer: int, head: int) -> tuple[str, ...]:
         notes = []
@@ -198,7 +195,7 @@ class LabCellPointer(Struct, frozen=True):
         """Pin a cell, or unpin it if it is pinned."""
         return replace(self, pinned=None if cell == self.pinned else cell)
 
-    def walk(self, board: Board, down: int, right: int) -> LabCellPointer:
+    def move_pin(self, board: Board, down: int, right: int) -> LabCellPointer:
         """Move the pinned cell, across edges into the next layer or head, or pin the first cell."""
         return LabCellPointer(pinned=move_cursor(board, self.pinned, down, right))
 
@@ -255,16 +252,15 @@ def describe_cell(result: ProbeResult, board: Board, cell: Cell) -> str:
     if panel is None or result.weights is None:
         return ""
     query, key = cell.place[-2:]
-    one, other = (f"“{_token_label(result, at)}” ({at + 1})" for at in (query, key))
+    one, other = (
+        f"“{shorten(visible_token(result.tokens[position]))}” ({position + 1})"
+        for position in (query, key)
+    )
     where = f"layer {(panel.layer or 0) + 1}, head {(panel.head or 0) + 1}"
-    drawn = panel.rows.cell(query), panel.columns.cell(key)
-    if panel.forbidden is not None and panel.forbidden[drawn]:
+    pooled_cell = panel.rows.cell(query), panel.columns.cell(key)
+    if panel.forbidden is not None and panel.forbidden[pooled_cell]:
         return f"query {one} cannot attend to {other}, which comes later; {where}"
     weight = float(result.weights[panel.layer or 0, panel.head or 0, query, key])
     if not math.isfinite(weight):
         return f"query {one} has no valid weights (NaN); {where}"
     return f"weight {format_share(weight)} from query {one} to {other}, {where}"
-
-
-def _token_label(result: ProbeResult, at: int) -> str:
-    return shorten(visible_token(result.tokens[at]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -62,13 +63,12 @@ class ProbeController(QObject):
         self._is_own_run = False
         """Whether the run is in the list or was trained here, so that its folder may be written."""
         self._cache: OrderedDict[tuple[int, str], ProbeResult] = OrderedDict()
-        self._pending: tuple[int, LabView] | None = None
+        self._pending_view: LabView | None = None
+        """View of the pending request."""
         self._must_request = False
-        self._request_count = 0
         self._rest_timer = QTimer(self, singleShot=True, interval=REQUEST_PAUSE_MS)
         self._rest_timer.timeout.connect(self.show_or_request_result)
         lab.changed.connect(self.show_or_request_result)
-        lab.answered.connect(self._on_answer)
 
     @property
     def is_waiting(self) -> bool:
@@ -98,7 +98,7 @@ class ProbeController(QObject):
         if run and run.phase is RunPhase.RUNNING:
             self._is_own_run = True
         if run is None or not run.is_open:
-            self._pending = None
+            self._pending_view = None
         else:
             self._offered_probe = self._lab.suggested_probe
         if run is None or not view.probe:
@@ -116,10 +116,8 @@ class ProbeController(QObject):
         self.show_or_request_result()
 
     def _can_request(self, phase: RunPhase) -> bool:
-        if self._pending or self._rest_timer.isActive():
-            return False
         view = self._lab.view
-        if self.refused:
+        if self._pending_view or self._rest_timer.isActive() or self.refused:
             return False
         if phase is RunPhase.STOPPED:  # the process would have to restart, so only for new results
             known = self.text or self._lab.suggested_probe  # an offered probe can wait
@@ -127,20 +125,17 @@ class ProbeController(QObject):
         return self._lab.run is not None and self._lab.run.is_open
 
     def _request(self, view: LabView) -> None:
-        self._request_count += 1
-        self._pending = (self._request_count, view)
-        self._lab.ask("read", id=f"probe {self._request_count}", text=view.probe, step=view.step)
+        self._pending_view = view
+        self._lab.ask("read", partial(self._on_answer, view), text=view.probe, step=view.step)
 
-    def _on_answer(self, message: Message) -> None:
-        if self._pending is None or message.values.get("id") != f"probe {self._pending[0]}":
+    def _on_answer(self, requested_view: LabView, message: Message) -> None:
+        if requested_view is not self._pending_view:
             return
-        (_, requested_view), self._pending, self._must_request = self._pending, None, False
+        self._pending_view, self._must_request = None, False
         self._rest_timer.start()
-        if message.says == "refused":
-            values = message.values
-            self._refusal = ProbeFailure(
-                requested_view, str(values["sentence"]), values["field"] == "text"
-            )
+        if message.kind == "refused":
+            sentence, is_text_error = message.values["sentence"], message.values["field"] == "text"
+            self._refusal = ProbeFailure(requested_view, sentence, is_text_error)
             self.changed.emit()
             return
         result = ProbeResult.of(message)
@@ -156,9 +151,7 @@ class ProbeController(QObject):
 
     def _cache_result(self, result: ProbeResult, probe: str) -> None:
         self._cache[result.step, probe] = result
-        weights = result.weights
-        size = result.logits.nbytes + (0 if weights is None else weights.nbytes)
-        while len(self._cache) > 1 and len(self._cache) * size > MAX_CACHED_BYTES:
+        while len(self._cache) > 1 and len(self._cache) * result.nbytes > MAX_CACHED_BYTES:
             self._cache.popitem(last=False)
 
     def _store_probe(self, folder: Path) -> None:
@@ -172,14 +165,10 @@ class ProbeController(QObject):
     def _reset_for_run(self, folder: Path | None) -> None:
         if self._folder and self.text and self.text != self._offered_probe:
             self._store_probe(self._folder)
-        self._folder, self._offered_probe, self._pending, self._must_request = (
-            folder,
-            "",
-            None,
-            False,
-        )
+        self._folder, self._offered_probe = folder, ""
+        self._pending_view, self._must_request = None, False
         self._is_own_run = folder is not None and folder.parent == self._lab.home
         self._cache.clear()
-        had, self.result, self.text, self._refusal = self.result, None, "", None
-        if had:
+        previous, self.result, self.text, self._refusal = self.result, None, "", None
+        if previous:
             self.changed.emit()

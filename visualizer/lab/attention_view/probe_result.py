@@ -51,7 +51,7 @@ class ProbeResult(Struct, frozen=True, eq=False, dict=True):
             tuple(values["tokens"]),
             arrays["logits"],
             arrays.get(Role.WEIGHTS),
-            arrays.get("attending"),
+            arrays.get("mean_partner_weight"),
             int(values.get("cut", 0)),
         )
 
@@ -77,7 +77,7 @@ class ProbeResult(Struct, frozen=True, eq=False, dict=True):
         return self.partner_weights is not None and bool(np.isfinite(self.partner_weights).any())
 
     @cached_property
-    def best(self) -> tuple[int, int] | None:
+    def best_head(self) -> tuple[int, int] | None:
         """Layer and head with the highest score, if it is clearly above chance.
 
         None if scores are unknown or none is high enough. By chance, a query attends uniformly to

@@ -47,18 +47,18 @@ class LabAttentionView(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.notices, self.board, self.said = PlainLabel(), LayerBoard(), PlainLabel()
+        self.notices, self.board, self.description_label = PlainLabel(), LayerBoard(), PlainLabel()
         self.notices.setWordWrap(True)
         self.notices.setProperty("role", "notice")
-        self.said.setProperty("role", "quiet")
-        self.said.setContentsMargins(16, 4, 16, 4)
-        self.said.setMinimumWidth(1)  # elided rather than widening the window
+        self.description_label.setProperty("role", "quiet")
+        self.description_label.setContentsMargins(16, 4, 16, 4)
+        self.description_label.setMinimumWidth(1)  # elided rather than widening the window
         self.board.setAccessibleName("Attention of all layers and heads")
         self.board.setAccessibleDescription(
             "Press the arrow keys to move between cells, Enter to open the layer, and Esc to unpin."
         )
         column = column_layout(self, (0, 0, 0, 0), spacing=0)
-        for widget, stretch in ((self.notices, 0), (self.board, 1), (self.said, 0)):
+        for widget, stretch in ((self.notices, 0), (self.board, 1), (self.description_label, 0)):
             column.addWidget(widget, stretch)
         for name in ("cellHovered", "cellClicked", "moved", "roomChanged"):
             getattr(self.board, name).connect(getattr(self, name))
@@ -70,17 +70,17 @@ class LabAttentionView(QWidget):
     def show_attention(self, panel: LabAttentionPanel, theme: Theme) -> None:
         self.notices.setText("\n".join(panel.notices))
         self.notices.setVisible(bool(panel.notices))
-        self.said.setText(panel.said or (HINT if panel.board.columns else ""))
+        self.description_label.setText(panel.description or (HINT if panel.board.columns else ""))
         self._announce_cell(panel)
         self.board.show_board(panel.board, panel.cursor, EMPTY_HIGHLIGHTS, theme, panel.message)
 
     def _announce_cell(self, panel: LabAttentionPanel) -> None:
         """Announce a cell selected with the keyboard to screen readers, but not a hovered one."""
-        set_accessible_value(self.board, panel.said or panel.message)
+        set_accessible_value(self.board, panel.description or panel.message)
         pinned, self._pinned = self._pinned, panel.cursor.pinned
         by_hand = panel.cursor.hovered is None and self.board.hasFocus()
-        if panel.said and panel.cursor.pinned != pinned and by_hand:
-            announce(self.board, panel.said, Politeness.Assertive)
+        if panel.description and panel.cursor.pinned != pinned and by_hand:
+            announce(self.board, panel.description, Politeness.Assertive)
 
 
 class LayerBoard(BoardView):

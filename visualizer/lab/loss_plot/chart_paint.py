@@ -82,11 +82,11 @@ def place_gap_labels(inner: QRectF, plot: LossPlot) -> list[PlotLabel]:
     labels = []
     for at, each in enumerate(plot.loss_gaps):
         x = inner.left() + float(plot.x.share(each.step)) * inner.width()
-        box = _label_box(inner, each.words).translated(0, at * font_metrics(12).height())
+        box = _label_box(inner, each.description).translated(0, at * font_metrics(12).height())
         box.moveLeft(x - GAP - box.width() if x > inner.center().x() else x + GAP)
         box.moveLeft(max(inner.left(), min(box.left(), inner.right() - box.width())))
         if box.bottom() <= inner.bottom():
-            labels.append(PlotLabel(each.words, box, x))
+            labels.append(PlotLabel(each.description, box, x))
     return labels
 
 
@@ -109,13 +109,13 @@ def place_reference_labels(
     boxes = [_label_box(inner, text) for text in texts]
     left = min((inner.right() - box.width() for box in boxes), default=inner.right())
     low = max((each.box.bottom() for each in taken if each.box.right() > left), default=inner.top())
-    seen = min(len(boxes), max(0, int((inner.bottom() - low) / height)))
-    kept = range(len(boxes) - seen, len(boxes))
-    preferred = [named[at][0] - height / 2 for at in kept]
+    count = min(len(boxes), max(0, int((inner.bottom() - low) / height)))
+    labelled = range(len(boxes) - count, len(boxes))
+    preferred = [named[at][0] - height / 2 for at in labelled]
     tops = spread_boxes(preferred, height, low, inner.bottom())
-    for at, top in zip(kept, tops, strict=True):
+    for at, top in zip(labelled, tops, strict=True):
         boxes[at].moveTopRight(QPointF(inner.right(), top))
-    return [PlotLabel(texts[at], boxes[at], named[at][0]) for at in kept]
+    return [PlotLabel(texts[at], boxes[at], named[at][0]) for at in labelled]
 
 
 def _label_box(inner: QRectF, text: str) -> QRectF:
@@ -156,12 +156,12 @@ class LossChart:
             axis.setZValue(BELOW)
         for item in (self.box, self.x, self.y):
             self.view.addItem(item)
-        self.lines: list[Any] = []
+        self.line_items: list[Any] = []
         """The item drawn for each line, in the order of the plot's lines."""
         self._plot, self._theme = LossPlot(), LIGHT
         self._plot_items: list[Any] = []
         self._hover_items: list[Any] = []
-        self.description: Any = None
+        self.readout_item: Any = None
         """Readout next to the hovered step."""
 
     # ------------------------------------------------------------------ geometry
@@ -186,14 +186,14 @@ class LossChart:
     # ------------------------------------------------------------------ drawing
 
     def draw(self, plot: LossPlot, theme: Theme) -> None:
-        self.point(None)
+        self.show_readout(None)
         for item in self._plot_items:
             self.view.scene().removeItem(item)
         self._plot, self._theme, self._plot_items = plot, theme, []
         self.view.setBackground(theme.paper)
         self._draw_axes()
         inner = self.inner
-        self.lines = [self._draw_line(line, inner.width()) for line in plot.lines]
+        self.line_items = [self._draw_line(line, inner.width()) for line in plot.lines]
         self._draw_stops(inner)
         self._draw_labels(inner)
         if plot.shown_step is not None:
@@ -301,11 +301,11 @@ class LossChart:
 
     # ------------------------------------------------------------------ hovering
 
-    def point(self, step: int | None) -> None:
+    def show_readout(self, step: int | None) -> None:
         """Draw a line at a step, a ring at each line's nearest point, and the readout."""
         for item in self._hover_items:
             self.view.scene().removeItem(item)
-        self._hover_items, self.description = [], None
+        self._hover_items, self.readout_item = [], None
         if step is None:
             return
         plot, theme, at = self._plot, self._theme, self.line_position(step).x()
@@ -322,13 +322,11 @@ class LossChart:
         readout.setZValue(ABOVE + 2)
         self.view.addItem(readout)
         wide = readout.boundingRect().width()
-        left = (
-            at + READOUT_DISTANCE_PX
-            if at + READOUT_DISTANCE_PX + wide <= self.view.width() - 2
-            else at - READOUT_DISTANCE_PX - wide
-        )
+        left = at + READOUT_DISTANCE_PX
+        if left + wide > self.view.width() - 2:
+            left = at - READOUT_DISTANCE_PX - wide
         readout.setPos(max(left, 2), self.inner.top() + 4)
-        self._hover_items, self.description = [across, rings, readout], readout
+        self._hover_items, self.readout_item = [across, rings, readout], readout
 
     # ------------------------------------------------------------------ words
 
@@ -438,7 +436,7 @@ def _key_html(key: LegendKey, theme: Theme) -> str:
     colour = theme.quiet if key.colour is None else head_colour(key.colour, theme)
     if key.role is LossLineRole.EACH:
         colour = mix_with_background(colour, theme.paper)
-    words = font_metrics(12).elidedText(key.words, Qt.TextElideMode.ElideMiddle, MAX_NAME_PX)
+    words = font_metrics(12).elidedText(key.text, Qt.TextElideMode.ElideMiddle, MAX_NAME_PX)
     sign = f'<span style="color: {colour}">{LINE_SYMBOLS[key.role]}</span>'
     return f'{sign}&nbsp;<span style="color: {theme.ink}">{_without_breaks(words)}</span>'
 

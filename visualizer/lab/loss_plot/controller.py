@@ -39,15 +39,15 @@ class LossPlotController(QObject):
         self._plot = LossPlot()
         self._plot_inputs: tuple[object, ...] = ()
 
-    def show(self, theme: Theme) -> None:
+    def show_losses(self, theme: Theme) -> None:
         """Show the losses; the plot is rebuilt only if they have changed."""
         run, overlaid = self._lab.run, self._run_controller.overlaid_runs
         losses = run.losses if run else None
         stops = (*run.snapshots, run.step) if run else ()
         shown_step = self._lab.view.step
-        made_of = (losses, tuple(overlaid.items()), shown_step, stops, self.options)
-        if made_of != self._plot_inputs:
-            self._plot_inputs = made_of
+        inputs = (losses, tuple(overlaid.items()), shown_step, stops, self.options)
+        if inputs != self._plot_inputs:
+            self._plot_inputs = inputs
             own = [LossCurve(run.name, run.losses)] if run else []
             others = [
                 LossCurve(name, one, colour)
@@ -71,21 +71,21 @@ class LossPlotController(QObject):
 
     # ------------------------------------------------------------------ intents
 
-    def choose(self, options: PlotOptions) -> None:
+    def set_options(self, options: PlotOptions) -> None:
         self.options = options
         self.changed.emit()
 
     def toggle_axis_scale(self, axis: str) -> None:
         """Toggle an axis between linear and logarithmic."""
-        turned = AxisScale.LINEAR if getattr(self.options, axis) is AxisScale.LOG else AxisScale.LOG
-        self.choose(replace(self.options, losses=turned) if axis == "losses"
-                    else replace(self.options, steps=turned))  # fmt: skip
+        is_log = getattr(self.options, axis) is AxisScale.LOG
+        scale = AxisScale.LINEAR if is_log else AxisScale.LOG
+        self.set_options(replace(self.options, **{axis: scale}))
 
     def change_smoothing(self, by: int) -> None:
         """Increase or decrease the smoothing of the losses."""
-        self.choose(with_smoothing_changed(self.options, by))
+        self.set_options(with_smoothing_changed(self.options, by))
 
-    def pick(self, step: int) -> None:
+    def select_step(self, step: int) -> None:
         """Select the step that was clicked, or the current model at the end of training."""
         run = self._lab.run
         if run:

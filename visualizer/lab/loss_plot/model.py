@@ -207,7 +207,7 @@ class LossLine(Struct, frozen=True, eq=False):
 class LegendKey(Struct, frozen=True):
     """An entry of the legend: a run's colour, a role's stroke, or both if there is one run."""
 
-    words: str
+    text: str
     role: LossLineRole | None
     colour: int | None
 
@@ -216,7 +216,7 @@ class LossGap(Struct, frozen=True):
     """The first step at which a run's loss is not finite."""
 
     step: int
-    words: str
+    description: str
 
 
 class LossPlot(Struct, frozen=True, eq=False):

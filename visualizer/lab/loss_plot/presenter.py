@@ -59,10 +59,8 @@ def present_plot(
     lines = tuple(_all_lines(shown, smoothed, options))
     if not lines:
         return LossPlot()
-    x, (y, notices) = (
-        choose_step_axis(lines, options.steps),
-        choose_loss_axis(lines, references, options.losses),
-    )
+    x = choose_step_axis(lines, options.steps)
+    y, notices = choose_loss_axis(lines, references, options.losses)
     plot = LossPlot(
         lines=lines,
         reference_losses=tuple(references),
@@ -83,10 +81,9 @@ def present_plot(
 def _smooth_losses(
     losses: LossHistory, options: PlotOptions, before: LossPlot | None
 ) -> SmoothedLosses:
-    known = (
-        one for one in (before.smoothed_losses if before else ()) if losses.extends(one.losses)
-    )
-    return smooth_losses(losses, options.smoothing, next(known, None))
+    earlier = before.smoothed_losses if before else ()
+    extended = (one for one in earlier if losses.extends(one.losses))
+    return smooth_losses(losses, options.smoothing, next(extended, None))
 
 
 def _all_lines(
@@ -125,12 +122,8 @@ def _legend_keys(
         if role in roles:
             span = round(1 / (1 - options.smoothing))
             is_average = role is LossLineRole.TRAINING and span > 1
-            words = (
-                f"{role} (smoothed over about {format_count(span, 'step')})"
-                if is_average
-                else str(role)
-            )
-            yield LegendKey(words, role, colour)
+            suffix = f" (smoothed over about {format_count(span, 'step')})" if is_average else ""
+            yield LegendKey(f"{role}{suffix}", role, colour)
 
 
 def _find_non_finite_losses(curves: Sequence[LossCurve]) -> Iterator[LossGap]:
@@ -239,7 +232,7 @@ class PlotReadout(Struct, frozen=True):
     rows: tuple[PlotReadoutRow, ...]
 
     @property
-    def said(self) -> str:
+    def sentence(self) -> str:
         """The readout as a sentence."""
         values = ", ".join(f"{row.title} {row.value}" for row in self.rows)
         return f"Step {self.step:,}: {values}."
@@ -287,7 +280,7 @@ def _index_of_lowest(values: np.ndarray) -> int | None:
 def describe_plot(plot: LossPlot) -> str:
     """Describe the plot: current and best loss, and which reference losses are beaten."""
     step = plot.last if plot.shown_step is None else plot.shown_step
-    sentences = [read_step(plot, step).said]
+    sentences = [read_step(plot, step).sentence]
     first = [line for line in plot.lines if line.name == plot.lines[-1].name]
     lowest = (
         (line, at) for line in reversed(first) if (at := _index_of_lowest(line.values)) is not None
@@ -301,5 +294,5 @@ def describe_plot(plot: LossPlot) -> str:
             f"{format_number(one.loss, LOSS_DECIMALS)}."
             for one in plot.reference_losses
         ]
-    sentences += [f"The loss is {each.words}." for each in plot.loss_gaps]
+    sentences += [f"The loss is {each.description}." for each in plot.loss_gaps]
     return " ".join([*sentences, *plot.notices])

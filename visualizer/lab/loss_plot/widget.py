@@ -103,7 +103,7 @@ class LossPlotView(QWidget):
         set_accessible_value(self, plot.description)
         if is_elsewhere and self._is_moved_by_keys and self.hasFocus():
             step = plot.last if plot.shown_step is None else plot.shown_step
-            announce(self, read_step(plot, step).said, Politeness.Assertive)
+            announce(self, read_step(plot, step).sentence, Politeness.Assertive)
         self._is_moved_by_keys = self._is_moved_by_keys and not is_elsewhere
         self.setCursor(Qt.CursorShape.ArrowCursor if plot.message else Qt.CursorShape.CrossCursor)
         self._redraw()
@@ -136,7 +136,7 @@ class LossPlotView(QWidget):
 
     def _show_hovered_step(self) -> None:
         if self.chart and not self.plot.message:
-            self.chart.point(
+            self.chart.show_readout(
                 self._selectable_step_at(self._hovered_point) if self._hovered_point else None
             )
 
@@ -244,10 +244,9 @@ AXIS_LABELS = {"losses": "Log loss", "steps": "Log steps"}
 
 def with_smoothing_changed(options: PlotOptions, by: int) -> PlotOptions:
     """Return options that are smoothed by this many more steps, within the limits."""
-    at = SMOOTHING_STRENGTHS.index(options.smoothing) + by
-    return replace(
-        options, smoothing=SMOOTHING_STRENGTHS[min(max(at, 0), len(SMOOTHING_STRENGTHS) - 1)]
-    )
+    index = SMOOTHING_STRENGTHS.index(options.smoothing) + by
+    index = min(max(index, 0), len(SMOOTHING_STRENGTHS) - 1)
+    return replace(options, smoothing=SMOOTHING_STRENGTHS[index])
 
 
 class PlotPane(QWidget):

@@ -10,10 +10,7 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QTimer, Signal
-from PySide6.QtWidgets import (
-    QMessageBox,
-    QWidget,
-)
+from PySide6.QtWidgets import QMessageBox, QWidget
 
 from visualizer.errors import InputError
 from visualizer.lab.runs import store
@@ -30,7 +27,6 @@ if TYPE_CHECKING:
     from visualizer.lab.controller import LabStateController
     from visualizer.lab.runs.widget import RunsPane
     from visualizer.lab.training.recorded_losses import LossHistory
-    from visualizer.lab.training.run_state import RunState
 
 
 def ask_stop_training(
@@ -38,40 +34,31 @@ def ask_stop_training(
     name: str,
     lost: str,
     stop: Callable[[], object],
-    go_on: Callable[[], object],
+    keep_training: Callable[[], object],
 ) -> None:
     """Ask whether training stops or continues in the background, replacing an open dialog.
 
     The newest dialog is kept because its follow-up may have been requested elsewhere, such as by
     quitting the program. ``lost`` describes steps that both choices may lose, if any.
     """
-    for open_dialog in window.findChildren(QMessageBox, "leaving"):
-        open_dialog.close()
+    _close_dialogs(window, "leaving")
     question = f"“{name}” is training. {lost}".rstrip()
     box = create_message_box(window, "leaving", QMessageBox.Icon.Question, question)
     box.setInformativeText(
         "Stop now (you can resume from the checkpoint), or keep training in the background? Reopen "
         "the run at any time to see its progress."
     )
-    stopping = box.addButton("&Stop", QMessageBox.ButtonRole.AcceptRole)
-    going = box.addButton("&Keep training", QMessageBox.ButtonRole.DestructiveRole)
-    box.addButton(QMessageBox.StandardButton.Cancel)
-    box.setDefaultButton(stopping)
-    stopping.clicked.connect(stop)
-    going.clicked.connect(go_on)
-    box.open()
+    stop_button = box.addButton("&Stop", QMessageBox.ButtonRole.AcceptRole)
+    stop_button.clicked.connect(stop)
+    _open_dialog(box, "&Keep training", keep_training)
+    box.setDefaultButton(stop_button)
 
 
 def ask_close_run(window: QWidget, name: str, lost: str, close: Callable[[], object]) -> None:
     """Ask whether to close a run that may lose steps, as described by ``lost``."""
-    for open_dialog in window.findChildren(QMessageBox, "losing"):
-        open_dialog.close()
+    _close_dialogs(window, "losing")
     box = create_message_box(window, "losing", QMessageBox.Icon.Warning, f"Close “{name}”? {lost}")
-    closing = box.addButton("C&lose anyway", QMessageBox.ButtonRole.DestructiveRole)
-    cancel = box.addButton(QMessageBox.StandardButton.Cancel)
-    box.setDefaultButton(cancel)
-    closing.clicked.connect(close)
-    box.open()
+    _open_dialog(box, "C&lose anyway", close)
 
 
 def ask_delete_run(window: QWidget, name: str, delete: Callable[[], object]) -> None:
@@ -81,10 +68,18 @@ def ask_delete_run(window: QWidget, name: str, delete: Callable[[], object]) -> 
     question = f"Delete “{name}”, its losses and all saved weights?"
     box = create_message_box(window, "delete", QMessageBox.Icon.Question, question)
     box.setInformativeText("This cannot be undone.")
-    deleting = box.addButton("&Delete", QMessageBox.ButtonRole.DestructiveRole)
-    cancel = box.addButton(QMessageBox.StandardButton.Cancel)
-    box.setDefaultButton(cancel)
-    deleting.clicked.connect(delete)
+    _open_dialog(box, "&Delete", delete)
+
+
+def _close_dialogs(window: QWidget, name: str) -> None:
+    for dialog in window.findChildren(QMessageBox, name):
+        dialog.close()
+
+
+def _open_dialog(box: QMessageBox, text: str, action: Callable[[], object]) -> None:
+    """Open a dialog with a button for a destructive action, and Cancel as the default."""
+    box.addButton(text, QMessageBox.ButtonRole.DestructiveRole).clicked.connect(action)
+    box.setDefaultButton(box.addButton(QMessageBox.StandardButton.Cancel))
     box.open()
 
 
@@ -99,7 +94,7 @@ POLL_INTERVAL_MS = 2000
 class RunController(QObject):
     """Opens, overlays, renames and deletes runs; asks before one is interrupted or lost."""
 
-    said = Signal(str)
+    messageReported = Signal(str)
     failed = Signal(str)
     settingsRequested = Signal()
     changed = Signal()
@@ -164,16 +159,12 @@ class RunController(QObject):
         self._watch_timer.stop()
         self._is_closed.set()
         self._worker.leave()
-        left = (
-            partial(_delete_all, tuple(self._pending_deletions))
-            if self._pending_deletions
-            else None
-        )
-        self._deleter.leave(left)
+        pending = tuple(self._pending_deletions)
+        self._deleter.leave(partial(_delete_all, pending) if pending else None)
 
     # ------------------------------------------------------------------ opening and leaving
 
-    def leave(self, then: Callable[[], object]) -> bool:
+    def close_run(self, then: Callable[[], object]) -> bool:
         """Close the run and call `then`; return whether that was done immediately.
 
         If it is training or cannot be saved, the user is asked, and `then` is called after the
@@ -183,69 +174,63 @@ class RunController(QObject):
         if run is None or lab.is_safe_to_close:
             self._leave_and_continue(False, then)
             return True
-        stop, go_on = (
-            partial(self._leave_and_continue, goes_on, then) for goes_on in (False, True)
+        stop, keep_training = (
+            partial(self._leave_and_continue, continues, then) for continues in (False, True)
         )
         lost = _lost_steps_message(run.folder) if lab.is_unsaved else ""
         if lab.is_training:
-            ask_stop_training(self._window, run.name, lost, stop, go_on)
+            ask_stop_training(self._window, run.name, lost, stop, keep_training)
         else:
             ask_close_run(self._window, run.name, lost, stop)
         return False
 
-    def _leave_and_continue(self, goes_on: bool, then: Callable[[], object], *_: object) -> None:
+    def _leave_and_continue(self, continues: bool, then: Callable[[], object], *_: object) -> None:
         try:
-            self._lab.leave(goes_on)
+            self._lab.close_run(continues)
         except InputError as refused:
-            self.said.emit(refused.sentence)
+            self.messageReported.emit(refused.sentence)
         else:
             then()
 
     def start_new(self) -> None:
         """Unlock the settings for a new run."""
-        self.leave(self._unlock_settings)
+        self.close_run(self._show_settings)
 
-    def _unlock_settings(self) -> None:
+    def _show_settings(self) -> None:
         self.refresh_runs()
         self.settingsRequested.emit()
 
     def ask_and_open(self) -> None:
-        ask_for_folder(self._window, "Open run folder", self._lab.home, self.open)
+        ask_for_folder(self._window, "Open run folder", self._lab.home, self.open_folder)
 
     def open_selected(self) -> None:
-        if self._pane.chosen:
-            self.open_name(self._pane.chosen)
+        if self._pane.selected_run:
+            self.open_name(self._pane.selected_run)
 
     def open_name(self, name: str) -> None:
-        self.open(self._lab.home / name)
+        self.open_folder(self._lab.home / name)
 
-    def open(self, folder: Path | str) -> None:
+    def open_folder(self, folder: Path | str) -> None:
         """Open a run, closing the current one unless there is no other run to open.
 
         The current run is reopened if it cannot continue.
         """
-        run, path = self._lab.run, Path(folder)
-        is_open = run is not None and run.folder == path
-        if run is None or (self._must_reopen(run) if is_open else self._can_open_run(path)):
-            self.leave(partial(self._lab.open, path))
-
-    def _must_reopen(self, run: RunState) -> bool:
-        """Whether the open run failed, or was changed by another program."""
-        refused = self._lab.refused
-        return run.phase is RunPhase.FAILED or (refused is not None and refused.field == "held")
-
-    def _can_open_run(self, folder: Path) -> bool:
-        """Whether a folder contains a run that can be opened; otherwise show why not."""
-        try:
-            RunFolder(folder).read_metadata()
-        except InputError as refused:
-            self.said.emit(refused.sentence)
-            return False
-        return True
+        run, path, refused = self._lab.run, Path(folder), self._lab.refused
+        if run and run.folder == path:
+            is_changed_elsewhere = refused is not None and refused.field == "held"
+            if run.phase is not RunPhase.FAILED and not is_changed_elsewhere:
+                return
+        elif run:
+            try:
+                RunFolder(path).read_metadata()
+            except InputError as error:
+                self.messageReported.emit(error.sentence)
+                return
+        self.close_run(partial(self._lab.open_run, path))
 
     # ------------------------------------------------------------------ the list
 
-    def overlay(self, name: str, is_overlaid: bool) -> None:
+    def set_overlaid(self, name: str, is_overlaid: bool) -> None:
         """Overlay the losses of a run on the plot, or remove them."""
         if not is_overlaid:
             self.overlaid_runs.pop(name, None)
@@ -258,19 +243,18 @@ class RunController(QObject):
     def _read_next(self) -> None:
         """Read the next losses on a worker thread, which takes seconds for a long run."""
         if self._pending_overlays and not self._worker.is_working:
-            rest = partial(_yield_to_window, self._is_closed)
-            self._worker.ask(
-                partial(_read_losses, self._lab.home / min(self._pending_overlays), rest)
-            )
+            folder = self._lab.home / min(self._pending_overlays)
+            pause = partial(_yield_to_window, self._is_closed)
+            self._worker.ask(partial(_read_losses, folder, pause))
 
     def _on_losses(self, answer: tuple[str, LossHistory | InputError]) -> None:
-        name, read = answer
+        name, losses = answer
         if name in self._pending_overlays:
             self._pending_overlays.discard(name)
-            if isinstance(read, InputError):
-                self.said.emit(read.sentence)
+            if isinstance(losses, InputError):
+                self.messageReported.emit(losses.sentence)
             else:
-                self.overlaid_runs[name] = read
+                self.overlaid_runs[name] = losses
             self.changed.emit()
         self._read_next()
 
@@ -281,7 +265,7 @@ class RunController(QObject):
     def _report_bug(self, error: Exception) -> None:
         self.failed.emit("".join(traceback.format_exception(error)))
 
-    def rename(self) -> None:
+    def edit_selected_name(self) -> None:
         """Start editing the name of the selected run."""
         self._pane.edit_name()
 
@@ -298,12 +282,12 @@ class RunController(QObject):
             elif name in self._pending_overlays:
                 self._pending_overlays = self._pending_overlays - {name} | {other.strip()}
         except InputError as refused:
-            self.said.emit(refused.sentence)
+            self.messageReported.emit(refused.sentence)
         self.refresh_runs()
 
-    def delete(self) -> None:
+    def ask_delete_selected(self) -> None:
         """Ask whether to delete the selected run."""
-        name = self._pane.chosen
+        name = self._pane.selected_run
         if name:
             ask_delete_run(self._window, name, partial(self.delete_run, name))
 
@@ -312,7 +296,7 @@ class RunController(QObject):
         try:
             self._check_unused(folder, "deleted")
         except InputError as refused:
-            self.said.emit(refused.sentence)
+            self.messageReported.emit(refused.sentence)
         else:
             self._pending_deletions.append(folder)
             self._delete_next()
@@ -325,7 +309,7 @@ class RunController(QObject):
     def _on_deleted(self, refused: Exception | None) -> None:
         self._pending_deletions.pop(0)
         if isinstance(refused, InputError):
-            self.said.emit(refused.sentence)
+            self.messageReported.emit(refused.sentence)
         elif refused:
             self._report_bug(refused)
         self._delete_next()
@@ -361,8 +345,8 @@ def _delete_all(folders: tuple[Path, ...]) -> None:
             store.delete_run(folder)
 
 
-def _read_losses(folder: Path, rest: Callable[[], None]) -> tuple[str, LossHistory | InputError]:
+def _read_losses(folder: Path, pause: Callable[[], None]) -> tuple[str, LossHistory | InputError]:
     try:
-        return folder.name, store.read_losses(folder, rest)
+        return folder.name, store.read_losses(folder, pause)
     except InputError as refused:
         return folder.name, refused

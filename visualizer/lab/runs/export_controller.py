@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,33 +33,26 @@ FILM_FORMATS = tuple(
 class RunExportController(QObject):
     """Asks for a file and writes it in the background."""
 
-    said = Signal(str)
+    messageReported = Signal(str)
 
     def __init__(self, lab: LabStateController, window: QWidget) -> None:
         super().__init__(window)
         self._lab, self._window = lab, window
         self.film_controller = TrainingFilmController(lab, self)
         self.film_controller.said.connect(self._show_message)
-        self.film_controller.refused.connect(self.said)
+        self.film_controller.refused.connect(self.messageReported)
         self.film_controller.progressReported.connect(self._show_progress)
         self.progress = ExportProgressController(self.film_controller, self)
         self.colouring = ColourOptions()
         """Colour options of films: those of the window."""
-        self._pending_save: tuple[str, Path] | None = None
-        self._save_count = 0
-        lab.answered.connect(self._on_answer)
 
     def save_weights(self) -> None:
         """Ask for a file and save the weights of the selected step."""
         run, view = self._lab.run, self._lab.view
         if run:
             step = run.step if view.step is None else view.step
-            self._ask_for_path(
-                "Save weights",
-                f"step-{step}.safetensors",
-                WEIGHTS_FILE_FILTER,
-                self.save_weights_to,
-            )
+            name = f"step-{step}.safetensors"
+            self._ask_for_path("Save weights", name, WEIGHTS_FILE_FILTER, self.save_weights_to)
 
     def save_film(self) -> None:
         kinds = ";;".join(f"{each.words} (*{each.suffix})" for each in FILM_FORMATS)
@@ -74,28 +68,24 @@ class RunExportController(QObject):
             ask_save_path(self._window, title, Path.home() / f"{run.name}-{name}", kinds, then)
 
     def save_weights_to(self, name: str) -> None:
-        self._save_count += 1
-        self._pending_save = (f"save {self._save_count}", Path(name))
-        self._lab.ask("save", id=self._pending_save[0], path=name, step=self._lab.view.step)
+        self._lab.ask(
+            "save", partial(self._on_saved, Path(name)), path=name, step=self._lab.view.step
+        )
 
     def _start_film(self, name: str) -> None:
         run = self._lab.run
         settings = TrainingFilmSettings(title=run.name if run else "", colouring=self.colouring)
-        self.film_controller.film(Path(name), settings)
+        self.film_controller.create_film(Path(name), settings)
 
-    def _on_answer(self, message: Message) -> None:
-        if self._pending_save is None or message.values.get("id") != self._pending_save[0]:
-            return
-        (_, path), self._pending_save = self._pending_save, None
-        refused = message.values.get("sentence")
-        self.said.emit(str(refused) if refused else f"Weights saved to {path}.")
+    def _on_saved(self, path: Path, message: Message) -> None:
+        self.messageReported.emit(message.values.get("sentence") or f"Weights saved to {path}.")
 
     def _show_message(self, sentence: str, _: int) -> None:
-        self.said.emit(sentence)
+        self.messageReported.emit(sentence)
 
     def _show_progress(self, done: int, of: int) -> None:
         what = CLOSING_NOTICE if self.progress.is_closing else "Saving animation"
-        self.said.emit(f"{what}: {done:,} of {of:,}")
+        self.messageReported.emit(f"{what}: {done:,} of {of:,}")
 
     def close(self) -> None:
         """Stop the thread; no film is being written."""

@@ -140,12 +140,12 @@ def stored_probe(folder: Path) -> str:
         return ""
 
 
-def read_losses(folder: Path, rest: Callable[[], None] = lambda: None) -> LossHistory:
+def read_losses(folder: Path, pause: Callable[[], None] = lambda: None) -> LossHistory:
     """Read the losses of a run.
 
     Parameters
     ----------
-    rest : callable
+    pause : callable
         Called after every thousand steps, so that the thread can yield to others.
 
     Raises
@@ -158,7 +158,7 @@ def read_losses(folder: Path, rest: Callable[[], None] = lambda: None) -> LossHi
             parts = [EMPTY_ROWS]
             for table in parse_tables(lines):
                 parts.append(table)
-                rest()
+                pause()
     except (OSError, UnicodeDecodeError) as error:
         reason = f": {error.strerror}" if isinstance(error, OSError) and error.strerror else ""
         sentence = f"Cannot read the losses of “{folder.name}”{reason}."

@@ -41,7 +41,7 @@ class RunRow(Struct, frozen=True):
     """A row of the list as it is shown; the list is rebuilt if any row changes."""
 
     name: str
-    continued_note: str
+    last_trained: str
     tooltip: str
     is_overlaid: bool
     is_in_plot: bool
@@ -52,7 +52,7 @@ class RunsPane(QWidget):
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     opened = Signal(str)
-    overlaid_runs = Signal(str, bool)
+    overlayToggled = Signal(str, bool)
     renamed = Signal(str, str)
 
     def __init__(self, actions: Mapping[str, QAction]) -> None:
@@ -91,12 +91,12 @@ class RunsPane(QWidget):
         self._update_actions()
 
     @property
-    def chosen(self) -> str:
+    def selected_run(self) -> str:
         """Name of the selected run; empty without a selection."""
         item = self.list.currentItem()
         return str(item.data(0, Qt.ItemDataRole.UserRole)) if item else ""
 
-    def choose(self, name: str) -> bool:
+    def select_run(self, name: str) -> bool:
         """Select a run by its name; return whether it exists."""
         for at in range(self.list.topLevelItemCount()):
             item = self.list.topLevelItem(at)
@@ -114,8 +114,8 @@ class RunsPane(QWidget):
         self,
         runs: Iterable[StoredRun],
         overlaid: frozenset[str],
-        at_work: frozenset[str],
-        present: str,
+        training: frozenset[str],
+        open_run: str,
     ) -> None:
         """Show the list; the open run is bold, and always in the plot.
 
@@ -123,9 +123,9 @@ class RunsPane(QWidget):
         their last training. They come first, sorted by name, because they would otherwise swap
         places with every step.
         """
-        ordered = sorted(runs, key=lambda run: (0, run.name) if run.name in at_work else (1, ""))
+        ordered = sorted(runs, key=lambda run: (0, run.name) if run.name in training else (1, ""))
         self._rows = tuple(
-            _make_row(run, run.name in overlaid, run.name in at_work, run.name == present)
+            _create_row(run, run.name in overlaid, run.name in training, run.name == open_run)
             for run in ordered
         )
         self._show_rows()
@@ -134,13 +134,13 @@ class RunsPane(QWidget):
         """Show the rows, unless a name is being edited: the edit would be lost."""
         if self._rows == self._shown_rows or self.list.state() is QTreeWidget.State.EditingState:
             return
-        self._shown_rows, chosen = self._rows, self.chosen
+        self._shown_rows, chosen = self._rows, self.selected_run
         scroll_bar = self.list.verticalScrollBar()
         place = scroll_bar.value()
         with QSignalBlocker(self.list):
             self.list.clear()
-            self.list.addTopLevelItems([_make_item(row) for row in self._rows])
-            self.choose(chosen)  # this scrolls to it
+            self.list.addTopLevelItems([_create_item(row) for row in self._rows])
+            self.select_run(chosen)  # this scrolls to it
         scroll_bar.setValue(place)
         self.hint.setText(OVERLAY_TOOLTIP if self._rows else EMPTY_MESSAGE)
         self._update_actions()
@@ -148,7 +148,7 @@ class RunsPane(QWidget):
     def _update_actions(self) -> None:
         """Enable the actions that the selected run allows."""
         for action in self._actions:
-            action.setEnabled(bool(self.chosen))
+            action.setEnabled(bool(self.selected_run))
 
     def _emit_opened(self, item: QTreeWidgetItem) -> None:
         self.opened.emit(item.data(0, Qt.ItemDataRole.UserRole))
@@ -159,20 +159,20 @@ class RunsPane(QWidget):
             self._shown_rows = None  # the edited name may be rejected
             self.renamed.emit(name, item.text(0))
         else:
-            self.overlaid_runs.emit(name, item.checkState(0) is Qt.CheckState.Checked)
+            self.overlayToggled.emit(name, item.checkState(0) is Qt.CheckState.Checked)
 
 
-def _make_row(run: StoredRun, is_overlaid: bool, is_at_work: bool, is_present: bool) -> RunRow:
-    if is_at_work:
-        return RunRow(run.name, "training", TRAINING_TOOLTIP, is_overlaid, is_present)
+def _create_row(run: StoredRun, is_overlaid: bool, is_training: bool, is_open: bool) -> RunRow:
+    if is_training:
+        return RunRow(run.name, "training", TRAINING_TOOLTIP, is_overlaid, is_open)
     when = datetime.fromtimestamp(run.changed)
     is_today = when.date() == datetime.now().date()
-    went_on = format_time(when) if is_today else format_date(when)
-    return RunRow(run.name, went_on, format_date_and_time(when), is_overlaid, is_present)
+    last_trained = format_time(when) if is_today else format_date(when)
+    return RunRow(run.name, last_trained, format_date_and_time(when), is_overlaid, is_open)
 
 
-def _make_item(row: RunRow) -> QTreeWidgetItem:
-    item = QTreeWidgetItem([row.name, row.continued_note])
+def _create_item(row: RunRow) -> QTreeWidgetItem:
+    item = QTreeWidgetItem([row.name, row.last_trained])
     item.setToolTip(0, plain_tooltip(row.name))
     item.setToolTip(1, plain_tooltip(row.tooltip))
     item.setData(0, Qt.ItemDataRole.UserRole, row.name)

@@ -29,9 +29,9 @@ class LabSettingsPanel(Struct, frozen=True):
     ----------
     sample : str
         The beginning of the text.
-    says : str
+    preset_description : str
         What the selected preset demonstrates; empty if the settings match no preset.
-    locked : str
+    locked_message : str
         Why settings cannot be changed; empty if they can.
     other_problems : tuple of str
         Problems that belong to no setting.
@@ -41,8 +41,8 @@ class LabSettingsPanel(Struct, frozen=True):
 
     settings: tuple[SettingState, ...]
     sample: str = ""
-    says: str = ""
-    locked: str = ""
+    preset_description: str = ""
+    locked_message: str = ""
     other_problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -60,19 +60,20 @@ def present_settings(
         found.setdefault(PROBLEM_LOCATIONS.get(refused.field, refused.field), refused)
     rows = tuple(_setting_state(setting, settings, found.pop(setting.name, None), locked)
                  for setting in LAB_SETTINGS)  # fmt: skip
-    preset, elsewhere = matching_preset(settings), tuple(one.sentence for one in found.values())
-    return LabSettingsPanel(rows, sample, preset.says if preset else "", locked, elsewhere, notes)
+    preset, others = matching_preset(settings), tuple(one.sentence for one in found.values())
+    description = preset.description if preset else ""
+    return LabSettingsPanel(rows, sample, description, locked, others, notes)
 
 
 def _setting_state(
     setting: Setting, settings: TrainingSettings, problem: Problem | InputError | None, locked: str
 ) -> SettingState:
-    of_use = setting.acts(settings)
-    counts = of_use and (not locked or setting.name in SETTINGS_OF_OPEN_RUN)
+    has_effect = setting.acts(settings)
+    is_enabled = has_effect and (not locked or setting.name in SETTINGS_OF_OPEN_RUN)
     remedy = problem.remedy if problem else None
     if remedy and locked and remedy[0] not in SETTINGS_OF_OPEN_RUN:  # it could not be applied
         remedy = None
     remedy_text = describe_remedy(*remedy, LAB_SETTINGS) if remedy else ""
     value = get_setting(settings, setting.name)
     shown_problem = problem and Problem(problem.field, problem.sentence, remedy)
-    return SettingState(setting, value, counts, shown_problem or None, remedy_text, of_use)
+    return SettingState(setting, value, is_enabled, shown_problem or None, remedy_text, has_effect)

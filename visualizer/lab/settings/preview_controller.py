@@ -45,26 +45,23 @@ class TextSampleController(QObject):
 
     def refresh_sample(self) -> None:
         """Read the sample again if the settings select another text."""
-        draft, is_free = self._lab.draft, self._lab.run is None
-        made_of = draft.source, draft.block
-        if is_free and (
-            self._sampled_settings is None
-            or made_of != (self._sampled_settings.source, self._sampled_settings.block)
-        ):
+        draft, sampled = self._lab.draft, self._sampled_settings
+        is_same = sampled and (sampled.source, sampled.block) == (draft.source, draft.block)
+        if self._lab.run is None and not is_same:
             self._sampled_settings = draft
             self._worker.ask(partial(_read_sample, draft))
 
     def _on_sample(self, answer: tuple[TrainingSettings, str | InputError]) -> None:
-        settings, read = answer
+        settings, sample = answer
         if settings is not self._sampled_settings:
             return
         if self._lab.run is not None:
             self._sampled_settings = None  # read again once the settings are unlocked
-        elif isinstance(read, InputError):
+        elif isinstance(sample, InputError):
             self._lab.show_sample("")
-            self._lab.show_error(read)
+            self._lab.show_error(sample)
         else:
-            self._lab.show_sample(read)
+            self._lab.show_sample(sample)
 
     def _on_failure(self, error: Exception) -> None:
         self.failed.emit("".join(traceback.format_exception(error)))
@@ -96,18 +93,15 @@ def read_text_sample(settings: TrainingSettings) -> str:
     source = settings.source
     if source.kind is CorpusKind.FILE:
         return _read_beginning(Path(source.path))
-    soon = replace(
-        settings, source=replace(source, size=min(MAX_GENERATED_SAMPLE_TOKENS, source.size))
-    )
-    return load_corpus(soon).text[:MAX_PREVIEW_CHARACTERS]
+    source = replace(source, size=min(MAX_GENERATED_SAMPLE_TOKENS, source.size))
+    return load_corpus(replace(settings, source=source)).text[:MAX_PREVIEW_CHARACTERS]
 
 
 def _read_beginning(path: Path) -> str:
     try:
         with open_regular_file(path) as file:
-            read = file.read(4 * MAX_PREVIEW_CHARACTERS)
+            content = file.read(4 * MAX_PREVIEW_CHARACTERS)
     except OSError as error:
-        raise InputError(
-            "path", f"Cannot read “{path.name}”: {system_error_reason(error)}."
-        ) from error
-    return read.decode("utf-8-sig", errors="replace")[:MAX_PREVIEW_CHARACTERS]
+        sentence = f"Cannot read “{path.name}”: {system_error_reason(error)}."
+        raise InputError("path", sentence) from error
+    return content.decode("utf-8-sig", errors="replace")[:MAX_PREVIEW_CHARACTERS]

@@ -63,20 +63,20 @@ class SettingsPane(QScrollArea):
         self.rows = {one.name: self._make_row(LAB_CONTROLS[one.kind](one)) for one in LAB_SETTINGS}
         self._shown: LabSettingsPanel | None = None
         self._theme: Theme | None = None
-        self.locked, self.another_button = PlainLabel(), QPushButton("New run with these settings…")
-        self.says = PlainLabel()
-        for label in (self.locked, self.says):
+        self.locked_label, self.preset_label = PlainLabel(), PlainLabel()
+        self.new_run_button = QPushButton("New run with these settings…")
+        for label in (self.locked_label, self.preset_label):
             label.setWordWrap(True)
             label.setProperty("role", "quiet")
-        self.another_button.clicked.connect(self.newDocumentRequested)
+        self.new_run_button.clicked.connect(self.newDocumentRequested)
         self._content = inner = QWidget()
         column = column_layout(inner, (16, 8, 16, 16), spacing=8)
-        for widget in (self.locked, self.another_button):
+        for widget in (self.locked_label, self.new_run_button):
             column.addWidget(widget)
         for names in SETTING_ROWS:
             column.addLayout(self._make_line(names))
             if names == ("preset",):
-                column.addWidget(self.says)
+                column.addWidget(self.preset_label)
         self._add_sample(column)
         self.setWidget(inner)
 
@@ -136,15 +136,15 @@ class SettingsPane(QScrollArea):
             row.show_setting(shown)
             if shown.setting.name in CONDITIONAL_SETTINGS:
                 row.setVisible(shown.has_effect)
-        self.locked.setText(setup.locked)
-        for widget in (self.locked, self.another_button):
-            widget.setVisible(bool(setup.locked))
+        self.locked_label.setText(setup.locked_message)
+        for widget in (self.locked_label, self.new_run_button):
+            widget.setVisible(bool(setup.locked_message))
         for box in self.findChildren(QSpinBox):
             # In an open run, the first typed digits could be a smaller number of steps, which would
             # end it.
-            box.setKeyboardTracking(not setup.locked)
-        self.says.setText(setup.says)
-        self.says.setVisible(bool(setup.says))
+            box.setKeyboardTracking(not setup.locked_message)
+        self.preset_label.setText(setup.preset_description)
+        self.preset_label.setVisible(bool(setup.preset_description))
         self.notes.setText("\n".join(setup.notes))
         if self.sample.toPlainText() != setup.sample:
             self.sample.setPlainText(setup.sample)
@@ -203,12 +203,12 @@ class FileControl(SettingControl):
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
-        self.box, self.choose = QLineEdit(), QPushButton("Choose…")
+        self.box, self.choose_button = QLineEdit(), QPushButton("Choose…")
         self.box.editingFinished.connect(self._type)
-        self.choose.clicked.connect(self._ask_for_file)
+        self.choose_button.clicked.connect(self._ask_for_file)
         self.add_control(self.box, "QLineEdit", 1)
-        self.add_control(self.choose, "QPushButton")
-        self.choose.setAccessibleName("Choose a text file")
+        self.add_control(self.choose_button, "QPushButton")
+        self.choose_button.setAccessibleName("Choose a text file")
         self._shown = ""
 
     def show_value(self, value: Any) -> None:

@@ -30,36 +30,36 @@ def axis_height() -> float:
 class SnapshotAxis(Struct, frozen=True):
     """Places and paints the stops on an axis of a given width."""
 
-    snapshot_bar: SnapshotTimeline
+    timeline: SnapshotTimeline
     width: float
 
     def x(self, share: float) -> float:
         knob = KNOB_RADIUS_PX * text_scale()
         return knob + share * (self.width - 2 * knob)
 
-    def x_of(self, stop: int) -> float:
-        return self.x(self.snapshot_bar.shares[stop])
+    def x_of_stop(self, stop: int) -> float:
+        return self.x(self.timeline.shares[stop])
 
-    def snapshot_at(self, x: float) -> int:
+    def stop_at(self, x: float) -> int:
         start, end = self.x(0), self.x(1)
-        return self.snapshot_bar.nearest((x - start) / max(1.0, end - start))
+        return self.timeline.nearest_index((x - start) / max(1.0, end - start))
 
     def paint(self, painter: QPainter, theme: Theme) -> None:
         """Draw the axis up to the selected stop, a dot for each stop, and a knob."""
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(Qt.PenStyle.NoPen)
-        scale, scrub = text_scale(), self.snapshot_bar
+        scale, timeline = text_scale(), self.timeline
         middle, bar = (KNOB_RADIUS_PX + 1) * scale, BAR_HEIGHT_PX * scale
-        here = self.x_of(scrub.at)
-        ink = theme.border if scrub.is_last else theme.accent
+        here = self.x_of_stop(timeline.index)
+        ink = theme.border if timeline.is_current_model else theme.accent
         for end, colour in ((self.x(1), theme.hairline), (here, ink)):
             painter.setBrush(QColor(colour))
             area = QRectF(self.x(0), middle - bar / 2, end - self.x(0), bar)
             painter.drawRoundedRect(area, bar / 2, bar / 2)
         painter.setBrush(QColor(theme.quiet))
-        for stop in range(len(scrub.stops)):
+        for stop in range(len(timeline.stops)):
             painter.drawEllipse(
-                QPointF(self.x_of(stop), middle), DOT_RADIUS_PX * scale, DOT_RADIUS_PX * scale
+                QPointF(self.x_of_stop(stop), middle), DOT_RADIUS_PX * scale, DOT_RADIUS_PX * scale
             )
         painter.setBrush(QColor(ink))
         knob = (KNOB_RADIUS_PX - 1) * scale
@@ -68,11 +68,11 @@ class SnapshotAxis(Struct, frozen=True):
 
     def _paint_labels(self, painter: QPainter, top: float, theme: Theme) -> None:
         """Draw the selected step, the current one, and as many round numbers as fit."""
-        looked = self.snapshot_bar.selected_step
-        labels = [(1.0, NOW_LABEL, theme.ink if looked is None else theme.quiet)]
-        if looked is not None:
-            labels.insert(0, (self.snapshot_bar.share(looked), f"{looked:,}", theme.ink))
-        labels += [(share, f"{step:,}", theme.quiet) for step, share in self.snapshot_bar.ticks]
+        selected = self.timeline.selected_step
+        labels = [(1.0, NOW_LABEL, theme.ink if selected is None else theme.quiet)]
+        if selected is not None:
+            labels.insert(0, (self.timeline.share(selected), f"{selected:,}", theme.ink))
+        labels += [(share, f"{step:,}", theme.quiet) for step, share in self.timeline.ticks]
         taken: list[QRectF] = []
         for share, text, ink in labels:
             weight = QFont.Weight.DemiBold if ink == theme.ink else QFont.Weight.Normal

@@ -29,65 +29,66 @@ class SnapshotTimeline(Struct, frozen=True, dict=True):
     ----------
     stops : tuple of int or None
         Selectable steps in order; the last is None, the current model.
-    now : int
+    current_step : int
         Number of steps done.
-    at : int
+    index : int
         Index of the selected stop.
-    said : str
+    description : str
         Description of the step and its losses.
     is_waiting : bool
         Whether the result of the selected step is pending.
     """
 
     stops: tuple[int | None, ...] = (None,)
-    now: int = 0
-    at: int = 0
-    said: str = ""
+    current_step: int = 0
+    index: int = 0
+    description: str = ""
     is_waiting: bool = False
 
     @property
     def selected_step(self) -> int | None:
         """Selected step; None for the current model."""
-        return self.stops[self.at]
+        return self.stops[self.index]
 
     @property
-    def is_last(self) -> bool:
+    def is_current_model(self) -> bool:
         """Whether the current model is selected."""
-        return self.at == len(self.stops) - 1
+        return self.index == len(self.stops) - 1
 
     def share(self, step: int | None) -> float:
         """Return a step's position on the axis, from 0 to 1."""
-        if step is None or self.now == 0:
+        if step is None or self.current_step == 0:
             return 1.0
-        return min(1.0, math.log1p(step) / math.log1p(self.now))
+        return min(1.0, math.log1p(step) / math.log1p(self.current_step))
 
     @cached_property
     def shares(self) -> tuple[float, ...]:
         """Positions of the stops on the axis, from 0 to 1."""
         return tuple(map(self.share, self.stops))
 
-    def nearest(self, share: float) -> int:
+    def nearest_index(self, share: float) -> int:
         """Return the index of the stop nearest to a position on the axis."""
         after = min(bisect_left(self.shares, share), len(self.stops) - 1)
         before = max(0, after - 1)
         is_nearer = share - self.shares[before] < self.shares[after] - share
         return before if is_nearer else after
 
-    def beside(self, by: int) -> int:
+    def index_beside(self, by: int) -> int:
         """Return the index of the stop at this distance from the selected one, within the ends."""
-        return min(max(self.at + by, 0), len(self.stops) - 1)
+        return min(max(self.index + by, 0), len(self.stops) - 1)
 
     @property
     def ticks(self) -> tuple[tuple[int, float], ...]:
         """Ticks of the axis, powers of ten, with their positions."""
-        powers = (10**power for power in range(len(str(self.now))))
-        return ((0, 0.0), *((step, self.share(step)) for step in powers if step < self.now))
+        powers = (10**power for power in range(len(str(self.current_step))))
+        steps = (step for step in powers if step < self.current_step)
+        return ((0, 0.0), *((step, self.share(step)) for step in steps))
 
 
 def present_snapshots(
     snapshots: Iterable[int],
     now: int,
-    looked: int | None,
+    selected: int | None,
     training: MeasuredLoss | None = None,
     validation: MeasuredLoss | None = None,
     is_waiting: bool = False,
@@ -98,27 +99,27 @@ def present_snapshots(
     ----------
     snapshots : iterable of int
         The steps of saved snapshots.
-    looked : int or None
+    selected : int or None
         The selected step, or the nearest one if it is no longer saved; None for the current model.
     training, validation : MeasuredLoss or None
         The losses at that step, or the last ones before it, if known.
     is_waiting : bool
         Whether the result of the selected step is pending.
     """
-    stops = (*sorted({step for step in snapshots if step < now or step == looked}), None)
+    stops = (*sorted({step for step in snapshots if step < now or step == selected}), None)
     at = len(stops) - 1
-    if looked is not None and len(stops) > 1:
-        kept = [step for step in stops if step is not None]
-        at = min(range(len(kept)), key=lambda place: abs(kept[place] - looked))
+    if selected is not None and len(stops) > 1:
+        saved_steps = [step for step in stops if step is not None]
+        at = min(range(len(saved_steps)), key=lambda place: abs(saved_steps[place] - selected))
     description = _describe_stop(stops[at], now, training, validation)
     return SnapshotTimeline(stops, now, at, description, is_waiting)
 
 
 def _describe_stop(
-    looked: int | None, now: int, training: MeasuredLoss | None, validation: MeasuredLoss | None
+    selected: int | None, now: int, training: MeasuredLoss | None, validation: MeasuredLoss | None
 ) -> str:
-    when = f"Current model, step {now:,}" if looked is None else f"Step {looked:,} of {now:,}"
-    step = now if looked is None else looked
+    when = f"Current model, step {now:,}" if selected is None else f"Step {selected:,} of {now:,}"
+    step = now if selected is None else selected
     if step == 0:
         when += " (untrained)"
     losses = []

@@ -49,12 +49,12 @@ class SnapshotBar(QWidget):
         self._timeline, self._theme, self._widest_text = SnapshotTimeline(), LIGHT, 1
         self.timer = QTimer(self, interval=FRAME_MS)
         self.timer.timeout.connect(self._show_next)
-        self.track, self.said = SnapshotSlider(), ElidedLabel(lines=2)
-        self.track.sought.connect(self._seek)
+        self.track, self.description_label = SnapshotSlider(), ElidedLabel(lines=2)
+        self.track.stopSelected.connect(self._seek)
         row = row_layout(self, (8, 4, 8, 4), spacing=2)
-        self.back = self._add_button("step-back", "Previous snapshot", self.step_back)
-        self.play = self._add_button("play", "Play training", self.toggle)
-        self.on = self._add_button("step-on", "Next snapshot", self.step_on)
+        self.previous_button = self._add_button("step-back", "Previous snapshot", self.step_back)
+        self.play_button = self._add_button("play", "Play training", self.toggle)
+        self.next_button = self._add_button("step-on", "Next snapshot", self.step_forward)
         self.now_button = self._add_button("to-end", "Current model", self.go_to_now)
         self.speed = combo_box("Speed", [(speed, f"{speed:g}×") for speed in PLAYBACK_SPEEDS])
         self.speed.setCurrentIndex(PLAYBACK_SPEEDS.index(1.0))
@@ -63,7 +63,7 @@ class SnapshotBar(QWidget):
         row.addSpacing(4)
         row.addWidget(self.track, 1)
         row.addSpacing(4)
-        row.addWidget(self.said, 1)
+        row.addWidget(self.description_label, 1)
 
     def _add_button(self, name: str, words: str, act: Callable[[], object]) -> QToolButton:
         button = QToolButton()
@@ -80,26 +80,27 @@ class SnapshotBar(QWidget):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self.said.setVisible(self.width() >= MIN_TEXT_WIDTH_PX * text_scale())
+        self.description_label.setVisible(self.width() >= MIN_TEXT_WIDTH_PX * text_scale())
 
     # ------------------------------------------------------------------ content
 
-    def show_timeline(self, scrub: SnapshotTimeline, theme: Theme) -> None:
-        if scrub == self._timeline and theme is self._theme and self.said.text():
+    def show_timeline(self, timeline: SnapshotTimeline, theme: Theme) -> None:
+        if timeline == self._timeline and theme is self._theme and self.description_label.text():
             return
-        self._timeline, self._theme = scrub, theme
-        self.track.show_timeline(scrub, theme)
-        self.said.show_text(scrub.said)
-        self.track.setToolTip(plain_tooltip(scrub.said))
-        self._widest_text = max(self._widest_text, self.said.sizeHint().width())
-        self.said.setMaximumWidth(self._widest_text)  # otherwise the track would move while playing
-        set_accessible_value(self, scrub.said)
-        is_alone = len(scrub.stops) == 1
+        self._timeline, self._theme = timeline, theme
+        self.track.show_timeline(timeline, theme)
+        self.description_label.show_text(timeline.description)
+        self.track.setToolTip(plain_tooltip(timeline.description))
+        self._widest_text = max(self._widest_text, self.description_label.sizeHint().width())
+        # Otherwise the track would move while playing.
+        self.description_label.setMaximumWidth(self._widest_text)
+        set_accessible_value(self, timeline.description)
+        is_alone = len(timeline.stops) == 1
         for button, can in (
-            (self.back, scrub.at > 0),
-            (self.play, not is_alone),
-            (self.on, not scrub.is_last),
-            (self.now_button, not scrub.is_last),
+            (self.previous_button, timeline.index > 0),
+            (self.play_button, not is_alone),
+            (self.next_button, not timeline.is_current_model),
+            (self.now_button, not timeline.is_current_model),
         ):
             button.setEnabled(can)
         if is_alone:
@@ -107,11 +108,11 @@ class SnapshotBar(QWidget):
         self._show_icons()
 
     def _show_icons(self) -> None:
-        self.play.setToolTip("Pause" if self.is_playing else "Play training")
-        self.play.setAccessibleName(self.play.toolTip())
-        for button in (self.back, self.play, self.on, self.now_button):
-            name = "pause" if button is self.play and self.is_playing else button.objectName()
-            button.setIcon(icon(name, self._theme.ink))
+        self.play_button.setToolTip("Pause" if self.is_playing else "Play training")
+        self.play_button.setAccessibleName(self.play_button.toolTip())
+        for button in (self.previous_button, self.play_button, self.next_button, self.now_button):
+            is_pause = button is self.play_button and self.is_playing
+            button.setIcon(icon("pause" if is_pause else button.objectName(), self._theme.ink))
 
     # ------------------------------------------------------------------ intents
 
@@ -126,7 +127,8 @@ class SnapshotBar(QWidget):
         elif len(self._timeline.stops) > 1:
             self.timer.start()
             self._show_icons()
-            self._show_stop(0 if self._timeline.is_last else self._timeline.beside(1))
+            is_at_end = self._timeline.is_current_model
+            self._show_stop(0 if is_at_end else self._timeline.index_beside(1))
 
     def pause(self) -> None:
         """Stop playing at the selected step."""
@@ -143,10 +145,10 @@ class SnapshotBar(QWidget):
         self.timer.setInterval(round(FRAME_MS / PLAYBACK_SPEEDS[at]))
 
     def step_back(self) -> None:
-        self._seek(self._timeline.beside(-1))
+        self._seek(self._timeline.index_beside(-1))
 
-    def step_on(self) -> None:
-        self._seek(self._timeline.beside(1))
+    def step_forward(self) -> None:
+        self._seek(self._timeline.index_beside(1))
 
     def go_to_now(self) -> None:
         self._seek(len(self._timeline.stops) - 1)
@@ -156,16 +158,16 @@ class SnapshotBar(QWidget):
         self._show_stop(stop)
 
     def _show_stop(self, stop: int) -> None:
-        if stop != self._timeline.at:
+        if stop != self._timeline.index:
             self.stepSelectionChanged.emit(self._timeline.stops[stop])
 
     def _show_next(self) -> None:
         if self._timeline.is_waiting:
             return
-        if self._timeline.is_last:
+        if self._timeline.is_current_model:
             self.pause()
         else:
-            self._show_stop(self._timeline.beside(1))
+            self._show_stop(self._timeline.index_beside(1))
 
 
 STEP_KEYS = {
@@ -179,10 +181,10 @@ STEP_KEYS = {
 
 
 class SnapshotSlider(TrackSlider):
-    """The axis of steps to click and drag; `sought` carries the index of a stop."""
+    """The axis of steps to click and drag; `stopSelected` carries the index of a stop."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Slider
-    sought = Signal(int)
+    stopSelected = Signal(int)
 
     def __init__(self) -> None:
         keys = "Press Left and Right to move between snapshots, and End for the current model."
@@ -193,11 +195,11 @@ class SnapshotSlider(TrackSlider):
     def preferred_height(self) -> float:
         return axis_height()
 
-    def show_timeline(self, scrub: SnapshotTimeline, theme: Theme) -> None:
-        self._timeline, self._theme = scrub, theme
-        self.setRange(0, max(1, len(scrub.stops) - 1))
-        self.setValue(scrub.at)
-        set_accessible_value(self, scrub.said)
+    def show_timeline(self, timeline: SnapshotTimeline, theme: Theme) -> None:
+        self._timeline, self._theme = timeline, theme
+        self.setRange(0, max(1, len(timeline.stops) - 1))
+        self.setValue(timeline.index)
+        set_accessible_value(self, timeline.description)
         self.update()
 
     @property
@@ -213,10 +215,10 @@ class SnapshotSlider(TrackSlider):
     # ------------------------------------------------------------------ mouse and keys
 
     def point_at(self, x: float) -> None:
-        self._seek(self.axis.snapshot_at(x))
+        self._seek(self.axis.stop_at(x))
 
     def wheelEvent(self, event: QWheelEvent) -> None:
-        self._seek(self._timeline.beside(-1 if event.angleDelta().y() > 0 else 1))
+        self._seek(self._timeline.index_beside(-1 if event.angleDelta().y() > 0 else 1))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         key, last = Qt.Key(event.key()), len(self._timeline.stops) - 1
@@ -224,8 +226,8 @@ class SnapshotSlider(TrackSlider):
         if has_command_modifier(event) or not (key in STEP_KEYS or key in ends):
             event.ignore()
         else:
-            self._seek(ends[key] if key in ends else self._timeline.beside(STEP_KEYS[key]))
+            self._seek(ends[key] if key in ends else self._timeline.index_beside(STEP_KEYS[key]))
 
     def _seek(self, stop: int) -> None:
-        if stop != self._timeline.at:
-            self.sought.emit(stop)
+        if stop != self._timeline.index:
+            self.stopSelected.emit(stop)

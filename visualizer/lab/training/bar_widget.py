@@ -43,18 +43,18 @@ class TrainingBar(QWidget):
     def __init__(self, actions: Mapping[str, QAction]) -> None:
         super().__init__()
         self.setAccessibleName("Training")
-        self.bar, self.line = QProgressBar(), ElidedLabel()
-        self.bar.setRange(0, 1_000)
-        self.bar.setTextVisible(False)
-        self.bar.setFixedHeight(3)
-        self.bar.setAccessibleName("Training progress")
-        self.more = QSpinBox()
-        self.more.setRange(1, 10_000_000)
-        self.more.setValue(MORE_STEPS)
-        self.more.setStepType(QAbstractSpinBox.StepType.AdaptiveDecimalStepType)
-        self.more.setAccessibleName("Additional steps")
-        self.more.setSuffix(" steps")
-        install_input_filters(self.more)
+        self.progress_bar, self.progress_label = QProgressBar(), ElidedLabel()
+        self.progress_bar.setRange(0, 1_000)
+        self.progress_bar.setTextVisible(False)
+        self.progress_bar.setFixedHeight(3)
+        self.progress_bar.setAccessibleName("Training progress")
+        self.more_steps_box = QSpinBox()
+        self.more_steps_box.setRange(1, 10_000_000)
+        self.more_steps_box.setValue(MORE_STEPS)
+        self.more_steps_box.setStepType(QAbstractSpinBox.StepType.AdaptiveDecimalStepType)
+        self.more_steps_box.setAccessibleName("Additional steps")
+        self.more_steps_box.setSuffix(" steps")
+        install_input_filters(self.more_steps_box)
         row = row_layout(margins=(16, 4, 16, 4), spacing=6)
         self.buttons = {name: _action_button(actions[name]) for name in ("step", "stop", "more")}
         self.buttons["toggle"] = _action_button(
@@ -65,23 +65,23 @@ class TrainingBar(QWidget):
         for name in ("toggle", "step", "stop"):
             row.addWidget(self.buttons[name])
         row.addSpacing(8)
-        row.addWidget(self.line, 1)
-        row.addWidget(self.more)
+        row.addWidget(self.progress_label, 1)
+        row.addWidget(self.more_steps_box)
         row.addWidget(self.buttons["more"])
         column = column_layout(self, (0, 0, 0, 0), spacing=0)
-        column.addWidget(self.bar)
+        column.addWidget(self.progress_bar)
         column.addLayout(row)
 
     def show_progress(self, progress: TrainingBarState) -> None:
         """Show the progress and enable the buttons."""
-        self.bar.setValue(round(1_000 * progress.share))
-        self.line.show_text(progress.line)
-        self.more.setEnabled(progress.can_train_more)
+        self.progress_bar.setValue(round(1_000 * progress.share))
+        self.progress_label.show_text(progress.line)
+        self.more_steps_box.setEnabled(progress.can_train_more)
         set_accessible_value(self, progress.line)
 
 
-def _action_button(action: QAction, made: QToolButton | None = None) -> QToolButton:
-    button = made or QToolButton()
+def _action_button(action: QAction, button: QToolButton | None = None) -> QToolButton:
+    button = button or QToolButton()
     button.setDefaultAction(action)
     button.setAutoRaise(True)
     button.setIconSize(QSize(20, 20) * text_scale())
@@ -102,21 +102,21 @@ class RunNotices(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.said, self.copy = PlainLabel(), QPushButton("Copy details")
-        self.said.setProperty("role", "notice")
-        self.said.setWordWrap(True)
-        self.copy.clicked.connect(self._copy_details)
+        self.label, self.copy_button = PlainLabel(), QPushButton("Copy details")
+        self.label.setProperty("role", "notice")
+        self.label.setWordWrap(True)
+        self.copy_button.clicked.connect(self._copy_details)
         self._details = ""
         row = row_layout(self, (0, 0, 16, 0))
-        row.addWidget(self.said, 1)
-        row.addWidget(self.copy)
+        row.addWidget(self.label, 1)
+        row.addWidget(self.copy_button)
 
     def show_notices(self, notices: tuple[str, ...], failure: RunFailure | None) -> None:
         """Show the failure and then the notices."""
         sentences = (*([failure.sentence] if failure else []), *notices)
         self._details = failure.details if failure else ""
-        self.said.setText("\n".join(sentences))
-        self.copy.setVisible(bool(self._details))
+        self.label.setText("\n".join(sentences))
+        self.copy_button.setVisible(bool(self._details))
         self.setVisible(bool(sentences))
 
     def _copy_details(self) -> None:

@@ -173,7 +173,7 @@ class BackgroundTrainingWatcher(QObject):
     nothing is written to it before the run is locked.
     """
 
-    free = Signal(bool)
+    runReleased = Signal(bool)
     """The run is free; carries whether it was being trained until then."""
 
     def __init__(self, parent: QObject) -> None:
@@ -183,7 +183,7 @@ class BackgroundTrainingWatcher(QObject):
         self._poll_timer = QTimer(self, interval=POLL_MS)
         self._poll_timer.timeout.connect(self._check_run)
 
-    def wait(self, folder: Path) -> None:
+    def wait_for_run(self, folder: Path) -> None:
         self._folder, self._was_held = folder, False
         self._request_stop()
         self._poll_timer.start()
@@ -191,7 +191,7 @@ class BackgroundTrainingWatcher(QObject):
     def stop(self) -> None:
         self._poll_timer.stop()
 
-    def leave(self, goes_on: bool, command: Sequence[str]) -> None:
+    def stop_waiting(self, continues: bool, command: Sequence[str]) -> None:
         """Stop waiting: the training stops, or continues although it was asked to stop.
 
         Raises
@@ -200,7 +200,7 @@ class BackgroundTrainingWatcher(QObject):
             With the field ``folder``, if it cannot continue.
         """
         assert self._folder
-        if not goes_on:
+        if not continues:
             withdraw_order(self._folder)  # for a process that has not locked the run yet
             self._request_stop()
         elif self._was_held and not _withdraw_stop_request(self._folder):
@@ -222,4 +222,4 @@ class BackgroundTrainingWatcher(QObject):
         was_trained = self._was_held and not RunFolder(self._folder).was_idle
         if self._was_held:
             _withdraw_stop_request(self._folder)
-        self.free.emit(was_trained)
+        self.runReleased.emit(was_trained)

@@ -64,7 +64,7 @@ class TrainingProcess(QObject):
         The program and its arguments.
     """
 
-    said = Signal(object)
+    messageReceived = Signal(object)
     """Carries a `Message` from the process."""
     ended = Signal(object)
     """Carries a `ProcessEnd`."""
@@ -97,10 +97,10 @@ class TrainingProcess(QObject):
     def start(self) -> None:
         self._process.start(self._command[0], self._command[1:])
 
-    def send_message(self, says: str, **values: Any) -> None:
+    def send_message(self, kind: str, **values: Any) -> None:
         """Send a message; it is dropped if the process has ended."""
         if not self.is_over:
-            self._process.write(Message(says, values).pack())
+            self._process.write(Message(kind, values).pack())
 
     def stop(self) -> None:
         """Ask it to write a checkpoint and exit; it answers ``not_ended`` if it cannot write one.
@@ -129,11 +129,11 @@ class TrainingProcess(QObject):
     def _read_messages(self) -> None:
         try:
             for message in self._unpacker.feed(bytes(self._process.readAllStandardOutput().data())):
-                self.has_opened |= message.says == "opened"
-                if message.says == "not_ended" and not self._is_closing:
+                self.has_opened |= message.kind == "opened"
+                if message.kind == "not_ended" and not self._is_closing:
                     self._is_end_expected = False
                     self._kill_timer.stop()
-                self.said.emit(message)
+                self.messageReceived.emit(message)
         except (ValueError, TypeError) as error:  # not a message, but printed text
             self._details += f"\nInvalid message: {error!r}".encode()
             self._process.kill()

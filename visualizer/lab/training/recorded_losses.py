@@ -48,10 +48,10 @@ class GrowingArray:
         capacity : int
             Number of values for which memory is reserved; up to it, extending copies nothing.
         """
-        given: np.ndarray = np.asarray(values, dtype=dtype).reshape(-1)
-        array: np.ndarray = np.empty(max(len(given), capacity), dtype=dtype)
-        array[: len(given)] = given
-        return cls(GrowingBuffer(array, len(given)), len(given))
+        numbers: np.ndarray = np.asarray(values, dtype=dtype).reshape(-1)
+        array: np.ndarray = np.empty(max(len(numbers), capacity), dtype=dtype)
+        array[: len(numbers)] = numbers
+        return cls(GrowingBuffer(array, len(numbers)), len(numbers))
 
     def __len__(self) -> int:
         return len(self.values)
@@ -73,7 +73,7 @@ class GrowingArray:
         room.used = end
         return GrowingArray(room, end)
 
-    def until(self, length: int) -> GrowingArray:
+    def truncated(self, length: int) -> GrowingArray:
         """Return the first `length` numbers."""
         return GrowingArray(self._buffer, length)
 
@@ -210,7 +210,7 @@ def _append_columns(
         columns = [column[stays] for column in columns]
     kept = int(np.searchsorted(steps, columns[0][0]))
     grown = (
-        part.until(kept).extended(column) for part, column in zip(before, columns, strict=True)
+        part.truncated(kept).extended(column) for part, column in zip(before, columns, strict=True)
     )
     return tuple(grown), kept == len(steps)
 

@@ -89,7 +89,7 @@ class RunState(Struct, frozen=True, eq=False):
     phase: RunPhase = RunPhase.OPENING
     step: int = 0
     seconds: float = 0.0
-    tokens_a_second: float = 0.0
+    tokens_per_second: float = 0.0
     seconds_left: float = 0.0
     rate: float = 0.0
     snapshots: tuple[int, ...] = ()
@@ -135,7 +135,7 @@ class RunState(Struct, frozen=True, eq=False):
 MAX_RESERVED_STEPS = 2_000_000
 """Maximum number of future steps for which memory is reserved."""
 _OPENED_FIELDS = ("step", "parameters", "device", "frequency", "bigram", "sample")
-_PROGRESS_FIELDS = ("step", "seconds", "tokens_a_second", "seconds_left", "rate")
+_PROGRESS_FIELDS = ("step", "seconds", "tokens_per_second", "seconds_left", "rate")
 
 
 def apply_opened_run(run: RunState, message: Message) -> RunState:

@@ -6,6 +6,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from PySide6.QtCore import QObject, Signal
 
 from visualizer.errors import InputError, convert_memory_error
@@ -40,6 +41,15 @@ MAX_READINGS_BYTES = 512 * 2**20
 """Maximum memory of the results that a film holds, in bytes."""
 
 
+class TrainingFilmRequest(Struct, frozen=True, eq=False):
+    """A requested film of a run for a probe."""
+
+    path: Path
+    run: RunState
+    probe: str
+    settings: TrainingFilmSettings
+
+
 class TrainingFilmController(QObject):
     """Creates films of a run, one at a time.
 
@@ -58,21 +68,20 @@ class TrainingFilmController(QObject):
         self._lab = lab
         self._pending_steps: deque[int] = deque()
         self._readings: list[ProbeResult] = []
-        self._film: tuple[Path, RunState, str, TrainingFilmSettings] | None = None
-        self._request_count = 0
+        self._film: TrainingFilmRequest | None = None
+        """The film with results that are being read."""
         self._thinning_note = ""
         self._exporter = ExportRunner(self)
         self._exporter.said.connect(self._show_message)
         for name in ("progressReported", "refused", "failed", "changed"):
             getattr(self._exporter, name).connect(getattr(self, name))
-        lab.answered.connect(self._on_answer)
         lab.changed.connect(self._on_lab_changed)
 
     @property
     def is_working(self) -> bool:
         return self._film is not None or self._exporter.is_working
 
-    def film(self, path: Path, settings: TrainingFilmSettings | None = None) -> None:
+    def create_film(self, path: Path, settings: TrainingFilmSettings | None = None) -> None:
         """Write a film of the probe, unless one is being written."""
         run = self._lab.run
         if run is None or self.is_working:
@@ -84,12 +93,8 @@ class TrainingFilmController(QObject):
             self.refused.emit(error.sentence)
             return
         self._pending_steps, self._readings, self._thinning_note = deque(run.snapshots), [], ""
-        self._film = (
-            path,
-            run,
-            self._lab.view.probe,
-            settings or TrainingFilmSettings(title=run.name),
-        )
+        settings = settings or TrainingFilmSettings(title=run.name)
+        self._film = TrainingFilmRequest(path, run, self._lab.view.probe, settings)
         self.said.emit("Reading snapshots…", 0)
         self.changed.emit()
         self._request_next()
@@ -112,12 +117,11 @@ class TrainingFilmController(QObject):
         if not self._pending_steps:
             self._export_film()
             return
-        self._request_count += 1
-        step, (_, _, probe, _) = self._pending_steps.popleft(), self._film
-        self._lab.ask("read", id=f"film {self._request_count}", text=probe, step=step)
+        reply, step = partial(self._on_answer, self._film), self._pending_steps.popleft()
+        self._lab.ask("read", reply, text=self._film.probe, step=step)
 
-    def _on_answer(self, message: Message) -> None:
-        if self._film is None or message.values.get("id") != f"film {self._request_count}":
+    def _on_answer(self, film: TrainingFilmRequest, message: Message) -> None:
+        if film is not self._film:  # it was cancelled
             return
         try:
             self._add_reading(message)
@@ -126,7 +130,7 @@ class TrainingFilmController(QObject):
             self._exporter.report(convert_memory_error(error))
 
     def _add_reading(self, message: Message) -> None:
-        if message.says != "refused":
+        if message.kind != "refused":
             self._readings.append(ProbeResult.of(message))
             if len(self._readings) == 1:
                 self._thin_steps(self._readings[0].nbytes)
@@ -139,15 +143,15 @@ class TrainingFilmController(QObject):
 
     def _thin_steps(self, size: int) -> None:
         """Drop steps evenly if all of them would take too much memory."""
-        all_ = 1 + len(self._pending_steps)
-        apart = -(-all_ * size // MAX_READINGS_BYTES)
-        if apart > 1 and self._pending_steps:
+        count = 1 + len(self._pending_steps)
+        stride = -(-count * size // MAX_READINGS_BYTES)
+        if stride > 1 and self._pending_steps:
             last = self._pending_steps[-1]
-            kept = [*self._pending_steps][apart - 1 :: apart]
-            self._pending_steps = deque(kept if kept and kept[-1] == last else [*kept, last])
-            read = f"{1 + len(self._pending_steps):,} of {all_:,} snapshots"
+            steps = [*self._pending_steps][stride - 1 :: stride]
+            self._pending_steps = deque(steps if steps and steps[-1] == last else [*steps, last])
             self._thinning_note = (
-                f" ({read} to save memory; use a shorter probe text to include all)"
+                f" ({1 + len(self._pending_steps):,} of {count:,} snapshots to save memory; use a "
+                "shorter probe text to include all)"
             )
 
     def _show_message(self, words: str, for_ms: int) -> None:
@@ -158,25 +162,24 @@ class TrainingFilmController(QObject):
         run = self._lab.run
         if self._film is None:
             return
-        if run is None or run.folder != self._film[1].folder:
+        if run is None or run.folder != self._film.run.folder:
             self._end_film(CANCELLED_MESSAGE)
         elif run.phase in ENDED_PHASES:
             self._cancel_with_error(INCOMPLETE_FILM_ERROR)
 
     def _export_film(self) -> None:
         assert self._film
-        path, run, _, settings = self._film
-        run = self._lab.run or run
-        losses = {one.step: run.losses_at(one.step) for one in self._readings}
+        request, run = self._film, self._lab.run or self._film.run
+        losses = {result.step: run.losses_at(result.step) for result in self._readings}
         try:
             film = create_training_film(
-                self._readings, run.settings.model, run.step, losses, settings
+                self._readings, run.settings.model, run.step, losses, request.settings
             )
         except InputError as error:
             self._cancel_with_error(error.sentence)
             return
         self._film, self._readings = None, []
-        self._exporter.start_writing(partial(write_training_film, path, film))
+        self._exporter.start_writing(partial(write_training_film, request.path, film))
 
     def _cancel_with_error(self, sentence: str) -> None:
         self._end_film("")

@@ -177,9 +177,9 @@ class TrainingFilmFrames(Struct, frozen=True, eq=False):
 
     def pixels(self, frame: int) -> np.ndarray:
         """Paint a frame as 0xrrggbb, uint32 [row, column]."""
-        return image_words(self.picture(frame))
+        return image_words(self.paint_frame(frame))
 
-    def picture(self, frame: int) -> QImage:
+    def paint_frame(self, frame: int) -> QImage:
         image, settings = create_image(*self.size), self.film.settings
         theme = PAPER_THEMES[settings.paper]
         image.fill(QColor(theme.paper))
@@ -192,7 +192,7 @@ class TrainingFilmFrames(Struct, frozen=True, eq=False):
         under = self.top + self.layout.height * self.scale_factor + SPACING_PX
         painter.setFont(scaled_font(14))
         painter.setPen(QColor(theme.ink))
-        painter.drawText(QPointF(MARGIN, under + font_metrics(14).ascent()), scrub.said)
+        painter.drawText(QPointF(MARGIN, under + font_metrics(14).ascent()), scrub.description)
         painter.translate(MARGIN, under + line + SPACING_PX)
         SnapshotAxis(scrub, settings.width - 2 * MARGIN).paint(painter, theme)
         painter.end()
@@ -298,15 +298,11 @@ def film_format(path: Path) -> ExportFormat:
     InputError
         If it is not a film format, or cannot be written here.
     """
-    known, films = (
-        format_of(path.name),
-        tuple(one for one in FORMATS if one.kind is FormatKind.FILM),
-    )
-    if known not in films:
-        raise InputError(
-            "export",
-            f"“{path.suffix}” is not a supported animation format. Use {list_suffixes(films)}.",
-        )
-    if missing := unavailable_reason(known.suffix):
-        raise InputError(MISSING_PACKAGE, missing)
-    return known
+    found = format_of(path.name)
+    films = tuple(one for one in FORMATS if one.kind is FormatKind.FILM)
+    if found not in films:
+        sentence = f"“{path.suffix}” is not a supported animation format."
+        raise InputError("export", f"{sentence} Use {list_suffixes(films)}.")
+    if reason := unavailable_reason(found.suffix):
+        raise InputError(MISSING_PACKAGE, reason)
+    return found

@@ -20,9 +20,9 @@ from visualizer.language.corpora.story_world import CHARACTERS_PER_TOKEN, genera
 from visualizer.language.corpora.synthetic_tasks import ALPHABETS, generate_rows
 from visualizer.language.corpora.text_file import read_text
 from visualizer.language.tokenizers import (
-    MAX_LISTED_CHARACTERS,
     TokenizerKind,
     Vocabulary,
+    list_tokens,
     visible_token,
 )
 from visualizer.language.training_settings import SYNTHETIC_TASKS, CorpusKind
@@ -60,25 +60,22 @@ class Corpus(Struct, frozen=True, eq=False, dict=True):
     text: str
     notices: tuple[str, ...] = ()
 
-    def part(self, split: CorpusSplit) -> np.ndarray:
-        return self.training if split is CorpusSplit.TRAINING else self.validation
-
-    def batch(
+    def sample_batch(
         self, split: CorpusSplit, count: int, block: int, generator: np.random.Generator
     ) -> np.ndarray:
         """Sample blocks with the next token after each: int64 [count, block + 1].
 
         Blocks start at random positions of a text, or are random rows of a task, with replacement.
-        The
-        result depends only on the generator's state.
+        The result depends only on the generator's state.
         """
-        part = self.part(split)
+        part = self.training if split is CorpusSplit.TRAINING else self.validation
+        blocks: np.ndarray
         if part.ndim == 2:
-            drawn: np.ndarray = part[generator.integers(len(part), size=count), : block + 1]
-            return drawn
-        starts = generator.integers(len(part) - block, size=count)
-        windows: np.ndarray = part[starts[:, None] + np.arange(block + 1)]
-        return windows
+            blocks = part[generator.integers(len(part), size=count), : block + 1]
+        else:
+            starts = generator.integers(len(part) - block, size=count)
+            blocks = part[starts[:, None] + np.arange(block + 1)]
+        return blocks
 
     @cached_property
     def digest(self) -> str:
@@ -97,9 +94,8 @@ def load_corpus(settings: TrainingSettings) -> Corpus:
     InputError
         If it cannot be used; its field is ``"path"``, ``"block"`` or ``"size"``.
     """
-    return (
-        _load_task(settings) if settings.source.kind in SYNTHETIC_TASKS else _load_prose(settings)
-    )
+    is_task = settings.source.kind in SYNTHETIC_TASKS
+    return _load_task(settings) if is_task else _load_prose(settings)
 
 
 def _load_prose(settings: TrainingSettings) -> Corpus:
@@ -133,9 +129,8 @@ def _load_task(settings: TrainingSettings) -> Corpus:
     vocabulary = Vocabulary(tuple(ALPHABETS[source.kind]), TokenizerKind.CHARACTERS)
     cut = count - count // VALIDATION_DIVISOR
     notices = _notice_known_rows(task_rows[:cut], task_rows[cut:])
-    return Corpus(
-        vocabulary, task_rows[:cut], task_rows[cut:], _decode_rows(vocabulary, task_rows), notices
-    )
+    text = _decode_rows(vocabulary, task_rows)
+    return Corpus(vocabulary, task_rows[:cut], task_rows[cut:], text, notices)
 
 
 def _nothing_to_learn(vocabulary: Vocabulary) -> str:
@@ -145,20 +140,18 @@ def _nothing_to_learn(vocabulary: Vocabulary) -> str:
     return f"The text only repeats “{only}”, so there is nothing to learn. Choose another."
 
 
-def _check_length(tested: int, settings: TrainingSettings) -> None:
+def _check_length(length: int, settings: TrainingSettings) -> None:
     """Reject a text if its validation part is too short for a block."""
-    least = settings.block + 2
-    if tested >= least:
+    least, block = settings.block + 2, length - 2
+    if length >= least:
         return
-    what = f"The validation part (the last tenth of the text) has {tested:,} tokens"
-    sentence = f"{what}, but a block size of {settings.block:,} needs {least:,}"
-    more = f"a text of {VALIDATION_DIVISOR * least:,} tokens"
-    if tested < 3:
-        raise InputError("block", f"{sentence}. Use {more} or more.")
-    block = tested - 2
-    raise InputError(
-        "block", f"{sentence}. Use a block size of {block:,}, or {more} or more.", ("block", block)
+    smaller_block = f"a block size of {block:,}, or " if block > 0 else ""
+    sentence = (
+        f"The validation part (the last tenth of the text) has {length:,} tokens, but a block size "
+        f"of {settings.block:,} needs {least:,}. Use {smaller_block}a text of "
+        f"{VALIDATION_DIVISOR * least:,} tokens or more."
     )
+    raise InputError("block", sentence, ("block", block) if block > 0 else None)
 
 
 def _notice_new_tokens(
@@ -169,15 +162,9 @@ def _notice_new_tokens(
     tokens = vocabulary.ids_to_tokens(np.flatnonzero(new).tolist())
     if not tokens:
         return ()
-    listed = ", ".join(f"“{visible_token(token)}”" for token in tokens[:MAX_LISTED_CHARACTERS])
-    more = (
-        f" and {len(tokens) - MAX_LISTED_CHARACTERS:,} more"
-        if len(tokens) > MAX_LISTED_CHARACTERS
-        else ""
-    )
     verb, them = ("occurs", "it") if len(tokens) == 1 else ("occur", "them")
     where = f"{verb} only in the last tenth of the text, which is used for validation"
-    return (f"{listed}{more} {where}, so the model cannot learn {them}.",)
+    return (f"{list_tokens(tokens)} {where}, so the model cannot learn {them}.",)
 
 
 def _notice_known_rows(training: np.ndarray, validation: np.ndarray) -> tuple[str, ...]:
@@ -189,9 +176,9 @@ def _notice_known_rows(training: np.ndarray, validation: np.ndarray) -> tuple[st
     return (f"{share} also occur in the training rows, so the model may memorize them.",)
 
 
-def _decode_rows(vocabulary: Vocabulary, made: np.ndarray) -> str:
+def _decode_rows(vocabulary: Vocabulary, task_rows: np.ndarray) -> str:
     """Decode rows into lines of text."""
-    codes = np.array([ord(token) for token in vocabulary.tokens], "<u4")[made]
+    codes = np.array([ord(token) for token in vocabulary.tokens], "<u4")[task_rows]
     ended = np.pad(codes, ((0, 0), (0, 1)), constant_values=ord("\n"))
     return ended.tobytes().decode("utf-32-le").removesuffix("\n")
 

@@ -38,15 +38,15 @@ def encode_text(text: str, tokenizer: TokenizerKind) -> tuple[Vocabulary, np.nda
     ndarray of int64
         [token]; equal to ``Vocabulary.of(tokenize(text)).encode(tokenize(text))``.
     """
-    counter = CharacterEncoder() if tokenizer is TokenizerKind.CHARACTERS else WordEncoder()
-    numbers = np.empty(len(text), np.int64)  # at least one per token; unused pages take
-    end = 0  # no memory
+    encoder = CharacterEncoder() if tokenizer is TokenizerKind.CHARACTERS else WordEncoder()
+    # At least one per token; unused pages take no memory.
+    numbers, end = np.empty(len(text), np.int64), 0
     for piece in _split_pieces(text):
-        encoded = counter.encode_piece(piece)
+        encoded = encoder.encode_piece(piece)
         numbers[end : end + len(encoded)] = encoded
         end += len(encoded)
     numbers = numbers[:end]
-    return _sort_vocabulary(list(counter.known), numbers, tokenizer), numbers
+    return _sort_vocabulary(list(encoder.known), numbers, tokenizer), numbers
 
 
 def _sort_vocabulary(known: list[str], numbers: np.ndarray, tokenizer: TokenizerKind) -> Vocabulary:
@@ -66,7 +66,7 @@ def _split_pieces(text: str) -> Iterator[str]:
     """Split a text after a space or line feed if that is always a token boundary."""
     start = 0
     while start < len(text):
-        cut = _cut_pattern().search(text, min(start + CHARACTERS_PER_PIECE, len(text)))
+        cut = _compile_pattern(_BOUNDARY).search(text, min(start + CHARACTERS_PER_PIECE, len(text)))
         end = cut.end() if cut else len(text)
         yield text[start:end]
         start = end
@@ -92,7 +92,7 @@ class CharacterEncoder:
     def _add_characters(self, codes: np.ndarray) -> None:
         for code in np.unique(codes).tolist():
             letter = chr(code) if code != _LINE_END else "\r\n"
-            is_alone = code == _LINE_END or _single_pattern().fullmatch(letter)
+            is_alone = code == _LINE_END or _compile_pattern(_SINGLE).fullmatch(letter)
             self._tokens[code] = _index_of(self.known, letter) if is_alone else _JOINING
 
     def _merge_joining(
@@ -129,7 +129,7 @@ class WordEncoder:
 
     def encode_piece(self, piece: str) -> np.ndarray:
         """Return the indices in `known` of a piece's tokens, int32 [token]."""
-        joined = _prepend_pattern().search(piece)
+        joined = _compile_pattern(_PREPEND).search(piece)
         runs = [piece] if joined else piece.replace("\n", " ").split(" ")
         for run in dict.fromkeys(runs):
             if run not in self._runs:
@@ -158,22 +158,11 @@ _SINGLE = r"[\p{GCB=Other}\p{GCB=Control}\p{GCB=LV}\p{GCB=LVT}\n]"
 _PREPEND = r"\p{GCB=Prepend}"
 
 
+_BOUNDARY = rf"(?<!{_PREPEND})[ \n](?={_SINGLE})"
+
+
 @cache
-def _single_pattern() -> regex.Pattern[str]:
+def _compile_pattern(expression: str) -> regex.Pattern[str]:
     import regex  # imported late, as loading it takes time
 
-    return regex.compile(_SINGLE)
-
-
-@cache
-def _prepend_pattern() -> regex.Pattern[str]:
-    import regex
-
-    return regex.compile(_PREPEND)
-
-
-@cache
-def _cut_pattern() -> regex.Pattern[str]:
-    import regex
-
-    return regex.compile(rf"(?<!{_PREPEND})[ \n](?={_SINGLE})")
+    return regex.compile(expression)

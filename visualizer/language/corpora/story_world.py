@@ -82,7 +82,7 @@ def generate_stories(size: int, seed: int) -> str:
     stories: list[str] = []
     length = 0
     while length < size:
-        stories.append(StoryWriter(draw).tell())
+        stories.append(StoryWriter(draw).write_story())
         length += len(stories[-1]) + 1
     return "\n".join(stories)
 
@@ -125,7 +125,7 @@ class StoryWriter:
         names = self._sample((*FEMALE_NAMES, *MALE_NAMES), 3)
         likes = self._sample(LIKED_THINGS, 3)
         self._people = [
-            StoryPerson(name, name in _FEMALE_NAMES, self._choose(self._rooms), liked)
+            StoryPerson(name, name in FEMALE_NAMES, self._choose(self._rooms), liked)
             for name, liked in zip(names, likes, strict=True)
         ]
         looks = self._sample(COLOURS, 3)
@@ -135,7 +135,7 @@ class StoryWriter:
         ]
         self._subject: StoryPerson | None = None  # of the last sentence
 
-    def tell(self) -> str:
+    def write_story(self) -> str:
         sentences = [f"{person.name} is in the {person.room}." for person in self._people]
         sentences += [
             f"{_with_article(thing.look)} {thing.noun} is {thing.location} in the {thing.room}."
@@ -224,32 +224,28 @@ class StoryWriter:
 
     def _sample(self, among: Sequence[T], count: int) -> list[T]:
         """Sample distinct elements."""
-        drawn: list[T] = []
-        while len(drawn) < count:
+        sampled: list[T] = []
+        while len(sampled) < count:
             one = self._choose(among)
-            if one not in drawn:
-                drawn.append(one)
-        return drawn
+            if one not in sampled:
+                sampled.append(one)
+        return sampled
 
 
 def _with_article(word: str) -> str:
     return f"An {word}" if word[0] in "aeiou" else f"A {word}"
 
 
-_FEMALE_NAMES = frozenset(FEMALE_NAMES)
 _SENTENCE_KINDS: tuple[Callable[[StoryWriter, StoryPerson], str], ...] = (
-    *(
-        StoryWriter._go_alone,
-        StoryWriter._go_together,
-        StoryWriter._take_thing,
-        StoryWriter._take_thing,
-        StoryWriter._do_something,
-    ),
-    *(
-        StoryWriter._describe_animal,
-        StoryWriter._describe_likes,
-        StoryWriter._ask_about_person,
-        StoryWriter._ask_about_thing,
-        StoryWriter._ask_about_thing,
-    ),
+    StoryWriter._go_alone,
+    StoryWriter._go_together,
+    StoryWriter._take_thing,
+    StoryWriter._take_thing,
+    StoryWriter._do_something,
+    StoryWriter._describe_animal,
+    StoryWriter._describe_likes,
+    StoryWriter._ask_about_person,
+    StoryWriter._ask_about_thing,
+    StoryWriter._ask_about_thing,
 )
+"""Kinds of sentences; those listed twice are twice as likely."""

@@ -14,7 +14,7 @@ Weiss et al. 2021, "Thinking Like Transformers" (sorting, brackets).
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from string import ascii_lowercase
 from typing import TYPE_CHECKING
 
@@ -81,14 +81,6 @@ def _bracket_rows(count: int, length: int, generator: np.random.Generator) -> np
     return result
 
 
-def _copy_rows(count: int, length: int, generator: np.random.Generator) -> np.ndarray:
-    return _answer_rows(count, length, generator, is_sorted=False)
-
-
-def _sorting_rows(count: int, length: int, generator: np.random.Generator) -> np.ndarray:
-    return _answer_rows(count, length, generator, is_sorted=True)
-
-
 def _answer_rows(
     count: int, length: int, generator: np.random.Generator, *, is_sorted: bool
 ) -> np.ndarray:
@@ -100,10 +92,11 @@ def _answer_rows(
     problems = np.zeros((total, 2 * most + 2), np.int64)
     for size in range(2, most + 1):
         chosen = sizes == size
-        given = letters[chosen, :size]
-        problems[chosen, :size] = given
+        question = letters[chosen, :size]
+        answer = np.sort(question, axis=1) if is_sorted else question
+        problems[chosen, :size] = question
         problems[chosen, size] = 1
-        problems[chosen, size + 1 : 2 * size + 1] = np.sort(given, axis=1) if is_sorted else given
+        problems[chosen, size + 1 : 2 * size + 1] = answer
     return _pack_rows(count, length, problems, 2 * sizes + 2)
 
 
@@ -154,9 +147,9 @@ def _pack_rows(count: int, length: int, problems: np.ndarray, sizes: np.ndarray)
 
 _ROW_GENERATORS: dict[CorpusKind, Callable[[int, int, np.random.Generator], np.ndarray]] = {
     CorpusKind.REPEAT: _repeat_rows,
-    CorpusKind.COPY: _copy_rows,
+    CorpusKind.COPY: partial(_answer_rows, is_sorted=False),
     CorpusKind.BRACKETS: _bracket_rows,
-    CorpusKind.SORTING: _sorting_rows,
+    CorpusKind.SORTING: partial(_answer_rows, is_sorted=True),
     CorpusKind.ADDITION: _addition_rows,
 }
 
@@ -235,13 +228,7 @@ def _bracket_partners(tokens: Sequence[str]) -> list[int]:
     return partners
 
 
-def _sorting_partners(tokens: Sequence[str]) -> list[int]:
-    return _answer_partners(tokens, lambda given: sorted(given, key=lambda place: tokens[place]))
-
-
-def _answer_partners(
-    tokens: Sequence[str], in_order: Callable[[list[int]], list[int]]
-) -> list[int]:
+def _answer_partners(tokens: Sequence[str], *, is_sorted: bool) -> list[int]:
     """Return the positions of the problem's letters in the order of the answer."""
     partners = _no_partners(tokens)
     start = 0
@@ -249,8 +236,10 @@ def _answer_partners(
         if token == END:
             start = place + 1
         elif token == ARROW:
-            given = in_order([*range(start, place)])
-            partners[place : place + len(given)] = given[: len(tokens) - place]
+            letters = [*range(start, place)]
+            if is_sorted:
+                letters.sort(key=tokens.__getitem__)
+            partners[place : place + len(letters)] = letters[: len(tokens) - place]
     return partners
 
 
@@ -279,8 +268,8 @@ def _align_digits(tokens: Sequence[str], start: int, equals: int, found: list[in
 
 _PARTNERS: dict[CorpusKind, Callable[[Sequence[str]], list[int]]] = {
     CorpusKind.REPEAT: _repeat_partners,
-    CorpusKind.COPY: lambda tokens: _answer_partners(tokens, lambda given: given),
+    CorpusKind.COPY: partial(_answer_partners, is_sorted=False),
     CorpusKind.BRACKETS: _bracket_partners,
-    CorpusKind.SORTING: _sorting_partners,
+    CorpusKind.SORTING: partial(_answer_partners, is_sorted=True),
     CorpusKind.ADDITION: _addition_partners,
 }

@@ -37,56 +37,55 @@ def read_text(path: str) -> str:
     ------
     InputError
         With field ``"path"`` if the file is missing, not regular, unreadable, too large, empty,
-        not
-        text, in another encoding, or changed while it is read.
+        not text, in another encoding, or changed while it is read.
     """
     subject = f"“{Path(path).name or path}”"
     try:
         return _decode_text(_read_content(Path(path), subject), subject)
     except FileNotFoundError as error:
-        raise _rejection_error(f"File not found: {path}.") from error
+        raise InputError("path", f"File not found: {path}.") from error
     except MemoryError as error:
         sentence = f"Not enough memory to read {subject}. Choose a shorter text."
-        raise _rejection_error(sentence) from error
+        raise InputError("path", sentence) from error
     except OSError as error:
-        raise _rejection_error(f"Cannot read {subject}: {system_error_reason(error)}.") from error
+        raise InputError("path", f"Cannot read {subject}: {system_error_reason(error)}.") from error
 
 
 def _read_content(path: Path, subject: str) -> bytes:
     if "\0" in str(path):
-        raise _rejection_error("A file name cannot contain a NUL character.")
+        raise InputError("path", "A file name cannot contain a NUL character.")
     before = path.stat()
     if not stat.S_ISREG(before.st_mode):
         what = "a folder" if stat.S_ISDIR(before.st_mode) else "not a regular file"
-        raise _rejection_error(f"{subject} is {what}. Choose a text file.")
+        raise InputError("path", f"{subject} is {what}. Choose a text file.")
     with open_regular_file(path) as file:
         content = file.read(MAX_FILE_BYTES + 1)
     if len(content) > MAX_FILE_BYTES:
         limit = f"the maximum is {MAX_FILE_BYTES // 10**6:,} MB"
         size = f"{max(len(content), before.st_size):,} bytes"
-        raise _rejection_error(f"{subject} has {size}; {limit}. Use a part of it.")
+        raise InputError("path", f"{subject} has {size}; {limit}. Use a part of it.")
     after = path.stat()
     if (after.st_mtime_ns, after.st_size) != (before.st_mtime_ns, len(content)):
-        raise _rejection_error(f"{subject} changed while it was being read. Try again.")
+        raise InputError("path", f"{subject} changed while it was being read. Try again.")
     return content
 
 
 def _decode_text(content: bytes, subject: str) -> str:
     mark = next((mark for mark in _ENCODING_BY_MARK if content.startswith(mark)), b"")
     if len(content) == len(mark):
-        raise _rejection_error(f"{subject} is empty. Choose a file that contains text.")
+        raise InputError("path", f"{subject} is empty. Choose a file that contains text.")
     encoding = _ENCODING_BY_MARK.get(mark, "utf-8")
     rest = memoryview(content)[len(mark) :]
     try:
         text = str(rest, encoding)
     except UnicodeDecodeError as error:
         if _is_binary(content[len(mark) :]) and encoding == "utf-8":
-            raise _rejection_error(_binary_message(subject, content)) from error
-        raise _rejection_error(
-            _decoding_message(subject, content, len(mark) + error.start, encoding)
+            raise InputError("path", _binary_message(subject, content)) from error
+        raise InputError(
+            "path", _decoding_message(subject, content, len(mark) + error.start, encoding)
         ) from error
     if "\0" in text:
-        raise _rejection_error(_binary_message(subject, content))
+        raise InputError("path", _binary_message(subject, content))
     return text
 
 
@@ -110,7 +109,3 @@ def _decoding_message(subject: str, content: bytes, place: int, encoding: str) -
     line = content.count(b"\n", 0, place) + 1
     where = f"invalid byte 0x{content[place]:02X} at position {place + 1:,}, line {line:,}"
     return f"{subject} is not encoded in {title}: {where}. Save it as UTF-8 and choose it again."
-
-
-def _rejection_error(sentence: str) -> InputError:
-    return InputError("path", sentence)

@@ -81,10 +81,10 @@ class RankProcess:
         """Queue incoming messages until the server disconnects, then exit the process."""
         try:
             for message in self._link.receive_messages():
-                if message.says == "cancel":
+                if message.kind == "cancel":
                     self._cancelled.add(message.values["id"])
                 else:
-                    (self._reads if message.says in IMMEDIATE_REQUESTS else self._jobs).put(message)
+                    (self._reads if message.kind in IMMEDIATE_REQUESTS else self._jobs).put(message)
         finally:
             os._exit(0)
 
@@ -101,14 +101,14 @@ class RankProcess:
         while True:
             message = self._reads.get()
             request: Any = msgspec.convert(
-                message.values["asked"], IMMEDIATE_REQUESTS[message.says]
+                message.values["asked"], IMMEDIATE_REQUESTS[message.kind]
             )
-            answer = getattr(model, message.says)  # one of `IMMEDIATE_REQUESTS`
+            answer = getattr(model, message.kind)  # one of `IMMEDIATE_REQUESTS`
             self._run_and_answer(message, partial(answer, request))
 
     def _run_job(self, model: ServedModel, message: Message) -> Answer:
         number = message.values["id"]
-        request: Any = msgspec.convert(message.values["asked"], JOB_REQUESTS[message.says])
+        request: Any = msgspec.convert(message.values["asked"], JOB_REQUESTS[message.kind])
 
         def report_progress(done: int, of: int) -> None:
             if self._rank == 0:
@@ -125,13 +125,13 @@ class RankProcess:
         stopping = cancel_when(lambda: number in self._cancelled)
         with report_progress_to(report_progress), stopping, model.job():
             check_stopped()  # the job may have been cancelled while it was queued
-            if message.says == "read":
+            if message.kind == "read":
                 return model.read(number, request)
-            if message.says == "answer":
+            if message.kind == "answer":
                 return model.answer(request, report_between_runs, report_part)
-            if message.says == "measures":
+            if message.kind == "measures":
                 return model.measures(request, report_between_runs)
-            if message.says == "names":
+            if message.kind == "names":
                 return model.names(request.numbers)
             return model.next_token(request)
 
@@ -149,7 +149,7 @@ class RankProcess:
             reported = convert_memory_error(error)
             if not isinstance(reported, InputError):
                 traceback.print_exception(error, file=sys.stderr)
-                if self._is_spread and message.says in JOB_REQUESTS:
+                if self._is_spread and message.kind in JOB_REQUESTS:
                     os._exit(1)  # other processes may wait for this one in the model
                 reported = InputError("model", INTERNAL_ERROR)
             refused = {"id": number, "field": reported.field, "sentence": reported.sentence}

@@ -264,7 +264,7 @@ class RankProcesses:
         values = message.values if isinstance(message.values, dict) else {}
         secret, rank = str(values.get("secret")).encode(), values.get("rank")
         is_authentic = secrets.compare_digest(secret, self._secret.encode())
-        if message.says != "hello" or not is_authentic or not isinstance(rank, int) or self.lost:
+        if message.kind != "hello" or not is_authentic or not isinstance(rank, int) or self.lost:
             return -1
         self._writers[rank] = writer
         if len(self._writers) == self.count:
@@ -273,11 +273,11 @@ class RankProcesses:
 
     def _handle_message(self, rank: int, message: Message) -> None:
         assert self._started
-        if message.says == "loading":
+        if message.kind == "loading":
             self._on_loading(message.values["done"], message.values["of"])
-        elif message.says == "unable":
+        elif message.kind == "unable":
             self._fail_pending(message.values["sentence"])
-        elif message.says == "ready":
+        elif message.kind == "ready":
             self._ready += 1
             self._facts = dict(message.values) if rank == 0 else self._facts
             if self._ready == self.count and not self._started.done():
@@ -287,16 +287,16 @@ class RankProcesses:
 
     def _handle_answer(self, pending: _PendingAnswer, rank: int, message: Message) -> None:
         values = message.values
-        if message.says == "progress":
+        if message.kind == "progress":
             pending.on_progress(values["done"], values["of"])
             return
-        if message.says == "part":
+        if message.kind == "part":
             pending.on_part(message.arrays["body"].tobytes())
             return
         pending.waiting.discard(rank)
-        if message.says == "refused":
+        if message.kind == "refused":
             pending.failure = JobFailedError(values["field"], values["sentence"])
-        elif message.says == "cancelled":
+        elif message.kind == "cancelled":
             pending.failure = pending.failure or JobCancelledError()
         elif body := message.arrays["body"].tobytes():  # only one process sends a body
             pending.answer = JobAnswer(body, values["owners"])
