@@ -56,7 +56,7 @@ def no_reading_reason(document: Document, refused: InputError | None = None) -> 
 
 
 HIDDEN_MESSAGE = "Hidden during a prediction question."
-NO_MEASURES_MESSAGE = "This file contains scores only; head measures need attention weights."
+SCORES_ONLY_MESSAGE = "This file contains scores only; head measures need attention weights."
 LONG_TEXT_MESSAGE = (
     "Measuring the heads of a long text row by row may take minutes. The heatmaps "
     "can be used in the meantime."

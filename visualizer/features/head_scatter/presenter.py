@@ -21,7 +21,7 @@ from visualizer.format import format_short
 from visualizer.session.head_retrieval import known_retrieval
 from visualizer.session.model_panes import (
     HIDDEN_MESSAGE,
-    NO_MEASURES_MESSAGE,
+    SCORES_ONLY_MESSAGE,
     MeasurementOffer,
     measurement_offer,
 )
@@ -184,7 +184,7 @@ def present_scatter(
     if Role.WEIGHTS in resolved.hidden_stages:
         return HeadScatterPanel(message=HIDDEN_MESSAGE)
     if Role.WEIGHTS not in run.trace:
-        return HeadScatterPanel(message=NO_MEASURES_MESSAGE)
+        return HeadScatterPanel(message=SCORES_ONLY_MESSAGE)
     if offer := measurement_offer(run):
         if previous and previous.offer == offer:
             return previous

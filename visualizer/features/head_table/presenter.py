@@ -15,7 +15,7 @@ from visualizer.attention.roles import Role
 from visualizer.format import format_number, format_share
 from visualizer.session.head_retrieval import RetrievalWeights, known_retrieval
 from visualizer.session.model_panes import (
-    NO_MEASURES_MESSAGE,
+    SCORES_ONLY_MESSAGE,
     MeasurementOffer,
     measurement_offer,
 )
@@ -253,7 +253,7 @@ def present_heads(resolved: ResolvedView, previous: HeadTablePanel | None) -> He
     if Role.WEIGHTS in resolved.hidden_stages:
         return None
     if Role.WEIGHTS not in run.trace:
-        return HeadTablePanel(sentences=(NO_MEASURES_MESSAGE,))
+        return HeadTablePanel(sentences=(SCORES_ONLY_MESSAGE,))
     texts, places = run.compared_texts, _all_layers_leading(run, leading)
     numbers = resolved.layer_numbers if len(places) > 1 else ()
     retrieval = known_retrieval(resolved)
