@@ -208,7 +208,7 @@ def note_weights_read(trace: Trace) -> set[str]:
             "gemma", "residual", "embedding × 5.6569",
             "the token’s row of embed_tokens, times 5.6569",
         ),
-        ("opt", "queries", "(Σ number × weight + bias) × 0.3536", ", times 0.3536 gives a query"),
+        ("opt", "queries", "(Σ number × weight + bias) × 0.3536", ", times 0.3536 gives its query"),
         ("granite", "scaled", "score ÷ 64", "every score is divided by 64"),
     ],
 )  # fmt: skip

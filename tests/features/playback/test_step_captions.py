@@ -508,11 +508,11 @@ def told(run: Run, step: Step, head: int = 0, text: int = 0) -> str:
 STAGES_OF_THE_BOOK = {
     "input": "Each of 6 tokens becomes a vector of 3 numbers; "
     "the largest number, 0.8900, is in column 3 of Your.",
-    "queries": "In head 1, each input vector times column 1 of W_query gives a query of 1 number; "
+    "queries": "In head 1, each input vector times column 1 of W_query gives its query of 1 number; "
     "the largest, −0.1353, is that of with.",
-    "keys": "In head 1, each input vector times column 1 of W_key gives a key of 1 number; "
+    "keys": "In head 1, each input vector times column 1 of W_key gives its key of 1 number; "
     "the largest, −0.4744, is that of one.",
-    "values": "In head 1, each input vector times column 1 of W_value gives a value of 1 number; "
+    "values": "In head 1, each input vector times column 1 of W_value gives its value of 1 number; "
     "the largest, −0.3809, is that of with.",
     "scores": "In head 1, each query is multiplied by each key; "
     "the largest of 36 scores, 0.3079, is that of Your and journey.",
