@@ -132,7 +132,7 @@ class ModelConnectionController(QObject):
     def _look_up(self) -> None:
         """Look up the token of the chosen server unless a connection is being made."""
         if not self.is_working:
-            is_wanted = partial(getattr, self._worker, "is_wanted")
+            is_wanted = partial(getattr, self._worker, "has_newer_request")
             self._worker.ask(partial(_find_token, self._state.host, self._state.port, is_wanted))
 
     def _show_state(self) -> None:
