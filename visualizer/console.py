@@ -58,16 +58,16 @@ def write_output(text: str) -> bool:
         sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
         sys.stdout.flush()
     except BrokenPipeError:  # the reader has closed the pipe
-        close_standard_output()
+        discard_standard_output()
         return False
     except OSError as error:
-        close_standard_output()
+        discard_standard_output()
         sentence = f"Cannot write to standard output: {system_error_reason(error)}."
         raise InputError("export", sentence) from error
     return True
 
 
-def close_standard_output() -> None:
+def discard_standard_output() -> None:
     """Discard unwritten output, which Python would otherwise report as an error on exit."""
     with suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 Remedy = tuple[str, object]
 FIRST_TOKENS, FIRST_CHARACTERS = "first tokens", "first characters"
-"""Fields of remedies that keep the first part of a text: a count, or the text itself."""
+"""Remedies that shorten a text; their values are the number of tokens, or the text to keep."""
 
 
 def system_error_reason(error: OSError) -> str:

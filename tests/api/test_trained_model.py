@@ -21,7 +21,7 @@ from visualizer.attention.modules import MultiHeadAttention
 from visualizer.errors import InputError
 from visualizer.generation.generation_tree import GenerationTree
 from visualizer.language.loss_log import MISSING_VALUE
-from visualizer.language.probe import Probe, run_probe
+from visualizer.language.probe import ProbeText, run_probe
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.sampling import sampling_probabilities
 from visualizer.language.tokenizers import TokenizerKind
@@ -103,7 +103,7 @@ def test_it_is_the_text_that_the_lab_samples(trained: TrainedModel) -> None:
     vocabulary, model = trained.saved.about.vocabulary, trained.saved.model
     tree = GenerationTree(tuple("the cat"), seed=3)
     for _ in range(25):
-        probe = Probe.of(vocabulary.join_tokens(tree.tokens), vocabulary, model)
+        probe = ProbeText.of(vocabulary.join_tokens(tree.tokens), vocabulary, model)
         last = run_probe(model, probe)["logits"][-1]
         chosen = sampling_probabilities(last, 0.8, 6, 0.9)
         tree = tree.append_sampled(chosen, trained.vocabulary, chosen)

@@ -56,7 +56,7 @@ def test_the_text_is_that_of_the_lab_with_the_same_seed(
     vocabulary, (model, _) = opened.about.vocabulary, opened.model_at(None)
     tree = GenerationTree(tuple("abc"), seed=5)
     for _ in range(15):  # longer than the block
-        probe = language_probe.Probe.of(vocabulary.join_tokens(tree.tokens), vocabulary, model)
+        probe = language_probe.ProbeText.of(vocabulary.join_tokens(tree.tokens), vocabulary, model)
         logits = language_probe.run_probe(model, probe)["logits"][-1]
         chosen = sampling_probabilities(logits, 0.7, 4, 0.9)
         tree = tree.append_sampled(chosen, vocabulary.tokens, sampling_probabilities(logits))
@@ -197,7 +197,7 @@ def test_a_layer_of_a_run_is_exported(layer: int, trained: Path, tmp_path: Path)
     assert main([str(trained), *options]) == 0
     opened = OpenRun(RunFolder(trained), is_held=False)
     model, _ = opened.model_at(None)
-    probe = language_probe.Probe.of("abcab", opened.about.vocabulary, model)
+    probe = language_probe.ProbeText.of("abcab", opened.about.vocabulary, model)
     expected = language_probe.run_probe(model, probe)["weights"][layer - 1]
     opened.close()
     with np.load(path) as arrays:

@@ -162,7 +162,7 @@ def look():
     window, = labs
     if window.lab.run is None:
         window.lab.draft = replace(SMALL, steps=1_000_000)
-        window.lab.toggle()
+        window.lab.toggle_training()
     elif window.lab.run.step:
         timer.stop()
         window.close()

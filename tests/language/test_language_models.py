@@ -182,7 +182,7 @@ def test_reading_gives_what_the_model_computes(model: ModelKind) -> None:
 def test_a_layer_is_computed_anew_by_the_program(model: ModelKind) -> None:
     built = small(model)
     vocabulary = Vocabulary(tuple("abcdefghijk"))
-    probe = language_probe.Probe.of("badcafe", vocabulary, built)
+    probe = language_probe.ProbeText.of("badcafe", vocabulary, built)
     _, traces = built.forward_with_traces(probe.ids)
     for number, trace in enumerate(traces):
         values, arrays = language_probe.layer_attention_inputs(built, probe, number)
@@ -220,8 +220,8 @@ def test_drawing_a_model_leaves_other_draws_alone() -> None:
 def test_of_a_long_text_the_end_is_read() -> None:
     model = build_model(replace(SMALL, model=ModelKind.TRANSFORMER, block=4), 3)
     vocabulary = Vocabulary(("a", "b", "c"), TokenizerKind.CHARACTERS)
-    probe = language_probe.Probe.of("abcabcb", vocabulary, model)
+    probe = language_probe.ProbeText.of("abcabcb", vocabulary, model)
     assert (probe.tokens, probe.cut) == (("a", "b", "c", "b"), 3)
     assert probe.ids.tolist() == [0, 1, 2, 1]
-    probe = language_probe.Probe.of("cab", vocabulary, model)
+    probe = language_probe.ProbeText.of("cab", vocabulary, model)
     assert (probe.tokens, probe.cut) == (("c", "a", "b"), 0)

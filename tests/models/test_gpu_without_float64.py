@@ -22,7 +22,7 @@ from tests.support.tiny_vision_models import picture, save_vision_model
 from visualizer.attention.cached_tensor import float64_on_cpu
 from visualizer.attention.spec import Device
 from visualizer.language.corpora.corpus import CorpusSplit
-from visualizer.language.probe import Probe, run_probe
+from visualizer.language.probe import ProbeText, run_probe
 from visualizer.language.sampling import Sampling
 from visualizer.models.cached_generation import generate
 from visualizer.models.head_edits import ablation_changes, context_edits
@@ -169,7 +169,7 @@ def trained_and_probed(folder: Path, *, is_on_gpu: bool) -> tuple[list[float], A
             trainer.evaluate(CorpusSplit.VALIDATION, 2)
         ]
         text = vocabulary.join_tokens(vocabulary.ids_to_tokens(range(5)))
-        return losses, run_probe(trainer.model, Probe.of(text, vocabulary, trainer.model))
+        return losses, run_probe(trainer.model, ProbeText.of(text, vocabulary, trainer.model))
 
 
 def test_models_of_the_lab_are_trained_and_probed_as_on_the_cpu(tmp_path: Path) -> None:

@@ -765,7 +765,7 @@ def test_what_could_not_be_kept_is_kept_as_soon_as_it_can_be(
         raise InputError("recovery", "The disk is full.")
 
     with monkeypatch.context() as full:
-        full.setattr(RecoveryFile, "keep", refused)
+        full.setattr(RecoveryFile, "write", refused)
         hand.type_sentence("kept words")
         hand.until(lambda: len(tried) >= 3)
     hand.until(lambda: bool(list(recovery().glob("*.recovery"))))

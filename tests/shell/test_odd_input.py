@@ -21,7 +21,7 @@ from visualizer.documents.open_document import (
     MAX_TEXT_CHARACTERS,
     permitted_start,
 )
-from visualizer.session.document import Document, LineSplit, truncate_to_tokens
+from visualizer.session.document import Document, LineSplit, truncate_text_to_tokens
 
 if TYPE_CHECKING:
     from tests.support.window_input import Hand
@@ -114,8 +114,8 @@ def mend_text(hand: Hand) -> None:
 def test_the_first_tokens_of_a_text_are_found(apart: bool) -> None:
     lines = LineSplit.APART if apart else LineSplit.TOGETHER
     document = Document("One, two  three\nfour five", lines=lines)
-    assert truncate_to_tokens(document, 3) == ("One, two\nfour five" if apart else "One, two")
-    assert truncate_to_tokens(document, 99).split() == document.text.split()
+    assert truncate_text_to_tokens(document, 3) == ("One, two\nfour five" if apart else "One, two")
+    assert truncate_text_to_tokens(document, 99).split() == document.text.split()
 
 
 def test_a_novel_offers_its_beginning_up_to_a_word(hand: Hand) -> None:

@@ -27,7 +27,7 @@ from visualizer.language.example_run import (
     load_example,
 )
 from visualizer.language.opened_training_run import OpenRun
-from visualizer.language.probe import Probe, run_probe
+from visualizer.language.probe import ProbeText, run_probe
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.training_settings import TrainingSettings
 from visualizer.resources import resource_path
@@ -72,7 +72,7 @@ def pictures() -> dict[str, Any]:
 def head_weights(step: int) -> np.ndarray:
     """Return the attention weights of the head after a number of steps, [query, key]."""
     model, about = load_example(step)
-    arrays = run_probe(model, Probe.of(EXAMPLE_TEXT, about.vocabulary, model))
+    arrays = run_probe(model, ProbeText.of(EXAMPLE_TEXT, about.vocabulary, model))
     weights: np.ndarray = arrays["weights"][LAYER, HEAD]
     return weights
 

@@ -130,7 +130,7 @@ def _check_size(trace: Trace, stage: str, part: Index) -> None:
     sentence = (
         f"The text is long, and this part of “{stage}” has {shape} numbers, which take "
         f"{format_size(count)}. Read at most {format_size(MAX_READ_BYTES)} at once, such as "
-        f'attention["{stage}", {index}]; `explain` and `figure` take any text.'
+        f'attention["{stage}", {index}]; `explain` and `figure` accept texts of any length.'
     )
     raise InputError("stage", sentence)
 

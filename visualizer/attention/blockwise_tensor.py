@@ -235,7 +235,7 @@ class DifferenceSource(BlockSource):
         return (one - other).masked_fill_(forbidden, 0)
 
 
-class DrawnPart(Struct, frozen=True):
+class DrawnRegion(Struct, frozen=True):
     """A drawn part of a matrix.
 
     Parameters
@@ -572,7 +572,7 @@ class BlockwiseTensor(CachedTensor):
         ends = self._row_ends.get(tuple(index))  # type: ignore[arg-type]
         return np.zeros(self._shape[-2], np.float32) if ends is None else ends
 
-    def part(self, rows: int, columns: int, index: Index) -> DrawnPart:
+    def part(self, rows: int, columns: int, index: Index) -> DrawnRegion:
         """Return the drawn part that an index of `read_pooled` refers to."""
         count = len(self._shape) - 2
         place = tuple(int(at) for at in index[:count] if not isinstance(at, slice))
@@ -583,7 +583,7 @@ class BlockwiseTensor(CachedTensor):
         cells = [*index[count:], slice(None), slice(None)][:2]
         across = (side[at] for side, at in zip(sides, cells, strict=True) if isinstance(at, slice))
         down, right = across
-        return DrawnPart(place, (rows, columns), down, right)
+        return DrawnRegion(place, (rows, columns), down, right)
 
     def read_pooled(self, rows: int, columns: int, index: Index = ()) -> np.ndarray:
         """Return a drawn part as far as it is known; see `CachedTensor.read_pooled`.
@@ -626,7 +626,7 @@ class BlockwiseTensor(CachedTensor):
             found.append(max(rows, PreviewLayout.of(self._shape).blocks[0]))
         return min(found, default=rows)
 
-    def _assemble_tiles(self, part: DrawnPart) -> tuple[np.ndarray, np.ndarray]:
+    def _assemble_tiles(self, part: DrawnRegion) -> tuple[np.ndarray, np.ndarray]:
         """Return the cells of a part, NaN where unknown, and which cells are known."""
         dtype = _numpy_type(self._source.dtype)
         drawn = np.full((len(part.rows), len(part.columns)), np.nan, dtype)
@@ -643,7 +643,9 @@ class BlockwiseTensor(CachedTensor):
             is_known[to][begun] = True
         return drawn, is_known
 
-    def _fill_unknown_cells(self, part: DrawnPart, drawn: np.ndarray, is_known: np.ndarray) -> None:
+    def _fill_unknown_cells(
+        self, part: DrawnRegion, drawn: np.ndarray, is_known: np.ndarray
+    ) -> None:
         """Fill unknown cells in place from other drawings of the same matrix.
 
         Coarser drawings are used first, the finest of them first, then finer ones, then the
@@ -656,7 +658,7 @@ class BlockwiseTensor(CachedTensor):
             rows, columns = (range(int(at[0]), int(at[-1]) + 1) for at in (down, right))
             if len(rows) * len(columns) > MAX_FILL_SOURCE_CELLS:
                 break  # a much finer one covers only a small part
-            coarse, has = self._assemble_tiles(DrawnPart(part.place, blocks, rows, columns))
+            coarse, has = self._assemble_tiles(DrawnRegion(part.place, blocks, rows, columns))
             at = np.ix_(down - rows.start, right - columns.start)
             wanted = has[at] & ~is_known
             np.copyto(drawn, coarse[at], where=wanted)
@@ -668,7 +670,7 @@ class BlockwiseTensor(CachedTensor):
             np.copyto(drawn, self.previews[part.place][at], where=~is_known)
             is_known[:] = True
 
-    def _cells_of_other(self, part: DrawnPart, blocks: tuple[int, int]) -> list[np.ndarray]:
+    def _cells_of_other(self, part: DrawnRegion, blocks: tuple[int, int]) -> list[np.ndarray]:
         """Return the rows and columns of another drawing with the centres of a part's cells."""
         sides = (part.rows, part.columns), part.blocks, blocks, self._shape[-2:]
         return [
@@ -705,7 +707,7 @@ class BlockwiseTensor(CachedTensor):
                 self._note_read(part, few, 1)
         return len(unknown) > 0
 
-    def _read_first(self, part: DrawnPart) -> bool:
+    def _read_first(self, part: DrawnRegion) -> bool:
         """Compute the preview of a matrix if nothing is drawn yet and the preview is coarser.
 
         Return whether it was computed.
@@ -751,7 +753,7 @@ class BlockwiseTensor(CachedTensor):
                     return stop == block and at + several >= len(waiting)
         return True
 
-    def _draw_rows(self, part: DrawnPart, rows: np.ndarray) -> None:
+    def _draw_rows(self, part: DrawnRegion, rows: np.ndarray) -> None:
         """Compute rows, in ascending order, and merge them into the tiles of a part."""
         columns = _whole_tiles(part, self._shape[-1])
         high, low = self._source.column_ends(
@@ -773,7 +775,7 @@ class BlockwiseTensor(CachedTensor):
                     tile.store(drawn[those] % TILE_CELLS, highs[those, across], below)
             self.version += 1
 
-    def _get_or_create_tile(self, part: DrawnPart, down: int, right: int) -> _Tile:
+    def _get_or_create_tile(self, part: DrawnRegion, down: int, right: int) -> _Tile:
         key = (part.place, part.blocks, down, right)
         tile = self._tiles.get(key)
         if tile is None:
@@ -833,7 +835,7 @@ class BlockwiseTensor(CachedTensor):
             middle = int(first.rows[middle // first.blocks[0]])
         return range(middle, middle + 1)
 
-    def _known_rows(self, part: DrawnPart) -> tuple[np.ndarray, np.ndarray]:
+    def _known_rows(self, part: DrawnRegion) -> tuple[np.ndarray, np.ndarray]:
         """Return for each drawn row whether it is begun, and how many of its rows were read."""
         is_begun = np.ones(len(part.rows), bool)
         read = np.full(len(part.rows), part.blocks[0])
@@ -844,7 +846,7 @@ class BlockwiseTensor(CachedTensor):
             read[to] = np.minimum(read[to], 0 if tile is None else tile.read[rows])
         return is_begun, read
 
-    def _note_read(self, part: DrawnPart, drawn: np.ndarray, count: int) -> None:
+    def _note_read(self, part: DrawnRegion, drawn: np.ndarray, count: int) -> None:
         with self._lock:
             for down in np.unique(drawn // TILE_CELLS).tolist():
                 rows = drawn[drawn // TILE_CELLS == down] % TILE_CELLS
@@ -935,7 +937,7 @@ def _tiles_of(cells: range) -> range:
 
 
 def _repeat_known_rows(
-    part: DrawnPart, drawn: np.ndarray, is_known: np.ndarray, within: int
+    part: DrawnRegion, drawn: np.ndarray, is_known: np.ndarray, within: int
 ) -> None:
     """Copy unknown rows from the nearest known row within a distance."""
     for right in _tiles_of(part.columns):
@@ -955,14 +957,14 @@ def _repeat_known_rows(
         is_known[rest, across] = True
 
 
-def _whole_tiles(part: DrawnPart, size: int) -> range:
+def _whole_tiles(part: DrawnRegion, size: int) -> range:
     """Return the columns of the tiles that contain a part."""
     tiles, across = _tiles_of(part.columns), TILE_CELLS * part.blocks[1]
     return range(tiles.start * across, min(tiles.stop * across, size))
 
 
 def _tile_overlaps(
-    part: DrawnPart, down: int, right: int
+    part: DrawnRegion, down: int, right: int
 ) -> tuple[tuple[slice, slice], tuple[slice, slice]]:
     """Return the cells of a tile that a part contains, as indices of the tile and of the part."""
     inside, to = [], []

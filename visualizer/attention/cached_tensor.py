@@ -218,7 +218,7 @@ class CachedTensor:
             return made
         vectors = values.tensor.detach()
         own = self.tensor.detach()
-        made = cached_with_values(
+        made = cached_result_for_values(
             values, self, transform, lambda: CachedTensor(weight_by_value_norm(own, vectors))
         )
         return made
@@ -257,7 +257,7 @@ def readable(tensor: Tensor) -> np.ndarray:
     return array
 
 
-def cached_with_values(
+def cached_result_for_values(
     values: CachedTensor | None, held: CachedTensor, key: Hashable, make: Callable[[], Any]
 ) -> Any:
     """Return a cached result of a tensor and of the values that its weights were used with.
@@ -274,8 +274,8 @@ def cached_with_values(
     return by_values[values]
 
 
-def is_cached_with_values(values: CachedTensor | None, held: CachedTensor, key: Hashable) -> bool:
-    """Whether `cached_with_values` has a result already."""
+def is_cached_for_values(values: CachedTensor | None, held: CachedTensor, key: Hashable) -> bool:
+    """Whether `cached_result_for_values` has a result already."""
     if values is None:
         return key in held.kept
     by_key = (key, "by values")

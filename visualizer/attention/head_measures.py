@@ -129,7 +129,10 @@ def measure_heads(
     """
     *leading, heads, queries, keys = weights.shape
     norms = None if values is None else values.norm(dim=-1)  # … head key
-    first, ids = first_query((queries, keys), texts), [_token_ids(text) for text in texts or ((),)]
+    first, ids = (
+        first_query_position((queries, keys), texts),
+        [_token_ids(text) for text in texts or ((),)],
+    )
     means = weights.new_empty((*leading, heads, len(MEASURES)))  # … text head measure
     several = max(1, CELLS // (queries * keys))
     for place in np.ndindex(*leading):
@@ -147,7 +150,7 @@ def measure_heads(
     return _to_measures(means)
 
 
-def first_query(sides: tuple[int, int], texts: Texts | None) -> int | None:
+def first_query_position(sides: tuple[int, int], texts: Texts | None) -> int | None:
     """Return the position of the first query among the keys; None if the keys are of another text.
 
     Parameters
@@ -200,7 +203,10 @@ def measure_by_bands(
         Called with the number of measured rows and the total number of rows.
     """
     *leading, heads, queries, keys = held.shape
-    first, ids = first_query((queries, keys), texts), [_token_ids(text) for text in texts or ((),)]
+    first, ids = (
+        first_query_position((queries, keys), texts),
+        [_token_ids(text) for text in texts or ((),)],
+    )
     of_place = [lengths[place[-1]] if lengths else queries for place in np.ndindex(*leading)]
     done, rows = 0, heads * sum(of_place)
     means = held.zeros((*leading, heads, len(MEASURES)))
@@ -684,7 +690,7 @@ def measure_patterns(weights: BlockwiseTensor, words: tuple[str, ...]) -> HeadMe
 
 
 def measure_uniform_patterns(masking: MaskingSpec, words: tuple[str, ...]) -> HeadMeasures:
-    """Return the same measures for a head that attends to all allowed keys equally, [1]."""
+    """Return the same measures, with shape [1], for a head that attends equally to all keys."""
     ranges = allowed_key_ranges(masking, len(words), 0)
     assert ranges is not None  # long texts have no custom masks
     starts, stops = ranges

@@ -13,7 +13,7 @@ import torch
 from visualizer.attention.cached_tensor import (
     CachedTensor,
     Index,
-    cached_with_values,
+    cached_result_for_values,
     row_limits,
 )
 from visualizer.attention.display_transforms import (
@@ -135,7 +135,7 @@ class ComputedTensor(CachedTensor):
             )
             return made
         lengths = values.row_lengths()
-        made = cached_with_values(
+        made = cached_result_for_values(
             values,
             self,
             transform,
@@ -270,7 +270,7 @@ class LayeredTensor(CachedTensor):
             pairs = zip(self.parts, vectors, strict=True)
             return LayeredTensor([part.transformed(transform, own) for part, own in pairs])
 
-        found: CachedTensor = cached_with_values(values, self, transform, made)
+        found: CachedTensor = cached_result_for_values(values, self, transform, made)
         return found
 
     def aggregate_heads(self, by: HeadAggregate) -> CachedTensor:

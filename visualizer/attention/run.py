@@ -218,7 +218,7 @@ class Run(Struct, frozen=True, eq=False):
     def words(self, leading: LeadingIndex, axis: str = "query") -> tuple[str, ...]:
         """Return the tokens along an axis of the stages, at an index of the leading axes."""
         is_key = axis == "key" and self.key_tokens
-        return self.key_tokens if is_key else self.texts[self.trace.at("text", leading)]
+        return self.key_tokens if is_key else self.texts[self.trace.axis_position("text", leading)]
 
     def number(self, at: int, axis: str) -> int:
         """Return the number of a token, from 1; queries are numbered among the keys."""

@@ -498,7 +498,7 @@ SETTINGS: tuple[Setting, ...] = (
 """The settings that have a control, in the order of the controls."""
 
 KEEP_MASK_SETTING = Setting("own_kept", "Kept weights", SettingKind.MATRIX, False,
-               "Weights that dropout keeps instead of random ones: one row per query, one column "
+               "Dropout mask to use instead of a random one: one row per query, one column "
                "per key, 1 kept, 0 dropped",
                where=(HAS_WEIGHTS, when("mode", DropoutMode.TRAIN)), group=SettingGroup.DROPOUT)
 """The keep mask of dropout, which has no control in the window."""

@@ -15,8 +15,8 @@ import numpy as np
 from visualizer.attention.cached_tensor import (
     CachedTensor,
     Index,
-    cached_with_values,
-    is_cached_with_values,
+    cached_result_for_values,
+    is_cached_for_values,
     readable,
 )
 from visualizer.attention.captured_attention import LayerMask, apply_layer_mask
@@ -25,7 +25,7 @@ from visualizer.attention.head_measures import (
     HeadMeasurement,
     HeadMeasures,
     attended_keys,
-    first_query,
+    first_query_position,
     measure_by_bands,
     measure_layerwise,
     measure_uniform,
@@ -210,7 +210,7 @@ class Trace:
         """Return the size of a leading axis; 1 if there is no such axis."""
         return dict(zip(self.axes, self.leading, strict=True)).get(axis, 1)
 
-    def at(self, axis: str, leading: LeadingIndex) -> int:
+    def axis_position(self, axis: str, leading: LeadingIndex) -> int:
         """Return the position on a leading axis; 0 if there is no such axis."""
         return dict(zip(self.axes, leading, strict=True)).get(axis, 0)
 
@@ -229,7 +229,11 @@ class Trace:
 
     def spec_at(self, leading: LeadingIndex) -> AttentionSpec:
         """Return the spec with the mask of the layer, if the layers have different masks."""
-        return self._layer_specs[self.at("layer", leading)] if self._layer_specs else self.spec
+        return (
+            self._layer_specs[self.axis_position("layer", leading)]
+            if self._layer_specs
+            else self.spec
+        )
 
     def allowed(
         self,
@@ -248,7 +252,10 @@ class Trace:
         queries : int or slice or numpy.ndarray
             Which queries; for a single one the result is [key].
         """
-        masking, text = MaskingSpec.of(self.spec_at(leading), stage), self.at("text", leading)
+        masking, text = (
+            MaskingSpec.of(self.spec_at(leading), stage),
+            self.axis_position("text", leading),
+        )
         rows = slice(queries, queries + 1) if isinstance(queries, int) else queries
         cells = allowed_cells(masking, self.sides, text, rows, keys)
         cut = self.cut_cells(stage, leading, head)
@@ -269,7 +276,7 @@ class Trace:
         """
         if head is None or stage not in MASKED_STAGES:
             return None
-        return self._cut_masks.get((self.at("layer", leading), head))
+        return self._cut_masks.get((self.axis_position("layer", leading), head))
 
     @cached_property
     def _cut_masks(self) -> dict[tuple[int, int], np.ndarray]:
@@ -331,7 +338,7 @@ class Trace:
     def stage_at(self, name: str, leading: LeadingIndex) -> Stage:
         """Return a stage's row in a layer; layers may compute a stage differently."""
         row = self._rows[name]
-        return row.by_layer[self.at("layer", leading)] if row.by_layer else row
+        return row.by_layer[self.axis_position("layer", leading)] if row.by_layer else row
 
     def tensor(self, name: str) -> Tensor:
         """Return the torch tensor of a stage or parameter."""
@@ -455,20 +462,22 @@ class Trace:
                 return measure_by_bands(blocks, lengths, texts, norms, progress)
             return measure_layerwise(held, values, lengths, texts)
 
-        measures: HeadMeasures = cached_with_values(values, held, self._measures_key(texts), made)
+        measures: HeadMeasures = cached_result_for_values(
+            values, held, self._measures_key(texts), made
+        )
         return measures
 
     def is_measured(self, stage: str, texts: Texts | None = None) -> bool:
         """Return whether `measured` returns at once or soon, as for a stage held in memory."""
         held, values = self._held[stage], self._value_vectors
-        return not held.is_blockwise or is_cached_with_values(
+        return not held.is_blockwise or is_cached_for_values(
             values, held, self._measures_key(texts)
         )
 
     def head_measurement(self, stage: str, texts: Texts | None = None) -> HeadMeasurement:
         """Return the progress of `measured` for a stage, for display."""
         key = "measurement", *self._measures_key(texts)
-        found: HeadMeasurement = cached_with_values(
+        found: HeadMeasurement = cached_result_for_values(
             self._value_vectors, self._held[stage], key, HeadMeasurement
         )
         return found
@@ -492,8 +501,12 @@ class Trace:
         their values. If no mask is known, the allowed keys of a query are those that any head
         attends to. Cached with the tensors of the stage and of the values.
         """
-        text, held, values = self.at("text", leading), self._held[stage], self._value_vectors
-        words, first = texts[text] if texts else (), first_query(self.sides, texts)
+        text, held, values = (
+            self.axis_position("text", leading),
+            self._held[stage],
+            self._value_vectors,
+        )
+        words, first = texts[text] if texts else (), first_query_position(self.sides, texts)
         is_known = self.has_module or bool(self.layer_masks) or held.is_blockwise
         masking = MaskingSpec.of(self.spec_at(leading), stage) if is_known else None
 
@@ -512,7 +525,7 @@ class Trace:
             return measure_uniform(self.allowed(stage, leading), real, words, norms, first)
 
         key = ("uniform", masking, text, words, first)
-        measures: HeadMeasures = cached_with_values(values, held, key, made)
+        measures: HeadMeasures = cached_result_for_values(values, held, key, made)
         return measures
 
     def check(self) -> None:

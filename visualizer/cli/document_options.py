@@ -181,7 +181,7 @@ def document_of_layer(options: argparse.Namespace) -> SavedDocument:
         about = opened.about
         model, step = opened.model_at(None)
         text = texts[0] if texts else initial_probe(path, about.sample, about.settings)
-        probe = language_probe.Probe.of(text, about.vocabulary, model)
+        probe = language_probe.ProbeText.of(text, about.vocabulary, model)
         if probe.cut:
             block = about.settings.block
             sentence = (

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from visualizer.cli.options import option_name, option_value
-from visualizer.console import close_standard_output, print_message
+from visualizer.console import discard_standard_output, print_message
 from visualizer.errors import InputError, system_error_reason
 from visualizer.export.formats import FormatKind, depends_on_view, format_of
 from visualizer.export.offscreen_qt_application import describe_missing_characters, offscreen_qt
@@ -183,7 +183,7 @@ def _write_to_standard_output(
             shutil.copyfileobj(buffer, sys.stdout.buffer)
             sys.stdout.flush()
         except OSError as error:
-            close_standard_output()
+            discard_standard_output()
             sentence = f"Cannot write to standard output: {system_error_reason(error)}."
             raise InputError("export", sentence) from error
 

@@ -32,7 +32,7 @@ class CellInfo(Struct, frozen=True, eq=False):
     @property
     def layer(self) -> int:
         """Index of its layer in the run."""
-        return self.run.trace.at("layer", self.leading)
+        return self.run.trace.axis_position("layer", self.leading)
 
     @property
     def value(self) -> float:
@@ -63,5 +63,5 @@ class CellInfo(Struct, frozen=True, eq=False):
     @property
     def is_padding(self) -> bool:
         lengths = self.run.trace.spec.lengths
-        text = self.run.trace.at("text", self.leading)
+        text = self.run.trace.axis_position("text", self.leading)
         return bool(lengths) and self.place["key"] >= lengths[text]

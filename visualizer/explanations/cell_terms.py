@@ -149,7 +149,7 @@ class ExplainedCell(Struct, frozen=True, eq=False):
     @property
     def layer(self) -> int:
         """Index of its layer in the run."""
-        return self.trace.at("layer", self.leading)
+        return self.trace.axis_position("layer", self.leading)
 
     def read_layer_factor(self, layer: int, name: str, *place: int | None) -> Factor:
         """Read a factor from another layer's stage at an index into its named dims."""

@@ -89,7 +89,7 @@ class StepContext(Struct, frozen=True, eq=False):
     @property
     def layer(self) -> int:
         """Index of its layer in the run."""
-        return self.run.trace.at("layer", self.leading)
+        return self.run.trace.axis_position("layer", self.leading)
 
     @property
     def spec(self) -> AttentionSpec:
@@ -153,7 +153,9 @@ class StepContext(Struct, frozen=True, eq=False):
     def queries(self) -> int:
         """Number of queries without padding."""
         lengths = self.spec.lengths
-        return lengths[self.run.trace.at("text", self.leading)] if lengths else self.tokens
+        return (
+            lengths[self.run.trace.axis_position("text", self.leading)] if lengths else self.tokens
+        )
 
     @property
     def is_padded(self) -> bool:

@@ -112,7 +112,7 @@ def _print_unless_font_message(kind: QtMsgType, context: QMessageLogContext, mes
 def _qt_message_handler(
     handle_message: Callable[[QtMsgType, QMessageLogContext, str], None],
 ) -> Iterator[None]:
-    """Context that installs a Qt message handler."""
+    """Install a Qt message handler within a context."""
     from PySide6.QtCore import qInstallMessageHandler
 
     previous = qInstallMessageHandler(handle_message)

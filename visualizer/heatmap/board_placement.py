@@ -79,12 +79,12 @@ class LargePanelArrangement(Struct, frozen=True):
 
 def place_around_large(board: Board, measures: BoardMeasures) -> PlacedPanels | None:
     """Place the panels of one head around a large one; None if they do not fit."""
-    placement = LargePanelPlacement(board, measures)
+    placement = LargePanelArranger(board, measures)
     found = placement.best()
     return placement.place_panels(found) if found else None
 
 
-class LargePanelPlacement:
+class LargePanelArranger:
     """Finds the largest panel size that leaves room for all others."""
 
     def __init__(self, board: Board, measures: BoardMeasures) -> None:

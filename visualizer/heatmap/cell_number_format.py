@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from visualizer.heatmap.board import Heatmap
 
 MAX_DECIMALS = 4
-"""The precision that the book prints; exponents are used only at this precision."""
+"""Maximum number of decimals, as in the book; exponents are used only at this precision."""
 SMALLEST_PX, MAX_FONT_PX = 9, 18
 """Font sizes at the default text size."""
 NUMBER_MARGIN_PX = 2

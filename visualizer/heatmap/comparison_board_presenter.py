@@ -100,7 +100,7 @@ class HeadPanelSource(PanelSource):
         return np.asarray(np.maximum(super()._row_maxima(), self.tensor.row_ends(self.other)))
 
 
-class SamplePanelSource(PanelSource):
+class DropoutSamplePanelSource(PanelSource):
     """Builds the panels of weights before dropout, or of one dropout sample."""
 
     def __init__(
@@ -117,7 +117,7 @@ class SamplePanelSource(PanelSource):
         return None  # no room with four panels per row
 
 
-class SampleMeanPanelSource(SamplePanelSource):
+class SampleMeanPanelSource(DropoutSamplePanelSource):
     """Builds the panels of the mean of dropout samples."""
 
     part = ComparedSide.MEAN
@@ -310,8 +310,13 @@ def _sample_columns(
     heads = resolved.drawn_heads
     count = format_count(drawable_samples(resolved.run, comparison.count), "sample")
     mean, change = f"Mean of {count}", "Mean − weights"
-    yield [SamplePanelSource(resolved, weights, head, comparison, "Weights") for head in heads]
-    yield [SamplePanelSource(resolved, dropped, head, comparison, "One sample") for head in heads]
+    yield [
+        DropoutSamplePanelSource(resolved, weights, head, comparison, "Weights") for head in heads
+    ]
+    yield [
+        DropoutSamplePanelSource(resolved, dropped, head, comparison, "One sample")
+        for head in heads
+    ]
     yield [SampleMeanPanelSource(resolved, dropped, head, comparison, mean) for head in heads]
     yield [ChangePanelSource(resolved, dropped, (head, None), comparison, change) for head in heads]
 

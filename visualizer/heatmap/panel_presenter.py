@@ -173,7 +173,7 @@ class PanelSource:
     @property
     def text(self) -> int:
         """The index of its text."""
-        return self.trace.at("text", self.leading)
+        return self.trace.axis_position("text", self.leading)
 
     def _hatching_mask(self) -> MaskingSpec | None:
         name = self.stage.name

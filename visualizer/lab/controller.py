@@ -11,7 +11,7 @@ from PySide6.QtCore import QObject, Signal
 
 from visualizer.errors import InputError
 from visualizer.lab.runs.store import choose_run_folder, initial_probe
-from visualizer.lab.screen_presenter import LabScreen, LabView, present_lab
+from visualizer.lab.screen_presenter import LabScreen, LabViewState, present_lab
 from visualizer.lab.settings.definitions import SETTINGS_OF_OPEN_RUN, replace_setting
 from visualizer.lab.training import detached_controller, run_state
 from visualizer.lab.training.process_controller import ProcessEnd, TrainingProcess
@@ -56,7 +56,7 @@ class LabStateController(QObject):
         self.home = user_data_folder() / RUNS
         self.draft = TrainingSettings()
         self.run: RunState | None = None
-        self.view = LabView()
+        self.view = LabViewState()
         self.suggested_probe = ""
         """Probe offered when the run was opened."""
         self.typed_probes: dict[Path, str] = {}
@@ -143,7 +143,7 @@ class LabStateController(QObject):
         self.change_view(step=step)
 
     def change_view(self, **values: Any) -> None:
-        """Change fields of the `LabView`."""
+        """Change fields of the `LabViewState`."""
         self.view = replace(self.view, **values)
         self.changed.emit()
 
@@ -244,7 +244,7 @@ class LabStateController(QObject):
         self._background_watcher.stop()
         self.training = self.run = None
         self._pending_messages, self._replies = [], {}
-        self.refused, self.view, self._is_starting = None, LabView(), False
+        self.refused, self.view, self._is_starting = None, LabViewState(), False
         if training:
             training.stopped_run = run.folder if run and not continues else None
             training.end()

@@ -176,7 +176,7 @@ def format_duration(seconds: float) -> str:
     return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
 
 
-class LabView(Struct, frozen=True):
+class LabViewState(Struct, frozen=True):
     """The view of the lab.
 
     Parameters

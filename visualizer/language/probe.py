@@ -30,7 +30,7 @@ MAX_MATRIX_BYTES = 256 * 2**20
 """Maximum size of the weights and scores of a text, in bytes."""
 
 
-class Probe(Struct, frozen=True, eq=False):
+class ProbeText(Struct, frozen=True, eq=False):
     """A text as the input of a model.
 
     Parameters
@@ -46,7 +46,7 @@ class Probe(Struct, frozen=True, eq=False):
     cut: int
 
     @classmethod
-    def of(cls, text: str, vocabulary: Vocabulary, model: LanguageModel) -> Probe:
+    def of(cls, text: str, vocabulary: Vocabulary, model: LanguageModel) -> ProbeText:
         """Return a probe with the end of a text, at most one block.
 
         Raises
@@ -64,7 +64,7 @@ class Probe(Struct, frozen=True, eq=False):
 
 
 @torch.no_grad()
-def run_probe(model: LanguageModel, probe: Probe) -> dict[str, np.ndarray]:
+def run_probe(model: LanguageModel, probe: ProbeText) -> dict[str, np.ndarray]:
     """Run a model on a text.
 
     Returns
@@ -95,7 +95,7 @@ def run_probe(model: LanguageModel, probe: Probe) -> dict[str, np.ndarray]:
 
 @torch.no_grad()
 def layer_attention_inputs(
-    model: LanguageModel, probe: Probe, number: int
+    model: LanguageModel, probe: ProbeText, number: int
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Return what is needed to recompute a layer's attention: its spec, input and weights.
 
@@ -139,7 +139,7 @@ def layer_message(
     identity : str
         Identifies the answer.
     """
-    probe = Probe.of(text, vocabulary, model)
+    probe = ProbeText.of(text, vocabulary, model)
     spec, arrays = layer_attention_inputs(model, probe, number)
     values = {"id": identity, "step": step, "tokens": probe.tokens, "spec": spec, "layer": number}
     return Message("layer", values, arrays)

@@ -19,7 +19,7 @@ from visualizer.language.checkpoints import read_checkpoint_weights, read_weight
 from visualizer.language.language_models import MixingLayer, build_model
 from visualizer.language.loss_log import LossLog, loss_curves
 from visualizer.language.memory_estimate import CHECKPOINT_COPIES, check_model_memory
-from visualizer.language.probe import Probe
+from visualizer.language.probe import ProbeText
 from visualizer.language.sampling import sample_with_seed, sampling_probabilities
 from visualizer.language.tokenizers import tokenize
 
@@ -131,7 +131,7 @@ def iterate_tokens(
         model's training diverged; with the field of an invalid sampling setting.
     """
     model.eval()
-    for token in _iterate_ids(model, Probe.of(prompt, vocabulary, model).ids, sampling, seed):
+    for token in _iterate_ids(model, ProbeText.of(prompt, vocabulary, model).ids, sampling, seed):
         yield vocabulary.tokens[token]
 
 

@@ -189,7 +189,7 @@ class TrainingServer:
     def _handle_read(self, values: Mapping[str, Any]) -> None:
         opened = self._require_run()
         model, step = opened.model_at(values.get("step"))
-        probe = language_probe.Probe.of(values["text"], opened.about.vocabulary, model)
+        probe = language_probe.ProbeText.of(values["text"], opened.about.vocabulary, model)
         arrays = language_probe.run_probe(model, probe)
         sizes = arrays[Role.WEIGHTS].shape[:2] if Role.WEIGHTS in arrays else (0, 0)
         answer = {"id": values["id"], "step": step, "tokens": probe.tokens, "cut": probe.cut}

@@ -371,7 +371,7 @@ def record_attention(
     holds_weights : bool
         Whether weights are stored, not recomputed when they are read. To recompute them, the model
         must stay as it is: in evaluation mode, with its weights in memory.
-    ranks : ModelRanks
+    ranks : ModelProcessGroup
         The processes across which the model is split: a call contains the heads of this process,
         while edits and cuts use the head numbers of the whole model.
 

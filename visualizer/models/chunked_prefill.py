@@ -66,7 +66,7 @@ def read_in_chunks(
         Number of attention calls per chunk.
     chunk : int
         Tokens per chunk; 0 for the default.
-    ranks : ModelRanks
+    ranks : ModelProcessGroup
         The processes across which the model is split.
 
     Raises

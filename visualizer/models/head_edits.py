@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from visualizer.models.attention_recorder import ContextEdit
     from visualizer.models.editable_heads import Cuts, Edits
-    from visualizer.models.image_reading import PreparedImage
+    from visualizer.models.image_preparation import PreparedImage
     from visualizer.models.model_source import HeadEdit, LayerAndHead
     from visualizer.models.opened_model import OpenedModel, UneditedReading
     from visualizer.progress import Progress

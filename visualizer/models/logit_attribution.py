@@ -18,8 +18,8 @@ from torch import nn
 from visualizer.attention.cached_tensor import float64_on_cpu
 from visualizer.attention.model_reading import LogitParts
 from visualizer.errors import InputError
-from visualizer.models.layer_numbers import are_close
 from visualizer.models.layer_recorder import first_input, first_output, layer_path
+from visualizer.models.layer_values import are_close
 from visualizer.models.model_ranks import Parallelism
 from visualizer.models.recorded_layer import recognized_norm
 from visualizer.progress import no_progress

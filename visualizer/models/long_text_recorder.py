@@ -243,7 +243,7 @@ def record_long_text(
         Number of attention calls per forward pass, used to report progress; 0 to report none.
     keeps : bool
         Whether calls are stored, not only edited.
-    ranks : ModelRanks
+    ranks : ModelProcessGroup
         The processes across which the model is split. The recorded heads are those of this process,
         and an error on one process is raised after all have run the model.
 

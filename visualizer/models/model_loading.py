@@ -82,7 +82,7 @@ class LoadedModel(NamedTuple):
         None if the folder has no tokenizer.
     device : Device
         Device that the model runs on.
-    ranks : ModelRanks
+    ranks : ModelProcessGroup
         The processes that the model is split over.
     on_disk : DiskLayers or None
         The layers, if their weights are loaded from disk whenever they are needed.

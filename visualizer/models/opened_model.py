@@ -19,7 +19,7 @@ from visualizer.attention.spec import Device, Dtype
 from visualizer.errors import InputError
 from visualizer.models.editable_heads import EditableHeads
 from visualizer.models.forward import forward_of
-from visualizer.models.image_reading import PreparedImage, prepare_image
+from visualizer.models.image_preparation import PreparedImage, prepare_image
 from visualizer.models.long_text_reading import LongTextReader
 from visualizer.models.model_loading import load_image_processor, load_model
 from visualizer.models.model_ranks import Parallelism

@@ -20,7 +20,8 @@ from visualizer.attention.layer_operations import (
 )
 from visualizer.attention.layer_stages import StageStep
 from visualizer.attention.roles import Role
-from visualizer.models.layer_numbers import (
+from visualizer.models.layer_recorder import layer_path
+from visualizer.models.layer_values import (
     VALUE_TOLERANCE,
     LayerPass,
     RoutedExperts,
@@ -32,7 +33,6 @@ from visualizer.models.layer_numbers import (
     results_of_input,
     vectors,
 )
-from visualizer.models.layer_recorder import layer_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -18,14 +18,13 @@ from visualizer.attention.roles import Role
 from visualizer.attention.spec import Device
 from visualizer.attention.trace import Trace
 from visualizer.format import format_size
-from visualizer.models.layer_inference import (
+from visualizer.models.layer_detection import (
     KnownLayers,
     collect_layer_values,
     infer_layers,
     infer_text_layers,
     infer_text_steps,
 )
-from visualizer.models.layer_numbers import LayerPass, vectors
 from visualizer.models.layer_recorder import (
     EMPTY_MODULE_PASSES,
     LayerInput,
@@ -33,6 +32,7 @@ from visualizer.models.layer_recorder import (
     record_layer_inputs,
     record_layers,
 )
+from visualizer.models.layer_values import LayerPass, vectors
 from visualizer.models.recognition_errors import StepMismatchError, infer_or_none
 from visualizer.models.recorded_runs import LayerRun, group_calls
 from visualizer.models.text_model import PIXELS_ARGUMENT
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from visualizer.models.attention_recorder import AttentionCall, ContextEdit
     from visualizer.models.editable_heads import Edits
     from visualizer.models.forward import Forward
-    from visualizer.models.layer_inference import LayerStages
+    from visualizer.models.layer_detection import LayerStages
     from visualizer.models.model_source import LayerAndHead
     from visualizer.models.recorded_runs import LayerGroup, PartsToKeep
     from visualizer.models.text_model import TextModel

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.run import Run
     from visualizer.attention.spec import Device
-    from visualizer.models.image_reading import PreparedImage
+    from visualizer.models.image_preparation import PreparedImage
     from visualizer.models.model_client.remote_model import RemoteTokenReader
     from visualizer.models.model_source import LayerAndHead
     from visualizer.models.recorded_runs import LayerRun, PartsToKeep

@@ -259,7 +259,7 @@ def detect_typed_text(old: str, new: str) -> tuple[bool, str]:
     return is_one_more_or_less, new[start:end]
 
 
-def truncate_to_tokens(document: Document, count: int) -> str:
+def truncate_text_to_tokens(document: Document, count: int) -> str:
     """Return the start of a document's text with `count` tokens, separately for each line."""
     is_one = document.lines is LineSplit.TOGETHER
     parts = [document.text] if is_one else document.text.splitlines()

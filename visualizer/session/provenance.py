@@ -64,7 +64,7 @@ def describe_view_provenance(resolved: ResolvedView) -> str:
     if not has_layers or (resolved.is_spread and "layer" in trace.axes):
         return describe_provenance(resolved.run)
     return describe_provenance(
-        resolved.run, resolved.layer_numbers[trace.at("layer", resolved.leading)]
+        resolved.run, resolved.layer_numbers[trace.axis_position("layer", resolved.leading)]
     )
 
 

@@ -182,7 +182,7 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
 
     def side_labels(self, leading: LeadingIndex) -> AxisLabels:
         """Return the labels of a text's queries and keys, reusing the object of an earlier view."""
-        text = self.run.trace.at("text", leading)
+        text = self.run.trace.axis_position("text", leading)
         if text not in self._side_labels:
             words = self.run.labels(leading), self.run.labels(leading, "key")
             self._side_labels[text] = AxisLabels(*map(visible_tokens, words))

@@ -337,7 +337,7 @@ class Workspace(QObject):
 
     @property
     def is_screen_outdated(self) -> bool:
-        """Whether the document has changed since the screen was made.
+        """Whether the document has changed since the screen was built.
 
         `changed` follows within `PROGRESS_DELAY_MS`. Until then, no control may be set from the
         screen, because that would overwrite what the user has just entered.

@@ -319,10 +319,10 @@ class PaneDocks(QObject):
     def _place_pane(self, pane: Pane, widget: QWidget) -> None:
         self.by_id[pane.id].setWidget(widget)
         if not pane.is_made_at_once:
-            self._order_tabs(pane)
+            self._insert_into_tab_order(pane)
         self._finish(pane, widget)
 
-    def _order_tabs(self, new: Pane) -> None:
+    def _insert_into_tab_order(self, new: Pane) -> None:
         """Insert the controls of a new pane into the tab order, in the order of `PANES`.
 
         A floating pane is a window with its own tab order.

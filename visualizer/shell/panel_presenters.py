@@ -18,8 +18,8 @@ from visualizer.format import format_count
 from visualizer.heatmap import board_presenter
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS, BoardContents
 from visualizer.session.computation_caption import describe_computation
-from visualizer.session.head_retrieval import is_retrieval_read, read_retrieval
 from visualizer.session.provenance import describe_view_provenance
+from visualizer.session.retrieval_weights import is_retrieval_read, read_retrieval
 from visualizer.session.screen import LazyPanels, PanelId, Screen
 from visualizer.shell.pane_table import PANELS
 

@@ -55,7 +55,7 @@ class StartPageController(QObject):
         self._covered: Document | None = None
         self.page: StartPage | None = None
         """The page; None while it is closed."""
-        workspace.changed.connect(self._see_change)
+        workspace.changed.connect(self._leave_if_document_changed)
 
     def open(self) -> None:
         """Show the page."""
@@ -115,7 +115,7 @@ class StartPageController(QObject):
             if self._workspace.document != default_document().set("device", device):
                 self._document_controller.open_example(_book_document)
 
-    def _see_change(self) -> None:
+    def _leave_if_document_changed(self) -> None:
         """Close the page when another document or a lesson has been opened behind it."""
         is_other = self._workspace.document != self._covered
         if self.page and (is_other or self._workspace.wanted.lesson):

@@ -118,7 +118,7 @@ class ChoiceControl(SettingControl):
         self.emit_value(self.setting.choices[index][0])
 
 
-class TypedControl(SettingControl):
+class SpinBoxControl(SettingControl):
     """Base class of controls with a spin box."""
 
     box: QSpinBox | QDoubleSpinBox
@@ -137,7 +137,7 @@ class TypedControl(SettingControl):
         self.emit_value(round(value, 3), True)
 
 
-class CountControl(TypedControl):
+class CountControl(SpinBoxControl):
     """Slider and spin box for an integer."""
 
     def __init__(self, setting: Setting) -> None:
@@ -172,7 +172,7 @@ class DecimalSpinBox(QDoubleSpinBox):
         return f"{value:g}"
 
 
-class RateControl(TypedControl):
+class RateControl(SpinBoxControl):
     """Slider and spin box for a fraction; invalid values can be typed and are explained."""
 
     def __init__(self, setting: Setting) -> None:
@@ -196,7 +196,7 @@ class RateControl(TypedControl):
         self.emit_value(self.slider.sliderPosition() / STEPS_PER_UNIT, self.slider.isSliderDown())
 
 
-class NumberControl(TypedControl):
+class NumberControl(SpinBoxControl):
     """Spin box for a real number."""
 
     def __init__(self, setting: Setting) -> None:
@@ -223,7 +223,7 @@ class SwitchControl(SettingControl):
         self.emit_value(is_on)
 
 
-class SeedControl(TypedControl):
+class SeedControl(SpinBoxControl):
     """Spin box for a seed, with a button for the next one."""
 
     def __init__(self, setting: Setting) -> None:

@@ -508,8 +508,8 @@ def told(run: Run, step: Step, head: int = 0, text: int = 0) -> str:
 STAGES_OF_THE_BOOK = {
     "input": "Each of 6 tokens becomes a vector of 3 numbers; "
     "the largest number, 0.8900, is in column 3 of Your.",
-    "queries": "In head 1, each input vector times column 1 of W_query gives its query of 1 number; "
-    "the largest, −0.1353, is that of with.",
+    "queries": "In head 1, each input vector times column 1 of W_query gives its query of 1 "
+    "number; the largest, −0.1353, is that of with.",
     "keys": "In head 1, each input vector times column 1 of W_key gives its key of 1 number; "
     "the largest, −0.4744, is that of one.",
     "values": "In head 1, each input vector times column 1 of W_value gives its value of 1 number; "

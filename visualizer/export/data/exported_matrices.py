@@ -260,4 +260,4 @@ def _whole_matrices(resolved: ResolvedView, stage: Stage) -> Iterator[ExportMatr
 
 
 def _layer_number(resolved: ResolvedView, leading: LeadingIndex) -> int:
-    return resolved.layer_numbers[resolved.run.trace.at("layer", leading)]
+    return resolved.layer_numbers[resolved.run.trace.axis_position("layer", leading)]

@@ -185,7 +185,7 @@ class ExportDialog(QDialog):
     def _request_preview(self) -> None:
         """Request a preview; the previous one stays visible until it arrives."""
         self.film_player.stop()
-        self._previewer.ask(self.pane.preview_renderer(self.snapshot, self.settings))
+        self._previewer.request_preview(self.pane.preview_renderer(self.snapshot, self.settings))
 
     def _request_resized_preview(self) -> None:
         """Request a preview of a different size; a playing film continues."""
@@ -196,7 +196,7 @@ class ExportDialog(QDialog):
             self._request_preview()
 
     def _ask_for_frame(self, animation: AnimationFrames, frame: int) -> None:
-        self._previewer.ask(self.pane.frame_renderer(animation, frame))
+        self._previewer.request_preview(self.pane.frame_renderer(animation, frame))
 
     def show_preview(self, preview: ExportPreview) -> None:
         """Show a preview."""

@@ -186,7 +186,7 @@ class PreviewController(QObject):
         """Whether a preview is being rendered or has not been delivered yet."""
         return self._answered_count < self._request_count
 
-    def ask(self, make: Callable[[Progress], object]) -> None:
+    def request_preview(self, make: Callable[[Progress], object]) -> None:
         """Request a preview; cancels a running one if possible."""
         self.cancel_request()
         self._cancelled = threading.Event()

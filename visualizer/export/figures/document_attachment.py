@@ -89,7 +89,7 @@ def _shown_part(
     shown = resolve_figure_view(snapshot, figure_settings)
     if trace.count("layer") < 2 or shown.view.spread:  # several layers are shown side by side
         return None
-    layer = trace.at("layer", shown.leading)
+    layer = trace.axis_position("layer", shown.leading)
     document = snapshot.document.extract_layer(snapshot.run, layer)
     if document is None:
         return None

@@ -248,7 +248,7 @@ class ApngEncoder(FrameEncoder):
 
 ANIMATED, SEE_THROUGH = 0x02, 0x10
 METHOD, EFFORT = 1, 20
-"""Method 0–6 and effort 0–100: more takes several times as long for little less size."""
+"""Method (0–6) and effort (0–100); higher values take much longer for slightly smaller files."""
 
 
 class WebpEncoder(FrameEncoder):

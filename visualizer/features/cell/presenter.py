@@ -265,8 +265,8 @@ def _source_cell(facts: CellInfo, factor: Factor, at: int) -> Cell | None:
     if factor.name not in trace or factor.name == facts.cell.stage:
         return None
     source, count = factor.source(at), len(trace.axes)
-    layer = trace.at("layer", source[:count])
-    is_other = layer != trace.at("layer", facts.leading)
+    layer = trace.axis_position("layer", source[:count])
+    is_other = layer != trace.axis_position("layer", facts.leading)
     return Cell(factor.name, source[count:], layer=layer if is_other else None)
 
 

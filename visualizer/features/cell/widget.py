@@ -49,7 +49,7 @@ FACTOR_INDENT_PX = 12
 """Pixels before factors that are on a line below their name."""
 
 
-class TermLines(Struct, frozen=True):
+class TermLayout(Struct, frozen=True):
     """Terms with the widths of their columns in pixels.
 
     Parameters
@@ -105,7 +105,7 @@ class TermLines(Struct, frozen=True):
         return "".join(f"\t{each}" for each in (*columns, _marked_html(term.value, term, theme)))
 
 
-def measure_terms(terms: Sequence[TermLine], font: QFont) -> TermLines:
+def measure_terms(terms: Sequence[TermLine], font: QFont) -> TermLayout:
     """Measure the columns of terms; the chosen term is bold, except its factors."""
     bold_font = QFont(font)
     bold_font.setBold(True)
@@ -116,7 +116,7 @@ def measure_terms(terms: Sequence[TermLine], font: QFont) -> TermLines:
         return max((int(width) + 1 for width in widths if width), default=0)
 
     count = max((len(term.pieces) for term in terms), default=0)
-    return TermLines(
+    return TermLayout(
         terms,
         names=widest([(term.name, term.is_chosen) for term in terms]),
         factors=tuple(

@@ -166,7 +166,7 @@ def present_code(resolved: ResolvedView) -> CodePanel:
     """Present the code; the highlighted line computes the current stage, else the cell's stage."""
     model, reading, dialect = resolved.document.model, resolved.run.reading, resolved.view.dialect
     if model and reading:
-        layer = reading.layers[resolved.run.trace.at("layer", resolved.leading)]
+        layer = reading.layers[resolved.run.trace.axis_position("layer", resolved.leading)]
         head = resolved.heads[0] if len(resolved.heads) == 1 else resolved.caption_head
         lines = model_script_lines(model, reading, resolved.document.text, layer, head)
         return CodePanel("In code", dialect, tuple(map(CodePanelLine, lines)))

@@ -18,7 +18,6 @@ from visualizer.attention.model_reading import (
 )
 from visualizer.attention.roles import Role
 from visualizer.format import format_short
-from visualizer.session.head_retrieval import known_retrieval
 from visualizer.session.model_panes import (
     HIDDEN_MESSAGE,
     SCORES_ONLY_MESSAGE,
@@ -26,6 +25,7 @@ from visualizer.session.model_panes import (
     measurement_offer,
 )
 from visualizer.session.pane import PanelPresenter, prefetch_only
+from visualizer.session.retrieval_weights import known_retrieval
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ def present_scatter(
         return HeadScatterPanel(message=offer.says, offer=offer)
     model_answers = _known_answers(resolved)
     measures = run.trace.measured(Role.WEIGHTS, run.compared_texts)
-    layer = run.trace.at("layer", resolved.leading)
+    layer = run.trace.axis_position("layer", resolved.leading)
     shown = frozenset((layer, head) for head in resolved.heads)
     map_name = resolved.view.colouring.sequential
     retrieval = known_retrieval(resolved)
@@ -232,7 +232,7 @@ def _build_axis(
     if measure is RETRIEVAL and retrieval:
         return ScatterAxis(measure, retrieval.values, retrieval.chance[0])
     values: np.ndarray = getattr(trace.measured(Role.WEIGHTS, texts), measure.name)
-    text = trace.at("text", resolved.leading)
+    text = trace.axis_position("text", resolved.leading)
     values = values[tuple(text if axis == "text" else slice(None) for axis in trace.axes)]
     uniform = trace.measured_uniform(Role.WEIGHTS, resolved.leading, texts)
     return ScatterAxis(

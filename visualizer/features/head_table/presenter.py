@@ -13,13 +13,13 @@ from msgspec.structs import replace
 
 from visualizer.attention.roles import Role
 from visualizer.format import format_number, format_share
-from visualizer.session.head_retrieval import RetrievalWeights, known_retrieval
 from visualizer.session.model_panes import (
     SCORES_ONLY_MESSAGE,
     MeasurementOffer,
     measurement_offer,
 )
 from visualizer.session.pane import PanelPresenter, prefetch_only
+from visualizer.session.retrieval_weights import RetrievalWeights, known_retrieval
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
@@ -306,7 +306,7 @@ def _all_layers_leading(run: Run, leading: LeadingIndex) -> tuple[LeadingIndex, 
     """Return the leading index of each layer, for the text that is shown."""
     if "layer" not in run.trace.axes:
         return (leading,)
-    text = run.trace.at("text", leading)
+    text = run.trace.axis_position("text", leading)
     layers = range(run.trace.count("layer"))
     return tuple(run.trace.leading_index(layer=layer, text=text) for layer in layers)
 
@@ -372,7 +372,9 @@ def _mean_value(values: ColumnValues) -> float | None:
 def _describe_scope(run: Run, queries: list[np.ndarray], leading: LeadingIndex) -> str:
     """Describe what the numbers are averaged over, and which queries are excluded."""
     spec = run.trace.spec
-    tokens = spec.lengths[run.trace.at("text", leading)] if spec.lengths else run.trace.tokens
+    tokens = (
+        spec.lengths[run.trace.axis_position("text", leading)] if spec.lengths else run.trace.tokens
+    )
     qualifier = run.trace.weights_qualifier(run.trace.attention)
     weights = " ".join(filter(None, ("weights", qualifier)))
     counted = int(min(counts.min() for counts in queries))

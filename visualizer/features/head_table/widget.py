@@ -369,7 +369,7 @@ class HeadTableView(QTableView):
         elif event.key() in {Qt.Key.Key_Return, Qt.Key.Key_Enter}:
             self._open_head(self.currentIndex())
         elif event.key() == Qt.Key.Key_Space:
-            self._sort_by_current()
+            self._sort_by_current_column()
         else:
             super().keyPressEvent(event)
 
@@ -378,7 +378,7 @@ class HeadTableView(QTableView):
         if row and row.head is not None:
             self.headActivated.emit(row.layer, row.head)
 
-    def _sort_by_current(self) -> None:
+    def _sort_by_current_column(self) -> None:
         """Sort by the current column, or reverse the order if it is sorted already."""
         header, column = self.horizontalHeader(), max(0, self.currentIndex().column())
         falls = header.sortIndicatorOrder() is Qt.SortOrder.DescendingOrder

@@ -155,14 +155,14 @@ LAYERS_PANEL: PanelId[LayerOverviewPanel] = PanelId(PANE_TITLE)
 
 def prefetch_key(resolved: ResolvedView) -> tuple[int, HeadOrder]:
     """Return a key of the data that the overview needs from large tensors."""
-    return resolved.run.trace.at("text", resolved.leading), resolved.view.head_order
+    return resolved.run.trace.axis_position("text", resolved.leading), resolved.view.head_order
 
 
 def prefetch(resolved: ResolvedView) -> None:
     """Pool and measure the weights before `present_layers`; called on the worker."""
     run = resolved.run
     if Role.WEIGHTS in run.trace:
-        text = run.trace.at("text", resolved.leading)
+        text = run.trace.axis_position("text", resolved.leading)
         weights = _pool_weights(run, text)
         if _can_measure_heads(run):
             _measure_heads(run, resolved.leading)
@@ -179,7 +179,7 @@ def present_layers(
         return LayerOverviewPanel(message=HIDDEN_MESSAGE)
     if Role.WEIGHTS not in run.trace:
         return LayerOverviewPanel(message=SCORES_ONLY_MESSAGE)
-    text = run.trace.at("text", resolved.leading)
+    text = run.trace.axis_position("text", resolved.leading)
     panel = _present_weights(resolved)
     weights = panel.weights
     assert weights is not None
@@ -206,7 +206,7 @@ def present_layers(
 def _present_weights(resolved: ResolvedView) -> LayerOverviewPanel:
     """Present the weights of the heads without their measures and order."""
     run, view, trace = resolved.run, resolved.view, resolved.run.trace
-    text = trace.at("text", resolved.leading)
+    text = trace.axis_position("text", resolved.leading)
     weights, numbers = _pool_weights(run, text), resolved.layer_numbers
     heads = weights.shape[1]
     edits = {
@@ -214,7 +214,7 @@ def _present_weights(resolved: ResolvedView) -> LayerOverviewPanel:
         for (at, head), words in _describe_edits(run, resolved.model_of_run).items()
         if at in numbers and head < heads
     }
-    layer = trace.at("layer", resolved.leading)
+    layer = trace.axis_position("layer", resolved.leading)
     return LayerOverviewPanel(
         weights,
         layers=numbers,

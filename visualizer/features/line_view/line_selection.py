@@ -262,7 +262,7 @@ def has_line(weights: np.ndarray, request: LineRequest) -> np.ndarray:
 
 def _allowed_in_run(run: Run, request: LineRequest) -> np.ndarray:
     queries, keys = run.trace.sides
-    text = run.trace.at("text", request.leading)
+    text = run.trace.axis_position("text", request.leading)
     return allowed_in_text(request.masking, queries, text, None if keys == queries else keys)
 
 

@@ -137,7 +137,7 @@ def read_more_weights(resolved: ResolvedView, is_over: Callable[[], bool]) -> No
     run, wanted = resolved.run, queries_to_read(resolved)
     request, trace = wanted.request, run.trace
     tensor, rows = line_tensor(run, request), np.array(wanted.queries)
-    text = trace.at("text", request.leading)
+    text = trace.axis_position("text", request.leading)
     allowed = allowed_cells(request.masking, trace.sides, text, rows)  # query key
     pairs = int(np.count_nonzero(allowed))
     cached = _CACHE.setdefault(tensor, {})

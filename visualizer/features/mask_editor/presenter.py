@@ -163,7 +163,7 @@ def _present_cuts(
     if reading is None or not reading.are_heads_switchable or not run.has_same_keys:
         return None
     tokens = trace.tokens
-    layer = reading.layers[trace.at("layer", resolved.leading)]
+    layer = reading.layers[trace.axis_position("layer", resolved.leading)]
     if not is_same_text(resolved.document, resolved.computed):
         return MaskEditPanel(state, tokens, None, (), frozenset(), {}, layer)
     if tokens > MAX_MASK_TOKENS:  # not even a temporary matrix is built
@@ -243,7 +243,7 @@ def _pending_cells(
     now = np.zeros(panel.values.shape, dtype=bool)
     if is_hatched(spec, panel.stage):
         masking = MaskingSpec.of(spec, panel.stage)
-        text = trace.at("text", panel.leading)
+        text = trace.axis_position("text", panel.leading)
         now = masked_cells(masking, (tokens, tokens), text, _extent_of(panel))
     return _changed_cells(panel, now)
 

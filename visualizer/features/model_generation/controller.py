@@ -146,7 +146,7 @@ class ModelGenerationController(GenerationController):
         pinned = resolved.pinned
         is_pinned = len(resolved.heads) > 1 and pinned and pinned.head is not None
         head = pinned.head if is_pinned and pinned else resolved.heads[0]
-        layer = reading.layers[resolved.run.trace.at("layer", resolved.leading)]
+        layer = reading.layers[resolved.run.trace.axis_position("layer", resolved.leading)]
         return (layer, cast("int", head))
 
     def _on_workspace_changed(self) -> None:

@@ -222,7 +222,7 @@ def _common_edit(
 
 
 def _editable_heads(resolved: ResolvedView, layers: tuple[int, ...]) -> tuple[LayerAndHead, ...]:
-    layer = layers[resolved.run.trace.at("layer", resolved.leading)]
+    layer = layers[resolved.run.trace.axis_position("layer", resolved.leading)]
     pinned = resolved.pinned
     if len(resolved.heads) > 1 and pinned and pinned.head is not None:
         return ((layer, pinned.head),)

@@ -13,7 +13,7 @@ from visualizer.attention.spec import Device, DropoutMode
 from visualizer.documents.open_document import permitted_start, text_length_problem
 from visualizer.errors import FIRST_CHARACTERS, InputError
 from visualizer.features.setup.presenter import SETUP_PANEL
-from visualizer.session.document import truncate_to_tokens
+from visualizer.session.document import truncate_text_to_tokens
 from visualizer.session.provenance import describe_provenance
 from visualizer.widgets.app_settings import save_device
 
@@ -67,7 +67,7 @@ class SetupController(QObject):
         if kind == FIRST_CHARACTERS:
             return str(value)
         document, tokens = self._workspace.document, int(str(value))
-        return truncate_to_tokens(document, tokens)
+        return truncate_text_to_tokens(document, tokens)
 
     def replace_text(self, text: str) -> None:
         """Replace the text by a dropped one."""

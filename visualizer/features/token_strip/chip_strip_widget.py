@@ -134,7 +134,7 @@ TOKENS_PER_LAYOUT_PART = 4096
 LINE_END, SPACES = "⏎", ("␣", " ")
 
 MAX_RANKED_TOKENS = 20
-"""Number of largest weights that the command for the next largest weight cycles through."""
+"""Number of tokens that `go_to_largest` cycles through, largest weight first."""
 MAX_ANNOUNCED_TOKENS = 100
 """Maximum number of selected tokens that screen readers announce."""
 

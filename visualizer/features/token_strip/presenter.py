@@ -157,7 +157,9 @@ def present_tokens(resolved: ResolvedView, cursor: CellCursor) -> TokenPanel:
     query = _token_query(resolved, cursor, cell)
     is_query, are_apart, labels = query.are_queries, not run.has_same_keys, query.labels
     lengths = run.trace.spec.lengths
-    padding = len(labels) - lengths[run.trace.at("text", resolved.leading)] if lengths else 0
+    padding = (
+        len(labels) - lengths[run.trace.axis_position("text", resolved.leading)] if lengths else 0
+    )
     is_seen = _has_weights(query)
     weights = _present_weights(query) if is_seen else None
     note = f"{_describe_weights(query)}: computing…" if is_seen and weights is None else ""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from visualizer.lab.controller import LabStateController
-    from visualizer.lab.screen_presenter import LabView
+    from visualizer.lab.screen_presenter import LabViewState
     from visualizer.language.wire_format import Message
 
 REQUEST_PAUSE_MS = 150
@@ -34,11 +34,11 @@ class ProbeFailure(Struct, frozen=True):
         Whether the text is the cause, so that it cannot be processed at any step.
     """
 
-    view: LabView
+    view: LabViewState
     sentence: str
     is_text_error: bool
 
-    def applies_to(self, view: LabView) -> bool:
+    def applies_to(self, view: LabViewState) -> bool:
         return view.probe == self.view.probe and (self.is_text_error or view.step == self.view.step)
 
 
@@ -63,7 +63,7 @@ class ProbeController(QObject):
         self._is_own_run = False
         """Whether the run is in the list or was trained here, so that its folder may be written."""
         self._cache: OrderedDict[tuple[int, str], ProbeResult] = OrderedDict()
-        self._pending_view: LabView | None = None
+        self._pending_view: LabViewState | None = None
         """View of the pending request."""
         self._must_request = False
         self._rest_timer = QTimer(self, singleShot=True, interval=REQUEST_PAUSE_MS)
@@ -124,11 +124,11 @@ class ProbeController(QObject):
             return self._must_request or view.step is not None or view.probe != known
         return self._lab.run is not None and self._lab.run.is_open
 
-    def _request(self, view: LabView) -> None:
+    def _request(self, view: LabViewState) -> None:
         self._pending_view = view
         self._lab.ask("read", partial(self._on_answer, view), text=view.probe, step=view.step)
 
-    def _on_answer(self, requested_view: LabView, message: Message) -> None:
+    def _on_answer(self, requested_view: LabViewState, message: Message) -> None:
         if requested_view is not self._pending_view:
             return
         self._pending_view, self._must_request = None, False

@@ -212,7 +212,7 @@ class LegendKey(Struct, frozen=True):
     colour: int | None
 
 
-class LossGap(Struct, frozen=True):
+class NonFiniteLoss(Struct, frozen=True):
     """The first step at which a run's loss is not finite."""
 
     step: int
@@ -243,7 +243,7 @@ class LossPlot(Struct, frozen=True, eq=False):
     lines: tuple[LossLine, ...] = ()
     reference_losses: tuple[ReferenceLoss, ...] = ()
     keys: tuple[LegendKey, ...] = ()
-    loss_gaps: tuple[LossGap, ...] = ()
+    loss_gaps: tuple[NonFiniteLoss, ...] = ()
     x: PlotAxis = field(default_factory=lambda: PlotAxis(STEP, 0, 1))
     y: PlotAxis = field(default_factory=lambda: PlotAxis(LOSS, 0, 1))
     shown_step: int | None = None

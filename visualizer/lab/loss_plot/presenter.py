@@ -19,10 +19,10 @@ from visualizer.lab.loss_plot.model import (
     STEP,
     AxisScale,
     LegendKey,
-    LossGap,
     LossLine,
     LossLineRole,
     LossPlot,
+    NonFiniteLoss,
     PlotAxis,
     choose_ticks,
 )
@@ -126,12 +126,12 @@ def _legend_keys(
             yield LegendKey(f"{role}{suffix}", role, colour)
 
 
-def _find_non_finite_losses(curves: Sequence[LossCurve]) -> Iterator[LossGap]:
+def _find_non_finite_losses(curves: Sequence[LossCurve]) -> Iterator[NonFiniteLoss]:
     for curve in curves:
         is_number = np.isfinite(curve.losses.training)
         if not is_number.all():
             step = int(curve.losses.steps[np.argmin(is_number)])
-            yield LossGap(step, f"not a number at step {step:,}")
+            yield NonFiniteLoss(step, f"not a number at step {step:,}")
 
 
 MAX_STEP_TICKS, MAX_LOSS_TICKS = 6, 6

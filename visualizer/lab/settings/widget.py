@@ -29,7 +29,7 @@ from visualizer.widgets.setting_controls import (
     CONTROL_TYPES,
     SettingControl,
     SettingRow,
-    TypedControl,
+    SpinBoxControl,
 )
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ NUMBER_WIDTH_PX = 72
 ADAPTIVE_STEP = QAbstractSpinBox.StepType.AdaptiveDecimalStepType
 
 
-class WholeNumberControl(TypedControl):
+class WholeNumberControl(SpinBoxControl):
     """Input control for an integer."""
 
     def __init__(self, setting: Setting) -> None:
@@ -184,7 +184,7 @@ class ScientificSpinBox(QDoubleSpinBox):
         return f"{value:.8f}".rstrip("0").rstrip(".")
 
 
-class SmallNumberControl(TypedControl):
+class SmallNumberControl(SpinBoxControl):
     """Input control for a small number."""
 
     def __init__(self, setting: Setting) -> None:

@@ -55,7 +55,7 @@ from visualizer.models.model_protocol.run_message import (
     MAX_INLINE_BYTES,
     MAX_WHOLE_BYTES,
     MEASURES_PREFIX,
-    RunValues,
+    ReadAnswer,
     build_short_run,
 )
 from visualizer.models.model_protocol.run_validation import check_run
@@ -151,7 +151,7 @@ class RemoteModel:
         else:
             values, arrays = self._connection.job("/read", request, report_progress)
             heads = ()
-        run = self._build_run(decode_values(RunValues, values), arrays, made_of, heads)
+        run = self._build_run(decode_values(ReadAnswer, values), arrays, made_of, heads)
         if self.fingerprint != source.fingerprint:
             notice = FILES_CHANGED_ERROR.format(name=source.name)
             run = replace(run, notices=(*run.notices, notice))
@@ -159,7 +159,7 @@ class RemoteModel:
 
     def _build_run(
         self,
-        values: RunValues,
+        values: ReadAnswer,
         arrays: dict[str, np.ndarray],
         made_of: Hashable,
         heads: Sequence[Future[Answer]],

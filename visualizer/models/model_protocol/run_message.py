@@ -190,7 +190,7 @@ class HeadsOfProcess(Struct, frozen=True):
     heads: int
 
 
-class RunValues(Struct, frozen=True):
+class ReadAnswer(Struct, frozen=True):
     """Values of the answer to a request to read a text.
 
     Parameters

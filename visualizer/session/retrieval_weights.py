@@ -77,7 +77,7 @@ def marked_position(resolved: ResolvedView) -> MarkedPosition | None:
         keys = frozenset({place["key"]})
     if "query" not in place or not keys:
         return None
-    return MarkedPosition(trace.at("text", resolved.leading), place["query"], keys)
+    return MarkedPosition(trace.axis_position("text", resolved.leading), place["query"], keys)
 
 
 _KEPT: WeakKeyDictionary[Trace, OrderedDict[MarkedPosition, RetrievalWeights]] = WeakKeyDictionary()

@@ -16,7 +16,7 @@ from visualizer.features.head_scatter.presenter import RETRIEVAL as MEASURE
 from visualizer.features.head_scatter.presenter import present_scatter
 from visualizer.features.head_table.presenter import RETRIEVAL, present_heads
 from visualizer.session.cell_address import Cell
-from visualizer.session.head_retrieval import (
+from visualizer.session.retrieval_weights import (
     is_retrieval_read,
     known_retrieval,
     marked_position,

@@ -29,9 +29,10 @@ from visualizer.attention.layer_operations import (
 )
 from visualizer.attention.layer_stages import StageStep
 from visualizer.attention.roles import Role
-from visualizer.models.attention_inference import KEPT_SHARE_KEY, AttentionReader, rotation_angles
-from visualizer.models.feed_forward_inference import FeedForwardReader
-from visualizer.models.layer_numbers import (
+from visualizer.models.attention_detection import KEPT_SHARE_KEY, AttentionReader, rotation_angles
+from visualizer.models.feed_forward_detection import FeedForwardReader
+from visualizer.models.layer_recorder import layer_path
+from visualizer.models.layer_values import (
     LayerPass,
     RoutedExperts,
     StageReader,
@@ -41,7 +42,6 @@ from visualizer.models.layer_numbers import (
     sink_kept_share,
     vectors,
 )
-from visualizer.models.layer_recorder import layer_path
 from visualizer.models.recognition_errors import StepMismatchError
 from visualizer.models.recorded_layer import (
     ROTARY_KEY,

@@ -21,7 +21,7 @@ from visualizer.attention.layer_operations import (
 )
 from visualizer.attention.roles import Role
 from visualizer.attention.stage_computation import rotate_pairs
-from visualizer.models.layer_numbers import (
+from visualizer.models.layer_values import (
     are_close,
     are_equal,
     concatenated_heads,

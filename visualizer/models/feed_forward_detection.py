@@ -17,7 +17,7 @@ from visualizer.attention.layer_operations import (
     ScaledVector,
 )
 from visualizer.attention.roles import Role
-from visualizer.models.layer_numbers import (
+from visualizer.models.layer_values import (
     VALUE_TOLERANCE,
     RoutedExperts,
     are_equal,
