@@ -74,18 +74,18 @@ def test_decimals_are_those_asked_for(value: float) -> None:
 @pytest.mark.parametrize(
     ("value", "written"),
     [
-        (0, "0 %"),
-        (1, "100 %"),
-        (0.52, "52 %"),
-        (0.0996, "10.0 %"),
-        (0.05, "5.0 %"),
-        (0.001, "0.1 %"),
-        (0.0001, "less than 0.1 %"),
-        (0.994, "99 %"),
-        (0.9988, "99.9 %"),
-        (0.99996, "more than 99.9 %"),
-        (1 - 1e-7, "100 %"),
-        (1.0, "100 %"),
+        (0, "0%"),
+        (1, "100%"),
+        (0.52, "52%"),
+        (0.0996, "10.0%"),
+        (0.05, "5.0%"),
+        (0.001, "0.1%"),
+        (0.0001, "less than 0.1%"),
+        (0.994, "99%"),
+        (0.9988, "99.9%"),
+        (0.99996, "more than 99.9%"),
+        (1 - 1e-7, "100%"),
+        (1.0, "100%"),
     ],
 )
 def test_share(value: float, written: str) -> None:
@@ -101,7 +101,7 @@ def test_a_share_is_true(value: float) -> None:
         assert 0.999 < value < 1
     else:
         tolerance = 0.5001 if "." not in written else 0.05001
-        assert abs(float(written.removesuffix(" %")) - 100 * value) <= tolerance
+        assert abs(float(written.removesuffix("%")) - 100 * value) <= tolerance
 
 
 @pytest.mark.parametrize(

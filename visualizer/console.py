@@ -96,7 +96,7 @@ class ConsoleProgress:
         def report_file(done: int, of: int) -> None:
             if self._interruption:
                 raise self._interruption
-            self.report(f"{name}: {100 * done // of} %" if of else name, done, of, quarters)
+            self.report(f"{name}: {100 * done // of}%" if of else name, done, of, quarters)
 
         return report_file
 

@@ -29,20 +29,20 @@ def format_short(value: float) -> str:
 
 
 MAX_FORMATTED_PERCENT = 99.9999
-"""Percentage from which a share is shown as 100 %: the remainder is rounding error."""
+"""Percentage from which a share is shown as 100%: the remainder is rounding error."""
 
 
 def format_share(value: float) -> str:
-    """Format a share (0 to 1) as a percentage, with one decimal below 10 %.
+    """Format a share (0 to 1) as a percentage, with one decimal below 10%.
 
-    Shares below 1 are never shown as 100 %, except for rounding errors.
+    Shares below 1 are never shown as 100%, except for rounding errors.
     """
     percent = 100 * value
     if 99.5 <= percent < MAX_FORMATTED_PERCENT:
-        return f"{percent:.1f} %" if percent < 99.95 else "more than 99.9 %"
+        return f"{percent:.1f}%" if percent < 99.95 else "more than 99.9%"
     if percent == 0 or percent >= 10:
-        return f"{percent:.0f} %"
-    return f"{percent:.1f} %" if percent >= 0.1 else "less than 0.1 %"
+        return f"{percent:.0f}%"
+    return f"{percent:.1f}%" if percent >= 0.1 else "less than 0.1%"
 
 
 def format_size(count: float) -> str:

@@ -167,7 +167,7 @@ def enable_memory_return() -> None:
     glibc raises its threshold up to 32 MiB and then keeps blocks up to that size. Processing 768
     tokens with a model in Python took 1,100 MB in three of four processes, and 110 MB with a fixed
     threshold. All stages of 256 tokens of SmolLM2-135M took 318 MB with a threshold of 1 MiB, and
-    184 MB and 10 % less time with 256 KiB.
+    184 MB and 10% less time with 256 KiB.
     """
     if sys.platform == "linux":
         with suppress(AttributeError):  # other C libraries neither have nor need this setting

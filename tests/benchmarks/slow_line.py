@@ -62,7 +62,7 @@ def measure(repeats: int) -> int:
             firsts = [one["first"] for one in (told, *others)]
             gap, first = told["gap"] * 1000, median(firsts)
             missed += show(
-                f"{LAYERS} layers × {HEADS} heads behind 100 ms and 1 % of loss, {size:,} tokens",
+                f"{LAYERS} layers × {HEADS} heads behind 100 ms and 1% of loss, {size:,} tokens",
                 [
                     Line("connect → first picture, the median", f"{first:9.2f} s",
                          f"≤ {FIRST_S:g} s", first <= FIRST_S),

@@ -209,8 +209,8 @@ def test_a_terminal_has_one_line_that_is_written_anew(quiet: list[str], tmp_path
     if quiet:
         assert lines == []
         return
-    assert (lines[0], lines[-1]) == ("a.png: 0 %", "a.png written.")
-    shares = [int(line.removeprefix("a.png: ").removesuffix(" %")) for line in lines[:-1]]
+    assert (lines[0], lines[-1]) == ("a.png: 0%", "a.png written.")
+    shares = [int(line.removeprefix("a.png: ").removesuffix("%")) for line in lines[:-1]]
     assert shares == sorted(shares)
     assert len(shares) > 2
 
@@ -419,7 +419,7 @@ def test_how_far_it_is_has_a_line_a_quarter(capsys: pytest.CaptureFixture[str]) 
         for done in range(of):
             tell(done, of)
     assert capsys.readouterr().err.splitlines() == [
-        f"attention-visualizer: 100.gif: {share} %" for share in (25, 50, 75)
+        f"attention-visualizer: 100.gif: {share}%" for share in (25, 50, 75)
     ]
 
 

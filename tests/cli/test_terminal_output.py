@@ -42,7 +42,7 @@ def test_progress_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", terminal)
     progress = ConsoleProgress(is_quiet=False)
     progress.callback(NASTY)(1, 4)
-    assert terminal.getvalue() == f"\rattention-visualizer: {ESCAPED}: 25 %"
+    assert terminal.getvalue() == f"\rattention-visualizer: {ESCAPED}: 25%"
 
 
 @pytest.mark.parametrize(

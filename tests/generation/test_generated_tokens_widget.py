@@ -147,4 +147,4 @@ def test_what_is_far_down_is_scrolled_to(told: Told) -> None:
     told.click_chip(203)
     assert len(told.tree.path) == 200
     said = told.pane.strip.property(VALUE_PROPERTY)
-    assert said.endswith("sampled, probability 12 %")
+    assert said.endswith("sampled, probability 12%")

@@ -132,7 +132,7 @@ def test_a_token_in_words() -> None:
     words = [chip.description for chip in present_generation(tree).chips]
     assert words == [
         "“x”, prompt",
-        "“b”, sampled, probability 25 %, branch 2 of 2",
+        "“b”, sampled, probability 25%, branch 2 of 2",
     ]
     assert (
         present_generation(tree.step_back())

@@ -45,16 +45,16 @@ def test_what_is_left_out_is_said() -> None:
     logits = np.log(np.array([[0.6, 0.3, 0.1]]))
     panel = present_next_tokens("a", logits, ("x", " ", "\n"), Sampling(top_k=2))
     assert [bar.description for bar in panel.bars] == [
-        "“x”: 60 %, sampled with 67 %",
-        "“␣”: 30 %, sampled with 33 %",
-        "“⏎”: 10 %, excluded",
+        "“x”: 60%, sampled with 67%",
+        "“␣”: 30%, sampled with 33%",
+        "“⏎”: 10%, excluded",
     ]
     assert [bar.shares for bar in panel.bars] == [
-        "67 % (model 60 %)",
-        "33 % (model 30 %)",
-        "0 % (model 10 %)",
+        "67% (model 60%)",
+        "33% (model 30%)",
+        "0% (model 10%)",
     ]
-    assert panel.legend.endswith("Excluded: 1 token with 10 % of the probability.")
+    assert panel.legend.endswith("Excluded: 1 token with 10% of the probability.")
     assert panel.heading == "After “a”"
 
 
@@ -64,11 +64,11 @@ def test_what_is_left_out_is_counted_after_the_temperature() -> None:
     panel = present_next_tokens("a", logits, LETTERS[:3], Sampling(2, top_k=2))
     lost = 0.2 / (0.8 + 0.32**0.5 + 0.2)
     assert panel.legend.endswith(
-        f"Excluded: 1 token with {100 * lost:.0f} % of the probability at temperature 2."
+        f"Excluded: 1 token with {100 * lost:.0f}% of the probability at temperature 2."
     )
     always = present_next_tokens("a", logits, LETTERS[:3], Sampling(0))
     assert always.legend.endswith("At temperature 0, the most likely token is always selected.")
-    assert [bar.shares for bar in always.bars][:2] == ["100 % (model 64 %)", "0 % (model 32 %)"]
+    assert [bar.shares for bar in always.bars][:2] == ["100% (model 64%)", "0% (model 32%)"]
 
 
 def test_with_nothing_left_out_there_is_nothing_to_explain() -> None:
@@ -77,7 +77,7 @@ def test_with_nothing_left_out_there_is_nothing_to_explain() -> None:
     others = panel.bars[-1]
     assert others.token is None
     assert (others.expected, others.chosen) == pytest.approx((0.4, 0.4))
-    assert panel.bars[-1].description == "8 others: 40 %"
+    assert panel.bars[-1].description == "8 others: 40%"
     assert panel.end == 0.5
 
 

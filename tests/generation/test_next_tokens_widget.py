@@ -109,4 +109,4 @@ def test_what_is_filled_is_what_is_drawn_from(chosen: Chosen, theme: Theme) -> N
 
 
 def test_numbers_are_told_in_words(chosen: Chosen) -> None:
-    assert chosen.pane.bars.property(VALUE_PROPERTY).startswith("After “b”; “b”: 40 %; “c”: 25 %")
+    assert chosen.pane.bars.property(VALUE_PROPERTY).startswith("After “b”; “b”: 40%; “c”: 25%")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from visualizer.shell.window import MainWindow
 
 JOURNEY = Cell("weights", (0, 1, 0))
-SENTENCE = "journey (query 2) attends to Your (key 1) with weight 48 %."
+SENTENCE = "journey (query 2) attends to Your (key 1) with weight 48%."
 
 
 def pinned(window: MainWindow) -> Cell | None:
@@ -87,7 +87,7 @@ def test_a_click_keeps_a_cell(hand: Hand) -> None:
     assert (hand.said, hand.status) == (SENTENCE, SENTENCE)
     assert words(hand.window.panes["Cell"].heading).endswith("pinned")
     hand.hover(Cell("weights", (0, 0, 0)))
-    assert hand.said == "Your (query 1) attends to Your (key 1) with weight 100 %."
+    assert hand.said == "Your (query 1) attends to Your (key 1) with weight 100%."
     assert "pinned" not in words(hand.window.panes["Cell"].heading)
     hand.leave()
     assert hand.said == SENTENCE

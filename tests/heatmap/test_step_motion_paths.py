@@ -90,7 +90,9 @@ def test_all_that_is_read_goes_to_cells_that_read_it_and_nothing_else_moves(
     if grain is not StepSize.STAGE:
         for path in found:
             for cell in cells_of(path.target):
-                assert read_by(run, text, {cell}) & cells_of(path.source)
+                # A weight that a mask sets to 0 without a score reads nothing.
+                needed = read_by(run, text, {cell})
+                assert not needed or needed & cells_of(path.source)
 
 
 def of_head(found: tuple[MotionPath, ...], stage: str) -> list[tuple[range, range, range, range]]:

@@ -52,9 +52,9 @@ def test_what_draws_itself_says_what_it_shows(show: Show) -> None:
     }
     assert found == {
         attention.board: (
-            Role.Chart, "weight 100 % from query “t” (1) to “t” (1), layer 1, head 1",
+            Role.Chart, "weight 100% from query “t” (1) to “t” (1), layer 1, head 1",
         ),
         scrub.track: (Role.Slider, "Step 10 of 100: training loss 2.000"),
-        bars: (Role.List, "After “a”; “x”: 50 %; “y”: 50 %"),
-        tree.strip: (Role.List, "ab. “b”, picked, probability 25 %"),
+        bars: (Role.List, "After “a”; “x”: 50%; “y”: 50%"),
+        tree.strip: (Role.List, "ab. “b”, picked, probability 25%"),
     }  # fmt: skip

@@ -102,7 +102,7 @@ def test_a_model_without_a_template_is_refused(tiny_model_folder: Path) -> None:
         ("{% for", "failed"),
         ("{{ ''.__class__.__mro__ }}", "unsafe"),
         ("{{ range(10**12) | list }}", "Range too big"),
-        ("{% for at in range(90000) %}aaaa{% endfor %}", "it adds more than 262,144 characters"),
+        ("{% for at in range(90000)%}aaaa{% endfor %}", "it adds more than 262,144 characters"),
         ("a" * (2**18 + 1), "it is longer than 262,144 characters"),
     ],
 )
@@ -112,7 +112,7 @@ def test_a_template_that_fails_is_refused(saved: Path, template: str, reason: st
     assert refused.value.field == "chat"
 
 
-LOOP = "{% for one in range(90000) %}"
+LOOP = "{% for one in range(90000)%}"
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ LOOP = "{% for one in range(90000) %}"
         "{{ messages[0]['content'] | length + 3 ** (10 ** 9) }}",  # one operation, as compiled
         pytest.param(f"{LOOP}{LOOP}{{% endfor %}}{{% endfor %}}", marks=pytest.mark.slow),
         pytest.param(
-            "{% set many = 7 ** (messages | length * 10 ** 7) %}{{ many % 7 }}",
+            "{% set many = 7 ** (messages | length * 10 ** 7)%}{{ many % 7 }}",
             marks=pytest.mark.slow,
         ),
     ],

@@ -240,7 +240,7 @@ def test_a_cell_says_where_it_was_read() -> None:
     readout = screen(run, pinned=Cell("weights", (0, 0, 1))).panel(CELL_PANEL)
     assert readout
     assert readout.plain == (
-        "Le (query 1) attends to cat (key 2) with weight 75 %. This weight was read from attn.npz."
+        "Le (query 1) attends to cat (key 2) with weight 75%. This weight was read from attn.npz."
     )
     assert (readout.value, readout.formula) == ("0.7500", "read from the file")
 
@@ -251,7 +251,7 @@ def test_places_without_a_token_are_called_by_their_numbers() -> None:
     assert readout
     assert (
         readout.plain
-        == "Query 1 attends to key 2 with weight 75 %. This weight was read from attn.npz."
+        == "Query 1 attends to key 2 with weight 75%. This weight was read from attn.npz."
     )
     run = create_captured_run(captured(np.array([[[[-0.25, 0.75]]]], np.float32)))
     readout = screen(run, pinned=Cell("scores", (0, 0, 0))).panel(CELL_PANEL)

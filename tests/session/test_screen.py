@@ -202,10 +202,10 @@ def test_without_a_run_the_place_says_what_will_be_there() -> None:
 def test_how_much_of_a_long_text_is_read_is_said_at_both_places() -> None:
     progress = ReadingProgress(3_264, 8_161)
     waiting = present(Document(), View(), None, None, True, None, progress=progress)
-    assert waiting.panel(BOARD_CONTENTS).message == "Running on 8,161 tokens … 39 %"
+    assert waiting.panel(BOARD_CONTENTS).message == "Running on 8,161 tokens … 39%"
     again = present(Document(), View(), BOOK, None, True, None, progress=progress)
     for status in (waiting.panel(STATUS_PANEL), again.panel(STATUS_PANEL)):
-        assert status.progress == "Running on 8,161 tokens … 39 %"
+        assert status.progress == "Running on 8,161 tokens … 39%"
         assert status.share == pytest.approx(0.39995, abs=1e-5)
 
 

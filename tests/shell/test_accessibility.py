@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from tests.support.playback_viewer import Viewer
 
 ROLE = QAccessible.Role
-SENTENCE = "journey (query 2) attends to Your (key 1) with weight 48 %."
+SENTENCE = "journey (query 2) attends to Your (key 1) with weight 48%."
 
 
 @pytest.fixture
@@ -196,8 +196,8 @@ def test_progress_says_that_numbers_are_on_their_way(qtbot: QtBot) -> None:
     progress.show_working(True, LIGHT)
     qtbot.waitUntil(lambda: heard(progress).value == "Computing…")
     progress.resize(40, 2)
-    progress.show_working(True, LIGHT, 0.25, "Reading 8 tokens … 25 %")
-    assert heard(progress).value == "Reading 8 tokens … 25 %"
+    progress.show_working(True, LIGHT, 0.25, "Reading 8 tokens … 25%")
+    assert heard(progress).value == "Reading 8 tokens … 25%"
     row = progress.grab().toImage()
     accent = [row.pixelColor(at, 0).name() == LIGHT.accent.lower() for at in range(40)]
     assert accent == [True] * 10 + [False] * 30

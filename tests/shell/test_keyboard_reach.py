@@ -187,7 +187,7 @@ def test_the_sentence_of_a_cell_is_told_to_readers_of_the_screen(hand: Hand) -> 
     hand.click_cell(Cell("weights", (0, 1, 0)))
     hand.leave()
     assert heard(hand.board).value.endswith(
-        "journey (query 2) attends to Your (key 1) with weight 48 %."
+        "journey (query 2) attends to Your (key 1) with weight 48%."
     )
     button = hand.window.stage_bar.buttons["weights"]
     assert button.accessibleDescription() == "each row normalized to sum to 1, shape 2 × 6 × 6"

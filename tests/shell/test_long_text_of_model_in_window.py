@@ -123,7 +123,7 @@ def test_how_much_is_read_is_shown_and_typing_ends_it(
     following = workspace.changed.connect(lambda: shown.append(workspace.run))
     held = HeldReading(6, monkeypatch)
     slowly.key(Qt.Key.Key_S)
-    slowly.until(lambda: facts.text() == "Running on 14 tokens … 71 %")
+    slowly.until(lambda: facts.text() == "Running on 14 tokens … 71%")
     assert workspace.run is before
     slowly.until(lambda: window.progress.is_progress_visible)
     slowly.key(Qt.Key.Key_Backspace)
@@ -139,7 +139,7 @@ def test_leaving_the_model_ends_reading(slowly: Hand, monkeypatch: pytest.Monkey
     workspace = slowly.window.workspace
     held = HeldReading(3, monkeypatch)
     slowly.key(Qt.Key.Key_S)
-    slowly.until(lambda: slowly.window.facts.text() == "Running on 14 tokens … 28 %")
+    slowly.until(lambda: slowly.window.facts.text() == "Running on 14 tokens … 28%")
     slowly.until(lambda: held.calls == held.at)
     workspace.set("captured", None)
     slowly.settle()

@@ -268,7 +268,7 @@ def test_measuring_is_stopped_by_the_button_or_by_the_command(long_text: Hand, s
     command = hand.window.actions_.by_id["head_measurement.toggle"]
     command.trigger()
     hand.until(lambda: pane.measuring.progress.value() == 30 and command.isChecked())
-    assert "30 %" in hand.window.workspace.screen.panel(SCATTER_PANEL).message
+    assert "30%" in hand.window.workspace.screen.panel(SCATTER_PANEL).message
     hand.click(pane.measuring.stop)
     hand.until(slow.has_ended.is_set)
     hand.until(lambda: pane.measuring.start.isVisible() and not command.isChecked())

@@ -34,7 +34,7 @@ Key = Qt.Key
 CELL = Cell("weights", (0, 1, 0))
 FRAME = 48
 """A window of another frame than it was closed in may be so much lower."""
-SENTENCE = "journey (query 2) attends to Your (key 1) with weight 48 %."
+SENTENCE = "journey (query 2) attends to Your (key 1) with weight 48%."
 
 
 @pytest.fixture

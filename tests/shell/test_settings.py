@@ -122,7 +122,7 @@ def test_the_text_grows_at_once_and_at_the_next_start(hand: Hand) -> None:
     hand.window.resize(1280, 800)
     dialog = settings(hand)
     before = hand.window.panes["Setup"].sentence.fontMetrics().height()
-    choose(dialog.text_size, "150 %")
+    choose(dialog.text_size, "150%")
     assert text_scale() == pytest.approx(1.5, abs=0.05)
     assert hand.window.panes["Setup"].sentence.fontMetrics().height() > 1.3 * before
     QApplication.processEvents()
@@ -133,7 +133,7 @@ def test_the_text_grows_at_once_and_at_the_next_start(hand: Hand) -> None:
     QApplication.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.GeneralFont))
     app.apply_stored_text_size()
     assert text_scale() == pytest.approx(1.5, abs=0.05)
-    choose(dialog.text_size, "100 %")
+    choose(dialog.text_size, "100%")
     assert text_scale() == pytest.approx(1.0, abs=0.05)
 
 
@@ -143,7 +143,7 @@ def test_the_text_is_as_large_as_the_screen_asks_for_unless_chosen(
 ) -> None:
     dialog = settings(hand)
     assert dialog.text_size.currentText() == "Automatic"
-    choose(dialog.text_size, "100 %")
+    choose(dialog.text_size, "100%")
     monkeypatch.setattr(fonts, "screen_scale", lambda screen: 4 / 3)
     choose(dialog.text_size, "Automatic")
     assert text_scale() == pytest.approx(4 / 3, abs=0.05)

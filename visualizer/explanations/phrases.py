@@ -136,8 +136,8 @@ def largest_weights_phrase(block: StepContext, weights: np.ndarray) -> str:
             return f"each of {format_count(top.times, 'key')} receives {written}"
         return f"the largest, {written} each, go to {key} and {others_phrase(top.times - 1)}"
     if top.value == 1:
-        return f"all 100 % goes to {key}"
-    if written == "100 %":
+        return f"all 100% goes to {key}"
+    if written == "100%":
         return f"nearly all goes to {key}"
     return f"{'most' if top.value > 0.5 else 'the largest'}, {written}, goes to {key}"
 
@@ -159,7 +159,7 @@ def largest_terms_phrase(block: StepContext, weights: np.ndarray, keys: np.ndarr
 
 
 def weight_phrase(weights: np.ndarray, weight: float) -> str:
-    """Format a weight so that a noun can follow: "52 % of", "1.5 times"."""
+    """Format a weight so that a noun can follow: "52% of", "1.5 times"."""
     if weights.min() >= 0 and weights.max() <= 1:
         return f"{format_share(weight)} of"
     return f"{format_trimmed(weight)} times"

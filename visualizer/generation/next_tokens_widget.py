@@ -156,7 +156,7 @@ MIN_TWO_SHARES_WIDTH_PX = 320
 """Minimum width for showing two shares next to a bar, in pixels at the default text size."""
 BRANCH_MARK_WIDTH_PX = 4
 """Width of the mark at the next token of the current branch."""
-WIDEST, ALONE = "< 0.1 % (model < 0.1 %)", "less than 0.1 %"
+WIDEST, ALONE = "< 0.1% (model < 0.1%)", "less than 0.1%"
 """Longest labels next to a bar: with two shares and with one."""
 
 

@@ -204,7 +204,7 @@ def describe_exactness(resolved: ResolvedView) -> str:
         return ""
     block = max(source.sampled_rows for source in sources)
     rest = f"; elsewhere 1 row in {block:,}" if block > 1 else ""
-    return f"heatmaps {math.floor(100 * share)} % exact{rest}"
+    return f"heatmaps {math.floor(100 * share)}% exact{rest}"
 
 
 def _drawn_sources(resolved: ResolvedView) -> Iterator[PanelSource]:

@@ -93,4 +93,4 @@ def measurement_offer(run: Run) -> MeasurementOffer | None:
     if not measurement.is_wanted:
         return MeasurementOffer(f"{measurement.problem} {LONG_TEXT_MESSAGE}".strip())
     share = 100 * measurement.done // max(1, measurement.of)
-    return MeasurementOffer(MEASURING_MESSAGE.format(share=f"{share} %"), True, share)
+    return MeasurementOffer(MEASURING_MESSAGE.format(share=f"{share}%"), True, share)

@@ -39,7 +39,7 @@ IMAGE_REQUIRED_MESSAGE = "Choose an image to show the heatmaps."
 EMPTY_MESSAGE = "The heatmaps appear here when the text and the settings are valid."
 
 
-RUNNING_MESSAGE = "Running on {tokens} … {share} %"
+RUNNING_MESSAGE = "Running on {tokens} … {share}%"
 
 
 class StatusLine(Struct, frozen=True):

@@ -151,7 +151,7 @@ class SettingsDialog(QDialog):
 
     def _add_appearance(self) -> None:
         self._add_title("Appearance")
-        sizes = [(size, f"{size} %" if size else "Automatic") for size in TEXT_SIZES_PERCENT]
+        sizes = [(size, f"{size}%" if size else "Automatic") for size in TEXT_SIZES_PERCENT]
         maps, signed = ([(each.id, each.title) for each in maps_of_kind(kind)] for kind in MapKind)
         self.scheme = self._add_list(
             "Theme", SCHEME_CHOICES, "Figures are exported on white in any theme"

@@ -42,20 +42,12 @@ def show_tooltip(place: QPoint, text: str, widget: QWidget) -> None:
 MIN_WIDTH_PX = 100
 
 
-def keep_percent_signs(text: str) -> str:
-    """Prevent line breaks between numbers and percent signs."""
-    return text.replace(" %", "\N{NO-BREAK SPACE}%")
-
-
 class RichLabel(QLabel):
     """Shows HTML; escape any text from files or the user."""
 
     def __init__(self) -> None:
         super().__init__()
         self.setTextFormat(Qt.TextFormat.RichText)
-
-    def setText(self, text: str) -> None:
-        super().setText(keep_percent_signs(text))
 
 
 class ProblemLabel(RichLabel):
@@ -89,7 +81,6 @@ class WrappingLabel(RichLabel):
         self._heights: dict[int, int] = {}
 
     def setText(self, text: str) -> None:
-        text = keep_percent_signs(text)
         if text != self.text():
             self._heights.clear()
             super().setText(text)

@@ -67,10 +67,10 @@ def test_the_largest_names_its_head() -> None:
     [
         (
             (0, 0),
-            "In head 1, the attention weight from one (query 1) to one (key 1) is 100 %, "
+            "In head 1, the attention weight from one (query 1) to one (key 1) is 100%, "
             "the same as in 3 other heads.",
         ),
-        ((0, 2), "In head 1, the attention weight from one (query 1) to three (key 3) is 0 %."),
+        ((0, 2), "In head 1, the attention weight from one (query 1) to three (key 3) is 0%."),
     ],
 )
 def test_a_number_that_all_heads_have_is_more_in_none(place: tuple[int, int], told: str) -> None:

@@ -177,9 +177,9 @@ def pair(place: tuple[int, ...]) -> list[tuple[int, str]]:
 
 def test_a_weight_is_said_with_the_words_it_joins() -> None:
     readout = told(a_run(), Cell("weights", (0, 1, 0)))
-    assert readout.plain == "journey (query 2) attends to Your (key 1) with weight 48 %."
+    assert readout.plain == "journey (query 2) attends to Your (key 1) with weight 48%."
     assert readout.sentence == (
-        "<b>journey</b> (query 2) attends to <b>Your</b> (key 1) with weight 48 %."
+        "<b>journey</b> (query 2) attends to <b>Your</b> (key 1) with weight 48%."
     )
     assert readout.heading == "Weights · head 1, query 2, key 1"
     assert readout.value == "0.4776"
@@ -292,7 +292,7 @@ def test_an_average_counts_the_allowed_keys() -> None:
     readout = told(alone, Cell("unmasked", (0, 0, 1)))
     assert readout.formula == "1 ÷ number of keys"
     assert (
-        readout.plain == "Before the mask, a (query 1) would attend to b (key 2) with weight 50 %."
+        readout.plain == "Before the mask, a (query 1) would attend to b (key 2) with weight 50%."
     )
 
 

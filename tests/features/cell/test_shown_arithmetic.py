@@ -134,7 +134,7 @@ def test_a_key_whose_exponential_is_0_is_not_shown_as_a_masked_one(
     assert exponents(panel)[1] == format_number(far)
     assert exponents(panel)[3] == "−∞"
     assert panel.terms[1].value == panel.terms[3].value == "0.0000"
-    assert "0 %" in panel.plain
+    assert "0%" in panel.plain
 
 
 def test_what_is_subtracted_is_the_score_and_not_a_result() -> None:

@@ -93,9 +93,9 @@ def test_rows_are_the_heads_and_their_mean() -> None:
 def test_what_heads_do_is_said_in_words() -> None:
     run = with_weights(a_run(heads=3, d_out=6), three_heads())
     assert table(run).sentences == (
-        "Head 3 attends most to the previous token: 80 %, uniform attention 29 %.",
-        "Head 1 attends most to the first token: 100 %, uniform attention 41 %.",
-        "Head 2 attends most to the current token: 100 %, uniform attention 41 %.",
+        "Head 3 attends most to the previous token: 80%, uniform attention 29%.",
+        "Head 1 attends most to the first token: 100%, uniform attention 41%.",
+        "Head 2 attends most to the current token: 100%, uniform attention 41%.",
         "Heads 1 and 2 have the lowest entropy: 0.00 bits, uniform attention 1.58 bits.",
     )
 
@@ -104,14 +104,14 @@ def test_heads_that_are_alike_are_named_together_or_counted() -> None:
     heads = three_heads()[[0, 0, 0, 0, 1]]
     run = with_weights(a_run(heads=5, d_out=5), heads)
     assert table(run).sentences[0] == (
-        "4 heads attend most to the first token: 100 %, uniform attention 41 %."
+        "4 heads attend most to the first token: 100%, uniform attention 41%."
     )
     assert table(run).sentences[-1] == (
-        "No head stands out for the previous token: highest 20 %, uniform attention 29 %."
+        "No head stands out for the previous token: highest 20%, uniform attention 29%."
     )
     assert len(table(run).sentences) == 3  # all are as sharp
     run = with_weights(a_run(heads=4, d_out=4), heads[1:])
-    said = "Heads 1, 2 and 3 attend most to the first token: 100 %, uniform attention 41 %."
+    said = "Heads 1, 2 and 3 attend most to the first token: 100%, uniform attention 41%."
     assert said in table(run).sentences
 
 
@@ -151,15 +151,15 @@ def test_induction_is_said_of_texts_with_a_repeated_token_alone() -> None:
     assert [row.texts[at] for row in made.rows] == ["0.0", "90.0", "45.0"]
     assert made.uniform[at] == pytest.approx(100 * np.mean([1 / 4, 1 / 5, 1 / 6]))
     assert made.sentences[0] == (
-        "Head 2 attends to what followed earlier occurrences of the token (induction): 90 %, "
+        "Head 2 attends to what followed earlier occurrences of the token (induction): 90%, "
         "uniform attention "
-        "21 %."
+        "21%."
     )
     run = with_weights(run, np.stack([induction, 0.95 * induction]))
     assert table(run).sentences[0] == (
         "Heads 1 and 2 attend to what followed earlier occurrences of the token (induction): "
-        "at least 86 %, "
-        "uniform attention 21 %."
+        "at least 86%, "
+        "uniform attention 21%."
     )
 
 
@@ -168,8 +168,8 @@ def test_the_heads_of_the_trained_example_are_named_as_what_they_are() -> None:
     made = table(compute(document, None))
     assert made.sentences[0] == (
         "Heads 1 and 2 attend to what followed earlier occurrences of the token (induction): "
-        "at least 98 %, "
-        "uniform attention 9.4 %."
+        "at least 98%, "
+        "uniform attention 9.4%."
     )
 
 
@@ -198,7 +198,7 @@ def test_the_reference_follows_the_mask() -> None:
 
 
 def test_a_weak_leader_does_not_stand_out_and_a_strong_one_does() -> None:
-    """21 % on the previous token is nothing where uniform attention has as much."""
+    """21% on the previous token is nothing where uniform attention has as much."""
     uniform = np.tri(6) / np.arange(1, 7)[:, None]
     weak, strong = uniform.copy(), uniform.copy()
     weak[range(1, 6), range(5)] *= 1.3
@@ -207,10 +207,10 @@ def test_a_weak_leader_does_not_stand_out_and_a_strong_one_does() -> None:
     assert table(run).sentences == (NEAR_UNIFORM_MESSAGE,)
     run = with_weights(a_run(heads=3, d_out=6), np.stack([uniform, weak, strong]))
     assert table(run).sentences[0] == (
-        "Head 3 attends most to the previous token: 46 %, uniform attention 29 %."
+        "Head 3 attends most to the previous token: 46%, uniform attention 29%."
     )
     assert table(run).sentences[1] == (
-        "No head stands out for the first token: highest 46 %, uniform attention 41 %."
+        "No head stands out for the first token: highest 46%, uniform attention 41%."
     )
 
 
@@ -279,7 +279,7 @@ def test_what_is_no_number_is_a_dash_and_wins_nothing() -> None:
     assert set(made.rows[0].texts) == {"–"}
     assert set(made.rows[0].values) == set(made.rows[-1].values) == {None}
     assert made.sentences[-1] == (
-        "No head stands out for the first token: highest 30 %, uniform attention 41 %."
+        "No head stands out for the first token: highest 30%, uniform attention 41%."
     )
     made = table(a_run("one"))
     at = made.columns.index(PREVIOUS_COLUMN)

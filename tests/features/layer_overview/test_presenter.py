@@ -65,11 +65,9 @@ def test_each_head_of_each_layer_is_there_and_named() -> None:
     assert panel.columns == 2
     assert panel.weights is not None
     np.testing.assert_allclose(panel.weights, two_layers(), atol=1e-7)
-    assert panel.describe((0, 1)).startswith(
-        "Layer 1, head 2; attends to the previous token: 100 %"
-    )
+    assert panel.describe((0, 1)).startswith("Layer 1, head 2; attends to the previous token: 100%")
     assert panel.describe((1, 0)).startswith(
-        "Layer 2, head 1; attends to the query’s own token: 100 %"
+        "Layer 2, head 1; attends to the query’s own token: 100%"
     )
 
 
@@ -169,7 +167,7 @@ def test_runs_of_several_groups_stand_in_the_order_of_their_layers() -> None:
     np.testing.assert_allclose(panel.weights, whole)
     measured = present_overview([(runs[0], (1,)), (runs[1], (0,))], HeadOrder.PREVIOUS)
     assert measured.places[0] == (0, 1)
-    said = "Layer 1, head 2, rank 1 of 4; attends to the previous token: 100 %"
+    said = "Layer 1, head 2, rank 1 of 4; attends to the previous token: 100%"
     assert measured.describe((0, 1)).startswith(said)
 
 

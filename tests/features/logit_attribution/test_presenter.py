@@ -85,7 +85,7 @@ def test_the_parts_stand_with_their_sum() -> None:
     assert cells.marked == {(1, 1)}
     assert PARTS.parts.sum == pytest.approx(3.25)
     assert panel.sum == (
-        "“ cat” (50 %): heads 1.75, rest of the layers 1.00, embedding 0.25, biases 0.25. "
+        "“ cat” (50%): heads 1.75, rest of the layers 1.00, embedding 0.25, biases 0.25. "
         "Sum 3.250; the model’s logit is 3.250."
     )
     assert cells.describe(0, 1) == ("Layer 3, head 2 lowers the logit of “ cat” (3.25) by 1.000.")

@@ -63,7 +63,7 @@ def test_a_row_is_a_layer_and_the_last_is_the_model() -> None:
     np.testing.assert_array_equal(cells.values, SHARES[..., 0])
     token = RUN.texts[0][1]
     assert cells.describe(0, 1) == (
-        f"Prediction of layer 3 after “{token}” (token 2 of {TOKENS}): “ 01” 75 %, “b” 12 %."
+        f"Prediction of layer 3 after “{token}” (token 2 of {TOKENS}): “ 01” 75%, “b” 12%."
     )
     assert cells.describe(1, 1).startswith(f"The model’s prediction after “{token}”")
 

@@ -66,7 +66,7 @@ def test_rows_of_text_and_tokens_make_one_matrix() -> None:
     assert rows.title == "Layer 5, head 2: weights from 0 to 1"
     assert rows.describe_cell_at(0, 1) == ""
     assert rows.describe_cell_at(4, 0).startswith("“␣the” attends to ")
-    assert rows.describe_cell_at(4, 0).endswith("attends to “the” with 4200 %")
+    assert rows.describe_cell_at(4, 0).endswith("attends to “the” with 4200%")
 
 
 def test_the_end_of_a_text_is_said_and_nothing_is_drawn_after_it() -> None:
@@ -86,7 +86,7 @@ def test_the_token_that_was_taken_is_marked() -> None:
     assert panel.bars.next_on_branch == 0  # the branch that was added last
     marked = [bar.token for bar in panel.bars.bars if panel.bars.is_on_branch(bar)]
     assert marked == [0]
-    assert "“the”: 50 %, next on this branch" in panel.bars.description
+    assert "“the”: 50%, next on this branch" in panel.bars.description
     assert (panel.step, panel.last_step) == (1, 2)
     assert panel.can_sample
 
@@ -123,4 +123,4 @@ def test_rows_of_a_window_stand_at_its_end() -> None:
     panel = present_model_generation(state_of(tree, block_readings=readings, head=(4, 0)))
     assert panel.rows
     np.testing.assert_array_equal(panel.rows.weights[-1], [np.nan, np.nan, np.nan, 0.5, 0.5])
-    assert panel.rows.last_token_sentence == "“on” attends to “a” 50 %, “on” 50 %."
+    assert panel.rows.last_token_sentence == "“on” attends to “a” 50%, “on” 50%."

@@ -49,10 +49,8 @@ def panel_of(  # type: ignore[no-untyped-def]
 def test_the_likeliest_now_stands_first() -> None:
     panel = panel_of(View(), reading(largest_changes=ROWS[1:]))
     assert [row.token for row in panel.rows] == [" dog", " cat"]
-    assert panel.description == (
-        "“ dog” 60 %, without edits 25 %; “ cat” 20 %, without edits 50 %."
-    )
-    assert panel.changes_description == "Largest changes: “ dog” 25 % → 60 %."
+    assert panel.description == ("“ dog” 60%, without edits 25%; “ cat” 20%, without edits 50%.")
+    assert panel.changes_description == "Largest changes: “ dog” 25% → 60%."
     assert panel.hint == METHOD_NOTE
 
 

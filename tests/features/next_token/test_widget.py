@@ -21,5 +21,5 @@ def test_every_share_fits_its_column(qtbot: QtBot) -> None:
     near = np.geomspace(1e-9, 0.5, 500)
     for share in (0.0, *near, *(1 - near), 1.0):
         assert metrics.horizontalAdvance(format_short_share(float(share))) <= room
-    assert format_short_share(1e-6) == "< 0.1 %"
-    assert format_short_share(1 - 1e-5) == "> 99.9 %"
+    assert format_short_share(1e-6) == "< 0.1%"
+    assert format_short_share(1 - 1e-5) == "> 99.9%"

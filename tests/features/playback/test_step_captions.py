@@ -236,7 +236,7 @@ def written_of(said: Said) -> set[str]:
         }
         if 0 <= value <= 1:
             found |= set(NUMBER.findall(format_share(value)))
-    return found | {"∞", "−∞"} | ({"0.1"} if "less than 0.1 %" in said.marked else set())
+    return found | {"∞", "−∞"} | ({"0.1"} if "less than 0.1%" in said.marked else set())
 
 
 def run_size(said: Said) -> int:
@@ -385,7 +385,7 @@ def test_equal_weights_are_counted_without_what_is_masked() -> None:
     run = a_run("a a a a")
     told = [Said(run, 0, row(run, "weights", at), 0).whole_area for at in (1, 2, 3)]
     for share, count, said in zip((50, 33, 25), (2, 3, 4), told, strict=True):
-        assert f"each of {count} keys receives {share} %" in said
+        assert f"each of {count} keys receives {share}%" in said
 
 
 TRUE_ROWS = {
@@ -519,7 +519,7 @@ STAGES_OF_THE_BOOK = {
     "scaled": "In head 1, dividing by √1 = 1 changes no score; the largest stays 0.3079.",
     "masked": "In head 1, no token may attend to later tokens: 15 of 36 scores become −∞.",
     "weights": "In head 1, softmax turns each row of scores into weights that sum to 1; "
-    "on average, Your receives the most attention, 40 %.",
+    "on average, Your receives the most attention, 40%.",
     "context": "In head 1, each token’s weights mix the values into its context vector; "
     "the largest number, −0.4519, is that of Your.",
     "concat": "The context vectors from both heads are concatenated, 2 numbers per token; "
@@ -541,8 +541,8 @@ ROWS_OF_THE_BOOK = {
     "stays 0.2631.",
     "masked": "In head 1, journey may attend to 2 of 6 keys: the other 4 scores become −∞.",
     "weights": "In head 1, softmax turns the scores of journey into weights that sum to 1: "
-    "most, 52 %, goes to journey.",
-    "context": "In head 1, journey mixes values, 52 % of journey and 48 % of Your into its "
+    "most, 52%, goes to journey.",
+    "context": "In head 1, journey mixes values, 52% of journey and 48% of Your into its "
     "context vector: [−0.59].",
     "concat": "The context vectors of journey from both heads are concatenated: [−0.59, 0.01].",
     "output": "The output projection mixes the 2 numbers of journey into its output: [0.29, 0.39].",
@@ -558,7 +558,7 @@ def test_the_sentences_of_the_book() -> None:
 def test_a_cell_is_told_as_in_its_pane_and_with_its_head() -> None:
     run = a_run(d_out=4)
     assert describe_step(run, (), cell("weights", 1, 0), 1) == (
-        "In head 2, <b>journey</b> (query 2) attends to <b>Your</b> (key 1) with weight 50 %."
+        "In head 2, <b>journey</b> (query 2) attends to <b>Your</b> (key 1) with weight 50%."
     )
     assert told(run, cell("scores", 1, 0), 9).startswith(
         "In head 2, the dot product of the query of journey"
@@ -651,7 +651,7 @@ def test_rows_of_padding_are_not_in_the_average() -> None:
     run = a_run("a b c d", "e f", normalisation=NormalisationKind.UNIFORM)
     assert told(run, whole(run, "weights"), text=1) == (
         "In head 1, each of 2 tokens attends equally to its allowed keys; "
-        "on average, e receives the most attention, 75 %."
+        "on average, e receives the most attention, 75%."
     )
 
 

@@ -94,8 +94,8 @@ def test_scores_are_said_and_the_best_head_is_marked() -> None:
     board = create_board(a_reading(attending=KNOWN), ModelKind.ATTENTION_ONLY)
     notes = {(panel.layer, panel.head): panel.notes for panel in board.heatmaps}
     words = {place: " ".join(note[0].split()) for place, note in notes.items()}
-    assert words[1, 0] == "94 %"
-    assert words[0, 0] == "10 %"
+    assert words[1, 0] == "94%"
+    assert words[0, 0] == "10%"
     assert [(one.layer, one.head) for one in board.heatmaps if one.is_marked] == [(1, 0)]
     assert len({len(note[0]) for note in notes.values()}) == 1
     assert {panel.unit for panel in board.heatmaps} == {"weights;  % on target"}
@@ -186,7 +186,7 @@ def test_walking_stays_on_the_board_and_reaches_the_next_layer(
 @pytest.mark.parametrize(
     ("cell", "said"),
     [
-        (Cell("layer 2", (0, 4, 1)), "weight 93 % from query “b” (5) to “o” (2), layer 2, head 1"),
+        (Cell("layer 2", (0, 4, 1)), "weight 93% from query “b” (5) to “o” (2), layer 2, head 1"),
         (
             Cell("layer 1", (1, 1, 2)),
             "query “o” (2) cannot attend to “␣” (3), which comes later; layer 1, head 2",

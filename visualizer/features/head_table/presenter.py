@@ -40,7 +40,7 @@ CROSS_ATTENTION_NOTE = (
 MAX_NAMED_HEADS = 3
 """Maximum number of heads named in a sentence; beyond it, only their count is given."""
 OUTLIER_FACTOR = 1.5
-"""How far a head must differ from uniform attention: by this factor, or half way to 100 %."""
+"""How far a head must differ from uniform attention: by this factor, or half way to 100%."""
 NEAR_LEADER_SHARE = 0.9
 """Fraction of the largest value from which a head counts as nearly leading."""
 NEAR_UNIFORM_MESSAGE = "No head stands out: all are close to uniform attention."

@@ -34,7 +34,7 @@ from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.buttons import LongTaskWidget
 from visualizer.widgets.fonts import scaled_font, text_scale
 from visualizer.widgets.head_mark import paint_head_mark
-from visualizer.widgets.labels import PlainLabel, keep_percent_signs
+from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout
 from visualizer.widgets.theme import LIGHT, Theme
 
@@ -245,7 +245,7 @@ class HeadTablePane(QWidget):
         text = "\n".join(table.sentences) if table else EMPTY_MESSAGE
         text = "\n".join(filter(None, (offer.says, text))) if offer else text
         set_accessible_value(self, text)
-        self.sentences.setText(keep_percent_signs(text))
+        self.sentences.setText(text)
         self.sentences.setVisible(bool(text))
         self.summary.setText(table.summary if table else "")
         self.summary.setVisible(table is not None and offer is None)

@@ -84,9 +84,7 @@ def _paint_training(painter: QPainter, area: QRectF, numbers: PictureData, theme
         under = QRectF(box.left() - gap / 2, box.bottom() + 4, side + gap, below - 4)
         first = QRectF(under.left(), under.top(), under.width(), font_metrics(LARGE).height())
         second = QRectF(under.left(), first.bottom(), under.width(), line)
-        _draw_text(
-            painter, first, f"{share:.0%}".replace("%", " %"), theme.ink, ALIGN_CENTRE, LARGE, True
-        )
+        _draw_text(painter, first, f"{share:.0%}", theme.ink, ALIGN_CENTRE, LARGE, True)
         _draw_text(painter, second, f"step {step:,}", theme.quiet, ALIGN_CENTRE)
 
 
@@ -94,7 +92,7 @@ def _paint_lesson(painter: QPainter, area: QRectF, numbers: PictureData, theme: 
     """Paint lines from the query to every key, as thick as its weight."""
     tokens, weights = numbers.lesson_tokens, numbers.lesson
     word = max(font_metrics(LARGE).horizontalAdvance(token) for token in tokens) + 8
-    share = font_metrics(LARGE).horizontalAdvance("24 %") + 8
+    share = font_metrics(LARGE).horizontalAdvance("24%") + 8
     row = min(area.height() / len(tokens), 1.8 * font_metrics(LARGE).height())
     wide = min(area.width(), 2 * word + share + 260 * text_scale())
     left, top = area.center().x() - wide / 2, area.center().y() - row * len(tokens) / 2
@@ -118,9 +116,7 @@ def _paint_lesson(painter: QPainter, area: QRectF, numbers: PictureData, theme: 
             LARGE,
         )
         said = QRectF(left + wide - share, middle - row / 2, share, row)
-        _draw_text(
-            painter, said, f"{weight:.0%}".replace("%", " %"), theme.quiet, ALIGN_RIGHT, LARGE
-        )
+        _draw_text(painter, said, f"{weight:.0%}", theme.quiet, ALIGN_RIGHT, LARGE)
 
 
 def _paint_trained(painter: QPainter, area: QRectF, numbers: PictureData, theme: Theme) -> None:

@@ -161,7 +161,7 @@ class LabPanelSource:
         score = self.result.score(layer, head)
         if score is not None:
             percent = f"{100 * score:.0f}".rjust(3, FIGURE_SPACE)
-            notes.append(f"{percent} %")
+            notes.append(f"{percent}%")
         if self.block > 1:
             notes.append(pooling_note(False, self.block, self.block))
         return tuple(notes)
