@@ -392,6 +392,9 @@ class LockedSecrets(Secrets):
         self._wait()
         return super().get_password(service, name)
 
+    def set_password(self, service: str, name: str, secret: str) -> None:
+        self._wait()
+
     def delete_password(self, service: str, name: str) -> None:
         self._wait()
 
