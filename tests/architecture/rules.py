@@ -43,6 +43,7 @@ QT_EXCEPTIONS = {
     "visualizer/features/head_table/widget.py": "QAbstractTableModel of the heads",
     "visualizer/heatmap/colour_mapping.py": "QImage of indexed colours",
     "visualizer/heatmap/board_layout.py": "QRectF, the same for window and export",
+    "visualizer/heatmap/flow_placement.py": "QRectF and font metrics",
     "visualizer/heatmap/margins_cache.py": "keeps QPixmaps",
     "visualizer/lab/attention_view/layout.py": "QRectF and font metrics",
     "visualizer/lab/commands.py": "table of commands with their shortcuts",

@@ -55,6 +55,7 @@ def test_what_was_before_captured_attention_has_none() -> None:
             "layer": 0,
             "large": None,
             "head_order": "layer",
+            "flow": False,
         },
     }
 
@@ -72,7 +73,11 @@ def test_a_place_in_captured_attention_is_a_layer(
     older = {"schema": 2, "document": {"captured": captured}, "view": {"text": 2}}
     none = {"vectors": None, "patches": None}
     now = {"captured": captured and {**captured, **none}, "model": None, "weights_source": ""}
-    expected = {"schema": SCHEMA_VERSION, "document": now, "view": {**view, "head_order": "layer"}}
+    expected = {
+        "schema": SCHEMA_VERSION,
+        "document": now,
+        "view": {**view, "head_order": "layer", "flow": False},
+    }
     assert migrate(older) == expected
 
 

@@ -367,6 +367,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "folds": st.frozensets(st.sampled_from(HeadAggregate)),
     "lens": st.sampled_from(WeightTransform),
     "spread": st.booleans(),
+    "flow": st.booleans(),
     "zoom": st.none() | st.builds(ZoomRange, SPANS, SPANS),
     "colouring": COLOURINGS,
     "large": st.none() | STAGES,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 OLD_CELL_FIELDS = {"stage", "place", "fold", "part"}
 """Fields of a cell before schema 7 added its layer."""
-SCHEMA_VERSION = 9
+SCHEMA_VERSION = 10
 """Current schema; increase it when saved fields change, and add a migration to `MIGRATIONS`."""
 
 Tree = dict[str, Any]
@@ -144,6 +144,7 @@ MIGRATIONS: dict[int, Callable[[Tree], Tree]] = {
     6: _add_cell_layers_and_edits,
     7: lambda tree: _add_document_fields(tree, {"weights_source": ""}),
     8: lambda tree: _change_documents(tree, _add_default_settings, "spec"),
+    9: lambda tree: _add_fields(tree, {"flow": False}, "view"),
 }
 """Migrations of a ``document.json`` to the next schema, by schema number."""
 

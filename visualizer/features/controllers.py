@@ -101,6 +101,9 @@ class FeatureControllers:
         board.moved.connect(self.walk)
         board.leadingHovered.connect(view.select_hovered_leading)
         board.enlarged.connect(view.enlarge)
+        board.headChosen.connect(view.bring_to_front)
+        board.allHeadsRequested.connect(view.show_one_stage)
+        board.stageFocused.connect(view.focus_stage)
         board.zoomed.connect(view.zoom_at)
         board.dragged.connect(view.drag)
         board.minimap.centred.connect(view.centre)
@@ -117,8 +120,11 @@ class FeatureControllers:
         self.name_widgets(dict.fromkeys((work.start, work.stop), "head_measurement.toggle"))
 
     def go_to_stage(self, stage: str) -> None:
-        """Show or hide a stage; during playback, go to it, as the panels follow the step."""
-        if any(item.is_current for item in self.workspace.screen.panel(STAGE_BAR_PANEL)):
+        """Show or hide a stage; go to it during playback, and enlarge it on the flow board."""
+        resolved = self.workspace.wanted_resolved
+        if resolved and resolved.flow and not resolved.focus:
+            self.view_controller.focus_stage(stage)
+        elif any(item.is_current for item in self.workspace.screen.panel(STAGE_BAR_PANEL)):
             self.playback_controller.seek_stage(stage)
         else:
             self.workspace.toggle_stage(stage)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from visualizer.attention.display_transforms import HeadAggregate
+    from visualizer.attention.flow_columns import FlowColumn
     from visualizer.heatmap.panel_colour_scale import ColourScale
     from visualizer.session.cell_address import Cell
     from visualizer.session.zoom_ranges import ZoomRange
@@ -170,6 +171,42 @@ class Heatmap(Struct, frozen=True, eq=False):
         return self.rows.part is not None or self.columns.part is not None
 
 
+class FlowPanels(Struct, frozen=True, eq=False):
+    """The panels of the flow board.
+
+    Parameters
+    ----------
+    panels : tuple of Heatmap
+        The panel of each column, of the head in front.
+    operands : tuple of Heatmap or None
+        What stands above each column.
+    thumbnails : tuple of Heatmap
+        The weights of each head; empty for a single head.
+    focus : int
+        Index of the column that is as large as fits.
+    front : int
+        The head in front.
+    titles : tuple of tuple of str
+        The titles of the states of each column.
+    operations : tuple of str
+        How the visible state of each column is computed.
+    """
+
+    columns: tuple[FlowColumn, ...]
+    panels: tuple[Heatmap, ...]
+    operands: tuple[Heatmap | None, ...]
+    thumbnails: tuple[Heatmap, ...]
+    focus: int
+    front: int
+    titles: tuple[tuple[str, ...], ...]
+    operations: tuple[str, ...]
+
+    @property
+    def heatmaps(self) -> tuple[Heatmap, ...]:
+        """Everything that is drawn beside the panels."""
+        return (*filter(None, self.operands), *self.thumbnails)
+
+
 class Board(Struct, frozen=True, eq=False):
     """All panels of a board.
 
@@ -191,6 +228,8 @@ class Board(Struct, frozen=True, eq=False):
         The stage and the head of the panel that contains the link.
     large : str or None
         The stage with the enlarged panel, if one head is shown.
+    flow : FlowPanels or None
+        The panels as one flow from tokens to output; None if they are arranged by stage and head.
     """
 
     columns: tuple[tuple[Heatmap, ...], ...] = ()
@@ -201,6 +240,7 @@ class Board(Struct, frozen=True, eq=False):
     large: str | None = None
     overlay_panel: Heatmap | None = None
     origin: tuple[str, int | None] = ("", None)
+    flow: FlowPanels | None = None
 
     def is_current(self, heatmap: Heatmap) -> bool:
         """Whether a panel belongs to the selected text or layer."""
@@ -210,7 +250,8 @@ class Board(Struct, frozen=True, eq=False):
     def known(self) -> dict[Hashable, Heatmap]:
         """All panels, including the overview and the sheet, by their cache keys."""
         others = (one for one in (self.overview, self.overlay_panel) if one)
-        return {heatmap.key: heatmap for heatmap in (*self.heatmaps, *others)}
+        beside = self.flow.heatmaps if self.flow else ()
+        return {heatmap.key: heatmap for heatmap in (*self.heatmaps, *others, *beside)}
 
     @property
     def heatmaps(self) -> tuple[Heatmap, ...]:

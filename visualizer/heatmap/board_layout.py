@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 
     from PySide6.QtCore import QPointF
 
-    from visualizer.heatmap.board import Heatmap
+    from visualizer.heatmap.board import FlowPanels, Heatmap
     from visualizer.heatmap.board_arrangement import PanelArrangement
+    from visualizer.heatmap.flow_layout import FlowLayout
 
 
 OVERLAY_MARGIN_PX = 12
@@ -244,6 +245,59 @@ class ColumnHead(Struct, frozen=True):
     notes: tuple[str, ...]
 
 
+class FlowTarget(Struct, frozen=True):
+    """What is under a point beside the cells.
+
+    Parameters
+    ----------
+    column : int or None
+        A heading.
+    head : int or None
+        The tab of a head; the number of heads for that of all heads.
+    """
+
+    column: int | None = None
+    head: int | None = None
+
+
+class FlowPlacement(Struct, frozen=True, eq=False):
+    """The flow board on a canvas.
+
+    Parameters
+    ----------
+    slots, operands : tuple of PanelSlot or None
+        Of each column; None if an adjacent spine stands for it, or if there is none.
+    thumbnails : tuple of PanelSlot
+        Of each head.
+    """
+
+    panels: FlowPanels
+    layout: FlowLayout
+    slots: tuple[PanelSlot | None, ...]
+    operands: tuple[PanelSlot | None, ...]
+    thumbnails: tuple[PanelSlot, ...]
+
+    def spine_title(self, at: int) -> str:
+        """Return the title of a narrow column, and of those to its right that it stands for."""
+        titles, columns = self.panels.titles, self.layout.columns
+        last = at
+        while last + 1 < len(columns) and columns[last + 1].is_hidden:
+            last += 1
+        first, final = titles[at][-1], titles[last][-1]
+        return first if last == at else f"{first} … {final}"
+
+    def target_at(self, point: QPointF) -> FlowTarget | None:
+        """Return the heading or tab under a point."""
+        x, y = point.x(), point.y()
+        for at, column in enumerate(self.layout.columns):
+            if column.heading.contains(x, y):
+                return FlowTarget(column=at)
+        for head, tab in enumerate(self.layout.tabs):
+            if tab.contains(x, y):
+                return FlowTarget(head=head)
+        return None
+
+
 class BoardLayout(Struct, frozen=True, dict=True):
     """Positions of all panels, and the total size.
 
@@ -257,6 +311,8 @@ class BoardLayout(Struct, frozen=True, dict=True):
         The positions that it was created from.
     overlay_panel : PanelSlot, optional
         The panel that overlays the others.
+    flow : FlowPlacement, optional
+        Everything beside the cells of the flow board.
     """
 
     slots: tuple[PanelSlot, ...]
@@ -267,6 +323,7 @@ class BoardLayout(Struct, frozen=True, dict=True):
     small_room: int = 0
     place_panels: PlacedPanels | None = None
     overlay_panel: PanelSlot | None = None
+    flow: FlowPlacement | None = None
 
     def has_same_positions(self, other: BoardLayout) -> bool:
         """Whether panels have the same positions as in another layout; False if unknown."""

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from visualizer.heatmap.board import Board
 from visualizer.heatmap.cell_cursor import CellCursor, present_cursor
 from visualizer.heatmap.comparison_board_presenter import present_comparison_board
+from visualizer.heatmap.flow_presenter import present_flow
 from visualizer.heatmap.highlights import (
     Highlights,
     highlight_pointed_cell,
@@ -238,6 +239,7 @@ def _board_key(resolved: ResolvedView) -> Hashable:
         resolved.folds,
         resolved.zoom,
         resolved.comparison,
+        resolved.flow,
         (view.room, view.small_room, resolved.large, view.lens, view.colouring),
         (overview, resolved.overview_head) if overview else None,
         (pinned.head, pinned.fold, _link_origin(resolved))
@@ -250,12 +252,17 @@ def _board_key(resolved: ResolvedView) -> Hashable:
 
 def _board_parts(board: Board) -> tuple[object, ...]:
     return (board.columns, board.overview, board.zoom, board.current, board.large,
-            board.overlay_panel, board.origin)  # fmt: skip
+            board.overlay_panel, board.origin, board.flow and board.flow.heatmaps,
+            board.flow and (board.flow.focus, board.flow.front))  # fmt: skip
 
 
 def present_board(resolved: ResolvedView, previous: Board) -> Board:
     """Present the shown stages; panels that did not change are the same objects."""
     known = previous.known
+    if resolved.flow:
+        flow = present_flow(resolved, known)
+        panels: tuple[tuple[Heatmap, ...], ...] = tuple((panel,) for panel in flow.panels)
+        return Board(panels, present_minimap(resolved, known), resolved.zoom, flow=flow)
     columns = tuple(
         tuple(panel.heatmap(known) for panel in _stage_panel_sources(resolved, stage))
         for stage in resolved.shown_stages
@@ -315,6 +322,7 @@ def _panels_key(resolved: ResolvedView) -> Hashable:
         extents,
         resolved.view.lens,
         resolved.is_spread,
+        resolved.flow,
         bool(resolved.heads),  # otherwise aggregates only
         frozenset({*folds, *([pinned.fold] if pinned and pinned.fold else [])}),
         (chosen.limits, chosen.curve is ColourCurve.LINEAR),

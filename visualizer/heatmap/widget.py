@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
 from PySide6.QtCore import (
     QEvent,
     QPoint,
@@ -22,11 +23,14 @@ from PySide6.QtWidgets import QApplication, QWidget
 
 from visualizer.heatmap import panel_paint
 from visualizer.heatmap.board import Board, stage_and_side
-from visualizer.heatmap.board_layout import BoardLayout, PanelSlot
+from visualizer.heatmap.board_layout import BoardLayout, FlowPlacement, FlowTarget, PanelSlot
 from visualizer.heatmap.board_placement import lay_out_board
 from visualizer.heatmap.cell_cursor import CellCursor
 from visualizer.heatmap.cell_cursor_paint import is_cell_visible, paint_cursor
 from visualizer.heatmap.cell_pointing_widget import CellScrollArea
+from visualizer.heatmap.flow_cursor_paint import paint_flow_cursor
+from visualizer.heatmap.flow_paint import paint_surroundings
+from visualizer.heatmap.flow_placement import place_flow
 from visualizer.heatmap.highlight_paint import paint_highlights, paint_mask_changes
 from visualizer.heatmap.highlights import Highlights
 from visualizer.heatmap.margins_cache import MAX_CACHED_PANELS, PanelMarginsPixmapCache
@@ -77,6 +81,8 @@ class BoardCanvas(CellScrollArea):
         self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         self.minimap = MinimapWidget(self.viewport())
         self._pictures: dict[int, PanelPixmap] = {}
+        self._surroundings: tuple[Hashable, QPixmap] | None = None
+        """The pixmap of the flow board, and what it was painted from."""
         self._spare: list[SparePixmap] = []
         """Pixmaps of removed panels, reused for new ones until the next frame."""
         self._frames = PanelMarginsPixmapCache()
@@ -188,6 +194,8 @@ class BoardCanvas(CellScrollArea):
         self.arranged.emit()
 
     def _compute_layout(self, width: float, height: float, ratio: float) -> BoardLayout:
+        if self.board.flow:
+            return place_flow(self.board, width, height, ratio)
         present = None
         if self.board_layout.place_panels and self._stages == [
             one[0].column for one in self.board.columns
@@ -269,8 +277,18 @@ class BoardCanvas(CellScrollArea):
             -PANEL_MARGIN_PX, -PANEL_MARGIN_PX, PANEL_MARGIN_PX, PANEL_MARGIN_PX
         )  # excludes other pages
         slots = [slot for slot in self.board_layout.slots if slot.cells.intersects(near)]
-        wholes = [self._whole_pixels(slot.whole_area.adjusted(-4, -4, 4, 4)) for slot in slots]
-        self._fill_between(painter, event.rect(), [whole.translated(-offset) for whole in wholes])
+        margin = 0 if self.board_layout.flow else 4
+        wholes = [
+            self._whole_pixels(slot.whole_area.adjusted(-margin, -margin, margin, margin))
+            for slot in slots
+        ]
+        flow = self.board_layout.flow
+        if flow:
+            painter.drawPixmap(0, 0, self._surroundings_pixmap(flow))
+        else:
+            self._fill_between(
+                painter, event.rect(), [whole.translated(-offset) for whole in wholes]
+            )
         if not self.board_layout.slots:
             self._paint_message(painter)
         painter.translate(-offset)
@@ -281,8 +299,11 @@ class BoardCanvas(CellScrollArea):
                 if fresh:
                     paint_mask_changes(painter, slot, fresh, self._theme)
                 if self.board.is_current(slot.heatmap):
-                    paint_highlights(painter, slot, self.highlights, self._theme)
-                    paint_cursor(painter, slot, self.cell_cursor, self._theme)
+                    paint_highlights(painter, slot, self._panel_highlights, self._theme)
+                    paint_cursor(painter, slot, self._panel_cursor, self._theme)
+        if flow and not self.highlights.step:
+            cell = self.cell_cursor.hovered or self.cell_cursor.pinned
+            paint_flow_cursor(painter, flow, cell, self._theme)
         self.motion.paint(painter)
         self._spare.clear()
         painter.translate(0, offset.y())
@@ -294,6 +315,33 @@ class BoardCanvas(CellScrollArea):
         self._paint_mark(painter)
         painter.end()
         self.painted.emit()
+
+    @property
+    def _panel_highlights(self) -> Highlights:
+        """Highlights in the panels; on the flow board, ribbons show the inputs of a cell."""
+        is_joined = self.board_layout.flow and not self.highlights.step
+        return replace(self.highlights, blocks=()) if is_joined else self.highlights
+
+    @property
+    def _panel_cursor(self) -> CellCursor:
+        """The cursor in the panels; on the flow board, only the tokens selected together."""
+        if not self.board_layout.flow:
+            return self.cell_cursor
+        return CellCursor(queries=self.cell_cursor.queries, keys=self.cell_cursor.keys)
+
+    def _surroundings_pixmap(self, flow: FlowPlacement) -> QPixmap:
+        """Return everything of the flow board but its cells, painted once for each layout."""
+        ratio = self.devicePixelRatioF()
+        key = (flow, self._theme, ratio)
+        if self._surroundings is None or self._surroundings[0] != key:
+            picture = QPixmap(self.viewport().size() * ratio)
+            picture.setDevicePixelRatio(ratio)
+            picture.fill(QColor(self._theme.paper))
+            painter = QPainter(picture)
+            paint_surroundings(painter, flow, self._theme)
+            painter.end()
+            self._surroundings = key, picture
+        return self._surroundings[1]
 
     def _fill_between(self, painter: QPainter, area: QRect, pictures: list[QRectF]) -> None:
         """Fill the area between the pixmaps, which is smaller than the whole viewport."""
@@ -396,6 +444,11 @@ class BoardView(BoardCanvas):
     """Emits a description of the current page of heads, and how long to show it in ms."""
     dragged = Signal(str, int, int)
     """Emits a stage and the number of rows and columns by which it was panned."""
+    headChosen = Signal(int)
+    """Emits the head to bring to the front of the flow board."""
+    allHeadsRequested = Signal()
+    stageFocused = Signal(str)
+    """Emits the stage to show as large as fits on the flow board."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -421,6 +474,10 @@ class BoardView(BoardCanvas):
     def _hover_at(self, point: QPointF) -> None:
         cell = self.cell_at(point)
         self._report_leading(self.slot_at(point))
+        if self.board_layout.flow:
+            is_target = self._flow_target(point) is not None
+            shape = Qt.CursorShape.PointingHandCursor if is_target else Qt.CursorShape.ArrowCursor
+            self.viewport().setCursor(shape)
         if cell != self._pointed:
             self._pointed = cell
             self.cellHovered.emit(cell)
@@ -432,12 +489,34 @@ class BoardView(BoardCanvas):
     def mousePressEvent(self, event: QMouseEvent) -> None:
         if event.button() != Qt.MouseButton.LeftButton:
             return
+        target = self._flow_target(event.position())
+        if target:
+            self._choose_target(target)
+            return
         slot, self._is_dragging = self.slot_at(event.position()), False
         self._report_leading(slot)
         if slot and slot.heatmap.is_zoomed:  # dragging pans, clicking pins
             self._grip = (slot, event.position(), event.position())
         else:
             self.cellClicked.emit(self.cell_at(event.position()))
+
+    def _flow_target(self, point: QPointF) -> FlowTarget | None:
+        flow = self.board_layout.flow
+        return flow.target_at(point) if flow else None
+
+    def _choose_target(self, target: FlowTarget) -> None:
+        """Bring a head to the front, show all heads, or enlarge a matrix or its next state."""
+        flow = self.board_layout.flow
+        assert flow is not None
+        if target.head is not None and target.head < len(flow.thumbnails):
+            self.headChosen.emit(target.head)
+        elif target.head is not None:
+            self.allHeadsRequested.emit()
+        elif target.column is not None:
+            states = flow.panels.columns[target.column].states
+            shown = states.index(flow.panels.panels[target.column].stage)
+            is_next = target.column == flow.panels.focus
+            self.stageFocused.emit(states[(shown + is_next) % len(states)])
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
         cell = self.cell_at(event.position())

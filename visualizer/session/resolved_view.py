@@ -14,6 +14,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from visualizer.attention.display_transforms import HeadAggregate
+from visualizer.attention.flow_columns import flow_columns, focused_column, visible_state
 from visualizer.format import format_count
 from visualizer.language.tokenizers import visible_tokens
 from visualizer.session.cell_address import Cell
@@ -25,6 +26,7 @@ from visualizer.session.zoom_ranges import clamp_zoom
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
 
+    from visualizer.attention.flow_columns import FlowColumn
     from visualizer.attention.run import Run
     from visualizer.attention.stages import Stage
     from visualizer.attention.trace import LeadingIndex, Trace
@@ -55,11 +57,15 @@ def _block_slice(part: range | None, block: int) -> slice:
     return slice(None) if part is None else slice(part.start // block, -(-part.stop // block))
 
 
-def pooling_extent(trace: Trace, stage: Stage, room: int, zoom: ZoomRange | None) -> PoolingExtent:
-    """Return the drawn part of a stage and its pooling for this many cells per side.
+def pooling_extent(
+    trace: Trace, stage: Stage, room: tuple[int, int], zoom: ZoomRange | None
+) -> PoolingExtent:
+    """Return the drawn part of a stage and its pooling.
 
     Parameters
     ----------
+    room : tuple of int
+        Maximum numbers of drawn rows and columns.
     zoom : ZoomRange or None
         A part that exists in the trace; None for the whole.
     """
@@ -70,8 +76,8 @@ def pooling_extent(trace: Trace, stage: Stage, room: int, zoom: ZoomRange | None
         return PoolingExtent(whole, None, None, side)
     rows, columns = zoom.of(stage)
     blocks = (
-        _pooling_block(rows, room),
-        whole[1] if columns is None else _pooling_block(columns, room),
+        _pooling_block(rows, room[0]),
+        whole[1] if columns is None else _pooling_block(columns, room[1]),
     )
     across = None if columns is None else _whole_blocks(columns, blocks[1], sizes[1])
     return PoolingExtent(blocks, _whole_blocks(rows, blocks[0], sizes[0]), across, side)
@@ -86,10 +92,41 @@ def _whole_blocks(part: range, block: int, size: int) -> range:
     return range(part.start // block * block, min(-(-part.stop // block) * block, size))
 
 
-def pooling_block(trace: Trace, stage: Stage, room: int) -> tuple[int, int]:
-    """Return the rows and columns pooled into a drawn cell for this many cells per side."""
+def pooling_block(trace: Trace, stage: Stage, room: tuple[int, int]) -> tuple[int, int]:
+    """Return the rows and columns pooled into a drawn cell."""
     rows, columns = trace.shape(stage.name)[-2:]
-    return math.ceil(rows / room), math.ceil(columns / room)
+    return math.ceil(rows / room[0]), math.ceil(columns / room[1])
+
+
+MAX_FLOW_KEYS, MAX_FLOW_FEATURES, MAX_FLOW_HEAD_FEATURES = 64, 60, 40
+"""Maximum numbers of drawn columns of a matrix of the flow that is not in focus."""
+
+
+class FlowView(Struct, frozen=True):
+    """What the flow board shows of a run.
+
+    Parameters
+    ----------
+    stages : tuple of str
+        The stage that each column shows.
+    focus : int
+        Index of the column that is as large as fits.
+    head : int
+        The head in front.
+    """
+
+    columns: tuple[FlowColumn, ...]
+    stages: tuple[str, ...]
+    focus: int
+    head: int
+
+    def room(self, stage: Stage, rows: int) -> tuple[int, int]:
+        """Return the maximum numbers of drawn rows and columns of a stage."""
+        if stage.name == self.stages[self.focus]:
+            return rows, rows
+        if stage.dims[-1] == "key":
+            return rows, MAX_FLOW_KEYS
+        return rows, MAX_FLOW_HEAD_FEATURES if "head" in stage.dims else MAX_FLOW_FEATURES
 
 
 class AxisLabels(Struct, frozen=True):
@@ -148,6 +185,8 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
         The stage of the pinned cell if it was not chosen; its panel overlays the others.
     large : str or None
         The stage that is enlarged next to the others if one of several heads is shown.
+    flow : FlowView or None
+        What the flow board shows; None if the panels are arranged by stage and head.
     """
 
     document: Document
@@ -173,10 +212,11 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
     overview: str | None
     overlay_panel: str | None
     large: str | None
+    flow: FlowView | None = None
     shared_values: dict[Hashable, object] = field(default_factory=dict)
     """Values shared by panels, by key; computed on first use."""
     _side_labels: dict[int, AxisLabels] = field(default_factory=dict)
-    _extents: dict[tuple[str, int, bool], PoolingExtent] = field(default_factory=dict)
+    _extents: dict[tuple[str, tuple[int, int], bool], PoolingExtent] = field(default_factory=dict)
 
     # ------------------------------------------------------------------ panels
 
@@ -191,15 +231,17 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
     def extent(self, stage: Stage) -> PoolingExtent:
         """Return the drawn part and pooling of a stage."""
         view = self.view
+        if self.flow:
+            return self._make_extent(stage, self.flow.room(stage, view.room), is_whole=False)
         is_small = self.large is not None and stage.name != self.large
         room = view.small_room if is_small and view.small_room else view.room
-        return self._make_extent(stage, room, is_whole=False)
+        return self._make_extent(stage, (room, room), is_whole=False)
 
     def full_extent(self, stage: Stage, room: int) -> PoolingExtent:
         """Return the pooling of a whole stage for this many cells per side."""
-        return self._make_extent(stage, room, is_whole=True)
+        return self._make_extent(stage, (room, room), is_whole=True)
 
-    def _make_extent(self, stage: Stage, room: int, *, is_whole: bool) -> PoolingExtent:
+    def _make_extent(self, stage: Stage, room: tuple[int, int], *, is_whole: bool) -> PoolingExtent:
         key = (stage.name, room, is_whole)
         if key not in self._extents:
             zoom = None if is_whole else self.zoom
@@ -408,6 +450,11 @@ def resolve_view(
     comparison = None if focus or why_not else view.comparison
     is_laid_over = not (is_spread or comparison or focus) and stages != chosen
     is_single = not (is_spread or comparison or folds or focus)
+    flow = None
+    if view.flow and not (is_spread or comparison or folds):
+        flow = _flow_view(run, view, focus, pinned, heads)
+        stages, heads = frozenset(flow.stages), (flow.head,)
+        is_laid_over = is_single = False
     return ResolvedView(
         document=document,
         view=view,
@@ -432,6 +479,22 @@ def resolve_view(
         overview=None if zoom is None else _overview_stage(run, stages, pinned),
         overlay_panel=pinned.stage if is_laid_over and pinned else None,
         large=_enlarged_stage(run, view, chosen, heads) if is_single else None,
+        flow=flow,
+    )
+
+
+def _flow_view(
+    run: Run, view: View, focus: str | None, pinned: Cell | None, heads: tuple[int, ...]
+) -> FlowView:
+    columns = flow_columns(run.trace.stages)
+    chosen = [name for name in (focus, view.large) if name]
+    shown = [*chosen[:1], *([pinned.stage] if pinned else []), *chosen]
+    head = pinned.head if pinned else None
+    return FlowView(
+        columns,
+        tuple(visible_state(column, shown) for column in columns),
+        focused_column(columns, chosen),
+        next(iter(heads), 0) if head is None else head,
     )
 
 

@@ -100,6 +100,8 @@ class View(ImmediateView, frozen=True):
         How weights are transformed for display.
     spread : bool
         Whether the texts of a batch, or else the layers, are shown side by side for one head.
+    flow : bool
+        Whether one head's whole computation is shown in one picture, from tokens to output.
     zoom : ZoomRange or None
         The visible part of every panel; None for all of it.
     text, layer : int
@@ -134,6 +136,7 @@ class View(ImmediateView, frozen=True):
     folds: frozenset[HeadAggregate] = frozenset()
     lens: WeightTransform = WeightTransform.PLAIN
     spread: bool = False
+    flow: bool = False
     zoom: ZoomRange | None = None
     colouring: ColourOptions = field(default_factory=ColourOptions)
     large: str | None = None

@@ -272,10 +272,10 @@ def test_the_last_of_many_heads_stays_and_is_checked_in_the_menu(hand: Hand) -> 
     assert [head for head, is_checked in read.items() if is_checked] == ["Head 4"]
 
 
-def test_one_head_has_nothing_to_choose(hand: Hand) -> None:
+def test_of_one_head_only_the_layout_is_chosen(hand: Hand) -> None:
     give_heads(hand, 1)
     assert bar(hand).heads == []
-    assert not bar(hand).box.isVisible()
+    assert bar(hand).box.isVisible()
     for by in HeadAggregate:
         assert not bar(hand).buttons[f"view.toggle_aggregate {by}"].isVisible()
 

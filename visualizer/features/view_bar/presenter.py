@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 class BoardArrangement(StrEnum):
     """The arrangements of the panels."""
 
+    FLOW = "flow"
     ALL = "all_panels"
     STAGE = "one_stage"
     HEAD = "one_head"
@@ -93,6 +94,8 @@ def present_view_controls(resolved: ResolvedView, board: Board) -> ViewControlsP
 
 
 def _current_layout(board: Board, heads: tuple[bool, ...]) -> BoardArrangement:
+    if board.flow:
+        return BoardArrangement.FLOW
     if board.large or (len(heads) > 1 and sum(heads) == 1):
         return BoardArrangement.HEAD
     is_one = len(board.columns) == 1 and len(board.columns[0]) > 1

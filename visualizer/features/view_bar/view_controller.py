@@ -166,16 +166,37 @@ class ViewController(QObject):
     def arrange(self, layout: str) -> None:
         """Arrange the panels in one of the layouts."""
         {
+            BoardArrangement.FLOW: self.show_flow,
             BoardArrangement.ALL: self.show_all_panels,
             BoardArrangement.STAGE: self.show_one_stage,
             BoardArrangement.HEAD: self.show_one_head,
         }[BoardArrangement(layout)]()
 
+    def show_flow(self) -> None:
+        """Show the whole computation of one head in one picture."""
+        self._workspace.change_view(flow=True, large=None, folds=frozenset(), spread=False)
+
+    def focus_stage(self, stage: str) -> None:
+        """Show a stage of the flow as large as fits, and unpin a cell of another of its states."""
+        resolved, pinned = self._workspace.wanted_resolved, self._wanted.pinned
+        if resolved is None or resolved.flow is None:
+            return
+        states = next(one.states for one in resolved.flow.columns if stage in one.states)
+        is_replaced = pinned is not None and pinned.stage in states and pinned.stage != stage
+        self._workspace.change_view(large=stage, pinned=None if is_replaced else pinned)
+
+    def bring_to_front(self, head: int) -> None:
+        """Show a head in front on the flow board; a pinned cell moves to the head."""
+        pinned = self._wanted.pinned
+        if pinned and pinned.head is not None:
+            pinned = replace(pinned, place=(head, *pinned.place[1:]))
+        self._workspace.change_view(heads=frozenset({head}), pinned=pinned, hovered=None)
+
     def show_all_panels(self) -> None:
         """Show the stages side by side, one row per head."""
         stages = self._wanted.stages
         several = stages if len(stages) > 1 else View().stages
-        self._workspace.change_view(heads=None, stages=several, large=None)
+        self._workspace.change_view(heads=None, stages=several, large=None, flow=False)
 
     def show_one_stage(self) -> None:
         """Show one stage for all heads: that of the pinned cell, else the last with heads."""
@@ -191,7 +212,7 @@ class ViewController(QObject):
         shares = [name for name in with_heads if run.trace.stage(name).is_weights]
         last = (shares or with_heads or [run.trace.attention])[-1]
         stage = pinned.stage if pinned and pinned.head is not None else last
-        self._workspace.change_view(stages=frozenset({stage}), heads=None)
+        self._workspace.change_view(stages=frozenset({stage}), heads=None, flow=False)
 
     def show_stage_alone(self, stage: str) -> None:
         """Show a single stage; a cell pinned in another stage is unpinned."""
@@ -206,13 +227,16 @@ class ViewController(QObject):
             first = resolved.heads[:1] or (0,)
             head = first[0] if pinned is None or pinned.head is None else pinned.head
             large = resolved.run.trace.attention if resolved.run.trace.spec.heads == 1 else None
-            self._workspace.change_view(heads=frozenset({head}), large=large)
+            self._workspace.change_view(heads=frozenset({head}), large=large, flow=False)
             self._show_folds(frozenset())
 
     def enlarge(self, cell: Cell) -> None:
         """Enlarge the panel of a cell next to the others of its head, or show all heads again."""
         resolved = self._workspace.wanted_resolved
         if resolved is None or resolved.comparison or resolved.is_spread or resolved.focus:
+            return
+        if resolved.flow:
+            self.focus_stage(cell.stage)
             return
         head = next(iter(resolved.heads), 0) if cell.head is None else cell.head
         is_alone = resolved.chosen == {cell.stage} and resolved.heads == (head,)

@@ -39,6 +39,7 @@ PANE_BUTTONS = ("Lines", "Heads", "Colours")
 MAX_HEAD_CHIPS = 8
 DOT_SIZE_PX = 8
 LAYOUT_LABELS = {
+    BoardArrangement.FLOW: "Flow of one head",
     BoardArrangement.ALL: "Stages × heads",
     BoardArrangement.STAGE: "One stage, all heads",
     BoardArrangement.HEAD: "One head, enlarged",
@@ -156,12 +157,13 @@ class ViewBar(OverflowRow):
         self.range.show_choice(f"Range: {panel.range}")
         self.range.setToolTip(plain_tooltip(panel.range_description))
         self.range.setAccessibleDescription(panel.range_description)
-        are_several = count > 1
+        is_flow = panel.layout is BoardArrangement.FLOW  # whose tabs choose the head
+        are_several = count > 1 and not is_flow
         self.set_all_wanted(
             {
-                self.box: are_several,
-                self.chips: 1 < count <= MAX_HEAD_CHIPS,
-                self.heads_button: count > MAX_HEAD_CHIPS,
+                self.box: count > 0,
+                self.chips: are_several and count <= MAX_HEAD_CHIPS,
+                self.heads_button: are_several and count > MAX_HEAD_CHIPS,
                 **dict.fromkeys(folds.values(), are_several),
                 self.range: bool(panel.range),
             }

@@ -1,0 +1,206 @@
+"""The flow board fits every canvas: nothing is cut or covered, and a token is one line."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.examples import examples
+from visualizer.attention.flow_columns import FlowPart
+from visualizer.heatmap.flow_layout import (
+    FOLD_LEVELS,
+    MAX_FOCUS_PX,
+    SPINE_PX,
+    ColumnSize,
+    FlowLayout,
+    FlowSize,
+    lay_out_flow,
+)
+from visualizer.heatmap.flow_placement import MAX_LABEL_SHARE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from visualizer.heatmap.flow_layout import Box
+
+ROUNDING_PX = 1e-6
+SMALLEST, LARGEST = (420, 380), (2560, 1440)
+
+
+def _columns(
+    tokens: int, d_model: int, d_head: int, heads: int, *, has_block: bool
+) -> list[ColumnSize]:
+    """Return the columns of a module, or of a block."""
+    before, head, after = FlowPart
+    model, inner = min(d_model, 60), min(d_head, 40)
+    columns = [ColumnSize(model, before, 12, fold_level=2)]
+    if has_block:
+        columns.append(ColumnSize(model, before, 50, fold_level=2))
+    columns += [
+        ColumnSize(inner, head, 14, model, fold_level=0),
+        ColumnSize(inner, head, 14, model, fold_level=5),
+        ColumnSize(inner, head, 14, model, fold_level=5),
+        ColumnSize(min(tokens, 64), head, 60, inner, is_query_key=True, is_source=True),
+        ColumnSize(tokens, head, 66, is_query_key=True, is_focus=True),
+        ColumnSize(inner, head, 62, min(tokens, 64), has_ribbons=True),
+        ColumnSize(min(d_head * heads, 60), after, 54, fold_level=1),
+        ColumnSize(model, after, 54, model, fold_level=3),
+    ]
+    if has_block:
+        hidden = min(4 * d_model, 60)
+        columns += [
+            ColumnSize(model, after, 70, fold_level=3),
+            ColumnSize(hidden, after, 58, model, fold_level=4),
+            ColumnSize(model, after, 100, hidden, fold_level=4),
+            ColumnSize(model, after, 50, fold_level=3),
+        ]
+    return columns
+
+
+@st.composite
+def boards(draw: st.DrawFn) -> tuple[list[ColumnSize], FlowSize]:
+    """Draw a module and a canvas."""
+    tokens, heads = draw(st.integers(1, 64)), draw(st.sampled_from([1, 2, 3, 4, 8, 12, 64]))
+    d_head = draw(st.sampled_from([1, 2, 3, 8, 16, 64]))
+    has_block = draw(st.booleans())
+    columns = _columns(tokens, draw(st.integers(1, 64)), d_head, heads, has_block=has_block)
+    size = FlowSize(
+        width := draw(st.integers(SMALLEST[0], LARGEST[0])),
+        draw(st.integers(SMALLEST[1], LARGEST[1])),
+        tokens,
+        heads,
+        min(draw(st.floats(8, 120)), MAX_LABEL_SHARE * width),
+        draw(st.floats(20, 72)),
+        has_residual=has_block,
+        scale=draw(st.sampled_from([1.0, 1.25, 1.5])),
+    )
+    return columns, size
+
+
+def _boxes(layout: FlowLayout) -> list[Box]:
+    """Return everything that must not touch: cells, operands, labels and tabs."""
+    shown = [column for column in layout.columns if not column.is_hidden]
+    operands = [column.operand for column in shown if column.operand]
+    return [*(column.cells for column in shown), *operands, layout.row_labels, *layout.tabs]
+
+
+def _overlaps(one: Box, other: Box) -> bool:
+    return (
+        one.left < other.right - ROUNDING_PX
+        and other.left < one.right - ROUNDING_PX
+        and one.top < other.bottom - ROUNDING_PX
+        and other.top < one.bottom - ROUNDING_PX
+    )
+
+
+@given(boards())
+@examples(8)
+def test_everything_is_on_the_canvas_and_nothing_covers_another(
+    board: tuple[list[ColumnSize], FlowSize],
+) -> None:
+    columns, size = board
+    layout = lay_out_flow(columns, size)
+    for box in _boxes(layout):
+        assert box.left >= -ROUNDING_PX
+        assert box.right <= size.width + ROUNDING_PX
+    for one, other in itertools.combinations(_boxes(layout), 2):
+        assert not _overlaps(one, other)
+
+
+@given(boards())
+@examples(3)
+def test_a_token_is_one_horizontal_line(board: tuple[list[ColumnSize], FlowSize]) -> None:
+    layout = lay_out_flow(*board)
+    tops = {column.cells.top for column in layout.columns}
+    heights = {column.cells.height for column in layout.columns}
+    assert len(tops) == len(heights) == 1
+    assert layout.row_labels.top in tops
+
+
+@given(boards())
+@examples(3)
+def test_an_operand_is_exactly_above_its_columns(
+    board: tuple[list[ColumnSize], FlowSize],
+) -> None:
+    layout = lay_out_flow(*board)
+    for placed, column in zip(layout.columns, board[0], strict=True):
+        if placed.operand:
+            assert placed.operand.left == placed.cells.left
+            assert placed.operand.width == pytest.approx(placed.cell_width * column.cells)
+            assert placed.operand.bottom < placed.cells.top
+
+
+@given(boards())
+@examples(3)
+def test_the_head_in_front_and_its_operands_are_never_given_up(
+    board: tuple[list[ColumnSize], FlowSize],
+) -> None:
+    layout = lay_out_flow(*board)
+    for placed, column in zip(layout.columns, board[0], strict=True):
+        if not column.fold_level:
+            assert not placed.is_spine
+            assert placed.cells.width > 0
+    assert len(layout.tabs) == (0 if board[1].heads == 1 else board[1].heads + 1)
+
+
+def test_focus_changes_widths_only() -> None:
+    columns, size = _columns(12, 16, 4, 4, has_block=False), FlowSize(960, 660, 12, 4, 60)
+    others = [
+        ColumnSize(
+            one.cells, one.part, one.title_width, one.operand_rows, one.is_query_key,
+            at == 6, at == 5, one.fold_level, one.has_ribbons,
+        )
+        for at, one in enumerate(columns)
+    ]  # fmt: skip
+    first, second = lay_out_flow(columns, size), lay_out_flow(others, size)
+    assert first.row_height == second.row_height
+    assert first.rows_top == second.rows_top
+    focus = next(at for at, one in enumerate(columns) if one.is_focus)
+    assert first.columns[focus].cell_width > second.columns[focus].cell_width
+    assert second.columns[6].cell_width > first.columns[6].cell_width
+
+
+def _sacrifices(layout: FlowLayout) -> int:
+    return sum(column.is_spine for column in layout.columns)
+
+
+def test_a_narrower_canvas_gives_up_more_and_never_less() -> None:
+    columns = _columns(12, 16, 4, 4, has_block=True)
+    counts = [
+        _sacrifices(lay_out_flow(columns, FlowSize(width, 700, 12, 4, 60, has_residual=True)))
+        for width in range(500, 2400, 100)
+    ]
+    assert counts == sorted(counts, reverse=True)
+    assert counts[-1] == 0
+    assert counts[0] > 0
+
+
+def test_a_wide_canvas_shows_all_numbers_of_a_short_sentence() -> None:
+    layout = lay_out_flow(_columns(6, 3, 2, 1, has_block=False), FlowSize(1580, 930, 6, 1, 60))
+    assert min(column.cell_width for column in layout.columns) >= 38
+    assert max(column.cell_width for column in layout.columns) <= MAX_FOCUS_PX
+
+
+def test_a_folded_column_has_the_width_of_a_spine() -> None:
+    columns = _columns(40, 16, 4, 4, has_block=True)
+    layout = lay_out_flow(columns, FlowSize(700, 700, 40, 4, 60, has_residual=True))
+    spines = [placed for placed in layout.columns if placed.is_spine and not placed.is_hidden]
+    assert spines
+    assert {round(placed.cells.width, 6) for placed in spines} == {SPINE_PX}
+    assert len(FOLD_LEVELS) > max(column.fold_level for column in columns)
+
+
+def _widest(layout: FlowLayout, columns: Sequence[ColumnSize]) -> ColumnSize:
+    at = max(range(len(columns)), key=lambda at: layout.columns[at].cells.width)
+    return columns[at]
+
+
+@pytest.mark.parametrize("tokens", [12, 24, 64])
+def test_the_matrix_in_focus_is_the_widest(tokens: int) -> None:
+    columns = _columns(tokens, 16, 4, 4, has_block=False)
+    layout = lay_out_flow(columns, FlowSize(1264, 900, tokens, 4, 60))
+    assert _widest(layout, columns).is_focus

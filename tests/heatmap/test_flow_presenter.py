@@ -1,0 +1,144 @@
+"""The flow board's panels are those of the run, and its operands give the numbers below them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from tests.support.attention_strategies import Case, cases
+from tests.support.examples import examples
+from tests.support.screens import resolved
+from tests.support.small_runs import a_run, replayed
+from visualizer.attention.spec import (
+    Arrangement,
+    BlockKind,
+    MaskKind,
+    NormalisationKind,
+    PositionKind,
+)
+from visualizer.heatmap.board import Board, FlowPanels, Heatmap
+from visualizer.heatmap.board_presenter import present_board
+from visualizer.session.cell_address import Cell
+from visualizer.session.view import View
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
+
+
+def _flow(run: Run, **fields: Any) -> FlowPanels:
+    made = present_board(resolved(run, View(flow=True, **fields)), Board()).flow
+    assert made is not None
+    return made
+
+
+def _by_stage(flow: FlowPanels) -> dict[str, tuple[Heatmap, Heatmap | None]]:
+    return {
+        panel.stage: (panel, operand)
+        for panel, operand in zip(flow.panels, flow.operands, strict=True)
+    }
+
+
+def _operand(flow: FlowPanels, stage: str) -> np.ndarray:
+    operand = _by_stage(flow)[stage][1]
+    assert operand is not None
+    return operand.values.astype(np.float64)
+
+
+@pytest.mark.parametrize("head", [0, 1])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"arrangement": Arrangement.STACKED},
+        {"bias": True},
+        {"d_in": 4, "d_out": 4, "block": BlockKind.PRE_NORM},
+        {"d_in": 8, "d_out": 8, "position": PositionKind.ROTARY},
+        {"d_in": 8, "d_out": 8, "heads": 4, "key_value_heads": 2},
+    ],
+    ids=["plain", "stacked", "bias", "block", "rotary", "grouped"],
+)
+def test_a_row_times_what_stands_above_is_the_number_below(
+    fields: dict[str, Any], head: int
+) -> None:
+    run = a_run(**{"mask": MaskKind.NONE, **fields})
+    flow = _flow(run, heads=frozenset({head}), large="scores")
+    shown = {panel.stage: panel.values.astype(np.float64) for panel in flow.panels}
+    trace = run.trace
+    vectors = trace.read("normed" if "normed" in trace else "input").astype(np.float64)
+    for name, layer in (("queries", "W_query"), ("keys", "W_key"), ("values", "W_value")):
+        first = f"projected_{name}"
+        computed = trace.read(first if first in trace else name, (head,))
+        product = vectors @ _operand(flow, name)
+        if fields.get("bias"):
+            bias = trace.read(f"{layer}.bias")
+            size = computed.shape[-1]
+            product += bias[head * size : (head + 1) * size]
+        np.testing.assert_allclose(product, computed, atol=1e-5)
+    scores = trace.read("scores", (head,))
+    np.testing.assert_allclose(shown["queries"] @ _operand(flow, "scores"), scores, atol=1e-5)
+    weights = shown["weights"]
+    np.testing.assert_allclose(
+        weights @ _operand(flow, "context"), trace.read("context", (head,)), atol=1e-5
+    )
+
+
+def test_the_head_in_front_is_the_pinned_cells_else_the_chosen_one() -> None:
+    run = a_run(heads=2)
+    assert _flow(run).front == 0
+    assert _flow(run, heads=frozenset({1})).front == 1
+    assert _flow(run, heads=frozenset({1}), pinned=Cell("weights", (0, 1, 0))).front == 0
+
+
+def test_there_is_a_thumbnail_of_the_weights_of_every_head() -> None:
+    run = a_run(d_in=8, d_out=8, heads=4)
+    thumbnails = _flow(run).thumbnails
+    for head, one in enumerate(thumbnails):
+        np.testing.assert_array_equal(one.values, run.trace.read("weights", (head,)))
+    assert _flow(a_run(heads=1)).thumbnails == ()
+
+
+def test_the_pinned_state_of_a_matrix_is_shown() -> None:
+    run = a_run()
+    assert "masked" in _by_stage(_flow(run))
+    assert "scores" in _by_stage(_flow(run, pinned=Cell("scores", (0, 1, 0))))
+    assert "scaled" in _by_stage(_flow(run, large="scaled"))
+
+
+def test_a_stage_chosen_is_in_focus() -> None:
+    flow = _flow(a_run(), large="queries")
+    assert flow.panels[flow.focus].stage == "queries"
+
+
+def test_linear_attention_flows_through_its_sums() -> None:
+    run = a_run(normalisation=NormalisationKind.LINEAR, d_in=4, d_out=4)
+    flow = _by_stage(_flow(run))
+    assert flow["context"][1] is None
+    assert "key_value_sums" in flow
+
+
+def test_captured_attention_has_only_what_was_captured() -> None:
+    flow = _flow(replayed())
+    assert [panel.stage for panel in flow.panels] == list(replayed().trace.names)
+    assert len(flow.thumbnails) == 2
+
+
+def test_wide_vectors_are_pooled_unless_they_are_in_focus() -> None:
+    run = a_run(d_in=200, d_out=200, heads=2)
+    narrow = _by_stage(_flow(run))["queries"][0]
+    assert narrow.is_pooled
+    assert narrow.values.shape[1] <= 60
+    assert not _by_stage(_flow(run, large="queries"))["queries"][0].is_pooled
+
+
+@given(cases(most_tokens=4))
+@examples(2)
+def test_every_module_has_a_flow_of_its_own_numbers(case: Case) -> None:
+    run = case.run()
+    made = resolved(run, View(flow=True))
+    for panel in _flow(run).panels:
+        head = () if panel.head is None else (panel.head,)
+        whole = run.trace.read(panel.stage, (*made.leading, *head))
+        np.testing.assert_array_equal(panel.values, whole)

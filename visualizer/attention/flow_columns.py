@@ -1,0 +1,182 @@
+"""The columns of the flow board: which stages are states of one matrix, and their operands.
+
+In a product, the row comes from the left, the column from above, and the result stands where they
+cross. Everything here follows from the stage table.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from visualizer.attention.layer_operations import LinearLayer
+from visualizer.attention.roles import Role
+from visualizer.attention.stages import Operation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from visualizer.attention.stages import Stage
+
+TRANSPOSED_OPERANDS = {Operation.DOT_PRODUCT: 1, Operation.IMPLIED_WEIGHTS: 1}
+"""Operations of a query–key matrix, with the index of the input whose columns come from above."""
+UPRIGHT_OPERANDS = {Operation.WEIGHTED_SUM: 1}
+"""Operations with the index of the input that stands above the result as it is."""
+LAYER_OPERATIONS = {
+    Operation.INPUT_PROJECTION,
+    Operation.OUTPUT_PROJECTION,
+    Operation.LINEAR_LAYER,
+}
+"""Operations with the weights of a layer above the result."""
+
+CELL_BY_CELL_OPERATIONS = {Operation.RESIDUAL_ADDITION, Operation.HIDDEN_ACTIVATION}
+"""Operations that, with a single input, compute each number from the number in the same cell."""
+
+
+class FlowPart(IntEnum):
+    """Part of the flow, from left to right."""
+
+    BEFORE_HEADS = 0
+    HEADS = 1
+    AFTER_HEADS = 2
+
+
+class FlowColumn(Struct, frozen=True):
+    """One matrix of the flow.
+
+    Parameters
+    ----------
+    states : tuple of str
+        The stages that the matrix shows one after another, such as scores, scaled and masked.
+    part : FlowPart
+        Whether it stands left of the heads, within the head, or right of them.
+    dims : tuple of str
+        Names of the axes of its states.
+    reads : tuple of str
+        The stages that its states read, without its own.
+    is_feed_forward : bool
+        Whether it belongs to the feed-forward layer: it is one of its hidden layers, or computed
+        from one.
+    operand : str
+        The stage above it; empty if there is none.
+    is_operand_transposed : bool
+        Whether the rows of the operand are columns here, as those of the keys.
+    layer : str
+        The layer whose weights stand above it; empty if there is none.
+    layer_stage : str
+        The state that the layer computes.
+    """
+
+    states: tuple[str, ...]
+    part: FlowPart
+    dims: tuple[str, ...]
+    reads: tuple[str, ...]
+    is_feed_forward: bool = False
+    operand: str = ""
+    is_operand_transposed: bool = False
+    layer: str = ""
+    layer_stage: str = ""
+
+    @property
+    def is_query_key(self) -> bool:
+        """Whether its rows are queries and its columns keys."""
+        return self.dims[-1] == "key"
+
+    @property
+    def has_heads(self) -> bool:
+        """Whether each head has its own matrix."""
+        return "head" in self.dims
+
+
+def flow_columns(stages: Sequence[Stage]) -> tuple[FlowColumn, ...]:
+    """Return the columns of the flow from left to right."""
+    groups: list[list[Stage]] = []
+    for stage in stages:
+        group = _continued_group(stage, groups)
+        if group is None:
+            groups.append([stage])
+        else:
+            group.append(stage)
+    last = max((at for at, group in enumerate(groups) if _has_heads(group[0])), default=-1)
+    hidden = frozenset(stage.name for stage in stages if stage.dims[-1] == "d_ff")
+    columns = [_flow_column(group, hidden, is_late=at > last) for at, group in enumerate(groups)]
+    return tuple(sorted(columns, key=lambda column: column.part))
+
+
+def focused_column(columns: Sequence[FlowColumn], wanted: Iterable[str]) -> int:
+    """Return the index of the column of the first existing stage, else of the weights."""
+    for name in (*wanted, Role.WEIGHTS, Role.SCORES):
+        for at, column in enumerate(columns):
+            if name in column.states:
+                return at
+    return len(columns) - 1
+
+
+def visible_state(column: FlowColumn, wanted: Iterable[str]) -> str:
+    """Return the state that a column shows: the first wanted one, else the last."""
+    return next((name for name in wanted if name in column.states), column.states[-1])
+
+
+def _continued_group(stage: Stage, groups: list[list[Stage]]) -> list[Stage] | None:
+    """Return the group of which a stage is a further state; None if it begins a matrix."""
+    if stage.dims[-1] == "key":
+        same = (
+            group
+            for group in groups
+            if group[0].dims[-1] == "key" and group[0].is_weights is stage.is_weights
+        )
+        return next(same, None)
+    if not stage.reads or stage.operation in LAYER_OPERATIONS:
+        return None
+    is_cell_by_cell = stage.operation in CELL_BY_CELL_OPERATIONS and len(stage.reads) == 1
+    for group in groups:
+        if group[-1].name != stage.reads[0]:
+            continue
+        # A copy may have other names of the same axes.
+        is_same_head = _has_heads(stage) and group[-1].dims[-2:] == stage.dims[-2:]
+        return group if is_cell_by_cell or is_same_head else None
+    return None
+
+
+def _has_heads(stage: Stage) -> bool:
+    return "head" in stage.dims
+
+
+def _flow_column(group: list[Stage], hidden: frozenset[str], *, is_late: bool) -> FlowColumn:
+    names = tuple(stage.name for stage in group)
+    reads = dict.fromkeys(name for stage in group for name in stage.reads if name not in names)
+    part = FlowPart.AFTER_HEADS if is_late else FlowPart.BEFORE_HEADS
+    operand, is_transposed, layer = _operand(group)
+    computed = (stage.name for stage in group if stage.operation in LAYER_OPERATIONS)
+    return FlowColumn(
+        names,
+        FlowPart.HEADS if _has_heads(group[0]) else part,
+        group[-1].dims,
+        tuple(reads),
+        not hidden.isdisjoint((*names, *reads)),
+        operand,
+        is_transposed,
+        layer,
+        next(computed, "") if layer else "",
+    )
+
+
+def _operand(group: list[Stage]) -> tuple[str, bool, str]:
+    """Return the stage above the matrix, whether it is transposed, and the layer above it."""
+    for stage in group:
+        for operations, is_transposed in ((TRANSPOSED_OPERANDS, True), (UPRIGHT_OPERANDS, False)):
+            at = operations.get(stage.operation)
+            if at is not None:
+                return stage.reads[at], is_transposed, ""
+        if stage.operation in LAYER_OPERATIONS:
+            return "", False, _layer_name(stage)
+    return "", False, ""
+
+
+def _layer_name(stage: Stage) -> str:
+    """Return the name of the layer that computes a stage; empty if it has no weights."""
+    if stage.parameters:
+        return stage.parameters[0]
+    return stage.step.name if isinstance(stage.step, LinearLayer) else ""

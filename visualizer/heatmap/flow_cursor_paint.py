@@ -1,0 +1,338 @@
+"""Paints the cursor of the flow board: a cell, its operands, and ribbons that join them.
+
+A weight belongs to a chain: its query row and its key column meet in the score, the row of scores
+becomes the row of weights, and each weight takes its share of a value to the context vector. The
+weights of a row leave its right edge stacked, together exactly as high as the row.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from PySide6.QtCore import QPointF, QRectF
+from PySide6.QtGui import QColor, QFont, QPainter, QPainterPath
+
+from visualizer.heatmap.cell_cursor_paint import paint_frame
+from visualizer.heatmap.flow_labels_paint import (
+    TokenLabel,
+    board_labels,
+    key_label_at,
+    key_label_slots,
+    paint_label,
+    row_label,
+    row_label_slot,
+)
+from visualizer.widgets.fonts import text_scale
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from visualizer.heatmap.board_layout import FlowPlacement, PanelSlot
+    from visualizer.session.cell_address import Cell
+    from visualizer.widgets.theme import Theme
+
+BAND_PX = 10
+FRAME_PX = 2.0
+CELL_FRAME_PX = 2.5
+BAND_ALPHA, RIBBON_ALPHA, OTHER_RIBBON_ALPHA = 56, 150, 60
+MIN_RIBBON_PX = 0.4
+"""Thinner ribbons are not painted: they would be invisible."""
+MAX_RIBBONS = 128
+
+
+class FlowCursor:
+    """The chain of one cell on the flow board."""
+
+    def __init__(self, placement: FlowPlacement, cell: Cell) -> None:
+        self._placement, self._cell = placement, cell
+        names = (column.states for column in placement.panels.columns)
+        self._at = next((at for at, states in enumerate(names) if cell.stage in states), None)
+        self.query: int | None = None
+        self.key: int | None = None
+        if self._at is not None and len(cell.place) >= 2:
+            column = placement.panels.columns[self._at]
+            row = cell.place[-2]
+            if column.is_query_key:
+                self.query, self.key = row, cell.place[-1]
+            elif self._row_is_key(self._at):
+                self.key = row
+            else:
+                self.query = row
+
+    def _row_is_key(self, at: int) -> bool:
+        """Whether the rows of a column are used as keys: as those of keys and values."""
+        states = self._placement.panels.columns[at].states
+        return any(column.operand in states for column in self._placement.panels.columns)
+
+    def paint(self, painter: QPainter, theme: Theme) -> None:
+        """Paint ribbons, frames and labels."""
+        if self._at is None:
+            return
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
+        for path, alpha in self._ribbons():
+            painter.fillPath(path, _translucent(theme.accent, alpha))
+        for path in self._other_ribbons():
+            painter.fillPath(path, _translucent(theme.quiet, OTHER_RIBBON_ALPHA))
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+        for area in self._frames():
+            paint_frame(painter, area, FRAME_PX, theme)
+        own = self._cell_area()
+        if own is not None:
+            paint_frame(painter, own, CELL_FRAME_PX, theme)
+        self._paint_labels(painter, theme)
+
+    # ------------------------------------------------------------------ places
+
+    def _slot(self, at: int | None) -> PanelSlot | None:
+        return None if at is None else self._placement.slots[at]
+
+    def _column_of(self, stage: str) -> int | None:
+        columns = self._placement.panels.columns
+        return next((at for at, one in enumerate(columns) if stage in one.states), None)
+
+    def _row_area(self, at: int | None, row: int | None) -> QRectF | None:
+        """Return the area of a row of a column."""
+        slot = self._slot(at)
+        if slot is None or row is None or row not in slot.heatmap.rows.visible_range:
+            return None
+        band = slot.cell(row, slot.heatmap.columns.visible_range.start)
+        return QRectF(slot.cells.left(), band.top(), slot.cells.width(), band.height())
+
+    def _operand_area(self, at: int | None, along: int | None) -> QRectF | None:
+        """Return the part of an operand: the column of a transposed one, the row of another."""
+        operand = None if at is None else self._placement.operands[at]
+        if operand is None or at is None or along is None:
+            return None
+        heatmap, cells = operand.heatmap, operand.cells
+        if self._placement.panels.columns[at].is_operand_transposed:
+            if along not in heatmap.columns.visible_range:
+                return None
+            band = operand.cell(heatmap.rows.visible_range.start, along)
+            return QRectF(band.left(), cells.top(), band.width(), cells.height())
+        if along not in heatmap.rows.visible_range:
+            return None
+        band = operand.cell(along, heatmap.columns.visible_range.start)
+        return QRectF(cells.left(), band.top(), cells.width(), band.height())
+
+    def _operand_column(self, at: int) -> QRectF | None:
+        """Return the column above a vector's number: of a layer's weights, or of the values."""
+        operand, column = self._placement.operands[at], self._cell.place[-1]
+        if operand is None or column not in operand.heatmap.columns.visible_range:
+            return None
+        band = operand.cell(operand.heatmap.rows.visible_range.start, column)
+        return QRectF(band.left(), operand.cells.top(), band.width(), operand.cells.height())
+
+    def _cell_area(self) -> QRectF | None:
+        return self._area_in(self._at)
+
+    def _area_in(self, at: int | None) -> QRectF | None:
+        slot, (row, column) = self._slot(at), self._cell.place[-2:]
+        if slot is None:
+            return None
+        heatmap = slot.heatmap
+        if row not in heatmap.rows.visible_range or column not in heatmap.columns.visible_range:
+            return None
+        return slot.cell(row, column)
+
+    @property
+    def _query_key_columns(self) -> list[int]:
+        return [at for at, one in enumerate(self._placement.panels.columns) if one.is_query_key]
+
+    @property
+    def _is_pair(self) -> bool:
+        return self._at in self._query_key_columns
+
+    def _context_column(self) -> int | None:
+        """Return the column that the weights are applied in."""
+        columns = self._placement.panels.columns
+        found = (
+            at for at, one in enumerate(columns) if one.operand and not one.is_operand_transposed
+        )
+        return next(found, None)
+
+    # ------------------------------------------------------------------ frames and ribbons
+
+    def _frames(self) -> Iterator[QRectF]:
+        areas = self._pair_frames() if self._is_pair else self._vector_frames()
+        yield from (area for area in areas if area is not None)
+
+    def _pair_frames(self) -> Iterator[QRectF | None]:
+        columns = self._placement.panels.columns
+        for at in self._query_key_columns:
+            yield self._area_in(at)
+            if columns[at].operand:
+                yield self._row_area(self._row_source(at), self.query)
+                yield self._row_area(self._column_of(columns[at].operand), self.key)
+                yield self._operand_area(at, self.key)
+        context = self._context_column()
+        if context is not None:
+            yield self._operand_area(context, self.key)
+            yield self._row_area(context, self.query)
+
+    def _vector_frames(self) -> Iterator[QRectF | None]:
+        assert self._at is not None
+        row = self._cell.place[-2]
+        for at in self._row_sources(self._at):
+            yield self._row_area(at, row)
+        yield self._operand_column(self._at)
+
+    def _row_sources(self, at: int) -> list[int]:
+        """Return the columns whose row a column's row is computed from."""
+        column = self._placement.panels.columns[at]
+        found = [self._column_of(name) for name in column.reads if name != column.operand]
+        return [one for one in found if one is not None]
+
+    def _row_source(self, at: int) -> int | None:
+        return next(iter(self._row_sources(at)), None)
+
+    def _ribbons(self) -> Iterator[tuple[QPainterPath, int]]:
+        yield from self._pair_ribbons() if self._is_pair else self._vector_ribbons()
+
+    def _pair_ribbons(self) -> Iterator[tuple[QPainterPath, int]]:
+        columns = self._placement.panels.columns
+        for at in self._query_key_columns:
+            target, row = self._area_in(at), self._row_area(self._row_source(at), self.query)
+            if target is None:
+                continue
+            if row is not None:
+                yield (
+                    _band(row.right(), target.left(), target.center().y(), target.height()),
+                    (BAND_ALPHA),
+                )
+            above = self._operand_area(at, self.key)
+            if above is not None:
+                yield _down(above, target), BAND_ALPHA
+                key = self._row_area(self._column_of(columns[at].operand), self.key)
+                if key is not None:
+                    yield _curve(key, above), BAND_ALPHA
+        yield from ((path, RIBBON_ALPHA) for path, is_own in self._shares() if is_own)
+
+    def _vector_ribbons(self) -> Iterator[tuple[QPainterPath, int]]:
+        assert self._at is not None
+        target = self._cell_area()
+        if target is None:
+            return
+        for at in self._row_sources(self._at):
+            row = self._row_area(at, self._cell.place[-2])
+            if row is not None and row.right() < target.left():
+                yield (
+                    _band(row.right(), target.left(), target.center().y(), target.height()),
+                    (BAND_ALPHA),
+                )
+        above = self._operand_column(self._at)
+        if above is not None:
+            yield _down(above, target), BAND_ALPHA
+        if self._at == self._context_column():
+            yield from ((path, RIBBON_ALPHA) for path, _ in self._shares())
+
+    def _other_ribbons(self) -> Iterator[QPainterPath]:
+        if self._is_pair:
+            yield from (path for path, is_own in self._shares() if not is_own)
+
+    def _shares(self) -> Iterator[tuple[QPainterPath, bool]]:
+        """Yield the ribbons from a row of weights to the values, and whether each is the cell's.
+
+        Together they are as high as the row.
+        """
+        context = self._context_column()
+        if context is None or self.query is None:
+            return
+        columns = self._placement.panels.columns
+        source = next((at for at in self._row_sources(context) if columns[at].is_query_key), None)
+        row, slot = self._row_area(source, self.query), self._slot(source)
+        if row is None or slot is None:
+            return
+        values = slot.heatmap.values[slot.heatmap.rows.cell(self.query)]
+        shares = np.abs(np.where(np.isfinite(values), values, 0))
+        total = float(shares.sum())
+        if not total or len(shares) > MAX_RIBBONS:
+            return
+        heights = shares / total * row.height()
+        tops = row.top() + np.concatenate([[0], np.cumsum(heights)[:-1]])
+        own = None if self.key is None else slot.heatmap.columns.cell(self.key)
+        for at, (top, height) in enumerate(zip(tops.tolist(), heights.tolist(), strict=True)):
+            area = self._operand_area(context, slot.heatmap.columns.first(at))
+            if area is not None and height >= MIN_RIBBON_PX:
+                start = QRectF(row.right(), top, 0, height)
+                yield _ribbon(start, area), at == own
+
+    # ------------------------------------------------------------------ labels
+
+    def _paint_labels(self, painter: QPainter, theme: Theme) -> None:
+        """Paint the tokens of the cell in the accent colour, over labels that they touch."""
+        labels = [*self._lit_labels()]
+        touched = [
+            label
+            for label in board_labels(self._placement)
+            if any(label.area.intersects(lit.area) for lit in labels)
+        ]
+        for label in (*touched, *labels):
+            painter.fillRect(label.area.adjusted(-1, 0, 1, 0), QColor(theme.paper))
+        for label in labels:
+            paint_label(painter, label, theme.accent, QFont.Weight.DemiBold)
+
+    def _lit_labels(self) -> Iterator[TokenLabel]:
+        slot = row_label_slot(self._placement)
+        row = self.key if self.query is None else self.query
+        if slot and row is not None and row in slot.heatmap.rows.visible_range:
+            axis = slot.heatmap.rows
+            text = axis.labels[row]
+            yield row_label(self._placement, slot, axis.cell(row), text, is_word=True)
+        for slot, over in key_label_slots(self._placement):
+            if self.key is not None and self.key in slot.heatmap.columns.visible_range:
+                yield key_label_at(slot, over, self.key)
+
+
+def _translucent(colour: str, alpha: int) -> QColor:
+    made = QColor(colour)
+    made.setAlpha(alpha)
+    return made
+
+
+def _band(left: float, right: float, middle: float, height: float) -> QPainterPath:
+    """Return a horizontal band between two edges."""
+    thickness = min(BAND_PX * text_scale(), height)
+    path = QPainterPath()
+    if right > left:
+        path.addRect(QRectF(left + 1, middle - thickness / 2, right - left - 2, thickness))
+    return path
+
+
+def _down(above: QRectF, target: QRectF) -> QPainterPath:
+    """Return a vertical band from an operand down to a cell."""
+    thickness = min(BAND_PX * text_scale(), target.width())
+    path = QPainterPath()
+    path.addRect(QRectF(target.center().x() - thickness / 2, above.bottom() + 1, thickness,
+                        max(0.0, target.top() - above.bottom() - 2)))  # fmt: skip
+    return path
+
+
+def _curve(start: QRectF, end: QRectF) -> QPainterPath:
+    """Return a band from the right edge of a row to the left edge of a column above."""
+    thickness = min(BAND_PX * text_scale(), start.height())
+    left = QRectF(start.right(), start.center().y() - thickness / 2, 0, thickness)
+    right = QRectF(end.left(), end.center().y() - thickness / 2, 0, thickness)
+    return _ribbon(left, right)
+
+
+def _ribbon(start: QRectF, end: QRectF) -> QPainterPath:
+    """Return a ribbon from the right edge of one area to the left edge of another."""
+    x, far = start.right() + 1, end.left() - 1
+    middle = (x + far) / 2
+    path = QPainterPath(QPointF(x, start.top()))
+    path.cubicTo(QPointF(middle, start.top()), QPointF(middle, end.top()), QPointF(far, end.top()))
+    path.lineTo(QPointF(far, end.bottom()))
+    path.cubicTo(
+        QPointF(middle, end.bottom()), QPointF(middle, start.bottom()), QPointF(x, start.bottom())
+    )
+    path.closeSubpath()
+    return path
+
+
+def paint_flow_cursor(
+    painter: QPainter, placement: FlowPlacement, cell: Cell | None, theme: Theme
+) -> None:
+    """Paint the chain of the hovered or pinned cell."""
+    if cell is not None and not cell.fold:
+        FlowCursor(placement, cell).paint(painter, theme)

@@ -1,0 +1,216 @@
+"""The labels of tokens on the flow board: words where they fit, otherwise some positions."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from PySide6.QtCore import QRectF, Qt
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter
+
+from visualizer.heatmap.flow_layout import CARD_PADDING_PX, HEADING_PX
+from visualizer.heatmap.flow_placement import (
+    KEY_LABEL_MARGIN_PX,
+    LABEL_PX,
+    MAX_ROW_LABEL_PX,
+    MIN_LABELLED_CELL_PX,
+    OPERATION_PX,
+    SMALL_LABEL_PX,
+)
+from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from visualizer.heatmap.board import HeatmapAxis
+    from visualizer.heatmap.board_layout import FlowPlacement, PanelSlot
+
+POSITION_STEPS = (1, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000)
+MIN_UPRIGHT_PX = 30
+"""Minimum height of upright words; with less room, positions are shown."""
+WIDE_ROW_PX = 16
+ALIGN_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+ALIGN_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+
+
+class TokenLabel(Struct, frozen=True):
+    """One label of a row or column.
+
+    Parameters
+    ----------
+    area : QRectF
+        The area of its text.
+    is_word : bool
+        Whether it is a token, rather than a position.
+    is_upright : bool
+        Whether it is written from bottom to top.
+    """
+
+    text: str
+    area: QRectF
+    size: int
+    is_word: bool
+    is_upright: bool = False
+    align: Qt.AlignmentFlag = ALIGN_RIGHT
+
+
+def paint_label(
+    painter: QPainter,
+    label: TokenLabel,
+    ink: str,
+    weight: QFont.Weight = QFont.Weight.Normal,
+) -> None:
+    """Paint a label."""
+    painter.setFont(scaled_font(label.size, weight))
+    painter.setPen(QColor(ink))
+    if not label.is_upright:
+        painter.drawText(label.area, label.align, label.text)
+        return
+    painter.save()
+    painter.translate(label.area.center().x(), label.area.bottom())
+    painter.rotate(-90)
+    line = label.area.width()
+    painter.drawText(QRectF(0, -line / 2, label.area.height(), line), ALIGN_LEFT, label.text)
+    painter.restore()
+
+
+@lru_cache(maxsize=2)
+def board_labels(placement: FlowPlacement) -> tuple[TokenLabel, ...]:
+    """Return all labels; cached, since every frame asks which ones the cursor's would touch."""
+    return tuple(_board_labels(placement))
+
+
+def _board_labels(placement: FlowPlacement) -> Iterator[TokenLabel]:
+    """Yield the labels of the rows, and of the keys in focus and above the scores."""
+    slot = row_label_slot(placement)
+    if slot:
+        for cell, text, is_word in _axis_labels(
+            slot.heatmap.rows,
+            slot.heatmap.values.shape[0],
+            slot.cell_height,
+            font_metrics(OPERATION_PX).height(),
+        ):
+            yield row_label(placement, slot, cell, text, is_word=is_word)
+    for slot, over in key_label_slots(placement):
+        yield from key_labels(slot, over)
+
+
+def row_label_slot(placement: FlowPlacement) -> PanelSlot | None:
+    """Return the panel whose rows the labels on the left name: the first one of queries."""
+    slots = [slot for slot in placement.slots if slot]
+    queries = (slot for slot in slots if slot.heatmap.rows.name == "query")
+    return next(queries, slots[0] if slots else None)
+
+
+def key_label_slots(placement: FlowPlacement) -> Iterator[tuple[PanelSlot, PanelSlot]]:
+    """Yield the panels with labels of keys, and what these labels are above."""
+    for at, column in enumerate(placement.panels.columns):
+        slot, operand = placement.slots[at], placement.operands[at]
+        if slot is None or not slot.heatmap.columns.is_token:
+            continue
+        if operand and column.is_operand_transposed:
+            yield slot, operand
+        elif at == placement.panels.focus:
+            yield slot, slot
+
+
+def row_label(
+    placement: FlowPlacement, slot: PanelSlot, cell: int, text: str, *, is_word: bool
+) -> TokenLabel:
+    """Return the label of a drawn row, as wide as its text."""
+    scale, room = text_scale(), placement.layout.row_labels
+    height = slot.cell_height
+    size = (
+        (LABEL_PX if height >= WIDE_ROW_PX * scale else SMALL_LABEL_PX)
+        if is_word
+        else (OPERATION_PX)
+    )
+    metrics = QFontMetricsF(scaled_font(size, QFont.Weight.DemiBold))
+    widest = min(MAX_ROW_LABEL_PX * scale, max(room.width, room.left + room.width) - 8 * scale)
+    shown = metrics.elidedText(text, Qt.TextElideMode.ElideRight, widest)
+    width, line = metrics.horizontalAdvance(shown) + 2, metrics.height()
+    right = room.right - 8 * scale
+    middle = slot.cells.top() + (cell + 0.5) * height
+    area = QRectF(right - width, middle - line / 2, width, line)
+    return TokenLabel(shown, area, size, is_word)
+
+
+@lru_cache(maxsize=64)
+def shown_positions(count: int, pitch: float, room: float) -> tuple[int, ...]:
+    """Return the indices of the positions that fit: 1, 5, 10 and so on."""
+    step = next((step for step in POSITION_STEPS if step * pitch >= room), POSITION_STEPS[-1])
+    first = range(0, 1)
+    later = range(step - 1 if step > 1 else 1, count, step)
+    return (*first, *(at for at in later if at * pitch >= room))
+
+
+def _axis_labels(
+    axis: HeatmapAxis, drawn: int, pitch: float, room: float
+) -> Iterator[tuple[int, str, bool]]:
+    """Yield the cell, the text and whether it is a word, of the labels that fit.
+
+    Parameters
+    ----------
+    room : float
+        Distance that two positions need.
+    """
+    if axis.block == 1 and pitch >= MIN_LABELLED_CELL_PX * text_scale() and axis.is_token:
+        for cell in range(drawn):
+            yield cell, axis.labels[axis.first(cell)], True
+        return
+    for cell in shown_positions(drawn, pitch, room):
+        yield cell, f"{axis.first(cell) + 1:,}", False
+
+
+def key_labels(slot: PanelSlot, over: PanelSlot) -> Iterator[TokenLabel]:
+    """Yield the labels of the columns of a panel, above the cells of `over`."""
+    axis, drawn, pitch = slot.heatmap.columns, slot.heatmap.values.shape[1], slot.cell_width
+    room = font_metrics(OPERATION_PX).horizontalAdvance("0,000" if drawn > 99 else "00") + 8
+    labels = list(_axis_labels(axis, drawn, pitch, room))
+    is_word = any(is_word for _, _, is_word in labels)
+    is_upright = is_word and _are_upright(slot, labels)
+    if is_upright and _label_height(over) < MIN_UPRIGHT_PX * text_scale():
+        is_word = is_upright = False
+        cells = shown_positions(drawn, pitch, room)
+        labels = [(cell, f"{axis.first(cell) + 1:,}", False) for cell in cells]
+    for cell, text, _ in labels:
+        yield _key_label(slot, over, cell, text, is_word=is_word, is_upright=is_upright)
+
+
+def key_label_at(slot: PanelSlot, over: PanelSlot, key: int) -> TokenLabel:
+    """Return the label of one key in words, which covers those that it touches."""
+    axis = slot.heatmap.columns
+    upright = any(label.is_upright for label in key_labels(slot, over))
+    cell = axis.cell(key)
+    return _key_label(slot, over, cell, axis.labels[key], is_word=True, is_upright=upright)
+
+
+def _are_upright(slot: PanelSlot, labels: list[tuple[int, str, bool]]) -> bool:
+    metrics = QFontMetricsF(scaled_font(SMALL_LABEL_PX, QFont.Weight.DemiBold))
+    widest = max((metrics.horizontalAdvance(text) for _, text, _ in labels), default=0)
+    return widest + 4 > slot.cell_width
+
+
+def _label_height(over: PanelSlot) -> float:
+    scale = text_scale()
+    top = (HEADING_PX + CARD_PADDING_PX) * scale
+    return over.cells.top() - KEY_LABEL_MARGIN_PX * scale - top
+
+
+def _key_label(
+    slot: PanelSlot, over: PanelSlot, cell: int, text: str, *, is_word: bool, is_upright: bool
+) -> TokenLabel:
+    size = SMALL_LABEL_PX if is_word else OPERATION_PX
+    metrics = QFontMetricsF(scaled_font(size, QFont.Weight.DemiBold))
+    middle = over.cells.left() + (cell + 0.5) * slot.cell_width
+    foot = over.cells.top() - KEY_LABEL_MARGIN_PX * text_scale()
+    line = metrics.height()
+    if is_upright:
+        shown = metrics.elidedText(text, Qt.TextElideMode.ElideRight, _label_height(over))
+        length = metrics.horizontalAdvance(shown) + 2
+        area = QRectF(middle - line / 2, foot - length, line, length)
+        return TokenLabel(shown, area, size, is_word, is_upright)
+    width = metrics.horizontalAdvance(text) + 2
+    area = QRectF(middle - width / 2, foot - line, width, line)
+    return TokenLabel(text, area, size, is_word, align=Qt.AlignmentFlag.AlignCenter)

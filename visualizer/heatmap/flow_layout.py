@@ -1,0 +1,546 @@
+"""Places the matrices of the flow board on a canvas: pure arithmetic, without Qt.
+
+All matrices of tokens share one row height and the tops of their rows: a token is one horizontal
+line. The matrix in focus therefore changes only the widths of cells. Where the canvas is too
+narrow, details are given up in a fixed order: gaps, widths of context, decimals, numbers, and
+then whole matrices, which become narrow spines.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from visualizer.attention.flow_columns import FlowPart
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+HEADING_PX = 50
+"""Height of the headings: name, operation and line."""
+CARD_PADDING_PX = 12
+CARD_TOP_PX = 6
+EDGE_PX = 16
+"""Distance from the edges of the canvas."""
+STACK_EDGE_PX = 5
+"""Offset of the edge of each further head behind the card."""
+MAX_STACK_EDGES = 3
+OPERAND_SHARE = 0.15
+MIN_OPERAND_PX, MAX_OPERAND_PX = 52, 132
+MAX_OPERAND_ROW_PX = 26
+OPERAND_TITLE_PX = 18
+OPERAND_GAP_PX = 8
+MAX_ROW_PX, MAX_BLOCK_ROW_PX = 84, 70
+MIN_WHOLE_ROW_PX = 8
+TAB_SHARE = 0.14
+MIN_TAB_PX, MAX_TAB_PX, LOW_TAB_PX = 98, 142, 72
+LOW_WINDOW_PX = 560
+LEGEND_PX = 44
+"""Height below a single head, which has no tabs."""
+MIN_LEGEND_PX, MAX_LEGEND_PX = 84, 110
+RAIL_PX = 40
+GAP_PX, NARROW_GAP_PX, MIN_GAP_PX, MAX_GAP_PX = 26, 16, 11, 48
+NARROW_WINDOW_PX = 1300
+MIN_SCORES_GAP_PX = 28
+"""Room for the symbol of the transposed keys."""
+CONTEXT_GAP_FACTOR, CONTEXT_GAP_PX = 2.6, 14
+"""Gap before a matrix that ribbons lead to, relative to the others."""
+GAP_SHARES = (1.0, 0.8, 0.65)
+NUMBER_WIDTHS = (46, 38)
+FOCUS_WIDTHS = (46, 38, 32, 23)
+MIN_NUMBERED_FOCUS_PX = 44
+MAX_FOCUS_PX = 84
+MAX_FOCUS_RATIO = 1.3
+"""Maximum width of a cell in focus, relative to the row height."""
+MAX_PATTERN_PX, MIN_PATTERN_FOCUS_PX = 40, 14
+CONTEXT_WIDTHS = (22.0, 20.0, 17.0, 14.0, 12.0, 10.0, 8.0, 6.5, 5.0, 4.0, 3.0)
+MIN_CELL_PX = 2.5
+MAX_STAGE_PX, MAX_TOKEN_STAGE_PX = 104, 150
+SPINE_PX = 22
+FOLD_LEVELS = range(7)
+NO_TITLES_LEVEL = 6
+"""From this level, headings may be cut."""
+MERGED_SPINES_LEVEL = 4
+"""From this level, adjacent spines are one."""
+NARROWEST_FOCUS_PX = 1.0
+
+
+class ColumnSize(Struct, frozen=True):
+    """What the width of a column depends on.
+
+    Parameters
+    ----------
+    cells : int
+        Number of drawn cells across.
+    title_width : float
+        Width of its heading.
+    operand_rows : int
+        Rows of the operand above it; 0 if there is none.
+    is_source : bool
+        Whether the matrix in focus is computed from it.
+    fold_level : int
+        Level of sacrifice at which it becomes a spine; 0 for never.
+    has_ribbons : bool
+        Whether ribbons lead to it from the left, which need a wide gap.
+    """
+
+    cells: int
+    part: FlowPart
+    title_width: float = 0.0
+    operand_rows: int = 0
+    is_query_key: bool = False
+    is_focus: bool = False
+    is_source: bool = False
+    fold_level: int = 0
+    has_ribbons: bool = False
+
+
+class FlowSize(Struct, frozen=True):
+    """The canvas and everything that all columns share.
+
+    Parameters
+    ----------
+    row_label_width : float
+        Width of the longest label of a row.
+    key_label_height : float
+        Height of the labels above the matrix in focus.
+    has_residual : bool
+        Whether a line of the residual stream is below the columns.
+    scale : float
+        Size of the text relative to the normal one.
+    """
+
+    width: float
+    height: float
+    rows: int
+    heads: int
+    row_label_width: float
+    key_label_height: float = 20.0
+    has_residual: bool = False
+    scale: float = 1.0
+
+
+class Box(Struct, frozen=True):
+    """A rectangle."""
+
+    left: float
+    top: float
+    width: float
+    height: float
+
+    @property
+    def right(self) -> float:
+        return self.left + self.width
+
+    @property
+    def bottom(self) -> float:
+        return self.top + self.height
+
+    @property
+    def middle(self) -> tuple[float, float]:
+        """The centre."""
+        return self.left + self.width / 2, self.top + self.height / 2
+
+    def contains(self, x: float, y: float) -> bool:
+        """Whether a point is inside."""
+        return self.left <= x < self.right and self.top <= y < self.bottom
+
+
+class PlacedColumn(Struct, frozen=True):
+    """Position of a column.
+
+    Parameters
+    ----------
+    cells : Box
+        Its cells; of no width if an adjacent spine stands for it.
+    operand : Box or None
+        The operand above it.
+    heading : Box
+        Its heading with the line.
+    is_spine : bool
+        Whether it is too narrow to see its numbers.
+    """
+
+    cells: Box
+    cell_width: float
+    operand: Box | None
+    heading: Box
+    is_spine: bool
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether an adjacent spine stands for it."""
+        return self.cells.width == 0
+
+
+class FlowLayout(Struct, frozen=True):
+    """Positions of everything on the board.
+
+    Parameters
+    ----------
+    row_labels : Box
+        Room for the labels of the rows, aligned with them.
+    card : Box or None
+        Surrounds the matrices of a head.
+    tabs : tuple of Box
+        A thumbnail for each head, and the tab of all heads; empty for one head.
+    legend : Box
+        Room for the colour scales; of no width if there is none.
+    residual_line : float or None
+        Vertical position of the residual stream.
+    """
+
+    size: FlowSize
+    row_height: float
+    columns: tuple[PlacedColumn, ...]
+    row_labels: Box
+    card: Box | None
+    stack_edges: int
+    tabs: tuple[Box, ...]
+    legend: Box
+    residual_line: float | None
+
+    @property
+    def rows_top(self) -> float:
+        """Top of the first row."""
+        return self.row_labels.top
+
+
+class _Widths(Struct, frozen=True):
+    """Widths of cells and gaps, with the level of sacrifice."""
+
+    level: int
+    gap: float
+    cells: tuple[float, ...]
+
+
+class FlowArranger:
+    """Finds the widths of all columns for one canvas."""
+
+    def __init__(self, columns: Sequence[ColumnSize], size: FlowSize) -> None:
+        self._columns, self._size, self._scale = columns, size, size.scale
+        self._has_card = any(column.part is FlowPart.HEADS for column in columns)
+        self.stack_edges = min(MAX_STACK_EDGES, size.heads - 1) if self._has_card else 0
+        self.label_width = size.row_label_width + 8 * size.scale
+        self.row_height, self.rows_top = self._rows()
+
+    # ------------------------------------------------------------------ down
+
+    @property
+    def operand_height(self) -> float:
+        """Height of the zone of operands, and of the labels above the matrix in focus."""
+        most = max((column.operand_rows for column in self._columns), default=0)
+        share = min(MAX_OPERAND_PX * self._scale, OPERAND_SHARE * self._size.height)
+        zone = max(MIN_OPERAND_PX * self._scale, share) if most else 0.0
+        need = min(zone, most * MAX_OPERAND_ROW_PX * self._scale)
+        return max(need, self._size.key_label_height - OPERAND_TITLE_PX * self._scale)
+
+    @property
+    def tab_height(self) -> float:
+        """Height of the tabs of the heads, or of the legend."""
+        if not self.has_tabs:
+            return LEGEND_PX * self._scale
+        if self._size.height < LOW_WINDOW_PX * self._scale:
+            return LOW_TAB_PX * self._scale
+        share = max(MIN_TAB_PX * self._scale, TAB_SHARE * self._size.height)
+        return min(MAX_TAB_PX * self._scale, share)
+
+    @property
+    def has_tabs(self) -> bool:
+        """Whether there are several heads to choose from."""
+        return self._size.heads > 1 and self._has_card
+
+    def _rows(self) -> tuple[float, float]:
+        """Return the height of a row and the top of the first."""
+        scale, size = self._scale, self._size
+        above = (HEADING_PX + CARD_TOP_PX + CARD_PADDING_PX + OPERAND_TITLE_PX) * scale
+        top = above + self.operand_height + OPERAND_GAP_PX * scale
+        below = CARD_PADDING_PX * scale + self.tab_height + EDGE_PX * scale / 2
+        below += RAIL_PX * scale if size.has_residual else 0
+        free = max(1.0, size.height - top - below)
+        largest = (MAX_BLOCK_ROW_PX if size.has_residual else MAX_ROW_PX) * scale
+        height = min(largest, free / size.rows)
+        return float(int(height)) if height >= MIN_WHOLE_ROW_PX else height, top
+
+    # ------------------------------------------------------------------ across
+
+    def widths(self) -> _Widths:
+        """Return the widths with the fewest sacrifices that fit."""
+        found = next(self._fitting_widths(), None)
+        return self._grow(found or self._narrowest())
+
+    def _fitting_widths(self) -> Iterator[_Widths]:
+        scale = self._scale
+        usual = GAP_PX if self._size.width >= NARROW_WINDOW_PX * scale else NARROW_GAP_PX
+        gaps = [max(MIN_GAP_PX, usual * share) * scale for share in GAP_SHARES]
+        gaps.append(MIN_GAP_PX * scale)
+        for level in FOLD_LEVELS:
+            for gap in gaps:
+                yield from self._all_numbered(level, gap)
+                yield from self._focus_numbered(level, gap, is_narrowest=gap == gaps[-1])
+                yield from self._patterns(level, gap)
+
+    def _all_numbered(self, level: int, gap: float) -> Iterator[_Widths]:
+        """Yield widths with numbers in all cells, or in those of the focus and its sources."""
+        scale = self._scale
+        for width in NUMBER_WIDTHS:
+            cells = [self._limited(at, width * scale, level, is_capped=False) for at in self._all]
+            yield from self._if_fitting(level, gap, cells)
+        for source in NUMBER_WIDTHS:
+            for other in CONTEXT_WIDTHS[:7]:
+                yield from self._if_fitting(
+                    level,
+                    gap,
+                    self._by_role(level, NUMBER_WIDTHS[0], source, other),
+                )
+
+    def _focus_numbered(self, level: int, gap: float, *, is_narrowest: bool) -> Iterator[_Widths]:
+        for focus in FOCUS_WIDTHS:
+            if focus < MIN_NUMBERED_FOCUS_PX and not is_narrowest:
+                return
+            for other in CONTEXT_WIDTHS[1:]:
+                cells = self._by_role(level, focus, other, other)
+                yield from self._if_fitting(level, gap, cells)
+
+    def _patterns(self, level: int, gap: float) -> Iterator[_Widths]:
+        """Yield widths that show patterns without numbers."""
+        row = self.row_height / self._scale
+        least = min(row, MIN_PATTERN_FOCUS_PX) if level < FOLD_LEVELS[-1] else NARROWEST_FOCUS_PX
+        most = min(row, MAX_PATTERN_PX)
+        best: tuple[float, float] | None = None
+        for other in (*CONTEXT_WIDTHS[4:], MIN_CELL_PX):
+            cells = self._by_role(level, least, other, other)
+            spare = self._size.width - self._total(level, gap, cells)
+            if spare >= 0:
+                wider = spare / self._scale / max(1, self._focus_cells)
+                best = max(best or (0.0, 0.0), (min(most, least + wider), other))
+        if best:
+            yield from self._if_fitting(level, gap, self._by_role(level, best[0], best[1], best[1]))
+
+    @property
+    def _focus_cells(self) -> int:
+        return next((column.cells for column in self._columns if column.is_focus), 1)
+
+    def _narrowest(self) -> _Widths:
+        """Return widths that share what the spines and gaps leave, however little."""
+        level, gap = FOLD_LEVELS[-1], MIN_GAP_PX * self._scale
+        cells = self._by_role(level, NARROWEST_FOCUS_PX, MIN_CELL_PX, MIN_CELL_PX)
+        nothing = [0.0] * len(cells)
+        while gap > 1 and self._total(level, gap, nothing) > self._size.width / 2:
+            gap -= 1
+        room = self._size.width - self._total(level, gap, nothing)
+        whole = self._total(level, gap, cells) - self._total(level, gap, nothing)
+        share = max(0.0, min(1.0, room / whole)) if whole else 1.0
+        return _Widths(level, gap, tuple(width * share for width in cells))
+
+    @property
+    def _all(self) -> range:
+        return range(len(self._columns))
+
+    def _by_role(self, level: int, focus: float, source: float, other: float) -> list[float]:
+        scale = self._scale
+        widths = []
+        for at, column in enumerate(self._columns):
+            if column.is_focus:
+                limit = max(self.row_height * MAX_FOCUS_RATIO, NUMBER_WIDTHS[0] * scale)
+                widths.append(min(focus * scale, limit))
+            else:
+                is_numbered = column.is_source and source >= NUMBER_WIDTHS[-1]
+                width = source if column.is_source else other
+                widths.append(self._limited(at, width * scale, level, is_capped=not is_numbered))
+        return widths
+
+    def _limited(self, at: int, width: float, level: int, *, is_capped: bool) -> float:
+        """Return the width of a cell, limited by that of its column; of a spine, what it is."""
+        column = self._columns[at]
+        if self.is_spine(at, level):
+            return SPINE_PX * self._scale / column.cells
+        if not is_capped:
+            return width
+        is_wide = column.is_query_key or column.part is not FlowPart.HEADS
+        most = (MAX_TOKEN_STAGE_PX if is_wide else MAX_STAGE_PX) * self._scale
+        return max(min(width, most / column.cells), min(width, MIN_CELL_PX * self._scale))
+
+    def is_spine(self, at: int, level: int) -> bool:
+        """Whether a column is a spine at a level of sacrifice."""
+        column = self._columns[at]
+        return not column.is_focus and 0 < column.fold_level <= level
+
+    def is_hidden(self, at: int, level: int) -> bool:
+        """Whether the spine to the left of a column stands for it as well."""
+        if level < MERGED_SPINES_LEVEL or at == 0 or not self.is_spine(at, level):
+            return False
+        is_same_part = self._columns[at].part is self._columns[at - 1].part
+        return is_same_part and self.is_spine(at - 1, level)
+
+    def _if_fitting(self, level: int, gap: float, cells: list[float]) -> Iterator[_Widths]:
+        if self._total(level, gap, cells) <= self._size.width:
+            yield _Widths(level, gap, tuple(cells))
+
+    def slot_width(self, at: int, level: int, cell: float) -> float:
+        """Return the width of a column including its heading."""
+        if self.is_hidden(at, level):
+            return 0.0
+        column = self._columns[at]
+        width = cell * column.cells
+        is_cut = self.is_spine(at, level) or level >= NO_TITLES_LEVEL
+        return width if is_cut else max(width, column.title_width)
+
+    def gap_before(self, at: int, level: int, gap: float) -> float:
+        """Return the gap between a column and the one to its left."""
+        if at == 0 or self.is_hidden(at, level):
+            return 0.0
+        column, before = self._columns[at], self._columns[at - 1]
+        if column.has_ribbons:
+            return gap * CONTEXT_GAP_FACTOR + CONTEXT_GAP_PX * self._scale
+        if column.is_query_key and column.operand_rows:
+            gap = max(gap, MIN_SCORES_GAP_PX * self._scale)
+        if column.part is not before.part:
+            gap += 2 * CARD_PADDING_PX * self._scale
+            gap += (
+                STACK_EDGE_PX
+                * self._scale
+                * (self.stack_edges if before.part is FlowPart.HEADS else 0)
+            )
+        return gap
+
+    def margins(self) -> tuple[float, float]:
+        """Return the margins left and right of the columns."""
+        scale, columns = self._scale, self._columns
+        left = EDGE_PX * scale + self.label_width
+        right = EDGE_PX * scale
+        if columns and columns[0].part is FlowPart.HEADS:
+            left += CARD_PADDING_PX * scale
+        if columns and columns[-1].part is FlowPart.HEADS:
+            right += (CARD_PADDING_PX + STACK_EDGE_PX * self.stack_edges) * scale
+        return left, right
+
+    def _total(self, level: int, gap: float, cells: Sequence[float]) -> float:
+        columns = sum(
+            self.slot_width(at, level, cell) + self.gap_before(at, level, gap)
+            for at, cell in enumerate(cells)
+        )
+        return sum(self.margins()) + columns
+
+    def _grow(self, found: _Widths) -> _Widths:
+        """Widen the focus to its limit, and then the gaps."""
+        scale = self._scale
+        spare = self._size.width - self._total(found.level, found.gap, found.cells)
+        cells = list(found.cells)
+        for at, column in enumerate(self._columns):
+            if column.is_focus and column.cells and spare > 0:
+                limit = min(MAX_FOCUS_PX * scale, MAX_FOCUS_RATIO * self.row_height)
+                wider = max(cells[at], min(limit, cells[at] + spare / column.cells))
+                cells[at] = self._whole_pixels(wider, cells[at])
+        gap, most = found.gap, MAX_GAP_PX * scale
+        while gap + 1 <= most and self._total(found.level, gap + 1, cells) <= self._size.width:
+            gap += 1
+        return _Widths(found.level, gap, tuple(cells))
+
+    @staticmethod
+    def _whole_pixels(wider: float, least: float) -> float:
+        return max(float(int(wider)), least) if wider >= MIN_WHOLE_ROW_PX else wider
+
+    def layout(self) -> FlowLayout:
+        """Return the positions of everything."""
+        found = self.widths()
+        total = self._total(found.level, found.gap, found.cells)
+        left = self.margins()[0] + max(0.0, (self._size.width - total) / 2)
+        bottom = self.rows_top + self.row_height * self._size.rows
+        placed, x = [], left
+        for at, cell in enumerate(found.cells):
+            x += self.gap_before(at, found.level, found.gap)
+            width = self.slot_width(at, found.level, cell)
+            placed.append(self._placed_column(at, x, cell, width, found.level))
+            x += width
+        card = self._card(placed, bottom)
+        tabs = self._tabs(card)
+        labels = Box(
+            left - self.label_width - (self._first_padding()), self.rows_top,
+            self.label_width, bottom - self.rows_top,
+        )  # fmt: skip
+        return FlowLayout(
+            self._size,
+            self.row_height,
+            tuple(placed),
+            labels,
+            card,
+            self.stack_edges,
+            tabs,
+            self._legend(bottom, card, tabs),
+            self._residual_line(bottom),
+        )
+
+    def _first_padding(self) -> float:
+        is_in_card = self._columns and self._columns[0].part is FlowPart.HEADS
+        return CARD_PADDING_PX * self._scale if is_in_card else 0.0
+
+    def _placed_column(
+        self, at: int, left: float, cell: float, width: float, level: int
+    ) -> PlacedColumn:
+        column, is_spine = self._columns[at], self.is_spine(at, level)
+        shown = 0.0 if self.is_hidden(at, level) else cell * column.cells
+        if not shown:  # on the spine that stands for it
+            left -= SPINE_PX * self._scale / 2
+        cells = Box(left, self.rows_top, shown, self.row_height * self._size.rows)
+        operand = None
+        if column.operand_rows and not is_spine:
+            row = min(MAX_OPERAND_ROW_PX * self._scale, self.operand_height / column.operand_rows)
+            height = row * column.operand_rows
+            top = self.rows_top - OPERAND_GAP_PX * self._scale - height
+            operand = Box(left, top, shown, height)
+        heading = Box(left, 0, width, HEADING_PX * self._scale)
+        return PlacedColumn(cells, cell, operand, heading, is_spine)
+
+    def _card(self, placed: Sequence[PlacedColumn], bottom: float) -> Box | None:
+        inside = [
+            one
+            for one, column in zip(placed, self._columns, strict=True)
+            if column.part is FlowPart.HEADS
+        ]
+        if not inside:
+            return None
+        padding = CARD_PADDING_PX * self._scale
+        left, right = inside[0].heading.left - padding, inside[-1].heading.right + padding
+        top = (HEADING_PX + CARD_TOP_PX) * self._scale
+        return Box(left, top, right - left, bottom + padding - top)
+
+    def _tabs(self, card: Box | None) -> tuple[Box, ...]:
+        """Return equal tabs below the card, as wide as they are high or narrower."""
+        if card is None or not self.has_tabs:
+            return ()
+        scale, count = self._scale, self._size.heads + 1
+        height, gap = self.tab_height, 6 * scale
+        room = self._size.width - EDGE_PX * scale - card.left
+        pitch = min(height - 16 * scale + gap, room / count)
+        return tuple(
+            Box(card.left + at * pitch, card.bottom, max(1.0, pitch - min(gap, pitch / 4)), height)
+            for at in range(count)
+        )
+
+    def _legend(self, bottom: float, card: Box | None, tabs: Sequence[Box]) -> Box:
+        """Return the room for the scales: left of the tabs, right of them, or a line below."""
+        scale = self._scale
+        left, top = EDGE_PX * scale, bottom + 2 * CARD_PADDING_PX * scale
+        if not tabs or card is None:
+            return Box(left, top, self._size.width - 2 * left, LEGEND_PX * scale)
+        height = self.tab_height - CARD_PADDING_PX * scale
+        before = card.left - left - CARD_PADDING_PX * scale
+        if before >= MIN_LEGEND_PX * scale and not self._size.has_residual:
+            return Box(left, top, min(before, MAX_LEGEND_PX * scale), height)
+        start = tabs[-1].right + EDGE_PX * scale
+        after = self._size.width - EDGE_PX * scale - start
+        is_enough = after >= MIN_LEGEND_PX * scale
+        return Box(start, top, min(after, MAX_LEGEND_PX * scale) if is_enough else 0.0, height)
+
+    def _residual_line(self, bottom: float) -> float | None:
+        if not self._size.has_residual:
+            return None
+        scale = self._scale
+        return bottom + CARD_PADDING_PX * scale + self.tab_height + RAIL_PX * scale / 2
+
+
+def lay_out_flow(columns: Sequence[ColumnSize], size: FlowSize) -> FlowLayout:
+    """Place the columns of the flow on a canvas."""
+    return FlowArranger(columns, size).layout()

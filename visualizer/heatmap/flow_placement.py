@@ -1,0 +1,185 @@
+"""Places the panels of the flow board, and finds what is under a point."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QRectF
+from PySide6.QtGui import QFont, QFontMetricsF
+
+from visualizer.attention.flow_columns import FlowPart
+from visualizer.attention.roles import Role
+from visualizer.heatmap.board_layout import (
+    BoardLayout,
+    FlowPlacement,
+    PanelSlot,
+    TitlePlacement,
+    choose_number_formats,
+)
+from visualizer.heatmap.flow_layout import (
+    Box,
+    ColumnSize,
+    FlowSize,
+    lay_out_flow,
+)
+from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
+
+if TYPE_CHECKING:
+    from visualizer.attention.flow_columns import FlowColumn
+    from visualizer.heatmap.board import Board, FlowPanels, Heatmap
+
+TITLE_PX, OPERATION_PX, LABEL_PX, SMALL_LABEL_PX = 14, 11, 13, 11
+MAX_ROW_LABEL_PX, MAX_KEY_LABEL_PX = 120, 72
+INDEX_LABEL_PX = 28
+MAX_LABEL_SHARE = 0.2
+"""Maximum width of the labels of the rows, relative to the canvas."""
+MIN_LABELLED_CELL_PX = 11
+"""Minimum size of cells labelled with words."""
+MIN_ROOM_CELLS = 16
+KEY_LABEL_MARGIN_PX = 4
+
+
+class FlowSlot(PanelSlot, frozen=True, dict=True):
+    """A panel of the flow board; its labels and title belong to the board."""
+
+    @property
+    def whole_area(self) -> QRectF:
+        """The cells with their outline."""
+        return self.cells.adjusted(-1, -1, 1, 1)
+
+
+def place_flow(board: Board, width: float, height: float, ratio: float) -> BoardLayout:
+    """Place the panels of the flow board.
+
+    Parameters
+    ----------
+    ratio : float
+        Device pixels per logical pixel.
+    """
+    flow = board.flow
+    assert flow is not None
+    scale = text_scale()
+    sizes = tuple(_column_size(flow, at) for at in range(len(flow.columns)))
+    rows = max((panel.values.shape[0] for panel in flow.panels), default=1)
+    labels = _row_labels(flow)
+    size = FlowSize(
+        width, height, rows, max(1, len(flow.thumbnails)),
+        min(_row_label_width(labels), MAX_LABEL_SHARE * width),
+        _key_label_height(flow), _has_residual(flow), scale,
+    )  # fmt: skip
+    layout = lay_out_flow(sizes, size)
+    slots = [
+        None if placed.is_hidden else _slot(panel, placed.cells, panel.values.shape[0], rows)
+        for panel, placed in zip(flow.panels, layout.columns, strict=True)
+    ]
+    operands = [
+        _operand_slot(panel, placed.operand)
+        for panel, placed in zip(flow.operands, layout.columns, strict=True)
+    ]
+    formatted = iter(choose_number_formats([slot for slot in slots if slot]))
+    numbered = tuple(next(formatted) if slot else None for slot in slots)
+    formatted = iter(choose_number_formats([slot for slot in operands if slot]))
+    placement = FlowPlacement(
+        flow,
+        layout,
+        numbered,
+        tuple(next(formatted) if slot else None for slot in operands),
+        tuple(
+            _slot(panel, thumbnail_area(tab, panel, scale), panel.values.shape[0])
+            for panel, tab in zip(flow.thumbnails, layout.tabs, strict=False)
+        ),
+    )
+    room = max(MIN_ROOM_CELLS, int(min(height - layout.rows_top - 80 * scale, width / 2) * ratio))
+    shown = tuple(slot for slot in numbered if slot)
+    return BoardLayout(shown, width, height, 0, room, flow=placement)
+
+
+def thumbnail_area(tab: Box, panel: Heatmap, scale: float) -> Box:
+    """Return the area of the cells in a tab, below its name and as large as fits."""
+    rows, columns = panel.values.shape
+    line, margin = 22 * scale, min(8 * scale, tab.width / 10)
+    cell = min((tab.width - 2 * margin) / columns, (tab.height - line - margin) / rows)
+    cell = max(cell, 0.05)
+    return Box(tab.left + margin, tab.top + line, cell * columns, cell * rows)
+
+
+def _slot(panel: Heatmap, area: Box, drawn: int, rows: int = 0) -> PanelSlot:
+    """Return a slot; a panel with fewer rows than the others ends higher."""
+    height = area.height * (drawn / (rows or drawn))
+    cells = QRectF(area.left, area.top, area.width, height)
+    count = panel.values.shape
+    return FlowSlot(
+        panel, cells, area.width / count[1], height / count[0], 0, 0,
+        has_row_labels=False, has_column_labels=False, title=TitlePlacement.NONE,
+    )  # fmt: skip
+
+
+def _operand_slot(panel: Heatmap | None, area: Box | None) -> PanelSlot | None:
+    if panel is None or area is None:
+        return None
+    return _slot(panel, area, panel.values.shape[0])
+
+
+def _column_size(flow: FlowPanels, at: int) -> ColumnSize:
+    column, panel, operand = flow.columns[at], flow.panels[at], flow.operands[at]
+    focus = flow.columns[flow.focus]
+    own = [name for name in focus.reads if name in column.states]
+    return ColumnSize(
+        panel.values.shape[1],
+        column.part,
+        _title_width(flow.titles[at][-1]),
+        operand.values.shape[0] if operand else 0,
+        column.is_query_key,
+        at == flow.focus,
+        bool(own),
+        fold_level(column),
+        bool(column.operand) and not column.is_query_key,
+    )
+
+
+def fold_level(column: FlowColumn) -> int:
+    """Return the level of sacrifice at which a column becomes a spine; 0 for never."""
+    if column.is_query_key:
+        return 0
+    if column.part is FlowPart.BEFORE_HEADS:
+        return 2
+    if column.part is FlowPart.HEADS:
+        return 0 if column.operand or "query" in column.dims else 5
+    if column.states[0] == Role.CONCAT:
+        return 1
+    return 4 if column.is_feed_forward else 3
+
+
+def _title_width(title: str) -> float:
+    font = scaled_font(TITLE_PX, QFont.Weight.DemiBold)
+    return QFontMetricsF(font).horizontalAdvance(title) + 2
+
+
+def _row_labels(flow: FlowPanels) -> tuple[str, ...]:
+    panel = next((one for one in flow.panels if one.rows.name == "query"), flow.panels[0])
+    return panel.rows.labels
+
+
+def _row_label_width(labels: tuple[str, ...]) -> float:
+    scale = text_scale()
+    if len(labels) > 64:  # too many for words
+        return INDEX_LABEL_PX * scale
+    metrics = font_metrics(LABEL_PX)
+    widest = max((metrics.horizontalAdvance(label) for label in labels), default=0)
+    return min(MAX_ROW_LABEL_PX * scale, widest + 2)
+
+
+def _key_label_height(flow: FlowPanels) -> float:
+    """Return the height of upright words above the keys in focus; a line if they are positions."""
+    scale = text_scale()
+    focus = flow.panels[flow.focus]
+    keys = focus.columns.labels
+    if not focus.columns.is_token or len(keys) > 64:
+        return 20 * scale
+    widest = max((font_metrics(LABEL_PX).horizontalAdvance(label) for label in keys), default=0)
+    return min(MAX_KEY_LABEL_PX * scale, widest + 2 * KEY_LABEL_MARGIN_PX * scale)
+
+
+def _has_residual(flow: FlowPanels) -> bool:
+    return any(len(column.reads) == 2 and not column.has_heads
+               and column.part is FlowPart.AFTER_HEADS for column in flow.columns)  # fmt: skip

@@ -1,0 +1,232 @@
+"""Presents the flow board: a panel for each matrix, its operands, and thumbnails of all heads."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec.structs import replace
+
+from visualizer.explanations.explain import explain
+from visualizer.heatmap.board import FlowPanels, Heatmap, HeatmapAxis, numbered_labels
+from visualizer.heatmap.panel_cells import index_of_largest
+from visualizer.heatmap.panel_colour_scale import ColourScale
+from visualizer.heatmap.panel_presenter import PanelSource
+from visualizer.session.resolved_view import PoolingExtent
+from visualizer.session.view_options import ColourCurve, ColourLimits
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from visualizer.attention.flow_columns import FlowColumn
+    from visualizer.attention.stages import Stage
+    from visualizer.explanations.cell_terms import Factor
+    from visualizer.session.resolved_view import FlowView, ResolvedView
+
+MAX_OPERAND_ROWS = 64
+"""Maximum number of drawn rows of an operand; more are pooled."""
+MAX_THUMBNAIL_CELLS = 64
+TOKEN_VECTORS = "token vectors"
+
+
+def present_flow(resolved: ResolvedView, known: dict[Hashable, Heatmap]) -> FlowPanels:
+    """Present the panels of the head in front, with what stands above and below them."""
+    flow = resolved.flow
+    assert flow is not None
+    panels = [_panel(resolved, name, flow.head, known) for name in flow.stages]
+    operands = [
+        _operand(resolved, flow, column, panel, known)
+        for column, panel in zip(flow.columns, panels, strict=True)
+    ]
+    return FlowPanels(
+        flow.columns,
+        tuple(panels),
+        tuple(operands),
+        _thumbnails(resolved, known),
+        flow.focus,
+        flow.head,
+        _titles(resolved, flow),
+        tuple(
+            _operation(resolved, column, panel)
+            for column, panel in zip(flow.columns, panels, strict=True)
+        ),
+    )
+
+
+def _panel(resolved: ResolvedView, name: str, head: int, known: dict[Hashable, Heatmap]) -> Heatmap:
+    stage = resolved.run.trace.stage(name)
+    return PanelSource(resolved, stage, head if "head" in stage.dims else None, None).heatmap(known)
+
+
+def _titles(resolved: ResolvedView, flow: FlowView) -> tuple[tuple[str, ...], ...]:
+    """Return the short titles of the states of each column."""
+    trace = resolved.run.trace
+    return tuple(
+        tuple(_short_title(trace.stage(name)) for name in column.states) for column in flow.columns
+    )
+
+
+def _short_title(stage: Stage) -> str:
+    return stage.symbol if len(stage.symbol) == 1 else stage.title
+
+
+def _operation(resolved: ResolvedView, column: FlowColumn, panel: Heatmap) -> str:
+    """Return how the visible state of a column is computed, in a few characters."""
+    stage = resolved.run.trace.stage(panel.stage)
+    if stage.name == column.layer_stage and stage.reads:
+        read = _short_title(resolved.run.trace.stage(stage.reads[0]))
+        return f"{read} · {_layer_symbol(column.layer)}"
+    return stage.symbol if len(stage.symbol) > 1 else TOKEN_VECTORS
+
+
+def _thumbnails(resolved: ResolvedView, known: dict[Hashable, Heatmap]) -> tuple[Heatmap, ...]:
+    """Return a panel of the weights of each head; empty for a single head."""
+    trace = resolved.run.trace
+    heads = trace.spec_at(resolved.leading).heads
+    if heads == 1:
+        return ()
+    stage = trace.stage(resolved.weights_stage(None))
+    extent = resolved.full_extent(stage, MAX_THUMBNAIL_CELLS)
+    return tuple(
+        PanelSource(resolved, stage, head, None, extent=extent).heatmap(known)
+        for head in range(heads)
+    )
+
+
+def _operand(
+    resolved: ResolvedView,
+    flow: FlowView,
+    column: FlowColumn,
+    panel: Heatmap,
+    known: dict[Hashable, Heatmap],
+) -> Heatmap | None:
+    """Return the panel above a column."""
+    if column.operand:
+        return _stage_operand(resolved, flow, column, panel, known)
+    return _layer_operand(resolved, column, panel, known) if column.layer else None
+
+
+def _stage_operand(
+    resolved: ResolvedView,
+    flow: FlowView,
+    column: FlowColumn,
+    panel: Heatmap,
+    known: dict[Hashable, Heatmap],
+) -> Heatmap:
+    """Return a stage above a column: the transposed keys, or the values."""
+    trace = resolved.run.trace
+    stage = trace.stage(column.operand)
+    rows, columns = trace.shape(stage.name)[-2:]
+    if column.is_operand_transposed:
+        part, block = panel.columns.part, panel.columns.block
+        across = math.ceil(columns / MAX_OPERAND_ROWS)
+    else:
+        part, block = None, math.ceil(rows / MAX_OPERAND_ROWS)
+        across = panel.columns.block
+    side = (math.ceil(rows / block), math.ceil(columns / across))
+    extent = PoolingExtent((block, across), part, None, side)
+    head = flow.head if "head" in stage.dims else None
+    source = PanelSource(resolved, stage, head, None, extent=extent).heatmap(known)
+    key = ("operand", column.is_operand_transposed, source.key)
+    if key in known:
+        return known[key]
+    if not column.is_operand_transposed:
+        return replace(source, key=key)
+    return replace(
+        source,
+        key=key,
+        values=np.ascontiguousarray(source.values.T),
+        rows=source.columns,
+        columns=source.rows,
+        side=source.side[::-1],
+        is_only_panel=True,
+    )
+
+
+def _layer_operand(
+    resolved: ResolvedView, column: FlowColumn, panel: Heatmap, known: dict[Hashable, Heatmap]
+) -> Heatmap | None:
+    """Return the weights of a layer, of the head in front, as rows that the input is times."""
+    trace = resolved.run.trace
+    stage = trace.stage_at(column.layer_stage, resolved.leading)
+    key = ("layer", trace, stage.name, resolved.leading, panel.head, panel.columns.block)
+    if key in known:
+        return known[key]
+    values = _layer_weights(resolved, stage, panel.head)
+    if values is None:
+        return None
+    blocks = (math.ceil(len(values) / MAX_OPERAND_ROWS), panel.columns.block)
+    pooled = _pool(values, *blocks)
+    end = float(np.abs(values).max(initial=0.0)) or 1.0
+    diverging = resolved.view.colouring.diverging
+    return replace(
+        panel,
+        key=key,
+        stage=column.layer,
+        title=_layer_symbol(column.layer),
+        values=pooled,
+        rows=HeatmapAxis("d_in", numbered_labels(len(values)), blocks[0]),
+        columns=HeatmapAxis("d_out", numbered_labels(values.shape[1]), blocks[1]),
+        colour=ColourScale(diverging, ColourCurve.LINEAR, ColourLimits.SHARED, -end, end),
+        forbidden=None,
+        dropped=None,
+        hidden=None,
+        sums=None,
+        row_ends=None,
+        notes=(),
+        side=pooled.shape,
+        is_only_panel=True,
+        is_share=False,
+    )
+
+
+def _layer_symbol(layer: str) -> str:
+    """Return the short name of a layer: W_query is W_q."""
+    names = {"W_query": "W_q", "W_key": "W_k", "W_value": "W_v", "out_proj": "W_o"}
+    return names.get(layer, layer)
+
+
+def _layer_weights(resolved: ResolvedView, stage: Stage, head: int | None) -> np.ndarray | None:
+    """Return the weights of a layer that a matrix uses [input, column]; None if not a matrix.
+
+    The explanations of its first and its last cell name them, whatever the arrangement of heads.
+    """
+    trace = resolved.run.trace
+    last = trace.shape(stage.name)[-1] - 1
+    before = (*resolved.leading, *(() if head is None else (head,)), 0)
+    first, final = (_weight_factor(resolved, stage, (*before, at)) for at in (0, last))
+    if first is None or final is None or first.name != final.name or len(first.index) != 2:
+        return None
+    whole = trace.read(first.name)
+    if first.index[0] is None and first.index[1] is not None and final.index[1] is not None:
+        return whole[:, first.index[1] : final.index[1] + 1]
+    if first.index[1] is None and first.index[0] is not None and final.index[0] is not None:
+        return whole[first.index[0] : final.index[0] + 1].T
+    return None
+
+
+def _weight_factor(resolved: ResolvedView, stage: Stage, index: tuple[int, ...]) -> Factor | None:
+    trace = resolved.run.trace
+    found = (
+        factor
+        for group in explain(trace, stage.name, index).groups
+        for factor in group.factors
+        if factor.name in trace.parameters or factor.name in trace.model_weights
+    )
+    return next((factor for factor in found if None in factor.index), None)
+
+
+def _pool(values: np.ndarray, rows: int, columns: int) -> np.ndarray:
+    """Return the number of largest magnitude in each block."""
+    if (rows, columns) == (1, 1):
+        return values
+    largest = np.empty((math.ceil(len(values) / rows), math.ceil(values.shape[1] / columns)),
+                       dtype=values.dtype)  # fmt: skip
+    for down in range(largest.shape[0]):
+        for across in range(largest.shape[1]):
+            block = values[
+                down * rows : (down + 1) * rows, across * columns : (across + 1) * columns
+            ]
+            largest[down, across] = block.ravel()[index_of_largest(block)]
+    return largest
