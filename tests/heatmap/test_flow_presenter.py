@@ -10,6 +10,7 @@ from hypothesis import given
 
 from tests.support.attention_strategies import Case, cases
 from tests.support.examples import examples
+from tests.support.long_texts import long_shot
 from tests.support.screens import resolved
 from tests.support.small_runs import a_run, replayed
 from visualizer.attention.spec import (
@@ -19,6 +20,7 @@ from visualizer.attention.spec import (
     NormalisationKind,
     PositionKind,
 )
+from visualizer.heatmap import board_presenter
 from visualizer.heatmap.board import Board, FlowPanels, Heatmap
 from visualizer.heatmap.board_presenter import present_board
 from visualizer.session.cell_address import Cell
@@ -142,3 +144,24 @@ def test_every_module_has_a_flow_of_its_own_numbers(case: Case) -> None:
         head = () if panel.head is None else (panel.head,)
         whole = run.trace.read(panel.stage, (*made.leading, *head))
         np.testing.assert_array_equal(panel.values, whole)
+
+
+def test_sums_of_rows_are_next_to_the_matrix_and_not_next_to_thumbnails() -> None:
+    flow = _flow(a_run(dropout=0.5, dropout_seed=3))
+    assert _by_stage(flow)["dropped"][0].sums is not None
+    assert {one.sums is None for one in flow.thumbnails} == {True}
+
+
+def test_thumbnails_of_a_long_text_are_drawn_with_the_first_picture() -> None:
+    shot = long_shot(300, View(flow=True, room=128))
+    made = resolved(shot.run, shot.view, shot.document)
+    assert made.run.trace.is_blockwise
+    assert not board_presenter.has_preview(made)
+    board_presenter.draw_preview(made, lambda: False)
+    assert board_presenter.has_preview(made)
+    shown = present_board(made, Board()).flow
+    assert shown is not None
+    for head, one in enumerate(shown.thumbnails):
+        seen = np.isfinite(one.values)
+        assert seen.all()
+        assert one.values[-1].max() <= made.run.trace.read("weights", (head,)).max()

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from visualizer.heatmap.board import Board
 from visualizer.heatmap.cell_cursor import CellCursor, present_cursor
 from visualizer.heatmap.comparison_board_presenter import present_comparison_board
-from visualizer.heatmap.flow_presenter import present_flow
+from visualizer.heatmap.flow_presenter import present_flow, thumbnail_sources
 from visualizer.heatmap.highlights import (
     Highlights,
     highlight_pointed_cell,
@@ -123,7 +123,7 @@ def has_preview(resolved: ResolvedView) -> bool:
         source.exact_row_share == 1
         or (source.drawn_share == 1 and source.max_cells > CELLS_PER_CHECK)
         for source in _drawn_sources(resolved)
-    )
+    ) and all(source.drawn_share == 1 for source in _sampled_sources(resolved))
 
 
 def draw_preview(resolved: ResolvedView, is_over: Callable[[], bool]) -> None:
@@ -137,6 +137,10 @@ def draw_preview(resolved: ResolvedView, is_over: Callable[[], bool]) -> None:
                 return
         if source.max_cells <= CELLS_PER_CHECK and not source.draw(is_over):
             return
+    for source in _sampled_sources(resolved):
+        while source.draw_coarse_rows(CELLS_PER_CHECK):
+            if is_over():
+                return
 
 
 def draw_more(resolved: ResolvedView, is_over: Callable[[], bool]) -> None:
@@ -213,6 +217,12 @@ def _drawn_sources(resolved: ResolvedView) -> Iterator[PanelSource]:
     yield from _panel_sources(resolved)
     if resolved.overview and resolved.run.trace.is_blockwise:
         yield head_overview_source(resolved, resolved.overview, resolved.overview_head)
+
+
+def _sampled_sources(resolved: ResolvedView) -> tuple[PanelSource, ...]:
+    """Return the thumbnails of a text too long for memory, which are never drawn exactly."""
+    is_shown = resolved.flow is not None and resolved.run.trace.is_blockwise
+    return thumbnail_sources(resolved) if is_shown else ()
 
 
 def _panel_sources(resolved: ResolvedView) -> Iterator[PanelSource]:

@@ -87,7 +87,6 @@ def _board_labels(placement: FlowPlacement) -> Iterator[TokenLabel]:
     if slot:
         for cell, text, is_word in _axis_labels(
             slot.heatmap.rows,
-            slot.heatmap.values.shape[0],
             slot.cell_height,
             font_metrics(OPERATION_PX).height(),
         ):
@@ -137,43 +136,53 @@ def row_label(
 
 
 @lru_cache(maxsize=64)
-def shown_positions(count: int, pitch: float, room: float) -> tuple[int, ...]:
-    """Return the indices of the positions that fit: 1, 5, 10 and so on."""
+def shown_positions(seen: range, pitch: float, room: float) -> tuple[int, ...]:
+    """Return the indices of the tokens whose positions fit: 1, 5, 10 and so on.
+
+    Parameters
+    ----------
+    pitch : float
+        Distance between two tokens.
+    room : float
+        Distance that two positions need.
+    """
     step = next((step for step in POSITION_STEPS if step * pitch >= room), POSITION_STEPS[-1])
-    first = range(0, 1)
-    later = range(step - 1 if step > 1 else 1, count, step)
-    return (*first, *(at for at in later if at * pitch >= room))
+    first = seen.start
+    later = range(first // step * step + step - 1, seen.stop, step)
+    return (first, *(at for at in later if (at - first) * pitch >= room))
 
 
 def _axis_labels(
-    axis: HeatmapAxis, drawn: int, pitch: float, room: float
+    axis: HeatmapAxis, pitch: float, room: float, *, is_words: bool = True
 ) -> Iterator[tuple[int, str, bool]]:
     """Yield the cell, the text and whether it is a word, of the labels that fit.
 
     Parameters
     ----------
-    room : float
-        Distance that two positions need.
+    pitch : float
+        Distance between two drawn cells.
     """
-    if axis.block == 1 and pitch >= MIN_LABELLED_CELL_PX * text_scale() and axis.is_token:
-        for cell in range(drawn):
-            yield cell, axis.labels[axis.first(cell)], True
+    seen = axis.visible_range
+    is_large = axis.block == 1 and pitch >= MIN_LABELLED_CELL_PX * text_scale()
+    if is_words and is_large and axis.is_token:
+        for at in seen:
+            yield axis.cell(at), axis.labels[at], True
         return
-    for cell in shown_positions(drawn, pitch, room):
-        yield cell, f"{axis.first(cell) + 1:,}", False
+    for at in shown_positions(seen, pitch / axis.block, room):
+        yield axis.cell(at), f"{at + 1:,}", False
 
 
 def key_labels(slot: PanelSlot, over: PanelSlot) -> Iterator[TokenLabel]:
     """Yield the labels of the columns of a panel, above the cells of `over`."""
-    axis, drawn, pitch = slot.heatmap.columns, slot.heatmap.values.shape[1], slot.cell_width
-    room = font_metrics(OPERATION_PX).horizontalAdvance("0,000" if drawn > 99 else "00") + 8
-    labels = list(_axis_labels(axis, drawn, pitch, room))
+    axis, pitch = slot.heatmap.columns, slot.cell_width
+    last = f"{axis.visible_range.stop:,}"
+    room = font_metrics(OPERATION_PX).horizontalAdvance(last) + 8
+    labels = list(_axis_labels(axis, pitch, room))
     is_word = any(is_word for _, _, is_word in labels)
     is_upright = is_word and _are_upright(slot, labels)
     if is_upright and _label_height(over) < MIN_UPRIGHT_PX * text_scale():
         is_word = is_upright = False
-        cells = shown_positions(drawn, pitch, room)
-        labels = [(cell, f"{axis.first(cell) + 1:,}", False) for cell in cells]
+        labels = list(_axis_labels(axis, pitch, room, is_words=False))
     for cell, text, _ in labels:
         yield _key_label(slot, over, cell, text, is_word=is_word, is_upright=is_upright)
 

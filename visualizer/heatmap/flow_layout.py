@@ -83,6 +83,8 @@ class ColumnSize(Struct, frozen=True):
         Level of sacrifice at which it becomes a spine; 0 for never.
     has_ribbons : bool
         Whether ribbons lead to it from the left, which need a wide gap.
+    sums_width : float
+        Room for the sums of the rows, right of the cells.
     """
 
     cells: int
@@ -94,6 +96,7 @@ class ColumnSize(Struct, frozen=True):
     is_source: bool = False
     fold_level: int = 0
     has_ribbons: bool = False
+    sums_width: float = 0.0
 
 
 class FlowSize(Struct, frozen=True):
@@ -384,6 +387,8 @@ class FlowArranger:
             return 0.0
         column = self._columns[at]
         width = cell * column.cells
+        if not self.is_spine(at, level):
+            width += column.sums_width
         is_cut = self.is_spine(at, level) or level >= NO_TITLES_LEVEL
         return width if is_cut else max(width, column.title_width)
 

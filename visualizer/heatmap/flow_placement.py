@@ -22,6 +22,7 @@ from visualizer.heatmap.flow_layout import (
     FlowSize,
     lay_out_flow,
 )
+from visualizer.heatmap.panel_margins import row_sums_width
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 
 if TYPE_CHECKING:
@@ -44,8 +45,8 @@ class FlowSlot(PanelSlot, frozen=True, dict=True):
 
     @property
     def whole_area(self) -> QRectF:
-        """The cells with their outline."""
-        return self.cells.adjusted(-1, -1, 1, 1)
+        """The cells with their outline and the sums of their rows."""
+        return self.cells.adjusted(-1, -1, 1 + row_sums_width(self.heatmap), 1)
 
 
 def place_flow(board: Board, width: float, height: float, ratio: float) -> BoardLayout:
@@ -134,6 +135,7 @@ def _column_size(flow: FlowPanels, at: int) -> ColumnSize:
         bool(own),
         fold_level(column),
         bool(column.operand) and not column.is_query_key,
+        row_sums_width(panel),
     )
 
 

@@ -80,18 +80,25 @@ def _operation(resolved: ResolvedView, column: FlowColumn, panel: Heatmap) -> st
     return stage.symbol if len(stage.symbol) > 1 else TOKEN_VECTORS
 
 
-def _thumbnails(resolved: ResolvedView, known: dict[Hashable, Heatmap]) -> tuple[Heatmap, ...]:
-    """Return a panel of the weights of each head; empty for a single head."""
+def thumbnail_sources(resolved: ResolvedView) -> tuple[PanelSource, ...]:
+    """Return the sources of the weights of each head; none for a single head."""
     trace = resolved.run.trace
     heads = trace.spec_at(resolved.leading).heads
     if heads == 1:
         return ()
     stage = trace.stage(resolved.weights_stage(None))
     extent = resolved.full_extent(stage, MAX_THUMBNAIL_CELLS)
-    return tuple(
-        PanelSource(resolved, stage, head, None, extent=extent).heatmap(known)
-        for head in range(heads)
-    )
+    return tuple(PanelSource(resolved, stage, head, None, extent=extent) for head in range(heads))
+
+
+def _thumbnails(resolved: ResolvedView, known: dict[Hashable, Heatmap]) -> tuple[Heatmap, ...]:
+    """Return the panels of the thumbnails, without the sums of rows."""
+    found = []
+    for source in thumbnail_sources(resolved):
+        panel = source.heatmap(known)
+        key = ("thumbnail", panel.key)
+        found.append(known[key] if key in known else replace(panel, key=key, sums=None))
+    return tuple(found)
 
 
 def _operand(

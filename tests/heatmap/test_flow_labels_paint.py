@@ -1,0 +1,33 @@
+"""Positions on the flow board are round numbers, and never touch."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from visualizer.heatmap.flow_labels_paint import shown_positions
+
+
+@pytest.mark.parametrize(
+    ("tokens", "pitch", "shown"),
+    [
+        (12, 20.0, range(1, 13)),
+        (30, 8.0, (1, 5, 10, 15, 20, 25, 30)),
+        (1000, 0.5, (1, *range(50, 1001, 50))),
+    ],
+)
+def test_the_first_position_and_multiples_of_a_round_number_are_shown(
+    tokens: int, pitch: float, shown: range | tuple[int, ...]
+) -> None:
+    assert [at + 1 for at in shown_positions(range(tokens), pitch, 20.0)] == list(shown)
+
+
+@given(st.integers(0, 5_000), st.integers(1, 20_000), st.floats(0.01, 40), st.floats(10, 60))
+def test_positions_never_touch(start: int, count: int, pitch: float, room: float) -> None:
+    found = shown_positions(range(start, start + count), pitch, room)
+    assert found[0] == start
+    assert all((b - a) * pitch >= room for a, b in itertools.pairwise(found))
+    assert all(at < start + count for at in found)
