@@ -61,7 +61,7 @@ BAD = [
     ("--colour-map magma --export a.npz", "--colour-map only affects .png, .svg, .pdf, "),
     (
         "--colour-map jet",
-        "argument --colour-map: invalid value 'jet': must be one of viridis, cividis, ",
+        "argument --colour-map: invalid value 'jet': must be one of plum, viridis, ",
     ),
     (
         "--colour-map magma --colour-map cividis --export a.png",

@@ -14,6 +14,7 @@ from visualizer.generation.generated_tokens_presenter import present_generation
 from visualizer.generation.generated_tokens_widget import GenerationPane
 from visualizer.generation.generation_tree import ROOT_NODE, GenerationTree
 from visualizer.heatmap import colour_mapping
+from visualizer.session.view_options import DEFAULT_MAP
 from visualizer.widgets.accessibility import VALUE_PROPERTY
 from visualizer.widgets.theme import DARK, LIGHT, Theme
 
@@ -131,7 +132,7 @@ def test_a_seed_is_typed(told: Told) -> None:
 def test_a_chip_has_the_colour_of_its_probability(told: Told, theme: Theme) -> None:
     told.keep(told.tree.pick(0, "a", 0.0).pick(1, "b", 1.0), theme)
     image = told.pane.strip.viewport().grab().toImage()
-    table = colour_mapping.colour_table("viridis", theme)
+    table = colour_mapping.colour_table(DEFAULT_MAP, theme)
     for chip, entry in ((4, 0), (5, colour_mapping.MAX_COLOUR_INDEX)):
         box = told.pane.strip.box(chip)
         found = image.pixelColor(round(box.left()) + 5, round(box.center().y()))

@@ -28,7 +28,13 @@ from visualizer.heatmap.board_presenter import present_board
 from visualizer.heatmap.panel_colour_scale import MIN_PERCENTILE_TOKENS
 from visualizer.session.document import BOOK_SENTENCE
 from visualizer.session.view import View
-from visualizer.session.view_options import AUTOMATIC_MAP, ColourCurve, ColourLimits, ColourOptions
+from visualizer.session.view_options import (
+    AUTOMATIC_MAP,
+    DEFAULT_MAP,
+    ColourCurve,
+    ColourLimits,
+    ColourOptions,
+)
 
 SIMPLE = apply_mechanism(Mechanism.SIMPLIFIED, AttentionSpec(device=Device.CPU))
 BOOK = tuple(BOOK_SENTENCE.split())
@@ -210,7 +216,7 @@ def test_colours_mean_the_same_in_every_head() -> None:
 
 def test_weights_have_a_scale_from_0_to_1() -> None:
     colour = panel(a_run(), "weights").colour
-    assert (colour.map, colour.low, colour.high) == ("viridis", 0, 1)
+    assert (colour.map, colour.low, colour.high) == (DEFAULT_MAP, 0, 1)
     dropping = [panel(a_run(**HALF), stage).colour for stage in ("weights", "dropped")]
     assert [(kept.low, kept.high) for kept in dropping] == [(0, 1), (0, 2)]
 

@@ -36,9 +36,10 @@ from visualizer.widgets.theme import DARK, LIGHT, PRINT, Theme
 
 MAPS = json.loads(resource_path("colormaps.json").read_text(encoding="utf-8"))
 SEQUENTIAL, DIVERGING = (
-    [each.id for each in COLOUR_MAPS if each.kind is kind and each.id != AUTOMATIC_MAP]
+    [each.id for each in COLOUR_MAPS if each.kind is kind and each.id not in MAPS["themed"]]
     for kind in MapKind
 )
+THEMED = sorted(MAPS["themed"])
 OWN = frozenset({"blue-gold-dark"})
 """Maps that are not from pyqtgraph."""
 THEMES = pytest.mark.parametrize("theme", [LIGHT, DARK, PRINT], ids=lambda theme: theme.name)
@@ -56,6 +57,7 @@ def test_every_map_has_its_colours_and_all_colours_are_a_maps() -> None:
     for kind, names in zip(MapKind, (SEQUENTIAL, DIVERGING), strict=True):
         assert sorted(MAPS[kind]) == sorted(names)
         assert {len(colours) for colours in MAPS[kind].values()} == {256}
+    assert {tuple(variants) for variants in MAPS["themed"].values()} == {("light", "dark")}
     ids = [each.id for each in COLOUR_MAPS]
     assert len(set(ids)) == len(ids)
 
@@ -67,9 +69,11 @@ def test_our_tables_are_pyqtgraphs(name: str) -> None:
     assert ours == [f"#{red:02x}{green:02x}{blue:02x}" for red, green, blue in theirs[:, :3]]
 
 
-@pytest.mark.parametrize("name", SEQUENTIAL)
-def test_more_is_lighter_all_along_a_sequential_map(name: str) -> None:
-    steps = np.diff(lightness(channels(colour_table(name, LIGHT)[: MAX_COLOUR_INDEX + 1])))
+@pytest.mark.parametrize(
+    ("name", "theme"), [*((name, LIGHT) for name in SEQUENTIAL), ("plum", LIGHT), ("plum", DARK)]
+)
+def test_more_is_lighter_or_darker_all_along_a_sequential_map(name: str, theme: Theme) -> None:
+    steps = np.diff(lightness(channels(colour_table(name, theme)[: MAX_COLOUR_INDEX + 1])))
     ups = steps if steps.sum() > 0 else -steps
     assert (ups > -0.15).all()  # the tables are rounded to 8 bits
     assert ups.sum() > 60
@@ -79,10 +83,16 @@ def shades(name: str, theme: Theme = LIGHT) -> np.ndarray:
     return channels(colour_table(name, theme)[: MAX_COLOUR_INDEX + 1])
 
 
-@pytest.mark.parametrize("name", DIVERGING)
+SIGNED_MAPS = pytest.mark.parametrize(
+    ("name", "theme"),
+    [*((name, LIGHT) for name in DIVERGING), (AUTOMATIC_MAP, LIGHT), (AUTOMATIC_MAP, DARK)],
+)
+
+
+@SIGNED_MAPS
 @pytest.mark.parametrize("eyes", EYES)
-def test_a_diverging_map_is_lightest_or_darkest_at_0(name: str, eyes: str) -> None:
-    along = oklab(shades(name), eyes)[:, 0]
+def test_a_diverging_map_is_lightest_or_darkest_at_0(name: str, theme: Theme, eyes: str) -> None:
+    along = oklab(shades(name, theme), eyes)[:, 0]
     middle = MAX_COLOUR_INDEX // 2
     outwards = np.sign(along[0] - along[middle])
     assert (np.diff(along[middle::-1]) * outwards > -0.002).all()  # rounded to 8 bits
@@ -90,16 +100,16 @@ def test_a_diverging_map_is_lightest_or_darkest_at_0(name: str, eyes: str) -> No
     assert min(abs(along[[0, -1]] - along[middle])) > 0.25
 
 
-@pytest.mark.parametrize("name", DIVERGING)
-def test_the_sides_of_a_diverging_map_are_as_far_from_0(name: str) -> None:
-    along = lightness(shades(name))
+@SIGNED_MAPS
+def test_the_sides_of_a_diverging_map_are_as_far_from_0(name: str, theme: Theme) -> None:
+    along = lightness(shades(name, theme))
     assert np.abs(along - along[::-1]).max() < 3
 
 
-@pytest.mark.parametrize("name", DIVERGING)
+@SIGNED_MAPS
 @pytest.mark.parametrize("eyes", EYES)
-def test_the_sides_of_a_diverging_map_are_told_apart(name: str, eyes: str) -> None:
-    seen = oklab(shades(name), eyes)
+def test_the_sides_of_a_diverging_map_are_told_apart(name: str, theme: Theme, eyes: str) -> None:
+    seen = oklab(shades(name, theme), eyes)
     apart = np.linalg.norm(seen - seen[::-1], axis=1)[
         MAX_COLOUR_INDEX // 2 :: -1
     ]  # from 0 outwards
@@ -108,12 +118,8 @@ def test_the_sides_of_a_diverging_map_are_told_apart(name: str, eyes: str) -> No
     assert apart[-1] > 0.25
 
 
-@pytest.mark.parametrize(
-    ("theme", "name"), [(LIGHT, "CET-CBD1"), (PRINT, "CET-CBD1"), (DARK, "blue-gold-dark")]
-)
-def test_0_is_near_the_paper(theme: Theme, name: str) -> None:
-    assert (colour_table(AUTOMATIC_MAP, theme) == colour_table(name, theme)).all()
-    assert (dark_text_entries(AUTOMATIC_MAP, theme) == dark_text_entries(name, theme)).all()
+@THEMES
+def test_0_is_near_the_paper(theme: Theme) -> None:
     along = lightness(shades(AUTOMATIC_MAP, theme))
     paper = lightness(rgb(theme.paper))
     assert abs(along - paper).argmin() == pytest.approx(MAX_COLOUR_INDEX / 2, abs=2)
@@ -139,7 +145,7 @@ def test_in_the_dark_half_of_the_range_is_seen() -> None:
 
 
 @THEMES
-@pytest.mark.parametrize("name", [*SEQUENTIAL, *DIVERGING, AUTOMATIC_MAP])
+@pytest.mark.parametrize("name", [*SEQUENTIAL, *DIVERGING, *THEMED])
 def test_numbers_are_read_on_every_colour(name: str, theme: Theme) -> None:
     light = dark_text_entries(name, theme)[: MAX_COLOUR_INDEX + 1]
     ink = np.where(light[:, None], 0, 255) * np.ones(3)
@@ -147,7 +153,7 @@ def test_numbers_are_read_on_every_colour(name: str, theme: Theme) -> None:
 
 
 @THEMES
-@pytest.mark.parametrize("name", SEQUENTIAL + DIVERGING)
+@pytest.mark.parametrize("name", [*SEQUENTIAL, *DIVERGING, *THEMED])
 def test_what_is_no_number_has_a_colour_of_the_theme(name: str, theme: Theme) -> None:
     words = colour_table(name, theme)
     assert len(words) == 256
@@ -161,7 +167,7 @@ def test_what_is_no_number_has_a_colour_of_the_theme(name: str, theme: Theme) ->
 
 
 @THEMES
-@pytest.mark.parametrize("name", SEQUENTIAL + DIVERGING)
+@pytest.mark.parametrize("name", [*SEQUENTIAL, *DIVERGING, *THEMED])
 def test_numbers_can_be_read_on_every_colour(name: str, theme: Theme) -> None:
     grounds = luminance(channels(colour_table(name, theme)[: MAX_COLOUR_INDEX + 1]))
     ink = np.where(

@@ -25,7 +25,7 @@ from visualizer.session import document_builder
 from visualizer.session.document import Document, LineSplit
 from visualizer.session.document_builder import parse_heads, parse_stages
 from visualizer.session.timeline import StepSize
-from visualizer.session.view_options import COLOUR_MAPS, MapKind
+from visualizer.session.view_options import AUTOMATIC_MAP, COLOUR_MAPS, DEFAULT_MAP, MapKind
 from visualizer.version import __version__
 
 if TYPE_CHECKING:
@@ -335,9 +335,8 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
             **option_types.choice_option_settings(
                 [each.id for each in COLOUR_MAPS],
                 (
-                    "colour map of weights or of signed numbers; repeat the "
-                    "option to set both; see --list colour-maps (default: "
-                    "viridis, automatic)"
+                    "colour map of weights or of signed numbers; repeat the option to set "
+                    f"both; see --list colour-maps (default: {DEFAULT_MAP}, {AUTOMATIC_MAP})"
                 ),
             ),
         },

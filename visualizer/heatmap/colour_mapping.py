@@ -11,7 +11,7 @@ from PySide6.QtGui import QColor, QImage
 
 from visualizer.heatmap.panel_colour_scale import is_on_scale
 from visualizer.resources import resource_path
-from visualizer.session.view_options import AUTOMATIC_MAP, ColourCurve, ColourLimits, MapKind
+from visualizer.session.view_options import ColourCurve, ColourLimits, MapKind
 
 if TYPE_CHECKING:
     from visualizer.heatmap.board import Heatmap
@@ -22,33 +22,51 @@ MAX_COLOUR_INDEX = 252
 # On a log scale, values at or below this fraction of the maximum have the lowest colour.
 LOG_SPAN = 1e-4
 MAX_FLOAT32_SAFE = 1e38
-# For signed values, 0 is close to the background colour, so that large magnitudes stand out.
-LIGHT_CENTRED, DARK_CENTRED = "CET-CBD1", "blue-gold-dark"
+TABLE_SIZE = 256
 
 
 @cache
-def _load_colour_maps() -> dict[str, np.ndarray]:
+def _load_colour_maps() -> dict[tuple[str, bool], np.ndarray]:
+    """Return the colours of all maps, by their ids and whether the background is dark.
+
+    On either background, a themed map is close to the background at 0, so that large magnitudes
+    stand out.
+    """
     loaded = json.loads(resource_path("colormaps.json").read_text(encoding="utf-8"))
-    maps = {name: colours for kind in MapKind for name, colours in loaded[kind].items()}
-    return {
-        name: np.array([0xFF000000 | int(colour[1:], 16) for colour in colours], dtype=np.uint32)
-        for name, colours in maps.items()
+    maps = {
+        (name, is_dark): np.array([int(colour[1:], 16) for colour in colours], dtype=np.uint32)
+        for kind in MapKind
+        for name, colours in loaded[kind].items()
+        for is_dark in (False, True)
     }
+    for name, variants in loaded["themed"].items():
+        for background, is_dark in (("light", False), ("dark", True)):
+            variant = variants[background]
+            is_other = isinstance(variant, str)
+            maps[name, is_dark] = maps[variant, is_dark] if is_other else _join_stops(variant)
+    return {key: 0xFF000000 | colours for key, colours in maps.items()}
+
+
+def _join_stops(stops: list[str]) -> np.ndarray:
+    """Join colours linearly in sRGB."""
+    places = np.linspace(0, len(stops) - 1, TABLE_SIZE)
+    words = np.zeros(TABLE_SIZE, dtype=np.uint32)
+    for shift in (16, 8, 0):
+        ends = [int(stop[1:], 16) >> shift & 255 for stop in stops]
+        channel = np.interp(places, range(len(stops)), ends).round().astype(np.uint32)
+        words |= channel << np.uint32(shift)
+    return words
 
 
 @cache
 def colour_table(name: str, theme: Theme) -> np.ndarray:
     """Return a colour map as 256 words 0xffrrggbb; the last three mark missing values."""
-    whole = _load_colour_maps()[_map_name(name, theme)]
-    colours = whole[np.linspace(0, 255, MAX_COLOUR_INDEX + 1).round().astype(int)]
+    is_dark = QColor(theme.paper).lightnessF() < 0.5
+    whole = _load_colour_maps()[name, is_dark]
+    entries = np.linspace(0, TABLE_SIZE - 1, MAX_COLOUR_INDEX + 1).round().astype(int)
+    colours = whole[entries]
     marks = [QColor(colour).rgb() for colour in (theme.warning, theme.raised, theme.paper)]
     return np.concatenate([colours, np.array(marks, dtype=np.uint32)])
-
-
-def _map_name(name: str, theme: Theme) -> str:
-    if name != AUTOMATIC_MAP:
-        return name
-    return DARK_CENTRED if QColor(theme.paper).lightnessF() < 0.5 else LIGHT_CENTRED
 
 
 @cache

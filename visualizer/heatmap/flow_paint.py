@@ -20,6 +20,7 @@ from visualizer.heatmap.flow_placement import (
     SMALL_LABEL_PX,
     TITLE_PX,
 )
+from visualizer.heatmap.flow_presenter import OPERATION_SIGN
 from visualizer.heatmap.panel_margins import format_compact_scale
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 from visualizer.widgets.theme import head_colour
@@ -37,6 +38,8 @@ RAMP_PX = 72
 POSITION_STEPS = (1, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000)
 HEAD_DOT_PX = 8
 SUBSCRIPT_PX = 9
+MIN_ELIDED_LETTERS = 5
+"""Minimum length of an operation that is cut; less of it says nothing."""
 ALIGN_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 ALIGN_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 ALIGN_CENTRE = Qt.AlignmentFlag.AlignCenter
@@ -208,11 +211,13 @@ def _paint_operation(
                              ALIGN_RIGHT, texts[0])  # fmt: skip
     elif wanted + metrics.horizontalAdvance(scale_text) <= area.width():
         _draw_text(painter, area.left() + wanted, area, scale_text, font, theme.quiet)
-    symbol = metrics.elidedText(
-        operation, Qt.TextElideMode.ElideRight, max(0.0, right - area.left())
-    )
-    if len(symbol) > 1 or symbol == operation:
-        _draw_text(painter, area.left(), area, symbol, font, theme.quiet)
+    room = right - area.left()
+    short = operation.partition(OPERATION_SIGN)[2]  # without the matrix on the left
+    fitting = [operation, *([f"{OPERATION_SIGN.lstrip()}{short}"] if short else [])]
+    whole = next((text for text in fitting if metrics.horizontalAdvance(text) <= room), "")
+    shown = whole or metrics.elidedText(operation, Qt.TextElideMode.ElideRight, max(0.0, room))
+    if whole or len(shown) > MIN_ELIDED_LETTERS:
+        _draw_text(painter, area.left(), area, shown, font, theme.quiet)
 
 
 def _paint_ramp(painter: QPainter, panel: Heatmap, area: QRectF, theme: Theme) -> None:

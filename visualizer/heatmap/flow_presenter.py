@@ -28,6 +28,8 @@ MAX_OPERAND_ROWS = 64
 """Maximum number of drawn rows of an operand; more are pooled."""
 MAX_THUMBNAIL_CELLS = 64
 TOKEN_VECTORS = "token vectors"
+OPERATION_SIGN = " · "
+"""Between a matrix and the layer that it is multiplied by."""
 
 
 def present_flow(resolved: ResolvedView, known: dict[Hashable, Heatmap]) -> FlowPanels:
@@ -76,7 +78,7 @@ def _operation(resolved: ResolvedView, column: FlowColumn, panel: Heatmap) -> st
     stage = resolved.run.trace.stage(panel.stage)
     if stage.name == column.layer_stage and stage.reads:
         read = _short_title(resolved.run.trace.stage(stage.reads[0]))
-        return f"{read} · {_layer_symbol(column.layer)}"
+        return f"{read}{OPERATION_SIGN}{_layer_symbol(column.layer)}"
     return stage.symbol if len(stage.symbol) > 1 else TOKEN_VECTORS
 
 

@@ -41,9 +41,10 @@ class ColourMap(Struct, frozen=True):
 
 
 AUTOMATIC_MAP = "automatic"
-"""Id of the map that is light at 0 on a light background and dark at 0 on a dark one."""
+"""Id of the map for signed values that has variants for light and dark backgrounds."""
 
 COLOUR_MAPS: tuple[ColourMap, ...] = (
+    ColourMap("plum", "Plum", MapKind.SEQUENTIAL, "&plum", "Ctrl+Alt+Shift+1"),
     ColourMap("viridis", "viridis", MapKind.SEQUENTIAL, "&viridis", "Ctrl+Alt+1"),
     ColourMap("cividis", "cividis", MapKind.SEQUENTIAL, "&cividis", "Ctrl+Alt+2"),
     ColourMap("magma", "magma", MapKind.SEQUENTIAL, "&magma", "Ctrl+Alt+3"),

@@ -68,16 +68,16 @@ class Theme(Struct, frozen=True):
 
 
 LIGHT = Theme(
-    "light", "#FBFBF9", "#FFFFFF", "#F1F1ED", "#1D1F23", "#63686F", "#E3E3DE", "#848990",
-    "#2F6FDE", "#FFFFFF", "#A8380B", "#909089", LIGHT_HEAD_COLOURS,
+    "light", "#FBFAF8", "#FFFFFF", "#F5F4F1", "#17191D", "#585D66", "#DEDBD5", "#83878F",
+    "#1A62E8", "#FFFFFF", "#A8380B", "#909089", LIGHT_HEAD_COLOURS,
 )  # fmt: skip
 DARK = Theme(
-    "dark", "#16181C", "#1D2025", "#23272D", "#E9E7E2", "#9AA0A8", "#2C3036", "#6C737C",
-    "#7FB0FF", "#10131A", "#FFA27A", "#656C75", DARK_HEAD_COLOURS,
+    "dark", "#14161B", "#1B1E25", "#23272F", "#E9EBEF", "#A3A9B4", "#30353F", "#6C737C",
+    "#4F9CFF", "#10131A", "#FFA27A", "#656C75", DARK_HEAD_COLOURS,
 )  # fmt: skip
 PRINT = Theme(
     "print", "#FFFFFF", "#FFFFFF", "#F4F4F4", "#000000", "#555555", "#DDDDDD", "#777777",
-    "#2F6FDE", "#FFFFFF", "#A8380B", "#8C8C8C", LIGHT_HEAD_COLOURS,
+    "#1A62E8", "#FFFFFF", "#A8380B", "#8C8C8C", LIGHT_HEAD_COLOURS,
 )  # fmt: skip
 
 

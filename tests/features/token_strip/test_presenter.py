@@ -28,6 +28,7 @@ from visualizer.session.timeline import PlaybackPosition, Playhead, StepSize
 from visualizer.session.token_selection import TokenRole, TokenSelection
 from visualizer.session.user_prediction import Prediction
 from visualizer.session.view import View
+from visualizer.session.view_options import DEFAULT_MAP
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
@@ -280,7 +281,7 @@ def test_the_bar_ends_at_one_or_beyond_in_short_texts() -> None:
     assert (shares(BOOK, 3).low, shares(BOOK, 3).high) == (0, 1)
     every = shares(BOOK, *range(6))
     assert every.high == pytest.approx(weights(BOOK).mean(0).sum(0).max())
-    assert every.map == "viridis"
+    assert every.map == DEFAULT_MAP
 
 
 def test_in_long_texts_the_bar_ends_at_the_largest() -> None:

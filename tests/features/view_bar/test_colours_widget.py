@@ -24,7 +24,7 @@ from visualizer.features.view_bar.colours_widget import (
     ColoursPane,
 )
 from visualizer.heatmap.panel_margins import format_limits
-from visualizer.session.view_options import ColourCurve, ColourLimits, ColourOptions
+from visualizer.session.view_options import DEFAULT_MAP, ColourCurve, ColourLimits, ColourOptions
 from visualizer.shell.panel_presenters import PanelPresenters
 
 if TYPE_CHECKING:
@@ -139,13 +139,13 @@ def test_limits_change_the_picture_and_its_words(open_pane: Hand, limits: Colour
     assert picture(open_pane) == before
 
 
-@pytest.mark.parametrize("name", [name for name in SEQUENTIAL_MAPS if name != "viridis"])
+@pytest.mark.parametrize("name", [name for name in SEQUENTIAL_MAPS if name != DEFAULT_MAP])
 def test_a_map_changes_the_picture(open_pane: Hand, name: str) -> None:
     before = picture(open_pane)
     choose(open_pane, pane(open_pane).map, SEQUENTIAL_MAPS[name])
     assert picture(open_pane) != before
     assert open_pane.panel("weights").colour.map == name
-    choose(open_pane, pane(open_pane).map, SEQUENTIAL_MAPS["viridis"])
+    choose(open_pane, pane(open_pane).map, SEQUENTIAL_MAPS[DEFAULT_MAP])
     assert picture(open_pane) == before
 
 

@@ -29,6 +29,7 @@ from visualizer.lab.training_film.writer import (
 )
 from visualizer.language.training_settings import ModelKind
 from visualizer.progress import CancelledError
+from visualizer.session.view_options import DEFAULT_MAP
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -101,7 +102,7 @@ def test_cells_have_the_colours_of_their_weights(
 ) -> None:
     film = a_film(layers, heads, tokens, paper=paper, width=960, title="Repeat")
     frames, theme = lay_out_training_film(film), PAPER_THEMES[paper]
-    table = colour_mapping.colour_table("viridis", theme)
+    table = colour_mapping.colour_table(DEFAULT_MAP, theme)
     for frame in (0, 3):
         pixels = frames.pixels(frame)
         assert pixels.shape[::-1] == frames.size
