@@ -17,7 +17,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 PARTS = (
-    *("toggles", "startup", "heartbeat", "memory", "playback", "lines", "reading", "exports"),
+    *(
+        "toggles",
+        "flow",
+        "startup",
+        "heartbeat",
+        "memory",
+        "playback",
+        "lines",
+        "reading",
+        "exports",
+    ),
     *("worker", "training", "lab", "models", "model_memory", "model_typing", "long_texts"),
     "slow_line",
 )

@@ -176,6 +176,16 @@ class Stand:
             if self.heads_in_view == self.workspace.document.spec.heads:
                 return
 
+    def show_flow(self) -> None:
+        """Show the flow of one head."""
+        self.window.controllers.view_controller.show_flow()
+        self.settle()
+
+    def show_grid(self) -> None:
+        """Show panels of all stages and heads."""
+        self.window.controllers.view_controller.show_all_panels()
+        self.settle()
+
     def _show_or_hide(self, stages: frozenset[str]) -> None:
         for stage in sorted(stages):
             self.workspace.toggle_stage(stage)

@@ -103,7 +103,7 @@ def test_everything_is_on_the_canvas_and_nothing_covers_another(
     board: tuple[list[ColumnSize], FlowSize],
 ) -> None:
     columns, size = board
-    layout = lay_out_flow(columns, size)
+    layout = lay_out_flow(tuple(columns), size)
     for box in _boxes(layout):
         assert box.left >= -ROUNDING_PX
         assert box.right <= size.width + ROUNDING_PX
@@ -114,7 +114,7 @@ def test_everything_is_on_the_canvas_and_nothing_covers_another(
 @given(boards())
 @examples(3)
 def test_a_token_is_one_horizontal_line(board: tuple[list[ColumnSize], FlowSize]) -> None:
-    layout = lay_out_flow(*board)
+    layout = lay_out_flow(tuple(board[0]), board[1])
     tops = {column.cells.top for column in layout.columns}
     heights = {column.cells.height for column in layout.columns}
     assert len(tops) == len(heights) == 1
@@ -126,7 +126,7 @@ def test_a_token_is_one_horizontal_line(board: tuple[list[ColumnSize], FlowSize]
 def test_an_operand_is_exactly_above_its_columns(
     board: tuple[list[ColumnSize], FlowSize],
 ) -> None:
-    layout = lay_out_flow(*board)
+    layout = lay_out_flow(tuple(board[0]), board[1])
     for placed, column in zip(layout.columns, board[0], strict=True):
         if placed.operand:
             assert placed.operand.left == placed.cells.left
@@ -139,7 +139,7 @@ def test_an_operand_is_exactly_above_its_columns(
 def test_the_head_in_front_and_its_operands_are_never_given_up(
     board: tuple[list[ColumnSize], FlowSize],
 ) -> None:
-    layout = lay_out_flow(*board)
+    layout = lay_out_flow(tuple(board[0]), board[1])
     for placed, column in zip(layout.columns, board[0], strict=True):
         if not column.fold_level:
             assert not placed.is_spine
@@ -156,7 +156,7 @@ def test_focus_changes_widths_only() -> None:
         )
         for at, one in enumerate(columns)
     ]  # fmt: skip
-    first, second = lay_out_flow(columns, size), lay_out_flow(others, size)
+    first, second = lay_out_flow(tuple(columns), size), lay_out_flow(tuple(others), size)
     assert first.row_height == second.row_height
     assert first.rows_top == second.rows_top
     focus = next(at for at, one in enumerate(columns) if one.is_focus)
@@ -169,9 +169,11 @@ def _sacrifices(layout: FlowLayout) -> int:
 
 
 def test_a_narrower_canvas_gives_up_more_and_never_less() -> None:
-    columns = _columns(12, 16, 4, 4, has_block=True)
+    columns = tuple(_columns(12, 16, 4, 4, has_block=True))
     counts = [
-        _sacrifices(lay_out_flow(columns, FlowSize(width, 700, 12, 4, 60, has_residual=True)))
+        _sacrifices(
+            lay_out_flow(tuple(columns), FlowSize(width, 700, 12, 4, 60, has_residual=True))
+        )
         for width in range(500, 2400, 100)
     ]
     assert counts == sorted(counts, reverse=True)
@@ -180,14 +182,16 @@ def test_a_narrower_canvas_gives_up_more_and_never_less() -> None:
 
 
 def test_a_wide_canvas_shows_all_numbers_of_a_short_sentence() -> None:
-    layout = lay_out_flow(_columns(6, 3, 2, 1, has_block=False), FlowSize(1580, 930, 6, 1, 60))
+    layout = lay_out_flow(
+        tuple(_columns(6, 3, 2, 1, has_block=False)), FlowSize(1580, 930, 6, 1, 60)
+    )
     assert min(column.cell_width for column in layout.columns) >= 38
     assert max(column.cell_width for column in layout.columns) <= MAX_FOCUS_PX
 
 
 def test_a_folded_column_has_the_width_of_a_spine() -> None:
     columns = _columns(40, 16, 4, 4, has_block=True)
-    layout = lay_out_flow(columns, FlowSize(700, 700, 40, 4, 60, has_residual=True))
+    layout = lay_out_flow(tuple(columns), FlowSize(700, 700, 40, 4, 60, has_residual=True))
     spines = [placed for placed in layout.columns if placed.is_spine and not placed.is_hidden]
     assert spines
     assert {round(placed.cells.width, 6) for placed in spines} == {SPINE_PX}
@@ -202,5 +206,5 @@ def _widest(layout: FlowLayout, columns: Sequence[ColumnSize]) -> ColumnSize:
 @pytest.mark.parametrize("tokens", [12, 24, 64])
 def test_the_matrix_in_focus_is_the_widest(tokens: int) -> None:
     columns = _columns(tokens, 16, 4, 4, has_block=False)
-    layout = lay_out_flow(columns, FlowSize(1264, 900, tokens, 4, 60))
+    layout = lay_out_flow(tuple(columns), FlowSize(1264, 900, tokens, 4, 60))
     assert _widest(layout, columns).is_focus

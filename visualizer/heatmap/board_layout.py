@@ -277,6 +277,20 @@ class FlowPlacement(Struct, frozen=True, eq=False):
     operands: tuple[PanelSlot | None, ...]
     thumbnails: tuple[PanelSlot, ...]
 
+    @property
+    def frame_key(self) -> Hashable:
+        """Everything that is painted around the cells and does not depend on their values."""
+        panels = self.panels
+        shown = (*panels.panels, *(operand for operand in panels.operands if operand))
+        return (
+            self.layout,
+            panels.titles,
+            panels.operations,
+            panels.focus,
+            panels.front,
+            tuple((one.stage, one.symbol, one.rows, one.columns, one.colour) for one in shown),
+        )
+
     def spine_title(self, at: int) -> str:
         """Return the title of a narrow column, and of those to its right that it stands for."""
         titles, columns = self.panels.titles, self.layout.columns
@@ -327,6 +341,8 @@ class BoardLayout(Struct, frozen=True, dict=True):
 
     def has_same_positions(self, other: BoardLayout) -> bool:
         """Whether panels have the same positions as in another layout; False if unknown."""
+        if self.flow and other.flow:
+            return self.flow.layout is other.flow.layout
         is_same = self.place_panels is not None and self.place_panels is other.place_panels
         return is_same and (self.width, self.height) == (other.width, other.height)
 

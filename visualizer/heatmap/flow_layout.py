@@ -8,6 +8,7 @@ then whole matrices, which become narrow spines.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -546,6 +547,7 @@ class FlowArranger:
         return bottom + CARD_PADDING_PX * scale + self.tab_height + RAIL_PX * scale / 2
 
 
-def lay_out_flow(columns: Sequence[ColumnSize], size: FlowSize) -> FlowLayout:
-    """Place the columns of the flow on a canvas."""
+@lru_cache(maxsize=8)
+def lay_out_flow(columns: tuple[ColumnSize, ...], size: FlowSize) -> FlowLayout:
+    """Place the columns of the flow on a canvas; cached, since most changes move nothing."""
     return FlowArranger(columns, size).layout()

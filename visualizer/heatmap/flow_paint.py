@@ -49,17 +49,24 @@ OTHERS_LEGEND = ("All others, each with its own range", "All others")
 """In a row, and stacked."""
 
 
-def paint_surroundings(painter: QPainter, placement: FlowPlacement, theme: Theme) -> None:
-    """Paint everything but the cells of the matrices, which are drawn over it."""
+def paint_frame(painter: QPainter, placement: FlowPlacement, theme: Theme) -> None:
+    """Paint what does not depend on the numbers: see `FlowPlacement.frame_key`."""
     _paint_card(painter, placement, theme)
     for at in range(len(placement.panels.columns)):
         _paint_heading(painter, placement, at, theme)
-        _paint_operand(painter, placement, at, theme)
+        _paint_operand_name(painter, placement, at, theme)
     for label in board_labels(placement):
         paint_label(painter, label, theme.ink if label.is_word else theme.quiet)
     _paint_tabs(painter, placement, theme)
     _paint_legend(painter, placement, theme)
     _paint_residual_line(painter, placement, theme)
+
+
+def paint_pictures(painter: QPainter, placement: FlowPlacement, theme: Theme) -> None:
+    """Paint the operands and the thumbnails."""
+    for slot in (*placement.operands, *placement.thumbnails):
+        if slot is not None:
+            panel_paint.paint_values(painter, slot, theme)
 
 
 def _rect(box: Box) -> QRectF:
@@ -225,12 +232,11 @@ def _paint_ramp(painter: QPainter, panel: Heatmap, area: QRectF, theme: Theme) -
     cell_paint.paint_cells(painter, area, indices, panel.colour.map, theme)
 
 
-def _paint_operand(painter: QPainter, placement: FlowPlacement, at: int, theme: Theme) -> None:
-    """Paint what stands above a column: the weights of its layer, the keys or the values."""
+def _paint_operand_name(painter: QPainter, placement: FlowPlacement, at: int, theme: Theme) -> None:
+    """Paint the name of what stands above a column."""
     slot = placement.operands[at]
     if slot is None:
         return
-    panel_paint.paint_values(painter, slot, theme)
     column, scale = placement.panels.columns[at], text_scale()
     painter.setFont(scaled_font(SMALL_LABEL_PX, QFont.Weight.DemiBold))
     painter.setPen(QColor(theme.quiet))
@@ -291,7 +297,6 @@ def _paint_tabs(painter: QPainter, placement: FlowPlacement, theme: Theme) -> No
         if QFontMetricsF(font).horizontalAdvance(name) <= room + 2:
             _draw_text(painter, line.left(), line, name, font,
                        theme.ink if head == front else theme.quiet)  # fmt: skip
-        panel_paint.paint_values(painter, slot, theme)
     if placement.layout.tabs:
         _paint_all_heads_tab(painter, _rect(placement.layout.tabs[-1]), theme)
 

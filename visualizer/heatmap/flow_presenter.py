@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from visualizer.explanations.explain import explain
 from visualizer.heatmap.board import FlowPanels, Heatmap, HeatmapAxis, numbered_labels
-from visualizer.heatmap.panel_cells import index_of_largest
 from visualizer.heatmap.panel_colour_scale import ColourScale
 from visualizer.heatmap.panel_presenter import PanelSource
 from visualizer.session.resolved_view import PoolingExtent
@@ -159,7 +158,11 @@ def _layer_operand(
     """Return the weights of a layer, of the head in front, as rows that the input is times."""
     trace = resolved.run.trace
     stage = trace.stage_at(column.layer_stage, resolved.leading)
-    key = ("layer", trace, stage.name, resolved.leading, panel.head, panel.columns.block)
+    # A run with another mask has the same parameters.
+    weights = (_Identity(trace.parameters), _Identity(trace.model_weights))
+    diverging = resolved.view.colouring.diverging
+    key = ("layer", *weights, stage.name, resolved.leading, panel.head, panel.columns.block,
+           diverging)  # fmt: skip
     if key in known:
         return known[key]
     values = _layer_weights(resolved, stage, panel.head)
@@ -168,7 +171,6 @@ def _layer_operand(
     blocks = (math.ceil(len(values) / MAX_OPERAND_ROWS), panel.columns.block)
     pooled = _pool(values, *blocks)
     end = float(np.abs(values).max(initial=0.0)) or 1.0
-    diverging = resolved.view.colouring.diverging
     return replace(
         panel,
         key=key,
@@ -230,12 +232,24 @@ def _pool(values: np.ndarray, rows: int, columns: int) -> np.ndarray:
     """Return the number of largest magnitude in each block."""
     if (rows, columns) == (1, 1):
         return values
-    largest = np.empty((math.ceil(len(values) / rows), math.ceil(values.shape[1] / columns)),
-                       dtype=values.dtype)  # fmt: skip
-    for down in range(largest.shape[0]):
-        for across in range(largest.shape[1]):
-            block = values[
-                down * rows : (down + 1) * rows, across * columns : (across + 1) * columns
-            ]
-            largest[down, across] = block.ravel()[index_of_largest(block)]
-    return largest
+    height, width = (
+        math.ceil(size / block) for size, block in zip(values.shape, (rows, columns), strict=True)
+    )
+    whole = np.zeros((height * rows, width * columns), dtype=values.dtype)
+    whole[: values.shape[0], : values.shape[1]] = values
+    blocks = whole.reshape(height, rows, width, columns).swapaxes(1, 2).reshape(height, width, -1)
+    largest = np.abs(blocks).argmax(axis=-1, keepdims=True)
+    return np.take_along_axis(blocks, largest, axis=-1)[..., 0]
+
+
+class _Identity:
+    """A part of a cache key that is compared by identity."""
+
+    def __init__(self, held: object) -> None:
+        self._held = held
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Identity) and other._held is self._held
+
+    def __hash__(self) -> int:
+        return id(self._held)

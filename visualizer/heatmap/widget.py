@@ -21,7 +21,7 @@ from PySide6.QtCore import (
 from PySide6.QtGui import QColor, QNativeGestureEvent, QPainter, QPen, QPixmap, QRegion
 from PySide6.QtWidgets import QApplication, QWidget
 
-from visualizer.heatmap import panel_paint
+from visualizer.heatmap import flow_paint, panel_paint
 from visualizer.heatmap.board import Board, stage_and_side
 from visualizer.heatmap.board_layout import BoardLayout, FlowPlacement, FlowTarget, PanelSlot
 from visualizer.heatmap.board_placement import lay_out_board
@@ -29,7 +29,6 @@ from visualizer.heatmap.cell_cursor import CellCursor
 from visualizer.heatmap.cell_cursor_paint import is_cell_visible, paint_cursor
 from visualizer.heatmap.cell_pointing_widget import CellScrollArea
 from visualizer.heatmap.flow_cursor_paint import paint_flow_cursor
-from visualizer.heatmap.flow_paint import paint_surroundings
 from visualizer.heatmap.flow_placement import place_flow
 from visualizer.heatmap.highlight_paint import paint_highlights, paint_mask_changes
 from visualizer.heatmap.highlights import Highlights
@@ -38,6 +37,7 @@ from visualizer.heatmap.minimap_widget import MinimapWidget
 from visualizer.heatmap.panel_cells import belongs_to_panel, cell_at
 from visualizer.heatmap.step_motion_controller import StepMotionController
 from visualizer.widgets.focus_ring import OWN_FOCUS_PROPERTY
+from visualizer.widgets.fonts import system_font
 from visualizer.widgets.input_filters import ROTATION_PER_NOTCH, WheelNotches, has_command_modifier
 from visualizer.widgets.painted_message import paint_message
 
@@ -81,8 +81,9 @@ class BoardCanvas(CellScrollArea):
         self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         self.minimap = MinimapWidget(self.viewport())
         self._pictures: dict[int, PanelPixmap] = {}
-        self._surroundings: tuple[Hashable, QPixmap] | None = None
-        """The pixmap of the flow board, and what it was painted from."""
+        self._flow_frame: tuple[Hashable, QPixmap] | None = None
+        self._surroundings: tuple[FlowPlacement, QPixmap] | None = None
+        """The pixmaps of the flow board, without and with pictures, and their origins."""
         self._spare: list[SparePixmap] = []
         """Pixmaps of removed panels, reused for new ones until the next frame."""
         self._frames = PanelMarginsPixmapCache()
@@ -330,17 +331,27 @@ class BoardCanvas(CellScrollArea):
         return CellCursor(queries=self.cell_cursor.queries, keys=self.cell_cursor.keys)
 
     def _surroundings_pixmap(self, flow: FlowPlacement) -> QPixmap:
-        """Return everything of the flow board but its cells, painted once for each layout."""
-        ratio = self.devicePixelRatioF()
-        key = (flow, self._theme, ratio)
-        if self._surroundings is None or self._surroundings[0] != key:
-            picture = QPixmap(self.viewport().size() * ratio)
-            picture.setDevicePixelRatio(ratio)
-            picture.fill(QColor(self._theme.paper))
-            painter = QPainter(picture)
-            paint_surroundings(painter, flow, self._theme)
+        """Return everything of the flow board but its cells.
+
+        Most changes are of numbers, and painting all texts takes longer than painting the numbers,
+        so the texts are painted once.
+        """
+        ratio, size = self.devicePixelRatioF(), self.viewport().size()
+        key = (flow.frame_key, self._theme, ratio, size.width(), size.height(), system_font())
+        if self._flow_frame is None or self._flow_frame[0] != key:
+            frame = QPixmap(size * ratio)
+            frame.setDevicePixelRatio(ratio)
+            frame.fill(QColor(self._theme.paper))
+            painter = QPainter(frame)
+            flow_paint.paint_frame(painter, flow, self._theme)
             painter.end()
-            self._surroundings = key, picture
+            self._flow_frame, self._surroundings = (key, frame), None
+        if self._surroundings is None or self._surroundings[0] is not flow:
+            picture = QPixmap(self._flow_frame[1])
+            painter = QPainter(picture)
+            flow_paint.paint_pictures(painter, flow, self._theme)
+            painter.end()
+            self._surroundings = flow, picture
         return self._surroundings[1]
 
     def _fill_between(self, painter: QPainter, area: QRect, pictures: list[QRectF]) -> None:

@@ -1,0 +1,71 @@
+"""The flow board beside the grid of panels: mask toggles, and the pointer over its cells."""
+
+from __future__ import annotations
+
+import random
+from contextlib import closing
+
+from tests.benchmarks import children
+from tests.benchmarks.stand import Stand, application, document
+from tests.benchmarks.table import ratio, show, times
+
+SIZES = ((64, 64, 8), (1024, 768, 12))
+"""Tokens, embedding size and heads."""
+HOVER_MS = {64: 9.0, 1024: 14.0}
+OF_GRID = 1.0
+"""A toggle on the flow board takes no longer than one with panels of all stages and heads."""
+WARM_UPS = 2
+HOVERS = 20
+MIDDLE = (0.3, 0.7)
+"""Where in the board the pointer is: over the matrices."""
+
+
+def measure(repeats: int) -> int:
+    """Measure every size in a process of its own and print; give the number of targets missed."""
+    return sum(_measure(repeats, *size) for size in SIZES)
+
+
+def _measure(repeats: int, tokens: int, size: int, heads: int) -> int:
+    told = children.run("flow", *map(str, (repeats, tokens, size, heads)))
+    lines = [
+        times("pointer → ribbons painted", told["hover"], HOVER_MS[tokens]),
+        times("mask toggle → painted, flow", told["flow"]),
+        times("mask toggle → painted, stages × heads", told["grid"]),
+        ratio("flow ÷ stages × heads", told["flow"], told["grid"], at_most=OF_GRID),
+    ]
+    return show(f"{tokens:,} tokens × {size} × {heads} heads, flow board, 1280 × 800", lines)
+
+
+# ------------------------------------------------------------------- in a process of its own
+
+
+def _timed(repeats: int, tokens: int, size: int, heads: int) -> dict[str, list[float]]:
+    samples: dict[str, list[float]] = {"hover": [], "flow": [], "grid": []}
+    draw = random.Random(0)
+    with closing(Stand.with_numbers(document(tokens, size, heads))) as stand:
+        for round_ in range(WARM_UPS + repeats):
+            if round_ == WARM_UPS:
+                for earlier in samples.values():
+                    earlier.clear()
+            stand.show_flow()
+            samples["flow"] += [stand.toggle(), stand.toggle()]
+            for _ in range(HOVERS):
+                across, down = draw.uniform(*MIDDLE), draw.uniform(*MIDDLE)
+                taken = stand.hover(stand.board, across, down)
+                samples["hover"] += [taken] if taken else []
+            stand.show_grid()
+            samples["grid"] += [stand.toggle(), stand.toggle()]
+    return samples
+
+
+def main(arguments: list[str]) -> None:
+    """Measure here, for the process that asked."""
+    with application():
+        repeats, tokens, size, heads = map(int, arguments)
+        children.hand_over(_timed(repeats, tokens, size, heads))
+
+
+if __name__ == "__main__":
+    import sys
+
+    main(sys.argv[1:])
