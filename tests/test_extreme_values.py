@@ -139,7 +139,7 @@ def test_every_extreme_value_of_a_document_is_refused_or_shown(
                 assert_is_message(refused)
                 continue
             opened += 1
-            if opened % 8 == 0:
+            if opened % 16 == 0:
                 open_panes(saved)
     assert opened > 100
 

@@ -23,6 +23,7 @@ import visualizer
 from installers.linux.__main__ import build_parser
 from tests.architecture.project_graph import ROOT
 from tests.support.small_trainings import begun, finish
+from visualizer.app import main
 from visualizer.attention.settings import SETTINGS
 from visualizer.attention.stages import STAGE_TABLE
 from visualizer.cli.generate import generate_parser
@@ -363,28 +364,53 @@ def test_every_command_is_understood(trained: Path, monkeypatch: pytest.MonkeyPa
     assert len(shown) > 10
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in TEXTS if run_blocks(name, "sh")])
-def test_every_block_of_commands_runs(name: str, with_model: Path) -> None:
-    folder = with_model.parents[1]
-    if name in GIVEN:
-        run_python(name)
+TORCHRUN = "torchrun --standalone --nproc-per-node 2 -m visualizer "
+
+
+def run_shell_command(line: str) -> None:
+    """Run a line in a shell, which starts the program or torchrun."""
     program = f'attention-visualizer() {{ "{sys.executable}" "{ROOT / "main.py"}" "$@"; }}'
     torchrun = f'torchrun() {{ "{sys.executable}" -m torch.distributed.run "$@"; }}'
-    script = "\n".join(["set -euo pipefail", program, torchrun, *run_blocks(name, "sh")])
-    few = re.sub(r"--steps \d+", "--steps 4", script).replace(
-        "--preset brackets", "--preset brackets --steps 4 --size 2000"
-    )
-    resumed = re.sub(r"(--resume \S+ --steps) 4", r"\1 6", few)
     done = subprocess.run(
-        ["bash", "-c", resumed],
-        cwd=folder,
+        ["bash", "-c", "\n".join(["set -euo pipefail", program, torchrun, line])],
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+def run_command_line(line: str) -> None:
+    """Run a line: in this process, unless it needs a shell or several processes.
+
+    Resuming with several processes is tested in ``tests/language/test_distributed_training.py``, so
+    this process resumes what they trained.
+    """
+    line = re.sub(f"^{TORCHRUN}(train --resume )", r"attention-visualizer \1", line)
+    words = shlex.split(line)
+    if words[0] == "attention-visualizer" and not {"|", ">"} & {*words}:
+        assert main(words[1:]) == 0, line
+    else:
+        run_shell_command(line)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in TEXTS if run_blocks(name, "sh")])
+@pytest.mark.usefixtures("application")
+@pytest.mark.filterwarnings("ignore::UserWarning")  # what the libraries say of small models
+def test_every_block_of_commands_runs(name: str, with_model: Path) -> None:
+    folder = with_model.parents[1]
+    if name in GIVEN:
+        run_python(name)
+    script = "\n".join(run_blocks(name, "sh")).replace("\\\n", " ")
+    few = re.sub(r"--steps \d+", "--steps 4", script).replace(
+        "--preset brackets", "--preset brackets --steps 4 --size 2000"
+    )
+    few = re.sub("--out (runs/)", r"--batch 4 --out \1", few)
+    resumed = re.sub(r"(--resume \S+ +--steps) 4", r"\1 6", few)
+    for line in filter(None, resumed.splitlines()):
+        run_command_line(line)
     written = re.findall(r"(?:--export|--heads|>) (\S+\.\w+)", resumed)
     assert written
     for file in written:

@@ -51,11 +51,17 @@ def real(application: QApplication, qtbot: QtBot, let_go: object) -> Student:
     return Student(qtbot, window, PATIENCE_MS)
 
 
-def test_a_layer_is_opened_with_the_numbers_of_the_model(real: Student) -> None:
+def test_a_layer_and_the_model_are_opened_with_the_numbers_of_the_step(real: Student) -> None:
     real.click("toggle")
     real.until_said("Done")
     real.until(lambda: real.window.probe_controller.result is not None)
     real.until(lambda: real.window.probe_controller.result.step == 60)  # type: ignore[union-attr]
+    assert_layer_is_opened(real)
+    assert_model_is_opened(real)
+
+
+def assert_layer_is_opened(real: Student) -> None:
+    """Open a layer as a document, and compute its weights again."""
     reading = real.window.probe_controller.result
     assert reading
     assert reading.weights is not None
@@ -76,10 +82,8 @@ def test_a_layer_is_opened_with_the_numbers_of_the_model(real: Student) -> None:
     )
 
 
-def test_the_model_is_opened_as_it_is_at_the_step_that_is_looked_at(real: Student) -> None:
-    real.click("toggle")
-    real.until_said("Done")
-    real.until(lambda: real.window.probe_controller.result is not None)
+def assert_model_is_opened(real: Student) -> None:
+    """Open the model as it is at the end, and at an earlier step that is looked at."""
     wanted: list[tuple[Path, str]] = []
     real.window.modelRequested.connect(lambda path, text: wanted.append((path, text)))
     run = real.window.lab.run
@@ -93,35 +97,14 @@ def test_the_model_is_opened_as_it_is_at_the_step_that_is_looked_at(real: Studen
     assert earlier.is_file()
 
 
-def test_it_goes_on_in_the_background_and_comes_back(real: Student) -> None:
-    real.type("steps", "1000000")
-    real.click("toggle")
-    real.until(lambda: bool(real.window.lab.run and real.window.lab.run.step))
-    assert real.window.lab.run
-    folder = real.window.lab.run.folder
-    QTest.mouseClick(real.window.settings_pane.new_run_button, LEFT)
-    real.answer("leaving", "&Keep training")
-    real.until(lambda: not detached_controller.is_training(folder) or (folder / "orders").exists())
-    real.until(lambda: (folder / "orders").exists() and detached_controller.is_training(folder))
-    real.until(
-        lambda: len(read_losses(folder)) > 0
-    )  # the orders are written before the last losses
-    left = read_losses(folder).steps[-1]
-    real.window.open_run(folder)
-    real.until_said("Waiting for")
-    real.until(lambda: real.button == "Pause")
-    run = real.window.lab.run
-    assert run is not None
-    assert run.step >= left
-    assert (np.diff(run.losses.steps) == 1).all()
-
-
 def step_of(lab: LabStateController) -> int:
     assert lab.run
     return lab.run.step
 
 
-def test_one_that_is_killed_names_the_step_it_goes_on_from(real: Student) -> None:
+def test_one_that_is_killed_goes_on_from_the_step_it_names_and_in_the_background(
+    real: Student,
+) -> None:
     real.type("steps", "1000000")
     real.click("toggle")
     lab = real.window.lab
@@ -145,6 +128,26 @@ def test_one_that_is_killed_names_the_step_it_goes_on_from(real: Student) -> Non
     real.click("toggle")
     real.until(lambda: real.button == "Pause")
     assert opened == [step]
+    real.until(lambda: step_of(lab) > step)
+    assert_goes_on_in_background(real)
+
+
+def assert_goes_on_in_background(real: Student) -> None:
+    """Leave a run that is trained, and open it again: no step is missing."""
+    assert real.window.lab.run
+    folder = real.window.lab.run.folder
+    QTest.mouseClick(real.window.settings_pane.new_run_button, LEFT)
+    real.answer("leaving", "&Keep training")
+    real.until(lambda: not detached_controller.is_training(folder) or (folder / "orders").exists())
+    real.until(lambda: (folder / "orders").exists() and detached_controller.is_training(folder))
+    left = read_losses(folder).steps[-1]
+    real.window.open_run(folder)
+    real.until_said("Waiting for")
+    real.until(lambda: real.button == "Pause")
+    run = real.window.lab.run
+    assert run is not None
+    assert run.step >= left
+    assert (np.diff(run.losses.steps) == 1).all()
 
 
 SCRIPT = """

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import platform
 from collections import Counter
-from typing import TYPE_CHECKING
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
@@ -34,17 +35,18 @@ from visualizer.widgets.icons import icon
 from visualizer.widgets.theme import DARK, LIGHT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from _pytest.mark import ParameterSet
-
     from tests.support.window_input import Hand
     from visualizer.session.view_options import ColourMap
     from visualizer.shell.window import MainWindow
+    from visualizer.widgets.commands import Command
 
 
 OPENING_BOXES = {"documentation.open", "shortcuts.show", "about.show"}
 """Commands that open boxes over the window, and call no controller."""
+
+
+def controller_name(command: Command[Any, Any]) -> str:
+    return command.id.partition(".")[0]
 
 
 @pytest.fixture(autouse=True)
@@ -52,38 +54,37 @@ def no_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: ("", ""))
 
 
-def _each_command() -> Iterator[ParameterSet]:
-    """Give all commands; of those of one controller, the first is not slow."""
-    known: set[str] = set()
-    for command in COMMANDS:
-        name = command.id.split(".")[0].split()[0]
-        yield pytest.param(command.id, marks=[pytest.mark.slow] if name in known else [])
-        known.add(name)
+COMMAND_GROUPS = {
+    group: [command.id for command in commands]
+    for group, commands in groupby(sorted(COMMANDS, key=controller_name), key=controller_name)
+}
+"""Ids of the commands of each controller, which are used in one window, one after the other."""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("key", list(_each_command()))
-def test_every_action_can_be_used(hand: Hand, key: str) -> None:
+@pytest.mark.parametrize("group", COMMAND_GROUPS)
+def test_every_action_can_be_used(hand: Hand, group: str) -> None:
     hand.click_cell(Cell("weights", (0, 1, 0)))
     hand.press(Qt.Key.Key_M)
     hand.press(Qt.Key.Key_Z)  # so that there is something to redo, and to undo
     hand.press(Qt.Key.Key_T)
-    action = hand.window.actions_.by_id[key]
-    if key.startswith("view.step_leading"):
-        assert not action.isEnabled()
-        return
     hand.settle()
-    action.setEnabled(True)
-    action.trigger()
-    kinds = (ShortcutListDialog, DocumentationWindow, QFileDialog, SettingsDialog)
-    for box in (
-        *hand.boxes(),
-        *(each for kind in kinds for each in hand.window.findChildren(kind)),
-    ):
-        box.close()
-    assert hand.boxes() == []
-    if key != "window.close":
-        hand.settle()
+    for key in COMMAND_GROUPS[group]:
+        action = hand.window.actions_.by_id[key]
+        if key.startswith("view.step_leading"):
+            assert not action.isEnabled()
+            continue
+        action.setEnabled(True)
+        action.trigger()
+        kinds = (ShortcutListDialog, DocumentationWindow, QFileDialog, SettingsDialog)
+        for box in (
+            *hand.boxes(),
+            *(each for kind in kinds for each in hand.window.findChildren(kind)),
+        ):
+            box.close()
+        assert hand.boxes() == []
+        if key != "window.close":
+            hand.settle()
 
 
 def test_the_window_can_be_closed_by_its_keys(hand: Hand) -> None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     Open = Callable[..., MainWindow]
 
-DRAGS = 25
+DRAGS = 12
 FREED = "165"
 """What the memory that is freed is filled with: whatever is used afterwards is noticed."""
 

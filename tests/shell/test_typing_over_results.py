@@ -101,9 +101,20 @@ def delayed_hand(
 
 
 @pytest.mark.parametrize("count", [2, pytest.param(200, marks=pytest.mark.release)])
-@pytest.mark.parametrize("pace_ms", [5, 15, 30])
-@pytest.mark.parametrize("is_model", [False, True], ids=["module", "model"])
-@pytest.mark.parametrize("before", [SHORT, LONG], ids=["short", "long"])
+@pytest.mark.parametrize(
+    ("before", "is_model", "pace_ms"),
+    [
+        pytest.param(before, is_model, pace_ms, id=f"{length}-{kind}-{pace_ms}")
+        for length, before, kind, is_model, pace_ms in (
+            ("short", SHORT, "module", False, 5),
+            ("short", SHORT, "model", True, 15),
+            ("short", SHORT, "module", False, 30),
+            ("long", LONG, "model", True, 5),
+            ("long", LONG, "module", False, 15),
+            ("long", LONG, "model", True, 30),
+        )
+    ],
+)  # every pair of the three
 def test_a_sentence_typed_over_a_text_stays_whole(
     delayed_hand: Hand,
     roomy_model_folder: Path,

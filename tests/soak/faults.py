@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
-from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
 import psutil
 
-from tests.support.damaged_files import SPOILS, damaged, whole
+from tests.support.damaged_files import SPOILS, whole
 from tests.support.tiny_models import save_tiny_model
 from visualizer.attention.spec import AttentionSpec
 from visualizer.widgets.app_settings import user_data_folder
@@ -48,15 +47,24 @@ SERVED_SIZES: tuple[tuple[str, dict[str, int]], ...] = (
 
 
 def make_files(place: Path, chance: random.Random) -> None:
+    """Write documents, weights, texts and models to open, whole and damaged ones."""
+    make_documents(place, chance)
+    save_tiny_model(place / MODEL)
+    kind, sizes = chance.choice(SERVED_SIZES)
+    save_tiny_model(place / SERVED_MODEL, kind, **sizes)
+
+
+def make_documents(place: Path, chance: random.Random) -> None:
     """Write documents, weights and texts to open, whole and damaged ones."""
     place.mkdir()
     suffixes = {"tEXt": ".png", "zTXt": ".png", "iTXt": ".png", "svg": ".svg", "pdf": ".pdf"}
-    for name, content in whole().items():
+    files = whole()
+    for name, content in files.items():
         suffix = suffixes.get(name, ".attention")
         (place / f"{name}{suffix}").write_bytes(content)
-    spoiled = islice(damaged(10**6, chance.randrange(2**31)), 0, None, 37)
-    for number, (_, content) in enumerate(islice(spoiled, DAMAGED_DOCUMENTS)):
-        (place / f"damaged {number}.attention").write_bytes(content)
+    for number in range(DAMAGED_DOCUMENTS):
+        spoil, content = chance.choice(SPOILS), chance.choice([*files.values()])
+        (place / f"damaged {number}.attention").write_bytes(spoil(chance, content, files))
     spec = AttentionSpec()
     np.save(place / "weights.npy", np.ones((spec.d_in, spec.d_in), np.float32))
     np.savez(place / "arrays.npz", W_q=np.eye(3, dtype=np.float32))
@@ -65,9 +73,6 @@ def make_files(place: Path, chance: random.Random) -> None:
     (place / "numbers.csv").write_text("1,2,3\n4,5,6\n", encoding="utf-8")
     (place / "empty.attention").write_bytes(b"")
     (place / "folder").mkdir()
-    save_tiny_model(place / MODEL)
-    kind, sizes = chance.choice(SERVED_SIZES)
-    save_tiny_model(place / SERVED_MODEL, kind, **sizes)
 
 
 class Faults:

@@ -12,7 +12,7 @@ import torch
 from PySide6.QtWidgets import QMessageBox, QWidget
 
 from tests.soak.__main__ import ROOT
-from tests.soak.faults import Faults, make_files
+from tests.soak.faults import Faults, make_documents
 from tests.soak.watch import Watch
 from visualizer.session.document import Document
 from visualizer.session.view import View
@@ -84,7 +84,7 @@ def test_faults_are_the_same_for_a_seed_and_are_mended(tmp_path: Path) -> None:
         place = tmp_path / name / "documents"
         place.parent.mkdir()
         chance = random.Random(7)
-        make_files(place, chance)
+        make_documents(place, chance)
         faults = Faults(place, chance)
         made.append([faults.make() for _ in range(FAULTS)])
         faults.mend()
@@ -94,8 +94,8 @@ def test_faults_are_the_same_for_a_seed_and_are_mended(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_program_survives_half_a_minute() -> None:
-    options = "--seed 1 --minutes 0.5 --longest-gap 10"  # beside other tests
+def test_the_program_survives_a_quarter_of_a_minute() -> None:
+    options = "--seed 1 --minutes 0.25 --longest-gap 10"  # beside other tests
     ended = subprocess.run(
         [sys.executable, "-m", "tests.soak", *options.split()],
         cwd=ROOT,

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 Members = dict[str, bytes]
 HEAD = PNG_KEYWORD.encode() + b"\0"
+BOMB_BYTES = 2**27
+"""Twice the memory that reading a damaged file may take."""
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -278,7 +280,7 @@ def _on_purpose(files: dict[str, bytes]) -> Iterator[tuple[str, bytes]]:
     yield "links", packed(plain, external_attr=LINK)
     yield "folders", packed(plain, external_attr=FOLDER)
     yield "empty", packed({})
-    yield "a bomb", packed({"document.json": bytes(2**28)}, compress_type=zipfile.ZIP_DEFLATED)
+    yield "a bomb", packed({"document.json": bytes(BOMB_BYTES)}, compress_type=zipfile.ZIP_DEFLATED)
     for kind in (zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
         yield f"packed by {kind}", packed(own, compress_type=kind)
         zeros = {**own, "document/spec/own_input/numbers.npy": bytes(2**24)}
@@ -304,8 +306,8 @@ def _renamed(content: bytes, old: bytes, new: bytes) -> bytes:
 
 def _claims_small(plain: Members) -> bytes:
     """Make a text that unpacks to far more than both of its headers say."""
-    bomb = packed({**plain, "document.json": bytes(2**28)}, compress_type=zipfile.ZIP_DEFLATED)
-    return bomb.replace((2**28).to_bytes(4, "little"), (1_000).to_bytes(4, "little"))
+    bomb = packed({**plain, "document.json": bytes(BOMB_BYTES)}, compress_type=zipfile.ZIP_DEFLATED)
+    return bomb.replace(BOMB_BYTES.to_bytes(4, "little"), (1_000).to_bytes(4, "little"))
 
 
 def _overlapping(own: Members) -> bytes:

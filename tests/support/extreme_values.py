@@ -37,9 +37,12 @@ def value_at(tree: Any, path: Path) -> Any:
 
 
 def with_value(tree: Any, path: Path, value: Any) -> Any:
-    """Return a copy of a tree with another value at a path."""
-    made = copy.deepcopy(tree)
-    value_at(made, path[:-1])[path[-1]] = value
+    """Return a tree with another value at a path; what is beside the path is shared."""
+    if not path:
+        return value
+    key, *below = path
+    made = copy.copy(tree)
+    made[key] = with_value(tree[key], tuple(below), value)
     return made
 
 

@@ -172,6 +172,35 @@ def documents() -> Iterator[Run]:
     yield a_run("so it is so it is so", "and", d_in=5, mask=MaskKind.WINDOW, window=2)
 
 
+def run_of_many_numbers() -> Run:
+    return a_run(" ".join(f"word{number}" for number in range(70)), d_in=8, d_out=64, heads=2)
+
+
+def scripts_of_many_numbers() -> dict[str, str]:
+    """Write the scripts of one such run, as they are and with a number or a sum changed."""
+    run, sources = run_of_many_numbers(), {}
+    for dialect in CodeDialect:
+        source = write_script(run, dialect)
+        sources[f"many {dialect}"] = source
+        for at, other in enumerate(with_one_expected_number_changed(source)):
+            sources[f"many {dialect} number {at}"] = other
+        sources[f"many {dialect} sum"] = re.sub(
+            r"(sum_of_\w+ = torch\.tensor\()", r"\g<1>0.01 + ", source
+        )
+    return sources
+
+
+def scripts_of_large_scores() -> dict[str, str]:
+    run = a_run(temperature=1e-4)
+    return {f"large scores {dialect}": write_script(run, dialect) for dialect in CodeDialect}
+
+
+def script_of_odd_words() -> dict[str, str]:
+    odd = ("\ud800", "'", '"', "\\", "\n", "猫", "سلام", "\u2028", "🙂", "# not a comment")
+    run = Case((odd,), replace(AttentionSpec(device=Device.CPU), d_in=4)).run()
+    return {"odd words": write_script(run, CodeDialect.LECTURE)}
+
+
 # -------------------------------------------------------------------------- changing one number
 
 
@@ -235,6 +264,7 @@ class Made:
 @dataclass(frozen=True, slots=True, eq=False)
 class Ran:
     made: dict[str, Made]
+    sources: dict[str, str]
     said: dict[str, str]
 
 
@@ -242,7 +272,7 @@ class Ran:
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     """Every document in every dialect, as it is and with a number changed."""
     made: dict[str, Made] = {}
-    sources: dict[str, str] = {}
+    sources = scripts_of_many_numbers() | scripts_of_large_scores() | script_of_odd_words()
     for place, run in enumerate(documents()):
         for dialect in CodeDialect:
             name, source = f"{place} {dialect}", write_script(run, dialect)
@@ -252,7 +282,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
             sources[name] = source
             sources |= {f"{name} number {at}": other for at, other in enumerate(changed)}
             sources |= {f"{name} vector": vector} if vector else {}
-    return Ran(made, execute(sources, tmp_path_factory.mktemp("scripts")))
+    return Ran(made, sources, execute(sources, tmp_path_factory.mktemp("scripts")))
 
 
 def execute(sources: dict[str, str], folder: Path) -> dict[str, str]:
@@ -341,23 +371,15 @@ def test_a_script_imports_torch_and_the_standard_library_alone(ran: Ran) -> None
 
 
 @pytest.mark.slow
-def test_of_many_numbers_a_sample_and_the_sum_are_asserted(tmp_path: Path) -> None:
-    run = a_run(" ".join(f"word{number}" for number in range(70)), d_in=8, d_out=64, heads=2)
-    sources = {}
-    for dialect in CodeDialect:
-        source = write_script(run, dialect)
-        sources[dialect.value] = source
-        for at, other in enumerate(with_one_expected_number_changed(source)):
-            sources[f"{dialect} number {at}"] = other
-        sources[f"{dialect} sum"] = re.sub(
-            r"(sum_of_\w+ = torch\.tensor\()", r"\g<1>0.01 + ", source
-        )
-    said = execute(sources, tmp_path)
-    assert "9,800 values: compare one in 3" in sources["book"]
+def test_of_many_numbers_a_sample_and_the_sum_are_asserted(ran: Ran) -> None:
+    said = {name: told for name, told in ran.said.items() if name.startswith("many ")}
+    whole = {f"many {dialect}" for dialect in CodeDialect}
+    assert "9,800 values: compare one in 3" in ran.sources["many book"]
+    assert said.keys() > whole
     for name, told in said.items():
-        expected = "All numbers agree" if name in set(CodeDialect) else "AssertionError"
+        expected = "All numbers agree" if name in whole else "AssertionError"
         assert told.startswith(expected), name
-    assert run.trace.read("weights").size > MAX_ASSERTED_NUMBERS
+    assert run_of_many_numbers().trace.read("weights").size > MAX_ASSERTED_NUMBERS
 
 
 def test_a_script_that_would_be_too_large_is_refused() -> None:
@@ -392,13 +414,11 @@ def test_a_script_says_what_it_is_and_how_closely_it_agrees() -> None:
 
 
 @pytest.mark.slow
-def test_scores_so_large_that_one_call_rounds_otherwise_are_said(tmp_path: Path) -> None:
-    run = a_run(temperature=1e-4)
-    sources = {dialect.value: write_script(run, dialect) for dialect in CodeDialect}
-    assert "fewer exact" in sources["sdpa"]
-    assert "fewer exact" not in sources["book"]
-    for told in execute(sources, tmp_path).values():
-        assert told.startswith("All numbers agree")
+def test_scores_so_large_that_one_call_rounds_otherwise_are_said(ran: Ran) -> None:
+    assert "fewer exact" in ran.sources["large scores sdpa"]
+    assert "fewer exact" not in ran.sources["large scores book"]
+    for dialect in CodeDialect:
+        assert ran.said[f"large scores {dialect}"].startswith("All numbers agree")
 
 
 @given(cases())
@@ -413,12 +433,9 @@ def test_no_tolerance_hides_a_fourth_digit_unless_it_is_said(case: Case) -> None
 
 
 @pytest.mark.slow
-def test_words_of_every_script_are_written_so_that_they_read_back(tmp_path: Path) -> None:
-    odd = ("\ud800", "'", '"', "\\", "\n", "猫", "سلام", "\u2028", "🙂", "# not a comment")
-    run = Case((odd,), replace(AttentionSpec(device=Device.CPU), d_in=4)).run()
-    source = write_script(run, CodeDialect.LECTURE)
-    assert source.replace("\n", "").isprintable()
-    assert execute({"odd": source}, tmp_path)["odd"].startswith("All numbers agree")
+def test_words_of_every_script_are_written_so_that_they_read_back(ran: Ran) -> None:
+    assert ran.sources["odd words"].replace("\n", "").isprintable()
+    assert ran.said["odd words"].startswith("All numbers agree")
 
 
 @pytest.mark.parametrize("dialect", list(CodeDialect))
