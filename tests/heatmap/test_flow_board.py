@@ -84,6 +84,19 @@ def test_the_cell_under_the_pointer_is_explained(flow_hand: Hand) -> None:
     assert f"{value:.0%}" in flow_hand.said
 
 
+@pytest.mark.parametrize(("matrix", "stage"), [("masked", "keys"), ("context", "values")])
+def test_what_stands_above_a_matrix_is_pointed_to(flow_hand: Hand, matrix: str, stage: str) -> None:
+    placement = _placement(flow_hand)
+    at = next(at for at, one in enumerate(placement.panels.columns) if matrix in one.states)
+    slot, token = placement.operands[at], 4
+    assert slot is not None
+    across = stage == "keys"  # transposed: a token is a column
+    area = slot.cell(0, token) if across else slot.cell(token, 0)
+    flow_hand.move_to(area.center().toPoint())
+    wanted = Cell(stage, (0, token, 0))
+    flow_hand.until(lambda: flow_hand.board.cell_cursor.hovered == wanted)
+
+
 def test_a_click_pins_and_escape_unpins(flow_hand: Hand) -> None:
     cell = Cell("weights", (0, 3, 1))
     flow_hand.click_cell(cell)

@@ -22,6 +22,7 @@ from visualizer.heatmap.panel_margins import (
     row_sums_width,
     widest_label,
 )
+from visualizer.session.cell_address import Cell
 from visualizer.widgets.fonts import text_scale
 
 if TYPE_CHECKING:
@@ -299,6 +300,16 @@ class FlowPlacement(Struct, frozen=True, eq=False):
             last += 1
         first, final = titles[at][-1], titles[last][-1]
         return first if last == at else f"{first} … {final}"
+
+    def operand_cell_at(self, point: QPointF) -> Cell | None:
+        """Return the cell under a point of the keys or values that stand above a matrix."""
+        for column, slot in zip(self.panels.columns, self.operands, strict=True):
+            place = slot.at(point) if slot and column.operand else None
+            if slot and place:
+                row, number = place[::-1] if column.is_operand_transposed else place
+                head = () if slot.heatmap.head is None else (slot.heatmap.head,)
+                return Cell(column.operand, (*head, row, number))
+        return None
 
     def target_at(self, point: QPointF) -> FlowTarget | None:
         """Return the heading or tab under a point."""

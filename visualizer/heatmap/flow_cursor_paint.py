@@ -176,6 +176,15 @@ class FlowCursor:
         for at in self._row_sources(self._at):
             yield self._row_area(at, row)
         yield self._operand_column(self._at)
+        for at in self._uses_above():
+            yield self._operand_area(at, row)
+
+    def _uses_above(self) -> list[int]:
+        """Return the columns that the cell's column stands above."""
+        assert self._at is not None
+        columns = self._placement.panels.columns
+        states = columns[self._at].states
+        return [at for at, one in enumerate(columns) if one.operand in states]
 
     def _row_sources(self, at: int) -> list[int]:
         """Return the columns whose row a column's row is computed from."""
@@ -225,6 +234,11 @@ class FlowCursor:
             yield _down(above, target), BAND_ALPHA
         if self._at == self._context_column():
             yield from ((path, RIBBON_ALPHA) for path, _ in self._shares())
+        for at in self._uses_above():
+            row = self._row_area(self._at, self._cell.place[-2])
+            use = self._operand_area(at, self._cell.place[-2])
+            if row is not None and use is not None:
+                yield _curve(row, use), BAND_ALPHA
 
     def _other_ribbons(self) -> Iterator[QPainterPath]:
         if self._is_pair:

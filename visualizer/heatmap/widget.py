@@ -629,6 +629,8 @@ class BoardView(BoardCanvas):
         slot = self.slot_at(point)
         place = slot.at(point + self.scroll_offset()) if slot else None
         is_free = slot is None or not slot.heatmap.is_only_panel
+        if slot is None and self.board_layout.flow:
+            return self.board_layout.flow.operand_cell_at(point)
         return cell_at(slot.heatmap, *place) if slot and place and is_free else None
 
     def nearest_cell(self, slot: PanelSlot, point: QPointF) -> Cell:
