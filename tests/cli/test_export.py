@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -78,12 +79,23 @@ def python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def without_fonts(factory: pytest.TempPathFactory) -> str:
+    """Return the file of settings of a system without fonts."""
+    file = factory.mktemp("fonts") / "fonts.conf"
+    file.write_text('<?xml version="1.0"?><fontconfig></fontconfig>')
+    return str(file)
+
+
 # ------------------------------------------------------------------------------- in a real shell
 
 
 @pytest.mark.slow
-def test_the_numbers_of_a_shell_without_a_screen_and_a_home(tmp_path: Path) -> None:
-    ended = run(["--export", "numbers.npz", "--mechanism", "causal", "--heads", "2"], tmp_path)
+def test_the_numbers_of_a_shell_without_a_screen_and_a_home(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    fonts = without_fonts(tmp_path_factory)  # which numbers do not need
+    options = ["--export", "numbers.npz", "--mechanism", "causal", "--heads", "2"]
+    ended = run(options, tmp_path, FONTCONFIG_FILE=fonts)
     assert (ended.returncode, ended.stdout) == (0, "")
     assert ended.stderr == "attention-visualizer: numbers.npz written.\n"
     arrays = numbers(tmp_path / "numbers.npz")
@@ -106,14 +118,6 @@ def test_the_picture_of_a_shell_without_a_screen_and_a_home(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_a_text_of_standard_input(tmp_path: Path) -> None:
-    options = ["--text-file", "-", "--export", "a.npz"]
-    ended = run(options, tmp_path, typed="我爱\r\n🙂\n")
-    assert (ended.returncode, ended.stdout) == (0, "")
-    assert numbers(tmp_path / "a.npz")["tokens"].tolist() == ["我", "爱", "🙂"]
-
-
-@pytest.mark.slow
 def test_the_package_is_the_program(tmp_path: Path) -> None:
     code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); sys.argv = ['', '--version']\n"
     ended = python(f"{code}import runpy; runpy.run_module('visualizer', run_name='__main__')")
@@ -125,27 +129,13 @@ def test_the_package_is_the_program(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="where fonts are told by fontconfig")
 @pytest.mark.slow
-def test_a_system_without_fonts_is_said(tmp_path: Path) -> None:
-    fonts = tmp_path / "fonts.conf"
-    fonts.write_text('<?xml version="1.0"?><fontconfig></fontconfig>')
-    for name, said in (("a.png", [FONTS_MISSING_NOTICE]), ("a.npz", [])):
-        ended = run(["--export", name], tmp_path, FONTCONFIG_FILE=str(fonts))
-        assert ended.returncode == 0
-        lines = [*said, f"{name} written."]
-        assert ended.stderr.splitlines() == [f"attention-visualizer: {line}" for line in lines]
-
-
-@pytest.mark.slow
-def test_letters_that_no_font_has_are_said(tmp_path: Path) -> None:
-    ended = run(["--export", "a.png", "--text", "one", "--title", "\ue000 of one"], tmp_path)
-    assert (ended.returncode, ended.stderr.splitlines()) == (
-        0,
-        [
-            "attention-visualizer: No installed font contains “\ue000”, so it appears as boxes "
-            "in images. Install a font that does.",
-            "attention-visualizer: a.png written.",
-        ],
-    )
+def test_a_system_without_fonts_is_said(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    ended = run(["--export", "a.png"], tmp_path, FONTCONFIG_FILE=without_fonts(tmp_path_factory))
+    assert ended.returncode == 0
+    lines = [FONTS_MISSING_NOTICE, "a.png written."]
+    assert ended.stderr.splitlines() == [f"attention-visualizer: {line}" for line in lines]
 
 
 HALF_WRITTEN = """
@@ -187,26 +177,28 @@ def test_a_signal_leaves_no_half_of_a_file(name: str, status: int, tmp_path: Pat
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs a terminal of POSIX")
-@pytest.mark.parametrize("quiet", [[], ["--quiet"]])
+@pytest.mark.parametrize(("name", "options"), [("a.png", ()), ("a.npz", ("--quiet",))])
 @pytest.mark.slow
-def test_a_terminal_has_one_line_that_is_written_anew(quiet: list[str], tmp_path: Path) -> None:
+def test_a_terminal_has_one_line_that_is_written_anew(
+    name: str, options: tuple[str, ...], tmp_path: Path
+) -> None:
     try:
         ours, theirs = os.openpty()
     except OSError as error:
         pytest.skip(f"there are no terminals here: {error}")
     subprocess.run(
-        [sys.executable, "-m", "visualizer", "--export", str(tmp_path / "a.png"), *quiet],
+        [sys.executable, "-m", "visualizer", "--export", str(tmp_path / name), *options],
         cwd=ROOT,
         stderr=theirs,
         check=True,
     )
     os.close(theirs)
-    shown = "" if quiet else os.read(ours, 10_000).decode()
+    shown = "" if options else os.read(ours, 10_000).decode()
     os.close(ours)
     lines = shown.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     said = [line.removeprefix("attention-visualizer: ").strip() for line in lines]
     lines = list(dict.fromkeys(line for line in said if line))
-    if quiet:
+    if options:
         assert lines == []
         return
     assert (lines[0], lines[-1]) == ("a.png: 0%", "a.png written.")
@@ -247,6 +239,25 @@ def test_the_numbers_are_the_traces(options: str, tmp_path: Path) -> None:
     assert set(arrays) == {*trace.names, *weights, "tokens", "spec", "document"}
     for name in trace.names:
         np.testing.assert_array_equal(arrays[name], trace.read(name))
+
+
+def test_a_text_of_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    typed = io.TextIOWrapper(io.BytesIO("我爱\r\n🙂\n".encode()), encoding="utf-8")
+    monkeypatch.setattr(sys, "stdin", typed)
+    assert app.main(["--text-file", "-", "--export", str(tmp_path / "a.npz")]) == 0
+    assert numbers(tmp_path / "a.npz")["tokens"].tolist() == ["我", "爱", "🙂"]
+
+
+def test_letters_that_no_font_has_are_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--text", "one", "--title", "\ue000 of one", "--export", str(tmp_path / "a.png")]
+    assert app.main(options) == 0
+    assert capsys.readouterr().err.splitlines() == [
+        "attention-visualizer: No installed font contains “\ue000”, so it appears as boxes "
+        "in images. Install a font that does.",
+        "attention-visualizer: a.png written.",
+    ]
 
 
 def test_two_texts_are_a_batch(tmp_path: Path) -> None:

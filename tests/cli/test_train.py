@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import csv
-import os
 import signal
 import subprocess
 import sys
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import pytest
 from msgspec.structs import replace
 
+from tests.support.forked_program import ForkedProgram
+from tests.support.started_processes import wait_for_program
 from visualizer.app import main
 from visualizer.attention.spec import Device
 from visualizer.cli.train import TrainingConsoleProgress, build_settings, train_parser
@@ -22,10 +23,13 @@ from visualizer.language.training_presets import PRESETS
 from visualizer.language.training_settings import CorpusKind, LearningRateDecay, ModelKind
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from tests.conftest import Machine
     from visualizer.language.training_presets import TrainingPreset
+
+    Start = Callable[[tuple[str, ...], IO[bytes]], subprocess.Popen[bytes] | ForkedProgram]
 
 SMALL = ("--block=8", "--width=8", "--heads=2", "--batch=4", "--size=2000", "--threads=1")
 
@@ -106,24 +110,39 @@ def test_what_goes_wrong_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "already contains a run" in capsys.readouterr().err
 
 
+def start_program(arguments: tuple[str, ...], errors: IO[bytes]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-m", "visualizer", *arguments], stderr=errors)
+
+
+def fork_program(arguments: tuple[str, ...], errors: IO[bytes]) -> ForkedProgram:
+    return ForkedProgram(main, arguments, {2: errors.fileno()})
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signal")
 @pytest.mark.usefixtures("usual_signals")
-@pytest.mark.parametrize(("name", "status"), [("SIGTERM", 143), ("SIGHUP", 129)])
+@pytest.mark.parametrize(
+    ("start", "name", "status"),
+    [
+        pytest.param(start_program, "SIGTERM", 143, id="SIGTERM"),
+        pytest.param(fork_program, "SIGHUP", 129, id="SIGHUP"),
+    ],
+)
 @pytest.mark.slow
-def test_a_signal_ends_it_with_a_checkpoint(tmp_path: Path, name: str, status: int) -> None:
+def test_a_signal_ends_it_with_a_checkpoint(
+    tmp_path: Path, start: Start, name: str, status: int
+) -> None:
     folder = tmp_path / "run"
-    command = [sys.executable, "-m", "visualizer", "train", "repeat", "--out", str(folder)]
-    with subprocess.Popen([*command, "--steps=1000000", *SMALL], stderr=subprocess.PIPE) as process:
+    arguments = ("train", "repeat", "--out", str(folder), "--steps=1000000", *SMALL)
+    with (tmp_path / "errors").open("wb") as errors:
+        process = start(arguments, errors)
         try:
-            while not RunFolder(folder).snapshot(8).exists():
-                assert process.poll() is None
-                os.sched_yield()
+            wait_for_program(process, RunFolder(folder).snapshot(8).exists)
             process.send_signal(getattr(signal, name))
-            _, errors = process.communicate(timeout=60)
+            assert process.wait(60) == status
         finally:
             process.kill()
-    assert process.returncode == status
-    assert b"--resume" in errors
+            process.wait()
+    assert b"--resume" in (tmp_path / "errors").read_bytes()
     assert RunFolder(folder).checkpoint.exists()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -13,8 +12,12 @@ import pytest
 from safetensors.numpy import load
 
 from tests.architecture.project_graph import ROOT
+from tests.support.forked_ranks import train_forked, training_ranks
 from tests.support.small_trainings import rows_of
+from tests.support.started_processes import wait_for_program
 from tests.support.torchrun_processes import messages, torchrun, train
+from tests.support.training_with_own_text import main_with_own_text
+from visualizer.app import main
 from visualizer.errors import InputError
 from visualizer.language.loss_log import MISSING_VALUE
 from visualizer.language.opened_training_run import OpenRun
@@ -101,14 +104,15 @@ def assert_same_tensors(one: Path, other: Path) -> None:
         pytest.param(2, {"model": "dot-product"}, marks=pytest.mark.release),
     ],
 )
+@pytest.mark.usefixtures("full_evaluation")
 def test_several_processes_do_what_one_does(
-    tmp_path: Path, count: int, settings: dict[str, str]
+    tmp_path: Path, count: int, settings: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings = settings | {"steps": "60", "decay": "cosine"}
-    expected = alone(*begin(tmp_path / "one", **settings))
-    status, out, errors = train(count, *begin(tmp_path / "several", **settings))
-    assert (status, messages(errors)) == (0, [])
-    assert out == expected
+    assert main(["train", *begin(tmp_path / "one", **settings)]) == 0
+    ended = train_forked(count, tmp_path, *begin(tmp_path / "several", **settings))
+    assert (ended.statuses, messages(ended.errors)) == ([0] * count, [])
+    assert ended.out == capsys.readouterr().out
     assert_same_losses(tmp_path / "one", tmp_path / "several")
     assert_same_files(tmp_path / "one", tmp_path / "several")
 
@@ -146,9 +150,7 @@ def stop_while_training(
     """
     run = RunFolder(folder)
     with torchrun(2, *arguments) as started:
-        while not run.snapshot(12).exists():
-            assert started.process.poll() is None
-            os.sched_yield()
+        wait_for_program(started.process, run.snapshot(12).exists)
         started.find_ranks()
         assert started.ranks.keys() == {0, 1}
         assert_watched(run)
@@ -167,7 +169,7 @@ def assert_watched(run: RunFolder) -> None:
     opened.close()
 
 
-@pytest.mark.usefixtures("usual_signals")
+@pytest.mark.usefixtures("usual_signals", "full_evaluation")
 @pytest.mark.parametrize(
     ("name", "rank", "status", "said"),
     [
@@ -197,8 +199,8 @@ def test_all_end_and_the_run_goes_on(
     step = RunFolder(run).checkpoint_step()
     assert step is not None, "the checkpoint is not whole"
     assert step >= 12 or (name, rank) == ("SIGKILL", 0)
-    assert train(2, *resume(run, f"--steps={step + 8}"))[0] == 0
-    alone(*begin(tmp_path / "one", **SLOW, steps=str(step + 8)))
+    assert train_forked(2, tmp_path, *resume(run, f"--steps={step + 8}")).statuses == [0, 0]
+    assert main(["train", *begin(tmp_path / "one", **SLOW, steps=str(step + 8))]) == 0
     assert_same_losses(tmp_path / "one", run)
 
 
@@ -212,13 +214,11 @@ def test_a_cut_run_repeats_its_bits(tmp_path: Path) -> None:
 
 def test_a_window_that_asks_for_the_run_is_given_it(tmp_path: Path) -> None:
     run = RunFolder(tmp_path / "run")
-    with torchrun(2, *begin(run.path, steps="1000000")) as started:
-        while not run.snapshot(2).exists():
-            assert started.process.poll() is None
-            os.sched_yield()
+    with training_ranks(2, tmp_path, *begin(run.path, steps="1000000")) as ranks:
+        wait_for_program(ranks.processes[0], run.snapshot(2).exists)
         run.stop.touch()
-        _, _, errors = started.ended()
-    assert "exitcode  : 143 " in errors
+        statuses, _, errors = ranks.ended()
+    assert statuses == [143, 143]
     assert messages(errors)[0].startswith("stopped at step")
     assert not run.lock.exists()
 
@@ -237,27 +237,26 @@ def test_a_window_that_asks_for_the_run_is_given_it(tmp_path: Path) -> None:
 def test_what_cannot_be_trained_is_said_once(
     tmp_path: Path, settings: dict[str, str], said: str
 ) -> None:
-    status, out, errors = train(2, *begin(tmp_path / "run", **settings))
-    assert (status, out, messages(errors)) == (1, "", [said])
-    assert "exitcode  : 2 " in errors
+    statuses, out, errors = train_forked(2, tmp_path, *begin(tmp_path / "run", **settings))
+    assert (statuses, out, messages(errors)) == ([2, 2], "", [said])
     assert not (tmp_path / "run").exists()
 
 
 def test_a_training_that_diverges_ends_all(tmp_path: Path) -> None:
     settings = LAYERED | {"rate": "10", "steps": "900"}
-    _, out, errors = train(2, *begin(tmp_path / "run", **settings))
+    statuses, out, errors = train_forked(2, tmp_path, *begin(tmp_path / "run", **settings))
     (message,) = messages(errors)
     assert "the learning rate 10 is too large" in message
     assert not out
-    assert "exitcode  : 1 " in errors
+    assert statuses == [1, 1]
     assert (
         RunFolder(tmp_path / "run").checkpoint_step() == RunFolder(tmp_path / "run").snapshots()[-1]
     )
 
 
-def test_help_is_given_once_and_ends_all() -> None:
-    status, out, errors = train(2, "--help")
-    assert (status, messages(errors)) == (0, [])
+def test_help_is_given_once_and_ends_all(tmp_path: Path) -> None:
+    statuses, out, errors = train_forked(2, tmp_path, "--help")
+    assert (statuses, messages(errors)) == ([0, 0], [])
     assert out.count("Train a small language model without a window.") == 1
 
 
@@ -265,9 +264,8 @@ def test_a_text_that_another_process_has_not_is_said(tmp_path: Path) -> None:
     """Each of several machines needs the text."""
     text = tmp_path / "text.txt"
     text.write_text("to be or not to be " * 300)
-    module = "tests.support.training_with_own_text"
     arguments = (str(text), "--out", str(tmp_path / "run"), "--batch=8", "--device=cpu", "--quiet")
-    _, _, errors = train(2, *arguments, module=module)
+    statuses, _, errors = train_forked(2, tmp_path, *arguments, program=main_with_own_text)
     (message,) = messages(errors)
     assert message.startswith("Process 2 of 2: “text.txt” has changed since training started")
-    assert "exitcode  : 2 " in errors
+    assert statuses == [2, 2]

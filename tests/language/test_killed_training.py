@@ -9,6 +9,8 @@ import pytest
 from tests.support import killed_training, killed_training_process
 
 pytestmark = pytest.mark.slow
+SEED = 283
+"""Its first kills come 5.8 s and 1.1 s after the first progress: the first after a checkpoint."""
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system forks no programs")
@@ -22,6 +24,6 @@ def test_killed_trainings_end_with_the_same_losses() -> None:
 @pytest.mark.usefixtures("full_evaluation")
 @pytest.mark.parametrize("kills", [2, pytest.param(6, marks=pytest.mark.release)])
 def test_killed_processes_leave_what_they_have_shown_and_a_young_checkpoint(kills: int) -> None:
-    count = killed_training_process.kill_many(kills, seed=2)
+    count = killed_training_process.kill_many(kills, SEED)
     assert count["kills"] == kills
     assert count["with a checkpoint"] >= 1

@@ -13,35 +13,49 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from tests.support.forked_program import ForkedProgram
 from tests.support.small_trainings import quick, rows_of
 from visualizer.language.run_folder import RunFolder, settings_to_json
-from visualizer.language.training_process_main import Inbox, fill_inbox
+from visualizer.language.training_process_main import Inbox, fill_inbox, main
 from visualizer.language.wire_format import Message, MessageUnpacker, open_message_sender
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
 pytestmark = pytest.mark.slow
+FORKED, STARTED = "forked", "started"
+"""How the process is made: quickly, or as the window does."""
 
 
 class Child:
-    """The service as a process of its own."""
+    """The service as a process of its own.
 
-    def __init__(self) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "visualizer.language.training_process_main"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
+    Parameters
+    ----------
+    is_forked : bool
+        Whether to fork it, or to start the program as the window does, which imports torch again.
+    """
+
+    def __init__(self, *, is_forked: bool) -> None:
+        (read, own_in), (own_out, write), (own_errors, write_errors) = (os.pipe() for _ in range(3))
+        self.process: subprocess.Popen[bytes] | ForkedProgram
+        if is_forked:
+            self.process = ForkedProgram(_serve, (), {0: read, 1: write, 2: write_errors})
+        else:
+            command = [sys.executable, "-m", "visualizer.language.training_process_main"]
+            self.process = subprocess.Popen(command, stdin=read, stdout=write, stderr=write_errors)
+        for each in (read, write, write_errors):
+            os.close(each)
+        self.stdin, self.stdout, self.stderr = (
+            os.fdopen(own_in, "wb"), os.fdopen(own_out, "rb"), os.fdopen(own_errors, "rb")
+        )  # fmt: skip
         self._unpacker = MessageUnpacker()
         self._came: list[Message] = []
 
     def say(self, says: str, **values: Any) -> None:
-        assert self.process.stdin
-        self.process.stdin.write(Message(says, values).pack())
-        self.process.stdin.flush()
+        self.stdin.write(Message(says, values).pack())
+        self.stdin.flush()
 
     def open(self, folder: Path, **changes: Any) -> Message:
         settings = settings_to_json(quick(**changes))
@@ -50,13 +64,12 @@ class Child:
 
     def wait(self, says: str, holds: Callable[[Message], bool] = lambda _: True) -> Message:
         """Take messages until one of a kind comes."""
-        assert self.process.stdout
         while True:
             while self._came:
                 message = self._came.pop(0)
                 if message.kind == says and holds(message):
                     return message
-            piece = os.read(self.process.stdout.fileno(), 1 << 16)
+            piece = os.read(self.stdout.fileno(), 1 << 16)
             assert piece, f"it ended before it said {says!r}: {self.errors()}"
             self._came += self._unpacker.feed(piece)
 
@@ -65,23 +78,25 @@ class Child:
 
     def end(self) -> int:
         """Let the input end, and wait for the program to do so."""
-        assert self.process.stdin
-        self.process.stdin.close()
+        self.stdin.close()
         return self.process.wait(60)
 
     def errors(self) -> str:
-        assert self.process.stderr
-        return self.process.stderr.read().decode()
+        return self.stderr.read().decode()
+
+
+def _serve(arguments: Sequence[str]) -> int:
+    return main()
 
 
 @pytest.fixture
-def child() -> Iterator[Child]:
-    made = Child()
+def child(request: pytest.FixtureRequest) -> Iterator[Child]:
+    wanted = getattr(request, "param", FORKED)
+    made = Child(is_forked=wanted == FORKED and hasattr(os, "fork"))
     yield made
     made.process.kill()
     made.process.wait()
-    for pipe in (made.process.stdin, made.process.stdout, made.process.stderr):
-        assert pipe
+    for pipe in (made.stdin, made.stdout, made.stderr):
         pipe.close()
 
 
@@ -89,6 +104,7 @@ def steps_in(folder: Path) -> list[int]:
     return [row.step for row in rows_of(folder)]
 
 
+@pytest.mark.parametrize("child", [STARTED], indirect=True)
 def test_a_run_is_trained_read_and_ended(child: Child, tmp_path: Path) -> None:
     opened = child.open(tmp_path / "run")
     assert opened.values["state"] == "paused"
@@ -141,8 +157,7 @@ def test_it_goes_on_alone_when_it_is_told_to(child: Child, tmp_path: Path) -> No
     child.say("run")
     child.say("leave")
     child.wait("progress", lambda message: message.values["step"] > 5)
-    assert child.process.stdout
-    child.process.stdout.close()
+    child.stdout.close()
     assert child.end() == 0
     assert steps_in(tmp_path / "run") == list(range(201))
 

@@ -112,7 +112,7 @@ def test_objects_that_hold_a_model_are_recorded(wrapped: Any) -> None:
 
 @pytest.mark.slow  # it imports the compiler
 def test_a_compiled_model_is_recorded_whenever_it_was_compiled() -> None:
-    model = tiny_model("llama")
+    model = tiny_model("llama", num_hidden_layers=1)
     compiled: Any = torch.compile(model, backend="eager")
     expected = eager_weights(model, input_ids=IDS)
     with torch.no_grad():

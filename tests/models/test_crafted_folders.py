@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -34,55 +36,62 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits the memo
 KINDS = (*DECODERS, *ENCODERS, *PAIRS, *VISION, *BY_THEMSELVES)
 MAX_PEAK_MB = 600
 MAX_SECONDS = 3
-Results = dict[str, tuple[float, float, str]]
-"""By the name of a folder: the seconds of the processor, the peak in MB, and the error message."""
-QUICK = ("70B", "llava", "masks", "one-shape", "generation_config.json")
 
 
-def opened(folders: Path, names: tuple[str, ...], *options: str) -> Results:
-    """Open crafted folders in a process with little memory."""
-    for name in names:
+class Result(NamedTuple):
+    """How a folder was opened: the seconds it took, the peak in MB, and the error message."""
+
+    name: str
+    took: float
+    peak: float
+    said: str
+
+
+FROM_DISK = ("70B", "llava", "masks", "config.json")
+"""What is opened layer by layer from the disk, too."""
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> list[Result]:
+    """Open all crafted folders in a process with little memory, and some from the disk."""
+    folders = tmp_path_factory.mktemp("crafted")
+    for name, craft in FOLDERS.items():
         (folders / name).mkdir()
-        FOLDERS[name](folders / name)
+        craft(folders / name)
     program = (sys.executable, "-W", "ignore", "-m", "tests.support.crafted_folders")
-    command = (*program, str(folders), *options)
+    command = (*program, str(folders), *FROM_DISK)
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-2_000:]
-    lines = map(json.loads, done.stdout.splitlines())
-    return {name: (took, peak, said) for name, took, peak, said in lines}
+    shutil.rmtree(folders)  # some are large
+    return [msgspec.json.decode(line, type=Result) for line in done.stdout.splitlines()]
 
 
-def assert_rejected(results: Results, names: tuple[str, ...]) -> None:
-    assert results.keys() == {*names}
-    assert [name for name, (_, _, said) in results.items() if not said] == []
-    assert {name: peak for name, (_, peak, _) in results.items() if peak > MAX_PEAK_MB} == {}
-    assert {name: took for name, (took, _, _) in results.items() if took > MAX_SECONDS} == {}
-
-
-@pytest.mark.slow
-def test_a_small_folder_takes_little_memory(tmp_path: Path) -> None:
-    results = opened(tmp_path, QUICK)
-    assert_rejected(results, QUICK)
-    first, shape = "“model.embed_tokens.weight”", "128,256 × 8,192"
-    assert first in results["70B"][2]
-    assert shape in results["70B"][2]
-    assert f"{first} is 64 × 32 in the files, but 100,000,000 × 32" in results["one-shape"][2]
+def assert_rejected(results: list[Result]) -> None:
+    assert [each.name for each in results if not each.said] == []
+    assert {each.name: each.peak for each in results if each.peak > MAX_PEAK_MB} == {}
+    assert {each.name: each.took for each in results if each.took > MAX_SECONDS} == {}
 
 
 @pytest.mark.slow
-def test_every_crafted_folder_is_rejected(tmp_path: Path) -> None:
-    names = tuple(name for name in FOLDERS if name not in QUICK)
-    results = opened(tmp_path, names)
-    assert_rejected(results, names)
-    for name in names:  # a file that is too large is named
+def test_every_crafted_folder_is_rejected(results: list[Result]) -> None:
+    opened = results[: len(FOLDERS)]
+    assert_rejected(opened)
+    said = {each.name: each.said for each in opened}
+    assert said.keys() == FOLDERS.keys()
+    for name in FOLDERS:  # a file that is too large is named
         if size_limit(name):
-            assert name in results[name][2]
+            assert name in said[name]
+    first, shape = "“model.embed_tokens.weight”", "128,256 × 8,192"
+    assert first in said["70B"]
+    assert shape in said["70B"]
+    assert f"{first} is 64 × 32 in the files, but 100,000,000 × 32" in said["one-shape"]
 
 
 @pytest.mark.slow
-def test_a_small_folder_is_not_read_from_the_disk_either(tmp_path: Path) -> None:
-    names = ("70B", "llava", "masks", "config.json")
-    assert_rejected(opened(tmp_path, names, "--from-disk"), names)
+def test_a_small_folder_is_not_read_from_the_disk_either(results: list[Result]) -> None:
+    from_disk = results[len(FOLDERS) :]
+    assert_rejected(from_disk)
+    assert tuple(each.name for each in from_disk) == FROM_DISK
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,7 +13,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytest.importorskip("accelerate", reason="models are spread with accelerate")
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="this system forks no programs"),
+]
 
 
 def test_what_one_rank_refuses_or_gives_up_ends_the_job_on_both(tmp_path: Path) -> None:
@@ -27,5 +31,5 @@ def test_what_one_rank_refuses_or_gives_up_ends_the_job_on_both(tmp_path: Path) 
 @pytest.mark.parametrize("why", ["failed run", "no memory in run"])
 def test_a_rank_does_not_wait_for_ever_for_one_that_waits_for_it(tmp_path: Path, why: str) -> None:
     statuses, outcomes = two_ranks(tmp_path, why)
-    assert outcomes == [[], []]
+    assert not outcomes
     assert 0 not in statuses

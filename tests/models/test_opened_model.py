@@ -154,6 +154,7 @@ def eight_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
     class EightRanks(ModelProcessGroup):
         count = 8
 
+    monkeypatch.setenv("WORLD_SIZE", str(EightRanks.count))
     monkeypatch.setattr(model_loading, "DistributedRanks", lambda *given: EightRanks())
 
 
@@ -161,6 +162,15 @@ def eight_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_more_processes_than_layers_are_refused(saved: Path) -> None:
     with pytest.raises(InputError, match=r"has only 2 layers for 8 processes\. Start at most 2"):
         open_model(saved, Device.CPU, parallelism=Parallelism.PIPELINE)
+
+
+def test_heads_that_do_not_divide_are_refused_before_processes_connect(
+    saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    said = r"has 2 key heads per layer, which cannot be divided evenly among 3 processes\."
+    with pytest.raises(InputError, match=said):
+        open_model(saved, Device.CPU, parallelism=Parallelism.TENSOR)
 
 
 @pytest.mark.usefixtures("eight_ranks")

@@ -1,8 +1,9 @@
 """Model folders of a few kilobytes that describe models of many gigabytes, or files without end.
 
 As a program: opens each folder in the folder of its first argument, in one process with little
-memory, with `--from-disk` layer by layer. It writes one line of JSON per folder: its name, the
-seconds it took, the peak memory so far in MB, and the error message.
+memory; those named by the other arguments are then opened once more, layer by layer from the disk.
+It writes one line of JSON per folder: its name, the seconds it took, the peak memory so far in MB,
+and the error message.
 """
 
 from __future__ import annotations
@@ -54,11 +55,15 @@ def _with_file(name: str, size: int, content: str = "") -> Callable[[Path], None
 
     def make(folder: Path) -> None:
         _folder(LLAMA)(folder)
-        whole = json.dumps(LLAMA | {"x": [0] * (size // 3)})
         repeated = content * (size // max(1, len(content)))
-        (folder / name).write_text(repeated or whole, encoding="utf-8")
+        (folder / name).write_text(repeated or _config_of(size // 3), encoding="utf-8")
 
     return make
+
+
+def _config_of(count: int) -> str:
+    """Return a config with so many values; to encode them one by one takes seconds."""
+    return f'{json.dumps(LLAMA)[:-1]}, "x": [{"0, " * (count - 1)}0]}}'
 
 
 def _long_config(folder: Path) -> None:
@@ -88,8 +93,9 @@ def _sparse(folder: Path) -> None:
 def _long_header(folder: Path) -> None:
     """Make a folder whose list of tensors takes 60 MB."""
     _folder(LLAMA)(folder)
-    empty = {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}
-    coded = json.dumps({f"a{at}": empty for at in range(900_000)}).encode()
+    empty = json.dumps({"dtype": "F32", "shape": [0], "data_offsets": [0, 0]})
+    listed = ", ".join([f'"a{at}": {empty}' for at in range(900_000)])
+    coded = f"{{{listed}}}".encode()
     (folder / "model.safetensors").write_bytes(len(coded).to_bytes(8, "little") + coded)
 
 
@@ -186,8 +192,9 @@ def main() -> None:
     from visualizer.models.opened_model import open_model
 
     assert transformers.PreTrainedModel  # imported by being asked for
-    is_from_disk = sys.argv[2:] == ["--from-disk"]
-    for folder in sorted(Path(sys.argv[1]).iterdir()):
+    place, *from_disk = sys.argv[1:]
+    opened = [(folder, False) for folder in sorted(Path(place).iterdir())]
+    for folder, is_from_disk in (*opened, *((Path(place, name), True) for name in from_disk)):
         began, said = time.perf_counter(), ""
         try:
             open_model(folder, Device.CPU, is_from_disk=is_from_disk)

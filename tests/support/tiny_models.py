@@ -40,7 +40,11 @@ WINDOW = 4
 """The sliding window of models that have one."""
 _LATENT = {"head_dim": None, "num_key_value_heads": 4}
 OTHERS: dict[str, dict[str, Any]] = {
-    "gemma3n_text": {"num_kv_shared_layers": 0},
+    "gemma3n_text": {
+        "num_kv_shared_layers": 0,
+        "vocab_size_per_layer_input": VOCABULARY,
+        "hidden_size_per_layer_input": 8,
+    },
     "deepseek_v2": _LATENT,
     "deepseek_v3": _LATENT,
     "deepseek_v32": {**_LATENT, "index_topk": 4, "index_n_heads": 2, "index_head_dim": 8},

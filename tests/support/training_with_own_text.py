@@ -12,6 +12,8 @@ from visualizer.__main__ import main
 from visualizer.language.corpora.corpus import load_corpus
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from visualizer.language.corpora.corpus import Corpus
     from visualizer.language.training_settings import TrainingSettings
 
@@ -21,7 +23,8 @@ def _of_another_machine(settings: TrainingSettings) -> Corpus:
     return replace(found, text=f"{found.text}!")
 
 
-if __name__ == "__main__":
+def main_with_own_text(arguments: Sequence[str] | None = None) -> int:
+    """Run the program as `main` does."""
     if os.environ["RANK"] != "0":
         patch("visualizer.language.distributed_training.load_corpus", _of_another_machine).start()
-    raise SystemExit(main())
+    return main(arguments)

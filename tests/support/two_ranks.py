@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
-from contextlib import ExitStack
 from datetime import timedelta
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from tests.support.forked_ranks import forked_ranks
 from visualizer.models.model_server.rank_processes import STORE_VARIABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from visualizer.models.model_ranks import ModelProcessGroup
 
     Work = Callable[[ModelProcessGroup], object]
 
-LONGEST_S = 120
 SHORT_S = 0.2
 COUNT = 2
 REFUSED = "The tokenizer was lost."
@@ -35,26 +32,10 @@ def two_ranks(folder: Path, which: str) -> tuple[list[int], list[list[str]]]:
     folder : Path
         Where they find each other.
     """
-    command = [sys.executable, "-m", "tests.support.two_ranks", which]
-    shared = {
-        STORE_VARIABLE: str(folder / "store"),
-        "WORLD_SIZE": str(COUNT),
-        "OMP_NUM_THREADS": "1",
-    }
-    with ExitStack() as stack:
-        started = [
-            stack.enter_context(
-                subprocess.Popen(
-                    command, env={**os.environ, **shared, "RANK": str(rank)}, text=True,
-                    stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                )
-            )
-            for rank in range(COUNT)
-        ]  # fmt: skip
-        for each in started:
-            stack.callback(each.kill)
-        said = [each.communicate(timeout=LONGEST_S)[0] for each in started]
-    return [each.returncode for each in started], [json.loads(one or "[]") for one in said]
+    store = {STORE_VARIABLE: str(folder / "store")}
+    with forked_ranks(COUNT, folder, _do_jobs, which, **store) as ranks:
+        statuses, out, _ = ranks.ended()
+    return statuses, [json.loads(line) for line in out.splitlines()]
 
 
 def _refuse(ranks: ModelProcessGroup) -> None:
@@ -144,20 +125,16 @@ def _outcome(ranks: Any, work: Work) -> str:
     return "done"
 
 
-def _main(which: str) -> None:
+def _do_jobs(arguments: Sequence[str]) -> NoReturn:
     from visualizer.attention.spec import Device
     from visualizer.models import model_ranks
 
+    (which,) = arguments
     model_ranks.FAILURE_TIMEOUT = timedelta(seconds=SHORT_S)
     ranks = model_ranks.DistributedRanks(model_ranks.Parallelism.TENSOR, 8, Device.CPU)
     try:
         outcomes = [_outcome(ranks, works[ranks.rank]) for works in JOBS[which]]
     except RuntimeError:
         os._exit(1)  # as a process of a server does: its end would wait for what it has left
-    sys.stdout.write(json.dumps(outcomes))
-    sys.stdout.flush()
+    os.write(1, f"{json.dumps(outcomes)}\n".encode())  # at once, as both write there
     os._exit(0)  # likewise: gloo may abort where the other has ended first
-
-
-if __name__ == "__main__":
-    _main(sys.argv[1])

@@ -17,11 +17,13 @@ from visualizer.attention.spec import Device, Dtype
 from visualizer.attention.stages import estimate_bytes as bytes_of_stages
 from visualizer.errors import InputError, Remedy, system_error_reason
 from visualizer.format import format_size
-from visualizer.language.language_models import LanguageModel, MixingLayer
+from visualizer.language.language_models import LanguageModel, MixingLayer, count_layers
 from visualizer.language.training_settings import FEED_FORWARD_MODELS, TrainingSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from torch import nn
 
     from visualizer.storage.link_safe_folder import ContainedFile
 
@@ -132,7 +134,7 @@ def check_model_memory(
         With field ``folder``.
     """
     room = USABLE_MEMORY_SHARE * attention_device.free_device_bytes(Device.CPU)
-    size = BYTES_PER_NUMBER * _count_parameters(_meta_model(settings, tokens))
+    size = BYTES_PER_NUMBER * _count_parameters(_meta_model(settings, tokens), settings)
     if file is not None and (file_size := _file_size(file)) < size:
         sentence = (
             f"“{file.name}” is damaged or belongs to another model: it has "
@@ -157,12 +159,19 @@ def _file_size(file: ContainedFile) -> int:
 
 
 def _meta_model(settings: TrainingSettings, tokens: int) -> LanguageModel:
-    with torch.device("meta"):  # tensors without data
-        return LanguageModel(settings, tokens)
+    """Return the model without data, with one layer at most, since all layers are the same."""
+    with torch.device("meta"):
+        return LanguageModel(replace(settings, layers=1), tokens)
 
 
-def _count_parameters(model: LanguageModel) -> int:
-    return sum(parameter.numel() for parameter in model.parameters())
+def _count_parameters(model: LanguageModel, settings: TrainingSettings) -> int:
+    """Return the number of parameters of the whole model."""
+    extra_layers = count_layers(settings) - len(model.layers)
+    return _parameters_of(model) + extra_layers * sum(map(_parameters_of, model.layers))
+
+
+def _parameters_of(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
 
 
 def estimate_bytes(settings: TrainingSettings, tokens: int) -> int:
@@ -178,8 +187,8 @@ def estimate_bytes(settings: TrainingSettings, tokens: int) -> int:
         # The attention weights; with dropout, also the mask and the weights after dropout.
         per_layer += spec.heads * positions * settings.block * (3 if spec.dropout else 1)
         stages = bytes_of_stages(spec, settings.block, settings.batch)
-    numbers = PARAMETER_COPIES * _count_parameters(model)
-    numbers += max(1, len(specs)) * per_layer + LOGIT_COPIES * positions * tokens
+    numbers = PARAMETER_COPIES * _count_parameters(model, settings)
+    numbers += max(1, count_layers(settings)) * per_layer + LOGIT_COPIES * positions * tokens
     return BYTES_PER_NUMBER * numbers + stages + TORCH_BYTES
 
 

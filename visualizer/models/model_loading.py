@@ -47,6 +47,7 @@ from visualizer.models.model_ranks import (
     DistributedRanks,
     ModelProcessGroup,
     Parallelism,
+    process_count,
 )
 from visualizer.models.model_tokenizer import BackgroundTokenizer
 from visualizer.models.supported_inputs import check_main_input
@@ -215,19 +216,19 @@ def _ranks_for(folder: ModelFolder, parallelism: Parallelism, device: Device) ->
         config = _load_config(folder).get_text_config()
     heads = positive_int(getattr(config, "num_attention_heads", 0)) or 1
     key_heads = positive_int(getattr(config, "num_key_value_heads", 0)) or heads
-    ranks = DistributedRanks(parallelism, heads, device)
+    count = process_count()
     plan = getattr(config, "base_model_tp_plan", None) or {}
     is_by_heads = parallelism is Parallelism.TENSOR and any("q_proj" in name for name in plan)
-    if is_by_heads and key_heads % ranks.count:
+    if is_by_heads and key_heads % count:
         sentence = (
             f"{folder.name} has {key_heads} key heads per layer, which cannot be divided evenly"
         )
-        raise InputError("model", f"{sentence} among {ranks.count} processes.")
+        raise InputError("model", f"{sentence} among {count} processes.")
     layers = positive_int(getattr(config, "num_hidden_layers", 0)) or 1
-    if parallelism is Parallelism.PIPELINE and layers < ranks.count:
-        sentence = f"{folder.name} has only {layers} layers for {ranks.count} processes."
+    if parallelism is Parallelism.PIPELINE and layers < count:
+        sentence = f"{folder.name} has only {layers} layers for {count} processes."
         raise InputError("model", f"{sentence} Start at most {layers} processes.")
-    return ranks
+    return DistributedRanks(parallelism, heads, device)
 
 
 def _load_lab_model(path: Path, device: Device, dtype: Dtype) -> LoadedModel:

@@ -45,6 +45,11 @@ class Parallelism(StrEnum):
     PIPELINE = "pipeline"
 
 
+def process_count() -> int:
+    """Return the number of processes that the server starts for the model."""
+    return int(os.environ["WORLD_SIZE"])
+
+
 class _EndedError(Exception):
     """A rank ended the job without a result; its reason applies to all ranks."""
 
@@ -120,7 +125,7 @@ class DistributedRanks(ModelProcessGroup):
 
     def __init__(self, parallelism: Parallelism, heads: int, device: Device) -> None:
         if not distributed.is_initialized():
-            rank, count = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE"))
+            rank, count = int(os.environ["RANK"]), process_count()
             select_process_device(device, rank, count)
             # A file store, because torch's TCP store listens on all network interfaces.
             store = distributed.FileStore(os.environ[STORE_VARIABLE], count)  # type: ignore[attr-defined]

@@ -55,7 +55,7 @@ TEXT = "the cat sat on a mat"
 LONG = " ".join(["the cat sat on a mat ."] * 60)
 """Whose blocks are asked for."""
 SOURCE = {"folder": "attention://a", "name": "a", "fingerprint": "0"}
-WARM = 600
+WARM = 400
 GROWN = 2**26
 """Bytes that a process may have more after an attack than when it has warmed up."""
 DEAF = 32
@@ -219,7 +219,7 @@ def attack_signed(server: ServedFolder, chosen: Random, count: int) -> None:
 
 @pytest.mark.parametrize(
     ("unsigned", "signed"),
-    [(1_200, 800), pytest.param(6_000, 4_000, marks=pytest.mark.release)],
+    [(600, 400), pytest.param(6_000, 4_000, marks=pytest.mark.release)],
 )
 def test_hostile_requests_change_nothing(alone: ServedFolder, unsigned: int, signed: int) -> None:
     chosen = Random(20)
@@ -237,7 +237,7 @@ def test_hostile_requests_change_nothing(alone: ServedFolder, unsigned: int, sig
 
 
 def test_hostile_requests_end_no_process_of_a_model_that_is_spread(spread: ServedFolder) -> None:
-    attack_signed(spread, Random(21), 600)
+    attack_signed(spread, Random(21), 200)
     assert_right(spread.port)
     assert said_on_console(spread) == ""
     assert len(spread.rank_pids()) == 2

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import ExitStack, closing
 from itertools import product
 from threading import Event
 from typing import TYPE_CHECKING, Any
@@ -46,7 +47,8 @@ SIZES = {
     "max_position_embeddings": 4096,
 }  # fmt: skip
 TEXT = "the cat sat on a mat"
-LONG = " ".join(["the cat sat on a mat ."] * 140)
+LONG = " ".join(["the cat sat on a mat ."] * 70)
+"""A little longer than what is sent whole."""
 ALONE = ""
 SPREAD = (
     ALONE, "--tensor-parallel 2", "--tensor-parallel 4", "--pipeline-parallel 2",
@@ -61,6 +63,8 @@ QUICK = {
 """What is run at each change; the rest takes minutes more."""
 NO_WINDOW = {"sliding_window": None}
 """Of models whose cache would keep a window that their attention does not have."""
+MAX_SERVERS = 4
+"""As many as the usual slow tests have, which thus start each once."""
 WITHIN = 1e-6
 PATIENCE_S = 30.0
 MOST_CELLS = 10**6
@@ -71,10 +75,42 @@ EDITS = (
 )
 
 
-@pytest.fixture
-def folder(kind: str, tmp_path: Path) -> Path:
-    own = NO_WINDOW if kind == "llama" else {}
-    return save_tiny_model(tmp_path / kind, kind, **SIZES, **own)
+class Servers:
+    """Served models, each started when a test first needs it and then kept for others."""
+
+    def __init__(self, place: Path) -> None:
+        self._place = place
+        self._running: dict[tuple[str, ...], tuple[ServedFolder, ExitStack]] = {}
+
+    def folder(self, kind: str) -> Path:
+        folder = self._place / kind
+        if not folder.exists():
+            save_tiny_model(folder, kind, **SIZES, **(NO_WINDOW if kind == "llama" else {}))
+        return folder
+
+    def find(self, kind: str, *options: str) -> ServedFolder:
+        """Return a running server; one that a test has ended is started again."""
+        server, stack = self._running.pop((kind, *options), (None, ExitStack()))
+        if server is None or server.process.poll() is not None:
+            stack.close()
+            if len(self._running) == MAX_SERVERS:
+                self._close(next(iter(self._running)))
+            server = stack.enter_context(served(self.folder(kind), *options))
+        self._running[kind, *options] = server, stack
+        return server
+
+    def close(self) -> None:
+        for key in [*self._running]:
+            self._close(key)
+
+    def _close(self, key: tuple[str, ...]) -> None:
+        self._running.pop(key)[1].close()
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    with closing(Servers(tmp_path_factory.mktemp("served"))) as found:
+        yield found
 
 
 def both(
@@ -133,65 +169,60 @@ def ablations(run: Run) -> AblationAnswer:
     ],
 )
 def test_numbers_are_those_of_one_process(
-    folder: Path, options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+    servers: Servers, kind: str, options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with served(folder, *options) as server:
-        remote = connect_model("127.0.0.1", server.port, TOKEN)
-        here, there = both(folder, remote, TEXT, monkeypatch)
-        assert there.texts == here.texts
-        names = here.trace.names if not options else there.trace.names
-        assert {"queries", "keys", "values", "scores", "weights", "context"} <= {*names}
-        for name in names:
-            assert_near(here.trace.read(name), there.trace.read(name))
-        assert_equal(here.trace.read("weights"), there.trace.read("weights"))
-        assert_same_reading(here, there)
-        found, other = ablations(here), ablations(there)
-        assert other.token == found.token
-        assert_equal(found.changes, other.changes)
+    folder, server = servers.folder(kind), servers.find(kind, *options)
+    remote = connect_model("127.0.0.1", server.port, TOKEN)
+    here, there = both(folder, remote, TEXT, monkeypatch)
+    assert there.texts == here.texts
+    names = here.trace.names if not options else there.trace.names
+    assert {"queries", "keys", "values", "scores", "weights", "context"} <= {*names}
+    for name in names:
+        assert_near(here.trace.read(name), there.trace.read(name))
+    assert_equal(here.trace.read("weights"), there.trace.read("weights"))
+    assert_same_reading(here, there)
+    found, other = ablations(here), ablations(there)
+    assert other.token == found.token
+    assert_equal(found.changes, other.changes)
 
-        cuts = (CutEdges(0, 2, ((3, 1), (4, 0))),)
-        here, there = both(folder, remote, TEXT, monkeypatch, edits=EDITS, cuts=cuts)
-        assert_equal(here.trace.read("weights"), there.trace.read("weights"))
-        assert_same_reading(here, there)
-        assert here.reading is not None
-        assert there.reading is not None
-        assert here.reading.changes is not None
-        assert there.reading.changes is not None
-        assert_equal(here.reading.changes, there.reading.changes)
+    cuts = (CutEdges(0, 2, ((3, 1), (4, 0))),)
+    here, there = both(folder, remote, TEXT, monkeypatch, edits=EDITS, cuts=cuts)
+    assert_equal(here.trace.read("weights"), there.trace.read("weights"))
+    assert_same_reading(here, there)
+    assert here.reading is not None
+    assert there.reading is not None
+    assert here.reading.changes is not None
+    assert there.reading.changes is not None
+    assert_equal(here.reading.changes, there.reading.changes)
 
-        reader = remote.reader(TEXT, {(1, 5): 0.0}, is_chat=False)
-        logits = reader.read([5, 6]).logits
-        assert here.reading is not None
-        alone = opened_model.open_model(folder, Device.CPU)
-        wanted = alone.next_token_log_probabilities(f"{TEXT} cat sat", {(1, 5): 0.0}).numpy()
-        shares = logits - np.logaddexp.reduce(logits)
-        assert_equal(wanted, shares)
-        assert reader.vocabulary[5] == "cat"
+    reader = remote.reader(TEXT, {(1, 5): 0.0}, is_chat=False)
+    logits = reader.read([5, 6]).logits
+    assert here.reading is not None
+    alone = opened_model.open_model(folder, Device.CPU)
+    wanted = alone.next_token_log_probabilities(f"{TEXT} cat sat", {(1, 5): 0.0}).numpy()
+    shares = logits - np.logaddexp.reduce(logits)
+    assert_equal(wanted, shares)
+    assert reader.vocabulary[5] == "cat"
 
-        here, there = both(folder, remote, LONG, monkeypatch)
-        assert there.trace.is_blockwise
-        assert there.trace.names == here.trace.names
-        for layer, head in ((0, 0), (1, 5), (3, 7)):
-            for name in there.trace.names:
-                place = (layer, head)
-                assert_near(here.trace.read(name, place), there.trace.read(name, place))
-            assert_equal(here.trace.read("weights", place), there.trace.read("weights", place))
-        assert_same_reading(here, there)
-        drawn = []
-        for run in (here, there):
-            held = run.trace.cached_stage("weights")
-            held.draw_coarse_rows(4, 4, (1, 5))
-            drawn.append(held.read_pooled(4, 4, (1, 5)))
-        assert_equal(drawn[0], drawn[1])
-        measures = [run.trace.measured("weights", run.compared_texts) for run in (here, there)]
-        for name in ("entropy", "first", "own", "previous", "largest", "value_weighting"):
-            mine, its = (getattr(each, name) for each in measures)
-            np.testing.assert_allclose(its, mine, rtol=1e-5, atol=1e-5)
-
-
-@pytest.fixture(scope="module")
-def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_tiny_model(tmp_path_factory.mktemp("llama"), "llama", **SIZES, **NO_WINDOW)
+    here, there = both(folder, remote, LONG, monkeypatch)
+    assert there.trace.is_blockwise
+    assert there.trace.names == here.trace.names
+    for layer, head in ((0, 0), (1, 5), (3, 7)):
+        for name in there.trace.names:
+            place = (layer, head)
+            assert_near(here.trace.read(name, place), there.trace.read(name, place))
+        assert_equal(here.trace.read("weights", place), there.trace.read("weights", place))
+    assert_same_reading(here, there)
+    drawn = []
+    for run in (here, there):
+        held = run.trace.cached_stage("weights")
+        held.draw_coarse_rows(4, 4, (1, 5))
+        drawn.append(held.read_pooled(4, 4, (1, 5)))
+    assert_equal(drawn[0], drawn[1])
+    measures = [run.trace.measured("weights", run.compared_texts) for run in (here, there)]
+    for name in ("entropy", "first", "own", "previous", "largest", "value_weighting"):
+        mine, its = (getattr(each, name) for each in measures)
+        np.testing.assert_allclose(its, mine, rtol=1e-5, atol=1e-5)
 
 
 def read_again_and_again(source: ModelSource) -> None:
@@ -200,27 +231,30 @@ def read_again_and_again(source: ModelSource) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("which", [0, 1])
-def test_a_killed_process_is_said_and_nothing_hangs(llama: Path, which: int) -> None:
-    with served(llama, "--tensor-parallel", "2") as server:
-        remote = connect_model("127.0.0.1", server.port, TOKEN)
-        run = read_text(remote.source, TEXT, Device.CPU)
-        pids = sorted(server.rank_pids())[-2:]
-        os.kill(pids[which], signal.SIGKILL)
-        with pytest.raises(InputError, match=r"A model process exited|was lost"):
-            read_again_and_again(remote.source)
-        server.process.wait(60)
-        assert server.process.returncode == 1
-        assert server.process.stderr
-        assert "A model process exited" in server.process.stderr.read()
-        assert run.trace.read("weights").shape[-1] == 7, "what was read stays"
+@pytest.mark.parametrize(("kind", "which"), [("llama", 0), ("gemma3_text", 1)])
+def test_a_killed_process_is_said_and_nothing_hangs(
+    servers: Servers, kind: str, which: int
+) -> None:
+    server = servers.find(kind, "--tensor-parallel", "2")
+    remote = connect_model("127.0.0.1", server.port, TOKEN)
+    run = read_text(remote.source, TEXT, Device.CPU)
+    pids = sorted(server.rank_pids())[-2:]
+    os.kill(pids[which], signal.SIGKILL)
+    with pytest.raises(InputError, match=r"A model process exited|was lost"):
+        read_again_and_again(remote.source)
+    server.process.wait(60)
+    assert server.process.returncode == 1
+    assert server.process.stderr
+    assert "A model process exited" in server.process.stderr.read()
+    assert run.trace.read("weights").shape[-1] == 7, "what was read stays"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows sends no signals")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
-def test_a_signal_ends_it_while_the_model_is_opened(llama: Path, name: str) -> None:
-    command = [sys.executable, "-m", "visualizer", "serve", str(llama), "--port", "0"]
+def test_a_signal_ends_it_while_the_model_is_opened(servers: Servers, name: str) -> None:
+    folder = str(servers.folder("llama"))
+    command = [sys.executable, "-m", "visualizer", "serve", folder, "--port", "0"]
     with subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -236,28 +270,16 @@ def test_a_signal_ends_it_while_the_model_is_opened(llama: Path, name: str) -> N
     assert not any(map(psutil.pid_exists, ranks))
 
 
-@pytest.mark.slow
-def test_a_reading_that_is_not_wanted_any_more_is_not_asked_for(llama: Path) -> None:
-    with served(llama) as server:
-        remote = connect_model("127.0.0.1", server.port, TOKEN)
-        with cancel_when(lambda: True), pytest.raises(CancelledError):
-            read_text(remote.source, LONG, Device.CPU)
-        assert read_text(remote.source, TEXT, Device.CPU).trace.read("weights").shape[-1] == 7
-
-
-@pytest.mark.slow
-def test_heads_that_do_not_divide_are_refused_before_anything_is_read(
-    llama: Path,
-) -> None:
-    said = "4 key heads per layer, which cannot be divided evenly"
-    with pytest.raises(AssertionError, match=said), served(llama, "--tensor-parallel", "3"):
-        pass
-
-
 @pytest.fixture(scope="module")
-def connected(llama: Path) -> Iterator[RemoteModel]:
-    with served(llama) as server:
-        yield connect_model("127.0.0.1", server.port, TOKEN)
+def connected(servers: Servers) -> RemoteModel:
+    return connect_model("127.0.0.1", servers.find("llama").port, TOKEN)
+
+
+@pytest.mark.slow
+def test_a_reading_that_is_not_wanted_any_more_is_not_asked_for(connected: RemoteModel) -> None:
+    with cancel_when(lambda: True), pytest.raises(CancelledError):
+        read_text(connected.source, LONG, Device.CPU)
+    assert read_text(connected.source, TEXT, Device.CPU).trace.read("weights").shape[-1] == 7
 
 
 @pytest.mark.slow
