@@ -61,6 +61,9 @@ SIGNALS = ("SIGTERM", "SIGHUP")
 AWAY = QPoint(-100, -100)
 """Where no window is."""
 
+THIS_PROCESS = psutil.Process()
+"""Made once, as it looks up when the process began."""
+
 QT_KEEPS = {"QTipLabel"}
 """Windows that Qt itself keeps for a while after their last use."""
 
@@ -200,7 +203,7 @@ def nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
         return
     request.getfixturevalue("qapp")
-    old_widgets = set(_top_level_widgets())
+    old_widgets = set(map(_address, QApplication.topLevelWidgets()))
     old_threads = set(threading.enumerate())
     old_system_threads = _system_threads()
     yield
@@ -222,13 +225,19 @@ def hand_away(request: pytest.FixtureRequest) -> None:
         QCursor.setPos(AWAY)
 
 
-def _top_level_widgets() -> dict[int, str]:
-    """Address and description of each widget without a parent."""
-    return {
-        Shiboken.getCppPointer(widget)[0]: f"{widget!r} titled {widget.windowTitle()!r}"
+def _address(thing: QObject) -> int:
+    return Shiboken.getCppPointer(thing)[0]
+
+
+def _new_widgets(old: set[int]) -> list[QWidget]:
+    """Top-level widgets that are not at one of the old addresses."""
+    return [
+        widget
         for widget in QApplication.topLevelWidgets()
-        if widget.metaObject().className() not in QT_KEEPS and not _is_shared(widget)
-    }
+        if _address(widget) not in old
+        and widget.metaObject().className() not in QT_KEEPS
+        and not _is_shared(widget)
+    ]
 
 
 def _is_shared(thing: QObject) -> bool:
@@ -241,13 +250,9 @@ def _is_shared(thing: QObject) -> bool:
 
 def _left_widgets(old: set[int]) -> list[str]:
     QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
-    if set(_top_level_widgets()) - old:
+    if _new_widgets(old):
         gc.collect()  # a widget in a dead reference cycle is Python's delay, not a leak
-    return [
-        f"widget {description}"
-        for address, description in _top_level_widgets().items()
-        if address not in old
-    ]
+    return [f"widget {widget!r} titled {widget.windowTitle()!r}" for widget in _new_widgets(old)]
 
 
 def _left_threads(old: set[threading.Thread]) -> list[str]:
@@ -271,7 +276,7 @@ def _new_threads(old: set[threading.Thread]) -> list[threading.Thread]:
 
 
 def _system_threads() -> set[int]:
-    return {thread.id for thread in psutil.Process().threads()}
+    return {thread.id for thread in THIS_PROCESS.threads()}
 
 
 def _left_qt_threads(old: set[int]) -> list[str]:

@@ -328,7 +328,7 @@ def only_attention_asks_whether_a_run_is_captured(project: Project) -> Iterator[
     for module in project.program:
         if module.path.startswith("visualizer/attention/"):
             continue
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, ast.Attribute) and node.attr == "captured":
                 holder = name_of(node.value)
                 if holder == "run" or holder.endswith("_run") or holder == "kept":

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
-from PySide6.QtCore import QCoreApplication, QEvent
 from PySide6.QtWidgets import QApplication
 
-from tests.support.lab_input import FAKE, Student
+from tests.support.lab_input import FAKE, PATIENCE_MS, Student
+from tests.support.waiting import wait_until
 from visualizer.lab.runs.store import list_runs
 from visualizer.lab.training.detached_controller import is_training, request_stop
 from visualizer.lab.training.process_controller import TrainingProcess
@@ -16,6 +17,7 @@ from visualizer.lab.window import LabWindow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from pytestqt.qtbot import QtBot
 
@@ -28,13 +30,16 @@ def _let_go(window: LabWindow) -> None:
     window.lab.close_run()
     app = QApplication.instance()
     assert app
-    while app.findChildren(TrainingProcess):
-        QApplication.processEvents()
-        QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    wait_until(lambda: not app.findChildren(TrainingProcess), PATIENCE_MS)
     for run in list_runs(window.lab.home):
-        while is_training(run.folder):
-            request_stop(run.folder)  # again: a process may just have locked the run
-            QApplication.processEvents()
+        wait_until(partial(_has_stopped, run.folder), PATIENCE_MS)
+
+
+def _has_stopped(folder: Path) -> bool:
+    if not is_training(folder):
+        return True
+    request_stop(folder)  # at each look: a process may just have locked the run
+    return False
 
 
 @pytest.fixture

@@ -169,8 +169,9 @@ class Watch:
             How many are open; there must not be more of them in memory.
         """
         gc.collect()
-        # One that is emptied holds nothing, whoever still refers to it.
-        alive = [each for each in gc.get_objects() if isinstance(each, MainWindow) and vars(each)]
+        # One that is emptied holds nothing, whoever still refers to it. Types are asked, as some
+        # deprecated objects of torch warn when they are asked for their class.
+        alive = [each for each in gc.get_objects() if _is_main_window(each) and vars(each)]
         if len(alive) > windows:
             gone = next((each for each in alive if not isValid(each)), alive[0])
             said = f"{'deleted' if not isValid(gone) else gone.isVisible()}"
@@ -237,6 +238,10 @@ def _at_work(frames: dict[int, FrameType]) -> list[str]:
         for each in frames.values()
         if each.f_code.co_name not in ("wait", "_wait_for_tstate_lock", "select")
     ]
+
+
+def _is_main_window(thing: object) -> bool:
+    return issubclass(type(thing), MainWindow)
 
 
 def _large_tensors() -> Iterator[str]:

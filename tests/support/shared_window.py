@@ -252,7 +252,18 @@ def let_go(window: MainWindow) -> None:
 
 
 def come_to_rest(window: MainWindow) -> None:
-    """Wait until the numbers are computed and shown."""
+    """Wait until the numbers are computed and shown, and a long text's pictures are exact."""
+    requests = window.workspace.requests
+    _wait_for_numbers(window)
+    if requests.is_resting:  # after a user action; hundreds of windows would wait
+        requests.rest_timer.stop()
+        requests.end_rest()
+        _wait_for_numbers(window)
+    for _ in range(3):
+        QApplication.processEvents()
+
+
+def _wait_for_numbers(window: MainWindow) -> None:
     workspace = window.workspace
     workers = window.findChildren(NewestRequestWorker)
     wait_until(
@@ -264,8 +275,6 @@ def come_to_rest(window: MainWindow) -> None:
         ),
         PATIENCE_MS,
     )
-    for _ in range(3):
-        QApplication.processEvents()
 
 
 def set_back(window: MainWindow, start: Start) -> bool:

@@ -70,6 +70,7 @@ def test_what_is_seen_follows_the_steps(viewer: Viewer, grain: StepSize) -> None
     viewer.key(Qt.Key.Key_Home)
     assert viewer.place == PlaybackPosition("input")
     assert viewer.displayed_stage == (range(2), range(4, 6))  # columns of the input are no tokens
+    viewer.window.controllers.playback_controller.seek_stage("weights")
     while viewer.place != PlaybackPosition("weights", 4, 0 if grain is StepSize.ROW else 3):
         viewer.key(Qt.Key.Key_PageDown)
     assert viewer.displayed_stage == (
