@@ -71,7 +71,6 @@ QT_KEEPS = {"QTipLabel"}
 # How thorough every property is, is said here alone; tests.support.examples scales it.
 IS_CI = bool(os.environ.get("CI"))
 settings.register_profile("quick", deadline=None, derandomize=IS_CI, max_examples=10)
-settings.register_profile("thorough", deadline=None, derandomize=IS_CI, max_examples=40)
 settings.register_profile("release", deadline=None, derandomize=IS_CI, max_examples=200)
 settings.load_profile("quick")
 

@@ -306,7 +306,7 @@ def test_in_any_window_no_text_is_cut_and_none_over_another(
 
 
 @pytest.mark.slow
-@examples(20)  # 800 in the thorough profile, 4,000 before a release
+@examples(20)  # 4,000 before a release
 @ANY_WINDOW
 def test_in_no_window_of_thousands_a_text_is_cut(
     sketch: Sketch, window: tuple[int, int], ratio: float
