@@ -1,4 +1,4 @@
-"""In playback, what a step reads moves to where it is used, over numbers that are there at once."""
+"""In playback, what a step reads moves to where it is used, and only then is the result shown."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QColor
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from tests.support.image_pixels import rgb_of
 from tests.support.window_input import PATIENCE_MS
-from visualizer.heatmap.step_motion_paths import MOTION_MS
+from visualizer.heatmap.step_motion_paint import target_areas
+from visualizer.heatmap.step_motion_paths import LONG_MOTION_MS, MOTION_MS
 from visualizer.widgets.app_settings import set_motion_reduced
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     import numpy as np
-    from PySide6.QtCore import QRect
+    from PySide6.QtCore import QRect, QRectF
     from PySide6.QtGui import QRegion
     from pytestqt.qtbot import QtBot
 
@@ -60,6 +62,15 @@ class MotionViewer:
     def image(self) -> np.ndarray:
         return rgb_of(self.board.viewport().grab().toImage())
 
+    def is_empty(self, area: QRectF) -> bool:
+        """Whether an area of the board has the colour of the paper alone, but for its outline."""
+        offset = self.board.scroll_offset()
+        inside = area.translated(-offset).adjusted(3, 3, -3, -3).toAlignedRect()
+        seen = self.image()[inside.top() : inside.bottom(), inside.left() : inside.right()]
+        assert seen.size
+        paper = QColor(self.viewer.window.theme.paper).rgb() & 0xFFFFFF
+        return bool((seen == paper).all())
+
     def painted(self) -> None:
         """Wait for a frame, and until all that follows from it is done."""
         with self.qtbot.waitSignal(self.board.painted, timeout=PATIENCE_MS):
@@ -75,12 +86,12 @@ def moves(viewer: Viewer, qtbot: QtBot) -> MotionViewer:
 def test_a_step_moves_what_it_reads_until_it_arrives(moves: MotionViewer) -> None:
     moves.step()
     pictures = []
-    for ms in (20, 70, 120, 170):
+    for ms in (60, 210, 360, 510):
         moves.advance(ms)
         pictures.append(moves.image())
     assert all((one != other).any() for one, other in itertools.pairwise(pictures))
     with moves.qtbot.waitSignal(moves.motion.ended, timeout=PATIENCE_MS):
-        moves.advance(MOTION_MS)
+        moves.advance(LONG_MOTION_MS)
     assert not moves.motion.is_moving
     still = moves.image()
     assert all((still != picture).any() for picture in pictures)
@@ -95,22 +106,33 @@ def test_a_step_moves_what_it_reads_until_it_arrives(moves: MotionViewer) -> Non
 
 def test_a_motion_takes_a_moment() -> None:
     assert 150 <= MOTION_MS <= 250
+    assert 500 <= LONG_MOTION_MS <= 700
 
 
-def test_the_numbers_are_there_before_anything_moves(moves: MotionViewer) -> None:
-    seen = []
-    after = moves.viewer.shown.position + 1
-
-    def look() -> None:
-        step = moves.board.highlights.step
-        assert step
-        seen.append((step.position, moves.motion.is_moving))
-
-    moves.board.painted.connect(look)
+@pytest.mark.parametrize("is_flow", [False, True], ids=["grid", "flow"])
+@pytest.mark.parametrize(
+    "stage", ["queries", "keys", "values", "scores", "weights", "context", "concat", "output"]
+)
+def test_no_target_is_painted_before_its_operands_have_arrived(
+    moves: MotionViewer, stage: str, is_flow: bool
+) -> None:
+    controllers = moves.viewer.window.controllers
+    if is_flow:
+        controllers.view_controller.show_flow()
+    controllers.playback_controller.seek_stage(stage)
+    controllers.playback_controller.step(-1)
+    moves.viewer.hand.settle()
+    moves.viewer.picture()
     moves.step()
-    moves.board.painted.disconnect(look)
-    assert seen.index((after, False)) < len(seen)
-    assert (after, True) not in seen[: seen.index((after, False))]
+    assert moves.board.highlights.step
+    targets = target_areas(moves.board.board_layout.slots, moves.board.highlights.step)
+    assert targets
+    assert {stage} == {one.result.stage for one in moves.board.highlights.step.computations}
+    moves.advance(1)
+    assert all(moves.is_empty(target) for target in targets)
+    with moves.qtbot.waitSignal(moves.motion.ended, timeout=PATIENCE_MS):
+        moves.advance(LONG_MOTION_MS)
+    assert not any(moves.is_empty(target) for target in targets)
 
 
 def test_each_frame_paints_no_more_than_what_moves(moves: MotionViewer) -> None:
@@ -118,7 +140,7 @@ def test_each_frame_paints_no_more_than_what_moves(moves: MotionViewer) -> None:
     areas: list[QRegion] = []
     moves.motion.repaintRequested.connect(areas.append)
     pictures = []
-    for ms in (60, 120):
+    for ms in (180, 360):
         moves.advance(ms)
         pictures.append(moves.image())
     changed = list(zip(*(pictures[0] != pictures[1]).nonzero(), strict=True))

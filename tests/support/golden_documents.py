@@ -30,6 +30,7 @@ from visualizer.session.document import Document, LineSplit
 from visualizer.session.head_order import HeadOrder
 from visualizer.session.timeline import PlaybackPosition, Playhead, StepSize
 from visualizer.session.view import View
+from visualizer.session.view_options import ColourOptions
 from visualizer.session.zoom_ranges import ZoomRange
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "documents"
@@ -168,6 +169,15 @@ def run_of(document: Document) -> Run:
 
 def golden() -> dict[str, tuple[Document, View, Run | None]]:
     """Return what the files of every schema hold, by the start of their names."""
+    # The default of the schemas up to 9, which files name.
+    colouring = ColourOptions(sequential="viridis")
+    return {
+        name: (document, replace(view, colouring=colouring), saved_run)
+        for name, (document, view, saved_run) in _saved().items()
+    }
+
+
+def _saved() -> dict[str, tuple[Document, View, Run | None]]:
     return {
         "plain": (PLAIN, View(), None),
         "own": (OWN, OWN_VIEW, None),

@@ -1,4 +1,7 @@
-"""Animates the inputs of a playback step, which move to the cells computed from them."""
+"""Animates the inputs of a playback step, which move to the cells computed from them.
+
+Cause comes before effect: the cells that are computed stay empty until their inputs have arrived.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,16 @@ from PySide6.QtGui import QRegion
 from visualizer.heatmap.step_motion_paint import (
     ease,
     moving_cells,
+    paint_empty_targets,
     paint_moving_cells,
     painted_area,
+    target_areas,
 )
-from visualizer.heatmap.step_motion_paths import MOTION_MS, ends_motion, starts_motion
+from visualizer.heatmap.step_motion_paths import (
+    ends_motion,
+    motion_duration_ms,
+    starts_motion,
+)
 from visualizer.widgets.app_settings import is_motion_reduced
 
 if TYPE_CHECKING:
@@ -35,7 +44,7 @@ MAX_REPAINTED_AREAS = 40
 
 
 class StepMotionController(QObject):
-    """Starts an animation when the values of its step are painted; other changes end it."""
+    """Starts an animation when a frame of its step is painted; other changes end it."""
 
     began = Signal()
     ended = Signal()
@@ -49,9 +58,10 @@ class StepMotionController(QObject):
         self._is_due = False
         self._theme: Theme | None = None
         self._cells: tuple[MovingCells, ...] = ()
+        self._targets: tuple[QRectF, ...] = ()
+        """Areas of the cells that were painted as empty."""
         self._painted = QRegion()
         self.animation = QVariantAnimation(self)
-        self.animation.setDuration(MOTION_MS)
         self.animation.setStartValue(0.0)
         self.animation.setEndValue(1.0)
         self.animation.valueChanged.connect(self._request_paint)
@@ -78,12 +88,17 @@ class StepMotionController(QObject):
         slots, seen, self._theme = self._scene()
         self._cells = moving_cells(slots, self._step, self._theme, seen)
         if self._cells:
+            self.animation.setDuration(motion_duration_ms(self._step))
             self.animation.start()
             self.began.emit()
+        else:
+            self._show_targets()
 
     def skip_step(self) -> None:
         """End the animation, and start none for the current step."""
-        self._is_due = False
+        was_due, self._is_due = self._is_due, False
+        if was_due:
+            self._show_targets()
         self.end()
 
     def end(self) -> None:
@@ -92,16 +107,29 @@ class StepMotionController(QObject):
             self._cells = ()
             self.animation.stop()
             self._request_paint()
+            self._show_targets()
             self.ended.emit()
 
+    def _show_targets(self) -> None:
+        """Request a repaint of the cells that were empty."""
+        area = QRegion()
+        for target in self._targets:
+            area += painted_area(target)
+        self._targets = ()
+        self.repaintRequested.emit(area)
+
     def paint(self, painter: QPainter) -> None:
-        """Paint the moving cells."""
+        """Paint the cells that are not computed yet as empty, and the moving cells over them."""
+        if self._step and (self._is_due or self._cells):
+            slots, seen, theme = self._scene()
+            self._targets = target_areas(slots, self._step, seen)
+            paint_empty_targets(painter, self._targets, theme)
         if self._cells and self._theme:
             paint_moving_cells(painter, self._cells, self._eased_progress, self._theme)
 
     @property
     def _eased_progress(self) -> float:
-        return ease(self.animation.currentTime() / MOTION_MS)
+        return ease(self.animation.currentTime() / max(1, self.animation.duration()))
 
     def _request_paint(self) -> None:
         """Request a repaint of the areas covered before and now."""

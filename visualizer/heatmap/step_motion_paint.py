@@ -106,6 +106,37 @@ def moving_cells(
     return tuple(found)
 
 
+def target_areas(
+    slots: Iterable[PanelSlot], step: HighlightedStep, seen: QRectF | None = None
+) -> tuple[QRectF, ...]:
+    """Return the areas of the cells that a step computes, in the panels that show them.
+
+    Parameters
+    ----------
+    seen : QRectF or None
+        The visible part of the board; None for the whole board.
+    """
+    found = (
+        visible_cells(slot, each.result)
+        for slot in slots
+        for each in step.computations
+        if is_block_shown(slot, each.result)
+    )
+    return tuple(
+        area for area in found if area is not None and (seen is None or seen.intersects(area))
+    )
+
+
+def paint_empty_targets(painter: QPainter, areas: Iterable[QRectF], theme: Theme) -> None:
+    """Paint cells that are not computed yet: empty, with a dashed outline."""
+    painter.save()
+    painter.setBrush(QColor(theme.paper))
+    painter.setPen(QPen(QColor(theme.accent), 1.5, Qt.PenStyle.DashLine))
+    for area in areas:
+        painter.drawRect(area.adjusted(0.5, 0.5, -0.5, -0.5))
+    painter.restore()
+
+
 def _path_slots(
     slots: tuple[PanelSlot, ...], path: MotionPath
 ) -> list[tuple[PanelSlot, PanelSlot]]:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
         HighlightedStep,
     )
 
-MOTION_MS = 200
-"""Duration of a motion in milliseconds, independent of the playback speed."""
+MOTION_MS, LONG_MOTION_MS = 200, 600
+"""Durations of a motion in milliseconds: of quick steps, and of steps that leave time to follow."""
 
 MAX_BLOCK_PARTS = 16
 """Maximum number of parts of a block that move separately; more are grouped."""
@@ -39,6 +39,11 @@ class MotionPath(Struct, frozen=True):
 
     source: HighlightBlock
     target: HighlightBlock
+
+
+def motion_duration_ms(step: HighlightedStep) -> int:
+    """Return how long the inputs of a step move: longer unless steps follow quickly."""
+    return LONG_MOTION_MS if step.ms is None or step.ms >= 2 * LONG_MOTION_MS else MOTION_MS
 
 
 def starts_motion(before: HighlightedStep | None, after: HighlightedStep | None) -> bool:

@@ -46,7 +46,13 @@ from visualizer.heatmap.board_presenter import (
 )
 from visualizer.heatmap.cell_cursor_paint import paint_cursor
 from visualizer.heatmap.highlight_paint import paint_highlights
-from visualizer.heatmap.step_motion_paint import ease, moving_cells, paint_moving_cells
+from visualizer.heatmap.step_motion_paint import (
+    ease,
+    moving_cells,
+    paint_empty_targets,
+    paint_moving_cells,
+    target_areas,
+)
 from visualizer.progress import Progress, no_progress
 from visualizer.session.computation_caption import describe_number_origin
 from visualizer.session.resolved_view import ResolvedView, resolve_view
@@ -57,7 +63,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from visualizer.heatmap.board import Board
-    from visualizer.heatmap.board_layout import BoardLayout
+    from visualizer.heatmap.board_layout import BoardLayout, PanelSlot
     from visualizer.heatmap.cell_cursor import CellCursor
     from visualizer.heatmap.highlights import Highlights
     from visualizer.heatmap.step_motion_paint import MovingCells
@@ -385,19 +391,27 @@ def paint_page(painter: QPainter, page: FigurePage, progress: Progress = no_prog
 
 def find_moving_cells(page: FigurePage) -> tuple[MovingCells, ...]:
     """Return the cells that move between the panels of a page in its playback step."""
-    figure = page.figure
-    slots = [slot for slot in page.layout.slots if figure.board.is_current(slot.heatmap)]
-    step = figure.highlights.step
-    return moving_cells(slots, step, page.theme) if step else ()
+    step = page.figure.highlights.step
+    return moving_cells(_current_slots(page), step, page.theme) if step else ()
+
+
+def _current_slots(page: FigurePage) -> list[PanelSlot]:
+    return [slot for slot in page.layout.slots if page.figure.board.is_current(slot.heatmap)]
 
 
 def paint_motion(
     painter: QPainter, page: FigurePage, cells: tuple[MovingCells, ...], share: float
 ) -> None:
-    """Paint the moving cells of a page after a fraction (0 to 1) of their motion."""
+    """Paint the moving cells of a page after a fraction (0 to 1) of their motion.
+
+    The cells that they move to are empty meanwhile.
+    """
     painter.save()
     painter.scale(page.scale, page.scale)
     painter.translate(page.at + page.panels.topLeft())
+    step = page.figure.highlights.step
+    if cells and step:
+        paint_empty_targets(painter, target_areas(_current_slots(page), step), page.theme)
     paint_moving_cells(painter, cells, ease(share), page.theme)
     painter.restore()
 

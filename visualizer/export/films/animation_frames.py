@@ -75,9 +75,10 @@ class FrameMargins(Struct, frozen=True, eq=False):
 
 
 class PaintedStep(Struct, frozen=True, eq=False):
-    """A painted step without its moving cells, and the cells that move over it."""
+    """A painted step without its moving cells, its page, and the cells that move over it."""
 
     still: QImage
+    page: FigurePage
     cells: tuple[MovingCells, ...]
 
 
@@ -144,7 +145,7 @@ class AnimationFrames(Struct, frozen=True, eq=False):
         if motion_progress is not None:
             painter = QPainter(image)
             painter.scale(self.ratio, self.ratio)
-            paint_motion(painter, self.pages[place.stage], step.cells, motion_progress)
+            paint_motion(painter, step.page, step.cells, motion_progress)
             painter.end()
         return image
 
@@ -157,7 +158,8 @@ class AnimationFrames(Struct, frozen=True, eq=False):
         paint_page(painter, page)
         self.margins.paint(painter, bar, page.theme)
         painter.end()
-        return PaintedStep(image, find_moving_cells(page) if self.film.has_motion else ())
+        cells = find_moving_cells(page) if self.film.has_motion else ()
+        return PaintedStep(image, page, cells)
 
     def pixels(self, frame: int) -> np.ndarray:
         """Paint a frame as 0xrrggbb, uint32 [row, column]."""
