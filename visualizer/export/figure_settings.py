@@ -193,13 +193,15 @@ def _resolve_view(snapshot: Snapshot, view: View) -> ResolvedView:
 def _view_without_marks(resolved: ResolvedView) -> View:
     """Remove the pin and the selection; the panel shown for the pin stays."""
     view = resolved.view
-    heads = None if view.heads is None else frozenset(resolved.heads)
+    is_all = view.heads is None and resolved.flow is None
+    heads = None if is_all else frozenset(resolved.heads)
     tokens = TokenSelection(role=view.tokens.role)
     return replace(view, stages=resolved.stages, heads=heads, pinned=None, tokens=tokens)
 
 
 def _view_of_extent(resolved: ResolvedView, extent: FigureExtent) -> View:
     view, pinned, names = resolved.view, resolved.pinned, frozenset(resolved.run.trace.names)
+    view = replace(view, flow=False)
     if extent in {FigureExtent.PANEL, FigureExtent.HEAD}:
         head = pinned.head if pinned and pinned.head is not None else resolved.drawn_heads[0]
         is_fold = extent is FigureExtent.PANEL and pinned is not None and pinned.fold is not None

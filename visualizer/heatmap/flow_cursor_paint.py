@@ -10,9 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec.structs import replace
 from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QColor, QFont, QPainter, QPainterPath
 
+from visualizer.heatmap.cell_cursor import CellCursor
 from visualizer.heatmap.cell_cursor_paint import paint_frame
 from visualizer.heatmap.flow_labels_paint import (
     TokenLabel,
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from visualizer.heatmap.board_layout import FlowPlacement, PanelSlot
+    from visualizer.heatmap.highlights import Highlights
     from visualizer.session.cell_address import Cell
     from visualizer.widgets.theme import Theme
 
@@ -350,3 +353,16 @@ def paint_flow_cursor(
     """Paint the chain of the hovered or pinned cell."""
     if cell is not None and not cell.fold:
         FlowCursor(placement, cell).paint(painter, theme)
+
+
+def panel_highlights(placement: FlowPlacement | None, highlights: Highlights) -> Highlights:
+    """Return the highlights in the panels; on the flow board, ribbons show a cell's operands."""
+    is_joined = placement is not None and not highlights.step
+    return replace(highlights, blocks=()) if is_joined else highlights
+
+
+def panel_cursor(placement: FlowPlacement | None, cursor: CellCursor) -> CellCursor:
+    """Return the cursor in the panels; on the flow board, only the tokens selected together."""
+    if placement is None:
+        return cursor
+    return CellCursor(queries=cursor.queries, keys=cursor.keys)

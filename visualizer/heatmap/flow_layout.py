@@ -34,8 +34,11 @@ OPERAND_TITLE_PX = 18
 OPERAND_GAP_PX = 8
 MAX_ROW_PX, MAX_BLOCK_ROW_PX = 84, 70
 MIN_WHOLE_ROW_PX = 8
+PAGE_ROW_PX = 24
 TAB_SHARE = 0.14
 MIN_TAB_PX, MAX_TAB_PX, LOW_TAB_PX = 98, 142, 72
+MIN_TAB_WIDTH_PX = 68
+"""Room for the name of a head, if there are few."""
 LOW_WINDOW_PX = 560
 LEGEND_PX = 44
 """Height below a single head, which has no tabs."""
@@ -111,6 +114,8 @@ class FlowSize(Struct, frozen=True):
         Height of the labels above the matrix in focus.
     has_residual : bool
         Whether a line of the residual stream is below the columns.
+    is_page : bool
+        Whether nothing can be clicked, so that there is no tab of all heads.
     scale : float
         Size of the text relative to the normal one.
     """
@@ -122,6 +127,7 @@ class FlowSize(Struct, frozen=True):
     row_label_width: float
     key_label_height: float = 20.0
     has_residual: bool = False
+    is_page: bool = False
     scale: float = 1.0
 
 
@@ -210,6 +216,14 @@ class FlowLayout(Struct, frozen=True):
         """Top of the first row."""
         return self.row_labels.top
 
+    @property
+    def bottom(self) -> float:
+        """Lower edge of everything."""
+        line = 0.0 if self.residual_line is None else self.residual_line
+        legend = self.legend.bottom if self.legend.width else 0.0
+        edges = (self.row_labels.bottom, legend, line, *(tab.bottom for tab in self.tabs))
+        return max(edges) + EDGE_PX * self.size.scale
+
 
 class _Widths(Struct, frozen=True):
     """Widths of cells and gaps, with the level of sacrifice."""
@@ -255,14 +269,19 @@ class FlowArranger:
         """Whether there are several heads to choose from."""
         return self._size.heads > 1 and self._has_card
 
+    @property
+    def below_rows(self) -> float:
+        """Height below the rows."""
+        scale = self._scale
+        below = CARD_PADDING_PX * scale + self.tab_height + EDGE_PX * scale / 2
+        return below + (RAIL_PX * scale if self._size.has_residual else 0)
+
     def _rows(self) -> tuple[float, float]:
         """Return the height of a row and the top of the first."""
         scale, size = self._scale, self._size
         above = (HEADING_PX + CARD_TOP_PX + CARD_PADDING_PX + OPERAND_TITLE_PX) * scale
         top = above + self.operand_height + OPERAND_GAP_PX * scale
-        below = CARD_PADDING_PX * scale + self.tab_height + EDGE_PX * scale / 2
-        below += RAIL_PX * scale if size.has_residual else 0
-        free = max(1.0, size.height - top - below)
+        free = max(1.0, size.height - top - self.below_rows)
         largest = (MAX_BLOCK_ROW_PX if size.has_residual else MAX_ROW_PX) * scale
         height = min(largest, free / size.rows)
         return float(int(height)) if height >= MIN_WHOLE_ROW_PX else height, top
@@ -516,10 +535,10 @@ class FlowArranger:
         """Return equal tabs below the card, as wide as they are high or narrower."""
         if card is None or not self.has_tabs:
             return ()
-        scale, count = self._scale, self._size.heads + 1
+        scale, count = self._scale, self._size.heads + (not self._size.is_page)
         height, gap = self.tab_height, 6 * scale
         room = self._size.width - EDGE_PX * scale - card.left
-        pitch = min(height - 16 * scale + gap, room / count)
+        pitch = min(max(height - 16 * scale, MIN_TAB_WIDTH_PX * scale) + gap, room / count)
         return tuple(
             Box(card.left + at * pitch, card.bottom, max(1.0, pitch - min(gap, pitch / 4)), height)
             for at in range(count)
@@ -551,3 +570,10 @@ class FlowArranger:
 def lay_out_flow(columns: tuple[ColumnSize, ...], size: FlowSize) -> FlowLayout:
     """Place the columns of the flow on a canvas; cached, since most changes move nothing."""
     return FlowArranger(columns, size).layout()
+
+
+def page_height(columns: Sequence[ColumnSize], size: FlowSize) -> float:
+    """Return the height of a page on which rows of text can be read."""
+    arranger = FlowArranger(columns, size)
+    rows = size.rows * PAGE_ROW_PX * size.scale
+    return arranger.rows_top + rows + arranger.below_rows

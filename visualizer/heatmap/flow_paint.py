@@ -165,7 +165,9 @@ def _paint_states(
     title = QFontMetricsF(strong).elidedText(
         titles[shown], Qt.TextElideMode.ElideRight, area.width()
     )
-    x = _draw_text(painter, x, area, title, strong, theme.ink) if len(title) > 1 else x
+    if len(title) <= 1:
+        return
+    x = _draw_text(painter, x, area, title, strong, theme.ink)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
     painter.setPen(Qt.PenStyle.NoPen)
     radius = 2 * text_scale()
@@ -297,7 +299,7 @@ def _paint_tabs(painter: QPainter, placement: FlowPlacement, theme: Theme) -> No
         if QFontMetricsF(font).horizontalAdvance(name) <= room + 2:
             _draw_text(painter, line.left(), line, name, font,
                        theme.ink if head == front else theme.quiet)  # fmt: skip
-    if placement.layout.tabs:
+    if len(placement.layout.tabs) > len(placement.thumbnails):
         _paint_all_heads_tab(painter, _rect(placement.layout.tabs[-1]), theme)
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
 from PySide6.QtCore import QRectF
 from PySide6.QtGui import QFont, QFontMetricsF
 
 from visualizer.attention.flow_columns import FlowPart
 from visualizer.attention.roles import Role
+from visualizer.heatmap.board import FlowPanels
 from visualizer.heatmap.board_layout import (
     BoardLayout,
     FlowPlacement,
@@ -21,13 +23,14 @@ from visualizer.heatmap.flow_layout import (
     ColumnSize,
     FlowSize,
     lay_out_flow,
+    page_height,
 )
 from visualizer.heatmap.panel_margins import row_sums_width
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 
 if TYPE_CHECKING:
     from visualizer.attention.flow_columns import FlowColumn
-    from visualizer.heatmap.board import Board, FlowPanels, Heatmap
+    from visualizer.heatmap.board import Board, Heatmap
 
 TITLE_PX, OPERATION_PX, LABEL_PX, SMALL_LABEL_PX = 14, 11, 13, 11
 MAX_ROW_LABEL_PX, MAX_KEY_LABEL_PX = 120, 72
@@ -37,6 +40,10 @@ MAX_LABEL_SHARE = 0.2
 MIN_LABELLED_CELL_PX = 11
 """Minimum size of cells labelled with words."""
 MIN_ROOM_CELLS = 16
+PAGE_ASPECT_RATIO = 0.62
+"""Height of a board on a page relative to its width, unless it needs less or more."""
+MIN_WHOLE_PAGE_PX = 480
+"""Width of a page from which it shows all columns."""
 KEY_LABEL_MARGIN_PX = 4
 
 
@@ -49,25 +56,34 @@ class FlowSlot(PanelSlot, frozen=True, dict=True):
         return self.cells.adjusted(-1, -1, 1 + row_sums_width(self.heatmap), 1)
 
 
-def place_flow(board: Board, width: float, height: float, ratio: float) -> BoardLayout:
+def place_flow(
+    board: Board, width: float, height: float, ratio: float, *, is_height_free: bool = False
+) -> BoardLayout:
     """Place the panels of the flow board.
 
     Parameters
     ----------
     ratio : float
         Device pixels per logical pixel.
+    is_height_free : bool
+        Whether the board may be lower than the height, as on a page that is as high as its figure.
     """
     flow = board.flow
     assert flow is not None
     scale = text_scale()
+    if is_height_free and width < MIN_WHOLE_PAGE_PX * scale:
+        flow = _essential_columns(flow)
     sizes = tuple(_column_size(flow, at) for at in range(len(flow.columns)))
     rows = max((panel.values.shape[0] for panel in flow.panels), default=1)
     labels = _row_labels(flow)
     size = FlowSize(
         width, height, rows, max(1, len(flow.thumbnails)),
         min(_row_label_width(labels), MAX_LABEL_SHARE * width),
-        _key_label_height(flow), _has_residual(flow), scale,
+        _key_label_height(flow), _has_residual(flow), is_height_free, scale,
     )  # fmt: skip
+    if is_height_free:
+        size = replace(size, height=PAGE_ASPECT_RATIO * width)
+        size = replace(size, height=min(height, max(size.height, page_height(sizes, size))))
     layout = lay_out_flow(sizes, size)
     slots = [
         None if placed.is_hidden else _slot(panel, placed.cells, panel.values.shape[0], rows)
@@ -92,7 +108,25 @@ def place_flow(board: Board, width: float, height: float, ratio: float) -> Board
     )
     room = max(MIN_ROOM_CELLS, int(min(height - layout.rows_top - 80 * scale, width / 2) * ratio))
     shown = tuple(slot for slot in numbered if slot)
-    return BoardLayout(shown, width, height, 0, room, flow=placement)
+    bottom = layout.bottom if is_height_free else height
+    return BoardLayout(shown, width, bottom, 0, room, flow=placement)
+
+
+def _essential_columns(flow: FlowPanels) -> FlowPanels:
+    """Return the columns that are never given up: those of the head with their operands."""
+    kept = [
+        at for at, one in enumerate(flow.columns) if at == flow.focus or not fold_level(flow, one)
+    ]
+    return FlowPanels(
+        tuple(flow.columns[at] for at in kept),
+        tuple(flow.panels[at] for at in kept),
+        tuple(flow.operands[at] for at in kept),
+        flow.thumbnails,
+        kept.index(flow.focus),
+        flow.front,
+        tuple(flow.titles[at] for at in kept),
+        tuple(flow.operations[at] for at in kept),
+    )
 
 
 def thumbnail_area(tab: Box, panel: Heatmap, scale: float) -> Box:
@@ -133,20 +167,24 @@ def _column_size(flow: FlowPanels, at: int) -> ColumnSize:
         column.is_query_key,
         at == flow.focus,
         bool(own),
-        fold_level(column),
+        fold_level(flow, column),
         bool(column.operand) and not column.is_query_key,
         row_sums_width(panel),
     )
 
 
-def fold_level(column: FlowColumn) -> int:
-    """Return the level of sacrifice at which a column becomes a spine; 0 for never."""
+def fold_level(flow: FlowPanels, column: FlowColumn) -> int:
+    """Return the level of sacrifice at which a column becomes a spine; 0 for never.
+
+    Keys and values can be folded because they also stand above other columns.
+    """
     if column.is_query_key:
         return 0
     if column.part is FlowPart.BEFORE_HEADS:
         return 2
     if column.part is FlowPart.HEADS:
-        return 0 if column.operand or "query" in column.dims else 5
+        operands = {one.operand for one in flow.columns}
+        return 0 if operands.isdisjoint(column.states) else 5
     if column.states[0] == Role.CONCAT:
         return 1
     return 4 if column.is_feed_forward else 3

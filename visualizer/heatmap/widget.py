@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
 from PySide6.QtCore import (
     QEvent,
     QPoint,
@@ -28,7 +27,11 @@ from visualizer.heatmap.board_placement import lay_out_board
 from visualizer.heatmap.cell_cursor import CellCursor
 from visualizer.heatmap.cell_cursor_paint import is_cell_visible, paint_cursor
 from visualizer.heatmap.cell_pointing_widget import CellScrollArea
-from visualizer.heatmap.flow_cursor_paint import paint_flow_cursor
+from visualizer.heatmap.flow_cursor_paint import (
+    paint_flow_cursor,
+    panel_cursor,
+    panel_highlights,
+)
 from visualizer.heatmap.flow_placement import place_flow
 from visualizer.heatmap.highlight_paint import paint_highlights, paint_mask_changes
 from visualizer.heatmap.highlights import Highlights
@@ -284,6 +287,8 @@ class BoardCanvas(CellScrollArea):
             for slot in slots
         ]
         flow = self.board_layout.flow
+        highlights = panel_highlights(flow, self.highlights)
+        cursor = panel_cursor(flow, self.cell_cursor)
         if flow:
             painter.drawPixmap(0, 0, self._surroundings_pixmap(flow))
         else:
@@ -300,8 +305,8 @@ class BoardCanvas(CellScrollArea):
                 if fresh:
                     paint_mask_changes(painter, slot, fresh, self._theme)
                 if self.board.is_current(slot.heatmap):
-                    paint_highlights(painter, slot, self._panel_highlights, self._theme)
-                    paint_cursor(painter, slot, self._panel_cursor, self._theme)
+                    paint_highlights(painter, slot, highlights, self._theme)
+                    paint_cursor(painter, slot, cursor, self._theme)
         if flow and not self.highlights.step:
             cell = self.cell_cursor.hovered or self.cell_cursor.pinned
             paint_flow_cursor(painter, flow, cell, self._theme)
@@ -316,19 +321,6 @@ class BoardCanvas(CellScrollArea):
         self._paint_mark(painter)
         painter.end()
         self.painted.emit()
-
-    @property
-    def _panel_highlights(self) -> Highlights:
-        """Highlights in the panels; on the flow board, ribbons show the inputs of a cell."""
-        is_joined = self.board_layout.flow and not self.highlights.step
-        return replace(self.highlights, blocks=()) if is_joined else self.highlights
-
-    @property
-    def _panel_cursor(self) -> CellCursor:
-        """The cursor in the panels; on the flow board, only the tokens selected together."""
-        if not self.board_layout.flow:
-            return self.cell_cursor
-        return CellCursor(queries=self.cell_cursor.queries, keys=self.cell_cursor.keys)
 
     def _surroundings_pixmap(self, flow: FlowPlacement) -> QPixmap:
         """Return everything of the flow board but its cells.

@@ -36,7 +36,7 @@ from visualizer.export.figure_settings import (
     resolve_figure_view,
 )
 from visualizer.features.comparison_bar.presenter import describe_comparison
-from visualizer.heatmap import panel_margins_paint, panel_paint
+from visualizer.heatmap import flow_paint, panel_margins_paint, panel_paint
 from visualizer.heatmap.board_arrangement import EDGE
 from visualizer.heatmap.board_placement import lay_out_board
 from visualizer.heatmap.board_presenter import (
@@ -45,6 +45,12 @@ from visualizer.heatmap.board_presenter import (
     present_board_contents,
 )
 from visualizer.heatmap.cell_cursor_paint import paint_cursor
+from visualizer.heatmap.flow_cursor_paint import (
+    paint_flow_cursor,
+    panel_cursor,
+    panel_highlights,
+)
+from visualizer.heatmap.flow_placement import place_flow
 from visualizer.heatmap.highlight_paint import paint_highlights
 from visualizer.heatmap.step_motion_paint import (
     ease,
@@ -338,6 +344,8 @@ def _lay_out_panels(
     Cells are whole dots of the page at the text scale.
     """
     ratio, is_free = figure_settings.pixel_ratio * size, not figure_settings.height
+    if figure.board.flow:
+        return place_flow(figure.board, width, height, ratio, is_height_free=is_free)
     return lay_out_board(figure.board, width, height, ratio, is_height_free=is_free)
 
 
@@ -378,12 +386,18 @@ def paint_page(painter: QPainter, page: FigurePage, progress: Progress = no_prog
         paint_text(painter, page.title, figure.title, 20, theme.ink)
         paint_text(painter, page.caption, figure.caption, 12, theme.quiet)
         painter.translate(page.panels.topLeft())
+        flow = page.layout.flow
+        if flow:
+            flow_paint.paint_frame(painter, flow, theme)
+            flow_paint.paint_pictures(painter, flow, theme)
         for done, slot in enumerate(page.layout.slots):
             progress(done, len(page.layout.slots))
             panel_paint.paint_slot(painter, slot, theme)
             if figure.board.is_current(slot.heatmap):
-                paint_highlights(painter, slot, figure.highlights, theme)
-                paint_cursor(painter, slot, figure.cursor, theme)
+                paint_highlights(painter, slot, panel_highlights(flow, figure.highlights), theme)
+                paint_cursor(painter, slot, panel_cursor(flow, figure.cursor), theme)
+        if flow and not figure.highlights.step:
+            paint_flow_cursor(painter, flow, figure.cursor.pinned, theme)
         panel_margins_paint.paint_column_heads(painter, page.layout.column_heads, theme)
     finally:  # also if the progress callback cancels
         painter.restore()

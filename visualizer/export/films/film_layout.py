@@ -96,7 +96,13 @@ def check_film_size(figure_settings: FigureSettings) -> None:
 def _played_view(snapshot: Snapshot, figure_settings: FigureSettings) -> View:
     """Return the view to play: the figure's heads, without comparison or large panel."""
     view = replace(
-        snapshot.view, playhead=Playhead(), guess=None, comparison=None, spread=False, large=None
+        snapshot.view,
+        playhead=Playhead(),
+        guess=None,
+        comparison=None,
+        spread=False,
+        large=None,
+        flow=False,
     )
     view = resolve_figure_view(replace(snapshot, view=view), figure_settings).view
     playhead = Playhead(grain=figure_settings.film.grain, speed=figure_settings.film.speed)
