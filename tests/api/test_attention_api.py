@@ -390,7 +390,7 @@ REFUSED: list[tuple[Any, str]] = [
         "The resolution must be at least 36 and at most 2,400 dpi.",
     ),
     (lambda: attend("a").figure(theme="blue"), "theme must be one of print, light, dark. It"),
-    (lambda: attend("a").figure(layout="wide"), "layout must be one of shown, panel"),
+    (lambda: attend("a").figure(layout="wide"), "layout must be one of shown, flow, panel"),
     (
         lambda: attend("a").figure(colour="red"),  # type: ignore[call-arg]
         "Unknown keyword argument “colour”. The arguments are layout, theme",

@@ -423,7 +423,7 @@ MISUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: attend("a").figure(layout=np.arange(3)),
-        "layout must be one of shown, panel, head, heads, stages, all, cells. "
+        "layout must be one of shown, flow, panel, head, heads, stages, all, cells. "
         "It is array([0, 1, 2]).",
     ),
     (

@@ -287,7 +287,12 @@ WRONG = [
     ("--heads-shown 3-1", "--heads-shown", "invalid value '3-1'", "such as 1,3-5, or all"),
     ("--heads-shown 1,,2", "--heads-shown", "invalid value '1,,2'", "such as 1,3-5, or all"),
     ("--heads-shown first", "--heads-shown", "invalid value 'first'", "such as 1,3-5, or all"),
-    ("--layout wide", "--layout", "invalid value 'wide'", "shown, panel, head, heads, stages, all"),
+    (
+        "--layout wide",
+        "--layout",
+        "invalid value 'wide'",
+        "shown, flow, panel, head, heads, stages, all",
+    ),
     ("--theme blue", "--theme", "invalid value 'blue'", "print, light, dark"),
     ("--size 180", "--size", "invalid value '180'", "such as 180mm, 180x120mm, 1920x1080px or 7in"),
     ("--size 180mmx7in", "--size", "invalid value '180mmx7in'", "paper-column, paper-page, slide"),

@@ -181,10 +181,11 @@ class FigureArguments(TypedDict, total=False):
     Parameters
     ----------
     layout : str
-        ``"shown"`` for exactly the given stages and heads, which is the default; ``"panel"`` for
-        one stage of one head, ``"head"`` for one head, ``"heads"`` for all heads, ``"stages"`` for
-        all stages, ``"all"`` for all stages of all heads; ``"cells"`` for one panel as a PNG with
-        one pixel per cell, at most 16,384 per side.
+        ``"shown"`` for exactly the given stages and heads, which is the default; ``"flow"`` for the
+        whole computation of one head; ``"panel"`` for one stage of one head, ``"head"`` for one
+        head, ``"heads"`` for all heads, ``"stages"`` for all stages, ``"all"`` for all stages of
+        all heads; ``"cells"`` for one panel as a PNG with one pixel per cell, at most 16,384 per
+        side.
     theme : str
         ``"print"``, ``"light"`` or ``"dark"``.
     width : str

@@ -60,7 +60,7 @@ ARGUMENT_NAMES = {
     "own_weights": "weights",
 }
 """Arguments of settings that have a different name in a spec."""
-_ONE_HEAD = (FigureExtent.PANEL, FigureExtent.CELLS, FigureExtent.HEAD)
+_ONE_HEAD = (FigureExtent.FLOW, FigureExtent.PANEL, FigureExtent.CELLS, FigureExtent.HEAD)
 _SHORT_REPR = reprlib.Repr()
 _SHORT_REPR.maxother = 60
 
@@ -375,12 +375,13 @@ def check_layout(
     InputError
         With the name of the argument and the layout.
     """
-    everything = FigureExtent.ALL
+    every_stage = {FigureExtent.STAGES, FigureExtent.FLOW, FigureExtent.ALL}
+    every_head = {FigureExtent.HEADS, FigureExtent.ALL}
     for name, given, whole, single in (
-        ("stages", stages, FigureExtent.STAGES, (FigureExtent.PANEL, FigureExtent.CELLS)),
-        ("heads", heads, FigureExtent.HEADS, _ONE_HEAD),
+        ("stages", stages, every_stage, (FigureExtent.PANEL, FigureExtent.CELLS)),
+        ("heads", heads, every_head, _ONE_HEAD),
     ):
-        if given and layout in {whole, everything}:
+        if given and layout in whole:
             sentence = (
                 f'{name} has no effect with layout="{layout}", which shows all of them. Remove it.'
             )

@@ -75,7 +75,7 @@ AFFECTED_FORMATS = {
 }
 """Formats that each option for exported files can affect."""
 _LAYOUTS_SHOWING_ALL = {
-    "stages": (FigureExtent.STAGES, FigureExtent.ALL),
+    "stages": (FigureExtent.STAGES, FigureExtent.FLOW, FigureExtent.ALL),
     "heads_shown": (FigureExtent.HEADS, FigureExtent.ALL),
 }
 """Layouts that show all stages or heads, regardless of the selection."""
@@ -245,7 +245,7 @@ def _affected_formats(name: str, options: argparse.Namespace) -> frozenset[Expor
     """Return the formats that an option affects with the values of the other options."""
     is_film_unaffected = (
         # A film shows the stages of its steps, and its resolution only converts --size to pixels.
-        (name == "layout" and options.layout == FigureExtent.STAGES)
+        (name == "layout" and options.layout in {FigureExtent.STAGES, FigureExtent.FLOW})
         or (name == "dpi" and not options.size)
     )
     return AFFECTED_FORMATS[name] - _FILMS if is_film_unaffected else AFFECTED_FORMATS[name]

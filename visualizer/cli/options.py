@@ -323,9 +323,8 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
         "--layout": option_types.listed_choice_option(
             FigureExtent,
             (
-                "content of the figure: the selected stages and "
-                "heads, one panel, one head, all heads, all "
-                "stages, everything, or one panel with one pixel "
+                "content of the figure: the selected stages and heads, the flow of one head, one "
+                "panel, one head, all heads, all stages, everything, or one panel with one pixel "
                 "per cell"
             ),
             _FIGURE.extent,

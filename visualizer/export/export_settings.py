@@ -33,6 +33,7 @@ from visualizer.storage.json_coding import JsonCoding
 
 EXTENT_LABELS = {
     FigureExtent.SHOWN: "Current view",
+    FigureExtent.FLOW: "Flow of one head",
     FigureExtent.PANEL: "One panel",
     FigureExtent.HEAD: "One head",
     FigureExtent.HEADS: "All heads",
@@ -47,6 +48,7 @@ FILM_EXTENT_LABELS = {
 }
 """Extents of a film; its steps determine the stages."""
 _HEADS_OF = {
+    FigureExtent.FLOW: FigureExtent.HEAD,
     FigureExtent.PANEL: FigureExtent.HEAD,
     FigureExtent.STAGES: FigureExtent.SHOWN,
     FigureExtent.ALL: FigureExtent.HEADS,

@@ -70,6 +70,7 @@ class FigureExtent(StrEnum):
     """The panels that a figure includes."""
 
     SHOWN = "shown"
+    FLOW = "flow"
     PANEL = "panel"
     HEAD = "head"
     HEADS = "heads"
@@ -202,11 +203,13 @@ def _view_without_marks(resolved: ResolvedView) -> View:
 def _view_of_extent(resolved: ResolvedView, extent: FigureExtent) -> View:
     view, pinned, names = resolved.view, resolved.pinned, frozenset(resolved.run.trace.names)
     view = replace(view, flow=False)
-    if extent in {FigureExtent.PANEL, FigureExtent.HEAD}:
+    if extent in {FigureExtent.FLOW, FigureExtent.PANEL, FigureExtent.HEAD}:
         head = pinned.head if pinned and pinned.head is not None else resolved.drawn_heads[0]
         is_fold = extent is FigureExtent.PANEL and pinned is not None and pinned.fold is not None
         folds = view.folds if is_fold else frozenset()
         view = replace(view, heads=frozenset() if is_fold else frozenset({head}), folds=folds)
+    if extent is FigureExtent.FLOW:
+        view = replace(view, flow=True, spread=False)
     if extent is FigureExtent.PANEL:
         view = replace(view, stages=frozenset({_choose_stage(resolved)}), spread=False)
     if extent in {FigureExtent.HEADS, FigureExtent.ALL}:

@@ -86,6 +86,13 @@ def test_the_head_in_front_stays_without_marks(snapshot: Snapshot) -> None:
     assert {slot.heatmap.head for slot in page.layout.slots} == {1, None}
 
 
+def test_the_flow_is_exported_from_any_view(snapshot: Snapshot) -> None:
+    grid = replace(snapshot, view=View(heads=frozenset({1})))
+    page = lay_out_exact_page(grid, replace(WIDE, extent=FigureExtent.FLOW))
+    assert page.layout.flow
+    assert {slot.heatmap.head for slot in page.layout.slots} == {1, None}
+
+
 def test_other_extents_arrange_panels_by_stage_and_head(snapshot: Snapshot) -> None:
     page = lay_out_exact_page(snapshot, replace(WIDE, extent=FigureExtent.HEADS))
     assert page.layout.flow is None
