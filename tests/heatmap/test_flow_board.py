@@ -139,6 +139,19 @@ def test_the_last_tab_shows_the_weights_of_all_heads(flow_hand: Hand) -> None:
     ]
 
 
+def test_digits_choose_heads(flow_hand: Hand) -> None:
+    flow_hand.board.setFocus()
+    flow_hand.key(Qt.Key.Key_2)
+    flow_hand.settle()
+    assert _panels(flow_hand).front == 1
+    flow_hand.key(Qt.Key.Key_9)  # there are two
+    flow_hand.settle()
+    assert _panels(flow_hand).front == 1
+    flow_hand.key(Qt.Key.Key_0)
+    flow_hand.settle()
+    assert flow_hand.shown.flow is None
+
+
 def test_a_heading_enlarges_its_matrix_and_then_shows_its_next_state(flow_hand: Hand) -> None:
     before = _placement(flow_hand).layout
     _click_heading(flow_hand, "masked")

@@ -427,6 +427,12 @@ def _appearance_key(slot: PanelSlot) -> tuple[object, ...]:
 
 
 ENTER_KEYS = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+ALL_HEADS = -1
+HEAD_KEYS = {
+    Qt.Key.Key_0: ALL_HEADS,
+    **{Qt.Key(Qt.Key.Key_1 + head): head for head in range(9)},
+}
+"""Keys of the flow board, with the head that each brings to the front."""
 WHEEL_ZOOM_FACTOR = 1.25
 """Zoom factor per notch of the wheel."""
 PAGE_MESSAGE_MS = 5_000
@@ -511,15 +517,20 @@ class BoardView(BoardCanvas):
         """Bring a head to the front, show all heads, or enlarge a matrix or its next state."""
         flow = self.board_layout.flow
         assert flow is not None
-        if target.head is not None and target.head < len(flow.thumbnails):
-            self.headChosen.emit(target.head)
-        elif target.head is not None:
-            self.allHeadsRequested.emit()
+        if target.head is not None:
+            is_head = target.head < len(flow.thumbnails)
+            self._choose_tab(flow, target.head if is_head else ALL_HEADS)
         elif target.column is not None:
             states = flow.panels.columns[target.column].states
             shown = states.index(flow.panels.panels[target.column].stage)
             is_next = target.column == flow.panels.focus
             self.stageFocused.emit(states[(shown + is_next) % len(states)])
+
+    def _choose_tab(self, flow: FlowPlacement, head: int) -> None:
+        if head == ALL_HEADS and flow.thumbnails:
+            self.allHeadsRequested.emit()
+        elif 0 <= head < len(flow.thumbnails):
+            self.headChosen.emit(head)
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
         cell = self.cell_at(event.position())
@@ -528,8 +539,12 @@ class BoardView(BoardCanvas):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         cell = self.cell_cursor.pinned or self.cell_cursor.hovered
-        if cell and event.key() in ENTER_KEYS and not has_command_modifier(event):
+        has_modifier = has_command_modifier(event)
+        tab = HEAD_KEYS.get(Qt.Key(event.key()))
+        if cell and event.key() in ENTER_KEYS and not has_modifier:
             self.enlarged.emit(cell)
+        elif self.board_layout.flow and tab is not None and not has_modifier:
+            self._choose_tab(self.board_layout.flow, tab)
         else:
             super().keyPressEvent(event)
 
