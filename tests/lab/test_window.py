@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QKeySequence, QPalette
+from PySide6.QtGui import QColor, QKeySequence, QPalette
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QFileDialog, QMessageBox, QWidget
 from shiboken6 import isValid
@@ -24,6 +24,7 @@ from tests.support.lab_input import NONE, Student
 from tests.support.window_input import CONTROL, LEFT, SHIFT, link_in, name_file, words
 from visualizer.errors import InputError
 from visualizer.generation.generated_tokens_presenter import RELOADING_MESSAGE
+from visualizer.heatmap.colour_mapping import MAX_COLOUR_INDEX, colour_table
 from visualizer.lab.commands import LAB_COMMANDS, list_shortcuts
 from visualizer.lab.runs import store
 from visualizer.lab.settings import preview_controller
@@ -37,7 +38,7 @@ from visualizer.language.training_presets import PRESETS
 from visualizer.language.training_settings import ModelKind, TrainingSettings
 from visualizer.language.wire_format import Message
 from visualizer.session.newest_request_worker import NewestRequestWorker
-from visualizer.session.view_options import ColourLimits
+from visualizer.session.view_options import DEFAULT_MAP, ColourLimits
 from visualizer.storage.file_lock import FileLock
 from visualizer.widgets.theme import DARK, LIGHT, ColourScheme, palette, theme_of
 
@@ -1209,13 +1210,14 @@ def test_light_and_dark_by_keys(student: Student) -> None:
     assert student.window.theme.name == "light"
 
 
-def share_of_yellow(path: Path) -> float:
+def share_of_largest(path: Path) -> float:
     """Measure how much of a film's last frame is of the colour of the largest weights."""
     with Image.open(path) as image:
         image.seek(getattr(image, "n_frames") - 1)  # noqa: B009 - of moving pictures only
         pixels = np.array(image.convert("RGB"), int)
-    red, green, blue = (pixels[..., at] for at in range(3))
-    return float(((red > 200) & (green > 200) & (blue < 80)).mean())
+    highest = QColor(int(colour_table(DEFAULT_MAP, LIGHT)[MAX_COLOUR_INDEX]))
+    apart = np.abs(pixels - np.array(highest.getRgb()[:3])).max(axis=-1)
+    return float((apart < 24).mean())
 
 
 @pytest.mark.slow
@@ -1241,4 +1243,4 @@ def test_the_weights_and_a_film_are_saved(student: Student, tmp_path: Path) -> N
         student.until(lambda: not student.window.run_export_controller.film_controller.is_working)
     assert (tmp_path / "own.safetensors").read_bytes() == b"weights"
     assert (tmp_path / "own.gif").read_bytes()[:3] == b"GIF"
-    assert share_of_yellow(tmp_path / "row.gif") > 3 * share_of_yellow(tmp_path / "own.gif") > 0
+    assert share_of_largest(tmp_path / "row.gif") > 3 * share_of_largest(tmp_path / "own.gif") > 0
