@@ -1216,7 +1216,8 @@ def share_of_largest(path: Path) -> float:
         image.seek(getattr(image, "n_frames") - 1)  # noqa: B009 - of moving pictures only
         pixels = np.array(image.convert("RGB"), int)
     highest = QColor(int(colour_table(DEFAULT_MAP, LIGHT)[MAX_COLOUR_INDEX]))
-    apart = np.abs(pixels - np.array(highest.getRgb()[:3])).max(axis=-1)
+    channels = np.array([highest.red(), highest.green(), highest.blue()])
+    apart = np.abs(pixels - channels).max(axis=-1)
     return float((apart < 24).mean())
 
 
