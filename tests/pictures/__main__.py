@@ -35,7 +35,10 @@ class PictureModule(Struct, frozen=True):
 MODULES = (
     PictureModule(
         "windows",
-        ("lesson.png", "playing.png", "light.png", "export.png", "compare.png", "lines.png"),
+        (
+            *("lesson.png", "playing.png", "light.png", "export.png", "compare.png", "lines.png"),
+            "flow.png",
+        ),
         1.5,
     ),
     PictureModule("lab", ("lab.png", "head-forming.webp"), 1.0),

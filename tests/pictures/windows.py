@@ -10,7 +10,7 @@ from PySide6.QtCore import QEventLoop, QTimer
 
 from visualizer.app import make_application, open_window
 from visualizer.session.cell_address import Cell
-from visualizer.session.document import Document
+from visualizer.session.document import BOOK_SENTENCE, Document
 from visualizer.widgets import app_settings
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def main(folder: Path, names: Collection[str]) -> None:
         "export.png": _take_dialog(window),
         "compare.png": _take(window, "light", _compare),
         "lines.png": _take(window, "dark", _lines),
+        "flow.png": _take(window, "light", _flow),
     }
     for name in names:
         taken[name].save(str(folder / name))
@@ -80,6 +81,18 @@ def _lines(window: MainWindow) -> None:
         window.docks.by_id[pane].toggleViewAction().trigger()
     window.controllers.view_controller.show_one_stage()
     window.controllers.cell_selection_controller.pin(Cell("weights", (1, 8, 6)))
+
+
+def _flow(window: MainWindow) -> None:
+    for pane in ("Code", "Lines"):
+        window.docks.by_id[pane].toggleViewAction().trigger()
+    window.resize(1600, 900)
+    for name, value in (("d_in", 6), ("d_out", 6), ("heads", 2)):
+        window.workspace.set(name, value)
+    window.workspace.set_text(BOOK_SENTENCE)
+    settle(window)
+    window.controllers.view_controller.show_flow()
+    window.controllers.cell_selection_controller.pin(Cell("weights", (0, 3, 1)))
 
 
 def _take(window: MainWindow, scheme: str, prepare: Callable[[MainWindow], None]) -> QPixmap:
