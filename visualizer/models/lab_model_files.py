@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 WEIGHTS_SUFFIX = ".safetensors"
 WEIGHTS, CHECKPOINT = "run", "checkpoint"
-"""Metadata entries in the header that identify a file of weights and a checkpoint."""
+"""Metadata entries in the header that identify a weights file and a checkpoint."""
 
 
 class LabModelFiles(Struct, frozen=True):

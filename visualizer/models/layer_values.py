@@ -207,7 +207,7 @@ def unedited_context(at: LayerPass) -> Tensor:
 def sink_kept_share(at: LayerPass) -> Tensor:
     """Return the share of each row that the head's sink leaves, [head, query].
 
-    It is the share in a softmax that includes the logit of the sink.
+    This is the total weight of the keys in a softmax that includes the logit of the sink.
     """
     call = at.call
     assert call.queries is not None
@@ -235,12 +235,12 @@ def concatenated_heads(at: LayerPass) -> Tensor:
 
 
 def scaled_stage(name: str, factor: float | Tensor) -> StageReader:
-    """Multiply a stage by one number, or by one number per column."""
+    """Return a stage multiplied by one number, or by one number per column."""
     return lambda at: at.tensors[name] * factor
 
 
 def sum_stages(*names: str) -> StageReader:
-    """Add stages in the given order."""
+    """Return the sum of stages, added in the given order."""
 
     def numbers(at: LayerPass) -> Tensor:
         first, *others = names
@@ -301,7 +301,7 @@ class RoutedExperts(Struct, frozen=True, eq=False):
         return are_close((weights[..., None] * results).sum(1), wanted)
 
     def is_shared_only(self, passed: Mapping[str, ModuleCall], result: Tensor) -> bool:
-        """Whether only the shared expert is added to the module's output."""
+        """Whether the result is the module's output plus only the shared expert."""
         made, shared = float64_on_cpu(passed[self.path].result), self._shared_result(passed)
         whole = made if shared is None else made + float64_on_cpu(shared)
         return are_close(whole, float64_on_cpu(result))

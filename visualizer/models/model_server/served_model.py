@@ -81,8 +81,9 @@ if TYPE_CHECKING:
     from visualizer.progress import Progress
 
 MAX_CACHED_RUNS = 4
-"""Maximum number of runs kept: the last ones read rather than the last ones requested, so that all
-processes keep the same runs."""
+"""Maximum number of runs kept: those read last rather than those requested last, so that all
+processes keep the same runs.
+"""
 MAX_NEXT_TOKENS = 200
 """Number of most likely next tokens that are sent with their text."""
 MAX_BLOCK_NUMBERS = 2**22
@@ -100,7 +101,7 @@ TOO_MANY_ROWS_ERROR = (
     "Use a shorter text."
 )
 RUN_EXPIRED_ERROR = (
-    "The server no longer holds the results for this text. To read it again, change the text and "
+    "The server no longer has the results for this text. To read it again, change the text and "
     "undo the change."
 )
 
@@ -114,7 +115,7 @@ class ServedModel:
     Parameters
     ----------
     source : ModelSource
-        Source by which `read_text` finds the model, together with the device.
+        Source by which `read_text` finds the model, given the device.
     """
 
     def __init__(self, source: ModelSource, model: OpenedModel, device: Device) -> None:
@@ -139,7 +140,7 @@ class ServedModel:
     # ------------------------------------------------------------------ on all processes
 
     def warm_up_model(self) -> None:
-        """Read a long and a short text, so that a client's first text takes no longer than others.
+        """Read a long and a short text, so that a client's first text is not slower than others.
 
         Determining how the model reads a long text takes several forward passes.
         """
@@ -149,7 +150,7 @@ class ServedModel:
                 self._model.read(text, by_blocks=True)
 
     def job(self) -> AbstractContextManager[None]:
-        """Return a context for a job; if it fails on one process, it fails on all of them."""
+        """Return a context for a job; if the job fails on one process, it fails on all of them."""
         return self._model.ranks.job()
 
     def read(self, number: int, request: ReadRequest) -> Answer:
