@@ -1,4 +1,4 @@
-"""Named training settings; each demonstrates an effect."""
+"""Named training settings, each of which demonstrates an effect."""
 
 from __future__ import annotations
 
