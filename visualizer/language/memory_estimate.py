@@ -40,7 +40,7 @@ CHECKPOINT_COPIES = 7
 WEIGHT_COPIES = 2
 """Number of copies while only weights are read: the file's content, and the model."""
 VECTORS_PER_TOKEN, VECTORS_WITHOUT_FEED_FORWARD = 30, 16
-"""Vectors stored per token and layer for the backward pass, with a feed-forward block and without."""
+"""Vectors stored per token and layer for the backward pass; fewer without a feed-forward block."""
 LOGIT_COPIES = 4
 """Number of copies of the logits: raw, normalized, and the gradients of both."""
 TORCH_BYTES = 100 * 2**20

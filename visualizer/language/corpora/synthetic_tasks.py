@@ -172,7 +172,7 @@ def find_partner_keys(kind: CorpusKind, tokens: Sequence[str]) -> np.ndarray:
     - copy, sorting: the position of the answer's next letter in the problem; defined for the arrow
       and the letters of an answer except the last, which is followed by an end;
     - brackets: the innermost open bracket, which may be the query itself; it is the only bracket
-    that may be closed next;
+      that may be closed next;
     - addition: for the queries before each digit of a sum, the first number's digit of the same
       place value, if there is one. The second number's digit and the carry are needed as well, so
       no head has to attend to only this digit.
