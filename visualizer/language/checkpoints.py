@@ -1,7 +1,7 @@
 """Training checkpoints, from which a run resumes exactly, and files of model weights.
 
-A checkpoint is one safetensors file; its header holds the run's metadata and the trainer's state
-as JSON. It is written atomically.
+A checkpoint is one safetensors file that is written atomically; its header contains the run's
+metadata and the trainer's state as JSON.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def read_checkpoint_weights(file: ContainedFile, model: nn.Module) -> tuple[int,
     Raises
     ------
     InputError
-        With field ``folder`` if it cannot be read or belongs to another model.
+        With field ``folder`` if the checkpoint cannot be read or belongs to another model.
     """
     tensors, metadata = _parse_file(_read_file(file, model, _CHECKPOINT_COPIES), file.name)
     with _reject_damaged(file.name):

@@ -1,4 +1,4 @@
-"""Estimates the memory of a training run, to reject settings that do not fit before it starts.
+"""Estimates the memory for a training run, to reject settings that do not fit before the start.
 
 A system that overcommits memory would otherwise kill the program later without a message.
 """
@@ -44,7 +44,7 @@ VECTORS_PER_TOKEN, VECTORS_WITHOUT_FEED_FORWARD = 30, 16
 LOGIT_COPIES = 4
 """Number of copies of the logits: raw, normalized, and the gradients of both."""
 TORCH_BYTES = 100 * 2**20
-"""Memory in bytes that torch allocates at its first computation."""
+"""Memory in bytes that torch allocates for its first computation."""
 
 
 class BatchSharing(Struct, frozen=True):

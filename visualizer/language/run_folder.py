@@ -284,7 +284,7 @@ class RunFolder(Struct, frozen=True):
         Raises
         ------
         InputError
-            With field ``folder`` if they cannot be created.
+            With field ``folder`` if the folders cannot be created.
         """
         try:
             self._snapshot_folder.make()

@@ -169,7 +169,7 @@ MEASURED_TOKENS = 8_192
 CHECKPOINT_INTERVAL_S = 5.0
 """Maximum age of the checkpoint during training, unless writing one takes long."""
 CHECKPOINT_TIME_FACTOR = 20
-"""The checkpoint may also be as old as this multiple of the time to write it."""
+"""The checkpoint may also be as old as this multiple of the time required to write it."""
 DIVERGENCE_PATIENCE_STEPS = 20
 DIVERGENCE_FACTOR = 1.5
 """Training diverges if the loss exceeds this multiple of the first loss for

@@ -67,7 +67,7 @@ class RecordingMethod(StrEnum):
 
 
 class HeadCut(Struct, frozen=True, eq=False):
-    """Edges of a head's attention that are masked before its softmax.
+    """Edges of a head's attention that are masked before the softmax.
 
     Parameters
     ----------
@@ -383,7 +383,7 @@ def record_attention(
     Raises
     ------
     InputError
-        With field ``model`` if it is not a transformers model; with field ``package`` if
+        With field ``model`` if ``model`` is not a transformers model; with field ``package`` if
         transformers is not installed.
     """
     last = LastPassKeeper()

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 MAX_STEPS = 10_000
 MAX_REPR_CHARACTERS = 160
-"""Maximum number of characters of the generated text in its representation."""
+"""Maximum number of characters of the generated text shown in ``repr``."""
 CACHE_MISSING = "does not support a key/value cache, so it cannot generate text here."
 
 
@@ -355,7 +355,7 @@ def _have_weights(calls: Sequence[AttentionCall]) -> bool:
 
 
 def _report_new_text(told: Callable[[str], object], text: str, written: str) -> str:
-    """Report what was added to the text, and return the text reported so far."""
+    """Report the text that was added, and return all text reported so far."""
     if not text.startswith(written):
         return written
     told(text[len(written) :])

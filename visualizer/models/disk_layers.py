@@ -220,7 +220,7 @@ def is_memory_mapped(tensor: torch.Tensor) -> bool:
 
 
 def _find_loader(layers: nn.Module) -> Any:
-    """Return accelerate's loader of the layers' weights; None if none of them is on disk."""
+    """Return accelerate's loader for the layers' weights; None if no layer is on disk."""
     hooks = (getattr(module, "_hf_hook", None) for module in layers.modules())
     maps = (getattr(hook, "weights_map", None) for hook in hooks)
     datasets = (getattr(found, "dataset", None) for found in maps)
@@ -230,7 +230,7 @@ def _find_loader(layers: nn.Module) -> Any:
 def _checked_loader(
     name: str, loader: Any, index: Mapping[str, Mapping[str, Any]], layers: nn.Module, stack: str
 ) -> Mapping[str, Tensor]:
-    """Return the loader if the files hold each weight of the layers with its shape; else raise."""
+    """Return the loader if the files contain all layer weights with their shapes; else raise."""
     from safetensors import safe_open
 
     sizes: dict[str, dict[str, list[int]]] = {}

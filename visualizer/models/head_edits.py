@@ -136,7 +136,7 @@ def _head_context(plain: UneditedReading, place: LayerAndHead) -> torch.Tensor:
 
 
 def check_equal_token_counts(given: GivenOf, text: str, source: str) -> None:
-    """Reject a text to patch from if its number of tokens differs, and list the differences.
+    """Reject a text to patch from if it has a different number of tokens; list the differences.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Downloads a model from the Hugging Face hub into its local cache. No torch.
+"""Downloads a model from the Hugging Face Hub into the local cache. No torch.
 
 The server is not trusted: only files with known names are requested, no more bytes are accepted
 than announced, and a file is used only if it has the announced hash. The files are stored in the

@@ -304,7 +304,7 @@ def _angles_of_layers(
 
 
 def _fill_missing_steps(found: list[RecordedLayer]) -> None:
-    """Add identity stages to layers that skip a step which other layers have.
+    """Add identity stages to layers that lack a step which other layers have.
 
     Some layers have no positional encoding, and the first layer of some models has no norm; there,
     the values before and after the step are the same.
@@ -363,7 +363,7 @@ def _module_path(found: StageStep) -> str:
 
 
 def _without_modules(found: StageStep) -> StageStep:
-    """Return a step without what differs by layer: its modules and the rounding of a factor."""
+    """Return a step without the parts that differ by layer: the modules and a factor's rounding."""
     step = found.step
     if isinstance(step, NormLayer | ExpertMixture | ScaledVector):
         return replace(found, step=replace(step, modules=()))

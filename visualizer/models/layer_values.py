@@ -108,7 +108,7 @@ def find_table_rows(table: Tensor, each: ModuleCall) -> tuple[int, ...] | None:
 
 
 def find_factor(whole: Tensor, product: Tensor) -> float | None:
-    """Return the factor between a tensor and its multiple; None if there is none."""
+    """Return the factor by which one tensor is a multiple of another; None if there is none."""
     if torch.equal(whole, product):
         return 1.0
     known, wanted = float64_on_cpu(whole), float64_on_cpu(product)
@@ -145,7 +145,7 @@ def module_columns(path: str, first: int, size: int) -> StageReader:
 
 
 def module_heads(path: str, first: Sequence[int], width: int) -> StageReader:
-    """Return columns of the result of a module as heads, each from its first column on."""
+    """Return columns of a module's result as heads, given the first column of each head."""
     columns = [start + at for start in first for at in range(width)]
 
     def numbers(at: LayerPass) -> Tensor:
@@ -158,7 +158,7 @@ def module_heads(path: str, first: Sequence[int], width: int) -> StageReader:
 def latent_keys(
     path: str, first: Sequence[int], own: int, shared_path: str, start: int, shared: int
 ) -> StageReader:
-    """Return columns of a module as heads, each joined with the same columns of another."""
+    """Return columns of a result as heads, each joined with the same columns of another result."""
     heads = module_heads(path, first, own)
     others = module_columns(shared_path, start, shared)
 

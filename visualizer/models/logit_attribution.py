@@ -44,7 +44,7 @@ VECTOR_TOLERANCE = 1e-4
 ADDED, ROUNDING = 1e-2, 1e-6
 """Tolerances for the attention output, and for rounding in the stream to which it is added."""
 LOGITS_PATH = ""
-"""Path of the model itself; its result is the logits."""
+"""Path of the model itself, whose result is the logits."""
 TOKENS_PER_BATCH = 256
 """Number of tokens for which logits are computed at a time."""
 

@@ -248,7 +248,7 @@ def _import_transformers() -> Any:
 
 @contextmanager
 def _silence_libraries() -> Iterator[None]:
-    """Suppress progress bars and log messages of transformers and accelerate."""
+    """Suppress progress bars and log messages from transformers and accelerate."""
     library_log: Any = importlib.import_module("transformers.utils.logging")
     accelerate_log = logging.getLogger("accelerate")
 

@@ -75,7 +75,7 @@ class ModelProcessGroup:
         raise refused
 
     def check_cancelled(self) -> None:
-        """Raise `CancelledError` on all ranks if any of them is asked to stop."""
+        """Raise `CancelledError` on all ranks if any rank is asked to stop."""
         check_stopped()
 
     @contextmanager

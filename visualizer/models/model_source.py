@@ -249,7 +249,7 @@ def check_changes(source: ModelSource) -> Iterator[tuple[bool, str]]:
     Yields
     ------
     tuple of bool and str
-        Whether a condition holds, and the subject of the error message if it does not.
+        Whether a condition is met, and the subject of the error message if it is not.
     """
     for which, each in (("edits", source.edits), ("cut edges", source.cuts)):
         places = [one.place for one in each]

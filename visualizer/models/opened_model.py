@@ -51,9 +51,9 @@ if TYPE_CHECKING:
     from visualizer.progress import Progress
 
 MAX_CACHED_READING_BYTES = 2**28
-"""Maximum size of the attention weights that are cached with an unedited reading."""
+"""Maximum size of the attention weights that are cached with the result of an unedited pass."""
 MAX_CACHED_READINGS = 3
-"""Maximum number of cached unedited readings."""
+"""Maximum number of cached results of unedited passes."""
 CUTS_UNAVAILABLE_ERROR = "Edges cannot be cut in a text this long."
 WHOLE_WEIGHTS_ERROR = "All attention weights would have to be kept in memory:"
 
@@ -105,7 +105,8 @@ class UneditedReading(Struct, frozen=True, eq=False):
 class OpenedModel(TextModel):
     """A transformers model with its tokenizer, in memory.
 
-    If it is split over several processes, all of them must make the same calls in the same order.
+    If the model is split over several processes, all of them must make the same calls in the same
+    order.
     """
 
     def __init__(self, loaded: LoadedModel) -> None:
@@ -120,7 +121,7 @@ class OpenedModel(TextModel):
         self._image_processor: Any = None
         """The image processor from transformers; None until the first image."""
         self._plain: dict[tuple[str, str, bool], UneditedReading] = {}
-        """Recent unedited readings, by text, second text and whether it is a chat message."""
+        """Recent results of unedited passes, by text, second text and use of the chat template."""
 
     def attend(
         self,

@@ -183,7 +183,7 @@ class RecordedLayer:
 
     @property
     def is_output_known(self) -> bool:
-        """Whether the layer's result is known to follow from its input."""
+        """Whether the computation of the layer's result from its input is known."""
         end = self.found.steps.get("result")
         return end is not None and end.step is not None
 

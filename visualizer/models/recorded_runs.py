@@ -123,7 +123,7 @@ class LayerRun(Struct, frozen=True, eq=False):
 
     @property
     def description(self) -> str:
-        """Notice on which layers are shown, counted from 1."""
+        """Notice that states which layers are shown, counted from 1."""
         layers = self.group.layers
         are_all = layers == tuple(range(layers[0], layers[-1] + 1))
         first = f"{layers[0] + 1}" + (f" to {layers[-1] + 1}" if len(layers) > 1 else "")
@@ -174,7 +174,7 @@ def _group_calls(calls: Sequence[AttentionCall]) -> tuple[LayerGroup, ...]:
 
 
 def _without_repeated_softmax(calls: Sequence[AttentionCall]) -> list[AttentionCall]:
-    """Omit modules that call softmax several times: it is unknown which one is attention."""
+    """Omit modules that call softmax several times: it is unknown which call is attention."""
     counts = Counter(call.module for call in calls if call.method is RecordingMethod.SOFTMAX)
     return [call for call in calls if counts[call.module] < 2]
 
@@ -280,7 +280,7 @@ def _sink_logits(call: AttentionCall) -> Tensor | None:
 
 
 def _are_rows_whole(call: AttentionCall) -> bool:
-    """Whether the weights of each row sum to 1, that is, no sink takes a share."""
+    """Whether the weights of each row sum to 1, so that no sink takes a share."""
     sums = _sample_of(call).sums
     return bool(((sums - 1).abs() <= ROW_SUM_TOLERANCE)[sums != 0].all())
 

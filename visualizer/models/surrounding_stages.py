@@ -125,7 +125,7 @@ def _stages_of_text(
 ) -> LayerStages | None:
     """Return the stages for a text; None if the model computed it with other steps.
 
-    Steps recognized with one text may not hold for another: a module may be skipped, or receive
+    Steps recognized with one text may not apply to another: a module may be skipped, or receive
     tensors of other shapes.
     """
     if known is None:
@@ -414,7 +414,7 @@ class SurroundingStages:
     ) -> tuple[str, ...] | None:
         """Return the paths of layers that can run again; None if they cannot.
 
-        Their steps are recognized from the first tokens of the first large text.
+        The steps of these layers are recognized from the first tokens of the first large text.
         """
         if PIXELS_ARGUMENT in given or self._model.has_decoder:
             return None

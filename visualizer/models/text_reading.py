@@ -266,7 +266,7 @@ def _edit_notices(source: ModelSource) -> tuple[str, ...]:
 
 
 def _weight_changes(seen: TextReading, shown: LayerRun) -> np.ndarray | None:
-    """Return the distances of the shown heads' weights from those without edits."""
+    """Return the distances between the shown heads' weights with and without edits."""
     layers = shown.group.layers
     if not all(layer in seen.changes for layer in layers):
         return None

@@ -35,7 +35,7 @@ class FileLock:
     Raises
     ------
     BlockingIOError
-        If the lock is held by another process, or elsewhere in this one.
+        If the lock is held by another process, or elsewhere in this process.
     OSError
         If the file cannot be created, or is a link.
     """

@@ -184,7 +184,7 @@ class ModelConnection:
     def _idle_channel(self) -> _Channel:
         """Return an idle connection, or the first that becomes idle.
 
-        Waiting for any of them helps because opening one can take seconds if packets are lost.
+        Waiting for any connection helps because opening one can take seconds if packets are lost.
         """
         with self._channels_changed:
             if self._idle:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from visualizer.models.model_client.connection import Answer, ModelConnection
 
 MAX_RUN_ID = 2**53
-"""Number of random run ids, large enough to be unguessable."""
+"""Number of possible random run ids, large enough to make them unguessable."""
 WEIGHTS = "weights"
 MATRIX_REQUEST = ("/stage", {"stages": [WEIGHTS]})
 PICTURE_REQUEST = ("/blocks", {"stage": WEIGHTS})
@@ -57,7 +57,7 @@ class PrefetchedAnswer:
         Parameters
         ----------
         is_long : bool
-            Whether the matrices are too large, so that only a coarse preview of each is requested.
+            Whether the matrices are so large that only a coarse preview of each is requested.
         """
         path, stage = PICTURE_REQUEST if is_long else MATRIX_REQUEST
         requests = [{"run": self._run_id, **stage, "place": [0, at]} for at in range(count)]

@@ -227,7 +227,7 @@ class RemoteModel:
         stage: str,
         progress: Progress,
     ) -> HeadMeasures:
-        """Return the measures of a stage; those of the weights may already be known."""
+        """Return the measures of a stage; the measures of the weights may already be known."""
         sent, arrays = {"run": number, "stage": stage}, known
         if stage != Role.WEIGHTS or not known:
             arrays = self._connection.job("/measures", sent, progress)[1]
@@ -393,7 +393,7 @@ def connect_model(
 
 
 def find_connected_model(source: ModelSource) -> RemoteModel | None:
-    """Return the model of a server source, by its newest connection; None if there is none."""
+    """Return the newest connected model for a server source; None if there is none."""
     server = parse_server_address(source.folder)
     with _connections_lock:
         models = {
@@ -422,7 +422,7 @@ def read_on_server(source: ModelSource, text: str, made_of: Hashable) -> Run:
 
 
 def _parse_answer(kind: QuestionKind, sizes: tuple[int, int], answer: Answer) -> ModelAnswer:
-    """Parse an answer about a text with this number of heads and tokens.
+    """Parse an answer about a text with these numbers of heads and tokens.
 
     Raises
     ------

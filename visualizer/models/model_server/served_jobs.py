@@ -21,13 +21,13 @@ MAX_JOBS = 16
 MAX_CACHED_BYTES = 2**28
 """Maximum size of stored answers; the oldest are dropped first."""
 MAX_READS = 32
-"""Maximum number of active reads. Reads that wait for their text are limited by the connections."""
+"""Maximum number of active reads. Reads that wait for a text are limited only by the connections."""
 ABANDON_TIMEOUT_S = 60.0
 """A job is cancelled if its result has not been requested for this time but another job's has."""
 MAX_ID = 2**53
-"""Number of random job and run ids, large enough to be unguessable."""
+"""Number of possible random job and run ids, large enough to make them unguessable."""
 MAX_FINISHED_JOBS = 64
-"""Maximum number of stored answers, and of runs with located parts."""
+"""Maximum number of stored answers, and of runs for which the owners of the parts are known."""
 READ_TIMEOUT_S = 15.0
 """Time that a request for values waits for the text to be read."""
 START_TIMEOUT_S = 0.5
@@ -78,7 +78,7 @@ class JobQueue:
         self._owners: OrderedDict[int, list[dict[str, Any]]] = OrderedDict()
 
     async def start(self, kind: str, request: Any) -> bytes:
-        """Start a job, and return the body of its answer, or of its id if it takes longer.
+        """Start a job, and return the body with its answer, or with its id if the job takes longer.
 
         Raises
         ------
@@ -139,7 +139,7 @@ class JobQueue:
         return job.failure is None
 
     async def result(self, number: int, wait: float) -> bytes:
-        """Return the body of the answer or, after some seconds, of a partial answer or progress.
+        """Return the body with the answer or, after some time, with a partial answer or progress.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""The model, or part of a model, that one process of a server runs, and the texts it has read.
+"""The model, or part of one, that a process of a server runs, and the texts that it has read.
 
 Requests that run the model are sent to all processes in the same order; requests for values of a
 text are sent to the process that holds them.
@@ -332,7 +332,7 @@ class ServedModel:
     # ------------------------------------------------------------------ on one process
 
     def tokens(self, request: TokensRequest) -> Answer:
-        """Tokenize a text; if the model cannot read it, return a text that it can read instead."""
+        """Tokenize a text; if the model cannot read the text, return a replacement instead."""
         other = replacement_text(self._model, request.text)
         words = () if other else self._model.inputs(request.text)[1]
         return msgspec.to_builtins(TextTokens(tuple(words), other)), {}
@@ -427,7 +427,7 @@ def _check_block_request(
     if not (is_there and are_rows and are_columns and is_aligned):
         raise InputError("place", "The rows or columns are out of range.")
     if len(request.rows) * (stop - start) // max(1, request.block) > MAX_BLOCK_NUMBERS:
-        raise InputError("place", f"An answer holds at most {MAX_BLOCK_NUMBERS:,} values.")
+        raise InputError("place", f"An answer contains at most {MAX_BLOCK_NUMBERS:,} values.")
 
 
 def encode_answer(answer: ModelAnswer) -> Answer:
