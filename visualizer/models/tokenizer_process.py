@@ -195,7 +195,7 @@ class TokenizerProcess:
 
     @contextmanager
     def _kill_on_error(self) -> Iterator[None]:
-        """Kill the process if waiting for an answer fails; a late answer would be misinterpreted."""
+        """Kill the process if waiting for an answer fails; a late answer would be misread."""
         try:
             yield
         except BaseException:

@@ -21,7 +21,7 @@ MAX_JOBS = 16
 MAX_CACHED_BYTES = 2**28
 """Maximum size of stored answers; the oldest are dropped first."""
 MAX_READS = 32
-"""Maximum number of active reads. Reads that wait for a text are limited only by the connections."""
+"""Maximum number of active reads; the connections limit the reads that wait for a text."""
 ABANDON_TIMEOUT_S = 60.0
 """A job is cancelled if its result has not been requested for this time but another job's has."""
 MAX_ID = 2**53
