@@ -367,7 +367,7 @@ def _download_file(
         if part.digest.hexdigest() != file.blob:
             part.clear()
             raise _download_error(
-                f"{file.name} was damaged in transit (wrong hash). Download again."
+                f"{file.name} was damaged in transit (hash mismatch). Download it again."
             )
     incomplete.path.replace(blobs / file.blob)
 
@@ -393,7 +393,7 @@ class _PartialFile:
         """Append bytes; raise an error if the file becomes larger than announced."""
         if self.size + len(chunk) > self._file.size:
             self.clear()
-            raise _download_error(f"{self._file.name} is larger than expected. Download again.")
+            raise _download_error(f"{self._file.name} is larger than expected. Download it again.")
         self._out.write(chunk)
         self._count(chunk)
 
@@ -457,7 +457,7 @@ def _explain_errors(repository: str, endpoint: str) -> Iterator[None]:
         ) from None
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise _download_error("The disk is full. Free some space and download again.") from None
+            raise _download_error("The disk is full. Free some space and try again.") from None
         raise _download_error(f"Cannot write to the cache: {system_error_reason(error)}.") from None
     except (ValueError, RecursionError) as error:
         if isinstance(error, InputError):
@@ -470,7 +470,7 @@ def _http_error_message(repository: str, host: str, error: HTTPError) -> str:
     if code == "GatedRepo":
         return (
             f"{repository} is gated. Accept its terms on {host}, set HF_TOKEN to your access "
-            "token, restart the program and download again."
+            "token, restart the program and try again."
         )
     if error.code in (401, 403, 404):
         return f"Repository “{repository}” not found on {host}, or not public."

@@ -460,7 +460,7 @@ def weight_files(path: Path) -> list[Path]:
     if shards := [each.name for each in path.iterdir() if _DISTRIBUTED.match(each.name)]:
         raise InputError(
             "model",
-            f"{shards[0]} is a part of a distributed training checkpoint, which is not supported. "
+            f"{shards[0]} is part of a distributed training checkpoint, which is not supported. "
             "Save the model with save_pretrained and open that folder.",
         )
     if (path / WEIGHTS_FILE).is_file():

@@ -72,7 +72,7 @@ def format_user_message(tokenizer: Any, text: str, name: str) -> str:
 
 def missing_template_error(name: str) -> InputError:
     """Return the error for a model without a template."""
-    return InputError("chat", f"{name} has no chat template. Use the text without one.")
+    return InputError("chat", f"{name} has no chat template. Use the text without a template.")
 
 
 def invalid_template_error(name: str, reason: str) -> InputError:

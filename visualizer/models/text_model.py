@@ -197,7 +197,8 @@ class TextModel:
             ids += coded.numbers["input_ids"]
         if not ids:
             raise InputError(
-                "second", "The decoder has no start token. Enter a text for it to start with."
+                "second",
+                "The decoder has no start token. Enter a start text for the decoder.",
             )
         self.check_length(len(ids), "second")
         return ids

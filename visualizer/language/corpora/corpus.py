@@ -135,9 +135,9 @@ def _load_task(settings: TrainingSettings) -> Corpus:
 
 def _nothing_to_learn(vocabulary: Vocabulary) -> str:
     if not len(vocabulary):
-        return "The text contains no words. Choose another."
+        return "The text contains no words. Choose another text."
     only = visible_token(vocabulary.tokens[0])
-    return f"The text only repeats “{only}”, so there is nothing to learn. Choose another."
+    return f"The text only repeats “{only}”, so there is nothing to learn. Choose another text."
 
 
 def _check_length(length: int, settings: TrainingSettings) -> None:
