@@ -142,7 +142,7 @@ def test_what_was_changed_meanwhile_is_not_taken(
     (begun,) = (cache / "models--org--tiny" / "blobs").glob("*.incomplete")
     begun.write_bytes(b"\0" * 5_000)
     server.stops_after = None
-    assert "wrong hash" in refusal(fetched, cache, environment)
+    assert "hash mismatch" in refusal(fetched, cache, environment)
     assert files_of(fetched(cache, environment)) == server.files
     begun.write_bytes(bytes(len(server.files[WEIGHTS]) + 1))
     (begun.with_suffix("")).unlink()
@@ -227,7 +227,7 @@ def test_a_file_with_another_content_is_not_taken(
     for name in ("config.json", WEIGHTS):
         content = server.files[name]
         server.served = {name: content[:-1] + bytes([content[-1] ^ 1])}
-        assert "wrong hash" in refusal(fetched, cache, environment)
+        assert "hash mismatch" in refusal(fetched, cache, environment)
         assert list_models(cache) == ()
     server.served = {WEIGHTS: server.files[WEIGHTS][:-10]}
     assert "connection was lost" in refusal(fetched, cache, environment)

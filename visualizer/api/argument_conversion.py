@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from visualizer.session.document import Document
 
 MAX_TEXT_CHARACTERS = 2**22
-"""Maximum characters of a text; the number of tokens can be far smaller."""
+"""Maximum number of characters in a text; the number of tokens can be far smaller."""
 _FIELDS = {argument: field for field, argument in ARGUMENT_NAMES.items()}
 _FIELD_ARGUMENTS = ARGUMENT_NAMES | {"painted": "own_mask", "size": "width"}
 """Argument names of fields that have a different name in a document or figure settings."""
@@ -58,7 +58,7 @@ MAX_TITLE_LENGTH = 1_000
 
 
 class AttendArguments(TypedDict, total=False):
-    """Keyword arguments of `attend` other than the text: the settings of its module.
+    """Keyword arguments of `attend` other than the text: the settings of the attention module.
 
     None is the same as omitting a setting. A setting that does not affect the numbers, such as a
     window without a window mask, raises an `InputError`.
@@ -75,27 +75,29 @@ class AttendArguments(TypedDict, total=False):
     heads : int
         Number of attention heads; 2 by default for multi-head mechanisms.
     key_value_heads : int
-        Number of heads of keys and values, each shared by a group of query heads (grouped-query
-        attention); must divide heads. 1 is multi-query attention. As many as heads by default.
+        Number of key and value heads, each shared by a group of query heads (grouped-query
+        attention); must be a divisor of ``heads``. 1 is multi-query attention. Equal to ``heads``
+        by default.
     causal : bool
-        Whether to mask later tokens: short for ``mask="causal"`` or ``mask="none"``.
+        Whether to mask later tokens; short for ``mask="causal"`` or ``mask="none"``.
     dropout : float
-        Dropout rate of the weights, at least 0 and below 1; 0 by default.
+        Dropout rate for the attention weights, at least 0 and less than 1; 0 by default.
     seed : int
-        Random seed of token vectors and weights, from 0 to 2³¹ − 1; 123 by default.
+        Random seed for token vectors and weights, from 0 to 2³¹ − 1; 123 by default.
     dropout_seed : int
-        Random seed of dropout, from 0 to 2³¹ − 1; 0 by default.
+        Random seed for dropout, from 0 to 2³¹ − 1; 0 by default.
     mode : str
         ``"train"``, which applies dropout, or ``"eval"``, which does not.
     projection : str
-        How queries, keys and values are computed from the input: by ``"linear"`` layers, by
-        matrices with ``"uniform"`` random numbers in [0, 1), or ``"none"``, which uses the input
-        for all three.
+        Method of computing queries, keys and values from the input: ``"linear"`` layers;
+        ``"uniform"``, matrices of random numbers in [0, 1); or ``"none"``, which uses the input for
+        all three.
     bias : bool
-        Whether the linear layers of queries, keys and values have a bias; the output projection
-        always has one. False by default, and True if such biases are given.
+        Whether the linear layers for queries, keys and values have biases; the output projection
+        always has a bias. False by default, and True if such biases are given.
     arrangement : str
-        ``"split"`` heads share the output size; each of the ``"stacked"`` heads has the full one.
+        ``"split"`` heads share the output size; each of the ``"stacked"`` heads has the full output
+        size.
     output_projection : bool
         Whether a final linear layer combines the heads.
     block : str
@@ -114,25 +116,25 @@ class AttendArguments(TypedDict, total=False):
         The scores are divided by the square root of this size: ``"d_head"``, ``"d_model"`` (the
         embedding size) or ``"none"``.
     temperature : float
-        Additional divisor of the scores; more than 0, 1 by default.
+        Additional divisor of the scores, more than 0; 1 by default.
     normalisation : str
-        How a row of scores becomes weights: ``"softmax"``, ``"naive"`` (softmax without
+        Method of converting a row of scores to weights: ``"softmax"``, ``"naive"`` (softmax without
         subtracting the maximum), ``"sum"`` (division by the sum) or ``"uniform"`` (equal weights);
-        or ``"linear"``, which is linear attention with the features elu(x) + 1 and only implies
-        weights.
+        or ``"linear"``, which is linear attention with the feature map elu(x) + 1 and computes no
+        explicit weights.
     mask : str
-        Which keys a query attends to: all (``"none"``), none later than itself (``"causal"``),
-        itself and a number of tokens just before it (``"window"``), or those of own_mask
-        (``"own"``).
+        The keys to which a query attends: all (``"none"``), those not later than the query
+        (``"causal"``), the query itself and a number of tokens just before it (``"window"``), or
+        the keys allowed by ``own_mask`` (``"own"``).
     window : int
-        Number of tokens that a query attends to with the mask ``"window"``; 3 by default.
+        Number of tokens to which a query attends with the mask ``"window"``; 3 by default.
     own_mask : array_like of bool
-        [query, key]: True for the cells that may be attended to. Implies the mask ``"own"``.
+        [query, key]: True for the cells that are not masked. Implies the mask ``"own"``.
     own_kept : array_like of bool
-        [query, key]: True for the cells that dropout keeps, instead of random ones.
+        [query, key]: True for the cells that dropout keeps, instead of random cells.
     route : str
-        Where the mask is applied: ``"before"`` normalisation as −∞, or after it as zeros, with
-        the rows renormalised (``"after-renormalised"``) or not (``"after"``).
+        Point at which the mask is applied: ``"before"`` normalization as −∞, or after normalization
+        as zeros, with the rows renormalized (``"after-renormalised"``) or not (``"after"``).
     dtype : str, torch.dtype or numpy.dtype
         ``"float32"`` or ``"float64"``.
     device : str or torch.device
@@ -193,14 +195,14 @@ class FigureArguments(TypedDict, total=False):
         as ``"1920x1080px"``; or a preset: ``"as-in-the-window"``, ``"paper-column"``,
         ``"paper-page"``, ``"slide"`` or ``"poster"``. The width of the panels by default.
     dpi : int
-        Pixels per inch, from 36 to 2,400; 192 by default, or those of the preset.
+        Pixels per inch, from 36 to 2,400; 192 by default, or the resolution of the preset.
     title : str
         A title above the figure, on one line.
     caption : bool
         Whether to add a line below the figure that describes the computation; True by default.
     all_layers : bool
         Whether the embedded document contains the numbers of all layers of captured attention, so
-        that all of them can be shown again. By default it contains only the layers in the figure. A
+        that all layers can be shown again. By default it contains only the layers in the figure. A
         document of more than 4 MB is rejected.
     """
 
@@ -242,7 +244,7 @@ def figure_settings_from_arguments(look: FigureArguments) -> FigureSettings:
     Raises
     ------
     InputError
-        If the figure is impossible.
+        If a figure with these arguments is not possible.
     """
     check_names(
         look, FigureArguments.__annotations__, "Unknown keyword argument", "The arguments are"

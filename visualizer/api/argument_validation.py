@@ -39,17 +39,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     Given = Mapping[str, Any]
-    """The given arguments by name, converted to their types."""
+    """The given arguments by name, converted to the types of the settings."""
 
 Choice = TypeVar("Choice", bound=StrEnum)
 
 MAX_INTEGER = 2**63
 MAX_MATRIX_ELEMENTS = 2**28
-"""Maximum elements of a matrix: 2 GiB in float64."""
+"""Maximum number of elements in a matrix: 2 GiB in float64."""
 MAX_PATH_LENGTH = 4_096
 HALF_TYPES = ("bfloat16", "float16", "half")
 MAX_QUOTED_NAME_LENGTH = 60
-"""Maximum characters of an unknown name quoted in a message."""
+"""Maximum number of characters of an unknown name that are quoted in a message."""
 CUSTOM_WEIGHT_LAYERS = {**OWN_LAYERS, **OWN_BIASES}
 """Names of weights and biases, with their layers."""
 ARGUMENT_NAMES = {
@@ -59,7 +59,7 @@ ARGUMENT_NAMES = {
     "own_input": "vectors",
     "own_weights": "weights",
 }
-"""Arguments of settings that have a different name in a spec."""
+"""Argument names of settings that have a different name in a spec."""
 _ONE_HEAD = (FigureExtent.FLOW, FigureExtent.PANEL, FigureExtent.CELLS, FigureExtent.HEAD)
 _SHORT_REPR = reprlib.Repr()
 _SHORT_REPR.maxother = 60
@@ -79,14 +79,14 @@ def invalid_argument_error(name: str, takes: str, value: object) -> InputError:
 
 
 def validate_bool(name: str, value: object) -> bool:
-    """Validate a boolean of Python or NumPy."""
+    """Validate a Python or NumPy boolean."""
     if isinstance(value, bool | np.bool_):
         return bool(value)
     raise invalid_argument_error(name, "True or False", value)
 
 
 def validate_integer(name: str, value: object) -> int:
-    """Validate an integer of Python or NumPy; True and False are rejected."""
+    """Validate a Python or NumPy integer; True and False are rejected."""
     if isinstance(value, Integral) and not isinstance(value, bool):
         number = int(value)
         if abs(number) < MAX_INTEGER:
@@ -96,7 +96,7 @@ def validate_integer(name: str, value: object) -> int:
 
 
 def validate_number(name: str, value: object) -> float:
-    """Validate a real number of Python or NumPy, which may be infinite or NaN."""
+    """Validate a Python or NumPy real number, which may be infinite or NaN."""
     if isinstance(value, Real) and not isinstance(value, bool):
         try:
             return float(value)
@@ -106,7 +106,7 @@ def validate_number(name: str, value: object) -> float:
 
 
 def validate_seed(value: object) -> int:
-    """Validate the random seed of a sampling."""
+    """Validate a random seed for sampling."""
     seed = validate_integer("seed", value)
     if not 0 <= seed <= MAX_SEED:
         raise InputError(
@@ -368,7 +368,7 @@ def _check_weights(spec: AttentionSpec) -> None:
 def check_layout(
     layout: FigureExtent, stages: frozenset[str] | None, heads: frozenset[int] | None
 ) -> None:
-    """Reject stages or heads that a figure of this layout would not use.
+    """Reject stages or heads that a figure with this layout would not use.
 
     Raises
     ------

@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from visualizer.attention.trace import Trace
 
 MAX_READ_BYTES = 2**29
-"""Maximum bytes read at once from a matrix that is not kept in memory."""
+"""Maximum number of bytes read at once from a matrix that is not kept in memory."""
 
 
 def check_index(trace: Trace, stage: str, index: Sequence[object]) -> tuple[str, Index]:
@@ -82,7 +82,7 @@ def check_index(trace: Trace, stage: str, index: Sequence[object]) -> tuple[str,
     Raises
     ------
     InputError
-        If the part does not exist, or the stage is not kept in memory and the part is too large.
+        If the part does not exist, or is too large and the stage is not kept in memory.
     """
     sizes = trace.shape(stage)
     if len(index) > len(sizes):
@@ -162,8 +162,8 @@ def attend(
     Parameters
     ----------
     text : str or sequence of str, optional
-        Several texts form a batch. The default is the book's example sentence, or numbered tokens
-        if ``vectors`` is given.
+        The text; several texts form a batch. The default is the book's example sentence, or
+        numbered tokens if ``vectors`` is given.
     vectors : array_like, optional
         Token vectors [token, embedding_size], used instead of random ones.
     weights : mapping of str to array_like, optional
@@ -201,8 +201,8 @@ def load(path: str | Path) -> Any:
     ----------
     path : str or path
         A document; an exported picture, page, ``.npz`` or ``.json`` file with an embedded document;
-        attention from other programs or weights of the book's modules, as ``.npy``, ``.npz``,
-        ``.safetensors`` or ``.pt``; a ``.txt`` text; or the folder of a language model's
+        attention from other programs or weights of the book's modules, in ``.npy``, ``.npz``,
+        ``.safetensors`` or ``.pt`` files; a ``.txt`` text; or the folder of a language model's
         training run, such as ``runs/poems``.
 
     Returns
@@ -236,15 +236,16 @@ def _is_folder(path: Path) -> bool:
 class Attention:
     """An attention module computed on a text, with its numbers, explanations and figures.
 
-    It can also hold attention captured elsewhere, which has only weights or scores.
+    The attention may also have been captured by another program; it then has only weights or
+    scores.
 
     ``attention["weights"]`` returns a stage as a read-only array with the dimensions
-    ``attention.dims("weights")``. In a batch, texts are the first axis; if several layers were
-    opened, layers are. ``attention["weights", 0, :10]`` returns part of a stage. Matrices of long
-    texts are not kept in memory and can only be read in parts.
+    ``attention.dims("weights")``. In a batch, the texts are the first axis; if several layers were
+    opened, the layers are. ``attention["weights", 0, :10]`` returns part of a stage. Matrices of
+    long texts are not kept in memory and can only be read in parts.
 
-    It can be copied and pickled, as can its figures and explanations, because its numbers are
-    stored as NumPy arrays on the CPU.
+    Objects of this class, their figures and their explanations can be copied and pickled, because
+    the numbers are stored as NumPy arrays on the CPU.
     """
 
     document: Document
@@ -268,7 +269,7 @@ class Attention:
 
     @property
     def tokens(self) -> tuple[str, ...] | tuple[tuple[str, ...], ...]:
-        """The tokens; for a batch, those of each text, padded to the longest.
+        """The tokens; for a batch, the tokens of each text, padded to the longest text.
 
         Tokens without labels are numbered from 1.
         """
@@ -276,7 +277,7 @@ class Attention:
 
     @property
     def key_tokens(self) -> tuple[str, ...] | tuple[tuple[str, ...], ...]:
-        """The tokens of the keys, which can differ from the queries' in captured attention."""
+        """The key tokens, which can differ from the query tokens in captured attention."""
         return self.run.key_tokens or self.tokens
 
     @property
@@ -286,7 +287,7 @@ class Attention:
         Raises
         ------
         InputError
-            If the attention was captured elsewhere, so that its specification is unknown.
+            If the attention was captured by another program, so that the specification is unknown.
         """
         if not self.run.trace.has_module:
             sentence = f"{self.run.source} does not contain the settings of a module."
@@ -382,8 +383,8 @@ class Attention:
         Raises
         ------
         InputError
-            If the module has no such stage or head, the figure is impossible, or an argument would
-            have no effect.
+            If the module has no such stage or head, the figure is not possible, or an argument
+            would have no effect.
         """
         settings = figure_settings_from_arguments(look)
         trace = self.run.trace

@@ -63,8 +63,8 @@ def open_model(
     dtype : str or torch.dtype
         ``"float32"`` or ``"float64"``. 16-bit weights are converted without loss.
     from_disk : bool
-        Whether to leave the layers on disk and read them one at a time whenever they are needed,
-        on the CPU. Use it for models larger than memory.
+        Whether to leave the layers on disk and read them one at a time whenever they are needed;
+        only on the CPU. Use this for models that are larger than memory.
 
     Raises
     ------
@@ -139,8 +139,8 @@ class Model:
         chat : bool
             Whether to format the text as a user message with the tokenizer's chat template.
         image : str or path, optional
-            An image file, instead of a text. Its tokens are patches, labelled by their positions
-            from the top left: ``row 3, column 5``.
+            An image file, instead of a text. The tokens are patches of the image, labelled by their
+            positions from the top left: ``row 3, column 5``.
         layers : int or iterable of int, optional
             Indices of the layers to keep, from 0; all by default.
         stages : str or iterable of str, optional
@@ -207,19 +207,20 @@ class Model:
         mean: bool = False,
         most: int = 10,
     ) -> list[tuple[str, float]]:
-        """Return the most likely next tokens, as `next_tokens`, with some heads ablated.
+        """Return the most likely next tokens, like `next_tokens`, with some heads ablated.
 
         Parameters
         ----------
         heads : iterable of (layer, head)
-            Heads whose context vectors are replaced by zeros.
+            Heads whose context vectors are replaced with zeros.
         mean : bool
-            Whether to replace them by the mean of the head's context vectors over the text instead.
+            Whether to replace them with the mean of the head's context vectors over the text
+            instead.
 
         Raises
         ------
         InputError
-            As `next_tokens`; also if a head does not exist or cannot be ablated.
+            As in `next_tokens`; also if a head does not exist or cannot be ablated.
         """
         kind = HeadEditKind.MEAN if validate_bool("mean", mean) else HeadEditKind.OFF
         edits = [HeadEdit(*head, kind) for head in _parse_heads(heads)]
@@ -228,12 +229,12 @@ class Model:
     def scale(
         self, text: str, heads: Iterable[tuple[int, int]], factor: float, *, most: int = 10
     ) -> list[tuple[str, float]]:
-        """Return the most likely next tokens, as `next_tokens`, with heads scaled by a factor.
+        """Return the most likely next tokens, like `next_tokens`, with heads scaled by a factor.
 
         Raises
         ------
         InputError
-            As `ablate`; also if the absolute value of the factor is more than 100.
+            As in `ablate`; also if the absolute value of the factor is more than 100.
         """
         by = validate_number("factor", factor)
         if not abs(by) <= MAX_HEAD_SCALE:
@@ -252,18 +253,18 @@ class Model:
         *,
         most: int = 10,
     ) -> list[tuple[str, float]]:
-        """Return the most likely next tokens, as `next_tokens`, with attention edges cut.
+        """Return the most likely next tokens, like `next_tokens`, with attention edges cut.
 
         Parameters
         ----------
         edges : iterable of (layer, head, query, key)
-            Their scores are masked before the softmax, so that the weight is 0 and the query's
-            other weights sum to 1.
+            Edges whose scores are masked before the softmax, so that their weights are 0 and the
+            query's other weights sum to 1.
 
         Raises
         ------
         InputError
-            As `ablate`; also if a query would have no key left.
+            As in `ablate`; also if a query would have no key left.
         """
         validated_text, count = validate_string("text", text), validate_integer("most", most)
         cells: dict[LayerAndHead, list[tuple[int, int]]] = {}
@@ -299,7 +300,7 @@ class Model:
         Raises
         ------
         InputError
-            As `ablate`; also if the texts differ in their number of tokens.
+            As in `ablate`; also if the texts have different numbers of tokens.
         """
         kind, other = HeadEditKind.PATCHED, validate_string("source", source)
         edits = [HeadEdit(*head, kind, text=other) for head in _parse_heads(heads)]
@@ -320,7 +321,7 @@ class Model:
         ------
         InputError
             If the model does not generate text, the outputs of the heads are transformed before
-            they are added, or ``token`` is not a single token.
+            they are added to the stream, or ``token`` is not a single token.
         """
         from visualizer.models.logit_attribution import logit_parts
 
@@ -330,12 +331,13 @@ class Model:
     def logit_lens(self, text: str, most: int = 1) -> list[list[list[tuple[str, float]]]]:
         """Return the next-token predictions after each layer (logit lens): [layer][query][rank].
 
-        Each entry is a token with its probability. Those of the last layer are the model's output.
+        Each entry is a token with its probability. The predictions after the last layer are the
+        model's output.
 
         Raises
         ------
         InputError
-            As `logit_parts`.
+            As in `logit_parts`.
         """
         from visualizer.models.logit_attribution import logit_lens
 
@@ -370,9 +372,9 @@ class Model:
         tokens : int
             Maximum number of tokens to generate; the model may stop earlier.
         temperature, top_k, top_p, seed
-            As for `TrainedModel.generate`; at temperature 0 the most likely token is chosen.
+            As in `TrainedModel.generate`; at temperature 0, the most likely token is chosen.
         chat : bool
-            Whether to format the text as a user message, which the model answers.
+            Whether to format the text as a user message to which the model replies.
 
         Raises
         ------
@@ -393,7 +395,7 @@ class Model:
     def ablations(self, text: str) -> np.ndarray:
         """Return the effect of ablating each head on the most likely next token, [layer, head].
 
-        Each number is the change of that token's log-probability, in nats, if only that head is
+        Each number is the change in that token's log-probability, in nats, if only that head is
         ablated: negative if the head supports the token, positive if it suppresses it. The model
         runs once per head. The effect of ablating a head differs from its direct contribution to
         the logit; see `logit_parts`. The array is read-only.
@@ -401,7 +403,7 @@ class Model:
         Raises
         ------
         InputError
-            If the model does not generate text, or its layers differ in their number of heads.
+            If the model does not generate text, or its layers have different numbers of heads.
         """
         from visualizer.models.head_edits import ablation_changes
 

@@ -1,4 +1,4 @@
-"""The attention of a transformers model, layer by layer, and its recording in memory."""
+"""The attention of a transformers model, layer by layer, and the recording of models in memory."""
 
 from __future__ import annotations
 
@@ -61,17 +61,17 @@ def capture(
     the prompt and of all generated tokens. If the cache was filled before the context, only the
     rows of the new tokens are recorded, which are the last of the keys, and a notice is added.
 
-    For a batch, the attention is that of the first text, and ``seen.texts`` holds all of them.
-    Padding is removed according to ``attention_mask``. The model uses its eager attention
-    implementation within the context.
+    For a batch, the attention is that of the first text, and ``seen.texts`` contains the attention
+    of all texts. Padding is removed according to ``attention_mask``. The model uses its eager
+    attention implementation within the context.
 
     Parameters
     ----------
     model : transformers.PreTrainedModel
-        Or any object that contains one: a PEFT model, a ``SentenceTransformer``, a pipeline, your
-        own module, or a compiled model, which runs uncompiled within the context.
+        The model, or any object that contains one: a PEFT model, a ``SentenceTransformer``, a
+        pipeline, your own module, or a compiled model, which runs uncompiled within the context.
     tokens : iterable of str, or iterable of those, optional
-        Labels for the tokens of the whole text, instead of their numbers; for a batch, one list
+        Labels for the tokens of the whole text, instead of position numbers; for a batch, one list
         per text. Tokens in the form of the vocabulary are also accepted:
         ``tokenizer.convert_ids_to_tokens(inputs["input_ids"][0])``.
 
@@ -161,7 +161,7 @@ class ModelAttention:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Names of the model's kinds of attention, one for all layers of a kind."""
+        """Names of the model's kinds of attention; each name stands for all layers of that kind."""
         return part_names(self.runs)
 
     def part(self, name: str) -> ModelAttention:
@@ -170,7 +170,7 @@ class ModelAttention:
 
     @property
     def texts(self) -> tuple[ModelAttention, ...]:
-        """The attention of each text of a recorded batch; a tuple of itself for a single text."""
+        """The attention of each text in a recorded batch; for one text, only this object."""
         if self.batch is None:
             return (self,)
         return tuple(ModelAttention(self.batch.runs(at)) for at in range(len(self.batch)))
@@ -246,13 +246,13 @@ class ModelAttention:
         ----------
         order : str
             ``"layer"``; ``"induction"``, ``"duplicate"``, ``"previous"``, ``"first"`` or ``"own"``
-            for the heads with the highest mean weight on these tokens first; ``"sharpest"`` or
+            to show the heads with the highest mean weight on these tokens first; ``"sharpest"`` or
             ``"farthest"``; or ``"alike"``, which groups similar heads.
 
         Raises
         ------
         InputError
-            If the layers differ in their number of heads.
+            If the layers have different numbers of heads.
         """
         chosen = validate_choice("order", HeadOrder, order)
         runs = [(each.run, each.group.layers) for each in self._runs_of_only_part()]

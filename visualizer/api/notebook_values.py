@@ -38,9 +38,9 @@ MAX_SVG_BYTES = 2_000_000
 class Figure:
     """A figure of heatmaps, with its settings.
 
-    It is drawn when it is displayed, saved or converted to pixels. If a Qt application is running,
-    it can be drawn from any thread; otherwise a temporary application without a screen draws it, in
-    the main thread only.
+    The figure is drawn when it is displayed, saved or converted to pixels. If a Qt application is
+    running, the figure can be drawn from any thread; otherwise, a temporary application without a
+    screen draws it, in the main thread only.
     """
 
     shot: Snapshot
@@ -50,7 +50,7 @@ class Figure:
         return truncate(f"<Figure of {describe_number_origin(self.shot.run)}>")
 
     def save(self, *paths: str | Path) -> None:
-        """Write files, each in the format of its suffix, replacing existing ones.
+        """Write files, each in the format of its suffix, replacing existing files.
 
         Raises
         ------
@@ -118,7 +118,7 @@ class Explained:
 
     @property
     def sentence(self) -> str:
-        """Meaning of the number, in one sentence."""
+        """The meaning of the number, as a sentence."""
         return self.readout.plain
 
     @property
@@ -128,7 +128,7 @@ class Explained:
 
     @property
     def terms(self) -> tuple[tuple[str, str, str], ...]:
-        """Terms of the computation: source, product and value of each."""
+        """The terms of the computation, each with its source, product and value."""
         return tuple((term.name, term.product, term.value) for term in self.readout.terms)
 
     def __str__(self) -> str:

@@ -34,7 +34,8 @@ MAX_GENERATED_TOKENS = 1_000_000
 class TrainedModel:
     """A language model from a training run, as returned by `load` for the run's folder.
 
-    It is the model of the last checkpoint. You can also load it with plain torch and safetensors::
+    The model is that of the last checkpoint. You can also load it with plain torch and
+    safetensors::
 
         from safetensors.torch import load_file
 
@@ -48,7 +49,7 @@ class TrainedModel:
 
     ``state`` contains ``W_query.weight``, ``W_key.weight``, ``W_value.weight``, ``out_proj.weight``
     and ``out_proj.bias`` of the first layer's attention, the same as ``attention_states[0]``: the
-    ``state_dict`` of the book's ``MultiHeadAttention`` without its mask. The transformer of the
+    ``state_dict`` of the book's ``MultiHeadAttention`` without its mask. The transformer from the
     notes has no ``out_proj``. All other parameters are stored under ``model/`` in the same way, and
     the optimizer's state under ``optimiser/``. The files in ``snapshots/``, one per saved step,
     contain only the parameters, without the prefix ``model/``.
@@ -108,20 +109,20 @@ class TrainedModel:
         tokens : int
             Number of tokens to generate after the prompt, at least 1.
         seed : int, optional
-            Random seed of the sampling, from 0 to 2³¹ − 1; 0 by default.
+            Random seed for sampling, from 0 to 2³¹ − 1; 0 by default.
         temperature : float, optional
-            Divisor of the logits, from 0 to 100; at 0 the most likely token is always chosen. 1 by
+            Divisor of the logits, from 0 to 100; at 0, the most likely token is always chosen. 1 by
             default.
         top_k : int, optional
             Number of most likely tokens to sample from; all by default.
         top_p : float, optional
-            Sample from the most likely tokens whose probabilities sum to this, more than 0 and at
+            Sum of the probabilities of the most likely tokens to sample from, more than 0 and at
             most 1; 1 by default.
 
         Returns
         -------
         str
-            The prompt and the generated text. If the tokens are words, they are separated by
+            The prompt and the generated text. If the tokens are words, the words are separated by
             spaces.
 
         Raises

@@ -1,7 +1,7 @@
 """Training checkpoints, from which a run resumes exactly, and files of model weights.
 
-A checkpoint is one safetensors file; its header holds the run's metadata and the trainer's state
-as JSON. It is written atomically.
+A checkpoint is one safetensors file that is written atomically; its header contains the run's
+metadata and the trainer's state as JSON.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
     from visualizer.storage.link_safe_folder import ContainedFile
 
 _ADAMW_STATES = ("exp_avg", "exp_avg_sq", "step")
-"""AdamW's state tensors of each parameter."""
+"""AdamW's state tensors for each parameter."""
 _CHECKPOINT_COPIES = 1 + len(_ADAMW_STATES)
-"""Tensors of a checkpoint per parameter."""
+"""Number of tensors per parameter in a checkpoint."""
 StepCount = Annotated[int, Meta(ge=0, le=SETTING_LIMITS["steps"][1])]
 
 
 class TrainerState(Struct, frozen=True):
-    """State of a training run besides its tensors.
+    """State of a training run other than its tensors.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class TrainerState(Struct, frozen=True):
     first : float or None
         The first step's loss; None at step 0.
     high : int
-        Number of consecutive steps with a loss far above it.
+        Number of consecutive steps with a loss far above that of the first step.
     is_ended : bool
         Whether training diverged, so that it cannot continue.
     final : tuple of (float, float) or None
@@ -76,7 +76,7 @@ def write_checkpoint(
     Raises
     ------
     InputError
-        If it cannot be written; the previous checkpoint is unchanged.
+        If the checkpoint cannot be written; the previous checkpoint is unchanged.
     """
     content = checkpoint_content(training, about, trainer_state)
     write_atomically(file, lambda opened: opened.write(content))
@@ -106,8 +106,8 @@ def read_checkpoint(file: ContainedFile, training: Trainer) -> TrainerState:
     Raises
     ------
     InputError
-        With field ``folder`` if it cannot be read or belongs to another model; the trainer must
-        then be discarded.
+        With field ``folder`` if the checkpoint cannot be read or belongs to another model; the
+        trainer must then be discarded.
     """
     content = _read_file(file, training.model, _CHECKPOINT_COPIES)
     return restore_checkpoint(content, training, file.name)
@@ -129,7 +129,7 @@ def restore_checkpoint(content: bytes, training: Trainer, name: str = "") -> Tra
     Raises
     ------
     InputError
-        As `read_checkpoint`.
+        As in `read_checkpoint`.
     """
     tensors, metadata = _parse_file(content, name)
     with _reject_damaged(name):
@@ -152,7 +152,7 @@ def read_checkpoint_weights(file: ContainedFile, model: nn.Module) -> tuple[int,
     Raises
     ------
     InputError
-        With field ``folder`` if it cannot be read or belongs to another model.
+        With field ``folder`` if the checkpoint cannot be read or belongs to another model.
     """
     tensors, metadata = _parse_file(_read_file(file, model, _CHECKPOINT_COPIES), file.name)
     with _reject_damaged(file.name):
@@ -171,7 +171,7 @@ def _reject_damaged(name: str) -> Iterator[None]:
 
 
 def _parse_header(metadata: dict[str, str]) -> tuple[dict[str, Any], int, TrainerState]:
-    """Return a checkpoint's header, its step and the trainer's state; raise if invalid."""
+    """Return a checkpoint's header, step and trainer state; raise an error if they are invalid."""
     header = {"final": None} | json.loads(metadata["checkpoint"])
     state = {name: header[name] for name in TrainerState.__struct_fields__}
     return header, convert(header["step"], StepCount), convert(state, TrainerState)
@@ -194,7 +194,7 @@ def write_weights(place: Path | ContainedFile, model: nn.Module, about: RunMetad
     Raises
     ------
     InputError
-        If they cannot be written.
+        If the weights cannot be written.
     """
     metadata = {"run": json.dumps(metadata_to_json(about))}
     content = _serialize(_detached_parameters(model), metadata)
@@ -225,7 +225,7 @@ def _serialize(tensors: dict[str, Tensor], metadata: dict[str, str]) -> bytes:
 
 
 def _read_file(file: ContainedFile, model: nn.Module, copies: int) -> bytes:
-    """Read a file of at most a number of copies of a model's parameters, and a header."""
+    """Read a file with a header and at most a given number of copies of a model's parameters."""
     size = copies * sum(parameter.nbytes for parameter in model.parameters())
     try:
         return file.read_bytes(size + MAX_HEADER_BYTES)
@@ -245,14 +245,14 @@ def _parse_file(content: bytes, name: str) -> tuple[dict[str, Tensor], dict[str,
 
 
 def read_metadata(content: bytes) -> dict[str, str]:
-    """Read the metadata of a safetensors file: JSON; the first 8 bytes hold its length."""
+    """Read the metadata of a safetensors file: JSON that follows its length in 8 bytes."""
     length = int.from_bytes(content[:8], "little")
     metadata: dict[str, str] = json.loads(content[8 : 8 + length]).get("__metadata__", {})
     return metadata
 
 
 def _with_prefix(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors with names that have a prefix, keyed without it."""
+    """Return the tensors whose names have a prefix, under the names without the prefix."""
     matching = (name for name in tensors if name.startswith(prefix))
     return {name.removeprefix(prefix): tensors[name] for name in matching}
 
@@ -269,7 +269,7 @@ def _load_parameters(model: nn.Module, tensors: dict[str, Tensor]) -> None:
 
 
 def _restore_optimiser(training: Trainer, tensors: dict[str, Tensor]) -> None:
-    """Restore the optimizer's state of each parameter, which has all of its tensors or none."""
+    """Restore the optimizer's state for each parameter; a state is complete or absent."""
     for name, parameter in training.model.named_parameters():
         paths = {state: f"{state}/{name}" for state in _ADAMW_STATES}
         states = {state: tensors[path] for state, path in paths.items() if path in tensors}
@@ -289,7 +289,7 @@ def _restore_optimiser(training: Trainer, tensors: dict[str, Tensor]) -> None:
 
 
 def _checked_randomness(states: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return the generator states; raise `RuntimeError` if torch rejects the CPU's."""
+    """Return the generator states; raise `RuntimeError` if torch rejects the state for the CPU."""
     with torch.random.fork_rng(devices=[]):
         torch.set_rng_state(states["cpu"])
     return states

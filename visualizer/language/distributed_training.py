@@ -1,4 +1,4 @@
-"""Training with several processes: the first leads the run, the others follow its orders."""
+"""Training with several processes: the first leads the run, and the others follow its orders."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from visualizer.language.training_run import TrainingRun
 
 DROPOUT_NOTICE = (
-    "On several GPUs, dropout keeps different weights than in a single process, so the losses "
+    "On several GPUs, dropout keeps different weights than with one process, so the losses "
     "differ slightly."
 )
 
@@ -31,12 +31,12 @@ def lead_processes(running: TrainingRun, group: DistributedProcessGroup) -> tupl
     Returns
     -------
     tuple of str
-        How its values differ from those of one process, as sentences.
+        Differences between the run's values and those with one process, as sentences.
 
     Raises
     ------
     InputError
-        If one of them cannot take part.
+        If one of the processes cannot take part.
     LostProcessError
         If the connection to another process ends.
     """

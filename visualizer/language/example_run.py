@@ -1,6 +1,6 @@
 """The training run shipped with the program: an induction head that learned repeated segments.
 
-It is created by ``python -m tests.support.start_page_files``. Source: Olsson et al. 2022,
+The run is created by ``python -m tests.support.start_page_files``. Source: Olsson et al. 2022,
 "In-context Learning and Induction Heads".
 """
 
@@ -25,7 +25,7 @@ EXAMPLE_TEXT = "journeyjourney"
 LAYER, HEAD = 1, 1
 """The induction head, counted from 0."""
 ESSENTIAL_HEAD = (1, 0)
-"""A head that copying depends on: without it, the next letter is no longer likely."""
+"""A head on which copying depends: without it, the next letter is no longer likely."""
 EXPECTED_CELL = (9, 3)
 """A query in the second half, and its expected key: the letter after the previous occurrence."""
 SNAPSHOT_STEPS = (102, 149, 174, 1500)

@@ -1,4 +1,4 @@
-"""The language models of the notes, from bigram to transformer, and variants of the transformer.
+"""The language models from the notes, from bigram to transformer, and variants of the transformer.
 
 They use the program's own attention modules, so every stage can be read:
 `LanguageModel.forward_with_traces` returns one trace per layer with the values that the model
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 INITIAL_WEIGHT_STD = 0.02
 """Standard deviation of the initial weights in layered models.
 
-Other models, and the transformer of the notes, use torch's defaults.
+Other models, and the transformer from the notes, use PyTorch's default initialization.
 """
 FEED_FORWARD_FACTOR = 4
 """Width of the feed-forward block relative to the residual stream."""
@@ -48,7 +48,7 @@ class LanguageModel(nn.Module):
     Parameters
     ----------
     settings : TrainingSettings
-        Its architecture; see `ModelKind`.
+        Settings with the model's architecture; see `ModelKind`.
     tokens : int
         Size of the vocabulary.
     """
@@ -70,7 +70,8 @@ class LanguageModel(nn.Module):
         Parameters
         ----------
         fused : bool
-            Use fused attention without stages: faster, and equal up to rounding.
+            Whether to use fused attention, which has no stages: it is faster, and equal up to
+            rounding.
         """
         stream = self._embed(ids)
         for layer in self.layers:
@@ -96,7 +97,7 @@ class LanguageModel(nn.Module):
 
 
 class MixingLayer(nn.Module):
-    """Attention without learned weights; its output replaces its input (no residual)."""
+    """Attention without learned weights; its output replaces the input (no residual connection)."""
 
     def __init__(self, attention: AttentionModule) -> None:
         super().__init__()

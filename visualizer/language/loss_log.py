@@ -1,6 +1,6 @@
 """The loss log of a run: a CSV file with one line per step; imports no torch.
 
-Numbers are written so that they are read back exactly.
+Numbers are written such that reading them back gives exactly the same values.
 """
 
 from __future__ import annotations
@@ -36,22 +36,21 @@ In the file, such a field is empty.
 
 
 class LossRow(NamedTuple):
-    """The measurements of a step, taken before its weights changed.
+    """The measurements for a training step, taken before the step updates the weights.
 
     Parameters
     ----------
     step : int
-        Number of steps done before.
+        Number of steps completed before this one.
     training : float
-        Mean loss of the step's batch, in nats per token; `MISSING_VALUE` if none was trained,
-        NaN or infinite if training diverged.
+        Mean loss of the step's batch, in nats per token; `MISSING_VALUE` if there was no batch, NaN
+        or infinite if training diverged.
     validation : float
-        Mean loss of some batches of the validation part; `MISSING_VALUE` if it was not
-        measured.
+        Mean loss of some batches from the validation part; `MISSING_VALUE` if it was not measured.
     rate : float
         Learning rate of the step.
     seconds : float
-        Total time spent training until then.
+        Total time spent training before this step.
     """
 
     step: int
@@ -111,7 +110,7 @@ def _parse_valid_lines(lines: Sequence[str]) -> np.ndarray:
 
 
 def parse_rows(lines: Iterable[str]) -> list[LossRow]:
-    """Parse the lines of a file into rows, as `parse_tables` does into arrays."""
+    """Parse the lines of a file into rows; see `parse_tables` for arrays."""
     table_rows = (row for table in parse_tables(lines) for row in table.tolist())
     return [LossRow(int(step), *measured) for step, *measured in table_rows]
 
@@ -136,7 +135,7 @@ class LossLog:
         self.place = place
         self._pending: list[LossRow] = []
         self._new_content: bytes | None = None
-        """Content to be written by `begin`; None if the file already has it."""
+        """Content to be written by `begin`; None if the file already has this content."""
 
     def read(self, end_step: int) -> list[LossRow]:
         """Return the rows before a step; the file is unchanged until `begin`.
@@ -154,7 +153,7 @@ class LossLog:
         return rows
 
     def _read_content(self) -> tuple[bytes, bool]:
-        """Return the content, and whether the file has other hard links, which must not change."""
+        """Return the file's content, and whether other hard links exist, which must not change."""
         try:
             with self.place.open(MAX_FILE_BYTES) as file:
                 return file.read(MAX_FILE_BYTES), os.fstat(file.fileno()).st_nlink > 1
@@ -165,7 +164,7 @@ class LossLog:
             raise InputError("folder", sentence) from error
 
     def begin(self) -> None:
-        """Remove the rows from the file that `read` left out.
+        """Remove from the file the rows that `read` left out.
 
         Raises
         ------
@@ -200,7 +199,7 @@ class LossLog:
         Raises
         ------
         OSError
-            With the system's reason.
+            With the reason given by the operating system.
         """
         if self._pending:
             self.place.append("".join(row.to_line() for row in self._pending).encode())

@@ -1,4 +1,4 @@
-"""Estimates the memory of a training run, to reject settings that do not fit before it starts.
+"""Estimates the memory for a training run, to reject settings that do not fit before the start.
 
 A system that overcommits memory would otherwise kill the program later without a message.
 """
@@ -30,21 +30,21 @@ if TYPE_CHECKING:
 BYTES_PER_NUMBER = 4
 """Bytes per number; everything is float32."""
 PARAMETER_COPIES = 8
-"""Copies of each parameter: itself, its gradient, two of AdamW, one to read old snapshots with, and
-three in a checkpoint while it is written.
+"""Number of copies of each parameter: the parameter, its gradient, two for AdamW, one for reading
+old snapshots, and three in a checkpoint while it is written.
 """
 CHECKPOINT_COPIES = 7
-"""Copies while a checkpoint is read: the parameter, and with AdamW's two both the file and its
-tensors.
+"""Number of copies of each parameter while a checkpoint is read: the parameter, and three each
+(with the two for AdamW) in the file's content and in the tensors read from it.
 """
 WEIGHT_COPIES = 2
-"""Copies while only weights are read: the file's content, and the model."""
+"""Number of copies while only weights are read: the file's content, and the model."""
 VECTORS_PER_TOKEN, VECTORS_WITHOUT_FEED_FORWARD = 30, 16
-"""Vectors per token and layer stored for the backward pass; fewer without a feed-forward block."""
+"""Vectors stored per token and layer for the backward pass; fewer without a feed-forward block."""
 LOGIT_COPIES = 4
-"""Copies of the logits: raw, normalized, and the gradients of both."""
+"""Number of copies of the logits: raw, normalized, and the gradients of both."""
 TORCH_BYTES = 100 * 2**20
-"""Memory in bytes that torch allocates at its first computation."""
+"""Memory in bytes that torch allocates for its first computation."""
 
 
 class BatchSharing(Struct, frozen=True):
@@ -62,7 +62,7 @@ def check_training_memory(
 ) -> None:
     """Reject settings that need more memory for training than is free.
 
-    Processes on the CPU share memory; on GPUs, each has its own.
+    Processes on the CPU share memory; on GPUs, each process has its own.
 
     Parameters
     ----------
@@ -117,16 +117,16 @@ def _bytes_per_process(settings: TrainingSettings, tokens: int, processes: int) 
 def check_model_memory(
     settings: TrainingSettings, tokens: int, copies: int, file: ContainedFile | None
 ) -> None:
-    """Reject a saved model that needs more memory than is free, or than its file can hold.
+    """Reject a saved model that needs more memory than is free, or is larger than its file.
 
     Parameters
     ----------
     tokens : int
         Size of the vocabulary.
     copies : int
-        Number of copies of its parameters in memory while it is read.
+        Number of copies of the model's parameters in memory while it is read.
     file : ContainedFile or None
-        The file of its weights, if there is one.
+        The file with the model's weights, if there is one.
 
     Raises
     ------
@@ -159,7 +159,7 @@ def _file_size(file: ContainedFile) -> int:
 
 
 def _meta_model(settings: TrainingSettings, tokens: int) -> LanguageModel:
-    """Return the model without data, with one layer at most, since all layers are the same."""
+    """Return the model without data and with at most one layer; all layers have the same size."""
     with torch.device("meta"):
         return LanguageModel(replace(settings, layers=1), tokens)
 
@@ -198,7 +198,10 @@ def _smaller_model(
     room: float,
     least_batch: int,
 ) -> Remedy | None:
-    """Return a block size that fits, else a width or layers; try the smallest batch last."""
+    """Return a block size, a width or a number of layers that fits, whichever is found first.
+
+    The smallest batch size is tried last.
+    """
     steps = {"block": 1, "width": 1}
     if settings.is_layered:
         steps = {"block": 1, "width": settings.heads, "layers": 1}

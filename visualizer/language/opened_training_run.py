@@ -1,4 +1,4 @@
-"""An open run: trained if its text is available, and readable at any saved step."""
+"""An open run, which can be trained if its text is available, and read at any saved step."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class OpenRun:
-    """A run opened for reading, and for training once its lock is held.
+    """A run opened for reading and, once its lock is acquired, for training.
 
     Without the lock, nothing in its folder is written. Without its text, it cannot be trained, but
     its models can be read.
@@ -42,7 +42,7 @@ class OpenRun:
     is_held : bool
         Whether to acquire the lock at once; a new run always does.
     sharing : BatchSharing
-        The processes that will train it, which need enough memory.
+        The processes that will train the run, which need enough memory.
 
     Raises
     ------
@@ -92,14 +92,14 @@ class OpenRun:
         Parameters
         ----------
         is_ordered : bool
-            Whether this follows the orders in its folder, which are then removed.
+            Whether the program follows the orders in the run's folder, which are then removed.
 
         Raises
         ------
         InputError
             With field ``held`` if another program holds the run or has changed it since it was
-            opened, or the orders were withdrawn; with ``folder`` or ``export`` if it cannot be
-            written.
+            opened, or the orders were withdrawn; with ``folder`` or ``export`` if the run's files
+            cannot be written.
         """
         if self._lock:
             return
@@ -149,13 +149,13 @@ class OpenRun:
         return corpus
 
     def model_at(self, step: int | None) -> tuple[LanguageModel, int]:
-        """Return the current model, or the one after ``step`` steps, and its step.
+        """Return the current model, or the model after ``step`` steps, and its step.
 
         Raises
         ------
         InputError
-            With field ``step`` if its weights were not saved; with ``folder`` if they cannot be
-            read.
+            With field ``step`` if the weights at this step were not saved; with ``folder`` if they
+            cannot be read.
         """
         if step is None and self.running:
             return self.running.trainer.model, self.running.step
@@ -176,7 +176,7 @@ class OpenRun:
         return self._saved_model, wanted
 
     def _model_of_checkpoint(self) -> tuple[LanguageModel, int]:
-        """Return the last model of a run that cannot be trained here, and its step."""
+        """Return the last model of a run that cannot be trained on this machine, and its step."""
         step = self.folder.checkpoint_step()
         if step is None or step != self._saved_model_step:
             settings, tokens = self.about.settings, len(self.about.tokens)

@@ -1,4 +1,4 @@
-"""Probing a model with a text: attention of every layer and head, and next-token logits."""
+"""Probes a model with a text: attention of every layer and head, and next-token logits."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class ProbeText(Struct, frozen=True, eq=False):
     Parameters
     ----------
     ids : Tensor
-        Token ids [token]: the last ones, at most a block.
+        Token ids of the end of the text, at most one block, [token].
     cut : int
-        Number of tokens cut off before them.
+        Number of tokens cut off before these tokens.
     """
 
     tokens: tuple[str, ...]
@@ -52,7 +52,7 @@ class ProbeText(Struct, frozen=True, eq=False):
         Raises
         ------
         InputError
-            With field ``text`` if it is empty or has tokens that are not in the vocabulary.
+            With field ``text`` if the text is empty or has tokens that are not in the vocabulary.
         """
         tokens, numbers = vocabulary.tokenize(text)
         if not tokens:
@@ -77,7 +77,7 @@ def run_probe(model: LanguageModel, probe: ProbeText) -> dict[str, np.ndarray]:
     Raises
     ------
     InputError
-        With field ``text`` if its attention takes more than `MAX_MATRIX_BYTES`.
+        With field ``text`` if the attention takes more than `MAX_MATRIX_BYTES`.
     """
     model.eval()
     _check_matrix_memory(model, len(probe.tokens))
@@ -97,7 +97,7 @@ def run_probe(model: LanguageModel, probe: ProbeText) -> dict[str, np.ndarray]:
 def layer_attention_inputs(
     model: LanguageModel, probe: ProbeText, number: int
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Return what is needed to recompute a layer's attention: its spec, input and weights.
+    """Return the spec, the input and the weights with which a layer's attention can be recomputed.
 
     Parameters
     ----------
@@ -107,9 +107,9 @@ def layer_attention_inputs(
     Returns
     -------
     dict
-        The fields of the spec by name, without those of custom matrices.
+        The fields of the spec by name, except those for custom matrices.
     dict
-        ``input`` [token, d_in], and weights by the names of `AttentionSpec.own_weights`.
+        ``input`` [token, d_in], and the weights under their names in `AttentionSpec.own_weights`.
 
     Raises
     ------
@@ -130,14 +130,14 @@ def layer_attention_inputs(
 def layer_message(
     model: LanguageModel, vocabulary: Vocabulary, text: str, number: int, step: int, identity: str
 ) -> Message:
-    """Return the answer to "layer": the attention of a layer for a text.
+    """Return the answer to the message ``layer``: the attention of a layer for a text.
 
     Parameters
     ----------
     step : int
-        The step of the model.
+        Training step of the model.
     identity : str
-        Identifies the answer.
+        Id of the request, which the answer repeats.
     """
     probe = ProbeText.of(text, vocabulary, model)
     spec, arrays = layer_attention_inputs(model, probe, number)

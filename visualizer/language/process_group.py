@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 PROCESS_TIMEOUT = timedelta(minutes=30)
 """Timeout for the other processes, which may be writing a checkpoint or reading a text."""
 NUMBERS_PER_ORDER = 3
-"""The order and two arguments."""
+"""Number of values in a broadcast order: the order and two arguments."""
 
 
 class ProcessOrder(IntEnum):
-    """Order of the first process to all others."""
+    """Order from the first process to all others."""
 
     BEGIN = 0
     STEP = 1
@@ -48,16 +48,16 @@ class ProcessOrder(IntEnum):
 
 
 class LostProcessError(Exception):
-    """The connection to another process of the training ended."""
+    """The connection to another training process ended."""
 
 
 class DistributedProcessGroup:
-    """A process among those of a training, as described by the variables of torchrun.
+    """One of the processes of a training run, as described by the variables of torchrun.
 
     Raises
     ------
     InputError
-        With field ``processes`` if the processes do not find each other.
+        With field ``processes`` if the processes cannot connect to each other.
     """
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class DistributedProcessGroup:
             sentence = f"The training processes could not connect to each other: {reason}."
             raise InputError("processes", f"{sentence} Start them with torchrun.") from error
         self.signal_status = 0
-        """Exit status requested by a signal to one of the processes, known to all; else 0."""
+        """Exit status requested by a signal to any process, known to all processes; otherwise 0."""
         self._own_signal_status = 0
         self._is_disconnected = False
 
@@ -137,7 +137,7 @@ class DistributedProcessGroup:
         return averaging
 
     def mean_loss(self, loss: float) -> float:
-        """Return the mean of all processes' losses."""
+        """Return the mean of the losses of all processes."""
         own = torch.tensor([loss, self._own_signal_status], dtype=torch.float64)
         gathered = [torch.empty_like(own) for _ in range(self.count)]
         distributed.all_gather(gathered, own)
@@ -151,7 +151,7 @@ class DistributedProcessGroup:
     def execute_in_all(
         self, order: ProcessOrder, first: int = 0, second: int = 0
     ) -> Iterator[None]:
-        """Execute an order in all processes; the first one broadcasts it.
+        """Execute an order in all processes; the first process broadcasts it.
 
         Raises
         ------
@@ -196,7 +196,7 @@ class DistributedProcessGroup:
         self._is_disconnected = False
 
     def send_bytes(self, content: bytes) -> None:
-        """Send bytes from the first process to all others, which know their number."""
+        """Send bytes from the first process to all others, which know the number of bytes."""
         distributed.broadcast(torch.frombuffer(bytearray(content), dtype=torch.uint8), 0)
 
     def receive_bytes(self, size: int) -> bytes:
@@ -218,7 +218,7 @@ class DistributedProcessGroup:
         return [content.numpy().tobytes()[: int(size)].decode() for content, size in pairs]
 
     def end_all(self, status: int) -> None:
-        """Send the exit status to the others and wait for receipt, unless an error occurred.
+        """Send the exit status to the others and wait until they receive it, except after an error.
 
         Processes that wait in the middle of a step notice when this process ends.
         """
@@ -233,12 +233,12 @@ def select_process_device(wanted: Device, rank: int, count: int) -> None:
     Parameters
     ----------
     rank, count : int
-        Local rank, and number of processes on this machine.
+        Local rank of this process, and number of processes on this machine.
 
     Raises
     ------
     InputError
-        With field ``device`` if processes would have to share one.
+        With field ``device`` if processes would have to share a GPU.
     """
     device, _ = attention_device.resolve_device(wanted, Dtype.FLOAT32)
     if device is Device.CPU:
@@ -256,7 +256,7 @@ def select_process_device(wanted: Device, rank: int, count: int) -> None:
 
 
 def process_group_backend() -> str:
-    """Return the backend that connects the processes: NCCL for GPU tensors, Gloo for others."""
+    """Return the backend that connects the processes: NCCL for tensors on GPUs, otherwise Gloo."""
     has_gpus = torch.cuda.is_available() and distributed.is_nccl_available()
     return "cpu:gloo,cuda:nccl" if has_gpus else "gloo"
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 MAX_METADATA_BYTES = 64 * 2**20
-"""Largest size of the metadata file; most of it is the vocabulary."""
+"""Maximum size of the metadata file, which consists largely of the vocabulary."""
 MAX_HEADER_BYTES = 2 * MAX_METADATA_BYTES
 """Maximum size of a checkpoint's header: the escaped metadata and the trainer's state."""
 MAX_CHECKPOINT_BYTES = 2**40
@@ -96,7 +96,7 @@ class RunMetadata(Struct, frozen=True):
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """The tokens with their ids."""
+        """The vocabulary of the run, which maps tokens to ids."""
         return Vocabulary(self.tokens, self.settings.source.effective_tokenizer)
 
 
@@ -111,7 +111,7 @@ def metadata_from_json(values: object) -> RunMetadata:
     Raises
     ------
     DamagedError
-        Naming what is wrong with it.
+        With a message that names the invalid part.
     """
     if not isinstance(values, dict) or values.get("schema") != SCHEMA_VERSION:
         raise DamagedError(f"does not have the supported schema version {SCHEMA_VERSION}.")
@@ -128,7 +128,7 @@ def metadata_from_json(values: object) -> RunMetadata:
 
 
 def _validity_checks(about: RunMetadata) -> Iterator[tuple[bool, str]]:
-    """Yield each condition on the metadata of a run, and the problem if it is not met."""
+    """Yield whether each condition on a run's metadata is met, and the problem if it is not."""
     tokens = about.tokens
     yield len(tokens) > 0, "no tokens"
     if repeated := next((token for token, count in Counter(tokens).items() if count > 1), None):
@@ -156,7 +156,7 @@ def settings_from_json(values: object) -> TrainingSettings:
     Raises
     ------
     DamagedError
-        Naming what is wrong with them.
+        With a message that names the invalid setting.
     """
     settings: TrainingSettings = _CODING.decode(values, TrainingSettings, "the settings", {})
     return settings
@@ -187,11 +187,11 @@ class RunFolder(Struct, frozen=True):
 
     @property
     def checkpoint(self) -> ContainedFile:
-        """The latest checkpoint."""
+        """The file with the latest checkpoint."""
         return self._root.file("checkpoint.safetensors")
 
     def largest_weights(self) -> ContainedFile | None:
-        """Return the checkpoint or snapshot of the most bytes; None if there is none."""
+        """Return the largest checkpoint or snapshot file; None if there is none."""
         files = [self.checkpoint, *map(self.snapshot, self.snapshots())]
         sizes: dict[int, ContainedFile] = {}
         for file in files:
@@ -200,7 +200,7 @@ class RunFolder(Struct, frozen=True):
         return sizes[max(sizes)] if sizes else None
 
     def checkpoint_step(self) -> int | None:
-        """Return the step from which the run resumes: the checkpoint's, or 0 without one.
+        """Return the step from which the run resumes: the checkpoint's step, or 0 if there is none.
 
         None if the checkpoint cannot be read.
         """
@@ -222,7 +222,7 @@ class RunFolder(Struct, frozen=True):
 
     @property
     def orders(self) -> ContainedFile:
-        """Messages for a background training process, until it holds the run."""
+        """Messages for a background training process that has not acquired the lock yet."""
         return self._root.file("orders")
 
     @property
@@ -232,7 +232,7 @@ class RunFolder(Struct, frozen=True):
 
     @property
     def stop(self) -> ContainedFile:
-        """The training process stops when this file exists.
+        """The stop request: the training process stops when this file exists.
 
         A process that was not training leaves it behind with the content `IDLE_STOP_CONTENT`.
         """
@@ -255,7 +255,7 @@ class RunFolder(Struct, frozen=True):
         return self._snapshot_folder.file(f"{step:08d}.safetensors")
 
     def snapshots(self) -> tuple[int, ...]:
-        """List the steps with snapshots; none if their folder cannot be read."""
+        """List the steps with snapshots; empty if the snapshot folder cannot be read."""
         with suppress(OSError):
             return self._list_snapshots()
         return ()
@@ -270,7 +270,7 @@ class RunFolder(Struct, frozen=True):
         Raises
         ------
         InputError
-            With field ``folder`` if it already contains a run or cannot be written.
+            With field ``folder`` if the folder already contains a run or cannot be written.
         """
         self.create_folders()
         if self.about.exists():
@@ -284,7 +284,7 @@ class RunFolder(Struct, frozen=True):
         Raises
         ------
         InputError
-            With field ``folder`` if they cannot be created.
+            With field ``folder`` if the folders cannot be created.
         """
         try:
             self._snapshot_folder.make()
@@ -302,7 +302,7 @@ class RunFolder(Struct, frozen=True):
         Raises
         ------
         InputError
-            With field ``folder``, naming what is not a regular file or folder of its own.
+            With field ``folder`` and the name of an entry that is not a regular file or folder.
         """
         own = (self.about, self.losses, self.checkpoint, self.lock, self.orders, self.log)
         wrong: ContainedFile | ContainedFolder = self._snapshot_folder
@@ -318,7 +318,7 @@ class RunFolder(Struct, frozen=True):
             raise InputError("folder", sentence) from error
 
     def check_export(self, path: Path) -> None:
-        """Reject an export path in the folder that leaves it through a link.
+        """Reject an export path that starts in the folder but leaves it through a link.
 
         Raises
         ------
@@ -353,7 +353,8 @@ class RunFolder(Struct, frozen=True):
         Raises
         ------
         InputError
-            With field ``folder`` if it contains no run, is damaged, or fails `check_settings`.
+            With field ``folder`` if the folder contains no run, is damaged, or fails
+            `check_settings`.
         """
         self.check_links()
         try:

@@ -30,9 +30,9 @@ class Sampling(Struct, frozen=True):
     Parameters
     ----------
     temperature : float
-        Divides the logits; at 0, only the largest remain.
+        Divisor of the logits; at 0, only the tokens with the largest logit remain.
     top_k : int or None
-        Number of tokens kept; None for all.
+        Number of tokens that are kept; None for all.
     top_p : float
         Share of the probability that the kept tokens must reach.
     """
@@ -65,14 +65,14 @@ def sampling_probabilities(
     Parameters
     ----------
     logits : numpy.ndarray
-        [vocabulary].
+        Logits of the next token, [vocabulary].
     temperature, top_k, top_p
         See `Sampling`. Among equal tokens, the first are kept.
 
     Returns
     -------
     numpy.ndarray
-        float64 [vocabulary], with sum 1; 0 for tokens left out.
+        float64 [vocabulary], with sum 1; 0 for tokens that are left out.
 
     Raises
     ------
@@ -106,7 +106,7 @@ def _apply_temperature(logits: np.ndarray, temperature: float) -> np.ndarray:
 
 
 def sample_with_seed(probabilities: np.ndarray, seed: int, draws: int) -> int:
-    """Sample the next token after a number of draws: always the same one for a seed."""
+    """Sample the next token after a number of draws; the same seed always gives the same token."""
     return sample_token(probabilities, np.random.default_rng([seed, draws]))
 
 

@@ -1,4 +1,4 @@
-"""Reads the language model of a run's folder without training it, and generates text.
+"""Reads the language model in a run's folder without training it, and generates text.
 
 Neither the training text nor the lock is needed, and nothing is written.
 """
@@ -45,9 +45,9 @@ class SavedModel(Struct, frozen=True, eq=False):
     step : int
         Number of training steps done.
     losses : dict of str to numpy.ndarray
-        The losses until then; see `visualizer.language.loss_log.loss_curves`.
+        The losses until that step; see `visualizer.language.loss_log.loss_curves`.
     model : LanguageModel
-        On the CPU, in evaluation mode.
+        The model, on the CPU and in evaluation mode.
     """
 
     about: RunMetadata
@@ -73,8 +73,8 @@ def read_saved_model(folder: RunFolder) -> SavedModel:
     Raises
     ------
     InputError
-        With field ``folder`` if it contains no run or no weights, cannot be read, or its model is
-        too large for the free memory.
+        With field ``folder`` if the folder contains no run or no weights, or cannot be read, or if
+        the model is too large for the free memory.
     """
     about, snapshots = folder.read_metadata(), folder.snapshots()
     has_checkpoint = folder.checkpoint.exists()
@@ -95,12 +95,13 @@ def read_saved_model(folder: RunFolder) -> SavedModel:
 
 
 def generate(saved: SavedModel, prompt: str, tokens: int, seed: int, sampling: Sampling) -> str:
-    """Continue a prompt with sampled tokens; the lab samples the same ones for the same seed.
+    """Continue a prompt with sampled tokens; the lab samples the same tokens for the same seed.
 
     Parameters
     ----------
     prompt : str
-        If empty, the first token of the training text is used as the first of the tokens.
+        The beginning of the text. If it is empty, generation starts with the first token of the
+        training text, which counts as one of the tokens.
     tokens : int
         Number of tokens after the prompt.
 

@@ -1,7 +1,7 @@
 """Word and character tokenizers for any script, and vocabularies; imports no torch.
 
-Words are runs of letters, marks and digits; in scripts written without spaces each character is a
-token. Characters are extended grapheme clusters (Unicode UAX #29).
+Words are runs of letters, marks and digits; in scripts that are written without spaces, each
+character is a token. Characters are extended grapheme clusters (Unicode UAX #29).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class TokenizerKind(StrEnum):
 
 
 def tokenize(text: str, tokenizer: TokenizerKind) -> tuple[str, ...]:
-    """Split a text into tokens; words omit whitespace, characters keep it."""
+    """Split a text into words, without whitespace, or into characters, including whitespace."""
     # One match at a time: finding all matches of a novel at once would block all other threads.
     return tuple(match.group() for match in _token_pattern(tokenizer).finditer(text))
 
@@ -89,7 +89,7 @@ MAX_LISTED_TOKENS = 5
 
 
 def list_tokens(tokens: Sequence[str]) -> str:
-    """List the visible forms of the first tokens in quotes, with the number of others."""
+    """List the visible forms of the first tokens in quotes, with the number of further tokens."""
     listed = ", ".join(f"“{visible_token(token)}”" for token in tokens[:MAX_LISTED_TOKENS])
     others = len(tokens) - MAX_LISTED_TOKENS
     return f"{listed} and {others:,} more" if others > 0 else listed
@@ -128,7 +128,7 @@ class Vocabulary(Struct, frozen=True, dict=True):
         Raises
         ------
         InputError
-            Naming tokens that are not in the vocabulary.
+            If tokens are not in the vocabulary; the message lists them.
         """
         unknown = list(dict.fromkeys(token for token in tokens if token not in self))
         if unknown:

@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 
 class WholeBatchDropout(TorchFunctionMode):
-    """While active, applies dropout to these rows as in the whole batch.
+    """Context in which dropout masks for some rows are the same as in the whole batch.
 
     Parameters
     ----------
     rows : slice
-        The rows of the batch that are computed.
+        The rows of the batch that this process computes.
     batch : int
-        Number of rows of the whole batch.
+        Number of rows in the whole batch.
     """
 
     def __init__(self, rows: slice, batch: int) -> None:
@@ -91,7 +91,7 @@ class WholeBatchDropout(TorchFunctionMode):
 
 
 MAX_THREADS = 8
-"""Maximum number of threads; small models gain nothing from more."""
+"""Default maximum number of threads; small models do not gain from more threads."""
 
 
 class Trainer:
@@ -127,14 +127,14 @@ class Trainer:
     def share_batches(self, group: DistributedProcessGroup) -> None:
         """Compute only a share of each batch; all processes of the group call this together.
 
-        The losses and states equal those of one process, up to rounding. On GPUs, attention draws
-        other dropout masks than one process would; see `WholeBatchDropout`.
+        The losses and states equal those of one process, up to rounding. On GPUs, the dropout masks
+        in attention differ from those of one process; see `WholeBatchDropout`.
         """
         threads = self.settings.threads or default_threads()
         self._group, self._averaged_model = group, group.wrap_averaging(self.model, threads)
 
     def advance(self) -> float:
-        """Do a step and return its batch's mean loss before the update, in nats per token.
+        """Do a step, and return the mean loss of its batch before the update, in nats per token.
 
         If memory runs out, the state is restored and the step can be repeated.
         """
@@ -219,15 +219,15 @@ class Trainer:
 def default_threads() -> int:
     """Return the default number of training threads; one core is left for the window.
 
-    A thread that waits for a core blocks all others, which costs far more than having one thread
-    less. Only cores that this process may use are counted.
+    A thread that waits for a core blocks all others, which costs far more time than using one
+    thread less. Only cores that this process may use are counted.
     """
     cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
     return min(max(1, cores - 1), MAX_THREADS)
 
 
 def _fork_rng(device: torch.device) -> AbstractContextManager[None]:
-    """Restore torch's own generators of the CPU and a device at the end."""
+    """Restore torch's own generators for the CPU and a device at the end of the context."""
     if device.type == "cpu":
         return torch.random.fork_rng(devices=[])
     index = torch.cuda.current_device() if device.type == "cuda" else 0

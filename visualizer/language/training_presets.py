@@ -1,4 +1,4 @@
-"""Named training settings; each demonstrates an effect."""
+"""Named training settings, each of which demonstrates an effect."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ PRESETS = (
     TrainingPreset(
         "world-transformer",
         "Generated stories: transformer",
-        "Attends to more than the previous word, and its loss falls far below the bigram baseline.",
+        "Attends to more than the previous word; the loss falls far below the bigram baseline.",
         replace(_WORLD_SETTINGS, model=ModelKind.TRANSFORMER, heads=4, layers=3, warmup=100),
     ),
     TrainingPreset(

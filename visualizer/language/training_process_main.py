@@ -21,14 +21,14 @@ from visualizer.language.training_server import STOP_CHECK_INTERVAL_S, TrainingS
 from visualizer.language.wire_format import Message, open_message_sender, read_messages
 
 PROCESS_NICENESS = 5
-"""Niceness of the process, so that the window has priority."""
+"""Niceness of the process, which gives the window priority."""
 
 Inbox = queue.SimpleQueue[Message | None]
 """Queue of messages; None marks the end of input."""
 
 
 def main() -> int:
-    """Serve until the server ends, and return the exit status."""
+    """Answer messages until the server ends, and return the exit status."""
     inbox: Inbox = queue.SimpleQueue()
     source, send = sys.stdin.buffer, open_message_sender()
     for name in ("SIGTERM", "SIGINT", "SIGHUP"):  # SIGHUP: the terminal is closed

@@ -26,7 +26,7 @@ class TrainingSpeed:
 
     @property
     def tokens_per_second(self) -> float | None:
-        """Tokens per second; None until it can be measured."""
+        """Number of tokens per second; None until it can be measured."""
         if len(self._samples) < 2:
             return None
         (start, before), (end, after) = self._samples[0], self._samples[-1]
@@ -51,7 +51,8 @@ class TrainingProgress(Struct, frozen=True):
     rate : float
         Current learning rate.
     tokens_per_second, seconds_left : float or None
-        None while unknown or paused.
+        Training speed, and remaining time; None while the training is paused or the value is
+        unknown.
     """
 
     step: int
@@ -62,7 +63,7 @@ class TrainingProgress(Struct, frozen=True):
 
     @property
     def facts(self) -> tuple[str, ...]:
-        """Known values as texts, most important first."""
+        """The known values as texts, the most important first."""
         known = [f"step {self.step:,} of {self.steps:,}"]
         if self.seconds_left is not None and (left := format_time_left(self.seconds_left)):
             known.append(left)

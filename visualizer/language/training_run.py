@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from visualizer.language.training_settings import CorpusSource, TrainingSettings
 
 INTERPOLATION_STRENGTHS = tuple(float(2**power) for power in range(-4, 17))
-"""Interpolation strengths to try: the number of pairs that the unigram frequency counts for."""
+"""Interpolation strengths to try, as the number of pairs for which a unigram frequency counts."""
 MAX_PAIR_TABLE_CELLS = 10**7
 """Maximum number of cells of a table of all pairs; a larger table would exceed the text itself."""
 
@@ -46,7 +46,7 @@ MAX_PAIR_TABLE_CELLS = 10**7
 def unigram_loss(corpus: Corpus) -> float:
     """Return the validation loss of the training part's unigram frequencies, in nats per token.
 
-    One is added to each count, because the validation part may have new tokens.
+    One is added to each count, because the validation part may have tokens that are new.
     """
     shares = _unigram_frequencies(corpus)
     return float(-np.log(shares[_next_tokens(corpus.validation)]).mean(dtype=np.float64))
@@ -112,9 +112,9 @@ def _next_tokens(part: np.ndarray) -> np.ndarray:
 
 
 SNAPSHOT_GROWTH = 1.08
-"""Ratio of the steps of consecutive snapshots, which are evenly spaced on a log axis."""
+"""Ratio between the steps of consecutive snapshots, which are evenly spaced on a log axis."""
 MAX_SNAPSHOT_BYTES = 512 * 2**20
-"""Maximum size of all snapshots of a run; if exceeded, every other one is removed."""
+"""Maximum total size of the snapshots of a run; if it is exceeded, every other one is removed."""
 
 
 def is_first_in_interval(step: int, growth: float) -> bool:
@@ -123,7 +123,7 @@ def is_first_in_interval(step: int, growth: float) -> bool:
 
 
 def thin_snapshots(folder: RunFolder) -> None:
-    """Remove every other snapshot if all together exceed `MAX_SNAPSHOT_BYTES`."""
+    """Remove every other snapshot if their total size exceeds `MAX_SNAPSHOT_BYTES`."""
     kept = folder.snapshots()
     if not kept:
         return  # the folder became unreadable: there is nothing to thin
@@ -134,12 +134,12 @@ def thin_snapshots(folder: RunFolder) -> None:
 
 
 def remove_later_snapshots(folder: RunFolder, step: int) -> None:
-    """Remove the snapshots after a step, since these steps are trained again.
+    """Remove the snapshots after a step, since the later steps are trained again.
 
     Raises
     ------
     InputError
-        With field ``folder`` if one cannot be removed.
+        With field ``folder`` if a snapshot cannot be removed.
     """
     try:
         for kept in folder.snapshots():
@@ -163,16 +163,18 @@ def changed_text_message(source: CorpusSource) -> str:
 
 
 MEASURED_EVERY, MEASURED_GROWTH = 100, 1.3
-"""Validation interval in steps; before the first interval, the ratio of consecutive steps."""
+"""Validation interval in steps; during the first interval, the ratio of consecutive steps."""
 MEASURED_TOKENS = 8_192
-"""Approximate tokens per validation while training; the final one uses more."""
+"""Approximate number of tokens per validation during training; the final one uses more."""
 CHECKPOINT_INTERVAL_S = 5.0
 """Maximum age of the checkpoint during training, unless writing one takes long."""
 CHECKPOINT_TIME_FACTOR = 20
-"""The checkpoint may also be as old as this multiple of the time to write it."""
+"""The checkpoint may also be as old as this multiple of the time required to write it."""
 DIVERGENCE_PATIENCE_STEPS = 20
 DIVERGENCE_FACTOR = 1.5
-"""Training diverges if the loss stays this many steps over `DIVERGENCE_FACTOR` times the first."""
+"""Training diverges if the loss exceeds this multiple of the first loss for
+`DIVERGENCE_PATIENCE_STEPS` consecutive steps.
+"""
 SAMPLE_CHARACTERS = 600
 RETRY_NOTICE = "Training continues, and saving will be retried."
 FINAL_RETRY_NOTICE = "Free disk space before you close the run; saving is then retried once."
@@ -202,7 +204,7 @@ def new_run_metadata(settings: TrainingSettings, corpus: Corpus) -> RunMetadata:
 class TrainingRun:
     """A run that this program can train once `start_writing` has been called.
 
-    Until then, its folder is only read.
+    Until then, the run's folder is only read.
 
     Parameters
     ----------
@@ -216,7 +218,7 @@ class TrainingRun:
     Raises
     ------
     InputError
-        If the text is not the one trained on, or the folder is damaged.
+        If the text is not the one on which the run was trained, or the folder is damaged.
     """
 
     def __init__(self, folder: RunFolder, about: RunMetadata, corpus: Corpus) -> None:
@@ -227,7 +229,7 @@ class TrainingRun:
         self.trainer = Trainer(about.settings, corpus)
         self.state, self.notice = TrainerState(), ""
         self.retry_notice = RETRY_NOTICE
-        """Last sentence of the notice about a failed write: how the training continues."""
+        """Last sentence of the notice about a failed write, which states how training continues."""
         self.is_saved = True
         """Whether the last attempt to write a checkpoint succeeded."""
         if folder.checkpoint.exists():
@@ -250,7 +252,7 @@ class TrainingRun:
         Raises
         ------
         InputError
-            With field ``folder`` or ``export`` if it cannot be written.
+            With field ``folder`` or ``export`` if the folder cannot be written.
         """
         self.folder.create_folders()
         remove_later_snapshots(self.folder, self.step)
@@ -263,7 +265,7 @@ class TrainingRun:
 
     @property
     def step(self) -> int:
-        """Number of steps done."""
+        """Number of completed steps."""
         return self.trainer.step
 
     @property
@@ -284,7 +286,7 @@ class TrainingRun:
         return rows
 
     def set_steps(self, steps: int) -> None:
-        """Set the total number of steps, at least those already done.
+        """Set the total number of steps, which must be at least the number of completed steps.
 
         Raises
         ------
@@ -306,7 +308,7 @@ class TrainingRun:
             self._report_out_of_memory(self._finish_training)
 
     def advance(self) -> None:
-        """Do a step with the validation and snapshot due before it; finish after the last step.
+        """Do any validation and snapshot that are due, and a step; finish after the last step.
 
         Raises
         ------

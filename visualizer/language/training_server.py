@@ -55,9 +55,9 @@ class TrainingServer:
         self._has_warned = False
         """Whether the user was warned that stopping now loses steps."""
         self._steps_left = 0
-        """Steps to do before pausing; negative for all."""
+        """Number of steps to do before pausing; negative for all steps."""
         self._steps_wanted: int | None = None
-        """Number of steps that could not be set yet."""
+        """Requested total number of steps that could not be set yet."""
         self._reported_at, self._stop_checked_at = 0.0, 0.0
         self._speed = TrainingSpeed()
 
@@ -141,7 +141,7 @@ class TrainingServer:
         self.report_progress()
 
     def _handle_stop(self, values: Mapping[str, Any]) -> None:
-        """Stop with a checkpoint; if it cannot be written, warn, and stop the next time."""
+        """Stop with a checkpoint; if it cannot be written, warn, and stop at the next request."""
         if self._has_warned:
             self.end()
             return
@@ -169,7 +169,7 @@ class TrainingServer:
         self.report_progress()
 
     def _set_steps(self, opened: OpenRun) -> None:
-        """Set the requested number of steps; if it cannot be written, the request is kept."""
+        """Set the requested number of steps; if it cannot be written, keep the request."""
         steps, running = self._steps_wanted, opened.running
         if steps is None or running is None or running.state.is_ended:
             return
@@ -253,7 +253,7 @@ class TrainingServer:
             self.check_stop_request()
 
     def check_stop_request(self) -> None:
-        """Stop with a checkpoint if another program waits for the run that is held here.
+        """Stop with a checkpoint if another program waits for the run that this process holds.
 
         The other program continues a run that was training, but not one that was paused.
         """
@@ -295,7 +295,7 @@ class TrainingServer:
         self._send(Message("progress", values, loss_curves(rows)))
 
     def _pause_and_save(self) -> None:
-        """Pause, with a checkpoint."""
+        """Pause training and write a checkpoint."""
         self.state = "paused"
         self._save_checkpoint(FINAL_RETRY_NOTICE)
 
@@ -305,7 +305,7 @@ class TrainingServer:
             self.opened.running.save()
 
     def _save_if_needed(self, then: str) -> None:
-        """Write a checkpoint if steps are missing in the last one, as far as that is known."""
+        """Write a checkpoint if the last one may lack steps."""
         running = self.opened.running if self.opened else None
         if self.state in {"running", "paused"} or (running and running.notice):
             self._save_checkpoint(then)  # disk space may have been freed

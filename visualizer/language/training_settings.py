@@ -1,6 +1,6 @@
 """Settings of language models and their training, with their validation; imports no torch.
 
-The models are steps towards the transformer: each adds one element to the previous one.
+The models are steps towards the transformer: each model adds one element to the previous one.
 
 Sources: lecture notes on self-attention and character models, partly adapted from Karpathy 2023,
 "Let's build GPT" (the steps, the block size, the optimizer); Elhage et al.
@@ -39,13 +39,13 @@ class CorpusSource(Struct, frozen=True):
     Parameters
     ----------
     path : str
-        Path of a text file; unused where the text is generated.
+        Path of a text file; unused if the text is generated.
     size : int
         Approximate number of generated tokens.
     seed : int
-        Seed of generated text.
+        Random seed for generated text.
     tokenizer : TokenizerKind
-        How a text in prose is split; see `effective_tokenizer`.
+        Unit into which prose is split; see `effective_tokenizer`.
     """
 
     kind: CorpusKind = CorpusKind.REPEAT
@@ -63,8 +63,8 @@ class CorpusSource(Struct, frozen=True):
 class ModelKind(StrEnum):
     """A kind of language model.
 
-    The transformer of the notes has no output projection, no layer norm after the last layer, and
-    torch's initial weights.
+    The transformer in the notes has no output projection and no layer norm after the last layer,
+    and it uses PyTorch's default initialization.
     """
 
     BIGRAM = "bigram"
@@ -85,7 +85,7 @@ class LearningRateDecay(StrEnum):
 class TrainingSettings(Struct, frozen=True):
     """Everything that determines a training run: equal settings give equal losses.
 
-    They may be invalid while the user types; `settings_problems` lists what is wrong with them.
+    The settings may be invalid while the user types; `settings_problems` lists the problems.
 
     Parameters
     ----------
@@ -94,17 +94,18 @@ class TrainingSettings(Struct, frozen=True):
     width : int
         Width of the residual stream.
     heads, layers, dropout
-        For `LAYERED_MODELS` models; others have one head and one layer, or none.
+        Used by `LAYERED_MODELS`; other models have one head and one layer, or none.
     batch : int
-        Blocks per step.
+        Number of blocks per step.
     rate : float
         Learning rate of AdamW, after the warm-up.
     warmup : int
-        Number of steps in which the rate grows from 0.
+        Number of steps in which the learning rate grows from 0.
     steps : int
         Total number of steps; it can be increased later.
     threads : int
-        CPU threads; 0 leaves a core for the window. The number may affect the last digits.
+        Number of CPU threads; 0 leaves a core for the window. The number may affect the last digits
+        of the losses.
     """
 
     source: CorpusSource = field(default_factory=CorpusSource)
@@ -150,7 +151,7 @@ MODEL_TITLES = {
 }
 
 LAYERED_MODELS = (ModelKind.TRANSFORMER, ModelKind.NOTES, ModelKind.ATTENTION_ONLY)
-"""Models with heads, weights and dropout in their layers."""
+"""Models with heads, trained weights and dropout in their layers."""
 FEED_FORWARD_MODELS = (ModelKind.TRANSFORMER, ModelKind.NOTES)
 """Models with a feed-forward block in each layer."""
 POSITIONAL_MODELS = (ModelKind.DOT_PRODUCT, *LAYERED_MODELS)
@@ -158,7 +159,7 @@ POSITIONAL_MODELS = (ModelKind.DOT_PRODUCT, *LAYERED_MODELS)
 
 
 FINAL_EVALUATION_BATCHES = 200
-"""Number of batches in the mean losses measured after all steps."""
+"""Number of batches over which the losses after all steps are averaged."""
 SYNTHETIC_TASKS = (
     CorpusKind.REPEAT,
     CorpusKind.COPY,
@@ -197,7 +198,7 @@ SETTING_LIMITS = {
 
 
 def settings_problems(settings: TrainingSettings) -> tuple[Problem, ...]:
-    """Return the problems of settings, field by field; empty if they can be trained."""
+    """Return the problems of settings, field by field; empty if the settings are valid."""
     integers = (_integer_problem(settings, name) for name in SETTING_LIMITS)
     found = [problem for problem in integers if problem]
     least, most = SETTING_LIMITS["seed"]
@@ -223,7 +224,7 @@ def settings_problems(settings: TrainingSettings) -> tuple[Problem, ...]:
 
 
 def check_settings(settings: TrainingSettings) -> None:
-    """Raise `InputError` for the first problem of settings."""
+    """Raise an `InputError` for the first problem in the settings."""
     for problem in settings_problems(settings):
         raise InputError(problem.field, problem.sentence, problem.remedy)
 

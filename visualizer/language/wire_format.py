@@ -1,4 +1,4 @@
-"""Message format between the program and its processes, and its pipes; imports no torch.
+"""Format of messages between the program and its processes, and their pipes; imports no torch.
 
 A message is the header's length (four bytes, big-endian), the header in JSON, and the bytes of the
 arrays that it lists, in order.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _LENGTH_FORMAT = struct.Struct(">I")
 BYTES_PER_READ = 1 << 16
 MAX_HEADER_BYTES = 2**28
-"""Maximum size of a header; stray text output, interpreted as a length, exceeds it."""
+"""Maximum size of a header; text printed by accident, interpreted as a length, exceeds it."""
 
 
 class Message(Struct, frozen=True, eq=False):
@@ -60,7 +60,7 @@ class MessageUnpacker:
         self._offset = 0
         """Offset of the next message in the buffer."""
         self._header: MessageHeader | None = None
-        """The next message's header once complete; a long message has hundreds of pieces."""
+        """The next message's header once it is complete; a long message has hundreds of pieces."""
 
     def feed(self, piece: bytes) -> Iterator[Message]:
         """Append a piece and yield the messages completed by it."""

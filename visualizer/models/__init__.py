@@ -1,1 +1,1 @@
-"""Real models: opened from a folder, and their attention recorded, layer by layer."""
+"""Transformers models: opens them from a folder and records their attention layer by layer."""

@@ -1,4 +1,4 @@
-"""Answers a question about a text that a model has read, with the edits of that reading."""
+"""Answers a question about a model's run on a text, with the same edits as in that run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CHAT_UNSUPPORTED = (
 TOP_TOKENS = 5
 """Number of tokens listed at each position."""
 MAX_CHEAP_PRODUCTS = 6e10
-"""A logit lens with more multiplications is expensive: seconds on a slow machine."""
+"""Maximum number of multiplications for a logit lens without a warning; more may take seconds."""
 
 
 def answer_model_question(
@@ -41,19 +41,19 @@ def answer_model_question(
     progress: Progress,
     report: Callable[[ModelAnswer], object],
 ) -> ModelAnswer:
-    """Answer a question.
+    """Answer a question about a text.
 
     Parameters
     ----------
     progress : callable
-        May cancel.
+        Called with the progress; may cancel.
     report : callable
         Called with partial answers as they become available.
 
     Raises
     ------
     InputError
-        If the model's answer cannot be determined, or there is no such token.
+        If the model does not support the question, or the token does not exist.
     """
     if not reading.is_text_alone:
         raise InputError("text", CHAT_UNSUPPORTED)
@@ -92,7 +92,7 @@ def _answer_lens(
 
 
 def _lens_cost_warning(model: OpenedModel, text: str) -> str:
-    """Return a message with the amount of computation if a lens is expensive."""
+    """Return a warning that states the cost of a logit lens; empty if the lens is cheap."""
     tokens = len(model.inputs(text)[1])
     layers, width, words = map(model.size, ("num_hidden_layers", "hidden_size", "vocab_size"))
     if float(layers) * tokens * width * words <= MAX_CHEAP_PRODUCTS:

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 KEPT_SHARE_KEY = "kept_by_sinks"
-"""Key, in the weights of a trace, of the share that sinks leave to each row."""
+"""Key, in the weights of a trace, for the share of each row that is left after the sinks."""
 
 
 class AttentionReader:
@@ -61,7 +61,7 @@ class AttentionReader:
         self.layer = layer
 
     def enter(self, stream: Tensor) -> str | None:
-        """Find the input of the attention's matrices: the stream, or its norm."""
+        """Find the input of the attention's matrices: the stream, or the normalized stream."""
         self.layer.add_stage(Role.RESIDUAL, module_input(self.layer.path), ResidualStream((None,)))
         inputs = [vectors(each.given) for each in self.layer.attention_matrices.values()]
         if any(are_equal(one, stream) for one in inputs):
@@ -93,7 +93,8 @@ class AttentionReader:
     def _find_latents(self, entered: str) -> Iterator[tuple[str, str, NormLayer, Tensor]]:
         """Yield latent vectors: projections of the stream to fewer columns, then normalized.
 
-        Each with the path of its matrix (it may be only the first columns) and of its norm.
+        Each is yielded with the path of its matrix, of which it may use only the first columns, and
+        with the path and the step of its norm.
         """
         for path, projected in self._projections_of(entered):
             for norm, each in self.layer.norms.items():
@@ -247,7 +248,7 @@ class AttentionReader:
     def _norms_of_heads(
         self, shared: tuple[int, ...], given: Tensor | None = None, result: Tensor | None = None
     ) -> Iterator[tuple[Tensor, NormLayer]]:
-        """Yield norms of queries or keys with this input or result, and the other tensor.
+        """Yield the norms of queries or keys with this input or result, each with its other tensor.
 
         A norm applies to each head's vectors, or to the vectors of all heads together.
         """
@@ -323,7 +324,7 @@ class AttentionReader:
         return None
 
     def _has_late_sinks(self) -> bool:
-        """Whether sinks took their share of the context vectors after the softmax."""
+        """Whether the sinks' share was removed from the context vectors, after the softmax."""
         context, sinks = self.layer.call.context, self.layer.call.arguments.get("s_aux")
         assert context is not None
         if not isinstance(sinks, torch.Tensor) or sinks.numel() != context.shape[2]:
@@ -342,7 +343,7 @@ class AttentionReader:
         return any(are_reduced)
 
     def _find_context_gate(self, entered: str, given: Tensor, joined: Tensor) -> bool:
-        """Find the gate that multiplies the context vectors: a matrix or its columns."""
+        """Find the gate that multiplies the context vectors: a matrix or some of its columns."""
         assert self.layer.call.context is not None
         _, _, heads, width = self.layer.call.context.shape
         kinds = {heads * width: (width, 0), 2 * heads * width: (2 * width, width)}

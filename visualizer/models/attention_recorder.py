@@ -60,14 +60,14 @@ _ATTENTION_NAME_PARTS = ("att", "Att")
 
 
 class RecordingMethod(StrEnum):
-    """How a call was recorded."""
+    """Method by which a call was recorded."""
 
     INTERFACE = "interface"
     SOFTMAX = "softmax"
 
 
 class HeadCut(Struct, frozen=True, eq=False):
-    """Edges of a head's attention that are masked before its softmax.
+    """Edges of a head's attention that are masked before the softmax.
 
     Parameters
     ----------
@@ -90,8 +90,8 @@ class AttentionCall(Struct, frozen=True, eq=False):
     module : str
         The path of the attention module within its model: ``model.layers.3.self_attn``.
     weights : Tensor
-        The model's own, [batch, head, query, key]. If they are recomputed on demand, an empty
-        tensor on the device ``meta``; use `read_weights` to read them.
+        The model's own weights, [batch, head, query, key]. If they are recomputed on demand, this
+        is an empty tensor on the device ``meta``; use `read_weights` to read them.
     queries, keys, values : Tensor or None
         As used in the dot product: after rotary embedding and norms, [batch, head, token, d_head].
         Keys and values may have fewer heads, each shared by several query heads. None if the model
@@ -103,8 +103,8 @@ class AttentionCall(Struct, frozen=True, eq=False):
     arguments : mapping
         Other arguments of the attention function that are not None.
     context : Tensor or None
-        Context vectors of the heads after edits, [batch, query, head, d_value]; None if the queries
-        are.
+        Context vectors of the heads after edits, [batch, query, head, d_value]; None if ``queries``
+        is None.
     cuts : mapping
         By head, the edges that were masked in addition to the model's own mask.
     recompute_weights : callable or None
@@ -188,12 +188,12 @@ class LastPassKeeper:
         self.calls.append(call)
 
     def accepts_shape(self, weights: Tensor) -> bool:
-        """Return False: from a single cached step, it is unknown which keys are cached."""
+        """Return False: a single pass does not show which keys were cached."""
         return False
 
 
 class AttentionSession(Protocol):
-    """State of one recording, which computes the attention of a model."""
+    """A recording that computes the attention of a model."""
 
     implementation: str
     """Name by which the model looks up its attention function during the recording."""
@@ -311,7 +311,7 @@ class _RecordingSession:
         return output, weights
 
     def keep_softmax(self, weights: Tensor) -> None:
-        """Record the result of a softmax if it is self-attention of an attention module."""
+        """Record the result of a softmax if it contains the weights of an attention module."""
         owners = [module for module in self._module_stack if not isinstance(module, nn.Softmax)]
         name = self.names[owners[-1]] if owners else ""
         if (
@@ -383,7 +383,7 @@ def record_attention(
     Raises
     ------
     InputError
-        With field ``model`` if it is not a transformers model; with field ``package`` if
+        With field ``model`` if ``model`` is not a transformers model; with field ``package`` if
         transformers is not installed.
     """
     last = LastPassKeeper()

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 MAX_STEPS = 10_000
 MAX_REPR_CHARACTERS = 160
-"""Maximum number of characters of the generated text in its representation."""
+"""Maximum number of characters of the generated text shown in ``repr``."""
 CACHE_MISSING = "does not support a key/value cache, so it cannot generate text here."
 
 
@@ -49,7 +49,8 @@ class GeneratedText(Struct, frozen=True, eq=False):
     text : str
         The generated text.
     weights : tuple of ndarray
-        For each layer [head, query, key], over all tokens that the model read: all but the last.
+        The weights of each layer, [head, query, key], for all tokens but the last, which the model
+        has not processed.
     layers : tuple of int
         The layers' numbers.
     cache_bytes : int
@@ -88,17 +89,17 @@ def generate(
     Parameters
     ----------
     seed : int
-        Seed of the sampling.
+        Random seed for sampling.
     told : callable, optional
         Called with the text that each token adds.
     is_chat : bool
-        Whether the text is a user's message, which the model answers.
+        Whether the text is a user message to which the model replies.
 
     Raises
     ------
     InputError
-        As `OpenedModel.attend`; with field ``model`` if it does not continue texts; with
-        ``tokens`` if there are too many; with a field of ``sampling`` if that is invalid.
+        As in `OpenedModel.attend`; with field ``model`` if the model does not generate text; with
+        ``tokens`` if there are too many; with a field of ``sampling`` if its value is invalid.
     """
     reader = TokenReader(model, text, is_chat=is_chat)
     start = len(reader.words)
@@ -154,14 +155,14 @@ class TokenReading(Struct, frozen=True, eq=False):
     Parameters
     ----------
     rows : mapping
-        For each layer, by its number, the weights [head, query, key]: of all tokens of the given
-        text, or only of the last token if others were generated.
+        The weights of each layer, by layer number, [head, query, key]. The queries are all tokens
+        of the given text, or only the last token if tokens were generated.
     logits : ndarray
         Logits of the next token, [vocabulary], float64.
     tokens : int
         Number of tokens in the cache.
     cache_bytes : int
-        Size of their keys and values.
+        Size of the cached keys and values.
     """
 
     rows: Mapping[int, np.ndarray]
@@ -184,8 +185,8 @@ class TokenReader:
     Raises
     ------
     InputError
-        As `OpenedModel.attend`; with field ``model`` if it does not continue texts; with ``heads``
-        if there is no such head, or it cannot be ablated.
+        As in `OpenedModel.attend`; with field ``model`` if the model does not generate text; with
+        ``heads`` if a head does not exist or cannot be ablated.
     """
 
     def __init__(
@@ -225,7 +226,8 @@ class TokenReader:
         Raises
         ------
         InputError
-            With field ``text`` if it has become too long; with ``model`` if it returns no cache.
+            With field ``text`` if the text has become too long; with ``model`` if the model returns
+            no cache.
         """
         wanted = list(numbers)
         if self._last is not None and wanted == self._read_numbers:
@@ -269,9 +271,9 @@ class TokenReader:
         )
 
     def continued_text(self, numbers: Sequence[int]) -> tuple[str, bool]:
-        """Return the text continued with tokens, and whether it is split into them again.
+        """Return the text with tokens added, and whether it is split into the same tokens again.
 
-        For a user's message, this is the whole output of the chat template.
+        For a user message, the text begins with the whole output of the chat template.
         """
         text = self._text + self.text_of(numbers)
         wanted = [*self._given["input_ids"][0].tolist(), *numbers]
@@ -283,7 +285,7 @@ class TokenReader:
         return text, False
 
     def _cut_back(self, wanted: list[int]) -> int:
-        """Truncate the cache to the shared tokens; return their number, or -1 without a cache."""
+        """Truncate the cache to the common prefix; return its length, or -1 without a cache."""
         if self._model.ranks.parallelism is Parallelism.PIPELINE:
             # A process without the first layer finds no length in its part of the cache.
             self._cache = None
@@ -342,7 +344,7 @@ class LazyVocabulary(Sequence[str]):
 
 
 def _can_be_cut(cache: Any) -> bool:
-    """Whether every layer of a cache keeps all tokens individually."""
+    """Whether every layer of a cache stores each token separately."""
     from transformers.cache_utils import DynamicLayer
 
     return all(type(layer) is DynamicLayer for layer in getattr(cache, "layers", (None,)))
@@ -353,7 +355,7 @@ def _have_weights(calls: Sequence[AttentionCall]) -> bool:
 
 
 def _report_new_text(told: Callable[[str], object], text: str, written: str) -> str:
-    """Report what was added to the text, and return the text reported so far."""
+    """Report the text that was added, and return all text reported so far."""
     if not text.startswith(written):
         return written
     told(text[len(written) :])
@@ -373,7 +375,10 @@ def _weights_by_layer(calls: Sequence[AttentionCall]) -> dict[int, np.ndarray]:
 
 
 def combine_rows(rows: Sequence[np.ndarray], tokens: int) -> np.ndarray:
-    """Combine the rows of all steps into one matrix per head; a window is placed at its offset."""
+    """Combine the rows of all steps into one matrix per head.
+
+    Rows of a sliding window contain only the last keys.
+    """
     heads = rows[0].shape[0]
     whole = np.zeros((heads, tokens, tokens), np.float32)
     at = 0

@@ -33,12 +33,12 @@ TOKENS_PER_CHUNK = 1024
 of a tenth; larger chunks take more memory and are cancelled later.
 """
 PROBE_TOKENS, PROBE_CHUNK_TOKENS = 12, 5
-"""Number of tokens in the test whether chunks give the values of one pass, and tokens per chunk."""
+"""Numbers of tokens, in total and per chunk, in the test that compares chunks with one pass."""
 CHUNK_TOLERANCE = 1e-4
 """Tolerance of the test, relative to the largest value."""
 MASK, IDS = "attention_mask", "input_ids"
 LENGTH_DEPENDENT_ROPE = frozenset({"dynamic", "longrope"})
-"""Types of rotary embedding that change when the text exceeds a length."""
+"""Types of rotary embedding that change when the text exceeds a certain length."""
 
 
 def read_in_chunks(
@@ -59,7 +59,7 @@ def read_in_chunks(
     model
         A transformers model.
     run : callable
-        Runs it with given arguments.
+        Runs the model with the given arguments.
     given : mapping
         The arguments for the whole text.
     layers : int
@@ -72,7 +72,8 @@ def read_in_chunks(
     Raises
     ------
     UnsupportedAttentionError
-        If its attention cannot be recomputed, or chunks differ from the whole text.
+        If the model's attention cannot be recomputed, or the values for chunks differ from those
+        for the whole text.
     """
     from visualizer.models.whole_text_cache import create_text_cache
 

@@ -1,7 +1,7 @@
-"""Layers with weights on disk, which are in memory only while the layer computes.
+"""Layers whose weights are on disk, and in memory only while the layer runs.
 
 The library accelerate loads the weights of a layer when it is called, and removes them afterwards.
-They are read from the model's own ``.safetensors`` files; no copy is made on the disk.
+The weights are read from the model's own ``.safetensors`` files; no copy is made on the disk.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CPU_DEVICE = "cpu"
 DISK_DEVICE = "disk"
 """Name of the disk in a device map of accelerate."""
 FILES_CHANGED_ERROR = (
-    "The files of {name} were changed or removed since it was opened. Open it again."
+    "The files of {name} have been changed or removed since it was opened. Open it again."
 )
 LAYOUT_MISMATCH = "the layout of its weights files does not match its layers"
 INCOMPLETE_LAYERS = "its files lack some tensors of its layers"
@@ -113,7 +113,7 @@ class _FileWeights(Mapping[str, torch.Tensor]):
         return weight
 
     def _check_version(self, file: Path) -> None:
-        """Reject a file that changed since it was opened: its layers would not fit the others."""
+        """Reject a file that has changed since it was opened: its layers may not fit the rest."""
         if read_file_version(file) != self._versions[file]:
             raise InputError("model", FILES_CHANGED_ERROR.format(name=self._name))
 
@@ -141,8 +141,8 @@ class DiskLayers:
     Raises
     ------
     InputError
-        With field ``model`` if its files do not hold the weights of its layers in the required
-        form.
+        With field ``model`` if the model's files do not contain the weights of its layers in the
+        required form.
     """
 
     def __init__(self, name: str, model: Any, stack: str) -> None:
@@ -193,7 +193,7 @@ class DiskLayers:
         Raises
         ------
         InputError
-            With field ``model`` if its files were changed.
+            With field ``model`` if the model's files have changed.
         """
         from accelerate.utils import align_module_device
 
@@ -206,7 +206,7 @@ class DiskLayers:
             yield
 
     def drop(self) -> None:
-        """Remove weights from memory that a failed layer left there."""
+        """Remove the weights that a failed layer left in memory."""
         for layer in self.layers:
             if any(not weight.is_meta for weight in layer.parameters()):
                 hook: Any = layer._hf_hook
@@ -220,7 +220,7 @@ def is_memory_mapped(tensor: torch.Tensor) -> bool:
 
 
 def _find_loader(layers: nn.Module) -> Any:
-    """Return accelerate's loader of the layers' weights; None if none of them is on disk."""
+    """Return accelerate's loader for the layers' weights; None if no layer is on disk."""
     hooks = (getattr(module, "_hf_hook", None) for module in layers.modules())
     maps = (getattr(hook, "weights_map", None) for hook in hooks)
     datasets = (getattr(found, "dataset", None) for found in maps)
@@ -230,7 +230,7 @@ def _find_loader(layers: nn.Module) -> Any:
 def _checked_loader(
     name: str, loader: Any, index: Mapping[str, Mapping[str, Any]], layers: nn.Module, stack: str
 ) -> Mapping[str, Tensor]:
-    """Return the loader if the files hold each weight of the layers with its shape; else raise."""
+    """Return the loader if the files contain all layer weights with their shapes; else raise."""
     from safetensors import safe_open
 
     sizes: dict[str, dict[str, list[int]]] = {}

@@ -67,12 +67,12 @@ class DiskReadingEstimate(Struct, frozen=True):
 
 
 def disk_reading_error(name: str, why: str) -> InputError:
-    """Return the error that a model cannot be streamed from disk."""
+    """Return the error for a model that cannot be streamed from disk."""
     return InputError("model", STREAMING_ERROR.format(name=name, why=why))
 
 
 def disk_refusal_reason(folder: ModelFolder) -> str:
-    """Return why a model cannot be streamed from disk, according to its files; empty if it can."""
+    """Return why a model's files do not allow streaming from disk; empty if they do."""
     if folder.is_quantised:
         return QUANTIZED_REASON
     return "" if folder.layer_sizes.layers else SEVERAL_STACKS_REASON
@@ -84,12 +84,12 @@ def resident_bytes(numbers: int, sizes: LayerSizes, dtype: Dtype) -> int:
 
 
 def estimate_disk_reading(folder: ModelFolder, dtype: Dtype) -> DiskReadingEstimate:
-    """Estimate the costs of streaming a model from disk, by reading a part of it.
+    """Estimate the costs of streaming a model from disk, by reading part of its files.
 
     Raises
     ------
     InputError
-        With field ``model`` if it cannot be streamed from disk, or its files cannot be read.
+        With field ``model`` if the model cannot be streamed from disk, or its files cannot be read.
     """
     if why := disk_refusal_reason(folder):
         raise disk_reading_error(folder.name, why)

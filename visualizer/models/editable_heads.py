@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Cuts = Mapping[LayerAndHead, Sequence[tuple[int, int]]]
 
 PROBE_TOKENS = 4
-"""Number of tokens of the run that counts the heads of each layer."""
+"""Number of tokens in the run that counts the heads of each layer."""
 
 
 class _AttentionHeads(Struct, frozen=True):
@@ -55,7 +55,7 @@ class EditableHeads:
 
     @property
     def are_switchable(self) -> bool:
-        """Whether single heads can be edited, according to the runs so far."""
+        """Whether individual heads can be edited, according to the runs so far."""
         return bool(self._layers) and _are_editable(self._layers or {})
 
     def layers_and_heads(self, text: str) -> tuple[tuple[int, int], ...]:
@@ -107,7 +107,7 @@ class EditableHeads:
         # If one stack has more layers than another, the numbers of its last layers would be
         # unambiguous, but the unedited model could not be recorded for comparison.
         if not _are_editable(layers):
-            sentence = f"Single heads of {self._model.folder.name} cannot be edited."
+            sentence = f"Individual heads of {self._model.folder.name} cannot be edited."
             raise InputError("heads", sentence)
         return known.module
 

@@ -108,7 +108,8 @@ class FeedForwardReader:
         Returns
         -------
         tuple of str
-            The stream after it, and the input of the next part; both unchanged if there is none.
+            The stream after the cross-attention, and the input of the next part; both unchanged if
+            the layer has no cross-attention.
         """
         tensors, kind = self.layer.at.tensors, type(self.layer.modules[self.layer.call.module])
         others = {
@@ -172,7 +173,7 @@ class FeedForwardReader:
         Returns
         -------
         str or None
-            The same name; None if no candidate is explained by a factor.
+            ``scaled``; None if no candidate is explained by a factor.
         """
         numbers = self.layer.at.tensors[name]
         gains = [*self._column_factors(numbers.shape[-1])]
@@ -278,7 +279,7 @@ class FeedForwardReader:
                     yield replace(experts, shared=path, shared_gate=gate)
 
     def _unknown_feed_forward(self, read: str) -> str | None:
-        """Add the output of a child module as it is, without knowing how it is computed."""
+        """Add the output of a child module as a stage whose computation is unknown."""
         for path, _ in results_of_input(self.layer.passed, self.layer.at.tensors[read]):
             if (
                 path.count(".") == self.layer.path.count(".") + 1
@@ -320,7 +321,7 @@ class FeedForwardReader:
 
 
 def _likely_factors(numbers: Tensor, product: Tensor) -> Iterator[float]:
-    """Yield factors of few digits that may relate a tensor to a rounded product."""
+    """Yield factors with few digits that may relate a tensor to a rounded product."""
     largest = numbers.abs().argmax()
     ratio = float64_on_cpu(product.flatten()[largest]) / float64_on_cpu(numbers.flatten()[largest])
     if bool(ratio.isfinite()) and ratio:

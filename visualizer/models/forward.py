@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 TENSOR_FIELDS = ("weights", "queries", "keys", "values", "context", "mask")
 """Fields of a call that are a tensor or None."""
 HEAD_AXIS = {"context": 2}
-"""Axis of the heads, if it is not the second one."""
+"""Axis of the heads in the fields where it is not the second axis."""
 
 
 def _join_heads(calls: Sequence[AttentionCall]) -> AttentionCall:
@@ -148,10 +148,10 @@ class Forward:
         self._model = model
         self._is_by_interface = False
         self.lock = RLock()
-        """Held during a run: hooks record one run at a time, on any thread."""
+        """Lock held during a run, because hooks can record only one run at a time."""
 
     def run(self, given: Mapping[str, Any]) -> Any:
-        """Run the model; failures are raised as an InputError of ``text`` or ``image``."""
+        """Run the model; failures raise an `InputError` with field ``text`` or ``image``."""
         self._model.ranks.check_cancelled()
         with self._model.ranks.propagate_errors():
             return self._run_model(given)
@@ -259,7 +259,7 @@ class DiskForward(Forward):
 
 
 def forward_of(model: TextModel) -> Forward:
-    """Return the forward pass of a model, for the place where its weights are."""
+    """Return the forward pass for a model, depending on where its weights are stored."""
     if model.on_disk:
         return DiskForward(model, model.on_disk)
     return RankForward(model) if model.ranks.count > 1 else Forward(model)

@@ -42,12 +42,12 @@ MAX_LISTED_TOKENS = 4
 def log_probabilities_with(
     model: OpenedModel, text: str, edits: Iterable[HeadEdit]
 ) -> torch.Tensor:
-    """Return the log-probability of each next token of a text, [token], float64, with edits.
+    """Return the log-probabilities of the next token of a text, with edits, [token], float64.
 
     Raises
     ------
     InputError
-        As `context_edits` and `OpenedModel.next_token_log_probabilities`.
+        As in `context_edits` and `OpenedModel.next_token_log_probabilities`.
     """
     return model.next_token_log_probabilities(text, context_edits(model, text, edits))
 
@@ -79,7 +79,7 @@ def context_edits(
     Raises
     ------
     InputError
-        With field ``edits`` if another text differs in its number of tokens; otherwise as
+        With field ``edits`` if another text has a different number of tokens; otherwise as in
         `OpenedModel.read_unedited_text`.
     """
     given = partial(model.inputs, second=second, is_chat=is_chat)
@@ -136,7 +136,7 @@ def _head_context(plain: UneditedReading, place: LayerAndHead) -> torch.Tensor:
 
 
 def check_equal_token_counts(given: GivenOf, text: str, source: str) -> None:
-    """Reject a text to patch from if its number of tokens differs, and list the differences.
+    """Reject a text to patch from if it has a different number of tokens; list the differences.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ def _tokens_in_words(tokens: Sequence[str]) -> str:
 
 
 MAX_BATCH_TOKENS = 512
-"""Maximum number of tokens per batch, over all its texts."""
+"""Maximum number of tokens per batch, summed over its texts."""
 
 
 def _no_report(answer: AblationAnswer) -> None:
@@ -207,7 +207,7 @@ def ablation_changes(
     progress: Progress = no_progress,
     report: Callable[[AblationAnswer], object] = _no_report,
 ) -> AblationAnswer:
-    """Return the change of a next token's log-probability when each head is ablated.
+    """Return the change in a next token's log-probability when each head is ablated.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ def ablation_changes(
     edits, cuts : mapping, optional
         Edits that are always applied, as in `OpenedModel.next_token_log_probabilities`.
     known : AblationAnswer, optional
-        An earlier answer to the same question: only the missing heads are ablated.
+        An earlier, incomplete result; only the heads missing from it are ablated.
     progress : callable
         Called with the number of completed heads; may cancel.
     report : callable
@@ -225,8 +225,8 @@ def ablation_changes(
     Raises
     ------
     InputError
-        With field ``model`` if it does not continue texts; with ``text`` if its layers differ in
-        their heads; with ``token`` if it is not a single token.
+        With field ``model`` if the model does not generate text; with ``text`` if the layers have
+        different numbers of heads; with ``token`` if its text is not exactly one token.
     """
     before = model.next_token_log_probabilities(text, edits, cuts)
     number = int(before.argmax()) if token is None else model.token_id(token)
@@ -235,7 +235,7 @@ def ablation_changes(
     count = 1 + max(head for _, head in heads)
     if len(heads) != count * len(layers):
         raise InputError(
-            "text", "The layers have different numbers of heads. Ablate single heads instead."
+            "text", "The layers have different numbers of heads. Ablate individual heads instead."
         )
     changes = np.full((len(layers), count), np.nan)
     if known is not None and known.changes.shape == changes.shape:

@@ -1,9 +1,9 @@
-"""Downloads a model from the Hugging Face hub into its local cache. No torch.
+"""Downloads a model from the Hugging Face Hub into the local cache. No torch.
 
 The server is not trusted: only files with known names are requested, no more bytes are accepted
-than announced, and a file is used only if it has the announced hash. The files are stored as by
-huggingface_hub. huggingface_hub itself is not used, because it restarts interrupted downloads from
-the beginning and trusts the paths and sizes that the server sends.
+than announced, and a file is used only if it has the announced hash. The files are stored in the
+cache layout of huggingface_hub. That library itself is not used, because it restarts interrupted
+downloads from the beginning and trusts the paths and sizes that the server sends.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ CHUNK_BYTES = 2**18
 MAX_QUEUED_CHUNKS = 4
 """Maximum number of chunks that are received ahead."""
 POLL_S = 0.05
-"""Interval between checks whether the response is still wanted, while the server is silent."""
+"""Interval between checks of whether the response is still wanted, while the server is silent."""
 
 
 class HubResponse:
-    """A response while it arrives.
+    """A response that is being received.
 
     A thread receives it, because neither a DNS lookup nor a connection attempt can be interrupted.
-    After `leave`, that thread ends with the next chunk, or at the timeout.
+    After `stop_receiving`, that thread ends with the next chunk, or at the timeout.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def look_up_repository(
     environment: Mapping[str, str] = os.environ,
     progress: Progress = no_progress,
 ) -> RepositoryOffer:
-    """Look up the files of a repository, what is missing in the cache, and whether it fits.
+    """Look up a repository's files, and whether those missing from the cache fit on the disk.
 
     Parameters
     ----------
@@ -363,17 +363,17 @@ def _download_file(
         if part.size < file.size:
             _receive_file(part, url, environment)
         if part.size < file.size:
-            raise _download_error("The connection was lost. Download again to resume.")
+            raise _download_error("The connection was lost. Download the model again to resume.")
         if part.digest.hexdigest() != file.blob:
             part.clear()
             raise _download_error(
-                f"{file.name} was damaged in transit (wrong hash). Download again."
+                f"{file.name} was damaged in transit (hash mismatch). Download it again."
             )
     incomplete.path.replace(blobs / file.blob)
 
 
 class _PartialFile:
-    """A file that is being downloaded, with the size and the hash of the part that is there."""
+    """A file that is being downloaded, with the size and hash of the part received so far."""
 
     def __init__(self, out: IO[bytes], file: RepositoryFile, report: FileProgress) -> None:
         self._out, self._file, self._report = out, file, report
@@ -393,7 +393,7 @@ class _PartialFile:
         """Append bytes; raise an error if the file becomes larger than announced."""
         if self.size + len(chunk) > self._file.size:
             self.clear()
-            raise _download_error(f"{self._file.name} is larger than expected. Download again.")
+            raise _download_error(f"{self._file.name} is larger than expected. Download it again.")
         self._out.write(chunk)
         self._count(chunk)
 
@@ -424,7 +424,7 @@ def _new_digest(file: RepositoryFile) -> Any:
 
 
 def _link_blob(link: Path, blob: Path) -> None:
-    """Add a file to a snapshot, as a link or, if links are not supported, as a copy."""
+    """Add a file to a snapshot as a link, or as a copy if links are not supported."""
     link.parent.mkdir(parents=True, exist_ok=True)
     if link.exists() and link.samefile(blob):
         return
@@ -457,7 +457,7 @@ def _explain_errors(repository: str, endpoint: str) -> Iterator[None]:
         ) from None
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise _download_error("The disk is full. Free some space and download again.") from None
+            raise _download_error("The disk is full. Free some space and try again.") from None
         raise _download_error(f"Cannot write to the cache: {system_error_reason(error)}.") from None
     except (ValueError, RecursionError) as error:
         if isinstance(error, InputError):
@@ -470,7 +470,7 @@ def _http_error_message(repository: str, host: str, error: HTTPError) -> str:
     if code == "GatedRepo":
         return (
             f"{repository} is gated. Accept its terms on {host}, set HF_TOKEN to your access "
-            "token, restart the program and download again."
+            "token, restart the program and try again."
         )
     if error.code in (401, 403, 404):
         return f"Repository “{repository}” not found on {host}, or not public."

@@ -24,7 +24,7 @@ IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")
 IMAGE_FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF")
 MAX_FILE_BYTES = 64 * 2**20
 MAX_ASPECT_RATIO = 10
-"""Maximum ratio of the sides, because the shorter side is enlarged to the input size of a model."""
+"""Maximum ratio of the sides; the shorter side is enlarged to the input size of a model."""
 MAX_PIXELS = 50_000_000
 IMAGE_CHANGED_ERROR = (
     "“{name}” has changed since it was chosen. Choose it again to use the current version."
@@ -37,12 +37,12 @@ def has_image_suffix(path: Path) -> bool:
 
 
 def read_image_file(path: Path) -> ImageFile:
-    """Return an image file by its path and hash, after decoding it.
+    """Return the path and hash of an image file, after checking that it can be decoded.
 
     Raises
     ------
     InputError
-        With field ``image`` if it cannot be read.
+        With field ``image`` if the file cannot be read.
     """
     content = _read_image(path)
     _decode_image(content, path.name)
@@ -55,7 +55,7 @@ def decode_image(path: Path, known: str = "") -> Image.Image:
     Parameters
     ----------
     known : str
-        The expected hash of its content; empty to accept any.
+        Expected hash of the file's content; empty to accept any.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Prepares an image file for a vision model, and names its tokens, the patches."""
+"""Prepares an image file for a vision model, and names the tokens of the image."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def prepare_image(path: Path, processor: Any, model: nn.Module, known: str = "")
     Parameters
     ----------
     processor
-        The model's image processor, of transformers.
+        The model's image processor from transformers.
     model : Module
         The vision part of the model.
     known : str

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 WEIGHTS_SUFFIX = ".safetensors"
 WEIGHTS, CHECKPOINT = "run", "checkpoint"
-"""Metadata entries in the header that identify a file of weights and a checkpoint."""
+"""Metadata entries in the header that identify a weights file and a checkpoint."""
 
 
 class LabModelFiles(Struct, frozen=True):
@@ -88,7 +88,8 @@ def find_lab_model(path: Path) -> LabModelFiles:
     Raises
     ------
     InputError
-        With field ``model`` if there are none, they cannot be read, or the model has no heads.
+        With field ``model`` if there are no weights, the weights cannot be read, or the model has
+        no heads.
     """
     try:
         found = _find_in_folder(path) if path.is_dir() else _find_in_file(path)

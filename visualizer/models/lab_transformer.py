@@ -1,7 +1,7 @@
 """The language lab's transformer as a transformers model, with its tokenizer.
 
-It computes the same as `visualizer.language.language_models.LanguageModel`, and supports recording
-of attention and generation with a cache. Importing this module imports transformers.
+It computes the same values as `visualizer.language.language_models.LanguageModel`, and supports the
+recording of attention and generation with a cache. Importing this module imports transformers.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ MODEL_TYPE = "attention_visualizer_lab"
 
 
 class LabConfig(PretrainedConfig):  # type: ignore[misc]
-    """The sizes of a lab model, by the usual names in configs."""
+    """The sizes of a lab model, under the names that configs usually use."""
 
     model_type = MODEL_TYPE
     has_output_projection = True
@@ -212,7 +212,7 @@ def lab_transformer(model: LanguageModel) -> LabForCausalLM:
 
 
 class LabTokenizer:
-    """Splits texts as the lab does; knows only the tokens of a run."""
+    """Splits texts in the same way as the lab; supports only the tokens of a run."""
 
     has_chat_template = False
     bos_token = ""
@@ -234,7 +234,7 @@ class LabTokenizer:
         return EncodedText(count, given, words)
 
     def decode(self, numbers: Sequence[int]) -> str:
-        """Join tokens to a text: words with spaces between them, characters without."""
+        """Join tokens into a text: words with spaces between them, characters without."""
         return self.vocabulary.join_tokens(self.words(numbers))
 
     def words(self, numbers: Sequence[int]) -> tuple[str, ...]:
@@ -247,14 +247,14 @@ class LabTokenizer:
 
 
 def read_lab_model(path: Path) -> tuple[ModelFolder, Any, Any]:
-    """Load a run folder or weights file of the lab; return it with its model and tokenizer.
+    """Load a run folder or weights file of the lab; return its description, model and tokenizer.
 
     The model is a transformers model in float32 on the CPU. transformers must be installed.
 
     Raises
     ------
     InputError
-        With field ``model`` if it cannot be opened.
+        With field ``model`` if the model cannot be opened.
     """
     found = find_lab_model(path)
     about, file, step = found.about, found.weights, found.snapshot_step

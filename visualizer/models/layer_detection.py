@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 SUPPORTED_DTYPES = (torch.float32, torch.float64)
 """Supported dtypes; with fewer bits, rounding makes different steps indistinguishable."""
 MAX_EMBEDDINGS = 3
-"""Token, position and token-type embeddings."""
+"""Maximum number of embeddings: token, position and token type."""
 ModuleStep = NormLayer | LinearLayer | ExpertMixture | ScaledVector
 """Steps that refer to one module per layer."""
 
@@ -144,7 +144,7 @@ def infer_layers(
 def _read_layer(
     model: nn.Module, call: AttentionCall, passed: Mapping[str, ModuleCall]
 ) -> RecordedLayer:
-    """Trace the computation of a layer, or of its parent if the parts are numbered, as in T5."""
+    """Trace the computation of a layer, or of its parent if its parts are numbered, as in T5."""
     layer = _trace_layer(model, call, passed, layer_path(call.module))
     outer = layer_path(layer.path)
     if outer == layer.path or layer.is_output_known:
@@ -304,7 +304,7 @@ def _angles_of_layers(
 
 
 def _fill_missing_steps(found: list[RecordedLayer]) -> None:
-    """Add identity stages to layers that skip a step which other layers have.
+    """Add identity stages to layers that lack a step which other layers have.
 
     Some layers have no positional encoding, and the first layer of some models has no norm; there,
     the values before and after the step are the same.
@@ -363,7 +363,7 @@ def _module_path(found: StageStep) -> str:
 
 
 def _without_modules(found: StageStep) -> StageStep:
-    """Return a step without what differs by layer: its modules and the rounding of a factor."""
+    """Return a step without the parts that differ by layer: the modules and a factor's rounding."""
     step = found.step
     if isinstance(step, NormLayer | ExpertMixture | ScaledVector):
         return replace(found, step=replace(step, modules=()))

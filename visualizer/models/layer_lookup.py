@@ -1,4 +1,4 @@
-"""Look-ups in the runs of a model's layers: a kind of attention, a layer, measures of its heads."""
+"""Lookups in the runs of a model's layers: kinds of attention, layers and head measures."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def find_part_runs(runs: Sequence[LayerRun], name: str) -> tuple[LayerRun, ...]:
     Raises
     ------
     InputError
-        With field ``part`` if there is none or more than one.
+        With field ``part`` if no part matches, or more than one.
     """
     names = part_names(runs)
     matching = {name} if name in names else {each for each in names if name in each.split(".")}
@@ -91,7 +91,7 @@ def find_layer_run(runs: Iterable[LayerRun], layer: int) -> tuple[LayerRun, int]
 
 
 def list_head_rows(runs: Iterable[LayerRun]) -> list[dict[str, float]]:
-    """Return a row per head of each layer: both indices from 0, and its `HEAD_MEASURES`."""
+    """Return a row for each head of each layer: both indices from 0, and the `HEAD_MEASURES`."""
     rows = []
     for each in runs:
         run = each.run

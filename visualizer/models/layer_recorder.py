@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 _IN_LAYER = re.compile(r".*\.\d+(\.|$)")
-"""Matches the path of a layer or of a part of one, by its number."""
+"""Matches the path of a layer or of a part of a layer, by the layer's number."""
 
 
 class ModuleCall(Struct, frozen=True, eq=False):
@@ -28,12 +28,12 @@ class ModuleCall(Struct, frozen=True, eq=False):
     Parameters
     ----------
     given, result : Tensor
-        Its first input and its first result.
+        The first input and the first result of the call.
     rotation : tuple of Tensor or None
-        The cosines and sines among its inputs, [1, token, column]; for the last tokens if there are
-        fewer than tokens.
+        The cosines and sines among the inputs, [1, token, column]; if there are fewer rows than
+        tokens, those of the last tokens.
     routing : tuple of Tensor or None
-        The ids of each token's experts among its inputs, and their weights, [token, expert].
+        The ids and the weights of each token's experts among the inputs, [token, expert].
     """
 
     given: Tensor
@@ -168,9 +168,10 @@ def _find_rotation(given: tuple[Any, ...]) -> tuple[Tensor, Tensor] | None:
 
 
 def layer_path(module: str) -> str:
-    """Return the path up to the layer's number: ``model.layers.3`` of ``model.layers.3.self_attn``.
+    """Return the path of a module up to the layer's number.
 
-    For a module outside numbered layers, return its own path.
+    For ``model.layers.3.self_attn``, this is ``model.layers.3``. For a module outside numbered
+    layers, return its own path.
     """
     match = re.match(r".*\.\d+(?=\.)", module)
     return match[0] if match else module

@@ -108,7 +108,7 @@ def find_table_rows(table: Tensor, each: ModuleCall) -> tuple[int, ...] | None:
 
 
 def find_factor(whole: Tensor, product: Tensor) -> float | None:
-    """Return the factor between a tensor and its multiple; None if there is none."""
+    """Return the factor by which one tensor is a multiple of another; None if there is none."""
     if torch.equal(whole, product):
         return 1.0
     known, wanted = float64_on_cpu(whole), float64_on_cpu(product)
@@ -145,7 +145,7 @@ def module_columns(path: str, first: int, size: int) -> StageReader:
 
 
 def module_heads(path: str, first: Sequence[int], width: int) -> StageReader:
-    """Return columns of the result of a module as heads, each from its first column on."""
+    """Return columns of a module's result as heads, given the first column of each head."""
     columns = [start + at for start in first for at in range(width)]
 
     def numbers(at: LayerPass) -> Tensor:
@@ -158,7 +158,7 @@ def module_heads(path: str, first: Sequence[int], width: int) -> StageReader:
 def latent_keys(
     path: str, first: Sequence[int], own: int, shared_path: str, start: int, shared: int
 ) -> StageReader:
-    """Return columns of a module as heads, each joined with the same columns of another."""
+    """Return columns of a result as heads, each joined with the same columns of another result."""
     heads = module_heads(path, first, own)
     others = module_columns(shared_path, start, shared)
 
@@ -207,7 +207,7 @@ def unedited_context(at: LayerPass) -> Tensor:
 def sink_kept_share(at: LayerPass) -> Tensor:
     """Return the share of each row that the head's sink leaves, [head, query].
 
-    It is the share in a softmax that includes the logit of the sink.
+    This is the total weight of the keys in a softmax that includes the logit of the sink.
     """
     call = at.call
     assert call.queries is not None
@@ -235,12 +235,12 @@ def concatenated_heads(at: LayerPass) -> Tensor:
 
 
 def scaled_stage(name: str, factor: float | Tensor) -> StageReader:
-    """Multiply a stage by one number, or by one number per column."""
+    """Return a stage multiplied by one number, or by one number per column."""
     return lambda at: at.tensors[name] * factor
 
 
 def sum_stages(*names: str) -> StageReader:
-    """Add stages in the given order."""
+    """Return the sum of stages, added in the given order."""
 
     def numbers(at: LayerPass) -> Tensor:
         first, *others = names
@@ -301,7 +301,7 @@ class RoutedExperts(Struct, frozen=True, eq=False):
         return are_close((weights[..., None] * results).sum(1), wanted)
 
     def is_shared_only(self, passed: Mapping[str, ModuleCall], result: Tensor) -> bool:
-        """Whether only the shared expert is added to the module's output."""
+        """Whether the result is the module's output plus only the shared expert."""
         made, shared = float64_on_cpu(passed[self.path].result), self._shared_result(passed)
         whole = made if shared is None else made + float64_on_cpu(shared)
         return are_close(whole, float64_on_cpu(result))

@@ -34,9 +34,9 @@ class ListedModel(Struct, frozen=True):
     bytes : int
         Size of its files.
     unavailable_reason : str
-        Why it cannot be opened, as a sentence; empty if it can.
+        The reason why the model cannot be opened, as a sentence; empty if it can be opened.
     notice : str
-        Which parts of it are not used, as sentences; empty if all are.
+        The parts of the model that are not used, as sentences; empty if all are used.
     """
 
     name: str
@@ -51,7 +51,7 @@ class ListedModel(Struct, frozen=True):
 
 
 def list_models(cache: Path) -> tuple[ListedModel, ...]:
-    """List the models in a cache by name; none if the folder does not exist."""
+    """List the models in a cache by name; empty if the folder does not exist."""
     repositories = (
         folder for folder in list_folders(cache) if folder.name.startswith(CACHE_PREFIX)
     )

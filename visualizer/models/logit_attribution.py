@@ -42,9 +42,9 @@ DISTRIBUTED_MODEL_ERROR = (
 VECTOR_TOLERANCE = 1e-4
 """Tolerance for treating two vectors as equal, relative to the largest value."""
 ADDED, ROUNDING = 1e-2, 1e-6
-"""Tolerances for the attention output, and for rounding of the stream to which it is added."""
+"""Tolerances for the attention output, and for rounding in the stream to which it is added."""
 LOGITS_PATH = ""
-"""Path of the model itself; its result is the logits."""
+"""Path of the model itself, whose result is the logits."""
 TOKENS_PER_BATCH = 256
 """Number of tokens for which logits are computed at a time."""
 
@@ -85,9 +85,9 @@ def logit_parts(
     Raises
     ------
     InputError
-        With field ``text``, as `OpenedModel.attend`; with ``model`` if the model does not continue
-        texts, or the output of a head is not added to the residual stream unchanged; with ``token``
-        if there is no such token.
+        With field ``text``, as in `OpenedModel.attend`; with ``model`` if the model does not
+        continue texts, or the output of a head is not added to the residual stream unchanged; with
+        ``token`` if there is no such token.
     """
     _check_continues(model, (Parallelism.TENSOR, Parallelism.PIPELINE))
     given, *_ = model.inputs(text)
@@ -172,7 +172,7 @@ def logit_lens(
     Raises
     ------
     InputError
-        As `logit_parts`.
+        As in `logit_parts`.
     """
     _check_continues(model, (Parallelism.PIPELINE,))
     given, *_ = model.inputs(text)
@@ -209,7 +209,7 @@ def _find_likeliest(
 
 
 def _check_continues(model: OpenedModel, spread: Collection[Parallelism]) -> None:
-    """Reject a model without next tokens, or with its unembedding in another process."""
+    """Reject a model that predicts no next token, or whose unembedding is in another process."""
     model.check_generates()
     if model.ranks.parallelism in spread:
         raise InputError("model", DISTRIBUTED_MODEL_ERROR.format(name=model.folder.name))
@@ -243,7 +243,7 @@ def _record_modules(model: OpenedModel) -> Iterator[dict[str, _ModuleValues]]:
 
 
 def _is_stream(given: Any) -> bool:
-    """Whether it contains one vector per token: [1, query, d] or, as in OPT, [query, d]."""
+    """Whether a value contains one vector per token: [1, query, d] or, as in OPT, [query, d]."""
     is_floating = isinstance(given, torch.Tensor) and given.is_floating_point()
     return is_floating and given.ndim in (2, 3) and len(given) > 0
 

@@ -53,12 +53,12 @@ class LongTextReader:
     def __init__(self, model: TextModel, forward: Forward, heads: EditableHeads) -> None:
         self._model, self._forward, self._heads = model, forward, heads
         self.max_cached_readings: int | None = None
-        """Maximum bytes of attention weights (all layers) kept in memory before tiles are used;
-        None for the limit of other runs, `MAX_FULL_MATRIX_BYTES`."""
+        """Maximum number of bytes of attention weights, over all layers, kept in memory before
+        tiles are used; None for the limit of other runs, `MAX_FULL_MATRIX_BYTES`."""
         self.reads_in_chunks: bool | None = None if forward.can_chunk else False
         """Whether texts can be processed in chunks; None until the first long text."""
         self._vector_bytes: int | None = None
-        """Bytes per token that all local layers keep of a text; None until measured."""
+        """Number of bytes per token that all local layers keep for a text; None until measured."""
 
     def is_long(self, given: Mapping[str, Any]) -> bool:
         """Whether the weights of all layers exceed the limit for keeping them in memory."""
@@ -71,7 +71,7 @@ class LongTextReader:
         )
 
     def is_held_whole(self, given: Mapping[str, Any]) -> bool:
-        """Whether the weights of a text are few, or fit into free memory."""
+        """Whether the weights of a text are small enough, or fit into free memory."""
         if not self.is_long(given):
             return True
         try:

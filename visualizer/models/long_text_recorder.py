@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 RULE_IMPLEMENTATION = "attention_by_rule"
 """Name of our implementation of attention and masks."""
 PROBED_ROWS = 24
-"""Number of whole mask rows that are compared with the rule, besides the edges of all rows."""
+"""Number of mask rows compared in full with the rule, in addition to the edges of all rows."""
 CELLS_PER_BLOCK = 2**23
 """Number of cells, over all heads, computed at a time without a kernel."""
 WEIGHT_TOLERANCE = 1e-5
@@ -105,7 +105,7 @@ class _LayerQueries(Struct, eq=False):
     mask: LayerMask
 
     def is_continued_by(self, name: str, call: CallVectors, mask: LayerMask) -> bool:
-        """Whether a call for the next chunk is of the same layer and follows the same rule."""
+        """Whether a call for the next chunk belongs to the same layer and follows the same rule."""
         before, now = self.mask, mask
         is_longer = before.mask is MaskKind.CAUSAL and now.mask is MaskKind.WINDOW
         # The mask of a text no longer than the window is recognized as causal.
@@ -204,7 +204,7 @@ class _LongTextSession:
             self.calls.append(self._complete_call(kept, call))
 
     def _complete_call(self, kept: _LayerQueries, last: CallVectors) -> LongTextCall:
-        """Return the call for the whole text, whose last chunk has all keys."""
+        """Return the call for the whole text, given that of the last chunk, which has all keys."""
         whole = replace(last, queries=kept.queries, start=0)
         if last.start and not _are_logarithms_of(whole, kept.logarithms):
             raise UnsupportedAttentionError(CHUNK_MISMATCH)
@@ -250,7 +250,7 @@ def record_long_text(
     Yields
     ------
     list of LongTextCall
-        Filled while the model runs; a run may raise `UnsupportedAttentionError`, or stop by
+        Filled while the model runs; a run may raise `UnsupportedAttentionError`, or be stopped by
         `check_stopped`.
     """
     _register_mask()
@@ -395,7 +395,7 @@ class CallVectors(Struct, frozen=True, eq=False):
         return scores.masked_fill_(~self.allowed(rows, keys), -torch.inf)
 
     def logarithms(self, scores: Tensor) -> Tensor:
-        """Compute the log-sum-exp of rows from their scores, [head, query]."""
+        """Compute the log-sum-exp of each row from its scores, [head, query]."""
         logarithms = scores.logsumexp(-1).flatten(0, 1)
         return (
             logarithms if self.sinks is None else torch.logaddexp(logarithms, self.sinks[:, None])
@@ -477,7 +477,7 @@ def _compute_and_check(
     Parameters
     ----------
     own : callable
-        The model's own function of some queries and of a tensor that is added to their scores.
+        The model's own attention for some queries, given a tensor that is added to their scores.
 
     Raises
     ------

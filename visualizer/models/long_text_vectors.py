@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 MAX_MEMORY_BYTES = 2**30
-"""Limit of the vectors of all layers in memory; larger ones are stored in a file."""
+"""Maximum size of the vectors of all layers in memory; larger ones are stored in a file."""
 FREE_MEMORY_DIVISOR = 4
 """Vectors larger than this fraction (one in N) of the free memory are also stored in a file."""
 MAX_FILE_BYTES = 2**36
@@ -69,12 +69,12 @@ def reserve_vector_file(bytes_of_token: int, tokens: int) -> TensorFile | None:
     Parameters
     ----------
     bytes_of_token : int
-        Size of the vectors of all layers per token.
+        Size of one token's vectors in all layers.
 
     Raises
     ------
     InputError
-        With field ``text`` if there is not enough space, or its folder cannot be written.
+        With field ``text`` if there is not enough space, or the file's folder cannot be written.
     """
     size, in_memory = bytes_of_token * tokens, _max_bytes_in_memory()
     if size <= in_memory:

@@ -1,9 +1,9 @@
 """Builds a model without weights, and compares it with the tensors in its files.
 
-A model class allocates what its configuration describes, whatever the files contain. So the model
-is first built on torch's `meta` device, where tensors have shapes but no memory. transformers
-matches the tensors of the files to it with its loading rules: renamed tensors, prefixes, tied
-weights, and tensors that are split or merged.
+A model class allocates what its configuration describes, whatever the files contain. The model is
+therefore first built on torch's `meta` device, where tensors have shapes but no memory.
+transformers matches the tensors of the files to it with its loading rules: renamed tensors,
+prefixes, tied weights, and tensors that are split or merged.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def _tensors_on_meta(tensors: Sequence[TensorHeader]) -> dict[str, torch.Tensor]
 
 
 def _describe_mismatch(model: Any, found: dict[str, Any]) -> str:
-    """Return the message on tensors that are missing or have another shape; empty if none."""
+    """Return a message about tensors that are missing or have another shape; empty without any."""
     order = {name: at for at, name in enumerate(model.state_dict())}
     shapes = {name: (held, wanted) for name, held, wanted in found.get("mismatched_keys") or ()}
     missing = set(found.get("missing_keys") or ())
@@ -170,8 +170,8 @@ def _check_size(model: Any, folder: ModelFolder) -> None:
         shape = _shape_in_words(model.get_buffer(name).shape)
         sentence = (
             f"{folder.name} needs {format_size(sum(buffers.values()))} for tensors that are not in "
-            f"its files, more than for its weights. The largest is “{name[:80]}” ({shape}). Check "
-            "the sizes in config.json."
+            f"its files, which is more than its weights require. The largest is “{name[:80]}” "
+            f"({shape}). Check the sizes in config.json."
         )
         raise InputError("model", sentence)
 

@@ -41,15 +41,15 @@ if TYPE_CHECKING:
 
 MAX_SETTINGS_BYTES = 2**20
 MAX_CONFIG_BYTES = 4 * 2**20
-"""Limit for files that may list each class or token: 22,000 labels take 2 MB."""
+"""Size limit for files that may list each class or token; 22,000 labels take 2 MB."""
 MAX_INDEX_BYTES = 24 * 2**20
-"""Limit for the index of a model's files; that of a model with 140,000 tensors takes 15 MB."""
+"""Size limit for the index of a model's files; the index of 140,000 tensors takes 15 MB."""
 MAX_VOCABULARY_BYTES = 64 * 2**20
-"""Limit for a tokenizer file; the largest in use take about 35 MB."""
+"""Size limit for a tokenizer file; the largest files in use have about 35 MB."""
 MAX_VALUES = 100_000
-"""Limit for the number of values in a configuration: transformers copies each many times."""
+"""Maximum number of values in a configuration; transformers copies each value many times."""
 MAX_LABELS = 30_000
-"""Limit for the number of classes in a configuration; each gets a name."""
+"""Maximum number of classes in a configuration; each gets a name."""
 TEMPLATES_FOLDER = "additional_chat_templates"
 VOCABULARY_FILES = (
     "tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "merges.txt", "spiece.model",
@@ -68,7 +68,7 @@ _LIMITS = (
 )  # fmt: skip
 _LAYER_COUNT = re.compile(r"(num|n|encoder|decoder)_(\w+_)?(layers?|blocks?)|(num_)?depth")
 _LAYER_LISTS = ("depths", "block_sizes", "attention_types", "stage_num_blocks")
-"""Names of settings that list the number of layers for parts of a model."""
+"""Names of settings that list the numbers of layers in the parts of a model."""
 
 
 def size_limit(name: str) -> int | None:
@@ -114,7 +114,7 @@ def _list_files(folder: Path) -> Iterator[Path]:
 
 
 def check_counts(config: Mapping[str, Any]) -> None:
-    """Reject a configuration with more values, layers or classes than any model has.
+    """Reject a configuration with more values, layers or classes than a real model has.
 
     Raises
     ------
@@ -160,13 +160,13 @@ ADAPTER_CONFIG_FILE = "adapter_config.json"
 MAX_HEADER_BYTES = 16 * 2**20
 """Maximum size of the header (the list of tensors) of a weights file."""
 MAX_SMALL_HEADER_BYTES = 2 * 2**20
-"""The same for a small file; grows by one byte per 16 bytes of tensors."""
+"""Maximum size of the header of a small file; grows by one byte per 16 bytes of tensors."""
 MAX_SMALL_TENSORS = 10_000
 BYTES_PER_TENSOR = 4_096
 """Minimum average tensor size in a file with more than `MAX_SMALL_TENSORS` tensors."""
 MAX_DIMENSIONS = 16
 _DISTRIBUTED = re.compile(r"shard-\d{5}-model-\d{5}-of-\d{5}\.safetensors")
-"""Files that transformers prefers to all others."""
+"""Names of the weights files that transformers prefers to all others."""
 MAX_IMAGE_SIDE_PX = 4_096
 """Maximum image side that a folder may request in preprocessing."""
 MERGE_COMMAND = (
@@ -214,9 +214,9 @@ class ModelFolder(Struct, frozen=True):
     kind : str
         Model type in transformers, such as ``llama``.
     architectures : tuple of str
-        Class names from the configuration.
+        Class names in the configuration.
     layers, heads : int
-        Counts from the configuration, of the encoder in encoder-decoder models; 0 if missing.
+        Counts in the configuration, for the encoder in encoder-decoder models; 0 if missing.
     numbers : int
         Number of parameters.
     bytes : int
@@ -226,9 +226,9 @@ class ModelFolder(Struct, frozen=True):
     fingerprint : str
         Hexadecimal hash that identifies the files; empty if not requested.
     lab_run : RunMetadata or None
-        Training run of a model of the language lab.
+        Training run of a model from the language lab.
     training_step : int or None
-        Training step of such a model, if its file records it.
+        Training step of a model from the language lab, if its file records it.
     layer_sizes : LayerSizes
         Sizes of the layers in the files.
     is_quantised : bool
@@ -257,17 +257,17 @@ class ModelFolder(Struct, frozen=True):
 
     @property
     def initial_text(self) -> str:
-        """A valid first text for a model of the lab; empty for models that accept any text."""
+        """A valid first text for a model from the lab; empty for models that accept any text."""
         return choose_probe_text(self.lab_run.sample, self.lab_run.settings) if self.lab_run else ""
 
 
 def parameter_bytes(numbers: int, dtype: Dtype) -> int:
-    """Return the bytes that a number of parameters takes in memory."""
+    """Return the number of bytes that parameters take in memory."""
     return numbers * (8 if dtype is Dtype.FLOAT64 else 4)
 
 
 def is_model_folder(path: Path) -> bool:
-    """Whether a folder is a model's, possibly incomplete, or a cached repository."""
+    """Whether a folder is a model folder, possibly incomplete, or a cached repository."""
     files = (path / CONFIG_FILE, path / ADAPTER_CONFIG_FILE)
     return any(file.is_file() or file.is_symlink() for file in files) or is_cached_repository(path)
 
@@ -280,12 +280,12 @@ def read_model_folder(path: Path, *, has_fingerprint: bool = True) -> ModelFolde
     path : Path
         As in `find_model_folder`.
     has_fingerprint : bool
-        Whether to compute the fingerprint, which reads a part of the weights.
+        Whether to compute the fingerprint, which requires reading part of the weights.
 
     Raises
     ------
     InputError
-        With field ``model`` if it cannot be opened; the message says what to do.
+        With field ``model`` if the folder cannot be opened; the message states what to do.
     """
     path = find_model_folder(path)
     config, name = _read_config(path), model_name(path)
@@ -341,7 +341,7 @@ def check_image_config(path: Path) -> None:
 def compute_fingerprint(config: Mapping[str, Any], files: Sequence[Path]) -> str:
     """Return a hexadecimal hash that identifies a model by its files.
 
-    It covers the whole configuration. Weights files can be large, so only their names, sizes,
+    The hash covers the whole configuration. Weights files can be large, so only their names, sizes,
     beginnings (with the names and sizes of all tensors) and ends are hashed.
     """
     digest = hashlib.sha256(json.dumps(config, sort_keys=True).encode("utf-8", "surrogatepass"))
@@ -361,7 +361,7 @@ def compute_fingerprint(config: Mapping[str, Any], files: Sequence[Path]) -> str
 
 
 def model_name(path: Path) -> str:
-    """Return the name of a model: of its repository if in the local cache, else of its folder."""
+    """Return the name of a model's repository if it is in the local cache, else of its folder."""
     return repository_name(path) or path.resolve().name
 
 
@@ -377,7 +377,7 @@ def _adapter_notice(path: Path) -> str:
 
 
 def _adapter_only_message(path: Path) -> str:
-    """Return the message for a folder with only an adapter; empty if it has none."""
+    """Return the message for a folder with only an adapter; empty for other folders."""
     if not (path / ADAPTER_CONFIG_FILE).exists():
         return ""
     settings = _read_json(path / ADAPTER_CONFIG_FILE, "")
@@ -414,7 +414,7 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 
 def _find_count(config: dict[str, Any], names: Sequence[str]) -> int:
-    """Return the first of these counts in a configuration, or in the settings of its parts."""
+    """Return the first of these settings that is a positive integer, in a config or its parts."""
     parts = [part for part in config.values() if isinstance(part, dict)]
     found = (part.get(name) for part in (config, *parts) for name in names)
     return next((count for count in found if type(count) is int and count > 0), 0)
@@ -450,17 +450,17 @@ def _read_json(path: Path, without: str) -> Any:
 
 
 def weight_files(path: Path) -> list[Path]:
-    """Return the weights files that transformers loads: a single file, else those of the index.
+    """Return the weights files that transformers loads: a single file, or those in the index.
 
     Raises
     ------
     InputError
-        With field ``model`` if there are none or some are missing.
+        With field ``model`` if there are no weights files or some are missing.
     """
     if shards := [each.name for each in path.iterdir() if _DISTRIBUTED.match(each.name)]:
         raise InputError(
             "model",
-            f"{shards[0]} is a part of a distributed training checkpoint, which is not supported. "
+            f"{shards[0]} is part of a distributed training checkpoint, which is not supported. "
             "Save the model with save_pretrained and open that folder.",
         )
     if (path / WEIGHTS_FILE).is_file():
@@ -504,7 +504,7 @@ class TensorHeader(Struct, frozen=True):
     Parameters
     ----------
     name : str
-        Its path in the model that wrote the file.
+        Path of the tensor in the model that wrote the file.
     type : str
         Data type as named in ``.safetensors`` files: ``BF16``.
     """
@@ -604,5 +604,5 @@ def _parse_tensor(name: str, described: Mapping[str, Any]) -> TensorHeader:
 
 
 def positive_int(value: object) -> int:
-    """Return a positive integer of a configuration unchanged; 0 for anything else."""
+    """Return a positive integer in a configuration unchanged, and 0 for anything else."""
     return value if isinstance(value, int) and value > 0 else 0

@@ -67,7 +67,7 @@ ABSENT_ADAPTER_FOLDER = "no adapter"
 DISTRIBUTED_DISK_ERROR = "a model can be split over processes or run from disk, but not both"
 CPU_ONLY_ERROR = "running from disk is supported on the CPU only"
 LOADING_LABEL = "Loading weights"
-"""Description of the progress bar of the loop in which transformers assigns weights."""
+"""Label of the progress bar for the loop in which transformers assigns weights."""
 
 
 class LoadedModel(NamedTuple):
@@ -76,7 +76,7 @@ class LoadedModel(NamedTuple):
     Parameters
     ----------
     folder : ModelFolder
-        The folder it was loaded from.
+        The folder from which the model was loaded.
     model
         The transformers model, in evaluation mode, with eager attention.
     tokenizer : ModelTokenizer or None
@@ -84,7 +84,7 @@ class LoadedModel(NamedTuple):
     device : Device
         Device that the model runs on.
     ranks : ModelProcessGroup
-        The processes that the model is split over.
+        The processes over which the model is split.
     on_disk : DiskLayers or None
         The layers, if their weights are loaded from disk whenever they are needed.
     """
@@ -188,7 +188,7 @@ def _check_room(
 def _check_from_disk(
     folder: ModelFolder, device: Device, dtype: Dtype, parallelism: Parallelism
 ) -> int:
-    """Return the number of parameters in memory at once; reject a model that cannot be streamed."""
+    """Return the maximum number of parameters in memory; reject a model that cannot be streamed."""
     if parallelism is not Parallelism.NONE:
         raise disk_reading_error(folder.name, DISTRIBUTED_DISK_ERROR)
     if device not in {Device.AUTO, Device.CPU}:
@@ -248,7 +248,7 @@ def _import_transformers() -> Any:
 
 @contextmanager
 def _silence_libraries() -> Iterator[None]:
-    """Suppress progress bars and log messages of transformers and accelerate."""
+    """Suppress progress bars and log messages from transformers and accelerate."""
     library_log: Any = importlib.import_module("transformers.utils.logging")
     accelerate_log = logging.getLogger("accelerate")
 
@@ -270,7 +270,7 @@ def _silence_libraries() -> Iterator[None]:
 
 
 def _model_class(transformers: Any, folder: ModelFolder, config: Any) -> Any:
-    """Return the model class: one named in the config that fits it, or the default."""
+    """Return the model class named in the config if it fits, otherwise the default class."""
     for name in folder.architectures:
         found: Any = getattr(transformers, name, None)
         is_model = isinstance(found, type) and issubclass(found, transformers.PreTrainedModel)
@@ -287,7 +287,7 @@ def _model_class(transformers: Any, folder: ModelFolder, config: Any) -> Any:
 
 @contextmanager
 def _explain_errors(folder: ModelFolder) -> Iterator[None]:
-    """Raise errors of transformers as an `InputError` of ``model``."""
+    """Raise errors of transformers as an `InputError` with field ``model``."""
     try:
         yield
     except (CancelledError, InputError):
@@ -334,7 +334,7 @@ def load_image_processor(folder: ModelFolder) -> Any:
     Raises
     ------
     InputError
-        With field ``model`` if its configuration is invalid or needs torchvision.
+        With field ``model`` if the processor's configuration is invalid or needs torchvision.
     """
     check_image_config(folder.path)
     transformers = _import_transformers()
@@ -361,7 +361,7 @@ class WeightProgress:
     progress : Progress
         Called with the loaded and total bytes; an exception that it raises stops the loading.
     numbers, bytes_ : int
-        Number of parameters in the files, and their size there.
+        Number of parameters in the files, and their size in the files.
     """
 
     def __init__(self, progress: Progress, numbers: int, bytes_: int) -> None:
@@ -369,7 +369,7 @@ class WeightProgress:
         self._read = 0
 
     def check(self) -> None:
-        """Report the progress; raises if the callback cancels."""
+        """Report the progress; the callback may cancel by raising an exception."""
         read = min(self._read, self._numbers)
         self._progress(self._bytes * read // self._numbers, self._bytes)
 

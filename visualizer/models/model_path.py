@@ -20,7 +20,7 @@ CACHE_PREFIX = "models--"
 """Beginning of the name of a repository's folder in the cache."""
 SNAPSHOTS_FOLDER = "snapshots"
 MAX_ENTRIES = 2_000
-"""Maximum number of entries of a folder that are examined."""
+"""Maximum number of entries in a folder that are examined."""
 GGUF_ERROR = (
     "“{name}” is a GGUF file, which is not supported. Open the folder of the original model (with "
     "config.json and .safetensors), or convert the file: pip install gguf, then python -c "
@@ -28,7 +28,7 @@ GGUF_ERROR = (
     "t.AutoModelForCausalLM.from_pretrained(*a, **g).save_pretrained('CONVERTED'); "
     "t.AutoTokenizer.from_pretrained(*a, **g).save_pretrained('CONVERTED')\""
 )
-"""Error message; FOLDER stands for the folder of the file."""
+"""Error message; FOLDER stands for the folder that contains the file."""
 
 
 def hub_cache(environment: Mapping[str, str] = os.environ) -> Path:
@@ -43,7 +43,7 @@ def hub_cache(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def list_folders(parent: Path) -> list[Path]:
-    """List the folders in a folder; none if it cannot be read."""
+    """List the folders in a folder; empty if it cannot be read."""
     try:
         with os.scandir(parent) as entries:
             return [Path(entry) for entry in islice(entries, MAX_ENTRIES) if entry.is_dir()]
@@ -52,7 +52,7 @@ def list_folders(parent: Path) -> list[Path]:
 
 
 def find_snapshot(repository: Path) -> Path | None:
-    """Return the snapshot of the main branch, or else the newest one."""
+    """Return the snapshot of the main branch, or the newest snapshot if there is none."""
     versions = {each.name: each for each in list_folders(repository / SNAPSHOTS_FOLDER)}
     try:
         with open_regular_file(repository / "refs" / "main") as file:
@@ -86,18 +86,19 @@ def is_cached_repository(path: Path) -> bool:
 
 
 def find_model_folder(path: Path, environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the folder that holds the files of a model.
+    """Return the folder that contains the files of a model.
 
     Parameters
     ----------
     path : Path
-        That folder; the folder of a repository in the Hugging Face cache, for its snapshot of the
-        main branch; or ``organization/name`` of such a repository.
+        The folder itself; the folder of a repository in the Hugging Face cache, which stands for
+        the snapshot of its main branch; or the name ``organization/name`` of such a repository.
 
     Raises
     ------
     InputError
-        With field ``model`` if not found; the message names the searched places and what to do.
+        With field ``model`` if the folder is not found; the message states where it was searched
+        for and what to do.
     """
     whole = path.resolve()
     if whole.name == SNAPSHOTS_FOLDER and is_cached_repository(whole.parent):

@@ -1,4 +1,4 @@
-"""The processes (ranks) that a model is split over by transformers.
+"""The processes (ranks) over which transformers splits a model.
 
 All ranks make the same calls in the same order and synchronize in the collective operations of the
 model. Each rank records the attention of its own heads or layers. Results for a whole text are
@@ -29,16 +29,17 @@ if TYPE_CHECKING:
     from visualizer.attention.spec import Device
 
 COLLECTIVE_TIMEOUT = timedelta(days=1)
-"""Timeout of collective operations. It is long because other ranks may be busy for long; if a rank
-exits, the server ends all of them."""
+"""Timeout of collective operations. It is long because other ranks may be busy for a long
+time; if a rank exits, the server ends all ranks.
+"""
 FAILURE_TIMEOUT = timedelta(seconds=60)
-"""Timeout after a run that failed on this rank, as the others may still be waiting in that run."""
+"""Timeout after a run that failed on this rank; other ranks may still be waiting in that run."""
 JOB_ENDED = "ended"
 """Type of the message exchanged at the end of a job."""
 
 
 class Parallelism(StrEnum):
-    """How a model is split over processes."""
+    """Method of splitting a model over processes."""
 
     NONE = "none"
     TENSOR = "tensor"
@@ -66,7 +67,7 @@ class ModelProcessGroup:
     parallelism = Parallelism.NONE
 
     def first_head(self, heads: int) -> int:
-        """Return the layer's number of the first of this rank's ``heads`` heads."""
+        """Return the number, in its layer, of the first of this rank's ``heads`` heads."""
         return 0
 
     def raise_or_keep_error(self, refused: InputError) -> None:
@@ -74,14 +75,14 @@ class ModelProcessGroup:
         raise refused
 
     def check_cancelled(self) -> None:
-        """Raise `CancelledError` on all ranks if any of them is asked to stop."""
+        """Raise `CancelledError` on all ranks if any rank is asked to stop."""
         check_stopped()
 
     @contextmanager
     def job(self) -> Iterator[None]:
         """Run a job; an InputError or cancellation on one rank is raised on all ranks.
 
-        All ranks leave the job together, so that they start the next one together.
+        All ranks leave the job together, so that they start the next job together.
         """
         yield
 
@@ -91,7 +92,7 @@ class ModelProcessGroup:
         yield
 
     def all_ranks_agree(self, is_so: bool) -> bool:
-        """Return whether a condition holds on all ranks."""
+        """Return whether a condition is true on all ranks."""
         return is_so
 
     def is_partial(self, heads: int) -> bool:
@@ -115,7 +116,7 @@ class DistributedRanks(ModelProcessGroup):
     heads : int
         Number of heads per layer of the model.
     device : Device
-        Device type of the ranks; each has its own GPU.
+        Device type of the ranks; on GPUs, each rank has its own.
 
     Raises
     ------

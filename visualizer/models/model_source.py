@@ -1,4 +1,4 @@
-"""The model of a document, and the edits and cut edges applied to it. No torch."""
+"""The model of a document, with its edits and cut edges. No torch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LayerAndHead = tuple[int, int]
 
 
 MAX_LISTED_HEADS = 6
-"""Maximum number of layers or groups of heads listed; the rest is counted."""
+"""Maximum number of layers or groups of heads that are listed; the others are counted."""
 MAX_HEAD_SCALE = 100.0
 """Maximum absolute value of the factor that scales a head."""
 MAX_SOURCE_LENGTH = 100_000
@@ -28,7 +28,7 @@ MAX_SOURCE_LENGTH = 100_000
 MAX_SECOND_LENGTH = 100_000
 """Maximum number of characters of a second text."""
 MAX_SHOWN_SOURCE = 40
-"""Number of characters of a patch's text that are shown in a list of edits."""
+"""Number of characters of a source text that are shown in a list of edits."""
 
 
 SERVER_SCHEME = "attention://"
@@ -69,7 +69,7 @@ def _describe_heads_of_layer(heads: Sequence[int]) -> str:
 
 
 class HeadEditKind(StrEnum):
-    """How a head's context vectors, its output to the layer, are edited."""
+    """Kind of edit of a head's context vectors, which are the head's output to the layer."""
 
     OFF = "off"
     MEAN = "mean"
@@ -83,11 +83,11 @@ class HeadEdit(Struct, frozen=True):
     Parameters
     ----------
     layer, head : int
-        Their numbers in the model, from 0.
+        Numbers of the layer and the head in the model, from 0.
     kind : HeadEditKind
-        Replacement of the context vectors: zeros, their mean over all queries of the text, a
-        multiple, or those of another text, token by token. The mean and the other text's vectors
-        are computed without edits.
+        Replacement for the context vectors: zeros, their mean over all queries of the text, a
+        multiple of them, or the vectors for another text, token by token. The mean and the vectors
+        for the other text are computed without edits.
     factor : float
         Factor of a scaled head; otherwise 0.
     text : str
@@ -118,7 +118,7 @@ class HeadEdit(Struct, frozen=True):
 
 
 class CutEdges(Struct, frozen=True):
-    """Cut edges of one head: their weights are 0, and the rest of each row sums to 1.
+    """Cut edges of one head: their weights are 0, and the other weights of each row sum to 1.
 
     Parameters
     ----------
@@ -183,12 +183,12 @@ class ModelSource(Struct, frozen=True):
     Parameters
     ----------
     folder : str
-        Absolute path of its folder on this machine; ``attention://`` with host and port for a
-        served model.
+        Absolute path of the model's folder on this machine; ``attention://`` with host and port for
+        a served model.
     name : str
         Name of the model.
     fingerprint : str
-        Fingerprint of its files when the document first used them; see `ModelFolder`.
+        Fingerprint of the model's files when the document first used them; see `ModelFolder`.
     edits : tuple of HeadEdit
         Edits, one per head, ascending by layer and head.
     cuts : tuple of CutEdges
@@ -200,8 +200,8 @@ class ModelSource(Struct, frozen=True):
     is_chat : bool
         Whether the text is a user message that is put into the tokenizer's chat template.
     part : str
-        Path of the attention shown, if the model has several kinds; empty for the first one, or
-        for the decoder's if it has a second text.
+        Path of the attention shown, if the model has several kinds of attention; empty for the
+        first kind, or for the decoder's if there is a second text.
     image : ImageFile or None
         Input of a vision model, in place of the text; None for text models.
     """
@@ -224,7 +224,7 @@ class ModelSource(Struct, frozen=True):
 
     @property
     def is_edited(self) -> bool:
-        """Whether it has edits or cut edges."""
+        """Whether there are edits or cut edges."""
         return bool(self.edits or self.cuts)
 
     @property
@@ -249,7 +249,7 @@ def check_changes(source: ModelSource) -> Iterator[tuple[bool, str]]:
     Yields
     ------
     tuple of bool and str
-        Whether a condition holds, and the subject of the error message if it does not.
+        Whether a condition is met, and the subject of the error message if it is not.
     """
     for which, each in (("edits", source.edits), ("cut edges", source.cuts)):
         places = [one.place for one in each]

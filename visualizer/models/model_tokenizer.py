@@ -35,19 +35,19 @@ def has_chat_template(tokenizer: Any) -> bool:
 
 
 def format_user_message(tokenizer: Any, text: str, name: str) -> str:
-    """Return a text as a user's message, up to the start of the model's answer.
+    """Return a text as a user message, up to the start of the model's reply.
 
     Parameters
     ----------
     tokenizer
-        Of transformers, with a template.
+        A tokenizer of transformers with a chat template.
     name : str
         Name of the model.
 
     Raises
     ------
     InputError
-        With field ``chat`` if the template fails or is too long.
+        With field ``chat`` if the template fails or is too long, or adds too much text.
     """
     try:
         template = tokenizer.get_chat_template()
@@ -72,7 +72,7 @@ def format_user_message(tokenizer: Any, text: str, name: str) -> str:
 
 def missing_template_error(name: str) -> InputError:
     """Return the error for a model without a template."""
-    return InputError("chat", f"{name} has no chat template. Use the text without one.")
+    return InputError("chat", f"{name} has no chat template. Use the text without a template.")
 
 
 def invalid_template_error(name: str, reason: str) -> InputError:
@@ -113,7 +113,7 @@ class ModelTokenizer(Protocol):
 
     has_chat_template: bool
     bos_token: str
-    """Empty if it has none."""
+    """Text of the BOS token; empty if there is none."""
     special_names: Mapping[int, str]
     """Descriptions of the special tokens, by id."""
 
@@ -124,7 +124,7 @@ class ModelTokenizer(Protocol):
         ...
 
     def decode(self, numbers: Sequence[int]) -> str:
-        """Decode tokens to one text."""
+        """Decode tokens into one text."""
         ...
 
     def words(self, numbers: Sequence[int]) -> tuple[str, ...]:
@@ -147,8 +147,8 @@ class FolderTokenizer:
     Raises
     ------
     InputError
-        With field ``model`` if it cannot be loaded; its methods raise errors with the fields
-        ``text`` and ``chat``.
+        With field ``model`` if the tokenizer cannot be loaded. The methods raise errors with the
+        fields ``text`` and ``chat``.
     """
 
     def __init__(self, folder: ModelFolder) -> None:
@@ -249,7 +249,7 @@ SPECIAL_TOKEN_NAMES = {
     "mask_token": "MASK: masked token",
     "unk_token": "UNK: not in the vocabulary",
 }
-"""By name in transformers; if a token has several names, the first is used."""
+"""Descriptions by name in transformers; if a token has several names, the first is used."""
 UNNAMED_SPECIAL_TOKEN = "a special token of this model"
 
 

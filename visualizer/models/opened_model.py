@@ -51,9 +51,9 @@ if TYPE_CHECKING:
     from visualizer.progress import Progress
 
 MAX_CACHED_READING_BYTES = 2**28
-"""Maximum size of the attention weights that are cached with an unedited reading."""
+"""Maximum size of the attention weights that are cached with the result of an unedited pass."""
 MAX_CACHED_READINGS = 3
-"""Maximum number of cached unedited readings."""
+"""Maximum number of cached results of unedited passes."""
 CUTS_UNAVAILABLE_ERROR = "Edges cannot be cut in a text this long."
 WHOLE_WEIGHTS_ERROR = "All attention weights would have to be kept in memory:"
 
@@ -69,9 +69,9 @@ class TextReading(Struct, frozen=True, eq=False):
         Log-probabilities of the next token over the vocabulary, [token], float64, with the edits
         and without them; None if the model predicts no next token.
     changes : mapping
-        By layer, the distance of each head's weights from those without edits, [head], float64:
-        total variation (half the summed absolute difference) per row, averaged over all rows.
-        Empty if nothing is edited, or if the weights would take too much memory.
+        The distance of each head's weights from those without edits, by layer, [head], float64:
+        total variation (half the summed absolute difference) per row, averaged over all rows. Empty
+        if nothing is edited, or if the weights would take too much memory.
     """
 
     runs: tuple[LayerRun, ...]
@@ -88,9 +88,10 @@ class UneditedReading(Struct, frozen=True, eq=False):
     next_token : Tensor or None
         As in `TextReading`.
     contexts : mapping
-        By layer, the context vectors of its heads, [query, head, d_value].
+        The context vectors of all heads, by layer, [query, head, d_value].
     weights : mapping
-        By layer, [head, query, key]; empty if they would take too much memory.
+        The attention weights by layer, [head, query, key]; empty if they would take too much
+        memory.
     is_long : bool
         Whether the text is so long that neither contexts nor weights are kept.
     """
@@ -104,7 +105,8 @@ class UneditedReading(Struct, frozen=True, eq=False):
 class OpenedModel(TextModel):
     """A transformers model with its tokenizer, in memory.
 
-    If it is split over several processes, all of them must make the same calls in the same order.
+    If the model is split over several processes, all of them must make the same calls in the same
+    order.
     """
 
     def __init__(self, loaded: LoadedModel) -> None:
@@ -117,9 +119,9 @@ class OpenedModel(TextModel):
         self.long_texts = LongTextReader(model, self.forward, self.heads)
         self._stages = SurroundingStages(model, self.forward)
         self._image_processor: Any = None
-        """The image processor of transformers; None until the first image."""
+        """The image processor from transformers; None until the first image."""
         self._plain: dict[tuple[str, str, bool], UneditedReading] = {}
-        """Recent unedited readings, by text, second text and whether it is a chat message."""
+        """Recent results of unedited passes, by text, second text and use of the chat template."""
 
     def attend(
         self,
@@ -150,8 +152,8 @@ class OpenedModel(TextModel):
         ------
         InputError
             If the text is empty, or too long for the model or for memory; with field ``chat`` if
-            the text cannot be put into a chat template; with field ``layers`` and ``stages`` if one
-            does not exist.
+            the text cannot be put into a chat template; with field ``layers`` or ``stages`` if a
+            layer or stage does not exist.
         """
         inputs = self.inputs(text, second, is_chat=is_chat)
         attend = self._attend if self.long_texts.is_held_whole(inputs[0]) else self._attend_to_long
@@ -160,13 +162,13 @@ class OpenedModel(TextModel):
     def attend_image(self, path: Path, kept: PartsToKeep = KEEP_ALL_PARTS) -> tuple[LayerRun, ...]:
         """Run the model on an image and return the runs of its attention, like `attend`.
 
-        Its tokens are patches, labelled by position: ``row 3, column 5``.
+        The tokens are patches of the image, labelled by position: ``row 3, column 5``.
 
         Raises
         ------
         InputError
-            With field ``image`` if it cannot be read, or has too many patches for memory; for
-            ``model``, if it does not accept images.
+            With field ``image`` if the image cannot be read, or has too many patches for memory;
+            with ``model`` if the model does not accept images.
         """
         return kept.select_runs(self.read_image(self.image(path), kept=kept).runs)
 
@@ -176,7 +178,7 @@ class OpenedModel(TextModel):
         Parameters
         ----------
         known : str
-            Expected hash of its content; empty to accept any.
+            Expected hash of the file's content; empty to accept any.
 
         Raises
         ------
@@ -203,7 +205,8 @@ class OpenedModel(TextModel):
         Raises
         ------
         InputError
-            With field ``image`` if the model fails on it; for ``heads`` and ``cuts`` as in `read`.
+            With field ``image`` if the model fails on the image; with ``heads`` and ``cuts`` as in
+            `read`.
         """
         given = {PIXELS_ARGUMENT: image.pixels}
         runs, _ = self._attend((given, image.names, ()), edits or {}, cuts or {}, kept)
@@ -348,7 +351,7 @@ class OpenedModel(TextModel):
     def _attend_to_long(
         self, inputs: Inputs, edits: Edits, cuts: Cuts, kept: PartsToKeep = KEEP_ALL_PARTS
     ) -> tuple[tuple[LayerRun, ...], Any]:
-        """Run the model on a long text like `_attend`; all weights are kept only if needed."""
+        """Run the model on a long text, like `_attend`; all weights are kept only if required."""
         try:
             if cuts:
                 raise UnsupportedAttentionError(CUTS_UNAVAILABLE_ERROR)
@@ -384,9 +387,9 @@ class OpenedModel(TextModel):
         Raises
         ------
         InputError
-            As in `attend`; with field ``model`` if it predicts no next token; with field ``heads``
-            if a head does not exist or cannot be edited; with field ``cuts`` if a query would have
-            no key left.
+            As in `attend`; with field ``model`` if the model predicts no next token; with field
+            ``heads`` if a head does not exist or cannot be edited; with field ``cuts`` if a query
+            would have no key left.
         """
         self.check_generates()
         given, *_ = self.inputs(text, None, is_chat=is_chat)
@@ -453,7 +456,7 @@ class OpenedModel(TextModel):
         Parameters
         ----------
         changed : mapping
-            Arguments of the model that are added to those of the text or replace them.
+            Arguments of the model that are added to those for the text or replace them.
         """
         with torch.inference_mode():
             by_module = self.heads.edits_by_module(given, edits)
@@ -522,7 +525,7 @@ def _weight_distances(runs: Sequence[LayerRun], plain: UneditedReading) -> dict[
 def _token_labels(
     group: LayerGroup, tokens: tuple[str, ...], others: tuple[str, ...]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the query tokens of a group and, if they differ, its key tokens."""
+    """Return the query tokens of a group, and its key tokens if they differ."""
     queries, keys = group.calls[0].weights.shape[-2:]
     path = group.name.split(".")
     if not others:

@@ -1,7 +1,7 @@
 """Errors that occur while the program infers how a model computes.
 
 How a model computes is inferred from recorded tensors. Models vary more than the inference
-supports, so it may fail with any error. The reading continues: stages that cannot be inferred are
+supports, so it may fail with any error. The program continues: stages that cannot be inferred are
 left out, and the values computed by the model are shown.
 """
 
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 def infer_or_none(what: str, infer: Callable[[], Inferred]) -> Inferred | None:
     """Return the result of an inference; None if it fails.
 
-    An error is logged with its traceback, as it is a bug of this program, unless memory ran out.
+    An error is logged with its traceback, as it is a bug in this program, unless memory ran out.
 
     Parameters
     ----------

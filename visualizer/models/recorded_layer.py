@@ -45,10 +45,10 @@ if TYPE_CHECKING:
 
 ROTARY_KEY = "rotary"
 CHECKED_VALUES = 8
-"""Number of values recomputed from each matrix's result."""
+"""Number of values that are recomputed for each matrix's result."""
 EPSILON_ATTRIBUTES = ("eps", "variance_epsilon", "epsilon")
 DEFAULT_EPSILONS = (1e-5, 1e-6)
-"""Values that norms add to the mean square if the module does not name one."""
+"""Values that norms may add to the mean square if the module does not specify one."""
 
 
 class LayerSteps(Struct, eq=False):
@@ -123,7 +123,7 @@ class RecordedLayer:
                 self.found.weights |= own_weights(self.modules[path], path)
 
     def remove_stages(self, *names: str) -> None:
-        """Remove stages that turned out to lead nowhere."""
+        """Remove stages that turned out not to lead to the result."""
         for name in names:
             for known in (self.found.steps, self.found.sources, self.at.tensors):
                 known.pop(name, None)
@@ -131,8 +131,8 @@ class RecordedLayer:
     def add_result(self, step: LayerStep | None, *reads: str) -> None:
         """Add the result of the layer.
 
-        If its step is unknown, an unknown feed-forward stage is removed, since it is not known to
-        contribute to the result.
+        If the step is unknown, a feed-forward stage with an unknown step is removed, since it is
+        not known to contribute to the result.
         """
         unknown = self.found.steps.get("feed_forward")
         if step is None and unknown and unknown.step is None:
@@ -183,7 +183,7 @@ class RecordedLayer:
 
     @property
     def is_output_known(self) -> bool:
-        """Whether the layer's result is known to follow from its input."""
+        """Whether the computation of the layer's result from its input is known."""
         end = self.found.steps.get("result")
         return end is not None and end.step is not None
 
@@ -236,7 +236,7 @@ def recognized_norm(
 
 
 def _attention_block(layer: str, module: str) -> str:
-    """Return the path prefix of the attention's parts, which may be siblings of its module."""
+    """Return the path prefix of the attention's parts, which may be siblings of the module."""
     step = module[len(layer) + 1 :].split(".")[0]
     return f"{layer}.{step}."
 

@@ -45,7 +45,7 @@ _UNDERSTOOD = frozenset({
 """Arguments that are handled, are already part of the mask, or have no effect."""
 MAX_LISTED_ARGUMENTS = 20
 ROW_SUM_TOLERANCE = 1e-5
-"""Tolerance for row sums of 1; a larger difference indicates an attention sink."""
+"""Tolerance for the difference between row sums and 1; a larger one indicates an attention sink."""
 _CROSS = ("cross", "EncDec", "encoder_attn")
 """Parts of module paths that indicate cross-attention."""
 _IRRELEVANT = frozenset({
@@ -84,13 +84,13 @@ class LayerGroup(Struct, frozen=True, eq=False):
     Parameters
     ----------
     name : str
-        Path of their attention in the model: ``model.layers.*.self_attn``.
+        Path of the layers' attention in the model: ``model.layers.*.self_attn``.
     layers : tuple of int
-        Their numbers in the model, from 0.
+        Numbers of the layers in the model, from 0.
     calls : tuple of AttentionCall
-        One per layer, of a single text; empty for a long text, whose weights are not kept.
+        One call per layer, for a single text; empty for a long text, whose weights are not kept.
     added : tuple of ScoreAdditions
-        One per layer, likewise.
+        Mask and bias of each layer; also empty for a long text.
     """
 
     name: str
@@ -102,7 +102,7 @@ class LayerGroup(Struct, frozen=True, eq=False):
 
     @property
     def is_cross(self) -> bool:
-        """Whether its queries attend to the tokens of another text."""
+        """Whether the queries attend to the tokens of another text."""
         own = [call for call in self.calls[:1] if not call.is_continuation]
         is_square = all(call.weights.shape[-2] == call.weights.shape[-1] for call in own)
         return not is_square or is_cross_attention_path(self.name)
@@ -116,14 +116,14 @@ class LayerRun(Struct, frozen=True, eq=False):
 
     @property
     def captured(self) -> CapturedAttention | None:
-        """Its values as a document stores them; None for a long text without kept weights."""
+        """The values in the form stored in documents; None for a long text without kept weights."""
         return captured_numbers(self.run)
 
     __repr__ = brief_repr
 
     @property
     def description(self) -> str:
-        """Notice on which layers are shown, counted from 1."""
+        """Notice that states which layers are shown, counted from 1."""
         layers = self.group.layers
         are_all = layers == tuple(range(layers[0], layers[-1] + 1))
         first = f"{layers[0] + 1}" + (f" to {layers[-1] + 1}" if len(layers) > 1 else "")
@@ -131,16 +131,16 @@ class LayerRun(Struct, frozen=True, eq=False):
         return f"Shown: {self.group.name}, layer{'s' * (len(layers) > 1)} {each}"
 
     def select_stages(self, names: Collection[str]) -> LayerRun:
-        """Return the run with only some stages, and its attention."""
+        """Return the run with only its attention and some stages."""
         return replace(self, run=replace(self.run, trace=self.run.trace.select_stages(names)))
 
     def with_notice(self, sentence: str) -> LayerRun:
-        """Add a notice about its values."""
+        """Return the run with another notice about its values."""
         return replace(self, run=replace(self.run, notices=(*self.run.notices, sentence)))
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """Notices about its values, as sentences."""
+        """Notices about the values, as sentences."""
         is_by_itself = any(call.method is RecordingMethod.SOFTMAX for call in self.group.calls[:1])
         return (*((OWN_ATTENTION_NOTICE,) if is_by_itself else ()), *self.run.notices)
 
@@ -174,7 +174,7 @@ def _group_calls(calls: Sequence[AttentionCall]) -> tuple[LayerGroup, ...]:
 
 
 def _without_repeated_softmax(calls: Sequence[AttentionCall]) -> list[AttentionCall]:
-    """Omit modules that call softmax several times: it is unknown which one is attention."""
+    """Omit modules that call softmax several times: it is unknown which call is attention."""
     counts = Counter(call.module for call in calls if call.method is RecordingMethod.SOFTMAX)
     return [call for call in calls if counts[call.module] < 2]
 
@@ -220,7 +220,7 @@ def _grouping_key(call: AttentionCall) -> tuple[object, ...]:
 
 
 def _added_to_scores(calls: Iterable[AttentionCall]) -> list[ScoreAdditions]:
-    """Return what each call adds to its scores; most layers share these tensors."""
+    """Return what each call adds to its scores; usually, layers share these tensors."""
     known: dict[tuple[object, ...], ScoreAdditions] = {}
     found = []
     for call in calls:
@@ -255,7 +255,7 @@ def _separate_mask(call: AttentionCall, parts: list[Tensor]) -> ScoreAdditions:
 
 
 def _classify_mask(allowed: Tensor) -> LayerMask:
-    """Classify a mask of allowed cells [1 or head, query, key]; none if heads differ."""
+    """Classify a mask of allowed cells, [1 or head, query, key]; no mask if heads differ."""
     queries, keys = allowed.shape[-2:]
     cells = allowed[0].numpy()
     if cells.all() or not bool((allowed == allowed[:1]).all()):  # differs by head
@@ -280,7 +280,7 @@ def _sink_logits(call: AttentionCall) -> Tensor | None:
 
 
 def _are_rows_whole(call: AttentionCall) -> bool:
-    """Whether the weights of each row sum to 1, that is, no sink takes a share."""
+    """Whether the weights of each row sum to 1, so that no sink takes a share."""
     sums = _sample_of(call).sums
     return bool(((sums - 1).abs() <= ROW_SUM_TOLERANCE)[sums != 0].all())
 
@@ -296,7 +296,7 @@ class _LayerOfCall:
         self._call, self._bias_and_mask = call, added
 
     def release(self) -> None:
-        """Release what is no longer needed: the compared sample, and the context."""
+        """Release the compared sample and the context, which are no longer needed."""
         self._call = replace(self._call, sample=None, context=None)
 
     def weights(self) -> Tensor:
@@ -327,9 +327,9 @@ def create_layer_run(
     """Build the run of a group of layers.
 
     Its trace has the axis ``layer``. The weights are the model's own. Queries, keys and values are
-    the inputs of the attention function. If their scores, scaled, capped, biased and masked like
-    in the model, reproduce its weights, the scores are also stages, and the weights are computed
-    from them. Only queries, keys, values, and weights that cannot be recomputed are kept; stages
+    the inputs of the attention function. If their scores, scaled, capped, biased and masked as in
+    the model, reproduce its weights, the scores are also stages, and the weights are computed from
+    the scores. Only queries, keys, values, and weights that cannot be recomputed are kept; stages
     are computed on access. If inference fails, the run has only weights, and a notice.
     """
     one = group.calls[0].weights
@@ -368,7 +368,7 @@ def _build_run(group: LayerGroup, captured: CapturedAttention, device: str) -> L
 
 
 def describe_layers(layers: tuple[int, ...], name: str) -> str:
-    """Return the model's name, with the layer numbers if they do not count from the first."""
+    """Return the model's name, with the layer numbers if they do not start with the first layer."""
     if layers == tuple(range(len(layers))):
         return name
     return f"layers {', '.join(str(layer + 1) for layer in layers)} of {name}"
@@ -453,9 +453,9 @@ class PartsToKeep(Struct, frozen=True):
     Parameters
     ----------
     layers : frozenset of int or None
-        Their numbers in the model; None for all.
+        Numbers of the layers in the model; None for all.
     stages : frozenset of str or None
-        Their names; None for all. Weights are always kept.
+        Names of the stages; None for all. Weights are always kept.
     """
 
     layers: frozenset[int] | None = None
@@ -467,7 +467,7 @@ class PartsToKeep(Struct, frozen=True):
         Raises
         ------
         InputError
-            With field ``layers`` if one of them does not compute attention.
+            With field ``layers`` if a layer does not compute attention.
         """
         if self.layers is None:
             return [*calls]
@@ -490,7 +490,7 @@ class PartsToKeep(Struct, frozen=True):
         Raises
         ------
         InputError
-            With field ``stages`` if no layer has one of them.
+            With field ``stages`` if no layer has one of the stages.
         """
         if self.stages is None:
             return runs

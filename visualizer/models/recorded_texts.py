@@ -1,4 +1,4 @@
-"""Recorded attention calls, joined into whole texts, and the runs made of them."""
+"""Recorded attention calls, joined into whole texts, and the runs built from them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _TEXT, _DECODER = "text", "decoder"
 """The two texts of an encoder-decoder model; other models have only the first."""
 _OWN_MASKS = {"attention_mask": _TEXT, "decoder_attention_mask": _DECODER}
 _MASKS_OF_DECODER = {"attention_mask": _DECODER, "encoder_attention_mask": _TEXT}
-"""Arguments of a forward pass that mark padding, with the text that they refer to."""
+"""Arguments of a forward pass that mark padding, with the text to which each refers."""
 
 
 class _ForwardPass(Struct, eq=False):
@@ -51,7 +51,7 @@ class _ForwardPass(Struct, eq=False):
         In a batch that continues after some texts have ended, a mask of the positions after the
         end of each text, boolean [batch, query].
     is_encoded : bool
-        Whether it received the encoder output of an earlier pass.
+        Whether the pass received the encoder output of an earlier pass.
     """
 
     past: int
@@ -86,7 +86,7 @@ class _Rows(Struct, frozen=True, eq=False):
 
 
 class _KeyBlock(Struct, frozen=True, eq=False):
-    """Keys and values from a position on, [batch, head, key, …]; None if unknown."""
+    """Keys and values, starting at a position, [batch, head, key, …]; None if unknown."""
 
     first: int
     keys: Tensor | None
@@ -119,8 +119,9 @@ class _Chain:
     def match_continuation(self, other: _Chain) -> Tensor | bool:
         """Return whether a later call continues these, and for which texts of the batch.
 
-        It does if its cached keys are the same. A tensor contains the indices of the continued
-        texts, since beam search keeps some and drops others; True means all, in the same order.
+        A call continues these if its cached keys are the same. A tensor contains the indices of the
+        continued texts, since beam search keeps some and drops others; True means all, in the same
+        order.
         """
         rows, block, mine = other.rows[0], other.keys[0], self.keys[-1]
         known = rows.first - block.first
@@ -205,9 +206,9 @@ class RecordedCall(Struct, frozen=True, eq=False):
     length : int
         Number of positions in the text of the queries, without padding.
     padding : int
-        Number of positions of padding in it.
+        Number of padding positions in that text.
     absent_keys : int
-        Number of first positions with unknown keys and values, which are set to 0.
+        Number of positions at the start whose keys and values are unknown and set to 0.
     """
 
     call: AttentionCall
@@ -347,7 +348,7 @@ class TextRecorder:
         return _DECODER if self._is_pair and is_decoder_part(module) else _TEXT
 
     def _finish_pass(self) -> None:
-        """Join the pass that ended to the earlier ones."""
+        """Join the pass that has just ended to the earlier passes."""
         made, self._pass = self._pass, None
         if made is None or not made.calls:
             return
@@ -398,7 +399,7 @@ class TextRecorder:
     def _mark_real(
         self, chains: Iterable[_Chain], made: _ForwardPass, order: Tensor | None
     ) -> None:
-        """Update which positions are padding; a pass's mask may omit cached positions."""
+        """Update the padding positions; the mask of a pass may omit cached positions."""
         own = [each for each in chains if not each.is_cross]
         for side, chain in {
             self._text_of_module(each.rows[0].call.module): each for each in own
@@ -442,7 +443,7 @@ def _build_chains(made: _ForwardPass) -> Iterator[tuple[ModuleCallIndex, _Chain]
 
 
 def _cached_positions(cache: Any) -> int:
-    """Return the number of positions that a key/value cache has seen."""
+    """Return the number of positions that a key/value cache has processed."""
     if cache is None:
         return 0
     if hasattr(cache, "get_seq_length"):
@@ -469,7 +470,7 @@ def _real_positions(mask: Any, *, is_model: bool) -> Tensor | None:
 
 
 def _real_before(stop: int, known: Tensor | None, batch: int) -> Tensor:
-    """Return a mask of the non-padding positions before ``stop``; unknown ones count as such."""
+    """Return a mask of the non-padding positions before ``stop``; it includes unknown positions."""
     if known is None:
         return torch.ones(batch, stop, dtype=torch.bool)
     known = known[:, :stop].cpu()
@@ -581,7 +582,7 @@ def _assemble(
 def _assemble_masks(
     calls: list[AttentionCall], starts: list[tuple[int, int]], size: tuple[int, int]
 ) -> Tensor:
-    """Assemble the masks of calls; keys that a call did not have are masked."""
+    """Assemble the masks of calls, masking the keys that a call did not have."""
     lowest = torch.finfo(torch.float32).min
     parts: list[Tensor | None] = []
     for call in calls:
@@ -596,7 +597,7 @@ def _assemble_masks(
 
 
 Tokens = tuple[str, ...]
-BATCH_NOTICE = "This is text {number:,} of {count:,} in a batch. All of them are in “texts”."
+BATCH_NOTICE = "This is text {number:,} of {count:,} in a batch. All texts are in “texts”."
 PADDING_NOTICE = "Padding is omitted ({padding:,} of {count:,} positions)."
 MISSING_ROWS_NOTICE = (
     "Only {recorded:,} of {count:,} rows were recorded, because the earlier positions were already "
@@ -622,8 +623,8 @@ def create_text_runs(text: RecordedText, name: str, words: Tokens | None) -> tup
     Raises
     ------
     InputError
-        With field ``model`` if no attention was recorded; with field ``tokens`` if their number
-        does not match.
+        With field ``model`` if no attention was recorded; with field ``tokens`` if the number of
+        tokens does not match.
     """
     by_call = {id(each.call): each for each in text.calls}
     groups = group_calls([each.call for each in text.calls])
@@ -682,7 +683,7 @@ class RecordedBatch:
     name : str
         Name of the model.
     words : tuple of tuple of str
-        The tokens of the texts, in order; other texts have numbered tokens.
+        The tokens of the texts, in order; the tokens of further texts are numbered.
     """
 
     def __init__(self, recorded: TextRecorder, name: str, words: tuple[Tokens, ...]) -> None:

@@ -16,7 +16,7 @@ class RepositoryFile(Struct, frozen=True):
     Parameters
     ----------
     blob : str
-        Its hash: SHA-256 for a large file, otherwise the Git hash.
+        Hash of the file: SHA-256 for a large file, otherwise the Git hash.
     """
 
     name: str
@@ -32,11 +32,11 @@ class RepositoryOffer(Struct, frozen=True):
     commit : str
         Commit hash of the repository.
     folder : Path
-        Its folder in the cache.
+        The repository's folder in the cache.
     missing : int
         Number of bytes that are not downloaded yet.
     free : int
-        Free bytes on the disk of the cache.
+        Number of free bytes on the disk that contains the cache.
     """
 
     repository: str

@@ -1,8 +1,8 @@
-"""Decides from a model's configuration which of its inputs the program can supply. No torch.
+"""Determines from a model's configuration whether the program can supply its inputs. No torch.
 
 The program supplies a text, a pair of texts or one image. Model types with other main inputs are
-listed here, so that a list of models can be checked without transformers and without weights. An
-unlisted type is checked by its class when it is opened.
+listed here, so that a list of models can be checked without transformers and without weights. A
+model of an unlisted type is checked by its class when it is opened.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _PARTS = {
     "vision_config": "images", "vq_config": "images", "image_config": "images",
     "audio_config": AUDIO_INPUT, "speech_config": AUDIO_INPUT, "video_config": VIDEO_INPUT,
 }  # fmt: skip
-"""Configuration entries of encoders for other inputs in a text model."""
+"""Configuration entries for encoders of other inputs in a text model."""
 
 
 def check_input_kind(name: str, config: Mapping[str, Any]) -> None:

@@ -123,9 +123,9 @@ def _stages_of_text(
     passed: Mapping[str, ModuleCall],
     edits: Mapping[LayerAndHead, ContextEdit],
 ) -> LayerStages | None:
-    """Return the stages for a text; None if the model took other steps for it.
+    """Return the stages for a text; None if the model computed it with other steps.
 
-    Steps recognized with one text may not hold for another: a module may be skipped, or receive
+    Steps recognized with one text may not apply to another: a module may be skipped, or receive
     tensors of other shapes.
     """
     if known is None:
@@ -144,7 +144,7 @@ def add_layer_stages(
 ) -> Run:
     """Return a run with the stages around its attention, in order of computation.
 
-    Its queries, keys and values are kept, but described by how the layers compute them.
+    The queries, keys and values are kept, and described by how the layers compute them.
 
     Parameters
     ----------
@@ -179,13 +179,15 @@ def add_layer_stages(
 ModuleWidths = dict[str, tuple[int, int]]
 """Input and output widths of modules, by path."""
 REPEAT_TOLERANCE = 1e-5
-"""Maximum difference of a repeated layer's result, relative to its largest absolute value."""
+"""Maximum difference between a layer's repeated and recorded results, relative to the largest
+absolute value.
+"""
 
 
 def module_widths(paths: tuple[str, ...], passed: Mapping[str, ModuleCall]) -> ModuleWidths:
     """Return the widths of the modules that ran within some layers.
 
-    They are the same for every text with the same steps.
+    The widths are the same for every text with the same steps.
     """
     within = tuple(f"{path}." for path in paths)
     return {
@@ -254,12 +256,12 @@ class _RepeatedLayers:
         self._recording = recording
 
     def sizes(self) -> dict[str, tuple[int, ...]]:
-        """Run a layer again, compare it with the next one's input, and return the stages' shapes.
+        """Run a layer again, check its result, and return the shapes of its stages.
 
         Raises
         ------
         StepMismatchError
-            If it does not reproduce its result.
+            If the layer does not reproduce its result.
         """
         step = self._known.steps[Role.RESIDUAL].step
         before = step.before if isinstance(step, ResidualStream) else ()
@@ -324,12 +326,14 @@ def _has_cache(given: LayerInput) -> bool:
 
 MAX_LAYER_BYTES = 2**29
 MAX_HELD_LAYER_BYTES = 2**25
-"""Above this size, the stages around the attention are computed on access, if possible."""
+"""Maximum size, in bytes, of kept stages around the attention; larger ones are computed on access
+if possible.
+"""
 FREE_MEMORY_DIVISOR = 4
 """The stages around the attention are omitted if they would take more than ``MAX_LAYER_BYTES``,
 or more than one part in ``FREE_MEMORY_DIVISOR`` of the free memory."""
 INFERENCE_TOKENS = 16
-"""Number of tokens of the run that recognizes the steps of each layer."""
+"""Number of tokens in the run that recognizes the steps of each layer."""
 STAGES_OMITTED_NOTICE = (
     "Only attention is shown. The other stages of all layers would need {size} of memory. "
     "Use a shorter text or fewer layers to show them."
@@ -346,7 +350,7 @@ class RecordedLayers(Struct, frozen=True, eq=False):
     is_repeated : bool
         Whether layers run again from their recorded inputs when a stage is accessed.
     notice : str
-        Why these stages are not available, as a sentence; empty if they are.
+        The reason why these stages are not available, as a sentence; empty if they are available.
     """
 
     passed: Mapping[str, ModuleCall] = EMPTY_MODULE_PASSES
@@ -374,7 +378,7 @@ class SurroundingStages:
         Parameters
         ----------
         kept : PartsToKeep
-            Parts to keep; without any of these stages nothing is recorded.
+            Parts to keep; if they include none of these stages, nothing is recorded.
         repeats : bool
             Whether layers may run again on access if the stages are large.
         """
@@ -410,7 +414,7 @@ class SurroundingStages:
     ) -> tuple[str, ...] | None:
         """Return the paths of layers that can run again; None if they cannot.
 
-        Their steps are recognized from the first tokens of the first large text.
+        The steps of these layers are recognized from the first tokens of the first large text.
         """
         if PIXELS_ARGUMENT in given or self._model.has_decoder:
             return None

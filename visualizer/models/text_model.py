@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 EMPTY_TEXT_ERROR = "The text is empty. Enter a word or a sentence."
 PIXELS_ARGUMENT = "pixel_values"
-"""Name of the argument with which models of transformers receive an image."""
+"""Name of the argument that passes an image to a transformers model."""
 IMAGE_COMMANDS = "“attention-visualizer model FOLDER --image FILE” or attend(image=…) in Python"
 DUPLICATE_START_NOTICE = (
     "The text starts with {token} twice. If the tokenizer adds this token (for example to a chat "
@@ -55,13 +55,13 @@ class TextModel:
 
     @property
     def no_next_token_reason(self) -> str:
-        """Why the model predicts no next token, as a sentence; empty if it does."""
+        """Why the model predicts no next token, as a sentence; empty if it predicts one."""
         if self.has_decoder or not self.model.can_generate():
             return f"{self.folder.name} does not generate text or predict a next token."
         return ""
 
     def check_generates(self) -> None:
-        """Reject a model that predicts no next token, with an InputError of ``model``."""
+        """Reject a model that predicts no next token, with an `InputError` with field ``model``."""
         if self.no_next_token_reason:
             raise InputError("model", self.no_next_token_reason)
 
@@ -134,7 +134,7 @@ class TextModel:
         return given, label_split_characters(self.tokens(start)), words
 
     def double_start_notice(self, given: Mapping[str, Any]) -> str:
-        """Return a notice if a text starts with two BOS tokens; empty otherwise."""
+        """Return a notice if a text starts with two BOS tokens; otherwise an empty string."""
         ids = given.get("input_ids")
         if ids is None or self.tokenizer is None or not self.tokenizer.bos_token:
             return ""
@@ -145,7 +145,7 @@ class TextModel:
 
     @property
     def tokenizer_for_text(self) -> ModelTokenizer:
-        """The tokenizer; raises an InputError of ``model`` if there is none."""
+        """The tokenizer; raises an `InputError` with field ``model`` if there is none."""
         if self.tokenizer is None:
             sentence = f"{self.folder.name} has no tokenizer, so it cannot process text."
             if self.part_for_images is not None:
@@ -167,7 +167,7 @@ class TextModel:
         Parameters
         ----------
         of_decoder : bool
-            Whether to return those of the decoder.
+            Whether to return the special tokens of the decoder's text.
         """
         given, *_ = self.inputs(text, second or None, is_chat=is_chat)
         # Decoder-only models such as OPT may be called decoders, but have the usual inputs.
@@ -197,7 +197,8 @@ class TextModel:
             ids += coded.numbers["input_ids"]
         if not ids:
             raise InputError(
-                "second", "The decoder has no start token. Enter a text for it to start with."
+                "second",
+                "The decoder has no start token. Enter a start text for the decoder.",
             )
         self.check_length(len(ids), "second")
         return ids
@@ -218,7 +219,7 @@ class TextModel:
         Raises
         ------
         InputError
-            With field ``most`` if it is less than 1 or exceeds the vocabulary.
+            With field ``most`` if the number is less than 1 or exceeds the size of the vocabulary.
         """
         if not 1 <= most <= len(logs):
             raise InputError(
@@ -228,15 +229,15 @@ class TextModel:
         return [*zip(self.tokens(numbers.tolist()), values.exp().tolist(), strict=True)]
 
     def tokens(self, numbers: Sequence[int]) -> tuple[str, ...]:
-        """Return tokens of the vocabulary as texts."""
+        """Return the texts of tokens by their ids."""
         return self.tokenizer_for_text.words(numbers)
 
     def token(self, number: int) -> str:
-        """Return a token of the vocabulary as text."""
+        """Return the text of a token by its id."""
         return self.tokens((number,))[0]
 
     def decode_tokens(self, numbers: Sequence[int]) -> str:
-        """Return tokens as one text."""
+        """Decode tokens into one text."""
         return self.tokenizer_for_text.decode(numbers)
 
     def token_id(self, token: str) -> int:

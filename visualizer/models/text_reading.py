@@ -1,4 +1,4 @@
-"""Reads a text or several with the model of a document; models stay open in between."""
+"""Runs the model of a document on one or several texts; models stay open between runs."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ if TYPE_CHECKING:
     from visualizer.progress import Progress
 
 TOP_TOKENS = 8
-"""Number of most likely next tokens listed, with edits and without."""
+"""Number of most likely next tokens listed, both with and without edits."""
 TOP_CHANGES = 5
-"""Number of tokens listed with the largest change in probability."""
+"""Number of listed tokens with the largest change in probability."""
 EDITED_HEADS_NOTICE = (
     "The attention weights of these heads are still computed; their outputs are replaced."
 )
@@ -84,21 +84,21 @@ def open_source(
 ) -> tuple[ModelSource, OpenedModel]:
     """Open a model, and return it with the source by which `read_text` finds it.
 
-    The model stays open as long as it is referenced: by the caller, and then by a run.
+    The model stays open as long as the caller or a run refers to it.
 
     Parameters
     ----------
     progress : Progress
-        Called as by `open_model`.
+        As in `open_model`.
     parallelism : Parallelism
         How the model is split over processes.
     is_from_disk : bool
-        As in `open_model`; if the model is closed, it is reopened the same way.
+        As in `open_model`; if the model is closed, it is reopened in the same way.
 
     Raises
     ------
     InputError
-        With field ``model`` if it cannot be opened.
+        With field ``model`` if the model cannot be opened.
     """
     model = open_model(path, device, dtype, progress, parallelism, is_from_disk=is_from_disk)
     image = ImageFile() if model.takes_images else None
@@ -115,8 +115,8 @@ def open_source(
 def replacement_text(model: OpenedModel, text: str) -> str:
     """Return a replacement for a text that an open model cannot process; empty if it can.
 
-    A model of the lab has only the tokens of its run; the replacement is its first probe text.
-    Other models accept any text.
+    A model from the lab supports only the tokens of its run; the replacement is the run's first
+    probe text. Other models accept any text.
     """
     other = model.folder.initial_text
     if other:
@@ -148,9 +148,9 @@ def read_text(
 ) -> Run:
     """Run a model on a text, and return the run of the layers of one kind of attention.
 
-    A vision model takes the image of its source instead. The kind of attention is the source's
-    part, or else the first one. If the layers differ, the run contains the largest group of
-    identical layers, and a notice.
+    A vision model takes the image of its source instead. The kind of attention is the part named in
+    the source, or the first one by default. If the layers differ, the run contains the largest
+    group of identical layers, and a notice.
 
     Parameters
     ----------
@@ -160,8 +160,9 @@ def read_text(
     Raises
     ------
     InputError
-        With field ``text`` if it is empty or too long; with field ``image`` if none is chosen, or
-        it cannot be read or has changed; with field ``model`` if its folder cannot be opened.
+        With field ``text`` if the text is empty or too long; with field ``image`` if no image is
+        chosen, or the image cannot be read or has changed; with field ``model`` if the model's
+        folder cannot be opened.
     """
     made_of: Hashable = (source, text, device, dtype)
     is_on_server = bool(parse_server_address(source.folder))
@@ -227,7 +228,7 @@ def _load_image(model: OpenedModel, chosen: ImageFile) -> PreparedImage:
 
 
 def _describe_text(model: OpenedModel, source: ModelSource, text: str, part: str) -> dict[str, Any]:
-    """Return the fields of a reading that depend on the text."""
+    """Return the fields of a `ModelReading` that depend on the text."""
     if source.image is not None:
         return {"is_text_alone": False}
     special = model.special_tokens(
@@ -243,7 +244,7 @@ def _describe_text(model: OpenedModel, source: ModelSource, text: str, part: str
 
 
 def _select_part(source: ModelSource, runs: tuple[LayerRun, ...]) -> str:
-    """Return the requested part; by default the decoder's if it has a second text."""
+    """Return the requested part; by default the decoder's if there is a second text."""
     names = part_names(runs)
     if source.part in names:
         return source.part
@@ -265,7 +266,7 @@ def _edit_notices(source: ModelSource) -> tuple[str, ...]:
 
 
 def _weight_changes(seen: TextReading, shown: LayerRun) -> np.ndarray | None:
-    """Return the distances of the shown heads' weights from those without edits."""
+    """Return the distances between the shown heads' weights with and without edits."""
     layers = shown.group.layers
     if not all(layer in seen.changes for layer in layers):
         return None
@@ -293,7 +294,7 @@ def _next_tokens(model: OpenedModel, seen: TextReading) -> tuple[NextToken, ...]
 
 
 def _largest_changes(model: OpenedModel, seen: TextReading) -> tuple[NextToken, ...]:
-    """Return the tokens with the largest change in probability by the edits."""
+    """Return the tokens with the largest change in probability due to the edits."""
     now, before = seen.next_token, seen.next_token_of_all_heads
     if now is None or before is None or now is before:
         return ()
@@ -317,10 +318,10 @@ def attend_texts(
     is_chat: bool = False,
     kept: PartsToKeep = KEEP_ALL_PARTS,
 ) -> Iterator[tuple[LayerRun, ...]]:
-    """Run a model on each of several texts, like `OpenedModel.attend` on one.
+    """Run a model on several texts, each in the same way as in `OpenedModel.attend`.
 
     The texts are run one at a time, without padding. The results are therefore the same as for
-    single texts, and the intermediate values of only one text are in memory.
+    individual texts, and the intermediate values of only one text are in memory.
 
     Raises
     ------

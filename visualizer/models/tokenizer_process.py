@@ -35,7 +35,7 @@ MEMORY_CHECK_INTERVAL_S = 0.02
 """Interval between checks of the memory used for an answer."""
 PROCESS_EXITED_MESSAGE = "the tokenizer process exited unexpectedly; try again"
 GRACE_PERIOD_S = 2.0
-"""Grace period after the time limit, before the process is killed from this side."""
+"""Grace period after the time limit, before this program kills the process."""
 
 AnswerQueue = SimpleQueue[Message | None]
 """Queue of answers; None marks the end of the process."""
@@ -46,7 +46,7 @@ class ProcessEndedError(Exception):
 
 
 class _NotAskedError(ProcessEndedError):
-    """The process had ended before it received the request, so the request may be repeated."""
+    """The process ended before it received the request, so the request may be repeated."""
 
 
 class AnswerError(Exception):
@@ -54,7 +54,7 @@ class AnswerError(Exception):
 
 
 class AnswerLimits(Struct, frozen=True):
-    """Limits of the time for an answer, and of the growth of the process's memory."""
+    """Limits on the time for an answer and on the growth of the process's memory."""
 
     seconds: float
     bytes: int
@@ -111,7 +111,7 @@ class TokenizerProcess:
         Raises
         ------
         ProcessEndedError, AnswerError
-            If it cannot be loaded.
+            If the tokenizer cannot be loaded.
         """
         return self._request(lambda started: self._load_tokenizer(started, folder))
 
@@ -147,7 +147,7 @@ class TokenizerProcess:
         self._closed.append(number)
 
     def release_closed_tokenizers(self) -> None:
-        """Release closed tokenizers; without any left, the process exits after a while."""
+        """Release closed tokenizers; if none is left, the process exits after some time."""
         with self._lock, suppress(ProcessEndedError), self._kill_on_error():
             if self._closed and self._started and not self._started.is_over:
                 self._forget_tokenizers(self._started)
@@ -195,7 +195,7 @@ class TokenizerProcess:
 
     @contextmanager
     def _kill_on_error(self) -> Iterator[None]:
-        """Kill the process if waiting for an answer fails, as a late answer would be misread."""
+        """Kill the process if waiting for an answer fails; a late answer would be misread."""
         try:
             yield
         except BaseException:
@@ -228,7 +228,7 @@ class _StartedProcess:
             raise ProcessEndedError(reason) from error
         self._owner = os.getpid()
         self.loaded: set[int] = set()
-        """Ids of the tokenizers that it has loaded."""
+        """Ids of the tokenizers that the process has loaded."""
         self._answers: AnswerQueue = SimpleQueue()
         listened = (self._process, self._answers)
         Thread(
@@ -237,7 +237,7 @@ class _StartedProcess:
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended, or was started by the process that this one was forked from."""
+        """Whether the process has ended, or was started by the parent of this forked process."""
         return self._owner != os.getpid() or self._process.poll() is not None
 
     def ask(self, says: str, values: Mapping[str, Any], limits: AnswerLimits) -> Message:

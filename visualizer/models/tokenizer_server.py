@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 TRANSFORMERS_PACKAGE = "transformers"
 IDLE_TIMEOUT_S = 60.0
 SKIPPED_IMPORTS = ("torch", "torchvision", "PIL")
-"""Slow imports of transformers that its tokenizers do not need."""
+"""Modules that transformers imports slowly and its tokenizers do not need."""
 
 
 class LoadedTokenizer(Struct, frozen=True):
@@ -47,14 +47,14 @@ class LoadedTokenizer(Struct, frozen=True):
 
 
 class TokenizerServer:
-    """Holds tokenizers by the ids that the client assigns, and answers requests to them."""
+    """Stores tokenizers under the ids that the client assigns, and answers requests to them."""
 
     def __init__(self) -> None:
         self._known: dict[int, LoadedTokenizer] = {}
 
     @property
     def is_empty(self) -> bool:
-        """Whether it holds no tokenizer."""
+        """Whether no tokenizers are loaded."""
         return not self._known
 
     def answer(self, message: Message) -> Message:

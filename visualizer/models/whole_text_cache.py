@@ -1,4 +1,4 @@
-"""A key/value cache preallocated for a whole text. Importing it imports transformers.
+"""A key/value cache preallocated for a whole text. Importing this module imports transformers.
 
 The recorded keys and values of the text are those of the cache, so they are in memory only once.
 Layers with a sliding window also keep all keys and values.
@@ -49,7 +49,7 @@ class PreallocatedLayer(DynamicLayer):  # type: ignore[misc]  # transformers has
     def update(
         self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any
     ) -> tuple[Tensor, Tensor]:
-        """Append the keys and values of a chunk, and return all so far."""
+        """Append the keys and values of a chunk, and return all keys and values so far."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         start = self.get_seq_length()

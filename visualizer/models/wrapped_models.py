@@ -31,8 +31,8 @@ def find_transformers_model(given: object) -> nn.Module:
     Raises
     ------
     InputError
-        With field ``model`` if there is none or several, or if copies of it run on several devices;
-        with field ``package`` if transformers is not installed.
+        With field ``model`` if the object contains no model or several, or if copies of the model
+        run on several devices; with field ``package`` if transformers is not installed.
     """
     require_package("transformers", "Recording a model")
     from transformers import PreTrainedModel

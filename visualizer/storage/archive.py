@@ -1,7 +1,7 @@
 """Reader and writer for zip archives in memory; the reader validates untrusted files.
 
-The reader checks every size before it allocates memory. Arrays are stored uncompressed, so that
-they need no more memory than the file has bytes; only texts are compressed, with a separate limit.
+The reader checks every size before it allocates memory. Arrays are stored uncompressed, so they
+need no more memory than the size of the file; only texts are compressed, with a separate limit.
 Nothing is extracted to disk.
 
 Sources: PKWARE, "APPNOTE.TXT", §4.3.16 (end of central directory); NumPy, "NEP 1: a simple file
@@ -29,7 +29,7 @@ MAX_MEMBERS = 10_000
 MAX_BYTES = 2_000_000_000
 """Maximum total size of all members; larger archives would need ZIP64."""
 MAX_TEXT_BYTES = 2**24
-"""Maximum size of one text, uncompressed."""
+"""Maximum size of each text, uncompressed."""
 MAX_TOTAL_TEXT_BYTES = 2**25
 """Maximum total size of all texts, uncompressed."""
 MAX_NAME_LENGTH = 200
@@ -37,7 +37,7 @@ ALLOWED_DTYPES = ("<f4", "<f8", "|u1", "<i4")
 TEXT_SUFFIXES = (".json", ".txt")
 _END_RECORD = struct.Struct("<4s4H2LH")
 _ZIP64_LOCATOR = struct.Struct("<4sLQL")
-"""ZIP64 locator before the end record; such archives are rejected."""
+"""ZIP64 locator before the end record; archives that contain it are rejected."""
 _MEMBER_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*(/[A-Za-z0-9_-][A-Za-z0-9_.-]*)*")
 _NPY_HEADER = re.compile(
     r"\{'descr': '([<|][a-z]\d)', 'fortran_order': False, 'shape': "
@@ -166,7 +166,7 @@ def _check_members(members: list[zipfile.ZipInfo], size: int) -> None:
 
 
 def _member_problem(member: zipfile.ZipInfo) -> str:
-    """Describe an invalid entry; empty if it is valid."""
+    """Return what is wrong with an entry; empty if the entry is valid."""
     name, mode = member.filename, member.external_attr >> 16
     is_plain = _MEMBER_NAME.fullmatch(name) and len(name) <= MAX_NAME_LENGTH and ".." not in name
     if not is_plain or not name.endswith((*TEXT_SUFFIXES, ".npy")):
@@ -192,7 +192,7 @@ def _read_text_bytes(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes
 
 
 def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
-    """Read an array; its size is checked against the member's before memory is allocated."""
+    """Read an array, after checking its size against that of the member."""
     wrong = DamagedError(f"contains an invalid array: “{format_short_value(member.filename)}”.")
     with archive.open(member) as opened:
         start = opened.read(10)

@@ -25,18 +25,18 @@ def write_atomically(
     Parameters
     ----------
     place : Path or ContainedFile
-        An existing or new file. If a path is a link, its target is written; a `ContainedFile` that
-        is a link is rejected.
+        An existing or new file. If a path is a link, the target of the link is written; a
+        `ContainedFile` that is a link is rejected.
     fill : callable
         Writes the content to a binary file.
     waits_for_disk, check
-        As for `ContainedFile.write`.
+        As in `ContainedFile.write`.
 
     Raises
     ------
     InputError
-        With the field ``export`` and the system's reason, if the folder cannot be written or the
-        disk is full; with the field ``memory`` if there is not enough memory.
+        With field ``export`` and the system's reason if the folder cannot be written or the disk is
+        full; with field ``memory`` if there is not enough memory.
     """
     path = place if isinstance(place, Path) else place.path
     file = ContainedFile.at(Path(os.path.realpath(place))) if isinstance(place, Path) else place

@@ -1,8 +1,8 @@
 """A file lock that the system releases when its process ends, for whatever reason.
 
 Files are opened here and locked by filelock: its own `FileLock` would create the parent folders
-and, in some versions, truncate the file. filelock has no shared locks, so those that only query the
-state use a lock of the system.
+and, in some versions, truncate the file. filelock has no shared locks, so functions that only query
+the state use a lock of the operating system.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class FileLock:
     Raises
     ------
     BlockingIOError
-        If the lock is held by another process, or elsewhere in this one.
+        If the lock is held by another process, or elsewhere in this process.
     OSError
         If the file cannot be created, or is a link.
     """
@@ -73,7 +73,8 @@ class FileLock:
 def is_held(path: Path) -> bool:
     """Whether a process holds the lock; nothing is created, written or removed.
 
-    Several processes can query it at once; on Windows, one of them may be mistaken for a holder.
+    Several processes can query the lock at once; on Windows, one of them may be mistaken for a
+    holder.
 
     Raises
     ------

@@ -1,12 +1,13 @@
 """Exact, strict coding of structs as JSON, directed by their type hints.
 
-The JSON form of a value follows from its type hint only. Bytes are not stored in the JSON: they
-become separate members, named by their path in the tree.
+The JSON form of a value follows only from its type hint. Bytes are not stored in the JSON; they
+become separate members, named by their paths in the tree.
 
 msgspec 0.22 codes structs as well, but less strictly: it writes NaN and infinity as null and reads
 neither, decodes missing fields as their defaults, accepts duplicates in a set and integers of any
 size, and has no hook for any of these types. Fields cannot be left out of files, and bytes and lone
-surrogates cannot be stored as here. Its errors do not contain the wrong value.
+surrogates cannot be stored in the way used here. The errors of msgspec do not contain the wrong
+value.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 INTEGER_LIMIT = 2**63
-"""Exclusive limit of the absolute value of integers."""
+"""Exclusive upper limit for the absolute value of integers."""
 RANGE_LIMIT = 2**31
-"""Exclusive limit of the end of a range."""
+"""Exclusive upper limit for the end of a range."""
 NON_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 ArchiveMembers = dict[str, bytes]
-"""Bytes by their path in the tree."""
+"""Bytes by their paths in the tree."""
 
 
 class DamagedError(ValueError):
@@ -42,9 +43,9 @@ class JsonCoding:
     Parameters
     ----------
     names : mapping
-        Types in the structs' hints that their modules import for type checking only.
+        Types in the hints of structs that the structs' modules import only for type checking.
     left_out : mapping
-        Fields that are not saved, by struct; decoding sets them to their defaults.
+        Fields that are not saved, by struct; decoding sets these fields to their defaults.
     """
 
     def __init__(

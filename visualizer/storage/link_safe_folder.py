@@ -1,8 +1,8 @@
 """Reads and writes files of a folder without following links below that folder.
 
-A folder of unknown origin, from an archive or a repository, may contain a link, a pipe or a device
-under any name. The folder itself is opened by its path, as the user chose it; each name below it is
-checked before it is used, and a file is opened with ``O_NOFOLLOW``.
+A folder from an untrusted source, such as an archive or a repository, may contain a link, a pipe or
+a device under any name. The folder itself is opened by its path, as the user chose it; each name
+below it is checked before it is used, and a file is opened with ``O_NOFOLLOW``.
 
 If a name cannot be used, all functions raise an `OSError` with a reason that can be shown to the
 user.
@@ -35,7 +35,7 @@ FOLDER_REQUIRED_ERROR = "it is not a folder"
 WRITE_PROTECTED_ERROR = "it is write-protected"
 HARD_LINK_ERROR = "it is a hard link to a file elsewhere"
 PRIVATE_MODE = 0o700
-"""Permissions for the user only; a file has at most those of its folder."""
+"""Permissions for the user only; a file has at most the permissions of its folder."""
 _TEMPORARY_NAME = re.compile(r"\.attention-[0-9a-f]{8}\.part")
 """Names of temporary files that are later renamed; no other program uses such names."""
 _NAME_SURROGATE = 0x2000_0000
@@ -64,7 +64,7 @@ class ContainedFolder(Struct, frozen=True):
     subfolder : str
         Name of a folder in the root; empty for the root itself.
     is_private : bool
-        Whether files and folders created in it are accessible to the user only.
+        Whether files and folders created in the folder are accessible only to the user.
     """
 
     root: Path
@@ -78,7 +78,7 @@ class ContainedFolder(Struct, frozen=True):
 
     @property
     def max_permissions(self) -> int:
-        """Maximum permissions of files and folders created in it."""
+        """Maximum permissions of files and folders that are created in this folder."""
         return PRIVATE_MODE if self.is_private else 0o777
 
     def file(self, name: str) -> ContainedFile:
@@ -86,7 +86,7 @@ class ContainedFolder(Struct, frozen=True):
         return ContainedFile(self, name)
 
     def check(self) -> None:
-        """Raise `OSError` if it does not exist, is not a folder, or is reached through a link."""
+        """Raise `OSError` if the path does not exist, is not a folder, or leads through a link."""
         _check_folder(self.root.stat(), str(self.root))
         if self.subfolder:
             _check_folder(self.path.lstat(), self.subfolder)
@@ -108,7 +108,7 @@ class ContainedFolder(Struct, frozen=True):
             return ()
 
     def remove_temporary_files(self) -> None:
-        """Remove temporary files left by interrupted writes, but not those being written."""
+        """Remove temporary files of interrupted writes, but not files that are being written."""
         with suppress(OSError):
             for name in filter(_TEMPORARY_NAME.fullmatch, self.list_names()):
                 with suppress(OSError):
@@ -141,7 +141,7 @@ class ContainedFile(Struct, frozen=True):
         return True
 
     def is_file(self) -> bool:
-        """Whether it exists and is a regular file."""
+        """Whether the file exists and is a regular file."""
         try:
             self.stat()
         except OSError:
@@ -252,7 +252,7 @@ class ContainedFile(Struct, frozen=True):
         os.close(self.open_descriptor(os.O_WRONLY | os.O_CREAT))
 
     def unlink(self, *, missing_ok: bool = False) -> None:
-        """Remove the file; if it is a link, the link and not its target."""
+        """Remove the file; if it is a link, remove the link and not its target."""
         self.folder.check()
         self.path.unlink(missing_ok)
 
@@ -303,7 +303,7 @@ def _remove_temporary_file(part: ContainedFile) -> None:
 
 
 def _try_lock(descriptor: int) -> bool:
-    """Lock a temporary file; on Windows, an open one cannot be removed anyway."""
+    """Lock a temporary file; not needed on Windows, where an open file cannot be removed."""
     if sys.platform != "win32":
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

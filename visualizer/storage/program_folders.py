@@ -13,13 +13,13 @@ from platformdirs import PlatformDirs
 FOLDER_NAME = "attention-visualizer"
 SETTINGS = "settings.json"
 _OLD_NAME = "Attention Visualizer/Attention Visualizer"
-"""Name of the folders of versions that let Qt name them: organization and program."""
+"""Name of the folders in versions in which Qt named them: organization and program."""
 
 
 def data_folder() -> Path:
     """Return the folder for the user's data, which may not exist yet.
 
-    It is that of earlier versions until `move_old_folders` has moved it.
+    Until `move_old_folders` has moved it, this is the folder of earlier versions.
 
     Raises
     ------
@@ -31,7 +31,7 @@ def data_folder() -> Path:
 
 
 def settings_path() -> Path:
-    """Return the file for settings, which may not exist yet; raise `OSError` as `data_folder`."""
+    """Return the settings file, which may not exist yet; errors are those of `data_folder`."""
     return _platform_folders(FOLDER_NAME)[1] / SETTINGS
 
 
@@ -47,9 +47,9 @@ def cache_folder() -> Path:
 
 
 def move_old_folders() -> None:
-    """Move data and settings of earlier versions; data in use by another process stays.
+    """Move the data and settings of earlier versions; data used by another process stay in place.
 
-    A link takes the place of the data folder, because documents name the weights of runs in it.
+    A link replaces the old data folder, because documents refer to weights of runs in that folder.
     """
     with suppress(OSError):
         old_data, old_settings, _ = _platform_folders(_OLD_NAME)
@@ -85,7 +85,7 @@ def _platform_folders(name: str) -> tuple[Path, Path, Path]:
 
 
 def free_bytes(folder: Path) -> int:
-    """Return the free bytes of the disk of an existing or future folder."""
+    """Return the number of free bytes on the disk of a folder, which need not exist yet."""
     return shutil.disk_usage(_nearest_existing_folder(folder)).free
 
 

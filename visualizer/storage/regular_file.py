@@ -26,7 +26,7 @@ _FILE_KINDS = (
 NONBLOCKING_FLAGS = (
     getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
 )
-"""Flags of `os.open` with which opening a pipe does not block."""
+"""Flags for `os.open` with which opening a pipe does not block."""
 
 
 FileVersion = tuple[int, int, int]
@@ -47,7 +47,7 @@ def read_file_version(path: Path) -> FileVersion | None:
 
 
 def check_regular_status(found: os.stat_result, name: str) -> None:
-    """Raise `OSError`, with a reason that can be shown, unless the status is of a regular file."""
+    """Raise `OSError`, with a reason for the user, unless the status is that of a regular file."""
     if not stat.S_ISREG(found.st_mode):
         kind = next((f", but {words}" for is_of, words in _FILE_KINDS if is_of(found.st_mode)), "")
         raise OSError(errno.EINVAL, f"{FILE_REQUIRED_ERROR}{kind}", name)
@@ -75,7 +75,7 @@ def open_regular_file(path: Path) -> BinaryIO:
     Raises
     ------
     OSError
-        If it cannot be opened, or is not a regular file.
+        If the file cannot be opened, or is not a regular file.
     """
     check_regular_file(path)  # opening a device can already have side effects
     return open(path, "rb", opener=_open_checked)

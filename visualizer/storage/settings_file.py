@@ -1,4 +1,4 @@
-"""Small JSON files in the program's folders, accessible to the user only, and its settings.
+"""Small JSON files in the program's folders, accessible only to the user, and the settings file.
 
 Qt's `QSettings` waits for the disk on the thread that stores a value, here the GUI thread.
 """
@@ -41,7 +41,7 @@ def read_private_json(path: Path) -> object:
 
 
 def write_private_json(path: Path, content: object) -> None:
-    """Replace the content of a file or of a link's target; a missing folder is created."""
+    """Replace the content of a file or of a link's target; create the folder if it is missing."""
     text = json.dumps(content, ensure_ascii=False, indent=1).encode(*_ENCODING)
     if len(text) > MAX_BYTES:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
@@ -55,15 +55,15 @@ Setting = str | int | bool
 
 
 class SettingsFile:
-    """The values in a file, and those that have not been written to it yet.
+    """The values in a settings file, and values that have not been written to the file yet.
 
-    If two programs store values at the same moment, those of one are lost.
+    If two programs store values at the same moment, the values of one program are lost.
 
     Parameters
     ----------
     path : Path
-        An existing or new file. A damaged file has no values, and values in it that are not a
-        `Setting` are ignored.
+        An existing or new file. A damaged file has no values, and values that are not a `Setting`
+        are ignored.
     """
 
     def __init__(self, path: Path) -> None:
@@ -73,19 +73,19 @@ class SettingsFile:
         self._unwritten_values = dict[str, Setting]()
 
     def value(self, key: str) -> Setting | None:
-        """Return the value of a key; None if it has none."""
+        """Return the value of a key; None if the key has no value."""
         with suppress(OSError):  # the values that were read last are the best available
             self._reload_if_changed()
         return (self._read_values | self._unwritten_values).get(key)
 
     def store(self, values: Mapping[str, Setting]) -> None:
-        """Store values, keeping those of other keys.
+        """Store values, keeping the values of other keys.
 
         Raises
         ------
         OSError
-            If the file cannot be read or written; the values are kept in memory, and written with
-            the next ones.
+            If the file cannot be read or written; the values are then kept in memory, and written
+            with the next values.
         """
         self._unwritten_values |= values
         self._reload_if_changed()
@@ -100,7 +100,7 @@ class SettingsFile:
         Raises
         ------
         OSError
-            If it cannot be deleted.
+            If the file cannot be deleted.
         """
         self.path.unlink(missing_ok=True)
         self._unwritten_values.clear()

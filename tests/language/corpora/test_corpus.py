@@ -155,8 +155,14 @@ def test_a_text_that_is_too_short_for_any_block_has_no_remedy(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("a" * 999, "The text only repeats “a”, so there is nothing to learn. Choose another."),
-        (" " * 999, "The text only repeats “␣”, so there is nothing to learn. Choose another."),
+        (
+            "a" * 999,
+            "The text only repeats “a”, so there is nothing to learn. Choose another text.",
+        ),
+        (
+            " " * 999,
+            "The text only repeats “␣”, so there is nothing to learn. Choose another text.",
+        ),
     ],
 )
 def test_one_repeated_character_is_refused(tmp_path: Path, text: str, sentence: str) -> None:
@@ -168,7 +174,7 @@ def test_a_text_without_words_is_refused(tmp_path: Path) -> None:
     settings = from_file(tmp_path / "a.txt", " \n" * 999)
     settings = replace(settings, source=replace(settings.source, tokenizer=TokenizerKind.WORDS))
     said = refused(settings)
-    sentence = "The text contains no words. Choose another."
+    sentence = "The text contains no words. Choose another text."
     assert (said.field, said.sentence) == ("path", sentence)
 
 

@@ -1,7 +1,7 @@
 """Corpora as token ids, split into a training and a validation part.
 
-A text is not shuffled: its last tenth is for validation. Each row of a task is a separate text,
-one token longer than a block, and the last tenth of the rows is for validation.
+A text is not shuffled: the last tenth is used for validation. Each row of a task is a separate
+text, one token longer than a block, and the last tenth of the rows is used for validation.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from visualizer.language.training_settings import CorpusSource, TrainingSettings
 
 VALIDATION_DIVISOR = 10
-"""Reciprocal of the validation part's share."""
+"""Reciprocal of the share of the text that is used for validation."""
 
 
 class CorpusSplit(StrEnum):
@@ -47,7 +47,7 @@ class Corpus(Struct, frozen=True, eq=False, dict=True):
     Parameters
     ----------
     training, validation : ndarray of int64
-        [token] for a text, [row, block + 1] for a task; read-only.
+        Token ids, [token] for a text, [row, block + 1] for a task; read-only.
     text : str
         The text; the rows of a task are its lines.
     notices : tuple of str
@@ -63,7 +63,7 @@ class Corpus(Struct, frozen=True, eq=False, dict=True):
     def sample_batch(
         self, split: CorpusSplit, count: int, block: int, generator: np.random.Generator
     ) -> np.ndarray:
-        """Sample blocks with the next token after each: int64 [count, block + 1].
+        """Sample blocks, each with the token that follows it: int64 [count, block + 1].
 
         Blocks start at random positions of a text, or are random rows of a task, with replacement.
         The result depends only on the generator's state.
@@ -87,12 +87,12 @@ class Corpus(Struct, frozen=True, eq=False, dict=True):
 
 
 def load_corpus(settings: TrainingSettings) -> Corpus:
-    """Read or generate the settings' text; equal settings give equal text.
+    """Read or generate the text for some settings; equal settings give equal texts.
 
     Raises
     ------
     InputError
-        If it cannot be used; its field is ``"path"``, ``"block"`` or ``"size"``.
+        With field ``path``, ``block`` or ``size`` if the text cannot be used.
     """
     is_task = settings.source.kind in SYNTHETIC_TASKS
     return _load_task(settings) if is_task else _load_prose(settings)
@@ -135,9 +135,9 @@ def _load_task(settings: TrainingSettings) -> Corpus:
 
 def _nothing_to_learn(vocabulary: Vocabulary) -> str:
     if not len(vocabulary):
-        return "The text contains no words. Choose another."
+        return "The text contains no words. Choose another text."
     only = visible_token(vocabulary.tokens[0])
-    return f"The text only repeats “{only}”, so there is nothing to learn. Choose another."
+    return f"The text only repeats “{only}”, so there is nothing to learn. Choose another text."
 
 
 def _check_length(length: int, settings: TrainingSettings) -> None:

@@ -1,8 +1,8 @@
-"""Fast encoding of long texts: takes seconds if `tokenize` would take minutes.
+"""Fast encoding of long texts: takes seconds for texts for which `tokenize` takes minutes.
 
-The text is split into pieces at positions that are always token boundaries. In a piece of
-characters, those that never join with a neighbour are tokens by themselves, and only the rest is
-split by `tokenize`; for words, each distinct run without spaces is split once.
+The text is split into pieces at positions that are always token boundaries. With character tokens,
+characters that never join with a neighbour are tokens by themselves, and only the others are split
+by `tokenize`; with word tokens, each distinct run without spaces is split once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 CHARACTERS_PER_PIECE = 1 << 20
 """Approximate number of characters in a piece."""
 _LINE_END = 0x110000
-"""Represents a carriage return with a line feed, which are one token; not a code point."""
+"""Stands for a carriage return and line feed, which are one token; not a code point."""
 _UNKNOWN = -1
 _JOINING = -2
 
@@ -50,7 +50,7 @@ def encode_text(text: str, tokenizer: TokenizerKind) -> tuple[Vocabulary, np.nda
 
 
 def _sort_vocabulary(known: list[str], numbers: np.ndarray, tokenizer: TokenizerKind) -> Vocabulary:
-    """Replace indices of known tokens, in place, by ids in the vocabulary of the used tokens."""
+    """Replace indices of known tokens, in place, with ids in the vocabulary of the used tokens."""
     is_used = np.bincount(numbers, minlength=len(known)) > 0
     used = [token for token, is_one in zip(known, is_used, strict=True) if is_one]
     vocabulary = Vocabulary.of(used, tokenizer)
@@ -73,7 +73,7 @@ def _split_pieces(text: str) -> Iterator[str]:
 
 
 class CharacterEncoder:
-    """Encodes grapheme clusters; `known` contains each once, in order of occurrence."""
+    """Encodes grapheme clusters; `known` contains each cluster once, in order of occurrence."""
 
     def __init__(self) -> None:
         self.known: dict[str, int] = {}
@@ -121,7 +121,7 @@ class CharacterEncoder:
 
 
 class WordEncoder:
-    """Encodes words; `known` contains each once, in order of occurrence."""
+    """Encodes words; `known` contains each word once, in order of occurrence."""
 
     def __init__(self) -> None:
         self.known: dict[str, int] = {}

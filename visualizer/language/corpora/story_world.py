@@ -70,9 +70,9 @@ ADVERBS = (
 T = TypeVar("T")
 
 CHARACTERS_PER_TOKEN = 4
-"""Approximate characters per word token: a word and a space, or a full stop."""
+"""Approximate number of characters per word token: a word and a space, or a full stop."""
 SENTENCES_PER_STORY = 16
-"""Number of sentences of a story after its introduction."""
+"""Number of sentences in a story after the introduction."""
 
 
 def generate_stories(size: int, seed: int) -> str:
@@ -89,7 +89,7 @@ def generate_stories(size: int, seed: int) -> str:
 
 @dataclass(slots=True)
 class StoryPerson:
-    """A person in a story, with room, likes and held things."""
+    """A person in a story, with a room, a liked thing and held things."""
 
     name: str
     is_female: bool
@@ -104,7 +104,7 @@ class StoryPerson:
 
 @dataclass(slots=True)
 class StoryThing:
-    """A thing in a story, with appearance and place."""
+    """A thing in a story, with an appearance and a place."""
 
     noun: str
     look: str
@@ -214,7 +214,7 @@ class StoryWriter:
         return f"Where is {thing.name}? It is {thing.location} in the {thing.room}."
 
     def _refer_to(self, person: StoryPerson) -> str:
-        """Return a name, or mostly a pronoun if the last sentence had the same subject."""
+        """Return a name or, if the previous sentence had the same subject, usually a pronoun."""
         again = person is self._subject and self._draw() < 0.8
         self._subject = person
         return person.pronoun if again else person.name

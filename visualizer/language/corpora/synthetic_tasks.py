@@ -5,7 +5,7 @@ Examples of rows with 16 characters; the last problem of a row may be truncated.
 - repeat: a segment of letters, repeated, ``kbxkbxkbxkbxkbxk``;
 - copy: letters and their copy, ``qhd>qhd.wa>wa.mz``;
 - brackets: six kinds, correctly nested, ``{[]()}<{<>}>«»((“``;
-- sorting: letters and the same in alphabetical order, ``hdq>dhq.wa>aw.zm``;
+- sorting: letters, and the same letters in alphabetical order, ``hdq>dhq.wa>aw.zm``;
 - addition: two numbers below 100 and their sum, ``27+58=85.6+40=46``.
 
 Sources: Olsson et al. 2022, "In-context Learning and Induction Heads" (repeated segments);
@@ -41,7 +41,7 @@ MAX_TASK_LETTERS = 8
 MAX_BRACKET_DEPTH = 4
 """Maximum number of open brackets."""
 ADDEND_LIMIT = 100
-"""Exclusive limit of the numbers to add."""
+"""Exclusive upper limit for the numbers to add."""
 VALUES_PER_BATCH = 1 << 20
 """Approximate number of values generated at once, which limits the temporary memory."""
 
@@ -59,7 +59,7 @@ def generate_rows(
 
 
 def _repeat_rows(count: int, length: int, generator: np.random.Generator) -> np.ndarray:
-    """Repeat a segment of distinct letters, 2 to half a row, so that it occurs twice or more."""
+    """Repeat a segment of 2 or more distinct letters, at most half a row, at least twice."""
     most = min(max(2, length // 2), len(ascii_lowercase))
     sizes = generator.integers(2, most + 1, size=(count, 1))
     letters = _distinct_letters(count, most, generator)
@@ -67,7 +67,7 @@ def _repeat_rows(count: int, length: int, generator: np.random.Generator) -> np.
 
 
 def _bracket_rows(count: int, length: int, generator: np.random.Generator) -> np.ndarray:
-    """Open a bracket or close the innermost, each with probability 1/2, up to a maximum depth."""
+    """Open a bracket or close the innermost one, each with probability 1/2, up to a depth limit."""
     result = np.empty((count, length), np.int64)
     opened = np.zeros((count, MAX_BRACKET_DEPTH), np.int64)  # row depth
     depth = np.zeros(count, np.int64)
@@ -129,7 +129,7 @@ def _distinct_letters(count: int, most: int, generator: np.random.Generator) -> 
 
 
 def _max_problems(length: int, shortest: int) -> int:
-    """Return the number of problems that fill a row if each has the minimum length."""
+    """Return the number of problems required to fill a row if each has the minimum length."""
     return -(-length // shortest)
 
 
@@ -161,18 +161,18 @@ _OPENING = set(_OPENING_OF.values())
 
 
 def find_partner_keys(kind: CorpusKind, tokens: Sequence[str]) -> np.ndarray:
-    """Return for each query the key that determines the next token, int64 [token].
+    """Return the key that determines the next token for each query, int64 [token].
 
-    It is `MISSING_PARTNER` if none is known, and never after the query. Any tokens are accepted: a
-    text that is not a row of the task has few partners or none.
+    The key is `MISSING_PARTNER` if none is known, and is never after the query. Any tokens are
+    accepted: a text that is not a row of the task has few partners or none.
 
     - repeat: the token after the previous occurrence of the query's token. With several previous
-      occurrences there is none: the token after each is the same, and a head that has learned to
-      repeat attends to all of them equally;
+      occurrences, there is no such key: the token after each is the same, and a head that has
+      learned to repeat attends to all of them equally;
     - copy, sorting: the position of the answer's next letter in the problem; defined for the arrow
       and the letters of an answer except the last, which is followed by an end;
-    - brackets: the innermost open bracket, which may be the query's own; it is the one that may
-      close next;
+    - brackets: the innermost open bracket, which may be the query itself; it is the only bracket
+      that may be closed next;
     - addition: for the queries before each digit of a sum, the first number's digit of the same
       place value, if there is one. The second number's digit and the carry are needed as well, so
       no head has to attend to only this digit.
@@ -255,7 +255,7 @@ def _addition_partners(tokens: Sequence[str]) -> list[int]:
 
 
 def _align_digits(tokens: Sequence[str], start: int, equals: int, found: list[int]) -> None:
-    """Set the first number's digits as partners of the sum's digits, starting with the ones."""
+    """Set the first number's digits as partners of the sum's digits, starting with the units."""
     one, plus, other = "".join(tokens[start:equals]).partition("+")
     if not (plus and one.isdecimal() and other.isdecimal()):
         return

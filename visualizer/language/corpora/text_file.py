@@ -1,4 +1,4 @@
-"""Reads a text file to train on, and explains why it is rejected.
+"""Reads a text file to train on, or explains why the file is rejected.
 
 A byte order mark (BOM) identifies UTF-16 or UTF-32; a file without one is UTF-8.
 """
@@ -26,7 +26,7 @@ _CONTROL_BYTES = bytes({*range(32)} - {*b"\t\n\v\f\r\x1b"})
 _BINARY_SHARE = 0.01
 """Share of control characters above which a file is considered binary in any encoding."""
 _ZERO_SHARE = 0.3
-"""Share of zeros among every other byte above which UTF-16 is assumed; other files have few."""
+"""Share of zeros in every other byte above which UTF-16 is assumed; other files have few zeros."""
 _EXAMINED_BYTES = 1 << 16
 
 

@@ -1,4 +1,4 @@
-"""Requests to a model server, over connections that are re-established if lost. No torch.
+"""Requests to a model server, over connections that are re-established if they are lost. No torch.
 
 Each thread that sends a request uses a connection of its own.
 """
@@ -42,7 +42,7 @@ CONNECT_S, ANSWER_S = 5.0, 30.0
 POLL_S = 0.5
 """Maximum time that one request waits for a result; jobs are cancelled between requests."""
 RETRY_S = 6.0
-"""Time for which a lost connection is retried."""
+"""Time during which the program tries to restore a lost connection."""
 CHECKS_PER_RETRY = 12
 """Number of cancellation checks between two attempts to reconnect."""
 MAX_RESPONSE_BYTES = 2**31
@@ -184,7 +184,7 @@ class ModelConnection:
     def _idle_channel(self) -> _Channel:
         """Return an idle connection, or the first that becomes idle.
 
-        Waiting for any of them helps because opening one can take seconds if packets are lost.
+        Waiting for any connection helps because opening one can take seconds if packets are lost.
         """
         with self._channels_changed:
             if self._idle:
@@ -215,7 +215,7 @@ class ModelConnection:
             With field ``text`` if the request is too large; with ``server`` if the server cannot
             be reached or rejects the request; otherwise as reported by the server.
         CancelledError
-            If the work on this thread was cancelled, or its result is no longer needed.
+            If the work on this thread was cancelled, or the result is no longer needed.
         """
         body, end = json.dumps(request).encode(), time.monotonic() + RETRY_S
         # The server would close the connection before the body is sent.
@@ -257,7 +257,7 @@ class ModelConnection:
         Raises
         ------
         InputError, CancelledError
-            As `ask`.
+            As in `ask`.
         """
         try:
             return self._run_job(path, request, progress, report)

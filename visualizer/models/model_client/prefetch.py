@@ -1,4 +1,4 @@
-"""Reads the first text on a server while the model's metadata is still being fetched. No torch.
+"""Requests the first text's results from a server while fetching the model's metadata. No torch.
 
 On a slow connection each round trip takes time. The first text is therefore sent together with the
 first requests, and the heads that are shown first are requested before the text has been read.
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from visualizer.models.model_client.connection import Answer, ModelConnection
 
 MAX_RUN_ID = 2**53
-"""Number of random run ids, large enough to be unguessable."""
+"""Number of possible random run ids, large enough to make them unguessable."""
 WEIGHTS = "weights"
 MATRIX_REQUEST = ("/stage", {"stages": [WEIGHTS]})
 PICTURE_REQUEST = ("/blocks", {"stage": WEIGHTS})
-"""Path and fields of a request for a matrix, and for a reduced picture of one."""
+"""Path and fields of the requests for a matrix and for a reduced picture of a matrix."""
 CANCEL_CHECK_INTERVAL_S = 0.1
 """Interval between two cancellation checks while waiting for the answer."""
 
@@ -33,18 +33,18 @@ CANCEL_CHECK_INTERVAL_S = 0.1
 class PrefetchedAnswer:
     """Pending answer of a server that is reading a text.
 
-    The reading is cancelled when this object is no longer referenced.
+    The server stops reading when this object is no longer referenced.
 
     Parameters
     ----------
     request : mapping
-        The request for the reading.
+        The request to read the text.
     """
 
     def __init__(self, connection: ModelConnection, request: Mapping[str, Any]) -> None:
         self.request = request
         self.heads: tuple[Future[Answer], ...] = ()
-        """Answers with the first heads of the first layer, if they were requested."""
+        """Pending answers with the first heads of the first layer, if they were requested."""
         self._connection, self._run_id = connection, 1 + secrets.randbelow(MAX_RUN_ID)
         self._reading_progress = progress = _ReadingProgress()
         finalize(self, progress.is_cancelled.set)
@@ -57,7 +57,7 @@ class PrefetchedAnswer:
         Parameters
         ----------
         is_long : bool
-            Whether the matrices are too large, so that only a coarse preview of each is requested.
+            Whether the matrices are so large that only a coarse preview of each is requested.
         """
         path, stage = PICTURE_REQUEST if is_long else MATRIX_REQUEST
         requests = [{"run": self._run_id, **stage, "place": [0, at]} for at in range(count)]
@@ -71,7 +71,7 @@ class PrefetchedAnswer:
         Raises
         ------
         InputError
-            As `ModelConnection.ask`.
+            As in `ModelConnection.ask`.
         CancelledError
             If the work on this thread was cancelled.
         """
@@ -82,7 +82,7 @@ class PrefetchedAnswer:
 
 
 class _ReadingProgress:
-    """Progress of the reading."""
+    """Progress of the server in reading the text."""
 
     def __init__(self) -> None:
         self.is_cancelled = Event()

@@ -105,7 +105,7 @@ class RemoteModel:
     def __init__(self, connection: ModelConnection, started: object = None, text: str = "") -> None:
         self._connection, self._started = connection, started
         self._run_sizes: dict[int, tuple[int, int]] = {}
-        """Number of heads and of tokens of each text that was read."""
+        """Numbers of heads and tokens of each text that was read."""
         connection.open_connections(MAX_CONCURRENT_REQUESTS)
         request = _read_request(ModelSource("", "", ""), text)
         self._ahead = PrefetchedAnswer(connection, request) if text.strip() else None
@@ -126,7 +126,7 @@ class RemoteModel:
         return ModelSource(f"{SERVER_SCHEME}{self.server}", self.name, self.fingerprint)
 
     def fallback_text(self, text: str) -> str:
-        """Return a text that the model can read instead; empty if it can read this text."""
+        """Return a replacement for a text that the model cannot read; empty if none is needed."""
         if not text.strip():
             return ""
         return decode_values(
@@ -139,7 +139,7 @@ class RemoteModel:
         Raises
         ------
         InputError
-            As `read_text`; with field ``server`` if the server cannot be reached.
+            As in `read_text`; with field ``server`` if the server cannot be reached.
         CancelledError
             If the work on this thread was cancelled; the server stops as well.
         """
@@ -227,7 +227,7 @@ class RemoteModel:
         stage: str,
         progress: Progress,
     ) -> HeadMeasures:
-        """Return the measures of a stage; those of the weights may already be known."""
+        """Return the measures of a stage; the measures of the weights may already be known."""
         sent, arrays = {"run": number, "stage": stage}, known
         if stage != Role.WEIGHTS or not known:
             arrays = self._connection.job("/measures", sent, progress)[1]
@@ -242,7 +242,7 @@ class RemoteModel:
         progress: Progress,
         report: Callable[[ModelAnswer], object],
     ) -> ModelAnswer:
-        """Answer a question about a text that was read; like `answer_model_question`."""
+        """Answer a question about a text that was read, like `answer_model_question`."""
         known = reading.answers.known.get(question)
         known_changes = None
         if isinstance(known, AblationAnswer):
@@ -268,7 +268,7 @@ class RemoteModel:
 
 
 class RemoteTokenReader:
-    """Reads a text and the tokens after it on a server, like `TokenReader` locally."""
+    """Reads a text and the tokens after it on a server; the remote form of `TokenReader`."""
 
     def __init__(
         self,
@@ -345,7 +345,7 @@ class RemoteTokenReader:
         return TokenReading(rows, logits, values.tokens, values.cache_bytes), values
 
     def continued_text(self, numbers: Sequence[int]) -> tuple[str, bool]:
-        """Return the continued text, and whether it is split into the same tokens again."""
+        """Return the text with tokens added, and whether it is split into the same tokens again."""
         self.read(numbers)
         return self._response.text, self._response.is_split_alike
 
@@ -363,7 +363,7 @@ def _prefetch_first_heads(ahead: PrefetchedAnswer, facts: ModelMetadata, text: s
 
 
 def _read_request(source: ModelSource, text: str) -> dict[str, Any]:
-    """Return the request for a reading, without the folder, since the server has its own."""
+    """Return the request to read a text, without the folder, since the server has its own."""
     sent = replace(source, folder="", name="", fingerprint="", layers=())
     return {"source": msgspec.to_builtins(sent), "text": text}
 
@@ -378,13 +378,13 @@ def connect_model(
     started : object
         Keeps a server running that was started from here.
     text : str
-        The text that is likely read first: the server starts to read it immediately.
+        The text that will probably be read first; the server starts to read it immediately.
 
     Raises
     ------
     InputError
-        With field ``server`` if it cannot be reached or is not a model server; with ``token`` if
-        the token is wrong.
+        With field ``server`` if the server cannot be reached or is not a model server; with
+        ``token`` if the token is wrong.
     """
     model = RemoteModel(ModelConnection(host, port, token), started, text)
     with _connections_lock:
@@ -393,7 +393,7 @@ def connect_model(
 
 
 def find_connected_model(source: ModelSource) -> RemoteModel | None:
-    """Return the model of a server source, by its newest connection; None if there is none."""
+    """Return the newest connected model for a server source; None if there is none."""
     server = parse_server_address(source.folder)
     with _connections_lock:
         models = {
@@ -408,7 +408,7 @@ def read_on_server(source: ModelSource, text: str, made_of: Hashable) -> Run:
     Raises
     ------
     InputError
-        As `RemoteModel.read`; with field ``model`` if there is no connection.
+        As in `RemoteModel.read`; with field ``model`` if there is no connection.
     """
     server, model = parse_server_address(source.folder), find_connected_model(source)
     if model is None:
@@ -422,12 +422,12 @@ def read_on_server(source: ModelSource, text: str, made_of: Hashable) -> Run:
 
 
 def _parse_answer(kind: QuestionKind, sizes: tuple[int, int], answer: Answer) -> ModelAnswer:
-    """Parse an answer about a text with this number of heads and tokens.
+    """Parse an answer about a text with these numbers of heads and tokens.
 
     Raises
     ------
     InputError
-        With field ``server`` if it is not an answer to this kind of question.
+        With field ``server`` if the answer does not match the kind of question.
     """
     values: QuestionValues = decode_values(QuestionValues, answer[0])  # type: ignore[arg-type]
     arrays = answer[1]

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     Ask = Callable[[str, dict[str, Any]], dict[str, np.ndarray]]
     """Requests arrays of a run, by the kind of the request and its fields."""
     _BlockRequest = tuple[tuple[int, ...], int, int, int]
-    """Rows, first and end column, and the number of columns per block."""
+    """Rows, first column, end column, and number of columns per block."""
 
 
 MAX_CACHED_BYTES = 2**28
@@ -70,7 +70,7 @@ class FetchedNumbers:
         self._cached_bytes = 0
         self._pending_keys: set[Hashable] = set()
         self._awaited_keys: set[Hashable] = set()
-        """Keys with an announcement when their arrays arrive."""
+        """Keys whose arrays are announced when they arrive."""
         self._failure_times: dict[Hashable, float] = {}
         self._refusal: InputError | None = None
         self._lock = threading.Lock()
@@ -82,7 +82,7 @@ class FetchedNumbers:
         Raises
         ------
         InputError
-            As `fetch`, if the caller may wait.
+            As raised by `fetch`, if the caller may wait.
         NumbersPendingError
             If the caller may not wait. The arrays are fetched in the background, and their arrival
             is announced.
@@ -181,15 +181,15 @@ MAX_PREFETCHED_BYTES = 2**14
 
 
 class RemoteStage(CachedTensor):
-    """A stage that fetches its matrices when they are read, or the whole stage if it is needed.
+    """A stage that fetches its matrices when they are read, or all at once if all are needed.
 
     Parameters
     ----------
     sizes : tuple of int
         Shape of the whole stage, starting with the layers if there are several.
     together : tuple of str
-        Stages with the same axes. The details of a cell read the same place of several stages, so
-        these are fetched together.
+        Stages with the same axes. The details of a cell require the same element of several stages,
+        so these are fetched together.
     """
 
     def __init__(
@@ -263,7 +263,8 @@ class RemoteStage(CachedTensor):
 class RemoteAttention(RemoteStage):
     """The attention weights of a text, fetched in parts over several connections.
 
-    One head is fetched together with the others of its layer; all of it, layer by layer.
+    A head is fetched together with the other heads of its layer; all weights are fetched layer by
+    layer.
 
     Parameters
     ----------
@@ -272,7 +273,7 @@ class RemoteAttention(RemoteStage):
     first : ndarray or None
         Weights of the first layer, if already available.
     heads : sequence of Future
-        Answers with the first heads of the first layer, if they were prefetched.
+        Pending answers with the first heads of the first layer, if they were prefetched.
     """
 
     def __init__(
@@ -333,7 +334,7 @@ class RemoteAttention(RemoteStage):
 
 
 class RemoteWeights(Mapping[str, "Tensor"]):
-    """Parameters of a model, all fetched when one is read.
+    """Parameters of a model; all are fetched when one is read.
 
     Parameters
     ----------
@@ -403,8 +404,8 @@ class RemoteMatrices(MatrixBlocks):
         Parameters
         ----------
         ahead : sequence of Future
-            Answers with the first pictures of the first heads of the first layer, if they were
-            prefetched.
+            Pending answers with the first pictures of the first heads of the first layer, if they
+            were prefetched.
         """
         vectors = self._header.vectors
         assert vectors is not None
@@ -431,10 +432,10 @@ class RemoteBlockSource(BlockSource):
         self.is_signed = self._local.is_signed if self._local else True
         self.outside = self._local.outside if self._local else 0.0
         self._last: tuple[int, object] | None = None
-        """The last block: the index of its head among all heads, and the request."""
+        """The last requested block: the index of its head among all heads, and the request."""
 
     def __reduce__(self) -> tuple[object, ...]:
-        raise TypeError("A source of values on a server cannot be pickled or copied.")
+        raise TypeError("A remote source of values cannot be pickled or copied.")
 
     def use_prefetched(self, first: PreviewLayout, answers: Sequence[Future[Answer]]) -> None:
         """Use the prefetched first pictures of heads of the first layer."""
@@ -519,7 +520,7 @@ class RemoteBlockSource(BlockSource):
 
 
 def _prefetched_or_fetch(answer: Future[Answer], name: str, ask: Callable[[], Fetched]) -> Fetched:
-    """Return a prefetched answer; fetch again if prefetching failed."""
+    """Return a prefetched answer; fetch it again if prefetching failed."""
     try:
         arrays = answer.result()[1]
     except InputError:

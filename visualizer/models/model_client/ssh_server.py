@@ -1,6 +1,6 @@
-"""A model server started on another machine through SSH, and reached through the same tunnel.
+"""A model server started on another machine through SSH and reached through a tunnel.
 
-The command line runs without a local shell; its output shows where the model is served. SSH never
+The SSH command runs without a local shell; its output shows where the model is served. SSH never
 prompts, so a key or an agent is required. No torch.
 """
 
@@ -72,7 +72,7 @@ class SshServer:
     InputError
         With field ``ssh`` if the line is not an SSH command, or SSH exits.
     CancelledError
-        If `progress` raises it.
+        If `progress` raises this error.
     """
 
     def __init__(self, line: str, progress: Progress = no_progress) -> None:

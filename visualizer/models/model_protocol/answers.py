@@ -1,6 +1,6 @@
 """The values and arrays of a server's answers, and the bodies that carry them; no torch.
 
-The server encodes them with the same types. The client rejects anything else.
+The server encodes answers with these types. The client rejects anything else.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class TextTokens(Struct, frozen=True):
 
 
 class TokenNames(Struct, frozen=True):
-    """Text of tokens that were requested by their ids."""
+    """Text of the tokens that were requested by id."""
 
     tokens: tuple[str, ...]
 
@@ -134,7 +134,7 @@ def decode_values(kind: type[Values], values: Mapping[str, object]) -> Values:
     Raises
     ------
     InputError
-        With field ``server`` if they are of another type.
+        With field ``server`` if the values are of another type.
     """
     try:
         return msgspec.convert(values, kind)
@@ -150,7 +150,7 @@ def check_array(
     Parameters
     ----------
     array : ndarray or None
-        None if the answer lacks it.
+        None if the answer does not contain the array.
     sizes : tuple of int or None
         Expected shape; None for any size except 0.
 

@@ -13,7 +13,7 @@ import secrets
 from hashlib import sha256
 
 SIGNATURE_HEADER = "x-attention-signature"
-"""Header with the value ``count:digest:signature``, where the digest is that of the body."""
+"""Header with the value ``count:digest:signature``; the digest is the hash of the body."""
 _HEADER_PATTERN = re.compile(r"([0-9]{1,15}):([0-9a-f]{64}):([0-9a-f]{64})")
 TOKEN_BYTES = 24
 
@@ -67,7 +67,7 @@ MIN_TOKEN_LENGTH = 16
 MIN_DISTINCT_CHARACTERS = 8
 """Minimum number of different characters in a token."""
 MIN_UNPREDICTABLE_CHARACTERS = 12
-"""Minimum number of characters that do not follow from those before them."""
+"""Minimum number of characters that do not follow from the preceding ones."""
 _SEQUENCES = (
     *("abcdefghijklmnopqrstuvwxyz", "0123456789", "1234567890"),
     *("qwertyuiop", "qwertzuiop", "asdfghjkl", "zxcvbnm", "yxcvbnm"),

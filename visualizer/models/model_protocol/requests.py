@@ -60,7 +60,7 @@ class ReadRequest(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class KnownChanges(Struct, frozen=True, forbid_unknown_fields=True):
-    """Known ablation results [layer][head]; None for heads that have not been ablated yet."""
+    """Known ablation results, [layer][head]; None for heads that have not been ablated yet."""
 
     layers: Annotated[tuple[Count, ...], Meta(max_length=MAX_ROWS)]
     changes: Annotated[tuple[tuple[float | None, ...], ...], Meta(max_length=MAX_ROWS)]
@@ -75,7 +75,7 @@ class AnswerRequest(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NextTokenRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """Read a text and the tokens generated after it, with heads (layer, head, factor) scaled."""
+    """Read a text and the tokens generated after it, with scaled heads: (layer, head, factor)."""
 
     text: Text
     factors: Annotated[
@@ -129,7 +129,7 @@ class BlocksRequest(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ResultRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """Send the result of a job, after waiting for it for some seconds at most."""
+    """Send the result of a job, after waiting for it for at most a few seconds."""
 
     job: Count
     wait: Annotated[float, Meta(ge=0, le=20)] = 10.0

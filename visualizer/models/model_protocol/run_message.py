@@ -41,19 +41,22 @@ if TYPE_CHECKING:
 ATTENTION_ARRAY = "attention"
 """Name of the array with the attention weights, or the scores."""
 FIRST_LAYER_ARRAY = "first layer"
-"""Name of the array with those of the first layer, if not all layers are sent."""
+"""Name of the array with the weights or scores of the first layer, if not all layers are sent."""
 MEASURES_PREFIX = "measures/"
 """Prefix of the names of the head measures."""
 LARGE_VECTORS = (*VECTOR_ROLES, "bias", "sinks")
 """Fields of the vectors of captured attention that can be large."""
 MAX_WHOLE_BYTES = 2**24
-"""Maximum size of the attention weights of all layers; if larger, the client requests blocks."""
+"""Maximum size of all layers' attention weights; if they are larger, the client requests blocks."""
 MAX_INLINE_BYTES = 2**14
-"""Maximum size of the attention that is included in the answer: that of all layers, or else of the
-first, which is shown first. If larger, the client requests the parts that it needs."""
+"""Maximum size of the attention that is included in the answer: all layers or, if these are too
+large, the first one, which is shown first. If that is also too large, the client requests the parts
+that it needs.
+"""
 MAX_PARAMETER_BYTES = 2**16
-"""Maximum size of model weights that are sent. If larger, the server computes the stages that use
-them."""
+"""Maximum size of the model weights that are sent. If they are larger, the server computes the
+stages that use them.
+"""
 
 
 class StageMessage(Struct, frozen=True):
@@ -94,12 +97,12 @@ class StageMessage(Struct, frozen=True):
 
 
 def _has_weights(step: LayerStep, weights: Collection[str]) -> bool:
-    """Whether all weights that a stage is computed with are available."""
+    """Whether all weights required to compute a stage are available."""
     return set(weight_names(step)).issubset(weights)
 
 
 class ReadingMessage(Struct, frozen=True):
-    """Further results of a reading; see `ModelReading`."""
+    """Further results of reading a text; see `ModelReading`."""
 
     layers: tuple[int, ...]
     edits: tuple[tuple[int, int, str], ...]
@@ -120,7 +123,7 @@ class ReadingMessage(Struct, frozen=True):
 
     @classmethod
     def of(cls, reading: ModelReading) -> ReadingMessage:
-        """Return the parts of a reading that are sent."""
+        """Return the parts of a `ModelReading` that are sent."""
         own = {name: getattr(reading, name) for name in cls.__struct_fields__}
         own["edits"] = tuple((*place, edit) for place, edit in reading.edits.items())
         own["cuts"] = tuple((*place, tuple(cells)) for place, cells in reading.cuts.items())
@@ -133,7 +136,7 @@ class ReadingMessage(Struct, frozen=True):
         model: object,
         changes: np.ndarray | None,
     ) -> ModelReading:
-        """Return the reading, with a model that runs elsewhere."""
+        """Return the `ModelReading`, with a model that runs elsewhere."""
         own = {name: getattr(self, name) for name in self.__struct_fields__}
         own["edits"] = {(layer, head): edit for layer, head, edit in self.edits}
         own["cuts"] = {(layer, head): cells for layer, head, cells in self.cuts}
@@ -204,7 +207,8 @@ class ReadAnswer(Struct, frozen=True):
     limits : tuple of float
         Smallest and largest value of the attention.
     owners : tuple of HeadsOfProcess or None
-        For a long text, with stages that are computed when read; None for a short one.
+        The owners for a long text, whose stages are computed when they are read; None for a short
+        text.
     """
 
     run: RunMessage
@@ -290,9 +294,9 @@ def build_short_run(
     Parameters
     ----------
     fetch_stage : callable
-        Returns any other stage by its name, and the attention if it is not in the arrays.
+        Returns a stage by its name: one of the others, or the attention if it is not in the arrays.
     measure_remotely : callable
-        As `measure_elsewhere` of `Trace`.
+        The argument `measure_elsewhere` of `Trace`.
     weights : mapping
         Model weights that the server sends.
 

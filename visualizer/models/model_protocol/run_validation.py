@@ -51,7 +51,7 @@ MODULE_OPERATIONS = {
     Operation.CAPTURED, Operation.DOT_PRODUCT, Operation.SCALE_SCORES,
     Operation.MASK_BEFORE_SOFTMAX, Operation.SCORES_TO_WEIGHTS, Operation.WEIGHTED_SUM,
 }  # fmt: skip
-"""Operations that a model computes like a module of this program; all others require a step."""
+"""Operations that a model computes in the same way as this program; all others require a step."""
 SCORE_OPERATIONS = {
     Operation.DOT_PRODUCT, Operation.SCALE_SCORES, Operation.CAP_SCORES, Operation.ADD_SCORE_BIAS,
     Operation.MASK_BEFORE_SOFTMAX, Operation.SCORES_TO_WEIGHTS, Operation.SOFTMAX_WITH_SINK,
@@ -65,7 +65,7 @@ RESIZING_OPERATIONS = {
 MAX_INPUTS = {
     Operation.RESIDUAL_ADDITION: 3, Operation.HIDDEN_ACTIVATION: 2, Operation.ADD_SCORE_BIAS: 2
 }  # fmt: skip
-"""Maximum number of inputs of operations that keep the shape; all others have one."""
+"""Maximum number of inputs of operations that keep the shape; those not listed have one input."""
 
 
 def check_run(values: ReadAnswer) -> None:
@@ -74,7 +74,7 @@ def check_run(values: ReadAnswer) -> None:
     Raises
     ------
     InputError
-        With field ``server``; names the first invalid part.
+        With field ``server``; the message names the first invalid part.
     """
     for holds, subject in _run_claims(values):
         if not holds:
@@ -138,7 +138,7 @@ def _has_valid_axes(header: CapturedAttention, row: StageMessage, sizes: Sizes) 
 
 
 def _stage_claims(values: ReadAnswer, row: StageMessage, layers: range) -> Iterator[NumberCheck]:
-    """Yield whether the inputs and the operation of a stage are valid in some layers."""
+    """Yield checks that the inputs and the operation of a stage are valid in some layers."""
     earlier = STAGE_ORDER[: STAGE_ORDER.index(row.name)]
     exist = all(name in values.shapes and name in earlier for name in row.reads)
     yield exist, f"inputs of {row.name}"

@@ -39,7 +39,7 @@ MAX_HEADER_BYTES = 2**14
 BYTES_PER_READ = 2**16
 """Number of bytes read from a connection at a time."""
 HEAD_S, BODY_S, IDLE_S = 10.0, 30.0, 900.0
-"""Time limits for a header and a body, and for an authenticated connection without requests."""
+"""Time limits for a header, for a body, and for an authenticated connection without requests."""
 SEND_TIMEOUT_S = 60.0
 """Time limit for the client to receive each chunk of a response."""
 BYTES_PER_SEND = 2**20
@@ -47,12 +47,12 @@ BYTES_PER_SEND = 2**20
 MAX_UNAUTHENTICATED = 512
 """Maximum number of connections without a signed request; the oldest are closed first.
 
-This many connections can be opened while a client signs its first request without displacing it.
+A client is displaced before its first signed request only if this many others connect before that.
 """
 MAX_AUTHENTICATED = 32
 """Maximum number of connections with a signed request; unsigned ones cannot displace them."""
 MAX_OPEN_FILES = 2 * (MAX_UNAUTHENTICATED + MAX_AUTHENTICATED)
-"""Number of open files that this many connections require."""
+"""Number of open files that the maximum numbers of connections require."""
 UNAUTHORIZED_ERROR = (
     "The token is incorrect, or the request has already been used. Check the token."
 )
@@ -155,7 +155,7 @@ class ModelServer:
         self._jobs, self._token = jobs, token
         self._metadata: dict[str, Any] = {}
         self._connections_by_state: dict[bool, dict[_Connection, None]] = {False: {}, True: {}}
-        """Open connections, oldest first, by whether they have sent a signed request."""
+        """Open connections, oldest first, grouped by whether they have sent a signed request."""
 
     async def listen(self, host: str, port: int) -> asyncio.Server:
         """Start listening; requests receive status 503 until the model is loaded.

@@ -1,8 +1,8 @@
 """Starts, queries and stops the model processes of a server.
 
-This module does not import torch, so the server stays responsive whatever its processes do. It does
-not use ``torchrun``: its rendezvous store listens on all networks and accepts pickles from any
-client; the store used here is a file in a private folder of the user.
+This module does not import torch, so the server stays responsive whatever the model processes do.
+It does not use ``torchrun``: its rendezvous store listens on all networks and accepts pickles from
+any client; the store used here is a file in a private folder of the user.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ GPUS_VARIABLE = "CUDA_VISIBLE_DEVICES"
 MAX_HELLO_BYTES = 1_000
 """Maximum size of the message by which a process authenticates itself."""
 STOP_TIMEOUT_S = 10.0
-"""Time that processes have to exit before they are terminated, and again before being killed."""
+"""Time that processes have to exit before they are terminated, and again before they are killed."""
 PROCESS_LOST_ERROR = (
     "A model process exited unexpectedly ({why}). The server is shutting down; start it again."
 )
@@ -58,7 +58,7 @@ class StartError(Exception):
 
 
 class JobFailedError(Exception):
-    """A job was rejected; has a field and a message like `InputError`."""
+    """A job was rejected; the error has a field and a message, like `InputError`."""
 
     def __init__(self, field: str, sentence: str) -> None:
         super().__init__(sentence)
@@ -70,7 +70,7 @@ class JobCancelledError(Exception):
 
 
 class JobAnswer(Struct, frozen=True, eq=False):
-    """Result of a job: the body of the answer, and which process has which part of a run."""
+    """Result of a job: the body of the answer, and the parts of a run that each process has."""
 
     body: bytes
     owners: list[dict[str, Any]] | None = None
@@ -114,7 +114,7 @@ class RankProcesses:
         self.ended = asyncio.Event()
         """Set once a process has exited."""
         self.lost = ""
-        """Message that explains why requests are no longer answered; empty while they are."""
+        """Message that explains why requests are no longer answered; empty otherwise."""
 
     async def start(self, on_loading: Callable[[int, int], object]) -> dict[str, Any]:
         """Start the processes, and return the model's metadata once all have opened it.
@@ -209,12 +209,13 @@ class RankProcesses:
         on_progress: Callable[[int, int], object] = lambda done, of: None,
         on_part: Callable[[bytes], object] = lambda body: None,
     ) -> JobAnswer:
-        """Send a message to processes, and return their single answer.
+        """Send a message to processes, and return their joint answer.
 
         Parameters
         ----------
         ranks : tuple of int, optional
-            The processes; by default all. Every process receives its messages in the same order.
+            The processes; all by default. Every process receives its messages in the order of
+            sending.
         on_progress, on_part : callable
             Called with the progress, and with the bodies of partial answers.
 
@@ -312,7 +313,7 @@ class RankProcesses:
             pending.future.set_result(pending.answer)
 
     async def close(self) -> None:
-        """Stop the processes: disconnect first, then terminate, then kill them."""
+        """Stop the processes: disconnect them, then terminate them, then kill them."""
         self.lost = self.lost or "The server has shut down."
         for writer in self._writers.values():  # processes exit when the server disconnects
             writer.close()

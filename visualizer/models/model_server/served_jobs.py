@@ -21,13 +21,13 @@ MAX_JOBS = 16
 MAX_CACHED_BYTES = 2**28
 """Maximum size of stored answers; the oldest are dropped first."""
 MAX_READS = 32
-"""Maximum number of active reads. Reads that wait for their text are limited by the connections."""
+"""Maximum number of active reads; the connections limit the reads that wait for a text."""
 ABANDON_TIMEOUT_S = 60.0
-"""A job is cancelled if its result has not been requested for this time while another one is."""
+"""A job is cancelled if its result has not been requested for this time but another job's has."""
 MAX_ID = 2**53
-"""Number of random job and run ids, large enough to be unguessable."""
+"""Number of possible random job and run ids, large enough to make them unguessable."""
 MAX_FINISHED_JOBS = 64
-"""Maximum number of stored answers, and of runs with located parts."""
+"""Maximum number of stored answers, and of runs for which the owners of the parts are known."""
 READ_TIMEOUT_S = 15.0
 """Time that a request for values waits for the text to be read."""
 START_TIMEOUT_S = 0.5
@@ -44,7 +44,7 @@ class _Job:
     Parameters
     ----------
     number : int
-        Id of the job; also of the run, if the job reads a text.
+        Id of the job, and of the run if the job reads a text.
     """
 
     def __init__(self, number: int) -> None:
@@ -58,7 +58,7 @@ class _Job:
         self.task: asyncio.Task[bool] | None = None
         self.changed = asyncio.Event()
         self.requested_at = asyncio.get_running_loop().time()
-        """Time of the last request for its result."""
+        """Time of the last request for the job's result."""
 
     @property
     def is_open(self) -> bool:
@@ -74,11 +74,11 @@ class JobQueue:
         self._jobs: OrderedDict[int, _Job] = OrderedDict()
         self._active_reads = 0
         self._runs_by_request: OrderedDict[int, tuple[int, asyncio.Task[bool]]] = OrderedDict()
-        """Run id and task of each reading, by the id that the client chose for it."""
+        """Run id and task of each text being read, by the id that the client chose for it."""
         self._owners: OrderedDict[int, list[dict[str, Any]]] = OrderedDict()
 
     async def start(self, kind: str, request: Any) -> bytes:
-        """Start a job, and return the body of its answer, or of its id if it takes longer.
+        """Start a job, and return the body with its answer, or with its id if the job takes longer.
 
         Raises
         ------
@@ -139,12 +139,12 @@ class JobQueue:
         return job.failure is None
 
     async def result(self, number: int, wait: float) -> bytes:
-        """Return the body of an answer, or of a partial answer or the progress after some seconds.
+        """Return the body with the answer or, after some time, with a partial answer or progress.
 
         Raises
         ------
         JobFailedError, JobCancelledError
-            As `RankProcesses.ask`; or if the job does not exist.
+            As in `RankProcesses.ask`; also if the job does not exist.
         """
         job = self._jobs.get(number)
         if job is None:
@@ -175,7 +175,8 @@ class JobQueue:
         Raises
         ------
         JobFailedError
-            As reported by the process; or if too many reads are active or the text takes too long.
+            As reported by the process; also if too many reads are active or the text takes too
+            long.
         """
         if called := self._runs_by_request.get(request.get("run")):
             request = {**request, "run": await _wait_for_run(*called)}

@@ -1,4 +1,4 @@
-"""The model, or part of a model, that one process of a server runs, and the texts it has read.
+"""The model, or part of one, that a process of a server runs, and the texts that it has read.
 
 Requests that run the model are sent to all processes in the same order; requests for values of a
 text are sent to the process that holds them.
@@ -81,8 +81,9 @@ if TYPE_CHECKING:
     from visualizer.progress import Progress
 
 MAX_CACHED_RUNS = 4
-"""Maximum number of runs kept: the last ones read rather than the last ones requested, so that all
-processes keep the same runs."""
+"""Maximum number of runs kept: those read last rather than those requested last, so that all
+processes keep the same runs.
+"""
 MAX_NEXT_TOKENS = 200
 """Number of most likely next tokens that are sent with their text."""
 MAX_BLOCK_NUMBERS = 2**22
@@ -100,7 +101,7 @@ TOO_MANY_ROWS_ERROR = (
     "Use a shorter text."
 )
 RUN_EXPIRED_ERROR = (
-    "The server no longer holds the results for this text. To read it again, change the text and "
+    "The server no longer has the results for this text. To read it again, change the text and "
     "undo the change."
 )
 
@@ -114,7 +115,7 @@ class ServedModel:
     Parameters
     ----------
     source : ModelSource
-        Source by which `read_text` finds the model, together with the device.
+        Source by which `read_text` finds the model, given the device.
     """
 
     def __init__(self, source: ModelSource, model: OpenedModel, device: Device) -> None:
@@ -139,7 +140,7 @@ class ServedModel:
     # ------------------------------------------------------------------ on all processes
 
     def warm_up_model(self) -> None:
-        """Read a long and a short text, so that a client's first text takes no longer than others.
+        """Read a long and a short text, so that a client's first text is not slower than others.
 
         Determining how the model reads a long text takes several forward passes.
         """
@@ -149,7 +150,7 @@ class ServedModel:
                 self._model.read(text, by_blocks=True)
 
     def job(self) -> AbstractContextManager[None]:
-        """Return a context for a job; if it fails on one process, it fails on all of them."""
+        """Return a context for a job; if the job fails on one process, it fails on all of them."""
         return self._model.ranks.job()
 
     def read(self, number: int, request: ReadRequest) -> Answer:
@@ -331,7 +332,7 @@ class ServedModel:
     # ------------------------------------------------------------------ on one process
 
     def tokens(self, request: TokensRequest) -> Answer:
-        """Tokenize a text; if the model cannot read it, return a text that it can read instead."""
+        """Tokenize a text; if the model cannot read the text, return a replacement instead."""
         other = replacement_text(self._model, request.text)
         words = () if other else self._model.inputs(request.text)[1]
         return msgspec.to_builtins(TextTokens(tuple(words), other)), {}
@@ -426,7 +427,7 @@ def _check_block_request(
     if not (is_there and are_rows and are_columns and is_aligned):
         raise InputError("place", "The rows or columns are out of range.")
     if len(request.rows) * (stop - start) // max(1, request.block) > MAX_BLOCK_NUMBERS:
-        raise InputError("place", f"An answer holds at most {MAX_BLOCK_NUMBERS:,} values.")
+        raise InputError("place", f"An answer contains at most {MAX_BLOCK_NUMBERS:,} values.")
 
 
 def encode_answer(answer: ModelAnswer) -> Answer:
