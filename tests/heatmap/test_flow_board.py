@@ -181,6 +181,22 @@ def test_playback_shows_the_flow_with_empty_cells(flow_hand: Hand) -> None:
     assert len(_shown(flow_hand)) == 9
 
 
+def test_a_heading_is_a_place_on_the_timeline_during_playback(flow_hand: Hand) -> None:
+    flow_hand.window.controllers.playback_controller.seek_stage("scores")
+    flow_hand.settle()
+    _click_heading(flow_hand, "weights")
+    place = flow_hand.window.workspace.screen.view.playhead.place
+    assert place is not None
+    assert place.stage == "weights"
+
+
+def test_headings_take_the_place_of_the_stage_bar(flow_hand: Hand) -> None:
+    assert not flow_hand.window.stage_bar.isVisible()
+    flow_hand.window.controllers.view_controller.arrange(BoardArrangement.ALL)
+    flow_hand.settle()
+    assert flow_hand.window.stage_bar.isVisible()
+
+
 def test_another_layout_is_chosen_again(flow_hand: Hand) -> None:
     flow_hand.window.controllers.view_controller.arrange(BoardArrangement.ALL)
     flow_hand.settle()

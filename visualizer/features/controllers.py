@@ -103,7 +103,7 @@ class FeatureControllers:
         board.enlarged.connect(view.enlarge)
         board.headChosen.connect(view.bring_to_front)
         board.allHeadsRequested.connect(view.show_one_stage)
-        board.stageFocused.connect(view.focus_stage)
+        board.stageFocused.connect(self.focus_stage)
         board.zoomed.connect(view.zoom_at)
         board.dragged.connect(view.drag)
         board.minimap.centred.connect(view.centre)
@@ -120,17 +120,26 @@ class FeatureControllers:
         self.name_widgets(dict.fromkeys((work.start, work.stop), "head_measurement.toggle"))
 
     def go_to_stage(self, stage: str) -> None:
-        """Show or hide a stage; go to it during playback, and enlarge it on the flow board."""
-        resolved = self.workspace.wanted_resolved
-        if resolved and resolved.flow and not resolved.focus:
-            self.view_controller.focus_stage(stage)
-        elif any(item.is_current for item in self.workspace.screen.panel(STAGE_BAR_PANEL)):
+        """Show or hide a stage; during playback, go to it, as the panels follow the step."""
+        if any(item.is_current for item in self.workspace.screen.panel(STAGE_BAR_PANEL)):
             self.playback_controller.seek_stage(stage)
         else:
             self.workspace.toggle_stage(stage)
 
+    def focus_stage(self, stage: str) -> None:
+        """Enlarge a stage on the flow board; during playback, go to it."""
+        resolved = self.workspace.wanted_resolved
+        if resolved and resolved.place:
+            self.playback_controller.seek_stage(stage)
+        else:
+            self.view_controller.focus_stage(stage)
+
     def show_stage(self, stage: str) -> None:
-        """Scroll a stage into view, showing its panels if needed."""
+        """Scroll a stage into view, showing its panels if needed; enlarge it on the flow board."""
+        resolved = self.workspace.wanted_resolved
+        if resolved and resolved.flow:
+            self.focus_stage(stage)
+            return
         items = self.workspace.screen.panel(STAGE_BAR_PANEL)
         if any(item.stage == stage and not item.is_shown for item in items):
             self.go_to_stage(stage)

@@ -246,6 +246,8 @@ class MainWindow(QMainWindow):
         screen = self.workspace.screen
         self._panes_of = _model_fingerprint(screen)
         self.stage_bar.show_items(screen.panel(STAGE_BAR_PANEL), self.theme)
+        # The headings of the flow board are its stages.
+        self.stage_bar.setVisible(not (screen.resolved and screen.resolved.flow))
         self.view_bar.show_screen(screen, self.theme)
         self.mask_edit_bar.show_mask_edit(screen.panel(MASK_EDIT_PANEL))
         self.compare_bar.show_screen(screen)
