@@ -3,7 +3,8 @@
 All matrices of tokens share one row height and the tops of their rows: a token is one horizontal
 line. The matrix in focus therefore changes only the widths of cells. Where the canvas is too
 narrow, details are given up in a fixed order: gaps, widths of context, decimals, numbers, and
-then whole matrices, which become narrow spines.
+then whole matrices, which become narrow spines. In a short text, the matrices outside the head
+become spines before the numbers in focus are given up.
 """
 
 from __future__ import annotations
@@ -68,6 +69,8 @@ NO_TITLES_LEVEL = 6
 MERGED_SPINES_LEVEL = 4
 """From this level, adjacent spines are one."""
 NARROWEST_FOCUS_PX = 1.0
+MIN_READ_ROW_PX, NUMBERED_LEVELS = 32, range(4)
+"""Rows of so few tokens are read number by number, so these levels come before the numbers go."""
 
 
 class ColumnSize(Struct, frozen=True):
@@ -298,6 +301,11 @@ class FlowArranger:
         usual = GAP_PX if self._size.width >= NARROW_WINDOW_PX * scale else NARROW_GAP_PX
         gaps = [max(MIN_GAP_PX, usual * share) * scale for share in GAP_SHARES]
         gaps.append(MIN_GAP_PX * scale)
+        if self.row_height >= MIN_READ_ROW_PX * scale:
+            for level in NUMBERED_LEVELS:
+                for gap in gaps:
+                    yield from self._all_numbered(level, gap)
+                    yield from self._focus_numbered(level, gap, is_narrowest=gap == gaps[-1])
         for level in FOLD_LEVELS:
             for gap in gaps:
                 yield from self._all_numbered(level, gap)

@@ -159,9 +159,10 @@ def _layer_operand(
     trace = resolved.run.trace
     stage = trace.stage_at(column.layer_stage, resolved.leading)
     # A run with another mask has the same parameters.
-    weights = (_Identity(trace.parameters), _Identity(trace.model_weights))
+    held = (*trace.parameters.values(), *trace.model_weights.values())
+    weights = tuple(map(_Identity, held))
     diverging = resolved.view.colouring.diverging
-    key = ("layer", *weights, stage.name, resolved.leading, panel.head, panel.columns.block,
+    key = ("layer", weights, stage.name, resolved.leading, panel.head, panel.columns.block,
            diverging)  # fmt: skip
     if key in known:
         return known[key]
