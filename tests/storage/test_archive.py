@@ -90,7 +90,7 @@ STRANGE = [
     ),
     (without(RECORDED, "trace/about.json"), "unexpected entry"),
     (without(RECORDED, "trace/texts.txt"), "does not contain the tokens"),
-    (packed({**RECORDED, "trace/about.json": b"{}"}), "does not contain the device of its numbers"),
+    (packed({**RECORDED, "trace/about.json": b"{}"}), "does not contain the name of the device"),
     (
         packed({**RECORDED, "trace/texts.txt": b"one TEXTandthreewords"}),
         "the tokens of its numbers",

@@ -50,7 +50,7 @@ CACHE_BLOCK_CELLS = 2**19
 MAX_COPY_DISTANCE_ROWS = 8
 """Distance in drawn rows up to which an unknown row copies the nearest known one."""
 MAX_FILL_SOURCE_CELLS = 2**21
-"""Cells of another drawing that unknown cells are taken from."""
+"""Maximum number of cells of another drawing from which unknown cells are filled."""
 FIRST_ROWS, FIRST_COLUMNS = 24, 128
 """Size of a coarse preview; small enough for a single response over a slow connection."""
 MAX_CACHED_PREVIEWS = 2**10
@@ -111,7 +111,7 @@ class BlockSource(ABC):
 
     @property
     def bytes(self) -> int:
-        """Bytes of numbers that it holds and that belong to no other tensor."""
+        """Bytes of the numbers that the source holds and that belong to no other tensor."""
         return 0
 
     @property
@@ -121,7 +121,7 @@ class BlockSource(ABC):
 
     @property
     def are_rows_computed(self) -> bool:
-        """Whether single numbers of a row can be computed without the rest of the row."""
+        """Whether individual numbers of a row can be computed without the rest of the row."""
         return False
 
     @abstractmethod
@@ -163,7 +163,7 @@ class BlockSource(ABC):
 
 
 class AggregatedHeadsSource(BlockSource):
-    """Heads aggregated to a single one."""
+    """Heads aggregated into one."""
 
     def __init__(self, source: BlockSource, heads: int, by: HeadAggregate) -> None:
         self._source, self._heads, self._by = source, heads, by
@@ -324,7 +324,7 @@ class BlockwiseTensor(CachedTensor):
         return BlockwiseTensor, (self._shape, self._source)
 
     def with_separate_tiles(self) -> BlockwiseTensor:
-        """Return a tensor of the same numbers with its own copy of the drawn tiles.
+        """Return a tensor with the same numbers and its own copy of the drawn tiles.
 
         The copy keeps all tiles until they are discarded with `drop`.
         """
@@ -378,7 +378,7 @@ class BlockwiseTensor(CachedTensor):
         return made
 
     def aggregate_heads(self, by: HeadAggregate) -> CachedTensor:
-        """Return its heads aggregated to a single one, computed when read."""
+        """Return the heads aggregated into one, computed when read."""
         *leading, heads, rows, columns = self._shape
         return self._derive_tensor(
             by, (*leading, rows, columns), lambda: AggregatedHeadsSource(self._source, heads, by)
@@ -474,7 +474,7 @@ class BlockwiseTensor(CachedTensor):
 
     @property
     def are_rows_computed(self) -> bool:
-        """Return whether `values_at_keys` takes time proportional to the count of numbers."""
+        """Whether `values_at_keys` takes time proportional to the number of values."""
         return self._source.are_rows_computed
 
     def values_at_keys(
@@ -568,7 +568,7 @@ class BlockwiseTensor(CachedTensor):
         return (low, high) if low <= high else (0.0, 0.0)
 
     def row_ends(self, index: Index = ()) -> np.ndarray:
-        """Return the largest finite absolute value of each row drawn so far; else 0."""
+        """Return the largest finite absolute value of each row drawn so far; 0 for other rows."""
         ends = self._row_ends.get(tuple(index))  # type: ignore[arg-type]
         return np.zeros(self._shape[-2], np.float32) if ends is None else ends
 
@@ -649,7 +649,7 @@ class BlockwiseTensor(CachedTensor):
         """Fill unknown cells in place from other drawings of the same matrix.
 
         Coarser drawings are used first, the finest of them first, then finer ones, then the
-        preview. Of a finer drawing, the cell at the centre of each unknown cell is copied.
+        preview. From a finer drawing, the cell at the centre of each unknown cell is copied.
         """
         of_it = {key[1] for key in self._tiles if key[0] == part.place} - {part.blocks}
         finer = {blocks for blocks in of_it if any(map(lt, blocks, part.blocks))}
@@ -683,9 +683,9 @@ class BlockwiseTensor(CachedTensor):
     def draw_coarse_rows(
         self, rows: int, columns: int, index: Index = (), most_cells: int | None = None
     ) -> bool:
-        """Compute one row of each block of rows that has none yet; return whether there were any.
+        """Compute one row of each block without a computed row; return whether there were any.
 
-        If this exceeds ``most_cells``, compute an evenly spaced subset, or only the preview.
+        If that would exceed ``most_cells``, compute an evenly spaced subset, or only the preview.
         """
         part = self.part(rows, columns, index)
         is_begun, _ = self._known_rows(part)
@@ -836,7 +836,7 @@ class BlockwiseTensor(CachedTensor):
         return range(middle, middle + 1)
 
     def _known_rows(self, part: DrawnRegion) -> tuple[np.ndarray, np.ndarray]:
-        """Return for each drawn row whether it is begun, and how many of its rows were read."""
+        """Return which drawn rows were started, and how many rows of each block were read."""
         is_begun = np.ones(len(part.rows), bool)
         read = np.full(len(part.rows), part.blocks[0])
         for down, right in itertools.product(_tiles_of(part.rows), _tiles_of(part.columns)):

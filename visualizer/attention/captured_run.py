@@ -148,7 +148,7 @@ class _FoundStages(Struct):
     Parameters
     ----------
     names : tuple of str
-        In any order.
+        Names of the stages, in any order.
     computed : frozenset of str
         Stages that are computed from others.
     steps : dict

@@ -22,7 +22,7 @@ if sys.platform != "win32":
 CGROUP_ROOT = Path("/sys/fs/cgroup")
 PROCESS_CGROUP = Path("/proc/self/cgroup")
 UNLIMITED_BYTES = 2**50
-"""Version 1 groups without a limit report a larger number."""
+"""Version 1 control groups without a limit report a number larger than this."""
 _LAYOUTS = {
     "": ("", ("memory.max", "memory.current", "inactive_file")),
     "memory": (
@@ -110,7 +110,7 @@ def resolve_device(wanted: Device, dtype: Dtype) -> tuple[Device, str | None]:
 
 
 def check_available(wanted: Device, dtype: Dtype = Dtype.FLOAT32) -> None:
-    """Reject an unavailable device, where `resolve_device` falls back to the CPU.
+    """Reject an unavailable device, for which `resolve_device` would fall back to the CPU.
 
     Raises
     ------

@@ -40,7 +40,7 @@ _mapped_at: WeakValueDictionary[int, mmap.mmap] = WeakValueDictionary()
 
 
 class TensorFile:
-    """Allocates tensors in a temporary file that exists while this or any of its tensors does.
+    """Allocates tensors in a temporary file that exists as long as this object or a tensor in it.
 
     Parameters
     ----------

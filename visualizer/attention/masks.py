@@ -114,7 +114,7 @@ def cut_masks(
     Parameters
     ----------
     cut : sequence of (layer, head, query, key)
-        Cells that are forbidden in single heads.
+        Cells that are forbidden in individual heads.
     sides : tuple of int
         Numbers of queries and keys.
     """
@@ -286,7 +286,7 @@ def unpack_own_mask(
 
 
 def parse_mask(text: str) -> BooleanMatrix:
-    """Parse a matrix from rows of 0 and 1, with or without spaces or commas between them.
+    """Parse a matrix from rows of 0s and 1s, with or without spaces or commas between them.
 
     Raises
     ------

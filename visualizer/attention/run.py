@@ -174,10 +174,10 @@ def _empty_row_notices(trace: Trace) -> list[str]:
 
 SMALL_RUN_CELLS = 2**24
 MAX_FULL_MATRIX_BYTES = 2**29
-"""Bytes of query–key matrices held in full; larger ones are computed in blocks when read."""
+"""Maximum bytes of matrices held in full; larger ones are computed in blocks when read."""
 
 MIN_BLOCKWISE_BYTES = 2**26
-"""Bytes of matrices that are always held, as blocks of smaller ones would save nothing."""
+"""Bytes up to which matrices are always held in full, as blocks would save nothing."""
 
 # Share of the free memory that a trace may use, so that the machine stays responsive.
 USABLE_MEMORY_SHARE = 0.75
@@ -226,7 +226,7 @@ class Run(Struct, frozen=True, eq=False):
         return at + 1 + (len(self.key_tokens) - len(self.texts[0]) if is_later else 0)
 
     def labels(self, leading: LeadingIndex, axis: str = "query") -> tuple[str, ...]:
-        """Return the tokens like `words`; only rows and columns for the patches of an image."""
+        """Return the tokens as `words` does; for patches of an image, only row and column."""
         words = self.words(leading, axis)
         patches = self.patches
         return (*words[: patches.first], *patches.labels) if patches else words
@@ -262,7 +262,7 @@ class Run(Struct, frozen=True, eq=False):
 
     @property
     def patches(self) -> ImagePatches | None:
-        """The image that its tokens are patches of; None for a text."""
+        """The image whose patches are the tokens; None for a text."""
         return self.captured.patches if self.captured else None
 
     @property
@@ -272,7 +272,7 @@ class Run(Struct, frozen=True, eq=False):
 
     @property
     def source_file(self) -> str:
-        """The full name of that file, which may contain any characters."""
+        """The full name of the file in `source`, which may contain any characters."""
         return self.captured.name if self.captured else ""
 
     @property

@@ -94,7 +94,7 @@ class Trace:
     layer_masks : tuple of LayerMask
         The mask of each layer if the layers differ; otherwise the mask of the spec applies to all.
     cut : sequence of (layer, head, query, key)
-        Cells that are forbidden in single heads, in addition to those of the spec's mask.
+        Cells that are forbidden in individual heads, in addition to those of the spec's mask.
     measure_elsewhere : callable, optional
         Measures the heads of a stage remotely if its numbers are on another machine.
     """
@@ -152,7 +152,7 @@ class Trace:
         )  # fmt: skip
 
     def with_separate_tiles(self) -> Trace:
-        """Return a trace of the same numbers with its own copy of the drawn tiles.
+        """Return a trace with the same numbers and its own copy of the drawn tiles.
 
         Returns this trace if its matrices are not computed block by block.
         """
@@ -250,7 +250,7 @@ class Trace:
         head : int, optional
             If given, cells that are cut in this head are not allowed.
         queries : int or slice or numpy.ndarray
-            Which queries; for a single one the result is [key].
+            Which queries; for a single query, the result is [key].
         """
         masking, text = (
             MaskingSpec.of(self.spec_at(leading), stage),
@@ -289,7 +289,7 @@ class Trace:
 
     @property
     def attention(self) -> str:
-        """Name of the attention stage: the weights, or the last stage (scores) without weights."""
+        """Name of the attention stage: the weights or, without weights, the last stage (scores)."""
         row = self.stage_of(Role.WEIGHTS)
         return row.name if row else self.output_stage_name
 
@@ -370,7 +370,7 @@ class Trace:
         return sides.get(stage, "")
 
     def before_dropout(self, stage: str) -> str | None:
-        """Name of the stage that dropout was applied to; None for stages without dropped cells."""
+        """Return the stage to which dropout was applied; None for stages without dropped cells."""
         return self.stage(stage).reads[0] if stage == self.dropout_stage else None
 
     @property

@@ -34,7 +34,7 @@ STANDARD_OUTPUT_PATH = Path("-")
 SEVERAL_FILES_ERROR = "all writes several files, but standard output accepts only one."
 """Error message for `ALL_OPTION` with standard output."""
 MAX_UNESTIMATED_FRAMES = 24
-"""Films up to this number of frames get no time estimate, which would take as long."""
+"""Largest number of frames of a film without a time estimate, which would take as long."""
 SHORT_TIME_MESSAGE = "less than a minute"
 
 

@@ -1,7 +1,6 @@
 """Opens documents, exported files and plain text, and describes the change to the current one.
 
-The kind of a file is recognized by its content, not its name. Writers embed a document with the
-``as_`` functions.
+The kind of a file is recognized by its content, not its name.
 
 Sources: W3C, "PNG Specification, third edition", §11.3.3 (texts); ISO 32000-1, §7.11.4 (files
 inside a PDF). QPdfWriter writes them as one stream, compressed or not.
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
 MAX_PICTURE_BYTES = 2**28
 """Maximum size of a picture to search for a document, in bytes."""
 _START = 4096
-"""Number of bytes to identify the type of a file."""
+"""Number of leading bytes that identify the type of a file."""
 
 
 # ------------------------------------------------------------------------------ opening
@@ -58,7 +57,7 @@ def open_document(path: Path) -> SavedDocument:
     Raises
     ------
     InputError
-        For ``open``, with a message that names the file, for any other file.
+        For ``open``, if it is any other file; the message names it.
     """
     subject = f"“{path.name or path}”"
     try:
@@ -119,7 +118,7 @@ class DocumentChange(Struct, frozen=True):
     stages : frozenset of str or None
         The stages to show; None keeps the current ones.
     opened_model : object
-        Keeps the model open that was opened to run the document; None if no model was opened.
+        Keeps open the model that was opened to run the document; None if no model was opened.
     """
 
     document: Document

@@ -55,7 +55,7 @@ def explain(trace: Trace, stage: str, cell: CellIndex) -> Explanation:
 
 
 class Equation(Struct, frozen=True):
-    """One line: a name, equals, parts, equals, the result.
+    """One line: a name, an equals sign, the parts, an equals sign and the result.
 
     Parameters
     ----------

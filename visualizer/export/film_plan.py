@@ -51,7 +51,7 @@ class FilmPlan(Struct, frozen=True):
     Parameters
     ----------
     steps : range
-        Their indices on the timeline.
+        Indices of the steps on the timeline.
     ms : float
         Duration of a step.
     frames : tuple of FilmFrame
@@ -100,7 +100,7 @@ class FilmPlan(Struct, frozen=True):
 
 
 def durations(count: int, ms: float, unit_ms: int) -> tuple[int, ...]:
-    """Return the time units of each frame, the last longer; rounding errors do not accumulate."""
+    """Return the time units of each frame, more for the last; rounding errors do not accumulate."""
     ends = [max(step, round(step * ms / unit_ms)) for step in range(count + 1)]
     steps = [after - before for before, after in pairwise(ends)]
     return (*steps[:-1], steps[-1] + LAST_FRAME_EXTRA_MS // unit_ms)

@@ -92,7 +92,7 @@ FORMATS: tuple[ExportFormat, ...] = (
 
 
 def format_of(name: str) -> ExportFormat | None:
-    """Return the format of a file's suffix, in any case."""
+    """Return the format for a file's suffix, ignoring case."""
     lower = name.lower()
     return next((each for each in FORMATS if lower.endswith(each.suffix)), None)
 

@@ -1,8 +1,9 @@
 """Choose the arrangement of a board's panels: bands, groups and pages of heads, and size.
 
 Of all arrangements that fit in both directions, the one with the largest panels is chosen. The
-present arrangement is kept unless another one is at least 1.5 times as good. Computes geometry from
-token counts only, whether or not cells are pooled. Lengths are in logical pixels of the window.
+present arrangement is kept unless another one is at least 1.5 times as good. The geometry is
+computed from token counts only, whether or not cells are pooled. Lengths are in logical pixels of
+the window.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ MIN_PAGING_GAIN = 1.3
 """Gain in panel size that justifies fewer heads per page if no arrangement is comfortable."""
 MAX_BANDS = 4
 FEATURE, WIDEST_FEATURE, WIDEST_ONLY_FEATURE = 12, 64, 96
-"""Widths of a feature column: minimum, maximum, and maximum if the panel has only one."""
+"""Widths of a feature column: minimum, maximum, and maximum of an only column."""
 FEATURE_WIDTH_SHARE = 0.6
 """Relative width of a feature cell to a token cell, and of a feature panel to a token panel."""
 
@@ -592,8 +593,8 @@ class BoardArranger:
     def _band_cuts(self) -> list[tuple[tuple[int, ...], ...]]:
         """Return the ways to cut the stages into bands.
 
-        Cuts are before the first stage of queries and keys, before the first stage after them, and
-        into bands of approximately equal width.
+        Cuts are made before the first query or key stage and before the first stage that follows
+        them; the parts are then split into bands of approximately equal width.
         """
         count = len(self.measures.columns)
         squares = [at for at, one in enumerate(self.measures.columns) if one.is_token]

@@ -201,7 +201,8 @@ def is_fully_drawn(resolved: ResolvedView) -> bool:
 def describe_exactness(resolved: ResolvedView) -> str:
     """Describe how much of the pictures of a long text is exact; empty if all of it is.
 
-    This is not a note of a panel, because the layout around notes must not move while it changes.
+    The description is not a note of a panel, because it changes often, and the layout around notes
+    must not move.
     """
     sources = [*_drawn_sources(resolved)]
     share = sum(source.exact_row_share for source in sources) / max(1, len(sources))

@@ -29,7 +29,7 @@ MAX_CELL_WIDTH_SHARE = 0.82
 MEASURING_FONT_PX = 12
 MIN_TWO_DECIMAL_VALUE = 0.005
 MIN_DISPLAYED_VALUE = 9e-30
-"""As wide as any number with one digit; smaller numbers are rare."""
+"""A number as wide as any with one digit; smaller numbers are rare."""
 MAX_PLAIN_VALUE = 99_999.0
 """Largest number written without an exponent."""
 

@@ -61,7 +61,7 @@ class LabelledCellsView(CellTable):
         self.cells: LabelledCells | None = None
         self._focused = (0, 0)
         self._side = self._top = self._width = self._height = self._gap = 0.0
-        """Measured once for each table and size, since every cell is placed by them."""
+        """Measured once for each table and size, since they determine the place of every cell."""
 
     def show_cells(self, cells: LabelledCells | None, theme: Theme) -> None:
         """Show a table, or nothing."""

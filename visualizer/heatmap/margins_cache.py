@@ -55,7 +55,7 @@ class PanelPixmap(Struct, frozen=True, eq=False):
 
     @property
     def pixmap_without_panel(self) -> SparePixmap:
-        """The pixmap without the panel, as that would keep its values alive."""
+        """The pixmap without the panel, as a reference to the panel would keep its values alive."""
         return self.pixmap, self.margins if self.heatmap.sums is None else None
 
 

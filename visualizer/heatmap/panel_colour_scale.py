@@ -124,7 +124,8 @@ def choose_difference_scale(
     Parameters
     ----------
     size : float
-        The largest of the compared values; differences within their rounding are not a change.
+        The largest of the compared values; differences within the rounding error of these values
+        are not changes.
     largest : float
         The magnitude of the panel's largest difference, for limits by panel.
     """

@@ -83,7 +83,7 @@ def find_tensor(resolved: ResolvedView, cell: Cell) -> tuple[CachedTensor, tuple
 
 
 def _compared_transform(resolved: ResolvedView) -> WeightTransform:
-    """Return the weight transform to compare under; dropout samples use the plain weights."""
+    """Return the weight transform that a comparison uses; dropout samples use none."""
     comparison = resolved.comparison
     is_sampled = comparison is not None and comparison.against is ComparisonKind.SAMPLES
     return WeightTransform.PLAIN if is_sampled else resolved.view.lens

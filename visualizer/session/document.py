@@ -55,7 +55,8 @@ class Document(Struct, frozen=True):
     model : ModelSource or None
         The model that runs on the text, instead of a module.
     labels : str
-        The text typed as token labels, edited in place of the text while attention is captured.
+        The text typed as token labels, edited in place of the text while captured attention is
+        shown.
     weights_source : str
         Source of the module's custom weights, or of the custom vectors of a module without weights,
         as a phrase that is shown with them; empty if they were typed or passed as arrays.
@@ -86,7 +87,7 @@ class Document(Struct, frozen=True):
 
     @property
     def has_module(self) -> bool:
-        """Whether a module computes the attention, rather than it being computed elsewhere."""
+        """Whether the attention is computed by a module rather than elsewhere."""
         return self.captured is None and self.model is None
 
     @property

@@ -58,7 +58,7 @@ def create_document(
     ----------
     texts : sequence of str
         Several texts form a batch, or the labels of queries and of keys of captured attention;
-        none keeps the texts of the base.
+        without texts, those of the base are kept.
     settings : mapping
         By the names of `Document.set`; the embedding size and then the mechanism, which may need
         it, are set before the others.

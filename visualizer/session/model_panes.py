@@ -1,4 +1,4 @@
-"""Options, messages and offers of the panes about the heads of a model."""
+"""Options and messages of the panes about the heads of a model."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class MeasurementOffer(Struct, frozen=True):
 
 
 def measurement_offer(run: Run) -> MeasurementOffer | None:
-    """Return the offer; None if the heads are measured already or immediately."""
+    """Return the measurement; None if the heads are measured or can be measured at once."""
     trace, texts = run.trace, run.compared_texts
     if Role.WEIGHTS not in trace or trace.is_measured(Role.WEIGHTS, texts):
         return None

@@ -72,7 +72,7 @@ class RequestController(QObject):
             self._request = None
 
     def report_progress(self, request: Callable[[], object], done: int, of: int) -> bool:
-        """Record the progress of a request; return whether it is the last one."""
+        """Record the progress of a request; return whether the request is the last one."""
         is_last = request is self._request
         if is_last:
             self.progress = ReadingProgress(done, of)

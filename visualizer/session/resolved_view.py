@@ -110,7 +110,7 @@ class FlowView(Struct, frozen=True):
     stages : tuple of str
         The stage that each column shows.
     focus : int
-        Index of the column that is as large as fits.
+        Index of the column that is drawn as large as possible.
     head : int
         The head in front.
     """
@@ -162,7 +162,7 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
     hidden_stages : frozenset of str
         Stages that a prediction covers: its own and those computed from it.
     hovered, pinned : Cell or None
-        Those that exist in the run.
+        The hovered and the pinned cell, if they exist in the run.
     chosen, stages : frozenset of str
         The requested stages, or the weights if the run has none of them; and the stages with a
         panel, including the pinned cell's, or the one in focus with its inputs.
@@ -322,7 +322,7 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
 
         If the cell is a weight before or after dropout, its stage is used, so that a pane shows the
         same number as the cell. Otherwise, the weights after dropout are used if they are shown,
-        else those before. Head measures always use the weights before dropout
+        else the weights before dropout. Head measures always use the weights before dropout
         (`trace.attention`).
         """
         trace = self.run.trace

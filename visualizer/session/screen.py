@@ -148,7 +148,7 @@ class Presenter(Protocol):
         """
 
     def present_new_pictures(self, moment: ScreenInputs, shown: LazyPanels) -> Screen:
-        """Build a screen after a change of only the pictures of a long text.
+        """Build a screen after only the pictures of a long text have changed.
 
         Parameters
         ----------
@@ -171,7 +171,7 @@ class Presenter(Protocol):
         """
 
     def has_preview(self, resolved: ResolvedView) -> bool:
-        """Whether all visible pictures have a first version and the pointed cell is read."""
+        """Whether all pictures have a first version and the cell under the pointer is read."""
 
     def is_exact(self, resolved: ResolvedView) -> bool:
         """Whether all visible pictures are exact; those of long texts are refined over time."""

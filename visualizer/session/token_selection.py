@@ -46,7 +46,7 @@ class TokenSelection(Struct, frozen=True):
     match: int | None = None
 
     def trim_to(self, count: int) -> frozenset[int]:
-        """Return the selected tokens below a count; the same set object if all are."""
+        """Return the selected tokens below a count; the same set object if all of them are."""
         if max(self.chosen, default=-1) < count:
             return self.chosen
         return frozenset(at for at in self.chosen if at < count)

@@ -1,4 +1,4 @@
-"""Autosaves the unsaved document, to be offered at the next start after a crash."""
+"""Autosaves the unsaved document, so that it can be recovered after a crash."""
 
 from __future__ import annotations
 

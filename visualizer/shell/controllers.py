@@ -133,7 +133,7 @@ class Controllers(FeatureControllers):
         self.docks.reset()
 
     def may_close(self) -> bool:
-        """Whether the window may close now; otherwise it is closed again later."""
+        """Whether the window may close now; otherwise it is closed later."""
         parts = (self.export_controller.progress, self.document_controller)
         return all(part.may_close(self.window.close) for part in parts)
 

@@ -61,7 +61,7 @@ OPEN_ERROR = "Cannot open {name}."
 
 
 class DocumentController(QObject):
-    """Opens and saves the document of a window; each public method is one user intent."""
+    """Opens and saves the document of a window; each public method is one user action."""
 
     changed = Signal()
     """The path or the saved state has changed."""
@@ -248,7 +248,7 @@ class DocumentController(QObject):
         self._send_request(partial(_example_read, read, document, colouring))
 
     def show_opened(self, saved: SavedDocument, path: Path | None) -> None:
-        """Show a document; only a document file keeps its path, a titled document is unsaved."""
+        """Show a document; only a document file keeps its path, and a titled one is unsaved."""
         is_own = path is not None and path.suffix.lower() == DOCUMENT_SUFFIX
         self.path = path if is_own else None
         self._version = saved.version

@@ -63,7 +63,7 @@ class WriteResult(Struct, frozen=True, eq=False):
     Parameters
     ----------
     missing_numbers_notice : str
-        Why requested numbers are missing in the file, as a sentence; empty if they are not.
+        Why requested numbers are missing in the file, as a sentence; empty if none are missing.
     """
 
     document: Document

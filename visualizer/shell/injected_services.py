@@ -36,7 +36,7 @@ class Services(Struct, frozen=True):
     read_example : callable
         Reads the trained example of the start page.
     rest : callable
-        Frees what is cached for speed, after an idle period.
+        Frees cached data after an idle period.
     """
 
     compute: ComputeFunction

@@ -222,7 +222,7 @@ class PaneDocks(QObject):
         self._seen: frozenset[str] = frozenset()
         self._is_held = False
         self._filled: set[str] = set()
-        """Panes of `opens_with` for which the last screen had content."""
+        """Panes with `opens_with` for which the last screen had content."""
         self._model_folder = ""
         self._to_open: list[str] = []
         """Panes to open for a new model, one at a time."""
@@ -264,8 +264,8 @@ class PaneDocks(QObject):
     def after_drop(self, then: Callable[[], object], most_waits: int = 2) -> None:
         """End the drag of a pane, tab or edge, and call `then` when the pane has reached its place.
 
-        Calls it immediately if no pane is being dragged. Drags that start while waiting are also
-        ended; `most_waits` bounds the wait, because a pane may stay floating.
+        `then` is called immediately if no pane is being dragged. Drags that start while waiting are
+        also ended; `most_waits` bounds the wait, because a pane may stay floating.
         """
         if self._release_drags() and most_waits:
             QTimer.singleShot(DROP_TIMEOUT_MS, self, partial(self.after_drop, then, most_waits - 1))
@@ -471,7 +471,7 @@ class PaneDocks(QObject):
 
     @contextmanager
     def batch_changes(self) -> Iterator[None]:
-        """Context that emits `changed` at most once, at its end."""
+        """Emit `changed` at most once, at the end of the context."""
         before, self._is_held = self._seen, True
         try:
             yield

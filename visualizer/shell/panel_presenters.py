@@ -140,7 +140,7 @@ class PanelPresenters:
         return panels
 
     def has_preview(self, resolved: ResolvedView) -> bool:
-        """Whether all visible panels have a first image and the pointed-at rows are computed."""
+        """Whether all visible panels have a first image and rows under the pointer are computed."""
         is_read = token_strip_presenter.are_weights_read(
             resolved
         ) and long_text_lines.are_weights_read(resolved)

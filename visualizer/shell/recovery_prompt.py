@@ -27,7 +27,7 @@ MAX_EXCERPT_FILE_BYTES = 2**20
 
 
 class RecoveryPrompt(QObject):
-    """Offers recovered documents, and reads them one by one off the GUI thread."""
+    """Asks whether to recover documents, and reads them one by one off the GUI thread."""
 
     recovered = Signal(object, object)
     """The recovered document and its recovery file."""
@@ -38,7 +38,7 @@ class RecoveryPrompt(QObject):
         super().__init__(window)
         self._window = window
         self._left: list[RecoveredDocument] = []
-        """Offered documents that have not been read yet."""
+        """Documents to recover that have not been read yet."""
         self._is_opening = False
         self._worker = NewestRequestWorker(self)
         self._worker.answered.connect(self._handle_result)

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 
 class DropHandler(QObject):
-    """Handles drops anywhere on a window; what is dropped is copied and never moved."""
+    """Handles drops anywhere on a window; dropped data are copied and never moved."""
 
     fileDropped = Signal(object)
     textDropped = Signal(str)

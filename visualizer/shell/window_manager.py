@@ -116,7 +116,8 @@ class WindowManager(QObject):
             The document requested on the command line. If None, the last open document or the
             start page is shown.
         path : Path or None
-            The file it was read from, or the folder of its model, which is loaded in the window.
+            The file that the document was read from, or the folder of its model, which is loaded in
+            the window.
         """
         window = self._open_last() if saved is None else self._open_requested(saved, path)
         window.painted.connect(

@@ -18,7 +18,7 @@ DEFAULT_PX = 13
 """System font height in pixels at which the text scale is 1."""
 
 system_font = QGuiApplication.font
-"""Return the font that sizes derive from, a key for cached measurements: it may change."""
+"""The font from which sizes derive; a key for cached measurements, as it may change."""
 
 
 def scaled_font(size: int, weight: QFont.Weight = QFont.Weight.Normal) -> QFont:

@@ -50,7 +50,7 @@ def is_escape(event: QKeyEvent) -> bool:
 
 
 def install_input_filters(widget: QWidget) -> None:
-    """Let the wheel scroll the page unless the control is focused, and undo the document.
+    """Let the wheel scroll the page unless the control is focused, and Undo act on the document.
 
     Dropped files are opened by the window.
     """

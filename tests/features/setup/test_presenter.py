@@ -274,4 +274,4 @@ def test_a_mask_is_written_where_it_is_not_too_long() -> None:
     assert format_mask(BooleanMatrix.of(np.eye(64, dtype=bool)))[0].count("1") == 64
     text, hint = format_mask(BooleanMatrix.of(np.eye(1024, dtype=bool)))
     assert text == ""
-    assert hint == "1,024 × 1,024: too large to edit here. Enter rows of 0 and 1 to replace it."
+    assert hint == "1,024 × 1,024: too large to edit here. Enter rows of 0s and 1s to replace it."

@@ -60,7 +60,8 @@ def read_captured_attention(name: str, contents: FileContents) -> CapturedAttent
     Raises
     ------
     InputError
-        If the file has no attention, more than one kind, or more than fits into memory.
+        If the file contains no attention weights, more than one kind of array, or more numbers than
+        fit into memory.
     """
     entries, sizes = _choose_arrays(contents)
     _check_sizes(sizes, sum(entry.bytes for entry in entries))

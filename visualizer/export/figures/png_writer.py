@@ -36,15 +36,15 @@ if TYPE_CHECKING:
     from visualizer.session.head_order import HeadOrder
 
 LEVEL, LARGE_LEVEL = 8, 1
-"""zlib levels: small pictures take little time with either, and half the bytes at `LEVEL`."""
+"""zlib levels: small pictures take little time at either level, and half the bytes at `LEVEL`."""
 MIN_COMPRESSED_TEXT_BYTES = 2**10
 """Bytes from which metadata are compressed, which makes a base64 document a quarter smaller."""
 MAX_SMALL_PIXELS = 2**23
 """Maximum pixels of a picture that is compressed at `LEVEL`."""
 ROWS_PER_BAND = 128
-"""Rows that are compressed together: few, so that their memory is reused."""
+"""Number of rows that are compressed together; small, so that their memory is reused."""
 UP_FILTER = 2
-"""PNG filter type Up: each byte is the difference to the one above."""
+"""PNG filter type Up: each byte is the difference from the byte above."""
 ZLIB_HEADER = b"\x78\x01"
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
@@ -61,7 +61,7 @@ def write_png(
     Raises
     ------
     InputError
-        If it does not fit in memory.
+        If the picture does not fit in memory.
     """
     image = render_page(page, figure_settings.dpi, part_of_progress(progress, 20, 60))
     attach_to_png(image, document_to_attach(snapshot, figure_settings))
@@ -172,7 +172,7 @@ def _compress_rows(rows: np.ndarray, level: int, is_last: bool) -> bytes:
 
 
 def _filter_rows(pixels: np.ndarray, above: bytes | None) -> tuple[np.ndarray, bytes]:
-    """Return rows with their filter bytes, [row, byte], and the pixels of the last one.
+    """Return rows with their filter bytes, [row, byte], and the pixels of the last row.
 
     Parameters
     ----------

@@ -162,7 +162,7 @@ def create_clipboard_figure(
     Raises
     ------
     InputError
-        When it is too large for the memory.
+        If the figure is too large for the memory.
     """
     progress(0, 10)
     page = lay_out_exact_page(snapshot, figure_settings, progress)

@@ -60,14 +60,14 @@ def write_webpage(
     Parameters
     ----------
     title, caption : str
-        The text over the panels and in the browser's tab, and the text under them.
+        The text over the panels and in the browser's tab, and the text under the panels.
     theme : Theme or None
         The colours; None follows the reader's system. The reader can switch between light and
         dark. Printing always uses the colours of exported pictures.
     document : bytes
         The attached document, which the program can open again.
     progress : callable
-        Called before each panel with the number written.
+        Called before each panel with the number of panels written.
 
     Raises
     ------

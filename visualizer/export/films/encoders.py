@@ -54,7 +54,7 @@ class FramePatch(Struct, frozen=True, eq=False):
 
 
 def find_changed_rectangle(before: np.ndarray | None, after: np.ndarray) -> FramePatch:
-    """Return the changed rectangle; one pixel where nothing changes."""
+    """Return the changed rectangle; one pixel if nothing changes."""
     if before is None:
         return FramePatch(0, 0, after, np.ones(after.shape, bool))
     is_new = before != after

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 DEFAULT_MAX_ASPECT_RATIO = 0.7
 """Largest height / width without a given height, so that numbers are readable."""
 TALL_MAX_ASPECT_RATIO = 1.25
-"""The same ratio for many heads below each other."""
+"""Largest height / width without a given height for many heads below each other."""
 MAX_SIDE_PX = 4096
 """Maximum side of a film in pixels that common players support."""
 SPACING_PX = 8

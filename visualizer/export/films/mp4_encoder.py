@@ -1,4 +1,4 @@
-"""Encodes films as MP4 (H.264) by FFmpeg through PyAV, an optional dependency."""
+"""Encodes films as MP4 (H.264) with FFmpeg through PyAV, an optional dependency."""
 
 from __future__ import annotations
 
