@@ -141,7 +141,7 @@ def raise_interruption(number: int, frame: FrameType | None) -> NoReturn:
 
 @contextmanager
 def handle_stop_signals(stop: Callable[[int, FrameType | None], object]) -> Iterator[None]:
-    """Call a function on signals to exit, except those that the parent process ignores."""
+    """Call a function on termination signals, except those that the parent process ignores."""
     if threading.current_thread() is not threading.main_thread():
         yield  # Python allows signal handlers in the main thread only
         return

@@ -170,7 +170,7 @@ class MatrixBlocks(ABC):
     def values_at_keys(
         self, row: Stage, place: LeadingIndices, rows: Tensor, keys: Tensor
     ) -> Tensor:
-        """Compute one number in each of some rows of softmax weights or of a stage before them."""
+        """Compute one number in each given row of the softmax weights or of an earlier stage."""
         if row.operation is Operation.DOT_PRODUCT:
             queries, others = (self.read_head(name, place) for name in row.reads)
             # A few at a time, so that they stay in the processor cache.
@@ -548,7 +548,7 @@ class _CellSource(_StageSource):
 
 
 class _SoftmaxSource(_CellSource):
-    """Softmax weights: the largest weights are those of the largest scores."""
+    """Softmax weights, whose largest weights belong to the largest scores."""
 
     def column_ends(
         self, place: LeadingIndices, rows: Tensor, columns: range, block: int

@@ -38,7 +38,7 @@ CHUNK_COLUMNS = 1024
 TILE_CELLS = 256
 """Pooled cells along each side of a tile."""
 MAX_FULL_ROW_COLUMNS = 2**12
-"""Rows of up to this many columns are computed in full, as fast as computing a part."""
+"""Maximum number of columns of rows that are computed in full, as fast as a part of them."""
 MAX_CACHED_ROW_BYTES = 2**22
 """Maximum size of the cache of whole rows per tensor."""
 MAX_DRAWN_BAND_CELLS = 2**24
@@ -61,8 +61,7 @@ MAX_CACHED_TILE_BYTES = 2**26
 LeadingIndices = tuple[int, ...]
 """An index into all axes before the rows."""
 BlockExtremes = tuple["Tensor", "Tensor | None"]
-"""The largest and smallest finite numbers of blocks; None for the latter if no number is
-negative."""
+"""The largest and smallest finite numbers of blocks; no smallest one if none is negative."""
 
 
 class PreviewLayout(Struct, frozen=True):
@@ -445,7 +444,7 @@ class BlockwiseTensor(CachedTensor):
         return readable(out)[_drop_number_axes(whole)]
 
     def read_rows(self, rows: np.ndarray, index: tuple[int, ...] = ()) -> np.ndarray:
-        """Compute rows in any order, [row, column]; at most a band of them."""
+        """Compute at most a band of rows, in any order, [row, column]."""
         every = slice(0, self._shape[-1])
         return readable(self._source.cells(index, torch.from_numpy(rows), every))
 
@@ -502,7 +501,7 @@ class BlockwiseTensor(CachedTensor):
         Returns
         -------
         tuple of ndarray and ndarray or None
-            The largest and the smallest finite numbers; None for the latter if none is negative.
+            The largest and the smallest finite numbers; None for the smallest if none is negative.
         """
         high, low = self._source.column_ends(place, torch.from_numpy(rows), columns, block)
         return readable(high), None if low is None else readable(low)

@@ -55,7 +55,7 @@ class BufferPool:
         return torch.from_numpy(lent).view(like.dtype).view(sizes)
 
     def release(self) -> None:
-        """Return all free blocks to the system, also later ones until memory is lent again."""
+        """Return free blocks to the system, including blocks freed before memory is lent again."""
         self._is_resting = True
         self._waiting.clear()
 

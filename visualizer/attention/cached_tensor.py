@@ -105,7 +105,7 @@ class CachedTensor:
         return readable(self.tensor[index])
 
     def read_rows(self, rows: np.ndarray, index: tuple[int, ...] = ()) -> np.ndarray:
-        """Read rows in any order, [row, column], read-only; the index is into all other axes."""
+        """Read rows in any order, read-only [row, column]; the index is for the leading axes."""
         return readable(self.tensor[index][rows])
 
     def read_pooled(self, rows: int, columns: int, index: Index = ()) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Runs made of numbers instead of a computation: captured from a model, or saved in a document."""
+"""Runs that consist of numbers captured from a model or saved in a document; not computed."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Transforms of attention weights and aggregates of heads for display; imports no torch.
 
-Uses only methods of the given tensors, so it needs no torch and runs on their device.
+The module uses only methods of the given tensors, so it needs no torch and runs on their device.
 
 Sources: Kobayashi et al. 2020, "Attention is Not Only a Weight" (weights times the norm of the
 vectors that they weight, in the paper measured after the output projection, where heads are not

@@ -1,6 +1,6 @@
 """Summary measures of attention heads, such as entropy and mean distance; imports no torch.
 
-Uses only methods of the given tensors, so it needs no torch and runs on their device.
+The module uses only methods of the given tensors, so it needs no torch and runs on their device.
 
 Sources: Clark et al. 2019, "What Does BERT Look At?", §3 (previous token, first token, itself,
 entropy); Vig and Belinkov 2019, "Analyzing the Structure of Attention in a Transformer Language
@@ -678,7 +678,7 @@ def measure_patterns(weights: BlockwiseTensor, words: tuple[str, ...]) -> HeadMe
     Parameters
     ----------
     weights : BlockwiseTensor
-        A tensor that can compute single numbers of a row (`BlockwiseTensor.are_rows_computed`).
+        A tensor that can compute individual numbers of a row (`BlockwiseTensor.are_rows_computed`).
     words : tuple of str
         The tokens of the text.
     """

@@ -145,7 +145,7 @@ class RotaryPosition(Struct, frozen=True, tag=True):
     ----------
     angles : str
         Prefix of the trace's numbers [layer, token, pair]; the suffixes are ``.cos`` and
-        ``.sin``. Empty if they are those of `angles_at`.
+        ``.sin``. Empty if the angles are those of `angles_at`.
     pairs : int
         Number of rotated pairs; other columns are unchanged. None in a layer without positions.
     is_interleaved : bool

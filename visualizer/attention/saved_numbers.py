@@ -1,4 +1,4 @@
-"""The numbers of a run, as a document file holds them; imports no torch."""
+"""The numbers of a run, as stored in a document file; imports no torch."""
 
 from __future__ import annotations
 

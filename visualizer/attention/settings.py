@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     Wording = Callable[[str, object], str]
-    """Formats a setting with its value, such as ``--mask window``, or without the value None."""
+    """Formats a setting and its value, such as ``--mask window``; a value of None is omitted."""
 
 Choice = TypeVar("Choice", bound=str)
 
@@ -507,7 +507,7 @@ SETTINGS_BY_NAME = {setting.name: setting for setting in (*SETTINGS, KEEP_MASK_S
 
 
 def setting_value(spec: AttentionSpec, name: str) -> Any:
-    """Return a setting of a spec, or one derived from it."""
+    """Return a setting of a spec, or a setting derived from the spec."""
     if name == "mechanism":
         return mechanism_of(spec)
     return spec.mask is MaskKind.CAUSAL if name == "causal" else getattr(spec, name)

@@ -62,7 +62,7 @@ CELLWISE: dict[Operation, Callable[..., Tensor]] = {
 }
 """Operations that compute a cell from its indices and the same cell of each input.
 
-The same function computes whole matrices, blocks of a long text, and single cells.
+The same function computes whole matrices, blocks of a long text, and individual cells.
 """
 
 

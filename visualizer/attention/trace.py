@@ -203,7 +203,7 @@ class Trace:
 
     @property
     def counted_axes(self) -> tuple[str, ...]:
-        """The leading axes, or the one on which a second text or layer would be counted."""
+        """The leading axes or, without any, the axis that a second text or layer would have."""
         return self.axes or ("text" if self.has_module else "layer",)
 
     def count(self, axis: str) -> int:
@@ -370,7 +370,7 @@ class Trace:
         return sides.get(stage, "")
 
     def before_dropout(self, stage: str) -> str | None:
-        """Return the stage to which dropout was applied; None for stages without dropped cells."""
+        """Return the name of the stage before dropout; None for stages without dropped cells."""
         return self.stage(stage).reads[0] if stage == self.dropout_stage else None
 
     @property
@@ -440,8 +440,8 @@ class Trace:
     ) -> HeadMeasures:
         """Return the measures of each head of a stage of weights.
 
-        They are cached with the tensor of the stage and with that of the values that the weights
-        are applied to. For a stage that is computed block by block this may take minutes.
+        They are cached with the tensors of the stage and of the values that the weights are applied
+        to. For a stage that is computed block by block this may take minutes.
 
         Parameters
         ----------

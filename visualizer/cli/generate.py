@@ -47,7 +47,9 @@ def generate_parser() -> option_types.OptionParser:
     parser = option_types.OptionParser(
         prog=f"attention-visualizer {GENERATE_COMMAND}",
         usage="%(prog)s FOLDER [options]",
-        description="Generate text with a trained model, from the lab or from transformers.",
+        description=(
+            "Generate text with a trained model, either one from the lab or a transformers model."
+        ),
         epilog=EXAMPLES,
     )
     defaults = Sampling()

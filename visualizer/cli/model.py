@@ -246,7 +246,9 @@ def _read_and_write(options: argparse.Namespace, progress: ConsoleProgress) -> i
     jobs = [job for number in layers for job in _export_jobs(options, runs, number)]
     if figure_settings.has_all_layers and jobs:
         size = max(max_layer_bytes(job.snapshot.run) for job in jobs)
-        print_message(f"All layers enlarge each image and web page by up to {format_size(size)}.")
+        print_message(
+            f"Embedding all layers enlarges each image and web page by up to {format_size(size)}."
+        )
     return write_exports(jobs, figure_settings, progress, options)
 
 

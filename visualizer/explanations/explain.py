@@ -1,4 +1,4 @@
-"""Explanations of single cells as terms and factors with their sources, and as one equation."""
+"""Explanations of individual cells as terms and factors with their sources, and as one equation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Predictions: the user marks cells of a hidden stage, and the numbers show if they are right."""
+"""Predictions: the user marks cells of a hidden stage, and the marks are checked."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def unavailable_reason(suffix: str) -> str:
 
 
 def add_suffix(name: str, chosen: str) -> Path:
-    """Return a file's path; a name without a suffix gets that of the chosen filter.
+    """Return a file's path; the suffix of the chosen filter is added if there is none.
 
     Text after a dot is not always a suffix, as in “attention v1.2”.
     """

@@ -1,7 +1,7 @@
 """Choose the arrangement of a board's panels: bands, groups and pages of heads, and size.
 
 Of all arrangements that fit in both directions, the one with the largest panels is chosen. The
-present arrangement is kept unless another one is at least 1.5 times as good. The geometry is
+current arrangement is kept unless another one is at least 1.5 times as good. The geometry is
 computed from token counts only, whether or not cells are pooled. Lengths are in logical pixels of
 the window.
 """
@@ -66,12 +66,12 @@ LABEL_LENGTH_WEIGHTS = ((MAX_LABEL_PX, 1.0), (56, 0.93), (36, 0.88))
 EXTRA_BAND_WEIGHT = 0.8
 """Weight of an arrangement per additional band or group."""
 CURRENT_ARRANGEMENT_WEIGHT = 1.5
-"""Weight of the present arrangement relative to others."""
+"""Weight of the current arrangement relative to others."""
 MIN_PAGING_GAIN = 1.3
 """Gain in panel size that justifies fewer heads per page if no arrangement is comfortable."""
 MAX_BANDS = 4
 FEATURE, WIDEST_FEATURE, WIDEST_ONLY_FEATURE = 12, 64, 96
-"""Widths of a feature column: minimum, maximum, and maximum of an only column."""
+"""Widths of a feature column: minimum, maximum, and maximum of a single column."""
 FEATURE_WIDTH_SHARE = 0.6
 """Relative width of a feature cell to a token cell, and of a feature panel to a token panel."""
 
@@ -446,7 +446,7 @@ class BoardMeasures:
     def has_heads_above(self, band: tuple[int, ...]) -> bool:
         """Whether head labels are above the labels of keys.
 
-        Otherwise they are to the left of them, at the end of the gutter.
+        Otherwise, head labels are to the left of the labels of keys, at the end of the gutter.
         """
         headed = [at for at in band if self.columns[at].is_headed]
         return bool(headed) and (self.is_grid or headed[0] != band[0])

@@ -283,7 +283,7 @@ def place_overlay(
 
 
 def _origin_slot(board: Board, slots: Sequence[PanelSlot]) -> PanelSlot:
-    """Return the panel that the link came from, or else the first of its head, or the first."""
+    """Return the panel that the link came from, else the first of its head, else the first."""
     stage, head = board.origin
     sheet = board.overlay_panel
     own = [slot for slot in slots if (slot.heatmap.stage, slot.heatmap.head) == (stage, head)]
@@ -366,7 +366,7 @@ def lay_out_board(
 
 
 def _board_shape(board: Board) -> Hashable:
-    """Return a key of everything that determines positions, without values, colours and zoom.
+    """Return a key for everything that determines positions, without values, colours and zoom.
 
     Labels shared by panels appear once: hashing thousands of them per panel is slow.
     """

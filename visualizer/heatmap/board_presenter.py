@@ -320,7 +320,7 @@ def _stage_panel_sources(resolved: ResolvedView, stage: Stage) -> Iterator[Panel
 
 
 def _panels_key(resolved: ResolvedView) -> Hashable:
-    """Return a key of the values to read for the panels of a view."""
+    """Return a key for the values that the panels of a view read."""
     is_late = resolved.run.trace.is_blockwise  # shown at once, from the part already drawn
     shown = () if is_late else resolved.shown_stages
     extents = frozenset(resolved.extent(stage).blocks for stage in shown)

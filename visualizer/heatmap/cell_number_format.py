@@ -40,7 +40,7 @@ class CellNumberFormat(Struct, frozen=True):
     Parameters
     ----------
     decimals : int
-        From 4 (with exponents for numbers without a digit among them) down to 0.
+        From 4 (with exponents for numbers without a nonzero digit among these four) down to 0.
     omits_leading_zero : bool
         Whether numbers between 0 and 1 are written without the leading zero: .16.
     has_one_figure : bool
@@ -76,7 +76,7 @@ class NumberRange(Struct, frozen=True):
     low, high : float
         Smallest and largest number.
     has_exponents : bool
-        Whether a number needs an exponent, since it has no digit among four decimals.
+        Whether a number needs an exponent, since it has no nonzero digit among four decimals.
     is_share : bool
         Whether all numbers are shares of a row, from 0 to 1.
     """

@@ -181,7 +181,7 @@ class Highlights(Struct, frozen=True):
     step : HighlightedStep or None
         The step that the blocks belong to.
     hidden_stages : frozenset of str
-        Stages that the user predicts, or that would reveal the answer.
+        Stages that the user predicts, or that would reveal the predicted values.
     marks : tuple of Cell
         Cells marked as a prediction.
     verdict : PredictionVerdict or None

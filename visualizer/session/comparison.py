@@ -1,4 +1,4 @@
-"""Tensors and words of a comparison: differences, means of samples, and why it is impossible."""
+"""Tensors and texts of a comparison: differences, means of samples, and reasons against it."""
 
 from __future__ import annotations
 

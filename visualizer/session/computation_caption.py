@@ -74,7 +74,7 @@ def describe_number_origin(run: Run) -> str:
 
 
 def _describe_seed(run: Run) -> list[str]:
-    """Give the seed of vectors and weights, unless their provenance includes it."""
+    """Describe the seed of vectors and weights, unless their provenance includes the seed."""
     seed = f"seed {run.trace.spec.seed}"
     return [] if seed in describe_provenance(run) else [seed]
 

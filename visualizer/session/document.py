@@ -184,7 +184,7 @@ class Document(Struct, frozen=True):
         return getattr(self if name in _OWN else self.spec, name)
 
     def set(self, name: str, value: Any) -> Document:
-        """Return the document with one setting changed, by the names of `get`."""
+        """Return the document with one setting changed, using the names of `get`."""
         if name == "captured":
             return replace(self, captured=value, labels="", model=None)
         if name == "model":
@@ -204,7 +204,7 @@ class Document(Struct, frozen=True):
 
 
 def _with_setting(spec: AttentionSpec, name: str, value: Any) -> AttentionSpec:
-    """Return a spec with one setting changed, by the names of `Document.get`."""
+    """Return a spec with one setting changed, using the names of `Document.get`."""
     if name == "mechanism":
         return apply_mechanism(Mechanism(value), spec)
     if name == "causal":

@@ -60,7 +60,7 @@ def create_document(
         Several texts form a batch, or the labels of queries and of keys of captured attention;
         without texts, those of the base are kept.
     settings : mapping
-        By the names of `Document.set`; the embedding size and then the mechanism, which may need
+        With the names of `Document.set`; the embedding size and then the mechanism, which may need
         it, are set before the others.
     base : Document, optional
         Supplies everything that is not given.

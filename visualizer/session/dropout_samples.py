@@ -50,7 +50,7 @@ MAX_DRAWN_CELLS = 2**28
 
 
 def sample_seed(spec: AttentionSpec, sample: int) -> int:
-    """Return the seed of a sample; the first is the one displayed."""
+    """Return the seed of a sample; the first sample is displayed."""
     return (spec.dropout_seed + sample) % 2**31
 
 

@@ -56,7 +56,7 @@ class ChangeDescription:
 
 
 def describe_change(before: Document, after: Document) -> str:
-    """Describe a change; empty if it has no short name because it affects several settings."""
+    """Describe a change; empty if it has no short name, such as a change of several settings."""
     names = _changed_fields(before, after) - {"spec"}
     names = (names | _changed_fields(before.spec, after.spec)) - DERIVED_FIELDS
     if "model" in names:

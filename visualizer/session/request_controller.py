@@ -67,7 +67,7 @@ class RequestController(QObject):
         self.worker.ask(request)
 
     def drop_answered(self) -> None:
-        """Drop the last request after it is answered, as it references the previous run."""
+        """Drop the last request after its result has arrived, as it references the previous run."""
         if not self.worker.is_working:
             self._request = None
 

@@ -148,7 +148,7 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
     document : Document
         The current document.
     view : View
-        The requested view, whether or not the run has all of it.
+        The requested view, even if the run lacks parts of it.
     computed : Document or None
         The document that the run was computed from.
     leading : tuple of int
@@ -165,7 +165,7 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
         The hovered and the pinned cell, if they exist in the run.
     chosen, stages : frozenset of str
         The requested stages, or the weights if the run has none of them; and the stages with a
-        panel, including the pinned cell's, or the one in focus with its inputs.
+        panel: these and the stage of the pinned cell, or the stage in focus and its inputs.
     heads, drawn_heads : tuple of int
         Heads with a row of panels; and the heads for panes without aggregates, which are all heads
         if only aggregates have a row.
@@ -238,7 +238,7 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
         return self._make_extent(stage, (room, room), is_whole=False)
 
     def full_extent(self, stage: Stage, room: int) -> PoolingExtent:
-        """Return the pooling of a whole stage for this many cells per side."""
+        """Return the pooling of a whole stage to at most ``room`` cells per side."""
         return self._make_extent(stage, (room, room), is_whole=True)
 
     def _make_extent(self, stage: Stage, room: tuple[int, int], *, is_whole: bool) -> PoolingExtent:

@@ -157,7 +157,7 @@ class Presenter(Protocol):
         """
 
     def prefetch_key(self, resolved: ResolvedView) -> Hashable:
-        """Return a key of the data to prefetch; views with equal keys share one prefetch."""
+        """Return a key for the data to prefetch; views with equal keys share one prefetch."""
 
     def prefetch(
         self, resolved: ResolvedView, previous: Mapping[str, object]

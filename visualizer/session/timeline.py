@@ -181,7 +181,7 @@ class Timeline(Struct, frozen=True, dict=True):
         return max(0, next(ends, len(self)) - 1)
 
     def skip_stages(self, place: PlaybackPosition | None, stages: int) -> PlaybackPosition | None:
-        """Move to the first step of an adjacent stage, or of the current stage to go back."""
+        """Move to the first step of an adjacent stage or, going back, of the current stage."""
         position, starts = self.position(place), self.starts
         if stages > 0:
             return self.place(next((start for start in starts if start > position), len(self)))

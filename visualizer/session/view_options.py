@@ -162,7 +162,7 @@ class LineOptions(Struct, frozen=True):
     top : int
         Number of largest weights drawn per query and head; 0 for all.
     solo : int or None
-        The one head drawn, or `FOLLOW_PINNED`; None for all heads in one picture.
+        The only head drawn, or `FOLLOW_PINNED`; None for all heads in one picture.
     by_key : frozenset of Cell
         Cells reached through their key: all lines to that key are highlighted. For other cells, the
         lines of their query are highlighted.

@@ -400,7 +400,7 @@ class Workspace(QObject):
         self.document = document
 
     def _request_missing_data(self) -> None:
-        """Request a prefetch of the wanted view if the shown one does not cover it."""
+        """Request a prefetch of the wanted view if that of the shown view does not cover it."""
         if not self._is_read_with(self._wanted, self.view):
             self._request_prefetch()
 

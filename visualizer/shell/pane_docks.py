@@ -68,7 +68,7 @@ class PaneFocusCycle:
         self._fixed, self._visible_panes, self._bars = fixed, visible_panes, bars
 
     def go(self, steps: int) -> None:
-        """Focus the next pane or bar, or the one before."""
+        """Focus the next or the previous pane or bar."""
         parts = {
             part: entry
             for part in self._visible_parts()

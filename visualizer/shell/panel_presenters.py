@@ -122,7 +122,7 @@ class PanelPresenters:
         return screen
 
     def prefetch_key(self, resolved: ResolvedView) -> Hashable:
-        """Return a key of everything to prefetch; equal keys need only one prefetch."""
+        """Return a key for everything to prefetch; equal keys need only one prefetch."""
         return tuple(
             row.prefetch_key(resolved) if row.is_visible_pane(resolved) else None for row in PANELS
         )

@@ -50,7 +50,7 @@ class RecoveryPrompt(QObject):
         self._worker.ask(partial(_list_documents, left[:MAX_LISTED_DOCUMENTS]))
 
     def close(self) -> None:
-        """Stop reading; unread documents are offered again at the next start."""
+        """Stop reading; the prompt lists unread documents again at the next start."""
         self._worker.leave()
 
     def _handle_result(self, answer: str | SavedDocument) -> None:

@@ -84,12 +84,12 @@ def _create_file_dialog(
 class _FileDialogGuard(QObject):
     """Makes Qt's own file dialog safe to use, and deletes it when it is finished.
 
-    Qt creates the dialog's questions and errors as message boxes on the stack, each with its own
-    event loop. They quote file names, which Qt interprets as HTML if they look like it. While a
+    Qt creates the dialog's confirmations and errors as message boxes on the stack, each with its
+    own event loop. They quote file names, which Qt interprets as HTML if they look like it. While a
     box is open, a late completion popup may send another Return to the dialog. Therefore only the
     first name counts, and the dialog is deleted and the name delivered only when no box is open:
-    the callback may close the window, which also deletes the dialog. If the window is deleted
-    while a box is open, the dialog is cancelled and the deletion deferred until the box is closed.
+    the callback may close the window, which also deletes the dialog. If the window is deleted while
+    a box is open, the dialog is cancelled and the deletion deferred until the box is closed.
     """
 
     def __init__(self, dialog: QFileDialog, then: Callable[[str], object]) -> None:
@@ -131,7 +131,7 @@ class _FileDialogGuard(QObject):
         self._chosen = self._chosen or name
 
     def _finish_dialog(self) -> None:
-        """Once none of its message boxes is open, deliver the answer and delete the dialog."""
+        """Once none of its message boxes is open, deliver the result and delete the dialog."""
         self._is_answered = True
         if self._is_over or self._dialog.findChild(QMessageBox):
             return
@@ -250,7 +250,7 @@ def ask_overwrite(
 def ask_recover(
     window: QWidget, names: str, recover: Callable[[], None], drop: Callable[[], None]
 ) -> None:
-    """Offer to recover documents; if cancelled, they are offered again at the next start."""
+    """Ask whether to recover documents; if cancelled, ask again at the next start."""
     message = "The program did not exit normally. These documents have unsaved changes:"
     box = create_message_box(window, "recover", QMessageBox.Icon.Information, message)
     box.setInformativeText(names)

@@ -307,7 +307,7 @@ def _fitting_heads(base: AttentionSpec, d_out: int) -> int:
 
 
 def _group_count(columns: int, d_out: int, heads: int) -> int:
-    """Return the number of key-value heads from the columns of the keys; 0 if it equals heads."""
+    """Return the number of key-value heads from the columns of the keys; 0 for one per head."""
     return columns * heads // d_out if 0 < columns < d_out else 0
 
 

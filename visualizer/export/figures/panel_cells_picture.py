@@ -95,7 +95,7 @@ class PanelCells(Struct, frozen=True, eq=False):
             )
 
     def render_coarse(self, room: int) -> QImage:
-        """Return a quick preview with this many cells per side."""
+        """Return a quick preview with at most ``room`` cells per side."""
         source = self._coarse_source(room)
         source.draw_coarse_rows()
         heatmap = source.heatmap({})
@@ -152,7 +152,7 @@ class PanelCells(Struct, frozen=True, eq=False):
 
 
 def find_panel_cells(snapshot: Snapshot, figure_settings: FigureSettings) -> PanelCells:
-    """Return the panel to render cell by cell: that of the pinned cell, or of the last weights.
+    """Return the panel to render cell by cell: the pinned cell's, or that of the last weights.
 
     The whole panel is rendered regardless of zoom. A window that shows the run is not affected.
     """

@@ -84,7 +84,7 @@ def save_image(image: QImage, file: BinaryIO, progress: Progress = no_progress) 
     """Write an image as PNG to an open file, with its text chunks and physical size.
 
     For areas of one colour, unfiltered rows (filter 0) give smaller files than the predictive
-    filters that Qt and Pillow use, and are three to four times as fast. Rows that equal the one
+    filters that Qt and Pillow use, and are three to four times as fast. Rows that equal the row
     above, which are common in enlarged cells, are stored as all-zero differences (filter 2). See
     the PNG specification, third edition, sections 5, 9 and 11.
     """

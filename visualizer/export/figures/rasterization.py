@@ -57,7 +57,7 @@ def render_page(page: FigurePage, dpi: float, progress: Progress = no_progress) 
 
 
 def create_image(width: int, height: int) -> QImage:
-    """Make an image to paint on.
+    """Create an image to paint on.
 
     Raises
     ------

@@ -157,7 +157,7 @@ class ClipboardFigure(Struct, frozen=True, eq=False):
 def create_clipboard_figure(
     snapshot: Snapshot, figure_settings: FigureSettings, progress: Progress
 ) -> ClipboardFigure:
-    """Make a figure for the clipboard.
+    """Create a figure for the clipboard.
 
     Raises
     ------

@@ -183,7 +183,7 @@ def _count_colours(pictures: Iterable[np.ndarray]) -> tuple[np.ndarray, np.ndarr
 
 
 def _choose_colours(colours: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Choose the most frequent colours, then repeatedly the one with the largest weighted error."""
+    """Choose the most frequent colours, then repeatedly that with the largest weighted error."""
     channels = _split_channels(colours).astype(np.float32)
     chosen = [*range(min(MAX_EXACT_COLOURS, len(colours)))]
     weights = counts**RARE_COLOUR_EXPONENT
