@@ -282,7 +282,7 @@ def reset_settings() -> int:
 def show_window(saved: SavedDocument | None, path: Path | None) -> int:
     """Open a window on a document, or restore the last session if there is none.
 
-    Returns when all windows are closed.
+    The function returns when all windows are closed.
     """
     return run_event_loop(lambda windows: windows.begin(saved, path))
 

@@ -73,7 +73,7 @@ COLLECTION_TIMEOUT_S = 1.0
 """Timeout of a collection, in seconds: the collecting thread may itself be waiting."""
 
 collectors: list[Callable[[Event], None]] = []
-"""Function that requests a collection and then sets an event; empty if Python collects itself."""
+"""Function that requests a collection and then sets an event; empty if collection is automatic."""
 _suspensions: list[None] = []
 """One entry per context in which collection is suspended."""
 
@@ -166,8 +166,8 @@ def enable_memory_return() -> None:
 
     glibc raises its threshold up to 32 MiB and then keeps blocks up to that size. Processing 768
     tokens with a model in Python took 1,100 MB in three of four processes, and 110 MB with a fixed
-    threshold. All stages of 256 tokens of SmolLM2-135M took 318 MB with a threshold of 1 MiB, and
-    184 MB and 10% less time with 256 KiB.
+    threshold. All stages for 256 tokens with SmolLM2-135M took 318 MB with a threshold of 1 MiB,
+    and 184 MB and 10% less time with 256 KiB.
     """
     if sys.platform == "linux":
         with suppress(AttributeError):  # other C libraries neither have nor need this setting

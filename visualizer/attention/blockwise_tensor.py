@@ -1,7 +1,7 @@
 """A tensor that is computed block by block when it is read, for matrices larger than memory.
 
-Drawings of it are pooled to tiles. A tile is first computed from one row in each block of rows,
-and then exactly, one band of rows at a time; it always records which of its rows are exact.
+Drawings of the tensor are pooled into tiles. A tile is first computed from one row in each block of
+rows, and then exactly, one band of rows at a time; it always records which of its rows are exact.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from visualizer.attention.display_transforms import HeadAggregate
 
 BAND_ROWS = 512
-"""Rows that are computed together, with all their columns."""
+"""Number of rows that are computed together, with all their columns."""
 CHUNK_COLUMNS = 1024
-"""Columns that are computed together, so that a band of rows stays in the processor cache."""
+"""Number of columns computed together, so that a band of rows stays in the processor cache."""
 TILE_CELLS = 256
 """Pooled cells along each side of a tile."""
 MAX_FULL_ROW_COLUMNS = 2**12
@@ -42,13 +42,13 @@ MAX_FULL_ROW_COLUMNS = 2**12
 MAX_CACHED_ROW_BYTES = 2**22
 """Maximum size of the cache of whole rows per tensor."""
 MAX_DRAWN_BAND_CELLS = 2**24
-"""Cells of a band that is drawn; small, so that drawing soon yields to newer requests."""
+"""Number of cells of a drawn band; small, so that drawing soon yields to newer requests."""
 MAX_MEASURED_BAND_CELLS = 2**22
-"""Cells of a band that is measured."""
+"""Number of cells of a band that is measured."""
 CACHE_BLOCK_CELLS = 2**19
-"""Cells that are processed repeatedly while they are in the processor cache."""
+"""Number of cells that are processed repeatedly while they are in the processor cache."""
 MAX_COPY_DISTANCE_ROWS = 8
-"""Distance in drawn rows up to which an unknown row copies the nearest known one."""
+"""Maximum distance in drawn rows over which the nearest known row fills an unknown row."""
 MAX_FILL_SOURCE_CELLS = 2**21
 """Maximum number of cells of another drawing from which unknown cells are filled."""
 FIRST_ROWS, FIRST_COLUMNS = 24, 128
@@ -128,7 +128,7 @@ class BlockSource(ABC):
         """Compute some rows of a range of columns, [row, column], owned by the caller."""
 
     def values_at_keys(self, place: LeadingIndices, rows: Tensor, keys: Tensor) -> Tensor:
-        """Compute one number of each of some rows, [row]; only if `are_rows_computed`."""
+        """Compute one number in each given row, [row]; only if `are_rows_computed`."""
         raise NotImplementedError
 
     def readable(self, place: LeadingIndices, rows: Tensor, columns: range) -> range:
@@ -136,7 +136,7 @@ class BlockSource(ABC):
         return columns
 
     def row_maxima(self, place: LeadingIndices, rows: Tensor) -> Tensor | None:
-        """Return the largest number of each of some computed rows; None if unknown."""
+        """Return the largest number of each given row; None if unknown."""
         return None
 
     def column_ends(
@@ -219,7 +219,7 @@ class DifferenceSource(BlockSource):
     def __init__(self, one: BlockSource, other: BlockSource) -> None:
         self._sides = one, other
         self.places: tuple[LeadingIndices, LeadingIndices] = (), ()
-        """Appended to the leading index of each tensor."""
+        """Indices that are appended to the leading index of each tensor."""
 
     @property
     def dtype(self) -> torch.dtype:
@@ -479,7 +479,7 @@ class BlockwiseTensor(CachedTensor):
     def values_at_keys(
         self, place: LeadingIndices, rows: np.ndarray, keys: np.ndarray
     ) -> np.ndarray:
-        """Compute one number of each of some rows, [row]."""
+        """Compute one number in each given row, [row]."""
         return readable(
             self._source.values_at_keys(place, torch.from_numpy(rows), torch.from_numpy(keys))
         )
@@ -511,7 +511,7 @@ class BlockwiseTensor(CachedTensor):
         return self._source.is_in_memory
 
     def sample_rows(self, block: int, place: LeadingIndices) -> np.ndarray:
-        """Pool one row of each block of rows to its largest numbers, [row, column].
+        """Return one row per block of rows, pooled to its largest numbers, [row, column].
 
         Unlike a drawing, the result is not cached.
         """
@@ -538,7 +538,7 @@ class BlockwiseTensor(CachedTensor):
         return self._source.cells(place, torch.arange(self._shape[-2]), slice(0, self._shape[-1]))
 
     def zeros(self, sizes: tuple[int, ...]) -> Tensor:
-        """Create a tensor of zeros of its dtype."""
+        """Create a tensor of zeros with the dtype of this tensor."""
         return torch.zeros(sizes, dtype=self._source.dtype)
 
     def bands(self, place: LeadingIndices, rows: int) -> Iterator[WeightBand]:

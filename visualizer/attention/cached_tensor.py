@@ -101,7 +101,7 @@ class CachedTensor:
         return frozenset(self._kept)
 
     def read(self, index: Index = ()) -> np.ndarray:
-        """Read numbers, read-only; axes left out of the index are read whole."""
+        """Return numbers, read-only; axes that the index omits are read in full."""
         return readable(self.tensor[index])
 
     def read_rows(self, rows: np.ndarray, index: tuple[int, ...] = ()) -> np.ndarray:

@@ -299,7 +299,7 @@ def _with_vectors(spec: AttentionSpec, vectors: CapturedVectors) -> AttentionSpe
     """Add the mask and the scaling of captured vectors to a spec.
 
     A scaling of 1/√d_head is the scale of the spec; any other becomes a temperature of 1/scaling.
-    If the layers have different masks, the first one other than no mask is used.
+    If the layers have different masks, the mask of the first layer that has one is used.
     """
     forbidding = (one for one in vectors.layer_masks if one.mask is not MaskKind.NONE)
     spec = apply_layer_mask(spec, next(forbidding, vectors.common_mask))

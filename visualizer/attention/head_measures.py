@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 # temporary memory.
 ROWS, CELLS = 1024, 2**16
 ROWS_PER_BATCH = 64
-"""Rows that are processed together, so that they stay in the processor cache."""
+"""Number of rows that are processed together, so that they stay in the processor cache."""
 SORTED_KEYS = 1024
 """Number of value norms that are sorted together."""
 

@@ -309,7 +309,7 @@ def parse_mask(text: str) -> BooleanMatrix:
 
 
 NUMBERS_PER_COUNTER = 8
-"""32-bit numbers that the generator produces per counter value."""
+"""Number of 32-bit numbers that the generator produces per counter value."""
 
 
 def draw_keep_mask(rate: float, seed: int, shape: tuple[int, ...]) -> np.ndarray:

@@ -282,7 +282,7 @@ class Run(Struct, frozen=True, eq=False):
 
 
 def set_thread_count(texts: Texts, spec: AttentionSpec) -> None:
-    """Set torch's number of threads for this thread, leaving one core to the window.
+    """Set torch's number of threads for this thread, leaving one core for the window.
 
     Small computations use one thread, as waking others takes longer than the computation.
     """
@@ -500,7 +500,7 @@ def _too_large_error(texts: Texts, spec: AttentionSpec, free: float) -> InputErr
 
 
 def _largest_size(spec: AttentionSpec) -> tuple[str, str]:
-    """Return the size that needs most memory: the spec's field, and its value as text."""
+    """Return the size that needs the most memory: the spec's field, and its value as text."""
     sizes = {"d_in": (spec.d_in, f"the embedding size {spec.d_in:,}")}
     if spec.has_projection:
         sizes["d_out"] = (spec.d_out, f"the output size {spec.d_out:,}")

@@ -524,7 +524,7 @@ def no_effect_reason(spec: AttentionSpec, name: str, wording: Wording) -> str:
 
 
 def first_unsettable(spec: AttentionSpec) -> Setting | None:
-    """Return the first setting with a value that its control cannot show, used or not.
+    """Return the first setting with a value that its control cannot show, even if it is not used.
 
     Command-line options can set numbers that are valid but too large for the control.
     """

@@ -154,7 +154,7 @@ HEAD_FIELDS = ("heads", "arrangement", "projection")
 BLOCKWISE_BYTES = 2**28
 """Maximum memory for computed blocks and their tiles."""
 NORM_EPSILON = 1e-5
-"""Added to the mean square by layer norms; the default of torch."""
+"""Added to the mean square by layer norms; the same as PyTorch's default."""
 
 
 class Operation(StrEnum):

@@ -165,7 +165,7 @@ class Trace:
         )
 
     def select_stages(self, names: Collection[str]) -> Trace:
-        """Return a trace of the named stages and of the attention.
+        """Return a trace with the named stages and the attention stage.
 
         A stage without its input becomes a given stage, as its computation cannot be shown.
         """
@@ -420,7 +420,7 @@ class Trace:
         name : str
             A stage, or a parameter by its ``state_dict`` name.
         index : tuple of int and slice
-            Into the leading axes first, then the stage's dims; axes left out are read whole.
+            Into the leading axes first, then the stage's dims; omitted axes are read in full.
 
         Returns
         -------
@@ -499,7 +499,7 @@ class Trace:
 
         The value weighting is a mean over the heads of all layers, as it depends on the norms of
         their values. If no mask is known, the allowed keys of a query are those that any head
-        attends to. Cached with the tensors of the stage and of the values.
+        attends to. The measures are cached with the tensors of the stage and of the values.
         """
         text, held, values = (
             self.axis_position("text", leading),

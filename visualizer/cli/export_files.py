@@ -141,7 +141,7 @@ def write_exports(
 
 
 def option_error_message(refused: InputError, options: argparse.Namespace) -> str:
-    """Return the message of an error, prefixed with its option if that was given."""
+    """Return the message of an error, prefixed with its option if the option was given."""
     is_given = refused.field != "export" and option_value(options, refused.field) is not None
     return (
         f"argument {option_name(refused.field)}: {refused.sentence}"

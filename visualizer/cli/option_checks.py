@@ -190,7 +190,7 @@ def _find_standard_output_error(options: argparse.Namespace) -> str | None:
 
 
 def _find_missing_package(options: argparse.Namespace) -> str | None:
-    """Return an error if a format needs a package that is not installed, before computing."""
+    """Return an error, before computing, if a format needs a package that is not installed."""
     for path in options.export or ():
         format_ = export_format(path, options)
         if format_ and (missing := unavailable_reason(format_.suffix)):

@@ -64,7 +64,7 @@ with one process.
 TORCHRUN_VARIABLES = {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}
 """Environment variables that torchrun sets in its processes."""
 _DROPOUT = SETTINGS_BY_NAME["dropout"]
-"""The dropout rate of an attention module, which has the same range."""
+"""The dropout setting of attention modules, whose range also applies to training."""
 _GROUPS = {
     "Model": {
         "model": "kind of model",

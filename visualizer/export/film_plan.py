@@ -123,7 +123,7 @@ def rounding_note(settings: FigureSettings) -> str:
 def plan_film(trace: Trace, settings: FilmSettings) -> FilmPlan:
     """Plan a film; a range that the run does not have becomes the nearest one.
 
-    Motion is omitted if a step is shorter than twice its motion, or the film would be too long.
+    Motion is omitted if a step is shorter than twice its motion, or if the film would be too long.
 
     Raises
     ------

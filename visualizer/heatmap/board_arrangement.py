@@ -73,7 +73,7 @@ MAX_BANDS = 4
 FEATURE, WIDEST_FEATURE, WIDEST_ONLY_FEATURE = 12, 64, 96
 """Widths of a feature column: minimum, maximum, and maximum of a single column."""
 FEATURE_WIDTH_SHARE = 0.6
-"""Relative width of a feature cell to a token cell, and of a feature panel to a token panel."""
+"""Width of a feature cell relative to a token cell, and of feature panels to token panels."""
 
 
 class PanelArrangement(Struct, frozen=True):
@@ -228,7 +228,7 @@ class BoardMeasures:
     def _band_heights(
         self, band: tuple[int, ...], longest: float, side: float
     ) -> tuple[float, float, float, float]:
-        """Return heights of a band: above the first row, above other rows, of cells and head."""
+        """Return the heights in a band: above the first row, above other rows, cells and head."""
         key = (band, longest, side)
         found = self._heights_by_band.get(key)
         if found is None:
@@ -452,7 +452,7 @@ class BoardMeasures:
         return bool(headed) and (self.is_grid or headed[0] != band[0])
 
     def has_short_heads(self, one: PanelArrangement) -> bool:
-        """Whether there is room next to the keys for head numbers only."""
+        """Whether the room next to the keys is sufficient only for head numbers."""
         if all(self.has_heads_above(band) for band in one.bands):
             return False
         widest = max(column.head_width for column in self.columns)

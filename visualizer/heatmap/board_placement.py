@@ -96,7 +96,7 @@ class LargePanelArranger:
         self.alone = PanelArrangement(((self.large,),), 1, 1, measures.longest())
 
     def best(self) -> LargePanelArrangement | None:
-        """Return the arrangement with the largest panel, and then with the largest others."""
+        """Return the arrangement with the largest panel and, among these, the largest others."""
         for least in MIN_SIDES_PX:
             ways = [
                 found
@@ -483,7 +483,7 @@ class BoardPlacement:
         return places
 
     def _head_index(self, page: int, row: int, group: int) -> int:
-        """Return the index of a column's panel at this row and group.
+        """Return the index of a column's panel at a row and group.
 
         Heads run down and then right; in a grid, they run right.
         """

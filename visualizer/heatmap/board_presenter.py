@@ -118,7 +118,7 @@ def prefetch(resolved: ResolvedView, previous: BoardContents | None) -> BoardCon
 
 
 def has_preview(resolved: ResolvedView) -> bool:
-    """Whether a first picture of the whole visible part exists, exact if that is cheap."""
+    """Whether a first picture of the visible part exists, which is exact if that is cheap."""
     return all(
         source.exact_row_share == 1
         or (source.drawn_share == 1 and source.max_cells > CELLS_PER_CHECK)

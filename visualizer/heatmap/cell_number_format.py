@@ -162,7 +162,7 @@ def _measure_widest(one: CellNumberFormat, found: NumberRange) -> float:
 
 
 def _measure_width(one: CellNumberFormat, value: float) -> float:
-    """Measure a number in a font of one pixel."""
+    """Measure the width of a number in a font of one pixel."""
     measured_px = round(MEASURING_FONT_PX * text_scale())
     return font_metrics(MEASURING_FONT_PX).horizontalAdvance(one.write(value)) / measured_px
 

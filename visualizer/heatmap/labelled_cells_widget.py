@@ -269,7 +269,7 @@ class LabelledCellsView(CellTable):
         return self._column_left(column) + self._width > last
 
     def _titled_rows(self, cells: LabelledCells) -> list[int]:
-        """Return the rows with titles: the marked row, the last, and others at a distance."""
+        """Return the rows with titles: the marked row, the last row, and others at a distance."""
         every = max(1, math.ceil(0.8 * font_metrics(10).height() / self._height))
         fixed = [len(cells.rows) - 1]
         if cells.highlighted_row is not None:

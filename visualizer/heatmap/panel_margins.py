@@ -251,7 +251,7 @@ def widest_row_label(axis: HeatmapAxis) -> float:
 
 
 MIN_POSITION_TOKENS = 100
-"""With fewer tokens, positions take no more room than the minimum gutter."""
+"""Number of tokens below which positions take no more room than the minimum gutter."""
 MAX_MEASURED_LABELS = 200
 """Number of labels measured.
 

@@ -170,7 +170,7 @@ class Document(Struct, frozen=True):
         return (*cells, *(matrix.numbers for matrix in matrices), *captured)
 
     def get(self, name: str) -> Any:
-        """Return a setting by name: a field of the document or its spec, or a derived one."""
+        """Return a setting by name: a field of the document or its spec, or a derived setting."""
         if name == "text" and self.has_labels:
             return self.labels
         if name in MODEL_FIELDS:
@@ -244,7 +244,7 @@ _tokens_of_long = lru_cache(maxsize=4)(tokenize)
 
 
 def find_changed_span(old: str, new: str) -> tuple[int, int]:
-    """Return the span of the new text that differs from the old one."""
+    """Return the span of the new text that differs from the old text."""
     shorter = min(len(old), len(new))
     start = next((at for at in range(shorter) if old[at] != new[at]), shorter)
     rest = shorter - start

@@ -134,7 +134,7 @@ class History(Struct, Generic[Value], frozen=True):
     ) -> History[Value]:
         """Drop the oldest values while all values use more than `most` bytes in total.
 
-        To be called after each recorded value.
+        Call this after each recorded value.
 
         Parameters
         ----------

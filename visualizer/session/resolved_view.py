@@ -567,7 +567,7 @@ def _shown_heads(
 def _enlarged_stage(
     run: Run, view: View, stages: frozenset[str], heads: tuple[int, ...]
 ) -> str | None:
-    """Return the enlarged stage: the chosen one, else the weights, else the last square."""
+    """Return the enlarged stage: the chosen stage, else the weights, else the last square stage."""
     if len(heads) != 1 or len(stages) == 1:
         return None
     if view.large in stages:

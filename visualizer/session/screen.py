@@ -19,7 +19,7 @@ Panel = TypeVar("Panel")
 
 
 class PanelId(Struct, Generic[Panel], frozen=True):
-    """Id of a panel, typed by the panel class."""
+    """Id of a panel; the panel class is its type parameter."""
 
     name: str
 

@@ -29,7 +29,7 @@ class SettingState(Struct, frozen=True):
 
 
 def describe_remedy(field: str, value: object, settings: tuple[Setting, ...] = SETTINGS) -> str:
-    """Describe a remedy by the labels of settings."""
+    """Describe a remedy, using the labels of settings."""
     setting = next(setting for setting in settings if setting.name == field)
     if setting.kind is SettingKind.OWN:
         return "Use random values from the seed"

@@ -102,7 +102,7 @@ class Timeline(Struct, frozen=True, dict=True):
     def starts(self) -> tuple[int, ...]:
         """The index of each stage's first step, followed by the total number of steps.
 
-        Cached, because a film needs it at every step.
+        The result is cached, because a film needs it at every step.
         """
         return tuple(accumulate((self.count_steps(*size) for size in self.sizes), initial=0))
 

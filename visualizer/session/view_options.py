@@ -94,9 +94,9 @@ class ColourCurve(StrEnum):
 class ColourLimits(StrEnum):
     """The values at the ends of the colour map.
 
-    Automatic is 0 and 1 for the weights of a short text and each row's maximum for those of a long
-    one; for other stages, the maximum over all heads. The limits 0 and 1 can be chosen only for
-    weights.
+    Automatic limits are 0 and 1 for the weights of a short text, and each row's maximum for those
+    of a long text; for other stages, they are the maximum over all heads. The limits 0 and 1 can be
+    chosen only for weights.
     """
 
     AUTO = "automatic"

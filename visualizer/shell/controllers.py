@@ -113,7 +113,7 @@ class Controllers(FeatureControllers):
         self.settings_controller.startPageChosen.connect(page.show_panel)
 
     def find_token(self) -> None:
-        """Open the search of the tokens."""
+        """Open the token search."""
         pane = self.docks.show_pane_of(self.token_pane)
         self.token_pane.open_search()
         pane.ensureWidgetVisible(self.token_pane)

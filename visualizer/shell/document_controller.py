@@ -72,7 +72,7 @@ class DocumentController(QObject):
     modelRequested = Signal(object)
     """Requests opening the model in this folder."""
     imageRequested = Signal(object)
-    """Requests running the vision model on this image file; None asks the user for one."""
+    """Requests running the vision model on this image file; None asks the user for a file."""
     quitRequested = Signal()
     lessonLeft = Signal()
     """Requests closing the lesson and returning to the user's document."""
@@ -513,7 +513,7 @@ class DocumentController(QObject):
 
 
 def _is_model_folder(path: Path) -> bool:
-    """Whether a path is a folder that may contain a model; a name with a suffix needs its files."""
+    """Whether a path may be a model folder; if its name has a suffix, files are required."""
     from visualizer.models.lab_model_files import is_lab_model
     from visualizer.models.model_folder import is_model_folder
 

@@ -125,7 +125,7 @@ SIDES = {
 }
 DEFAULT_WIDTHS_PX = {Area.LEFT: 248, Area.RIGHT: 264}
 SCROLL_TOOLTIPS = {"ScrollLeftButton": "Previous panes", "ScrollRightButton": "Next panes"}
-"""Tooltips by Qt's object names of a tab bar's scroll buttons."""
+"""Tooltips of a tab bar's scroll buttons, by Qt's object names."""
 DROP_TIMEOUT_MS = 400
 """Maximum time until a dropped pane reaches its place; Qt's animation takes 200 ms."""
 PRESS_EVENTS = {QEvent.Type.MouseButtonPress, QEvent.Type.MouseButtonDblClick}

@@ -220,7 +220,7 @@ class WindowManager(QObject):
         QCoreApplication.exit(1)
 
     def quit(self) -> None:
-        """Ask in each window with unsaved changes, and last in the lab; then close all.
+        """Ask about unsaved changes in each window, and last in the lab; then close all.
 
         If the user cancels, the windows that were not asked about yet stay open.
         """

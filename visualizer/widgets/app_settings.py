@@ -201,7 +201,7 @@ def save_file_dialog(dialog: QFileDialog) -> None:
 
 
 def _intact_states(seal: str, keys: Sequence[str]) -> list[QByteArray]:
-    """Return the states of these keys; an empty list if one is missing or damaged.
+    """Return the states of these keys; an empty list if a state is missing or damaged.
 
     The checksum is needed because Qt crashes on some damaged states.
     """

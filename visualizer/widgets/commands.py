@@ -166,7 +166,7 @@ class StateConditions:
         """The newest result of each function."""
 
     def evaluate(self, state: object) -> None:
-        """Evaluate the functions that read something that differs from the last state."""
+        """Evaluate the functions whose inputs differ from those in the last state."""
         for part, before in self._seen.items():
             self._seen[part] = now = _part_of(state, part)
             if now is not before and not (isinstance(now, str) and now == before):

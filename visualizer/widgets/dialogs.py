@@ -86,10 +86,10 @@ class _FileDialogGuard(QObject):
 
     Qt creates the dialog's confirmations and errors as message boxes on the stack, each with its
     own event loop. They quote file names, which Qt interprets as HTML if they look like it. While a
-    box is open, a late completion popup may send another Return to the dialog. Therefore only the
-    first name counts, and the dialog is deleted and the name delivered only when no box is open:
-    the callback may close the window, which also deletes the dialog. If the window is deleted while
-    a box is open, the dialog is cancelled and the deletion deferred until the box is closed.
+    box is open, a late completion popup may send another Return key press to the dialog. Therefore
+    only the first name counts, and the dialog is deleted and the name delivered only when no box is
+    open: the callback may close the window, which also deletes the dialog. If the window is deleted
+    while a box is open, the dialog is cancelled and the deletion deferred until the box is closed.
     """
 
     def __init__(self, dialog: QFileDialog, then: Callable[[str], object]) -> None:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from PySide6.QtCore import QSize
 
 AUTOMATIC_TEXT = 0
-"""Special text size in per cent: fit the screen."""
+"""Special value of the text size: fit the text to the screen."""
 DEFAULT_SCREEN_SIZE = (1920, 1080)
 MAX_AUTOMATIC_SCALE = 1.5
 DEFAULT_PX = 13

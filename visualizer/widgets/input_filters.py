@@ -74,7 +74,7 @@ class WheelNotches:
         self._rest = 0.0
 
     def count(self, turned: float) -> int:
-        """Return the whole notches completed by a rotation; negative towards the user."""
+        """Return the number of notches completed by a rotation; negative towards the user."""
         turned += self._rest
         notches = int(turned / ROTATION_PER_NOTCH)
         self._rest = turned - notches * ROTATION_PER_NOTCH

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 MEMORY_COPIES = 4
-"""Number of copies of the attention in memory while it is opened and displayed."""
+"""Number of copies of the weights in memory while they are opened and displayed."""
 ATTENTION_NAME_PATTERN = re.compile(r"attn|attention|weights", re.IGNORECASE)
 AXES_DESCRIPTION = "[layer, head, query, key], optionally with fewer axes or with a batch of 1"
 
@@ -167,7 +167,7 @@ def add_tokens(
     """Add tokens from the file, or else from a file next to it, to captured attention.
 
     If there are fewer queries than keys, tokens given for both belong to one text, and the queries
-    are its last tokens. Tokens given for the keys only belong to a different text.
+    are its last tokens. Tokens given only for the keys belong to a different text.
 
     Returns
     -------

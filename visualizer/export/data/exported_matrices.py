@@ -43,7 +43,7 @@ TRANSFORM_NAMES = {
 MAX_TABLE_NUMBERS = 2**24
 """Maximum number of values of a long text that are written to a table."""
 ROWS_PER_READ = 32
-"""Rows of a part that are read together."""
+"""Number of rows of a part that are read together."""
 
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
@@ -144,7 +144,7 @@ class ExportMatrix(Struct, frozen=True):
         return self.read_rows(run, slice(None))
 
     def read_rows(self, run: Run, rows: slice) -> np.ndarray:
-        """Read some rows of the stage, only the columns of the matrix."""
+        """Read the columns of the matrix in some rows of the stage."""
         head = () if self.head is None else (self.head,)
         stage = run.trace.displayed_stage(self.stage, self.lens, self.fold)
         columns = self.indices(run)[1]

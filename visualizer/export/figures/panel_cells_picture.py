@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 MAX_SIDE_PX = 16_384
 """Maximum width and height in pixels."""
 ROWS_PER_BAND = 256
-"""Rows of pixels per band; as many rows of a long text are drawn together."""
+"""Number of pixel rows per band; the same number of rows of a long text is drawn together."""
 COARSE_SIDE_CELLS = 512
 """Cells per side of the coarse picture that gives the colour limits of a long text."""
 
@@ -111,7 +111,7 @@ class PanelCells(Struct, frozen=True, eq=False):
 
     @property
     def _needs_ends(self) -> bool:
-        """Whether colours depend on all rows of a text, and its value range is not known yet."""
+        """Whether colours depend on all rows of a text whose value range is not known yet."""
         view, trace = self.resolved.view, self.resolved.run.trace
         if not trace.is_blockwise:
             return False

@@ -75,7 +75,7 @@ class FrameEncoder:
         self._last_pixels: np.ndarray | None = None
 
     def _find_change(self, pixels: np.ndarray) -> FramePatch:
-        """Return the difference from the last frame, and keep this one."""
+        """Return the difference from the last frame, and store the new frame."""
         change = find_changed_rectangle(self._last_pixels, pixels)
         self._last_pixels = pixels
         return change
@@ -183,7 +183,7 @@ def _count_colours(pictures: Iterable[np.ndarray]) -> tuple[np.ndarray, np.ndarr
 
 
 def _choose_colours(colours: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Choose the most frequent colours, then repeatedly that with the largest weighted error."""
+    """Choose the most frequent colours, then one by one those with the largest weighted error."""
     channels = _split_channels(colours).astype(np.float32)
     chosen = [*range(min(MAX_EXACT_COLOURS, len(colours)))]
     weights = counts**RARE_COLOUR_EXPONENT

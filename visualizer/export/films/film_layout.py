@@ -186,7 +186,7 @@ def _panel_room(figure: FigureContent, figure_settings: FigureSettings) -> float
 def _lay_out_margins(
     figure: FigureContent, figure_settings: FigureSettings, panels: float
 ) -> FrameMargins:
-    """Lay out the margins over and under panels of a height."""
+    """Lay out the margins above and below panels of a given height."""
     width = figure_settings.width / figure_settings.scale
     title_height = text_height(figure.title, 20, width)
     across = width - 2 * EDGE

@@ -68,7 +68,7 @@ class FrameSource(Protocol):
         """Return how many time units each frame is shown."""
 
     def samples(self) -> Iterable[int]:
-        """Return a few frame numbers that together have most colours."""
+        """Return the indices of a few frames that together have most colours."""
 
     def pixels(self, frame: int) -> np.ndarray:
         """Paint a frame as 0xrrggbb, uint32 [row, column]."""
