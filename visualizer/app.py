@@ -143,7 +143,7 @@ def process_document(options: argparse.Namespace) -> int:
     Raises
     ------
     InputError
-        As `open_file`.
+        As for `open_file`.
     """
     from visualizer.cli.option_checks import first_option_error
 
@@ -193,7 +193,8 @@ def open_file(options: argparse.Namespace) -> SavedDocument:
     Raises
     ------
     InputError
-        If the file cannot be opened; its field is in `SOURCE_FIELDS` if that option is the cause.
+        If the file cannot be opened; the field of the error is in `SOURCE_FIELDS` if an option is
+        the cause.
     """
     from visualizer.cli.document_options import (
         build_document,

@@ -186,7 +186,7 @@ class CapturedAttention(Struct, frozen=True):
     Parameters
     ----------
     name : str
-        Name of the file that they were read from.
+        Name of the file that the numbers were read from.
     dtype : Dtype
         Type of the numbers; types of fewer bits are converted to float32.
     numbers : bytes

@@ -68,9 +68,9 @@ class HeadMeasures(Struct, frozen=True, eq=False):
         Weight on earlier occurrences of the query's token; a mean over the queries for which there
         are any.
     value_weighting : numpy.ndarray
-        Change of a row when its weights are value-weighted: half of Σ |s − |w|/Σ|w||, with
-        the shares s = ‖w·v‖ / Σ ‖w·v‖; 0 if all values have the same norm, at most 1. A mean
-        over the queries whose weighted values have a nonzero norm; NaN without values.
+        Change of a row when its weights are value-weighted: half of Σ |s − |w|/Σ|w||, with the
+        shares s = ‖w·v‖ / Σ ‖w·v‖; 0 if all values have the same norm, at most 1. It is a mean over
+        the queries whose weighted values have a nonzero norm; NaN without values.
     queries : numpy.ndarray
         Number of queries in the means.
     """
@@ -630,7 +630,7 @@ class HeadMeasurement:
     is_wanted : bool
         Whether it is requested or running.
     done, of : int
-        Number of measured rows, and of all rows.
+        Numbers of measured rows and of all rows.
     problem : str
         Why it failed, as a sentence; else empty.
     """

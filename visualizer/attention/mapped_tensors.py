@@ -45,7 +45,7 @@ class TensorFile:
     Parameters
     ----------
     folder : Path
-        Folder of the file; created for the user only if it does not exist.
+        Folder of the file; if it does not exist, it is created with access only for the user.
     size : int
         Reserved bytes; a tensor that does not fit gets a separate file.
 

@@ -276,7 +276,7 @@ def unpack_own_mask(
     Raises
     ------
     InputError
-        If its size does not match the text.
+        If the size of the matrix does not match the text.
     """
     if (own.rows, own.columns) == (tokens, tokens):
         return own.array()

@@ -364,7 +364,7 @@ def find_choice(values: Sequence[Choice], value: object) -> Choice:
     Raises
     ------
     InvalidValueError
-        If it is not one of the choices; the error contains the most similar one.
+        If the value is not one of the choices; the error contains the most similar one.
     """
     if isinstance(value, str) and value in values:
         return values[values.index(value)]

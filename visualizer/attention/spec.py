@@ -235,7 +235,7 @@ class AttentionSpec(Struct, frozen=True):
     window : int
         Size of the sliding window: a query attends to itself and the window − 1 tokens before it.
     own_mask, own_kept : BooleanMatrix, optional
-        Allowed cells [query, key]; cells that dropout keeps, instead of random ones.
+        Allowed cells, and cells that dropout keeps instead of random ones, [query, key].
     dropout_seed : int
         Seed of the dropout mask, which is the same on every operating system.
     own_input : NumberMatrix, optional
@@ -245,9 +245,9 @@ class AttentionSpec(Struct, frozen=True):
         ``x @ W``; W_output is [width, width], a block's linear layers are [in, out], its norms
         [1, d_in]; biases named in `OWN_BIASES` are [1, width]. Other weights are random.
     block : BlockKind
-        A pre-norm block is x + out_proj(heads(ln1(x))), and then, of that sum, x +
-        linear2(activation(linear1(ln2(x)))). Its width is d_in. Without `output_projection`, the
-        concatenated heads are added directly.
+        A pre-norm block is x + out_proj(heads(ln1(x))), followed by x +
+        linear2(activation(linear1(ln2(x)))) of that sum. Its width is d_in. Without
+        `output_projection`, the concatenated heads are added directly.
     d_ff : int
         Hidden size of the block's feed-forward layer; 0 for `FEED_FORWARD_FACTOR` times d_in.
     lengths : tuple of int

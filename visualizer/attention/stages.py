@@ -207,7 +207,7 @@ class StageNouns(Struct, frozen=True):
     number : str
         Name of one of its numbers.
     numbers : str
-        Its plural; "numbers of the" vector by default.
+        Plural of the name; by default, "numbers of the" and the name of a vector.
     vector : str
         Name of one of its vectors; the same as that of a number by default.
     """

@@ -346,7 +346,7 @@ def list_weights(name: str) -> FileContents:
     Raises
     ------
     InputError
-        If it contains neither custom weights nor the weights of a module.
+        If the file contains neither custom weights nor the weights of a module.
     """
     contents = _list_arrays(name)
     if not (_has_only_own_weights(contents) or contains_module(contents)):

@@ -288,7 +288,7 @@ def _open_run(options: argparse.Namespace, group: DistributedProcessGroup | None
     Raises
     ------
     InputError
-        If it cannot be opened, or cannot be shared by the processes of the group.
+        If the run cannot be opened, or cannot be shared by the processes of the group.
     """
     from visualizer.language.memory_estimate import SINGLE_PROCESS
     from visualizer.language.opened_training_run import OpenRun

@@ -57,7 +57,7 @@ def open_document(path: Path) -> SavedDocument:
     Raises
     ------
     InputError
-        For ``open``, if it is any other file; the message names it.
+        For ``open``, if the file is of any other kind; the message names the file.
     """
     subject = f"“{path.name or path}”"
     try:
@@ -200,7 +200,8 @@ def read_text_file(path: Path) -> str:
     Raises
     ------
     InputError
-        For ``open``, if it cannot be read, is blank or not UTF-8, or exceeds the maximum length.
+        For ``open``, if the file cannot be read, is blank or not UTF-8, or exceeds the maximum
+        length.
     """
     subject = f"“{path.name}”"
     try:

@@ -155,7 +155,7 @@ def migrate(tree: Any) -> Tree:
     Raises
     ------
     DamagedError
-        If its schema is unknown.
+        If the schema is unknown.
     """
     schema = tree.get("schema") if isinstance(tree, dict) else None
     if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:

@@ -105,7 +105,7 @@ class Heatmap(Struct, frozen=True, eq=False):
     hidden : numpy.ndarray or None
         Boolean, of the same shape as the values: cells that are not drawn.
     uneven_rows : numpy.ndarray or None
-        Boolean, likewise: cells that only one side of a comparison forbids.
+        Boolean, of the same shape: cells that only one side of a comparison forbids.
     part : ComparedSide
         Its role in a comparison.
     shared_scale_sources : frozenset of (stage, head, fold)

@@ -52,7 +52,7 @@ class BoardContents(Struct, frozen=True, eq=False):
     Parameters
     ----------
     highlights : Highlights
-        Highlights of the present step or prediction, otherwise of the hovered or pinned cell.
+        Highlights of the current step or prediction, otherwise of the hovered or pinned cell.
     message : str
         Text shown if there are no panels.
     board_identity, step_key : hashable
@@ -156,7 +156,7 @@ def draw_panels(resolved: ResolvedView, progress: Progress) -> None:
     Parameters
     ----------
     progress : callable
-        Called after each band of rows; an exception from it cancels.
+        Called after each band of rows; an exception that it raises cancels the work.
     """
     sources = [*_panel_sources(resolved)]
     for number, source in enumerate(sources):

@@ -62,11 +62,11 @@ def choose_colour_scale(
     Parameters
     ----------
     tensor : CachedTensor
-        The drawn tensor: the stage, or one derived from it.
+        The drawn tensor: the stage, or a tensor derived from it.
     largest : float, optional
         The panel's largest magnitude, for limits by panel.
     beside : tuple of CachedTensor
-        Tensors drawn next to it on the same scale.
+        Tensors that are drawn next to this one on the same scale.
     """
     low, high = _value_range((tensor, *beside))
     is_signed = low < 0 or not stage.is_weights

@@ -39,7 +39,7 @@ def footer_height(heatmap: Heatmap, notes: int = 0) -> float:
     Parameters
     ----------
     notes : int
-        Number of its notes that its column does not share.
+        Number of notes of the panel that its column does not share.
     """
     is_own = heatmap.layer is None and heatmap.colour.limits is ColourLimits.PANEL
     return (4 + NOTE_HEIGHT_PX * (notes + is_own)) * text_scale()

@@ -50,8 +50,8 @@ class Document(Struct, frozen=True):
     Parameters
     ----------
     captured : CapturedAttention or None
-        Attention computed elsewhere, shown instead of text and module; with a model, its results
-        for the text when the document was saved.
+        Attention computed elsewhere, which is shown instead of the text and the module; with a
+        model, the results of the model for the text when the document was saved.
     model : ModelSource or None
         The model that runs on the text, instead of a module.
     labels : str

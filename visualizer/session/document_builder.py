@@ -39,7 +39,7 @@ def normalize_text(text: str) -> str:
     Raises
     ------
     InputError
-        If it is blank.
+        If the text is blank.
     """
     if not text or text.isspace():
         raise InputError("text", f"invalid value {text[:20]!r}: must not be blank")

@@ -85,7 +85,7 @@ def open_model_source(
     Raises
     ------
     InputError
-        For ``model``, if it cannot be opened.
+        For ``model``, if the model cannot be opened.
     CancelledError
         If `progress` raises it; no part of the model is kept.
     """

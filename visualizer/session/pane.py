@@ -42,12 +42,12 @@ class PanelPresenter(Struct, Generic[Panel], frozen=True):
     prefetch_key : callable
         Returns a key of the parts of large tensors that the panel needs.
     prefetch : callable
-        Reads these parts, and returns the panel if it was created in the process; receives the
-        panels of the rows above and the previous panel.
+        Reads the parts of large tensors, and returns the panel if it was created in the process;
+        receives the panels of the rows above and the previous panel.
     is_refined : bool
-        Whether it changes while the images of long texts are refined.
+        Whether the panel changes while the images of long texts are refined.
     needs_retrieval : bool
-        Whether it shows the retrieval measure of a long text's heads.
+        Whether the panel shows the retrieval measure of a long text's heads.
     """
 
     id: PanelId[Panel]

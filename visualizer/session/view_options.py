@@ -158,7 +158,7 @@ class LineOptions(Struct, frozen=True):
     Parameters
     ----------
     threshold : float
-        Weights below it have no line.
+        Weight below which no line is drawn.
     top : int
         Number of largest weights drawn per query and head; 0 for all.
     solo : int or None

@@ -63,7 +63,7 @@ def zoom_by(
     Parameters
     ----------
     factor : float
-        Above 1 to zoom in.
+        Zoom factor; above 1 to zoom in.
     at : tuple of float
         A query and a key, possibly fractional.
 

@@ -68,7 +68,7 @@ class Command(Struct, Generic[ControllersT, StateT], frozen=True):
         Whether its shortcut works only in the heatmaps and the timeline, because other widgets
         use the key for typing.
     is_enabled : callable, optional
-        Whether it is enabled; if omitted, always.
+        Whether the command is enabled; if omitted, it always is.
     is_checked : callable, optional
         Whether it is checked, or selected in its group; if omitted, it is not checkable.
     appearance : callable, optional

@@ -172,9 +172,9 @@ def add_tokens(
     Returns
     -------
     CapturedAttention
-        With tokens on each axis that matches their number.
+        The attention, with tokens on each axis whose length matches their number.
     str
-        A notice if tokens do not match or about the numbering of positions; else empty.
+        A notice that tokens do not match or that positions are numbered; else empty.
     """
     found = texts or _read_adjacent_tokens(path)
     both, queries, keys = (

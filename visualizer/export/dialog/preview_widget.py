@@ -88,7 +88,7 @@ def render_preview(
     ratio : float
         The device pixel ratio.
     progress : callable
-        Called repeatedly; an exception from it cancels.
+        Called repeatedly; an exception that it raises cancels the work.
     """
     if settings.format.kind is FormatKind.NUMBERS:
         return ExportPreview(

@@ -106,7 +106,8 @@ def save_image_bands(
     Parameters
     ----------
     bands : iterable of numpy.ndarray
-        uint8 [row, byte], red, green and blue of each pixel. An exception from it cancels.
+        uint8 [row, byte], red, green and blue of each pixel. An exception that the iterator raises
+        cancels the work.
     size : tuple of int
         Width and height in pixels.
     dots : tuple of int
@@ -207,7 +208,7 @@ def write_overview_png(
     Parameters
     ----------
     runs : sequence of (Run, layers)
-        Each with the numbers of its layers.
+        The runs, each with the numbers of its layers.
 
     Raises
     ------

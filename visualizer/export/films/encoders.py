@@ -28,7 +28,7 @@ class FramePatch(Struct, frozen=True, eq=False):
     Parameters
     ----------
     left, top : int
-        The position, even numbers.
+        The position, in even numbers of pixels.
     values : numpy.ndarray
         The new pixels, [row, column].
     is_new : numpy.ndarray

@@ -57,7 +57,7 @@ def lay_out_film(
     Parameters
     ----------
     progress : callable
-        Called at each stage; an exception from it cancels.
+        Called at each stage; an exception that it raises cancels the work.
 
     Raises
     ------

@@ -86,7 +86,8 @@ def write_film(
     Parameters
     ----------
     progress : callable
-        Called with the frames written and their total; an exception from it cancels.
+        Called with the frames written and their total; an exception that it raises cancels the
+        work.
 
     Raises
     ------
@@ -165,7 +166,7 @@ def estimate_film(
     Parameters
     ----------
     progress : callable
-        Called repeatedly; an exception from it cancels.
+        Called repeatedly; an exception that it raises cancels the work.
 
     Raises
     ------
