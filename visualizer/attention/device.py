@@ -103,9 +103,9 @@ def resolve_device(wanted: Device, dtype: Dtype) -> tuple[Device, str | None]:
         return fitting[0], None
     if wanted not in present:
         name = DEVICE_NAMES[wanted][0].upper() + DEVICE_NAMES[wanted][1:]
-        return Device.CPU, f"{name} is not available; computed on the CPU."
+        return Device.CPU, f"{name} is not available; the CPU was used instead."
     if not _supports_dtype(wanted, dtype):
-        return Device.CPU, "Apple's GPU does not support float64; computed on the CPU."
+        return Device.CPU, "Apple's GPU does not support float64; the CPU was used instead."
     return wanted, None
 
 

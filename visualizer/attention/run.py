@@ -332,7 +332,7 @@ def run(
         except torch.OutOfMemoryError:
             notice = (
                 f"{attention_device.describe_device(device)} ran out of memory; "
-                "computed on the CPU."
+                "the CPU was used instead."
             )
             device = Device.CPU
             trace = _compute_trace(texts, spec, device, previous, pool)
@@ -368,7 +368,7 @@ def pad_texts(texts: Texts, spec: AttentionSpec) -> tuple[Texts, AttentionSpec]:
         If the spec or the texts are invalid.
     """
     if not texts or not all(texts):
-        raise InputError("text", "There is nothing to read yet. Type a word or a sentence.")
+        raise InputError("text", "There is no text yet. Type a word or a sentence.")
     lengths = tuple(len(text) for text in texts)
     longest = max(lengths)
     if longest > MAX_TOKENS:
@@ -490,7 +490,7 @@ def _too_large_error(texts: Texts, spec: AttentionSpec, free: float) -> InputErr
     heads = f"{spec.heads} head{'s' * (spec.heads > 1)}"
     asked = f"{batch}{tokens:,} token{'s' * (tokens > 1)} × {heads}"
     if fits == tokens:
-        return InputError("text", f"Out of memory at {asked}. Try again, or shorten the text.")
+        return InputError("text", f"Out of memory for {asked}. Try again, or shorten the text.")
     fitting = (
         f"About {fits:,} tokens{' per text' * (count > 1)} fit." if fits else "Use fewer texts."
     )

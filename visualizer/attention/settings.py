@@ -449,7 +449,7 @@ SETTINGS: tuple[Setting, ...] = (
             _choices_of(Arrangement), where=(above("heads", 1),)),
     Setting("key_value_heads", "Key-value heads", SettingKind.COUNT, False,
             "Number of heads for keys and values, each shared by a group of query heads; "
-            "0 for as many as query heads", top=12, zero_label="All",
+            "0 for one per query head", top=12, zero_label="All",
             noun="number of key-value heads", minimum=0, maximum=MAX_VALUES["key_value_heads"],
             where=(above("heads", 1), when("arrangement", Arrangement.SPLIT),
                    unless("projection", Projection.NONE))),
@@ -482,7 +482,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("mask", "Mask", SettingKind.CHOICE, False, "Which keys a query attends to",
             _choices_of(MaskKind), group=SettingGroup.MASK),
     Setting("window", "Window", SettingKind.COUNT, False,
-            "Number of tokens each query attends to: itself and those just before", top=32,
+            "Number of tokens each query attends to: the query itself and those just before it",
+            top=32,
             minimum=1, maximum=MAX_VALUES["window"], where=(when("mask", MaskKind.WINDOW),),
             group=SettingGroup.MASK),
     Setting("own_mask", "Custom matrix", SettingKind.MATRIX, False,

@@ -198,7 +198,10 @@ def _find_error(options: argparse.Namespace) -> str:
         return "one of the arguments --text --texts --image is required"
     for name in ("second", "export", "overview"):
         if len(texts) > 1 and getattr(options, name):
-            return f"argument --{name}: only available for a single text; {len(texts):,} are given."
+            return (
+                f"argument --{name}: only available for a single text; "
+                f"{len(texts):,} texts are given."
+            )
     if options.heads == STANDARD_OUTPUT_PATH and STANDARD_OUTPUT_PATH in (options.export or ()):
         return "argument --heads: only one file can be written to standard output. Use - once."
     if options.overview and options.overview.suffix.lower() != ".png":

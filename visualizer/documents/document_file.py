@@ -352,9 +352,9 @@ def _take_recorded_run(
         _parse_counts(arrays.pop(f"{place}/texts/characters", None)),
     )
     if not _is_tokenization_of(document.text, read):
-        raise DamagedError("contains numbers of a different text.")
+        raise DamagedError("contains numbers for a different text.")
     if spec_problems(document.spec):
-        raise DamagedError("contains numbers of invalid settings.")
+        raise DamagedError("contains numbers for invalid settings.")
     sizes = {len(text) for text in read}
     spec = replace(document.spec, lengths=tuple(map(len, read)) if len(sizes) > 1 else ())
     missing = [stage for stage in stages(spec) if f"{place}/{stage.name}" not in arrays]

@@ -210,12 +210,14 @@ def read_text_file(path: Path) -> str:
         text = content.decode("utf-8-sig") if len(content) <= 4 * MAX_TEXT_CHARACTERS else None
         if text is None or len(text) > MAX_TEXT_CHARACTERS:
             sentence = (
-                f"{subject} has more than {MAX_TEXT_CHARACTERS:,} characters. Use part of it."
+                f"{subject} has more than {MAX_TEXT_CHARACTERS:,} characters. "
+                "Use a part of the text."
             )
             raise InputError("open", sentence)
         if text_length_problem(text):
             sentence = (
-                f"{subject} has a line of more than {MAX_LINE_CHARACTERS:,} characters. Break it."
+                f"{subject} has a line of more than {MAX_LINE_CHARACTERS:,} characters. "
+                "Break the line."
             )
             raise InputError("open", sentence)
         return normalize_text(text)

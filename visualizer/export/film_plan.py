@@ -26,7 +26,7 @@ MOTION_SHARES = tuple((frame + 0.5) / MOTION_FRAMES for frame in range(MOTION_FR
 
 LONG_TEXT_ERROR = (
     "Animations need complete matrices, which are not available for long texts. Use "
-    "a shorter text, or export images of parts of it."
+    "a shorter text, or export images of parts of the text."
 )
 
 

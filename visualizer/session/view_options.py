@@ -190,7 +190,7 @@ class MaskEditState(Struct, frozen=True):
     Parameters
     ----------
     window : int
-        Number of tokens a query attends to: itself and those just before.
+        Number of tokens a query attends to: the query itself and those just before it.
     prefix : int
         Number of leading tokens that every query attends to.
     padding : int

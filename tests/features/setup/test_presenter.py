@@ -156,7 +156,7 @@ def test_a_text_that_is_refused_is_said_under_the_text() -> None:
         run(Document("").tokens(), AttentionSpec())
     setup = present_setup(Document(""), refused.value)
     assert setup.problem.sentence == refused.value.sentence
-    assert "nothing to read" in setup.problem.sentence
+    assert "There is no text yet" in setup.problem.sentence
     assert not [row for row in setup.settings if row.problem]
 
 

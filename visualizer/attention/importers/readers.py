@@ -128,7 +128,7 @@ def _without_batch(entry: ArrayEntry, first: list[int]) -> list[int]:
     at = 1 if len(first) == 3 and first[1] == 1 else 0
     if first[at] != 1:
         raise unreadable_file_error(
-            f"{entry.said} is a batch of {first[at]} texts. Save only one of them."
+            f"{entry.said} is a batch of {first[at]} texts. Save only one text."
         )
     return first[:at] + first[at + 1 :]
 
