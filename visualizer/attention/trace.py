@@ -184,7 +184,7 @@ class Trace:
 
     @cached_property
     def tokens(self) -> int:
-        """Number of tokens including padding; of the queries, if queries and keys differ."""
+        """Number of tokens including padding; number of queries if queries and keys differ."""
         return self.shape(self.stages[0].name)[-2]
 
     @cached_property

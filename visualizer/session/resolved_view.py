@@ -396,7 +396,7 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
     def step_cell(self) -> Cell | None:
         """The cell of the current step, described while no cell is hovered.
 
-        Its numbers are prefetched, by the worker for a large step.
+        The numbers of the cell are prefetched; for a large step, the worker does this.
         """
         if self.place is None:
             return None

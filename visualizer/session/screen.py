@@ -171,7 +171,7 @@ class Presenter(Protocol):
         """
 
     def has_preview(self, resolved: ResolvedView) -> bool:
-        """Whether all pictures have a first version, and the cell under the pointer has been read."""
+        """Whether all pictures have a first version and the cell under the pointer was read."""
 
     def is_exact(self, resolved: ResolvedView) -> bool:
         """Whether all visible pictures are exact; those of long texts are refined over time."""

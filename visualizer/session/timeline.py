@@ -191,8 +191,8 @@ class Timeline(Struct, frozen=True, dict=True):
 def caption_cell(run: Run, leading: LeadingIndex, step: Step, head: int) -> tuple[int, ...]:
     """Return the cell that a step's caption describes: the largest number in one head.
 
-    In a row that cannot be computed, this is a NaN cell. If a whole stage is not kept in memory, it
-    is the largest number of the last row.
+    In a row that cannot be computed, this is a NaN cell. For a whole stage that is not kept in
+    memory, it is the cell of the largest number in the last row.
 
     Returns
     -------

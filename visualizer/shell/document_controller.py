@@ -513,7 +513,7 @@ class DocumentController(QObject):
 
 
 def _is_model_folder(path: Path) -> bool:
-    """Whether a path may be a model folder; if its name has a suffix, files are required."""
+    """Whether a path may be a model folder; if its name has a suffix, it needs model files."""
     from visualizer.models.lab_model_files import is_lab_model
     from visualizer.models.model_folder import is_model_folder
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 LEVEL, LARGE_LEVEL = 8, 1
 """zlib levels: small pictures take little time at either level, and half the bytes at `LEVEL`."""
 MIN_COMPRESSED_TEXT_BYTES = 2**10
-"""Bytes from which metadata are compressed, which makes a base64 document a quarter smaller."""
+"""Bytes from which metadata are compressed; this makes a base64 document a quarter smaller."""
 MAX_SMALL_PIXELS = 2**23
 """Maximum number of pixels of a picture that is compressed at `LEVEL`."""
 ROWS_PER_BAND = 128

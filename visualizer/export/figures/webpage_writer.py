@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from visualizer.heatmap.board import Board, Heatmap, HeatmapAxis
 
 MAX_EXACT_DIFFERENCE = 0.05
-"""Maximum difference with all decimals, as rounding might turn all differences into 0."""
+"""Differences up to this size keep all decimals, because rounding could turn all of them into 0."""
 MAX_CELL_BYTES = 18 * 2**20
 """Maximum size of cell data before compression; such a page has about 9 to 17 MB."""
 BYTES_PER_CELL = 6
