@@ -49,7 +49,7 @@ LABEL, SMALL_LABEL = 12, 10
 MAX_LABEL_OVERHANG_PX = 8
 """Maximum distance by which a position label may extend beyond the panel."""
 MIN_LABEL_DENSITY = 8
-"""Minimum share of labelled tokens, as one in this number; below it, positions are shown."""
+"""Positions replace labels if fewer than one token in this many has room for its label."""
 
 
 def paint_labels(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
