@@ -55,7 +55,7 @@ def no_reading_reason(document: Document, refused: InputError | None = None) -> 
     return SAVED_NUMBERS_MESSAGE if document.captured else RUNNING_MESSAGE
 
 
-HIDDEN_MESSAGE = "Hidden until the predicted stage is revealed."
+HIDDEN_MESSAGE = "Hidden until the prediction is revealed."
 SCORES_ONLY_MESSAGE = "This file contains scores only; head measures need attention weights."
 LONG_TEXT_MESSAGE = (
     "Measuring the heads of a long text row by row may take minutes. The heatmaps "
