@@ -143,7 +143,7 @@ def process_document(options: argparse.Namespace) -> int:
     Raises
     ------
     InputError
-        As `open_file`.
+        As for `open_file`.
     """
     from visualizer.cli.option_checks import first_option_error
 
@@ -193,7 +193,8 @@ def open_file(options: argparse.Namespace) -> SavedDocument:
     Raises
     ------
     InputError
-        If the file cannot be opened; its field is in `SOURCE_FIELDS` if that option is the cause.
+        If the file cannot be opened; the field of the error is in `SOURCE_FIELDS` if an option is
+        the cause.
     """
     from visualizer.cli.document_options import (
         build_document,
@@ -282,7 +283,7 @@ def reset_settings() -> int:
 def show_window(saved: SavedDocument | None, path: Path | None) -> int:
     """Open a window on a document, or restore the last session if there is none.
 
-    Returns when all windows are closed.
+    The function returns when all windows are closed.
     """
     return run_event_loop(lambda windows: windows.begin(saved, path))
 

@@ -1,4 +1,4 @@
-"""Optional packages of some features, and how to install them; imports none of them."""
+"""Optional packages for some features, and how to install them; imports none of them."""
 
 from __future__ import annotations
 

@@ -29,14 +29,14 @@ class CancelledError(Exception):
 
 
 def no_progress(done: int, of: int) -> None:
-    """No-op progress callback."""
+    """Ignore the progress."""
 
 
 _is_stopped: ContextVar[Callable[[], bool]] = ContextVar("is stopped", default=lambda: False)
 
 
 def cancel_when(is_stopped: Callable[[], bool]) -> AbstractContextManager[None]:
-    """Cancel long-running work on this thread within the context when the function returns True."""
+    """Cancel long-running work on this thread within the context when a function returns True."""
     return context_value(_is_stopped, is_stopped)
 
 
@@ -55,7 +55,7 @@ _is_over: ContextVar[Callable[[], bool]] = ContextVar("is over", default=lambda:
 
 
 def abandon_wait_when(is_over: Callable[[], bool]) -> AbstractContextManager[None]:
-    """Abandon all waits on this thread within the context when the function returns True.
+    """Abandon all waits on this thread within the context when a function returns True.
 
     Unlike work that is cancelled in favour of other work, the awaited result is no longer needed at
     all. Conditions of outer contexts also apply.
@@ -113,7 +113,7 @@ class ProgressCounter:
 def part_of_progress(progress: Progress, first: int, last: int) -> Progress:
     """Return a callback for the part of the work between two percentages of the whole.
 
-    It reports in tenths: most figures are written instantly and need no finer steps.
+    The callback reports in tenths: most figures are written instantly and need no finer steps.
     """
 
     def report(done: int, of: int) -> None:

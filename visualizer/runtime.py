@@ -73,7 +73,7 @@ COLLECTION_TIMEOUT_S = 1.0
 """Timeout of a collection, in seconds: the collecting thread may itself be waiting."""
 
 collectors: list[Callable[[Event], None]] = []
-"""Function that requests a collection and then sets an event; empty if Python collects itself."""
+"""Function that requests a collection and then sets an event; empty if collection is automatic."""
 _suspensions: list[None] = []
 """One entry per context in which collection is suspended."""
 
@@ -106,9 +106,9 @@ def is_collection_suspended() -> bool:
 def exclude_from_collection() -> Iterator[None]:
     """Exclude all objects created within the context from garbage collection, permanently.
 
-    The objects of large imports are permanent. Importing torch and a model of transformers makes
-    360,000; a full collection takes 400 ms with them, during which the window does not respond, and
-    less than 1 ms without.
+    The objects of large imports are permanent. Importing torch and a model of transformers creates
+    360,000 objects; a full collection takes 400 ms with them, during which the window does not
+    respond, and less than 1 ms without them.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -141,7 +141,7 @@ def raise_interruption(number: int, frame: FrameType | None) -> NoReturn:
 
 @contextmanager
 def handle_stop_signals(stop: Callable[[int, FrameType | None], object]) -> Iterator[None]:
-    """Handle signals to end with a function, except those that the parent ignores."""
+    """Call a function on termination signals, except those that the parent process ignores."""
     if threading.current_thread() is not threading.main_thread():
         yield  # Python allows signal handlers in the main thread only
         return
@@ -166,8 +166,8 @@ def enable_memory_return() -> None:
 
     glibc raises its threshold up to 32 MiB and then keeps blocks up to that size. Processing 768
     tokens with a model in Python took 1,100 MB in three of four processes, and 110 MB with a fixed
-    threshold. All stages of 256 tokens of SmolLM2-135M took 318 MB with a threshold of 1 MiB, and
-    184 MB and 10% less time with 256 KiB.
+    threshold. All stages for 256 tokens with SmolLM2-135M took 318 MB with a threshold of 1 MiB,
+    and 184 MB and 10% less time with 256 KiB.
     """
     if sys.platform == "linux":
         with suppress(AttributeError):  # other C libraries neither have nor need this setting
@@ -177,8 +177,9 @@ def enable_memory_return() -> None:
 def trim_freed_memory() -> None:
     """Return small freed blocks to the system, which the C library otherwise keeps.
 
-    After a tokenizer, a model and 3,000 tensors of 100 kB were freed, a process had 678 MB, and 380
-    MB after trimming, which took 17 ms. Other threads can run Python in the meantime.
+    After a tokenizer, a model and 3,000 tensors of 100 kB each were freed, a process still used 678
+    MB; after trimming, which took 17 ms, it used 380 MB. Other threads can run Python in the
+    meantime.
     """
     if sys.platform == "linux":
         with suppress(AttributeError):
@@ -188,7 +189,7 @@ def trim_freed_memory() -> None:
 def enable_huge_pages() -> None:
     """Make torch allocate large tensors in huge pages if the system supports them.
 
-    Call it before torch is imported. Memory is otherwise mapped by 4 KiB on the first write:
-    filling a new tensor of 256 MB takes 210 ms, and 85 ms with huge pages.
+    Call it before torch is imported. Memory is otherwise mapped in pages of 4 KiB on the first
+    write: filling a new tensor of 256 MB takes 210 ms, and 85 ms with huge pages.
     """
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")

@@ -256,9 +256,9 @@ def test_the_device_of_a_document_may_be_that_of_another_machine(
     document = Document().set("device", Device.CUDA)
     path.write_bytes(document_bytes(document, View()))
     machine.set_devices(Device.CPU)
-    with pytest.warns(UserWarning, match="A CUDA GPU is not available; computed on") as said:
+    with pytest.warns(UserWarning, match="A CUDA GPU is not available; the CPU") as said:
         attention = visualizer.load(path)
-    assert attention.notices == ("A CUDA GPU is not available; computed on the CPU.",)
+    assert attention.notices == ("A CUDA GPU is not available; the CPU was used instead.",)
     assert said[0].filename == __file__
 
 

@@ -184,7 +184,7 @@ def test_there_are_no_weights_and_the_other_files_are_written(
     names = ("b.safetensors", "b.json")
     options = [part for name in names for part in ("--export", str(tmp_path / name))]
     assert app.main([str(rectangle), *options]) == 1
-    said = "attn.npz contains attention but no module weights. Export it as NPZ."
+    said = "attn.npz contains attention weights but no module weights. Export it as NPZ."
     assert capsys.readouterr().err == f"{SAID}{said}\n{SAID}b.json written.\n"
     assert not (tmp_path / "b.safetensors").exists()
 
@@ -204,13 +204,13 @@ def test_options_choose_and_name_what_was_captured(rectangle: Path, tmp_path: Pa
     [
         (
             "--heads 2",
-            "--heads has no effect on attn.npz, which contains attention instead of a module. "
-            "Remove it.",
+            "--heads has no effect on attn.npz, which contains attention weights rather "
+            "than a module. Remove it.",
         ),
         (
             "--causal",
-            "--causal has no effect on attn.npz, which contains attention instead of a module. "
-            "Remove it.",
+            "--causal has no effect on attn.npz, which contains attention weights rather "
+            "than a module. Remove it.",
         ),
         (
             "--stages scores",

@@ -54,7 +54,7 @@ SPEC = AttentionSpec(device=Device.CPU)
 
 @pytest.mark.parametrize("texts", [(), ((),), (("one",), ())])
 def test_no_text_is_said(texts: Texts) -> None:
-    with pytest.raises(InputError, match="There is nothing to read yet") as refused:
+    with pytest.raises(InputError, match="There is no text yet") as refused:
         run(texts, SPEC)
     assert refused.value.field == "text"
 
@@ -169,7 +169,7 @@ def test_memory_that_runs_out_is_said(
     fail: Callable[..., Trace], pool: BufferPool | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(attention_run, "attend", fail)
-    with pytest.raises(InputError, match=r"Out of memory at 6 tokens × 2 heads\. Try"):
+    with pytest.raises(InputError, match=r"Out of memory for 6 tokens × 2 heads\. Try"):
         run((TEXT,), SPEC, pool=pool)
 
 
@@ -275,7 +275,7 @@ def test_an_absent_device_is_said_and_the_cpu_computes(
 ) -> None:
     machine.set_devices(Device.CPU)
     result = run((TEXT,), replace(SPEC, device=wanted))
-    assert result.notices == (f"{name} is not available; computed on the CPU.",)
+    assert result.notices == (f"{name} is not available; the CPU was used instead.",)
     assert result.device == "CPU"
     assert_same(result.trace, run((TEXT,), SPEC).trace)
 
@@ -319,7 +319,7 @@ def imagined_gpu(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attention_device, "describe_device", describe)
 
 
-RAN_OUT = ("CUDA GPU (imagined) ran out of memory; computed on the CPU.",)
+RAN_OUT = ("CUDA GPU (imagined) ran out of memory; the CPU was used instead.",)
 
 
 @pytest.mark.usefixtures("imagined_gpu")

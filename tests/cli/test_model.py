@@ -170,9 +170,9 @@ def test_a_part_is_chosen_where_there_are_several(
         (("F", "--text", "a", "--export", "-", "--format", "csv", "--heads", "-"), 2,
          "argument --heads: only one file can be written to standard output. Use - once."),
         (("F", "--text", "a", "--text", "b", "--export", "x.png"), 2,
-         "argument --export: only available for a single text; 2 are given."),
+         "argument --export: only available for a single text; 2 texts are given."),
         (("F", "--text", "a", "--text", "b", "--second", "c"), 2,
-         "argument --second: only available for a single text; 2 are given."),
+         "argument --second: only available for a single text; 2 texts are given."),
         (("F", "--text", "a", "--text", "a " * 200), 2,
          "argument --text: Text 2 of 2: The text has 201 tokens; tiny supports at most 67. "
          "Use a shorter text."),

@@ -328,13 +328,18 @@ WRONG = [
     ("--theme dark", "--theme", "has no effect", "without --export"),
     ("--no-caption", "--no-caption", "has no effect", "without --export"),
     ("--speed 2", "--speed", "has no effect", "without --export"),
-    ("--speed 2 --export a.png", "--speed", "only affects .gif, .apng, ", "export one of them."),
+    (
+        "--speed 2 --export a.png",
+        "--speed",
+        "only affects .gif, .apng, ",
+        "export a file of that type.",
+    ),
     ("--no-motion", "--no-motion", "has no effect", "without --export"),
     (
         "--no-motion --export a.png",
         "--no-motion",
         "only affects .gif, .apng, ",
-        "export one of them.",
+        "export a file of that type.",
     ),
     ("--heads-shown all", "--heads-shown", "has no effect", "without --export"),
     ("--stages dropped --export a.png", "--stages", "no stage “dropped”", "It has input"),
@@ -387,7 +392,7 @@ def test_standard_input_is_interrupted_or_missing(
     monkeypatch.setattr(sys, "stdin", None)
     status, said = refusal(options, capsys)
     assert status == 2
-    assert said.endswith(": standard input is not available; name a file\n")
+    assert said.endswith(": standard input is not available; specify a file\n")
 
 
 def refusal(options: str, capsys: pytest.CaptureFixture[str]) -> tuple[int | str | None, str]:

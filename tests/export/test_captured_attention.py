@@ -203,6 +203,6 @@ def test_a_document_of_it_is_opened_again(tmp_path: Path) -> None:
 
 def test_there_are_no_weights_to_write() -> None:
     file = io.BytesIO()
-    with pytest.raises(InputError, match=r"attn\.npz contains attention but no module weights"):
+    with pytest.raises(InputError, match=r"attn\.npz contains attention weights but no module"):
         write_safetensors(replayed(), file)
     assert file.getvalue() == b""

@@ -205,7 +205,7 @@ def test_what_has_no_samples_says_so() -> None:
     for other, word in (
         (replace(spec, dropout=0), "above 0"),
         (replace(spec, mode=DropoutMode.EVAL), "evaluation"),
-        (replace(spec, own_kept=own), "custom"),
+        (replace(spec, own_kept=own), "chosen manually"),
     ):
         assert word in no_samples_reason(other)
 

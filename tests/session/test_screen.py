@@ -162,15 +162,15 @@ def test_the_facts_are_those_of_the_run() -> None:
 
 
 def test_notices_of_the_run_are_shown() -> None:
-    run = replace(BOOK, notices=("A CUDA GPU is not available; computed on the CPU.",))
+    run = replace(BOOK, notices=("A CUDA GPU is not available; the CPU was used instead.",))
     assert screen(run).panel(STATUS_PANEL).notices == run.notices
     assert screen().panel(STATUS_PANEL).notices == ()
 
 
 def test_a_problem_is_said_over_the_picture_too() -> None:
     present_ = "The heatmaps were not updated. "
-    run = replace(BOOK, notices=("A CUDA GPU is not available; computed on the CPU.",))
-    refused = InputError("text", "There is nothing to read yet.")
+    run = replace(BOOK, notices=("A CUDA GPU is not available; the CPU was used instead.",))
+    refused = InputError("text", "There is no text yet.")
     said = present(Document(""), View(), run, refused, False, None).panel(STATUS_PANEL).notices
     assert said == (present_ + refused.sentence, *run.notices)
     wrong = Document().set("dropout", 1.5)

@@ -37,7 +37,7 @@ def test_no_text(hand: Hand, text: str) -> None:
     board = hand.shown
     hand.paste_sentence(text) if text else hand.type_sentence("")
     hand.until(lambda: bool(hand.text_problem))
-    assert "nothing to read" in hand.text_problem
+    assert "There is no text yet" in hand.text_problem
     assert hand.shown is board
     hand.compose("again")
     hand.settle()
@@ -345,7 +345,7 @@ def test_an_absent_device_is_said_and_the_cpu_computes(
     hand.settle()
     notice: QLabel = hand.window.notice
     assert notice.isVisible()
-    assert words(notice) == "A CUDA GPU is not available; computed on the CPU."
+    assert words(notice) == "A CUDA GPU is not available; the CPU was used instead."
     assert hand.status.startswith("CPU  ·  6 tokens")
     np.testing.assert_array_equal(hand.panel("weights").values, weights.values)
     hand.choose("device QComboBox", "CPU")

@@ -54,8 +54,8 @@ def attend(
     Raises
     ------
     InputError
-        If the spec is invalid, or if the size of the input does not match its embedding size or its
-        custom matrices.
+        If the spec is invalid, or if the size of the input does not match the embedding size or the
+        custom matrices of the spec.
     """
     _check_input(spec, given)
     work = StageInputs(spec, given, parameters, kept, None if torch.is_grad_enabled() else pool)

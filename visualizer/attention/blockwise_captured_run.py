@@ -82,7 +82,7 @@ class LongTextAttention(Struct, frozen=True, eq=False):
     name : str
         Name of the source, as in `CapturedAttention`.
     scaling : float
-        Factor of the scores.
+        Scaling factor for the scores.
     softcap : float
         Soft cap of the scaled scores; 0 if there is none.
     """

@@ -1,7 +1,8 @@
 """Query–key stages of a long text, computed in blocks without ever holding a whole matrix.
 
-The stages before the scores are kept, and for each row that was read, one number: the divisor of
-its weights. For the softmax this is its logarithm, and a weight is recomputed when read as
+The stages before the scores are kept. For each row that was read, one number is kept as well: the
+divisor of its weights, or for the softmax the logarithm of the divisor. When a weight is read, it
+is recomputed as
 
     w = exp(s − l),   l = log Σ exp(s) over the keys of the row.
 
@@ -67,7 +68,7 @@ PAIRS_PER_BLOCK = 512
 
 
 class _RowNumbers:
-    """Divisor and largest weight of each row of a matrix, once known."""
+    """Divisor and largest weight of each row of a matrix, if they are known."""
 
     def __init__(self, rows: int, dtype: torch.dtype) -> None:
         self.values = torch.zeros(rows, dtype=dtype)
@@ -93,7 +94,7 @@ class MatrixBlocks(ABC):
         self.rows = {row.name: row for row in rows}
         self._known: dict[tuple[str, LeadingIndices], _RowNumbers] = {}
         self._contexts: dict[tuple[str, LeadingIndices, int] | None, Tensor] = {}
-        """Recently computed single rows; explaining a cell reads the same row several times."""
+        """Recently computed individual rows; explaining a cell reads the same row several times."""
 
     # ------------------------------------------------------------------ inputs
 
@@ -119,7 +120,7 @@ class MatrixBlocks(ABC):
         return self.spec
 
     def sink(self, place: LeadingIndices) -> Tensor | None:
-        """Return the sink logit of a head, part of each row's softmax; None without sinks."""
+        """Return the sink logit of a head, part of each row's softmax; None without a sink."""
         return None
 
     def logarithms(self, place: LeadingIndices) -> Tensor | None:
@@ -169,7 +170,7 @@ class MatrixBlocks(ABC):
     def values_at_keys(
         self, row: Stage, place: LeadingIndices, rows: Tensor, keys: Tensor
     ) -> Tensor:
-        """Compute one number in each of some rows of softmax weights or of a stage before them."""
+        """Compute one number in each given row of the softmax weights or of an earlier stage."""
         if row.operation is Operation.DOT_PRODUCT:
             queries, others = (self.read_head(name, place) for name in row.reads)
             # A few at a time, so that they stay in the processor cache.
@@ -194,7 +195,7 @@ class MatrixBlocks(ABC):
     def is_surely_unmasked(
         self, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
     ) -> bool:
-        """Whether the mask certainly forbids no cell of a block; does not compute the cells."""
+        """Whether the mask is known, without computing the cells, to forbid no cell of a block."""
         masking = MaskingSpec.of(self.spec_at(place), row.name)
         first, last = int(rows.min()), int(rows.max())
         span = range(*keys.indices(self.sides()[1]))
@@ -226,7 +227,7 @@ class MatrixBlocks(ABC):
         return not is_before and bool(self.row_divisors(renormalised, place, rows).isnan().any())
 
     def row_divisors(self, row: Stage, place: LeadingIndices, rows: Tensor) -> Tensor:
-        """Return the divisor of each row of weights; for the softmax, its logarithm."""
+        """Return the divisor of each row of weights, or its logarithm for the softmax."""
         given = self.logarithms(place) if _is_softmax(self, row) else None
         if given is not None:
             return given[rows]
@@ -280,7 +281,7 @@ class BlockwiseStages(MatrixBlocks):
     Parameters
     ----------
     held : mapping
-        The whole stages: all before the scores.
+        Stages that are held in full: all those before the scores.
     """
 
     def __init__(self, work: StageInputs, held: Mapping[str, CachedTensor]) -> None:
@@ -382,7 +383,7 @@ def _compute_products(
     keys: slice,
     divisor: float,
 ) -> Tensor:
-    """Compute scores; the queries are divided instead, as they have fewer numbers."""
+    """Compute scores; the divisor is applied to the queries, which have fewer numbers."""
     queries, others = (blocks.read_head(name, place) for name in row.reads)
     few = queries[rows] if divisor == 1 else queries[rows].div_(divisor)
     return (others[keys] @ few.mT).mT  # keys are contiguous in memory: see `block_extremes`
@@ -547,12 +548,12 @@ class _CellSource(_StageSource):
 
 
 class _SoftmaxSource(_CellSource):
-    """Softmax weights: the largest weights are those of the largest scores."""
+    """Softmax weights, whose largest weights belong to the largest scores."""
 
     def column_ends(
         self, place: LeadingIndices, rows: Tensor, columns: range, block: int
     ) -> BlockExtremes:
-        """Compute the largest scores per block, and only their weights."""
+        """Compute the largest score of each block, and the weights of these scores only."""
         blocks, row = self.matrix_blocks, self.row
         numbers = blocks.numbers(row, place)
         count = math.ceil(len(columns) / block)

@@ -1,7 +1,7 @@
 """A tensor that is computed block by block when it is read, for matrices larger than memory.
 
-Drawings of it are pooled to tiles. A tile is first computed from one row in each block of rows,
-and then exactly, one band of rows at a time; it always records which of its rows are exact.
+Drawings of the tensor are pooled into tiles. A tile is first computed from one row in each block of
+rows, and then exactly, one band of rows at a time; it always records which of its rows are exact.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ if TYPE_CHECKING:
     from visualizer.attention.display_transforms import HeadAggregate
 
 BAND_ROWS = 512
-"""Rows that are computed together, with all their columns."""
+"""Number of rows that are computed together, with all their columns."""
 CHUNK_COLUMNS = 1024
-"""Columns that are computed together, so that a band of rows stays in the processor cache."""
+"""Number of columns computed together, so that a band of rows stays in the processor cache."""
 TILE_CELLS = 256
 """Pooled cells along each side of a tile."""
 MAX_FULL_ROW_COLUMNS = 2**12
-"""Rows of up to this many columns are computed in full, as fast as computing a part."""
+"""Maximum number of columns of rows that are computed in full, as fast as a part of them."""
 MAX_CACHED_ROW_BYTES = 2**22
 """Maximum size of the cache of whole rows per tensor."""
 MAX_DRAWN_BAND_CELLS = 2**24
-"""Cells of a band that is drawn; small, so that drawing soon yields to newer requests."""
+"""Number of cells of a drawn band; small, so that drawing soon yields to newer requests."""
 MAX_MEASURED_BAND_CELLS = 2**22
-"""Cells of a band that is measured."""
+"""Number of cells of a band that is measured."""
 CACHE_BLOCK_CELLS = 2**19
-"""Cells that are processed repeatedly while they are in the processor cache."""
+"""Number of cells that are processed repeatedly while they are in the processor cache."""
 MAX_COPY_DISTANCE_ROWS = 8
-"""Distance in drawn rows up to which an unknown row copies the nearest known one."""
+"""Maximum distance in drawn rows over which the nearest known row fills an unknown row."""
 MAX_FILL_SOURCE_CELLS = 2**21
-"""Cells of another drawing that unknown cells are taken from."""
+"""Maximum number of cells of another drawing from which unknown cells are filled."""
 FIRST_ROWS, FIRST_COLUMNS = 24, 128
 """Size of a coarse preview; small enough for a single response over a slow connection."""
 MAX_CACHED_PREVIEWS = 2**10
@@ -61,8 +61,7 @@ MAX_CACHED_TILE_BYTES = 2**26
 LeadingIndices = tuple[int, ...]
 """An index into all axes before the rows."""
 BlockExtremes = tuple["Tensor", "Tensor | None"]
-"""The largest and smallest finite numbers of blocks; None for the latter if no number is
-negative."""
+"""The largest and smallest finite numbers of blocks; no smallest one if none is negative."""
 
 
 class PreviewLayout(Struct, frozen=True):
@@ -111,7 +110,7 @@ class BlockSource(ABC):
 
     @property
     def bytes(self) -> int:
-        """Bytes of numbers that it holds and that belong to no other tensor."""
+        """Bytes of the numbers that the source holds and that belong to no other tensor."""
         return 0
 
     @property
@@ -121,7 +120,7 @@ class BlockSource(ABC):
 
     @property
     def are_rows_computed(self) -> bool:
-        """Whether single numbers of a row can be computed without the rest of the row."""
+        """Whether individual numbers of a row can be computed without the rest of the row."""
         return False
 
     @abstractmethod
@@ -129,7 +128,7 @@ class BlockSource(ABC):
         """Compute some rows of a range of columns, [row, column], owned by the caller."""
 
     def values_at_keys(self, place: LeadingIndices, rows: Tensor, keys: Tensor) -> Tensor:
-        """Compute one number of each of some rows, [row]; only if `are_rows_computed`."""
+        """Compute one number in each given row, [row]; only if `are_rows_computed`."""
         raise NotImplementedError
 
     def readable(self, place: LeadingIndices, rows: Tensor, columns: range) -> range:
@@ -137,7 +136,7 @@ class BlockSource(ABC):
         return columns
 
     def row_maxima(self, place: LeadingIndices, rows: Tensor) -> Tensor | None:
-        """Return the largest number of each of some computed rows; None if unknown."""
+        """Return the largest number of each given row; None if unknown."""
         return None
 
     def column_ends(
@@ -163,7 +162,7 @@ class BlockSource(ABC):
 
 
 class AggregatedHeadsSource(BlockSource):
-    """Heads aggregated to a single one."""
+    """Heads aggregated into one."""
 
     def __init__(self, source: BlockSource, heads: int, by: HeadAggregate) -> None:
         self._source, self._heads, self._by = source, heads, by
@@ -220,7 +219,7 @@ class DifferenceSource(BlockSource):
     def __init__(self, one: BlockSource, other: BlockSource) -> None:
         self._sides = one, other
         self.places: tuple[LeadingIndices, LeadingIndices] = (), ()
-        """Appended to the leading index of each tensor."""
+        """Indices that are appended to the leading index of each tensor."""
 
     @property
     def dtype(self) -> torch.dtype:
@@ -324,7 +323,7 @@ class BlockwiseTensor(CachedTensor):
         return BlockwiseTensor, (self._shape, self._source)
 
     def with_separate_tiles(self) -> BlockwiseTensor:
-        """Return a tensor of the same numbers with its own copy of the drawn tiles.
+        """Return a tensor with the same numbers and its own copy of the drawn tiles.
 
         The copy keeps all tiles until they are discarded with `drop`.
         """
@@ -378,7 +377,7 @@ class BlockwiseTensor(CachedTensor):
         return made
 
     def aggregate_heads(self, by: HeadAggregate) -> CachedTensor:
-        """Return its heads aggregated to a single one, computed when read."""
+        """Return the heads aggregated into one, computed when read."""
         *leading, heads, rows, columns = self._shape
         return self._derive_tensor(
             by, (*leading, rows, columns), lambda: AggregatedHeadsSource(self._source, heads, by)
@@ -445,7 +444,7 @@ class BlockwiseTensor(CachedTensor):
         return readable(out)[_drop_number_axes(whole)]
 
     def read_rows(self, rows: np.ndarray, index: tuple[int, ...] = ()) -> np.ndarray:
-        """Compute rows in any order, [row, column]; at most a band of them."""
+        """Compute at most a band of rows, in any order, [row, column]."""
         every = slice(0, self._shape[-1])
         return readable(self._source.cells(index, torch.from_numpy(rows), every))
 
@@ -474,13 +473,13 @@ class BlockwiseTensor(CachedTensor):
 
     @property
     def are_rows_computed(self) -> bool:
-        """Return whether `values_at_keys` takes time proportional to the count of numbers."""
+        """Whether `values_at_keys` takes time proportional to the number of values."""
         return self._source.are_rows_computed
 
     def values_at_keys(
         self, place: LeadingIndices, rows: np.ndarray, keys: np.ndarray
     ) -> np.ndarray:
-        """Compute one number of each of some rows, [row]."""
+        """Compute one number in each given row, [row]."""
         return readable(
             self._source.values_at_keys(place, torch.from_numpy(rows), torch.from_numpy(keys))
         )
@@ -502,7 +501,7 @@ class BlockwiseTensor(CachedTensor):
         Returns
         -------
         tuple of ndarray and ndarray or None
-            The largest and the smallest finite numbers; None for the latter if none is negative.
+            The largest and the smallest finite numbers; None for the smallest if none is negative.
         """
         high, low = self._source.column_ends(place, torch.from_numpy(rows), columns, block)
         return readable(high), None if low is None else readable(low)
@@ -512,7 +511,7 @@ class BlockwiseTensor(CachedTensor):
         return self._source.is_in_memory
 
     def sample_rows(self, block: int, place: LeadingIndices) -> np.ndarray:
-        """Pool one row of each block of rows to its largest numbers, [row, column].
+        """Return one row per block of rows, pooled to its largest numbers, [row, column].
 
         Unlike a drawing, the result is not cached.
         """
@@ -539,7 +538,7 @@ class BlockwiseTensor(CachedTensor):
         return self._source.cells(place, torch.arange(self._shape[-2]), slice(0, self._shape[-1]))
 
     def zeros(self, sizes: tuple[int, ...]) -> Tensor:
-        """Create a tensor of zeros of its dtype."""
+        """Create a tensor of zeros with the dtype of this tensor."""
         return torch.zeros(sizes, dtype=self._source.dtype)
 
     def bands(self, place: LeadingIndices, rows: int) -> Iterator[WeightBand]:
@@ -568,7 +567,7 @@ class BlockwiseTensor(CachedTensor):
         return (low, high) if low <= high else (0.0, 0.0)
 
     def row_ends(self, index: Index = ()) -> np.ndarray:
-        """Return the largest finite absolute value of each row drawn so far; else 0."""
+        """Return the largest finite absolute value of each row drawn so far; 0 for other rows."""
         ends = self._row_ends.get(tuple(index))  # type: ignore[arg-type]
         return np.zeros(self._shape[-2], np.float32) if ends is None else ends
 
@@ -649,7 +648,7 @@ class BlockwiseTensor(CachedTensor):
         """Fill unknown cells in place from other drawings of the same matrix.
 
         Coarser drawings are used first, the finest of them first, then finer ones, then the
-        preview. Of a finer drawing, the cell at the centre of each unknown cell is copied.
+        preview. From a finer drawing, the cell at the centre of each unknown cell is copied.
         """
         of_it = {key[1] for key in self._tiles if key[0] == part.place} - {part.blocks}
         finer = {blocks for blocks in of_it if any(map(lt, blocks, part.blocks))}
@@ -683,9 +682,9 @@ class BlockwiseTensor(CachedTensor):
     def draw_coarse_rows(
         self, rows: int, columns: int, index: Index = (), most_cells: int | None = None
     ) -> bool:
-        """Compute one row of each block of rows that has none yet; return whether there were any.
+        """Compute one row of each block without a computed row; return whether there were any.
 
-        If this exceeds ``most_cells``, compute an evenly spaced subset, or only the preview.
+        If that would exceed ``most_cells``, compute an evenly spaced subset, or only the preview.
         """
         part = self.part(rows, columns, index)
         is_begun, _ = self._known_rows(part)
@@ -836,7 +835,7 @@ class BlockwiseTensor(CachedTensor):
         return range(middle, middle + 1)
 
     def _known_rows(self, part: DrawnRegion) -> tuple[np.ndarray, np.ndarray]:
-        """Return for each drawn row whether it is begun, and how many of its rows were read."""
+        """Return which drawn rows were started, and how many rows of each block were read."""
         is_begun = np.ones(len(part.rows), bool)
         read = np.full(len(part.rows), part.blocks[0])
         for down, right in itertools.product(_tiles_of(part.rows), _tiles_of(part.columns)):

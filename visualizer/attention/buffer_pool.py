@@ -20,7 +20,7 @@ MIN_POOLED_BYTES = 2**22
 MAX_FREE_BYTES = 2**28
 """Maximum size of free blocks that are kept."""
 MAX_BLOCK_RATIO = 1.25
-"""Largest ratio of block to tensor: while the user types, sizes change by little."""
+"""Largest ratio of block size to tensor size; sizes change little while the user types."""
 
 
 class BufferPool:
@@ -55,7 +55,7 @@ class BufferPool:
         return torch.from_numpy(lent).view(like.dtype).view(sizes)
 
     def release(self) -> None:
-        """Return all free blocks to the system, and later ones until memory is lent again."""
+        """Return free blocks to the system, including blocks freed before memory is lent again."""
         self._is_resting = True
         self._waiting.clear()
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Index = tuple[int | slice, ...]
 MAX_LOOPED_BLOCK = 3
-"""Block size up to which cells are compared one by one, twice as fast as torch's reductions."""
+"""Block size up to which cells are compared one by one: twice as fast as torch's reductions."""
 RowLimits = tuple["Tensor", "Tensor", float, float]
 """The smallest and largest finite number of each row, and of all rows."""
 
@@ -45,7 +45,7 @@ class CachedTensor:
         return CachedTensor, (self.tensor,)
 
     def with_separate_tiles(self) -> CachedTensor:
-        """Return a tensor of the same numbers with its own tiles; itself if it has no tiles."""
+        """Return a tensor with the same numbers and its own tiles; this one if it has no tiles."""
         return self
 
     is_in_memory = True
@@ -101,18 +101,18 @@ class CachedTensor:
         return frozenset(self._kept)
 
     def read(self, index: Index = ()) -> np.ndarray:
-        """Read numbers, read-only; axes left out of the index are read whole."""
+        """Return numbers, read-only; axes that the index omits are read in full."""
         return readable(self.tensor[index])
 
     def read_rows(self, rows: np.ndarray, index: tuple[int, ...] = ()) -> np.ndarray:
-        """Read rows in any order, [row, column], read-only; the index is into all axes before."""
+        """Read rows in any order, read-only [row, column]; the index is for the leading axes."""
         return readable(self.tensor[index][rows])
 
     def read_pooled(self, rows: int, columns: int, index: Index = ()) -> np.ndarray:
-        """Pool blocks of rows × columns to their number farthest from 0.
+        """Return the number farthest from 0 in each block of rows × columns.
 
-        On a tie the positive one is used; −∞ only if a block contains nothing else; NaN takes
-        precedence. The last blocks of an axis may be smaller.
+        On a tie, the positive number is used; −∞ is used only if a block contains nothing else; NaN
+        takes precedence. The last blocks of an axis may be smaller.
         """
         if (rows, columns) == (1, 1):
             return self.read(index)
@@ -142,12 +142,12 @@ class CachedTensor:
         Parameters
         ----------
         most_cells : int, optional
-            Approximate limit of computed numbers; the drawing has fewer rows to respect it.
+            Approximate maximum number of computed values; the drawing has fewer rows if necessary.
         """
         return False
 
     def draw(self, rows: int, columns: int, index: Index, is_over: Callable[[], bool]) -> bool:
-        """Make the drawing for `read_pooled` exact unless interrupted; return whether it is."""
+        """Make the drawing for `read_pooled` exact; return False if that was interrupted."""
         return True
 
     def rows_represented(self, rows: int, columns: int, index: tuple[int, ...]) -> range:
@@ -224,7 +224,7 @@ class CachedTensor:
         return made
 
     def aggregate_heads(self, by: HeadAggregate) -> CachedTensor:
-        """Return its heads, the axis before the rows, aggregated to a single one."""
+        """Return the heads, the axis before the rows, aggregated into one."""
         folded: CachedTensor = self.keep(
             by, lambda tensor: CachedTensor(aggregate_heads(tensor, by))
         )
@@ -260,7 +260,7 @@ def readable(tensor: Tensor) -> np.ndarray:
 def cached_result_for_values(
     values: CachedTensor | None, held: CachedTensor, key: Hashable, make: Callable[[], Any]
 ) -> Any:
-    """Return a cached result of a tensor and of the values that its weights were used with.
+    """Return a cached result for a tensor and the values to which its weights were applied.
 
     Weights may outlive many values; weak keys drop a result together with its values.
     """
@@ -275,7 +275,7 @@ def cached_result_for_values(
 
 
 def is_cached_for_values(values: CachedTensor | None, held: CachedTensor, key: Hashable) -> bool:
-    """Whether `cached_result_for_values` has a result already."""
+    """Whether `cached_result_for_values` already has a result."""
     if values is None:
         return key in held.kept
     by_key = (key, "by values")

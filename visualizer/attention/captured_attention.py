@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 MAX_LAYERS = 1_000
 MAX_TOKENS = 100_000
-"""Limit of queries and of keys."""
+"""Maximum number of queries, and of keys."""
 MAX_CUT_EDGES = 100_000
 """Maximum number of cut attention edges."""
 MAX_NAME_LENGTH = 28
@@ -82,7 +82,7 @@ class CapturedVectors(Struct, frozen=True):
         [layer, head, query, d_head], [layer, head, key, d_head] and [layer, head, key, d_value],
         as used by the attention: each head with the keys and values that it attends to.
     scaling : float
-        Factor of the scores.
+        Scaling factor for the scores.
     mask, own_mask, window
         Which keys a query may attend to, as in `AttentionSpec`.
     layer_masks : tuple of LayerMask
@@ -99,7 +99,7 @@ class CapturedVectors(Struct, frozen=True):
     is_plain : bool
         Whether only scaling and mask were applied between scores and softmax.
     cut : tuple of (layer, head, query, key)
-        Cells that were additionally masked in single heads, ascending.
+        Cells that were additionally masked in individual heads, in ascending order.
     """
 
     d_head: int
@@ -123,13 +123,13 @@ class CapturedVectors(Struct, frozen=True):
 
     @property
     def common_mask(self) -> LayerMask:
-        """The mask of all layers, if it is the same."""
+        """The mask of all layers, if they have the same mask."""
         return LayerMask(self.mask, self.own_mask, self.window)
 
     def array(self, name: str, captured: CapturedAttention) -> np.ndarray:
         """Return queries, keys, values, bias or sinks, read-only, with the sizes named above.
 
-        A bias of all layers is [1, head, query, key].
+        A bias that is the same in all layers has the shape [1, head, query, key].
         """
         layers, heads, queries, keys = (
             captured.layers, captured.heads, captured.queries, captured.keys
@@ -154,7 +154,7 @@ class ImagePatches(Struct, frozen=True):
     rows, columns : int
         Size of the grid of patches, which follow row by row.
     height, width : int
-        Of the image, in pixels.
+        Size of the image, in pixels.
     pixels : bytes
         Red, green and blue of each pixel, row by row, as it was cut and resized for the model.
     """
@@ -186,18 +186,19 @@ class CapturedAttention(Struct, frozen=True):
     Parameters
     ----------
     name : str
-        Name of the file that they were read from.
+        Name of the file that the numbers were read from.
     dtype : Dtype
         Type of the numbers; types of fewer bits are converted to float32.
     numbers : bytes
         In the machine's byte order and C order (last axis fastest).
     query_tokens, key_tokens : tuple of str
-        One per query and one per key; empty if the file has none. If only the keys have tokens
-        and there are more of them, the queries are the last of these: a step with cached keys.
+        One per query and one per key; empty if the file has none. If only the keys have tokens and
+        there are more keys than queries, the queries are the last of the keys, as in a step with
+        cached keys.
     vectors : CapturedVectors or None
         Source of the weights, if known.
     patches : ImagePatches or None
-        The image that its tokens are patches of; None for a text.
+        The image whose patches are the tokens; None for a text.
     """
 
     name: str
@@ -298,7 +299,7 @@ def _with_vectors(spec: AttentionSpec, vectors: CapturedVectors) -> AttentionSpe
     """Add the mask and the scaling of captured vectors to a spec.
 
     A scaling of 1/√d_head is the scale of the spec; any other becomes a temperature of 1/scaling.
-    If the layers have different masks, the first one other than no mask is used.
+    If the layers have different masks, the mask of the first layer that has one is used.
     """
     forbidding = (one for one in vectors.layer_masks if one.mask is not MaskKind.NONE)
     spec = apply_layer_mask(spec, next(forbidding, vectors.common_mask))
@@ -326,7 +327,7 @@ def captured_stages(
     Parameters
     ----------
     names : iterable of str
-        All of them.
+        Names of all stages.
     given : collection of str
         Stages computed elsewhere; the others are computed from them like the stages of the spec.
     steps : mapping, optional
@@ -406,7 +407,7 @@ NumberCheck = tuple[bool, str]
 
 
 def check_header(captured: CapturedAttention) -> Iterator[NumberCheck]:
-    """Yield claims that sizes, tokens and settings are consistent, regardless of the numbers."""
+    """Yield checks that sizes, tokens and settings are consistent, regardless of the numbers."""
     sizes = (captured.layers, captured.heads, captured.queries, captured.keys)
     limits = (MAX_LAYERS, MAX_VALUES["heads"], MAX_TOKENS, MAX_TOKENS)
     are_sizes = all(1 <= size <= largest for size, largest in zip(sizes, limits, strict=True))
@@ -420,7 +421,7 @@ def check_header(captured: CapturedAttention) -> Iterator[NumberCheck]:
 
 
 def check_values(captured: CapturedAttention) -> Iterator[NumberCheck]:
-    """Yield claims that the number of values matches the sizes."""
+    """Yield checks that the number of values matches the sizes."""
     sizes = (captured.layers, captured.heads, captured.queries, captured.keys)
     item = np.dtype(captured.dtype.value).itemsize
     yield len(captured.numbers) == math.prod(sizes) * item, "a number of captured weights"

@@ -1,4 +1,4 @@
-"""Runs made of numbers instead of a computation: captured from a model, or saved in a document."""
+"""Runs that consist of numbers captured from a model or saved in a document; not computed."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ class _FoundStages(Struct):
     Parameters
     ----------
     names : tuple of str
-        In any order.
+        Names of the stages, in any order.
     computed : frozenset of str
         Stages that are computed from others.
     steps : dict

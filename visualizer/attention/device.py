@@ -22,7 +22,7 @@ if sys.platform != "win32":
 CGROUP_ROOT = Path("/sys/fs/cgroup")
 PROCESS_CGROUP = Path("/proc/self/cgroup")
 UNLIMITED_BYTES = 2**50
-"""Version 1 groups without a limit report a larger number."""
+"""Version 1 control groups without a limit report a number larger than this."""
 _LAYOUTS = {
     "": ("", ("memory.max", "memory.current", "inactive_file")),
     "memory": (
@@ -103,14 +103,14 @@ def resolve_device(wanted: Device, dtype: Dtype) -> tuple[Device, str | None]:
         return fitting[0], None
     if wanted not in present:
         name = DEVICE_NAMES[wanted][0].upper() + DEVICE_NAMES[wanted][1:]
-        return Device.CPU, f"{name} is not available; computed on the CPU."
+        return Device.CPU, f"{name} is not available; the CPU was used instead."
     if not _supports_dtype(wanted, dtype):
-        return Device.CPU, "Apple's GPU does not support float64; computed on the CPU."
+        return Device.CPU, "Apple's GPU does not support float64; the CPU was used instead."
     return wanted, None
 
 
 def check_available(wanted: Device, dtype: Dtype = Dtype.FLOAT32) -> None:
-    """Reject an unavailable device, where `resolve_device` falls back to the CPU.
+    """Reject an unavailable device, for which `resolve_device` would fall back to the CPU.
 
     Raises
     ------

@@ -1,11 +1,11 @@
 """Transforms of attention weights and aggregates of heads for display; imports no torch.
 
-Uses only methods of the given tensors, so it needs no torch and runs on their device.
+The module uses only methods of the given tensors, so it needs no torch and runs on their device.
 
 Sources: Kobayashi et al. 2020, "Attention is Not Only a Weight" (weights times the norm of the
-vectors they weight, there measured after the output projection, where heads are not separate);
-Xiao et al. 2024, "Efficient Streaming Language Models with Attention Sinks" (the reason to hide
-the first token).
+vectors that they weight, in the paper measured after the output projection, where heads are not
+separate); Xiao et al. 2024, "Efficient Streaming Language Models with Attention Sinks" (the reason
+to hide the first token).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def weight_by_norms(weights: Tensor, lengths: Tensor) -> Tensor:
 
 
 class HeadAggregate(StrEnum):
-    """How the heads of a stage are aggregated to one."""
+    """How the heads of a stage are aggregated into one."""
 
     MEAN = "mean"
     MAX = "max"

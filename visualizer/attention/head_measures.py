@@ -1,13 +1,13 @@
 """Summary measures of attention heads, such as entropy and mean distance; imports no torch.
 
-Uses only methods of the given tensors, so it needs no torch and runs on their device.
+The module uses only methods of the given tensors, so it needs no torch and runs on their device.
 
 Sources: Clark et al. 2019, "What Does BERT Look At?", §3 (previous token, first token, itself,
 entropy); Vig and Belinkov 2019, "Analyzing the Structure of Attention in a Transformer Language
 Model" (mean distance); Olsson et al. 2022, "In-context Learning and Induction Heads" (induction:
 prefix matching); Wang et al. 2022, "Interpretability in the Wild" (duplicate token heads);
-Kobayashi et al. 2020, "Attention is Not Only a Weight" (weights times the norms of what they
-weight, as shares of a row).
+Kobayashi et al. 2020, "Attention is Not Only a Weight" (weights times the norms of the vectors that
+they weight, as shares of a row).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 # temporary memory.
 ROWS, CELLS = 1024, 2**16
 ROWS_PER_BATCH = 64
-"""Rows that are processed together, so that they stay in the processor cache."""
+"""Number of rows that are processed together, so that they stay in the processor cache."""
 SORTED_KEYS = 1024
 """Number of value norms that are sorted together."""
 
@@ -57,19 +57,20 @@ class HeadMeasures(Struct, frozen=True, eq=False):
     distance : numpy.ndarray
         Σ w·|query − key|, in tokens.
     first, own, previous : numpy.ndarray
-        Weight on the first token, on the query's own, and on the one before it. The last is a mean
-        over the queries from the second on, as the first has no previous token.
+        Weight on the first token, on the query's own token, and on the token before it. The last is
+        a mean over the queries from the second on, as the first has no previous token.
     largest : numpy.ndarray
         Each query's largest weight.
     induction : numpy.ndarray
         Weight on the tokens before the query that followed earlier occurrences of its token. It is
         a mean over the queries for which there is such a token.
     duplicate : numpy.ndarray
-        Weight on earlier occurrences of the query's token; a mean over the queries that have some.
+        Weight on earlier occurrences of the query's token; a mean over the queries for which there
+        are any.
     value_weighting : numpy.ndarray
-        Change of a row when its weights are value-weighted: half of Σ |s − |w|/Σ|w||, with
-        the shares s = ‖w·v‖ / Σ ‖w·v‖; 0 if all values have the same norm, at most 1. A mean
-        over the queries whose weighted values have a nonzero norm; NaN without values.
+        Change of a row when its weights are value-weighted: half of Σ |s − |w|/Σ|w||, with the
+        shares s = ‖w·v‖ / Σ ‖w·v‖; 0 if all values have the same norm, at most 1. It is a mean over
+        the queries whose weighted values have a nonzero norm; NaN without values.
     queries : numpy.ndarray
         Number of queries in the means.
     """
@@ -98,7 +99,7 @@ INDUCTION = MEASURES.index("induction")
 DUPLICATE = MEASURES.index("duplicate")
 VALUE_WEIGHTING = MEASURES.index("value_weighting")
 QUERIES = MEASURES.index("queries")
-"""For a query, whether any of its weights is nonzero; as a mean, the number of such queries."""
+"""Whether any weight of a query is nonzero; among the means, the number of such queries."""
 HAS_LENGTH = len(MEASURES)
 """Another column per query: whether its weighted values have a nonzero norm."""
 EQUAL_TOKEN_OFFSETS = ((INDUCTION, 1), (DUPLICATE, 0))
@@ -118,9 +119,9 @@ def measure_heads(
     Parameters
     ----------
     weights : Tensor
-        [..., head, query, key]; of a padded batch [..., text, head, query, key].
+        [..., head, query, key]; for a padded batch [..., text, head, query, key].
     lengths : tuple of int
-        Tokens of each text without padding; empty if there is no padding.
+        Number of tokens of each text without padding; empty if there is no padding.
     texts : tuple of tuple of str, optional
         The tokens of the keys of each text, for induction and duplicates; the queries are the last
         ones. Empty if the keys are from another text, None if the tokens are unknown.
@@ -249,7 +250,7 @@ def _report_progress(
 
 
 def attended_keys(weights: Tensor) -> np.ndarray:
-    """Return the keys that any head of any layer attends to, boolean [query, key]; includes NaN."""
+    """Return the keys that any head of any layer attends to, boolean [query, key]; NaN counts."""
     read = weights.new_zeros(weights.shape[-2:]).ne(0)
     for place in np.ndindex(weights.shape[:-2]):
         read |= weights[place].ne(0)
@@ -283,7 +284,7 @@ def measure_uniform(
     Returns
     -------
     HeadMeasures
-        Arrays [1] in float64: the head. Its queries are those with allowed keys.
+        Arrays [1] in float64, for the one head. Its queries are those with allowed keys.
     """
     reads = np.flatnonzero(allowed[:queries].any(-1))  # the queries with allowed keys
     counts = allowed.sum(-1)[reads]
@@ -325,11 +326,11 @@ def measure_uniform_in_ranges(
     Parameters
     ----------
     ranges : tuple of numpy.ndarray
-        The first key of each query without padding, and the key after its last.
+        The first key of each query without padding, and the key after the last.
     text, norms
         As for `measure_uniform`.
     progress : callable
-        Called before each head of the norms, with no progress: it may cancel the work.
+        Called without progress before each head of the norms, so that it can cancel the work.
     first : int or None
         None if the keys are from another text.
     """
@@ -629,7 +630,7 @@ class HeadMeasurement:
     is_wanted : bool
         Whether it is requested or running.
     done, of : int
-        Number of measured rows, and of all rows.
+        Numbers of measured rows and of all rows.
     problem : str
         Why it failed, as a sentence; else empty.
     """
@@ -677,7 +678,7 @@ def measure_patterns(weights: BlockwiseTensor, words: tuple[str, ...]) -> HeadMe
     Parameters
     ----------
     weights : BlockwiseTensor
-        A tensor that can compute single numbers of a row (`BlockwiseTensor.are_rows_computed`).
+        A tensor that can compute individual numbers of a row (`BlockwiseTensor.are_rows_computed`).
     words : tuple of str
         The tokens of the text.
     """
@@ -690,7 +691,7 @@ def measure_patterns(weights: BlockwiseTensor, words: tuple[str, ...]) -> HeadMe
 
 
 def measure_uniform_patterns(masking: MaskingSpec, words: tuple[str, ...]) -> HeadMeasures:
-    """Return the same measures, with shape [1], for a head that attends equally to all keys."""
+    """Return the measures of `measure_patterns`, with shape [1], for equal weights on all keys."""
     ranges = allowed_key_ranges(masking, len(words), 0)
     assert ranges is not None  # long texts have no custom masks
     starts, stops = ranges

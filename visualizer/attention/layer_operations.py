@@ -121,7 +121,7 @@ class LinearLayer(Struct, frozen=True, tag=True):
 
 
 class LatentKeys(LinearLayer, frozen=True, tag=True):
-    """Keys with first columns from a weight matrix; the other columns are shared.
+    """Keys whose first columns are from a weight matrix; the other columns are shared.
 
     The other columns are the same in all heads and are taken from a separate stage.
 
@@ -145,7 +145,7 @@ class RotaryPosition(Struct, frozen=True, tag=True):
     ----------
     angles : str
         Prefix of the trace's numbers [layer, token, pair]; the suffixes are ``.cos`` and
-        ``.sin``. Empty if they are those of `angles_at`.
+        ``.sin``. Empty if the angles are those of `angles_at`.
     pairs : int
         Number of rotated pairs; other columns are unchanged. None in a layer without positions.
     is_interleaved : bool
@@ -197,7 +197,7 @@ class RotaryPosition(Struct, frozen=True, tag=True):
 
 
 class HiddenActivation(Struct, frozen=True, tag=True):
-    """An activation function of each number, times another number if it is gated.
+    """An activation function applied to each number; if gated, multiplied by another number.
 
     Parameters
     ----------
@@ -211,7 +211,7 @@ class HiddenActivation(Struct, frozen=True, tag=True):
 class ExpertMixture(Struct, frozen=True, tag=True):
     """Sum of the outputs of the experts chosen by the router, times the router's weights.
 
-    The trace holds their inputs under the path of the experts: ``.numbers``, ``.router_weights``
+    The trace holds these numbers under the path of the experts: ``.numbers``, ``.router_weights``
     [token, expert], ``.results`` [token, expert, column] and, for the shared expert, ``.shared``
     [token, column].
 
@@ -228,7 +228,7 @@ class ExpertMixture(Struct, frozen=True, tag=True):
 
 
 class JoinedHeads(Struct, frozen=True, tag=True):
-    """Concatenated context vectors, with edits of single heads.
+    """Concatenated context vectors, with edits of individual heads.
 
     Parameters
     ----------

@@ -40,12 +40,12 @@ _mapped_at: WeakValueDictionary[int, mmap.mmap] = WeakValueDictionary()
 
 
 class TensorFile:
-    """Allocates tensors in a temporary file that exists while this or any of its tensors does.
+    """Allocates tensors in a temporary file that exists as long as this object or a tensor in it.
 
     Parameters
     ----------
     folder : Path
-        Folder of the file; created for the user only if it does not exist.
+        Folder of the file; if it does not exist, it is created with access only for the user.
     size : int
         Reserved bytes; a tensor that does not fit gets a separate file.
 

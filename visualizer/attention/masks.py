@@ -114,7 +114,7 @@ def cut_masks(
     Parameters
     ----------
     cut : sequence of (layer, head, query, key)
-        Cells that are forbidden in single heads.
+        Cells that are forbidden in individual heads.
     sides : tuple of int
         Numbers of queries and keys.
     """
@@ -276,7 +276,7 @@ def unpack_own_mask(
     Raises
     ------
     InputError
-        If its size does not match the text.
+        If the size of the matrix does not match the text.
     """
     if (own.rows, own.columns) == (tokens, tokens):
         return own.array()
@@ -286,7 +286,7 @@ def unpack_own_mask(
 
 
 def parse_mask(text: str) -> BooleanMatrix:
-    """Parse a matrix from rows of 0 and 1, with or without spaces or commas between them.
+    """Parse a matrix from rows of 0s and 1s, with or without spaces or commas between them.
 
     Raises
     ------
@@ -309,7 +309,7 @@ def parse_mask(text: str) -> BooleanMatrix:
 
 
 NUMBERS_PER_COUNTER = 8
-"""32-bit numbers that the generator produces per counter value."""
+"""Number of 32-bit numbers that the generator produces per counter value."""
 
 
 def draw_keep_mask(rate: float, seed: int, shape: tuple[int, ...]) -> np.ndarray:

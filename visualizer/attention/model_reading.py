@@ -1,4 +1,4 @@
-"""A run that comes from a model's forward pass, and questions about it; imports no torch."""
+"""A run from a model's forward pass, and further analyses of it; imports no torch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class QuestionKind(StrEnum):
-    """Kinds of questions: logit lens, logit attribution, ablations."""
+    """Kinds of analyses: logit lens, logit attribution, ablations."""
 
     LENS = "lens"
     PARTS = "parts"
@@ -26,14 +26,14 @@ class QuestionKind(StrEnum):
 
 
 class ModelQuestion(Struct, frozen=True):
-    """One question about a text.
+    """One analysis of a text.
 
     Parameters
     ----------
     token : str
         The candidate for the next token; empty for the most likely one.
     is_costly : bool
-        Whether to answer even if it takes long.
+        Whether to run the analysis even if it takes long.
     """
 
     kind: QuestionKind
@@ -139,7 +139,7 @@ class AblationAnswer(Struct, frozen=True, eq=False):
 
 
 class DeferredAnswer(Struct, frozen=True):
-    """An answer that takes long; it is computed when it is requested again."""
+    """A result that takes long to compute; it is computed when it is requested again."""
 
     sentence: str
 
@@ -150,12 +150,12 @@ ModelAnswer: TypeAlias = (
 
 
 class ModelAnswers:
-    """Answers for one forward pass on a text; written on the window's thread only."""
+    """Results of the analyses of one forward pass; written on the window's thread only."""
 
     def __init__(self) -> None:
         self.known: dict[ModelQuestion, ModelAnswer] = {}
         self.wanted: set[ModelQuestion] = set()
-        """Costly questions that the user has requested."""
+        """Costly analyses that the user has requested."""
 
 
 SpecialTokens = tuple[tuple[int, str], ...]
@@ -214,21 +214,22 @@ class ModelReading(Struct, frozen=True, eq=False):
     no_next_token : str
         Why there are no candidates, as a sentence; else empty.
     captured : CapturedAttention or None
-        The run's numbers, as saved in a document; None for a long text, which is computed again.
+        The run's numbers, as saved in a document; None for a long text, whose numbers are computed
+        again.
     model : object
-        The model, which stays in memory while one of its readings is shown.
+        The model, which stays in memory while one of its runs is shown.
     changes : ndarray or None
         Change of each head's weights relative to the model without edits, [layer of the run, head]:
         the mean over all rows of half the sum of absolute differences, from 0 to 1. None if nothing
-        is edited or if it is unknown.
+        is edited or the change is unknown.
     largest_changes : tuple of NextToken
-        Tokens with the largest changes of probability by the edits, largest first.
+        Tokens whose probability the edits change most, largest change first.
     is_of_lab : bool
         Whether it was trained in the language lab; transformers cannot open such a model by itself.
     text : str
         The text.
     answers : ModelAnswers
-        Answers to further questions about the text that are available so far.
+        Results of further analyses of the text that are available so far.
     special : SpecialTokens
         The special tokens among the query tokens.
     has_chat_template : bool

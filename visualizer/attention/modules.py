@@ -247,7 +247,7 @@ def _apply_loaded_mask(module: AttentionModule, incompatible: object) -> None:
     forbidden = masks[0]  # query key
     if not all(torch.equal(forbidden, other) for other in masks):
         raise InputError(
-            "mask", "The heads have different masks, but all heads must have the same one."
+            "mask", "The heads have different masks, but all heads must have the same mask."
         )
     if torch.equal(forbidden, torch.ones_like(forbidden).triu(1)):
         module.spec = replace(module.spec, mask=MaskKind.CAUSAL, own_mask=None)

@@ -1,4 +1,4 @@
-"""Roles of the stages of attention; imports nothing, so that every layer can ask for them."""
+"""Roles of the stages of attention; imports nothing, so that every layer can use them."""
 
 from __future__ import annotations
 

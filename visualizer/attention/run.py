@@ -174,10 +174,10 @@ def _empty_row_notices(trace: Trace) -> list[str]:
 
 SMALL_RUN_CELLS = 2**24
 MAX_FULL_MATRIX_BYTES = 2**29
-"""Bytes of query–key matrices held in full; larger ones are computed in blocks when read."""
+"""Maximum bytes of matrices held in full; larger ones are computed in blocks when read."""
 
 MIN_BLOCKWISE_BYTES = 2**26
-"""Bytes of matrices that are always held, as blocks of smaller ones would save nothing."""
+"""Bytes up to which matrices are always held in full, as blocks would save nothing."""
 
 # Share of the free memory that a trace may use, so that the machine stays responsive.
 USABLE_MEMORY_SHARE = 0.75
@@ -226,7 +226,7 @@ class Run(Struct, frozen=True, eq=False):
         return at + 1 + (len(self.key_tokens) - len(self.texts[0]) if is_later else 0)
 
     def labels(self, leading: LeadingIndex, axis: str = "query") -> tuple[str, ...]:
-        """Return the tokens like `words`; only rows and columns for the patches of an image."""
+        """Return the tokens as `words` does; for patches of an image, only row and column."""
         words = self.words(leading, axis)
         patches = self.patches
         return (*words[: patches.first], *patches.labels) if patches else words
@@ -262,7 +262,7 @@ class Run(Struct, frozen=True, eq=False):
 
     @property
     def patches(self) -> ImagePatches | None:
-        """The image that its tokens are patches of; None for a text."""
+        """The image whose patches are the tokens; None for a text."""
         return self.captured.patches if self.captured else None
 
     @property
@@ -272,7 +272,7 @@ class Run(Struct, frozen=True, eq=False):
 
     @property
     def source_file(self) -> str:
-        """The full name of that file, which may contain any characters."""
+        """The full name of the file in `source`, which may contain any characters."""
         return self.captured.name if self.captured else ""
 
     @property
@@ -282,7 +282,7 @@ class Run(Struct, frozen=True, eq=False):
 
 
 def set_thread_count(texts: Texts, spec: AttentionSpec) -> None:
-    """Set torch's number of threads for this thread, leaving one core to the window.
+    """Set torch's number of threads for this thread, leaving one core for the window.
 
     Small computations use one thread, as waking others takes longer than the computation.
     """
@@ -332,7 +332,7 @@ def run(
         except torch.OutOfMemoryError:
             notice = (
                 f"{attention_device.describe_device(device)} ran out of memory; "
-                "computed on the CPU."
+                "the CPU was used instead."
             )
             device = Device.CPU
             trace = _compute_trace(texts, spec, device, previous, pool)
@@ -368,7 +368,7 @@ def pad_texts(texts: Texts, spec: AttentionSpec) -> tuple[Texts, AttentionSpec]:
         If the spec or the texts are invalid.
     """
     if not texts or not all(texts):
-        raise InputError("text", "There is nothing to read yet. Type a word or a sentence.")
+        raise InputError("text", "There is no text yet. Type a word or a sentence.")
     lengths = tuple(len(text) for text in texts)
     longest = max(lengths)
     if longest > MAX_TOKENS:
@@ -490,7 +490,7 @@ def _too_large_error(texts: Texts, spec: AttentionSpec, free: float) -> InputErr
     heads = f"{spec.heads} head{'s' * (spec.heads > 1)}"
     asked = f"{batch}{tokens:,} token{'s' * (tokens > 1)} × {heads}"
     if fits == tokens:
-        return InputError("text", f"Out of memory at {asked}. Try again, or shorten the text.")
+        return InputError("text", f"Out of memory for {asked}. Try again, or shorten the text.")
     fitting = (
         f"About {fits:,} tokens{' per text' * (count > 1)} fit." if fits else "Use fewer texts."
     )
@@ -500,7 +500,7 @@ def _too_large_error(texts: Texts, spec: AttentionSpec, free: float) -> InputErr
 
 
 def _largest_size(spec: AttentionSpec) -> tuple[str, str]:
-    """Return the size that needs most memory: the spec's field, and its value as text."""
+    """Return the size that needs the most memory: the spec's field, and its value as text."""
     sizes = {"d_in": (spec.d_in, f"the embedding size {spec.d_in:,}")}
     if spec.has_projection:
         sizes["d_out"] = (spec.d_out, f"the output size {spec.d_out:,}")

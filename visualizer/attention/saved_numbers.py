@@ -1,4 +1,4 @@
-"""The numbers of a run, as a document file holds them; imports no torch."""
+"""The numbers of a run, as stored in a document file; imports no torch."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def captured_layer(run: Run, layer: int) -> CapturedAttention | None:
 def captured_numbers(run: Run, layers: Sequence[int] | None = None) -> CapturedAttention | None:
     """Return the captured attention of a run with its numbers.
 
-    None if the run has no captured attention or is computed block by block. The stages of a run
-    may be computed when read; then they are read here.
+    None if the run has no captured attention or is computed block by block. Stages that are
+    computed when read are read here.
 
     Parameters
     ----------

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     Wording = Callable[[str, object], str]
-    """Formats a setting with its value, such as ``--mask window``; only its name for None."""
+    """Formats a setting and its value, such as ``--mask window``; a value of None is omitted."""
 
 Choice = TypeVar("Choice", bound=str)
 
@@ -83,7 +83,7 @@ _WHOLE = (SettingKind.COUNT, SettingKind.SEED, SettingKind.WHOLE)
 
 
 class InvalidValueError(ValueError):
-    """A value of the wrong type, outside the range, or none of the choices.
+    """A value that has the wrong type, is outside the range, or is not one of the choices.
 
     Parameters
     ----------
@@ -219,7 +219,7 @@ class Setting(Struct, frozen=True):
     minimum, above, maximum, below : float or None
         Its valid range.
     fallback : number or None
-        The value offered in place of an invalid one; the nearest valid value by default.
+        The value suggested in place of an invalid one; by default, the nearest valid value.
     where : tuple of Condition
         The conditions under which it has an effect; all of them must hold.
     caption : str
@@ -291,13 +291,13 @@ class Setting(Struct, frozen=True):
         return "must be finite" if is_real and math.isinf(value) else ""
 
     def range_problem(self, value: float) -> str:
-        """Return a sentence on a number outside the valid range; empty if it is valid."""
+        """Return a sentence about a number outside the valid range; empty if it is valid."""
         violation = self.range_violation(value)
         noun = self.noun or self.label.lower()
         return f"The {noun} {violation}. It is {format_number(value)}." if violation else ""
 
     def nearest(self, value: float) -> float:
-        """Return a valid number to offer in place of an invalid one."""
+        """Return a valid number to suggest in place of an invalid one."""
         if self.fallback is not None:
             return self.fallback
         if self.minimum is not None and not value >= self.minimum:
@@ -313,7 +313,7 @@ class Setting(Struct, frozen=True):
         Raises
         ------
         InvalidValueError
-            If the value has another type or is none of the choices.
+            If the value has another type or is not one of the choices.
         """
         is_number = not isinstance(value, bool)
         if self.kind is SettingKind.CHOICE:
@@ -364,7 +364,7 @@ def find_choice(values: Sequence[Choice], value: object) -> Choice:
     Raises
     ------
     InvalidValueError
-        If it is none of the choices; with the most similar one.
+        If the value is not one of the choices; the error contains the most similar one.
     """
     if isinstance(value, str) and value in values:
         return values[values.index(value)]
@@ -413,7 +413,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("causal", "Causal mask", SettingKind.SWITCH, True,
             "Mask later tokens, so that no token attends to them", group=SettingGroup.MASK),
     Setting("dropout", "Dropout", SettingKind.RATE, True,
-            "Dropout rate of the attention weights; the remaining weights are scaled up",
+            "Dropout rate for the attention weights; the remaining weights are scaled up",
             top=0.9, noun="dropout rate", minimum=0, below=1, fallback=0.5,
             where=(HAS_WEIGHTS,), group=SettingGroup.DROPOUT),
     Setting("device", "Device", SettingKind.CHOICE, True,
@@ -424,11 +424,11 @@ SETTINGS: tuple[Setting, ...] = (
             "Training mode, which applies dropout, or evaluation mode, which does not",
             _choices_of(DropoutMode), where=(HAS_WEIGHTS, _DROPS), group=SettingGroup.DROPOUT),
     Setting("dropout_seed", "Dropout seed", SettingKind.SEED, False,
-            "Random seed of dropout", minimum=0, maximum=MAX_SEED, fallback=0,
+            "Random seed for dropout", minimum=0, maximum=MAX_SEED, fallback=0,
             where=(HAS_WEIGHTS, above("dropout", 0), when("mode", DropoutMode.TRAIN),
                    absent("own_kept")), group=SettingGroup.DROPOUT),
     Setting("seed", "Weights seed", SettingKind.SEED, False,
-            "Random seed of the token vectors and the weights", noun="seed",
+            "Random seed for the token vectors and the weights", noun="seed",
             minimum=0, maximum=MAX_SEED, fallback=0, group=SettingGroup.NUMBERS),
     Setting("own_input", "Custom vectors", SettingKind.OWN, False,
             "Token vectors to use instead of random ones",
@@ -445,11 +445,11 @@ SETTINGS: tuple[Setting, ...] = (
             "Add a bias to the query, key and value layers (qkv_bias)",
             where=(when("projection", Projection.LINEAR),)),
     Setting("arrangement", "Heads are", SettingKind.CHOICE, False,
-            "Split heads share the output size; each stacked head has the full one",
+            "Split heads share the output size; each stacked head has the full size",
             _choices_of(Arrangement), where=(above("heads", 1),)),
     Setting("key_value_heads", "Key-value heads", SettingKind.COUNT, False,
-            "Number of heads of keys and values, each shared by a group of query heads; "
-            "0 for as many as query heads", top=12, zero_label="All",
+            "Number of heads for keys and values, each shared by a group of query heads; "
+            "0 for one per query head", top=12, zero_label="All",
             noun="number of key-value heads", minimum=0, maximum=MAX_VALUES["key_value_heads"],
             where=(above("heads", 1), when("arrangement", Arrangement.SPLIT),
                    unless("projection", Projection.NONE))),
@@ -482,7 +482,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("mask", "Mask", SettingKind.CHOICE, False, "Which keys a query attends to",
             _choices_of(MaskKind), group=SettingGroup.MASK),
     Setting("window", "Window", SettingKind.COUNT, False,
-            "Number of tokens each query attends to: itself and those just before", top=32,
+            "Number of tokens each query attends to: the query itself and those just before it",
+            top=32,
             minimum=1, maximum=MAX_VALUES["window"], where=(when("mask", MaskKind.WINDOW),),
             group=SettingGroup.MASK),
     Setting("own_mask", "Custom matrix", SettingKind.MATRIX, False,
@@ -507,7 +508,7 @@ SETTINGS_BY_NAME = {setting.name: setting for setting in (*SETTINGS, KEEP_MASK_S
 
 
 def setting_value(spec: AttentionSpec, name: str) -> Any:
-    """Return a setting of a spec, or one derived from it."""
+    """Return a setting of a spec, or a setting derived from the spec."""
     if name == "mechanism":
         return mechanism_of(spec)
     return spec.mask is MaskKind.CAUSAL if name == "causal" else getattr(spec, name)
@@ -524,7 +525,7 @@ def no_effect_reason(spec: AttentionSpec, name: str, wording: Wording) -> str:
 
 
 def first_unsettable(spec: AttentionSpec) -> Setting | None:
-    """Return the first setting with a value that its control cannot show, used or not.
+    """Return the first setting with a value that its control cannot show, even if it is not used.
 
     Command-line options can set numbers that are valid but too large for the control.
     """

@@ -143,7 +143,7 @@ class MaskRoute(SettingChoice):
 
 
 class DropoutMode(SettingChoice):
-    """Dropout acts in training and not in evaluation."""
+    """Training mode, in which dropout acts, or evaluation mode, in which it does not."""
 
     TRAIN = "train", "Training"
     EVAL = "eval", "Evaluation (off)"
@@ -202,7 +202,7 @@ class NumberMatrix(Struct, frozen=True):
 
     @classmethod
     def of(cls, array: np.ndarray) -> NumberMatrix:
-        """Copy an array [rows, columns] of any type of number."""
+        """Copy an array [rows, columns] of any numeric type."""
         rows, columns = array.shape
         return cls(rows, columns, np.ascontiguousarray(array, dtype="<f8").tobytes())
 
@@ -226,8 +226,8 @@ class AttentionSpec(Struct, frozen=True):
     Parameters
     ----------
     d_out : int
-        Width of all heads together if split, of each head if stacked. Unused without projection,
-        where queries, keys and values are the input.
+        Width of all heads together if they are split, or of each head if they are stacked. Unused
+        without projection, where queries, keys and values are the input.
     bias : bool
         Whether linear query, key and value layers have a bias (the book's ``qkv_bias``).
     temperature : float
@@ -235,7 +235,7 @@ class AttentionSpec(Struct, frozen=True):
     window : int
         Size of the sliding window: a query attends to itself and the window − 1 tokens before it.
     own_mask, own_kept : BooleanMatrix, optional
-        Allowed cells [query, key]; cells that dropout keeps, instead of random ones.
+        Allowed cells, and cells that dropout keeps instead of random ones, [query, key].
     dropout_seed : int
         Seed of the dropout mask, which is the same on every operating system.
     own_input : NumberMatrix, optional
@@ -245,13 +245,13 @@ class AttentionSpec(Struct, frozen=True):
         ``x @ W``; W_output is [width, width], a block's linear layers are [in, out], its norms
         [1, d_in]; biases named in `OWN_BIASES` are [1, width]. Other weights are random.
     block : BlockKind
-        A pre-norm block is x + out_proj(heads(ln1(x))), and then, of that sum, x +
-        linear2(activation(linear1(ln2(x)))). Its width is d_in. Without `output_projection`, the
-        concatenated heads are added directly.
+        A pre-norm block is x + out_proj(heads(ln1(x))), followed by x +
+        linear2(activation(linear1(ln2(x)))) of that sum. Its width is d_in. Without
+        `output_projection`, the concatenated heads are added directly.
     d_ff : int
         Hidden size of the block's feed-forward layer; 0 for `FEED_FORWARD_FACTOR` times d_in.
     lengths : tuple of int
-        Tokens of each text of a padded batch; empty if nothing is padded.
+        Number of tokens of each text of a padded batch; empty if nothing is padded.
     key_value_heads : int
         Number of key-value heads, each shared by a group of split query heads; 0 for as many as
         `heads`.
@@ -354,8 +354,8 @@ class AttentionSpec(Struct, frozen=True):
     def alibi_slopes(self) -> tuple[float, ...]:
         """The slope of each head's linear bias (ALiBi; Press et al. 2022, §3).
 
-        A geometric sequence. If the number of heads is not a power of two, the slopes of the next
-        smaller power are followed by every other slope of the next larger one.
+        The slopes form a geometric sequence. If the number of heads is not a power of two, the
+        slopes of the next smaller power are followed by every other slope of the next larger one.
         """
         power = 2 ** int(math.log2(self.heads))
         slopes = [2 ** (-8 * (head + 1) / power) for head in range(power)]

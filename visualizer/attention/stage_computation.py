@@ -62,7 +62,7 @@ CELLWISE: dict[Operation, Callable[..., Tensor]] = {
 }
 """Operations that compute a cell from its indices and the same cell of each input.
 
-The same function computes whole matrices, blocks of a long text, and single cells.
+The same function computes whole matrices, blocks of a long text, and individual cells.
 """
 
 
@@ -260,7 +260,7 @@ def _map_features(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
 
 
 def _sum_over_keys(work: StageInputs, each: Tensor) -> Tensor:
-    """Add vectors [..., token, column] over the keys that each query may attend to."""
+    """Sum vectors [..., token, column] over the keys that each query may attend to."""
     if masks.needs_mask_product(work.spec):
         cells = masks.allowed(work.spec, work.tokens).copy()
         return torch.from_numpy(cells).to(each) @ each  # head query column

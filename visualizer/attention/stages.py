@@ -154,7 +154,7 @@ HEAD_FIELDS = ("heads", "arrangement", "projection")
 BLOCKWISE_BYTES = 2**28
 """Maximum memory for computed blocks and their tiles."""
 NORM_EPSILON = 1e-5
-"""Added to the mean square by layer norms; the default of torch."""
+"""Added to the mean square by layer norms; the same as PyTorch's default."""
 
 
 class Operation(StrEnum):
@@ -207,7 +207,7 @@ class StageNouns(Struct, frozen=True):
     number : str
         Name of one of its numbers.
     numbers : str
-        Its plural; "numbers of the" vector by default.
+        Plural of the name; by default, "numbers of the" and the name of a vector.
     vector : str
         Name of one of its vectors; the same as that of a number by default.
     """
@@ -297,7 +297,7 @@ class Stage(Struct, frozen=True):
 
 
 def recorded_row(row: Stage) -> Stage:
-    """Return the row of a stage whose numbers are known but not their computation."""
+    """Return the row of a stage whose numbers are known but whose computation is not."""
     return replace(
         row,
         symbol="given",
@@ -754,12 +754,12 @@ def estimate_bytes(
     """Estimate the bytes needed to compute a spec: all stages, weights and temporaries.
 
     Temporaries are two more copies of the largest tensor. Embeddings and positions are looked up
-    in float64. An upper bound; measured use stays below it.
+    in float64. The result is an upper bound; measured use stays below it.
 
     Parameters
     ----------
     by_blocks : bool
-        Excludes stages that are computed block by block, except for what they cache.
+        Whether to exclude stages that are computed block by block, except for their caches.
     """
     item = 8 if spec.dtype is Dtype.FLOAT64 else 4
     rows = unpooled_stages(spec) if by_blocks else stages(spec)

@@ -69,7 +69,7 @@ def label_tokens(tokens: Sequence[str]) -> tuple[str, ...]:
 
 
 def _is_byte_level(tokens: Sequence[str], found: Sequence[bytes | None]) -> bool:
-    """Whether tokens are from a byte-level vocabulary: by its spaces, or because they decode."""
+    """Whether tokens are from a byte-level vocabulary: they contain its spaces, or they decode."""
     if any(token.startswith(_BLANKS) for token in tokens):
         return True
     pairs = zip(tokens, found, strict=True)

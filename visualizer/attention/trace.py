@@ -94,7 +94,7 @@ class Trace:
     layer_masks : tuple of LayerMask
         The mask of each layer if the layers differ; otherwise the mask of the spec applies to all.
     cut : sequence of (layer, head, query, key)
-        Cells that are forbidden in single heads, in addition to those of the spec's mask.
+        Cells that are forbidden in individual heads, in addition to those of the spec's mask.
     measure_elsewhere : callable, optional
         Measures the heads of a stage remotely if its numbers are on another machine.
     """
@@ -152,7 +152,7 @@ class Trace:
         )  # fmt: skip
 
     def with_separate_tiles(self) -> Trace:
-        """Return a trace of the same numbers with its own copy of the drawn tiles.
+        """Return a trace with the same numbers and its own copy of the drawn tiles.
 
         Returns this trace if its matrices are not computed block by block.
         """
@@ -165,7 +165,7 @@ class Trace:
         )
 
     def select_stages(self, names: Collection[str]) -> Trace:
-        """Return a trace of the named stages and of the attention.
+        """Return a trace with the named stages and the attention stage.
 
         A stage without its input becomes a given stage, as its computation cannot be shown.
         """
@@ -184,7 +184,7 @@ class Trace:
 
     @cached_property
     def tokens(self) -> int:
-        """Number of tokens including padding; of the queries, if queries and keys differ."""
+        """Number of tokens including padding; number of queries if queries and keys differ."""
         return self.shape(self.stages[0].name)[-2]
 
     @cached_property
@@ -203,7 +203,7 @@ class Trace:
 
     @property
     def counted_axes(self) -> tuple[str, ...]:
-        """The leading axes, or the one on which a second text or layer would be counted."""
+        """The leading axes or, without any, the axis that a second text or layer would have."""
         return self.axes or ("text" if self.has_module else "layer",)
 
     def count(self, axis: str) -> int:
@@ -250,7 +250,7 @@ class Trace:
         head : int, optional
             If given, cells that are cut in this head are not allowed.
         queries : int or slice or numpy.ndarray
-            Which queries; for a single one the result is [key].
+            Which queries; for a single query, the result is [key].
         """
         masking, text = (
             MaskingSpec.of(self.spec_at(leading), stage),
@@ -289,7 +289,7 @@ class Trace:
 
     @property
     def attention(self) -> str:
-        """Name of the attention stage: the weights, or the last stage (scores) without weights."""
+        """Name of the attention stage: the weights or, without weights, the last stage (scores)."""
         row = self.stage_of(Role.WEIGHTS)
         return row.name if row else self.output_stage_name
 
@@ -370,7 +370,7 @@ class Trace:
         return sides.get(stage, "")
 
     def before_dropout(self, stage: str) -> str | None:
-        """Name of the stage that dropout was applied to; None for stages without dropped cells."""
+        """Return the name of the stage before dropout; None for stages without dropped cells."""
         return self.stage(stage).reads[0] if stage == self.dropout_stage else None
 
     @property
@@ -420,7 +420,7 @@ class Trace:
         name : str
             A stage, or a parameter by its ``state_dict`` name.
         index : tuple of int and slice
-            Into the leading axes first, then the stage's dims; axes left out are read whole.
+            Into the leading axes first, then the stage's dims; omitted axes are read in full.
 
         Returns
         -------
@@ -440,8 +440,8 @@ class Trace:
     ) -> HeadMeasures:
         """Return the measures of each head of a stage of weights.
 
-        They are cached with the tensor of the stage and with that of the values that the weights
-        are applied to. For a stage that is computed block by block this may take minutes.
+        They are cached with the tensors of the stage and of the values that the weights are applied
+        to. For a stage that is computed block by block this may take minutes.
 
         Parameters
         ----------
@@ -499,7 +499,7 @@ class Trace:
 
         The value weighting is a mean over the heads of all layers, as it depends on the norms of
         their values. If no mask is known, the allowed keys of a query are those that any head
-        attends to. Cached with the tensors of the stage and of the values.
+        attends to. The measures are cached with the tensors of the stage and of the values.
         """
         text, held, values = (
             self.axis_position("text", leading),

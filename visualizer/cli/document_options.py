@@ -53,7 +53,7 @@ def load_weights(options: argparse.Namespace, document: Document) -> tuple[Docum
     Raises
     ------
     InputError
-        With the field ``own_weights``, if they cannot be used.
+        With the field ``own_weights``, if the weights cannot be used.
     """
     try:
         own_weights = read_own_weights(options.weights)
@@ -89,7 +89,7 @@ def build_figure_settings(options: argparse.Namespace) -> FigureSettings:
     Raises
     ------
     InputError
-        If the figure is impossible.
+        If a figure with these settings is impossible.
     """
     return create_figure_settings(
         options.size,
@@ -164,8 +164,8 @@ def document_of_layer(options: argparse.Namespace) -> SavedDocument:
     Raises
     ------
     InputError
-        With the field ``text`` or ``layer``, if the model does not accept it; with other fields, if
-        the run cannot be read.
+        With the field ``text`` or ``layer``, if the model does not accept the text or the layer;
+        with other fields, if the run cannot be read.
     """
     from visualizer.lab.runs.store import initial_probe
     from visualizer.language import probe as language_probe

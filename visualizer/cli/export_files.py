@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 ALL_OPTION = "all"
 """Option value that exports every layer or text, each to a separate file."""
 STANDARD_OUTPUT_PATH = Path("-")
-SEVERAL_FILES_ERROR = "all writes several files, but standard output accepts only one."
+SEVERAL_FILES_ERROR = "all writes several files, but standard output accepts only one file."
 """Error message for `ALL_OPTION` with standard output."""
 MAX_UNESTIMATED_FRAMES = 24
-"""Films up to this number of frames get no time estimate, which would take as long."""
+"""Largest number of frames of a film without a time estimate, which would take as long."""
 SHORT_TIME_MESSAGE = "less than a minute"
 
 
@@ -141,7 +141,7 @@ def write_exports(
 
 
 def option_error_message(refused: InputError, options: argparse.Namespace) -> str:
-    """Return the message of an error, prefixed with its option if that was given."""
+    """Return the message of an error, prefixed with its option if the option was given."""
     is_given = refused.field != "export" and option_value(options, refused.field) is not None
     return (
         f"argument {option_name(refused.field)}: {refused.sentence}"

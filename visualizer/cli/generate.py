@@ -47,7 +47,9 @@ def generate_parser() -> option_types.OptionParser:
     parser = option_types.OptionParser(
         prog=f"attention-visualizer {GENERATE_COMMAND}",
         usage="%(prog)s FOLDER [options]",
-        description="Generate text with a trained model: one of the lab, or a transformers model.",
+        description=(
+            "Generate text with a trained model, either one from the lab or a transformers model."
+        ),
         epilog=EXAMPLES,
     )
     defaults = Sampling()
@@ -91,7 +93,7 @@ def generate_parser() -> option_types.OptionParser:
         type=option_types.integer_converter(0),
         metavar="N",
         default=0,
-        help="random seed of the sampling (default: 0)",
+        help="random seed for sampling (default: 0)",
     )
     sampling.add_argument(
         "--temperature",

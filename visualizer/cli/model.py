@@ -198,7 +198,10 @@ def _find_error(options: argparse.Namespace) -> str:
         return "one of the arguments --text --texts --image is required"
     for name in ("second", "export", "overview"):
         if len(texts) > 1 and getattr(options, name):
-            return f"argument --{name}: only available for a single text; {len(texts):,} are given."
+            return (
+                f"argument --{name}: only available for a single text; "
+                f"{len(texts):,} texts are given."
+            )
     if options.heads == STANDARD_OUTPUT_PATH and STANDARD_OUTPUT_PATH in (options.export or ()):
         return "argument --heads: only one file can be written to standard output. Use - once."
     if options.overview and options.overview.suffix.lower() != ".png":
@@ -247,7 +250,7 @@ def _read_and_write(options: argparse.Namespace, progress: ConsoleProgress) -> i
     if figure_settings.has_all_layers and jobs:
         size = max(max_layer_bytes(job.snapshot.run) for job in jobs)
         print_message(
-            f"The numbers of all layers add up to {format_size(size)} to each image and web page."
+            f"Embedding all layers enlarges each image and web page by up to {format_size(size)}."
         )
     return write_exports(jobs, figure_settings, progress, options)
 

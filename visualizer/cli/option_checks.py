@@ -160,7 +160,7 @@ def _find_colour_map_conflict(options: argparse.Namespace) -> str | None:
 
 
 def _find_overruled_selection(options: argparse.Namespace) -> str | None:
-    """Return an error if stages or heads are selected that the layout shows in any case."""
+    """Return an error if stages or heads are selected although the layout shows all of them."""
     for name, layouts in _LAYOUTS_SHOWING_ALL.items():
         if _is_given(options, name) and options.layout in layouts:
             all_of = f"with --layout {options.layout}, which shows all of them"
@@ -190,7 +190,7 @@ def _find_standard_output_error(options: argparse.Namespace) -> str | None:
 
 
 def _find_missing_package(options: argparse.Namespace) -> str | None:
-    """Return an error if a format needs a package that is not installed, before computing."""
+    """Return an error, before computing, if a format needs a package that is not installed."""
     for path in options.export or ():
         format_ = export_format(path, options)
         if format_ and (missing := unavailable_reason(format_.suffix)):
@@ -206,7 +206,7 @@ def _find_option_without_module(options: argparse.Namespace, document: Document)
         return None
     return (
         f"{names[0]} has no effect on {document.captured.display_name}, which contains "
-        "attention instead of a module. Remove it."
+        "attention weights rather than a module. Remove it."
     )
 
 
@@ -235,8 +235,8 @@ def _find_idle_option(options: argparse.Namespace) -> str | None:
         if not affected & exported:
             listed = list_suffixes(tuple(each for each in FORMATS if each in affected))
             return (
-                f"{option_name(name)} only affects {listed} files. Remove it, or export one of "
-                "them."
+                f"{option_name(name)} only affects {listed} files. Remove it, or export a "
+                "file of that type."
             )
     return None
 

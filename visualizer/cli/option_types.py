@@ -42,7 +42,7 @@ NamedDescriptions = list[tuple[str, str]]
 MAX_TEXT_FILE_BYTES = 2**24
 """Maximum size of a text file, in bytes."""
 TEXT_SUFFIXES = (".txt", ".csv", ".tsv")
-"""Suffixes of files in which a mask is written as rows of 0 and 1."""
+"""Suffixes of files in which a mask is written as rows of 0s and 1s."""
 _OWN = (*OWN_LAYERS, *OWN_BIASES)
 
 
@@ -245,7 +245,7 @@ def convert_figure_size(text: str) -> str:
 def read_text_option(name: str) -> str:
     """Read a UTF-8 text, with or without a byte order mark, from a file or standard input."""
     if name == "-" and sys.stdin is None:
-        raise argparse.ArgumentTypeError("standard input is not available; name a file")
+        raise argparse.ArgumentTypeError("standard input is not available; specify a file")
     try:
         content = (
             sys.stdin.buffer.read(MAX_TEXT_FILE_BYTES + 1)
@@ -324,7 +324,7 @@ def read_vectors(name: str) -> NumberMatrix:
 
 
 def read_mask(name: str) -> BooleanMatrix:
-    """Read a matrix [query, key] of 0 and 1 from a text file or an array file.
+    """Read a [query, key] matrix of 0s and 1s from a text file or an array file.
 
     Raises
     ------
@@ -346,7 +346,7 @@ def list_weights(name: str) -> FileContents:
     Raises
     ------
     InputError
-        If it contains neither custom weights nor the weights of a module.
+        If the file contains neither custom weights nor the weights of a module.
     """
     contents = _list_arrays(name)
     if not (_has_only_own_weights(contents) or contains_module(contents)):

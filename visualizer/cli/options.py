@@ -197,7 +197,7 @@ _FILES: dict[str, tuple[Callable[[str], object], str]] = {
 
 
 def format_option(field: str, value: object) -> str:
-    """Word the option of a field, with its value if there is one."""
+    """Return the option of a field, with its value if there is one."""
     return option_name(field) if value is None else f"{option_name(field)} {value}"
 
 
@@ -334,7 +334,7 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
             **option_types.choice_option_settings(
                 [each.id for each in COLOUR_MAPS],
                 (
-                    "colour map of weights or of signed numbers; repeat the option to set "
+                    "colour map for weights or for signed numbers; repeat the option to set "
                     f"both; see --list colour-maps (default: {DEFAULT_MAP}, {AUTOMATIC_MAP})"
                 ),
             ),

@@ -31,7 +31,7 @@ TOKEN_HELP = (
     'python -c "import secrets; print(secrets.token_urlsafe(32))"'
 )
 EXIT_NOTICE_S = 2.0
-"""Time for which clients are still told that a process has ended, in seconds."""
+"""Time in seconds during which clients are still informed that a process has ended."""
 EXAMPLES = """examples:
   attention-visualizer serve models/SmolLM2-135M
   attention-visualizer serve models/Llama-3.1-70B --tensor-parallel 4

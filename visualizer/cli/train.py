@@ -64,15 +64,15 @@ with one process.
 TORCHRUN_VARIABLES = {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}
 """Environment variables that torchrun sets in its processes."""
 _DROPOUT = SETTINGS_BY_NAME["dropout"]
-"""The dropout rate of an attention module, which has the same range."""
+"""The dropout setting of attention modules, whose range also applies to training."""
 _GROUPS = {
     "Model": {
         "model": "kind of model",
-        "block": "block size: maximum number of tokens of the input",
+        "block": "block size: maximum number of tokens in the input",
         "width": "embedding size",
         "heads": "number of heads per layer",
         "layers": "number of attention layers",
-        "dropout": "dropout rate of attention weights and residual additions",
+        "dropout": "dropout rate for the attention weights and the residual connections",
     },
     "Training": {
         "steps": "total number of training steps",
@@ -80,7 +80,7 @@ _GROUPS = {
         "rate": "learning rate of AdamW",
         "warmup": "number of steps over which the learning rate increases from 0",
         "decay": "learning rate decay after the warm-up",
-        "seed": "random seed of the initial weights and the batches",
+        "seed": "random seed for the initial weights and the batches",
         "device": "device to train on; auto uses a GPU if one is available",
         "threads": "number of CPU threads; 0 uses all cores but one, at most 8",
     },
@@ -288,7 +288,7 @@ def _open_run(options: argparse.Namespace, group: DistributedProcessGroup | None
     Raises
     ------
     InputError
-        If it cannot be opened, or cannot be shared by the processes of the group.
+        If the run cannot be opened, or cannot be shared by the processes of the group.
     """
     from visualizer.language.memory_estimate import SINGLE_PROCESS
     from visualizer.language.opened_training_run import OpenRun
@@ -451,7 +451,7 @@ def is_started_by_torchrun() -> bool:
 
 
 def train_together(train: Callable[[DistributedProcessGroup], int]) -> int:
-    """Join the other processes and train; exits this process unless joining fails.
+    """Join the other processes, train, and exit this process; return only if joining fails.
 
     Parameters
     ----------
@@ -484,7 +484,7 @@ def train_together(train: Callable[[DistributedProcessGroup], int]) -> int:
 
 
 def _join_group() -> DistributedProcessGroup:
-    """Wait for the other processes; Ctrl+C exits at once, which Python's handler does not."""
+    """Wait for the other processes; Ctrl+C exits at once, unlike with Python's handler."""
     previous_handler = signal.getsignal(signal.SIGINT)
     if previous_handler is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -4,11 +4,11 @@ A zip of ``document.json``, one array for each of the document's own matrices an
 attention, and the recorded numbers below ``trace/``; those of side A of a comparison are below
 ``kept/``. Captured attention is not recorded: its numbers are part of the document.
 
-All stages and weights of a spec are recorded, or none of them; for texts too long to keep the
-matrices in memory, only stages before the scores. A file may lack stages, for example if it was
-written before the program had them; the run is then computed. A stage that the program does not
-know is rejected: it is from a newer program, and the numbers that depend on it would not follow
-from the stages that are shown.
+All stages and weights of a spec are recorded, or none of them; for texts that are too long to keep
+the matrices in memory, only the stages before the scores are recorded. A file may lack stages, for
+example if it was written before the program had them; the run is then computed. A stage that the
+program does not know is rejected: it is from a newer program, and the numbers that depend on it
+would not follow from the stages that are shown.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class SavedDocument(Struct, frozen=True, eq=False):
     exported : ExportedNumbers or None
         The numbers of a data export, to be compared with the computed numbers.
     opened_model : object
-        Keeps the model open that was opened to run the document; None if no model was opened.
+        Keeps open the model that was opened to run the document; None if no model was opened.
     """
 
     document: Document
@@ -136,8 +136,8 @@ def write_document(file: BinaryIO, document: Document, view: View, run: Run | No
     file : BinaryIO
         Open for writing, and at its start.
     run : Run, optional
-        Its numbers are also written if they are this document's, with those of side A of a
-        comparison.
+        A run whose numbers are also written if they belong to this document, together with those of
+        side A of a comparison.
 
     Raises
     ------
@@ -298,7 +298,7 @@ def _convert_errors(field: str, subject: str, remedy: str = "") -> Iterator[None
 
 
 def _is_computed_from(run: Run, document: Document) -> bool:
-    """Whether a run was computed from a document; never for captured attention."""
+    """Whether a run was computed from a document; False for captured attention."""
     if not (run.trace.has_module and document.has_module):
         return False
     is_spec = replace(run.trace.spec, lengths=()) == replace(document.spec, lengths=())
@@ -352,9 +352,9 @@ def _take_recorded_run(
         _parse_counts(arrays.pop(f"{place}/texts/characters", None)),
     )
     if not _is_tokenization_of(document.text, read):
-        raise DamagedError("contains numbers of a different text.")
+        raise DamagedError("contains numbers for a different text.")
     if spec_problems(document.spec):
-        raise DamagedError("contains numbers of invalid settings.")
+        raise DamagedError("contains numbers for invalid settings.")
     sizes = {len(text) for text in read}
     spec = replace(document.spec, lengths=tuple(map(len, read)) if len(sizes) > 1 else ())
     missing = [stage for stage in stages(spec) if f"{place}/{stage.name}" not in arrays]
@@ -434,7 +434,7 @@ def _parse_device_and_notices(content: bytes) -> tuple[str, tuple[str, ...]]:
         texts = [device, *notices] if isinstance(notices, list) else [None]
         if all(isinstance(one, str) and len(one) <= _MAX_NOTICE_LENGTH for one in texts):
             return device, tuple(notices)
-    raise DamagedError("does not contain the device of its numbers.")
+    raise DamagedError("does not contain the name of the device that computed its numbers.")
 
 
 def _parse_counts(array: np.ndarray | None) -> list[int]:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 TOLERANCE = 1e-6
-"""Maximum difference of equal numbers; relative for numbers above 1, absolute below."""
+"""Maximum difference between equal numbers; relative for numbers above 1, absolute below."""
 MAX_COMPARED_BYTES = 2**26
 """Maximum size of a JSON file to read numbers from; a larger file yields only the document."""
 MAX_JSON_MARKS = 2**23

@@ -1,7 +1,6 @@
 """Opens documents, exported files and plain text, and describes the change to the current one.
 
-The kind of a file is recognized by its content, not its name. Writers embed a document with the
-``as_`` functions.
+The kind of a file is recognized by its content, not its name.
 
 Sources: W3C, "PNG Specification, third edition", §11.3.3 (texts); ISO 32000-1, §7.11.4 (files
 inside a PDF). QPdfWriter writes them as one stream, compressed or not.
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
 MAX_PICTURE_BYTES = 2**28
 """Maximum size of a picture to search for a document, in bytes."""
 _START = 4096
-"""Number of bytes to identify the type of a file."""
+"""Number of leading bytes that identify the type of a file."""
 
 
 # ------------------------------------------------------------------------------ opening
@@ -58,7 +57,7 @@ def open_document(path: Path) -> SavedDocument:
     Raises
     ------
     InputError
-        For ``open``, with a message that names the file, for any other file.
+        For ``open``, if the file is of any other kind; the message names the file.
     """
     subject = f"“{path.name or path}”"
     try:
@@ -119,7 +118,7 @@ class DocumentChange(Struct, frozen=True):
     stages : frozenset of str or None
         The stages to show; None keeps the current ones.
     opened_model : object
-        Keeps the model open that was opened to run the document; None if no model was opened.
+        Keeps open the model that was opened to run the document; None if no model was opened.
     """
 
     document: Document
@@ -201,7 +200,8 @@ def read_text_file(path: Path) -> str:
     Raises
     ------
     InputError
-        For ``open``, if it cannot be read, is blank or not UTF-8, or exceeds the maximum length.
+        For ``open``, if the file cannot be read, is blank or not UTF-8, or exceeds the maximum
+        length.
     """
     subject = f"“{path.name}”"
     try:
@@ -210,12 +210,14 @@ def read_text_file(path: Path) -> str:
         text = content.decode("utf-8-sig") if len(content) <= 4 * MAX_TEXT_CHARACTERS else None
         if text is None or len(text) > MAX_TEXT_CHARACTERS:
             sentence = (
-                f"{subject} has more than {MAX_TEXT_CHARACTERS:,} characters. Use part of it."
+                f"{subject} has more than {MAX_TEXT_CHARACTERS:,} characters. "
+                "Use a part of the text."
             )
             raise InputError("open", sentence)
         if text_length_problem(text):
             sentence = (
-                f"{subject} has a line of more than {MAX_LINE_CHARACTERS:,} characters. Break it."
+                f"{subject} has a line of more than {MAX_LINE_CHARACTERS:,} characters. "
+                "Break the line."
             )
             raise InputError("open", sentence)
         return normalize_text(text)

@@ -79,7 +79,7 @@ class RecoveryFile:
         Raises
         ------
         InputError
-            If it cannot be written; the document stored before is unchanged.
+            If the document cannot be written; the document stored before is unchanged.
         """
         origin = json.dumps((str(path.absolute()), version) if path else None)
         content = origin.encode() + b"\n" + document_bytes(document, view)
@@ -136,7 +136,7 @@ class RecoveredDocument(Struct, frozen=True):
         Raises
         ------
         InputError
-            For ``open``, if it cannot be read.
+            For ``open``, if the document cannot be read.
         """
         try:
             with open_regular_file(self.file) as file:

@@ -111,12 +111,12 @@ def _add_cell_layers(part: Any) -> Any:
 
 
 def _add_document_fields(tree: Tree, fields: Tree, *path: str) -> Tree:
-    """Add fields to the table at a path in the document, and in that of a comparison."""
+    """Add fields to the table at a path, in the document and in a comparison's."""
     return _change_documents(tree, lambda table: {**table, **fields}, *path)
 
 
 def _change_documents(tree: Tree, change: Callable[[Tree], Tree], *path: str) -> Tree:
-    """Apply a function to the table at a path in the document, and in that of a comparison."""
+    """Apply a function to the table at a path, in the document and in a comparison's."""
     tree = _change_table(tree, change, "document", *path)
     return _change_table(tree, change, "view", "comparison", "document", *path)
 
@@ -155,7 +155,7 @@ def migrate(tree: Any) -> Tree:
     Raises
     ------
     DamagedError
-        If its schema is unknown.
+        If the schema is unknown.
     """
     schema = tree.get("schema") if isinstance(tree, dict) else None
     if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:

@@ -1,7 +1,7 @@
 """The terms of a cell: its factors, how they combine, and where each was read; imports no torch.
 
 The terms of an explanation always reproduce the traced value: as their sum, as one term's share of
-the sum, or as the chosen one of two.
+the sum, or as the one chosen from two terms.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ class ExplainedCell(Struct, frozen=True, eq=False):
         return Factor(name, index, read, read, form)
 
     def allowed(self) -> np.ndarray:
-        """Return which keys the cell's query may read, boolean [key]."""
+        """Return which keys the cell's query may attend to, boolean [key]."""
         head, query, _ = self.place
         return self.trace.allowed(self.stage.name, self.leading, head, query)
 
@@ -193,7 +193,7 @@ def sum_terms(*groups: tuple[Factor, ...]) -> TermList:
 
 
 def added_inputs(explained: ExplainedCell) -> TermList:
-    """Create one term for each input: the same cell of it."""
+    """Create one term for each input: the number in the same cell."""
     reads = explained.stage.reads
     return sum_terms(*((explained.factor(name, *explained.place),) for name in reads))
 
@@ -215,14 +215,14 @@ MAX_SHOWN_SHIFTED_TERMS = 2
 
 
 class EquationPart(Struct, frozen=True):
-    """A part of the line; if lit, it is a number read from a panel, which is highlighted."""
+    """A part of an equation; if lit, it is a number that is read from a panel and highlighted."""
 
     text: str
     is_highlighted: bool = False
 
 
 class EquationTerm(Struct, frozen=True):
-    """One term of a line, with its parts; `is_computed_number` if it is a computed number."""
+    """One term of an equation, with its parts; `is_computed_number` if it is a computed number."""
 
     parts: list[EquationPart]
     is_computed_number: bool = True

@@ -91,7 +91,7 @@ class WeightedSumExplainer(Explainer):
 
 
 class LateSinkExplainer(VectorExplainer):
-    """Context vectors scaled by the share of a head's sink: a softmax with a sink in two steps.
+    """Context vectors scaled by the share that a head's sink leaves: a softmax in two steps.
 
     Source: Xiao et al. 2023, "Efficient Streaming Language Models with Attention Sinks".
     """

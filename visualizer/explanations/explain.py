@@ -1,4 +1,4 @@
-"""Explanations of single cells as terms and factors with their sources, and as one equation."""
+"""Explanations of individual cells as terms and factors with their sources, and as one equation."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def explain(trace: Trace, stage: str, cell: CellIndex) -> Explanation:
 
 
 class Equation(Struct, frozen=True):
-    """One line: a name, equals, parts, equals, the result.
+    """One line: a name, an equals sign, the parts, an equals sign and the result.
 
     Parameters
     ----------

@@ -51,7 +51,7 @@ class Explainer(ABC):
         """Write the operation for the Cell pane, in words and symbols."""
 
     def term_name(self, facts: CellInfo, at: int) -> str:
-        """Name a term of a cell, counted from 0; if empty, the term is named after its input."""
+        """Return the name of a term, counted from 0; empty if it is named after its input."""
         return ""
 
     def equation(self, line: EquationTermWriter) -> EquationTerm:

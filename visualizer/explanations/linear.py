@@ -131,7 +131,7 @@ class KeyValueSumsExplainer(_SumOverKeysExplainer):
         return f"is the sum of {each}"
 
     def row_phrase(self, block: StepContext) -> str:
-        return f"the key features times values that {block.query} may attend to are added"
+        return f"the products of key features and values are added over the keys of {block.query}"
 
     def stage_phrase(self, block: StepContext) -> str:
         return "for each query, the products of key features and values are added over its keys"
@@ -165,7 +165,7 @@ class KeySumsExplainer(_SumOverKeysExplainer):
         return "is the sum of this feature over the allowed keys"
 
     def row_phrase(self, block: StepContext) -> str:
-        return f"the features of the keys that {block.query} may attend to are added"
+        return f"the features of the keys of {block.query} are added"
 
     def stage_phrase(self, block: StepContext) -> str:
         return "for each query, the features of its keys are added"
@@ -224,7 +224,7 @@ def _invert_factor(normalizer: Factor) -> Factor:
 
 
 def _zero_terms(explained: ExplainedCell) -> TermList:
-    """Return the terms of a cell with a normalizer of 0: no key is allowed, or all are tiny."""
+    """Return the terms of a cell with a normalizer of 0: all features are tiny or forbidden."""
     head, query, _ = explained.place
     zero = sum_terms((constant(0.0, "0"),))
     allowed = explained.trace.allowed(Role.WEIGHTS, explained.leading, head, query)

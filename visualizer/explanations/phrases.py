@@ -41,7 +41,7 @@ def column_name(facts: CellInfo) -> str:
 
 
 def join_names(names: list[str]) -> str:
-    """Join names to a list: "the one, the other and the third"."""
+    """Join names into a list: "the one, the other and the third"."""
     *first, last = names
     return f"{', '.join(first)} and {last}" if first else last
 

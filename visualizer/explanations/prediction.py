@@ -1,4 +1,4 @@
-"""Predictions: a stage is hidden, the user marks cells, and the marks are compared."""
+"""Predictions: the user marks cells of a hidden stage, and the marks are checked."""
 
 from __future__ import annotations
 

@@ -56,12 +56,12 @@ if TYPE_CHECKING:
 
 
 def _projected_name(stage: Stage) -> str:
-    """Return the name of the projected vectors: the input, or in a block its norm."""
+    """Return the name of the projected vectors: the input or, in a block, the normalized input."""
     return "input vector" if stage.reads[0] == Role.INPUT else vector_noun(stage.reads[0])
 
 
 def _weights_column(facts: CellInfo) -> str:
-    """Return the exact weight column; the columns of split heads share one matrix."""
+    """Return the name of the weight column; the columns of split heads share one matrix."""
     weights = facts.explanation.groups[0].factors[1]
     column = next(at for at in weights.index if at is not None) + 1
     *_, layer = weights.name.removesuffix(".weight").split(".")
@@ -222,7 +222,7 @@ def linear_terms(explained: ExplainedCell) -> TermList:
 
 
 def _matrix_sizes(spec: AttentionSpec, stage: Stage) -> tuple[int, int] | None:
-    """Return the input and output sizes of a matrix of a block; None for one of a model."""
+    """Return the input and output sizes of a matrix of a block; None for a matrix of a model."""
     if not stage.parameters:
         return None
     made, read = spec.block_sizes[f"{stage.parameters[0]}.weight"]

@@ -164,7 +164,7 @@ class ScaleScoresExplainer(Explainer):
 
 
 class _ScoreStepExplainer(Explainer):
-    """A step that changes each score by itself."""
+    """A step that changes each score individually."""
 
     @abstractmethod
     def row_phrase(self, block: StepContext, *, is_single: bool) -> str:

@@ -110,7 +110,7 @@ class StepContext(Struct, frozen=True, eq=False):
 
     @property
     def sentence_opening(self) -> str:
-        """Start of a sentence that says which step the weights precede or follow."""
+        """Start of a sentence that states which step the weights precede or follow."""
         return self.sentence_start(self.stage.name)
 
     def sentence_start(self, stage: str) -> str:

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 
 def exponential_factors(row: Factor, largest: float) -> Factor:
-    """Create factors of exponentials, with a number subtracted first that cancels out."""
+    """Create the factors of exponentials, from which a number that cancels out is subtracted."""
     with np.errstate(invalid="ignore"):
         used = np.exp(row.read - largest)
     return replace(row, used=used, form="exp({})", shift=largest)

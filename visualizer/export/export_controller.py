@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def load_export_settings() -> ExportSettings:
-    """Load the last export settings; defaults if none or invalid ones are stored."""
+    """Load the last export settings; the defaults if none are stored or they are invalid."""
     return export_settings.settings_from_json(str(load_value(EXPORT)))
 
 

@@ -59,11 +59,11 @@ class ExportRunner(QObject):
         self._worker.failed.connect(self._handle_error)
 
     def ask(self, path: Path, snapshot: Snapshot, figure_settings: FigureSettings) -> None:
-        """Write a file; does nothing during another export."""
+        """Write a file; do nothing during another export."""
         self.start_writing(partial(_write_file, path, snapshot, figure_settings))
 
     def start_writing(self, write: Callable[[Progress], Path]) -> None:
-        """Call a function that writes a file; does nothing during another export.
+        """Call a function that writes a file; do nothing during another export.
 
         Parameters
         ----------
@@ -73,14 +73,14 @@ class ExportRunner(QObject):
         self._start_request(partial(write, self._report_progress), "Exporting…")
 
     def copy_figure(self, snapshot: Snapshot, figure_settings: FigureSettings) -> None:
-        """Copy a figure to the clipboard; does nothing during another export."""
+        """Copy a figure to the clipboard; do nothing during another export."""
         self._start_request(
             partial(_draw_clipboard_figure, snapshot, figure_settings, self._report_progress),
             "Copying…",
         )
 
     def copy_script(self, run: Run, dialect: CodeDialect) -> None:
-        """Copy a script to the clipboard; does nothing during another export."""
+        """Copy a script to the clipboard; do nothing during another export."""
         self._start_request(partial(_write_script, run, dialect), "Writing the script…")
 
     def cancel(self) -> None:

@@ -173,7 +173,7 @@ FIGURE_PRESETS: dict[str, FigureSettings] = {
 
 
 def resolve_figure_view(snapshot: Snapshot, figure_settings: FigureSettings) -> ResolvedView:
-    """Resolve what a figure shows: without hover, and without a pin unless marks are shown."""
+    """Resolve the view of a figure: without hover, and without a pin unless marks are shown."""
     view = replace(snapshot.view, hovered=None, panes=frozenset(), lesson=None)
     resolved = _resolve_view(snapshot, view)
     extent = figure_settings.extent

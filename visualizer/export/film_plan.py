@@ -26,7 +26,7 @@ MOTION_SHARES = tuple((frame + 0.5) / MOTION_FRAMES for frame in range(MOTION_FR
 
 LONG_TEXT_ERROR = (
     "Animations need complete matrices, which are not available for long texts. Use "
-    "a shorter text, or export images of parts of it."
+    "a shorter text, or export images of parts of the text."
 )
 
 
@@ -51,7 +51,7 @@ class FilmPlan(Struct, frozen=True):
     Parameters
     ----------
     steps : range
-        Their indices on the timeline.
+        Indices of the steps on the timeline.
     ms : float
         Duration of a step.
     frames : tuple of FilmFrame
@@ -100,7 +100,7 @@ class FilmPlan(Struct, frozen=True):
 
 
 def durations(count: int, ms: float, unit_ms: int) -> tuple[int, ...]:
-    """Return the time units of each frame, the last longer; rounding errors do not accumulate."""
+    """Return the time units of each frame, more for the last; rounding errors do not accumulate."""
     ends = [max(step, round(step * ms / unit_ms)) for step in range(count + 1)]
     steps = [after - before for before, after in pairwise(ends)]
     return (*steps[:-1], steps[-1] + LAST_FRAME_EXTRA_MS // unit_ms)
@@ -123,7 +123,7 @@ def rounding_note(settings: FigureSettings) -> str:
 def plan_film(trace: Trace, settings: FilmSettings) -> FilmPlan:
     """Plan a film; a range that the run does not have becomes the nearest one.
 
-    Motion is omitted if a step is shorter than twice its motion, or the film would be too long.
+    Motion is omitted if a step is shorter than twice its motion, or if the film would be too long.
 
     Raises
     ------

@@ -92,7 +92,7 @@ FORMATS: tuple[ExportFormat, ...] = (
 
 
 def format_of(name: str) -> ExportFormat | None:
-    """Return the format of a file's suffix, in any case."""
+    """Return the format for a file's suffix, ignoring case."""
     lower = name.lower()
     return next((each for each in FORMATS if lower.endswith(each.suffix)), None)
 
@@ -117,7 +117,7 @@ def unavailable_reason(suffix: str) -> str:
 
 
 def add_suffix(name: str, chosen: str) -> Path:
-    """Return a file's path; a name without a suffix gets that of the chosen filter.
+    """Return a file's path; the suffix of the chosen filter is added if there is none.
 
     Text after a dot is not always a suffix, as in “attention v1.2”.
     """

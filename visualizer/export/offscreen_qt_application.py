@@ -47,7 +47,7 @@ _DRAWING = threading.RLock()
 
 @contextmanager
 def offscreen_qt() -> Iterator[None]:
-    """Context in which Qt can draw, offscreen if no application exists.
+    """Provide a context in which Qt can draw, offscreen if no application exists.
 
     An application created here is deleted afterwards, so that one with windows can be created. Only
     one thread draws at a time.

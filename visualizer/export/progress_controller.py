@@ -93,9 +93,9 @@ class ExportProgressController(QObject):
         return self._on_finished is not None
 
     def may_close(self, then: Callable[[], object]) -> bool:
-        """Return whether nothing is being written; otherwise call `then` once it is finished.
+        """Return whether nothing is being written; otherwise call `then` once writing is finished.
 
-        It does not wait, because waiting for a long film would block other windows.
+        This does not wait, because waiting for a long film would block other windows.
         """
         if not self._exporter.is_working:
             return True

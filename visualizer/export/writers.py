@@ -145,7 +145,8 @@ def export_file(
     Parameters
     ----------
     progress : callable
-        Progress callback; an exception from it cancels, and an existing file is kept.
+        Progress callback; an exception that it raises cancels the export, and an existing file is
+        kept.
     notice : callable, optional
         Called with a warning if text is printed small.
 

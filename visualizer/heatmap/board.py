@@ -105,7 +105,7 @@ class Heatmap(Struct, frozen=True, eq=False):
     hidden : numpy.ndarray or None
         Boolean, of the same shape as the values: cells that are not drawn.
     uneven_rows : numpy.ndarray or None
-        Boolean, likewise: cells that only one side of a comparison forbids.
+        Boolean, of the same shape: cells that only one side of a comparison forbids.
     part : ComparedSide
         Its role in a comparison.
     shared_scale_sources : frozenset of (stage, head, fold)
@@ -177,13 +177,13 @@ class FlowPanels(Struct, frozen=True, eq=False):
     Parameters
     ----------
     panels : tuple of Heatmap
-        The panel of each column, of the head in front.
+        The panel of each column, for the head in front.
     operands : tuple of Heatmap or None
         What stands above each column.
     thumbnails : tuple of Heatmap
         The weights of each head; empty for a single head.
     focus : int
-        Index of the column that is as large as fits.
+        Index of the column that is drawn as large as possible.
     front : int
         The head in front.
     titles : tuple of tuple of str
@@ -203,7 +203,7 @@ class FlowPanels(Struct, frozen=True, eq=False):
 
     @property
     def heatmaps(self) -> tuple[Heatmap, ...]:
-        """Everything that is drawn beside the panels."""
+        """The heatmaps that are drawn in addition to the panels."""
         return (*filter(None, self.operands), *self.thumbnails)
 
 
@@ -219,7 +219,8 @@ class Board(Struct, frozen=True, eq=False):
     zoom : ZoomRange or None
         The visible part.
     current : tuple of int or None
-        The leading index of the selected text or layer, if there are panels of several.
+        The leading index of the selected text or layer, if there are panels of several texts or
+        layers.
     said : str
         What is compared, for the caption of a figure.
     overlay_panel : Heatmap or None
@@ -248,7 +249,7 @@ class Board(Struct, frozen=True, eq=False):
 
     @property
     def known(self) -> dict[Hashable, Heatmap]:
-        """All panels, including the overview and the sheet, by their cache keys."""
+        """All panels, including the overview and the overlay panel, by their cache keys."""
         others = (one for one in (self.overview, self.overlay_panel) if one)
         beside = self.flow.heatmaps if self.flow else ()
         return {heatmap.key: heatmap for heatmap in (*self.heatmaps, *others, *beside)}
@@ -262,7 +263,7 @@ class Board(Struct, frozen=True, eq=False):
 StageSide = tuple[str, ComparedSide]
 """A stage and its side in a comparison."""
 DrawnStage = tuple[str, ComparedSide, LeadingIndex]
-"""A target, and the leading index of its layer and text."""
+"""A stage and its side, and the leading index of its layer and text."""
 
 
 class PendingCells(Struct, frozen=True, eq=False):
@@ -279,7 +280,7 @@ class PendingCells(Struct, frozen=True, eq=False):
 
 
 def stage_and_side(panel: Heatmap | Cell) -> StageSide:
-    """Return the target of a panel or cell, independent of its head."""
+    """Return the stage and the side of a panel or cell, independent of the head."""
     return panel.stage, panel.part
 
 

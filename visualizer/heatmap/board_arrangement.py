@@ -1,8 +1,9 @@
 """Choose the arrangement of a board's panels: bands, groups and pages of heads, and size.
 
 Of all arrangements that fit in both directions, the one with the largest panels is chosen. The
-present arrangement is kept unless another one is at least 1.5 times as good. Computes geometry from
-token counts only, whether or not cells are pooled. Lengths are in logical pixels of the window.
+current arrangement is kept unless another one is at least 1.5 times as good. The geometry is
+computed from token counts only, whether or not cells are pooled. Lengths are in logical pixels of
+the window.
 """
 
 from __future__ import annotations
@@ -65,14 +66,14 @@ LABEL_LENGTH_WEIGHTS = ((MAX_LABEL_PX, 1.0), (56, 0.93), (36, 0.88))
 EXTRA_BAND_WEIGHT = 0.8
 """Weight of an arrangement per additional band or group."""
 CURRENT_ARRANGEMENT_WEIGHT = 1.5
-"""Weight of the present arrangement relative to others."""
+"""Weight of the current arrangement relative to others."""
 MIN_PAGING_GAIN = 1.3
 """Gain in panel size that justifies fewer heads per page if no arrangement is comfortable."""
 MAX_BANDS = 4
 FEATURE, WIDEST_FEATURE, WIDEST_ONLY_FEATURE = 12, 64, 96
-"""Widths of a feature column: minimum, maximum, and maximum if the panel has only one."""
+"""Widths of a feature column: minimum, maximum, and maximum of a single column."""
 FEATURE_WIDTH_SHARE = 0.6
-"""Relative width of a feature cell to a token cell, and of a feature panel to a token panel."""
+"""Width of a feature cell relative to a token cell, and of feature panels to token panels."""
 
 
 class PanelArrangement(Struct, frozen=True):
@@ -227,7 +228,7 @@ class BoardMeasures:
     def _band_heights(
         self, band: tuple[int, ...], longest: float, side: float
     ) -> tuple[float, float, float, float]:
-        """Return heights of a band: above the first row, above other rows, of cells and head."""
+        """Return the heights in a band: above the first row, above other rows, cells and head."""
         key = (band, longest, side)
         found = self._heights_by_band.get(key)
         if found is None:
@@ -445,13 +446,13 @@ class BoardMeasures:
     def has_heads_above(self, band: tuple[int, ...]) -> bool:
         """Whether head labels are above the labels of keys.
 
-        Otherwise they are to the left of them, at the end of the gutter.
+        Otherwise, head labels are to the left of the labels of keys, at the end of the gutter.
         """
         headed = [at for at in band if self.columns[at].is_headed]
         return bool(headed) and (self.is_grid or headed[0] != band[0])
 
     def has_short_heads(self, one: PanelArrangement) -> bool:
-        """Whether there is room next to the keys for head numbers only."""
+        """Whether the room next to the keys is sufficient only for head numbers."""
         if all(self.has_heads_above(band) for band in one.bands):
             return False
         widest = max(column.head_width for column in self.columns)
@@ -592,8 +593,8 @@ class BoardArranger:
     def _band_cuts(self) -> list[tuple[tuple[int, ...], ...]]:
         """Return the ways to cut the stages into bands.
 
-        Cuts are before the first stage of queries and keys, before the first stage after them, and
-        into bands of approximately equal width.
+        Cuts are made before the first query or key stage and before the first stage that follows
+        them; the parts are then split into bands of approximately equal width.
         """
         count = len(self.measures.columns)
         squares = [at for at, one in enumerate(self.measures.columns) if one.is_token]

@@ -96,7 +96,7 @@ class LargePanelArranger:
         self.alone = PanelArrangement(((self.large,),), 1, 1, measures.longest())
 
     def best(self) -> LargePanelArrangement | None:
-        """Return the arrangement with the largest panel, and then with the largest others."""
+        """Return the arrangement with the largest panel and, among these, the largest others."""
         for least in MIN_SIDES_PX:
             ways = [
                 found
@@ -250,7 +250,7 @@ def place_overlay(
 ) -> PanelSlot | None:
     """Place a board's overlay panel at the right or the left edge of the canvas.
 
-    It is at the left only if the origin of the link is on the right.
+    The panel is at the left edge only if the origin of the link is on the right.
 
     Its rows are aligned with those of the panel that contains the link.
     """
@@ -283,7 +283,7 @@ def place_overlay(
 
 
 def _origin_slot(board: Board, slots: Sequence[PanelSlot]) -> PanelSlot:
-    """Return the panel that the link came from, otherwise the first of the same head, or of all."""
+    """Return the panel that the link came from, else the first of its head, else the first."""
     stage, head = board.origin
     sheet = board.overlay_panel
     own = [slot for slot in slots if (slot.heatmap.stage, slot.heatmap.head) == (stage, head)]
@@ -322,7 +322,7 @@ def lay_out_board(
     is_paged: bool = False,
     is_height_free: bool = False,
 ) -> BoardLayout:
-    """Place a board's panels in a window of this size.
+    """Place a board's panels in a window of a given size.
 
     Positions are reused if panels differ only in values, colours and the visible part.
 
@@ -366,7 +366,7 @@ def lay_out_board(
 
 
 def _board_shape(board: Board) -> Hashable:
-    """Return a key of everything that determines positions: neither values nor colours nor zoom.
+    """Return a key for everything that determines positions, without values, colours and zoom.
 
     Labels shared by panels appear once: hashing thousands of them per panel is slow.
     """
@@ -483,7 +483,7 @@ class BoardPlacement:
         return places
 
     def _head_index(self, page: int, row: int, group: int) -> int:
-        """Return the index of a column's panel at this row and group.
+        """Return the index of a column's panel at a row and group.
 
         Heads run down and then right; in a grid, they run right.
         """

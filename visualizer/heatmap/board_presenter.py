@@ -52,7 +52,7 @@ class BoardContents(Struct, frozen=True, eq=False):
     Parameters
     ----------
     highlights : Highlights
-        Highlights of the present step or prediction, otherwise of the hovered or pinned cell.
+        Highlights of the current step or prediction, otherwise of the hovered or pinned cell.
     message : str
         Text shown if there are no panels.
     board_identity, step_key : hashable
@@ -118,7 +118,7 @@ def prefetch(resolved: ResolvedView, previous: BoardContents | None) -> BoardCon
 
 
 def has_preview(resolved: ResolvedView) -> bool:
-    """Whether a first picture of the whole visible part exists, exact if that is cheap."""
+    """Whether a first picture of the visible part exists, which is exact if that is cheap."""
     return all(
         source.exact_row_share == 1
         or (source.drawn_share == 1 and source.max_cells > CELLS_PER_CHECK)
@@ -156,7 +156,7 @@ def draw_panels(resolved: ResolvedView, progress: Progress) -> None:
     Parameters
     ----------
     progress : callable
-        Called after each band of rows; an exception from it cancels.
+        Called after each band of rows; an exception that it raises cancels the work.
     """
     sources = [*_panel_sources(resolved)]
     for number, source in enumerate(sources):
@@ -201,7 +201,8 @@ def is_fully_drawn(resolved: ResolvedView) -> bool:
 def describe_exactness(resolved: ResolvedView) -> str:
     """Describe how much of the pictures of a long text is exact; empty if all of it is.
 
-    This is not a note of a panel, because the layout around notes must not move while it changes.
+    The description is not a note of a panel, because it changes often, and the layout around notes
+    must not move.
     """
     sources = [*_drawn_sources(resolved)]
     share = sum(source.exact_row_share for source in sources) / max(1, len(sources))
@@ -319,7 +320,7 @@ def _stage_panel_sources(resolved: ResolvedView, stage: Stage) -> Iterator[Panel
 
 
 def _panels_key(resolved: ResolvedView) -> Hashable:
-    """Return a key of the values to read for the panels of a view."""
+    """Return a key for the values that the panels of a view read."""
     is_late = resolved.run.trace.is_blockwise  # shown at once, from the part already drawn
     shown = () if is_late else resolved.shown_stages
     extents = frozenset(resolved.extent(stage).blocks for stage in shown)

@@ -43,7 +43,7 @@ def present_cursor(resolved: ResolvedView) -> CellCursor:
 
 
 def cursor_on(resolved: ResolvedView, hovered: Cell | None, pinned: Cell | None) -> CellCursor:
-    """Return the cursor of the hovered or else the pinned cell; each in this run or None."""
+    """Return the cursor of the hovered or else the pinned cell, which must exist in this run."""
     cell, tokens_chosen = hovered or pinned, resolved.view.tokens
     count = resolved.run.trace.sides[tokens_chosen.role is TokenRole.KEY]
     chosen = tokens_chosen.trim_to(count)

@@ -107,7 +107,7 @@ def _labelled_tokens(tokens: frozenset[int], seen: range) -> frozenset[int]:
 
 
 def _drop_touching_labels(tokens: frozenset[int], lit: int | None, pitch: float) -> list[int]:
-    """Drop tokens with labels that would touch another's or the cursor's; drop all if many."""
+    """Drop tokens whose labels would touch another label or the cursor's; all if many."""
     found: list[int] = []
     line = font_metrics(12).height()
     for token in sorted(tokens) if len(tokens) <= MAX_LABELS else ():

@@ -29,7 +29,7 @@ MAX_CELL_WIDTH_SHARE = 0.82
 MEASURING_FONT_PX = 12
 MIN_TWO_DECIMAL_VALUE = 0.005
 MIN_DISPLAYED_VALUE = 9e-30
-"""As wide as any number with one digit; smaller numbers are rare."""
+"""A number as wide as any with one digit; smaller numbers are rare."""
 MAX_PLAIN_VALUE = 99_999.0
 """Largest number written without an exponent."""
 
@@ -40,7 +40,7 @@ class CellNumberFormat(Struct, frozen=True):
     Parameters
     ----------
     decimals : int
-        From 4 (with exponents for numbers without a digit among them) down to 0.
+        From 4 (with exponents for numbers without a nonzero digit among these four) down to 0.
     omits_leading_zero : bool
         Whether numbers between 0 and 1 are written without the leading zero: .16.
     has_one_figure : bool
@@ -76,7 +76,7 @@ class NumberRange(Struct, frozen=True):
     low, high : float
         Smallest and largest number.
     has_exponents : bool
-        Whether a number needs an exponent, since it has no digit among four decimals.
+        Whether a number needs an exponent, since it has no nonzero digit among four decimals.
     is_share : bool
         Whether all numbers are shares of a row, from 0 to 1.
     """
@@ -162,7 +162,7 @@ def _measure_widest(one: CellNumberFormat, found: NumberRange) -> float:
 
 
 def _measure_width(one: CellNumberFormat, value: float) -> float:
-    """Measure a number in a font of one pixel."""
+    """Measure the width of a number in a font of one pixel."""
     measured_px = round(MEASURING_FONT_PX * text_scale())
     return font_metrics(MEASURING_FONT_PX).horizontalAdvance(one.write(value)) / measured_px
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from visualizer.widgets.theme import Theme
 
 MAX_VECTOR_CELLS = 64 * 64
-"""Panels with more cells are images in vector graphics also."""
+"""Panels with more cells are images even in vector graphics."""
 MIN_IMAGE_SIDE_PX = 512
 """Minimum side in pixels of a panel's image in vector graphics, to stay sharp when enlarged."""
 HATCH_SPACING_PX = 8

@@ -1,4 +1,4 @@
-"""The scroll area shared by heatmaps and line view, with cells to hover, click and walk."""
+"""The scroll area shared by heatmaps and line view: pointing, clicks and arrow keys."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ARROW_STEPS = {
 LEAVE_DELAY_MS = 50
 """Delay before the cell that the pointer left is released.
 
-It lets a dialog that opens paint first.
+The delay lets a dialog that opens be painted first.
 """
 
 # Only keyboard focus is shown; a click needs no focus frame.

@@ -1,4 +1,4 @@
-"""Controls the cell selection: hovering, pinning, marking and walking."""
+"""Controls the cell selection: hovering, pinning, marking and moving."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class CellSelectionController(QObject):
-    """Selects cells of a workspace; one method per intent."""
+    """Selects cells of a workspace; one method per user action."""
 
     def __init__(self, workspace: Workspace, parent: QObject | None = None) -> None:
         super().__init__(parent)

@@ -162,7 +162,7 @@ def colour_image(indices: np.ndarray, map_name: str, theme: Theme) -> QImage:
 
 
 def indexed_image(indices: np.ndarray, map_name: str, theme: Theme) -> QImage:
-    """Create an indexed image with one pixel per cell; a quarter of the file size."""
+    """Create an indexed image with one pixel per cell, for a quarter of the file size."""
     rows, columns = indices.shape
     words = np.ascontiguousarray(indices)
     made = QImage(words.data, columns, rows, columns, QImage.Format.Format_Indexed8)

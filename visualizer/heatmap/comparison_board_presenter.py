@@ -60,7 +60,7 @@ class SidePanelSource(PanelSource):
     Attributes
     ----------
     live_run : Run
-        The ends of the colour scale depend on the token counts and dropout rate of this run.
+        Run whose token counts and dropout rate determine the ends of the colour scale.
     """
 
     def __init__(

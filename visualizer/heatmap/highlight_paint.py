@@ -33,7 +33,7 @@ CROSS_STROKES: SymbolStrokes = ((-0.6, -0.6, 0.5, 0.5), (-0.6, 0.5, 0.5, -0.6))
 def paint_prediction_marks(
     painter: QPainter, slot: PanelSlot, highlights: Highlights, theme: Theme
 ) -> None:
-    """Paint the marked cells or, once the answer is shown, which of them are right."""
+    """Paint the marked cells or, once the stage is revealed, which of them are right."""
     if highlights.verdict is None:
         for cell in highlights.marks:
             _paint_mark(painter, slot, cell, theme)

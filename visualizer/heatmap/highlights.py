@@ -34,7 +34,7 @@ class ComputedExtent(Struct, frozen=True):
 
 
 class HighlightBlock(Struct, frozen=True):
-    """A block of cells that is computed in a step, or an input of it.
+    """A block of cells that is computed in a step, or an input of the step.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def highlighted_blocks(computations: tuple[BlockComputation, ...]) -> tuple[High
 
 
 def cell_highlights(resolved: ResolvedView, cell: Cell) -> tuple[HighlightBlock, ...]:
-    """Highlight the inputs of a cell."""
+    """Return the highlighted inputs of a cell."""
     row, column = cell.place[-2:]
     step = Step(cell.stage, range(row, row + 1), range(column, column + 1))
     trace = resolved.run.trace
@@ -181,7 +181,7 @@ class Highlights(Struct, frozen=True):
     step : HighlightedStep or None
         The step that the blocks belong to.
     hidden_stages : frozenset of str
-        Stages that the user predicts, or that would reveal the answer.
+        Stages that the user predicts, or that would reveal the predicted values.
     marks : tuple of Cell
         Cells marked as a prediction.
     verdict : PredictionVerdict or None

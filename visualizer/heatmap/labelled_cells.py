@@ -26,7 +26,7 @@ class LabelledCells(Struct, frozen=True, eq=False):
     values : ndarray
         [row, column]; NaN if a number is unknown.
     rows, columns : tuple of str
-        Their titles.
+        Titles of the rows and columns.
     low, high : float
         The values of the first and the last colour.
     map_name : str
@@ -42,8 +42,8 @@ class LabelledCells(Struct, frozen=True, eq=False):
     with_head_axis : int
         The column preceded by a gap; 0 for none.
     separate_upper_limit : float
-        The value of the last colour from that column on, with a scale centred at 0; 0 for the same
-        scale.
+        The value of the last colour of a separate scale, centred at 0, from column `with_head_axis`
+        on; 0 if all columns share a scale.
     describe : callable
         Returns a description of a cell, given its row and column.
     """

@@ -61,7 +61,7 @@ class LabelledCellsView(CellTable):
         self.cells: LabelledCells | None = None
         self._focused = (0, 0)
         self._side = self._top = self._width = self._height = self._gap = 0.0
-        """Measured once for each table and size, since every cell is placed by them."""
+        """Measured once for each table and size, since they determine the place of every cell."""
 
     def show_cells(self, cells: LabelledCells | None, theme: Theme) -> None:
         """Show a table, or nothing."""
@@ -269,7 +269,7 @@ class LabelledCellsView(CellTable):
         return self._column_left(column) + self._width > last
 
     def _titled_rows(self, cells: LabelledCells) -> list[int]:
-        """Return the rows with titles: the marked row, the last, and others at a distance."""
+        """Return the rows with titles: the marked row, the last row, and others at a distance."""
         every = max(1, math.ceil(0.8 * font_metrics(10).height() / self._height))
         fixed = [len(cells.rows) - 1]
         if cells.highlighted_row is not None:

@@ -55,7 +55,7 @@ class PanelPixmap(Struct, frozen=True, eq=False):
 
     @property
     def pixmap_without_panel(self) -> SparePixmap:
-        """The pixmap without the panel, as that would keep its values alive."""
+        """The pixmap without the panel, as a reference to the panel would keep its values alive."""
         return self.pixmap, self.margins if self.heatmap.sums is None else None
 
 
@@ -137,7 +137,7 @@ class PanelMarginsPixmapCache:
 
 
 def _frame_key(slot: PanelSlot, whole: QRectF) -> Hashable:
-    """Return a key of everything that a frame shows.
+    """Return a key for everything that a frame shows.
 
     The heads of a stage share it unless they have their own labels.
     """
@@ -156,7 +156,7 @@ def _frame_key(slot: PanelSlot, whole: QRectF) -> Hashable:
 
 
 def _column_head_key(heatmap: Heatmap) -> Hashable:
-    """Return a key of everything shown above a column of panels."""
+    """Return a key for everything that is shown above a column of panels."""
     axes = (heatmap.rows.name, heatmap.columns.name)
     layer_and_head = None if heatmap.layer is None else (heatmap.layer, heatmap.head)
     return heatmap.title, axes, heatmap.colour, heatmap.unit, layer_and_head, heatmap.is_pooled

@@ -62,11 +62,11 @@ def choose_colour_scale(
     Parameters
     ----------
     tensor : CachedTensor
-        The drawn tensor: the stage, or one derived from it.
+        The drawn tensor: the stage, or a tensor derived from it.
     largest : float, optional
         The panel's largest magnitude, for limits by panel.
     beside : tuple of CachedTensor
-        Tensors drawn next to it on the same scale.
+        Tensors that are drawn next to this one on the same scale.
     """
     low, high = _value_range((tensor, *beside))
     is_signed = low < 0 or not stage.is_weights
@@ -124,7 +124,8 @@ def choose_difference_scale(
     Parameters
     ----------
     size : float
-        The largest of the compared values; differences within their rounding are not a change.
+        The largest of the compared values; differences within the rounding error of these values
+        are not changes.
     largest : float
         The magnitude of the panel's largest difference, for limits by panel.
     """

@@ -39,7 +39,7 @@ def footer_height(heatmap: Heatmap, notes: int = 0) -> float:
     Parameters
     ----------
     notes : int
-        Number of its notes that its column does not share.
+        Number of notes of the panel that its column does not share.
     """
     is_own = heatmap.layer is None and heatmap.colour.limits is ColourLimits.PANEL
     return (4 + NOTE_HEIGHT_PX * (notes + is_own)) * text_scale()
@@ -251,7 +251,7 @@ def widest_row_label(axis: HeatmapAxis) -> float:
 
 
 MIN_POSITION_TOKENS = 100
-"""With fewer tokens, positions take no more room than the minimum gutter."""
+"""Number of tokens below which positions take no more room than the minimum gutter."""
 MAX_MEASURED_LABELS = 200
 """Number of labels measured.
 

@@ -49,7 +49,7 @@ LABEL, SMALL_LABEL = 12, 10
 MAX_LABEL_OVERHANG_PX = 8
 """Maximum distance by which a position label may extend beyond the panel."""
 MIN_LABEL_DENSITY = 8
-"""If fewer than one in this many tokens has room for its label, positions are shown instead."""
+"""Positions replace labels if fewer than one token in this many has room for its label."""
 
 
 def paint_labels(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
@@ -73,7 +73,7 @@ def paint_labels(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
 
 
 def label_size(axis: HeatmapAxis, cell: float) -> int:
-    """Return the label size; tokens with slightly too small cells get a smaller one."""
+    """Return the label size, which is smaller for tokens whose cells are slightly too small."""
     is_small = (
         axis.is_token and font_metrics(SMALL_LABEL).ascent() <= cell < font_metrics(LABEL).ascent()
     )
@@ -92,7 +92,7 @@ def shows_positions(axis: HeatmapAxis, cell: float) -> bool:
 
 
 def visible_column_labels(slot: PanelSlot) -> list[tuple[int, str]]:
-    """Return the column labels that fit; vertical ones are chosen like those of rows."""
+    """Return the column labels that fit; vertical labels are chosen like row labels."""
     axis, cell = slot.heatmap.columns, slot.cell_width
     if are_labels_vertical(slot) and not shows_positions(axis, cell):
         return visible_labels(axis, cell)

@@ -193,7 +193,7 @@ class PanelSource:
         Parameters
         ----------
         trace : Trace
-            The ends depend on the token counts and dropout rate of this trace.
+            Trace whose token counts and dropout rate determine the ends.
         """
         shown = (self.stage, self.tensor, self.lens, self.chosen)
         if self.chosen.limits is ColourLimits.PANEL:

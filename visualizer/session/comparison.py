@@ -1,4 +1,4 @@
-"""Tensors and words of a comparison: differences, means of samples, and why it is impossible."""
+"""Tensors and texts of a comparison: differences, means of samples, and reasons against it."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def find_tensor(resolved: ResolvedView, cell: Cell) -> tuple[CachedTensor, tuple
 
 
 def _compared_transform(resolved: ResolvedView) -> WeightTransform:
-    """Return the weight transform to compare under; dropout samples use the plain weights."""
+    """Return the weight transform that a comparison uses; dropout samples use none."""
     comparison = resolved.comparison
     is_sampled = comparison is not None and comparison.against is ComparisonKind.SAMPLES
     return WeightTransform.PLAIN if is_sampled else resolved.view.lens

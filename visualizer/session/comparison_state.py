@@ -1,4 +1,4 @@
-"""Comparison of a run with a kept run, between its heads, or with dropout samples."""
+"""Comparisons: with a kept run, between two heads of a run, or with dropout samples."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ _SCORE_WORDS = {
     Operation.ADD_SCORE_BIAS: "biases added to scores",
     Operation.SOFTMAX_WITH_SINK: "rows with a sink",
 }
-"""Operations of models on scores that modules have no settings for."""
+"""Operations on scores in models, for which modules have no settings."""
 
 
 def describe_number_origin(run: Run) -> str:
@@ -74,7 +74,7 @@ def describe_number_origin(run: Run) -> str:
 
 
 def _describe_seed(run: Run) -> list[str]:
-    """Give the seed of vectors and weights, unless their provenance includes it."""
+    """Describe the seed of vectors and weights, unless their provenance includes the seed."""
     seed = f"seed {run.trace.spec.seed}"
     return [] if seed in describe_provenance(run) else [seed]
 
@@ -110,7 +110,7 @@ def describe_computation(run: Run) -> str:
 
 
 def _memory_note(trace: Trace) -> str:
-    """State that matrices are not kept in memory, if so."""
+    """Return a note if matrices are not kept in memory; otherwise an empty string."""
     queries, keys = trace.sides
     matrices = f"; its {queries:,} × {keys:,} matrices are computed on demand"
     return matrices if trace.is_blockwise else ""

@@ -50,12 +50,13 @@ class Document(Struct, frozen=True):
     Parameters
     ----------
     captured : CapturedAttention or None
-        Attention computed elsewhere, shown instead of text and module; with a model, its results
-        for the text when the document was saved.
+        Attention computed elsewhere, which is shown instead of the text and the module; with a
+        model, the results of the model for the text when the document was saved.
     model : ModelSource or None
         The model that runs on the text, instead of a module.
     labels : str
-        The text typed as token labels, edited in place of the text while attention is captured.
+        The text typed as token labels, edited in place of the text while captured attention is
+        shown.
     weights_source : str
         Source of the module's custom weights, or of the custom vectors of a module without weights,
         as a phrase that is shown with them; empty if they were typed or passed as arrays.
@@ -86,7 +87,7 @@ class Document(Struct, frozen=True):
 
     @property
     def has_module(self) -> bool:
-        """Whether a module computes the attention, rather than it being computed elsewhere."""
+        """Whether the attention is computed by a module rather than elsewhere."""
         return self.captured is None and self.model is None
 
     @property
@@ -169,7 +170,7 @@ class Document(Struct, frozen=True):
         return (*cells, *(matrix.numbers for matrix in matrices), *captured)
 
     def get(self, name: str) -> Any:
-        """Return a setting by name: a field of the document or its spec, or a derived one."""
+        """Return a setting by name: a field of the document or its spec, or a derived setting."""
         if name == "text" and self.has_labels:
             return self.labels
         if name in MODEL_FIELDS:
@@ -183,7 +184,7 @@ class Document(Struct, frozen=True):
         return getattr(self if name in _OWN else self.spec, name)
 
     def set(self, name: str, value: Any) -> Document:
-        """Return the document with one setting changed, by the names of `get`."""
+        """Return the document with one setting changed, using the names of `get`."""
         if name == "captured":
             return replace(self, captured=value, labels="", model=None)
         if name == "model":
@@ -203,7 +204,7 @@ class Document(Struct, frozen=True):
 
 
 def _with_setting(spec: AttentionSpec, name: str, value: Any) -> AttentionSpec:
-    """Return a spec with one setting changed, by the names of `Document.get`."""
+    """Return a spec with one setting changed, using the names of `Document.get`."""
     if name == "mechanism":
         return apply_mechanism(Mechanism(value), spec)
     if name == "causal":
@@ -243,7 +244,7 @@ _tokens_of_long = lru_cache(maxsize=4)(tokenize)
 
 
 def find_changed_span(old: str, new: str) -> tuple[int, int]:
-    """Return the span of the new text that differs from the old one."""
+    """Return the span of the new text that differs from the old text."""
     shorter = min(len(old), len(new))
     start = next((at for at in range(shorter) if old[at] != new[at]), shorter)
     rest = shorter - start

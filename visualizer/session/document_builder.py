@@ -39,7 +39,7 @@ def normalize_text(text: str) -> str:
     Raises
     ------
     InputError
-        If it is blank.
+        If the text is blank.
     """
     if not text or text.isspace():
         raise InputError("text", f"invalid value {text[:20]!r}: must not be blank")
@@ -58,9 +58,9 @@ def create_document(
     ----------
     texts : sequence of str
         Several texts form a batch, or the labels of queries and of keys of captured attention;
-        none keeps the texts of the base.
+        without texts, those of the base are kept.
     settings : mapping
-        By the names of `Document.set`; the embedding size and then the mechanism, which may need
+        With the names of `Document.set`; the embedding size and then the mechanism, which may need
         it, are set before the others.
     base : Document, optional
         Supplies everything that is not given.

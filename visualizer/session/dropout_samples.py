@@ -50,12 +50,12 @@ MAX_DRAWN_CELLS = 2**28
 
 
 def sample_seed(spec: AttentionSpec, sample: int) -> int:
-    """Return the seed of a sample; the first is the one displayed."""
+    """Return the seed of a sample; the first sample is displayed."""
     return (spec.dropout_seed + sample) % 2**31
 
 
 def no_samples_reason(spec: AttentionSpec) -> str:
-    """Return why no samples can be drawn; empty if they can."""
+    """Return why no samples can be drawn; empty if samples can be drawn."""
     if spec.dropout == 0:
         return "Set a dropout rate above 0 to compare dropout samples."
     if not spec.is_dropout_active:
@@ -63,23 +63,23 @@ def no_samples_reason(spec: AttentionSpec) -> str:
             "Dropout is off in evaluation mode. Turn on training mode to compare dropout samples."
         )
     if spec.own_kept:
-        return "The dropped cells are custom, so all samples are the same."
+        return "The dropped cells were chosen manually, so all samples are the same."
     return ""
 
 
 def max_samples(run: Run) -> int:
-    """Return the largest allowed number of samples, smaller for larger weights."""
+    """Return the largest allowed number of samples, which is smaller for larger matrices."""
     cells = math.prod(run.trace.shape(Role.WEIGHTS))
     return min(MAX_SAMPLES, 1 << max(0, (MAX_DRAWN_CELLS // cells).bit_length() - 1))
 
 
 def drawable_samples(run: Run, count: int) -> int:
-    """Return the number of requested samples to draw; fewer if the text has become longer."""
+    """Return how many of the requested samples to draw: fewer if the text has become longer."""
     return min(count, max_samples(run))
 
 
 def sample_mean(run: Run, count: int, tally: SampleTally) -> CachedTensor:
-    """Return the mean of the weights after dropout over this many samples."""
+    """Return the mean of the weights after dropout, over a number of samples."""
     spec, weights = run.trace.spec, run.trace.cached_stage(Role.WEIGHTS)
     counts = tally.count_first_samples(spec, tuple(weights.tensor.shape), count)
     return weights.times(counts, count * (1 - spec.dropout))

@@ -40,7 +40,7 @@ class Snapshot(Struct, frozen=True, eq=False):
     def with_separate_tiles(self) -> Snapshot:
         """Return a copy that can be refined without changing the pictures in a window.
 
-        Only texts too long to be kept in memory are drawn in parts.
+        Only matrices that are too large to be kept in memory are drawn in parts.
         """
         if not self.run.trace.is_blockwise:
             return self

@@ -28,7 +28,7 @@ CHANGE_MEASURE = "change"
 
 
 class HeadOrderRow(Struct, frozen=True):
-    """One order.
+    """One order of the heads.
 
     Parameters
     ----------

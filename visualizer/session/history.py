@@ -33,7 +33,7 @@ FIELD_NAMES = {
 MODEL_FIELD_NAMES = {"second": "second text", "image": "image", "is_chat": "user message"}
 """Names of fields of a model source."""
 DERIVED_FIELDS = frozenset({"lengths", "weights_source"})
-"""Fields derived from others: from the text in a spec, from the weights in a document."""
+"""Fields derived from others: in a spec from the text, in a document from the weights."""
 UNCHANGED_LABEL = "as it is"
 MAX_LENGTH = 60
 """Maximum length of a description, in characters."""
@@ -56,7 +56,7 @@ class ChangeDescription:
 
 
 def describe_change(before: Document, after: Document) -> str:
-    """Describe a change; empty if it has no short name, as for several settings."""
+    """Describe a change; empty if it has no short name, such as a change of several settings."""
     names = _changed_fields(before, after) - {"spec"}
     names = (names | _changed_fields(before.spec, after.spec)) - DERIVED_FIELDS
     if "model" in names:
@@ -134,7 +134,7 @@ class History(Struct, Generic[Value], frozen=True):
     ) -> History[Value]:
         """Drop the oldest values while all values use more than `most` bytes in total.
 
-        To be called after each recorded value.
+        Call this after each recorded value.
 
         Parameters
         ----------
@@ -192,7 +192,7 @@ class DocumentHistory:
         self.changes = self.changes.seal()
 
     def undo(self, document: Document) -> Document:
-        """Return the document before the last change of the current one."""
+        """Return the document before its last change."""
         document, self.changes = self.changes.undo(document)
         return document
 

@@ -39,7 +39,7 @@ class DeviceChoice(Struct, frozen=True):
     sentence : str
         Description of the device and the number type.
     room : int
-        Memory available to a model there, in bytes.
+        Memory available to a model on this device, in bytes.
     """
 
     sentence: str
@@ -52,7 +52,7 @@ class OpenedSource(Struct, frozen=True, eq=False):
     Parameters
     ----------
     other_text : str
-        A text that the model can process instead of the given one; empty if it accepts that.
+        A text that the model can process if it does not accept the given one; else empty.
     model : object
         Keeps the model open until a run of it exists, which then keeps it open.
     """
@@ -85,7 +85,7 @@ def open_model_source(
     Raises
     ------
     InputError
-        For ``model``, if it cannot be opened.
+        For ``model``, if the model cannot be opened.
     CancelledError
         If `progress` raises it; no part of the model is kept.
     """
@@ -140,7 +140,8 @@ class ServerChoice(Struct, frozen=True):
     host, port, token
         Address of the server, and the token that signs requests.
     ssh : str
-        Command that starts the server over SSH and provides the rest; empty if it is running.
+        Command that starts the server over SSH and provides the other values; empty if the server
+        is already running.
     is_kept : bool or None
         Whether to store the token in the system keyring; None leaves the keyring unchanged.
     """

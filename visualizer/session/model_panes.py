@@ -1,4 +1,4 @@
-"""Options, messages and offers of the panes about the heads of a model."""
+"""Options and messages of the panes about the heads of a model."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def no_reading_reason(document: Document, refused: InputError | None = None) -> 
     return SAVED_NUMBERS_MESSAGE if document.captured else RUNNING_MESSAGE
 
 
-HIDDEN_MESSAGE = "Hidden during a prediction question."
+HIDDEN_MESSAGE = "Hidden until the prediction is revealed."
 SCORES_ONLY_MESSAGE = "This file contains scores only; head measures need attention weights."
 LONG_TEXT_MESSAGE = (
     "Measuring the heads of a long text row by row may take minutes. The heatmaps "
@@ -85,7 +85,7 @@ class MeasurementOffer(Struct, frozen=True):
 
 
 def measurement_offer(run: Run) -> MeasurementOffer | None:
-    """Return the offer; None if the heads are measured already or immediately."""
+    """Return the measurement; None if the heads are measured or can be measured at once."""
     trace, texts = run.trace, run.compared_texts
     if Role.WEIGHTS not in trace or trace.is_measured(Role.WEIGHTS, texts):
         return None

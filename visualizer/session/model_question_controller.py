@@ -29,7 +29,7 @@ FAILED_MESSAGE = "The computation failed."
 
 
 class _RunningQuestion(Struct, frozen=True, eq=False):
-    """A question in progress."""
+    """A running analysis."""
 
     reading: ModelReading
     question: ModelQuestion
@@ -42,22 +42,23 @@ class _RunningQuestion(Struct, frozen=True, eq=False):
 
 
 class _QuestionFailure(Struct, frozen=True, eq=False):
-    """A question that raised an unexpected exception."""
+    """An analysis that raised an unexpected exception."""
 
     asked: _RunningQuestion
     error: Exception
 
 
 class ModelQuestionController(QObject):
-    """Asks one question at a time about the current forward pass, which stores the answers.
+    """Runs one analysis of the current forward pass at a time; the pass stores the results.
 
-    A question is cancelled if no open pane needs the answer any more, or if its text is no longer
+    An analysis is cancelled if no open pane needs its result any more, or if its text is no longer
     shown.
 
     Parameters
     ----------
     panels : iterable of PanelId
-        The panels that ask. Their ``questions`` are those without an answer, most urgent first.
+        The panels that need results. Their ``questions`` are the pending analyses, most urgent
+        first.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class ModelQuestionController(QObject):
         self._workspace, self._panels = workspace, tuple(panels)
         self._running_question: _RunningQuestion | None = None
         self._failed_requests: list[tuple[_RunningQuestion, float]] = []
-        """Questions that a server failed to answer, and the times of failure."""
+        """Analyses that failed on a server, and the times of failure."""
         self._worker = NewestRequestWorker(self)
         self._worker.answered.connect(self._handle_answer)
         self._worker.failed.connect(self._report_refusal)
@@ -76,25 +77,25 @@ class ModelQuestionController(QObject):
 
     @property
     def is_working(self) -> bool:
-        """Whether a question is being answered."""
+        """Whether an analysis is running."""
         return self._running_question is not None
 
     def request_result(self, question: ModelQuestion) -> None:
-        """Request the answer to a question that is answered only on demand."""
+        """Request an analysis that runs only on demand."""
         reading = self._current_reading
         if reading:
             reading.answers.wanted.add(question)
             self._workspace.refresh_screen()
 
     def abandon(self, question: ModelQuestion) -> None:
-        """Stop asking a question; a partial answer is kept."""
+        """Stop an analysis; a partial result is kept."""
         reading = self._current_reading
         if reading:
             reading.answers.wanted.discard(question)
             self._workspace.refresh_screen()
 
     def ask_next_question(self) -> None:
-        """Ask the most urgent question of the open panes."""
+        """Start the most urgent analysis for the open panes."""
         reading = self._current_reading
         if self._drop_old_failures():
             self._workspace.refresh_screen()  # this asks again
@@ -109,7 +110,7 @@ class ModelQuestionController(QObject):
             self._worker.ask(partial(_answer_question, self._running_question, self._worker.report))
 
     def close(self) -> None:
-        """Cancel the question in progress."""
+        """Cancel the running analysis."""
         if self._running_question:
             self._running_question.is_cancelled.set()
             self._running_question = None

@@ -101,7 +101,7 @@ class NewestRequestWorker(QThread):
     def discard(self, values: list[object]) -> None:
         """Clear a list on the worker's thread, because freeing memory may take long.
 
-        It is a list because the thread that drops the last reference frees the value.
+        A list is passed because the thread that drops the last reference frees the value.
         """
         if not self.isRunning():  # the thread has not started, so it would not clear the list
             values.clear()

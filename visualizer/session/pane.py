@@ -1,4 +1,4 @@
-"""Rows that describe panes and panels; each feature has its own in `pane.py`."""
+"""Rows that describe panes and panels; each feature has its own rows in `pane.py`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class PanelPresenter(Struct, Generic[Panel], frozen=True):
     Parameters
     ----------
     present : callable
-        Creates the panel from the moment, its other panels and the previous panel.
+        Creates the panel from the screen inputs, the other panels and the previous panel.
     empty : object
         The panel if there are no numbers or its pane is closed.
     pane : str
@@ -42,12 +42,12 @@ class PanelPresenter(Struct, Generic[Panel], frozen=True):
     prefetch_key : callable
         Returns a key of the parts of large tensors that the panel needs.
     prefetch : callable
-        Reads these parts, and returns the panel if it was created in the process; receives the
-        panels of the rows above and the previous panel.
+        Reads the parts of large tensors, and returns the panel if it was created in the process;
+        receives the panels of the rows above and the previous panel.
     is_refined : bool
-        Whether it changes while the images of long texts are refined.
+        Whether the panel changes while the images of long texts are refined.
     needs_retrieval : bool
-        Whether it shows the retrieval measure of a long text's heads.
+        Whether the panel shows the retrieval measure of a long text's heads.
     """
 
     id: PanelId[Panel]
@@ -77,9 +77,9 @@ class Pane(Struct, frozen=True):
     Parameters
     ----------
     id : str
-        The id in saved window states and views, independent of its title.
+        The id in saved window states and views, independent of the title.
     tip : str
-        Tooltip of its button: what it shows.
+        Tooltip of its button, which describes what the pane shows.
     widget : str
         ``module:Class`` of its widget, which has ``show_screen(screen, theme)``; imported when
         the pane is first shown.
@@ -90,9 +90,9 @@ class Pane(Struct, frozen=True):
     height : int
         Height relative to the other panes in its area.
     beside : str
-        The id of the pane it is tabbed with; initially closed.
+        The id of the pane it is tabbed with; the pane is then initially closed.
     width : int
-        Width of its own column next to the heatmaps; initially closed.
+        Width of its own column next to the heatmaps; the pane is then initially closed.
     panel : PanelPresenter, optional
         How its content is created.
     is_made_at_once : bool
@@ -106,7 +106,7 @@ class Pane(Struct, frozen=True):
     opened_by : tuple of str
         Ids of the commands that open it to show their results.
     commands : mapping
-        Ids of commands that act on its widget, with the action; after `opened_by` has opened it.
+        Ids of commands that act on its widget, with the action, which runs once the pane is open.
     """
 
     id: str

@@ -67,12 +67,12 @@ class RequestController(QObject):
         self.worker.ask(request)
 
     def drop_answered(self) -> None:
-        """Drop the last request after it is answered, as it references the previous run."""
+        """Drop the last request after its result has arrived, as it references the previous run."""
         if not self.worker.is_working:
             self._request = None
 
     def report_progress(self, request: Callable[[], object], done: int, of: int) -> bool:
-        """Record the progress of a request; return whether it is the last one."""
+        """Record the progress of a request; return whether the request is the last one."""
         is_last = request is self._request
         if is_last:
             self.progress = ReadingProgress(done, of)

@@ -110,7 +110,7 @@ class FlowView(Struct, frozen=True):
     stages : tuple of str
         The stage that each column shows.
     focus : int
-        Index of the column that is as large as fits.
+        Index of the column that is drawn as large as possible.
     head : int
         The head in front.
     """
@@ -148,7 +148,7 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
     document : Document
         The current document.
     view : View
-        The requested view, whether or not the run has all of it.
+        The requested view, even if the run lacks parts of it.
     computed : Document or None
         The document that the run was computed from.
     leading : tuple of int
@@ -162,10 +162,10 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
     hidden_stages : frozenset of str
         Stages that a prediction covers: its own and those computed from it.
     hovered, pinned : Cell or None
-        Those that exist in the run.
+        The hovered and the pinned cell, if they exist in the run.
     chosen, stages : frozenset of str
         The requested stages, or the weights if the run has none of them; and the stages with a
-        panel, including the pinned cell's, or the one in focus with its inputs.
+        panel: these and the stage of the pinned cell, or the stage in focus and its inputs.
     heads, drawn_heads : tuple of int
         Heads with a row of panels; and the heads for panes without aggregates, which are all heads
         if only aggregates have a row.
@@ -238,7 +238,7 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
         return self._make_extent(stage, (room, room), is_whole=False)
 
     def full_extent(self, stage: Stage, room: int) -> PoolingExtent:
-        """Return the pooling of a whole stage for this many cells per side."""
+        """Return the pooling of a whole stage to at most ``room`` cells per side."""
         return self._make_extent(stage, (room, room), is_whole=True)
 
     def _make_extent(self, stage: Stage, room: tuple[int, int], *, is_whole: bool) -> PoolingExtent:
@@ -322,7 +322,7 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
 
         If the cell is a weight before or after dropout, its stage is used, so that a pane shows the
         same number as the cell. Otherwise, the weights after dropout are used if they are shown,
-        else those before. Head measures always use the weights before dropout
+        else the weights before dropout. Head measures always use the weights before dropout
         (`trace.attention`).
         """
         trace = self.run.trace
@@ -396,7 +396,7 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
     def step_cell(self) -> Cell | None:
         """The cell of the current step, described while no cell is hovered.
 
-        Its numbers are prefetched, by the worker for a large step.
+        The numbers of the cell are prefetched; for a large step, the worker does this.
         """
         if self.place is None:
             return None
@@ -567,7 +567,7 @@ def _shown_heads(
 def _enlarged_stage(
     run: Run, view: View, stages: frozenset[str], heads: tuple[int, ...]
 ) -> str | None:
-    """Return the enlarged stage: the chosen one, else the weights, else the last square."""
+    """Return the enlarged stage: the chosen stage, else the weights, else the last square stage."""
     if len(heads) != 1 or len(stages) == 1:
         return None
     if view.large in stages:

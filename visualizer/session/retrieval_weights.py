@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from visualizer.session.resolved_view import ResolvedView
 
 MAX_KEY_SPAN = 2048
-"""Maximum span of keys that are read together with those between them."""
+"""Maximum span of keys that are read together with the keys between them."""
 MAX_CACHED_RESULTS = 8
 """Maximum number of cached results."""
 
@@ -84,7 +84,7 @@ _KEPT: WeakKeyDictionary[Trace, OrderedDict[MarkedPosition, RetrievalWeights]] =
 
 
 def known_retrieval(resolved: ResolvedView) -> RetrievalWeights | None:
-    """Return the weights read so far, all for a short text; None if no key is marked."""
+    """Return the weights read so far (for a short text, all); None if no key is marked."""
     place = marked_position(resolved)
     if place is None:
         return None

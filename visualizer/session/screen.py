@@ -19,7 +19,7 @@ Panel = TypeVar("Panel")
 
 
 class PanelId(Struct, Generic[Panel], frozen=True):
-    """Id of a panel, typed by the panel class."""
+    """Id of a panel; the panel class is its type parameter."""
 
     name: str
 
@@ -148,7 +148,7 @@ class Presenter(Protocol):
         """
 
     def present_new_pictures(self, moment: ScreenInputs, shown: LazyPanels) -> Screen:
-        """Build a screen after a change of only the pictures of a long text.
+        """Build a screen after only the pictures of a long text have changed.
 
         Parameters
         ----------
@@ -157,7 +157,7 @@ class Presenter(Protocol):
         """
 
     def prefetch_key(self, resolved: ResolvedView) -> Hashable:
-        """Return a key of the data to prefetch; views with equal keys share one prefetch."""
+        """Return a key for the data to prefetch; views with equal keys share one prefetch."""
 
     def prefetch(
         self, resolved: ResolvedView, previous: Mapping[str, object]
@@ -171,7 +171,7 @@ class Presenter(Protocol):
         """
 
     def has_preview(self, resolved: ResolvedView) -> bool:
-        """Whether all visible pictures have a first version and the pointed cell is read."""
+        """Whether all pictures have a first version and the cell under the pointer was read."""
 
     def is_exact(self, resolved: ResolvedView) -> bool:
         """Whether all visible pictures are exact; those of long texts are refined over time."""

@@ -29,7 +29,7 @@ class SettingState(Struct, frozen=True):
 
 
 def describe_remedy(field: str, value: object, settings: tuple[Setting, ...] = SETTINGS) -> str:
-    """Describe a remedy by the labels of settings."""
+    """Describe a remedy, using the labels of settings."""
     setting = next(setting for setting in settings if setting.name == field)
     if setting.kind is SettingKind.OWN:
         return "Use random values from the seed"
@@ -55,10 +55,10 @@ def describe_custom_values(setting: Setting, value: Any) -> str:
 
 
 def format_mask(own: BooleanMatrix | None) -> tuple[str, str]:
-    """Format a mask as rows of 0 and 1 unless it is too long, and give the input's placeholder."""
+    """Return a mask as rows of 0s and 1s unless it is too long, and the input's placeholder."""
     if own is None or own.rows <= MAX_MASK_TOKENS:
         rows = own.array().astype(int).tolist() if own else []
         text = "\n".join(" ".join(map(str, row)) for row in rows)
         return text, "1 allowed, 0 blocked:\n1 0 0\n1 1 0\n1 1 1"
     size = f"{own.rows:,} × {own.columns:,}"
-    return "", f"{size}: too large to edit here. Enter rows of 0 and 1 to replace it."
+    return "", f"{size}: too large to edit here. Enter rows of 0s and 1s to replace it."

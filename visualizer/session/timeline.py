@@ -91,7 +91,7 @@ class Timeline(Struct, frozen=True, dict=True):
 
     @classmethod
     def of(cls, trace: Trace, grain: StepSize) -> Timeline:
-        """Take the sizes of a trace's stages."""
+        """Create a timeline from the sizes of a trace's stages."""
         sides = ((name, trace.shape(name)[-2:]) for name in trace.names)
         return cls(tuple((name, rows, columns) for name, (rows, columns) in sides), grain)
 
@@ -102,7 +102,7 @@ class Timeline(Struct, frozen=True, dict=True):
     def starts(self) -> tuple[int, ...]:
         """The index of each stage's first step, followed by the total number of steps.
 
-        Cached, because a film needs it at every step.
+        The result is cached, because a film needs it at every step.
         """
         return tuple(accumulate((self.count_steps(*size) for size in self.sizes), initial=0))
 
@@ -158,12 +158,12 @@ class Timeline(Struct, frozen=True, dict=True):
         return self.place(self.position(place))
 
     def playback_reach(self, place: PlaybackPosition, stage: str) -> tuple[int, int]:
-        """Return how much of a stage is computed at a position, including its own step.
+        """Return how much of a stage is computed after the step at a position.
 
         Returns
         -------
         tuple of int
-            Whole rows, and columns of the next one.
+            Whole rows, and columns of the next row.
         """
         names = [size[0] for size in self.sizes]
         rows = self.sizes[names.index(stage)][1]
@@ -174,14 +174,14 @@ class Timeline(Struct, frozen=True, dict=True):
         return (place.row + 1, 0) if self.grain is StepSize.ROW else (place.row, place.column + 1)
 
     def last_step_index(self, stage: str) -> int:
-        """Return the index of a stage's last step, or of the last step before it."""
+        """Return the index of a stage's last step, or of the last step before the stage."""
         later = STAGE_ORDER[STAGE_ORDER.index(stage) + 1 :]
         names = [size[0] for size in self.sizes]
         ends = (start for name, start in zip(names, self.starts, strict=False) if name in later)
         return max(0, next(ends, len(self)) - 1)
 
     def skip_stages(self, place: PlaybackPosition | None, stages: int) -> PlaybackPosition | None:
-        """Move to the first step of an adjacent stage, or back to that of the current stage."""
+        """Move to the first step of an adjacent stage or, going back, of the current stage."""
         position, starts = self.position(place), self.starts
         if stages > 0:
             return self.place(next((start for start in starts if start > position), len(self)))
@@ -191,13 +191,13 @@ class Timeline(Struct, frozen=True, dict=True):
 def caption_cell(run: Run, leading: LeadingIndex, step: Step, head: int) -> tuple[int, ...]:
     """Return the cell that a step's caption describes: the largest number in one head.
 
-    In a row that cannot be computed, this is a NaN cell. If a whole stage is not kept in memory, it
-    is the largest number of the last row.
+    In a row that cannot be computed, this is a NaN cell. For a whole stage that is not kept in
+    memory, it is the cell of the largest number in the last row.
 
     Returns
     -------
     tuple of int
-        Its index in the stage's named dims.
+        Index of the cell in the stage's named dims.
     """
     trace = run.trace
     heads = (min(head, trace.spec.heads - 1),) if "head" in trace.stage(step.stage).dims else ()

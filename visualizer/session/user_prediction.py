@@ -54,7 +54,7 @@ class PredictionVerdict(Struct, frozen=True):
 
 
 def toggle_mark(guess: Prediction, cell: Cell) -> Prediction:
-    """Toggle a cell's mark; for the largest-weight question, one per row."""
+    """Toggle a cell's mark; for the largest-weight question, each row has one mark at most."""
     if guess.is_revealed or cell.stage != guess.stage:
         return guess
     if cell in guess.marks:

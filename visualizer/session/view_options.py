@@ -94,8 +94,9 @@ class ColourCurve(StrEnum):
 class ColourLimits(StrEnum):
     """The values at the ends of the colour map.
 
-    Automatic is 0 and 1 for the weights of a short text and each row's maximum for those of a long
-    one; for other stages, the maximum over all heads. From 0 to 1 also applies only to weights.
+    Automatic limits are 0 and 1 for the weights of a short text, and each row's maximum for those
+    of a long text; for other stages, they are the maximum over all heads. The limits 0 and 1 can be
+    chosen only for weights.
     """
 
     AUTO = "automatic"
@@ -157,14 +158,14 @@ class LineOptions(Struct, frozen=True):
     Parameters
     ----------
     threshold : float
-        Weights below it have no line.
+        Weight below which no line is drawn.
     top : int
         Number of largest weights drawn per query and head; 0 for all.
     solo : int or None
-        The one head drawn, or `FOLLOW_PINNED`; None for all heads in one picture.
+        The only head drawn, or `FOLLOW_PINNED`; None for all heads in one picture.
     by_key : frozenset of Cell
-        Cells reached through their key: all lines to that key are highlighted, otherwise those of
-        their query.
+        Cells reached through their key: all lines to that key are highlighted. For other cells, the
+        lines of their query are highlighted.
     """
 
     threshold: float = 0.0
@@ -189,13 +190,13 @@ class MaskEditState(Struct, frozen=True):
     Parameters
     ----------
     window : int
-        Number of tokens a query attends to: itself and those just before.
+        Number of tokens a query attends to: the query itself and those just before it.
     prefix : int
         Number of leading tokens that every query attends to.
     padding : int
-        Number of text tokens; those after are padding.
+        Number of text tokens; the tokens after them are padding.
     is_of_all_heads : bool
-        Whether a stroke cuts edges of all heads of a model that are shown, and not of its own.
+        Whether a stroke cuts edges in all shown heads of a model, instead of in its own head only.
     """
 
     is_on: bool = False
@@ -205,5 +206,5 @@ class MaskEditState(Struct, frozen=True):
     is_of_all_heads: bool = False
 
     def number(self, brush: MaskBrush) -> int:
-        """Return the parameter of a brush; 0 where it has none."""
+        """Return the parameter of a brush; 0 if it has none."""
         return int(getattr(self, brush, 0))

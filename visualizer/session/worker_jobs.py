@@ -314,7 +314,7 @@ def answer_question(
     progress: Progress,
     report: Callable[[ModelAnswer], object],
 ) -> ModelAnswer:
-    """Answer a question about a forward pass with its model; called on a separate thread."""
+    """Run an analysis of a forward pass with its model; called on a separate thread."""
     from visualizer.attention.run import reserve_window_core
     from visualizer.models.answer_model_question import answer_model_question
 

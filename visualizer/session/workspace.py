@@ -205,7 +205,7 @@ class Workspace(QObject):
             self.history.seal()
 
     def show_error(self, refused: InputError) -> None:
-        """Report why an input was rejected; the current one remains."""
+        """Report why an input was rejected; the current value remains."""
         self._errors.add(refused)
         self._update_screen()
 
@@ -215,7 +215,7 @@ class Workspace(QObject):
         Parameters
         ----------
         opened_model : object
-            Keeps the model open that was opened to run the document; None if no model was opened.
+            Keeps open the model that was opened to run the document; None if no model was opened.
         """
         before = self._before_model or _StateBeforeModel(
             self.document, self._wanted, self.history.changes
@@ -375,7 +375,7 @@ class Workspace(QObject):
         self.requests.refine(self.run, self.view, self.screen.resolved)
 
     def _change_to(self, document: Document, *, may_wait: bool = False) -> None:
-        """Replace the document and request its computation; the screen may wait briefly for it."""
+        """Replace the document and request its run, for which the screen may wait briefly."""
         if not may_wait:
             self._catch_up()
         self._set_document(document)
@@ -400,7 +400,7 @@ class Workspace(QObject):
         self.document = document
 
     def _request_missing_data(self) -> None:
-        """Request a prefetch of the wanted view if the shown one does not cover it."""
+        """Request a prefetch of the wanted view if that of the shown view does not cover it."""
         if not self._is_read_with(self._wanted, self.view):
             self._request_prefetch()
 
@@ -470,7 +470,7 @@ class Workspace(QObject):
         return not is_blank and refused.field not in {"image", "second"}
 
     def _leave_model(self, refused: InputError | None) -> None:
-        """Restore the document before an opened model, keeping text typed since."""
+        """Restore the document from before a model was opened, keeping text typed since then."""
         before, document = self._before_model, self.document
         assert before
         assert document.model

@@ -63,7 +63,7 @@ def zoom_by(
     Parameters
     ----------
     factor : float
-        Above 1 to zoom in.
+        Zoom factor; above 1 to zoom in.
     at : tuple of float
         A query and a key, possibly fractional.
 
@@ -105,7 +105,7 @@ def _distance_outside(span: range, at: int | None) -> int:
 
 
 def clamp_zoom(zoom: ZoomRange | None, sides: TokenCounts) -> ZoomRange | None:
-    """Clamp a zoom to this many queries and keys; None if all of the text is shown."""
+    """Clamp a zoom to numbers of queries and keys; None if the whole text is shown."""
     if zoom is None:
         return None
     spans = list(zip((zoom.queries, zoom.keys), sides, strict=True))

@@ -1,4 +1,4 @@
-"""Autosaves the unsaved document, to be offered at the next start after a crash."""
+"""Autosaves the unsaved document, so that it can be recovered after a crash."""
 
 from __future__ import annotations
 
@@ -68,7 +68,8 @@ class AutosaveController(QObject):
     ) -> None:
         """Schedule an autosave of a document, or remove the recovery file if it is not needed.
 
-        The path and the version are those of the file that it was opened from or saved to.
+        The path and the version are those of the file that the document was opened from or saved
+        to.
         """
         is_saved = is_saved or not is_autosaving()
         self._latest = None if is_saved else (document, view, path, version)

@@ -60,7 +60,7 @@ Panel = TypeVar("Panel")
 class WindowState(Struct, frozen=True, eq=False):
     """Decides which commands are enabled and which are checked.
 
-    Conditions are evaluated again when a part that they read is another object than before.
+    A condition is evaluated again when a part that it reads has become another object.
     """
 
     screen: Screen
@@ -97,7 +97,7 @@ class WindowState(Struct, frozen=True, eq=False):
 
     @property
     def measurement(self) -> MeasurementOffer | None:
-        """The offer to measure heads, which changes while the run stays the same."""
+        """The possible or running measurement of heads, which changes while the run does not."""
         return measurement_offer(self.resolved.run) if self.resolved else None
 
 

@@ -113,7 +113,7 @@ class Controllers(FeatureControllers):
         self.settings_controller.startPageChosen.connect(page.show_panel)
 
     def find_token(self) -> None:
-        """Open the search of the tokens."""
+        """Open the token search."""
         pane = self.docks.show_pane_of(self.token_pane)
         self.token_pane.open_search()
         pane.ensureWidgetVisible(self.token_pane)
@@ -133,7 +133,7 @@ class Controllers(FeatureControllers):
         self.docks.reset()
 
     def may_close(self) -> bool:
-        """Whether the window may close now; otherwise it is closed again later."""
+        """Whether the window may close now; otherwise it is closed later."""
         parts = (self.export_controller.progress, self.document_controller)
         return all(part.may_close(self.window.close) for part in parts)
 

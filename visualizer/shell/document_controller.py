@@ -61,7 +61,7 @@ OPEN_ERROR = "Cannot open {name}."
 
 
 class DocumentController(QObject):
-    """Opens and saves the document of a window; each public method is one user intent."""
+    """Opens and saves the document of a window; each public method is one user action."""
 
     changed = Signal()
     """The path or the saved state has changed."""
@@ -72,7 +72,7 @@ class DocumentController(QObject):
     modelRequested = Signal(object)
     """Requests opening the model in this folder."""
     imageRequested = Signal(object)
-    """Requests running the vision model on this image file; None asks the user for one."""
+    """Requests running the vision model on this image file; None asks the user for a file."""
     quitRequested = Signal()
     lessonLeft = Signal()
     """Requests closing the lesson and returning to the user's document."""
@@ -248,7 +248,7 @@ class DocumentController(QObject):
         self._send_request(partial(_example_read, read, document, colouring))
 
     def show_opened(self, saved: SavedDocument, path: Path | None) -> None:
-        """Show a document; only a document file keeps its path, a titled document is unsaved."""
+        """Show a document; only a document file keeps its path, and a titled one is unsaved."""
         is_own = path is not None and path.suffix.lower() == DOCUMENT_SUFFIX
         self.path = path if is_own else None
         self._version = saved.version
@@ -513,7 +513,7 @@ class DocumentController(QObject):
 
 
 def _is_model_folder(path: Path) -> bool:
-    """Whether a path is a folder that may contain a model; a name with a suffix needs its files."""
+    """Whether a path may be a model folder; if its name has a suffix, it needs model files."""
     from visualizer.models.lab_model_files import is_lab_model
     from visualizer.models.model_folder import is_model_folder
 

@@ -63,7 +63,7 @@ class WriteResult(Struct, frozen=True, eq=False):
     Parameters
     ----------
     missing_numbers_notice : str
-        Why requested numbers are missing in the file, as a sentence; empty if they are not.
+        Why requested numbers are missing in the file, as a sentence; empty if none are missing.
     """
 
     document: Document
@@ -116,7 +116,7 @@ def write_saved_document(
     are_numbers_late : bool
         Whether requested numbers are missing because a lesson was opened before they were ready.
     replaced : FileVersion or None
-        The version of the file that may be replaced; None if no file may be.
+        The version of the file that may be replaced; None if no file may be replaced.
     may_replace : bool
         Whether any file may be replaced.
     """

@@ -30,13 +30,13 @@ class Services(Struct, frozen=True):
     read : callable
         Reads any supported file: a document, or a change to the current one.
     restore : callable
-        Returns the run of a document: the recorded one if it has one, otherwise computed.
+        Returns the run of a document: the recorded run if there is one, otherwise a computed run.
     presenter : callable
         Creates a window's presenter, given a function that returns the window's lessons.
     read_example : callable
         Reads the trained example of the start page.
     rest : callable
-        Frees what is cached for speed, after an idle period.
+        Frees cached data after an idle period.
     """
 
     compute: ComputeFunction

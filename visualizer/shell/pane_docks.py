@@ -68,7 +68,7 @@ class PaneFocusCycle:
         self._fixed, self._visible_panes, self._bars = fixed, visible_panes, bars
 
     def go(self, steps: int) -> None:
-        """Focus the next pane or bar, or the one before."""
+        """Focus the next or the previous pane or bar."""
         parts = {
             part: entry
             for part in self._visible_parts()
@@ -125,7 +125,7 @@ SIDES = {
 }
 DEFAULT_WIDTHS_PX = {Area.LEFT: 248, Area.RIGHT: 264}
 SCROLL_TOOLTIPS = {"ScrollLeftButton": "Previous panes", "ScrollRightButton": "Next panes"}
-"""Tooltips by Qt's object names of a tab bar's scroll buttons."""
+"""Tooltips of a tab bar's scroll buttons, by Qt's object names."""
 DROP_TIMEOUT_MS = 400
 """Maximum time until a dropped pane reaches its place; Qt's animation takes 200 ms."""
 PRESS_EVENTS = {QEvent.Type.MouseButtonPress, QEvent.Type.MouseButtonDblClick}
@@ -222,7 +222,7 @@ class PaneDocks(QObject):
         self._seen: frozenset[str] = frozenset()
         self._is_held = False
         self._filled: set[str] = set()
-        """Panes of `opens_with` for which the last screen had content."""
+        """Panes with `opens_with` for which the last screen had content."""
         self._model_folder = ""
         self._to_open: list[str] = []
         """Panes to open for a new model, one at a time."""
@@ -264,8 +264,8 @@ class PaneDocks(QObject):
     def after_drop(self, then: Callable[[], object], most_waits: int = 2) -> None:
         """End the drag of a pane, tab or edge, and call `then` when the pane has reached its place.
 
-        Calls it immediately if no pane is being dragged. Drags that start while waiting are also
-        ended; `most_waits` bounds the wait, because a pane may stay floating.
+        `then` is called immediately if no pane is being dragged. Drags that start while waiting are
+        also ended; `most_waits` bounds the wait, because a pane may stay floating.
         """
         if self._release_drags() and most_waits:
             QTimer.singleShot(DROP_TIMEOUT_MS, self, partial(self.after_drop, then, most_waits - 1))
@@ -471,7 +471,7 @@ class PaneDocks(QObject):
 
     @contextmanager
     def batch_changes(self) -> Iterator[None]:
-        """Context that emits `changed` at most once, at its end."""
+        """Emit `changed` at most once, at the end of the context."""
         before, self._is_held = self._seen, True
         try:
             yield

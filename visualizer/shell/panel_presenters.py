@@ -122,7 +122,7 @@ class PanelPresenters:
         return screen
 
     def prefetch_key(self, resolved: ResolvedView) -> Hashable:
-        """Return a key of everything to prefetch; equal keys need only one prefetch."""
+        """Return a key for everything to prefetch; equal keys need only one prefetch."""
         return tuple(
             row.prefetch_key(resolved) if row.is_visible_pane(resolved) else None for row in PANELS
         )
@@ -140,7 +140,7 @@ class PanelPresenters:
         return panels
 
     def has_preview(self, resolved: ResolvedView) -> bool:
-        """Whether all visible panels have a first image and the pointed-at rows are computed."""
+        """Whether all visible panels have a first image and rows under the pointer are computed."""
         is_read = token_strip_presenter.are_weights_read(
             resolved
         ) and long_text_lines.are_weights_read(resolved)

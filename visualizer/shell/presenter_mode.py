@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 TEXT_SCALE = 1.5
 STROKE_SCALE = 1.75
-"""Factor on the width of frames, to be visible from the back of a room."""
+"""Factor on the width of frames, which makes them visible from the back of a room."""
 HINT = (
     "Presenter mode  ·  Page Down, Page Up: step  ·  B or .: blank the screen  ·  F5 or Esc: exit"
 )

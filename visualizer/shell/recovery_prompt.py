@@ -27,7 +27,7 @@ MAX_EXCERPT_FILE_BYTES = 2**20
 
 
 class RecoveryPrompt(QObject):
-    """Offers recovered documents, and reads them one by one off the GUI thread."""
+    """Asks whether to recover documents, and reads them one by one off the GUI thread."""
 
     recovered = Signal(object, object)
     """The recovered document and its recovery file."""
@@ -38,7 +38,7 @@ class RecoveryPrompt(QObject):
         super().__init__(window)
         self._window = window
         self._left: list[RecoveredDocument] = []
-        """Offered documents that have not been read yet."""
+        """Documents to recover that have not been read yet."""
         self._is_opening = False
         self._worker = NewestRequestWorker(self)
         self._worker.answered.connect(self._handle_result)
@@ -50,7 +50,7 @@ class RecoveryPrompt(QObject):
         self._worker.ask(partial(_list_documents, left[:MAX_LISTED_DOCUMENTS]))
 
     def close(self) -> None:
-        """Stop reading; unread documents are offered again at the next start."""
+        """Stop reading; the prompt lists unread documents again at the next start."""
         self._worker.leave()
 
     def _handle_result(self, answer: str | SavedDocument) -> None:

@@ -48,7 +48,7 @@ class ProgramSettings(Struct, frozen=True):
     text_size : int
         Percentage of the system's text size; 0 fits the text to the screen.
     sequential, diverging : str
-        Ids of the colour maps of weights and of signed numbers.
+        Ids of the colour maps for weights and for signed numbers.
     """
 
     scheme: ColourScheme
@@ -120,7 +120,7 @@ class SettingsDialog(QDialog):
     deviceChosen = Signal(object)
     autosaveChosen = Signal(bool)
     folderOpenRequested = Signal(object)
-    """A `DataFolder`."""
+    """Requests opening a `DataFolder`."""
 
     def __init__(self, window: QWidget, folders: Iterable[DataFolder]) -> None:
         super().__init__(window)

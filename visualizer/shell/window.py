@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 
 class DropHandler(QObject):
-    """Handles drops anywhere on a window; what is dropped is copied and never moved."""
+    """Handles drops anywhere on a window; dropped data are copied and never moved."""
 
     fileDropped = Signal(object)
     textDropped = Signal(str)
@@ -123,7 +123,7 @@ class MainWindow(QMainWindow):
         self.drop_handler = DropHandler(self)
         self._had_weights = False
         self._panes_later = QTimer(self, singleShot=True, interval=0)
-        """Updates the panes after the heatmaps of a long text and pending events."""
+        """Updates the panes after the heatmaps of a long text and after pending events."""
         self.pending_screen: Screen | None = None
         """The screen if only its heatmaps have been shown so far."""
         self._panes_of = ""
@@ -133,7 +133,7 @@ class MainWindow(QMainWindow):
         self._drawn_later.timeout.connect(self._show_drawn_panes)
         self.facts, self.notice = PlainLabel(), PlainLabel()
         self.provenance = PlainLabel()
-        """Origin of the weights; always visible, so that random weights are not misread."""
+        """Origin of the weights; always visible, so that random weights do not appear trained."""
         self.provenance.setProperty("role", "quiet")
         status_bar = add_status_bar(self, self.facts)
         status_bar.addPermanentWidget(self.provenance)

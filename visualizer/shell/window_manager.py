@@ -116,7 +116,8 @@ class WindowManager(QObject):
             The document requested on the command line. If None, the last open document or the
             start page is shown.
         path : Path or None
-            The file it was read from, or the folder of its model, which is loaded in the window.
+            The file that the document was read from, or the folder of its model, which is loaded in
+            the window.
         """
         window = self._open_last() if saved is None else self._open_requested(saved, path)
         window.painted.connect(
@@ -219,7 +220,7 @@ class WindowManager(QObject):
         QCoreApplication.exit(1)
 
     def quit(self) -> None:
-        """Ask in each window with unsaved changes, and last in the lab; then close all.
+        """Ask about unsaved changes in each window, and last in the lab; then close all.
 
         If the user cancels, the windows that were not asked about yet stay open.
         """

@@ -83,8 +83,8 @@ def disable_qt_settings() -> None:
     """Prevent Qt's own dialogs from writing settings; they can still read shared ones.
 
     A Qt file dialog saves its state when it is deleted, which blocks the GUI thread for seconds if
-    the disk is busy. `save_file_dialog` saves it instead. No effect on Windows and macOS, where the
-    system stores the settings of programs.
+    the disk is busy. `save_file_dialog` saves it instead. This has no effect on Windows and macOS,
+    where the system stores the settings of programs.
     """
     kind, folder = QSettings.Format.NativeFormat, QStandardPaths.StandardLocation
     others = QStandardPaths.writableLocation(folder.GenericConfigLocation)
@@ -100,12 +100,12 @@ FILE_DIALOG, FILE_DIALOG_SEAL = "file dialog", "file dialog seal"
 RECOVERY, LESSONS, RUNS = "recovery", "lessons", "runs"
 """Names of folders in the user's data folder."""
 TEXT_SIZES_PERCENT = (AUTOMATIC_TEXT, 100, 115, 130, 150, 175, 200)
-"""In per cent of the system text size."""
+"""Text sizes in per cent of the system text size."""
 LAST_RUN, FOLDED = "lab/run", "lab/folded"
 ACROSS, MIDDLE, RIGHT = "lab/across", "lab/middle", "lab/right"
 """Keys of the lab's splitters: main, middle column and right column."""
 NOTICE_MS = 20_000
-"""How long the status bar shows important messages."""
+"""Display time of important messages in the status bar."""
 MAX_SIZE_DIGITS = 5
 """Maximum number of digits of a stored size in pixels."""
 
@@ -201,7 +201,7 @@ def save_file_dialog(dialog: QFileDialog) -> None:
 
 
 def _intact_states(seal: str, keys: Sequence[str]) -> list[QByteArray]:
-    """Return the states of these keys; an empty list if one is missing or damaged.
+    """Return the states of these keys; an empty list if a state is missing or damaged.
 
     The checksum is needed because Qt crashes on some damaged states.
     """

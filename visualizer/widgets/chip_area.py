@@ -40,7 +40,7 @@ class WrappedChips(Sequence[QRectF]):
         self._starts: list[int] = []
         """The first chip of each line."""
         self._starts_known: np.ndarray | None = None
-        """The same as an array, created on first use; avoids importing numpy earlier."""
+        """`_starts` as an array, created on first use to avoid importing numpy earlier."""
         self._left = 0.0
         """Left edge of the next chip; 0 at the start of a line."""
 

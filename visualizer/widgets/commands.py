@@ -68,7 +68,7 @@ class Command(Struct, Generic[ControllersT, StateT], frozen=True):
         Whether its shortcut works only in the heatmaps and the timeline, because other widgets
         use the key for typing.
     is_enabled : callable, optional
-        Whether it is enabled; if omitted, always.
+        Whether the command is enabled; if omitted, it always is.
     is_checked : callable, optional
         Whether it is checked, or selected in its group; if omitted, it is not checkable.
     appearance : callable, optional
@@ -166,7 +166,7 @@ class StateConditions:
         """The newest result of each function."""
 
     def evaluate(self, state: object) -> None:
-        """Evaluate the functions that read something that differs from the last state."""
+        """Evaluate the functions whose inputs differ from those in the last state."""
         for part, before in self._seen.items():
             self._seen[part] = now = _part_of(state, part)
             if now is not before and not (isinstance(now, str) and now == before):

@@ -84,11 +84,11 @@ def _create_file_dialog(
 class _FileDialogGuard(QObject):
     """Makes Qt's own file dialog safe to use, and deletes it when it is finished.
 
-    Qt creates the dialog's questions and errors as message boxes on the stack, each with its own
-    event loop. They quote file names, which Qt interprets as HTML if they look like it. While a
-    box is open, a late completion popup may send another Return to the dialog. Therefore only the
-    first name counts, and the dialog is deleted and the name delivered only when no box is open:
-    the callback may close the window, which also deletes the dialog. If the window is deleted
+    Qt creates the dialog's confirmations and errors as message boxes on the stack, each with its
+    own event loop. They quote file names, which Qt interprets as HTML if they look like it. While a
+    box is open, a late completion popup may send another Return key press to the dialog. Therefore
+    only the first name counts, and the dialog is deleted and the name delivered only when no box is
+    open: the callback may close the window, which also deletes the dialog. If the window is deleted
     while a box is open, the dialog is cancelled and the deletion deferred until the box is closed.
     """
 
@@ -131,7 +131,7 @@ class _FileDialogGuard(QObject):
         self._chosen = self._chosen or name
 
     def _finish_dialog(self) -> None:
-        """Deliver the answer and delete the dialog when none of its boxes is open."""
+        """Once none of its message boxes is open, deliver the result and delete the dialog."""
         self._is_answered = True
         if self._is_over or self._dialog.findChild(QMessageBox):
             return
@@ -179,7 +179,7 @@ def create_message_box(
 
 
 def show_exception(window: QWidget, details: str) -> None:
-    """Report an unexpected exception with details to copy; shows one box at a time."""
+    """Report an unexpected exception with details to copy; only one box is shown at a time."""
     if window.findChild(QMessageBox, "bug"):
         return
     message = "An unexpected error occurred. The window keeps showing the last valid result."
@@ -192,7 +192,7 @@ def show_exception(window: QWidget, details: str) -> None:
 
 
 def show_out_of_memory(window: QWidget) -> None:
-    """Report that memory ran out; shows one box at a time."""
+    """Report that memory ran out; only one box is shown at a time."""
     if not window.findChild(QMessageBox, "memory"):
         create_message_box(window, "memory", QMessageBox.Icon.Warning, MEMORY_ERROR).open()
 
@@ -200,7 +200,7 @@ def show_out_of_memory(window: QWidget) -> None:
 def ask_unsaved(
     window: QWidget, name: str, save: Callable[[], object], lose: Callable[[], object]
 ) -> None:
-    """Ask whether to save changes; cancelling does nothing. Shows one box at a time."""
+    """Ask whether to save changes; cancelling does nothing. Only one box is shown at a time."""
     if window.findChild(QMessageBox, "unsaved"):
         return
     message = f"“{name}” has unsaved changes."
@@ -222,9 +222,9 @@ def ask_overwrite(
     save_as: Callable[[], object],
     cancel: Callable[[], object],
 ) -> None:
-    """Ask whether to overwrite a file; shows one box at a time.
+    """Ask whether to overwrite a file; only one box is shown at a time.
 
-    Needed if no file dialog has asked before.
+    This is needed if no file dialog has asked before.
 
     Parameters
     ----------
@@ -250,7 +250,7 @@ def ask_overwrite(
 def ask_recover(
     window: QWidget, names: str, recover: Callable[[], None], drop: Callable[[], None]
 ) -> None:
-    """Offer to recover documents; if cancelled, they are offered again at the next start."""
+    """Ask whether to recover documents; if cancelled, ask again at the next start."""
     message = "The program did not exit normally. These documents have unsaved changes:"
     box = create_message_box(window, "recover", QMessageBox.Icon.Information, message)
     box.setInformativeText(names)

@@ -154,7 +154,7 @@ class PageBrowser(QTextBrowser):
         )
 
     def select_match(self, direction: QTextDocument.FindFlag) -> None:
-        """Select the next or previous match of the searched words, from the end to the start."""
+        """Select the next or previous match of the searched words, cyclically."""
         pattern = self._search_pattern()
         if not pattern.pattern() or self.find(pattern, direction):
             return

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class FixedSplitter(QSplitter):
-    """One widget stretches; the others keep their sizes if there is room.
+    """Splitter in which one widget stretches; the others keep their sizes if there is room.
 
     `QSplitter` forgets the size of a hidden widget, and all sizes if the window is temporarily too
     small.

@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from PySide6.QtCore import QSize
 
 AUTOMATIC_TEXT = 0
-"""Special text size in per cent: fit the screen."""
+"""Special value of the text size: fit the text to the screen."""
 DEFAULT_SCREEN_SIZE = (1920, 1080)
 MAX_AUTOMATIC_SCALE = 1.5
 DEFAULT_PX = 13
 """System font height in pixels at which the text scale is 1."""
 
 system_font = QGuiApplication.font
-"""Return the font that sizes derive from, a key for cached measurements: it may change."""
+"""The font from which sizes derive; a key for cached measurements, as it may change."""
 
 
 def scaled_font(size: int, weight: QFont.Weight = QFont.Weight.Normal) -> QFont:

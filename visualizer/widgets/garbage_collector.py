@@ -17,7 +17,7 @@ CHECK_INTERVAL_MS = 500
 
 
 class GarbageCollector(QObject):
-    """Replaces automatic collection; the first one follows after a delay in milliseconds."""
+    """Replaces automatic collection; the first collection follows after a delay in ms."""
 
     _wanted = Signal(Event)
 

@@ -50,7 +50,7 @@ def is_escape(event: QKeyEvent) -> bool:
 
 
 def install_input_filters(widget: QWidget) -> None:
-    """Let the wheel scroll the page unless the control is focused, and undo the document.
+    """Let the wheel scroll the page unless the control is focused, and Undo act on the document.
 
     Dropped files are opened by the window.
     """
@@ -74,7 +74,7 @@ class WheelNotches:
         self._rest = 0.0
 
     def count(self, turned: float) -> int:
-        """Return the whole notches completed by a rotation; negative towards the user."""
+        """Return the number of notches completed by a rotation; negative towards the user."""
         turned += self._rest
         notches = int(turned / ROTATION_PER_NOTCH)
         self._rest = turned - notches * ROTATION_PER_NOTCH

@@ -76,7 +76,7 @@ class OverflowRow(QWidget):
     Parameters
     ----------
     more : str
-        Accessible name of that button.
+        Accessible name of the button that opens the menu.
     """
 
     def __init__(self, height: int, more: str, margins: Margins, spacing: int) -> None:

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 
 
 def add_status_bar(window: QMainWindow, facts: QWidget) -> QStatusBar:
-    """Add a status bar with a widget of facts at the left to a window.
+    """Add a status bar to a window, with a widget of facts on the left.
 
     PySide is not notified when a status bar created by Qt is deleted. It would mistake the next
-    window's bar at the same address for it and delete its contents with the first window.
+    window's bar at the same address for the deleted one and delete its contents with the first
+    window.
     """
     bar = QStatusBar(window)
     bar.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)  # same as Qt's default

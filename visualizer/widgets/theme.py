@@ -46,7 +46,7 @@ class Theme(Struct, frozen=True):
     warning : str
         Text colour of warnings and errors.
     heads : tuple of str
-        One per head; repeats after the last.
+        One colour per head; the colours repeat after the last.
     stroke : float
         Scale factor of the width of cursor frames.
     """

@@ -157,7 +157,7 @@ def test_what_does_not_fit_together_is_listed(tmp_path: Path) -> None:
 
 def test_a_batch_of_several_texts_is_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", attn_0=np.ones((2, 3, 4, 4)), attn_1=np.ones((2, 3, 4, 4)))
-    said = "attn_0 (2 × 3 × 4 × 4) is a batch of 2 texts. Save only one of them."
+    said = "attn_0 (2 × 3 × 4 × 4) is a batch of 2 texts. Save only one text."
     assert refusal(tmp_path / "a.npz") == said
 
 

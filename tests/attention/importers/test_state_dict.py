@@ -265,7 +265,7 @@ def test_a_shorter_mask_is_refused_unless_its_kind_is_known(tmp_path: Path) -> N
     [
         (
             [BLOCKS, BLOCKS.T],
-            "The heads have different masks, but all heads must have the same one.",
+            "The heads have different masks, but all heads must have the same mask.",
         ),
         ([BLOCKS[:5], BLOCKS[:5]], "heads.0.mask (5 × 6) is not a square mask."),
         ([BLOCKS[0], BLOCKS[0]], "heads.0.mask (6) is not a square mask."),

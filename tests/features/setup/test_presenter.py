@@ -156,7 +156,7 @@ def test_a_text_that_is_refused_is_said_under_the_text() -> None:
         run(Document("").tokens(), AttentionSpec())
     setup = present_setup(Document(""), refused.value)
     assert setup.problem.sentence == refused.value.sentence
-    assert "nothing to read" in setup.problem.sentence
+    assert "There is no text yet" in setup.problem.sentence
     assert not [row for row in setup.settings if row.problem]
 
 
@@ -274,4 +274,4 @@ def test_a_mask_is_written_where_it_is_not_too_long() -> None:
     assert format_mask(BooleanMatrix.of(np.eye(64, dtype=bool)))[0].count("1") == 64
     text, hint = format_mask(BooleanMatrix.of(np.eye(1024, dtype=bool)))
     assert text == ""
-    assert hint == "1,024 × 1,024: too large to edit here. Enter rows of 0 and 1 to replace it."
+    assert hint == "1,024 × 1,024: too large to edit here. Enter rows of 0s and 1s to replace it."

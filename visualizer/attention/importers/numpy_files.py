@@ -80,7 +80,7 @@ def _check_size(path: Path, members: list[zipfile.ZipInfo]) -> None:
     if len(members) > MAX_ENTRIES:
         raise unreadable_file_error(
             f"“{path.name}” contains {len(members):,} arrays; the maximum is {MAX_ENTRIES:,}. "
-            "Save only the attention."
+            "Save only the attention weights."
         )
     unpacked, size = sum(member.file_size for member in members), path.stat().st_size
     if unpacked > max(ALLOWED_UNPACKED_BYTES, MAX_COMPRESSION_RATIO * size):

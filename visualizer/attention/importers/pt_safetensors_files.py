@@ -106,7 +106,8 @@ def _check_stored(path: Path) -> None:
 def _check_count(path: Path, count: int) -> None:
     if count > MAX_ENTRIES:
         raise unreadable_file_error(
-            f"“{path.name}” contains more than {MAX_ENTRIES:,} tensors. Save only the attention."
+            f"“{path.name}” contains more than {MAX_ENTRIES:,} tensors. "
+            "Save only the attention weights."
         )
 
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 MEMORY_COPIES = 4
-"""Number of copies of the attention in memory while it is opened and displayed."""
+"""Number of copies of the weights in memory while they are opened and displayed."""
 ATTENTION_NAME_PATTERN = re.compile(r"attn|attention|weights", re.IGNORECASE)
 AXES_DESCRIPTION = "[layer, head, query, key], optionally with fewer axes or with a batch of 1"
 
@@ -60,7 +60,8 @@ def read_captured_attention(name: str, contents: FileContents) -> CapturedAttent
     Raises
     ------
     InputError
-        If the file has no attention, more than one kind, or more than fits into memory.
+        If the file contains no attention weights, more than one kind of array, or more numbers than
+        fit into memory.
     """
     entries, sizes = _choose_arrays(contents)
     _check_sizes(sizes, sum(entry.bytes for entry in entries))
@@ -127,7 +128,7 @@ def _without_batch(entry: ArrayEntry, first: list[int]) -> list[int]:
     at = 1 if len(first) == 3 and first[1] == 1 else 0
     if first[at] != 1:
         raise unreadable_file_error(
-            f"{entry.said} is a batch of {first[at]} texts. Save only one of them."
+            f"{entry.said} is a batch of {first[at]} texts. Save only one text."
         )
     return first[:at] + first[at + 1 :]
 
@@ -166,14 +167,14 @@ def add_tokens(
     """Add tokens from the file, or else from a file next to it, to captured attention.
 
     If there are fewer queries than keys, tokens given for both belong to one text, and the queries
-    are its last tokens. Tokens given for the keys only belong to a different text.
+    are its last tokens. Tokens given only for the keys belong to a different text.
 
     Returns
     -------
     CapturedAttention
-        With tokens on each axis that matches their number.
+        The attention, with tokens on each axis whose length matches their number.
     str
-        A notice if tokens do not match or about the numbering of positions; else empty.
+        A notice that tokens do not match or that positions are numbered; else empty.
     """
     found = texts or _read_adjacent_tokens(path)
     both, queries, keys = (

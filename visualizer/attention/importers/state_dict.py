@@ -72,7 +72,7 @@ def rename_to_book(entries: Sequence[ArrayEntry]) -> tuple[ArrayEntry, ...]:
         if entry.name in extra:
             raise unreadable_file_error(
                 f"{entry.said} adds a key or value without a token (add_bias_kv), which is "
-                "not supported. Open a module without it."
+                "not supported. Open a module without add_bias_kv."
             )
         found += _convert_entry(entry)
     weights = {f"{module}out_proj.weight" for module in modules}
@@ -258,7 +258,7 @@ def _with_mask(
     forbidden = entries[0].read() != 0  # query key
     if any(((entry.read() != 0) != forbidden).any() for entry in entries[1:]):
         raise unreadable_file_error(
-            "The heads have different masks, but all heads must have the same one."
+            "The heads have different masks, but all heads must have the same mask."
         )
     spec, notice = _apply_mask(spec, forbidden, tokens)
     if tokens is not None and size < tokens:
@@ -307,7 +307,7 @@ def _fitting_heads(base: AttentionSpec, d_out: int) -> int:
 
 
 def _group_count(columns: int, d_out: int, heads: int) -> int:
-    """Return the number of key-value heads by the columns of the keys; 0 for all heads."""
+    """Return the number of key-value heads from the columns of the keys; 0 for one per head."""
     return columns * heads // d_out if 0 < columns < d_out else 0
 
 
@@ -318,7 +318,7 @@ def _with_weights(module: StateDictModule, spec: AttentionSpec) -> AttentionSpec
         or sum(rows * columns for rows, columns in sizes.values()) > MAX_ELEMENTS
     ):
         raise unreadable_file_error(
-            f"The module has more than {MAX_ELEMENTS:,} weights. Open a smaller one."
+            f"The module has more than {MAX_ELEMENTS:,} weights. Open a smaller module."
         )
     own = tuple((name, _read_matrix(module, spec, name, size)) for name, size in sizes.items())
     return replace(spec, own_weights=own)

@@ -321,7 +321,9 @@ def weight_names(run: Run) -> tuple[str, ...]:
         When the module has no weights.
     """
     if not run.trace.has_module:
-        sentence = f"{run.source} contains attention but no module weights. Export it as NPZ."
+        sentence = (
+            f"{run.source} contains attention weights but no module weights. Export it as NPZ."
+        )
         raise InputError("export", sentence)
     if not run.trace.parameters:
         sentence = "This module has no trainable weights. Choose another mechanism."

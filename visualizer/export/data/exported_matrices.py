@@ -41,9 +41,9 @@ TRANSFORM_NAMES = {
 }
 
 MAX_TABLE_NUMBERS = 2**24
-"""Maximum count of numbers of a long text that are written to a table."""
+"""Maximum number of values of a long text that are written to a table."""
 ROWS_PER_READ = 32
-"""Rows of a part that are read together."""
+"""Number of rows of a part that are read together."""
 
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
@@ -60,7 +60,7 @@ class ExportMatrix(Struct, frozen=True):
     layer : int or None
         Layer number in the model, from 0; None for its index in the run.
     lens : WeightTransform
-        Transform applied to it, for attention weights.
+        Transform that is applied to attention weights.
     visible_rows : tuple of range
         The included rows; empty for all.
     visible_columns : range or None
@@ -144,7 +144,7 @@ class ExportMatrix(Struct, frozen=True):
         return self.read_rows(run, slice(None))
 
     def read_rows(self, run: Run, rows: slice) -> np.ndarray:
-        """Read some rows of the stage, only the columns of the matrix."""
+        """Read the columns of the matrix in some rows of the stage."""
         head = () if self.head is None else (self.head,)
         stage = run.trace.displayed_stage(self.stage, self.lens, self.fold)
         columns = self.indices(run)[1]
@@ -199,7 +199,7 @@ def _format_range(span: range) -> str:
 def shown_matrices(resolved: ResolvedView) -> tuple[ExportMatrix, ...]:
     """Return the matrices of the panels that a view shows, stage by stage.
 
-    In a comparison, those of the run itself.
+    In a comparison, the matrices of the run itself are returned.
 
     Raises
     ------
@@ -217,7 +217,7 @@ def shown_matrices(resolved: ResolvedView) -> tuple[ExportMatrix, ...]:
             f"The current view of this long text has {count:,} numbers, but a table "
             f"can contain at most {MAX_TABLE_NUMBERS:,}. Zoom in to at most {side:,} "
             f"× {side:,} tokens, pin a cell to export its row, or select tokens to "
-            "export theirs."
+            "export their rows."
         )
         raise InputError("export", sentence)
     return matrices

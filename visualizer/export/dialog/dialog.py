@@ -44,7 +44,7 @@ OPTIONS_WIDTH = 380
 
 
 class ExportDialog(QDialog):
-    """Export dialog; `settingsChanged` carries changed settings, the other signals an action."""
+    """Export dialog; `settingsChanged` carries changed settings; others request an action."""
 
     settingsChanged = Signal(object)
     saveRequested = Signal()

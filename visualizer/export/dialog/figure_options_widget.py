@@ -251,7 +251,7 @@ class FigureOptionsWidget(QWidget):
         self.validated.emit()
 
     def show_size_of_all_layers(self, size: int) -> None:
-        """Offer to attach all layers, with their maximum size in bytes; 0 for one layer."""
+        """Show the option to embed all layers, with their maximum bytes; 0 for one layer."""
         self._all_layers_bytes = size
         switch = self.switches["has_all_layers"]
         switch.setText(f"{SWITCH_LABELS['has_all_layers']} (up to {format_size(size)})")

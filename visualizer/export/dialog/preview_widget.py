@@ -46,7 +46,7 @@ SUPERSAMPLING_FACTOR = 2
 """Supersampling factor, which keeps thin lines and single cells visible."""
 PREVIEW_NOTE = " · preview; the file is exact"
 MAX_PREVIEW_ROWS = 512
-"""Maximum rows of a panel read for a first picture of all its cells."""
+"""Maximum number of rows of a panel that are read for a first picture of all its cells."""
 RASTER_SUFFIX = ".png"
 """Raster format of figures; the other figure formats are vector graphics."""
 
@@ -88,7 +88,7 @@ def render_preview(
     ratio : float
         The device pixel ratio.
     progress : callable
-        Called repeatedly; an exception from it cancels.
+        Called repeatedly; an exception that it raises cancels the work.
     """
     if settings.format.kind is FormatKind.NUMBERS:
         return ExportPreview(
@@ -187,7 +187,7 @@ class PreviewController(QObject):
         return self._answered_count < self._request_count
 
     def request_preview(self, make: Callable[[Progress], object]) -> None:
-        """Request a preview; cancels a running one if possible."""
+        """Request a preview, and cancel a running one if possible."""
         self.cancel_request()
         self._cancelled = threading.Event()
         self._request_count += 1

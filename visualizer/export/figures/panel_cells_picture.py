@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 MAX_SIDE_PX = 16_384
 """Maximum width and height in pixels."""
 ROWS_PER_BAND = 256
-"""Rows of pixels per band; as many rows of a long text are drawn together."""
+"""Number of pixel rows per band; the same number of rows of a long text is drawn together."""
 COARSE_SIDE_CELLS = 512
 """Cells per side of the coarse picture that gives the colour limits of a long text."""
 
@@ -95,7 +95,7 @@ class PanelCells(Struct, frozen=True, eq=False):
             )
 
     def render_coarse(self, room: int) -> QImage:
-        """Return a quick preview with this many cells per side."""
+        """Return a quick preview with at most ``room`` cells per side."""
         source = self._coarse_source(room)
         source.draw_coarse_rows()
         heatmap = source.heatmap({})
@@ -111,7 +111,7 @@ class PanelCells(Struct, frozen=True, eq=False):
 
     @property
     def _needs_ends(self) -> bool:
-        """Whether colours depend on all rows of a text, and its value range is not known yet."""
+        """Whether colours depend on all rows of a text whose value range is not known yet."""
         view, trace = self.resolved.view, self.resolved.run.trace
         if not trace.is_blockwise:
             return False
@@ -152,7 +152,7 @@ class PanelCells(Struct, frozen=True, eq=False):
 
 
 def find_panel_cells(snapshot: Snapshot, figure_settings: FigureSettings) -> PanelCells:
-    """Return the panel to render cell by cell: that of the pinned cell, or of the last weights.
+    """Return the panel to render cell by cell: the pinned cell's, or that of the last weights.
 
     The whole panel is rendered regardless of zoom. A window that shows the run is not affected.
     """

@@ -36,15 +36,15 @@ if TYPE_CHECKING:
     from visualizer.session.head_order import HeadOrder
 
 LEVEL, LARGE_LEVEL = 8, 1
-"""zlib levels: small pictures take little time with either, and half the bytes at `LEVEL`."""
+"""zlib levels: small pictures take little time at either level, and half the bytes at `LEVEL`."""
 MIN_COMPRESSED_TEXT_BYTES = 2**10
-"""Bytes from which metadata are compressed, which makes a base64 document a quarter smaller."""
+"""Bytes from which metadata are compressed; this makes a base64 document a quarter smaller."""
 MAX_SMALL_PIXELS = 2**23
-"""Maximum pixels of a picture that is compressed at `LEVEL`."""
+"""Maximum number of pixels of a picture that is compressed at `LEVEL`."""
 ROWS_PER_BAND = 128
-"""Rows that are compressed together: few, so that their memory is reused."""
+"""Number of rows that are compressed together; small, so that their memory is reused."""
 UP_FILTER = 2
-"""PNG filter type Up: each byte is the difference to the one above."""
+"""PNG filter type Up: each byte is the difference from the byte above."""
 ZLIB_HEADER = b"\x78\x01"
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
@@ -61,7 +61,7 @@ def write_png(
     Raises
     ------
     InputError
-        If it does not fit in memory.
+        If the picture does not fit in memory.
     """
     image = render_page(page, figure_settings.dpi, part_of_progress(progress, 20, 60))
     attach_to_png(image, document_to_attach(snapshot, figure_settings))
@@ -84,7 +84,7 @@ def save_image(image: QImage, file: BinaryIO, progress: Progress = no_progress) 
     """Write an image as PNG to an open file, with its text chunks and physical size.
 
     For areas of one colour, unfiltered rows (filter 0) give smaller files than the predictive
-    filters that Qt and Pillow use, and are three to four times as fast. Rows that equal the one
+    filters that Qt and Pillow use, and are three to four times as fast. Rows that equal the row
     above, which are common in enlarged cells, are stored as all-zero differences (filter 2). See
     the PNG specification, third edition, sections 5, 9 and 11.
     """
@@ -106,7 +106,8 @@ def save_image_bands(
     Parameters
     ----------
     bands : iterable of numpy.ndarray
-        uint8 [row, byte], red, green and blue of each pixel. An exception from it cancels.
+        uint8 [row, byte], red, green and blue of each pixel. An exception that the iterator raises
+        cancels the work.
     size : tuple of int
         Width and height in pixels.
     dots : tuple of int
@@ -172,7 +173,7 @@ def _compress_rows(rows: np.ndarray, level: int, is_last: bool) -> bytes:
 
 
 def _filter_rows(pixels: np.ndarray, above: bytes | None) -> tuple[np.ndarray, bytes]:
-    """Return rows with their filter bytes, [row, byte], and the pixels of the last one.
+    """Return rows with their filter bytes, [row, byte], and the pixels of the last row.
 
     Parameters
     ----------
@@ -207,7 +208,7 @@ def write_overview_png(
     Parameters
     ----------
     runs : sequence of (Run, layers)
-        Each with the numbers of its layers.
+        The runs, each with the numbers of its layers.
 
     Raises
     ------

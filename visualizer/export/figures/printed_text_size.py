@@ -94,7 +94,7 @@ def _smallest_points(page: FigurePage) -> float:
 
 
 def _full_points(page: FigurePage, figure_settings: FigureSettings) -> float:
-    """Return the size that a page's smallest text has if nothing is scaled down."""
+    """Return the size that a page's smallest text would have if nothing were scaled down."""
     return _smallest_px(page) * figure_settings.scale * _POINTS_PER_INCH / PIXELS_PER_INCH
 
 

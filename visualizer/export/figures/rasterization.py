@@ -37,7 +37,7 @@ def render_page(page: FigurePage, dpi: float, progress: Progress = no_progress) 
     Raises
     ------
     InputError
-        When it is too large for the memory.
+        If the image is too large for the memory.
     """
     width, height = page.size.width(), page.size.height()
     ratio = min(dpi / PIXELS_PER_INCH, MAX_SIDE_PX / max(width, height))
@@ -57,12 +57,12 @@ def render_page(page: FigurePage, dpi: float, progress: Progress = no_progress) 
 
 
 def create_image(width: int, height: int) -> QImage:
-    """Make an image to paint on.
+    """Create an image to paint on.
 
     Raises
     ------
     InputError
-        When it is too large for the memory.
+        If the image is too large for the memory.
     """
     image = QImage(max(1, width), max(1, height), QImage.Format.Format_RGB32)
     if image.isNull():

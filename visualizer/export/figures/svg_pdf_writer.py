@@ -157,12 +157,12 @@ class ClipboardFigure(Struct, frozen=True, eq=False):
 def create_clipboard_figure(
     snapshot: Snapshot, figure_settings: FigureSettings, progress: Progress
 ) -> ClipboardFigure:
-    """Make a figure for the clipboard.
+    """Create a figure for the clipboard.
 
     Raises
     ------
     InputError
-        When it is too large for the memory.
+        If the figure is too large for the memory.
     """
     progress(0, 10)
     page = lay_out_exact_page(snapshot, figure_settings, progress)

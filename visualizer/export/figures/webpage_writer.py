@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from visualizer.heatmap.board import Board, Heatmap, HeatmapAxis
 
 MAX_EXACT_DIFFERENCE = 0.05
-"""Differences up to this keep all decimals; rounding would turn them all into 0."""
+"""Differences up to this size keep all decimals, because rounding could turn all of them into 0."""
 MAX_CELL_BYTES = 18 * 2**20
 """Maximum size of cell data before compression; such a page has about 9 to 17 MB."""
 BYTES_PER_CELL = 6
@@ -60,14 +60,14 @@ def write_webpage(
     Parameters
     ----------
     title, caption : str
-        The text over the panels and in the browser's tab, and the text under them.
+        The text over the panels and in the browser's tab, and the text under the panels.
     theme : Theme or None
         The colours; None follows the reader's system. The reader can switch between light and
         dark. Printing always uses the colours of exported pictures.
     document : bytes
         The attached document, which the program can open again.
     progress : callable
-        Called before each panel with the number written.
+        Called before each panel with the number of panels written.
 
     Raises
     ------
@@ -95,7 +95,7 @@ def write_webpage(
 
 
 def max_cells_per_side(panels: int) -> int:
-    """Return the maximum cells per panel side for a number of panels (`View.room`)."""
+    """Return the maximum number of cells per panel side for a number of panels (`View.room`)."""
     side = math.isqrt(MAX_CELL_BYTES // (BYTES_PER_CELL * max(panels, 1)))
     return side if side < 8 else side // 8 * 8
 

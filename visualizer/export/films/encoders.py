@@ -28,7 +28,7 @@ class FramePatch(Struct, frozen=True, eq=False):
     Parameters
     ----------
     left, top : int
-        The position, even numbers.
+        The position, in even numbers of pixels.
     values : numpy.ndarray
         The new pixels, [row, column].
     is_new : numpy.ndarray
@@ -54,7 +54,7 @@ class FramePatch(Struct, frozen=True, eq=False):
 
 
 def find_changed_rectangle(before: np.ndarray | None, after: np.ndarray) -> FramePatch:
-    """Return the changed rectangle; one pixel where nothing changes."""
+    """Return the changed rectangle; one pixel if nothing changes."""
     if before is None:
         return FramePatch(0, 0, after, np.ones(after.shape, bool))
     is_new = before != after
@@ -75,7 +75,7 @@ class FrameEncoder:
         self._last_pixels: np.ndarray | None = None
 
     def _find_change(self, pixels: np.ndarray) -> FramePatch:
-        """Return the difference from the last frame, and keep this one."""
+        """Return the difference from the last frame, and store the new frame."""
         change = find_changed_rectangle(self._last_pixels, pixels)
         self._last_pixels = pixels
         return change
@@ -183,7 +183,7 @@ def _count_colours(pictures: Iterable[np.ndarray]) -> tuple[np.ndarray, np.ndarr
 
 
 def _choose_colours(colours: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Choose the most frequent colours, then repeatedly the one with the largest weighted error."""
+    """Choose the most frequent colours, then one by one those with the largest weighted error."""
     channels = _split_channels(colours).astype(np.float32)
     chosen = [*range(min(MAX_EXACT_COLOURS, len(colours)))]
     weights = counts**RARE_COLOUR_EXPONENT

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 DEFAULT_MAX_ASPECT_RATIO = 0.7
 """Largest height / width without a given height, so that numbers are readable."""
 TALL_MAX_ASPECT_RATIO = 1.25
-"""The same ratio for many heads below each other."""
+"""Largest height / width without a given height for many heads below each other."""
 MAX_SIDE_PX = 4096
 """Maximum side of a film in pixels that common players support."""
 SPACING_PX = 8
@@ -57,7 +57,7 @@ def lay_out_film(
     Parameters
     ----------
     progress : callable
-        Called at each stage; an exception from it cancels.
+        Called at each stage; an exception that it raises cancels the work.
 
     Raises
     ------
@@ -192,7 +192,7 @@ def _panel_room(figure: FigureContent, figure_settings: FigureSettings) -> float
 def _lay_out_margins(
     figure: FigureContent, figure_settings: FigureSettings, panels: float
 ) -> FrameMargins:
-    """Lay out the margins over and under panels of a height."""
+    """Lay out the margins above and below panels of a given height."""
     width = figure_settings.width / figure_settings.scale
     title_height = text_height(figure.title, 20, width)
     across = width - 2 * EDGE

@@ -68,7 +68,7 @@ class FrameSource(Protocol):
         """Return how many time units each frame is shown."""
 
     def samples(self) -> Iterable[int]:
-        """Return a few frame numbers that together have most colours."""
+        """Return the indices of a few frames that together have most colours."""
 
     def pixels(self, frame: int) -> np.ndarray:
         """Paint a frame as 0xrrggbb, uint32 [row, column]."""
@@ -86,7 +86,8 @@ def write_film(
     Parameters
     ----------
     progress : callable
-        Called with the frames written and their total; an exception from it cancels.
+        Called with the frames written and their total; an exception that it raises cancels the
+        work.
 
     Raises
     ------
@@ -165,7 +166,7 @@ def estimate_film(
     Parameters
     ----------
     progress : callable
-        Called repeatedly; an exception from it cancels.
+        Called repeatedly; an exception that it raises cancels the work.
 
     Raises
     ------
