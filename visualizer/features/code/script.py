@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 MAX_ASSERTED_NUMBERS = 4_096
 ASSERTED_ROWS = 16
 """Number of rows asserted per stage of a long text."""
-FLOAT32_ROUNDING_UNIT = 2.0**-23  # the unit of rounding of float32
+FLOAT32_ROUNDING_UNIT = 2.0**-23  # the unit roundoff of float32
 FLOAT64_ROUNDING_UNIT = 2.0**-40  # float64 has 2**-52; this is strict enough
 DEFAULT_ROUNDING_UNITS = 84  # 1e-5 in float32
 MAX_ROUNDING_UNITS = 335  # 4e-5: less than any change of a fourth digit
